@@ -1,0 +1,125 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// hostNetwork is the value of --pod-network that gives Pods the machine's own address.
+const hostNetwork = "host"
+
+type options struct {
+	dir           string
+	port          uint16
+	node          bool
+	podNetwork    string
+	nodeAddress   string
+	startTimeout  time.Duration
+	stopWithStdin bool
+}
+
+func defaultOptions() *options {
+	return &options{node: true, podNetwork: hostNetwork, startTimeout: 2 * time.Minute}
+}
+
+func (o *options) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.dir, "dir", o.dir, "directory for all state of the cluster; made when it does not exist (required)")
+	f.Uint16Var(&o.port, "port", o.port, "port of the API server on 127.0.0.1; 0 takes a free one and keeps it for later starts with the same directory")
+	f.BoolVar(&o.node, "node", o.node, "run the process node; without it Pods stay Pending")
+	f.StringVar(&o.podNetwork, "pod-network", o.podNetwork, `addresses of Pods: "host" gives them the machine's own address and a free port each; a range such as 10.244.0.0/24, all of it local to this machine, gives each Pod its own address`)
+	f.StringVar(&o.nodeAddress, "node-address", o.nodeAddress, "address of the node, not loopback; found by itself when empty")
+	f.DurationVar(&o.startTimeout, "start-timeout", o.startTimeout, "give up when the cluster is not ready after this time")
+	f.BoolVar(&o.stopWithStdin, "stop-with-stdin", o.stopWithStdin, "stop when standard input is closed, so that the cluster cannot outlive the process that started it")
+}
+
+// network is where the node and its Pods are reached.
+type network struct {
+	node    netip.Addr
+	podCIDR netip.Prefix // zero: Pods share the node's address
+}
+
+func (o *options) network() (network, error) {
+	var n network
+	if o.podNetwork != hostNetwork {
+		prefix, err := netip.ParsePrefix(o.podNetwork)
+		if err != nil {
+			return n, fmt.Errorf("--pod-network %q is neither %q nor an address range such as 10.244.0.0/24", o.podNetwork, hostNetwork)
+		}
+		n.podCIDR = prefix.Masked()
+		n.node = n.podCIDR.Addr().Next()
+	}
+	if o.nodeAddress != "" {
+		addr, err := netip.ParseAddr(o.nodeAddress)
+		if err != nil {
+			return n, fmt.Errorf("--node-address %q is not an IP address", o.nodeAddress)
+		}
+		n.node = addr
+	}
+	if !n.node.IsValid() {
+		addr, err := machineAddress()
+		if err != nil {
+			return n, err
+		}
+		n.node = addr
+	}
+	if n.node.IsLoopback() || n.node.IsUnspecified() {
+		return n, fmt.Errorf("the node's address %s cannot be used: Kubernetes refuses loopback addresses for Pods and nodes", n.node)
+	}
+	return n, nil
+}
+
+// machineAddress is the first address of an interface that is up and not loopback, IPv4 before IPv6.
+// An address on the loopback interface that is not itself loopback counts too, after the others.
+func machineAddress() (netip.Addr, error) {
+	interfaces, err := net.Interfaces()
+	if err != nil {
+		return netip.Addr{}, err
+	}
+	var best netip.Addr
+	var bestRank int
+	for _, i := range interfaces {
+		if i.Flags&net.FlagUp == 0 {
+			continue
+		}
+		addrs, err := i.Addrs()
+		if err != nil {
+			return netip.Addr{}, err
+		}
+		for _, a := range addrs {
+			if addr, rank := rankAddress(a, i.Flags&net.FlagLoopback != 0); rank > bestRank {
+				best, bestRank = addr, rank
+			}
+		}
+	}
+	if bestRank == 0 {
+		return netip.Addr{}, errors.New("this machine has no address other than loopback, which Kubernetes refuses for Pods: connect a network, or give one with --node-address")
+	}
+	return best, nil
+}
+
+// rankAddress is higher for an address that is more likely the machine's own; 0 is unfit.
+func rankAddress(a net.Addr, onLoopback bool) (netip.Addr, int) {
+	prefix, err := netip.ParsePrefix(a.String())
+	if err != nil {
+		return netip.Addr{}, 0
+	}
+	addr := prefix.Addr().Unmap()
+	rank := 0
+	switch {
+	case !addr.IsGlobalUnicast():
+		return addr, 0
+	case addr.Is4():
+		rank = 4
+	default:
+		rank = 2
+	}
+	if onLoopback {
+		rank--
+	}
+	return addr, rank
+}

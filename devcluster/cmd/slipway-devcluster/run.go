@@ -1,0 +1,186 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"slipway.dev/slipway/devcluster/controlplane"
+	"slipway.dev/slipway/devcluster/demo"
+	"slipway.dev/slipway/devcluster/node"
+	"slipway.dev/slipway/devcluster/pki"
+)
+
+const nodeName = "slipway"
+
+// run keeps a cluster up until ctx ends or a part of it dies.
+func run(ctx context.Context, o *options, stdout io.Writer) error {
+	addresses, err := o.network()
+	if err != nil {
+		return err
+	}
+	dir, lock, err := openDir(o.dir)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	log, err := openLog(dir)
+	if err != nil {
+		return err
+	}
+	listener, err := listen(dir, o.port)
+	if err != nil {
+		return err
+	}
+	if o.stopWithStdin {
+		ctx = withStdin(ctx)
+	}
+	began := time.Now()
+	starting, cancel := context.WithTimeoutCause(ctx, o.startTimeout, fmt.Errorf("not ready within %s (see %s)", o.startTimeout, logFile(dir)))
+	defer cancel()
+	cluster, err := controlplane.Start(starting, controlplane.Config{
+		Dir:          dir,
+		Listener:     listener,
+		NodeAddress:  addresses.node,
+		SlicesByNode: o.node && !addresses.podCIDR.IsValid(),
+		Progress:     func(what string) { log.Info(what) },
+	})
+	if err != nil {
+		return startError(starting, err)
+	}
+	defer cluster.Stop()
+	pods := &podRunner{ready: make(chan struct{}), ended: make(chan struct{})}
+	if o.node {
+		defer pods.start(ctx, cluster, dir, addresses, log)()
+	} else {
+		close(pods.ready)
+	}
+	select {
+	case <-pods.ready:
+	case <-pods.ended:
+		return startError(starting, pods.err)
+	case err := <-cluster.Dead():
+		return startError(starting, err)
+	case <-starting.Done():
+		return startError(starting, context.Cause(starting))
+	}
+	log.Info("ready", "after", time.Since(began).Round(time.Millisecond), "kubeconfig", cluster.Kubeconfig)
+	fmt.Fprintln(stdout, cluster.Kubeconfig)
+
+	select {
+	case <-ctx.Done():
+		log.Info("stopping")
+		return nil
+	case <-pods.ended:
+		return pods.err
+	case err := <-cluster.Dead():
+		return err
+	}
+}
+
+// podRunner is the process node while it runs; err is set before ended is closed.
+type podRunner struct {
+	ready, ended chan struct{}
+	err          error
+}
+
+// start runs the node beside the caller; the returned function stops it and waits for its processes.
+func (p *podRunner) start(ctx context.Context, cluster *controlplane.Cluster, dir string, addresses network, log *slog.Logger) func() {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		defer close(p.ended)
+		cfg, err := nodeConfig(cluster, dir, addresses)
+		if err == nil {
+			cfg.Log = log.With("part", "node")
+			err = node.Run(ctx, cfg, func() { close(p.ready) })
+		}
+		p.err = fmt.Errorf("node: %w", err)
+	}()
+	return func() { cancel(); <-p.ended }
+}
+
+// startError tells a start that was interrupted from one that failed.
+func startError(starting context.Context, err error) error {
+	if cause := context.Cause(starting); errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	return fmt.Errorf("the cluster did not start: %w", err)
+}
+
+func nodeConfig(cluster *controlplane.Cluster, dir string, addresses network) (node.Config, error) {
+	client, err := cluster.AdminClient()
+	if err != nil {
+		return node.Config{}, err
+	}
+	authority := cluster.Credentials.Cluster
+	pair, err := authority.Issue("node", pki.Leaf{CommonName: nodeName, Server: true, IPs: []net.IP{addresses.node.AsSlice()}})
+	if err != nil {
+		return node.Config{}, err
+	}
+	serving, err := tls.LoadX509KeyPair(pair.CertFile, pair.KeyFile)
+	if err != nil {
+		return node.Config{}, err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return node.Config{}, err
+	}
+	return node.Config{
+		Name:        nodeName,
+		Address:     addresses.node,
+		PodCIDR:     addresses.podCIDR,
+		Client:      client,
+		ServingCert: serving,
+		ClientCA:    authority.Pool(),
+		Dir:         dir,
+		Executable:  self,
+		Images:      builtinImage,
+	}, nil
+}
+
+func builtinImage(ref string) (node.Image, error) {
+	image, err := demo.Lookup(ref)
+	return node.Image{Args: image.Args, Env: image.Env}, err
+}
+
+// withStdin ends the context when standard input does.
+func withStdin(ctx context.Context) context.Context {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		defer cancel()
+		_, _ = io.Copy(io.Discard, os.Stdin)
+	}()
+	return ctx
+}
+
+func logFile(dir string) string { return filepath.Join(dir, "devcluster.log") }
+
+// openLog sends our own log and klog's to one file; the one of the start before is kept beside it.
+func openLog(dir string) (*slog.Logger, error) {
+	path := logFile(dir)
+	if err := os.Rename(path, path+".1"); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	flags := flag.NewFlagSet("klog", flag.ContinueOnError)
+	klog.InitFlags(flags)
+	// klog repeats errors on standard error otherwise, and controllers that are stopped report many.
+	if err := errors.Join(flags.Set("logtostderr", "false"), flags.Set("stderrthreshold", "FATAL")); err != nil {
+		return nil, err
+	}
+	klog.SetOutput(file)
+	return slog.New(slog.NewTextHandler(file, nil)), nil
+}
