@@ -1,0 +1,71 @@
+# Slipway. `make help` lists what can be done.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+VERSION    ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+COMMIT     ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
+KUBERNETES := $(shell sed -n 's/^\tk8s.io\/kubernetes v//p' devcluster/go.mod)
+KUBE_PARTS := $(subst ., ,$(KUBERNETES))
+
+LDFLAGS := -s -w -X slipway.dev/slipway/internal/cli.version=$(VERSION) -X slipway.dev/slipway/internal/cli.commit=$(COMMIT)
+# The API server reports these; without them it says v0.0.0-master.
+KUBE_VERSION := k8s.io/component-base/version
+KUBE_LDFLAGS := -s -w -X $(KUBE_VERSION).gitVersion=v$(KUBERNETES) \
+	-X $(KUBE_VERSION).gitMajor=$(word 1,$(KUBE_PARTS)) -X $(KUBE_VERSION).gitMinor=$(word 2,$(KUBE_PARTS)) \
+	-X $(KUBE_VERSION).gitCommit= -X $(KUBE_VERSION).gitTreeState=release
+
+# One set of flags for building, vetting and linting, so that Kubernetes is compiled once.
+GO_STATIC := CGO_ENABLED=0 GOFLAGS="$(GOFLAGS) -trimpath -buildvcs=false"
+
+.PHONY: help
+help: ## Show this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 28
+
+.PHONY: build
+build: build-slipway build-devcluster ## Build bin/slipway and bin/slipway-devcluster (several minutes the first time)
+
+.PHONY: build-slipway
+build-slipway: ## Build bin/slipway
+	@mkdir -p bin
+	$(GO_STATIC) go build -ldflags '$(LDFLAGS)' -o bin/slipway ./cmd/slipway
+
+.PHONY: build-devcluster
+build-devcluster: ## Build bin/slipway-devcluster: Kubernetes for development and tests
+	@mkdir -p bin
+	@test -x bin/slipway-devcluster || echo "Building Kubernetes $(KUBERNETES); the first time takes about six minutes on two cores."
+	cd devcluster && $(GO_STATIC) go build -ldflags '$(KUBE_LDFLAGS)' -o ../bin/slipway-devcluster ./cmd/slipway-devcluster
+
+.PHONY: up
+up: build ## Run everything on this machine; Ctrl-C stops it
+	bin/slipway up $(UP_FLAGS)
+
+.PHONY: deps
+deps: ## Install the Debian packages that the tests need and the machine lacks
+	@scripts/install-packages.sh
+
+.PHONY: test
+test: deps build lint ## Check and test everything: formatting, vet, staticcheck, all tests with the race detector
+	go test -race -timeout 20m ./...
+	cd devcluster && go test -race -timeout 10m ./demo/... ./node/... ./pki/...
+
+.PHONY: lint
+lint: ## Formatting, go vet and staticcheck
+	@unformatted=$$(git ls-files '*.go' | xargs -r gofmt -l); test -z "$$unformatted" || { echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; }
+	$(GO_STATIC) go vet ./...
+	cd devcluster && $(GO_STATIC) go vet ./...
+	$(GO_STATIC) go build -o bin/staticcheck honnef.co/go/tools/cmd/staticcheck
+	$(GO_STATIC) bin/staticcheck ./...
+	cd devcluster && $(GO_STATIC) ../bin/staticcheck ./demo/... ./node/... ./pki/...
+
+.PHONY: generate
+generate: ## Write generated files anew: docs/reference
+	go run ./cmd/slipway docs --dir docs/reference
+
+.PHONY: bench
+bench: ## Run the Go benchmarks
+	go test -run '^$$' -bench . -benchmem ./...
+
+.PHONY: clean
+clean: ## Remove what was built
+	rm -rf bin

@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Installs the Debian packages that building and testing Slipway needs and this machine lacks.
+# It can be run any number of times, says what it does, and does nothing when nothing is missing.
+set -euo pipefail
+
+# command=package: the command shows whether the package is there.
+needed=(
+	git=git
+	gcc=gcc # the race detector needs cgo
+)
+
+missing=()
+for entry in "${needed[@]}"; do
+	command -v "${entry%%=*}" >/dev/null || missing+=("${entry#*=}")
+done
+# gcc alone compiles nothing: cgo includes headers of the C library.
+[ -e /usr/include/stdlib.h ] || missing+=(libc6-dev)
+
+if ! command -v go >/dev/null; then
+	echo "Go is missing: install Go 1.26 or newer (https://go.dev/doc/install) and run this again." >&2
+	exit 1
+fi
+if [ ${#missing[@]} -eq 0 ]; then
+	exit 0
+fi
+if ! command -v apt-get >/dev/null; then
+	echo "These packages are missing: ${missing[*]}. This script knows Debian's apt-get only; install them with your own package manager." >&2
+	exit 1
+fi
+sudo=()
+if [ "$(id -u)" -ne 0 ]; then
+	command -v sudo >/dev/null || { echo "Run as root: apt-get install -y ${missing[*]}" >&2; exit 1; }
+	sudo=(sudo)
+fi
+echo "Installing Debian packages: ${missing[*]}"
+"${sudo[@]}" apt-get update -qq
+DEBIAN_FRONTEND=noninteractive "${sudo[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}"
