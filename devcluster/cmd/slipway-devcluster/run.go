@@ -19,6 +19,7 @@ import (
 	"slipway.dev/slipway/devcluster/demo"
 	"slipway.dev/slipway/devcluster/node"
 	"slipway.dev/slipway/devcluster/pki"
+	"slipway.dev/slipway/devcluster/statedir"
 )
 
 const nodeName = "slipway"
@@ -29,7 +30,7 @@ func run(ctx context.Context, o *options, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	dir, lock, err := openDir(o.dir)
+	dir, lock, err := statedir.Open(o.dir)
 	if err != nil {
 		return err
 	}
@@ -38,7 +39,7 @@ func run(ctx context.Context, o *options, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	listener, err := listen(dir, o.port)
+	listener, err := statedir.Listen(dir, o.port)
 	if err != nil {
 		return err
 	}

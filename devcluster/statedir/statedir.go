@@ -1,4 +1,8 @@
-package main
+// Package statedir guards the directory in which a cluster keeps its state.
+//
+// It promises that one process at a time uses a directory, whatever way the
+// one before it ended, and that a cluster comes back on the port it had.
+package statedir
 
 import (
 	"errors"
@@ -14,9 +18,10 @@ import (
 	"slipway.dev/slipway/devcluster/pki"
 )
 
-// openDir makes the state directory and locks it for the life of the process.
-// The lock is the kernel's: it is gone with the process, however that ends.
-func openDir(dir string) (string, *os.File, error) {
+// Open makes the directory and locks it until the returned file is closed. It
+// gives back the absolute path. The lock is the kernel's: it is gone with the
+// process, however that ends.
+func Open(dir string) (string, *os.File, error) {
 	if dir == "" {
 		return "", nil, errors.New("--dir is required: the directory that keeps the state of the cluster")
 	}
@@ -58,8 +63,9 @@ func lockHolder(lock *os.File) string {
 	return "unknown"
 }
 
-// listen takes the wanted port, or the one of the last start, or a free one.
-func listen(dir string, port uint16) (net.Listener, error) {
+// Listen opens the wanted port on 127.0.0.1, or for port 0 the one of the last
+// start, or a free one when that is taken.
+func Listen(dir string, port uint16) (net.Listener, error) {
 	remembered := filepath.Join(dir, "port")
 	if port != 0 {
 		ln, err := listenLoopback(port)
