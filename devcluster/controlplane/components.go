@@ -106,6 +106,9 @@ func (c *Cluster) startControllerManager(cfg Config, kubeconfig string) error {
 		"--cluster-signing-cert-file=" + c.Credentials.Cluster.File(),
 		"--cluster-signing-key-file=" + c.Credentials.Cluster.KeyFile(),
 		"--controllers=" + controllers,
+		// Forty controllers ask for a token each before any of them starts: four seconds at the default rate.
+		"--kube-api-qps=500",
+		"--kube-api-burst=1000",
 		"--profiling=false",
 	})
 	if err != nil {
