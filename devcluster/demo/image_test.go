@@ -1,0 +1,61 @@
+package demo_test
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"slipway.dev/slipway/devcluster/demo"
+)
+
+func TestLookup(t *testing.T) {
+	for _, tt := range []struct {
+		ref, full, version, colour string
+	}{
+		{"slipway.dev/demo", "slipway.dev/demo:v1", "v1", "blue"},
+		{"slipway.dev/demo:v1", "slipway.dev/demo:v1", "v1", "blue"},
+		{"slipway.dev/demo:v2", "slipway.dev/demo:v2", "v2", "green"},
+		{"slipway.dev/demo:v3", "slipway.dev/demo:v3", "v3", "orange"},
+		{"slipway.dev/demo:v9", "slipway.dev/demo:v9", "v9", "blue"},
+		{"slipway.dev/demo:v99", "slipway.dev/demo:v99", "v99", "orange"},
+	} {
+		t.Run(tt.ref, func(t *testing.T) {
+			got, err := demo.Lookup(tt.ref)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := demo.Image{
+				Ref: tt.full, Version: tt.version, Colour: tt.colour,
+				Args: []string{"demo-echo"},
+				Env:  []string{"SLIPWAY_DEMO_VERSION=" + tt.version, "SLIPWAY_DEMO_COLOUR=" + tt.colour},
+			}
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("got %+v, want %+v", got, want)
+			}
+		})
+	}
+}
+
+func TestLookupRefuses(t *testing.T) {
+	for _, ref := range []string{
+		"", "nginx", "nginx:1.27", "demo:v1", "slipway.dev/demo:", "slipway.dev/demo:latest", "slipway.dev/demo:1",
+		"slipway.dev/demo:v0", "slipway.dev/demo:v100", "slipway.dev/demo:v01", "slipway.dev/demo:v+1", "slipway.dev/demo:v-1",
+		"slipway.dev/demo:v1 ", "slipway.dev/demo:v1@sha256:00", "slipway.dev/demo2:v1", "slipway.dev/demo/x:v1",
+		"slipway.dev/demo:v99999999999999999999",
+	} {
+		t.Run(ref, func(t *testing.T) {
+			got, err := demo.Lookup(ref)
+			if err == nil {
+				t.Fatalf("got %+v, want an error", got)
+			}
+			for _, want := range []string{
+				`"` + ref + `"`, "the process node runs only the built-in demo images as local processes",
+				"slipway.dev/demo:v1 to slipway.dev/demo:v99", "use a real cluster",
+			} {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("error %q does not say %q", err, want)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,85 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// envListen says where to listen: containerPort=ip:port, separated by
+	// commas. In a Pod that shares the host's address the two ports differ.
+	envListen     = "SLIPWAY_DEMO_LISTEN"
+	defaultListen = "8080=:8080"
+)
+
+// socket is one place to listen: the port that the Pod declares, and the
+// address that stands for it on this machine.
+type socket struct {
+	containerPort int
+	address       string
+}
+
+func parseListen(s string) ([]socket, error) {
+	if s == "" {
+		s = defaultListen
+	}
+	var sockets []socket
+	for entry := range strings.SplitSeq(s, ",") {
+		port, address, ok := strings.Cut(strings.TrimSpace(entry), "=")
+		if !ok {
+			return nil, fmt.Errorf("%s: %q is not containerPort=ip:port; an example is %s", envListen, entry, defaultListen)
+		}
+		n, err := strconv.ParseUint(port, 10, 16)
+		if err != nil || n == 0 {
+			return nil, fmt.Errorf("%s: %q: the container port must be a number from 1 to 65535", envListen, entry)
+		}
+		if _, _, err := net.SplitHostPort(address); err != nil {
+			return nil, fmt.Errorf("%s: %q: the address must be ip:port: %w", envListen, entry, err)
+		}
+		sockets = append(sockets, socket{containerPort: int(n), address: address})
+	}
+	return sockets, nil
+}
+
+// listener remembers the container port that it stands for.
+type listener struct {
+	net.Listener
+	containerPort int
+}
+
+// listenAll listens on every socket or on none.
+func listenAll(ctx context.Context, sockets []socket) ([]listener, error) {
+	config := net.ListenConfig{Control: shareAddress}
+	var open []listener
+	for _, s := range sockets {
+		l, err := config.Listen(ctx, "tcp", s.address)
+		if err != nil {
+			for _, l := range open {
+				l.Close()
+			}
+			return nil, fmt.Errorf("container port %d: %w", s.containerPort, err)
+		}
+		open = append(open, listener{Listener: l, containerPort: s.containerPort})
+	}
+	return open, nil
+}
+
+// shareAddress lets the server listen on a port that the node keeps bound for
+// the Pod's life, so that nobody else takes it while the container restarts.
+func shareAddress(_, _ string, conn syscall.RawConn) error {
+	var failed error
+	err := conn.Control(func(fd uintptr) {
+		failed = errors.Join(
+			unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEADDR, 1),
+			unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1),
+		)
+	})
+	return errors.Join(err, failed)
+}

@@ -1,0 +1,85 @@
+package archtest_test
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+
+	"slipway.dev/slipway/internal/archtest"
+)
+
+var update = flag.Bool("update", false, "write what was found into testdata/*/*.txtar")
+
+// fixtures runs one subtest per archive: its files are a repository, and the
+// file called want lists every finding, one per line. $DIR is the repository.
+func fixtures(t *testing.T, pattern string, check func(t *testing.T, name, dir string) []archtest.Finding) {
+	t.Helper()
+	archives, err := filepath.Glob(pattern)
+	if err != nil || len(archives) == 0 {
+		t.Fatalf("%s: %d archives, %v", pattern, len(archives), err)
+	}
+	for _, file := range archives {
+		name := strings.TrimSuffix(filepath.Base(file), ".txtar")
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			archive, err := txtar.ParseFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			dir := t.TempDir()
+			want := extract(t, archive, dir)
+			var got strings.Builder
+			for _, f := range check(t, name, dir) {
+				got.WriteString(strings.ReplaceAll(f.String(), dir, "$DIR") + "\n")
+			}
+			if got.String() == want {
+				return
+			}
+			if !*update {
+				t.Errorf("found:\n%s\nwant:\n%s", got.String(), want)
+				return
+			}
+			for i := range archive.Files {
+				if archive.Files[i].Name == "want" {
+					archive.Files[i].Data = []byte(got.String())
+				}
+			}
+			if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// extract writes the archive's files below dir and returns the one called
+// want, which must be there.
+func extract(t *testing.T, archive *txtar.Archive, dir string) string {
+	t.Helper()
+	found, want := false, ""
+	for _, f := range archive.Files {
+		if f.Name == "want" {
+			found, want = true, string(f.Data)
+			continue
+		}
+		write(t, dir, f.Name, string(f.Data))
+	}
+	if !found {
+		t.Fatal("the archive has no file called want")
+	}
+	return want
+}
+
+func write(t *testing.T, dir, name, text string) {
+	t.Helper()
+	file := filepath.Join(dir, filepath.FromSlash(name))
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}

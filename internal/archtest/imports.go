@@ -1,0 +1,219 @@
+package archtest
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// CheckImports applies the table to the module in dir. It reports
+//
+//   - a package without a row
+//   - an import that the row does not list
+//   - a banned package, with the chain of imports that leads to it
+//   - folders that import each other
+//
+// An error means that the module could not be read at all.
+func CheckImports(ctx context.Context, table Table, dir string) ([]Finding, error) {
+	g, err := load(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	findings := slices.Clone(g.broken)
+	for _, pkg := range g.ours {
+		row, ok := table.row(pkg)
+		if !ok {
+			findings = append(findings, Finding{Where: pkg, Message: "is not in the table; add a row to HouseTable in internal/archtest/table.go " +
+				"and to docs/architecture.md that says what it may use"})
+			continue
+		}
+		banned := map[string]bool{}
+		for _, ban := range slices.Concat(row.Never, table.Never) {
+			if chain := table.chain(g, pkg, ban); chain != nil {
+				banned[chain[1]] = true
+				findings = append(findings, bannedFinding(chain, ban))
+			}
+		}
+		for _, imported := range g.imports[pkg] {
+			// What a ban found is reported once, with the ban's reason.
+			if !banned[imported] && !row.allows(g, imported) {
+				findings = append(findings, Finding{Where: pkg, Message: fmt.Sprintf("must not import %s: its row allows %s; move the code, "+
+					"or change the table and docs/architecture.md with a decision", imported, row.allowed(imported))})
+			}
+		}
+	}
+	findings = append(findings, cycles(g)...)
+	sortFindings(findings)
+	return findings, nil
+}
+
+func bannedFinding(chain []string, ban Ban) Finding {
+	pkg, target := chain[0], chain[len(chain)-1]
+	how := ""
+	if len(chain) > 2 {
+		how = " (" + strings.Join(chain, " -> ") + ")"
+	}
+	return Finding{Where: pkg, Message: fmt.Sprintf("must never use %s%s: %s", target, how, ban.Reason)}
+}
+
+// row is the most particular row for a package.
+func (t Table) row(pkg string) (Row, bool) {
+	var best Row
+	for _, row := range t.Rows {
+		if match(row.Packages, pkg) && len(row.Packages) > len(best.Packages) {
+			best = row
+		}
+	}
+	return best, best.Packages != ""
+}
+
+// allows reports whether a direct import is listed.
+func (r Row) allows(g *graph, imported string) bool {
+	if isOurs(imported) {
+		return match(r.Packages, imported) || matchAny(r.MayUse, imported)
+	}
+	return g.isStandard(imported) || matchAny(r.Foreign, imported)
+}
+
+// allowed is what a row lists, in words.
+func (r Row) allowed(imported string) string {
+	list := r.Foreign
+	absent := "no code but the standard library"
+	if isOurs(imported) {
+		list = r.MayUse
+		absent = "nothing else of this module"
+	}
+	if len(list) == 0 {
+		return absent
+	}
+	return "only " + strings.Join(list, ", ")
+}
+
+// forbids reports whether the ban holds for pkg.
+func (t Table) forbids(pkg string, ban Ban) bool {
+	if match(ban.Package, pkg) || ban.Except != "" && match(ban.Except, pkg) {
+		return false
+	}
+	row, _ := t.row(pkg)
+	return slices.Contains(t.Never, ban) || slices.ContainsFunc(row.Never, func(b Ban) bool { return b.Package == ban.Package })
+}
+
+// chain is the shortest way from pkg to what the ban forbids, or nil. It does
+// not lead through packages that the ban holds for as well: they are reported
+// themselves, and one mistake gives one finding.
+func (t Table) chain(g *graph, pkg string, ban Ban) []string {
+	if !t.forbids(pkg, ban) {
+		return nil
+	}
+	from := map[string]string{pkg: ""}
+	for queue := []string{pkg}; len(queue) > 0; queue = queue[1:] {
+		at := queue[0]
+		if match(ban.Package, at) {
+			return trail(from, at)
+		}
+		if at != pkg && isOurs(at) && t.forbids(at, ban) {
+			continue
+		}
+		for _, next := range g.imports[at] {
+			if _, seen := from[next]; !seen {
+				from[next] = at
+				queue = append(queue, next)
+			}
+		}
+	}
+	return nil
+}
+
+// trail goes back from the end of a search to its start.
+func trail(from map[string]string, end string) []string {
+	steps := []string{end}
+	for at := from[end]; at != ""; at = from[at] {
+		steps = append(steps, at)
+	}
+	slices.Reverse(steps)
+	return steps
+}
+
+// cycles finds folders that import each other, over any number of steps. A
+// folder is the first one below internal. Go forbids cycles of packages only,
+// and of two folders that import each other no reader can say which is below.
+func cycles(g *graph) []Finding {
+	edges := map[string]map[string]string{} // folder -> folder -> one import of it
+	for _, pkg := range g.ours {
+		for _, imported := range g.imports[pkg] {
+			from, to := folder(pkg), folder(imported)
+			if !isOurs(imported) || from == to {
+				continue
+			}
+			if edges[from] == nil {
+				edges[from] = map[string]string{}
+			}
+			if edges[from][to] == "" {
+				edges[from][to] = pkg + " imports " + imported
+			}
+		}
+	}
+	var findings []Finding
+	reported := map[string]bool{}
+	for _, start := range slices.Sorted(maps.Keys(edges)) {
+		loop := shortestLoop(edges, start)
+		// The same cycle is found from each of its folders.
+		members := strings.Join(slices.Sorted(slices.Values(loop)), " ")
+		if loop == nil || reported[members] {
+			continue
+		}
+		reported[members] = true
+		var proof []string
+		for i, f := range loop {
+			proof = append(proof, edges[f][loop[(i+1)%len(loop)]])
+		}
+		findings = append(findings, Finding{Where: start, Message: fmt.Sprintf("is in a cycle of folders: %s -> %s (%s); one of them must be below the other",
+			strings.Join(loop, " -> "), start, strings.Join(proof, "; "))})
+	}
+	return findings
+}
+
+// shortestLoop leads from start over other folders and back, or is nil.
+func shortestLoop(edges map[string]map[string]string, start string) []string {
+	from := map[string]string{start: ""}
+	for queue := []string{start}; len(queue) > 0; queue = queue[1:] {
+		for _, next := range slices.Sorted(maps.Keys(edges[queue[0]])) {
+			if next == start {
+				return trail(from, queue[0])
+			}
+			if _, seen := from[next]; !seen {
+				from[next] = queue[0]
+				queue = append(queue, next)
+			}
+		}
+	}
+	return nil
+}
+
+// folder is ./internal/NAME, or ./NAME for what is not internal.
+func folder(pkg string) string {
+	parts := strings.SplitN(pkg, "/", 4)
+	keep := 2
+	if len(parts) > 2 && parts[1] == "internal" {
+		keep = 3
+	}
+	return strings.Join(parts[:min(keep, len(parts))], "/")
+}
+
+func isOurs(pkg string) bool { return pkg == "." || strings.HasPrefix(pkg, "./") }
+
+// match reports whether a pattern covers a package. The pattern ... is any
+// foreign code, ./... any package of the module.
+func match(pattern, pkg string) bool {
+	if pattern == "..." {
+		return !isOurs(pkg)
+	}
+	base, below := strings.CutSuffix(pattern, "/...")
+	return pkg == base || below && strings.HasPrefix(pkg, base+"/")
+}
+
+func matchAny(patterns []string, pkg string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool { return match(p, pkg) })
+}

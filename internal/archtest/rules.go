@@ -1,0 +1,67 @@
+package archtest
+
+import "regexp"
+
+// SourceRules are rules about the text of a repository.
+type SourceRules struct {
+	SkipAnywhere []string // folders that are not looked at, by name
+	SkipAtRoot   []string // the same, only at the top
+
+	Names []string // names that no package, folder or Go file may have
+
+	FileLines      int
+	FuncLines      int // without an exception
+	FuncLinesLimit int // with one
+	Params         int
+	LongFuncs      []LongFunc
+
+	Words []Word
+}
+
+// LongFunc lets one function be longer than FuncLines. An exception that is no
+// longer needed is a finding.
+type LongFunc struct {
+	File   string // from the top of the repository, with slashes
+	Func   string // Name, or Type.Name for a method
+	Reason string
+}
+
+// Word is text that no file may contain.
+type Word struct {
+	Pattern *regexp.Regexp
+	Reason  string
+}
+
+// HouseRules are the rules of this repository, both modules.
+func HouseRules() SourceRules {
+	// The patterns are spelt so that they do not find themselves.
+	const (
+		machine = "it names a path of one developer's machine; use a path relative to the repository, or t.TempDir()"
+		later   = "unfinished work belongs in an issue; finish it or leave it out"
+	)
+	return SourceRules{
+		SkipAnywhere: []string{".git", "node_modules", "testdata", "vendor"},
+		SkipAtRoot:   []string{"bin", "dist", "web"},
+
+		Names: []string{"common", "helpers", "types", "util"},
+
+		FileLines:      600,
+		FuncLines:      80,
+		FuncLinesLimit: 150,
+		Params:         5,
+		LongFuncs: []LongFunc{
+			{"internal/archtest/table.go", "HouseTable", "one table, to be read from top to bottom"},
+			{"devcluster/node/env_test.go", "TestEnvironment", "a table of cases with the functions that make them"},
+			{"devcluster/node/refuse_test.go", "TestRefuse", "a table of cases; the code below it is short"},
+			{"internal/config/edge_test.go", "TestValidate", "a table of cases; the code below it is short"},
+		},
+
+		Words: []Word{
+			{regexp.MustCompile(`/[w]ork/(main|shared)\b`), machine},
+			{regexp.MustCompile(`/[r]oot/`), machine},
+			{regexp.MustCompile(`\bT[O]DO\b`), later},
+			{regexp.MustCompile(`\bF[I]XME\b`), later},
+			{regexp.MustCompile(`(?i)\bfor[ ]now\b`), later},
+		},
+	}
+}

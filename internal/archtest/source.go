@@ -1,0 +1,249 @@
+package archtest
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// maxTextSize is the largest file that is searched for words. A larger one was
+// not written by hand.
+const maxTextSize = 2 << 20
+
+// CheckSource applies the rules to every file below dir, whatever module or
+// platform it belongs to. Generated Go files are judged by their words and
+// names only. An error means that a file could not be read.
+func CheckSource(rules SourceRules, dir string) ([]Finding, error) {
+	c := &sourceCheck{rules: rules, packages: map[string]*packageDoc{}, needed: map[LongFunc]bool{}}
+	err := fs.WalkDir(os.DirFS(dir), ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if slices.Contains(rules.SkipAnywhere, d.Name()) || slices.Contains(rules.SkipAtRoot, name) {
+				return fs.SkipDir
+			}
+			c.folder(name)
+			return nil
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		if !info.Mode().IsRegular() || info.Size() > maxTextSize {
+			return nil
+		}
+		text, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(name)))
+		if err != nil {
+			return err
+		}
+		c.file(name, text)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.finish()
+	sortFindings(c.findings)
+	return c.findings, nil
+}
+
+// sourceCheck is one walk over a repository.
+type sourceCheck struct {
+	rules    SourceRules
+	findings []Finding
+	packages map[string]*packageDoc // by folder
+	needed   map[LongFunc]bool      // exceptions that a function needs
+}
+
+// packageDoc is what was seen of a package's comment.
+type packageDoc struct {
+	name       string
+	documented bool
+}
+
+func (c *sourceCheck) report(where, format string, args ...any) {
+	c.reportLine(where, 0, format, args...)
+}
+
+func (c *sourceCheck) reportLine(file string, line int, format string, args ...any) {
+	c.findings = append(c.findings, Finding{Where: file, Line: line, Message: fmt.Sprintf(format, args...)})
+}
+
+func (c *sourceCheck) folder(name string) {
+	if slices.Contains(c.rules.Names, path.Base(name)) {
+		c.report(name, "no folder is called %s; name it after what it is for", path.Base(name))
+	}
+}
+
+func (c *sourceCheck) file(name string, text []byte) {
+	if bytes.IndexByte(text, 0) >= 0 {
+		return // not text
+	}
+	// The hashes of go.sum are random text.
+	if path.Base(name) != "go.sum" {
+		c.words(name, text)
+	}
+	if path.Ext(name) == ".go" {
+		c.goFile(name, text)
+	}
+}
+
+func (c *sourceCheck) words(name string, text []byte) {
+	for _, word := range c.rules.Words {
+		if at := word.Pattern.FindIndex(text); at != nil {
+			line := 1 + bytes.Count(text[:at[0]], []byte("\n"))
+			c.reportLine(name, line, "contains %q: %s", text[at[0]:at[1]], word.Reason)
+		}
+	}
+}
+
+// goFile is one parsed file, as the rules see it.
+type goFile struct {
+	name string // from the top of the repository
+	test bool
+	set  *token.FileSet
+	tree *ast.File
+}
+
+func (f goFile) line(pos token.Pos) int { return f.set.Position(pos).Line }
+
+func (c *sourceCheck) goFile(name string, text []byte) {
+	f := goFile{name: name, test: strings.HasSuffix(name, "_test.go"), set: token.NewFileSet()}
+	tree, err := parser.ParseFile(f.set, name, text, parser.ParseComments|parser.SkipObjectResolution)
+	if err != nil {
+		c.report(name, "is not valid Go: %v", err)
+		return
+	}
+	f.tree = tree
+	c.goNames(f)
+	c.packageComment(f)
+	if ast.IsGenerated(tree) {
+		return
+	}
+	if lines := bytes.Count(text, []byte("\n")); lines > c.rules.FileLines {
+		c.report(name, "has %d lines, the most is %d; split it by concept", lines, c.rules.FileLines)
+	}
+	c.functions(f)
+	if f.test {
+		c.sleeps(f)
+	} else {
+		c.docComments(f)
+	}
+}
+
+func (c *sourceCheck) goNames(f goFile) {
+	if pkg := strings.TrimSuffix(f.tree.Name.Name, "_test"); slices.Contains(c.rules.Names, pkg) {
+		c.report(f.name, "no package is called %s; name it after what it is for", pkg)
+	}
+	base := strings.TrimSuffix(strings.TrimSuffix(path.Base(f.name), ".go"), "_test")
+	if slices.Contains(c.rules.Names, base) {
+		c.report(f.name, "no file is called %s; name it after its concept", path.Base(f.name))
+	}
+}
+
+// packageComment notes what the file says. Tests that are a package of their
+// own need a comment as well: it says what they drive.
+func (c *sourceCheck) packageComment(f goFile) {
+	dir := path.Dir(f.name)
+	if c.packages[dir] == nil {
+		c.packages[dir] = &packageDoc{name: f.tree.Name.Name}
+	}
+	if says(f.tree.Doc) {
+		c.packages[dir].documented = true
+	}
+}
+
+// functions looks at sizes, parameters and init.
+func (c *sourceCheck) functions(f goFile) {
+	for _, decl := range f.tree.Decls {
+		switch d := decl.(type) {
+		case *ast.FuncDecl:
+			c.funcSize(f, funcName(d), d)
+			c.params(f, funcName(d), d.Type)
+			if d.Recv == nil && d.Name.Name == "init" && !importsPath(f.tree, "embed") {
+				c.reportLine(f.name, f.line(d.Pos()), "no init functions; call it from where it is needed, so that a reader sees the order")
+			}
+		case *ast.GenDecl:
+			// A function in a variable has a size, too.
+			ast.Inspect(d, func(n ast.Node) bool {
+				literal, ok := n.(*ast.FuncLit)
+				if ok {
+					c.funcSize(f, "func literal", literal)
+					c.params(f, "func literal", literal.Type)
+				}
+				return !ok
+			})
+		}
+	}
+}
+
+func (c *sourceCheck) funcSize(f goFile, name string, n ast.Node) {
+	lines := f.line(n.End()-1) - f.line(n.Pos()) + 1
+	if lines <= c.rules.FuncLines {
+		return
+	}
+	for _, e := range c.rules.LongFuncs {
+		if e.File != f.name || e.Func != name {
+			continue
+		}
+		c.needed[e] = true
+		if lines > c.rules.FuncLinesLimit {
+			c.reportLine(f.name, f.line(n.Pos()), "%s has %d lines; even with an exception the most is %d", name, lines, c.rules.FuncLinesLimit)
+		}
+		return
+	}
+	c.reportLine(f.name, f.line(n.Pos()), "%s has %d lines, the most is %d; split it, or add an exception with a reason to HouseRules", name, lines, c.rules.FuncLines)
+}
+
+func (c *sourceCheck) params(f goFile, name string, t *ast.FuncType) {
+	if n := t.Params.NumFields(); n > c.rules.Params {
+		c.reportLine(f.name, f.line(t.Pos()), "%s has %d parameters, the most is %d; give it a struct", name, n, c.rules.Params)
+	}
+}
+
+// funcName is Name, or Type.Name for a method.
+func funcName(d *ast.FuncDecl) string {
+	if d.Recv == nil {
+		return d.Name.Name
+	}
+	return receiver(d) + "." + d.Name.Name
+}
+
+// sleeps finds time.Sleep, under whatever name time was imported.
+func (c *sourceCheck) sleeps(f goFile) {
+	name := importName(f.tree, "time")
+	if name == "" {
+		return
+	}
+	ast.Inspect(f.tree, func(n ast.Node) bool {
+		if sel, ok := n.(*ast.SelectorExpr); ok && sel.Sel.Name == "Sleep" {
+			if x, ok := sel.X.(*ast.Ident); ok && x.Name == name {
+				c.reportLine(f.name, f.line(n.Pos()), "no time.Sleep in tests; wait for the condition, or use testing/synctest")
+			}
+		}
+		return true
+	})
+}
+
+// finish reports what is known only after the last file.
+func (c *sourceCheck) finish() {
+	for dir, p := range c.packages {
+		if !p.documented {
+			c.report(dir, "package %s has no package comment; say what it is for, what it promises and what it refuses", p.name)
+		}
+	}
+	for _, e := range c.rules.LongFuncs {
+		if !c.needed[e] {
+			c.report(e.File, "the exception for %s in HouseRules is not needed any more; remove it", e.Func)
+		}
+	}
+}

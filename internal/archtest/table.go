@@ -1,0 +1,143 @@
+package archtest
+
+// Table says for every package of a module what it may import.
+//
+// Patterns are written as for the go command. ./internal/edge/... is that
+// package of the checked module and everything below it, ./internal/cli only
+// the package itself; k8s.io/... is foreign code. A pattern of a row that is
+// longer than another's wins.
+type Table struct {
+	Rows  []Row
+	Never []Ban // for every package
+}
+
+// Row is the rule for some packages. A package may always import those that
+// its own row covers.
+type Row struct {
+	Packages string
+	MayUse   []string // packages of the module
+	Foreign  []string // code that is neither ours nor the standard library's
+	Never    []Ban
+}
+
+// Ban forbids a package, directly and through any other package, and says why.
+type Ban struct {
+	Package string
+	Except  string // pattern of packages that may; empty means none
+	Reason  string
+}
+
+// HouseTable is the table of docs/architecture.md. A new package needs a row
+// here and there.
+func HouseTable() Table {
+	const (
+		api         = "./api/..."
+		access      = "./internal/access/..."
+		agent       = "./internal/agent/..."
+		edge        = "./internal/edge/..."
+		gitops      = "./internal/gitops/..."
+		gitprovider = "./internal/gitprovider/..."
+		ingress     = "./internal/ingress/..."
+		kube        = "./internal/kube/..."
+		observe     = "./internal/observe/..."
+		platform    = "./internal/platform/..."
+		route       = "./internal/route/..."
+		web         = "./web/..."
+		wire        = "./internal/wire/..."
+
+		everything = "./..."
+	)
+	anything := []string{"..."}
+	var nothing []string
+
+	return Table{
+		Never: []Ban{
+			{Package: "./internal/cli/...", Except: "./cmd/...", Reason: "cli wires the program together; nothing is above it but cmd"},
+			{Package: "./internal/kube/kubetest/...", Reason: "it starts clusters and belongs in _test.go files only"},
+			{Package: "./devcluster/...", Reason: "devcluster is a module of its own, and its Kubernetes must not become ours"},
+		},
+		Rows: []Row{
+			// The values that the planes exchange.
+			{Packages: route, MayUse: nothing, Foreign: nothing, Never: []Ban{
+				{Package: "net/http/...", Reason: "the routing table is plain values and serves nothing"},
+			}},
+			{Packages: wire, MayUse: nothing, Foreign: nothing, Never: []Ban{
+				{Package: "net/http/...", Reason: "messages do not know how they travel"},
+			}},
+			{Packages: api, MayUse: nothing, Foreign: anything},
+
+			// The traffic plane.
+			{Packages: edge, MayUse: []string{route, observe}, Foreign: anything, Never: []Ban{
+				{Package: "k8s.io/...", Reason: "the edge serves a route.Table and must not know where it comes from"},
+				{Package: "sigs.k8s.io/...", Reason: "the edge serves a route.Table and must not know where it comes from"},
+				{Package: kube, Reason: "losing the API server never touches traffic"},
+				{Package: ingress, Reason: "ingress writes the route.Table, edge reads it; neither knows the other"},
+				{Package: gitops, Reason: "delivery and traffic are separate planes"},
+				{Package: platform, Reason: "the edge runs without the platform"},
+			}},
+			{Packages: ingress, MayUse: []string{route, kube, observe}, Foreign: anything, Never: []Ban{
+				{Package: edge, Reason: "ingress writes the route.Table, edge reads it; neither knows the other"},
+			}},
+			{Packages: "./internal/ingress/translate/...", MayUse: []string{ingress, route, observe}, Foreign: anything, Never: []Ban{
+				{Package: kube, Reason: "translate is pure: it gets a resolved Snapshot and asks nobody"},
+				{Package: "k8s.io/client-go/...", Reason: "translate is pure: it gets a resolved Snapshot and asks nobody"},
+				{Package: edge, Reason: "ingress writes the route.Table, edge reads it; neither knows the other"},
+			}},
+
+			// The delivery plane.
+			{Packages: gitops, MayUse: []string{kube, api, observe}, Foreign: anything, Never: []Ban{
+				{Package: edge, Reason: "delivery and traffic are separate planes"},
+				{Package: ingress, Reason: "delivery and traffic are separate planes"},
+				{Package: platform, Reason: "a runtime delivers without the platform"},
+			}},
+			{Packages: access, MayUse: []string{wire, observe}, Foreign: anything, Never: []Ban{
+				{Package: platform, Reason: "the two ends of the tunnel share wire and nothing else"},
+				{Package: gitops, Reason: "access carries requests and does not know what they do"},
+			}},
+			{Packages: agent, MayUse: []string{access, gitops, kube, wire, observe}, Foreign: anything, Never: []Ban{
+				{Package: platform, Reason: "agent and platform share wire and nothing else"},
+				{Package: edge, Reason: "delivery and traffic are separate planes"},
+			}},
+
+			// The control plane.
+			{Packages: platform, MayUse: []string{wire, gitprovider, observe, web}, Foreign: anything, Never: []Ban{
+				{Package: "k8s.io/client-go/...", Reason: "the platform reaches a cluster through its runtime only"},
+				{Package: agent, Reason: "agent and platform share wire and nothing else"},
+				{Package: edge, Reason: "the edge runs without the platform"},
+			}},
+			{Packages: gitprovider, MayUse: []string{observe}, Foreign: anything},
+			{Packages: web, MayUse: nothing, Foreign: nothing},
+
+			// Installing and trying it.
+			{Packages: "./internal/preflight/...", MayUse: []string{kube, gitprovider, observe}, Foreign: anything, Never: []Ban{
+				{Package: agent, Reason: "a check runs before there is an agent"},
+				{Package: platform, Reason: "a check runs without the platform's code"},
+			}},
+			{Packages: "./internal/install/...", MayUse: []string{kube, gitprovider, observe}, Foreign: anything, Never: []Ban{
+				{Package: agent, Reason: "the installer runs before there is an agent"},
+				{Package: platform, Reason: "the installer runs without the platform's code"},
+			}},
+			{Packages: "./internal/up/...", MayUse: []string{kube, observe}, Foreign: anything, Never: []Ban{
+				{Package: edge, Reason: "up starts the parts as processes and looks at them from outside"},
+				{Package: agent, Reason: "up starts the parts as processes and looks at them from outside"},
+				{Package: platform, Reason: "up starts the parts as processes and looks at them from outside"},
+			}},
+
+			// What all of them stand on.
+			{Packages: kube, MayUse: []string{observe}, Foreign: anything},
+			{Packages: observe, MayUse: nothing, Foreign: anything},
+			// The two decoders are those that paerser reads files with.
+			{Packages: "./internal/config/...", MayUse: nothing, Foreign: []string{
+				"github.com/traefik/paerser/...", "github.com/BurntSushi/toml", "go.yaml.in/yaml/...",
+			}},
+
+			// The top.
+			{Packages: "./internal/cli/...", MayUse: []string{everything}, Foreign: anything},
+			{Packages: "./cmd/...", MayUse: []string{"./internal/cli"}, Foreign: nothing},
+
+			// What looks at the whole from outside.
+			{Packages: "./internal/archtest/...", MayUse: nothing, Foreign: nothing},
+			{Packages: "./test/...", MayUse: []string{everything}, Foreign: anything},
+		},
+	}
+}

@@ -1,0 +1,30 @@
+package cli_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// TestReferenceIsCurrent: the pages in the repository are what is generated.
+func TestReferenceIsCurrent(t *testing.T) {
+	clean(t)
+	dir := filepath.Join(t.TempDir(), "reference")
+	if got := execute(t, "docs --dir "+dir); got.code != 0 {
+		t.Fatalf("got %+v", got)
+	}
+	pages, err := os.ReadDir(dir)
+	if err != nil || len(pages) == 0 {
+		t.Fatalf("nothing was generated: %v", err)
+	}
+	for _, page := range pages {
+		generated, err := os.ReadFile(filepath.Join(dir, page.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		committed, err := os.ReadFile(filepath.Join("../../docs/reference", page.Name()))
+		if err != nil || string(committed) != string(generated) {
+			t.Errorf("docs/reference/%s is out of date: run make generate", page.Name())
+		}
+	}
+}

@@ -1,0 +1,179 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"slipway.dev/slipway/internal/config"
+	"slipway.dev/slipway/internal/observe"
+)
+
+// edgeSwitches are the flags of the command that are not options of the edge.
+var edgeSwitches = []string{"help", "print-config"}
+
+// edgeParts is what the edge is given to work with.
+type edgeParts struct {
+	log     *slog.Logger
+	metrics *observe.Metrics
+	health  *observe.Health
+}
+
+// runEdge is the data plane: it takes traffic until the context ends, and then
+// finishes what it has begun. It declares in parts.health what must hold
+// before traffic may come. The servers for health and admin run around it.
+func runEdge(_ context.Context, options *config.Edge, _ edgeParts) error {
+	var missing []error
+	if options.Providers.File != nil {
+		missing = append(missing, errors.New("providers.file is set, but this version of slipway has no file provider"))
+	}
+	if options.Providers.KubernetesIngress != nil {
+		missing = append(missing, errors.New("providers.kubernetesIngress is set, but this version of slipway has no Kubernetes Ingress provider"))
+	}
+	return errors.Join(missing...)
+}
+
+// edgeCommand parses its flags itself: an option may have a free name in it
+// (entryPoints.<name>.address), and comes from a file and the environment too.
+func (p program) edgeCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "edge [options]",
+		Short: "Serve the traffic of a cluster",
+		Long: `Serves HTTP traffic by routes that come from providers: the Ingresses of a
+Kubernetes cluster, or a file. It runs until SIGINT or SIGTERM, then finishes
+the requests that it has. A second signal ends it at once, with exit code 130.`,
+		Example: `  slipway edge --providers.kubernetesIngress
+  slipway edge --providers.file.filename=routes.yaml --entryPoints.web.address=:80
+  slipway edge --configFile=edge.yaml --print-config`,
+		DisableFlagParsing:    true,
+		DisableFlagsInUseLine: true, // "[options]" says it
+		RunE: func(command *cobra.Command, args []string) error {
+			return p.edge(command, args)
+		},
+		ValidArgsFunction: completeEdge,
+	}
+	command.SetHelpFunc(func(command *cobra.Command, _ []string) { printEdgeHelp(command) })
+	return command
+}
+
+// edge loads the options and does what they ask for.
+func (p program) edge(command *cobra.Command, args []string) error {
+	environ := os.Environ()
+	loaded, err := config.LoadEdge(config.Sources{
+		Args:     args,
+		Switches: edgeSwitches,
+		Environ:  environ,
+		Dirs:     config.SearchDirs(environ),
+	})
+	if loaded.Given["help"] {
+		return command.Help()
+	}
+	if err != nil {
+		return usageError{err}
+	}
+	options := loaded.Edge
+	if err := options.Validate(); err != nil {
+		return usageError{err}
+	}
+	if loaded.Given["print-config"] {
+		text, err := options.YAML()
+		if err != nil {
+			return err
+		}
+		_, err = command.OutOrStdout().Write(text)
+		return err
+	}
+	log, err := observe.NewLogger(command.ErrOrStderr(), options.Log.Level, options.Log.Format)
+	if err != nil {
+		return usageError{err}
+	}
+	if options.Providers.File == nil && options.Providers.KubernetesIngress == nil {
+		return usageError{errors.New("no provider is enabled: set --providers.file.filename=… or --providers.kubernetesingress")}
+	}
+	logStart(log, loaded)
+	return p.serveEdge(command.Context(), options, log)
+}
+
+// logStart says what is starting, and every option that is not its default.
+func logStart(log *slog.Logger, loaded *config.Loaded) {
+	facts := readBuildFacts()
+	log.Info("edge starts", observe.KeyVersion, facts.Version, observe.KeyCommit, facts.Commit)
+	if loaded.File != "" {
+		log.Info("options come from a file", observe.KeyFile, loaded.File)
+	}
+	for _, change := range loaded.Edge.Changes() {
+		log.Info("option is set", observe.KeyOption, change.Option, observe.KeyValue, change.Value)
+	}
+}
+
+// serveEdge runs the data plane with its servers for health and admin around
+// it: they start before it, so that its start can be watched, and stop after
+// it, so that its end can be. If one of them breaks, all of it ends.
+func (p program) serveEdge(ctx context.Context, options *config.Edge, log *slog.Logger) error {
+	facts := readBuildFacts()
+	parts := edgeParts{log: log, metrics: observe.NewMetrics(facts.Version, facts.Commit), health: &observe.Health{}}
+
+	admin, err := listen(ctx, "admin.address", options.Admin.Address)
+	if err != nil {
+		return err
+	}
+	health, err := listen(ctx, "health.address", options.Health.Address)
+	if err != nil {
+		return errors.Join(err, admin.Close())
+	}
+	serving, stopServers := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopServers()
+	servers, serving := errgroup.WithContext(serving)
+	servers.Go(func() error { return observe.ServeAdmin(serving, admin, log) })
+	servers.Go(func() error { return observe.ServeHealth(serving, health, parts.health, parts.metrics, log) })
+
+	running, stopEdge := context.WithCancel(ctx)
+	defer stopEdge()
+	defer context.AfterFunc(serving, stopEdge)()
+	defer context.AfterFunc(running, parts.health.Stopping)()
+	err = p.runEdge(running, options, parts)
+	if running.Err() != nil && errors.Is(err, context.Canceled) {
+		err = nil // it was told to stop
+	}
+	stopServers()
+	err = errors.Join(err, servers.Wait())
+	if err == nil {
+		log.Info("edge has stopped")
+	}
+	return err
+}
+
+// listen opens the address of an option.
+func listen(ctx context.Context, option, address string) (net.Listener, error) {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if err != nil {
+		if failed := (*net.OpError)(nil); errors.As(err, &failed) {
+			err = failed.Err // the address is in the message already
+		}
+		return nil, fmt.Errorf("cannot listen on %s: %w: choose another address with --%s", address, err, option)
+	}
+	return listener, nil
+}
+
+// completeEdge completes the names of options for shells.
+func completeEdge(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if strings.Contains(typed, "=") {
+		return nil, cobra.ShellCompDirectiveDefault // a value, often a file
+	}
+	var found []cobra.Completion
+	for _, option := range config.EdgeOptions() {
+		flag := strings.ReplaceAll(option.Flag(), "<name>", "web") + "="
+		if strings.HasPrefix(strings.ToLower(flag), strings.ToLower(typed)) {
+			sentence, _, _ := strings.Cut(option.Description, ". ")
+			found = append(found, cobra.CompletionWithDesc(flag, sentence))
+		}
+	}
+	return found, cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
+}

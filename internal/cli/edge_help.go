@@ -1,0 +1,110 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"slipway.dev/slipway/internal/config"
+)
+
+const (
+	// defaultWidth is the width of help that goes to no terminal.
+	defaultWidth = 80
+	// widestHelp bounds the width on large screens: long lines are hard to read.
+	widestHelp = 120
+	// narrowestHelp bounds it on small ones, where wrapping gains nothing.
+	narrowestHelp = 40
+)
+
+// layersText says how the sources of options combine; help and reference share it.
+const layersText = "Options come from a file, from environment variables and from flags. A variable wins over the file, and a flag " +
+	"over both, option by option. Names are the same everywhere, in any case: log.level is the key level under log in the " +
+	"file, the variable SLIPWAY_LOG_LEVEL and the flag --log.level. An option that does not exist is an error, wherever it is set."
+
+// printEdgeHelp prints the help of `slipway edge`, wrapped to the terminal.
+func printEdgeHelp(command *cobra.Command) {
+	w := command.OutOrStdout()
+	width := helpWidth(w)
+	p := helpPrinter{w: w, width: width}
+	p.paragraph(0, strings.ReplaceAll(command.Long, "\n", " "))
+	p.line("\nUsage:\n  %s\n\nExamples:\n%s\n", command.UseLine(), command.Example)
+	p.paragraph(0, layersText)
+	p.line("\nFlags:")
+	p.line("  -h, --help")
+	p.paragraph(8, "Show this.")
+	p.line("  --print-config")
+	p.paragraph(8, "Print the effective options as a file, secrets redacted, and exit. It also checks them.")
+	group := ""
+	for _, option := range config.EdgeOptions() {
+		if option.Group() != group {
+			group = option.Group()
+			p.line("\n%s:", group)
+		}
+		p.option(option)
+	}
+}
+
+// helpWidth is the width of the terminal, or what COLUMNS says.
+func helpWidth(w io.Writer) int {
+	width := defaultWidth
+	if columns, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && columns > 0 {
+		width = columns
+	}
+	if measure := terminalWidth(w); measure != nil {
+		width = measure()
+	}
+	return min(max(width, narrowestHelp), widestHelp)
+}
+
+// helpPrinter writes wrapped text. A help that cannot be written has nobody to
+// read it, so errors are dropped.
+type helpPrinter struct {
+	w     io.Writer
+	width int
+}
+
+func (p helpPrinter) line(format string, args ...any) {
+	_, _ = fmt.Fprintf(p.w, format+"\n", args...)
+}
+
+func (p helpPrinter) option(option config.Option) {
+	p.line("  %s %s", option.Flag(), option.Type)
+	description := option.Description
+	if option.Default != "" {
+		description += " Default: " + option.Default + "."
+	}
+	p.paragraph(8, description)
+}
+
+// paragraph wraps a text at blanks, each line indented.
+func (p helpPrinter) paragraph(indent int, text string) {
+	for _, line := range wrap(text, p.width-indent) {
+		p.line("%*s%s", indent, "", line)
+	}
+}
+
+// wrap breaks a text at blanks into lines of at most width characters. A word
+// that is longer has a line of its own.
+func wrap(text string, width int) []string {
+	var lines []string
+	line, length := "", 0
+	for _, word := range strings.Fields(text) {
+		letters := len([]rune(word))
+		if line != "" && length+1+letters > width {
+			lines = append(lines, line)
+			line, length = "", 0
+		}
+		if line != "" {
+			line += " "
+			length++
+		}
+		line += word
+		length += letters
+	}
+	return append(lines, line)
+}

@@ -1,0 +1,206 @@
+package cli_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"testing"
+
+	"slipway.dev/slipway/internal/cli"
+	"slipway.dev/slipway/internal/config"
+	"slipway.dev/slipway/internal/observe"
+)
+
+func TestRefusals(t *testing.T) {
+	for _, c := range []struct {
+		name, line, env string
+		code            int
+		stderr          string
+	}{
+		{"no provider", "edge", "", 2,
+			"slipway: no provider is enabled: set --providers.file.filename=… or --providers.kubernetesingress\n"},
+		{"one problem", "edge --log.lvel=debug", "", 2,
+			"slipway: unknown option --log.lvel on the command line: did you mean --log.level?\n"},
+		{"two problems", "edge --log.lvel=debug", "SLIPWAY_LOG_FORMATS=json", 2,
+			"slipway: 2 problems:\n" +
+				"  - unknown option SLIPWAY_LOG_FORMATS in the environment: did you mean SLIPWAY_LOG_FORMAT?\n" +
+				"  - unknown option --log.lvel on the command line: did you mean --log.level?\n"},
+		{"not valid", "edge --log.level=loud --admin.address=:1", "", 2,
+			"slipway: 2 problems:\n" +
+				"  - log.level is \"loud\": choose one of debug, info, warn, error\n" +
+				"  - admin.address is \":1\", which others can reach: profiles show what is in memory, so use a loopback address such as 127.0.0.1:8090\n"},
+		{"not valid, only printed", "edge --print-config --log.level=loud", "", 2,
+			"slipway: log.level is \"loud\": choose one of debug, info, warn, error\n"},
+		{"unknown command", "verson", "", 2,
+			"slipway: unknown command \"verson\" for \"slipway\"\n\nDid you mean this?\n\tversion\n\nRun 'slipway --help' for what it takes.\n"},
+		{"unlisted command", "agent", "", 2,
+			"slipway: unknown command \"agent\" for \"slipway\"\nRun 'slipway --help' for what it takes.\n"},
+		{"unknown flag", "version --outptu json", "", 2,
+			"slipway: unknown flag: --outptu: did you mean --output?\nRun 'slipway version --help' for what it takes.\n"},
+		{"unlike any flag", "version --zzzzzz", "", 2,
+			"slipway: unknown flag: --zzzzzz\nRun 'slipway version --help' for what it takes.\n"},
+		{"unknown output", "version --output xml", "", 2, "slipway: --output \"xml\" is neither text nor json\n"},
+		{"unknown level", "version --log.level loud", "", 2,
+			"slipway: the log level \"loud\" is not known: choose one of debug, info, warn, error\n"},
+		{"word", "version now", "", 2,
+			"slipway: unknown command \"now\" for \"slipway version\"\nRun 'slipway version --help' for what it takes.\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			clean(t)
+			if c.env != "" {
+				clean(t, c.env)
+			}
+			want := result{code: c.code, stderr: c.stderr}
+			if got := execute(t, c.line); got != want {
+				t.Errorf("\n got %+v\nwant %+v", got, want)
+			}
+		})
+	}
+}
+
+// TestProvidersThatDoNotExist: nothing pretends to serve.
+func TestProvidersThatDoNotExist(t *testing.T) {
+	clean(t)
+	got := execute(t, "edge --admin.address=127.0.0.1:0 --health.address=127.0.0.1:0 --providers.kubernetesingress --providers.file.filename=x --log.level=error")
+	want := result{code: 1, stderr: "slipway: 2 problems:\n" +
+		"  - providers.file is set, but this version of slipway has no file provider\n" +
+		"  - providers.kubernetesIngress is set, but this version of slipway has no Kubernetes Ingress provider\n"}
+	if got != want {
+		t.Errorf("\n got %+v\nwant %+v", got, want)
+	}
+}
+
+func TestAddressTaken(t *testing.T) {
+	clean(t)
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = taken.Close() }()
+	address := taken.Addr().String()
+	for option, other := range map[string]string{"admin.address": "health.address", "health.address": "admin.address"} {
+		got := execute(t, "edge --providers.kubernetesingress --log.level=error --"+option+"="+address+" --"+other+"=127.0.0.1:0")
+		want := "slipway: cannot listen on " + address + ": bind: address already in use: choose another address with --" + option + "\n"
+		if got.code != 1 || got.stderr != want {
+			t.Errorf("%s: got %+v", option, got)
+		}
+	}
+}
+
+// TestBothLevels: the edge takes the flags of every command among its options.
+func TestBothLevels(t *testing.T) {
+	clean(t)
+	for _, line := range []string{"--log.level=debug edge --print-config", "--log.level debug edge --print-config", "edge --print-config --log.level debug"} {
+		if got := execute(t, line); got.code != 0 || !strings.Contains(got.stdout, "level: debug") {
+			t.Errorf("%s: got %+v", line, got)
+		}
+	}
+}
+
+// TestLogFlagsAgree: the two packages that know the levels and formats know
+// the same ones.
+func TestLogFlagsAgree(t *testing.T) {
+	clean(t)
+	for _, value := range []string{"debug", "info", "warn", "error", "auto", "text", "json", "", "INFO", "trace"} {
+		for _, option := range []string{"--log.level=", "--log.format="} {
+			asOption, asFlag := execute(t, "edge --print-config "+option+value), execute(t, option+value+" version")
+			if asOption.code != asFlag.code {
+				t.Errorf("%s%s: %d for the edge, %d elsewhere", option, value, asOption.code, asFlag.code)
+			}
+		}
+	}
+}
+
+func TestEdgeHelp(t *testing.T) {
+	for _, columns := range []string{"40", "80", "100"} {
+		clean(t, "COLUMNS="+columns, "SLIPWAY_WRONG=1")
+		width := map[string]int{"40": 40, "80": 80, "100": 100}[columns]
+		help := execute(t, "edge --log.level=wrong --help")
+		if help.code != 0 || help.stderr != "" {
+			t.Fatalf("got %d %s", help.code, help.stderr)
+		}
+		if again := execute(t, "help edge"); again.stdout != help.stdout {
+			t.Error("help edge and edge --help differ")
+		}
+		if short := execute(t, "edge -h"); short.stdout != help.stdout {
+			t.Error("edge -h and edge --help differ")
+		}
+		checkHelp(t, help.stdout, width)
+	}
+}
+
+// checkHelp looks for each option with its default and description.
+func checkHelp(t *testing.T, help string, width int) {
+	t.Helper()
+	words := strings.Join(strings.Fields(help), " ")
+	group := ""
+	for _, option := range config.EdgeOptions() {
+		want := option.Flag() + " " + string(option.Type) + " " + option.Description
+		if option.Default != "" {
+			want += " Default: " + option.Default + "."
+		}
+		if !strings.Contains(words, want) {
+			t.Errorf("no %q", want)
+		}
+		if option.Group() != group {
+			group = option.Group()
+			if strings.Count(help, "\n"+group+":\n") != 1 {
+				t.Errorf("the group %s is not there once", group)
+			}
+		}
+	}
+	for line := range strings.Lines(help) {
+		line = strings.TrimSuffix(line, "\n")
+		isText := strings.HasPrefix(line, "        ") && strings.Contains(strings.TrimSpace(line), " ")
+		if isText && len([]rune(line)) > width {
+			t.Errorf("wider than %d: %q", width, line)
+		}
+	}
+}
+
+func TestCompletion(t *testing.T) {
+	clean(t)
+	got := execute(t, "__complete edge --providers.kubernetesingress.ingress")
+	for _, want := range []string{"--providers.kubernetesIngress.ingressClass=\t", "--providers.kubernetesIngress.ingressEndpoint.ip=\t"} {
+		if !strings.Contains(got.stdout, want) {
+			t.Errorf("no %q in %s", want, got.stdout)
+		}
+	}
+	if strings.Contains(got.stdout, "--log") {
+		t.Errorf("completes what was not typed: %s", got.stdout)
+	}
+	if got := execute(t, "completion bash"); got.code != 0 || !strings.Contains(got.stdout, "__start_slipway") {
+		t.Errorf("got %d", got.code)
+	}
+}
+
+// TestEdgeFails: an error of the data plane ends the command with 1, and
+// nothing is left running (goleak looks for it).
+func TestEdgeFails(t *testing.T) {
+	clean(t)
+	var stdout, stderr bytes.Buffer
+	broken := func(context.Context, *config.Edge, *observe.Health) error { return errors.New("it broke") }
+	args := strings.Fields("edge --admin.address=127.0.0.1:0 --health.address=127.0.0.1:0 --providers.kubernetesingress --log.level=error")
+	code := cli.ExecuteEdge(t.Context(), broken, args, &stdout, &stderr)
+	if code != 1 || stderr.String() != "slipway: it broke\n" {
+		t.Errorf("got %d %q", code, stderr.String())
+	}
+}
+
+// TestContextEnds: whoever calls Execute can stop it.
+func TestContextEnds(t *testing.T) {
+	clean(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	var stdout, stderr bytes.Buffer
+	waits := func(ctx context.Context, _ *config.Edge, _ *observe.Health) error {
+		cancel()
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	args := strings.Fields("edge --admin.address=127.0.0.1:0 --health.address=127.0.0.1:0 --providers.kubernetesingress")
+	if code := cli.ExecuteEdge(ctx, waits, args, &stdout, &stderr); code != 0 || !strings.Contains(stderr.String(), "edge has stopped") {
+		t.Errorf("got %d %q", code, stderr.String())
+	}
+}

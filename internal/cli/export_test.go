@@ -1,0 +1,26 @@
+package cli
+
+import (
+	"context"
+	"io"
+
+	"slipway.dev/slipway/internal/config"
+	"slipway.dev/slipway/internal/observe"
+)
+
+// EdgeFunc stands for the data plane in tests of what is around it.
+type EdgeFunc func(ctx context.Context, options *config.Edge, health *observe.Health) error
+
+func (f EdgeFunc) program() program {
+	return program{runEdge: func(ctx context.Context, options *config.Edge, parts edgeParts) error {
+		return f(ctx, options, parts.health)
+	}}
+}
+
+// ExecuteEdge is Execute with another data plane.
+func ExecuteEdge(ctx context.Context, f EdgeFunc, args []string, stdout, stderr io.Writer) int {
+	return f.program().execute(ctx, args, stdout, stderr)
+}
+
+// MainEdge is Main with another data plane.
+func MainEdge(f EdgeFunc) int { return runProcess(f.program().execute) }

@@ -1,0 +1,259 @@
+package cli_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// processTimeout bounds everything that a process of a test may take.
+const processTimeout = 30 * time.Second
+
+// process is a running `slipway edge` whose data plane is the test's.
+type process struct {
+	command *exec.Cmd
+	stdin   io.WriteCloser
+	servers map[string]string // URL by the name of the server
+	logged  *bytes.Buffer
+	drained chan struct{} // closed at the end of the log
+}
+
+// startEdge starts the process and waits until its servers listen.
+func startEdge(t *testing.T, environ []string, args ...string) *process {
+	t.Helper()
+	clean(t)
+	ctx, cancel := context.WithTimeout(t.Context(), processTimeout)
+	t.Cleanup(cancel)
+	args = append([]string{"edge", "--admin.address=127.0.0.1:0", "--health.address=127.0.0.1:0", "--log.format=json"}, args...)
+	p := &process{servers: map[string]string{}, logged: &bytes.Buffer{}, drained: make(chan struct{})}
+	p.command = exec.CommandContext(ctx, os.Args[0], args...)
+	p.command.Env = append(append(os.Environ(), processVariable+"=1"), environ...)
+	var err error
+	if p.stdin, err = p.command.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	stderr, err := p.command.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	listening := make(chan struct{})
+	go p.readLog(stderr, listening)
+	t.Cleanup(func() {
+		_ = p.stdin.Close()
+		cancel()
+		<-p.drained
+		_ = p.command.Wait() // it may have been waited for
+		http.DefaultClient.CloseIdleConnections()
+	})
+	select {
+	case <-listening:
+	case <-p.drained:
+		t.Fatalf("it ended: %s", p.logged)
+	}
+	return p
+}
+
+// readLog keeps the log, and closes listening when both servers have said
+// where they are.
+func (p *process) readLog(stderr io.Reader, listening chan<- struct{}) {
+	defer close(p.drained)
+	lines := bufio.NewScanner(stderr)
+	for lines.Scan() {
+		p.logged.WriteString(lines.Text() + "\n")
+		var entry struct{ Server, Address string }
+		if json.Unmarshal(lines.Bytes(), &entry) == nil && entry.Address != "" && len(p.servers) < 2 {
+			p.servers[entry.Server] = "http://" + entry.Address
+			if len(p.servers) == 2 {
+				close(listening)
+			}
+		}
+	}
+}
+
+// wait gives the exit code and the whole log.
+func (p *process) wait(t *testing.T) (int, string) {
+	t.Helper()
+	<-p.drained
+	err := p.command.Wait()
+	if failed := (*exec.ExitError)(nil); err != nil && !errors.As(err, &failed) {
+		t.Fatal(err)
+	}
+	return p.command.ProcessState.ExitCode(), p.logged.String()
+}
+
+func (p *process) signal(t *testing.T, s syscall.Signal) {
+	t.Helper()
+	if err := p.command.Process.Signal(s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func fetch(t *testing.T, url string) (int, string) {
+	t.Helper()
+	response, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(body)
+}
+
+// becomes waits until readiness is what it should be.
+func (p *process) becomes(t *testing.T, status int, body string) {
+	t.Helper()
+	for deadline := time.Now().Add(processTimeout); ; {
+		s, b := fetch(t, p.servers["health"]+"/readyz")
+		if s == status && b == body {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("readyz stays %d %q, wanted %d %q", s, b, status, body)
+		}
+	}
+}
+
+func TestSignals(t *testing.T) {
+	for name, first := range map[string]syscall.Signal{"SIGTERM": syscall.SIGTERM, "SIGINT": syscall.SIGINT} {
+		t.Run(name, func(t *testing.T) {
+			p := startEdge(t, nil, "--providers.kubernetesingress")
+			p.becomes(t, 200, "ready\n")
+			p.signal(t, first)
+			// It has work left, and says so until that is done.
+			p.becomes(t, 503, "not ready\nprocess: it is stopping\n")
+			if err := p.stdin.Close(); err != nil {
+				t.Fatal(err)
+			}
+			code, logged := p.wait(t)
+			if code != 0 || !strings.Contains(logged, "edge has stopped") {
+				t.Errorf("exit code %d: %s", code, logged)
+			}
+		})
+	}
+}
+
+func TestSecondSignal(t *testing.T) {
+	p := startEdge(t, nil, "--providers.kubernetesingress")
+	p.becomes(t, 200, "ready\n")
+	p.signal(t, syscall.SIGTERM)
+	p.becomes(t, 503, "not ready\nprocess: it is stopping\n")
+	p.signal(t, syscall.SIGTERM) // its work is not done: standard input is open
+	if code, logged := p.wait(t); code != 130 {
+		t.Errorf("exit code %d: %s", code, logged)
+	}
+}
+
+// TestPorts: profiles are on the admin server only, metrics on the health
+// server only.
+func TestPorts(t *testing.T) {
+	p := startEdge(t, nil, "--providers.kubernetesingress")
+	for _, c := range []struct {
+		server, path string
+		status       int
+		body         string
+	}{
+		{"health", "/healthz", 200, "ok\n"},
+		{"health", "/metrics", 200, "slipway_build_info{"},
+		{"health", "/debug/pprof/", 404, ""},
+		{"health", "/debug/pprof/heap", 404, ""},
+		{"admin", "/debug/pprof/", 200, "goroutine"},
+		{"admin", "/debug/pprof/cmdline", 404, ""},
+		{"admin", "/metrics", 404, ""},
+	} {
+		if status, body := fetch(t, p.servers[c.server]+c.path); status != c.status || !strings.Contains(body, c.body) {
+			t.Errorf("%s%s: %d %.80q", c.server, c.path, status, body)
+		}
+	}
+	if !strings.HasPrefix(p.servers["admin"], "http://127.0.0.1:") {
+		t.Errorf("the admin server is at %s", p.servers["admin"])
+	}
+}
+
+// TestOptionsAreLogged: what is set is in the log, and no secret is.
+func TestOptionsAreLogged(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "edge.yaml")
+	if err := os.WriteFile(file, []byte("providers: {kubernetesIngress: {token: do-not-show, ingressClass: x}}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := startEdge(t, []string{"SLIPWAY_PROVIDERS_KUBERNETESINGRESS_LABELSELECTOR=a=b"}, "--configFile="+file)
+	_, profile := fetch(t, p.servers["admin"]+"/debug/pprof/goroutine?debug=2")
+	_, metrics := fetch(t, p.servers["health"]+"/metrics")
+	p.signal(t, syscall.SIGTERM)
+	if err := p.stdin.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, logged := p.wait(t)
+	for _, want := range []string{
+		`"msg":"options come from a file","file":"` + file + `"`,
+		`"option":"providers.kubernetesIngress.token","value":"[redacted]"`,
+		`"option":"providers.kubernetesIngress.ingressClass","value":"x"`,
+		`"option":"providers.kubernetesIngress.labelSelector","value":"a=b"`,
+	} {
+		if !strings.Contains(logged, want) {
+			t.Errorf("no %s in %s", want, logged)
+		}
+	}
+	if strings.Contains(logged, "strictPrefixMatching") {
+		t.Error("a default is logged")
+	}
+	if strings.Contains(logged+profile+metrics, "do-not-show") {
+		t.Error("the token is shown")
+	}
+}
+
+// TestBinary: the program as it is built, with what the linker sets.
+func TestBinary(t *testing.T) {
+	clean(t)
+	binary := filepath.Join(t.TempDir(), "slipway")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "-ldflags",
+		"-X slipway.dev/slipway/internal/cli.version=v1.2.3 -X slipway.dev/slipway/internal/cli.commit=abcdef", "../../cmd/slipway")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	run := func(args ...string) result {
+		ctx, cancel := context.WithTimeout(t.Context(), processTimeout)
+		defer cancel()
+		var stdout, stderr bytes.Buffer
+		command := exec.CommandContext(ctx, binary, args...)
+		command.Stdout, command.Stderr = &stdout, &stderr
+		if err := command.Run(); err != nil && command.ProcessState == nil {
+			t.Fatal(err)
+		}
+		return result{command.ProcessState.ExitCode(), stdout.String(), stderr.String()}
+	}
+	if got := run("version"); got.code != 0 || !strings.HasPrefix(got.stdout, "slipway v1.2.3\ncommit abcdef\ngo1.") {
+		t.Errorf("version: %+v", got)
+	}
+	var facts map[string]string
+	if err := json.Unmarshal([]byte(run("version", "--output", "json").stdout), &facts); err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]string{"version": "v1.2.3", "commit": "abcdef", "goVersion": "go1.", "platform": "linux/"} {
+		if !strings.HasPrefix(facts[key], want) {
+			t.Errorf("%s is %q", key, facts[key])
+		}
+	}
+	if got := run("edge"); got.code != 2 || !strings.Contains(got.stderr, "no provider is enabled") {
+		t.Errorf("edge: %+v", got)
+	}
+	if got := run("edge", "--print-config"); got.code != 0 || !strings.Contains(got.stdout, "entryPoints:") {
+		t.Errorf("edge --print-config: %+v", got)
+	}
+}

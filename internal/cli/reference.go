@@ -1,0 +1,131 @@
+package cli
+
+import (
+	_ "embed"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"slipway.dev/slipway/internal/config"
+)
+
+// generatedNote starts each page of the reference.
+const generatedNote = "<!-- Written by `make generate`. Change the descriptions in the source, not this page. -->\n\n"
+
+// edgeExamples shows one configuration in each way that it can be written.
+//
+//go:embed edge_examples.md
+var edgeExamples string
+
+// groupTitles are the headings of the groups of options.
+var groupTitles = map[string]string{
+	"":                            "Configuration file",
+	"log":                         "Log",
+	"admin":                       "Admin server",
+	"health":                      "Health server",
+	"entryPoints.<name>":          "Entry points",
+	"providers":                   "All providers",
+	"providers.file":              "File provider",
+	"providers.kubernetesIngress": "Kubernetes Ingress provider",
+}
+
+// edgeReference gives the page with the options of the edge.
+func edgeReference() string {
+	var out strings.Builder
+	out.WriteString(generatedNote + "# Options of slipway edge\n\n")
+	out.WriteString(strings.Join(wrap(layersText, widestHelp), "\n") + "\n\n" + edgeExamples)
+	group, first := "", true
+	for _, option := range config.EdgeOptions() {
+		if first || option.Group() != group {
+			group, first = option.Group(), false
+			title := groupTitles[group]
+			if title == "" {
+				title = group
+			}
+			fmt.Fprintf(&out, "\n## %s\n\n| Option | Environment | Default | Description |\n|---|---|---|---|\n", title)
+		}
+		fmt.Fprintf(&out, "| `%s` | `%s` | %s | %s |\n", option.Name, option.Environment, shownDefault(option), cell(option.Description))
+	}
+	return out.String()
+}
+
+// shownDefault gives the default for a table; what is empty shows nothing.
+func shownDefault(option config.Option) string {
+	if option.Default == "" {
+		return ""
+	}
+	return "`" + option.Default + "`"
+}
+
+// cell makes a text fit in a cell of a table.
+func cell(text string) string {
+	return strings.NewReplacer("|", `\|`, "\n", " ", "<", "&lt;").Replace(text)
+}
+
+// cliReference gives the page with the commands.
+func cliReference(root *cobra.Command) string {
+	root.InitDefaultCompletionCmd()
+	var out strings.Builder
+	out.WriteString(generatedNote + "# Commands\n\n" + root.Long + "\n\n")
+	out.WriteString("The exit code is 0 when a command did what was asked, 1 when it failed, and 2 when the command line or the\n" +
+		"configuration was wrong. The first SIGINT or SIGTERM stops a command in good order; a second one stops it at once.\n\n")
+	out.WriteString("Flags of every command:\n\n" + flagTable(root.PersistentFlags()))
+	for _, command := range root.Commands() {
+		if command.IsAvailableCommand() && command.Name() != "help" {
+			writeCommand(&out, command)
+		}
+	}
+	return out.String()
+}
+
+func writeCommand(out *strings.Builder, command *cobra.Command) {
+	text := command.Long
+	if text == "" {
+		text = command.Short + "."
+	}
+	fmt.Fprintf(out, "\n## %s\n\n%s\n\n```sh\n%s\n```\n", command.CommandPath(), strings.TrimSpace(text), command.UseLine())
+	if command.Example != "" {
+		fmt.Fprintf(out, "\nExamples:\n\n```sh\n%s\n```\n", unindent(command.Example))
+	}
+	if command.DisableFlagParsing {
+		out.WriteString("\nIts options are on [their own page](edge.md).\n")
+		return
+	}
+	if command.HasAvailableLocalFlags() {
+		out.WriteString("\n" + flagTable(command.LocalNonPersistentFlags()))
+	}
+	if command.HasAvailableSubCommands() {
+		out.WriteString("\n")
+		for _, child := range command.Commands() {
+			fmt.Fprintf(out, "- `%s`: %s\n", child.CommandPath(), child.Short)
+		}
+	}
+}
+
+// flagTable lists flags with their defaults.
+func flagTable(flags *pflag.FlagSet) string {
+	var out strings.Builder
+	out.WriteString("| Flag | Default | Description |\n|---|---|---|\n")
+	flags.VisitAll(func(flag *pflag.Flag) {
+		if flag.Hidden || flag.Name == "help" {
+			return
+		}
+		value := ""
+		if flag.DefValue != "" {
+			value = "`" + flag.DefValue + "`"
+		}
+		fmt.Fprintf(&out, "| `--%s` | %s | %s |\n", flag.Name, value, cell(flag.Usage))
+	})
+	return out.String()
+}
+
+// unindent takes the two blanks away that examples have in help.
+func unindent(text string) string {
+	lines := strings.Split(text, "\n")
+	for i := range lines {
+		lines[i] = strings.TrimPrefix(lines[i], "  ")
+	}
+	return strings.Join(lines, "\n")
+}

@@ -1,0 +1,31 @@
+package cli
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// Main runs the command line of the process and gives the exit code. The first
+// SIGINT or SIGTERM ends the command in good order; a second one ends the
+// process at once, for whoever does not want to wait.
+func Main() int {
+	return runProcess(Execute)
+}
+
+// runProcess runs a command line function under the signals of the process.
+func runProcess(execute func(ctx context.Context, args []string, stdout, stderr io.Writer) int) int {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	go func() {
+		<-signals
+		cancel()
+		<-signals
+		os.Exit(exitInterrupt)
+	}()
+	return execute(ctx, os.Args[1:], os.Stdout, os.Stderr)
+}

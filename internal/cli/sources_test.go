@@ -1,0 +1,123 @@
+package cli_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+
+	"slipway.dev/slipway/internal/cli"
+)
+
+// TestSourcesAgree: the same options in YAML, TOML, flags and variables give
+// the same configuration.
+func TestSourcesAgree(t *testing.T) {
+	paths, err := filepath.Glob("testdata/sources/*.txtar")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no cases: %v", err)
+	}
+	for _, path := range paths {
+		archive, err := txtar.ParseFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files := map[string]string{}
+		for _, file := range archive.Files {
+			files[file.Name] = string(file.Data)
+		}
+		for _, source := range []string{"in.yaml", "in.toml", "flags", "env"} {
+			t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar")+"/"+source, func(t *testing.T) {
+				if files[source] == "" {
+					t.Fatal("the case does not have it")
+				}
+				checkSource(t, source, files[source], files["want.yaml"])
+			})
+		}
+	}
+}
+
+func checkSource(t *testing.T, source, text, want string) {
+	t.Helper()
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	args := []string{"edge", "--print-config"}
+	switch source {
+	case "flags":
+		clean(t)
+		args = append(args, lines...)
+	case "env":
+		clean(t, lines...)
+	default:
+		clean(t)
+		path := filepath.Join(t.TempDir(), source)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		args = append(args, "--configFile", path)
+	}
+	var stdout, stderr bytes.Buffer
+	if code := cli.Execute(t.Context(), args, &stdout, &stderr); code != 0 {
+		t.Fatalf("exit code %d: %s", code, stderr.String())
+	}
+	if stdout.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", stdout.String(), want)
+	}
+}
+
+// TestReferenceExamples: the examples of the reference are the same
+// configuration, and are not the defaults.
+func TestReferenceExamples(t *testing.T) {
+	page, err := os.ReadFile("../../docs/reference/edge.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	clean(t)
+	defaults := execute(t, "edge --print-config").stdout
+	want := ""
+	for _, c := range []struct{ before, source string }{
+		{"As a YAML file:\n\n```yaml\n", "in.yaml"},
+		{"As a TOML file:\n\n```toml\n", "in.toml"},
+		{"As flags:\n\n```sh\nslipway edge \\\n", "flags"},
+		{"As environment variables:\n\n```sh\n", "env"},
+	} {
+		t.Run(c.source, func(t *testing.T) {
+			_, text, found := strings.Cut(string(page), c.before)
+			if !found {
+				t.Fatalf("no %q", c.before)
+			}
+			text, _, _ = strings.Cut(text, "```")
+			if c.source == "flags" {
+				text = strings.NewReplacer("\\", "", " ", "").Replace(text)
+			}
+			if want == "" {
+				clean(t)
+				path := filepath.Join(t.TempDir(), "edge.yaml")
+				if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				want = execute(t, "edge --print-config --configFile "+path).stdout
+			}
+			if want == "" || want == defaults {
+				t.Fatalf("the example says nothing: %q", want)
+			}
+			checkSource(t, c.source, text, want)
+		})
+	}
+}
+
+// TestFoundFile: a file in the user's directory is read without being named.
+func TestFoundFile(t *testing.T) {
+	clean(t)
+	dir := filepath.Join(os.Getenv("XDG_CONFIG_HOME"), "slipway")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "edge.toml"), []byte("log.level = 'warn'"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r := execute(t, "edge --print-config"); r.code != 0 || !strings.Contains(r.stdout, "level: warn") {
+		t.Errorf("got %+v", r)
+	}
+}

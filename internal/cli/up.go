@@ -1,0 +1,117 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"slipway.dev/slipway/internal/up"
+)
+
+// upCommand is `slipway up`: everything on this machine, until Ctrl-C.
+func upCommand() *cobra.Command {
+	var options up.Options
+	output := "table"
+	command := &cobra.Command{
+		Use:   "up",
+		Short: "Run everything on this machine: a Kubernetes cluster and a demo",
+		Long: `Starts a development cluster and a demo in it, waits until they are ready,
+prints where everything is, and runs until Ctrl-C. It needs neither Docker nor
+root. A second Ctrl-C kills what does not stop.
+
+The state is kept from one run to the next. The demo is applied at the first
+start only: what you change or delete stays so until --reset.`,
+		Example: `  slipway up
+  slipway up --reset
+  slipway up --dir /tmp/second --port-offset 100
+  slipway up --output json | head -n 1`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			out, progress := command.OutOrStdout(), command.OutOrStdout()
+			switch output {
+			case "table":
+			case "json":
+				options.JSON = true
+				progress = command.ErrOrStderr()
+			default:
+				return usageError{fmt.Errorf("--output %q is neither table nor json", output)}
+			}
+			options.Version = readBuildFacts().Version
+			ctx, killNow, release := takeSignals(command.Context())
+			defer release()
+			return up.Run(ctx, options, up.UI{
+				Out: out, Progress: progress, Width: terminalWidth(progress), KillNow: killNow,
+			})
+		},
+	}
+	flags := command.Flags()
+	flags.StringVar(&options.Dir, "dir", "", "directory for the state (default $XDG_DATA_HOME/slipway or ~/.local/share/slipway)")
+	flags.BoolVar(&options.Reset, "reset", false, "start afresh: delete the state of earlier runs first")
+	flags.IntVar(&options.PortOffset, "port-offset", 0, "number to add to each fixed port (API server 6443), to run two side by side")
+	flags.DurationVar(&options.Timeout, "timeout", up.DefaultTimeout, "give up when not everything is ready after this time")
+	flags.StringVar(&output, "output", output, "what to print when everything is up: table, or json for scripts, with progress on standard error")
+	return command
+}
+
+// signalPause is how long after the first signal another one counts as the
+// same: some supervisors send theirs to the process and again to its group.
+const signalPause = 300 * time.Millisecond
+
+// takeSignals gives a context that the first SIGINT or SIGTERM ends, and a
+// channel that the second one closes. The program would exit at the second
+// one; here it has processes to kill first, so it takes the signals over.
+func takeSignals(parent context.Context) (ctx context.Context, again <-chan struct{}, release func()) {
+	ctx, cancel := context.WithCancel(parent)
+	signals := make(chan os.Signal, 1)
+	signal.Reset(syscall.SIGINT, syscall.SIGTERM)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	released, ended, second := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		var first time.Time
+		for {
+			select {
+			case <-signals:
+			case <-released:
+				return
+			}
+			switch {
+			case first.IsZero():
+				first = time.Now()
+				cancel()
+			case time.Since(first) > signalPause:
+				close(second)
+				return
+			}
+		}
+	}()
+	return ctx, second, func() {
+		close(released)
+		<-ended
+		signal.Stop(signals)
+		cancel()
+	}
+}
+
+// terminalWidth asks a terminal for its width each time: a window can be
+// resized. It is nil when the writer is not a terminal that can be redrawn.
+func terminalWidth(w io.Writer) func() int {
+	file, ok := w.(*os.File)
+	if !ok || !term.IsTerminal(int(file.Fd())) || os.Getenv("TERM") == "dumb" {
+		return nil
+	}
+	return func() int {
+		// A terminal that was never told its size says 0.
+		if width, _, err := term.GetSize(int(file.Fd())); err == nil && width > 0 {
+			return width
+		}
+		return 80
+	}
+}

@@ -1,0 +1,106 @@
+package config
+
+import (
+	"time"
+
+	"github.com/traefik/paerser/types"
+)
+
+// Duration is a time span that reads and prints as text, such as 1m30s. A
+// number without a unit is in seconds.
+type Duration = types.Duration
+
+// Edge holds every option of `slipway edge`. The description tags are the
+// reference text; the yaml tags are the names that all sources share.
+type Edge struct {
+	Log         Log                   `yaml:"log"`
+	Admin       AdminServer           `yaml:"admin"`
+	Health      HealthServer          `yaml:"health"`
+	EntryPoints map[string]EntryPoint `yaml:"entryPoints"`
+	Providers   Providers             `yaml:"providers"`
+}
+
+// Log says what is logged and how.
+type Log struct {
+	Level  string `yaml:"level" description:"Least severe message that is logged: debug, info, warn or error. At info the log tells what changes; requests are not in it."`
+	Format string `yaml:"format" description:"How a message is written: text, json or auto. Auto is text on a terminal and JSON elsewhere, so that people and log collectors each get what they read best."`
+}
+
+// AdminServer is the server for the operator of this one process.
+type AdminServer struct {
+	Address string `yaml:"address" description:"Where the admin server listens; it serves profiles under /debug/pprof. Only loopback addresses are accepted, because a profile shows what is in memory. Use kubectl port-forward to reach it from elsewhere."`
+}
+
+// HealthServer is the server for the kubelet and Prometheus.
+type HealthServer struct {
+	Address string `yaml:"address" description:"Where /healthz, /readyz and /metrics are served. The kubelet and Prometheus come from outside the Pod, so the default is every interface."`
+}
+
+// EntryPoint is an address that takes traffic.
+type EntryPoint struct {
+	Address string `yaml:"address" description:"Where this entry point takes traffic, as :port or ip:port. Its name consists of lower-case letters, digits and dashes; capitals are folded, so that a file and the environment mean the same one. When no entry point is set there is one, web on :8080, a port that needs no privilege."`
+}
+
+// Providers are the places that routes come from. A nil provider is off.
+type Providers struct {
+	ProvidersThrottleDuration Duration           `yaml:"providersThrottleDuration" description:"Shortest time between two changes of the routes that one provider can cause. What arrives sooner waits and goes live together; a first change never waits. Each provider is throttled on its own."`
+	File                      *FileProvider      `yaml:"file,omitempty" label:"allowEmpty" description:"Takes routes from a file. Any option of this group turns the provider on; false turns it off, whatever else is set."`
+	KubernetesIngress         *KubernetesIngress `yaml:"kubernetesIngress,omitempty" label:"allowEmpty" description:"Serves the Ingresses of a Kubernetes cluster. true turns the provider on with its defaults, and so does any option of this group; false turns it off, whatever else is set."`
+}
+
+// FileProvider takes routes from a file.
+type FileProvider struct {
+	Filename string `yaml:"filename" description:"File with the routes. This provider needs it."`
+	Watch    bool   `yaml:"watch" description:"Follow changes of the file. When false it is read once, at start."`
+}
+
+// KubernetesIngress serves the Ingresses of a cluster.
+type KubernetesIngress struct {
+	Endpoint                     string          `yaml:"endpoint" description:"URL of the Kubernetes API server, for example http://localhost:8001 with kubectl proxy. When empty, it is the cluster that the Pod runs in, or else the one in the KUBECONFIG file; outside of both it is required."`
+	Token                        Secret          `yaml:"token" description:"Bearer token for the API server. When empty, it is the one of the Pod's service account or of the KUBECONFIG file. Other users of a machine can see flags: prefer the file or the environment."`
+	CertAuthFilePath             string          `yaml:"certAuthFilePath" description:"PEM file with the authorities that may vouch for the API server. When empty, they are those of the Pod's service account or of the KUBECONFIG file."`
+	Namespaces                   []string        `yaml:"namespaces" description:"Namespaces to watch: a list in a file, commas between names elsewhere. When empty, all of them. Nothing in other namespaces is read, neither Ingresses nor the Services and Secrets they name."`
+	LabelSelector                string          `yaml:"labelSelector" description:"Kubernetes label selector for the Ingresses to serve. When empty, all of them. It does not narrow Services, Secrets and EndpointSlices."`
+	IngressClass                 string          `yaml:"ingressClass" description:"Class of the Ingresses to serve: the name of an IngressClass, or the value of the older annotation kubernetes.io/ingress.class. When empty, these are every IngressClass of the controller slipway.dev/ingress-controller, and Ingresses without class or with the annotation values slipway and traefik."`
+	DisableIngressClassLookup    bool            `yaml:"disableIngressClassLookup" description:"Do not read IngressClasses, where the right to do so is missing. Ingresses with spec.ingressClassName are then not served; the annotation still counts."`
+	DisableClusterScopeResources bool            `yaml:"disableClusterScopeResources" description:"Do not read what lies outside namespaces (IngressClasses and Nodes), where the right to do so is missing. Ingresses with spec.ingressClassName are then not served, and node addresses can be neither backends nor status."`
+	IngressEndpoint              IngressEndpoint `yaml:"ingressEndpoint"`
+	ThrottleDuration             Duration        `yaml:"throttleDuration" description:"Shortest time between two readings of the cluster's events, so that a busy cluster does not keep the edge busy. 0s takes every event as it comes."`
+	AllowEmptyServices           bool            `yaml:"allowEmptyServices" description:"Run the filters of a path whose Service has no ready endpoint before it answers 503. When false it answers 503 at once."`
+	AllowCrossNamespace          bool            `yaml:"allowCrossNamespace" description:"Let annotations of an Ingress name objects of other namespaces, as namespace/name. When false, a namespace can use only what it owns."`
+	AllowExternalNameServices    bool            `yaml:"allowExternalNameServices" description:"Let an Ingress use a Service of type ExternalName. When false it is refused, because its author could send traffic to any host that the edge reaches."`
+	NativeLBByDefault            bool            `yaml:"nativeLBByDefault" description:"Send requests to the address of the Service and let Kubernetes choose the Pod, unless an annotation of the Service says otherwise. When false the edge chooses, and avoids Pods that fail."`
+	StrictPrefixMatching         bool            `yaml:"strictPrefixMatching" description:"Match paths of type Prefix element by element, as the Kubernetes specification says: /foo matches /foo and /foo/bar, not /foobar. When false, letter by letter: /foobar matches too."`
+	DisablePassHostHeaders       bool            `yaml:"disablePassHostHeaders" description:"Send the backend its own address as the Host header. When false it gets the one that the client sent."`
+}
+
+// IngressEndpoint is the address that is written to the status of each
+// Ingress, for people and for tools that make DNS records.
+type IngressEndpoint struct {
+	IP               string `yaml:"ip" description:"IP address, version 4 or 6, for the status of each Ingress served."`
+	Hostname         string `yaml:"hostname" description:"Host name for the status of each Ingress served."`
+	PublishedService string `yaml:"publishedService" description:"Service, as namespace/name, whose addresses are copied to the status of each Ingress served: those of the load balancer, the externalIPs of a ClusterIP Service, or the external addresses of the nodes for NodePort. It replaces ip and hostname."`
+}
+
+// Defaults sets every option to its default, with no provider on.
+func (e *Edge) Defaults() {
+	*e = Edge{
+		Log:         Log{Level: "info", Format: "auto"},
+		Admin:       AdminServer{Address: "127.0.0.1:8090"},
+		Health:      HealthServer{Address: ":8082"},
+		EntryPoints: map[string]EntryPoint{"web": {Address: ":8080"}},
+		Providers:   Providers{ProvidersThrottleDuration: Duration(2 * time.Second)},
+	}
+}
+
+// SetDefaults sets every option of the provider to its default. The name is
+// the one that the decoder calls when an option turns the provider on.
+func (f *FileProvider) SetDefaults() {
+	*f = FileProvider{Watch: true}
+}
+
+// SetDefaults sets every option of the provider to its default. The name is
+// the one that the decoder calls when an option turns the provider on.
+func (k *KubernetesIngress) SetDefaults() {
+	*k = KubernetesIngress{StrictPrefixMatching: true}
+}

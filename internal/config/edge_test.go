@@ -1,0 +1,255 @@
+package config_test
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"slipway.dev/slipway/internal/config"
+)
+
+// defaults gives the options when nothing is set, with both providers on.
+func defaults() *config.Edge {
+	var edge config.Edge
+	edge.Defaults()
+	edge.Providers.File = &config.FileProvider{}
+	edge.Providers.File.SetDefaults()
+	edge.Providers.File.Filename = "routes.yaml"
+	edge.Providers.KubernetesIngress = &config.KubernetesIngress{}
+	edge.Providers.KubernetesIngress.SetDefaults()
+	return &edge
+}
+
+func TestDefaultsAreValid(t *testing.T) {
+	if err := defaults().Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestValidate(t *testing.T) {
+	const k = "providers.kubernetesIngress."
+	for _, c := range []struct {
+		name   string
+		change func(e *config.Edge, k *config.KubernetesIngress)
+		want   string // one line for each finding; none when it is valid
+	}{
+		{"level", func(e *config.Edge, _ *config.KubernetesIngress) { e.Log.Level = "loud" },
+			`log.level is "loud": choose one of debug, info, warn, error`},
+		{"format", func(e *config.Edge, _ *config.KubernetesIngress) { e.Log.Format = "" },
+			`log.format is "": choose one of auto, text, json`},
+		{"admin elsewhere", func(e *config.Edge, _ *config.KubernetesIngress) { e.Admin.Address = "10.0.0.1:8090" },
+			`admin.address is "10.0.0.1:8090", which others can reach: profiles show what is in memory, so use a loopback address such as 127.0.0.1:8090`},
+		{"admin everywhere", func(e *config.Edge, _ *config.KubernetesIngress) { e.Admin.Address = ":8090" },
+			`admin.address is ":8090", which others can reach: profiles show what is in memory, so use a loopback address such as 127.0.0.1:8090`},
+		{"admin on all of IPv6", func(e *config.Edge, _ *config.KubernetesIngress) { e.Admin.Address = "[::]:8090" },
+			`admin.address is "[::]:8090", which others can reach: profiles show what is in memory, so use a loopback address such as 127.0.0.1:8090`},
+		{"admin by name", func(e *config.Edge, _ *config.KubernetesIngress) { e.Admin.Address = "localhost:8090" }, ""},
+		{"admin IPv6", func(e *config.Edge, _ *config.KubernetesIngress) { e.Admin.Address = "[::1]:8090" }, ""},
+		{"admin mapped", func(e *config.Edge, _ *config.KubernetesIngress) { e.Admin.Address = "[::ffff:127.0.0.1]:8090" }, ""},
+		{"no address", func(e *config.Edge, _ *config.KubernetesIngress) { e.Health.Address = "" },
+			`health.address is missing: write it as :port or ip:port`},
+		{"no port", func(e *config.Edge, _ *config.KubernetesIngress) { e.Health.Address = "8082" },
+			`health.address is "8082": write it as :port or ip:port, an IPv6 address in brackets`},
+		{"bad port", func(e *config.Edge, _ *config.KubernetesIngress) { e.Health.Address = ":65536" },
+			`health.address is ":65536": the port is not a number from 0 to 65535`},
+		{"host name", func(e *config.Edge, _ *config.KubernetesIngress) { e.Health.Address = "edge.example.com:80" },
+			`health.address is "edge.example.com:80": the part before the port is not an IP address`},
+		{"no entry point", func(e *config.Edge, _ *config.KubernetesIngress) { e.EntryPoints = nil },
+			`entryPoints has none: set at least one, such as entryPoints.web.address`},
+		{"entry point name", func(e *config.Edge, _ *config.KubernetesIngress) {
+			e.EntryPoints["Web"] = config.EntryPoint{Address: ":1"}
+		}, `entryPoints.Web is not a valid name: use lower-case letters, digits and dashes, at most 63 characters`},
+		{"same port", func(e *config.Edge, _ *config.KubernetesIngress) {
+			e.EntryPoints["other"] = config.EntryPoint{Address: "127.0.0.1:8080"}
+		}, `entryPoints.web.address is ":8080", which entryPoints.other.address has taken: choose another port`},
+		{"port of health", func(e *config.Edge, _ *config.KubernetesIngress) {
+			e.EntryPoints["web"] = config.EntryPoint{Address: "0.0.0.0:8082"}
+		}, `entryPoints.web.address is "0.0.0.0:8082", which health.address has taken: choose another port`},
+		{"port of admin", func(e *config.Edge, _ *config.KubernetesIngress) { e.Health.Address = "127.0.0.1:8090" },
+			`health.address is "127.0.0.1:8090", which admin.address has taken: choose another port`},
+		{"same port, other address", func(e *config.Edge, _ *config.KubernetesIngress) {
+			e.Health.Address = "127.0.0.2:8090"
+			e.EntryPoints["web"] = config.EntryPoint{Address: "[::1]:8090"}
+		}, ""},
+		{"same port, other family", func(e *config.Edge, _ *config.KubernetesIngress) {
+			e.EntryPoints = map[string]config.EntryPoint{"a": {Address: "0.0.0.0:1"}, "b": {Address: "[::1]:1"}}
+		}, ""},
+		{"any free port", func(e *config.Edge, _ *config.KubernetesIngress) {
+			e.Admin.Address, e.Health.Address = "127.0.0.1:0", "127.0.0.1:0"
+		}, ""},
+		{"negative", func(e *config.Edge, k *config.KubernetesIngress) {
+			e.Providers.ProvidersThrottleDuration = config.Duration(-time.Second)
+			k.ThrottleDuration = config.Duration(-time.Minute)
+		}, "providers.providersThrottleDuration is -1s: it cannot be negative\n" + k + "throttleDuration is -1m0s: it cannot be negative"},
+		{"no file", func(e *config.Edge, _ *config.KubernetesIngress) { e.Providers.File.Filename = "" },
+			`providers.file.filename is missing: name the file with the routes, or turn the provider off with providers.file=false`},
+		{"redacted token", func(_ *config.Edge, k *config.KubernetesIngress) { k.Token = config.NewSecret("[redacted]") },
+			k + `token is the text that stands for a hidden token in printed options: set the token itself`},
+		{"endpoint", func(_ *config.Edge, k *config.KubernetesIngress) { k.Endpoint = "https://10.0.0.1:6443/base" }, ""},
+		{"endpoint without scheme", func(_ *config.Edge, k *config.KubernetesIngress) { k.Endpoint = "10.0.0.1:6443" },
+			k + `endpoint is not a URL such as https://10.0.0.1:6443`},
+		{"endpoint with password", func(_ *config.Edge, k *config.KubernetesIngress) { k.Endpoint = "https://me:hidden@host" },
+			k + `endpoint has a user name or password in it: take it out and use providers.kubernetesIngress.token`},
+		{"endpoint with query", func(_ *config.Edge, k *config.KubernetesIngress) { k.Endpoint = "https://host?a=b" },
+			k + `endpoint has a part after ? or #: the API server has none`},
+		{"namespaces", func(_ *config.Edge, k *config.KubernetesIngress) { k.Namespaces = []string{"a", "B", "a", ""} },
+			k + `namespaces has "B", which is not the name of a namespace: lower-case letters, digits and dashes, at most 63 characters` + "\n" +
+				k + `namespaces has "a" twice: keep one` + "\n" +
+				k + `namespaces has "", which is not the name of a namespace: lower-case letters, digits and dashes, at most 63 characters`},
+		{"published service", func(_ *config.Edge, k *config.KubernetesIngress) {
+			k.IngressEndpoint.PublishedService = "a/b"
+		}, ""},
+		{"published service shape", func(_ *config.Edge, k *config.KubernetesIngress) {
+			k.IngressEndpoint.PublishedService = "a/b/c"
+		}, k + `ingressEndpoint.publishedService is "a/b/c": write it as namespace/name`},
+		{"published service and ip", func(_ *config.Edge, k *config.KubernetesIngress) {
+			k.IngressEndpoint = config.IngressEndpoint{PublishedService: "a/b", IP: "10.0.0.1"}
+		}, k + `ingressEndpoint.publishedService and an ip or hostname are both set: keep the Service, or the fixed address`},
+		{"ip and hostname", func(_ *config.Edge, k *config.KubernetesIngress) {
+			k.IngressEndpoint = config.IngressEndpoint{IP: "fd00::1", Hostname: "edge.example.com"}
+		}, ""},
+		{"bad ip", func(_ *config.Edge, k *config.KubernetesIngress) { k.IngressEndpoint.IP = "10.0.0.1, 10.0.0.2" },
+			k + `ingressEndpoint.ip is "10.0.0.1, 10.0.0.2": write one IPv4 or IPv6 address`},
+		{"ip with zone", func(_ *config.Edge, k *config.KubernetesIngress) { k.IngressEndpoint.IP = "fe80::1%eth0" },
+			k + `ingressEndpoint.ip is "fe80::1%eth0": write one IPv4 or IPv6 address`},
+		{"hostname is an ip", func(_ *config.Edge, k *config.KubernetesIngress) { k.IngressEndpoint.Hostname = "10.0.0.1" },
+			k + `ingressEndpoint.hostname is the IP address "10.0.0.1": set ingressEndpoint.ip instead`},
+		{"bad hostname", func(_ *config.Edge, k *config.KubernetesIngress) { k.IngressEndpoint.Hostname = "Edge_1" },
+			k + `ingressEndpoint.hostname is "Edge_1": write a DNS name in lower case, such as edge.example.com`},
+		{"all at once", func(e *config.Edge, k *config.KubernetesIngress) {
+			e.Log.Level, e.Providers.File.Filename, k.IngressEndpoint.IP = "x", "", "y"
+		}, `log.level is "x": choose one of debug, info, warn, error` + "\n" +
+			`providers.file.filename is missing: name the file with the routes, or turn the provider off with providers.file=false` + "\n" +
+			k + `ingressEndpoint.ip is "y": write one IPv4 or IPv6 address`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			edge := defaults()
+			c.change(edge, edge.Providers.KubernetesIngress)
+			got := ""
+			if err := edge.Validate(); err != nil {
+				got = err.Error()
+			}
+			if got != c.want {
+				t.Errorf("\n got %s\nwant %s", got, c.want)
+			}
+		})
+	}
+}
+
+// TestOptionList holds the list of options to the structs and to the names
+// that the documents give.
+func TestOptionList(t *testing.T) {
+	const k = "providers.kubernetesIngress"
+	want := map[string]string{
+		"configFile":                            `string ""`,
+		"log.level":                             `string "info"`,
+		"log.format":                            `string "auto"`,
+		"admin.address":                         `string "127.0.0.1:8090"`,
+		"health.address":                        `string ":8082"`,
+		"entryPoints.<name>.address":            `string ""`,
+		"providers.providersThrottleDuration":   `duration "2s"`,
+		"providers.file":                        `switch "false"`,
+		"providers.file.filename":               `string ""`,
+		"providers.file.watch":                  `bool "true"`,
+		k:                                       `switch "false"`,
+		k + ".endpoint":                         `string ""`,
+		k + ".token":                            `secret ""`,
+		k + ".certAuthFilePath":                 `string ""`,
+		k + ".namespaces":                       `list ""`,
+		k + ".labelSelector":                    `string ""`,
+		k + ".ingressClass":                     `string ""`,
+		k + ".disableIngressClassLookup":        `bool "false"`,
+		k + ".disableClusterScopeResources":     `bool "false"`,
+		k + ".ingressEndpoint.ip":               `string ""`,
+		k + ".ingressEndpoint.hostname":         `string ""`,
+		k + ".ingressEndpoint.publishedService": `string ""`,
+		k + ".throttleDuration":                 `duration "0s"`,
+		k + ".allowEmptyServices":               `bool "false"`,
+		k + ".allowCrossNamespace":              `bool "false"`,
+		k + ".allowExternalNameServices":        `bool "false"`,
+		k + ".nativeLBByDefault":                `bool "false"`,
+		k + ".strictPrefixMatching":             `bool "true"`,
+		k + ".disablePassHostHeaders":           `bool "false"`,
+	}
+	for _, o := range config.EdgeOptions() {
+		if got := string(o.Type) + ` "` + o.Default + `"`; got != want[o.Name] {
+			t.Errorf("%s: got %s, want %s", o.Name, got, want[o.Name])
+		}
+		delete(want, o.Name)
+		if !strings.HasSuffix(o.Description, ".") {
+			t.Errorf("%s: the description is no sentence: %q", o.Name, o.Description)
+		}
+		if env := "SLIPWAY_" + strings.ToUpper(strings.ReplaceAll(o.Name, ".", "_")); o.Environment != env {
+			t.Errorf("%s: environment is %s", o.Name, o.Environment)
+		}
+	}
+	for name := range want {
+		t.Errorf("%s is missing", name)
+	}
+}
+
+// TestEveryOptionArrives sets each option by flag to something that is not its
+// default, and looks for it in what is effective.
+func TestEveryOptionArrives(t *testing.T) {
+	for _, o := range config.EdgeOptions() {
+		if o.Name == "configFile" {
+			continue
+		}
+		name := strings.ReplaceAll(o.Name, "<name>", "web")
+		value := map[config.Type]string{
+			config.TypeString: "x", config.TypeSecret: "x", config.TypeList: "x,y", config.TypeDuration: "9s",
+			config.TypeSwitch: "true", config.TypeBool: map[string]string{"true": "false", "false": "true"}[o.Default],
+		}[o.Type]
+		shown := value
+		if o.Type == config.TypeSecret {
+			shown = "[redacted]"
+		}
+		edge, err := load(t, "--"+strings.ToLower(name)+"="+value)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		found := false
+		for _, change := range edge.Changes() {
+			found = found || change == config.Change{Option: name, Value: shown}
+		}
+		if !found {
+			t.Errorf("%s=%s is not among %v", name, value, edge.Changes())
+		}
+	}
+}
+
+func TestGroups(t *testing.T) {
+	groups := map[string]string{}
+	for _, o := range config.EdgeOptions() {
+		groups[o.Name] = o.Group()
+	}
+	for name, want := range map[string]string{
+		"configFile":                                     "",
+		"log.level":                                      "log",
+		"entryPoints.<name>.address":                     "entryPoints.<name>",
+		"providers.providersThrottleDuration":            "providers",
+		"providers.kubernetesIngress":                    "providers.kubernetesIngress",
+		"providers.kubernetesIngress.ingressEndpoint.ip": "providers.kubernetesIngress",
+	} {
+		if groups[name] != want {
+			t.Errorf("%s: got %q, want %q", name, groups[name], want)
+		}
+	}
+}
+
+func TestChanges(t *testing.T) {
+	if got := mustLoad(t, "").Changes(); got != nil {
+		t.Errorf("nothing set: %v", got)
+	}
+	got := mustLoad(t, "--providers.kubernetesingress.token=hidden --entrypoints.web.address=:8080 --entrypoints.b.address=:1").Changes()
+	want := []config.Change{
+		{Option: "entryPoints.b.address", Value: ":1"},
+		{Option: "providers.kubernetesIngress", Value: "true"},
+		{Option: "providers.kubernetesIngress.token", Value: "[redacted]"},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v", got)
+	}
+}

@@ -1,0 +1,69 @@
+package config
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// readEnvironment gives the settings of the variables that are ours.
+func readEnvironment(environ []string, known schema) []setting {
+	var settings []setting
+	for _, variable := range environ {
+		name, value, _ := strings.Cut(variable, "=")
+		rest, ours := strings.CutPrefix(strings.ToUpper(name), environmentPrefix)
+		if !ours {
+			continue
+		}
+		path := strings.Split(strings.ToLower(rest), "_")
+		if _, ok := known.find(path); !ok && isServiceLink(name, value) {
+			continue
+		}
+		settings = append(settings, setting{
+			spelling: name,
+			path:     path,
+			values:   []string{value},
+			origin:   origin{source: fromEnvironment},
+		})
+	}
+	// The order of an environment means nothing; messages should not depend on it.
+	slices.SortFunc(settings, func(a, b setting) int { return strings.Compare(a.spelling, b.spelling) })
+	return settings
+}
+
+// serviceLinks are the variables that Kubernetes sets in every container for
+// each Service of the namespace: the end of the name, and what the value looks
+// like.
+var serviceLinks = [...]struct{ name, value *regexp.Regexp }{
+	{linkName(`SERVICE_HOST`), linkAddress},
+	{linkName(`SERVICE_PORT(_[A-Z0-9_]+)?`), linkNumber},
+	{linkName(`PORT(_[0-9]+_(TCP|UDP|SCTP))?`), linkURL},
+	{linkName(`PORT_[0-9]+_(TCP|UDP|SCTP)_PROTO`), linkProto},
+	{linkName(`PORT_[0-9]+_(TCP|UDP|SCTP)_PORT`), linkNumber},
+	{linkName(`PORT_[0-9]+_(TCP|UDP|SCTP)_ADDR`), linkAddress},
+}
+
+var (
+	linkAddress = regexp.MustCompile(`^([0-9.]+|[0-9a-f:.]*:[0-9a-f:.]*)$`)
+	linkNumber  = regexp.MustCompile(`^[0-9]+$`)
+	linkProto   = regexp.MustCompile(`^(tcp|udp|sctp)$`)
+	linkURL     = regexp.MustCompile(`^(tcp|udp|sctp)://.+:[0-9]+$`)
+)
+
+// linkName matches a variable of a Service whose name starts with slipway.
+func linkName(ending string) *regexp.Regexp {
+	return regexp.MustCompile(`^SLIPWAY(_[A-Z0-9_]+)?_` + ending + `$`)
+}
+
+// isServiceLink reports whether Kubernetes, not a person, has set a variable:
+// for a Service named slipway or slipway-edge there are SLIPWAY_PORT and
+// SLIPWAY_EDGE_SERVICE_HOST. The value must look the part as well, so that a
+// person's SLIPWAY_ADMIN_PORT=9000 is still reported.
+func isServiceLink(name, value string) bool {
+	for _, link := range serviceLinks {
+		if link.name.MatchString(name) && link.value.MatchString(value) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,179 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+)
+
+const (
+	// maxFileSize bounds a configuration file.
+	maxFileSize = 1 << 20
+	// maxDepth bounds the nesting of a file; no option is that deep.
+	maxDepth = 16
+)
+
+// edgeFileNames are the names that are looked for in each directory.
+var edgeFileNames = [...]string{"edge.yaml", "edge.yml", "edge.toml"}
+
+// fileNode is a value of a file, whatever its format.
+type fileNode struct {
+	key      string
+	line     int // of the key; 0 when unknown
+	shape    shape
+	values   []string
+	children []fileNode
+}
+
+// SearchDirs lists the directories that may hold a configuration file, first
+// the user's own, then the machine's.
+func SearchDirs(environ []string) []string {
+	var dirs []string
+	if home := lookupVariable(environ, "XDG_CONFIG_HOME"); filepath.IsAbs(home) {
+		dirs = append(dirs, filepath.Join(home, "slipway"))
+	}
+	return append(dirs, "/etc/slipway")
+}
+
+// lookupVariable gives the value of an environment variable, or "".
+func lookupVariable(environ []string, name string) string {
+	for _, variable := range environ {
+		if value, ok := strings.CutPrefix(variable, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+// findFile looks for a configuration file in the first directory that has one.
+// Two in one directory are an error: nobody could tell which one counts.
+func findFile(dirs []string) (string, error) {
+	for _, dir := range dirs {
+		var found []string
+		for _, name := range edgeFileNames {
+			path := filepath.Join(dir, name)
+			if _, err := os.Stat(path); err == nil {
+				found = append(found, path)
+			} else if !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
+				return "", fmt.Errorf("cannot look for a configuration file: %w", err)
+			}
+		}
+		if len(found) > 1 {
+			return "", fmt.Errorf("there are several configuration files: %s: keep one, or choose with --configFile", strings.Join(found, ", "))
+		}
+		if len(found) == 1 {
+			return found[0], nil
+		}
+	}
+	return "", nil
+}
+
+// readFile gives the settings of a file.
+func readFile(path string) ([]setting, []error) {
+	content, err := readBounded(path)
+	if err != nil {
+		return nil, []error{fmt.Errorf("configuration file %s: %w", path, err)}
+	}
+	return parseFile(path, content)
+}
+
+// readBounded reads a regular file of at most maxFileSize. It opens without
+// blocking, because opening a named pipe would wait for its writer for ever.
+func readBounded(path string) ([]byte, error) {
+	file, err := os.OpenFile(filepath.Clean(path), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		if cause := errors.Unwrap(err); cause != nil {
+			return nil, cause // the path is in the message already
+		}
+		return nil, err
+	}
+	defer func() { _ = file.Close() }() // only read: nothing can be lost
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errors.New("not a regular file")
+	}
+	content, err := io.ReadAll(io.LimitReader(file, maxFileSize+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(content) > maxFileSize {
+		return nil, fmt.Errorf("larger than %d bytes", maxFileSize)
+	}
+	return content, nil
+}
+
+// parseFile gives the settings in the text of a file; the name says which
+// format it is in.
+func parseFile(path string, content []byte) ([]setting, []error) {
+	var roots []fileNode
+	var err error
+	switch extension := strings.ToLower(filepath.Ext(path)); extension {
+	case ".yaml", ".yml":
+		roots, err = parseYAML(content)
+	case ".toml":
+		roots, err = parseTOML(content)
+	default:
+		err = fmt.Errorf("the name ends in %s: use .yaml, .yml or .toml", quoted(extension))
+	}
+	if err != nil {
+		return nil, []error{fmt.Errorf("configuration file %s: %w", path, err)}
+	}
+	reader := treeReader{file: path}
+	reader.read(nil, roots)
+	return reader.settings, reader.findings
+}
+
+// treeReader flattens the tree of a file into settings.
+type treeReader struct {
+	file     string
+	settings []setting
+	findings []error
+}
+
+func (t *treeReader) read(parent []string, nodes []fileNode) {
+	seen := map[string]setting{}
+	for _, node := range nodes {
+		path := append(append([]string(nil), parent...), node.key)
+		given := setting{
+			spelling: strings.Join(path, "."),
+			path:     path,
+			shape:    node.shape,
+			values:   node.values,
+			origin:   origin{source: fromFile, file: t.file, line: node.line},
+		}
+		key := strings.ToLower(node.key)
+		if earlier, twice := seen[key]; twice {
+			t.findings = append(t.findings, sameKey(earlier, given))
+			continue
+		}
+		seen[key] = given
+		t.settings = append(t.settings, given)
+		t.read(path, node.children)
+	}
+}
+
+// sameKey says that two keys of one mapping are the same option. YAML itself
+// forbids a key twice; two spellings would be decided by chance.
+func sameKey(a, b setting) error {
+	if a.spelling == b.spelling {
+		return fmt.Errorf("%s %s is set before, %s: keep one of them", b.spelling, b.origin, a.origin)
+	}
+	return fmt.Errorf("%s %s and %s %s are the same option: keep one of them", a.spelling, a.origin, b.spelling, b.origin)
+}
+
+// inQuotes finds what a parser's message quotes from the file.
+var inQuotes = regexp.MustCompile(`"[^"]*"?|'[^']*'?|` + "`[^`]*`?")
+
+// withoutQuotes cuts out of a parser's message what it quotes from the file:
+// the line may hold a secret. The line number stays.
+func withoutQuotes(message string) string {
+	return inQuotes.ReplaceAllString(message, "…")
+}

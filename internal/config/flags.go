@@ -1,0 +1,95 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// flagReader reads a command line into settings. Flags are --name=value or
+// --name value; an option that is true or false needs no value, and then takes
+// none from the next word, as everywhere in Go.
+type flagReader struct {
+	schema   schema
+	switches []string // flags of the command itself, which take no value
+	args     []string
+	given    map[string]bool // the switches that were given
+	settings []setting
+	findings []error
+}
+
+func readFlags(args, switches []string, known schema) *flagReader {
+	r := &flagReader{schema: known, switches: switches, args: args, given: map[string]bool{}}
+	previous := ""
+	for len(r.args) > 0 {
+		word := r.args[0]
+		r.args = r.args[1:]
+		switch {
+		case word == "-h" && slices.Contains(switches, "help"):
+			r.given["help"] = true
+		case strings.HasPrefix(word, "--") && len(word) > 2:
+			r.flag(word)
+		case strings.HasPrefix(word, "-") && word != "-" && word != "--":
+			r.report("%s starts with one dash: options start with two", quoted(word))
+		case word == "--" && len(r.args) == 0:
+		default:
+			r.report("unexpected word %s on the command line%s", quoted(word), r.wordHint(previous))
+		}
+		previous = word
+	}
+	return r
+}
+
+func (r *flagReader) report(format string, args ...any) {
+	if len(r.findings) < maxFindings {
+		r.findings = append(r.findings, fmt.Errorf(format, args...))
+	}
+}
+
+// wordHint explains a word after an option that takes none.
+func (r *flagReader) wordHint(previous string) string {
+	option, ok := r.schema.find(flagPath(previous))
+	if ok && option.takesNoWord() && !strings.Contains(previous, "=") {
+		return ": join a value to its option, as in " + previous + "=false"
+	}
+	return ": slipway edge takes only options"
+}
+
+func (r *flagReader) flag(word string) {
+	spelling, value, joined := strings.Cut(word, "=")
+	if name := strings.ToLower(spelling[2:]); slices.Contains(r.switches, name) {
+		on, err := strconv.ParseBool(value)
+		if joined && err != nil {
+			r.report("%s on the command line: the value %s is neither true nor false", spelling, quoted(value))
+		}
+		r.given[name] = on || !joined
+		return
+	}
+	path := flagPath(spelling)
+	option, known := r.schema.find(path)
+	switch {
+	case joined:
+	case known && option.takesNoWord():
+		value = "true"
+	case len(r.args) > 0 && !strings.HasPrefix(r.args[0], "-"):
+		value, r.args = r.args[0], r.args[1:]
+	case known:
+		r.report("%s on the command line has no value: write %s=…", spelling, spelling)
+		return
+	}
+	r.settings = append(r.settings, setting{
+		spelling: spelling,
+		path:     path,
+		values:   []string{value},
+		origin:   origin{source: fromFlags},
+	})
+}
+
+// takesNoWord reports whether an option may stand without a value.
+func (o Option) takesNoWord() bool { return o.Type == TypeBool || o.Type == TypeSwitch }
+
+// flagPath gives the path of a flag without its dashes.
+func flagPath(spelling string) []string {
+	return strings.Split(strings.TrimPrefix(spelling, "--"), ".")
+}

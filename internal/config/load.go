@@ -1,0 +1,152 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"strings"
+
+	"github.com/traefik/paerser/parser"
+)
+
+// labelRoot starts each label that the decoder reads.
+const labelRoot = "slipway"
+
+// Sources are the places that options come from.
+type Sources struct {
+	// Args are the words of the command line after the command's name.
+	Args []string
+	// Switches are flags of the command itself, in lower case and without
+	// dashes, such as "help". They take no value; see [Loaded.Given].
+	Switches []string
+	// Environ are the environment variables, as os.Environ gives them.
+	Environ []string
+	// Dirs are searched for a file when no source names one; see [SearchDirs].
+	Dirs []string
+}
+
+// Loaded is the result of reading all sources.
+type Loaded struct {
+	// Edge holds the effective options. It is not validated yet.
+	Edge *Edge
+	// File is the configuration file that was read, or "".
+	File string
+	// Given holds the switches that the command line has.
+	Given map[string]bool
+}
+
+// LoadEdge reads the options of the edge from all sources. Its error joins one
+// error for each thing that is wrong. Also with an error, Given is set, so that
+// help can be shown.
+func LoadEdge(sources Sources) (*Loaded, error) {
+	known := schema(EdgeOptions())
+	flags := readFlags(sources.Args, sources.Switches, known)
+	loaded := &Loaded{Given: flags.given}
+
+	flagLayer, flagFindings := known.resolve(flags.settings)
+	envLayer, envFindings := known.resolve(readEnvironment(sources.Environ, known))
+	upper := layer{}
+	maps.Copy(upper, envLayer)
+	maps.Copy(upper, flagLayer)
+
+	merged := layer{}
+	var findings []error
+	path, err := chooseFile(upper, sources.Dirs)
+	if err != nil {
+		findings = append(findings, err)
+	}
+	if path != "" {
+		fileLayer, fileFindings := known.resolveFile(path)
+		findings = append(findings, fileFindings...)
+		maps.Copy(merged, fileLayer)
+		loaded.File = path
+	}
+	findings = append(findings, envFindings...)
+	findings = append(findings, flags.findings...)
+	findings = append(findings, flagFindings...)
+	if err := errors.Join(findings...); err != nil {
+		return loaded, err
+	}
+	maps.Copy(merged, upper)
+	loaded.Edge, err = merged.decode(known)
+	return loaded, err
+}
+
+// chooseFile gives the file that the flags or the environment name, or else
+// the one that is found.
+func chooseFile(upper layer, dirs []string) (string, error) {
+	chosen, ok := upper[configFileName]
+	if ok && chosen.value != "" {
+		return chosen.value, nil
+	}
+	return findFile(dirs)
+}
+
+// resolveFile reads a file into a layer.
+func (s schema) resolveFile(path string) (layer, []error) {
+	settings, findings := readFile(path)
+	fileLayer, more := s.resolve(settings)
+	if named, ok := fileLayer[configFileName]; ok {
+		more = append(more, fmt.Errorf("%s %s: a file cannot name another: use the flag or the environment", named.spelling, named.origin))
+	}
+	return fileLayer, append(findings, more...)
+}
+
+// decode fills a struct with the assignments over the defaults.
+func (l layer) decode(known schema) (*Edge, error) {
+	edge := &Edge{}
+	edge.Defaults()
+	labels := map[string]string{}
+	for name, given := range l {
+		if name == configFileName {
+			continue
+		}
+		if strings.HasPrefix(name, "entryPoints.") {
+			edge.EntryPoints = nil // the default is for when there is none
+		}
+		for _, o := range known.switchesAbove(given.option) {
+			if _, said := l[o.Name]; !said {
+				labels[labelRoot+"."+o.Name] = "true"
+			}
+		}
+		if given.option.Type != TypeSecret {
+			labels[labelRoot+"."+name] = given.value
+		}
+	}
+	if err := parser.Decode(labels, edge, labelRoot); err != nil {
+		return nil, fmt.Errorf("cannot decode the options: %w", err)
+	}
+	for _, given := range l {
+		if given.option.Type == TypeSecret {
+			setSecret(reflect.ValueOf(edge).Elem(), given.option.fields, NewSecret(given.value))
+		}
+	}
+	return edge, nil
+}
+
+// switchesAbove lists the groups that an option turns on by being set.
+func (s schema) switchesAbove(option Option) []Option {
+	var out []Option
+	for _, o := range s {
+		if o.Type == TypeSwitch && len(o.path) < len(option.path) && option.startsWith(o.path) {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// setSecret sets a field by its path. The decoder fills only plain types; a
+// group that is off has no field to fill.
+func setSecret(v reflect.Value, fields []string, secret Secret) {
+	for _, field := range fields {
+		if v.Kind() == reflect.Pointer {
+			if v.IsNil() {
+				return
+			}
+			v = v.Elem()
+		}
+		v = v.FieldByName(field)
+	}
+	v.Set(reflect.ValueOf(secret))
+}

@@ -1,0 +1,178 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Type says what values an option takes.
+type Type string
+
+// The types of options.
+const (
+	TypeString   Type = "string"
+	TypeSecret   Type = "secret"
+	TypeBool     Type = "bool"
+	TypeDuration Type = "duration"
+	TypeList     Type = "list"
+	// TypeSwitch is a group that can be turned on with its defaults, or off.
+	TypeSwitch Type = "switch"
+)
+
+// nameElement stands for the free name in the path of an option of a map,
+// such as entryPoints.<name>.address.
+const nameElement = "<name>"
+
+// configFileName is the option that names the file. It is not in the struct:
+// a file cannot say where it is.
+const configFileName = "configFile"
+
+// environmentPrefix starts the name of each environment variable that is ours.
+const environmentPrefix = "SLIPWAY_"
+
+// Option describes one option, for help, reference and suggestions.
+type Option struct {
+	// Name is the path with dots, such as providers.kubernetesIngress.token.
+	Name string
+	// Type says what values it takes.
+	Type Type
+	// Default is the value when nothing sets it, as text; often empty.
+	Default string
+	// Description says what it does, in whole sentences.
+	Description string
+	// Environment is the variable that sets it.
+	Environment string
+
+	path   []string // Name by its dots
+	fields []string // the same path as Go field names
+}
+
+// Flag gives the flag that sets the option, with its dashes. Its case does not
+// matter.
+func (o Option) Flag() string { return "--" + o.Name }
+
+// Group gives the section that the option is shown in: its first two path
+// elements when it has more, or the one before its own name.
+func (o Option) Group() string {
+	switch {
+	case o.Type == TypeSwitch:
+		return o.Name
+	case len(o.path) > 2:
+		return strings.Join(o.path[:2], ".")
+	case len(o.path) == 2:
+		return o.path[0]
+	}
+	return ""
+}
+
+// EdgeOptions lists every option of the edge in the order of its struct.
+func EdgeOptions() []Option {
+	var edge Edge
+	edge.Defaults()
+	options := []Option{{
+		Name:        configFileName,
+		Type:        TypeString,
+		Description: "File with options, YAML or TOML. When empty, it is edge.yaml, edge.yml or edge.toml in $XDG_CONFIG_HOME/slipway or else in /etc/slipway, if there is one.",
+		Environment: environmentPrefix + strings.ToUpper(configFileName),
+		path:        []string{configFileName},
+		fields:      []string{""},
+	}}
+	walk := optionWalk{prototype: true, visit: func(o Option, value string) {
+		o.Default = value
+		options = append(options, o)
+	}}
+	walk.structure(reflect.ValueOf(edge), Option{})
+	return options
+}
+
+// optionWalk visits each option of a struct with its value as text. With
+// prototype set it also visits what is nil or empty: groups that are off, as
+// they would be with their defaults, and one nameElement of each map.
+type optionWalk struct {
+	prototype bool
+	visit     func(o Option, value string)
+}
+
+func (w optionWalk) structure(v reflect.Value, parent Option) {
+	for i := range v.NumField() {
+		field := v.Type().Field(i)
+		name, _, _ := strings.Cut(field.Tag.Get("yaml"), ",")
+		o := parent.child(name, field.Name)
+		o.Description = field.Tag.Get("description")
+		w.field(v.Field(i), o)
+	}
+}
+
+func (w optionWalk) field(v reflect.Value, o Option) {
+	switch value := v.Interface().(type) {
+	case Secret:
+		w.leaf(o, TypeSecret, value.String())
+		return
+	case Duration:
+		w.leaf(o, TypeDuration, value.String())
+		return
+	case []string:
+		w.leaf(o, TypeList, strings.Join(value, ","))
+		return
+	}
+	switch v.Kind() {
+	case reflect.String:
+		w.leaf(o, TypeString, v.String())
+	case reflect.Bool:
+		w.leaf(o, TypeBool, strconv.FormatBool(v.Bool()))
+	case reflect.Struct:
+		w.structure(v, o)
+	case reflect.Pointer:
+		w.group(v, o)
+	case reflect.Map:
+		w.named(v, o)
+	default:
+		// Only a change of the structs can get here, and then every test does.
+		panic(fmt.Sprintf("config: option %s has the unsupported type %s", o.Name, v.Type()))
+	}
+}
+
+func (w optionWalk) leaf(o Option, t Type, value string) {
+	o.Type = t
+	w.visit(o, value)
+}
+
+func (w optionWalk) group(v reflect.Value, o Option) {
+	w.leaf(o, TypeSwitch, strconv.FormatBool(!v.IsNil()))
+	if v.IsNil() && w.prototype {
+		v = reflect.New(v.Type().Elem())
+		if d, ok := v.Interface().(interface{ SetDefaults() }); ok {
+			d.SetDefaults()
+		}
+	}
+	if !v.IsNil() {
+		w.structure(v.Elem(), o)
+	}
+}
+
+func (w optionWalk) named(v reflect.Value, o Option) {
+	if w.prototype {
+		w.structure(reflect.Zero(v.Type().Elem()), o.child(nameElement, ""))
+		return
+	}
+	keys := v.MapKeys()
+	slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
+	for _, key := range keys {
+		w.structure(v.MapIndex(key), o.child(key.String(), ""))
+	}
+}
+
+// child gives the option one path element further down.
+func (o Option) child(name, field string) Option {
+	path := append(append([]string(nil), o.path...), name)
+	fields := append(append([]string(nil), o.fields...), field)
+	return Option{
+		Name:        strings.Join(path, "."),
+		Environment: environmentPrefix + strings.ToUpper(strings.Join(path, "_")),
+		path:        path,
+		fields:      fields,
+	}
+}

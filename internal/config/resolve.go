@@ -1,0 +1,181 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+)
+
+// maxFindings bounds what is reported of one source; a file of another program
+// would otherwise fill the screen many times over.
+const maxFindings = 50
+
+// assignment is a value for one option, ready for the decoder.
+type assignment struct {
+	option   Option
+	value    string
+	spelling string
+	origin   origin
+}
+
+// layer is what one source assigns, by the name of the option.
+type layer map[string]assignment
+
+// resolver turns the settings of one source into a layer.
+type resolver struct {
+	schema schema
+	layer  layer
+}
+
+// resolve checks the settings of one source. It reports everything that is
+// wrong, not only the first.
+func (s schema) resolve(settings []setting) (layer, []error) {
+	r := resolver{schema: s, layer: layer{}}
+	var findings []error
+	for _, given := range settings {
+		if err := r.take(given); err != nil {
+			findings = append(findings, err)
+		}
+		if len(findings) == maxFindings {
+			findings = append(findings, fmt.Errorf("there may be more problems %s: the rest was not read", given.origin))
+			break
+		}
+	}
+	return r.layer, findings
+}
+
+func (r *resolver) take(given setting) error {
+	if option, ok := r.schema.find(given.path); ok {
+		if given.shape == group || given.shape == bare {
+			return r.takeGroup(given, option)
+		}
+		return r.takeValue(given, option)
+	}
+	below := r.schema.below(given.path)
+	switch {
+	case len(below) == 0 && given.shape == group:
+		return nil // each setting below it is reported
+	case len(below) == 0 && given.origin.source == fromFile && r.schema.underLeaf(given.path):
+		return nil // the mapping above it is reported
+	case len(below) == 0:
+		return r.unknown(given)
+	case given.shape == group || given.shape == bare:
+		return r.takeNamed(given, below[0])
+	case given.shape == absent:
+		return nil // a heading with nothing under it
+	}
+	return fmt.Errorf("%s %s is a group of options, not one: set %s", given.spelling, given.origin, spellAll(given.origin, below))
+}
+
+// takeGroup is a mapping for an option: it turns a group on.
+func (r *resolver) takeGroup(given setting, option Option) error {
+	if option.Type != TypeSwitch {
+		return fmt.Errorf("%s %s takes a value, not a group of options", given.spelling, given.origin)
+	}
+	return r.assign(given, option, "true")
+}
+
+// takeNamed is a mapping for a group that is always there, or for one named
+// member of a map: the member then exists, even with nothing set, so that
+// [Edge.Validate] can say what it lacks.
+func (r *resolver) takeNamed(given setting, member Option) error {
+	last := len(given.path) - 1
+	if err := checkNames(given, member); err != nil {
+		return err
+	}
+	if r.schema.isName(given.path) {
+		name := strings.Join(member.path[:last+1], ".")
+		return r.assign(given, Option{Name: name, Type: TypeSwitch}, "")
+	}
+	return nil
+}
+
+func (r *resolver) takeValue(given setting, option Option) error {
+	if err := checkNames(given, option); err != nil {
+		return err
+	}
+	if given.shape == absent {
+		fix := "give it one or remove it"
+		if option.Type == TypeSwitch {
+			fix = "write {} to turn it on with its defaults, or remove it"
+		}
+		return fmt.Errorf("%s %s has no value: %s", given.spelling, given.origin, fix)
+	}
+	value, err := option.parse(given)
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", given.spelling, given.origin, err)
+	}
+	return r.assign(given, option, value)
+}
+
+// assign records a value. A flag may be repeated: a list then grows, and of
+// other values the last counts, as everywhere on command lines.
+func (r *resolver) assign(given setting, option Option, value string) error {
+	earlier, twice := r.layer[option.Name]
+	switch {
+	case twice && earlier.spelling != given.spelling:
+		return fmt.Errorf("%s and %s %s are the same option: keep one of them", earlier.spelling, given.spelling, given.origin)
+	case twice && given.origin.source != fromFlags:
+		return fmt.Errorf("%s %s is set twice: keep one of them", given.spelling, given.origin)
+	case twice && option.Type == TypeList:
+		value = strings.Trim(earlier.value+","+value, ",")
+	}
+	r.layer[option.Name] = assignment{option: option, value: value, spelling: given.spelling, origin: given.origin}
+	return nil
+}
+
+// unknown says which option is not known and which one may be meant. It does
+// not show the value, which may be a misplaced secret.
+func (r *resolver) unknown(given setting) error {
+	hint := "see slipway edge --help for the options"
+	if option, ok := r.schema.find(strings.Split(strings.Join(given.path, "."), ".")); ok {
+		hint = "write " + option.Name + " as nested keys, without dots"
+	} else if option, ok := r.schema.nearest(given.path); ok {
+		hint = "did you mean " + given.origin.spell(option) + "?"
+	}
+	return fmt.Errorf("unknown option %s %s: %s", given.spelling, given.origin, hint)
+}
+
+// underLeaf reports whether a path goes on below an option that has nothing
+// below it.
+func (s schema) underLeaf(path []string) bool {
+	for i := range path {
+		if option, ok := s.find(path[:i]); ok && option.Type != TypeSwitch {
+			return true
+		}
+	}
+	return false
+}
+
+// isName reports whether the last element of a path is a free name.
+func (s schema) isName(path []string) bool {
+	for _, o := range s {
+		if len(o.path) > len(path) && o.startsWith(path) {
+			return o.path[len(path)-1] == nameElement
+		}
+	}
+	return false
+}
+
+// checkNames refuses free names that the sources could not all spell. named
+// leaves the element as it is when the name is not valid.
+func checkNames(given setting, option Option) error {
+	for i, element := range option.path {
+		if element == nameElement && i < len(given.path) {
+			return fmt.Errorf("%s %s: the name %s is not valid: %s", given.spelling, given.origin, quoted(given.path[i]), nameRule)
+		}
+	}
+	return nil
+}
+
+// spellAll lists a few options as one source writes them.
+func spellAll(o origin, options []Option) string {
+	const most = 3
+	var names []string
+	for _, option := range options[:min(most, len(options))] {
+		names = append(names, o.spell(option))
+	}
+	if len(options) > most {
+		names = append(names, "…")
+	}
+	return strings.Join(names, ", ")
+}

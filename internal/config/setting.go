@@ -1,0 +1,183 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// shape is the form that a source gave a setting.
+type shape int
+
+const (
+	single shape = iota // one value
+	list                // several values
+	group               // a mapping with settings below it
+	bare                // a mapping with nothing below it
+	absent              // a key without a value
+)
+
+// setting is what one source says about one path, before anything is known
+// about the path.
+type setting struct {
+	spelling string   // as the user wrote it: a.b, --a.b or SLIPWAY_A_B
+	path     []string // its elements, as the user wrote them
+	shape    shape
+	values   []string
+	origin   origin
+}
+
+// source is a kind of place that settings come from. A later one wins.
+type source int
+
+const (
+	fromFile source = iota
+	fromEnvironment
+	fromFlags
+)
+
+// origin is the place that a setting comes from.
+type origin struct {
+	source source
+	file   string // its path, for fromFile
+	line   int    // in the file; 0 when unknown
+}
+
+// String gives the place as it stands in an error, such as "in edge.yaml:7".
+func (o origin) String() string {
+	switch {
+	case o.source == fromEnvironment:
+		return "in the environment"
+	case o.source == fromFlags:
+		return "on the command line"
+	case o.line > 0:
+		return "in " + o.file + ":" + strconv.Itoa(o.line)
+	}
+	return "in " + o.file
+}
+
+// spell gives an option's name the way that this source writes it.
+func (o origin) spell(option Option) string {
+	switch o.source {
+	case fromFlags:
+		return option.Flag()
+	case fromEnvironment:
+		return option.Environment
+	}
+	return option.Name
+}
+
+// schema is the list of known options.
+type schema []Option
+
+// find gives the option at a path, whatever its case, with the path's elements
+// in place of free names.
+func (s schema) find(path []string) (Option, bool) {
+	for _, o := range s {
+		if len(o.path) == len(path) && o.startsWith(path) {
+			return o.named(path), true
+		}
+	}
+	return Option{}, false
+}
+
+// below lists the options under a path.
+func (s schema) below(path []string) []Option {
+	var out []Option
+	for _, o := range s {
+		if len(o.path) > len(path) && o.startsWith(path) {
+			out = append(out, o.named(path))
+		}
+	}
+	return out
+}
+
+// startsWith reports whether the option is at or under a path.
+func (o Option) startsWith(path []string) bool {
+	for i, element := range path {
+		if i >= len(o.path) || (o.path[i] != nameElement && !strings.EqualFold(o.path[i], element)) {
+			return false
+		}
+	}
+	return true
+}
+
+// parse checks what a setting gives against the type of the option, and gives
+// the one spelling that the decoder understands.
+func (o Option) parse(given setting) (string, error) {
+	for _, value := range given.values {
+		if !utf8.ValidString(value) || strings.ContainsFunc(value, unicode.IsControl) {
+			return "", errors.New("the value has a control character or is not UTF-8; look for a line break at its end")
+		}
+	}
+	if o.Type == TypeList {
+		return parseList(given)
+	}
+	if given.shape != single {
+		return "", errors.New("it takes one value, not a list")
+	}
+	value := given.values[0]
+	switch o.Type {
+	case TypeBool, TypeSwitch:
+		on, err := strconv.ParseBool(value)
+		if err != nil {
+			return "", fmt.Errorf("the value %s is neither true nor false", quoted(value))
+		}
+		return strconv.FormatBool(on), nil
+	case TypeDuration:
+		d, err := parseDuration(value)
+		if err != nil {
+			return "", fmt.Errorf("the value %s is not a duration such as 500ms, 2s or 1m30s", quoted(value))
+		}
+		return d.String(), nil
+	}
+	return value, nil
+}
+
+// parseList joins items with commas, which is how flags and variables carry
+// lists. An empty item is refused, because an empty list often means "all".
+func parseList(given setting) (string, error) {
+	values := given.values
+	if given.shape == single {
+		if values[0] == "" {
+			return "", nil
+		}
+		values = strings.Split(values[0], ",")
+	}
+	items := make([]string, len(values))
+	for i, item := range values {
+		items[i] = strings.TrimSpace(item)
+		if items[i] == "" {
+			return "", errors.New("the list has an empty item; remove it")
+		}
+		if strings.Contains(item, ",") {
+			return "", fmt.Errorf("the item %s has a comma; make it two items", quoted(item))
+		}
+	}
+	return strings.Join(items, ","), nil
+}
+
+// parseDuration reads a duration; a number without a unit is in seconds.
+func parseDuration(text string) (time.Duration, error) {
+	if seconds, err := strconv.ParseInt(text, 10, 64); err == nil {
+		d := time.Duration(seconds) * time.Second
+		if d/time.Second != time.Duration(seconds) {
+			return 0, errors.New("out of range")
+		}
+		return d, nil
+	}
+	return time.ParseDuration(text)
+}
+
+// quoted shows a value in an error, cut when it is long.
+func quoted(value string) string {
+	const most = 60
+	if len(value) > most {
+		value = strings.ToValidUTF8(value[:most], "") + "…"
+	}
+	return strconv.Quote(value)
+}

@@ -1,0 +1,211 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/netip"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// nameRule says which names entry points may have.
+const nameRule = "use lower-case letters, digits and dashes, at most 63 characters"
+
+var (
+	dnsLabel     = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
+	dnsSubdomain = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
+)
+
+func validLabel(label string) bool { return len(label) <= 63 && dnsLabel.MatchString(label) }
+
+// Validate checks every option and reports all that is wrong at once, each
+// with the name of the option and the fix. What only the user of an option can
+// check, such as a label selector, is left to it.
+func (e *Edge) Validate() error {
+	c := &checker{}
+	c.oneOf("log.level", e.Log.Level, "debug", "info", "warn", "error")
+	c.oneOf("log.format", e.Log.Format, "auto", "text", "json")
+	c.listeners(e)
+	c.notNegative("providers.providersThrottleDuration", e.Providers.ProvidersThrottleDuration)
+	if file := e.Providers.File; file != nil && file.Filename == "" {
+		c.add("providers.file.filename", "is missing: name the file with the routes, or turn the provider off with providers.file=false")
+	}
+	if e.Providers.KubernetesIngress != nil {
+		c.kubernetesIngress(e.Providers.KubernetesIngress)
+	}
+	return errors.Join(c.findings...)
+}
+
+// checker collects findings.
+type checker struct {
+	findings  []error
+	addresses []namedAddress
+}
+
+// namedAddress is an address that the program will listen on.
+type namedAddress struct {
+	option string
+	netip.AddrPort
+}
+
+func (c *checker) add(option, format string, args ...any) {
+	c.findings = append(c.findings, fmt.Errorf("%s %s", option, fmt.Sprintf(format, args...)))
+}
+
+func (c *checker) oneOf(option, value string, allowed ...string) {
+	if !slices.Contains(allowed, value) {
+		c.add(option, "is %s: choose one of %s", quoted(value), strings.Join(allowed, ", "))
+	}
+}
+
+func (c *checker) notNegative(option string, d Duration) {
+	if d < 0 {
+		c.add(option, "is %s: it cannot be negative", d)
+	}
+}
+
+func (c *checker) listeners(e *Edge) {
+	if admin, ok := c.address("admin.address", e.Admin.Address); ok && !admin.Addr().IsLoopback() {
+		c.add("admin.address", "is %s, which others can reach: profiles show what is in memory, so use a loopback address such as 127.0.0.1:8090", quoted(e.Admin.Address))
+	}
+	c.address("health.address", e.Health.Address)
+	if len(e.EntryPoints) == 0 {
+		c.add("entryPoints", "has none: set at least one, such as entryPoints.web.address")
+	}
+	for _, name := range slices.Sorted(maps.Keys(e.EntryPoints)) {
+		if !validLabel(name) {
+			c.add("entryPoints."+name, "is not a valid name: %s", nameRule)
+			continue
+		}
+		c.address("entryPoints."+name+".address", e.EntryPoints[name].Address)
+	}
+}
+
+// address checks one address and that no other option has taken it.
+func (c *checker) address(option, text string) (netip.AddrPort, bool) {
+	if text == "" {
+		c.add(option, "is missing: write it as :port or ip:port")
+		return netip.AddrPort{}, false
+	}
+	address, err := parseListen(text)
+	if err != nil {
+		c.add(option, "is %s: %v", quoted(text), err)
+		return netip.AddrPort{}, false
+	}
+	for _, other := range c.addresses {
+		if overlap(address, other.AddrPort) {
+			c.add(option, "is %s, which %s has taken: choose another port", quoted(text), other.option)
+			break
+		}
+	}
+	c.addresses = append(c.addresses, namedAddress{option: option, AddrPort: address})
+	return address, true
+}
+
+// parseListen reads :port or ip:port. A missing ip is the zero Addr, which
+// means every interface. Host names are refused: what they stand for may
+// change between two starts.
+func parseListen(text string) (netip.AddrPort, error) {
+	host, port, err := net.SplitHostPort(text)
+	if err != nil {
+		return netip.AddrPort{}, errors.New("write it as :port or ip:port, an IPv6 address in brackets")
+	}
+	number, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		return netip.AddrPort{}, errors.New("the port is not a number from 0 to 65535")
+	}
+	switch host {
+	case "":
+		return netip.AddrPortFrom(netip.Addr{}, uint16(number)), nil
+	case "localhost":
+		host = "127.0.0.1"
+	}
+	ip, err := netip.ParseAddr(host)
+	if err != nil {
+		return netip.AddrPort{}, errors.New("the part before the port is not an IP address")
+	}
+	return netip.AddrPortFrom(ip.Unmap(), uint16(number)), nil
+}
+
+// overlap reports whether the system refuses to listen on both. Port 0 is
+// whatever port is free.
+func overlap(a, b netip.AddrPort) bool {
+	if a.Port() != b.Port() || a.Port() == 0 {
+		return false
+	}
+	for _, pair := range [][2]netip.Addr{{a.Addr(), b.Addr()}, {b.Addr(), a.Addr()}} {
+		all, one := pair[0], pair[1]
+		switch {
+		case !all.IsValid(), all == netip.IPv6Unspecified():
+			return true // both families
+		case all == netip.IPv4Unspecified() && one.Is4():
+			return true
+		}
+	}
+	return a.Addr() == b.Addr()
+}
+
+func (c *checker) kubernetesIngress(k *KubernetesIngress) {
+	const prefix = "providers.kubernetesIngress."
+	c.notNegative(prefix+"throttleDuration", k.ThrottleDuration)
+	if k.Token.Reveal() == redacted {
+		c.add(prefix+"token", "is the text that stands for a hidden token in printed options: set the token itself")
+	}
+	c.endpoint(prefix+"endpoint", k.Endpoint)
+	seen := map[string]bool{}
+	for _, namespace := range k.Namespaces {
+		if !validLabel(namespace) {
+			c.add(prefix+"namespaces", "has %s, which is not the name of a namespace: lower-case letters, digits and dashes, at most 63 characters", quoted(namespace))
+		} else if seen[namespace] {
+			c.add(prefix+"namespaces", "has %s twice: keep one", quoted(namespace))
+		}
+		seen[namespace] = true
+	}
+	c.ingressEndpoint(prefix+"ingressEndpoint.", k.IngressEndpoint)
+}
+
+// endpoint checks the URL of the API server. It does not show it, because a
+// URL can hold a password.
+func (c *checker) endpoint(option, text string) {
+	if text == "" {
+		return
+	}
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "":
+		c.add(option, "is not a URL such as https://10.0.0.1:6443")
+	case u.User != nil:
+		c.add(option, "has a user name or password in it: take it out and use providers.kubernetesIngress.token")
+	case u.RawQuery != "" || u.Fragment != "":
+		c.add(option, "has a part after ? or #: the API server has none")
+	}
+}
+
+func (c *checker) ingressEndpoint(prefix string, status IngressEndpoint) {
+	if status.PublishedService != "" {
+		namespace, name, ok := strings.Cut(status.PublishedService, "/")
+		if !ok || !validLabel(namespace) || !validLabel(name) {
+			c.add(prefix+"publishedService", "is %s: write it as namespace/name", quoted(status.PublishedService))
+		}
+		if status.IP != "" || status.Hostname != "" {
+			c.add(prefix+"publishedService", "and an ip or hostname are both set: keep the Service, or the fixed address")
+		}
+	}
+	ip, err := netip.ParseAddr(status.IP)
+	if status.IP != "" && (err != nil || ip.Zone() != "") {
+		c.add(prefix+"ip", "is %s: write one IPv4 or IPv6 address", quoted(status.IP))
+	}
+	if status.Hostname == "" {
+		return
+	}
+	if _, err := netip.ParseAddr(status.Hostname); err == nil {
+		c.add(prefix+"hostname", "is the IP address %s: set ingressEndpoint.ip instead", quoted(status.Hostname))
+	} else if len(status.Hostname) > 253 || !dnsSubdomain.MatchString(status.Hostname) {
+		c.add(prefix+"hostname", "is %s: write a DNS name in lower case, such as edge.example.com", quoted(status.Hostname))
+	}
+}

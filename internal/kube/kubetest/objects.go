@@ -1,0 +1,161 @@
+package kubetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	"slipway.dev/slipway/internal/kube"
+)
+
+const (
+	requestTimeout = 30 * time.Second
+
+	// The API server appends a hyphen's worth of random letters to the start
+	// of a generated name; together they fit a DNS label.
+	namespaceStart = 50
+)
+
+// Namespace makes a namespace for this test and deletes it at the end, without
+// waiting for that. Its name starts with the test's name.
+func (c *Cluster) Namespace(t testing.TB) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), requestTimeout)
+	defer cancel()
+	namespaces := c.Client.CoreV1().Namespaces()
+	created, err := namespaces.Create(ctx, &corev1.Namespace{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: labelFrom(t.Name()) + "-"},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatalf("create a namespace: %v", err)
+	}
+	t.Cleanup(func() { c.deleteNamespace(t, created.Name) })
+	// Pods are refused until the controllers have made the account they use.
+	WaitFor(t, c.Client.CoreV1().ServiceAccounts(created.Name), kube.Named("default"), requestTimeout,
+		func(accounts []*corev1.ServiceAccount) error {
+			if len(accounts) == 0 {
+				return fmt.Errorf("namespace %s has no service account", created.Name)
+			}
+			return nil
+		})
+	return created.Name
+}
+
+func (c *Cluster) deleteNamespace(t testing.TB, name string) {
+	select {
+	case <-c.Exited():
+		return
+	default:
+	}
+	// The test's own context is done by now.
+	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
+	defer cancel()
+	if err := c.Client.CoreV1().Namespaces().Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+		t.Errorf("delete namespace %s: %v", name, err)
+	}
+}
+
+// labelFrom turns the name of a test into the start of a DNS label.
+func labelFrom(name string) string {
+	var label strings.Builder
+	for _, r := range strings.ToLower(name) {
+		if (r < 'a' || r > 'z') && (r < '0' || r > '9') {
+			r = '-'
+		}
+		if label.Len() < namespaceStart && (r != '-' || !strings.HasSuffix(label.String(), "-")) {
+			label.WriteRune(r)
+		}
+	}
+	if trimmed := strings.Trim(label.String(), "-"); trimmed != "" {
+		return trimmed
+	}
+	return "test"
+}
+
+// Apply applies the documents of a YAML text server-side. Namespaced objects
+// that name no namespace go to the given one.
+func (c *Cluster) Apply(t testing.TB, namespace, manifests string) []*unstructured.Unstructured {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), requestTimeout)
+	defer cancel()
+	objects, err := c.Cluster.Apply(ctx, kube.Target{Namespace: namespace, Manager: "kubetest"}, manifests)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return objects
+}
+
+// WaitFor follows the selected objects by a watch until the condition returns
+// nil, and returns them. When the time is over first, the test fails with what
+// the condition says is missing and with the objects as they were last seen.
+func WaitFor[T runtime.Object, L runtime.Object](
+	t testing.TB, source kube.Source[L], selected metav1.ListOptions, timeout time.Duration, condition func([]T) error,
+) []T {
+	t.Helper()
+	tooLate := fmt.Errorf("waited %s", timeout)
+	ctx, cancel := context.WithTimeoutCause(t.Context(), timeout, tooLate)
+	defer cancel()
+	objects, err := kube.WaitFor(ctx, source, selected, condition)
+	if err != nil {
+		t.Fatalf("%v\nlast seen:\n%s", err, show(objects))
+	}
+	return objects
+}
+
+// WaitForRollout waits until a Deployment runs its newest version only, with
+// all replicas available and none left over.
+func (c *Cluster) WaitForRollout(t testing.TB, namespace, name string, timeout time.Duration) *appsv1.Deployment {
+	t.Helper()
+	return WaitFor(t, c.Client.AppsV1().Deployments(namespace), kube.Named(name), timeout, rolledOut)[0]
+}
+
+func rolledOut(deployments []*appsv1.Deployment) error {
+	if len(deployments) == 0 {
+		return errors.New("there is no such Deployment")
+	}
+	deployment, status := deployments[0], deployments[0].Status
+	want := *deployment.Spec.Replicas
+	switch {
+	case status.ObservedGeneration < deployment.Generation:
+		return errors.New("the Deployment's last change has not been seen by its controller")
+	case status.UpdatedReplicas != want || status.AvailableReplicas != want || status.Replicas != want:
+		return fmt.Errorf("of %d replicas %d are updated and %d available, %d exist",
+			want, status.UpdatedReplicas, status.AvailableReplicas, status.Replicas)
+	}
+	return nil
+}
+
+// show renders objects for a person: without managed fields, and cut.
+func show[T runtime.Object](objects []T) string {
+	if len(objects) == 0 {
+		return "nothing"
+	}
+	var text strings.Builder
+	for _, object := range objects {
+		shown := object.DeepCopyObject()
+		if accessor, err := meta.Accessor(shown); err == nil {
+			accessor.SetManagedFields(nil)
+		}
+		encoded, err := yaml.Marshal(shown)
+		if err != nil {
+			encoded = []byte(err.Error())
+		}
+		text.WriteString("---\n")
+		text.Write(encoded)
+	}
+	if text.Len() > keptOutput {
+		return text.String()[:keptOutput] + "\n(cut)"
+	}
+	return text.String()
+}

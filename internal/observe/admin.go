@@ -1,0 +1,70 @@
+package observe
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"net/netip"
+	"net/url"
+	"strings"
+)
+
+// ServeAdmin serves profiles under /debug/pprof until the context ends, and
+// then stops in good order. It closes the listener, and refuses one that
+// others can reach.
+//
+// The command line of the process is not served, unlike in net/http/pprof: it
+// may hold a token.
+func ServeAdmin(ctx context.Context, listener net.Listener, log *slog.Logger) error {
+	address, err := netip.ParseAddrPort(listener.Addr().String())
+	if err != nil || !address.Addr().Unmap().IsLoopback() {
+		_ = listener.Close() // the refusal says what matters
+		return fmt.Errorf("the admin server would listen on %s, which others can reach: use a loopback address", listener.Addr())
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	return serve(ctx, listener, &http.Server{Handler: onlyLocal(mux), WriteTimeout: adminWriteTimeout}, log.With(KeyServer, "admin"))
+}
+
+// onlyLocal refuses what a browser sends on behalf of another site. A page
+// cannot connect to loopback by its own name, but a name that its owner points
+// at 127.0.0.1 (DNS rebinding) can, as can a plain link or image; the Host,
+// Origin and Sec-Fetch-Site headers tell. See CVE-2022-41924 (Tailscale) and
+// CVE-2026-27589 (Caddy). All requests here only read; nothing else is routed.
+func onlyLocal(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !isLocalHost(r.Host) || !sameOrigin(r) {
+			writePlain(w, http.StatusForbidden, "refused: this server answers only requests that are made to localhost, by no other site")
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// isLocalHost reports whether a Host header names this machine. The port may
+// be another: kubectl port-forward has its own.
+func isLocalHost(hostport string) bool {
+	host := (&url.URL{Host: hostport}).Hostname()
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
+}
+
+// sameOrigin reports whether a request comes from no page or from our own.
+func sameOrigin(r *http.Request) bool {
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "", "none", "same-origin":
+	default:
+		return false
+	}
+	origins := r.Header.Values("Origin")
+	return len(origins) == 0 || (len(origins) == 1 && origins[0] == "http://"+r.Host)
+}

@@ -1,0 +1,64 @@
+package observe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+)
+
+const (
+	// readTimeout bounds how long a client may take to send a request.
+	readTimeout = 5 * time.Second
+	// idleTimeout bounds how long a connection may wait for the next request;
+	// it is longer than the usual interval of probes.
+	idleTimeout = time.Minute
+	// stopTimeout bounds how long running requests may take when the server stops.
+	stopTimeout = 5 * time.Second
+	// maxHeaderBytes bounds the headers of a request.
+	maxHeaderBytes = 16 << 10
+	// healthWriteTimeout bounds an answer of the health server.
+	healthWriteTimeout = 15 * time.Second
+	// adminWriteTimeout bounds an answer of the admin server, and with that
+	// how long a profile can run.
+	adminWriteTimeout = 2 * time.Minute
+)
+
+// ServeHealth serves /healthz, /readyz and /metrics until the context ends,
+// and then stops in good order. It closes the listener.
+func ServeHealth(ctx context.Context, listener net.Listener, health *Health, metrics *Metrics, log *slog.Logger) error {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", serveAlive)
+	mux.HandleFunc("GET /readyz", health.serveReady)
+	mux.Handle("GET /metrics", metrics.handler(log))
+	return serve(ctx, listener, &http.Server{Handler: mux, WriteTimeout: healthWriteTimeout}, log.With(KeyServer, "health"))
+}
+
+// serve runs a server until its context ends or its listener breaks.
+func serve(ctx context.Context, listener net.Listener, server *http.Server, log *slog.Logger) error {
+	server.ReadTimeout = readTimeout
+	server.IdleTimeout = idleTimeout
+	server.MaxHeaderBytes = maxHeaderBytes
+	server.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug)
+	// Requests see the end of the context: a profile then ends at once.
+	server.BaseContext = func(net.Listener) context.Context { return ctx }
+
+	log.Info("server listens", KeyAddress, listener.Addr().String())
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	select {
+	case err := <-served:
+		return fmt.Errorf("server at %s: %w", listener.Addr(), err)
+	case <-ctx.Done():
+	}
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	defer cancel()
+	if err := server.Shutdown(grace); err != nil {
+		log.Warn("server cut running requests", KeyError, errors.Join(err, server.Close()))
+	}
+	<-served
+	return nil
+}

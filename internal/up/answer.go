@@ -1,0 +1,106 @@
+package up
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+
+	"slipway.dev/slipway/internal/kube"
+)
+
+const (
+	answerInterval = 250 * time.Millisecond
+	answerTimeout  = 2 * time.Second
+)
+
+// awaitAnswers waits until as many Pods answer at the addresses of the
+// Service's EndpointSlices as there are replicas. The status alone is not
+// enough: after a restart it still tells of the Pods of the run before.
+func (d *demoStatus) awaitAnswers(ctx context.Context, cluster *kube.Cluster, say func(string)) error {
+	if d.desired == 0 {
+		return nil
+	}
+	retry := time.NewTicker(answerInterval)
+	defer retry.Stop()
+	for {
+		endpoints, err := readyEndpoints(ctx, cluster)
+		if err != nil {
+			return err
+		}
+		answering := answeringOf(ctx, endpoints)
+		if len(answering) >= d.desired {
+			d.address = answering[0]
+			return nil
+		}
+		say(fmt.Sprintf("%d of %d Pods answer", len(answering), d.desired))
+		select {
+		case <-retry.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// findAnswer looks once for a Pod that answers, where nobody insists on one.
+func (d *demoStatus) findAnswer(ctx context.Context, cluster *kube.Cluster) {
+	endpoints, err := readyEndpoints(ctx, cluster)
+	if err != nil {
+		return
+	}
+	if answering := answeringOf(ctx, endpoints); len(answering) > 0 {
+		d.address = answering[0]
+	}
+}
+
+func answeringOf(ctx context.Context, endpoints []string) []string {
+	return slices.DeleteFunc(slices.Clone(endpoints), func(endpoint string) bool { return !answers(ctx, endpoint) })
+}
+
+// readyEndpoints returns host:port of each ready endpoint of the Service, in a
+// stable order.
+func readyEndpoints(ctx context.Context, cluster *kube.Cluster) ([]string, error) {
+	list, err := cluster.Client.DiscoveryV1().EndpointSlices(demoName).
+		List(ctx, kube.Labelled(discoveryv1.LabelServiceName+"="+demoName))
+	if err != nil {
+		return nil, fmt.Errorf("list the EndpointSlices of the demo: %w", err)
+	}
+	var found []string
+	for _, slice := range list.Items {
+		if len(slice.Ports) == 0 || slice.Ports[0].Port == nil {
+			continue
+		}
+		port := strconv.Itoa(int(*slice.Ports[0].Port))
+		for _, endpoint := range slice.Endpoints {
+			// No condition means ready, says the API.
+			if ready := endpoint.Conditions.Ready; ready != nil && !*ready || len(endpoint.Addresses) == 0 {
+				continue
+			}
+			found = append(found, net.JoinHostPort(endpoint.Addresses[0], port))
+		}
+	}
+	slices.Sort(found)
+	return slices.Compact(found), nil
+}
+
+// answers tells whether an HTTP server is there that is not failing.
+func answers(ctx context.Context, endpoint string) bool {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+endpoint+"/readyz", nil)
+	if err != nil {
+		return false
+	}
+	// Not the default transport: that one goes through the user's proxy.
+	response, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(request)
+	if err != nil {
+		return false
+	}
+	response.Body.Close()
+	return response.StatusCode < http.StatusInternalServerError
+}

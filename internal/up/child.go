@@ -1,0 +1,181 @@
+package up
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	// stopGrace is what a part gets to stop by itself. The control plane
+	// gives each of its four components ten seconds.
+	stopGrace = 45 * time.Second
+	// killGrace is what the kernel gets to end a killed process.
+	killGrace = 5 * time.Second
+	// pipeGrace bounds the wait for output of descendants that outlive a part.
+	pipeGrace = 2 * time.Second
+	// maxFirstLine bounds the line by which a part says that it is ready.
+	maxFirstLine = 4 << 10
+	// keptOutput is how much of the end of a part's standard error is kept.
+	keptOutput = 8 << 10
+)
+
+// program says what to start.
+type program struct {
+	path string
+	args []string
+	// log is the file that the program writes, for the message when it dies.
+	log string
+	// hold is inherited, so that its lock lives as long as the program.
+	hold *os.File
+}
+
+// child is a started process. It ends when our end of its standard input is
+// closed, even by our own death; that is its contract. It has a process group
+// of its own, so that Ctrl-C in the terminal reaches only us and the parts stop
+// in their order.
+type child struct {
+	program
+	command *exec.Cmd
+	// logBefore is the log as it was before this run, nil when there was none.
+	logBefore os.FileInfo
+	output    *firstLine
+	errors    *outputTail
+	// exited is closed when the process has ended and outcome is set.
+	exited  chan struct{}
+	outcome error
+}
+
+func startChild(p program) (*child, error) {
+	c := &child{
+		program: p,
+		command: exec.Command(p.path, p.args...),
+		output:  &firstLine{line: make(chan string, 1)},
+		errors:  &outputTail{},
+		exited:  make(chan struct{}),
+	}
+	if info, err := os.Stat(p.log); err == nil {
+		c.logBefore = info
+	}
+	c.command.Stdout = c.output
+	c.command.Stderr = c.errors
+	c.command.WaitDelay = pipeGrace
+	c.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if p.hold != nil {
+		c.command.ExtraFiles = []*os.File{p.hold}
+	}
+	// Nothing is ever written: what counts is the moment it is closed.
+	if _, err := c.command.StdinPipe(); err != nil {
+		return nil, err
+	}
+	if err := c.command.Start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", p.path, err)
+	}
+	go func() {
+		defer close(c.exited)
+		c.outcome = c.command.Wait()
+	}()
+	return c, nil
+}
+
+func (c *child) pid() int { return c.command.Process.Pid }
+
+// stop asks the process to end and waits for it; when it takes too long, or
+// now is closed, it is killed. It reports only a process that had to be killed.
+func (c *child) stop(grace time.Duration, now <-chan struct{}) error {
+	// An error means that it has ended already.
+	_ = c.command.Process.Signal(syscall.SIGTERM)
+	patience := time.NewTimer(grace)
+	defer patience.Stop()
+	reason := fmt.Sprintf("it did not stop within %s", grace)
+	select {
+	case <-c.exited:
+		return nil
+	case <-now:
+		reason = "as asked"
+	case <-patience.C:
+	}
+	c.kill()
+	last := time.NewTimer(killGrace)
+	defer last.Stop()
+	select {
+	case <-c.exited:
+		return fmt.Errorf("killed, %s", reason)
+	case <-last.C:
+		return fmt.Errorf("pid %d does not end, although it was killed", c.pid())
+	}
+}
+
+// kill ends the process and what it has started in its group.
+func (c *child) kill() {
+	select {
+	case <-c.exited:
+	default:
+		_ = syscall.Kill(-c.pid(), syscall.SIGKILL)
+	}
+}
+
+// status says how an ended process ended.
+func (c *child) status() string {
+	var exit *exec.ExitError
+	if c.outcome == nil || errors.Is(c.outcome, exec.ErrWaitDelay) {
+		return "exit status 0"
+	}
+	if errors.As(c.outcome, &exit) {
+		return exit.ProcessState.String()
+	}
+	return c.outcome.Error()
+}
+
+// firstLine is a writer that delivers the first line and drops the rest.
+type firstLine struct {
+	line chan string
+	seen []byte
+	done bool
+}
+
+func (f *firstLine) Write(p []byte) (int, error) {
+	if f.done {
+		return len(p), nil
+	}
+	f.seen = append(f.seen, p...)
+	if end := bytes.IndexByte(f.seen, '\n'); end >= 0 || len(f.seen) > maxFirstLine {
+		f.done = true
+		if end < 0 {
+			end = maxFirstLine
+		}
+		f.line <- string(f.seen[:end])
+		f.seen = nil
+	}
+	return len(p), nil
+}
+
+// outputTail is a writer that keeps the end of what is written.
+type outputTail struct {
+	mu   sync.Mutex
+	kept []byte
+}
+
+func (t *outputTail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.kept = append(t.kept, p...)
+	if over := len(t.kept) - keptOutput; over > 0 {
+		t.kept = append(t.kept[:0], t.kept[over:]...)
+	}
+	return len(p), nil
+}
+
+func (t *outputTail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return string(t.kept)
+}
+
+var _ io.Writer = (*outputTail)(nil)

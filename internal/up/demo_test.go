@@ -1,0 +1,94 @@
+package up
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func TestDemoObserves(t *testing.T) {
+	deployment := func(generation, observed int64, replicas, updated, ready int32) *appsv1.Deployment {
+		const desired = 2
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Generation: generation}}
+		d.Spec.Replicas = new(int32)
+		*d.Spec.Replicas = desired
+		d.Spec.Template.Spec.Containers = []corev1.Container{{Image: "slipway.dev/demo:v2"}}
+		d.Status = appsv1.DeploymentStatus{
+			ObservedGeneration: observed, Replicas: replicas, UpdatedReplicas: updated, ReadyReplicas: ready,
+		}
+		return d
+	}
+	for _, test := range []struct {
+		name  string
+		found []*appsv1.Deployment
+		want  string
+	}{
+		{"complete", []*appsv1.Deployment{deployment(1, 1, 2, 2, 2)}, ""},
+		{"none ready", []*appsv1.Deployment{deployment(1, 1, 2, 2, 0)}, "0 of 2 replicas ready"},
+		{"one ready", []*appsv1.Deployment{deployment(1, 1, 2, 2, 1)}, "1 of 2 replicas ready"},
+		{"not observed yet", []*appsv1.Deployment{deployment(2, 1, 2, 2, 2)}, "waiting for the Deployment's controller"},
+		{"rolling", []*appsv1.Deployment{deployment(2, 2, 3, 1, 2)}, "1 of 2 replicas updated"},
+		{"old ones left", []*appsv1.Deployment{deployment(2, 2, 3, 2, 2)}, "1 old replicas are ending"},
+		{"deleted", nil, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var d demoStatus
+			err := d.observe(test.found)
+			if got := errorText(err); got != test.want {
+				t.Errorf("missing %q, want %q", got, test.want)
+			}
+			if d.gone != (test.found == nil) {
+				t.Errorf("gone is %v", d.gone)
+			}
+		})
+	}
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+func TestAnswers(t *testing.T) {
+	status := make(chan int, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(<-status) }))
+	defer server.Close()
+	address := strings.TrimPrefix(server.URL, "http://")
+	// A proxy of the user's has nothing to do with Pods on this machine.
+	t.Setenv("HTTP_PROXY", "http://127.0.0.1:1")
+	for code, want := range map[int]bool{200: true, 404: true, 503: false} {
+		status <- code
+		if got := answers(t.Context(), address); got != want {
+			t.Errorf("status %d: %v, want %v", code, got, want)
+		}
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener.Close()
+	if answers(t.Context(), listener.Addr().String()) {
+		t.Error("a closed port answered")
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if answers(ended, address) {
+		t.Error("answered after the end")
+	}
+}
+
+func TestShowDeletedDemo(t *testing.T) {
+	row, hints := showDemo(&scene{demo: demoStatus{gone: true}})
+	if !strings.Contains(row.Detail, "--reset") || len(hints) != 0 {
+		t.Errorf("got %+v, %v", row, hints)
+	}
+}

@@ -1,0 +1,100 @@
+package up
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"slipway.dev/slipway/internal/kube"
+)
+
+const (
+	devclusterName = "devcluster"
+	// apiServerPort is the port that Kubernetes users expect.
+	apiServerPort = 6443
+	// ownTimeoutSlack keeps the cluster's own timeout behind ours, which says
+	// more.
+	ownTimeoutSlack = 30 * time.Second
+)
+
+// startDevcluster starts the development cluster in a directory of its own.
+func startDevcluster(_ context.Context, s *scene) (*child, error) {
+	dir := s.state.path(devclusterName)
+	c, err := startChild(program{
+		path: s.binary,
+		args: []string{
+			"--dir", dir,
+			"--port", strconv.Itoa(apiServerPort + s.options.PortOffset),
+			"--start-timeout", (s.options.Timeout + ownTimeoutSlack).String(),
+			"--stop-with-stdin",
+		},
+		log:  filepath.Join(dir, "devcluster.log"),
+		hold: s.state.lock,
+	})
+	s.devcluster = c
+	return c, err
+}
+
+// devclusterReady waits for the API server and for a node that runs Pods.
+func devclusterReady(ctx context.Context, s *scene, say func(string)) (string, error) {
+	say("waiting for the API server")
+	select {
+	case s.kubeconfig = <-s.devcluster.output.line:
+	case <-s.devcluster.exited:
+		return "", death(devclusterName, s.devcluster)
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+	cluster, err := kube.Connect(s.kubeconfig, kube.Version(s.options.Version))
+	if err != nil {
+		return "", err
+	}
+	s.cluster = cluster
+	version, err := cluster.Client.Discovery().ServerVersionWithContext(ctx)
+	if err != nil {
+		return "", fmt.Errorf("ask the API server for its version: %w", err)
+	}
+	s.version = version.GitVersion
+	say("waiting for the node")
+	if _, err := kube.WaitFor(ctx, cluster.Client.CoreV1().Nodes(), metav1.ListOptions{}, oneNodeReady); err != nil {
+		return "", err
+	}
+	return "ready", nil
+}
+
+func oneNodeReady(nodes []*corev1.Node) error {
+	for _, node := range nodes {
+		for _, condition := range node.Status.Conditions {
+			if condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue {
+				return nil
+			}
+		}
+	}
+	return errors.New("no node is ready")
+}
+
+func showDevcluster(s *scene) (Row, []Hint) {
+	row := Row{
+		Part:    devclusterName,
+		Address: s.cluster.Config.Host,
+		Detail:  fmt.Sprintf("Kubernetes %s, pid %d", s.version, s.devcluster.pid()),
+		PID:     s.devcluster.pid(),
+		Log:     s.devcluster.log,
+	}
+	return row, []Hint{
+		{"look around", s.kubectl("get pods,services,ingresses --all-namespaces")},
+		{"without kubectl", shellQuote(s.binary) + " " + s.kubectl("get nodes")},
+	}
+}
+
+// kubectl is a command that works in any directory and leaves the user's own
+// kubeconfig alone.
+func (s *scene) kubectl(arguments string) string {
+	return "kubectl --kubeconfig " + shellQuote(s.kubeconfig) + " " + arguments
+}

@@ -1,0 +1,198 @@
+package up
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+// testDeadline bounds each wait of a test. It is generous: it only ends tests
+// that have failed.
+const testDeadline = 30 * time.Second
+
+// fakeMode, in the environment, makes the test binary a child process of a
+// test; when it is named slipway-devcluster, a test has put it in the place of
+// the real one.
+const fakeMode = "SLIPWAY_UP_TEST_CHILD"
+
+func TestMain(m *testing.M) {
+	if mode := os.Getenv(fakeMode); mode != "" && filepath.Base(os.Args[0]) == devclusterBinary {
+		os.Exit(fakeChild(mode, nil))
+	}
+	if len(os.Args) > 2 && os.Args[1] == "child" {
+		os.Exit(fakeChild(os.Args[2], os.Args[3:]))
+	}
+	// With the race detector each child would linger a second at its end.
+	os.Setenv("GORACE", "atexit_sleep_ms=0")
+	goleak.VerifyTestMain(m)
+}
+
+// fakeChild is a process that behaves as its mode says. All but the stubborn
+// ones end with their standard input, as a part must.
+func fakeChild(mode string, args []string) int {
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGINT)
+	stdin := make(chan struct{})
+	go func() {
+		io.Copy(io.Discard, os.Stdin)
+		close(stdin)
+	}()
+	switch mode {
+	case "part":
+		return obedient(args[0], args[1], signals, stdin)
+	case "silent":
+		select {
+		case <-signals:
+		case <-stdin:
+		}
+		return 0
+	case "refuse":
+		fmt.Fprintln(os.Stderr, "the directory is in use by pid 4711")
+		return 1
+	case "stubborn":
+		fmt.Println("ready")
+		select {} // neither signals nor the end of the input count
+	case "family":
+		// Its own child is in the same process group and as stubborn.
+		grandchild := exec.Command(os.Args[0], "child", "stubborn")
+		grandchild.ExtraFiles = []*os.File{os.NewFile(3, "hold")}
+		output, _ := grandchild.StdoutPipe()
+		if err := grandchild.Start(); err != nil {
+			return 1
+		}
+		bufio.NewReader(output).ReadString('\n')
+		fmt.Println("ready")
+		select {}
+	case "runner":
+		return runner(args[0], args[1])
+	}
+	return 2
+}
+
+// obedient notes in a journal when it ends, and dies on SIGUSR1.
+func obedient(name, journal string, signals <-chan os.Signal, stdin <-chan struct{}) int {
+	fmt.Println("ready")
+	reason := "input ended"
+	select {
+	case s := <-signals:
+		if s == syscall.SIGUSR1 {
+			fmt.Fprintln(os.Stderr, "boom")
+			return 3
+		}
+		reason = s.String()
+	case <-stdin:
+	}
+	file, err := os.OpenFile(journal, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return 1
+	}
+	defer file.Close()
+	fmt.Fprintf(file, "%s: %s\n", name, reason)
+	return 0
+}
+
+// runner holds a state directory and a child, until it is killed.
+func runner(dir, journal string) int {
+	s, err := openState(context.Background(), dir, nil, func(string) {})
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	p := fakeProgram("part", "orphan", journal)
+	p.hold = s.lock
+	c, err := startChild(p)
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	<-c.output.line
+	fmt.Println("up")
+	select {}
+}
+
+func fakeProgram(mode string, args ...string) program {
+	return program{path: os.Args[0], args: append([]string{"child", mode}, args...)}
+}
+
+// transcript is a writer whose content a test can wait for.
+type transcript struct {
+	mu      sync.Mutex
+	text    strings.Builder
+	changed chan struct{}
+}
+
+func newTranscript() *transcript { return &transcript{changed: make(chan struct{})} }
+
+func (r *transcript) Write(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.text.Write(p)
+	close(r.changed)
+	r.changed = make(chan struct{})
+	return len(p), nil
+}
+
+func (r *transcript) snapshot() (string, <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.text.String(), r.changed
+}
+
+func (r *transcript) String() string {
+	text, _ := r.snapshot()
+	return text
+}
+
+// await returns when the text has been written.
+func (r *transcript) await(t *testing.T, text string) {
+	t.Helper()
+	deadline := time.After(testDeadline)
+	for {
+		now, changed := r.snapshot()
+		if strings.Contains(now, text) {
+			return
+		}
+		select {
+		case <-changed:
+		case <-deadline:
+			t.Fatalf("%q never appeared in:\n%s", text, now)
+		}
+	}
+}
+
+// receive returns what a channel delivers, within the deadline.
+func receive[T any](t *testing.T, from <-chan T, what string) T {
+	t.Helper()
+	select {
+	case value := <-from:
+		return value
+	case <-time.After(testDeadline):
+		t.Fatalf("%s: nothing within %s", what, testDeadline)
+		panic("unreachable")
+	}
+}
+
+// requireText fails unless the error says each of the texts.
+func requireText(t *testing.T, err error, texts ...string) {
+	t.Helper()
+	if err == nil {
+		t.Fatalf("no error, want one that says %q", texts)
+	}
+	for _, text := range texts {
+		if !strings.Contains(err.Error(), text) {
+			t.Errorf("error %q does not say %q", err, text)
+		}
+	}
+}

@@ -1,0 +1,175 @@
+package up
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+)
+
+// part is one piece of the product that `slipway up` brings up. Its state is in
+// a directory of its name below the state directory.
+type part struct {
+	name string
+	// ports are the fixed ports it listens on.
+	ports []fixedPort
+	// start begins it. A part that is not a process returns no child.
+	start func(ctx context.Context, s *scene) (*child, error)
+	// ready returns when the part can be used, with what it has become. It
+	// says what it is waiting for.
+	ready func(ctx context.Context, s *scene, say func(string)) (string, error)
+	// show gives the part's row of the table and what to try with it.
+	show func(s *scene) (Row, []Hint)
+}
+
+// supervisor starts parts in their order, watches them and stops them in
+// reverse. Its states: starting (startAll), up (await), stopping (stopAll).
+type supervisor struct {
+	parts    []part
+	scene    *scene
+	progress *progress
+	ui       UI
+	timeout  time.Duration
+	grace    time.Duration
+
+	started  []startedPart
+	watchers sync.WaitGroup
+}
+
+// settleTime is how long a failed start waits for a better explanation.
+const settleTime = time.Second
+
+type startedPart struct {
+	name  string
+	child *child
+}
+
+// errStopped is the end that the user asked for before all was ready.
+var errStopped = errors.New("stopped before everything was ready")
+
+// run returns when everything has stopped. It calls up when all parts are
+// ready, and returns nil only after a stop that was asked for.
+func (s *supervisor) run(ctx context.Context, up func() error) error {
+	watched, end := context.WithCancelCause(ctx)
+	err := s.startAll(watched, end)
+	s.progress.finish()
+	if err == nil {
+		err = up()
+	}
+	if err == nil {
+		err = await(watched)
+	}
+	// From here on the end of a process is expected.
+	end(nil)
+	stopped := s.stopAll()
+	s.watchers.Wait()
+	return errors.Join(err, stopped)
+}
+
+func (s *supervisor) startAll(ctx context.Context, end context.CancelCauseFunc) error {
+	late := fmt.Errorf("not ready within %s (--timeout)", s.timeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, s.timeout, late)
+	defer cancel()
+	for _, p := range s.parts {
+		if err := s.startPart(ctx, p, end); err != nil {
+			s.progress.failed(p.name)
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *supervisor) startPart(ctx context.Context, p part, end context.CancelCauseFunc) error {
+	// last is what the part waited for when its time was over.
+	last := "starting"
+	say := func(note string) {
+		last = note
+		s.progress.starting(p.name, note)
+	}
+	say(last)
+	child, err := p.start(ctx, s.scene)
+	if child != nil {
+		s.started = append(s.started, startedPart{p.name, child})
+		s.watch(p.name, child, end)
+	}
+	if err == nil {
+		var note string
+		if note, err = p.ready(ctx, s.scene, say); err == nil {
+			s.progress.ready(p.name, note)
+			return nil
+		}
+	}
+	return s.explain(ctx, p.name, last, err)
+}
+
+// explain finds the reason of a failed start: a part that died, the user's
+// wish, the timeout with what was waited for, or else the error itself.
+func (s *supervisor) explain(ctx context.Context, name, last string, err error) error {
+	// A refused connection is often the first sign of a part that is dying,
+	// and its end the better explanation.
+	settle, cancel := context.WithTimeout(ctx, settleTime)
+	defer cancel()
+	<-settle.Done()
+	switch cause := context.Cause(ctx); {
+	case cause == nil:
+		return fmt.Errorf("%s: %w", name, err)
+	case errors.Is(cause, errDied):
+		return cause
+	case errors.Is(ctx.Err(), context.Canceled):
+		return errStopped
+	default:
+		return fmt.Errorf("%s: %w: %s%s", name, cause, last, s.logs())
+	}
+}
+
+// logs says where to read more.
+func (s *supervisor) logs() string {
+	var b strings.Builder
+	for _, one := range s.started {
+		fmt.Fprintf(&b, "\nthe log of %s is %s", one.name, one.child.log)
+	}
+	return b.String()
+}
+
+// watch ends the run with the reason when the child ends by itself.
+func (s *supervisor) watch(name string, c *child, end context.CancelCauseFunc) {
+	s.watchers.Go(func() {
+		<-c.exited
+		end(death(name, c))
+	})
+}
+
+// await returns when the user asks for the end, or with the reason of a part
+// that died.
+func await(watched context.Context) error {
+	<-watched.Done()
+	if cause := context.Cause(watched); errors.Is(cause, errDied) {
+		return cause
+	}
+	return nil
+}
+
+// stopAll stops what was started, last first. Each stop is bounded.
+func (s *supervisor) stopAll() error {
+	var findings []error
+	for i := len(s.started) - 1; i >= 0; i-- {
+		one := s.started[i]
+		select {
+		case <-one.child.exited:
+			continue // it is the one that died, and was reported
+		default:
+		}
+		began := time.Now()
+		s.ui.line("%s: stopping", one.name)
+		if err := one.child.stop(s.grace, s.ui.KillNow); err != nil {
+			s.ui.line("%s: %s", one.name, err)
+			findings = append(findings, fmt.Errorf("%s: %w", one.name, err))
+			continue
+		}
+		s.ui.line("%s: stopped after %s", one.name, tenths(time.Since(began)))
+	}
+	s.started = nil
+	return errors.Join(findings...)
+}

@@ -1,0 +1,184 @@
+package up
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	spinner        = `|/-\`
+	redrawInterval = 120 * time.Millisecond
+	// narrowest is the width below which lines are not shortened further.
+	narrowest = 20
+)
+
+// phase is how far a part has come.
+type phase int
+
+const (
+	phaseWaiting phase = iota // its turn has not come
+	phaseStarting
+	phaseReady
+	phaseFailed
+)
+
+// progressLine is what is shown of one part.
+type progressLine struct {
+	name  string
+	phase phase
+	// note says what is waited for, or what has become of the part.
+	note  string
+	began time.Time
+	took  time.Duration
+}
+
+// progress shows how the parts come up. On a terminal it is one line per part,
+// drawn again in place; elsewhere it is one line for each change.
+type progress struct {
+	mu    sync.Mutex
+	w     io.Writer
+	width func() int // nil: not a terminal
+	lines []progressLine
+	drawn bool
+	turns int
+	// quit ends the redrawing, which closes ended.
+	quit, ended chan struct{}
+}
+
+// newProgress begins to show the named parts. The caller must call finish.
+func newProgress(w io.Writer, width func() int, names []string) *progress {
+	p := &progress{w: w, width: width, quit: make(chan struct{}), ended: make(chan struct{})}
+	for _, name := range names {
+		p.lines = append(p.lines, progressLine{name: name})
+	}
+	if width == nil {
+		close(p.ended)
+		return p
+	}
+	go p.redraw()
+	return p
+}
+
+// starting says that a part is on its way and what it waits for.
+func (p *progress) starting(name, note string) { p.change(name, phaseStarting, note) }
+
+// ready says that a part can be used.
+func (p *progress) ready(name, note string) { p.change(name, phaseReady, note) }
+
+// failed says that a part will not come up. It keeps what was waited for.
+func (p *progress) failed(name string) { p.change(name, phaseFailed, "") }
+
+// finish draws the lines for the last time. It may be called again.
+func (p *progress) finish() {
+	p.mu.Lock()
+	select {
+	case <-p.quit:
+	default:
+		close(p.quit)
+	}
+	p.mu.Unlock()
+	<-p.ended
+}
+
+func (p *progress) change(name string, to phase, note string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range p.lines {
+		line := &p.lines[i]
+		if line.name != name || (line.phase == to && line.note == note) {
+			continue
+		}
+		if line.began.IsZero() {
+			line.began = time.Now()
+		}
+		line.phase, line.took = to, time.Since(line.began)
+		if to != phaseFailed {
+			line.note = note
+		}
+		if p.width == nil {
+			fmt.Fprintln(p.w, plain(*line))
+		}
+	}
+}
+
+func (p *progress) redraw() {
+	defer close(p.ended)
+	tick := time.NewTicker(redrawInterval)
+	defer tick.Stop()
+	for {
+		p.draw()
+		select {
+		case <-tick.C:
+		case <-p.quit:
+			p.draw()
+			return
+		}
+	}
+}
+
+func (p *progress) draw() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var up string
+	if p.drawn {
+		up = fmt.Sprintf("\x1b[%dA", len(p.lines))
+	}
+	io.WriteString(p.w, up+frame(p.lines, time.Now(), p.turns, p.width()))
+	p.drawn = true
+	p.turns++
+}
+
+// frame renders all lines for a terminal. No line is wider than the terminal:
+// a wrapped one would put the next frame in the wrong place.
+func frame(lines []progressLine, now time.Time, turns, width int) string {
+	column := 0
+	for _, line := range lines {
+		column = max(column, len(line.name))
+	}
+	var b strings.Builder
+	for _, line := range lines {
+		mark, elapsed := "  ", ""
+		switch line.phase {
+		case phaseStarting:
+			mark = " " + string(spinner[turns%len(spinner)])
+			elapsed = now.Sub(line.began).Truncate(time.Second).String()
+		case phaseReady:
+			mark, elapsed = "ok", tenths(line.took)
+		case phaseFailed:
+			mark, elapsed = "!!", tenths(line.took)
+		}
+		text := fmt.Sprintf("%s  %-*s  %s", mark, column, line.name, line.note)
+		if elapsed != "" {
+			text = strings.TrimRight(text, " ") + "  " + elapsed
+		}
+		// \x1b[K clears what is left of a longer line drawn before.
+		b.WriteString("\r" + shorten(strings.TrimRight(text, " "), width) + "\x1b[K\n")
+	}
+	return b.String()
+}
+
+func plain(line progressLine) string {
+	switch line.phase {
+	case phaseReady:
+		return fmt.Sprintf("%s: %s after %s", line.name, line.note, tenths(line.took))
+	case phaseFailed:
+		return fmt.Sprintf("%s: failed after %s", line.name, tenths(line.took))
+	default:
+		return line.name + ": " + line.note
+	}
+}
+
+// shorten leaves the last column empty: some terminals wrap when it is filled.
+func shorten(text string, width int) string {
+	runes := []rune(text)
+	limit := max(width, narrowest) - 1
+	if len(runes) <= limit {
+		return text
+	}
+	return string(runes[:limit-3]) + "..."
+}
+
+func tenths(d time.Duration) string { return d.Round(100 * time.Millisecond).String() }

@@ -1,0 +1,68 @@
+package up
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+const (
+	tailLines = 15
+	tailBytes = 16 << 10
+)
+
+// errDied is a part that ended although nobody asked it to.
+var errDied = errors.New("ended by itself")
+
+// death explains why a part ended: what it said last, and the end of its log.
+func death(name string, c *child) error {
+	var said strings.Builder
+	if text := lastLines(c.errors.String()); text != "" {
+		said.WriteString("\nit said:\n" + text)
+	}
+	if text := logTail(c.log, c.logBefore); text != "" {
+		said.WriteString("\nthe end of " + c.log + ":\n" + text)
+	}
+	if said.Len() == 0 {
+		said.WriteString(" and said nothing")
+	}
+	return fmt.Errorf("%s %w (%s)%s", name, errDied, c.status(), said.String())
+}
+
+// logTail reads the last lines of a log, none from before this run.
+func logTail(path string, before os.FileInfo) string {
+	file, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return ""
+	}
+	from := max(0, info.Size()-tailBytes)
+	// A log that was rotated or begun anew is all of this run.
+	if before != nil && os.SameFile(before, info) && before.Size() <= info.Size() {
+		from = max(from, before.Size())
+	}
+	content, err := io.ReadAll(io.NewSectionReader(file, from, tailBytes))
+	if err != nil {
+		return ""
+	}
+	return lastLines(string(content))
+}
+
+// lastLines indents the last lines of a text, so that they read as a quotation.
+func lastLines(text string) string {
+	text = strings.TrimSpace(text)
+	if text == "" {
+		return ""
+	}
+	lines := strings.Split(text, "\n")
+	if len(lines) > tailLines {
+		lines = lines[len(lines)-tailLines:]
+	}
+	return "    " + strings.Join(lines, "\n    ")
+}

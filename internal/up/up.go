@@ -1,0 +1,186 @@
+// Package up is `slipway up`: the whole product on one machine, in the
+// foreground, without Docker and without root.
+//
+// It promises that the parts start in their order and stop in reverse, that
+// nothing is left running after an error, a Ctrl-C or even its own death, and
+// that the state survives from one run to the next. It says what it waits for,
+// and why it gave up.
+//
+// It refuses a directory that is not its own, a port that is taken, and to
+// share its directory with another `slipway up`. It never undoes what the user
+// did to the demo: that takes a reset.
+package up
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"slipway.dev/slipway/internal/kube"
+)
+
+// DefaultTimeout is long enough for a slow laptop: a start takes seconds.
+const DefaultTimeout = 3 * time.Minute
+
+// parts is everything that `slipway up` runs, in the order of the start. Each
+// one may use the ones before it.
+func parts() []part {
+	return []part{
+		{
+			name:  devclusterName,
+			ports: []fixedPort{{apiServerPort, "the Kubernetes API server"}},
+			start: startDevcluster,
+			ready: devclusterReady,
+			show:  showDevcluster,
+		},
+		{
+			name:  demoName,
+			start: startDemo,
+			ready: demoReady,
+			show:  showDemo,
+		},
+	}
+}
+
+// Options say what `slipway up` does.
+type Options struct {
+	// Dir keeps the state. Default: DefaultDir().
+	Dir string
+	// Reset deletes the state of earlier runs first.
+	Reset bool
+	// PortOffset is added to each fixed port, so that two can run side by side.
+	PortOffset int
+	// Timeout bounds the start, without a build. Default: DefaultTimeout.
+	Timeout time.Duration
+	// JSON prints the facts as one JSON object instead of a table.
+	JSON bool
+	// Executable is this program: others are looked for beside it. Default:
+	// the running executable.
+	Executable string
+	// Version is what the API server's audit log sees. Default: devel.
+	Version string
+}
+
+// UI is where a run shows itself and how it is hurried.
+type UI struct {
+	// Out gets the facts, once everything is up.
+	Out io.Writer
+	// Progress gets everything else.
+	Progress io.Writer
+	// Width is the number of columns when Progress is a terminal, else nil.
+	Width func() int
+	// KillNow, when closed, ends a stop that takes too long for the user.
+	KillNow <-chan struct{}
+}
+
+func (u UI) line(format string, values ...any) {
+	// Nobody is left to be told that nobody listens.
+	_, _ = fmt.Fprintf(u.Progress, format+"\n", values...)
+}
+
+// scene is what the parts know of each other while they run.
+type scene struct {
+	options Options
+	state   *state
+	// binary is the path of slipway-devcluster.
+	binary     string
+	devcluster *child
+	kubeconfig string
+	cluster    *kube.Cluster
+	version    string
+	demo       demoStatus
+}
+
+// Run brings everything up, prints the facts, and returns when everything has
+// stopped again: nil after ctx ended it, an error when a part failed.
+func Run(ctx context.Context, options Options, ui UI) error {
+	options, err := options.complete()
+	if err != nil {
+		return err
+	}
+	all := parts()
+	var names []string
+	var ports []fixedPort
+	for _, p := range all {
+		names = append(names, p.name)
+		ports = append(ports, p.ports...)
+	}
+	state, err := openState(ctx, options.Dir, names, func(note string) { ui.line("%s: %s", options.Dir, note) })
+	if err != nil {
+		return err
+	}
+	defer state.close()
+	if err := checkPorts(ports, options.PortOffset); err != nil {
+		return err
+	}
+	binary, err := obtainDevcluster(ctx, options.Executable, ui)
+	if err != nil {
+		return err
+	}
+	// The deletion comes last: what cannot start must not destroy.
+	if options.Reset {
+		if err := state.reset(); err != nil {
+			return err
+		}
+	}
+	s := &scene{options: options, state: state, binary: binary}
+	defer s.close()
+	supervise := &supervisor{
+		parts: all, scene: s, ui: ui, timeout: options.Timeout, grace: stopGrace,
+		progress: newProgress(ui.Progress, ui.Width, names),
+	}
+	return supervise.run(ctx, func() error { return s.print(all, ui.Out) })
+}
+
+func (o Options) complete() (Options, error) {
+	var err error
+	if o.Dir == "" {
+		if o.Dir, err = DefaultDir(); err != nil {
+			return o, err
+		}
+	}
+	// The commands that are printed work from any directory.
+	if o.Dir, err = filepath.Abs(o.Dir); err != nil {
+		return o, fmt.Errorf("--dir %s: %w", o.Dir, err)
+	}
+	if o.Timeout == 0 {
+		o.Timeout = DefaultTimeout
+	}
+	if o.Timeout < 0 {
+		return o, errors.New("--timeout must be longer than nothing, for example 3m")
+	}
+	if o.Executable == "" {
+		if o.Executable, err = os.Executable(); err != nil {
+			return o, fmt.Errorf("find the running executable: %w", err)
+		}
+	}
+	if o.Version == "" {
+		o.Version = "devel"
+	}
+	return o, nil
+}
+
+// print writes what the parts show, and how to stop.
+func (s *scene) print(all []part, w io.Writer) error {
+	facts := Facts{PID: os.Getpid(), Dir: s.state.dir, Kubeconfig: s.kubeconfig}
+	for _, p := range all {
+		row, hints := p.show(s)
+		facts.Parts = append(facts.Parts, row)
+		facts.Try = append(facts.Try, hints...)
+	}
+	facts.Try = append(facts.Try, Hint{"stop", fmt.Sprintf("kill %d", facts.PID)})
+	if s.options.JSON {
+		return facts.writeJSON(w)
+	}
+	return facts.writeTable(w)
+}
+
+func (s *scene) close() {
+	if s.cluster != nil {
+		s.cluster.Close()
+	}
+}

@@ -1,0 +1,275 @@
+package up
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"slipway.dev/slipway/internal/kube"
+)
+
+// TestUp is the life of one state directory, from the first start to a reset.
+func TestUp(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state with a space")
+	kubeconfig := filepath.Join(dir, "devcluster", "kubeconfig")
+	for _, step := range []struct {
+		name string
+		run  func(t *testing.T, dir, kubeconfig string)
+	}{
+		{"first start", firstStart},
+		{"second start keeps everything", secondStart},
+		{"deleted demo stays deleted", deletedDemo},
+		{"kill -9 leaves nothing", killed},
+		{"reset starts afresh", reset},
+		{"dead cluster ends it", deadCluster},
+		{"second Ctrl-C kills", impatient},
+	} {
+		if !t.Run(step.name, func(t *testing.T) { step.run(t, dir, kubeconfig) }) {
+			return
+		}
+	}
+}
+
+// TestUsage: what is wrong on the command line is told before anything starts.
+func TestUsage(t *testing.T) {
+	for _, test := range []struct {
+		name      string
+		arguments []string
+		says      string
+		code      int
+	}{
+		{"output", []string{"--output", "yaml"}, "neither table nor json", 2},
+		{"flag", []string{"--rest"}, "unknown flag", 2},
+		{"argument", []string{"now"}, "now", 2},
+		{"offset", []string{"--port-offset", "60000"}, "between 1 and 65535", 1},
+		{"timeout", []string{"--timeout", "-1s"}, "--timeout", 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			arguments := append([]string{"--dir", filepath.Join(t.TempDir(), "state")}, test.arguments...)
+			if said := fails(t, test.code, arguments...); !strings.Contains(said, test.says) {
+				t.Errorf("it said %q, want %q", said, test.says)
+			}
+		})
+	}
+}
+
+func firstStart(t *testing.T, dir, kubeconfig string) {
+	s := start(t, "--dir", dir)
+	s.await(t, s.stdout, "Ctrl-C stops everything")
+	shown := s.stdout.String()
+	for _, text := range []string{
+		"devcluster: waiting for the API server\n", "slipway is up.", "https://127.0.0.1:6443", kubeconfig,
+		"2 of 2 replicas ready", "slipway.dev/demo:v1", "roll to v2", fmt.Sprintf("kill %d", s.command.Process.Pid),
+	} {
+		if !strings.Contains(shown, text) {
+			t.Errorf("%q is missing in:\n%s", text, shown)
+		}
+	}
+	requireReadyDemo(t, connect(t, kubeconfig), "slipway.dev/demo:v1")
+	if running := clusterProcesses(t); len(running) != 4 {
+		t.Errorf("slipway, the cluster and two Pods should run, but there are: %s", strings.Join(running, ", "))
+	}
+
+	said := fails(t, 1, "--dir", dir, "--reset")
+	if !strings.Contains(said, fmt.Sprintf("pid %d", s.command.Process.Pid)) || !strings.Contains(said, dir) {
+		t.Errorf("a second one in the same directory said: %s", said)
+	}
+	said = fails(t, 1, "--dir", t.TempDir())
+	if !strings.Contains(said, "port 6443") || !strings.Contains(said, "--port-offset") || !strings.Contains(said, "slipway-devclu") {
+		t.Errorf("a second one with the same port said: %s", said)
+	}
+
+	makeConfigMap(t, connect(t, kubeconfig))
+	deleteIngress(t, connect(t, kubeconfig))
+	s.signal(t, syscall.SIGINT)
+	if code := s.wait(t); code != 0 {
+		t.Errorf("exit code %d after Ctrl-C", code)
+	}
+	if !strings.Contains(s.stdout.String(), "devcluster: stopped") {
+		t.Error("it did not say that it stopped")
+	}
+	requireNothingRuns(t)
+}
+
+func secondStart(t *testing.T, dir, kubeconfig string) {
+	s, facts := startJSON(t, "--dir", dir)
+	cluster := connect(t, kubeconfig)
+	if facts.Kubeconfig != kubeconfig || facts.Dir != dir || facts.PID != s.command.Process.Pid {
+		t.Errorf("facts are %+v", facts)
+	}
+	if !hasConfigMap(t, cluster) {
+		t.Error("the ConfigMap is gone")
+	}
+	if hasIngress(t, cluster) {
+		t.Error("the Ingress that was deleted is back")
+	}
+	requireReadyDemo(t, cluster, "slipway.dev/demo:v1")
+
+	// The printed commands work as printed.
+	if version := askedVersion(t, hint(t, facts, "ask one Pod")); version != "v1" {
+		t.Errorf("a Pod answers version %q", version)
+	}
+	if output := shell(t, hint(t, facts, "look around")); !strings.Contains(output, "pod/demo-") {
+		t.Errorf("look around: %s", output)
+	}
+	if output := shell(t, hint(t, facts, "without kubectl")); !strings.Contains(output, "Ready") {
+		t.Errorf("without kubectl: %s", output)
+	}
+	shell(t, hint(t, facts, "roll to v2"))
+	shell(t, hint(t, facts, "watch it roll"))
+	shell(t, hint(t, facts, "stop"))
+	if code := s.wait(t); code != 0 {
+		t.Errorf("exit code %d after SIGTERM", code)
+	}
+	requireNothingRuns(t)
+}
+
+func deletedDemo(t *testing.T, dir, kubeconfig string) {
+	s, facts := startJSON(t, "--dir", dir)
+	cluster := connect(t, kubeconfig)
+	requireReadyDemo(t, cluster, "slipway.dev/demo:v2")
+	if version := askedVersion(t, hint(t, facts, "ask one Pod")); version != "v2" {
+		t.Errorf("after a restart a Pod answers version %q", version)
+	}
+	if err := cluster.Client.AppsV1().Deployments("demo").Delete(t.Context(), "demo", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.signal(t, syscall.SIGTERM)
+	if code := s.wait(t); code != 0 {
+		t.Errorf("exit code %d after SIGTERM", code)
+	}
+	requireNothingRuns(t)
+}
+
+func killed(t *testing.T, dir, kubeconfig string) {
+	s, facts := startJSON(t, "--dir", dir)
+	if detail := row(t, facts, "demo").Detail; !strings.Contains(detail, "deleted by you") {
+		t.Errorf("the demo is %q", detail)
+	}
+	s.signal(t, syscall.SIGKILL)
+	if code := s.wait(t); code != -1 {
+		t.Errorf("exit code %d after SIGKILL", code)
+	}
+	requireNothingRuns(t)
+}
+
+func reset(t *testing.T, dir, kubeconfig string) {
+	s, _ := startJSON(t, "--dir", dir, "--reset")
+	cluster := connect(t, kubeconfig)
+	if hasConfigMap(t, cluster) {
+		t.Error("the ConfigMap has survived the reset")
+	}
+	if !hasIngress(t, cluster) {
+		t.Error("the Ingress was not applied again")
+	}
+	requireReadyDemo(t, cluster, "slipway.dev/demo:v1")
+	// A start right after a kill waits for what the killed one has left.
+	s.signal(t, syscall.SIGKILL)
+	s.wait(t)
+}
+
+func deadCluster(t *testing.T, dir, _ string) {
+	s, facts := startJSON(t, "--dir", dir)
+	cluster := row(t, facts, "devcluster")
+	if err := syscall.Kill(cluster.PID, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if code := s.wait(t); code != 1 {
+		t.Errorf("exit code %d, want 1", code)
+	}
+	for _, text := range []string{"devcluster ended by itself (signal: killed)", "the end of " + cluster.Log} {
+		if !strings.Contains(s.stderr.String(), text) {
+			t.Errorf("%q is missing in:\n%s", text, s.stderr)
+		}
+	}
+	requireNothingRuns(t)
+}
+
+func impatient(t *testing.T, dir, _ string) {
+	s, facts := startJSON(t, "--dir", dir)
+	// A stopped process hears no SIGTERM.
+	if err := syscall.Kill(row(t, facts, "devcluster").PID, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	s.signal(t, syscall.SIGINT)
+	s.await(t, s.stderr, "devcluster: stopping")
+	s.signalUntilExit(t, syscall.SIGINT)
+	if code := s.wait(t); code != 1 {
+		t.Errorf("exit code %d, want 1", code)
+	}
+	if !strings.Contains(s.stderr.String(), "devcluster: killed, as asked") {
+		t.Errorf("it did not say that it killed:\n%s", s.stderr)
+	}
+	requireNothingRuns(t)
+}
+
+// requireReadyDemo looks at the cluster, not at what slipway says of it.
+func requireReadyDemo(t *testing.T, cluster *kube.Cluster, image string) {
+	t.Helper()
+	demo, err := cluster.Client.AppsV1().Deployments("demo").Get(t.Context(), "demo", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := demo.Spec.Template.Spec.Containers[0].Image; got != image {
+		t.Errorf("the demo's image is %s, want %s", got, image)
+	}
+	if demo.Status.ReadyReplicas != 2 {
+		t.Errorf("%d replicas are ready, want 2", demo.Status.ReadyReplicas)
+	}
+}
+
+const configMapName = "made-by-the-user"
+
+func makeConfigMap(t *testing.T, cluster *kube.Cluster) {
+	t.Helper()
+	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: configMapName}}
+	if _, err := cluster.Client.CoreV1().ConfigMaps("default").Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func hasConfigMap(t *testing.T, cluster *kube.Cluster) bool {
+	t.Helper()
+	_, err := cluster.Client.CoreV1().ConfigMaps("default").Get(t.Context(), configMapName, metav1.GetOptions{})
+	return exists(t, err)
+}
+
+func deleteIngress(t *testing.T, cluster *kube.Cluster) {
+	t.Helper()
+	if err := cluster.Client.NetworkingV1().Ingresses("demo").Delete(t.Context(), "demo", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func hasIngress(t *testing.T, cluster *kube.Cluster) bool {
+	t.Helper()
+	_, err := cluster.Client.NetworkingV1().Ingresses("demo").Get(t.Context(), "demo", metav1.GetOptions{})
+	return exists(t, err)
+}
+
+func exists(t *testing.T, err error) bool {
+	t.Helper()
+	if err != nil && !apierrors.IsNotFound(err) {
+		t.Fatal(err)
+	}
+	return err == nil
+}
+
+// askedVersion runs the printed curl command and returns the version that the
+// Pod answers.
+func askedVersion(t *testing.T, command string) string {
+	t.Helper()
+	var answer struct{ Version string }
+	output := shell(t, strings.Replace(command, "curl ", "curl --silent --show-error --fail ", 1))
+	if err := json.Unmarshal([]byte(output), &answer); err != nil {
+		t.Fatalf("%s: %v\n%s", command, err, output)
+	}
+	return answer.Version
+}
