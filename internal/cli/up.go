@@ -30,7 +30,7 @@ The state is kept from one run to the next. The demo is applied at the first
 start only: what you change or delete stays so until --reset.`,
 		Example: `  slipway up
   slipway up --reset
-  slipway up --dir /tmp/second --port-offset 100
+  slipway up --dir ~/slipway-second --port-offset 100
   slipway up --output json | head -n 1`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
