@@ -12,6 +12,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/kubectl/pkg/cmd"
 
 	"slipway.dev/slipway/devcluster/demo"
@@ -58,9 +60,14 @@ is one member of everything, no container runtime and no network policy.`,
 	return root
 }
 
-// kubectlCommand is kubectl of the cluster's own version, for machines that have none.
+// kubectlCommand is kubectl of the cluster's own version, for machines that
+// have none. It is not told the command line: it would look there for a plugin
+// to execute, and find the words of our own flags.
 func kubectlCommand() *cobra.Command {
-	kubectl := cmd.NewDefaultKubectlCommand()
+	kubectl := cmd.NewDefaultKubectlCommandWithArgs(cmd.KubectlOptions{
+		ConfigFlags: genericclioptions.NewConfigFlags(true).WithDeprecatedPasswordFlag().WithDiscoveryBurst(300).WithDiscoveryQPS(50),
+		IOStreams:   genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr},
+	})
 	kubectl.Short = "kubectl of the cluster's own version"
 	return kubectl
 }

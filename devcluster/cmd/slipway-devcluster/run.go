@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -69,7 +70,7 @@ func run(ctx context.Context, o *options, stdout io.Writer) error {
 	select {
 	case <-pods.ready:
 	case <-pods.ended:
-		return startError(starting, pods.err)
+		return startError(starting, cmp.Or(pods.err, context.Cause(starting)))
 	case err := <-cluster.Dead():
 		return startError(starting, err)
 	case <-starting.Done():
@@ -104,6 +105,12 @@ func (p *podRunner) start(ctx context.Context, cluster *controlplane.Cluster, di
 		if err == nil {
 			cfg.Log = log.With("part", "node")
 			err = node.Run(ctx, cfg, func() { close(p.ready) })
+		}
+		if ctx.Err() != nil {
+			return // it was told to stop
+		}
+		if err == nil {
+			err = errors.New("ended without an error")
 		}
 		p.err = fmt.Errorf("node: %w", err)
 	}()
