@@ -28,6 +28,10 @@ type Credentials struct {
 	serviceAccountKey, serviceAccountPublic    string
 }
 
+// KubeletClient is the name in the certificate that the API server shows to
+// nodes. The cluster's authority signs for users too, so a node asks for it.
+const KubeletClient = "kube-apiserver-kubelet-client"
+
 func issueCredentials(dir string, node netip.Addr) (*Credentials, error) {
 	c := &Credentials{}
 	for _, a := range []struct {
@@ -54,7 +58,7 @@ func issueCredentials(dir string, node netip.Addr) (*Credentials, error) {
 			DNSNames: []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"},
 			IPs:      append(loopback, net.ParseIP(firstServiceIP), node.AsSlice()),
 		}, &c.apiServer},
-		{c.Cluster, "apiserver-kubelet-client", pki.Leaf{CommonName: "kube-apiserver-kubelet-client", Client: true}, &c.kubeletClient},
+		{c.Cluster, "apiserver-kubelet-client", pki.Leaf{CommonName: KubeletClient, Client: true}, &c.kubeletClient},
 		{c.Cluster, "admin", pki.Leaf{CommonName: "slipway-admin", Organizations: []string{"system:masters"}, Client: true}, &c.admin},
 		{c.Cluster, "controller-manager", pki.Leaf{CommonName: "system:kube-controller-manager", Client: true}, &c.controllerManager},
 		{c.Cluster, "scheduler", pki.Leaf{CommonName: "system:kube-scheduler", Client: true}, &c.scheduler},

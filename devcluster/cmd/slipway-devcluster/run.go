@@ -150,6 +150,7 @@ func nodeConfig(cluster *controlplane.Cluster, dir string, addresses network) (n
 		Client:      client,
 		ServingCert: serving,
 		ClientCA:    authority.Pool(),
+		ClientName:  controlplane.KubeletClient,
 		Dir:         dir,
 		Executable:  self,
 		Images:      builtinImage,

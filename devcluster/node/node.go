@@ -1,0 +1,226 @@
+// Package node is the process node of the development cluster: it registers a Node with the API server and runs the Pods
+// that are scheduled to it as local processes.
+//
+// It promises what a workload sees of a kubelet: container states, restarts with back-off, probes, graceful deletion,
+// conditions, logs, and an address that other Pods can dial. A process never outlives the node, however the node ends.
+//
+// It refuses everything that would run something from a manifest. Only built-in images run, and they run by executing
+// the node's own binary again; a container that sets command, an exec probe or an exec hook does not start, and its
+// status says why. There are no containers here: no isolation, no volumes, no resource limits.
+//
+// The package is used by the devcluster command, and by nothing that faces a network other than this machine.
+package node
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// componentName is how the node names itself in Events, Leases and runtime identifiers.
+const componentName = "process-node.slipway.dev"
+
+// apiTimeout bounds one request to the API server, so that a hanging server never holds a worker for longer.
+const apiTimeout = 10 * time.Second
+
+// Image is a built-in image: how the node's executable is called to be that image.
+type Image struct {
+	// Args are the arguments after the executable; the container's own args follow them.
+	Args []string
+	// Env is the image's environment, as "NAME=value". A container's env overrides it.
+	Env []string
+}
+
+// Config is what a process node needs. Every field without a stated default is required.
+type Config struct {
+	// Name of the Node object.
+	Name string
+	// Address is the node's InternalIP. It must not be loopback: the API server refuses loopback endpoints.
+	Address netip.Addr
+	// PodCIDR gives each Pod an address of its own, on which it listens on its container ports. All of the prefix must
+	// be local on this machine. When it is zero (host mode) Pods share Address, and each container port gets a free
+	// port; the node then writes the EndpointSlices itself, because only it knows these ports.
+	PodCIDR netip.Prefix
+	// Client reaches the API server.
+	Client *rest.Config
+	// ServingCert is the certificate of the logs endpoint.
+	ServingCert tls.Certificate
+	// ClientCA verifies who may read logs: the API server, with its kubelet client certificate. Everyone else is
+	// refused in the TLS handshake.
+	ClientCA *x509.CertPool
+	// ClientName is the common name that the client certificate must have. Empty lets in every client certificate of
+	// ClientCA; set it when that authority signs for others too, as the cluster's own does.
+	ClientName string
+	// Dir holds the logs, in pods/<uid>/<container>/<restart>.log.
+	Dir string
+	// Executable is the binary that is executed for built-in images.
+	Executable string
+	// Images resolves an image reference. Its error is shown to the user as the reason of ErrImagePull.
+	Images func(ref string) (Image, error)
+	// Log is where the node reports; nil discards.
+	Log *slog.Logger
+}
+
+func (c *Config) validate() error {
+	var errs []error
+	require := func(ok bool, message string) {
+		if !ok {
+			errs = append(errs, errors.New(message))
+		}
+	}
+	require(c.Name != "", "Name is empty; give the Node a name")
+	require(c.Address.IsValid() && !c.Address.IsLoopback() && !c.Address.IsUnspecified(),
+		"Address must be an address of this machine that is not loopback")
+	require(!c.PodCIDR.IsValid() || c.PodCIDR.Addr().Is4() == c.Address.Is4(),
+		"PodCIDR and Address must be of the same family")
+	require(c.Client != nil, "Client is nil; give a way to reach the API server")
+	require(len(c.ServingCert.Certificate) > 0, "ServingCert is empty; the logs endpoint is served over TLS only")
+	require(c.ClientCA != nil, "ClientCA is nil; without it nobody could be let in")
+	require(filepath.IsAbs(c.Dir), "Dir must be an absolute path")
+	require(c.Executable != "", "Executable is empty; built-in images run by executing it")
+	require(c.Images != nil, "Images is nil; no image could be resolved")
+	if len(errs) > 0 {
+		return fmt.Errorf("process node: %w", errors.Join(errs...))
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return nil
+}
+
+// hostMode reports whether Pods share the node's address.
+func (c *Config) hostMode() bool { return !c.PodCIDR.IsValid() }
+
+// shared is what all Pod workers of a node use.
+type shared struct {
+	cfg       Config
+	client    kubernetes.Interface
+	events    record.EventRecorder
+	addresses *addressPool // nil in host mode
+	capacity  corev1.ResourceList
+	// changed is told each time what a Pod offers to Services may have changed.
+	changed func(namespace string)
+}
+
+// Run registers the node and runs its Pods until ctx is done and every process has ended. It calls ready once the Node
+// is registered and the Pods that already existed have been taken up. An API server that is away is waited for; only a
+// faulty Config, or a logs endpoint that cannot be served, is an error.
+func Run(ctx context.Context, cfg Config, ready func()) error {
+	if err := cfg.validate(); err != nil {
+		return err
+	}
+	client, err := kubernetes.NewForConfig(clientConfig(cfg.Client))
+	if err != nil {
+		return fmt.Errorf("process node: client of the API server: %w", err)
+	}
+	if err := os.MkdirAll(filepath.Join(cfg.Dir, "pods"), 0o700); err != nil {
+		return fmt.Errorf("process node: make the directory for logs: %w", err)
+	}
+	listener, err := net.Listen("tcp", netip.AddrPortFrom(cfg.Address, 0).String())
+	if err != nil {
+		return fmt.Errorf("process node: listen for log requests on %s, which must be an address of this machine: %w", cfg.Address, err)
+	}
+
+	var running sync.WaitGroup
+	defer running.Wait()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+
+	capacity := machineCapacity(cfg.Dir)
+	host := &shared{cfg: cfg, client: client, capacity: capacity, changed: func(string) {}}
+	if !cfg.hostMode() {
+		host.addresses = newAddressPool(cfg.PodCIDR)
+	}
+	pods := newPodSet(host)
+	running.Go(func() {
+		if err := serveLogs(ctx, listener, cfg, pods); err != nil {
+			cancel(fmt.Errorf("process node: serve logs: %w", err))
+		}
+	})
+
+	port := listener.Addr().(*net.TCPAddr).Port
+	reg := &registration{cfg: cfg, client: client, capacity: capacity, port: int32(port)}
+	if reg.register(ctx) {
+		running.Go(func() { reg.keepAlive(ctx) })
+		runPods(ctx, host, pods, ready)
+	}
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) && !errors.Is(cause, context.DeadlineExceeded) {
+		return cause
+	}
+	return nil
+}
+
+// runPods follows the Pods of this node until ctx is done and their processes have ended.
+func runPods(ctx context.Context, host *shared, pods *podSet, ready func()) {
+	events := record.NewBroadcaster(record.WithContext(ctx))
+	defer events.Shutdown()
+	events.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: host.client.CoreV1().Events("")})
+	host.events = events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: componentName, Host: host.cfg.Name})
+
+	ours := informers.NewSharedInformerFactoryWithOptions(host.client, 0,
+		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
+			o.FieldSelector = fields.OneTermEqualSelector("spec.nodeName", host.cfg.Name).String()
+		}))
+	informer := ours.Core().V1().Pods().Informer()
+	registered, err := informer.AddEventHandler(pods)
+	if err != nil {
+		// Only a stopped informer refuses a handler, and this one has not been started.
+		panic(err)
+	}
+	var slices *sliceWriter
+	if host.cfg.hostMode() {
+		slices = newSliceWriter(host, pods)
+		host.changed = slices.podsChanged
+		defer slices.queue.ShutDown()
+	}
+
+	ours.StartWithContext(ctx)
+	// The informer ends first: after that no worker can be added to those that are waited for.
+	defer pods.wait()
+	defer ours.Shutdown()
+	if !cache.WaitForCacheSync(ctx.Done(), registered.HasSynced) {
+		return
+	}
+	pods.begin(ctx)
+	if slices == nil {
+		ready()
+		<-ctx.Done()
+		return
+	}
+	// Slices follow only now: before, every Pod would look as if it had no ports, and its slice would be removed.
+	slices.run(ctx, ready)
+}
+
+// clientConfig raises the client's limits: a rollout touches many Pods in one second, and the default of five requests
+// a second would show as slowness of the cluster.
+func clientConfig(in *rest.Config) *rest.Config {
+	out := rest.CopyConfig(in)
+	if out.QPS == 0 {
+		out.QPS, out.Burst = 100, 200
+	}
+	if out.UserAgent == "" {
+		out.UserAgent = componentName
+	}
+	return out
+}

@@ -1,0 +1,120 @@
+package node
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// desiredSlices computes the EndpointSlices of a Service: one for each selected Pod, because in host mode every Pod has
+// ports of its own. It is a pure function; the slices are in the order of their names.
+func desiredSlices(service *corev1.Service, pods []podView) []discoveryv1.EndpointSlice {
+	if len(service.Spec.Selector) == 0 || service.Spec.Type == corev1.ServiceTypeExternalName {
+		return nil
+	}
+	selector := labels.SelectorFromSet(service.Spec.Selector)
+	var out []discoveryv1.EndpointSlice
+	for _, v := range pods {
+		over := v.pod.Status.Phase == corev1.PodSucceeded || v.pod.Status.Phase == corev1.PodFailed
+		if over || v.pod.Namespace != service.Namespace || !selector.Matches(labels.Set(v.pod.Labels)) || !servesFamily(service, v) {
+			continue
+		}
+		ports := slicePorts(service, v.ports)
+		if len(ports) == 0 && len(service.Spec.Ports) > 0 {
+			// A slice without ports would mean something else than a Pod that offers none of them.
+			continue
+		}
+		out = append(out, discoveryv1.EndpointSlice{
+			ObjectMeta: metav1.ObjectMeta{
+				Name:            sliceName(service, v.pod),
+				Namespace:       service.Namespace,
+				Labels:          sliceLabels(service),
+				OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(service, corev1.SchemeGroupVersion.WithKind("Service"))},
+			},
+			AddressType: addressType(v),
+			Endpoints:   []discoveryv1.Endpoint{sliceEndpoint(service, v)},
+			Ports:       ports,
+		})
+	}
+	slices.SortFunc(out, func(a, b discoveryv1.EndpointSlice) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
+
+// sliceName is the same for the same Service and Pod, always. The hash keeps two pairs apart whose names, joined, would
+// read the same.
+func sliceName(service *corev1.Service, pod *corev1.Pod) string {
+	sum := sha256.Sum256([]byte(string(service.UID) + "\x00" + string(pod.UID)))
+	return service.Name + "-" + hex.EncodeToString(sum[:8])
+}
+
+func sliceLabels(service *corev1.Service) map[string]string {
+	out := map[string]string{}
+	for name, value := range service.Labels {
+		out[name] = value
+	}
+	delete(out, corev1.IsHeadlessService)
+	if service.Spec.ClusterIP == corev1.ClusterIPNone || service.Spec.ClusterIP == "" {
+		out[corev1.IsHeadlessService] = ""
+	}
+	out[discoveryv1.LabelServiceName] = service.Name
+	out[discoveryv1.LabelManagedBy] = componentName
+	return out
+}
+
+func addressType(v podView) discoveryv1.AddressType {
+	if v.ports.addr.Is4() {
+		return discoveryv1.AddressTypeIPv4
+	}
+	return discoveryv1.AddressTypeIPv6
+}
+
+func servesFamily(service *corev1.Service, v podView) bool {
+	// Address types and IP families have the same names.
+	return len(service.Spec.IPFamilies) == 0 || slices.Contains(service.Spec.IPFamilies, corev1.IPFamily(addressType(v)))
+}
+
+// slicePorts resolves the ports of a Service to where this Pod listens. A port that it has nowhere is left out.
+func slicePorts(service *corev1.Service, ports portMap) []discoveryv1.EndpointPort {
+	var out []discoveryv1.EndpointPort
+	for _, p := range service.Spec.Ports {
+		if p.Protocol != "" && p.Protocol != corev1.ProtocolTCP {
+			continue
+		}
+		target := p.TargetPort
+		if target.IntVal == 0 && target.StrVal == "" {
+			target.IntVal = p.Port
+		}
+		real, found := ports.forService(target)
+		if !found {
+			continue
+		}
+		name, protocol, number := p.Name, corev1.ProtocolTCP, int32(real)
+		out = append(out, discoveryv1.EndpointPort{Name: &name, Protocol: &protocol, Port: &number, AppProtocol: p.AppProtocol})
+	}
+	return out
+}
+
+func sliceEndpoint(service *corev1.Service, v podView) discoveryv1.Endpoint {
+	serving := slices.ContainsFunc(v.pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+	terminating := v.pod.DeletionTimestamp != nil
+	ready := service.Spec.PublishNotReadyAddresses || serving && !terminating
+	node := v.pod.Spec.NodeName
+	endpoint := discoveryv1.Endpoint{
+		Addresses:  []string{v.ports.addr.String()},
+		Conditions: discoveryv1.EndpointConditions{Ready: &ready, Serving: &serving, Terminating: &terminating},
+		NodeName:   &node,
+		TargetRef:  &corev1.ObjectReference{Kind: "Pod", Namespace: v.pod.Namespace, Name: v.pod.Name, UID: v.pod.UID},
+	}
+	if host := v.pod.Spec.Hostname; host != "" && v.pod.Spec.Subdomain == service.Name {
+		endpoint.Hostname = &host
+	}
+	return endpoint
+}

@@ -1,0 +1,249 @@
+package node
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+)
+
+// observed is what the node knows of a Pod at one moment.
+type observed struct {
+	podIP  string // empty before the Pod has an address
+	hostIP string
+	// init and regular are the statuses of the containers, in the order of the spec.
+	init, regular []corev1.ContainerStatus
+	// stopping means that nothing is started any more, ended that nothing runs any more either.
+	stopping, ended bool
+	// problem says why the Pod has no address.
+	problem string
+	// expired means that activeDeadlineSeconds have passed.
+	expired    bool
+	generation int64
+	now        metav1.Time
+}
+
+// nextStatus computes the status of a Pod from the one it has and what the node knows. It is a pure function; what
+// others wrote into the status stays.
+func nextStatus(pod *corev1.Pod, o observed) corev1.PodStatus {
+	s := *pod.Status.DeepCopy()
+	s.ObservedGeneration = o.generation
+	s.HostIP, s.HostIPs = o.hostIP, []corev1.HostIP{{IP: o.hostIP}}
+	if o.podIP != "" {
+		s.PodIP, s.PodIPs = o.podIP, []corev1.PodIP{{IP: o.podIP}}
+	}
+	if s.StartTime == nil {
+		s.StartTime = &o.now
+	}
+	s.InitContainerStatuses = slices.Clone(o.init)
+	s.ContainerStatuses = slices.Clone(o.regular)
+	s.EphemeralContainerStatuses = ephemeralStatuses(pod)
+	if pod.DeletionTimestamp != nil {
+		// At once, so that traffic leaves before the process does.
+		for _, list := range [][]corev1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses} {
+			for i := range list {
+				list[i].Ready = list[i].Ready && list[i].State.Terminated != nil
+			}
+		}
+	}
+	if s.Phase != corev1.PodSucceeded && s.Phase != corev1.PodFailed {
+		s.Phase = podPhase(pod, s.InitContainerStatuses, s.ContainerStatuses, o.stopping && o.ended)
+		if o.expired && o.ended {
+			s.Phase = corev1.PodFailed
+		}
+	}
+	if o.expired {
+		s.Reason = reasonDeadline
+		s.Message = "the Pod was active for longer than activeDeadlineSeconds"
+	}
+	setConditions(pod, &s, o)
+	return s
+}
+
+// ephemeralStatuses says of every debug container that there will be none.
+func ephemeralStatuses(pod *corev1.Pod) []corev1.ContainerStatus {
+	var out []corev1.ContainerStatus
+	for _, c := range pod.Spec.EphemeralContainers {
+		out = append(out, corev1.ContainerStatus{
+			Name: c.Name, Image: c.Image,
+			State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{
+				Reason: reasonCreateError, Message: "an ephemeral container " + unsupportedByThisNode}},
+		})
+	}
+	return out
+}
+
+// podPhase follows the rules of the kubelet. final means that nothing runs and nothing will: before that a Pod neither
+// succeeds nor fails, so that nobody takes it for over while a process of it is still there.
+func podPhase(pod *corev1.Pod, init, regular []corev1.ContainerStatus, final bool) corev1.PodPhase {
+	pending, succeeded := stillInitialising(pod, init), true
+	for i := range regular {
+		s := &regular[i]
+		// Waiting to be started again is not pending: it has run.
+		pending = pending || s.State.Waiting != nil && s.LastTerminationState.Terminated == nil
+		succeeded = succeeded && s.State.Terminated != nil && s.State.Terminated.ExitCode == 0
+	}
+	switch {
+	case final && succeeded && !pending:
+		return corev1.PodSucceeded
+	case final:
+		return corev1.PodFailed
+	case pending:
+		return corev1.PodPending
+	}
+	return corev1.PodRunning
+}
+
+// stillInitialising reports whether the init containers have to do their work yet.
+func stillInitialising(pod *corev1.Pod, init []corev1.ContainerStatus) bool {
+	for i := range init {
+		s := &init[i]
+		if isSidecar(&pod.Spec.InitContainers[i]) {
+			// Once it has started, its restarts do not make the Pod pending again.
+			everStarted := isTrue(s.Started) || s.LastTerminationState.Terminated != nil || s.State.Terminated != nil
+			if !everStarted {
+				return true
+			}
+		} else if s.State.Terminated == nil || s.State.Terminated.ExitCode != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func isTrue(b *bool) bool { return b != nil && *b }
+
+// verdict is a condition's status with the reason for a false one.
+type verdict struct {
+	ok              bool
+	reason, message string
+}
+
+func setConditions(pod *corev1.Pod, s *corev1.PodStatus, o observed) {
+	network := verdict{ok: o.podIP != "" && !(o.stopping && o.ended)}
+	if o.problem != "" {
+		network.reason, network.message = "NoNetwork", o.problem
+	}
+	initialised := initialisedVerdict(pod, s)
+	containers := containersVerdict(pod, s)
+	ready := containers
+	if ready.ok {
+		ready = gatesVerdict(pod, s)
+	}
+	setCondition(s, corev1.PodReadyToStartContainers, network, o)
+	setCondition(s, corev1.PodInitialized, initialised, o)
+	setCondition(s, corev1.ContainersReady, containers, o)
+	setCondition(s, corev1.PodReady, ready, o)
+}
+
+func initialisedVerdict(pod *corev1.Pod, s *corev1.PodStatus) verdict {
+	if s.Phase == corev1.PodSucceeded {
+		return verdict{ok: true, reason: reasonPodCompleted}
+	}
+	for i := range s.ContainerStatuses {
+		c := &s.ContainerStatuses[i]
+		if c.State.Running != nil || c.State.Terminated != nil || c.LastTerminationState.Terminated != nil {
+			return verdict{ok: true}
+		}
+	}
+	var missing []string
+	for i := range s.InitContainerStatuses {
+		c := &s.InitContainerStatuses[i]
+		done := c.State.Terminated != nil && c.State.Terminated.ExitCode == 0
+		if isSidecar(&pod.Spec.InitContainers[i]) {
+			done = isTrue(c.Started)
+		}
+		if !done {
+			missing = append(missing, c.Name)
+		}
+	}
+	if len(missing) == 0 {
+		return verdict{ok: true}
+	}
+	return verdict{reason: reasonNotInitialized, message: fmt.Sprintf("containers with incomplete status: %s", missing)}
+}
+
+func containersVerdict(pod *corev1.Pod, s *corev1.PodStatus) verdict {
+	switch s.Phase {
+	case corev1.PodSucceeded:
+		return verdict{reason: reasonPodCompleted}
+	case corev1.PodFailed:
+		return verdict{reason: reasonPodFailed}
+	}
+	var unready []string
+	for i := range s.InitContainerStatuses {
+		if c := &s.InitContainerStatuses[i]; isSidecar(&pod.Spec.InitContainers[i]) && !c.Ready {
+			unready = append(unready, c.Name)
+		}
+	}
+	for i := range s.ContainerStatuses {
+		if c := &s.ContainerStatuses[i]; !c.Ready {
+			unready = append(unready, c.Name)
+		}
+	}
+	if len(unready) == 0 {
+		return verdict{ok: true}
+	}
+	return verdict{reason: reasonNotReady, message: fmt.Sprintf("containers with unready status: %s", unready)}
+}
+
+func gatesVerdict(pod *corev1.Pod, s *corev1.PodStatus) verdict {
+	var closed []string
+	for _, gate := range pod.Spec.ReadinessGates {
+		open := slices.ContainsFunc(s.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == gate.ConditionType && c.Status == corev1.ConditionTrue
+		})
+		if !open {
+			closed = append(closed, string(gate.ConditionType))
+		}
+	}
+	if len(closed) == 0 {
+		return verdict{ok: true}
+	}
+	return verdict{reason: reasonGates, message: "readiness gates that are not true: " + strings.Join(closed, ", ")}
+}
+
+// setCondition writes a condition; its transition time moves only when its status does.
+func setCondition(s *corev1.PodStatus, kind corev1.PodConditionType, v verdict, o observed) {
+	c := corev1.PodCondition{
+		Type: kind, Status: corev1.ConditionTrue, Reason: v.reason,
+		ObservedGeneration: o.generation, LastTransitionTime: o.now,
+	}
+	if !v.ok {
+		c.Status, c.Message = corev1.ConditionFalse, v.message
+	} else if v.reason != reasonPodCompleted {
+		c.Reason = ""
+	}
+	for i := range s.Conditions {
+		if old := &s.Conditions[i]; old.Type == kind {
+			if old.Status == c.Status {
+				c.LastTransitionTime = old.LastTransitionTime
+			}
+			*old = c
+			return
+		}
+	}
+	s.Conditions = append(s.Conditions, c)
+}
+
+// statusPatch is what turns the Pod's status into next. It carries the UID, so that it never meets another Pod of the
+// same name. nil means that there is nothing to write.
+func statusPatch(pod *corev1.Pod, next corev1.PodStatus) ([]byte, error) {
+	if equality.Semantic.DeepEqual(pod.Status, next) {
+		return nil, nil
+	}
+	before, err := json.Marshal(corev1.Pod{Status: pod.Status})
+	if err != nil {
+		return nil, err
+	}
+	after, err := json.Marshal(corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: pod.UID}, Status: next})
+	if err != nil {
+		return nil, err
+	}
+	return strategicpatch.CreateTwoWayMergePatch(before, after, corev1.Pod{})
+}
