@@ -5,14 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"os"
+	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
 	"slipway.dev/slipway/internal/config"
+	"slipway.dev/slipway/internal/edge"
+	"slipway.dev/slipway/internal/edge/filetable"
 	"slipway.dev/slipway/internal/observe"
 )
 
@@ -29,15 +34,47 @@ type edgeParts struct {
 // runEdge is the data plane: it takes traffic until the context ends, and then
 // finishes what it has begun. It declares in parts.health what must hold
 // before traffic may come. The servers for health and admin run around it.
-func runEdge(_ context.Context, options *config.Edge, _ edgeParts) error {
-	var missing []error
-	if options.Providers.File != nil {
-		missing = append(missing, errors.New("providers.file is set, but this version of slipway has no file provider"))
-	}
+func runEdge(ctx context.Context, options *config.Edge, parts edgeParts) error {
 	if options.Providers.KubernetesIngress != nil {
-		missing = append(missing, errors.New("providers.kubernetesIngress is set, but this version of slipway has no Kubernetes Ingress provider"))
+		return errors.New("providers.kubernetesIngress is set, but this version of slipway has no Kubernetes Ingress provider")
 	}
-	return errors.Join(missing...)
+	routes := parts.health.Condition("routes", "the first routes are not live yet")
+	file := options.Providers.File
+	table, err := filetable.Read(file.Filename)
+	if err != nil {
+		return err
+	}
+	points := entryPoints(options)
+	settings := edge.Defaults()
+	settings.EntryPoints = points
+	settings.Metrics = edge.NewMetrics(parts.metrics.For("edge"), points)
+	settings.Log = parts.log
+	server, err := edge.New(ctx, settings)
+	if err != nil {
+		return err
+	}
+	if err := server.Apply(table); err != nil {
+		return fmt.Errorf("routes file %s: %w", file.Filename, err)
+	}
+	for i, address := range server.Addresses() {
+		parts.log.Info("entry point takes traffic", "entryPoint", points[i].Name, observe.KeyAddress, address.String())
+	}
+	routes.Met()
+	var following sync.WaitGroup
+	defer following.Wait()
+	if file.Watch {
+		following.Go(func() { filetable.Follow(ctx, file.Filename, server.Apply, parts.log) })
+	}
+	return server.Run(ctx)
+}
+
+// entryPoints are those of the options, in the order of their names.
+func entryPoints(options *config.Edge) []edge.EntryPoint {
+	var points []edge.EntryPoint
+	for _, name := range slices.Sorted(maps.Keys(options.EntryPoints)) {
+		points = append(points, edge.EntryPoint{Name: name, Address: options.EntryPoints[name].Address})
+	}
+	return points
 }
 
 // edgeCommand parses its flags itself: an option may have a free name in it

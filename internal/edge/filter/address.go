@@ -1,0 +1,100 @@
+package filter
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"sort"
+
+	"slipway.dev/slipway/internal/route"
+)
+
+// addressRange is a range of addresses of one family; both ends are in it.
+type addressRange struct{ first, last netip.Addr }
+
+// addressSet is a list of ranges, in order and apart from each other.
+type addressSet []addressRange
+
+func newAddressSet(field string, prefixes []netip.Prefix) (addressSet, error) {
+	var all addressSet
+	for i, prefix := range prefixes {
+		if !prefix.IsValid() {
+			return nil, invalid(fmt.Sprintf("%s[%d]", field, i), "not a range of addresses; write 10.0.0.0/8, or 10.0.0.1/32 for one")
+		}
+		if addr := prefix.Addr(); addr.Is4In6() {
+			// Clients are compared by their IPv4 address.
+			if prefix.Bits() < 96 {
+				return nil, invalid(fmt.Sprintf("%s[%d]", field, i), "%s mixes IPv4 and IPv6; write a range for each", prefix)
+			}
+			prefix = netip.PrefixFrom(addr.Unmap(), prefix.Bits()-96)
+		}
+		all = append(all, addressRange{prefix.Masked().Addr(), lastAddress(prefix)})
+	}
+	slices.SortFunc(all, func(a, b addressRange) int { return a.first.Compare(b.first) })
+	// Of two prefixes, one is in the other or they are apart.
+	set := all[:0]
+	for _, r := range all {
+		switch n := len(set); {
+		case n == 0 || set[n-1].last.Less(r.first):
+			set = append(set, r)
+		case set[n-1].last.Less(r.last):
+			set[n-1].last = r.last
+		}
+	}
+	return slices.Clip(set), nil
+}
+
+// lastAddress is the highest address in a prefix.
+func lastAddress(prefix netip.Prefix) netip.Addr {
+	bytes := prefix.Addr().AsSlice()
+	for i := range bytes {
+		switch keep := prefix.Bits() - 8*i; {
+		case keep <= 0:
+			bytes[i] = 0xff
+		case keep < 8:
+			bytes[i] |= 0xff >> keep
+		}
+	}
+	last, _ := netip.AddrFromSlice(bytes)
+	return last
+}
+
+func (s addressSet) contains(addr netip.Addr) bool {
+	i := sort.Search(len(s), func(i int) bool { return addr.Less(s[i].first) })
+	return i > 0 && !s[i-1].last.Less(addr)
+}
+
+type ipFilter struct {
+	allow, deny addressSet
+	limited     bool // there is a list of who may pass
+	refused     *Answer
+}
+
+func newIPFilter(a *route.IPFilter) (*ipFilter, error) {
+	allow, err := newAddressSet("allow", a.Allow)
+	if err != nil {
+		return nil, err
+	}
+	deny, err := newAddressSet("deny", a.Deny)
+	if err != nil {
+		return nil, err
+	}
+	status := a.Status
+	if status == 0 {
+		status = 403
+	}
+	return &ipFilter{
+		allow: allow, deny: deny, limited: len(a.Allow) > 0,
+		refused: &Answer{Status: status, Reason: "AddressRefused"},
+	}, nil
+}
+
+// Request implements [Filter]. A client without an address, which the edge
+// never has, stays out.
+func (f *ipFilter) Request(x *Exchange) *Answer {
+	addr := x.Client.Unmap().WithZone("")
+	if !addr.IsValid() || f.deny.contains(addr) || f.limited && !f.allow.contains(addr) {
+		return f.refused
+	}
+	return nil
+}

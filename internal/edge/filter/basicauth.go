@@ -1,0 +1,188 @@
+package filter
+
+import (
+	"bytes"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/binary"
+	"hash/maphash"
+	"strings"
+	"sync/atomic"
+
+	"slipway.dev/slipway/internal/edge/h1"
+	"slipway.dev/slipway/internal/route"
+)
+
+const (
+	// maxCredentials bounds user and password together.
+	maxCredentials = 1024
+	// maxChecking bounds how many requests of one filter wait for a password to
+	// be checked. The rest is answered at once.
+	maxChecking = 32
+	// defaultRealm is what people are shown when the policy has no realm.
+	defaultRealm = "Restricted"
+)
+
+// basicAuth checks the password of a user. A check is slow on purpose, so that
+// a stolen file is of little use; for each user the digest of the password that
+// passed is remembered, and sending the same again is quick. That takes memory
+// for one digest per user, and nothing that strangers send can drive it out.
+//
+// A name that is not a user's is checked against the hash of one that is, always
+// the same for the same name, and then refused. So how long an answer takes does
+// not tell who is a user.
+type basicAuth struct {
+	accounts map[string]*account
+	list     []*account
+	// seed chooses the account that a stranger is checked against.
+	seed maphash.Seed
+	// secret makes the digests of this filter worthless elsewhere.
+	secret [sha256.Size]byte
+	// slots lets only some of the processors check passwords.
+	slots    chan struct{}
+	checking atomic.Int32
+	denied   *Answer
+	busy     *Answer
+}
+
+// account is a user.
+type account struct {
+	hash passwordHash
+	// edits are what the backend is told of the user.
+	edits []h1.Edit
+	// proven is the digest of a password that fits.
+	proven atomic.Pointer[digest]
+}
+
+type digest [sha256.Size]byte
+
+func newBasicAuth(a *route.BasicAuth, c *Counters) (*basicAuth, error) {
+	users, err := parseHtpasswd(a.Users.Reveal())
+	if err != nil {
+		return nil, invalid("users", "%v", err)
+	}
+	f := &basicAuth{accounts: make(map[string]*account, len(users)), seed: maphash.MakeSeed(), slots: c.passwords}
+	for _, user := range users {
+		entry := &account{hash: user.hash}
+		if entry.edits, err = userEdits(a, user.user); err != nil {
+			return nil, err
+		}
+		f.accounts[user.user] = entry
+		f.list = append(f.list, entry)
+	}
+	if _, err := rand.Read(f.secret[:]); err != nil {
+		return nil, err
+	}
+	realm := a.Realm
+	if realm == "" {
+		realm = defaultRealm
+	}
+	realm = strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(realm)
+	challenge, err := h1.SetField("WWW-Authenticate", `Basic realm="`+realm+`", charset="UTF-8"`)
+	if err != nil {
+		return nil, invalid("realm", "%v", err)
+	}
+	f.denied = &Answer{Status: 401, Reason: "Unauthorized", Edits: []h1.Edit{challenge}}
+	refusal, err := newLater(503, "PasswordChecksBusy")
+	f.busy = refusal.soon()
+	return f, err
+}
+
+// userEdits removes the password and names the user. Setting the header removes
+// what the client sent under that name, in any spelling.
+func userEdits(a *route.BasicAuth, user string) ([]h1.Edit, error) {
+	var edits []h1.Edit
+	if !a.KeepAuthorization {
+		edit, err := h1.RemoveField("Authorization")
+		if err != nil {
+			return nil, err
+		}
+		edits = append(edits, edit)
+	}
+	if a.UserHeader != "" {
+		edit, err := h1.SetField(a.UserHeader, user)
+		if err != nil {
+			return nil, invalid("userHeader", "%v", err)
+		}
+		edits = append(edits, edit)
+	}
+	return edits, nil
+}
+
+// Request implements [Filter].
+func (f *basicAuth) Request(x *Exchange) *Answer {
+	var space [maxCredentials]byte
+	user, password, ok := basicCredentials(x.Head, &space)
+	if !ok {
+		return f.denied
+	}
+	// The decoy is chosen for users too, so that it takes no time of its own.
+	found := f.list[maphash.Bytes(f.seed, user)%uint64(len(f.list))]
+	own, known := f.accounts[string(user)]
+	if known {
+		found = own
+	}
+	sum := f.digest(user, password)
+	proven := found.proven.Load()
+	// The digest has the name in it, so a decoy's never fits.
+	if proven == nil || subtle.ConstantTimeCompare(proven[:], sum[:]) != 1 {
+		fits, busy := f.check(found.hash, password)
+		if busy {
+			return f.busy
+		}
+		if !fits || !known {
+			return f.denied
+		}
+		remembered := sum
+		found.proven.Store(&remembered)
+	}
+	x.RequestEdits = append(x.RequestEdits, found.edits...)
+	return nil
+}
+
+// check compares a password with a hash, when it is its turn. Who waits is
+// bounded, and so is the cost of each hash, so the wait is bounded too.
+func (f *basicAuth) check(hash passwordHash, password []byte) (fits, busy bool) {
+	defer f.checking.Add(-1)
+	if f.checking.Add(1) > maxChecking {
+		return false, true
+	}
+	f.slots <- struct{}{}
+	defer func() { <-f.slots }()
+	return hash.fits(password), false
+}
+
+// digest is a keyed hash of user and password. The length of the name is part
+// of it: "a" with password "bc" is not "ab" with password "c".
+func (f *basicAuth) digest(user, password []byte) digest {
+	var space [sha256.Size + 8 + maxCredentials]byte
+	text := append(space[:0], f.secret[:]...)
+	text = binary.LittleEndian.AppendUint64(text, uint64(len(user)))
+	text = append(text, user...)
+	text = append(text, password...)
+	return sha256.Sum256(text)
+}
+
+// basicCredentials reads the Authorization header. Two of them are none: the
+// backend might read the other one.
+func basicCredentials(head *h1.Head, space *[maxCredentials]byte) (user, password []byte, ok bool) {
+	value, ok := onlyField(head, "Authorization")
+	if !ok {
+		return nil, nil, false
+	}
+	scheme, encoded, ok := bytes.Cut(value, []byte(" "))
+	if !ok || !bytes.EqualFold(scheme, []byte("Basic")) {
+		return nil, nil, false
+	}
+	encoded = bytes.TrimLeft(encoded, " ")
+	if base64.StdEncoding.DecodedLen(len(encoded)) > len(space) {
+		return nil, nil, false
+	}
+	n, err := base64.StdEncoding.Decode(space[:], encoded)
+	if err != nil {
+		return nil, nil, false
+	}
+	return bytes.Cut(space[:n], []byte(":"))
+}

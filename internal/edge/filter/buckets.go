@@ -1,0 +1,128 @@
+package filter
+
+import "sync"
+
+// buckets are the token buckets of one rate limit, by key. Each bucket is one
+// number, the time at which it is full again ("virtual scheduling" of ATM's
+// generic cell rate algorithm), so the rate is the filter's to say and a bucket
+// that is full need not be stored at all.
+type buckets struct{ shards [shardCount]bucketShard }
+
+// bucketShard is a map whose entries are also in a list, by when they were last
+// seen, so that the oldest is found at once.
+type bucketShard struct {
+	mu             sync.Mutex
+	index          map[uint64]int32
+	nodes          []bucket
+	newest, oldest int32 // nodes, none when index is empty
+	free           []int32
+	forgotten      uint64
+}
+
+type bucket struct {
+	key          uint64
+	full         int64 // when the bucket is full again
+	newer, older int32
+}
+
+// none is the place of no node.
+const none int32 = -1
+
+// take takes a token from the bucket of key, or says how long to wait for it. A
+// token comes every interval nanoseconds, and a full bucket lasts for depth
+// nanoseconds of them.
+func (b *buckets) take(key uint64, now, interval, depth int64) (wait int64) {
+	shard := &b.shards[key%shardCount]
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	node := &shard.nodes[shard.seen(key, now)]
+	// The bound by depth is for a limit that has become less strict.
+	full := max(now, min(node.full, now+depth)) + interval
+	if wait = full - depth - now; wait > 0 {
+		return wait
+	}
+	node.full = full
+	return 0
+}
+
+// seen gives the node of key, as the newest.
+func (s *bucketShard) seen(key uint64, now int64) int32 {
+	if i, ok := s.index[key]; ok {
+		if i != s.newest {
+			s.unlink(i)
+			s.link(i)
+		}
+		return i
+	}
+	if s.index == nil {
+		s.index = make(map[uint64]int32)
+		s.newest, s.oldest = none, none
+	}
+	s.forget(now)
+	i := int32(len(s.nodes))
+	if n := len(s.free); n > 0 {
+		i, s.free = s.free[n-1], s.free[:n-1]
+	} else {
+		s.nodes = append(s.nodes, bucket{})
+	}
+	s.nodes[i] = bucket{key: key, full: now}
+	s.index[key] = i
+	s.link(i)
+	return i
+}
+
+// forget makes room: for each key that comes up to two go that are full, which
+// loses nothing, and at the bound the oldest goes in any case.
+func (s *bucketShard) forget(now int64) {
+	for range 2 {
+		if s.oldest == none || s.nodes[s.oldest].full > now {
+			break
+		}
+		s.drop(s.oldest)
+	}
+	if len(s.index) >= maxShardKeys {
+		s.drop(s.oldest)
+		s.forgotten++
+	}
+}
+
+func (s *bucketShard) drop(i int32) {
+	delete(s.index, s.nodes[i].key)
+	s.unlink(i)
+	s.free = append(s.free, i)
+}
+
+func (s *bucketShard) link(i int32) {
+	node := &s.nodes[i]
+	node.newer, node.older = none, s.newest
+	if s.newest != none {
+		s.nodes[s.newest].newer = i
+	} else {
+		s.oldest = i
+	}
+	s.newest = i
+}
+
+func (s *bucketShard) unlink(i int32) {
+	node := &s.nodes[i]
+	if node.newer != none {
+		s.nodes[node.newer].older = node.older
+	} else {
+		s.newest = node.older
+	}
+	if node.older != none {
+		s.nodes[node.older].newer = node.newer
+	} else {
+		s.oldest = node.newer
+	}
+}
+
+func (b *buckets) addUsage(usage *Usage) {
+	for i := range b.shards {
+		shard := &b.shards[i]
+		shard.mu.Lock()
+		usage.RateKeys += len(shard.index)
+		usage.Forgotten += shard.forgotten
+		shard.mu.Unlock()
+	}
+}

@@ -1,0 +1,233 @@
+// Package filter holds the steps that a request passes between the rule that
+// took it and the backend that answers it, and that the answer passes on its
+// way back.
+//
+// A filter is compiled once from a policy of the table and then shared by all
+// requests of its rule, so it keeps no state of a request. What counts
+// (rate limits, requests in flight, circuit breakers) is kept in [Counters]
+// under the identity of the declaration, and so survives every change of the
+// table. A policy that cannot be compiled fails as a whole: its rule answers
+// 503 and never serves without it.
+//
+// Filters see the request as it will be forwarded. What they change goes
+// through the Exchange, which normalises again: a path that a filter made is
+// checked by the same rules as a path that a client sent.
+//
+// The package refuses policies that need to own the exchange (forwardAuth,
+// buffering, compression, retry, errorPages, mirror): Compile says so with an
+// [Unsupported].
+package filter
+
+import (
+	"crypto/x509"
+	"errors"
+	"net/netip"
+	"time"
+
+	"slipway.dev/slipway/internal/edge/h1"
+	"slipway.dev/slipway/internal/edge/normalize"
+)
+
+// Filter is one step. Request runs before the backend is asked, in the order of
+// the policies. It returns nil to go on, or the answer to give instead.
+type Filter interface {
+	Request(x *Exchange) *Answer
+}
+
+// ResponseFilter is a Filter that also has a say in the answer. Response runs
+// for every answer, the edge's own included, in the reverse order, for those
+// filters whose Request ran.
+type ResponseFilter interface {
+	Filter
+	Response(x *Exchange, status int)
+}
+
+// Finisher is a Filter that wants to know when the exchange is over, whatever
+// way it ended. Done runs exactly once for each Request that ran.
+type Finisher interface {
+	Filter
+	Done(x *Exchange)
+}
+
+// Answer is an answer that the edge gives itself. It belongs to its filter or
+// to the Exchange: read it, and do not keep it.
+type Answer struct {
+	Status int
+	// Edits are the headers of the answer. Exchange.ResponseEdits come after
+	// them and can change them.
+	Edits []h1.Edit
+	// Body is sent with ContentType. Without it there is a short text that
+	// says the status, where the status has a body at all.
+	Body        []byte
+	ContentType string
+	// Reason is a word for logs and metrics, such as RateLimited.
+	Reason string
+}
+
+// Exchange is one request and its answer, as filters see them. It is reused:
+// nothing of it may be kept after the call.
+type Exchange struct {
+	// Head is the request as it came. Its URI is what the rule matched.
+	Head *h1.Head
+	// Client is the address that the client has, behind trusted proxies too.
+	Client netip.Addr
+	// TLS says that the request came encrypted, ServerPort on which port.
+	TLS        bool
+	ServerPort uint16
+	// Certificate is the client's, verified; nil when there is none.
+	Certificate *x509.Certificate
+	// Now is when the request came. Filters have no other clock.
+	Now time.Time
+	// Path and Query are what the backend will be asked for. Change the path
+	// with SetPath.
+	Path, Query []byte
+	// HasQuery tells an empty query from none.
+	HasQuery bool
+	// RequestEdits change the header that the backend gets, ResponseEdits the
+	// one that the client gets. Append to them.
+	RequestEdits, ResponseEdits []h1.Edit
+	// MaxBody bounds the body of the request; 0 is no bound of the rule's.
+	MaxBody int64
+	// Marks belong to the filters: each may keep one value between Request,
+	// Response and Done, in the place that it was compiled with.
+	Marks []int64
+
+	// scratch holds Path once it was changed. The next change is made in spare,
+	// because it often starts from what scratch holds.
+	scratch, spare []byte
+	rewritten      bool
+	// work is where a filter puts a text together, kept what has to last until
+	// the exchange is over.
+	work, kept []byte
+	// reply is the answer of a filter whose answer depends on the request.
+	reply      Answer
+	replyEdits []h1.Edit
+	// answered says that a filter gave the answer: no backend was asked.
+	answered bool
+}
+
+// Begin makes ready for a request and keeps the memory.
+func (x *Exchange) Begin(head *h1.Head, marks int) {
+	*x = Exchange{
+		Head: head, Path: head.URI.Path, Query: head.URI.Query, HasQuery: head.URI.HasQuery,
+		RequestEdits: x.RequestEdits[:0], ResponseEdits: x.ResponseEdits[:0],
+		Marks: x.Marks, scratch: x.scratch[:0], spare: x.spare[:0],
+		work: x.work[:0], kept: x.kept[:0], replyEdits: x.replyEdits[:0],
+	}
+	if marks == 0 {
+		return
+	}
+	if cap(x.Marks) < marks {
+		x.Marks = make([]int64, marks)
+	}
+	x.Marks = x.Marks[:marks]
+	clear(x.Marks)
+}
+
+// maxGrowth bounds by how many bytes filters can make a path longer than the
+// one that was asked for, whose length the reader has bounded.
+const maxGrowth = 16 << 10
+
+// errGlued is the fault of a path whose parts make together what none of them
+// says, such as .. from a prefix that ends before it.
+var errGlued = errors.New("the parts of the rewritten path join to a dot segment or an escape")
+
+// SetPath makes path what the backend is asked for, in its canonical spelling.
+// It fails for a path that a client could not have sent either, and then
+// changes nothing. Filters join parts that are canonical, so repeated slashes
+// are all that is left to clean: a path that normalising would change in another
+// way leads elsewhere than its filter meant, and is refused. The path may be a
+// part of the present one.
+func (x *Exchange) SetPath(path []byte) error {
+	if len(path) > len(x.Head.URI.Path)+maxGrowth {
+		return h1.ErrTargetTooLong
+	}
+	canonical, hazards, err := normalize.Path(x.spare[:0], path)
+	if err != nil {
+		return err
+	}
+	// The rule allows those that the client's own path has.
+	if err := hazards.Check(x.Head.URI.Hazards); err != nil {
+		return err
+	}
+	if !sameButSlashes(canonical, path) {
+		return errGlued
+	}
+	x.spare = append(x.spare[:0], canonical...)
+	x.scratch, x.spare = x.spare, x.scratch
+	x.Path, x.rewritten = x.scratch, true
+	return nil
+}
+
+// sameButSlashes reports whether canonical is path with one slash in place of
+// each row of slashes.
+func sameButSlashes(canonical, path []byte) bool {
+	at := 0
+	for i, c := range path {
+		if c == '/' && i > 0 && path[i-1] == '/' {
+			continue
+		}
+		if at == len(canonical) || canonical[at] != c {
+			return false
+		}
+		at++
+	}
+	return at == len(canonical)
+}
+
+// Rewritten reports whether a filter has changed the path, so that the backend
+// is asked for AppendTarget and not for what the client asked for.
+func (x *Exchange) Rewritten() bool { return x.rewritten }
+
+// AppendTarget appends what the backend is asked for.
+func (x *Exchange) AppendTarget(dst []byte) []byte {
+	dst = append(dst, x.Path...)
+	if x.HasQuery {
+		dst = append(dst, '?')
+		dst = append(dst, x.Query...)
+	}
+	return dst
+}
+
+// Chain is the compiled list of a rule's policies.
+type Chain struct {
+	filters []Filter
+	// marks is how many places of Exchange.Marks the filters use.
+	marks int
+}
+
+// Empty reports whether there is nothing to run.
+func (c *Chain) Empty() bool { return len(c.filters) == 0 }
+
+// Marks is how many places of Exchange.Marks the chain needs.
+func (c *Chain) Marks() int { return c.marks }
+
+// Request runs the filters in order. It returns how many ran, for Response and
+// Done, and the answer of the one that gave one.
+func (c *Chain) Request(x *Exchange) (ran int, answer *Answer) {
+	for i, f := range c.filters {
+		if answer := f.Request(x); answer != nil {
+			x.answered = true
+			return i + 1, answer
+		}
+	}
+	return len(c.filters), nil
+}
+
+// Response lets the filters that ran change the answer, last first.
+func (c *Chain) Response(x *Exchange, ran, status int) {
+	for i := ran - 1; i >= 0; i-- {
+		if f, ok := c.filters[i].(ResponseFilter); ok {
+			f.Response(x, status)
+		}
+	}
+}
+
+// Done tells the filters that ran that the exchange is over, last first.
+func (c *Chain) Done(x *Exchange, ran int) {
+	for i := ran - 1; i >= 0; i-- {
+		if f, ok := c.filters[i].(Finisher); ok {
+			f.Done(x)
+		}
+	}
+}

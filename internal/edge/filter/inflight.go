@@ -1,0 +1,94 @@
+package filter
+
+import (
+	"sync"
+
+	"slipway.dev/slipway/internal/route"
+)
+
+// flights counts the requests that run, by key. A key is there only as long as
+// a request with it runs.
+type flights struct{ shards [shardCount]flightShard }
+
+type flightShard struct {
+	mu      sync.Mutex
+	running map[uint64]int64
+	refused uint64
+}
+
+// begin counts a request, unless most with its key run already.
+func (f *flights) begin(key uint64, most int64) bool {
+	shard := &f.shards[key%shardCount]
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	count, known := shard.running[key]
+	switch {
+	case count >= most:
+		return false
+	case !known && len(shard.running) >= maxShardKeys:
+		shard.refused++
+		return false
+	case shard.running == nil:
+		shard.running = make(map[uint64]int64)
+	}
+	shard.running[key] = count + 1
+	return true
+}
+
+func (f *flights) end(key uint64) {
+	shard := &f.shards[key%shardCount]
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	if shard.running[key]--; shard.running[key] <= 0 {
+		delete(shard.running, key)
+	}
+}
+
+func (f *flights) addUsage(usage *Usage) {
+	for i := range f.shards {
+		shard := &f.shards[i]
+		shard.mu.Lock()
+		usage.FlightKeys += len(shard.running)
+		usage.Refused += shard.refused
+		shard.mu.Unlock()
+	}
+}
+
+// inFlight keeps the key of a request that it counted in its mark.
+type inFlight struct {
+	flights *flights
+	key     requestKey
+	most    int64
+	mark    int
+	refused *Answer
+}
+
+func newInFlight(a *route.InFlight, id route.PolicyID, c *compiler) (*inFlight, error) {
+	key, err := newRequestKey(a.Key, route.KeyAll, c.counters)
+	if err != nil {
+		return nil, err
+	}
+	refusal, err := newLater(429, "TooManyInFlight")
+	return &inFlight{
+		flights: c.counters.flights.take(&c.counters.mu, id),
+		key:     key, most: a.Max, mark: c.mark(), refused: refusal.soon(),
+	}, err
+}
+
+// Request implements [Filter].
+func (f *inFlight) Request(x *Exchange) *Answer {
+	key := f.key.of(x)
+	if !f.flights.begin(key, f.most) {
+		return f.refused
+	}
+	x.Marks[f.mark] = int64(key)
+	return nil
+}
+
+// Done implements [Finisher].
+func (f *inFlight) Done(x *Exchange) {
+	if key := x.Marks[f.mark]; key != 0 {
+		x.Marks[f.mark] = 0
+		f.flights.end(uint64(key))
+	}
+}

@@ -1,0 +1,120 @@
+package filter
+
+import (
+	"bytes"
+	"hash/maphash"
+	"net/netip"
+
+	"slipway.dev/slipway/internal/edge/h1"
+	"slipway.dev/slipway/internal/edge/normalize"
+	"slipway.dev/slipway/internal/route"
+)
+
+// requestKey gives requests the key that they are counted by: a number, so that
+// a key takes the same memory whatever the client sends.
+//
+// A request without the header or cookie, or with two of them, is counted by
+// its client: it neither escapes the limit nor uses up what others share.
+type requestKey struct {
+	by             route.KeySource
+	name           string
+	clients, texts maphash.Seed
+}
+
+// newRequestKey reads a key of the table, and fallback when it is empty.
+func newRequestKey(key route.HashKey, fallback route.KeySource, c *Counters) (requestKey, error) {
+	k := requestKey{by: key.By, name: key.Name, clients: c.clients, texts: c.texts}
+	if k.by == "" {
+		k.by = fallback
+	}
+	switch k.by {
+	case route.KeyAll, route.KeyClient, route.KeyHost, route.KeyPath:
+	case route.KeyHeader, route.KeyCookie:
+		if k.name == "" {
+			return k, invalid("key.name", "give the name of the %s", k.by)
+		}
+	default:
+		return k, invalid("key.by", "%q is none of all, client, host, path, header, cookie", k.by)
+	}
+	return k, nil
+}
+
+// of gives the key of a request. It is never 0.
+func (k *requestKey) of(x *Exchange) uint64 {
+	var text []byte
+	found := true
+	switch k.by {
+	case route.KeyAll:
+		return 1
+	case route.KeyHost:
+		text = x.Head.URI.Host
+	case route.KeyPath:
+		text = x.Head.URI.Path
+	case route.KeyHeader:
+		text, found = onlyField(x.Head, k.name)
+	case route.KeyCookie:
+		text, found = onlyCookie(x.Head, k.name)
+	default:
+		found = false
+	}
+	if !found {
+		return max(1, clientSum(k.clients, x.Client))
+	}
+	return max(1, maphash.Bytes(k.texts, text))
+}
+
+// clientSum hashes an address. An IPv6 client has a network of 64 bits to take
+// addresses from, so that network is one client.
+func clientSum(seed maphash.Seed, addr netip.Addr) uint64 {
+	addr = addr.Unmap()
+	switch {
+	case addr.Is4():
+		four := addr.As4()
+		return maphash.Bytes(seed, four[:])
+	case addr.Is6():
+		sixteen := addr.As16()
+		return maphash.Bytes(seed, sixteen[:8])
+	}
+	return 0
+}
+
+// onlyField is the value of a header that is there exactly once.
+func onlyField(head *h1.Head, name string) (value []byte, ok bool) {
+	for i := range head.Len() {
+		if !bytes.EqualFold(head.Name(i), normalize.Bytes(name)) {
+			continue
+		}
+		if ok {
+			return nil, false
+		}
+		value, ok = head.Value(i), true
+	}
+	return value, ok
+}
+
+// onlyCookie is the value of a cookie that is there exactly once.
+func onlyCookie(head *h1.Head, name string) (value []byte, ok bool) {
+	for i := range head.Len() {
+		if head.ID(i) != normalize.FieldCookie {
+			continue
+		}
+		for pair, rest, more := cutCookie(head.Value(i)); ; pair, rest, more = cutCookie(rest) {
+			if key, found, has := bytes.Cut(pair, []byte("=")); has && string(key) == name {
+				if ok {
+					return nil, false
+				}
+				value, ok = found, true
+			}
+			if !more {
+				break
+			}
+		}
+	}
+	return value, ok
+}
+
+// cutCookie cuts the first pair off a list of cookies.
+func cutCookie(list []byte) (pair, rest []byte, more bool) {
+	pair, rest, more = bytes.Cut(list, []byte(";"))
+	return bytes.Trim(pair, " \t"), rest, more
+}

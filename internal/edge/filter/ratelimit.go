@@ -1,0 +1,53 @@
+package filter
+
+import (
+	"math"
+	"time"
+
+	"slipway.dev/slipway/internal/route"
+)
+
+type rateLimit struct {
+	counters *Counters
+	buckets  *buckets
+	key      requestKey
+	// interval is the time between two tokens, depth how long a full bucket
+	// lasts at that rate, both in nanoseconds.
+	interval, depth int64
+	refusal         later
+}
+
+func newRateLimit(a *route.RateLimit, id route.PolicyID, c *Counters) (*rateLimit, error) {
+	key, err := newRequestKey(a.Key, route.KeyClient, c)
+	if err != nil {
+		return nil, err
+	}
+	refusal, err := newLater(429, "RateLimited")
+	if err != nil {
+		return nil, err
+	}
+	// Rounded up: never more than was allowed, and never without a limit.
+	interval := int64(a.Period) / a.Requests
+	if int64(a.Period)%a.Requests != 0 {
+		interval++
+	}
+	burst := a.Burst
+	if burst == 0 {
+		burst = a.Requests
+	}
+	// Far beyond any burst that is meant, and sums of it cannot overflow.
+	burst = min(burst, math.MaxInt64/8/interval)
+	return &rateLimit{
+		counters: c, buckets: c.rates.take(&c.mu, id), key: key,
+		interval: interval, depth: interval * burst, refusal: refusal,
+	}, nil
+}
+
+// Request implements [Filter].
+func (f *rateLimit) Request(x *Exchange) *Answer {
+	wait := f.buckets.take(f.key.of(x), f.counters.since(x.Now), f.interval, f.depth)
+	if wait <= 0 {
+		return nil
+	}
+	return x.answerLater(&f.refusal, time.Duration(wait))
+}

@@ -1,0 +1,185 @@
+package filter
+
+import (
+	"bytes"
+	"errors"
+	"strconv"
+
+	"slipway.dev/slipway/internal/edge/h1"
+	"slipway.dev/slipway/internal/edge/normalize"
+	"slipway.dev/slipway/internal/route"
+)
+
+// redirectStatus keeps the method, and no browser remembers it after a mistake.
+const redirectStatus = 307
+
+// The answers to a request that cannot be redirected. They stay the same for
+// ever.
+var (
+	noHost      = &Answer{Status: 400, Reason: "RedirectWithoutHost"}
+	badLocation = &Answer{Status: 400, Reason: "BadRedirect"}
+)
+
+// redirection is what the two redirects share.
+type redirection struct {
+	status   int
+	location h1.Edit
+}
+
+func newRedirection(status int) (redirection, error) {
+	if status == 0 {
+		status = redirectStatus
+	}
+	location, err := h1.SetField("Location", "")
+	return redirection{status: status, location: location}, err
+}
+
+// to answers with a redirect. The location is copied.
+func (r *redirection) to(x *Exchange, location []byte) *Answer {
+	edit, err := r.location.With(x.keep(location))
+	if err != nil {
+		return badLocation
+	}
+	answer := x.answerWith(r.status, "Redirect")
+	x.replyEdits = append(x.replyEdits, edit)
+	answer.Edits = x.replyEdits
+	return answer
+}
+
+// schemeOf is the scheme that the client used.
+func schemeOf(x *Exchange) route.Scheme {
+	if x.TLS {
+		return route.SchemeHTTPS
+	}
+	return route.SchemeHTTP
+}
+
+// appendAsked appends the target that the client asked for, in its canonical
+// spelling. OPTIONS * asks for no path.
+func appendAsked(dst []byte, x *Exchange) []byte {
+	if x.Head.URI.Asterisk {
+		return dst
+	}
+	return x.Head.URI.AppendTarget(dst)
+}
+
+// redirectScheme looks at the scheme only, whatever the port: a redirect that
+// also compared ports would loop behind a balancer that changes them.
+type redirectScheme struct {
+	redirection
+	scheme route.Scheme
+	port   string // with its colon, empty for the one that the scheme implies
+}
+
+func newRedirectScheme(a *route.RedirectScheme) (*redirectScheme, error) {
+	redirection, err := newRedirection(a.Status)
+	f := &redirectScheme{redirection: redirection, scheme: a.Scheme}
+	implied := uint16(80)
+	if a.Scheme == route.SchemeHTTPS {
+		implied = 443
+	}
+	if a.Port != 0 && a.Port != implied {
+		f.port = ":" + strconv.Itoa(int(a.Port))
+	}
+	return f, err
+}
+
+// Request implements [Filter].
+func (f *redirectScheme) Request(x *Exchange) *Answer {
+	if schemeOf(x) == f.scheme {
+		return nil
+	}
+	if len(x.Head.URI.Host) == 0 {
+		return noHost
+	}
+	x.work = append(x.work[:0], f.scheme...)
+	x.work = append(x.work, "://"...)
+	x.work = append(x.work, x.Head.URI.Host...)
+	x.work = append(x.work, f.port...)
+	x.work = appendAsked(x.work, x)
+	return f.to(x, x.work)
+}
+
+type redirectRegexp struct {
+	redirection
+	rewriter *rewriter
+}
+
+func newRedirectRegexp(a *route.RedirectRegexp) (*redirectRegexp, error) {
+	rewriter, err := newRewriter(a.Regexp, a.Replacement)
+	if err != nil {
+		return nil, err
+	}
+	if err := rewriter.literals(checkURLText); err != nil {
+		return nil, err
+	}
+	redirection, err := newRedirection(a.Status)
+	return &redirectRegexp{redirection: redirection, rewriter: rewriter}, err
+}
+
+// checkURLText refuses a text that no URL could have in it.
+func checkURLText(text string) error {
+	if !visible(normalize.Bytes(text)) {
+		return errors.New("a URL has visible ASCII characters only; escape others with %XX")
+	}
+	return nil
+}
+
+// Request implements [Filter]. What the client asked for is matched, not what
+// filters before this one made of it: the client is to be sent from there.
+func (f *redirectRegexp) Request(x *Exchange) *Answer {
+	if len(x.Head.URI.Host) == 0 {
+		return noHost
+	}
+	url := append(x.work[:0], schemeOf(x)...)
+	url = append(url, "://"...)
+	url = append(url, x.Head.URI.Authority...)
+	url = appendAsked(url, x)
+	n := len(url)
+	out, fits, err := f.rewriter.replace(url, url, n+maxGrowth)
+	x.work = out
+	switch location := out[n:]; {
+	case err != nil:
+		return badLocation
+	case !fits || bytes.Equal(location, out[:n]):
+		return nil
+	case !safeLocation(location):
+		return badLocation
+	default:
+		return f.to(x, location)
+	}
+}
+
+// safeLocation reports whether a client that follows location stays where the
+// policy can have meant: at an http or https URL with a plain host, or at a path
+// of the same host. A name before an @ and a second slash at the start both
+// hide another host.
+func safeLocation(location []byte) bool {
+	if !visible(location) {
+		return false
+	}
+	if len(location) > 0 && location[0] == '/' {
+		return len(location) == 1 || location[1] != '/' && location[1] != '\\'
+	}
+	rest, found := bytes.CutPrefix(location, []byte("https://"))
+	if !found {
+		if rest, found = bytes.CutPrefix(location, []byte("http://")); !found {
+			return false
+		}
+	}
+	if end := bytes.IndexAny(rest, `/?#\`); end >= 0 {
+		rest = rest[:end]
+	}
+	_, _, err := normalize.Host(nil, rest)
+	return err == nil
+}
+
+// visible reports whether b has visible ASCII characters only.
+func visible(b []byte) bool {
+	for _, c := range b {
+		if c-0x21 > 0x7e-0x21 {
+			return false
+		}
+	}
+	return true
+}

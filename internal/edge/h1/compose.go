@@ -1,0 +1,78 @@
+package h1
+
+import (
+	"strconv"
+
+	"slipway.dev/slipway/internal/edge/normalize"
+)
+
+// Composer writes a request that came by another protocol as the head of an
+// HTTP/1.1 request, to be read with [Head.Parse] like any other: so one set of
+// rules judges requests of HTTP/1.1, HTTP/2 and HTTP/3, and none is smuggled
+// through the translation. The length of the body is the caller's to say;
+// headers cannot change it. The first error is kept and returned by End.
+type Composer struct {
+	buf []byte
+	err error
+}
+
+// Start begins a head in dst, which it appends to.
+func (c *Composer) Start(dst []byte, method, target, authority string) {
+	*c = Composer{buf: dst}
+	if !printable(normalize.Bytes(method)) || !printable(normalize.Bytes(target)) {
+		c.err = ErrRequestLine
+		return
+	}
+	c.buf = append(c.buf, method...)
+	c.buf = append(c.buf, ' ')
+	c.buf = append(c.buf, target...)
+	c.buf = append(c.buf, " HTTP/1.1\r\n"...)
+	c.write("Host", authority)
+}
+
+// Field adds a header. Fields about a connection have no place in the other
+// protocols and are refused; Host and Content-Length are said elsewhere and
+// ignored.
+func (c *Composer) Field(name, value string) {
+	id := normalize.FieldOf(normalize.Bytes(name))
+	switch {
+	case id == normalize.FieldHost, id == normalize.FieldContentLength:
+		return
+	case id == normalize.FieldTE && value == "trailers":
+	case id == normalize.FieldTransferEncoding:
+		c.fail(ErrCoding)
+	case id.ConnectionOnly() && id != normalize.FieldVariant:
+		c.fail(ErrConnectionList)
+	}
+	c.write(name, value)
+}
+
+// End finishes the head, with the framing of the body that follows.
+func (c *Composer) End(framing Framing, length int64) ([]byte, error) {
+	switch framing {
+	case Fixed:
+		c.write("Content-Length", strconv.FormatInt(length, 10))
+	case Chunked:
+		c.write("Transfer-Encoding", "chunked")
+	}
+	if c.err != nil {
+		return nil, c.err
+	}
+	return append(c.buf, "\r\n"...), nil
+}
+
+func (c *Composer) write(name, value string) {
+	if !token(normalize.Bytes(name)) {
+		c.fail(ErrFieldName)
+	}
+	if !cleanValue(normalize.Bytes(value)) {
+		c.fail(controlFault(normalize.Bytes(value)))
+	}
+	c.buf = appendField(c.buf, name, value)
+}
+
+func (c *Composer) fail(fault Fault) {
+	if c.err == nil {
+		c.err = fault
+	}
+}

@@ -1,0 +1,273 @@
+package h1
+
+import (
+	"encoding/binary"
+
+	"slipway.dev/slipway/internal/edge/normalize"
+)
+
+// Method is a request method that the edge gives a meaning to.
+type Method uint8
+
+// The methods. MethodOther is every other one, WebDAV's for example.
+const (
+	MethodOther Method = iota
+	MethodGet
+	MethodHead
+	MethodPost
+	MethodPut
+	MethodDelete
+	MethodOptions
+	MethodPatch
+	MethodTrace
+)
+
+const (
+	version10 = "HTTP/1.0"
+	version11 = "HTTP/1.1"
+	// maxMethod bounds methods; the longest registered one has 16 letters.
+	maxMethod = 32
+)
+
+// Head is the head of a request. The zero value is ready for Parse; reusing a
+// Head after Reset makes parsing free of allocations.
+type Head struct {
+	Fields
+	// URI is the canonical reading of the target and Host. Match, authorise
+	// and forward this, never the raw bytes.
+	URI normalize.URI
+	// MethodID tells the common methods apart without comparing bytes.
+	MethodID Method
+	// Minor is 0 for HTTP/1.0 and 1 for HTTP/1.1.
+	Minor uint8
+	// KeepAlive says that the client wants the connection to stay open.
+	KeepAlive bool
+	// ExpectContinue says that the client waits for 100 Continue before it
+	// sends the body. Answer with [Continue], once the body is wanted.
+	ExpectContinue bool
+	// AcceptsTrailers says that the client takes trailers.
+	AcceptsTrailers bool
+	// Framing says how the body ends: NoBody, Fixed or Chunked.
+	Framing Framing
+	// Length is the length of a body that is Fixed.
+	Length int64
+
+	method, target, upgrade span
+	named                   []span
+	at                      lines
+	begun, lined            bool
+}
+
+// Reset forgets the request but keeps the memory.
+func (h *Head) Reset() {
+	h.Fields.reset()
+	*h = Head{Fields: h.Fields, URI: h.URI, named: h.named[:0]}
+}
+
+// Method is the method as it was sent.
+func (h *Head) Method() []byte { return h.method.of(h.buf) }
+
+// Target is the request target as it was sent, for logs. Use URI for anything
+// else.
+func (h *Head) Target() []byte { return h.target.of(h.buf) }
+
+// Upgrade is the protocol that the client asks to switch to, nil when there is
+// none that the edge would pass on. See [ForwardPlan.Upgrade].
+func (h *Head) Upgrade() []byte {
+	if h.upgrade.stop == 0 {
+		return nil
+	}
+	return h.upgrade.of(h.buf)
+}
+
+// WebSocket reports whether the request opens a WebSocket.
+func (h *Head) WebSocket() bool {
+	return h.MethodID == MethodGet && equalFold(h.Upgrade(), "websocket")
+}
+
+// Parse reads a head from the start of buf. It returns its length once it is
+// complete, and 0 when more bytes are needed: call it again with the same
+// bytes and more behind them, at the same or another address. The Head refers
+// to buf until Reset. After an error only Reset is of use.
+func (h *Head) Parse(buf []byte, limits *Limits) (n int, err error) {
+	if !h.begun {
+		if more, err := h.begin(buf); more || err != nil {
+			return 0, err
+		}
+	}
+	for {
+		start := h.at.next
+		end, err := h.at.cut(buf)
+		if err != nil {
+			return 0, err
+		}
+		if end < 0 {
+			return 0, h.checkSize(len(buf), limits)
+		}
+		if end+2 > limits.HeadBytes {
+			return 0, h.checkSize(end+2, limits)
+		}
+		h.at.next = end + 2
+		switch {
+		case !h.lined:
+			h.lined = true
+			err = h.requestLine(buf, start, end, limits)
+		case start == end:
+			if err := h.finish(buf[:end+2], limits); err != nil {
+				return 0, err
+			}
+			return end + 2, nil
+		default:
+			err = h.add(buf, start, end, limits.Fields, limits.Underscores)
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+}
+
+// begin looks at the first bytes: one empty line is let pass, as RFC 9112
+// section 2.2 asks, and what cannot be a method is refused at once, so that a
+// TLS handshake on a plain port need not wait for a line to end.
+func (h *Head) begin(buf []byte) (more bool, err error) {
+	skip := 0
+	if len(buf) > 0 && buf[0] == '\r' {
+		if len(buf) == 1 {
+			return true, nil
+		}
+		if buf[1] != '\n' {
+			return false, ErrBareCR
+		}
+		skip = 2
+	}
+	if len(buf) == skip {
+		return true, nil
+	}
+	switch c := buf[skip]; {
+	case c == '\n':
+		return false, ErrBareLF
+	case c == ' ' || c == '\t' || c == '\r':
+		return false, ErrRequestLine
+	case c-'A' >= 26:
+		return false, ErrMethod
+	}
+	h.begun, h.at = true, lines{next: skip, seen: skip}
+	return false, nil
+}
+
+// checkSize judges a head that has size bytes and is not complete.
+func (h *Head) checkSize(size int, limits *Limits) error {
+	if !h.lined && size-h.at.next > limits.TargetBytes+maxMethod+len(version11)+4 {
+		return ErrTargetTooLong
+	}
+	if size >= limits.HeadBytes {
+		return ErrHeadTooLarge
+	}
+	return nil
+}
+
+func (h *Head) requestLine(buf []byte, start, end int, limits *Limits) error {
+	line := buf[start:end]
+	space := 0
+	for space < len(line) && (line[space]-'A' < 26 || line[space] == '-' || line[space] == '_') {
+		space++
+	}
+	if space == 0 || space > maxMethod || space == len(line) || line[space] != ' ' {
+		return methodFault(line)
+	}
+	method := line[:space]
+	if string(method) == "CONNECT" {
+		return ErrConnect
+	}
+	h.method = span{uint32(start), uint32(start + space)}
+	h.MethodID = methodOf(method)
+	tail := len(line) - len(version11) - 1 // the space before the version
+	if tail <= space || line[tail] != ' ' {
+		return versionFault(line[space+1:])
+	}
+	switch binary.LittleEndian.Uint64(line[tail+1:]) {
+	case word(version11):
+		h.Minor = 1
+	case word(version10):
+	default:
+		return versionFault(line[space+1:])
+	}
+	if tail == space+1 {
+		return ErrRequestLine
+	}
+	target := line[space+1 : tail]
+	if len(target) > limits.TargetBytes {
+		return ErrTargetTooLong
+	}
+	h.target = span{uint32(start + space + 1), uint32(start + tail)}
+	return nil
+}
+
+// word is the first eight bytes of s as a number, to compare them in one go.
+func word(s string) uint64 { return binary.LittleEndian.Uint64(normalize.Bytes(s)) }
+
+func methodOf(method []byte) Method {
+	switch string(method) {
+	case "GET":
+		return MethodGet
+	case "HEAD":
+		return MethodHead
+	case "POST":
+		return MethodPost
+	case "PUT":
+		return MethodPut
+	case "DELETE":
+		return MethodDelete
+	case "OPTIONS":
+		return MethodOptions
+	case "PATCH":
+		return MethodPatch
+	case "TRACE":
+		return MethodTrace
+	}
+	return MethodOther
+}
+
+// methodFault says why a request line does not start with a method and a space.
+func methodFault(line []byte) Fault {
+	for i, c := range line {
+		switch {
+		case c == '\t' || c == ' ':
+			if i == 0 || c == '\t' {
+				return ErrRequestLine
+			}
+			return ErrMethod
+		case c < 0x20 || c == 0x7f:
+			return controlFault(line)
+		case c-'A' >= 26 && c != '-' && c != '_':
+			return ErrMethod
+		}
+	}
+	return ErrRequestLine
+}
+
+// lineFault says which byte does not belong in a request line.
+func lineFault(line []byte) Fault {
+	for _, c := range line {
+		if c == '\t' || c == ' ' {
+			return ErrRequestLine
+		}
+	}
+	return controlFault(line)
+}
+
+// versionFault says what is wrong with the end of a request line: a version we
+// do not speak, or none.
+func versionFault(rest []byte) Fault {
+	for _, c := range rest {
+		if c != ' ' && (c < 0x20 || c == 0x7f) {
+			return lineFault(rest)
+		}
+	}
+	n := len(rest)
+	if n >= 9 && rest[n-9] == ' ' && string(rest[n-8:n-3]) == "HTTP/" &&
+		rest[n-3]-'0' < 10 && rest[n-2] == '.' && rest[n-1]-'0' < 10 {
+		return ErrVersionUnsupported
+	}
+	return ErrVersion
+}

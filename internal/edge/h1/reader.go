@@ -1,0 +1,287 @@
+package h1
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync/atomic"
+	"time"
+)
+
+// Reader reads messages from one connection. It holds a small buffer while it
+// waits for a head, and a large one only while a body or a large head comes.
+// All but Interrupt is for one goroutine at a time.
+//
+// A head that was read stays in place while its body is read, until the next
+// head is asked for, Release or Close.
+type Reader struct {
+	conn   net.Conn
+	pool   *BufferPool
+	times  Timeouts
+	buf    []byte
+	r, w   int    // buf[r:w] has not been used yet
+	head   []byte // the buffer of the last head, while buf is another
+	pinned bool   // the last head is in buf, before r
+	heads  int
+	armed  time.Time // the read deadline that the connection has
+
+	waiting     atomic.Bool // for the first byte of a head
+	interrupted atomic.Bool
+}
+
+// NewReader reads from conn, with buffers from pool.
+func NewReader(conn net.Conn, pool *BufferPool, times Timeouts) *Reader {
+	return &Reader{conn: conn, pool: pool, times: times}
+}
+
+// ReadRequest reads the head of the next request. It returns io.EOF when the
+// client has closed the connection between requests, ErrIdle when it sent
+// nothing in time, and a Fault or normalize.Flaw for what is not a request.
+func (r *Reader) ReadRequest(h *Head, limits *Limits) error {
+	h.Reset()
+	wait := r.times.Idle
+	if r.heads == 0 {
+		wait = r.times.Head
+	}
+	return r.readHead(h, limits, wait)
+}
+
+// ReadResponse reads the head of the next response, interim ones included: see
+// MaxInterim.
+func (r *Reader) ReadResponse(h *ResponseHead, asked Asked, limits *Limits) error {
+	h.Reset(asked)
+	return r.readHead(h, limits, r.times.Idle)
+}
+
+// Unread returns what was received and not used yet. After the body of the
+// only message, anything here was not asked for.
+func (r *Reader) Unread() []byte { return r.buf[r.r:r.w] }
+
+// Interrupt makes a wait for the first byte of a request end with
+// ErrInterrupted, now or when it is next begun. A message that has begun to
+// come is not disturbed. It may be called from any goroutine.
+func (r *Reader) Interrupt() {
+	r.interrupted.Store(true)
+	if r.waiting.Load() {
+		// Best effort: the connection may be gone already.
+		_ = r.conn.SetReadDeadline(time.Unix(1, 0))
+	}
+}
+
+// Release gives all buffers back, as far as they hold nothing unread. Heads
+// that were read are no longer valid. Use it on connections that are kept for
+// later.
+func (r *Reader) Release() {
+	r.unpin()
+	if r.r == r.w {
+		r.pool.Put(r.buf)
+		r.buf, r.r, r.w = nil, 0, 0
+	}
+}
+
+// Close gives all buffers back and forgets what was unread. It does not close
+// the connection.
+func (r *Reader) Close() {
+	r.r, r.w = 0, 0
+	r.Release()
+}
+
+type headParser interface {
+	Parse(buf []byte, limits *Limits) (int, error)
+}
+
+func (r *Reader) readHead(parser headParser, limits *Limits, wait time.Duration) error {
+	r.unpin()
+	until := time.Time{} // the head has to be complete by then
+	for {
+		if r.w > 0 {
+			n, err := parser.Parse(r.buf[:r.w], limits)
+			if err != nil {
+				return err
+			}
+			if n > 0 {
+				r.r, r.pinned = n, true
+				r.heads++
+				return nil
+			}
+		}
+		r.makeRoom(limits.HeadBytes)
+		var err error
+		switch {
+		case r.w == 0:
+			err = r.awaitHead(wait)
+		case until.IsZero() && r.heads == 0 && !r.armed.IsZero():
+			// The first head has had its deadline since before its first byte.
+			until = r.armed
+			err = r.read(until)
+		default:
+			if until.IsZero() && r.times.Head > 0 {
+				until = time.Now().Add(r.times.Head)
+			}
+			err = r.read(until)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// awaitHead waits for the first bytes of a head.
+func (r *Reader) awaitHead(wait time.Duration) error {
+	until := r.lazyDeadline(wait)
+	r.waiting.Store(true)
+	err := r.arm(until)
+	if err == nil && r.interrupted.Load() {
+		err = ErrInterrupted
+	}
+	if err == nil {
+		err = r.readOnce()
+	}
+	r.waiting.Store(false)
+	switch {
+	case err == nil || err == ErrInterrupted || err == io.EOF:
+		return err
+	case errors.Is(err, os.ErrDeadlineExceeded) && r.interrupted.Load():
+		return ErrInterrupted
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return ErrIdle
+	}
+	return fmt.Errorf("read a head: %w", err)
+}
+
+// read reads more of a message that has begun.
+func (r *Reader) read(until time.Time) error {
+	for {
+		if err := r.arm(until); err != nil {
+			return err
+		}
+		err := r.readOnce()
+		switch {
+		case err == nil:
+			return nil
+		case err == io.EOF:
+			return io.ErrUnexpectedEOF
+		case !errors.Is(err, os.ErrDeadlineExceeded):
+			return fmt.Errorf("read a message: %w", err)
+		}
+		// An Interrupt that raced with the first byte has spoilt the deadline.
+		if !r.interrupted.Load() || !until.IsZero() && !time.Now().Before(until) {
+			return fmt.Errorf("the rest of a message did not come in time: %w", err)
+		}
+		r.armed = time.Unix(1, 0)
+	}
+}
+
+// fill reads more of a body.
+func (r *Reader) fill() error {
+	if r.pinned && r.head == nil {
+		r.detach()
+	}
+	if r.buf == nil {
+		r.buf = r.pool.Get(largeBuffer)
+	}
+	switch {
+	case r.r == r.w:
+		r.r, r.w = 0, 0
+	case r.w == len(r.buf) && r.r == 0:
+		// Only a trailer can need that much at once.
+		return ErrTrailerTooLarge
+	case r.w == len(r.buf):
+		r.w, r.r = copy(r.buf, r.buf[r.r:r.w]), 0
+	}
+	return r.read(r.lazyDeadline(r.times.Body))
+}
+
+// readOnce reads what there is. Some connections return nothing and no error,
+// but not for ever.
+func (r *Reader) readOnce() error {
+	for range 64 {
+		n, err := r.conn.Read(r.buf[r.w:])
+		if n > 0 {
+			// An error along with bytes comes again with the next read.
+			r.w += n
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return io.ErrNoProgress
+}
+
+// lazyDeadline returns a deadline wait from now, or up to an eighth later if
+// that is the one already set: setting one costs as much as parsing a head.
+func (r *Reader) lazyDeadline(wait time.Duration) time.Time {
+	return lazyDeadline(r.armed, wait)
+}
+
+func lazyDeadline(armed time.Time, wait time.Duration) time.Time {
+	if wait <= 0 {
+		return time.Time{}
+	}
+	slack := min(wait/8, time.Second)
+	now := time.Now()
+	if ahead := armed.Sub(now); ahead >= wait && ahead <= wait+slack {
+		return armed
+	}
+	return now.Add(wait + slack)
+}
+
+func (r *Reader) arm(until time.Time) error {
+	if until.Equal(r.armed) {
+		return nil
+	}
+	r.armed = until
+	return r.conn.SetReadDeadline(until)
+}
+
+// makeRoom sees to it that more of a head can be read.
+func (r *Reader) makeRoom(most int) {
+	if r.w < len(r.buf) {
+		return
+	}
+	size := smallBuffer
+	if len(r.buf) >= largeBuffer {
+		size = max(2*len(r.buf), most)
+	} else if len(r.buf) > 0 {
+		size = largeBuffer
+	}
+	grown := r.pool.Get(size)
+	copy(grown, r.buf[:r.w])
+	r.pool.Put(r.buf)
+	r.buf = grown
+}
+
+// detach moves what is unread to a buffer of its own, so that the head stays.
+func (r *Reader) detach() {
+	r.head = r.buf
+	r.buf = r.pool.Get(largeBuffer)
+	r.w, r.r = copy(r.buf, r.head[r.r:r.w]), 0
+}
+
+// unpin lets go of the last head and moves what is unread to the front of the
+// smallest buffer that it fits.
+func (r *Reader) unpin() {
+	r.pinned = false
+	unread := r.buf[r.r:r.w]
+	switch {
+	case r.head != nil && len(unread) < len(r.head) && len(r.head) == smallBuffer:
+		copy(r.head, unread)
+		r.pool.Put(r.buf)
+		r.buf, r.head = r.head, nil
+	case len(r.buf) > smallBuffer && len(unread) < smallBuffer:
+		small := r.pool.Get(smallBuffer)
+		copy(small, unread)
+		r.pool.Put(r.buf)
+		r.buf = small
+	case r.r > 0:
+		copy(r.buf, unread)
+	}
+	if r.head != nil {
+		r.pool.Put(r.head)
+		r.head = nil
+	}
+	r.r, r.w = 0, len(unread)
+}

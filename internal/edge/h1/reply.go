@@ -1,0 +1,105 @@
+package h1
+
+import (
+	"strconv"
+
+	"slipway.dev/slipway/internal/edge/normalize"
+)
+
+// ReplyPlan says how a response's head is written for a client.
+type ReplyPlan struct {
+	// Edits change headers.
+	Edits []Edit
+	// Close says that the connection ends after this response.
+	Close bool
+	// Framing and Length say how the body will be sent. AsReceived sends it
+	// the way it comes. See [ReplyFraming].
+	Framing Framing
+	Length  int64
+	// Minor is the client's HTTP version: 0 has to be told that the connection
+	// stays open.
+	Minor uint8
+	// Date is the value of the Date header for a response that has none. Empty
+	// sends none.
+	Date string
+}
+
+// notReplied are the fields that are dropped, or written anew.
+var notReplied = func() (set fieldSet) {
+	for i := range 256 {
+		set[i] = normalize.Field(i).ConnectionOnly()
+	}
+	set[normalize.FieldContentLength] = true
+	set[normalize.FieldTransferEncoding] = true
+	set[normalize.FieldTrailer] = true
+	return set
+}()
+
+// ReplyFraming returns how to send a response's body to the client of a
+// request, and whether the connection to the client can stay open after it.
+// A body that comes as long as its connection lasts is sent in chunks to those
+// who know chunks; to others it ends with their connection too.
+func ReplyFraming(request *Head, response *ResponseHead) (framing Framing, reuse bool) {
+	framing = response.Framing
+	if request.Minor == 1 && framing == UntilClose {
+		framing = Chunked
+	}
+	if request.Minor == 0 && framing == Chunked {
+		framing = UntilClose
+	}
+	return framing, request.KeepAlive && framing != UntilClose
+}
+
+// AppendTo appends the head for the client.
+func (p *ReplyPlan) AppendTo(dst []byte, h *ResponseHead) []byte {
+	dst = append(dst, "HTTP/1.1 "...)
+	dst = strconv.AppendInt(dst, int64(h.Status), 10)
+	dst = append(dst, ' ')
+	dst = append(dst, h.Reason()...)
+	dst = append(dst, "\r\n"...)
+	pass := passing{fields: &h.Fields, named: h.named, edits: p.Edits, drop: &notReplied}
+	dst = pass.appendTo(dst)
+	if p.Date != "" && h.Status >= 200 {
+		if _, dated := h.Get(normalize.FieldDate); !dated {
+			dst = appendField(dst, "Date", p.Date)
+		}
+	}
+	dst = p.appendFraming(dst, h)
+	dst = appendEdits(dst, p.Edits)
+	switch {
+	case h.Status == 101:
+		dst = append(dst, "Connection: Upgrade\r\n"...)
+		dst = appendAll(dst, &h.Fields, normalize.FieldUpgrade)
+	case h.Interim():
+		// The connection's fate is said with the final response.
+	case p.Close || p.framing(h) == UntilClose:
+		dst = append(dst, "Connection: close\r\n"...)
+	case p.Minor == 0:
+		dst = append(dst, "Connection: keep-alive\r\n"...)
+	}
+	return append(dst, "\r\n"...)
+}
+
+func (p *ReplyPlan) framing(h *ResponseHead) Framing {
+	if p.Framing == AsReceived {
+		return h.Framing
+	}
+	return p.Framing
+}
+
+func (p *ReplyPlan) appendFraming(dst []byte, h *ResponseHead) []byte {
+	framing, length := p.framing(h), p.Length
+	if p.Framing == AsReceived {
+		length = h.Length
+	}
+	switch {
+	case h.Status < 200 || h.Status == 204:
+		return dst
+	case h.Framing == NoBody && h.Length >= 0:
+		// To HEAD, and in 304, the length is that of a body not sent.
+		return appendLength(dst, Fixed, h.Length)
+	case framing == Chunked && h.Framing == Chunked:
+		dst = appendAll(dst, &h.Fields, normalize.FieldTrailer)
+	}
+	return appendLength(dst, framing, length)
+}

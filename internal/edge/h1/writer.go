@@ -1,0 +1,143 @@
+package h1
+
+import (
+	"net"
+	"time"
+)
+
+// Writer writes to one connection, with a deadline on every write. Pieces that
+// are queued go out together: as one system call on TCP, as one record where
+// the connection makes records of what it is given. It is for one goroutine.
+type Writer struct {
+	conn   net.Conn
+	pool   *BufferPool
+	wait   time.Duration
+	armed  time.Time
+	vector bool // the connection takes several pieces in one system call
+	parts  [4][]byte
+	count  int
+	pieces net.Buffers
+	size   [20]byte // the line before a chunk
+}
+
+// NewWriter writes to conn, with buffers from pool.
+func NewWriter(conn net.Conn, pool *BufferPool, times Timeouts) *Writer {
+	_, tcp := conn.(*net.TCPConn)
+	return &Writer{conn: conn, pool: pool, wait: times.Write, vector: tcp}
+}
+
+// WriteError is an error of the side that is written to, so that the caller of
+// a [Transfer] can tell the two sides apart.
+type WriteError struct{ Err error }
+
+// Error says what went wrong.
+func (e *WriteError) Error() string { return "write: " + e.Err.Error() }
+
+// Unwrap returns the connection's own error.
+func (e *WriteError) Unwrap() error { return e.Err }
+
+// Write writes b, after what is queued.
+func (w *Writer) Write(b []byte) (int, error) {
+	if err := w.Queue(b); err != nil {
+		return 0, err
+	}
+	if err := w.Flush(); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
+// Queue adds b to what goes out with the next Flush. It must not change until
+// then.
+func (w *Writer) Queue(b []byte) error {
+	if len(b) == 0 {
+		return nil
+	}
+	if w.count == len(w.parts) {
+		if err := w.Flush(); err != nil {
+			return err
+		}
+	}
+	w.parts[w.count] = b
+	w.count++
+	return nil
+}
+
+// QueueChunk queues b as one chunk.
+func (w *Writer) QueueChunk(b []byte) error {
+	if len(b) == 0 {
+		return nil
+	}
+	if w.count > 1 {
+		// A chunk takes three places, and there is one line for its size.
+		if err := w.Flush(); err != nil {
+			return err
+		}
+	}
+	w.parts[w.count] = appendChunkSize(w.size[:0], len(b))
+	w.parts[w.count+1] = b
+	w.parts[w.count+2] = crlf
+	w.count += 3
+	return nil
+}
+
+var crlf = []byte("\r\n")
+
+// Flush writes what is queued.
+func (w *Writer) Flush() error {
+	count := w.count
+	if count == 0 {
+		return nil
+	}
+	w.count = 0
+	if until := lazyDeadline(w.armed, w.wait); !until.Equal(w.armed) {
+		w.armed = until
+		if err := w.conn.SetWriteDeadline(until); err != nil {
+			return &WriteError{err}
+		}
+	}
+	var err error
+	switch {
+	case count == 1:
+		_, err = w.conn.Write(w.parts[0])
+	case w.vector:
+		w.pieces = w.parts[:count]
+		_, err = w.pieces.WriteTo(w.conn)
+	default:
+		err = w.writeJoined(w.parts[:count])
+	}
+	clear(w.parts[:count])
+	if err != nil {
+		return &WriteError{err}
+	}
+	return nil
+}
+
+// writeJoined copies the parts together and writes them in as few goes as the
+// buffer allows.
+func (w *Writer) writeJoined(parts [][]byte) error {
+	total := 0
+	for _, part := range parts {
+		total += len(part)
+	}
+	buf := w.pool.Get(min(total, largeBuffer))
+	defer w.pool.Put(buf)
+	n := 0
+	for _, part := range parts {
+		for len(part) > 0 {
+			k := copy(buf[n:], part)
+			part, n = part[k:], n+k
+			if n == len(buf) {
+				if _, err := w.conn.Write(buf); err != nil {
+					return err
+				}
+				n = 0
+			}
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	_, err := w.conn.Write(buf[:n])
+	return err
+}

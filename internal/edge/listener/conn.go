@@ -1,0 +1,227 @@
+package listener
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Conn is an accepted connection. Its read deadline is the listener's
+// HeaderTimeout after the accept, until its owner sets another: an owner that
+// waits longer than that must do so.
+type Conn struct {
+	tcp      *net.TCPConn
+	owner    *Listener
+	accepted time.Time
+
+	// header is what the PROXY header said; proxied is true when there was one.
+	header  proxyHeader
+	proxied bool
+	remote  net.Addr
+	local   net.Addr
+
+	// isAhead is true while there are bytes that were read ahead. Without any,
+	// Read goes to the socket and takes no lock.
+	isAhead atomic.Bool
+	mu      sync.Mutex // guards ahead
+	ahead   lookahead
+
+	closed atomic.Bool
+	told   atomic.Bool // Drain's callback was called
+
+	// The rest is guarded by the tracker.
+	given  bool         // by Accept
+	source netip.Prefix // that MaxConnsPerSource counts it under
+}
+
+var (
+	_ net.Conn      = (*Conn)(nil)
+	_ io.ReaderFrom = (*Conn)(nil)
+	_ io.WriterTo   = (*Conn)(nil)
+)
+
+func newConn(tcp *net.TCPConn, owner *Listener) *Conn {
+	return &Conn{tcp: tcp, owner: owner, accepted: time.Now(), remote: tcp.RemoteAddr(), local: tcp.LocalAddr()}
+}
+
+// RemoteAddr is the client's address: that of the PROXY header when there is
+// one that names it, else the socket's.
+func (c *Conn) RemoteAddr() net.Addr { return c.remote }
+
+// LocalAddr is the address the client connected to: that of the PROXY header
+// when there is one that names it, else the socket's.
+func (c *Conn) LocalAddr() net.Addr { return c.local }
+
+// PeerAddr is the address at the other end of the socket: the load balancer's
+// when there is one.
+func (c *Conn) PeerAddr() net.Addr { return c.tcp.RemoteAddr() }
+
+// Proxied reports whether the connection came with a PROXY header.
+func (c *Conn) Proxied() bool { return c.proxied }
+
+// Accepted is when the kernel gave us the connection.
+func (c *Conn) Accepted() time.Time { return c.accepted }
+
+// Read reads what was read ahead, then from the socket.
+func (c *Conn) Read(p []byte) (int, error) {
+	if c.isAhead.Load() {
+		if n, ok := c.readAhead(p); ok {
+			return n, nil
+		}
+	}
+	return c.tcp.Read(p)
+}
+
+func (c *Conn) readAhead(p []byte) (int, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.ahead.bytes()) == 0 {
+		return 0, false
+	}
+	n := c.ahead.take(p, &c.owner.pools)
+	c.isAhead.Store(len(c.ahead.bytes()) > 0)
+	return n, true
+}
+
+// WriteTo copies everything to w. After what was read ahead, the kernel does
+// it when w is a TCP connection too.
+func (c *Conn) WriteTo(w io.Writer) (int64, error) {
+	ahead, err := c.writeAhead(w)
+	if err != nil {
+		return ahead, err
+	}
+	n, err := io.Copy(w, c.tcp)
+	return ahead + n, err
+}
+
+// writeAhead takes what was read ahead out of the connection before it writes,
+// so that a slow w does not keep Close waiting.
+func (c *Conn) writeAhead(w io.Writer) (int64, error) {
+	c.mu.Lock()
+	taken := c.ahead
+	c.ahead = lookahead{}
+	c.isAhead.Store(false)
+	c.mu.Unlock()
+	defer taken.drop(&c.owner.pools)
+	if len(taken.bytes()) == 0 {
+		return 0, nil
+	}
+	n, err := w.Write(taken.bytes())
+	if err == nil && n < len(taken.bytes()) {
+		err = io.ErrShortWrite
+	}
+	return int64(n), err
+}
+
+// ReadFrom copies everything from r, in the kernel when it can.
+func (c *Conn) ReadFrom(r io.Reader) (int64, error) { return c.tcp.ReadFrom(r) }
+
+// Write writes to the socket.
+func (c *Conn) Write(p []byte) (int, error) { return c.tcp.Write(p) }
+
+// CloseWrite tells the client that nothing more will come.
+func (c *Conn) CloseWrite() error { return c.tcp.CloseWrite() }
+
+// SetDeadline replaces the read and the write deadline.
+func (c *Conn) SetDeadline(t time.Time) error { return c.tcp.SetDeadline(t) }
+
+// SetReadDeadline replaces the read deadline.
+func (c *Conn) SetReadDeadline(t time.Time) error { return c.tcp.SetReadDeadline(t) }
+
+// SetWriteDeadline replaces the write deadline.
+func (c *Conn) SetWriteDeadline(t time.Time) error { return c.tcp.SetWriteDeadline(t) }
+
+// Close closes the connection and takes it off the listener's count.
+func (c *Conn) Close() error {
+	if !c.closed.CompareAndSwap(false, true) {
+		return net.ErrClosed
+	}
+	err := c.tcp.Close()
+	// A Peek that holds the lock ends now that the socket is closed.
+	c.mu.Lock()
+	c.ahead.drop(&c.owner.pools)
+	c.isAhead.Store(false)
+	c.mu.Unlock()
+	if c.owner.live.remove(c) {
+		c.owner.config.Hooks.closed(time.Since(c.accepted))
+	}
+	return err
+}
+
+// reset closes the connection without ceremony: the kernel keeps nothing of
+// it, which matters when there are too many.
+func (c *Conn) reset() {
+	_ = c.tcp.SetLinger(0)
+	_ = c.Close()
+}
+
+// fill reads more bytes ahead, at least one, as long as there are fewer than
+// limit. The caller holds mu.
+func (c *Conn) fill(limit int) error {
+	room := c.ahead.room(limit, &c.owner.pools)
+	if room == nil {
+		return io.ErrShortBuffer
+	}
+	n, err := c.tcp.Read(room)
+	c.ahead.end += n
+	if len(c.ahead.bytes()) == 0 {
+		c.ahead.drop(&c.owner.pools)
+	}
+	c.isAhead.Store(len(c.ahead.bytes()) > 0)
+	if n > 0 {
+		return nil
+	}
+	return err
+}
+
+// readProxyHeader takes the PROXY header off the start. Without one, the
+// connection stays as it was, and the error is errNoProxyHeader.
+func (c *Conn) readProxyHeader(limit int) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for {
+		header, size, err := parseProxyHeader(c.ahead.bytes(), limit)
+		if err == nil {
+			c.ahead.skip(size, &c.owner.pools)
+			c.isAhead.Store(len(c.ahead.bytes()) > 0)
+			c.setHeader(header)
+			return nil
+		}
+		if !errors.Is(err, errMore) {
+			return err
+		}
+		if err := c.fill(maxLookahead); err != nil {
+			return err
+		}
+	}
+}
+
+func (c *Conn) setHeader(header proxyHeader) {
+	c.header, c.proxied = header, true
+	if header.addressed() {
+		c.remote = net.TCPAddrFromAddrPort(header.source)
+		c.local = net.TCPAddrFromAddrPort(header.destination)
+	}
+}
+
+// tell calls Drain's callback, once.
+func (c *Conn) tell(notify func(*Conn)) {
+	if notify != nil && c.told.CompareAndSwap(false, true) {
+		notify(c)
+	}
+}
+
+// peerIP is the address at the other end of the socket.
+func (c *Conn) peerIP() netip.Addr { return addrOf(c.tcp.RemoteAddr()) }
+
+// addrOf gives the IP of an address, IPv4 always in its own form.
+func addrOf(addr net.Addr) netip.Addr {
+	if tcp, ok := addr.(*net.TCPAddr); ok {
+		return tcp.AddrPort().Addr().Unmap().WithZone("")
+	}
+	return netip.Addr{}
+}

@@ -1,0 +1,272 @@
+package listener
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// The pauses after a failed accept.
+const (
+	acceptPauseMin = 5 * time.Millisecond
+	acceptPauseMax = time.Second
+)
+
+// Listener accepts connections. It is a net.Listener; its methods may be
+// called from any goroutine.
+//
+// It goes through these states: accepting; stopping, when Drain takes what the
+// kernel still has; and stopped, when Accept gives net.ErrClosed. Close goes
+// to the last one directly.
+type Listener struct {
+	config Config
+	inner  *net.TCPListener
+	pools  bufferPools
+	live   *tracker
+
+	ready    chan *Conn    // to Accept
+	abort    chan struct{} // closed by Close
+	stopping atomic.Bool
+
+	// workers are the accept loop and the readers of PROXY headers. stopped is
+	// closed after the last one: no connection will come any more.
+	workers sync.WaitGroup
+	stopped chan struct{}
+
+	closeOnce sync.Once
+}
+
+var _ net.Listener = (*Listener)(nil)
+
+// Listen opens a socket and starts to accept. The listener is closed when ctx
+// is done; connections that were given out stay open.
+func Listen(ctx context.Context, config Config) (*Listener, error) {
+	config = config.withDefaults()
+	if err := config.check(); err != nil {
+		return nil, fmt.Errorf("listener %s: %w", config.Address, err)
+	}
+	inner, err := openSocket(ctx, &config)
+	if err != nil {
+		return nil, err
+	}
+	l := &Listener{
+		config:  config,
+		inner:   inner,
+		live:    newTracker(),
+		ready:   make(chan *Conn),
+		abort:   make(chan struct{}),
+		stopped: make(chan struct{}),
+	}
+	l.workers.Go(l.acceptLoop)
+	unwatch := context.AfterFunc(ctx, func() { _ = l.shut() })
+	go func() {
+		l.workers.Wait()
+		unwatch()
+		close(l.stopped)
+	}()
+	return l, nil
+}
+
+func openSocket(ctx context.Context, config *Config) (*net.TCPListener, error) {
+	lc := net.ListenConfig{KeepAliveConfig: config.KeepAlive}
+	// Multipath TCP would keep the kernel from moving bytes between sockets by
+	// itself, and no load balancer asks for it.
+	lc.SetMultipathTCP(false)
+	if config.ReusePort {
+		lc.Control = reusePort
+	}
+	opened, err := lc.Listen(ctx, config.Network, config.Address)
+	if err != nil {
+		return nil, fmt.Errorf("cannot listen on %s: %w", config.Address, err)
+	}
+	inner, ok := opened.(*net.TCPListener)
+	if !ok {
+		_ = opened.Close()
+		return nil, fmt.Errorf("cannot listen on %s: it is not TCP", config.Address)
+	}
+	if config.Backlog > 0 {
+		if err := setBacklog(inner, config.Backlog); err != nil {
+			_ = inner.Close()
+			return nil, err
+		}
+	}
+	return inner, nil
+}
+
+// Addr is the address of the socket.
+func (l *Listener) Addr() net.Addr { return l.inner.Addr() }
+
+// Live is the number of open connections, those included that still send
+// their PROXY header.
+func (l *Listener) Live() int { return l.live.count() }
+
+// Accept waits for the next connection, which is a [*Conn]. It gives
+// net.ErrClosed when there will be none.
+func (l *Listener) Accept() (net.Conn, error) {
+	c, err := l.AcceptConn()
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// AcceptConn is Accept with the type.
+func (l *Listener) AcceptConn() (*Conn, error) {
+	for {
+		select {
+		case c := <-l.ready:
+			notify, ok := l.live.give(c)
+			if !ok {
+				continue // closed by Drain on its way here
+			}
+			l.config.Hooks.opened()
+			c.tell(notify)
+			return c, nil
+		case <-l.stopped:
+			return nil, net.ErrClosed
+		}
+	}
+}
+
+// Close stops accepting, and closes the connections that were not given out.
+// The others stay open; [Listener.Drain] ends those.
+func (l *Listener) Close() error {
+	err := l.shut()
+	<-l.stopped
+	return err
+}
+
+// shut is Close without waiting.
+func (l *Listener) shut() error {
+	err := net.ErrClosed
+	l.closeOnce.Do(func() {
+		l.stopping.Store(true)
+		close(l.abort)
+		err = l.inner.Close()
+		for _, c := range l.live.list(pending) {
+			_ = c.Close()
+		}
+	})
+	return err
+}
+
+// acceptLoop takes connections from the kernel until the socket is closed or
+// Drain has taken the last one.
+func (l *Listener) acceptLoop() {
+	pause := acceptPauseMin
+	for {
+		tcp, err := l.inner.AcceptTCP()
+		if err == nil {
+			pause = acceptPauseMin
+			l.admit(tcp)
+			continue
+		}
+		if errors.Is(err, net.ErrClosed) || (errors.Is(err, os.ErrDeadlineExceeded) && l.stopping.Load()) {
+			return
+		}
+		// Every other error passes: no more file descriptors or memory, or a
+		// client that went away. To stop here would take the port down.
+		l.config.Hooks.acceptFailed(err)
+		if !l.rest(pause) {
+			return
+		}
+		pause = min(2*pause, acceptPauseMax)
+	}
+}
+
+// rest waits, and is false when the listener is closed meanwhile.
+func (l *Listener) rest(pause time.Duration) bool {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-l.abort:
+		return false
+	}
+}
+
+// admit decides about one connection.
+func (l *Listener) admit(tcp *net.TCPConn) {
+	c := newConn(tcp, l)
+	if !l.live.add(c, l.config.MaxConns) {
+		l.refuse(c, RefusedLimit)
+		return
+	}
+	// shut closes the connections it finds after it has closed abort. One that
+	// comes after that is found here.
+	select {
+	case <-l.abort:
+		l.refuse(c, RefusedStopping)
+		return
+	default:
+	}
+	_ = tcp.SetReadDeadline(c.accepted.Add(l.config.HeaderTimeout))
+	trusted := l.config.trusts(c.peerIP())
+	switch {
+	case l.config.Proxy == ProxyOff:
+		l.pass(c, trusted)
+	case trusted:
+		l.workers.Go(func() { l.passProxied(c) })
+	case l.config.Proxy == ProxyRequire:
+		l.refuse(c, RefusedUntrusted)
+	default:
+		l.pass(c, false)
+	}
+}
+
+// passProxied reads the PROXY header of a trusted peer.
+func (l *Listener) passProxied(c *Conn) {
+	err := c.readProxyHeader(l.config.ProxyHeaderLimit)
+	switch {
+	case err == nil:
+		l.pass(c, !c.header.addressed())
+	case errors.Is(err, errNoProxyHeader) && l.config.Proxy == ProxyOptional:
+		l.pass(c, true)
+	default:
+		l.refuse(c, headerRefusal(err))
+	}
+}
+
+// headerRefusal tells a wrong header from one that did not come.
+func headerRefusal(err error) RefuseReason {
+	var network net.Error
+	switch {
+	case errors.Is(err, net.ErrClosed):
+		return RefusedStopping
+	case errors.As(err, &network) && network.Timeout():
+		return RefusedTimeout
+	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
+		return RefusedGone
+	}
+	return RefusedProxyHeader
+}
+
+// pass gives a connection to Accept. It waits for Accept, so that connections
+// nobody takes stay in the kernel's queue. unlimited is for the proxies
+// themselves.
+func (l *Listener) pass(c *Conn, unlimited bool) {
+	if limit := l.config.MaxConnsPerSource; limit > 0 && !unlimited {
+		if source := sourceOf(addrOf(c.remote)); source.IsValid() && !l.live.addSource(c, source, limit) {
+			l.refuse(c, RefusedSource)
+			return
+		}
+	}
+	select {
+	case l.ready <- c:
+	case <-l.abort:
+		l.refuse(c, RefusedStopping)
+	}
+}
+
+func (l *Listener) refuse(c *Conn, reason RefuseReason) {
+	c.reset()
+	l.config.Hooks.refused(reason)
+}

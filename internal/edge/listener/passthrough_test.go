@@ -1,0 +1,215 @@
+package listener_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"slipway.dev/slipway/internal/edge/listener"
+)
+
+// selfSigned makes a certificate for a TLS server.
+func selfSigned(t testing.TB) tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{"test.example"},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	must(t, err)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}
+
+// TestOnePort serves TLS, HTTP/1.1, HTTP/2 without TLS and TLS passthrough on
+// one port, as the edge does.
+func TestOnePort(t *testing.T) {
+	t.Parallel()
+	config := &tls.Config{Certificates: []tls.Certificate{selfSigned(t)}, NextProtos: []string{"h2", "http/1.1"}}
+	l := open(t, listener.Config{Proxy: listener.ProxyOptional, TrustedProxies: loopback})
+	var running sync.WaitGroup
+
+	plain, secure := listener.NewHandoff(l.Addr()), listener.NewHandoff(l.Addr())
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(true)
+	protocols.SetUnencryptedHTTP2(true)
+	server := &http.Server{
+		Protocols:         protocols,
+		ReadHeaderTimeout: testTimeout,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			fmt.Fprintf(w, "%s tls=%t from %s", r.Proto, r.TLS != nil, r.RemoteAddr)
+		}),
+	}
+	running.Go(func() { _ = server.Serve(plain) })
+	running.Go(func() { _ = server.Serve(tls.NewListener(secure, config)) })
+	backend := echoTLS(t, config)
+
+	running.Go(func() {
+		for {
+			c, err := l.AcceptConn()
+			if err != nil {
+				return
+			}
+			running.Go(func() {
+				first, err := c.Peek()
+				switch {
+				case err != nil:
+					_ = c.Close()
+				case first.ServerName == "pass.example":
+					passThrough(c, backend)
+				case first.Protocol == listener.ProtocolTLS:
+					_ = secure.Deliver(context.Background(), c)
+				default:
+					_ = plain.Deliver(context.Background(), c)
+				}
+			})
+		}
+	})
+	t.Cleanup(func() {
+		_ = server.Close()
+		_ = l.Close()
+		running.Wait()
+	})
+
+	get := func(url string, transport *http.Transport) string {
+		t.Helper()
+		transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: true}
+		defer transport.CloseIdleConnections()
+		response, err := (&http.Client{Transport: transport, Timeout: testTimeout}).Get(url)
+		must(t, err)
+		defer response.Body.Close()
+		body, err := io.ReadAll(io.LimitReader(response.Body, 1<<10))
+		must(t, err)
+		return string(body)
+	}
+	viaProxy := func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+		if err == nil {
+			_, err = conn.Write(proxyV1("TCP4 192.0.2.1 192.0.2.2 1 2"))
+		}
+		return conn, err
+	}
+	unencrypted := new(http.Protocols)
+	unencrypted.SetUnencryptedHTTP2(true)
+	address := l.Addr().String()
+	for _, tt := range []struct {
+		url       string
+		transport *http.Transport
+		want      string
+	}{
+		{"http://" + address, &http.Transport{DialContext: viaProxy}, "HTTP/1.1 tls=false from 192.0.2.1:1"},
+		{"http://" + address, &http.Transport{DialContext: viaProxy, Protocols: unencrypted}, "HTTP/2.0 tls=false from 192.0.2.1:1"},
+		{"https://" + address, &http.Transport{DialContext: viaProxy}, "HTTP/1.1 tls=true from 192.0.2.1:1"},
+		{"https://" + address, &http.Transport{DialContext: viaProxy, ForceAttemptHTTP2: true}, "HTTP/2.0 tls=true from 192.0.2.1:1"},
+	} {
+		if got := get(tt.url, tt.transport); got != tt.want {
+			t.Errorf("got %q, want %q", got, tt.want)
+		}
+	}
+
+	client, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true, ServerName: "pass.example"})
+	must(t, err)
+	defer client.Close()
+	must(t, client.SetDeadline(time.Now().Add(testTimeout)))
+	data := bytes.Repeat([]byte("0123456789abcdef"), 1<<14)
+	go func() { _, _ = client.Write(data) }()
+	echoed := make([]byte, len(data))
+	if _, err := io.ReadFull(client, echoed); err != nil || !bytes.Equal(echoed, data) {
+		t.Errorf("the backend's answer is not what was sent: %v", err)
+	}
+}
+
+// passThrough joins two connections until both are done.
+func passThrough(c *listener.Conn, address string) {
+	defer c.Close()
+	upstream, err := net.Dial("tcp", address)
+	if err != nil {
+		return
+	}
+	defer upstream.Close()
+	deadline := time.Now().Add(testTimeout)
+	_, _ = c.SetDeadline(deadline), upstream.SetDeadline(deadline)
+	var both sync.WaitGroup
+	both.Go(func() {
+		_, _ = io.Copy(upstream, c)
+		_ = upstream.(*net.TCPConn).CloseWrite()
+	})
+	both.Go(func() {
+		_, _ = io.Copy(c, upstream)
+		_ = c.CloseWrite()
+	})
+	both.Wait()
+}
+
+// echoTLS runs a TLS server that sends back what it gets.
+func echoTLS(t testing.TB, config *tls.Config) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	var running sync.WaitGroup
+	running.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			running.Go(func() {
+				defer conn.Close()
+				_ = conn.SetDeadline(time.Now().Add(testTimeout))
+				server := tls.Server(conn, config)
+				_, _ = io.Copy(server, server)
+				_ = server.CloseWrite()
+			})
+		}
+	})
+	t.Cleanup(func() {
+		l.Close()
+		running.Wait()
+	})
+	return l.Addr().String()
+}
+
+func TestHandoff(t *testing.T) {
+	t.Parallel()
+	h := listener.NewHandoff(&net.TCPAddr{Port: 1})
+	near, far := net.Pipe()
+	defer near.Close()
+	defer far.Close()
+	cancelled, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := h.Deliver(cancelled, near); err == nil {
+		t.Error("a connection was delivered to nobody")
+	}
+	delivered := make(chan error, 1)
+	go func() { delivered <- h.Deliver(context.Background(), near) }()
+	if c, err := h.Accept(); err != nil || c != near {
+		t.Errorf("Accept gave %v, %v", c, err)
+	}
+	must(t, <-delivered)
+
+	go func() { delivered <- h.Deliver(context.Background(), near) }()
+	must(t, h.Close())
+	must(t, h.Close())
+	if err := <-delivered; err != net.ErrClosed {
+		t.Errorf("Deliver after Close gave %v", err)
+	}
+	if _, err := h.Accept(); err != net.ErrClosed {
+		t.Errorf("Accept after Close gave %v", err)
+	}
+	if h.Addr().String() != ":1" {
+		t.Errorf("the address is %s", h.Addr())
+	}
+}

@@ -1,0 +1,146 @@
+package listener
+
+import (
+	"net/netip"
+	"sync"
+)
+
+// tracker counts connections from their accept until they are closed.
+type tracker struct {
+	mu      sync.Mutex
+	conns   map[*Conn]struct{}
+	sources map[netip.Prefix]int
+
+	draining bool
+	closed   int           // connections that ended while draining
+	empty    chan struct{} // closed when there are none; nil while nobody waits
+	notify   func(*Conn)   // Drain's callback
+}
+
+func newTracker() *tracker {
+	return &tracker{conns: make(map[*Conn]struct{}), sources: make(map[netip.Prefix]int)}
+}
+
+// add counts a connection, unless there are too many.
+func (t *tracker) add(c *Conn, limit int) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.conns) >= limit {
+		return false
+	}
+	t.conns[c] = struct{}{}
+	return true
+}
+
+// addSource counts a connection under its source, unless there are too many.
+func (t *tracker) addSource(c *Conn, source netip.Prefix, limit int) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, live := t.conns[c]; !live {
+		return false
+	}
+	if t.sources[source] >= limit {
+		return false
+	}
+	t.sources[source]++
+	c.source = source
+	return true
+}
+
+// give marks a connection as given out, unless it was closed meanwhile.
+func (t *tracker) give(c *Conn) (notify func(*Conn), ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, ok = t.conns[c]
+	c.given = ok
+	return t.notify, ok
+}
+
+// remove forgets a connection, and reports whether it had been given out.
+func (t *tracker) remove(c *Conn) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, live := t.conns[c]; !live {
+		return false
+	}
+	delete(t.conns, c)
+	if c.source.IsValid() {
+		if t.sources[c.source]--; t.sources[c.source] == 0 {
+			delete(t.sources, c.source)
+		}
+	}
+	t.closed++
+	t.announceEmpty()
+	return c.given
+}
+
+func (t *tracker) announceEmpty() {
+	if t.empty != nil && len(t.conns) == 0 {
+		close(t.empty)
+		t.empty = nil
+	}
+}
+
+// count is the number of connections.
+func (t *tracker) count() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.conns)
+}
+
+// list gives the connections of this moment: those that were given out, those
+// that were not, or all.
+func (t *tracker) list(want func(given bool) bool) []*Conn {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var conns []*Conn
+	for c := range t.conns {
+		if want(c.given) {
+			conns = append(conns, c)
+		}
+	}
+	return conns
+}
+
+func givenOut(given bool) bool { return given }
+func pending(given bool) bool  { return !given }
+func anyConn(bool) bool        { return true }
+
+// startDrain begins the count of connections that end while draining.
+func (t *tracker) startDrain(notify func(*Conn)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.draining {
+		t.draining, t.notify, t.closed = true, notify, 0
+	}
+}
+
+// ended is the number of connections that ended since startDrain.
+func (t *tracker) ended() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.closed
+}
+
+// whenEmpty gives a channel that is closed when there are no connections.
+func (t *tracker) whenEmpty() <-chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.empty == nil {
+		t.empty = make(chan struct{})
+	}
+	empty := t.empty
+	t.announceEmpty()
+	return empty
+}
+
+// sourceOf is what counts as one client: an IPv4 address, or the IPv6 network
+// that one customer has.
+func sourceOf(addr netip.Addr) netip.Prefix {
+	bits := 32
+	if addr.Is6() {
+		bits = 64
+	}
+	prefix, _ := addr.Prefix(bits) // not valid, and never limited, for what is no IP
+	return prefix
+}

@@ -1,0 +1,101 @@
+package edge
+
+import (
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"slipway.dev/slipway/internal/edge/listener"
+	"slipway.dev/slipway/internal/edge/proxy"
+)
+
+// durationBuckets are for a proxy: most answers take milliseconds.
+var durationBuckets = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}
+
+// Metrics are those of the data plane. Their labels have a bounded number of
+// values: nothing that a client can choose is in them.
+type Metrics struct {
+	requests  *prometheus.CounterVec
+	durations *prometheus.HistogramVec
+	open      *prometheus.GaugeVec
+	refused   *prometheus.CounterVec
+	failed    *prometheus.CounterVec
+	tables    *prometheus.CounterVec
+	applying  prometheus.Histogram
+	points    map[string]*pointMetrics
+}
+
+// pointMetrics has the metrics of one entry point at hand, so that a request
+// looks nothing up.
+type pointMetrics struct {
+	statuses [600]atomic.Pointer[prometheus.Counter]
+	duration prometheus.Observer
+}
+
+// NewMetrics registers the metrics for the entry points.
+func NewMetrics(registerer prometheus.Registerer, entryPoints []EntryPoint) *Metrics {
+	m := &Metrics{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "requests_total", Help: "Requests by entry point and status; status 0 got no answer."},
+			[]string{"entry_point", "status"}),
+		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "request_duration_seconds", Help: "Time from the head of a request to the end of its answer.", Buckets: durationBuckets},
+			[]string{"entry_point"}),
+		open: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "connections_open", Help: "Connections of clients that are open."}, []string{"entry_point"}),
+		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "connections_refused_total", Help: "Connections that were closed instead of served, by reason."},
+			[]string{"entry_point", "reason"}),
+		failed: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "accept_errors_total", Help: "Errors of the kernel in the place of a connection."}, []string{"entry_point"}),
+		tables: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "tables_total", Help: "Tables that were given to the edge, by result."}, []string{"result"}),
+		applying: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "table_apply_duration_seconds", Help: "Time to put a table in place.", Buckets: durationBuckets}),
+		points: map[string]*pointMetrics{},
+	}
+	registerer.MustRegister(m.requests, m.durations, m.open, m.refused, m.failed, m.tables, m.applying)
+	for _, point := range entryPoints {
+		m.points[point.Name] = &pointMetrics{duration: m.durations.WithLabelValues(point.Name)}
+	}
+	return m
+}
+
+// observe counts one exchange.
+func (m *Metrics) observe(r *proxy.Record) {
+	point := m.points[r.EntryPoint]
+	if point == nil || r.Status < 0 || r.Status >= len(point.statuses) {
+		return
+	}
+	counter := point.statuses[r.Status].Load()
+	if counter == nil {
+		made := m.requests.WithLabelValues(r.EntryPoint, strconv.Itoa(r.Status))
+		counter = &made
+		point.statuses[r.Status].Store(counter)
+	}
+	(*counter).Inc()
+	point.duration.Observe(r.Duration.Seconds())
+}
+
+// applied counts a table that was given to the edge.
+func (m *Metrics) applied(took time.Duration, err error) {
+	m.applying.Observe(took.Seconds())
+	result := "applied"
+	if err != nil {
+		result = "refused"
+	}
+	m.tables.WithLabelValues(result).Inc()
+}
+
+// hooks count the connections of an entry point.
+func (m *Metrics) hooks(entryPoint string) listener.Hooks {
+	open, failed := m.open.WithLabelValues(entryPoint), m.failed.WithLabelValues(entryPoint)
+	return listener.Hooks{
+		Opened:       open.Inc,
+		Closed:       func(time.Duration) { open.Dec() },
+		Refused:      func(reason listener.RefuseReason) { m.refused.WithLabelValues(entryPoint, string(reason)).Inc() },
+		AcceptFailed: func(error) { failed.Inc() },
+	}
+}

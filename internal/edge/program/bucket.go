@@ -1,0 +1,216 @@
+package program
+
+import (
+	"slices"
+	"strings"
+)
+
+// bucket has all rules of one host. What every lookup reads comes first.
+type bucket struct {
+	// name is the host, and of a wildcard the part after the star.
+	name string
+	tree *node
+	// every has the rules without a path, fallbacks last.
+	every []*compiledRule
+	// priority is the highest of all rules.
+	priority int32
+	// expressions are the rules whose path is a regular expression, in order.
+	hasExpressions bool
+	generation     uint64
+	expressions    []*compiledRule
+}
+
+func (b *bucket) key() string { return b.name }
+
+// own gives a bucket that the edit may change: itself or a copy.
+func (b *bucket) own(generation uint64) *bucket {
+	if b.generation == generation {
+		return b
+	}
+	owned := *b
+	owned.generation = generation
+	owned.every = slices.Clone(b.every)
+	owned.expressions = slices.Clone(b.expressions)
+	return &owned
+}
+
+func (b *bucket) insert(e *edit, rule *compiledRule) *bucket {
+	b = b.own(e.next.generation)
+	switch {
+	case rule.pathType == pathRegexp:
+		b.expressions = insertRule(b.expressions, rule)
+	case rule.literal == "":
+		b.every = insertRule(b.every, rule)
+	case b.tree == nil:
+		b.tree = newNode(e, rule.literal, rule)
+	default:
+		b.tree = b.tree.insert(e, rule.literal, rule)
+	}
+	b.settle()
+	return b
+}
+
+// remove takes a rule out. It gives nil when nothing is left.
+func (b *bucket) remove(e *edit, rule *compiledRule) *bucket {
+	b = b.own(e.next.generation)
+	switch {
+	case rule.pathType == pathRegexp:
+		b.expressions = removeRule(b.expressions, rule)
+	case rule.literal == "":
+		b.every = removeRule(b.every, rule)
+	default:
+		b.tree = b.tree.remove(e, rule.literal, rule)
+	}
+	if b.tree == nil && len(b.every) == 0 && len(b.expressions) == 0 {
+		return nil
+	}
+	b.settle()
+	return b
+}
+
+// settle brings what follows from the rules up to date.
+func (b *bucket) settle() {
+	b.priority = -1 << 31
+	if b.tree != nil {
+		b.priority = b.tree.priority
+	}
+	if len(b.every) > 0 {
+		b.priority = max(b.priority, b.every[0].priority)
+	}
+	b.hasExpressions = len(b.expressions) > 0
+	if b.hasExpressions {
+		b.priority = max(b.priority, b.expressions[0].priority)
+	}
+}
+
+// crowd is how many rules share what makes them be tried one by one.
+func (b *bucket) crowd(rule *compiledRule) int {
+	switch {
+	case rule.pathType == pathRegexp:
+		return len(b.expressions)
+	case rule.literal == "":
+		return len(b.every)
+	default:
+		return len(b.tree.rulesAt(rule.literal))
+	}
+}
+
+// all calls visit for every rule of the host.
+func (b *bucket) all(visit func(*compiledRule)) {
+	if b == nil {
+		return
+	}
+	b.tree.all(visit)
+	for _, rule := range b.every {
+		visit(rule)
+	}
+	for _, rule := range b.expressions {
+		visit(rule)
+	}
+}
+
+// search gives the first rule in order that fits, if it comes before the best
+// rule of the hosts that come before this one, and that best rule otherwise.
+func (b *bucket) search(req *Request, entryPoint uint64, best *compiledRule) *compiledRule {
+	if best != nil && b.priority <= best.priority {
+		return best
+	}
+	s := searching{req: req, entryPoint: entryPoint, best: best, floor: -1 << 31}
+	if best != nil {
+		s.floor = int64(best.priority) + 1
+	}
+	s.tree(b.tree)
+	// What has no path comes after all that has one.
+	if len(b.every) > 0 {
+		s.first(b.every, 0)
+	}
+	if b.hasExpressions {
+		s.expressions(b.expressions)
+	}
+	return s.best
+}
+
+// searching is the search through the rules of one host.
+type searching struct {
+	req        *Request
+	entryPoint uint64
+	best       *compiledRule
+	// floor is the lowest priority with which a rule comes before the best one.
+	floor int64
+}
+
+// first tries rules with one path, of which length bytes are fixed and fit.
+func (s *searching) first(rules []*compiledRule, length int) {
+	for _, rule := range rules {
+		if int64(rule.priority) < s.floor {
+			return
+		}
+		if rule.acceptsAt(s.req.Path, length) && rule.conditions(s.req, s.entryPoint).part == noPart {
+			s.best = rule
+			s.floor = int64(rule.priority) + 1
+			return
+		}
+	}
+}
+
+// tree walks down along the path and then back up, trying rules: those further
+// down come before those above, unless their priority is lower.
+func (s *searching) tree(n *node) {
+	type stop struct {
+		node   *node
+		length int
+	}
+	var stops [12]stop
+	count, length := 0, 0
+	for path := s.req.Path; n != nil && int64(n.priority) >= s.floor && strings.HasPrefix(path[length:], n.prefix); {
+		length += len(n.prefix)
+		if len(n.rules) > 0 {
+			if count == len(stops) {
+				// Few paths are this deep. What is above is tried now, and what comes
+				// below then needs no more than the same priority.
+				above := s.best
+				for count > 0 {
+					count--
+					s.first(stops[count].node.rules, stops[count].length)
+				}
+				if s.best != above {
+					s.floor = int64(s.best.priority)
+				}
+			}
+			stops[count] = stop{n, length}
+			count++
+		}
+		if length == len(path) {
+			break
+		}
+		i, found := n.child(path[length])
+		if !found {
+			break
+		}
+		n = n.edges[i].node
+	}
+	for count > 0 {
+		count--
+		if n := stops[count].node; int64(n.top) >= s.floor {
+			s.first(n.rules, stops[count].length)
+		}
+	}
+	if s.best != nil {
+		s.floor = int64(s.best.priority) + 1
+	}
+}
+
+// expressions tries the rules that come before the best one. What costs most,
+// the expression, comes last.
+func (s *searching) expressions(rules []*compiledRule) {
+	for _, rule := range rules {
+		if s.best != nil && rule.order.Compare(s.best.order) > 0 {
+			return
+		}
+		if strings.HasPrefix(s.req.Path, rule.literal) &&
+			rule.conditions(s.req, s.entryPoint).part == noPart && rule.expression.MatchString(s.req.Path) {
+			s.best = rule
+			return
+		}
+	}
+}

@@ -1,0 +1,220 @@
+package program
+
+import (
+	"fmt"
+	"regexp"
+
+	"slipway.dev/slipway/internal/route"
+)
+
+// ChangeError says that a change was not made for the Program it was applied
+// to.
+type ChangeError struct {
+	Message string
+}
+
+// Error is the message and what to do.
+func (e *ChangeError) Error() string {
+	return "the change does not fit the program: " + e.Message + "; compile the new table instead"
+}
+
+// edit makes a Program from another one. What it changes it copies first, once,
+// and so can be dropped at any time. Rules that a change removes or changes go
+// first, and those that it adds come last: so limits, identities and uses are
+// judged by what stays.
+type edit struct {
+	next     *Program
+	rules    *shardEdit[route.ID, *compiledRule]
+	exact    *shardEdit[string, *bucket]
+	wildcard *shardEdit[string, *bucket]
+	backends *shardEdit[route.BackendID, *usedBackend]
+	tcp      *tcpEdit
+
+	// checked is set when the elements were validated before.
+	checked     bool
+	expressions map[string]*regexp.Regexp
+	texts       map[string]string
+	problems    []route.Problem
+}
+
+func newEdit(p *Program) *edit {
+	next := *p
+	next.generation++
+	return &edit{
+		next:        &next,
+		rules:       p.rules.edit(),
+		exact:       p.exact.edit(),
+		wildcard:    p.wildcard.edit(),
+		backends:    p.backends.edit(),
+		tcp:         p.tcp.edit(),
+		expressions: make(map[string]*regexp.Regexp),
+		texts:       make(map[string]string),
+	}
+}
+
+func (e *edit) apply(change *route.Change) (*Program, error) {
+	for _, step := range []func(*route.Change) error{
+		e.removeRules, e.removeTCPRoutes, e.changeEntryPoints, e.changeBackends, e.addRules, e.addTCPRoutes,
+	} {
+		if err := step(change); err != nil {
+			return nil, err
+		}
+	}
+	if len(e.problems) > 0 {
+		return nil, &route.InvalidError{Problems: e.problems}
+	}
+	e.next.rules = e.rules.sharded
+	e.next.exact = e.exact.sharded
+	e.next.wildcard = e.wildcard.sharded
+	e.next.backends = e.backends.sharded
+	e.next.tcp = e.tcp.done()
+	return e.next, nil
+}
+
+func (e *edit) removeRules(change *route.Change) error {
+	for _, id := range change.Rules.Removed {
+		if err := e.removeRule(id); err != nil {
+			return err
+		}
+	}
+	for _, rule := range change.Rules.Changed {
+		if err := e.removeRule(rule.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *edit) addRules(change *route.Change) error {
+	for _, rule := range change.Rules.Changed {
+		if err := e.addRule(rule); err != nil {
+			return err
+		}
+	}
+	for _, rule := range change.Rules.Added {
+		if err := e.addRule(rule); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *edit) removeTCPRoutes(change *route.Change) error {
+	for _, id := range change.TCPRoutes.Removed {
+		if err := e.removeTCP(id); err != nil {
+			return err
+		}
+	}
+	for _, tcp := range change.TCPRoutes.Changed {
+		if err := e.removeTCP(tcp.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *edit) addTCPRoutes(change *route.Change) error {
+	for _, tcp := range change.TCPRoutes.Changed {
+		if err := e.addTCP(tcp); err != nil {
+			return err
+		}
+	}
+	for _, tcp := range change.TCPRoutes.Added {
+		if err := e.addTCP(tcp); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *edit) addRule(source *route.Rule) error {
+	if e.rules.get(source.ID) != nil {
+		return e.misfit("rule %s is added, but it is there", source.ID)
+	}
+	if !e.checked {
+		if problems := source.Validate(); len(problems) > 0 {
+			e.problems = append(e.problems, problems...)
+			return nil
+		}
+	}
+	rule, err := e.compileRule(source)
+	if err != nil {
+		return err
+	}
+	rule.entryPoints = e.useEntryPoints(source.ID, source.EntryPoints)
+	found := e.bucket(source.Host).insert(e, rule)
+	e.setBucket(source.Host, found)
+	if crowd := found.crowd(rule); !e.checked && tooMany(rule, crowd) {
+		e.problem(source.ID, "match", route.FaultTooMany, "there are %d other rules like it for this host, which is the limit; remove some", crowd-1)
+	}
+	e.rules.set(rule)
+	e.useBackends(source.ID, source.BackendIDs)
+	return nil
+}
+
+func tooMany(rule *compiledRule, crowd int) bool {
+	if rule.pathType == pathRegexp {
+		return crowd > route.MaxExpressionsPerHost
+	}
+	return crowd > route.MaxRulesPerPath
+}
+
+func (e *edit) removeRule(id route.ID) error {
+	rule := e.rules.get(id)
+	if rule == nil {
+		return e.misfit("rule %s is changed or removed, but it is not there", id)
+	}
+	source := rule.source
+	e.setBucket(source.Host, e.bucket(source.Host).remove(e, rule))
+	e.rules.delete(id)
+	e.releaseEntryPoints(source.EntryPoints)
+	e.releaseBackends(source.BackendIDs)
+	return nil
+}
+
+// bucket gives the rules of a host; there may be none yet.
+func (e *edit) bucket(host string) *bucket {
+	hosts, name := e.hosts(host)
+	found := e.next.none
+	if hosts != nil {
+		found = hosts.get(name)
+	}
+	if found == nil {
+		found = &bucket{name: name, generation: e.next.generation}
+	}
+	return found
+}
+
+func (e *edit) setBucket(host string, b *bucket) {
+	hosts, name := e.hosts(host)
+	switch {
+	case hosts == nil:
+		e.next.none = b
+	case b == nil:
+		hosts.delete(name)
+	default:
+		hosts.set(b)
+	}
+}
+
+// hosts gives the index that a host is in, and its name there. Rules without a
+// host are in none.
+func (e *edit) hosts(host string) (*shardEdit[string, *bucket], string) {
+	if host == "" {
+		return nil, ""
+	}
+	if parent, wildcard := route.WildcardParent(host); wildcard {
+		return e.wildcard, parent
+	}
+	return e.exact, host
+}
+
+func (e *edit) misfit(format string, args ...any) error {
+	return &ChangeError{Message: fmt.Sprintf(format, args...)}
+}
+
+func (e *edit) problem(subject route.Identity, field string, fault route.Fault, format string, args ...any) {
+	e.problems = append(e.problems, route.Problem{
+		Subject: subject, Field: field, Fault: fault, Message: fmt.Sprintf(format, args...),
+	})
+}

@@ -1,0 +1,184 @@
+package program
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"slipway.dev/slipway/internal/route"
+)
+
+// MaxSteps bounds what Explain returns.
+const MaxSteps = 200
+
+// Verdict is what became of a rule.
+type Verdict string
+
+// The verdicts.
+const (
+	// Wins: the rule answers the request.
+	Wins Verdict = "wins"
+	// Outranked: the rule fits, but another one comes before it.
+	Outranked Verdict = "outranked"
+	// Differs: the rule's host fits, and something else does not.
+	Differs Verdict = "differs"
+	// Omitted: there are more rules than steps. This step has no rule.
+	Omitted Verdict = "omitted"
+)
+
+// Step is what became of one rule, and why.
+type Step struct {
+	Rule    *route.Rule
+	Verdict Verdict
+	Why     string
+}
+
+// Explain says which rule answers a request, and of each other rule with a
+// host that fits why it does not, in the order in which rules are asked. No
+// steps means that no rule has such a host. It asks each rule on its own, and
+// so is as slow as the host has rules.
+func (p *Program) Explain(req *Request) []Step {
+	rules := p.candidates(req.Host)
+	entryPoint := p.entryPointBit(req.EntryPoint)
+	steps := make([]Step, 0, min(len(rules), MaxSteps+1))
+	var winner *compiledRule
+	for _, rule := range rules {
+		step := Step{Rule: rule.source}
+		switch found := rule.misfit(req, entryPoint); {
+		case found.part != noPart:
+			step.Verdict, step.Why = Differs, rule.whyNot(req, found)
+		case winner == nil:
+			winner = rule
+			step.Verdict, step.Why = Wins, rule.whyFits()
+		default:
+			step.Verdict, step.Why = Outranked, whyAfter(winner, rule)
+		}
+		if len(steps) < MaxSteps || step.Verdict == Wins {
+			steps = append(steps, step)
+		}
+	}
+	if missing := len(rules) - len(steps); missing > 0 {
+		steps = append(steps, Step{Verdict: Omitted, Why: fmt.Sprintf("%d more rules do not answer it either", missing)})
+	}
+	return steps
+}
+
+// candidates gives all rules with a host that fits, in order.
+func (p *Program) candidates(host string) []*compiledRule {
+	var rules []*compiledRule
+	collect := func(rule *compiledRule) { rules = append(rules, rule) }
+	p.exact.get(host).all(collect)
+	if parent, ok := parentOf(host); ok {
+		p.wildcard.get(parent).all(collect)
+	}
+	p.none.all(collect)
+	slices.SortFunc(rules, compareRules)
+	return rules
+}
+
+// misfit compares a rule with a request without the help of a tree.
+func (r *compiledRule) misfit(req *Request, entryPoint uint64) misfit {
+	if !strings.HasPrefix(req.Path, r.literal) || !r.acceptsAt(req.Path, len(r.literal)) ||
+		r.expression != nil && !r.expression.MatchString(req.Path) {
+		return misfit{part: partPath}
+	}
+	return r.conditions(req, entryPoint)
+}
+
+func (r *compiledRule) whyFits() string {
+	why := hostText(r.source.Host) + " and " + pathText(r.source) + " fit"
+	if count := r.source.Match.Conditions(); count > 0 {
+		why += fmt.Sprintf(", and so do %d condition(s)", count)
+	}
+	return why
+}
+
+func (r *compiledRule) whyNot(req *Request, found misfit) string {
+	match := &r.source.Match
+	switch found.part {
+	case partEntryPoint:
+		return fmt.Sprintf("it serves %s and not %q", strings.Join(r.source.EntryPoints, ", "), req.EntryPoint)
+	case partScheme:
+		return fmt.Sprintf("it serves %s only", match.Scheme)
+	case partMethod:
+		return fmt.Sprintf("it serves %s and not %s", strings.Join(match.Methods, ", "), req.Method)
+	case partHeader:
+		return conditionText("header", match.Headers[found.index])
+	case partQuery:
+		return conditionText("query parameter", match.Query[found.index])
+	default:
+		return fmt.Sprintf("%s does not fit %q", pathText(r.source), req.Path)
+	}
+}
+
+func conditionText(what string, condition route.ValueMatch) string {
+	switch condition.Type {
+	case route.ValuePresent:
+		return fmt.Sprintf("the %s %s is missing", what, condition.Name)
+	case route.ValueRegexp:
+		return fmt.Sprintf("no %s %s fits the expression %q", what, condition.Name, condition.Value)
+	default:
+		return fmt.Sprintf("no %s %s is %q", what, condition.Name, condition.Value)
+	}
+}
+
+// whyAfter says at which step of the order the winner came before the loser.
+func whyAfter(winner, loser *compiledRule) string {
+	_, criterion := winner.order.Decide(loser.order)
+	first, second := winner.source, loser.source
+	why := ""
+	switch criterion {
+	case route.ByPriority:
+		why = fmt.Sprintf("its priority is %d, and here %d", first.Priority, second.Priority)
+	case route.ByHost:
+		why = fmt.Sprintf("it has %s, and here it is %s", hostText(first.Host), hostText(second.Host))
+	case route.ByFallback:
+		why = "this one is a fallback"
+	case route.ByExactPath:
+		why = "its path is exact"
+	case route.ByLength:
+		why = fmt.Sprintf("its path has %d bytes that must be there, and here %d", len(winner.literal), len(loser.literal))
+	case route.ByPathType:
+		why = fmt.Sprintf("%s comes before %s", pathTypeText(first), pathTypeText(second))
+	case route.ByConditions:
+		why = fmt.Sprintf("it has %d condition(s), and here %d", first.Match.Conditions(), second.Match.Conditions())
+	case route.ByAge:
+		why = "it is older"
+	default:
+		why = "both are equal, and its name comes first"
+	}
+	return first.ID.String() + " comes first: " + why
+}
+
+func hostText(host string) string {
+	if host == "" {
+		return "no host"
+	}
+	if _, wildcard := route.WildcardParent(host); wildcard {
+		return "wildcard host " + host
+	}
+	return "host " + host
+}
+
+func pathText(rule *route.Rule) string {
+	path := rule.Match.Path
+	if path.Type == "" {
+		return pathTypeText(rule)
+	}
+	return fmt.Sprintf("%s %q", pathTypeText(rule), path.Value)
+}
+
+func pathTypeText(rule *route.Rule) string {
+	switch rule.Match.Path.Type {
+	case route.PathExact:
+		return "exact path"
+	case route.PathPrefix:
+		return "prefix"
+	case route.PathCharacterPrefix:
+		return "character prefix"
+	case route.PathRegexp:
+		return "expression"
+	default:
+		return "every path"
+	}
+}

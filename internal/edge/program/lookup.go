@@ -1,0 +1,71 @@
+package program
+
+import (
+	"strings"
+
+	"slipway.dev/slipway/internal/route"
+)
+
+// Request is what a request is routed by. Host and path are normalised: the
+// host in lower case, without port and dot at its end, empty when there is
+// none; the path as it is forwarded.
+type Request struct {
+	EntryPoint string
+	// TLS is set when the request came encrypted.
+	TLS    bool
+	Host   string
+	Path   string
+	Method string
+	// Query is the raw query, without the question mark.
+	Query string
+	// Header is nil when there is none.
+	Header Header
+}
+
+// Header gives the header of a request. It is asked only for what rules have
+// conditions on.
+type Header interface {
+	// Value gives the value number i, from 0, of a header. The name is spelled
+	// in the canonical way, such as X-Forwarded-For.
+	Value(name string, i int) (value string, ok bool)
+}
+
+// Result is what Lookup found. Without a rule there is no route: 404.
+type Result struct {
+	Rule *route.Rule
+	// Binding is what Compiler.Bind made for the rule.
+	Binding any
+}
+
+// Lookup finds the rule that answers a request. It does not allocate.
+func (p *Program) Lookup(req *Request) Result {
+	rule := p.find(req)
+	if rule == nil {
+		return Result{}
+	}
+	return Result{Rule: rule.source, Binding: rule.binding}
+}
+
+func (p *Program) find(req *Request) *compiledRule {
+	entryPoint := p.entryPointBit(req.EntryPoint)
+	var best *compiledRule
+	if found := p.exact.get(req.Host); found != nil {
+		best = found.search(req, entryPoint, best)
+	}
+	if parent, ok := parentOf(req.Host); ok {
+		if found := p.wildcard.get(parent); found != nil {
+			best = found.search(req, entryPoint, best)
+		}
+	}
+	if p.none != nil {
+		best = p.none.search(req, entryPoint, best)
+	}
+	return best
+}
+
+// parentOf gives example.com for a.example.com. A name that starts with a dot
+// has no label that a wildcard could stand for.
+func parentOf(host string) (string, bool) {
+	label, parent, found := strings.Cut(host, ".")
+	return parent, found && label != ""
+}

@@ -1,0 +1,113 @@
+package program
+
+import (
+	"slipway.dev/slipway/internal/route"
+)
+
+// Compiler makes Programs. The zero Compiler is ready for use.
+type Compiler struct {
+	// Bind makes what the caller wants to have with a rule when Lookup finds it,
+	// such as its filters. It is called once for each rule that is new or
+	// changed, and valid on its own. It must not start anything that has to be
+	// stopped: the Program that it is for may never come to be. An error from it
+	// fails the compilation.
+	Bind func(*route.Rule) (any, error)
+	// BindTCP does the same for TCP routes.
+	BindTCP func(*route.TCPRoute) (any, error)
+}
+
+// Program is a compiled table. It never changes.
+type Program struct {
+	compiler Compiler
+	// generation is higher than that of every Program that this one shares
+	// nodes with.
+	generation uint64
+	// entryPoints gives each entry point its bit; users counts the rules and TCP
+	// routes that name it.
+	entryPoints map[string]uint8
+	users       [64]int
+
+	rules    sharded[route.ID, *compiledRule]
+	exact    sharded[string, *bucket]
+	wildcard sharded[string, *bucket]
+	none     *bucket
+	tcp      tcpIndex
+	backends sharded[route.BackendID, *usedBackend]
+}
+
+// usedBackend is a backend and how often rules and TCP routes name it.
+type usedBackend struct {
+	backend *route.Backend
+	uses    int
+}
+
+func (u *usedBackend) key() route.BackendID { return u.backend.ID }
+
+// unknownEntryPoint is the bit of an entry point that the table does not know.
+// Only rules for all entry points have it.
+const unknownEntryPoint = route.MaxEntryPoints
+
+// Compile compiles a table without bindings.
+func Compile(table *route.Table) (*Program, error) { return Compiler{}.Compile(table) }
+
+// Compile compiles a table. The Program keeps the table's values, which do not
+// change. The error for a table with problems is a *[route.InvalidError].
+func (c Compiler) Compile(table *route.Table) (*Program, error) {
+	if problems := table.Validate(); len(problems) > 0 {
+		return nil, &route.InvalidError{Problems: problems}
+	}
+	empty := &Program{
+		compiler: c,
+		rules:    newSharded[route.ID, *compiledRule](),
+		exact:    newSharded[string, *bucket](),
+		wildcard: newSharded[string, *bucket](),
+		tcp: tcpIndex{
+			routes:   newSharded[route.TCPRouteID, *compiledTCP](),
+			exact:    newSharded[string, *tcpList](),
+			wildcard: newSharded[string, *tcpList](),
+		},
+		backends: newSharded[route.BackendID, *usedBackend](),
+	}
+	change := route.Change{EntryPoints: table.EntryPoints, NewEntryPoints: true}
+	change.Rules.Added = table.Rules
+	change.TCPRoutes.Added = table.TCPRoutes
+	change.Backends.Added = table.Backends
+	e := newEdit(empty)
+	e.checked = true
+	return e.apply(&change)
+}
+
+// Apply gives the Program after a change. The cost follows the change. On an
+// error this Program is still good; when the error is a *[ChangeError], the
+// change was made for another one, and compiling the new table helps.
+func (p *Program) Apply(change *route.Change) (*Program, error) {
+	return newEdit(p).apply(change)
+}
+
+// Backend gives a backend of the table.
+func (p *Program) Backend(id route.BackendID) (*route.Backend, bool) {
+	used := p.backends.get(id)
+	if used == nil {
+		return nil, false
+	}
+	return used.backend, true
+}
+
+// Rule gives a rule of the table.
+func (p *Program) Rule(id route.ID) (*route.Rule, bool) {
+	rule := p.rules.get(id)
+	if rule == nil {
+		return nil, false
+	}
+	return rule.source, true
+}
+
+// Rules is the number of rules.
+func (p *Program) Rules() int { return p.rules.size }
+
+func (p *Program) entryPointBit(name string) uint64 {
+	if bit, ok := p.entryPoints[name]; ok {
+		return 1 << bit
+	}
+	return 1 << unknownEntryPoint
+}

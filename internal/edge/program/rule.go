@@ -1,0 +1,230 @@
+package program
+
+import (
+	"fmt"
+	"net/textproto"
+	"regexp"
+	"slices"
+
+	"slipway.dev/slipway/internal/route"
+)
+
+// compiledRule is a rule in the form in which it is compared with requests.
+// What every lookup reads comes first.
+type compiledRule struct {
+	source  *route.Rule
+	binding any
+	// entryPoints has a bit for each entry point that the rule serves.
+	entryPoints uint64
+	priority    int32
+	pathType    pathType
+	// conditional is set when there are conditions apart from entry points.
+	conditional bool
+	scheme      route.Scheme
+	methods     []string
+	headers     []condition
+	query       []condition
+	// literal is what a path that fits starts with; see route.PathMatch.
+	literal string
+	// expression is the rest of the condition for a path of type regexp.
+	expression *regexp.Regexp
+	order      route.Order
+}
+
+func (r *compiledRule) key() route.ID { return r.source.ID }
+
+type pathType uint8
+
+const (
+	pathAny pathType = iota
+	pathExact
+	pathPrefix
+	pathCharacterPrefix
+	pathRegexp
+)
+
+// condition is a condition on a header or a parameter of the query.
+type condition struct {
+	name  string
+	value string
+	// present is set when every value fits.
+	present    bool
+	expression *regexp.Regexp
+}
+
+func (c *condition) fits(value string) bool {
+	switch {
+	case c.present:
+		return true
+	case c.expression != nil:
+		return c.expression.MatchString(value)
+	default:
+		return value == c.value
+	}
+}
+
+// acceptsAt reports whether a path that starts with the rule's literal text,
+// which has length bytes, is one that the type of the path takes. It leaves
+// the regular expression out.
+func (r *compiledRule) acceptsAt(path string, length int) bool {
+	switch r.pathType {
+	case pathExact:
+		return length == len(path)
+	case pathPrefix:
+		// Of the prefixes only / has one byte, and it takes everything.
+		return length == len(path) || length == 1 || path[length] == '/'
+	default:
+		return true
+	}
+}
+
+// part is a part of a rule that a request can fail to fit.
+type part uint8
+
+const (
+	noPart part = iota
+	partEntryPoint
+	partScheme
+	partMethod
+	partHeader
+	partQuery
+	partPath
+)
+
+// misfit is the first part of a rule that a request does not fit; with noPart
+// it fits. index is the place in the list of headers or parameters.
+type misfit struct {
+	part  part
+	index int
+}
+
+// conditions compares everything but host and path. It is the one place that
+// does, for Lookup and Explain alike.
+func (r *compiledRule) conditions(req *Request, entryPoint uint64) misfit {
+	if r.entryPoints&entryPoint == 0 {
+		return misfit{part: partEntryPoint}
+	}
+	if !r.conditional {
+		return misfit{}
+	}
+	if r.scheme != "" && (r.scheme == route.SchemeHTTPS) != req.TLS {
+		return misfit{part: partScheme}
+	}
+	if len(r.methods) > 0 && !slices.Contains(r.methods, req.Method) {
+		return misfit{part: partMethod}
+	}
+	for i := range r.headers {
+		if !headerFits(&r.headers[i], req.Header) {
+			return misfit{partHeader, i}
+		}
+	}
+	for i := range r.query {
+		if !queryFits(&r.query[i], req.Query) {
+			return misfit{partQuery, i}
+		}
+	}
+	return misfit{}
+}
+
+func headerFits(c *condition, header Header) bool {
+	if header == nil {
+		return false
+	}
+	for i := 0; ; i++ {
+		value, ok := header.Value(c.name, i)
+		if !ok {
+			return false
+		}
+		if c.fits(value) {
+			return true
+		}
+	}
+}
+
+// compileRule compiles what does not depend on other elements of the table.
+func (e *edit) compileRule(rule *route.Rule) (*compiledRule, error) {
+	match := &rule.Match
+	compiled := &compiledRule{
+		source:      rule,
+		order:       route.OrderOf(rule),
+		priority:    rule.Priority,
+		literal:     match.Path.Literal(),
+		conditional: match.Conditions() > 0,
+		scheme:      match.Scheme,
+		methods:     match.Methods,
+	}
+	var err error
+	switch match.Path.Type {
+	case route.PathExact:
+		compiled.pathType = pathExact
+	case route.PathPrefix:
+		compiled.pathType = pathPrefix
+	case route.PathCharacterPrefix:
+		compiled.pathType = pathCharacterPrefix
+	case route.PathRegexp:
+		compiled.pathType = pathRegexp
+		if compiled.expression, err = e.expression(match.Path.Value); err != nil {
+			return nil, err
+		}
+	}
+	if compiled.headers, err = e.conditions(match.Headers); err != nil {
+		return nil, err
+	}
+	for i := range compiled.headers {
+		compiled.headers[i].name = textproto.CanonicalMIMEHeaderKey(compiled.headers[i].name)
+	}
+	if compiled.query, err = e.conditions(match.Query); err != nil {
+		return nil, err
+	}
+	if e.next.compiler.Bind != nil {
+		if compiled.binding, err = e.next.compiler.Bind(rule); err != nil {
+			return nil, fmt.Errorf("rule %s: %w", rule.ID, err)
+		}
+	}
+	return compiled, nil
+}
+
+func (e *edit) conditions(matches []route.ValueMatch) ([]condition, error) {
+	if len(matches) == 0 {
+		return nil, nil
+	}
+	compiled := make([]condition, len(matches))
+	for i, match := range matches {
+		compiled[i] = condition{name: match.Name, value: match.Value}
+		switch match.Type {
+		case route.ValuePresent:
+			compiled[i].present = true
+		case route.ValueRegexp:
+			expression, err := e.expression(match.Value)
+			if err != nil {
+				return nil, err
+			}
+			compiled[i].expression = expression
+		}
+	}
+	return compiled, nil
+}
+
+// text gives one copy of a text for each edit: many hosts have the same paths,
+// and lookups of one then find those of another in the cache.
+func (e *edit) text(text string) string {
+	if known, ok := e.texts[text]; ok {
+		return known
+	}
+	e.texts[text] = text
+	return text
+}
+
+// expression compiles an expression once for each edit: many rules have the
+// same.
+func (e *edit) expression(text string) (*regexp.Regexp, error) {
+	if known, ok := e.expressions[text]; ok {
+		return known, nil
+	}
+	compiled, err := regexp.Compile(text)
+	if err != nil {
+		return nil, err
+	}
+	e.expressions[text] = compiled
+	return compiled, nil
+}

@@ -1,0 +1,193 @@
+package program
+
+import (
+	"fmt"
+	"slices"
+
+	"slipway.dev/slipway/internal/route"
+)
+
+// TCPRequest is what a connection is routed by.
+type TCPRequest struct {
+	EntryPoint string
+	// TLS is set when the connection started with a TLS hello.
+	TLS bool
+	// ServerName is the SNI, normalised as a host is; empty when there is none.
+	ServerName string
+}
+
+// TCPResult is what LookupTCP found. Without a route the connection is read as
+// HTTP.
+type TCPResult struct {
+	Route *route.TCPRoute
+	// Binding is what Compiler.BindTCP made for the route.
+	Binding any
+}
+
+// tcpIndex has the TCP routes by server name, each list in order.
+type tcpIndex struct {
+	routes   sharded[route.TCPRouteID, *compiledTCP]
+	exact    sharded[string, *tcpList]
+	wildcard sharded[string, *tcpList]
+	none     *tcpList
+}
+
+// tcpList has the routes with one server name, in order. It never changes.
+type tcpList struct {
+	name   string
+	routes []*compiledTCP
+}
+
+func (l *tcpList) key() string { return l.name }
+
+type compiledTCP struct {
+	source      *route.TCPRoute
+	entryPoints uint64
+	binding     any
+}
+
+func (c *compiledTCP) key() route.TCPRouteID { return c.source.ID }
+
+// LookupTCP finds the route that takes a connection. It does not allocate.
+func (p *Program) LookupTCP(req *TCPRequest) TCPResult {
+	entryPoint := p.entryPointBit(req.EntryPoint)
+	best := p.tcp.none.first(req, entryPoint)
+	if req.ServerName != "" && req.TLS {
+		if parent, ok := parentOf(req.ServerName); ok {
+			best = earlierTCP(best, p.tcp.wildcard.get(parent).first(req, entryPoint))
+		}
+		best = earlierTCP(best, p.tcp.exact.get(req.ServerName).first(req, entryPoint))
+	}
+	if best == nil {
+		return TCPResult{}
+	}
+	return TCPResult{Route: best.source, Binding: best.binding}
+}
+
+// first gives the first route that fits.
+func (l *tcpList) first(req *TCPRequest, entryPoint uint64) *compiledTCP {
+	if l == nil {
+		return nil
+	}
+	for _, candidate := range l.routes {
+		if candidate.entryPoints&entryPoint != 0 && (req.TLS || candidate.source.TLS == route.TLSPlain) {
+			return candidate
+		}
+	}
+	return nil
+}
+
+func earlierTCP(a, b *compiledTCP) *compiledTCP {
+	if a == nil || b != nil && b.source.Before(a.source) {
+		return b
+	}
+	return a
+}
+
+// tcpEdit changes the TCP routes.
+type tcpEdit struct {
+	routes   *shardEdit[route.TCPRouteID, *compiledTCP]
+	exact    *shardEdit[string, *tcpList]
+	wildcard *shardEdit[string, *tcpList]
+	none     *tcpList
+}
+
+func (t *tcpIndex) edit() *tcpEdit {
+	return &tcpEdit{t.routes.edit(), t.exact.edit(), t.wildcard.edit(), t.none}
+}
+
+func (t *tcpEdit) done() tcpIndex {
+	return tcpIndex{t.routes.sharded, t.exact.sharded, t.wildcard.sharded, t.none}
+}
+
+// list copies the routes of a server name. It is short.
+func (t *tcpEdit) list(serverName string) []*compiledTCP {
+	names, name := t.names(serverName)
+	list := t.none
+	if names != nil {
+		list = names.get(name)
+	}
+	if list == nil {
+		return nil
+	}
+	return slices.Clone(list.routes)
+}
+
+func (t *tcpEdit) setList(serverName string, routes []*compiledTCP) {
+	names, name := t.names(serverName)
+	switch {
+	case names == nil:
+		t.none = &tcpList{routes: routes}
+	case len(routes) == 0:
+		names.delete(name)
+	default:
+		names.set(&tcpList{name: name, routes: routes})
+	}
+}
+
+// names gives the index that a server name is in, and its name there. Routes
+// without a server name are in none.
+func (t *tcpEdit) names(serverName string) (*shardEdit[string, *tcpList], string) {
+	if serverName == "" {
+		return nil, ""
+	}
+	if parent, wildcard := route.WildcardParent(serverName); wildcard {
+		return t.wildcard, parent
+	}
+	return t.exact, serverName
+}
+
+func (e *edit) addTCP(source *route.TCPRoute) error {
+	if e.tcp.routes.get(source.ID) != nil {
+		return e.misfit("TCP route %s is added, but it is there", source.ID)
+	}
+	if !e.checked {
+		if problems := source.Validate(); len(problems) > 0 {
+			e.problems = append(e.problems, problems...)
+			return nil
+		}
+	}
+	compiled := &compiledTCP{source: source, entryPoints: e.useEntryPoints(source.ID, source.EntryPoints)}
+	if bind := e.next.compiler.BindTCP; bind != nil {
+		binding, err := bind(source)
+		if err != nil {
+			return fmt.Errorf("TCP route %s: %w", source.ID, err)
+		}
+		compiled.binding = binding
+	}
+	routes := e.tcp.list(source.ServerName)
+	i, _ := slices.BinarySearchFunc(routes, compiled, compareTCP)
+	routes = slices.Insert(routes, i, compiled)
+	if len(routes) > route.MaxRoutesPerServerName {
+		e.problem(source.ID, "serverName", route.FaultTooMany, "there are %d other routes with this server name, which is the limit; remove some", route.MaxRoutesPerServerName)
+	}
+	e.tcp.setList(source.ServerName, routes)
+	e.tcp.routes.set(compiled)
+	e.useBackends(source.ID, source.BackendIDs)
+	return nil
+}
+
+func (e *edit) removeTCP(id route.TCPRouteID) error {
+	compiled := e.tcp.routes.get(id)
+	if compiled == nil {
+		return e.misfit("TCP route %s is changed or removed, but it is not there", id)
+	}
+	routes := e.tcp.list(compiled.source.ServerName)
+	routes = slices.DeleteFunc(routes, func(r *compiledTCP) bool { return r == compiled })
+	e.tcp.setList(compiled.source.ServerName, routes)
+	e.tcp.routes.delete(id)
+	e.releaseEntryPoints(compiled.source.EntryPoints)
+	e.releaseBackends(compiled.source.BackendIDs)
+	return nil
+}
+
+func compareTCP(a, b *compiledTCP) int {
+	switch {
+	case a.source.Before(b.source):
+		return -1
+	case b.source.Before(a.source):
+		return 1
+	default:
+		return 0
+	}
+}

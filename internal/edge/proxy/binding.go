@@ -1,0 +1,111 @@
+package proxy
+
+import (
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"slipway.dev/slipway/internal/edge/filter"
+	"slipway.dev/slipway/internal/edge/upstream"
+	"slipway.dev/slipway/internal/route"
+)
+
+// binding is a rule in the form in which it is run. It holds handles, which
+// stay good when endpoints change, so a change of endpoints binds nothing anew.
+type binding struct {
+	rule  *route.Rule
+	chain filter.Chain
+	// refused is the answer of a rule that must not be served.
+	refused *filter.Answer
+	// response is the answer of a rule without backends.
+	response *filter.Answer
+	targets  *targets
+	connect  time.Duration
+}
+
+// bind is called for each rule that is new or changed. A policy that cannot be
+// compiled takes its own rule down and no other.
+func (p *Proxy) bind(rule *route.Rule) (any, error) {
+	b := &binding{rule: rule, connect: time.Duration(rule.Timeouts.Connect)}
+	chain, err := filter.Compile(rule.Policies, p.cfg.Counters)
+	if err != nil {
+		p.cfg.Log.Warn("a rule is refused: its policies cannot be run", "rule", rule.ID.String(), "error", err)
+		b.refused = &filter.Answer{Status: 503, Reason: string(route.ReasonRefused)}
+		return b, nil
+	}
+	b.chain = chain
+	if r := rule.Response; r != nil {
+		b.response = &filter.Answer{Status: r.Status, Reason: string(r.Reason)}
+		return b, nil
+	}
+	if len(rule.Backends) == 0 {
+		return nil, fmt.Errorf("it has neither backends nor a response")
+	}
+	b.targets = newTargets(rule.Backends, p.cfg.Upstreams.Handle)
+	return b, nil
+}
+
+// targets spreads requests over several backends by weight.
+type targets struct {
+	handles []*upstream.Handle
+	// ends are the sums of the weights up to each handle.
+	ends  []uint64
+	step  uint64
+	count atomic.Uint64
+}
+
+func newTargets(refs []route.BackendRef, handle func(route.BackendID) *upstream.Handle) *targets {
+	t := &targets{}
+	even := true
+	for _, ref := range refs {
+		even = even && ref.Weight == 0
+	}
+	var total uint64
+	for _, ref := range refs {
+		weight := uint64(ref.Weight)
+		if even {
+			weight = 1
+		}
+		if weight == 0 {
+			continue
+		}
+		total += weight
+		t.handles = append(t.handles, handle(ref.Backend))
+		t.ends = append(t.ends, total)
+	}
+	t.step = stepFor(total)
+	return t
+}
+
+// stepFor is a number near the golden section of total that has no common
+// divisor with it. Counting in such steps visits every place once a round and
+// spreads neighbours wide apart, so that 90:10 is never ninety and then ten.
+func stepFor(total uint64) uint64 {
+	for step := total * 618 / 1000; step > 1; step-- {
+		if gcd(step, total) == 1 {
+			return step
+		}
+	}
+	return 1
+}
+
+func gcd(a, b uint64) uint64 {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
+func (t *targets) next() *upstream.Handle {
+	if len(t.handles) == 1 {
+		return t.handles[0]
+	}
+	total := t.ends[len(t.ends)-1]
+	at := t.count.Add(1) % total * t.step % total
+	for i, end := range t.ends {
+		if at < end {
+			return t.handles[i]
+		}
+	}
+	return t.handles[0]
+}

@@ -1,0 +1,97 @@
+package tlsstore
+
+import (
+	"fmt"
+	"slices"
+)
+
+// addOptions checks all options and gives them to their hosts.
+func (b *builder) addOptions() {
+	base, _ := b.setOf(Options{})
+	b.out.fallback = base
+	if set, err := b.setOf(b.in.DefaultOptions); err != nil {
+		b.out.fallback = b.refusedSet()
+		b.report(Problem{Kind: KindOptions, Object: ID{Name: "default"}, Reason: ReasonBadOptions,
+			Message: err.Error() + ". Hosts without options of their own are not served"})
+	} else {
+		b.out.fallback = set
+	}
+	// The order of the input must not decide which object is told about a
+	// conflict.
+	sorted := slices.Clone(b.in.Options)
+	slices.SortStableFunc(sorted, func(a, b HostOptions) int { return a.ID.Compare(b.ID) })
+	for i := range sorted {
+		b.addHostOptions(&sorted[i])
+	}
+}
+
+func (b *builder) addHostOptions(o *HostOptions) {
+	set, err := b.setOf(o.Options)
+	if err != nil {
+		set = b.refusedSet()
+		b.report(Problem{Kind: KindOptions, Object: o.ID, Reason: ReasonBadOptions,
+			Message: err.Error() + ". Its hosts are not served"})
+	}
+	for _, text := range o.Hosts {
+		host, ok := parsePattern(text)
+		if !ok {
+			b.report(Problem{Kind: KindOptions, Object: o.ID, Host: text, Reason: ReasonBadHost,
+				Message: fmt.Sprintf("host %q is no DNS name and no wildcard such as *.example.com; correct it", text)})
+			continue
+		}
+		e := b.entry(host)
+		if !e.mayUse(o.Owner) {
+			b.report(Problem{Kind: KindOptions, Object: o.ID, Host: host.String(), Reason: ReasonHostOwned,
+				Message: fmt.Sprintf("host %q belongs to namespace %q; the options are not used for it", host, e.owner)})
+			continue
+		}
+		b.setHostOptions(e, host, o.ID, set)
+	}
+}
+
+// setHostOptions gives a host its options. Two that differ are a conflict, and
+// the host is not served: to choose one is to drop the other's conditions.
+func (b *builder) setHostOptions(e *entry, host pattern, from ID, set *optionSet) {
+	switch {
+	case e.options == nil:
+		e.options, e.from = set, from
+	case set.refused:
+		e.options = set
+	case !e.options.refused && e.options != set:
+		e.options = b.refusedSet()
+		b.report(Problem{Kind: KindOptions, Object: from, Host: host.String(), Reason: ReasonConflict,
+			Message: fmt.Sprintf("host %q has other TLS options from %s; give both the same. The host is not served until then", host, e.from)})
+	}
+}
+
+// setOf gives equal options one set, and takes it from the previous index when
+// it is there.
+func (b *builder) setOf(o Options) (*optionSet, error) {
+	o = o.withDefaults()
+	id := o.identify(b.digester)
+	if set := b.out.setByID[id]; set != nil {
+		return set, nil
+	}
+	var set *optionSet
+	if old := b.previous.setByID[id]; old != nil {
+		kept := *old
+		set = &kept
+	} else {
+		var err error
+		if set, err = newOptionSet(o, id); err != nil {
+			return nil, err
+		}
+	}
+	set.number = len(b.out.sets)
+	b.out.sets = append(b.out.sets, set)
+	b.out.setByID[id] = set
+	return set, nil
+}
+
+// refusedSet stands for options that cannot be had. It has the number of the
+// base options: that is what a handshake for such a host is made with.
+func (b *builder) refusedSet() *optionSet {
+	refused := *b.out.sets[0]
+	refused.refused = true
+	return &refused
+}

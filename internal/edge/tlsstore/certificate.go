@@ -1,0 +1,235 @@
+package tlsstore
+
+import (
+	"cmp"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rsa"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/binary"
+	"fmt"
+	"hash"
+	"slices"
+	"strings"
+	"time"
+)
+
+// The limits of one certificate. They are far above what is in use, and keep
+// one tenant's object from costing everybody's memory or handshakes.
+const (
+	maxCertPEM = 256 << 10
+	maxKeyPEM  = 64 << 10
+	maxChain   = 16
+	// A larger RSA key takes more than 100 ms of processor time per handshake,
+	// and Go's own clients refuse it.
+	maxRSABits = 8192
+)
+
+// Certificate is a certificate with its key, and what it may be used for.
+type Certificate struct {
+	ID ID
+	// CertPEM is the chain, the leaf first.
+	CertPEM string
+	KeyPEM  PrivateText
+	// Hosts are the names and wildcards it may be used for. Empty means all
+	// names in the certificate.
+	Hosts []string
+	// Owner is the namespace it is used for: hosts that [Input.Owners] gives to
+	// another one do not get it. Empty means that it is the operator's own, and
+	// good for every host.
+	Owner string
+}
+
+// digest identifies a certificate and its key by their content.
+type digest [sha256.Size]byte
+
+// digester hashes without an allocation for each certificate.
+type digester struct {
+	hash    hash.Hash
+	scratch []byte
+}
+
+func newDigester() *digester { return &digester{hash: sha256.New()} }
+
+// sum hashes parts with their lengths, so that no two lists of parts are one.
+func (d *digester) sum(parts ...string) digest {
+	d.hash.Reset()
+	for _, part := range parts {
+		d.scratch = binary.BigEndian.AppendUint64(d.scratch[:0], uint64(len(part)))
+		d.scratch = append(d.scratch, part...)
+		d.hash.Write(d.scratch)
+	}
+	var out digest
+	d.hash.Sum(out[:0])
+	return out
+}
+
+// keyKind orders certificates by what the handshake costs.
+type keyKind uint8
+
+const (
+	keyECDSA keyKind = iota
+	keyEd25519
+	keyRSA
+)
+
+// pair is a parsed certificate. It is made once for each content, and shared
+// by all indexes that have it.
+type pair struct {
+	certificate         tls.Certificate
+	digest              digest
+	kind                keyKind
+	notBefore, notAfter int64 // Unix seconds
+	names               []pattern
+}
+
+// validAt reports whether a moment lies in the certificate's validity.
+func (p *pair) validAt(now int64) bool { return p.notBefore <= now && now <= p.notAfter }
+
+// covers reports whether the certificate is made for a host.
+func (p *pair) covers(host pattern) bool {
+	if p.names == nil {
+		return false
+	}
+	if _, found := slices.BinarySearchFunc(p.names, host, comparePatterns); found {
+		return true
+	}
+	_, parent, dotted := strings.Cut(host.name, ".")
+	if host.wild || !dotted {
+		return false
+	}
+	_, found := slices.BinarySearchFunc(p.names, pattern{name: parent, wild: true}, comparePatterns)
+	return found
+}
+
+func comparePatterns(a, b pattern) int {
+	if a.wild != b.wild {
+		if a.wild {
+			return 1
+		}
+		return -1
+	}
+	return strings.Compare(a.name, b.name)
+}
+
+// parsePair reads a certificate and its key, and checks all that can be known
+// before a client asks for it.
+func parsePair(c Certificate, sum digest) (*pair, Reason, error) {
+	key := c.KeyPEM.Reveal()
+	switch {
+	case c.CertPEM == "":
+		return nil, ReasonUnreadable, fmt.Errorf("there is no certificate; put the PEM chain in tls.crt")
+	case key == "":
+		return nil, ReasonUnreadable, fmt.Errorf("there is no private key; put the PEM key in tls.key")
+	case len(c.CertPEM) > maxCertPEM:
+		return nil, ReasonTooLarge, fmt.Errorf("the chain has %d bytes, more than %d; leave only the leaf and its intermediates", len(c.CertPEM), maxCertPEM)
+	case len(key) > maxKeyPEM:
+		return nil, ReasonTooLarge, fmt.Errorf("the private key has %d bytes, more than %d; put only the key in tls.key", len(key), maxKeyPEM)
+	}
+	certificate, err := tls.X509KeyPair([]byte(c.CertPEM), []byte(key))
+	if err != nil {
+		return nil, ReasonUnreadable, fmt.Errorf("it cannot be read (%w); put a PEM certificate and its own key there", err)
+	}
+	if len(certificate.Certificate) > maxChain {
+		return nil, ReasonTooLarge, fmt.Errorf("the chain has %d certificates, more than %d; leave only the leaf and its intermediates", len(certificate.Certificate), maxChain)
+	}
+	for i, der := range certificate.Certificate[1:] {
+		if _, err := x509.ParseCertificate(der); err != nil {
+			return nil, ReasonUnreadable, fmt.Errorf("certificate %d of the chain cannot be read (%w); remove or replace it", i+2, err)
+		}
+	}
+	kind, err := classifyKey(certificate.Leaf)
+	if err != nil {
+		return nil, ReasonKeyType, err
+	}
+	return &pair{
+		certificate: certificate,
+		digest:      sum,
+		kind:        kind,
+		notBefore:   certificate.Leaf.NotBefore.Unix(),
+		notAfter:    certificate.Leaf.NotAfter.Unix(),
+		names:       leafNames(certificate.Leaf),
+	}, "", nil
+}
+
+// classifyKey refuses keys that no handshake can use.
+func classifyKey(leaf *x509.Certificate) (keyKind, error) {
+	switch key := leaf.PublicKey.(type) {
+	case *ecdsa.PublicKey:
+		switch key.Curve {
+		case elliptic.P256(), elliptic.P384(), elliptic.P521():
+			return keyECDSA, nil
+		}
+		return 0, fmt.Errorf("the key's curve %s is not used in TLS; make a key on P-256, P-384 or P-521", key.Curve.Params().Name)
+	case ed25519.PublicKey:
+		return keyEd25519, nil
+	case *rsa.PublicKey:
+		if bits := key.N.BitLen(); bits > maxRSABits {
+			return 0, fmt.Errorf("the RSA key has %d bits, more than %d; use ECDSA P-256, or RSA with 2048 to 4096 bits", bits, maxRSABits)
+		}
+		return keyRSA, nil
+	}
+	return 0, fmt.Errorf("keys of type %T are not used in TLS; make an ECDSA or RSA key", leaf.PublicKey)
+}
+
+// leafNames are the DNS names of a certificate, sorted for covers. Names that
+// no client can ask for are left out. The common name does not count: clients
+// stopped reading it years ago.
+func leafNames(leaf *x509.Certificate) []pattern {
+	names := make([]pattern, 0, len(leaf.DNSNames))
+	for _, name := range leaf.DNSNames {
+		if p, ok := parsePattern(name); ok {
+			names = append(names, p)
+		}
+	}
+	slices.SortFunc(names, comparePatterns)
+	return slices.Compact(names)
+}
+
+// candidate is a certificate that may be shown for a host.
+type candidate struct {
+	pair  *pair
+	id    ID
+	owner string
+}
+
+// compareCandidates orders by the key's cost, then by the end of validity, the
+// latest first. The rest only makes the order the same on every replica.
+func compareCandidates(a, b candidate) int {
+	return cmp.Or(
+		cmp.Compare(a.pair.kind, b.pair.kind),
+		cmp.Compare(b.pair.notAfter, a.pair.notAfter),
+		cmp.Compare(b.pair.notBefore, a.pair.notBefore),
+		slices.Compare(a.pair.digest[:], b.pair.digest[:]),
+		strings.Compare(a.owner, b.owner),
+		a.id.Compare(b.id),
+	)
+}
+
+// sameCandidate reports whether two objects hold one certificate for one
+// owner: copies of a wildcard certificate are common.
+func sameCandidate(a, b candidate) bool { return a.pair == b.pair && a.owner == b.owner }
+
+// CertificateInfo is what may be told about a certificate in an index.
+type CertificateInfo struct {
+	ID        ID
+	Names     []string
+	NotBefore time.Time
+	NotAfter  time.Time
+}
+
+func (p *pair) info(id ID) CertificateInfo {
+	names := make([]string, len(p.names))
+	for i, name := range p.names {
+		names[i] = name.String()
+	}
+	return CertificateInfo{
+		ID:        id,
+		Names:     names,
+		NotBefore: time.Unix(p.notBefore, 0).UTC(),
+		NotAfter:  time.Unix(p.notAfter, 0).UTC(),
+	}
+}

@@ -1,0 +1,80 @@
+package tlsstore
+
+import (
+	"crypto/tls"
+	"iter"
+)
+
+// choose gives the best certificate for a name, or nil when none is made for
+// it. In this order: one the client supports and that is valid now, under the
+// exact name before the wildcard; one that has expired, because a client can
+// say more about that than about a stranger's certificate; one the client does
+// not support.
+func choose(hello *tls.ClientHelloInfo, exact, wild *entry, now int64) *pair {
+	if first, more := peekCandidates(exact, wild); !more {
+		return first
+	}
+	var expired, unsupported *pair
+	for p := range candidates(exact, wild) {
+		if valid := p.validAt(now); !valid && expired != nil {
+			continue
+		} else if !supports(hello, p) {
+			if unsupported == nil {
+				unsupported = p
+			}
+		} else if valid {
+			return p
+		} else {
+			expired = p
+		}
+	}
+	if expired != nil {
+		return expired
+	}
+	return unsupported
+}
+
+// peekCandidates gives the first candidate, and whether there is another one.
+// Nearly all hosts have one certificate, and nothing to choose from.
+func peekCandidates(exact, wild *entry) (first *pair, more bool) {
+	for p := range candidates(exact, wild) {
+		if first != nil {
+			return first, true
+		}
+		first = p
+	}
+	return first, false
+}
+
+// candidates are the certificates for a name, the best first. A wildcard
+// certificate is not shown for a name that belongs to another namespace.
+func candidates(exact, wild *entry) iter.Seq[*pair] {
+	return func(yield func(*pair) bool) {
+		if exact != nil {
+			for i := range exact.certs {
+				if !yield(exact.certs[i].pair) {
+					return
+				}
+			}
+		}
+		if wild == nil {
+			return
+		}
+		for i := range wild.certs {
+			if exact != nil && !exact.mayUse(wild.certs[i].owner) {
+				continue
+			}
+			if !yield(wild.certs[i].pair) {
+				return
+			}
+		}
+	}
+}
+
+// supports reports whether the client can verify signatures of this kind of
+// key. The name is left out of the question: Index.find has answered it.
+func supports(hello *tls.ClientHelloInfo, p *pair) bool {
+	nameless := *hello
+	nameless.ServerName = ""
+	return nameless.SupportsCertificate(&p.certificate) == nil
+}

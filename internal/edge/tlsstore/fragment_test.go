@@ -1,0 +1,133 @@
+package tlsstore_test
+
+import (
+	"context"
+	"crypto/tls"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"slipway.dev/slipway/internal/edge/tlsstore"
+)
+
+// TestFragmentedClientHello splits the ClientHello at every byte, between TCP
+// segments and between TLS records, and expects the same options each time.
+// A proxy that chose options from the first record only was opened that way
+// (CVE-2026-32305).
+func TestFragmentedClientHello(t *testing.T) {
+	t.Parallel()
+	ca := newIssuer(t)
+	store := newStore(t, tlsstore.Config{})
+	cert := ca.certificate(t, "mtls", wanted{names: []string{"mtls.example"}})
+	load(t, store, tlsstore.Input{
+		Certificates: []tlsstore.Certificate{cert},
+		Options:      []tlsstore.HostOptions{hostOptions("mtls", "mtls.example", clientAuth(ca))},
+	})
+	good := ca.client(t)
+	hello := len(firstFlight(t)) - recordHeader
+
+	try := func(split func([]byte) [][]byte, what string, at int) {
+		// Without a certificate it must fail, with one the record must say so.
+		for _, certificates := range [][]tls.Certificate{nil, {good}} {
+			record, err := fragmented(store, split, certificates...)
+			if served := err == nil; served != (certificates != nil) {
+				t.Fatalf("%s at %d, %d certificates: %v", what, at, len(certificates), err)
+			}
+			if name := record.ServerName(); name != "mtls.example" {
+				t.Fatalf("%s at %d: the name is %q", what, at, name)
+			}
+			if err == nil && !store.Authorised(record, "mtls.example") {
+				t.Fatalf("%s at %d: not authorised", what, at)
+			}
+		}
+	}
+	for at := 1; at < hello+recordHeader; at++ {
+		try(func(flight []byte) [][]byte { return [][]byte{flight[:at], flight[at:]} }, "segments", at)
+	}
+	for at := 1; at < hello; at++ {
+		try(func(flight []byte) [][]byte { return records(flight, at, hello) }, "records", at)
+	}
+	try(func(flight []byte) [][]byte { return records(flight, 1, 1) }, "records of one byte", 1)
+}
+
+const recordHeader = 5
+
+// helloConfig makes a small ClientHello whose size does not vary.
+func helloConfig(certificates ...tls.Certificate) *tls.Config {
+	return &tls.Config{
+		ServerName: "mtls.example", InsecureSkipVerify: true, Certificates: certificates,
+		CurvePreferences: []tls.CurveID{tls.X25519}, MinVersion: tls.VersionTLS13,
+	}
+}
+
+// firstFlight is what a client writes first.
+func firstFlight(t *testing.T) []byte {
+	t.Helper()
+	near, far := net.Pipe()
+	stopped := make(chan struct{})
+	go func() {
+		_ = tls.Client(near, helloConfig()).Handshake()
+		close(stopped)
+	}()
+	buf := make([]byte, 16<<10)
+	n, err := far.Read(buf)
+	must(t, err)
+	far.Close()
+	<-stopped
+	near.Close()
+	return buf[:n]
+}
+
+// records cuts the message of one record into records: the first has first
+// bytes, the others at most rest. Each is written by itself.
+func records(flight []byte, first, rest int) [][]byte {
+	message := flight[recordHeader:]
+	var out [][]byte
+	for size := first; len(message) > 0; size = rest {
+		size = min(size, len(message))
+		record := append([]byte{flight[0], flight[1], flight[2], byte(size >> 8), byte(size)}, message[:size]...)
+		out, message = append(out, record), message[size:]
+	}
+	return out
+}
+
+// splitConn writes the first flight in pieces.
+type splitConn struct {
+	net.Conn
+	split func([]byte) [][]byte
+}
+
+func (c *splitConn) Write(b []byte) (int, error) {
+	if c.split == nil {
+		return c.Conn.Write(b)
+	}
+	split := c.split
+	c.split = nil
+	for _, piece := range split(b) {
+		if _, err := c.Conn.Write(piece); err != nil {
+			return 0, err
+		}
+	}
+	return len(b), nil
+}
+
+func fragmented(store *tlsstore.Store, split func([]byte) [][]byte, certificates ...tls.Certificate) (*tlsstore.Handshake, error) {
+	near, far := net.Pipe()
+	deadline := time.Now().Add(testTimeout)
+	_, _ = near.SetDeadline(deadline), far.SetDeadline(deadline)
+	ctx := tlsstore.WithHandshake(context.Background())
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		client := tls.Client(&splitConn{Conn: near, split: split}, helloConfig(certificates...))
+		if client.Handshake() == nil {
+			_, _ = io.Copy(io.Discard, client)
+		}
+		near.Close()
+	}()
+	err := tls.Server(far, store.ServerConfig()).HandshakeContext(ctx)
+	far.Close()
+	<-stopped
+	return tlsstore.HandshakeFrom(ctx), err
+}

@@ -1,0 +1,137 @@
+package tlsstore
+
+import (
+	"context"
+	"sync/atomic"
+)
+
+// Handshake remembers what a connection's handshake was made with. The store
+// writes it during the handshake; [Store.Verdict] reads it for each request.
+//
+// It cannot be asked of tls.ConnectionState: that has the name, but options
+// may have changed since the client connected.
+type Handshake struct {
+	made atomic.Pointer[handshakeFacts]
+}
+
+type handshakeFacts struct {
+	options   OptionsID
+	name      string
+	challenge bool
+	// spoilt is set when one Handshake was used for two connections.
+	spoilt bool
+}
+
+type handshakeKey struct{}
+
+// WithHandshake returns a context that carries a new Handshake. The connection
+// must be made with it: http.Server.ConnContext, quic.Transport.ConnContext
+// and tls.Conn.HandshakeContext all lead to the store. Use one for each
+// connection.
+func WithHandshake(ctx context.Context) context.Context {
+	return context.WithValue(ctx, handshakeKey{}, new(Handshake))
+}
+
+// HandshakeFrom gives the Handshake of a connection's or a request's context,
+// nil when there is none.
+func HandshakeFrom(ctx context.Context) *Handshake {
+	if ctx == nil { // a ClientHelloInfo that crypto/tls did not make
+		return nil
+	}
+	h, _ := ctx.Value(handshakeKey{}).(*Handshake)
+	return h
+}
+
+// record notes the facts. A second connection spoils the record, so that
+// neither of the two can be taken for the other.
+func (h *Handshake) record(facts handshakeFacts) {
+	if h == nil || h.made.CompareAndSwap(nil, &facts) {
+		return
+	}
+	if old := h.made.Load(); *old != facts {
+		facts.spoilt = true
+		h.made.Store(&facts)
+	}
+}
+
+// facts gives what was recorded; false means that nothing may be served.
+func (h *Handshake) facts() (handshakeFacts, bool) {
+	if h == nil {
+		return handshakeFacts{}, false
+	}
+	made := h.made.Load()
+	if made == nil || made.spoilt || made.challenge {
+		return handshakeFacts{}, false
+	}
+	return *made, true
+}
+
+// ServerName is the canonical name the client asked for, empty when it gave
+// none, or none that is a DNS name.
+func (h *Handshake) ServerName() string {
+	if h == nil || h.made.Load() == nil {
+		return ""
+	}
+	return h.made.Load().name
+}
+
+// Challenge reports whether the connection only answers an ACME challenge. It
+// is to be closed after the handshake.
+func (h *Handshake) Challenge() bool {
+	if h == nil {
+		return false
+	}
+	made := h.made.Load()
+	return made != nil && made.challenge
+}
+
+// Verdict says what to do with a request.
+type Verdict uint8
+
+// The verdicts. The zero value serves nothing.
+const (
+	// Misdirected: the connection was made with other options than the host
+	// has, or the host cannot be read. Answer 421; the client connects again.
+	Misdirected Verdict = iota
+	// Refused: the host's options are refused. Answer 503.
+	Refused
+	// Serve: the connection was made with the host's options.
+	Serve
+)
+
+// String is the verdict for logs.
+func (v Verdict) String() string {
+	switch v {
+	case Serve:
+		return "serve"
+	case Refused:
+		return "refused"
+	}
+	return "misdirected"
+}
+
+// Verdict says whether a request for a host may be served on the connection
+// that made the handshake. host is a Host header or an :authority, with or
+// without a port.
+//
+// host may also be a wildcard such as *.example.com. A proxy that serves a
+// request by a wildcard's rule asks for the rule's host as well: the name
+// itself can have other options.
+func (s *Store) Verdict(h *Handshake, host string) Verdict {
+	set, ok := s.selectOptions(host)
+	if !ok {
+		return Misdirected
+	}
+	if set.refused {
+		return Refused
+	}
+	if made, ok := h.facts(); !ok || made.options != set.id {
+		return Misdirected
+	}
+	return Serve
+}
+
+// Authorised reports whether the verdict is [Serve].
+func (s *Store) Authorised(h *Handshake, host string) bool {
+	return s.Verdict(h, host) == Serve
+}

@@ -1,0 +1,283 @@
+package tlsstore
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Input is everything that an index is built from.
+type Input struct {
+	// Certificates may hold one object several times, with different hosts.
+	Certificates []Certificate
+	// Default is shown to clients that name no host, or one without a
+	// certificate. Its names are not looked at. Nil means the store's own
+	// self-signed one.
+	Default *Certificate
+	// Options are the options of hosts; the others have DefaultOptions.
+	Options        []HostOptions
+	DefaultOptions Options
+	// Owners gives hosts and wildcards to namespaces. For such a host the
+	// certificates and options of other namespaces are refused. A host that is
+	// not listed is open to all.
+	Owners map[string]string
+	// Now is the moment for saying which certificates have expired; zero means
+	// the present. Handshakes look at their own clock.
+	Now time.Time
+}
+
+// entry is what is known about a name or about a wildcard.
+type entry struct {
+	certs   []candidate // best first
+	options *optionSet  // nil when it has none of its own
+	from    ID          // the object that gave the options
+	owner   string
+	owned   bool
+}
+
+// Index is the certificates and options of one moment. It never changes.
+type Index struct {
+	exact map[string]*entry
+	wild  map[string]*entry // by the name below the star
+
+	pairs map[digest]*pair // for the next Build
+	byID  map[ID]*pair
+
+	// sets are the distinct options; 0 are the base options, which are always
+	// safe to make a handshake with.
+	sets     []*optionSet
+	setByID  map[OptionsID]*optionSet
+	fallback *optionSet // of hosts without options
+	backup   *pair      // the default certificate; nil means the store's own
+
+	parsed int
+}
+
+// Build makes an index. Certificates that previous already has are not parsed
+// again, and an object that has become unreadable keeps its last good
+// certificate. previous may be nil and is not kept.
+//
+// The index is complete and can be served, whatever the problems: each of them
+// concerns only its own object. A rule that asked for options which are
+// refused here must not be served either.
+func Build(in Input, previous *Index) (*Index, []Problem) {
+	if previous == nil {
+		previous = &Index{}
+	}
+	if in.Now.IsZero() {
+		in.Now = time.Now()
+	}
+	b := &builder{
+		in:       &in,
+		previous: previous,
+		digester: newDigester(),
+		out: &Index{
+			exact:   make(map[string]*entry, len(in.Certificates)),
+			wild:    make(map[string]*entry),
+			pairs:   make(map[digest]*pair, len(in.Certificates)),
+			byID:    make(map[ID]*pair, len(in.Certificates)),
+			setByID: make(map[OptionsID]*optionSet),
+		},
+	}
+	b.addOwners()
+	b.addOptions()
+	for i := range in.Certificates {
+		b.addCertificate(&in.Certificates[i])
+	}
+	if in.Default != nil {
+		b.out.backup = b.pairOf(in.Default)
+	}
+	b.sortCandidates()
+	sortProblems(b.problems)
+	return b.out, b.problems
+}
+
+// Parsed is the number of certificates that had to be parsed to build the
+// index.
+func (ix *Index) Parsed() int { return ix.parsed }
+
+// Certificates lists what the index can serve, by identity.
+func (ix *Index) Certificates() []CertificateInfo {
+	list := make([]CertificateInfo, 0, len(ix.byID))
+	for id, p := range ix.byID {
+		list = append(list, p.info(id))
+	}
+	slices.SortFunc(list, func(a, b CertificateInfo) int { return a.ID.Compare(b.ID) })
+	return list
+}
+
+// find looks a canonical name up, without an allocation.
+func (ix *Index) find(name []byte) (exact, wild *entry) {
+	exact = ix.exact[string(name)]
+	if dot := bytes.IndexByte(name, '.'); dot >= 0 {
+		wild = ix.wild[string(name[dot+1:])]
+	}
+	return exact, wild
+}
+
+// optionsOf chooses the options of a name: its own, those of the wildcard
+// above it, the default ones.
+func (ix *Index) optionsOf(exact, wild *entry) *optionSet {
+	if exact != nil && exact.options != nil {
+		return exact.options
+	}
+	if wild != nil && wild.options != nil {
+		return wild.options
+	}
+	return ix.fallback
+}
+
+// builder is one call of Build.
+type builder struct {
+	in       *Input
+	previous *Index
+	digester *digester
+	out      *Index
+	problems []Problem
+}
+
+func (b *builder) report(p Problem) { b.problems = append(b.problems, p) }
+
+func (b *builder) entry(p pattern) *entry {
+	names := b.out.exact
+	if p.wild {
+		names = b.out.wild
+	}
+	e := names[p.name]
+	if e == nil {
+		e = &entry{}
+		names[p.name] = e
+	}
+	return e
+}
+
+func (b *builder) addOwners() {
+	for host, owner := range b.in.Owners {
+		// A host that is no name cannot be asked for, so nobody can take it.
+		if p, ok := parsePattern(host); ok {
+			e := b.entry(p)
+			e.owner, e.owned = owner, true
+		}
+	}
+}
+
+// mayUse reports whether a namespace may have its way with a host.
+func (e *entry) mayUse(owner string) bool {
+	return !e.owned || owner == "" || owner == e.owner
+}
+
+// addCertificate indexes one certificate under the hosts it may be used for.
+func (b *builder) addCertificate(c *Certificate) {
+	p := b.pairOf(c)
+	if p == nil {
+		return
+	}
+	hosts := p.names
+	if len(c.Hosts) > 0 {
+		hosts = b.coveredHosts(c, p)
+	} else if len(hosts) == 0 {
+		b.report(Problem{Object: c.ID, Reason: ReasonNoNames,
+			Message: "the certificate has no DNS names, so it is used for no host; issue it with the hosts as subject alternative names"})
+	}
+	for _, host := range hosts {
+		e := b.entry(host)
+		if !e.mayUse(c.Owner) {
+			b.report(Problem{Object: c.ID, Host: host.String(), Reason: ReasonHostOwned,
+				Message: fmt.Sprintf("host %q belongs to namespace %q; the certificate is not used for it", host, e.owner)})
+			continue
+		}
+		e.certs = append(e.certs, candidate{pair: p, id: c.ID, owner: c.Owner})
+	}
+}
+
+// coveredHosts are the hosts of a certificate that it is made for.
+func (b *builder) coveredHosts(c *Certificate, p *pair) []pattern {
+	hosts := make([]pattern, 0, len(c.Hosts))
+	for _, text := range c.Hosts {
+		host, ok := parsePattern(text)
+		switch {
+		case !ok:
+			b.report(Problem{Object: c.ID, Host: text, Reason: ReasonBadHost,
+				Message: fmt.Sprintf("host %q is no DNS name and no wildcard such as *.example.com; correct it", text)})
+		case !p.covers(host):
+			b.report(Problem{Object: c.ID, Host: host.String(), Reason: ReasonNotCovered,
+				Message: fmt.Sprintf("the certificate is not made for host %q, only for %s; the default certificate is shown instead", host, listNames(p.names))})
+		default:
+			hosts = append(hosts, host)
+		}
+	}
+	return hosts
+}
+
+// listNames shows the first names of a certificate.
+func listNames(names []pattern) string {
+	const shown = 5
+	if len(names) == 0 {
+		return "no DNS name"
+	}
+	texts := make([]string, 0, shown)
+	for _, name := range names[:min(shown, len(names))] {
+		texts = append(texts, name.String())
+	}
+	if more := len(names) - len(texts); more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(texts, ", "), more)
+	}
+	return strings.Join(texts, ", ")
+}
+
+// pairOf gives the parsed certificate: this build's, the previous index's, a
+// new one, or the object's last good one. It is nil when there is none.
+func (b *builder) pairOf(c *Certificate) *pair {
+	sum := b.digester.sum(c.CertPEM, c.KeyPEM.Reveal())
+	p := b.out.pairs[sum]
+	if p == nil {
+		p = b.previous.pairs[sum]
+	}
+	if p == nil {
+		b.out.parsed++
+		var reason Reason
+		var err error
+		if p, reason, err = parsePair(*c, sum); err != nil {
+			p = b.previous.byID[c.ID]
+			message := err.Error()
+			if p != nil {
+				message += ". Its last good certificate is still served"
+			}
+			b.report(Problem{Object: c.ID, Reason: reason, Message: message, Served: p != nil})
+			if p == nil {
+				return nil
+			}
+		}
+	}
+	b.out.pairs[p.digest] = p
+	if b.out.byID[c.ID] == nil {
+		b.out.byID[c.ID] = p
+		b.reportValidity(c.ID, p)
+	}
+	return p
+}
+
+func (b *builder) reportValidity(id ID, p *pair) {
+	now := b.in.Now.Unix()
+	switch {
+	case now > p.notAfter:
+		b.report(Problem{Object: id, Reason: ReasonExpired, Served: true,
+			Message: fmt.Sprintf("the certificate expired on %s; renew it", p.info(id).NotAfter.Format(time.RFC3339))})
+	case now < p.notBefore:
+		b.report(Problem{Object: id, Reason: ReasonNotYetValid, Served: true,
+			Message: fmt.Sprintf("the certificate is not valid before %s; wait, or check the clock", p.info(id).NotBefore.Format(time.RFC3339))})
+	}
+}
+
+func (b *builder) sortCandidates() {
+	for _, names := range []map[string]*entry{b.out.exact, b.out.wild} {
+		for _, e := range names {
+			if len(e.certs) > 1 {
+				slices.SortFunc(e.certs, compareCandidates)
+				e.certs = slices.CompactFunc(e.certs, sameCandidate)
+			}
+		}
+	}
+}

@@ -1,0 +1,111 @@
+package upstream
+
+import (
+	"context"
+	"net"
+	"time"
+
+	"slipway.dev/slipway/internal/edge/h1"
+)
+
+// Conn is one HTTP/1.1 connection to an endpoint, plain or TLS. Whoever got it
+// from Connect ends it with Release or Close, once.
+type Conn struct {
+	Reader *h1.Reader
+	Writer *h1.Writer
+	// Limits are those for the heads of responses.
+	Limits *h1.Limits
+
+	link     link
+	endpoint *Endpoint
+	dialer   *dialer
+	since    int64 // when it was last used
+	reused   bool
+	idle     bool // it is in the pool, whose mutex guards this
+	closed   bool
+}
+
+// connect makes a connection.
+func (e *Endpoint) connect(ctx context.Context, d *dialer, timeout time.Duration) (*Conn, error) {
+	s := e.handle.set
+	if s.stop.Err() != nil {
+		return nil, &ConnectError{Address: e.address, Err: ErrClosed}
+	}
+	if timeout <= 0 {
+		timeout = s.cfg.ConnectTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	link, err := d.dial(ctx, e)
+	if err != nil {
+		s.stats.connectFailures.Add(1)
+		return nil, err
+	}
+	s.stats.connects.Add(1)
+	e.open.Add(1)
+	return &Conn{
+		Reader:   h1.NewReader(link.conn, s.cfg.Pool, s.cfg.Timeouts),
+		Writer:   h1.NewWriter(link.conn, s.cfg.Pool, s.cfg.Timeouts),
+		Limits:   &s.cfg.Limits,
+		link:     link,
+		endpoint: e,
+		dialer:   d,
+	}, nil
+}
+
+// NetConn is the connection itself, for protocols that take over after an
+// upgrade, and for TCP routes.
+func (c *Conn) NetConn() net.Conn { return c.link.conn }
+
+// Reused reports whether the connection was kept from before. Such a one may
+// die of age with the next request.
+func (c *Conn) Reused() bool { return c.reused }
+
+// Release gives the connection back after a clean exchange: the response was
+// read to its end, and it said that the connection can be used again. It is
+// closed nevertheless when the endpoint has left, when enough are kept, or when
+// there is something to read that nobody asked for.
+func (c *Conn) Release() {
+	if len(c.Reader.Unread()) > 0 || c.link.residue() {
+		c.endpoint.handle.set.stats.polluted.Add(1)
+		c.Close()
+		return
+	}
+	c.Reader.Release()
+	if !c.endpoint.put(c) {
+		c.farewell()
+	}
+}
+
+// Close ends the connection after anything but a clean exchange. It does not
+// wait for the backend.
+func (c *Conn) Close() { c.end(c.link.abort) }
+
+// farewell ends a connection that is at rest. TLS says goodbye then; with a
+// full send buffer that could take seconds.
+func (c *Conn) farewell() { c.end(c.link.conn.Close) }
+
+func (c *Conn) end(how func() error) {
+	if c.closed {
+		return
+	}
+	c.closed = true
+	// There is nobody to tell, and nothing to be done.
+	_ = how()
+	c.Reader.Close()
+	c.endpoint.open.Add(-1)
+}
+
+// sound looks at an idle connection, without waiting.
+func (c *Conn) sound() bool {
+	stats := &c.endpoint.handle.set.stats
+	switch c.link.look() {
+	case endClosed:
+		stats.stale.Add(1)
+		return false
+	case endTalking:
+		stats.polluted.Add(1)
+		return false
+	}
+	return true
+}

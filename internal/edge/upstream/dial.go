@@ -1,0 +1,153 @@
+package upstream
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"syscall"
+
+	"slipway.dev/slipway/internal/route"
+)
+
+// sessions is how many TLS sessions of a backend are kept, one for each
+// endpoint.
+const sessions = 256
+
+// dialer is the way to connect to the endpoints of a backend. It does not
+// change: another way is another dialer, and connections of the two are never
+// mixed.
+type dialer struct {
+	protocol    route.Protocol
+	tls         route.UpstreamTLS
+	authority   *authority
+	certificate *keyPair
+
+	config     *tls.Config // nil without TLS
+	sessions   tls.ClientSessionCache
+	localNames bool
+}
+
+// newDialer makes the dialer of a backend, or says why there is none. It gives
+// the previous one when that is still right.
+func (s *Set) newDialer(b *route.Backend, previous *dialer) (*dialer, error) {
+	d := &dialer{protocol: b.Transport.Protocol, localNames: s.cfg.LocalNames}
+	switch d.protocol {
+	case "", route.ProtocolHTTP1:
+		d.protocol = route.ProtocolHTTP1
+	case route.ProtocolTLS:
+	case route.ProtocolH2C:
+		return nil, errors.New("h2c to backends is not supported; use http1 or tls")
+	default:
+		return nil, fmt.Errorf("the protocol %q is not known; use http1 or tls", d.protocol)
+	}
+	if b.Transport.TLS != nil {
+		if d.protocol != route.ProtocolTLS {
+			return nil, errors.New("there are settings for TLS, but the protocol is not tls; set it to tls or remove them")
+		}
+		d.tls = *b.Transport.TLS
+	}
+	if err := s.trust.resolve(d); err != nil {
+		return nil, err
+	}
+	if previous != nil && previous.protocol == d.protocol && previous.tls == d.tls &&
+		previous.authority == d.authority && previous.certificate == d.certificate {
+		return previous, nil
+	}
+	if d.protocol == route.ProtocolTLS {
+		d.sessions = tls.NewLRUClientSessionCache(sessions)
+		d.config = d.clientConfig()
+	}
+	return d, nil
+}
+
+// clientConfig is the part of the TLS configuration that all endpoints share.
+func (d *dialer) clientConfig() *tls.Config {
+	config := &tls.Config{
+		MinVersion:         tls.VersionTLS12,
+		NextProtos:         []string{"http/1.1"},
+		ServerName:         d.tls.ServerName,
+		InsecureSkipVerify: d.tls.SkipVerify,
+	}
+	if d.authority != nil {
+		config.RootCAs = d.authority.pool
+	}
+	if d.certificate != nil {
+		// Asked for one, the edge shows it whatever authorities the endpoint
+		// names: showing none would only give a worse error.
+		certificate := d.certificate.parsed
+		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			return certificate, nil
+		}
+	}
+	return config
+}
+
+// dial connects, with the handshake.
+func (d *dialer) dial(ctx context.Context, e *Endpoint) (link, error) {
+	var by net.Dialer
+	if e.place.host != "" && !d.localNames {
+		by.Control = refuseLocal
+	}
+	conn, err := by.DialContext(ctx, "tcp", e.address)
+	if err != nil {
+		return link{}, &ConnectError{Address: e.address, Err: cause(err)}
+	}
+	socket, ok := conn.(*net.TCPConn)
+	if !ok {
+		_ = conn.Close()
+		return link{}, &ConnectError{Address: e.address, Err: errors.New("it is not a TCP connection")}
+	}
+	if d.config == nil {
+		return link{conn: socket, raw: socket}, nil
+	}
+	below := &tap{TCPConn: socket}
+	config := d.config.Clone()
+	config.ClientSessionCache = sessionOf{d.sessions, e.address}
+	if config.ServerName == "" {
+		config.ServerName = e.place.serverName()
+	}
+	secured := tls.Client(below, config)
+	if err := secured.HandshakeContext(ctx); err != nil {
+		_ = below.Close()
+		return link{}, &ConnectError{Address: e.address, TLS: true, Err: err}
+	}
+	return link{conn: secured, raw: socket, tap: below}, nil
+}
+
+// cause leaves out the address, which a ConnectError has already.
+func cause(err error) error {
+	var op *net.OpError
+	if errors.As(err, &op) && op.Op == "dial" {
+		return op.Err
+	}
+	return err
+}
+
+// refuseLocal is asked for each address that a name resolves to.
+func refuseLocal(_, address string, _ syscall.RawConn) error {
+	to, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return err
+	}
+	ip := to.Addr().Unmap()
+	if ip.IsLoopback() || ip.IsUnspecified() || ip.IsLinkLocalUnicast() || ip.IsMulticast() {
+		return ErrLocalAddress
+	}
+	return nil
+}
+
+// sessionOf keeps the sessions of endpoints apart. TLS would keep them by
+// server name, which all endpoints share: each would forget the other's.
+type sessionOf struct {
+	all     tls.ClientSessionCache
+	address string
+}
+
+// Get gives the endpoint's session.
+func (s sessionOf) Get(string) (*tls.ClientSessionState, bool) { return s.all.Get(s.address) }
+
+// Put keeps the endpoint's session.
+func (s sessionOf) Put(_ string, state *tls.ClientSessionState) { s.all.Put(s.address, state) }

@@ -1,0 +1,109 @@
+package upstream
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"net"
+	"net/netip"
+	"strconv"
+	"sync/atomic"
+
+	"slipway.dev/slipway/internal/route"
+)
+
+// place is what makes an endpoint the same one: where it listens. Its weight,
+// zone and state may change.
+type place struct {
+	address netip.AddrPort
+	host    string
+	port    uint16
+}
+
+func placeOf(e *route.Endpoint) place {
+	return place{address: e.Address, host: e.Host, port: e.Port}
+}
+
+func (p place) String() string {
+	if p.host != "" {
+		return net.JoinHostPort(p.host, strconv.Itoa(int(p.port)))
+	}
+	return p.address.String()
+}
+
+// serverName is the name that the endpoint has to prove to be, where none is
+// given.
+func (p place) serverName() string {
+	if p.host != "" {
+		return p.host
+	}
+	return p.address.Addr().Unmap().WithZone("").String()
+}
+
+// Endpoint is one address of a backend, with all that is known of it. It stays
+// the same through changes of the table, until it leaves it.
+type Endpoint struct {
+	handle  *Handle
+	place   place
+	address string
+	// seed tells endpoints apart in consistent hashing; it is the same on every
+	// replica.
+	seed uint64
+	// born is when a running backend got the endpoint, for slow start. It is 0
+	// for one that was there from the beginning.
+	born int64
+	gone atomic.Bool
+
+	inFlight atomic.Int64
+	open     atomic.Int64 // connections, in use and idle
+	reused   atomic.Uint64
+	ended    [outcomes]atomic.Uint64
+
+	latency  atomic.Int64 // average, in nanoseconds; 0 when there is none
+	measured atomic.Int64 // when latency was last set
+
+	health health
+	pool   pool
+
+	current int64 // of the smooth round robin; guarded by Handle.turning
+}
+
+func newEndpoint(h *Handle, at place) *Endpoint {
+	address := at.String()
+	sum := sha256.Sum256([]byte(address))
+	return &Endpoint{
+		handle:  h,
+		place:   at,
+		address: address,
+		seed:    binary.BigEndian.Uint64(sum[:8]),
+	}
+}
+
+// Address is host and port, for the Host header and for logs.
+func (e *Endpoint) Address() string { return e.address }
+
+// The average latency moves by an eighth with each measurement, and halves
+// with each latencyHalf without one: an endpoint that was slow once has to get
+// another chance.
+const (
+	latencyShift = 3
+	latencyHalf  = int64(10e9)
+)
+
+// observe takes in how long an answer took. A measurement that is lost to
+// another goroutine does no harm.
+func (e *Endpoint) observe(took, now int64) {
+	average := e.latency.Load()
+	if average == 0 {
+		average = took
+	} else {
+		average += (took - average) >> latencyShift
+	}
+	e.latency.Store(max(average, 1))
+	e.measured.Store(now)
+}
+
+// expected is how long an answer takes, as far as is known; 0 is unknown.
+func (e *Endpoint) expected(now int64) int64 {
+	age := max(now-e.measured.Load(), 0)
+	return e.latency.Load() >> min(age/latencyHalf, 62)
+}

@@ -1,0 +1,247 @@
+package upstream
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"slipway.dev/slipway/internal/route"
+)
+
+// Handle stands for one backend, whether the table has it or not. It stays the
+// same while anybody holds it.
+type Handle struct {
+	set    *Set
+	id     route.BackendID
+	roster atomic.Pointer[roster]
+
+	turn    atomic.Uint64 // of the round robin with equal weights
+	turning sync.Mutex    // guards Endpoint.current
+	judging sync.Mutex    // guards what health says it guards
+	ill     atomic.Int32  // endpoints that are ejected or on trial
+
+	backend *route.Backend // guarded by Set.mu; nil when the table has it not
+}
+
+// Choice is what balancing may look at.
+type Choice struct {
+	// Sticky is the value of the sticky cookie, empty when there is none. The
+	// client may have made it up.
+	Sticky string
+	// Hash tells requests apart, for consistent hashing. It counts only with
+	// HasHash.
+	Hash    uint64
+	HasHash bool
+	// Avoid is the endpoint that has just failed. It is chosen again only when
+	// there is no other.
+	Avoid *Endpoint
+}
+
+// ID is the backend's identity.
+func (h *Handle) ID() route.BackendID { return h.id }
+
+// Transport is what the proxy has to know before it can choose. For the rest of
+// the request, see [Lease.Transport].
+func (h *Handle) Transport() *Transport { return &h.roster.Load().transport }
+
+// Pick chooses an endpoint and counts the request as in flight on it until
+// Done. It fails with ErrNoBackend, ErrNoEndpoint, an OverloadError or a
+// BrokenError.
+func (h *Handle) Pick(choice Choice) (Lease, error) {
+	r := h.roster.Load()
+	if r.refusal != nil {
+		return Lease{}, r.refusal
+	}
+	g := gate{avoid: choice.Avoid, limit: h.set.cfg.MaxInFlightPerEndpoint}
+	if choice.Sticky != "" {
+		// An endpoint that cannot serve the client now loses it; one that has
+		// too much to do does not, or a busy hour would empty every session.
+		if m := r.sticky[choice.Sticky]; m != nil && g.willing(m.endpoint) {
+			if lease, ok := h.take(r, m, &g); ok {
+				return lease, nil
+			}
+			if g.full(m.endpoint) {
+				return h.overloaded(r)
+			}
+		}
+	}
+	if len(r.all.members) == 0 {
+		return Lease{}, ErrNoEndpoint
+	}
+	if r.warmUntil != 0 {
+		if now := h.set.now(); now < r.warmUntil {
+			g.slow, g.now = r.slow, now
+		}
+	}
+	if len(r.near.members) > 0 && r.nearEnough(h.ill.Load() > 0) {
+		if lease, ok := h.draw(r, &r.near, &g, choice); ok {
+			return lease, nil
+		}
+	}
+	if lease, ok := h.draw(r, &r.all, &g, choice); ok {
+		return lease, nil
+	}
+	return h.lastResort(r, &g, choice)
+}
+
+// lastResort sends a request where it would rather not go: to the endpoint to
+// avoid, then to one that is ejected. It does the latter only when no other is
+// there, not when the others have too much to do.
+func (h *Handle) lastResort(r *roster, g *gate, choice Choice) (Lease, error) {
+	g.avoid = nil
+	if lease, ok := h.draw(r, &r.all, g, choice); ok {
+		return lease, nil
+	}
+	if g.limit <= 0 || r.allEjected() {
+		g.ejected, g.avoid = true, choice.Avoid
+		if lease, ok := h.draw(r, &r.all, g, choice); ok {
+			return lease, nil
+		}
+		g.avoid = nil
+		if lease, ok := h.draw(r, &r.all, g, choice); ok {
+			return lease, nil
+		}
+	}
+	return h.overloaded(r)
+}
+
+func (h *Handle) overloaded(r *roster) (Lease, error) {
+	h.set.stats.overloads.Add(1)
+	return Lease{}, r.overload
+}
+
+// draws is how often an endpoint is chosen that, by the time it is taken,
+// another request has filled up or tries out.
+const draws = 4
+
+func (h *Handle) draw(r *roster, f *field, g *gate, choice Choice) (Lease, bool) {
+	for range draws {
+		m := h.choose(r, f, g, choice)
+		if m == nil {
+			break
+		}
+		if lease, ok := h.take(r, m, g); ok {
+			return lease, true
+		}
+	}
+	return Lease{}, false
+}
+
+// take counts a request on an endpoint, unless it has become too much for it.
+func (h *Handle) take(r *roster, m *member, g *gate) (Lease, bool) {
+	e := m.endpoint
+	if n := e.inFlight.Add(1); g.limit > 0 && n > g.limit {
+		e.inFlight.Add(-1)
+		return Lease{}, false
+	}
+	lease := Lease{handle: h, roster: r, member: m}
+	if until := e.health.until.Load(); until != 0 {
+		if !g.ejected && !e.claimTrial(until) {
+			e.inFlight.Add(-1)
+			return Lease{}, false
+		}
+		lease.trial = true
+	}
+	if r.method == route.BalanceLeastTime {
+		lease.began = h.set.now()
+	}
+	return lease, true
+}
+
+// Lease is one request on one endpoint. It is for one goroutine.
+type Lease struct {
+	handle *Handle
+	roster *roster
+	member *member
+	began  int64 // 0 when nobody wants to know how long it takes
+	trial  bool  // the endpoint was not ready, so this decides about it
+}
+
+// Endpoint is the one that was chosen. It is nil after Done.
+func (l *Lease) Endpoint() *Endpoint {
+	if l.member == nil {
+		return nil
+	}
+	return l.member.endpoint
+}
+
+// Transport is how requests travel to the endpoint. It belongs to the same
+// moment as the choice of the endpoint.
+func (l *Lease) Transport() *Transport { return &l.roster.transport }
+
+// StickyValue is the cookie's value that leads back to this endpoint. It is
+// empty when the backend has no sticky cookie. When it differs from what the
+// client sent, the client should get it.
+func (l *Lease) StickyValue() string {
+	if l.member == nil {
+		return ""
+	}
+	return l.member.sticky
+}
+
+// Connect gives an idle connection, the most recently used one, or makes one.
+// With fresh it always makes one: after a reused connection died, the others
+// may be dead too. The timeout bounds all of it; 0 means the default. When no
+// connection could be made, the error is a ConnectError.
+func (l *Lease) Connect(ctx context.Context, timeout time.Duration, fresh bool) (*Conn, error) {
+	if l.member == nil {
+		return nil, errLeaseEnded
+	}
+	e := l.member.endpoint
+	if !fresh {
+		if conn := e.takeIdle(); conn != nil {
+			return conn, nil
+		}
+	}
+	return e.connect(ctx, l.roster.dialer, timeout)
+}
+
+// Answered says that the head of an answer has come. It is optional. With it,
+// an endpoint on trial is ready at once and not only at the end of a long
+// answer, and the method leastTime knows how long the head took, not the whole.
+func (l *Lease) Answered() {
+	if l.member == nil {
+		return
+	}
+	l.measure(l.member.endpoint)
+	if l.trial {
+		l.trial = false
+		l.handle.acquit(l.member.endpoint, true)
+	}
+}
+
+// Done ends the lease. The outcome decides about the endpoint's health. Calling
+// it again has no effect.
+func (l *Lease) Done(outcome Outcome) {
+	if l.member == nil {
+		return
+	}
+	e := l.member.endpoint
+	l.member = nil
+	e.inFlight.Add(-1)
+	e.ended[outcome].Add(1)
+	switch outcome {
+	case OK:
+		l.measure(e)
+		l.handle.acquit(e, l.trial)
+	case ServerError:
+		// How quickly it fails says nothing about how quickly it works.
+		l.handle.acquit(e, l.trial)
+	case TimedOut:
+		l.measure(e)
+		l.handle.accuse(e, outcome, l.trial)
+	case ConnectFailed, Reset:
+		l.handle.accuse(e, outcome, l.trial)
+	}
+}
+
+// measure takes in how long the request took until now, once.
+func (l *Lease) measure(e *Endpoint) {
+	if l.began == 0 {
+		return
+	}
+	now := l.handle.set.now()
+	e.observe(max(now-l.began, 1), now)
+	l.began = 0
+}

@@ -1,0 +1,204 @@
+package upstream
+
+import (
+	"log/slog"
+	"math"
+	"sync/atomic"
+	"time"
+)
+
+// health is what the outcomes of requests say about an endpoint.
+//
+//	ready     until == 0
+//	ejected   until is later than now
+//	on trial  until is over; each request that is sent sets it anew
+type health struct {
+	until atomic.Int64
+	// failures in a row. Guarded by Handle.judging for writing, as is the rest.
+	failures atomic.Int32
+	backoff  time.Duration
+	retrying bool // retryConnect runs
+}
+
+// never is the end of an ejection that a connection has to end.
+const never = math.MaxInt64
+
+// claimTrial lets one request at a time to an endpoint on trial. A request that
+// does not end keeps others away only for the time of the first ejection.
+func (e *Endpoint) claimTrial(until int64) bool {
+	s := e.handle.set
+	now := s.now()
+	return now >= until && e.health.until.CompareAndSwap(until, now+int64(s.cfg.Ejection.Base))
+}
+
+// acquit takes in a success. One that began before the ejection says nothing
+// about the endpoint now.
+func (h *Handle) acquit(e *Endpoint, trial bool) {
+	if e.health.failures.Load() == 0 && e.health.until.Load() == 0 {
+		return
+	}
+	h.judging.Lock()
+	defer h.judging.Unlock()
+	ejected := e.health.until.Load() != 0
+	if ejected && !trial {
+		return
+	}
+	e.health.failures.Store(0)
+	e.health.backoff = 0
+	if ejected {
+		h.restore(e)
+	}
+}
+
+// accuse takes in a failure.
+func (h *Handle) accuse(e *Endpoint, outcome Outcome, trial bool) {
+	if h.set.cfg.Ejection.Failures < 0 {
+		return
+	}
+	h.judging.Lock()
+	ejected := e.health.until.Load() != 0
+	eject := ejected && trial
+	if !ejected {
+		failures := e.health.failures.Add(1)
+		eject = int(failures) >= h.set.cfg.Ejection.Failures && h.mayEject(e)
+	}
+	if eject {
+		h.eject(e, outcome)
+	}
+	h.judging.Unlock()
+	if eject {
+		// What is idle is likely to be dead too.
+		e.dropIdle()
+	}
+}
+
+// eject is called with judging held.
+func (h *Handle) eject(e *Endpoint, outcome Outcome) {
+	cfg := &h.set.cfg.Ejection
+	e.health.backoff = min(max(2*e.health.backoff, cfg.Base), cfg.Max)
+	until := h.set.now() + int64(e.health.backoff)
+	if outcome == ConnectFailed {
+		// While the Set is being closed nothing is started any more.
+		if e.health.retrying = e.health.retrying || h.set.start(func() { h.retryConnect(e) }); e.health.retrying {
+			until = never
+		}
+	}
+	if e.health.until.Swap(until) == 0 {
+		h.set.stats.ejections.Add(1)
+	}
+	h.recount()
+	h.set.cfg.Log.Warn("endpoint ejected",
+		slog.String("backend", h.id.String()), slog.String("endpoint", e.address),
+		slog.String("outcome", outcome.String()), slog.Int("failures", int(e.health.failures.Load())))
+}
+
+// restore makes an endpoint ready again. It is called with judging held.
+func (h *Handle) restore(e *Endpoint) {
+	e.health.until.Store(0)
+	h.set.stats.returns.Add(1)
+	h.recount()
+	h.set.cfg.Log.Info("endpoint ready again",
+		slog.String("backend", h.id.String()), slog.String("endpoint", e.address))
+}
+
+// mayEject reports whether, with one more ejected, at least half of the ready
+// endpoints stay. One that drains may always go, if there is another.
+func (h *Handle) mayEject(e *Endpoint) bool {
+	if e.gone.Load() {
+		return false
+	}
+	ejected, ready := 0, 0
+	among := false
+	for _, m := range h.roster.Load().all.members {
+		ready++
+		if m.endpoint.health.until.Load() != 0 {
+			ejected++
+		}
+		among = among || m.endpoint == e
+	}
+	if !among {
+		return ready > 0
+	}
+	return (ejected+1)*2 <= ready
+}
+
+// publish makes a roster the one that requests see. When endpoints left, more
+// than half of the rest may be ejected; those that would come back first do so
+// at once.
+func (h *Handle) publish(r *roster) {
+	h.judging.Lock()
+	defer h.judging.Unlock()
+	h.roster.Store(r)
+	for {
+		var first *Endpoint
+		ejected := 0
+		for _, m := range r.all.members {
+			until := m.endpoint.health.until.Load()
+			if until == 0 {
+				continue
+			}
+			ejected++
+			if first == nil || until < first.health.until.Load() {
+				first = m.endpoint
+			}
+		}
+		if ejected*2 <= len(r.all.members) {
+			break
+		}
+		h.restore(first)
+	}
+	h.recount()
+}
+
+// recount is called with judging held.
+func (h *Handle) recount() {
+	ill := int32(0)
+	r := h.roster.Load()
+	for i := range r.members {
+		if r.members[i].endpoint.health.until.Load() != 0 {
+			ill++
+		}
+	}
+	h.ill.Store(ill)
+}
+
+// retryConnect tries to connect to an ejected endpoint until that works, and
+// puts it on trial then. No client has to wait for it, and an endpoint that has
+// been away for long is back within Ejection.Base.
+func (h *Handle) retryConnect(e *Endpoint) {
+	s := h.set
+	ticker := time.NewTicker(s.cfg.Ejection.Base)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-s.stop.Done():
+			return
+		case <-ticker.C:
+		}
+		if !h.retriesStill(e) {
+			return
+		}
+		d := h.roster.Load().dialer
+		if d == nil {
+			continue // it is broken, and that may change
+		}
+		conn, err := e.connect(s.stop, d, 0)
+		if err != nil {
+			continue
+		}
+		conn.Release()
+		h.judging.Lock()
+		e.health.until.CompareAndSwap(never, s.now())
+		e.health.retrying = false
+		h.judging.Unlock()
+		return
+	}
+}
+
+// retriesStill reports whether a connection is still needed.
+func (h *Handle) retriesStill(e *Endpoint) bool {
+	h.judging.Lock()
+	defer h.judging.Unlock()
+	e.health.retrying = !e.gone.Load() && e.health.until.Load() == never
+	return e.health.retrying
+}

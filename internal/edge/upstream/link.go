@@ -1,0 +1,71 @@
+package upstream
+
+import (
+	"net"
+	"os"
+	"syscall"
+)
+
+// link is a connection with what is below it.
+type link struct {
+	conn net.Conn // what requests travel over
+	raw  syscall.Conn
+	tap  *tap // nil without TLS
+}
+
+// abort closes the connection below TLS, without a word.
+func (l *link) abort() error {
+	if l.tap != nil {
+		return l.tap.Close()
+	}
+	return l.conn.Close()
+}
+
+// residue reports whether something decrypted waits to be read, which no look
+// at the socket would show. It makes no system call.
+func (l *link) residue() bool {
+	if l.tap == nil {
+		return false
+	}
+	l.tap.shut = true
+	defer func() { l.tap.shut = false }()
+	var one [1]byte
+	n, err := l.conn.Read(one[:])
+	// Anything but a read that found nothing, such as a goodbye, ends the
+	// connection's use too.
+	return n > 0 || err != os.ErrDeadlineExceeded
+}
+
+// ending is what the other end of an idle connection does.
+type ending uint8
+
+const (
+	endQuiet ending = iota
+	endClosed
+	endTalking
+)
+
+// look peeks at the socket. It does not touch deadlines: the last one may be
+// over, and setting one costs more than the look.
+func (l *link) look() ending {
+	raw, err := l.raw.SyscallConn()
+	if err != nil {
+		return endClosed
+	}
+	return peek(raw)
+}
+
+// tap is the socket below TLS. While it is shut, reads find nothing, as they
+// do after a deadline; TLS can go on afterwards.
+type tap struct {
+	*net.TCPConn
+	shut bool
+}
+
+// Read reads from the socket.
+func (t *tap) Read(b []byte) (int, error) {
+	if t.shut {
+		return 0, os.ErrDeadlineExceeded
+	}
+	return t.TCPConn.Read(b)
+}

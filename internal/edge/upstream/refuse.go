@@ -1,0 +1,87 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"time"
+
+	"slipway.dev/slipway/internal/route"
+)
+
+// What Pick and Connect can end with, besides the types below.
+var (
+	// ErrNoBackend: the table has no such backend.
+	ErrNoBackend = errors.New("the table has no such backend; check the Service and its port")
+	// ErrNoEndpoint: the backend has no endpoint that takes this request.
+	ErrNoEndpoint = errors.New("the backend has no ready endpoint; check that its pods are ready")
+	// ErrOverloaded is what an OverloadError is.
+	ErrOverloaded = errors.New("all endpoints of the backend have as many requests as they may")
+	// ErrClosed: the Set was closed.
+	ErrClosed = errors.New("the edge is stopping and makes no new connections")
+	// ErrLocalAddress: a host name resolved to the edge's own machine or link.
+	ErrLocalAddress = errors.New("the name resolves to a loopback or link-local address, which is not allowed; give a name of another machine")
+
+	errLeaseEnded = errors.New("the lease has ended; pick again")
+)
+
+// OverloadError says that all endpoints have as many requests as they may.
+// Answer 503 with Retry-After.
+type OverloadError struct {
+	Backend route.BackendID
+	// RetryAfter is when the client should try again.
+	RetryAfter time.Duration
+}
+
+// Error says what is wrong.
+func (e *OverloadError) Error() string { return e.Backend.String() + ": " + ErrOverloaded.Error() }
+
+// Unwrap gives ErrOverloaded.
+func (e *OverloadError) Unwrap() error { return ErrOverloaded }
+
+// BrokenError says why nothing is sent to a backend although it is there.
+// Answer 503.
+type BrokenError struct {
+	Backend route.BackendID
+	// Reason says what is wrong and what to do.
+	Reason string
+}
+
+// Error says what is wrong.
+func (e *BrokenError) Error() string { return e.Backend.String() + ": " + e.Reason }
+
+// ConnectError says why there is no connection. Nothing was sent, so the
+// request may go to another endpoint.
+type ConnectError struct {
+	// Address is that of the endpoint.
+	Address string
+	// TLS says that the endpoint was reached, and the handshake failed.
+	TLS bool
+	Err error
+}
+
+// Error says what is wrong and, where it is known, what to do.
+func (e *ConnectError) Error() string {
+	text := "cannot connect to " + e.Address
+	if e.TLS {
+		text = "no TLS connection with " + e.Address
+	}
+	text += ": " + e.Err.Error()
+	if e.TLS && strings.Contains(text, "x509: ") {
+		text += "; check the authority and the server name of the backend"
+	}
+	return text
+}
+
+// Unwrap gives the cause.
+func (e *ConnectError) Unwrap() error { return e.Err }
+
+// Timeout reports whether it took too long, for 504 instead of 502.
+func (e *ConnectError) Timeout() bool {
+	if errors.Is(e.Err, context.DeadlineExceeded) {
+		return true
+	}
+	var slow net.Error
+	return errors.As(e.Err, &slow) && slow.Timeout()
+}

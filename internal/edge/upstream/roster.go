@@ -1,0 +1,185 @@
+package upstream
+
+import (
+	"slices"
+
+	"slipway.dev/slipway/internal/route"
+)
+
+// Transport is what the proxy has to know of a backend. It does not change.
+type Transport struct {
+	// TLS says that requests travel encrypted.
+	TLS bool
+	// Host is sent as the Host header. When it is empty, the client's is.
+	Host string
+	// HostOfEndpoint sends the endpoint's address as the Host header.
+	HostOfEndpoint bool
+	// Sticky is the cookie that keeps a client at its endpoint, with its name;
+	// nil when there is none.
+	Sticky *route.StickyCookie
+	// Hash is what Choice.Hash is made of; zero unless the method is hash.
+	Hash route.HashKey
+}
+
+// roster is a backend at one moment: all that Pick looks at. It does not change
+// once it is published, apart from what its endpoints count.
+type roster struct {
+	// refusal is returned by every Pick, where there is one.
+	refusal   error
+	overload  *OverloadError
+	transport Transport
+	dialer    *dialer // nil when the backend is broken
+	method    route.BalanceMethod
+	slow      int64 // slow start, in nanoseconds
+	// warmUntil is when the last endpoint has come to its full share; 0 when
+	// none has to.
+	warmUntil int64
+
+	members []member // all, in the table's order
+	all     field    // what is ready and has a share
+	near    field    // those of all that are in the edge's zone, where that counts
+	zones   uint64   // how many zones all has
+	sticky  map[string]*member
+}
+
+// member is an endpoint with what may change of it.
+type member struct {
+	endpoint *Endpoint
+	weight   uint64
+	zone     string
+	draining bool
+	sticky   string
+}
+
+// field is what a balancing method chooses from.
+type field struct {
+	members []*member
+	total   uint64
+	// upTo has the sum of the weights up to each member. It is nil when all
+	// weights are equal.
+	upTo []uint64
+}
+
+// newRoster lists the endpoints of a backend. Endpoint gives the one at a
+// place: the old one where there was one.
+func newRoster(h *Handle, b *route.Backend, endpoint func(place) *Endpoint) *roster {
+	cfg := &h.set.cfg
+	r := &roster{
+		overload: &OverloadError{Backend: b.ID, RetryAfter: cfg.RetryAfter},
+		method:   b.Balancing.Method,
+		slow:     max(int64(b.Balancing.SlowStart), 0),
+		transport: Transport{
+			TLS:            b.Transport.Protocol == route.ProtocolTLS,
+			Host:           b.Transport.Host,
+			HostOfEndpoint: b.Transport.HostOfEndpoint,
+			Hash:           b.Balancing.Hash,
+		},
+		members: make([]member, 0, len(b.Endpoints)),
+	}
+	if b.Sticky != nil {
+		cookie := *b.Sticky
+		if cookie.Name == "" {
+			cookie.Name = cookieName(b.ID)
+		}
+		r.transport.Sticky = &cookie
+		r.sticky = make(map[string]*member, len(b.Endpoints))
+	}
+	equal := !slices.ContainsFunc(b.Endpoints, func(e route.Endpoint) bool { return e.Weight != 0 })
+	seen := make(map[place]bool, len(b.Endpoints))
+	for i := range b.Endpoints {
+		listed := &b.Endpoints[i]
+		at := placeOf(listed)
+		// Validate reports these; serving the rest does no harm.
+		if seen[at] || at.host == "" && !at.address.IsValid() {
+			continue
+		}
+		seen[at] = true
+		m := member{endpoint: endpoint(at), weight: uint64(listed.Weight), zone: listed.Zone,
+			draining: listed.State == route.EndpointDraining}
+		if equal {
+			m.weight = 1
+		}
+		r.members = append(r.members, m)
+	}
+	r.sort(cfg.Zone, b.Balancing.PreferZone)
+	if r.sticky != nil {
+		r.stick(b.ID, cfg.StickyKey)
+	}
+	return r
+}
+
+// sort says which members new clients are sent to.
+func (r *roster) sort(zone string, preferZone bool) {
+	zones := map[string]bool{}
+	var all, near []*member
+	for i := range r.members {
+		m := &r.members[i]
+		if m.draining || m.weight == 0 {
+			continue
+		}
+		all = append(all, m)
+		zones[m.zone] = true
+		if m.zone == zone {
+			near = append(near, m)
+		}
+		if r.slow > 0 && m.endpoint.born != 0 {
+			r.warmUntil = max(r.warmUntil, m.endpoint.born+r.slow)
+		}
+	}
+	r.all = newField(all)
+	r.zones = uint64(len(zones))
+	if preferZone && zone != "" && len(near) < len(all) {
+		r.near = newField(near)
+	}
+}
+
+func newField(members []*member) field {
+	f := field{members: members}
+	if len(members) == 0 {
+		return f
+	}
+	equal := true
+	for _, m := range members {
+		f.total += m.weight
+		equal = equal && m.weight == members[0].weight
+	}
+	if equal {
+		return f
+	}
+	f.upTo = make([]uint64, len(members))
+	sum := uint64(0)
+	for i, m := range members {
+		sum += m.weight
+		f.upTo[i] = sum
+	}
+	return f
+}
+
+func (r *roster) stick(id route.BackendID, key route.Secret) {
+	maker := newStickyMaker(id, key)
+	for i := range r.members {
+		m := &r.members[i]
+		m.sticky = maker.value(m.endpoint.address)
+		r.sticky[m.sticky] = m
+	}
+}
+
+// nearEnough reports whether the edge's own zone can carry its part: at least
+// four fifths of what it would have if all zones had the same.
+func (r *roster) nearEnough(ill bool) bool {
+	weight := r.near.total
+	if ill {
+		weight = 0
+		for _, m := range r.near.members {
+			if m.endpoint.health.until.Load() == 0 {
+				weight += m.weight
+			}
+		}
+	}
+	return weight > 0 && weight*r.zones*5 >= r.all.total*4
+}
+
+// allEjected reports whether no endpoint is left.
+func (r *roster) allEjected() bool {
+	return !slices.ContainsFunc(r.all.members, func(m *member) bool { return m.endpoint.health.until.Load() == 0 })
+}

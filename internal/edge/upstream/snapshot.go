@@ -1,0 +1,149 @@
+package upstream
+
+import (
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"slipway.dev/slipway/internal/route"
+)
+
+// counters are of the whole Set. What happens with each request is counted by
+// endpoint instead, so that processors do not fight for one word.
+type counters struct {
+	connects, connectFailures, expired, stale, polluted, overflows atomic.Uint64
+	ejections, returns, overloads                                  atomic.Uint64
+}
+
+// Stats are counters since the Set was made.
+type Stats struct {
+	// Connects and ConnectFailures are of connections that were made, or not.
+	Connects, ConnectFailures uint64
+	// Expired, Stale, Polluted and Overflows are of connections that were not
+	// used again: idle for too long, closed by the backend, with something to
+	// read that nobody asked for, or one too many.
+	Expired, Stale, Polluted, Overflows uint64
+	// Ejections and Returns are of endpoints.
+	Ejections, Returns uint64
+	// Overloads are requests that were refused with an OverloadError.
+	Overloads uint64
+}
+
+// Stats gives the counters.
+func (s *Set) Stats() Stats {
+	c := &s.stats
+	return Stats{
+		Connects:        c.connects.Load(),
+		ConnectFailures: c.connectFailures.Load(),
+		Expired:         c.expired.Load(),
+		Stale:           c.stale.Load(),
+		Polluted:        c.polluted.Load(),
+		Overflows:       c.overflows.Load(),
+		Ejections:       c.ejections.Load(),
+		Returns:         c.returns.Load(),
+		Overloads:       c.overloads.Load(),
+	}
+}
+
+// BackendState is what may be told about a backend.
+type BackendState struct {
+	ID route.BackendID `json:"id"`
+	// Broken says why nothing is sent to it; empty when it is not broken.
+	Broken    string          `json:"broken,omitempty"`
+	Endpoints []EndpointState `json:"endpoints"`
+}
+
+// EndpointState is what may be told about an endpoint.
+type EndpointState struct {
+	Address string              `json:"address"`
+	Zone    string              `json:"zone,omitempty"`
+	Weight  uint64              `json:"weight"`
+	State   route.EndpointState `json:"state"`
+	Health  Health              `json:"health"`
+	// EjectedFor is how long it stays ejected; 0 when it is not, or when a
+	// connection has to end that.
+	EjectedFor time.Duration `json:"ejectedFor,omitempty"`
+	// Failures are those in a row.
+	Failures int `json:"failures"`
+	// InFlight are the requests that run, Open the connections, and Idle those
+	// of them that are not in use.
+	InFlight int64 `json:"inFlight"`
+	Open     int64 `json:"open"`
+	Idle     int   `json:"idle"`
+	// Reused is how often a connection was used again.
+	Reused uint64 `json:"reused"`
+	// Latency is the average time to an answer; 0 where nobody measures it.
+	Latency time.Duration `json:"latency,omitempty"`
+	// Totals are the requests that ended, by outcome.
+	Totals map[string]uint64 `json:"totals"`
+}
+
+// Health is what the edge has found out about an endpoint.
+type Health string
+
+// The states of health.
+const (
+	HealthReady   Health = "ready"
+	HealthEjected Health = "ejected"
+	// HealthTrial: the next request decides.
+	HealthTrial Health = "trial"
+)
+
+// Snapshot tells about all backends, in the order of their identities.
+func (s *Set) Snapshot() []BackendState {
+	s.mu.Lock()
+	handles := make([]*Handle, 0, len(s.backends))
+	for _, h := range s.backends {
+		handles = append(handles, h)
+	}
+	s.mu.Unlock()
+	slices.SortFunc(handles, func(a, b *Handle) int { return a.id.Compare(b.id) })
+	now := s.now()
+	states := make([]BackendState, len(handles))
+	for i, h := range handles {
+		r := h.roster.Load()
+		states[i] = BackendState{ID: h.id, Endpoints: make([]EndpointState, len(r.members))}
+		if broken, is := r.refusal.(*BrokenError); is {
+			states[i].Broken = broken.Reason
+		}
+		for j := range r.members {
+			states[i].Endpoints[j] = r.members[j].describe(now)
+		}
+	}
+	return states
+}
+
+func (m *member) describe(now int64) EndpointState {
+	e := m.endpoint
+	state := EndpointState{
+		Address:  e.address,
+		Zone:     m.zone,
+		Weight:   m.weight,
+		State:    route.EndpointReady,
+		Health:   HealthReady,
+		Failures: int(e.health.failures.Load()),
+		InFlight: e.inFlight.Load(),
+		Open:     e.open.Load(),
+		Idle:     e.pool.idleCount(),
+		Reused:   e.reused.Load(),
+		Latency:  time.Duration(e.latency.Load()),
+		Totals:   make(map[string]uint64, outcomes),
+	}
+	if m.draining {
+		state.State = route.EndpointDraining
+	}
+	switch until := e.health.until.Load(); {
+	case until == 0:
+	case until <= now:
+		state.Health = HealthTrial
+	case until == never:
+		state.Health = HealthEjected
+	default:
+		state.Health = HealthEjected
+		state.EjectedFor = time.Duration(until - now)
+	}
+	for o := range e.ended {
+		state.Totals[Outcome(o).String()] = e.ended[o].Load()
+	}
+	return state
+}

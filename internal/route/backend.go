@@ -1,0 +1,136 @@
+package route
+
+import "net/netip"
+
+// Backend is a set of endpoints and the way to talk to them. One without
+// endpoints is valid: it answers 503.
+type Backend struct {
+	ID        BackendID  `json:"id"`
+	Endpoints []Endpoint `json:"endpoints,omitempty"`
+	Transport Transport  `json:"transport,omitzero"`
+	Balancing Balancing  `json:"balancing,omitzero"`
+	// Sticky keeps a client at the endpoint that it got first.
+	Sticky *StickyCookie `json:"sticky,omitempty"`
+}
+
+// Endpoint is one address of a backend: an IP address, or a host name that the
+// edge resolves.
+type Endpoint struct {
+	Address netip.AddrPort `json:"address,omitzero"`
+	Host    string         `json:"host,omitempty"`
+	// Port belongs to Host.
+	Port uint16 `json:"port,omitempty"`
+	// Weight is as in BackendRef: all 0 is equal.
+	Weight uint32 `json:"weight,omitempty"`
+	// Zone is where the endpoint runs, for balancing that stays near.
+	Zone string `json:"zone,omitempty"`
+	// State is ready when it is empty.
+	State EndpointState `json:"state,omitempty"`
+}
+
+// EndpointState says which requests an endpoint may get.
+type EndpointState string
+
+// The states of an endpoint.
+const (
+	// EndpointReady takes every request.
+	EndpointReady EndpointState = "ready"
+	// EndpointDraining takes only requests of clients that stick to it.
+	EndpointDraining EndpointState = "draining"
+)
+
+// Transport is how requests travel to the endpoints.
+type Transport struct {
+	// Protocol is http1 when it is empty.
+	Protocol Protocol `json:"protocol,omitempty"`
+	// TLS holds what the protocol tls needs to know. Without it, the endpoint is
+	// verified against the system's authorities under its own name.
+	TLS *UpstreamTLS `json:"tls,omitempty"`
+	// Host is sent as the Host header. When it is empty, the client's is.
+	Host string `json:"host,omitempty"`
+	// HostOfEndpoint sends the endpoint's own address as the Host header.
+	HostOfEndpoint bool `json:"hostOfEndpoint,omitempty"`
+}
+
+// Protocol is what the endpoints speak.
+type Protocol string
+
+// The protocols of an endpoint.
+const (
+	ProtocolHTTP1 Protocol = "http1"
+	// ProtocolH2C is HTTP/2 without encryption, with prior knowledge.
+	ProtocolH2C Protocol = "h2c"
+	// ProtocolTLS is HTTP/2 or HTTP/1.1 over TLS, as the endpoint chooses.
+	ProtocolTLS Protocol = "tls"
+)
+
+// UpstreamTLS says how an endpoint proves who it is, and the edge to it. A
+// reference to something that is not in the table makes the backend answer
+// 503; it never makes the edge less careful.
+type UpstreamTLS struct {
+	// ServerName is sent as SNI and verified. When it is empty it is the
+	// endpoint's host name; an endpoint that is an IP address then has none.
+	ServerName string `json:"serverName,omitempty"`
+	// Authority vouches for the endpoints; none means the system's.
+	Authority AuthorityID `json:"authority,omitzero"`
+	// SkipVerify trusts whoever answers. It cannot go with an authority.
+	SkipVerify bool `json:"skipVerify,omitempty"`
+	// Certificate is shown to endpoints that ask for one.
+	Certificate CertificateID `json:"certificate,omitzero"`
+	// HTTP1Only does not offer HTTP/2.
+	HTTP1Only bool `json:"http1Only,omitempty"`
+}
+
+// Balancing says which endpoint gets a request.
+type Balancing struct {
+	// Method is leastRequests when it is empty.
+	Method BalanceMethod `json:"method,omitempty"`
+	// Hash is what the method hash distinguishes requests by.
+	Hash HashKey `json:"hash,omitzero"`
+	// PreferZone keeps requests in the edge's own zone while it has enough
+	// endpoints.
+	PreferZone bool `json:"preferZone,omitempty"`
+	// SlowStart is the time in which a new endpoint comes to its full share.
+	SlowStart Duration `json:"slowStart,omitzero"`
+}
+
+// BalanceMethod is a way to choose an endpoint.
+type BalanceMethod string
+
+// The ways to choose an endpoint.
+const (
+	// BalanceLeastRequests takes the less busy of two random endpoints.
+	BalanceLeastRequests BalanceMethod = "leastRequests"
+	// BalanceRoundRobin takes one after the other, by weight.
+	BalanceRoundRobin BalanceMethod = "roundRobin"
+	// BalanceLeastTime takes the quicker of two random endpoints.
+	BalanceLeastTime BalanceMethod = "leastTime"
+	// BalanceHash takes the same endpoint for the same key.
+	BalanceHash BalanceMethod = "hash"
+)
+
+// HashKey is the part of a request that a hash is made of.
+type HashKey struct {
+	By KeySource `json:"by,omitempty"`
+	// Name is the name of the header or cookie.
+	Name string `json:"name,omitempty"`
+}
+
+// KeySource is where a key comes from.
+type KeySource string
+
+// The sources of a key.
+const (
+	// KeyAll gives all requests the same key.
+	KeyAll KeySource = "all"
+	// KeyClient is the address of the client.
+	KeyClient KeySource = "client"
+	// KeyHost is the host of the request.
+	KeyHost KeySource = "host"
+	// KeyPath is the path of the request.
+	KeyPath KeySource = "path"
+	// KeyHeader is the value of a header.
+	KeyHeader KeySource = "header"
+	// KeyCookie is the value of a cookie.
+	KeyCookie KeySource = "cookie"
+)

@@ -1,0 +1,157 @@
+package route
+
+import (
+	"reflect"
+	"slices"
+)
+
+// Change is what leads from one table to another, so that work can follow the
+// change instead of the table.
+type Change struct {
+	// EntryPoints are the new ones. It counts only with NewEntryPoints.
+	EntryPoints    []string
+	NewEntryPoints bool
+
+	Rules        Delta[ID, Rule]
+	TCPRoutes    Delta[TCPRouteID, TCPRoute]
+	Backends     BackendDelta
+	Certificates Delta[CertificateID, Certificate]
+	Authorities  Delta[AuthorityID, Authority]
+}
+
+// Delta is the change of one list. An identity is in at most one of the three.
+type Delta[K comparable, V any] struct {
+	Added []*V
+	// Changed are the new values of what was there before.
+	Changed []*V
+	Removed []K
+}
+
+// BackendDelta is the change of the backends. Changed has those whose way of
+// talking or balancing changed. EndpointsChanged has those where nothing but
+// the endpoints did: their pools and connections stay.
+type BackendDelta struct {
+	Delta[BackendID, Backend]
+	EndpointsChanged []*Backend
+}
+
+// Empty reports whether nothing changed.
+func (d *Delta[K, V]) Empty() bool {
+	return len(d.Added)+len(d.Changed)+len(d.Removed) == 0
+}
+
+// Empty reports whether nothing changed.
+func (c *Change) Empty() bool {
+	return !c.NewEntryPoints && c.Rules.Empty() && c.TCPRoutes.Empty() && c.Backends.Empty() &&
+		len(c.Backends.EndpointsChanged) == 0 && c.Certificates.Empty() && c.Authorities.Empty()
+}
+
+// Diff gives the change from one table to another; nil is the empty table.
+// Both tables are free of duplicate identities. The lists of the change are in
+// the order of their tables.
+func Diff(from, to *Table) Change {
+	if from == nil {
+		from = &Table{}
+	}
+	if to == nil {
+		to = &Table{}
+	}
+	change := Change{
+		Rules:        diffList(from.Rules, to.Rules, func(v *Rule) ID { return v.ID }, sameRule),
+		TCPRoutes:    diffList(from.TCPRoutes, to.TCPRoutes, func(v *TCPRoute) TCPRouteID { return v.ID }, sameTCPRoute),
+		Certificates: diffList(from.Certificates, to.Certificates, func(v *Certificate) CertificateID { return v.ID }, same),
+		Authorities:  diffList(from.Authorities, to.Authorities, func(v *Authority) AuthorityID { return v.ID }, same),
+	}
+	change.Backends = diffBackends(from.Backends, to.Backends)
+	if !slices.Equal(slices.Sorted(slices.Values(from.EntryPoints)), slices.Sorted(slices.Values(to.EntryPoints))) {
+		change.NewEntryPoints = true
+		change.EntryPoints = to.EntryPoints
+	}
+	return change
+}
+
+func diffList[K comparable, V any](from, to []*V, key func(*V) K, equal func(a, b *V) bool) Delta[K, V] {
+	var delta Delta[K, V]
+	from, to = withoutCommonEnds(from, to)
+	old := make(map[K]*V, len(from))
+	for _, value := range from {
+		old[key(value)] = value
+	}
+	for _, value := range to {
+		before, known := old[key(value)]
+		switch {
+		case !known:
+			delta.Added = append(delta.Added, value)
+		case before != value && !equal(before, value):
+			delta.Changed = append(delta.Changed, value)
+		}
+		delete(old, key(value))
+	}
+	for _, value := range from {
+		if _, gone := old[key(value)]; gone {
+			delta.Removed = append(delta.Removed, key(value))
+		}
+	}
+	return delta
+}
+
+// withoutCommonEnds leaves out what both lists start and end with. Tables share
+// their values, so that mostly little is left.
+func withoutCommonEnds[V any](a, b []*V) ([]*V, []*V) {
+	for len(a) > 0 && len(b) > 0 && a[0] == b[0] {
+		a, b = a[1:], b[1:]
+	}
+	for len(a) > 0 && len(b) > 0 && a[len(a)-1] == b[len(b)-1] {
+		a, b = a[:len(a)-1], b[:len(b)-1]
+	}
+	return a, b
+}
+
+func diffBackends(from, to []*Backend) BackendDelta {
+	var delta BackendDelta
+	from, to = withoutCommonEnds(from, to)
+	old := make(map[BackendID]*Backend, len(from))
+	for _, backend := range from {
+		old[backend.ID] = backend
+	}
+	delta.Delta = diffList(from, to, func(v *Backend) BackendID { return v.ID }, same)
+	// Of what changed, only the endpoints of some did.
+	changed := delta.Changed[:0]
+	for _, backend := range delta.Changed {
+		if sameApartFromEndpoints(old[backend.ID], backend) {
+			delta.EndpointsChanged = append(delta.EndpointsChanged, backend)
+		} else {
+			changed = append(changed, backend)
+		}
+	}
+	delta.Changed = changed
+	return delta
+}
+
+func same[V any](a, b *V) bool { return reflect.DeepEqual(a, b) }
+
+// sameRule compares the time of creation by its moment: the same moment has
+// many spellings.
+func sameRule(a, b *Rule) bool {
+	x, y := *a, *b
+	if !x.Created.Equal(y.Created) {
+		return false
+	}
+	x.Created = y.Created
+	return reflect.DeepEqual(&x, &y)
+}
+
+func sameTCPRoute(a, b *TCPRoute) bool {
+	x, y := *a, *b
+	if !x.Created.Equal(y.Created) {
+		return false
+	}
+	x.Created = y.Created
+	return reflect.DeepEqual(&x, &y)
+}
+
+func sameApartFromEndpoints(a, b *Backend) bool {
+	x, y := *a, *b
+	x.Endpoints, y.Endpoints = nil, nil
+	return reflect.DeepEqual(&x, &y)
+}

@@ -1,0 +1,64 @@
+// Package route holds the routing table: what should be served, as plain
+// values. Whoever knows routes (the Ingress translation, a file, the last good
+// table on disk) makes a [Table]; the edge compiles it and serves it. Nothing
+// here knows Kubernetes or opens a socket.
+//
+// # Words
+//
+// A [Rule] says which requests it takes (entry points, one host, a [Match])
+// and what becomes of them: its [Policy] list runs in order, and then one of
+// its backends answers, or its [Response] does. A [Backend] is a set of
+// endpoints and the way to talk to them. A [Certificate] belongs to a
+// namespace and serves the hosts it lists, whatever names it contains. A
+// [TCPRoute] takes connections instead of requests.
+//
+// # Order
+//
+// A request is answered by the first rule, in this order, whose entry points,
+// host and match all fit it:
+//
+//  1. higher priority;
+//  2. exact host, then wildcard host (one label), then no host;
+//  3. ordinary rule, then fallback;
+//  4. exact path;
+//  5. longer path: the length of a prefix, without the slash at the end of an
+//     element-wise one, or of the literal text that a regular expression starts
+//     with. An expression that is not anchored with ^ has length 0, and so has
+//     a rule without a path;
+//  6. regular expression, element-wise prefix, character-wise prefix, no path.
+//     An expression whose literal text is as long as a prefix is asked first,
+//     because it takes only part of what that text is a prefix of;
+//  7. more conditions (scheme, method, each header, each query parameter);
+//  8. older;
+//  9. namespace, name, rule, path, kind, variant.
+//
+// The order is total: two rules with different identities never tie, and the
+// order in which a table lists them has no effect. [OrderOf] is this list as
+// code.
+//
+// It follows that a host whose rules do not match falls through: from the
+// exact host to the wildcard above it, and from there to the rules without a
+// host. The Kubernetes specification says this of a rule without host: it
+// applies to all traffic. A fallback stops it. It takes what the other rules of
+// its host leave over, so an Ingress with spec.defaultBackend keeps its hosts
+// to itself, and a fallback with a 404 [Response] for a host gives what users
+// of ingress-nginx are used to. A fallback without a host is the global one.
+// Since priority comes first, a fallback should have the lowest priority of
+// what it is the fallback of, and no more than 0.
+//
+// # Promises
+//
+// Identities are structs and are compared as structs; they are never joined to
+// text that something parses or uses as a key. The values of a table do not
+// change once they are in it: whoever wants another value makes a new one, so
+// tables may share values, and [Diff] takes the same pointer to mean the same
+// value. [Table.Validate] finds every problem, not only the first, and
+// [Table.Contain] confines each to the rule that has it, closed. [Decode]
+// ignores nothing that was written: unknown and repeated fields are errors.
+//
+// # Refusals
+//
+// It refuses expressions that are not RE2 or that are large, tables over
+// [MaxTableBytes], and to show a [Secret] anywhere but in [Encode], which
+// writes the file that only the edge reads.
+package route

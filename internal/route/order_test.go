@@ -1,0 +1,134 @@
+package route
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+)
+
+func TestOrder(t *testing.T) {
+	old, young := time.Unix(1000, 0), time.Unix(2000, 0)
+	path := func(kind PathType, value string) Match { return Match{Path: PathMatch{kind, value}} }
+	header := func(m Match, names ...string) Match {
+		for _, name := range names {
+			m.Headers = append(m.Headers, ValueMatch{Name: name, Type: ValuePresent})
+		}
+		return m
+	}
+	// Each rule comes before the next one, by the criterion next to it.
+	list := []struct {
+		rule *Rule
+		by   Criterion
+	}{
+		{&Rule{Priority: 5, Match: path(PathPrefix, "/")}, ByPriority},
+		{&Rule{Host: "a.x", Match: path(PathExact, "/a")}, ByExactPath},
+		{&Rule{Host: "a.x", Match: path(PathPrefix, "/a/long/one")}, ByLength},
+		{&Rule{Host: "a.x", Match: path(PathCharacterPrefix, "/abc/")}, ByLength},
+		{&Rule{Host: "a.x", Match: path(PathRegexp, "^/abc")}, ByPathType},
+		{&Rule{Host: "a.x", Match: path(PathPrefix, "/abc/")}, ByPathType},
+		{&Rule{Host: "a.x", Match: header(path(PathCharacterPrefix, "/abc"), "x", "y")}, ByConditions},
+		{&Rule{Host: "a.x", Match: header(path(PathCharacterPrefix, "/abc"), "x")}, ByConditions},
+		{&Rule{Host: "a.x", Match: path(PathCharacterPrefix, "/abc"), Created: old}, ByAge},
+		{&Rule{Host: "a.x", Match: path(PathCharacterPrefix, "/abc"), Created: young, ID: ID{Namespace: "a", Name: "z"}}, ByIdentity},
+		{&Rule{Host: "a.x", Match: path(PathCharacterPrefix, "/abc"), Created: young, ID: ID{Namespace: "b", Name: "a"}}, ByIdentity},
+		{&Rule{Host: "a.x", Match: path(PathCharacterPrefix, "/abc"), Created: young, ID: ID{Namespace: "b", Name: "a", Rule: 1}}, ByIdentity},
+		{&Rule{Host: "a.x", Match: path(PathCharacterPrefix, "/abc"), Created: young, ID: ID{Namespace: "b", Name: "a", Rule: 1, Path: 1}}, ByIdentity},
+		{&Rule{Host: "a.x", Match: path(PathCharacterPrefix, "/abc"), Created: young, ID: ID{Namespace: "b", Name: "a", Rule: 1, Path: 1, Kind: "K"}}, ByIdentity},
+		{&Rule{Host: "a.x", Match: path(PathCharacterPrefix, "/abc"), Created: young, ID: ID{Namespace: "b", Name: "a", Rule: 1, Path: 1, Kind: "K", Variant: "v"}}, ByLength},
+		{&Rule{Host: "a.x", Match: path(PathPrefix, "/")}, ByLength},
+		{&Rule{Host: "a.x", Match: path(PathRegexp, "not anchored")}, ByPathType},
+		{&Rule{Host: "a.x"}, ByFallback},
+		{&Rule{Host: "a.x", Fallback: true}, ByHost},
+		{&Rule{Host: "*.x", Match: path(PathExact, "/a/longer/path")}, ByExactPath},
+		{&Rule{Host: "*.x"}, ByHost},
+		{&Rule{Match: path(PathExact, "/a/longer/path/still")}, ByExactPath},
+		{&Rule{}, ByFallback},
+		{&Rule{Fallback: true}, ByPriority},
+		{&Rule{Host: "a.x", Priority: -1, Match: path(PathExact, "/a")}, ""},
+	}
+	for i := range list {
+		for j := range list {
+			got := OrderOf(list[i].rule).Compare(OrderOf(list[j].rule))
+			if want := i - j; got*want < 0 || (got == 0) != (want == 0) {
+				t.Errorf("rule %d against rule %d: %d", i, j, got)
+			}
+		}
+		if i+1 < len(list) {
+			if _, by := OrderOf(list[i].rule).Decide(OrderOf(list[i+1].rule)); by != list[i].by {
+				t.Errorf("rule %d comes before the next by %s, want %s", i, by, list[i].by)
+			}
+		}
+	}
+}
+
+// TestOrderIsTotal sorts random rules in random orders: one result, and no
+// ties between identities.
+func TestOrderIsTotal(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 200 {
+		fill := &filler{random: random}
+		rules := make([]*Rule, 12)
+		for i := range rules {
+			rules[i] = orderedRule(fill)
+			rules[i].ID = ID{Name: "n", Rule: i}
+		}
+		sorted := func() []*Rule {
+			random.Shuffle(len(rules), func(i, j int) { rules[i], rules[j] = rules[j], rules[i] })
+			list := slices.Clone(rules)
+			slices.SortFunc(list, func(a, b *Rule) int { return OrderOf(a).Compare(OrderOf(b)) })
+			return list
+		}
+		first := sorted()
+		for i := range first {
+			for j := range first {
+				got := OrderOf(first[i]).Compare(OrderOf(first[j]))
+				if want := i - j; got*want < 0 || (got == 0) != (want == 0) {
+					t.Fatalf("not total: %+v against %+v is %d", first[i], first[j], got)
+				}
+			}
+		}
+		if !slices.Equal(first, sorted()) {
+			t.Fatal("the order depends on that of the list")
+		}
+	}
+}
+
+// orderedRule is a rule with few possible values, so that rules often tie in
+// several steps of the order.
+func orderedRule(f *filler) *Rule {
+	pick := func(values ...string) string { return values[f.random.IntN(len(values))] }
+	rule := &Rule{
+		Host:     pick("", "a.x", "*.x"),
+		Priority: int32(f.random.IntN(2)),
+		Created:  time.Unix(int64(f.random.IntN(2)), 0),
+		Fallback: f.random.IntN(4) == 0,
+	}
+	rule.Match.Path.Type = PathType(pick("exact", "prefix", "characterPrefix", "regexp", ""))
+	if rule.Match.Path.Type != "" {
+		rule.Match.Path.Value = pick("/", "/a", "/a/", "^/a", "^/")
+	}
+	if f.random.IntN(2) == 0 {
+		rule.Match.Methods = []string{"GET"}
+	}
+	return rule
+}
+
+func TestTCPOrder(t *testing.T) {
+	list := []*TCPRoute{
+		{Priority: 1, TLS: TLSPlain},
+		{TLS: TLSTerminate, ServerName: "a.x"},
+		{TLS: TLSPassthrough, ServerName: "*.x"},
+		{TLS: TLSPassthrough, Created: time.Unix(1, 0)},
+		{TLS: TLSPassthrough, Created: time.Unix(2, 0)},
+		{TLS: TLSPassthrough, Created: time.Unix(2, 0), ID: TCPRouteID{Name: "b"}},
+		{TLS: TLSPlain},
+	}
+	for i := range list {
+		for j := range list {
+			if got := list[i].Before(list[j]); got != (i < j) {
+				t.Errorf("route %d before route %d: %v", i, j, got)
+			}
+		}
+	}
+}

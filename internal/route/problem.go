@@ -1,0 +1,149 @@
+package route
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Problem is something in a table that cannot be served as it is written.
+type Problem struct {
+	Subject Identity
+	// Field is the place in the subject, as in the JSON form:
+	// policies[1].rateLimit.period.
+	Field string
+	Fault Fault
+	// Message says what is wrong and what to do.
+	Message string
+}
+
+// String is the problem for people, on one line.
+func (p Problem) String() string {
+	where := p.Subject.String()
+	if kind := subjectKind(p.Subject); kind != "" {
+		where = kind + " " + where
+	}
+	if p.Field != "" {
+		where += ": " + p.Field
+	}
+	return where + ": " + p.Message
+}
+
+func subjectKind(subject Identity) string {
+	switch subject.(type) {
+	case ID:
+		return "rule"
+	case TCPRouteID:
+		return "TCP route"
+	case BackendID:
+		return "backend"
+	case CertificateID:
+		return "certificate"
+	case AuthorityID:
+		return "authority"
+	default:
+		return ""
+	}
+}
+
+// Fault is the kind of a problem, as a word for metrics and events.
+type Fault string
+
+// The kinds of problems.
+const (
+	// FaultRequired: something is missing.
+	FaultRequired Fault = "Required"
+	// FaultInvalid: a value is not one that can be.
+	FaultInvalid Fault = "Invalid"
+	// FaultConflict: two values cannot go together.
+	FaultConflict Fault = "Conflict"
+	// FaultDuplicate: two things have one identity.
+	FaultDuplicate Fault = "Duplicate"
+	// FaultUnknown: a reference to something that is not there.
+	FaultUnknown Fault = "Unknown"
+	// FaultTooMany: a limit is exceeded.
+	FaultTooMany Fault = "TooMany"
+)
+
+// InvalidError is what is returned instead of the use of a table with
+// problems.
+type InvalidError struct {
+	Problems []Problem
+}
+
+// Error lists the problems; of very many it lists the first ones.
+func (e *InvalidError) Error() string {
+	const shown = 20
+	var text strings.Builder
+	fmt.Fprintf(&text, "the routing table has %d problem(s)", len(e.Problems))
+	for i, problem := range e.Problems {
+		if i == shown {
+			fmt.Fprintf(&text, "\n  and %d more", len(e.Problems)-shown)
+			break
+		}
+		text.WriteString("\n  " + problem.String())
+	}
+	return text.String()
+}
+
+// report collects the problems of one subject while its checks walk through
+// its fields.
+type report struct {
+	subject  Identity
+	problems []Problem
+	// trail is where the walk is. It becomes text only for a problem.
+	trail []trailStep
+}
+
+type trailStep struct {
+	name  string
+	index int // -1 for a field that is not in a list
+}
+
+// enter goes into a field, and leave goes back out.
+func (r *report) enter(name string) { r.trail = append(r.trail, trailStep{name, -1}) }
+
+// enterItem goes into an element of a field that is a list.
+func (r *report) enterItem(name string, index int) {
+	r.trail = append(r.trail, trailStep{name, index})
+}
+
+func (r *report) leave() { r.trail = r.trail[:len(r.trail)-1] }
+
+// add reports a problem with a field of where the walk is, or with that place
+// itself when the field is empty.
+func (r *report) add(field string, fault Fault, format string, args ...any) {
+	if field != "" {
+		r.enter(field)
+		defer r.leave()
+	}
+	r.problems = append(r.problems, Problem{
+		Subject: r.subject,
+		Field:   trailText(r.trail),
+		Fault:   fault,
+		Message: bounded(fmt.Sprintf(format, args...)),
+	})
+}
+
+// bounded keeps a message short: it can quote what a hostile object says.
+func bounded(message string) string {
+	const most = 400
+	if len(message) > most {
+		return strings.ToValidUTF8(message[:most], "") + "..."
+	}
+	return message
+}
+
+func trailText(trail []trailStep) string {
+	var text strings.Builder
+	for i, step := range trail {
+		if i > 0 && step.name != "" {
+			text.WriteByte('.')
+		}
+		text.WriteString(step.name)
+		if step.index >= 0 {
+			text.WriteString("[" + strconv.Itoa(step.index) + "]")
+		}
+	}
+	return text.String()
+}

@@ -1,0 +1,227 @@
+package route
+
+import (
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// maxNameLength is the longest name that Kubernetes gives an object.
+const maxNameLength = 253
+
+// validName is wide enough for the names of Kubernetes and narrow enough that
+// an identity reads unambiguously.
+func validName(name string) bool {
+	if name == "" || len(name) > maxNameLength {
+		return false
+	}
+	for i := range len(name) {
+		if c := name[i]; !isAlphanumeric(c) && c != '.' && c != '-' && c != '_' {
+			return false
+		}
+	}
+	return true
+}
+
+func checkName(r *report, field, name string) {
+	if name == "" {
+		r.add(field, FaultRequired, "it has no name; give it one")
+		return
+	}
+	checkOptionalName(r, field, name)
+}
+
+func checkOptionalName(r *report, field, name string) {
+	if name != "" && !validName(name) {
+		r.add(field, FaultInvalid, "%s is not a name; use letters, digits, dots, dashes and underscores, at most %d", shorten(name), maxNameLength)
+	}
+}
+
+// checkHost accepts the spelling that requests are normalised to, and
+// wildcards.
+func checkHost(r *report, field, host string) {
+	if strings.ToLower(host) != host {
+		r.add(field, FaultInvalid, "%s has capitals; hosts are compared in lower case, so write it so", shorten(host))
+		return
+	}
+	name, wildcard := WildcardParent(host)
+	if !wildcard {
+		if _, err := netip.ParseAddr(host); err == nil {
+			return
+		}
+	}
+	if !validHost(name) {
+		r.add(field, FaultInvalid, "%s is not a host; write a name such as a.example.com or *.example.com, without port", shorten(host))
+	}
+}
+
+func validHost(host string) bool {
+	if host == "" || len(host) > maxNameLength {
+		return false
+	}
+	for label := range strings.SplitSeq(host, ".") {
+		if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' {
+			return false
+		}
+		for i := range len(label) {
+			if c := label[i]; !isAlphanumeric(c) && c != '-' && c != '_' {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// validHostHeader accepts a host with or without a port.
+func validHostHeader(host string) bool {
+	for i := range len(host) {
+		if c := host[i]; !isAlphanumeric(c) && !strings.ContainsRune(".-_:[]", rune(c)) {
+			return false
+		}
+	}
+	return host != "" && len(host) <= maxNameLength+6
+}
+
+// checkPath refuses spellings that no request has after it was normalised;
+// they are those that the Kubernetes API refuses in an Ingress too.
+func checkPath(r *report, field, path string) {
+	switch {
+	case !strings.HasPrefix(path, "/"):
+		r.add(field, FaultInvalid, "%s does not start with a slash; a path does", shorten(path))
+	case len(path) > MaxPathLength:
+		r.add(field, FaultInvalid, "the path has %d bytes; at most %d are allowed", len(path), MaxPathLength)
+	case hasControl(path) || strings.ContainsAny(path, "?#"):
+		r.add(field, FaultInvalid, "a path has no control characters, no ? and no #")
+	case !cleanPath(path):
+		r.add(field, FaultInvalid, "%s fits no request, because requests are cleaned first; write it without //, /./, /../ and %%2f", shorten(path))
+	}
+}
+
+func cleanPath(path string) bool {
+	for _, sequence := range []string{"//", "/./", "/../", "%2f", "%2F"} {
+		if strings.Contains(path, sequence) {
+			return false
+		}
+	}
+	return !strings.HasSuffix(path, "/.") && !strings.HasSuffix(path, "/..")
+}
+
+func checkExpressionField(r *report, field, expression string) {
+	if err := checkExpression(expression); err != nil {
+		r.add(field, FaultInvalid, "%s", err)
+	}
+}
+
+func checkHeaderName(r *report, field, name string) {
+	if name == "" {
+		r.add(field, FaultRequired, "the name is missing")
+		return
+	}
+	checkOptionalHeaderName(r, field, name)
+}
+
+func checkOptionalHeaderName(r *report, field, name string) {
+	if name != "" && !validToken(name) {
+		r.add(field, FaultInvalid, "%s is not the name of a header or cookie", shorten(name))
+	}
+}
+
+func checkTokens(r *report, field string, values []string) {
+	for i, value := range values {
+		if !validToken(value) {
+			r.enterItem(field, i)
+			r.add("", FaultInvalid, "%s is not a word of a header", shorten(value))
+			r.leave()
+		}
+	}
+}
+
+// checkTexts is for lists whose elements become part of a header.
+func checkTexts(r *report, field string, values []string) {
+	for i, value := range values {
+		if value == "" || hasControl(value) {
+			r.enterItem(field, i)
+			r.add("", FaultInvalid, "the value is empty or has control characters")
+			r.leave()
+		}
+	}
+}
+
+func checkDuration(r *report, field string, d Duration) {
+	if d < 0 {
+		r.add(field, FaultInvalid, "%s is negative; leave it out for the default", d)
+	}
+}
+
+func checkAtLeast(r *report, field string, value, least int64) {
+	if value < least {
+		r.add(field, FaultInvalid, "%d is less than %d", value, least)
+	}
+}
+
+func checkPercent(r *report, field string, percent int) {
+	if percent < 1 || percent > 100 {
+		r.add(field, FaultInvalid, "%d is not a percentage from 1 to 100", percent)
+	}
+}
+
+func validMethod(method string) bool {
+	return validToken(method) && len(method) <= 32 && strings.ToUpper(method) == method
+}
+
+// validToken is a token of RFC 9110, the form of header names and methods.
+func validToken(token string) bool {
+	if token == "" || len(token) > maxNameLength {
+		return false
+	}
+	for i := range len(token) {
+		if c := token[i]; !isAlphanumeric(c) && !strings.ContainsRune("!#$%&'*+-.^_`|~", rune(c)) {
+			return false
+		}
+	}
+	return true
+}
+
+func validCookieAttribute(value string) bool {
+	return !hasControl(value) && !strings.Contains(value, ";")
+}
+
+// hasControl reports control characters, and bytes that are not UTF-8: they
+// would not survive being written to disk and read again.
+func hasControl(text string) bool {
+	for i := range len(text) {
+		if text[i] < 0x20 || text[i] == 0x7f {
+			return true
+		}
+	}
+	return !utf8.ValidString(text)
+}
+
+// checkText is for text that is shown or compared, and nothing more.
+func checkText(r *report, field, text string) {
+	if !utf8.ValidString(text) {
+		r.add(field, FaultInvalid, "the text is not UTF-8")
+	}
+}
+
+// checkCreated refuses times that have no text form.
+func checkCreated(r *report, created time.Time) {
+	if _, err := created.MarshalText(); err != nil {
+		r.add("created", FaultInvalid, "the time cannot be written down; give a year from 1 to 9999")
+	}
+}
+
+func isAlphanumeric(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
+}
+
+// shorten quotes a value for a message; a hostile one may be very long.
+func shorten(value string) string {
+	const most = 80
+	if len(value) > most {
+		return strconv.Quote(value[:most]) + "..."
+	}
+	return strconv.Quote(value)
+}

@@ -1,0 +1,116 @@
+package route
+
+import "time"
+
+// Table is what should be served. The lists are sets: their order means
+// nothing, and no two elements have the same identity.
+type Table struct {
+	// EntryPoints are the names of the addresses that take traffic. The edge
+	// fills them in from its options; a source of routes leaves them empty.
+	EntryPoints  []string       `json:"entryPoints,omitempty"`
+	Rules        []*Rule        `json:"rules,omitempty"`
+	TCPRoutes    []*TCPRoute    `json:"tcpRoutes,omitempty"`
+	Backends     []*Backend     `json:"backends,omitempty"`
+	Certificates []*Certificate `json:"certificates,omitempty"`
+	Authorities  []*Authority   `json:"authorities,omitempty"`
+}
+
+// Rule takes requests and says what becomes of them. It has backends or a
+// response, never both and never neither. A rule that only redirects has the
+// redirect as a policy and a response for the case that it does not apply.
+type Rule struct {
+	ID ID `json:"id"`
+	// EntryPoints are the entry points that the rule serves; none means all.
+	EntryPoints []string `json:"entryPoints,omitempty"`
+	// Host is a name in lower case, a wildcard such as *.example.com that stands
+	// for exactly one more label, or empty for every host.
+	Host  string `json:"host,omitempty"`
+	Match Match  `json:"match,omitzero"`
+	// Fallback makes the rule take what the other rules of its host leave over.
+	// It has no match then.
+	Fallback bool `json:"fallback,omitempty"`
+	// Priority orders before everything else; higher is asked first.
+	Priority int32 `json:"priority,omitempty"`
+	// Created is when the object was made; the older of two equal rules wins.
+	Created time.Time `json:"created,omitzero"`
+
+	Policies []Policy     `json:"policies,omitempty"`
+	Backends []BackendRef `json:"backends,omitempty"`
+	Response *Response    `json:"response,omitempty"`
+	Timeouts Timeouts     `json:"timeouts,omitzero"`
+	// Sticky keeps a client at the backend that it got first, where there are
+	// several. To keep it at one endpoint, see Backend.Sticky.
+	Sticky *StickyCookie `json:"sticky,omitempty"`
+}
+
+// BackendRef names a backend and its share of the requests.
+type BackendRef struct {
+	Backend BackendID `json:"backend"`
+	// Weight is the share, in relation to the other weights of the list. A
+	// weight of 0 gets nothing, unless all are 0: then all are equal.
+	Weight uint32 `json:"weight,omitempty"`
+}
+
+// Reason says why a response takes the place of a backend. It is a word for
+// logs, metrics and the header of the response.
+type Reason string
+
+// The reasons for a response.
+const (
+	// ReasonRefused: a part of the rule was refused. It answers 503, because
+	// serving without the part would be wrong.
+	ReasonRefused Reason = "Refused"
+	// ReasonNoService: the Service or its port does not exist.
+	ReasonNoService Reason = "NoService"
+	// ReasonNoEndpoint: the Service has no ready endpoint.
+	ReasonNoEndpoint Reason = "NoEndpoint"
+	// ReasonConfigured: the response is what was asked for.
+	ReasonConfigured Reason = "Configured"
+)
+
+// Response is an answer that the edge gives itself, after the policies ran.
+type Response struct {
+	// Status is an HTTP status from 200 to 599.
+	Status int    `json:"status"`
+	Reason Reason `json:"reason,omitempty"`
+	// Message explains it to people, in logs and in the answer to explain.
+	// Clients do not get it.
+	Message string `json:"message,omitempty"`
+}
+
+// Timeouts bound the waits for a backend. 0 means the edge's default.
+type Timeouts struct {
+	// Connect bounds making a connection.
+	Connect Duration `json:"connect,omitzero"`
+	// Header bounds the wait for the head of the response.
+	Header Duration `json:"header,omitzero"`
+	// Idle bounds the wait between two pieces of a body, either way. It, and
+	// not Total, is what stops a stuck transfer without breaking a long one.
+	Idle Duration `json:"idle,omitzero"`
+	// Total bounds the whole exchange; without it there is no bound.
+	Total Duration `json:"total,omitzero"`
+}
+
+// StickyCookie keeps a client where it was first sent.
+type StickyCookie struct {
+	// Name is the name of the cookie. Without it, the edge makes one from the
+	// identity of what the cookie chooses.
+	Name     string   `json:"name,omitempty"`
+	Path     string   `json:"path,omitempty"`
+	Domain   string   `json:"domain,omitempty"`
+	Secure   bool     `json:"secure,omitempty"`
+	HTTPOnly bool     `json:"httpOnly,omitempty"`
+	SameSite SameSite `json:"sameSite,omitempty"`
+	// MaxAge is how long the client keeps the cookie; 0 is until it closes.
+	MaxAge Duration `json:"maxAge,omitzero"`
+}
+
+// SameSite says which requests from other sites carry a cookie.
+type SameSite string
+
+// The values of SameSite; empty leaves the attribute out.
+const (
+	SameSiteNone   SameSite = "none"
+	SameSiteLax    SameSite = "lax"
+	SameSiteStrict SameSite = "strict"
+)

@@ -1,0 +1,62 @@
+package route
+
+import (
+	"cmp"
+	"time"
+)
+
+// TCPRoute takes connections of an entry point and passes them to a backend.
+//
+// Of several, the order decides as for rules: priority, exact server name,
+// wildcard, none, older, identity. A TLS connection is offered to the routes
+// that terminate or pass TLS before those that are plain. A connection that no
+// TCP route takes is read as HTTP.
+type TCPRoute struct {
+	ID TCPRouteID `json:"id"`
+	// EntryPoints are the entry points that the route serves. There is no
+	// default: a TCP route takes connections away from all rules.
+	EntryPoints []string `json:"entryPoints,omitempty"`
+	// ServerName is compared with the SNI of a TLS connection: a name, a
+	// wildcard, or empty for every one and for none. Plain routes have none.
+	ServerName string  `json:"serverName,omitempty"`
+	TLS        TLSMode `json:"tls"`
+
+	Priority int32     `json:"priority,omitempty"`
+	Created  time.Time `json:"created,omitzero"`
+
+	// Policies can be ipFilter and inFlight only.
+	Policies []Policy     `json:"policies,omitempty"`
+	Backends []BackendRef `json:"backends,omitempty"`
+	Timeouts Timeouts     `json:"timeouts,omitzero"`
+}
+
+// TLSMode says what becomes of the encryption of a connection.
+type TLSMode string
+
+// The modes of a TCP route.
+const (
+	// TLSPlain passes every connection on as it is, TLS or not.
+	TLSPlain TLSMode = "plain"
+	// TLSTerminate decrypts with a certificate of the table.
+	TLSTerminate TLSMode = "terminate"
+	// TLSPassthrough reads the SNI and passes the bytes on as they are.
+	TLSPassthrough TLSMode = "passthrough"
+)
+
+// Before reports whether the route is asked before the other one.
+func (r *TCPRoute) Before(other *TCPRoute) bool {
+	return cmp.Or(
+		cmp.Compare(other.Priority, r.Priority),
+		cmp.Compare(plainLast(r), plainLast(other)),
+		cmp.Compare(hostClass(r.ServerName), hostClass(other.ServerName)),
+		r.Created.Compare(other.Created),
+		r.ID.Compare(other.ID),
+	) < 0
+}
+
+func plainLast(r *TCPRoute) int {
+	if r.TLS == TLSPlain {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,143 @@
+package route
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Validate finds everything in the table that cannot be served as it is
+// written: in each element, between elements (an identity that two have, a
+// reference to nothing) and in the whole (limits). A table without problems
+// compiles. The order of the problems does not depend on that of the table.
+func (t *Table) Validate() []Problem {
+	problems := t.checkEntryPoints()
+	refs := newReferences(t)
+	for _, rule := range t.Rules {
+		if rule != nil {
+			problems = append(problems, refs.checkRule(rule)...)
+		}
+	}
+	for _, tcp := range t.TCPRoutes {
+		if tcp != nil {
+			problems = append(problems, refs.checkTCPRoute(tcp)...)
+		}
+	}
+	for _, backend := range t.Backends {
+		if backend != nil {
+			problems = append(problems, refs.checkBackend(backend)...)
+		}
+	}
+	for _, certificate := range t.Certificates {
+		if certificate != nil {
+			problems = append(problems, certificate.Validate()...)
+		}
+	}
+	for _, authority := range t.Authorities {
+		if authority != nil {
+			problems = append(problems, authority.Validate()...)
+		}
+	}
+	problems = append(problems, checkNil(t)...)
+	problems = append(problems, t.checkDuplicates()...)
+	problems = append(problems, t.checkCrowds()...)
+	slices.SortStableFunc(problems, compareProblems)
+	return problems
+}
+
+func compareProblems(a, b Problem) int {
+	return cmp.Or(
+		cmp.Compare(identityRank(a.Subject), identityRank(b.Subject)),
+		cmp.Compare(a.Subject.String(), b.Subject.String()),
+		cmp.Compare(a.Field, b.Field),
+		cmp.Compare(a.Message, b.Message),
+	)
+}
+
+func identityRank(id Identity) int {
+	switch id.(type) {
+	case WholeTable:
+		return 0
+	case ID:
+		return 1
+	case TCPRouteID:
+		return 2
+	case BackendID:
+		return 3
+	case CertificateID:
+		return 4
+	default:
+		return 5
+	}
+}
+
+func (t *Table) checkEntryPoints() []Problem {
+	r := report{subject: WholeTable{}}
+	if len(t.EntryPoints) > MaxEntryPoints {
+		r.add("entryPoints", FaultTooMany, "there are %d entry points; at most %d are possible", len(t.EntryPoints), MaxEntryPoints)
+	}
+	seen := make(map[string]bool, len(t.EntryPoints))
+	for i, name := range t.EntryPoints {
+		r.enterItem("entryPoints", i)
+		switch {
+		case !validName(name):
+			r.add("", FaultInvalid, "an entry point's name has letters, digits, dots, dashes and underscores, at most %d", maxNameLength)
+		case seen[name]:
+			r.add("", FaultDuplicate, "%s is listed twice; list it once", name)
+		}
+		seen[name] = true
+		r.leave()
+	}
+	return r.problems
+}
+
+// checkNil finds holes in the lists, which only code can make.
+func checkNil(t *Table) []Problem {
+	r := report{subject: WholeTable{}}
+	holes := func(field string, found bool) {
+		if found {
+			r.add(field, FaultRequired, "the list has an element that is nil; leave it out")
+		}
+	}
+	holes("rules", slices.Contains(t.Rules, nil))
+	holes("tcpRoutes", slices.Contains(t.TCPRoutes, nil))
+	holes("backends", slices.Contains(t.Backends, nil))
+	holes("certificates", slices.Contains(t.Certificates, nil))
+	holes("authorities", slices.Contains(t.Authorities, nil))
+	return r.problems
+}
+
+// checkDuplicates reports each identity that several elements have, once.
+// Neither element is better than the other, so none of them is served.
+func (t *Table) checkDuplicates() []Problem {
+	var problems []Problem
+	problems = duplicates(problems, t.Rules, func(v *Rule) ID { return v.ID })
+	problems = duplicates(problems, t.TCPRoutes, func(v *TCPRoute) TCPRouteID { return v.ID })
+	problems = duplicates(problems, t.Backends, func(v *Backend) BackendID { return v.ID })
+	problems = duplicates(problems, t.Certificates, func(v *Certificate) CertificateID { return v.ID })
+	problems = duplicates(problems, t.Authorities, func(v *Authority) AuthorityID { return v.ID })
+	return problems
+}
+
+// comparableIdentity is an Identity that can be the key of a map by its type.
+type comparableIdentity interface {
+	comparable
+	Identity
+}
+
+func duplicates[V any, K comparableIdentity](problems []Problem, values []*V, key func(*V) K) []Problem {
+	count := make(map[K]int, len(values))
+	for _, value := range values {
+		if value == nil {
+			continue
+		}
+		id := key(value)
+		count[id]++
+		if count[id] == 2 {
+			problems = append(problems, Problem{
+				Subject: id, Field: "id", Fault: FaultDuplicate,
+				Message: "more than one element has this identity; give each its own",
+			})
+		}
+	}
+	return problems
+}

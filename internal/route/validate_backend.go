@@ -1,0 +1,172 @@
+package route
+
+import "strings"
+
+// Validate finds what is wrong with the backend on its own.
+func (b *Backend) Validate() []Problem {
+	r := report{subject: b.ID}
+	b.check(&r)
+	return r.problems
+}
+
+func (b *Backend) check(r *report) {
+	r.enter("id")
+	checkName(r, "name", b.ID.Name)
+	checkOptionalName(r, "namespace", b.ID.Namespace)
+	checkOptionalName(r, "variant", b.ID.Variant)
+	r.leave()
+	var seen map[Endpoint]bool
+	if len(b.Endpoints) > 1 {
+		seen = make(map[Endpoint]bool, len(b.Endpoints))
+	}
+	for i, endpoint := range b.Endpoints {
+		r.enterItem("endpoints", i)
+		endpoint.check(r)
+		place := Endpoint{Address: endpoint.Address, Host: endpoint.Host, Port: endpoint.Port}
+		if seen[place] {
+			r.add("", FaultDuplicate, "the endpoint is listed twice; list it once")
+		}
+		if seen != nil {
+			seen[place] = true
+		}
+		r.leave()
+	}
+	b.Transport.check(r)
+	b.Balancing.check(r)
+	b.Sticky.check(r)
+}
+
+func (e Endpoint) check(r *report) {
+	switch {
+	case e.Address.IsValid() && (e.Host != "" || e.Port != 0):
+		r.add("host", FaultConflict, "there is an address too; give an address, or host and port")
+	case e.Address.IsValid():
+		if e.Address.Port() == 0 {
+			r.add("address", FaultInvalid, "the port is 0; give the port that the endpoint listens at")
+		}
+	case e.Host == "":
+		r.add("address", FaultRequired, "give an address such as 10.0.0.1:8080, or host and port")
+	default:
+		if strings.HasPrefix(e.Host, "*.") {
+			r.add("host", FaultInvalid, "a wildcard cannot be resolved; give a host name")
+		} else {
+			checkHost(r, "host", e.Host)
+		}
+		if e.Port == 0 {
+			r.add("port", FaultRequired, "give the port that the endpoint listens at")
+		}
+	}
+	switch e.State {
+	case "", EndpointReady, EndpointDraining:
+	default:
+		r.add("state", FaultInvalid, "%q is neither ready nor draining", e.State)
+	}
+	checkOptionalName(r, "zone", e.Zone)
+}
+
+func (t *Transport) check(r *report) {
+	r.enter("transport")
+	defer r.leave()
+	switch t.Protocol {
+	case "", ProtocolHTTP1, ProtocolH2C, ProtocolTLS:
+	default:
+		r.add("protocol", FaultInvalid, "%q is none of http1, h2c, tls", t.Protocol)
+	}
+	if t.TLS != nil && t.Protocol != ProtocolTLS {
+		r.add("tls", FaultConflict, "the protocol is not tls; set it to tls or remove this")
+	}
+	if t.Host != "" && t.HostOfEndpoint {
+		r.add("hostOfEndpoint", FaultConflict, "there is a host too; remove one of the two")
+	}
+	if t.Host != "" && !validHostHeader(t.Host) {
+		r.add("host", FaultInvalid, "%q is not a host", t.Host)
+	}
+	if t.TLS == nil {
+		return
+	}
+	r.enter("tls")
+	if name := t.TLS.ServerName; name != "" {
+		if strings.HasPrefix(name, "*.") {
+			r.add("serverName", FaultInvalid, "a wildcard is not the name of a server; give a host name")
+		} else {
+			checkHost(r, "serverName", name)
+		}
+	}
+	if t.TLS.SkipVerify && t.TLS.Authority != (AuthorityID{}) {
+		r.add("skipVerify", FaultConflict, "the authority would have no effect; remove one of the two")
+	}
+	r.leave()
+}
+
+func (b *Balancing) check(r *report) {
+	r.enter("balancing")
+	switch b.Method {
+	case "", BalanceLeastRequests, BalanceRoundRobin, BalanceLeastTime:
+		if b.Hash != (HashKey{}) {
+			r.add("hash", FaultConflict, "the method is not hash; set it to hash or remove this")
+		}
+	case BalanceHash:
+		r.enter("hash")
+		if b.Hash.By == "" || b.Hash.By == KeyAll {
+			r.add("by", FaultRequired, "say what tells requests apart: client, host, path, header or cookie")
+		} else {
+			b.Hash.check(r)
+		}
+		r.leave()
+	default:
+		r.add("method", FaultInvalid, "%q is none of leastRequests, roundRobin, leastTime, hash", b.Method)
+	}
+	checkDuration(r, "slowStart", b.SlowStart)
+	r.leave()
+}
+
+func (k HashKey) check(r *report) {
+	switch k.By {
+	case "", KeyAll, KeyClient, KeyHost, KeyPath:
+		if k.Name != "" {
+			r.add("name", FaultConflict, "only header and cookie have a name; remove it")
+		}
+	case KeyHeader, KeyCookie:
+		checkHeaderName(r, "name", k.Name)
+	default:
+		r.add("by", FaultInvalid, "%q is none of all, client, host, path, header, cookie", k.By)
+	}
+}
+
+// Validate finds what is wrong with the certificate on its own. It does not
+// parse the PEM: the edge does that once, when it takes the certificate in.
+func (c *Certificate) Validate() []Problem {
+	r := report{subject: c.ID}
+	r.enter("id")
+	checkName(&r, "name", c.ID.Name)
+	checkOptionalName(&r, "namespace", c.ID.Namespace)
+	r.leave()
+	for i, host := range c.Hosts {
+		r.enterItem("hosts", i)
+		checkHost(&r, "", host)
+		r.leave()
+	}
+	if c.Chain == "" {
+		r.add("chain", FaultRequired, "the certificate is missing; give it as PEM")
+	}
+	checkText(&r, "chain", c.Chain)
+	checkText(&r, "key", c.Key.Reveal())
+	if c.Key.IsZero() {
+		r.add("key", FaultRequired, "the key is missing; give it as PEM")
+	}
+	return r.problems
+}
+
+// Validate finds what is wrong with the authority on its own.
+func (a *Authority) Validate() []Problem {
+	r := report{subject: a.ID}
+	r.enter("id")
+	checkName(&r, "name", a.ID.Name)
+	checkOptionalName(&r, "namespace", a.ID.Namespace)
+	r.leave()
+	if a.Bundle == "" {
+		r.add("bundle", FaultRequired, "the certificates are missing; give them as PEM")
+	}
+	checkText(&r, "bundle", a.Bundle)
+	return r.problems
+}

@@ -1,0 +1,285 @@
+package route
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+func checkPolicies(r *report, policies []Policy) {
+	if countPolicies(policies, MaxChainDepth) > MaxPolicies {
+		r.add("policies", FaultTooMany, "there are more than %d, those in chains included; use fewer", MaxPolicies)
+		return
+	}
+	checkPolicyList(r, policies, MaxChainDepth)
+}
+
+func countPolicies(policies []Policy, depth int) int {
+	count := len(policies)
+	for i := range policies {
+		if chain := policies[i].Chain; chain != nil && depth > 0 && count <= MaxPolicies {
+			count += countPolicies(chain.Policies, depth-1)
+		}
+	}
+	return count
+}
+
+func checkPolicyList(r *report, policies []Policy, depth int) {
+	for i := range policies {
+		r.enterItem("policies", i)
+		policies[i].check(r, depth)
+		r.leave()
+	}
+}
+
+func (p *Policy) check(r *report, depth int) {
+	r.enter("id")
+	checkOptionalName(r, "name", p.ID.Name)
+	checkOptionalName(r, "namespace", p.ID.Namespace)
+	checkOptionalName(r, "kind", p.ID.Kind)
+	checkOptionalName(r, "variant", p.ID.Variant)
+	r.leave()
+	action, count := p.actions()
+	switch {
+	case count == 0:
+		r.add("", FaultRequired, "the policy does nothing; set one of its fields")
+		return
+	case count > 1:
+		r.add("", FaultConflict, "a policy does one thing; make one of each, in the order in which they apply")
+		return
+	}
+	switch action := action.(type) {
+	case *RateLimit, *InFlight, *CircuitBreaker:
+		if p.ID.Name == "" {
+			r.add("id", FaultRequired, "what the policy counts is kept under its identity; give it a name")
+		}
+	case *Chain:
+		r.enter("chain")
+		if depth == 0 {
+			r.add("", FaultTooMany, "chains are nested more than %d deep; put the policies into one list", MaxChainDepth)
+		} else {
+			checkPolicyList(r, action.Policies, depth-1)
+		}
+		r.leave()
+	}
+	action.check(r)
+}
+
+func (c *Chain) check(r *report) {
+	if len(c.Policies) == 0 {
+		r.add("chain", FaultRequired, "the chain is empty; remove it")
+	}
+}
+
+func (p *RedirectScheme) check(r *report) {
+	r.enter("redirectScheme")
+	if p.Scheme != SchemeHTTP && p.Scheme != SchemeHTTPS {
+		r.add("scheme", FaultInvalid, "%q is neither http nor https", p.Scheme)
+	}
+	checkRedirectStatus(r, p.Status)
+	r.leave()
+}
+
+func (p *RedirectRegexp) check(r *report) {
+	r.enter("redirectRegexp")
+	checkExpressionField(r, "regexp", p.Regexp)
+	if p.Replacement == "" || hasControl(p.Replacement) {
+		r.add("replacement", FaultInvalid, "give the URL to redirect to, without control characters")
+	}
+	checkRedirectStatus(r, p.Status)
+	r.leave()
+}
+
+func checkRedirectStatus(r *report, status int) {
+	if status != 0 && !slices.Contains([]int{301, 302, 303, 307, 308}, status) {
+		r.add("status", FaultInvalid, "%d is none of 301, 302, 303, 307, 308", status)
+	}
+}
+
+func (p *AddPrefix) check(r *report) {
+	r.enter("addPrefix")
+	checkPath(r, "prefix", p.Prefix)
+	r.leave()
+}
+
+func (p *StripPrefix) check(r *report) {
+	r.enter("stripPrefix")
+	if len(p.Prefixes) == 0 {
+		r.add("prefixes", FaultRequired, "there is no prefix to remove; give one")
+	}
+	for i, prefix := range p.Prefixes {
+		r.enterItem("prefixes", i)
+		checkPath(r, "", prefix)
+		r.leave()
+	}
+	r.leave()
+}
+
+func (p *StripPrefixRegexp) check(r *report) {
+	r.enter("stripPrefixRegexp")
+	if len(p.Regexps) == 0 {
+		r.add("regexps", FaultRequired, "there is no expression; give one")
+	}
+	for i, expression := range p.Regexps {
+		r.enterItem("regexps", i)
+		checkExpressionField(r, "", expression)
+		r.leave()
+	}
+	r.leave()
+}
+
+func (p *ReplacePath) check(r *report) {
+	r.enter("replacePath")
+	checkPath(r, "path", p.Path)
+	r.leave()
+}
+
+func (p *ReplacePathRegexp) check(r *report) {
+	r.enter("replacePathRegexp")
+	checkExpressionField(r, "regexp", p.Regexp)
+	if p.Replacement == "" || hasControl(p.Replacement) {
+		r.add("replacement", FaultInvalid, "give the new path, without control characters")
+	}
+	r.leave()
+}
+
+func (p *RequestHeaders) check(r *report) {
+	r.enter("requestHeaders")
+	checkHeaderChange(r, p.Set, p.Add, p.Remove)
+	r.leave()
+}
+
+func (p *ResponseHeaders) check(r *report) {
+	r.enter("responseHeaders")
+	checkHeaderChange(r, p.Set, p.Add, p.Remove)
+	r.leave()
+}
+
+// checkHeaderChange refuses changes of what frames a message: whoever could
+// change these could hide a second message in the first.
+func checkHeaderChange(r *report, set, add []HeaderValue, remove []string) {
+	for i := range set {
+		r.enterItem("set", i)
+		checkHeaderValue(r, set[i])
+		r.leave()
+	}
+	for i := range add {
+		r.enterItem("add", i)
+		checkHeaderValue(r, add[i])
+		r.leave()
+	}
+	for i, name := range remove {
+		r.enterItem("remove", i)
+		checkHeaderName(r, "", name)
+		checkFraming(r, "", name)
+		r.leave()
+	}
+}
+
+func checkHeaderValue(r *report, header HeaderValue) {
+	checkHeaderName(r, "name", header.Name)
+	checkFraming(r, "name", header.Name)
+	if hasControl(header.Value) {
+		r.add("value", FaultInvalid, "a header value has no control characters")
+	}
+}
+
+func checkFraming(r *report, field, name string) {
+	switch strings.ToLower(name) {
+	case "connection", "content-length", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade":
+		r.add(field, FaultInvalid, "%s belongs to the connection and cannot be changed", name)
+	}
+}
+
+func (p *CORS) check(r *report) {
+	r.enter("cors")
+	if len(p.AllowOrigins)+len(p.AllowOriginRegexps) == 0 {
+		r.add("allowOrigins", FaultRequired, "no origin is allowed; give one, or * for all")
+	}
+	if p.AllowCredentials && slices.Contains(p.AllowOrigins, "*") {
+		r.add("allowCredentials", FaultConflict, "browsers refuse credentials for all origins; list the origins")
+	}
+	checkTexts(r, "allowOrigins", p.AllowOrigins)
+	for i, expression := range p.AllowOriginRegexps {
+		r.enterItem("allowOriginRegexps", i)
+		checkExpressionField(r, "", expression)
+		r.leave()
+	}
+	checkTokens(r, "allowMethods", p.AllowMethods)
+	checkTokens(r, "allowHeaders", p.AllowHeaders)
+	checkTokens(r, "exposeHeaders", p.ExposeHeaders)
+	checkDuration(r, "maxAge", p.MaxAge)
+	r.leave()
+}
+
+func (p *ErrorPages) check(r *report) {
+	r.enter("errorPages")
+	if len(p.Statuses) == 0 {
+		r.add("statuses", FaultRequired, "no status is replaced; give a range such as 500 to 599")
+	}
+	for i, status := range p.Statuses {
+		if status.From < 400 || status.To > 599 || status.From > status.To {
+			r.enterItem("statuses", i)
+			r.add("", FaultInvalid, "%d to %d is not a range within 400 to 599", status.From, status.To)
+			r.leave()
+		}
+	}
+	checkPath(r, "path", p.Path)
+	r.leave()
+}
+
+func (p *BasicAuth) check(r *report) {
+	r.enter("basicAuth")
+	if p.Users.IsZero() {
+		r.add("users", FaultRequired, "there are no users, so nobody could pass; give the lines of an htpasswd file")
+	}
+	checkText(r, "users", p.Users.Reveal())
+	if hasControl(p.Realm) || strings.Contains(p.Realm, `"`) {
+		r.add("realm", FaultInvalid, "a realm has no control characters and no quotes")
+	}
+	checkOptionalHeaderName(r, "userHeader", p.UserHeader)
+	r.leave()
+}
+
+func (p *ForwardAuth) check(r *report) {
+	r.enter("forwardAuth")
+	checkPath(r, "path", p.Path)
+	if p.Host != "" && !validHostHeader(p.Host) {
+		r.add("host", FaultInvalid, "%q is not a host", p.Host)
+	}
+	if p.Method != "" && !validMethod(p.Method) {
+		r.add("method", FaultInvalid, "%q is not a method; write it in capitals, such as GET", p.Method)
+	}
+	checkTokens(r, "requestHeaders", p.RequestHeaders)
+	checkTokens(r, "responseHeaders", p.ResponseHeaders)
+	if hasControl(p.SigninURL) {
+		r.add("signinURL", FaultInvalid, "a URL has no control characters")
+	}
+	checkAtLeast(r, "maxBodyBytes", p.MaxBodyBytes, 0)
+	checkAtLeast(r, "maxResponseBytes", p.MaxResponseBytes, 0)
+	checkDuration(r, "timeout", p.Timeout)
+	r.leave()
+}
+
+func (p *IPFilter) check(r *report) {
+	r.enter("ipFilter")
+	if len(p.Allow)+len(p.Deny) == 0 {
+		r.add("allow", FaultRequired, "the filter lists nobody; list addresses to allow or to deny")
+	}
+	checkPrefixes(r, "allow", p.Allow)
+	checkPrefixes(r, "deny", p.Deny)
+	if p.Status != 0 && (p.Status < 400 || p.Status > 599) {
+		r.add("status", FaultInvalid, "%d is not an error status from 400 to 599", p.Status)
+	}
+	r.leave()
+}
+
+func checkPrefixes(r *report, field string, prefixes []netip.Prefix) {
+	for i, prefix := range prefixes {
+		if !prefix.IsValid() {
+			r.enterItem(field, i)
+			r.add("", FaultInvalid, "not a range of addresses; write 10.0.0.0/8, or 10.0.0.1/32 for one")
+			r.leave()
+		}
+	}
+}

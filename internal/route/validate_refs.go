@@ -1,0 +1,127 @@
+package route
+
+// references is what the elements of a table can refer to.
+type references struct {
+	entryPoints  map[string]bool
+	backends     map[BackendID]bool
+	certificates map[CertificateID]bool
+	authorities  map[AuthorityID]bool
+	// trail is used again for each report; there are many of them.
+	trail []trailStep
+}
+
+func newReferences(t *Table) *references {
+	refs := &references{
+		entryPoints:  make(map[string]bool, len(t.EntryPoints)),
+		backends:     make(map[BackendID]bool, len(t.Backends)),
+		certificates: make(map[CertificateID]bool, len(t.Certificates)),
+		authorities:  make(map[AuthorityID]bool, len(t.Authorities)),
+	}
+	for _, name := range t.EntryPoints {
+		refs.entryPoints[name] = true
+	}
+	for _, backend := range t.Backends {
+		if backend != nil {
+			refs.backends[backend.ID] = true
+		}
+	}
+	for _, certificate := range t.Certificates {
+		if certificate != nil {
+			refs.certificates[certificate.ID] = true
+		}
+	}
+	for _, authority := range t.Authorities {
+		if authority != nil {
+			refs.authorities[authority.ID] = true
+		}
+	}
+	return refs
+}
+
+func (refs *references) checkRule(rule *Rule) []Problem {
+	r := report{subject: rule.ID, trail: refs.trail[:0]}
+	defer func() { refs.trail = r.trail }()
+	rule.check(&r)
+	refs.checkEntryPoints(&r, rule.EntryPoints)
+	for i := range rule.Backends {
+		r.enterItem("backends", i)
+		refs.checkBackendID(&r, rule.Backends[i].Backend)
+		r.leave()
+	}
+	refs.checkPolicies(&r, rule.Policies, MaxChainDepth)
+	return r.problems
+}
+
+func (refs *references) checkTCPRoute(tcp *TCPRoute) []Problem {
+	r := report{subject: tcp.ID}
+	tcp.check(&r)
+	refs.checkEntryPoints(&r, tcp.EntryPoints)
+	for i := range tcp.Backends {
+		r.enterItem("backends", i)
+		refs.checkBackendID(&r, tcp.Backends[i].Backend)
+		r.leave()
+	}
+	return r.problems
+}
+
+func (refs *references) checkBackend(backend *Backend) []Problem {
+	r := report{subject: backend.ID}
+	backend.check(&r)
+	if tls := backend.Transport.TLS; tls != nil {
+		r.enter("transport")
+		r.enter("tls")
+		if tls.Authority != (AuthorityID{}) && !refs.authorities[tls.Authority] {
+			r.add("authority", FaultUnknown, "the table has no authority %s", tls.Authority)
+		}
+		if tls.Certificate != (CertificateID{}) && !refs.certificates[tls.Certificate] {
+			r.add("certificate", FaultUnknown, "the table has no certificate %s", tls.Certificate)
+		}
+		r.leave()
+		r.leave()
+	}
+	return r.problems
+}
+
+func (refs *references) checkEntryPoints(r *report, names []string) {
+	for i, name := range names {
+		if !refs.entryPoints[name] {
+			r.enterItem("entryPoints", i)
+			r.add("", FaultUnknown, "there is no entry point %q; name one of the edge's options", name)
+			r.leave()
+		}
+	}
+}
+
+func (refs *references) checkBackendID(r *report, id BackendID) {
+	if !refs.backends[id] {
+		r.add("backend", FaultUnknown, "the table has no backend %s", id)
+	}
+}
+
+func (refs *references) checkPolicies(r *report, policies []Policy, depth int) {
+	for i := range policies {
+		p := &policies[i]
+		r.enterItem("policies", i)
+		switch action := p.Action().(type) {
+		case *ErrorPages:
+			r.enter("errorPages")
+			refs.checkBackendID(r, action.Backend)
+			r.leave()
+		case *Mirror:
+			r.enter("mirror")
+			refs.checkBackendID(r, action.Backend)
+			r.leave()
+		case *ForwardAuth:
+			r.enter("forwardAuth")
+			refs.checkBackendID(r, action.Backend)
+			r.leave()
+		case *Chain:
+			if depth > 0 {
+				r.enter("chain")
+				refs.checkPolicies(r, action.Policies, depth-1)
+				r.leave()
+			}
+		}
+		r.leave()
+	}
+}

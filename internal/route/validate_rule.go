@@ -1,0 +1,235 @@
+package route
+
+// Validate finds what is wrong with the rule on its own. References are
+// checked by [Table.Validate], and by whoever compiles the rule.
+func (rule *Rule) Validate() []Problem {
+	r := report{subject: rule.ID}
+	rule.check(&r)
+	return r.problems
+}
+
+func (rule *Rule) check(r *report) {
+	checkID(r, rule.ID)
+	checkEntryPointNames(r, rule.EntryPoints)
+	checkCreated(r, rule.Created)
+	if rule.Host != "" {
+		checkHost(r, "host", rule.Host)
+	}
+	r.enter("match")
+	rule.Match.check(r)
+	r.leave()
+	if rule.Fallback && (rule.Match.Path != (PathMatch{}) || rule.Match.Conditions() > 0) {
+		r.add("fallback", FaultConflict, "a fallback takes every request that is left over; remove its match")
+	}
+	switch {
+	case len(rule.Backends) > 0 && rule.Response != nil:
+		r.add("response", FaultConflict, "there are backends too; remove one of the two")
+	case len(rule.Backends) == 0 && rule.Response == nil:
+		r.add("backends", FaultRequired, "nothing answers the requests; add a backend or a response")
+	}
+	checkBackendRefs(r, rule.Backends)
+	rule.Response.check(r)
+	checkPolicies(r, rule.Policies)
+	rule.Timeouts.check(r)
+	rule.Sticky.check(r)
+	if rule.Sticky != nil && len(rule.Backends) == 0 {
+		r.add("sticky", FaultConflict, "there is no backend to stick to; remove the cookie")
+	}
+}
+
+func (response *Response) check(r *report) {
+	if response == nil {
+		return
+	}
+	r.enter("response")
+	if response.Status < 200 || response.Status > 599 {
+		r.add("status", FaultInvalid, "%d is not an HTTP status from 200 to 599", response.Status)
+	}
+	checkOptionalName(r, "reason", string(response.Reason))
+	checkText(r, "message", response.Message)
+	r.leave()
+}
+
+// Validate finds what is wrong with the route on its own.
+func (tcp *TCPRoute) Validate() []Problem {
+	r := report{subject: tcp.ID}
+	tcp.check(&r)
+	return r.problems
+}
+
+func (tcp *TCPRoute) check(r *report) {
+	checkID(r, ID(tcp.ID))
+	if len(tcp.EntryPoints) == 0 {
+		r.add("entryPoints", FaultRequired, "a TCP route names the entry points that it takes connections of")
+	}
+	checkEntryPointNames(r, tcp.EntryPoints)
+	checkCreated(r, tcp.Created)
+	if tcp.ServerName != "" {
+		checkHost(r, "serverName", tcp.ServerName)
+	}
+	switch tcp.TLS {
+	case TLSTerminate, TLSPassthrough:
+	case TLSPlain:
+		if tcp.ServerName != "" {
+			r.add("serverName", FaultConflict, "a plain connection has no server name; remove it, or terminate or pass TLS")
+		}
+	default:
+		r.add("tls", FaultInvalid, "%q is none of plain, terminate, passthrough", tcp.TLS)
+	}
+	if len(tcp.Backends) == 0 {
+		r.add("backends", FaultRequired, "nothing takes the connections; add a backend")
+	}
+	checkBackendRefs(r, tcp.Backends)
+	checkPolicies(r, tcp.Policies)
+	for i := range tcp.Policies {
+		switch tcp.Policies[i].Action().(type) {
+		case nil, *IPFilter, *InFlight:
+		default:
+			r.enterItem("policies", i)
+			r.add("", FaultInvalid, "a TCP route can have the policies ipFilter and inFlight only")
+			r.leave()
+		}
+	}
+	tcp.Timeouts.check(r)
+}
+
+func checkID(r *report, id ID) {
+	r.enter("id")
+	checkName(r, "name", id.Name)
+	checkOptionalName(r, "namespace", id.Namespace)
+	checkOptionalName(r, "kind", id.Kind)
+	checkOptionalName(r, "variant", id.Variant)
+	if id.Rule < 0 {
+		r.add("rule", FaultInvalid, "a position is 0 or more")
+	}
+	if id.Path < 0 {
+		r.add("path", FaultInvalid, "a position is 0 or more")
+	}
+	r.leave()
+}
+
+func checkEntryPointNames(r *report, names []string) {
+	if len(names) > MaxEntryPoints {
+		r.add("entryPoints", FaultTooMany, "there are %d; at most %d are possible", len(names), MaxEntryPoints)
+	}
+}
+
+func (m *Match) check(r *report) {
+	r.enter("path")
+	m.Path.check(r)
+	r.leave()
+	switch m.Scheme {
+	case "", SchemeHTTP, SchemeHTTPS:
+	default:
+		r.add("scheme", FaultInvalid, "%q is neither http nor https", m.Scheme)
+	}
+	for i, method := range m.Methods {
+		if !validMethod(method) {
+			r.enterItem("methods", i)
+			r.add("", FaultInvalid, "%q is not a method; write it in capitals, such as GET", method)
+			r.leave()
+		}
+	}
+	if count := len(m.Headers) + len(m.Query) + len(m.Methods); count > MaxConditions {
+		r.add("", FaultTooMany, "there are %d conditions; at most %d are possible", count, MaxConditions)
+		return
+	}
+	for i := range m.Headers {
+		r.enterItem("headers", i)
+		checkHeaderName(r, "name", m.Headers[i].Name)
+		m.Headers[i].check(r)
+		r.leave()
+	}
+	for i := range m.Query {
+		r.enterItem("query", i)
+		if m.Query[i].Name == "" {
+			r.add("name", FaultRequired, "the parameter has no name")
+		}
+		checkText(r, "name", m.Query[i].Name)
+		m.Query[i].check(r)
+		r.leave()
+	}
+}
+
+func (p PathMatch) check(r *report) {
+	switch p.Type {
+	case "":
+		if p.Value != "" {
+			r.add("type", FaultRequired, "say how the path is compared: exact, prefix, characterPrefix or regexp")
+		}
+	case PathExact, PathPrefix, PathCharacterPrefix:
+		checkPath(r, "value", p.Value)
+	case PathRegexp:
+		checkExpressionField(r, "value", p.Value)
+	default:
+		r.add("type", FaultInvalid, "%q is none of exact, prefix, characterPrefix, regexp", p.Type)
+	}
+}
+
+func (v *ValueMatch) check(r *report) {
+	checkText(r, "value", v.Value)
+	switch v.Type {
+	case "", ValueExact:
+	case ValueRegexp:
+		checkExpressionField(r, "value", v.Value)
+	case ValuePresent:
+		if v.Value != "" {
+			r.add("value", FaultConflict, "the type present fits every value; remove the value or choose another type")
+		}
+	default:
+		r.add("type", FaultInvalid, "%q is none of exact, regexp, present", v.Type)
+	}
+}
+
+func checkBackendRefs(r *report, refs []BackendRef) {
+	if len(refs) > MaxBackendRefs {
+		r.add("backends", FaultTooMany, "there are %d; at most %d are possible", len(refs), MaxBackendRefs)
+		return
+	}
+	for i := range refs {
+		for j := range i {
+			if refs[i].Backend == refs[j].Backend {
+				r.enterItem("backends", i)
+				r.add("backend", FaultDuplicate, "%s is listed twice; add up the weights", refs[i].Backend)
+				r.leave()
+				break
+			}
+		}
+	}
+}
+
+func (t Timeouts) check(r *report) {
+	r.enter("timeouts")
+	checkDuration(r, "connect", t.Connect)
+	checkDuration(r, "header", t.Header)
+	checkDuration(r, "idle", t.Idle)
+	checkDuration(r, "total", t.Total)
+	r.leave()
+}
+
+func (s *StickyCookie) check(r *report) {
+	if s == nil {
+		return
+	}
+	r.enter("sticky")
+	if s.Name != "" && !validToken(s.Name) {
+		r.add("name", FaultInvalid, "%q is not a name that a cookie can have", s.Name)
+	}
+	if !validCookieAttribute(s.Path) {
+		r.add("path", FaultInvalid, "the path of a cookie has no semicolon and no control characters")
+	}
+	if !validCookieAttribute(s.Domain) {
+		r.add("domain", FaultInvalid, "the domain of a cookie has no semicolon and no control characters")
+	}
+	switch s.SameSite {
+	case "", SameSiteLax, SameSiteStrict:
+	case SameSiteNone:
+		if !s.Secure {
+			r.add("sameSite", FaultConflict, "browsers drop a cookie with none that is not secure; set secure")
+		}
+	default:
+		r.add("sameSite", FaultInvalid, "%q is none of none, lax, strict", s.SameSite)
+	}
+	checkDuration(r, "maxAge", s.MaxAge)
+	r.leave()
+}

@@ -1,0 +1,119 @@
+package route
+
+import "time"
+
+func (p *RateLimit) check(r *report) {
+	r.enter("rateLimit")
+	checkAtLeast(r, "requests", p.Requests, 1)
+	checkAtLeast(r, "burst", p.Burst, 0)
+	if time.Duration(p.Period) < time.Millisecond || time.Duration(p.Period) > 24*time.Hour {
+		r.add("period", FaultInvalid, "%s is not between 1ms and 24h", p.Period)
+	}
+	r.enter("key")
+	p.Key.check(r)
+	r.leave()
+	r.leave()
+}
+
+func (p *InFlight) check(r *report) {
+	r.enter("inFlight")
+	checkAtLeast(r, "max", p.Max, 1)
+	r.enter("key")
+	p.Key.check(r)
+	r.leave()
+	r.leave()
+}
+
+func (p *BodyLimit) check(r *report) {
+	r.enter("bodyLimit")
+	checkAtLeast(r, "maxBytes", p.MaxBytes, 0)
+	r.leave()
+}
+
+func (p *Buffering) check(r *report) {
+	r.enter("buffering")
+	checkAtLeast(r, "maxRequestBytes", p.MaxRequestBytes, 0)
+	checkAtLeast(r, "maxResponseBytes", p.MaxResponseBytes, 0)
+	if p.MaxRequestBytes == 0 && p.MaxResponseBytes == 0 {
+		r.add("maxRequestBytes", FaultRequired, "nothing is buffered; give a size for requests or for responses")
+	}
+	r.leave()
+}
+
+func (p *Compression) check(r *report) {
+	r.enter("compression")
+	for i, encoding := range p.Encodings {
+		switch encoding {
+		case EncodingGzip, EncodingBrotli, EncodingZstd:
+		default:
+			r.enterItem("encodings", i)
+			r.add("", FaultInvalid, "%q is none of gzip, br, zstd", encoding)
+			r.leave()
+		}
+	}
+	checkAtLeast(r, "minBytes", p.MinBytes, 0)
+	checkTexts(r, "contentTypes", p.ContentTypes)
+	checkTexts(r, "excludeContentTypes", p.ExcludeContentTypes)
+	r.leave()
+}
+
+func (p *Retry) check(r *report) {
+	r.enter("retry")
+	if p.Attempts < 2 || p.Attempts > 10 {
+		r.add("attempts", FaultInvalid, "%d is not between 2 and 10; the first attempt counts", p.Attempts)
+	}
+	for i, condition := range p.On {
+		switch condition {
+		case RetryConnect, RetryReset, RetryTimeout, RetryUnavailable:
+		default:
+			r.enterItem("on", i)
+			r.add("", FaultInvalid, "%q is none of connect, reset, timeout, unavailable", condition)
+			r.leave()
+		}
+	}
+	checkDuration(r, "attemptTimeout", p.AttemptTimeout)
+	checkDuration(r, "backoff", p.Backoff)
+	r.leave()
+}
+
+func (p *CircuitBreaker) check(r *report) {
+	r.enter("circuitBreaker")
+	checkPercent(r, "failurePercent", p.FailurePercent)
+	checkAtLeast(r, "minRequests", p.MinRequests, 0)
+	if p.Window <= 0 {
+		r.add("window", FaultRequired, "give the time over which failures are counted, such as 10s")
+	}
+	if p.Open <= 0 {
+		r.add("open", FaultRequired, "give the time for which nothing is sent, such as 10s")
+	}
+	r.leave()
+}
+
+func (p *Mirror) check(r *report) {
+	r.enter("mirror")
+	checkPercent(r, "percent", p.Percent)
+	checkAtLeast(r, "maxBodyBytes", p.MaxBodyBytes, 0)
+	r.leave()
+}
+
+func (p *ForwardCertificate) check(r *report) {
+	r.enter("forwardCertificate")
+	if p.PEMHeader == "" && p.InfoHeader == "" {
+		r.add("pemHeader", FaultRequired, "nothing is sent; name a header")
+	}
+	checkOptionalHeaderName(r, "pemHeader", p.PEMHeader)
+	checkOptionalHeaderName(r, "infoHeader", p.InfoHeader)
+	if (p.InfoHeader == "") != (len(p.Info) == 0) {
+		r.add("info", FaultConflict, "a header for fields and the fields go together; give both or neither")
+	}
+	for i, info := range p.Info {
+		switch info {
+		case InfoSubject, InfoIssuer, InfoSerial, InfoNotBefore, InfoNotAfter, InfoNames:
+		default:
+			r.enterItem("info", i)
+			r.add("", FaultInvalid, "%q is none of subject, issuer, serial, notBefore, notAfter, names", info)
+			r.leave()
+		}
+	}
+	r.leave()
+}
