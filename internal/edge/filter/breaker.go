@@ -11,6 +11,10 @@ import (
 // forgotten at once.
 const breakerSlots = 10
 
+// maxOpen bounds how long a breaker stays open, so that sums of times cannot
+// overflow.
+const maxOpen = 365 * 24 * time.Hour
+
 // breakerPhase is what a breaker does.
 //
 //	closed  lets requests through and counts how they end
@@ -144,7 +148,7 @@ func newCircuitBreaker(a *route.CircuitBreaker, id route.PolicyID, c *compiler) 
 		counters: c.counters, breaker: c.counters.breakers.take(&c.counters.mu, id),
 		rule: breakerRule{
 			percent: int64(a.FailurePercent), least: a.MinRequests,
-			width: max(1, int64(a.Window)/breakerSlots), open: int64(a.Open),
+			width: max(1, int64(a.Window)/breakerSlots), open: min(int64(a.Open), int64(maxOpen)),
 		},
 		mark: c.mark(), refusal: refusal,
 	}, err

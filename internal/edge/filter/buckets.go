@@ -36,8 +36,9 @@ func (b *buckets) take(key uint64, now, interval, depth int64) (wait int64) {
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
 	node := &shard.nodes[shard.seen(key, now)]
-	// The bound by depth is for a limit that has become less strict.
-	full := max(now, min(node.full, now+depth)) + interval
+	// More than empty is a bucket only under a limit that was stricter.
+	node.full = min(node.full, now+depth)
+	full := max(now, node.full) + interval
 	if wait = full - depth - now; wait > 0 {
 		return wait
 	}

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode"
 
 	"golang.org/x/crypto/bcrypt"
 )
@@ -47,6 +48,9 @@ func parseHtpasswd(text string) ([]credential, error) {
 		user, rest, found := strings.Cut(line, ":")
 		if !found || user == "" {
 			return nil, fmt.Errorf("line %d is not user:hash; make it with htpasswd -B", number)
+		}
+		if strings.ContainsFunc(user, unicode.IsControl) {
+			return nil, fmt.Errorf("line %d has a control character in the user's name; remove it", number)
 		}
 		if first, twice := lines[user]; twice {
 			return nil, fmt.Errorf("line %d has the same user as line %d; remove one of them", number, first)

@@ -24,7 +24,7 @@ var pathPolicies = []struct {
 	{"replace", route.Policy{ReplacePath: &route.ReplacePath{Path: "/fixed"}}, "/fixed"},
 	{"replace regexp", route.Policy{ReplacePathRegexp: &route.ReplacePathRegexp{Regexp: "^/(api)?(.*)$", Replacement: "/data/${2}"}}, "/data/"},
 	{"replace letters", route.Policy{ReplacePathRegexp: &route.ReplacePathRegexp{Regexp: "[a-z]", Replacement: "."}}, "/"},
-	{"cut escapes", route.Policy{ReplacePathRegexp: &route.ReplacePathRegexp{Regexp: "%.", Replacement: ""}}, "/"},
+	{"cut escapes", route.Policy{ReplacePathRegexp: &route.ReplacePathRegexp{Regexp: "%(.)", Replacement: "${1}"}}, "/"},
 	{"join escapes", route.Policy{ReplacePathRegexp: &route.ReplacePathRegexp{Regexp: "^(.*%).*$", Replacement: "${1}2E"}}, "/"},
 }
 

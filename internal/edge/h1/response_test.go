@@ -124,6 +124,8 @@ func TestBadResponses(t *testing.T) {
 		{"gzip and chunked", "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", h1.Asked{}, h1.ErrCoding},
 		{"chunked in HTTP/1.0", "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", h1.Asked{}, h1.ErrCodingVersion},
 		{"101 unasked", "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n", h1.Asked{}, h1.ErrUnasked},
+		{"101 unasked, to nothing", "HTTP/1.1 101 Switching Protocols\r\n\r\n", h1.Asked{}, h1.ErrUnasked},
+		{"101 without Connection", "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n", toWebSocket, h1.ErrUnasked},
 		{"101 to something else", "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n", toWebSocket, h1.ErrUnasked},
 		{"101 to nothing", "HTTP/1.1 101 Switching Protocols\r\n\r\n", toWebSocket, h1.ErrUnasked},
 		{"endless head", "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 33<<10), h1.Asked{}, h1.ErrHeadTooLarge},
@@ -139,110 +141,111 @@ func TestBadResponses(t *testing.T) {
 	}
 }
 
+// replyTests are responses as they come, and as they go to a client.
+var replyTests = []struct {
+	name  string
+	raw   string
+	asked h1.Asked
+	plan  h1.ReplyPlan
+	want  string
+}{
+	{
+		name: "as it came",
+		raw:  "HTTP/1.1 200 OK\r\nContent-Length: 05\r\nX:y\r\nEtag: \"a\"\r\n\r\n",
+		plan: h1.ReplyPlan{Minor: 1},
+		want: "HTTP/1.1 200 OK\r\nX: y\r\nEtag: \"a\"\r\nContent-Length: 5\r\n\r\n",
+	},
+	{
+		name: "the backend's connection is its own",
+		raw: "HTTP/1.1 200 OK\r\nConnection: close, X-Hop\r\nKeep-Alive: timeout=5\r\nX-Hop: 1\r\nProxy-Connection: close\r\n" +
+			"Upgrade: h2c\r\nContent-Length: 5\r\n\r\n",
+		plan: h1.ReplyPlan{Minor: 1},
+		want: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n",
+	},
+	{
+		name: "Connection cannot take away a cookie",
+		raw:  "HTTP/1.1 200 OK\r\nConnection: Set-Cookie, content-length\r\nSet-Cookie: a=b\r\nContent-Length: 5\r\n\r\n",
+		plan: h1.ReplyPlan{Minor: 1},
+		want: "HTTP/1.1 200 OK\r\nSet-Cookie: a=b\r\nContent-Length: 5\r\n\r\n",
+	},
+	{
+		name: "edits",
+		raw:  "HTTP/1.1 200 OK\r\nServer: nginx\r\nX-Powered-By: PHP\r\nserver: again\r\nX-Frame-Options: SAMEORIGIN\r\nContent-Length: 0\r\n\r\n",
+		plan: h1.ReplyPlan{Minor: 1, Edits: []h1.Edit{
+			made(h1.SetField("Server", "slipway")), made(h1.AddField("X-Frame-Options", "DENY")), made(h1.RemoveField("X-Powered-By")),
+		}},
+		want: "HTTP/1.1 200 OK\r\nX-Frame-Options: SAMEORIGIN\r\nContent-Length: 0\r\nServer: slipway\r\nX-Frame-Options: DENY\r\n\r\n",
+	},
+	{
+		name: "chunked with trailers announced",
+		raw:  "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n",
+		plan: h1.ReplyPlan{Minor: 1},
+		want: "HTTP/1.1 200 OK\r\nTrailer: X-Sum\r\nTransfer-Encoding: chunked\r\n\r\n",
+	},
+	{
+		name: "chunked to HTTP/1.0",
+		raw:  "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n",
+		plan: h1.ReplyPlan{Framing: h1.UntilClose},
+		want: "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n",
+	},
+	{
+		name: "until close becomes chunked",
+		raw:  "HTTP/1.0 200 OK\r\n\r\n",
+		plan: h1.ReplyPlan{Minor: 1, Framing: h1.Chunked},
+		want: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+	},
+	{
+		name: "HTTP/1.0 is told that it can stay",
+		raw:  "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n",
+		want: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: keep-alive\r\n\r\n",
+	},
+	{
+		name: "close",
+		raw:  "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n",
+		plan: h1.ReplyPlan{Minor: 1, Close: true},
+		want: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\n",
+	},
+	{
+		name: "no body for 204",
+		raw:  "HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\n",
+		plan: h1.ReplyPlan{Minor: 1},
+		want: "HTTP/1.1 204 No Content\r\n\r\n",
+	},
+	{
+		name:  "length to HEAD",
+		raw:   "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n",
+		asked: toHead,
+		plan:  h1.ReplyPlan{Minor: 1},
+		want:  "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n",
+	},
+	{
+		name: "switching protocols",
+		raw:  "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: x\r\n\r\n", asked: toWebSocket,
+		plan: h1.ReplyPlan{Minor: 1},
+		want: "HTTP/1.1 101 Switching Protocols\r\nSec-WebSocket-Accept: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
+	},
+	{
+		name: "early hints",
+		raw:  "HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n",
+		plan: h1.ReplyPlan{Minor: 1, Close: true, Date: "now"},
+		want: "HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n",
+	},
+	{
+		name: "date added",
+		raw:  "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+		plan: h1.ReplyPlan{Minor: 1, Date: "Sun, 06 Nov 1994 08:49:37 GMT"},
+		want: "HTTP/1.1 200 OK\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\nContent-Length: 0\r\n\r\n",
+	},
+	{
+		name: "date kept",
+		raw:  "HTTP/1.1 200 OK\r\nDate: then\r\nContent-Length: 0\r\n\r\n",
+		plan: h1.ReplyPlan{Minor: 1, Date: "now"},
+		want: "HTTP/1.1 200 OK\r\nDate: then\r\nContent-Length: 0\r\n\r\n",
+	},
+}
+
 func TestReply(t *testing.T) {
-	set, _ := h1.SetField("Server", "slipway")
-	add, _ := h1.AddField("X-Frame-Options", "DENY")
-	remove, _ := h1.RemoveField("X-Powered-By")
-	tests := []struct {
-		name  string
-		raw   string
-		asked h1.Asked
-		plan  h1.ReplyPlan
-		want  string
-	}{
-		{
-			name: "as it came",
-			raw:  "HTTP/1.1 200 OK\r\nContent-Length: 05\r\nX:y\r\nEtag: \"a\"\r\n\r\n",
-			plan: h1.ReplyPlan{Minor: 1},
-			want: "HTTP/1.1 200 OK\r\nX: y\r\nEtag: \"a\"\r\nContent-Length: 5\r\n\r\n",
-		},
-		{
-			name: "the backend's connection is its own",
-			raw: "HTTP/1.1 200 OK\r\nConnection: close, X-Hop\r\nKeep-Alive: timeout=5\r\nX-Hop: 1\r\nProxy-Connection: close\r\n" +
-				"Upgrade: h2c\r\nContent-Length: 5\r\n\r\n",
-			plan: h1.ReplyPlan{Minor: 1},
-			want: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n",
-		},
-		{
-			name: "Connection cannot take away a cookie",
-			raw:  "HTTP/1.1 200 OK\r\nConnection: Set-Cookie, content-length\r\nSet-Cookie: a=b\r\nContent-Length: 5\r\n\r\n",
-			plan: h1.ReplyPlan{Minor: 1},
-			want: "HTTP/1.1 200 OK\r\nSet-Cookie: a=b\r\nContent-Length: 5\r\n\r\n",
-		},
-		{
-			name: "edits",
-			raw:  "HTTP/1.1 200 OK\r\nServer: nginx\r\nX-Powered-By: PHP\r\nserver: again\r\nX-Frame-Options: SAMEORIGIN\r\nContent-Length: 0\r\n\r\n",
-			plan: h1.ReplyPlan{Minor: 1, Edits: []h1.Edit{set, add, remove}},
-			want: "HTTP/1.1 200 OK\r\nX-Frame-Options: SAMEORIGIN\r\nContent-Length: 0\r\nServer: slipway\r\nX-Frame-Options: DENY\r\n\r\n",
-		},
-		{
-			name: "chunked with trailers announced",
-			raw:  "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n",
-			plan: h1.ReplyPlan{Minor: 1},
-			want: "HTTP/1.1 200 OK\r\nTrailer: X-Sum\r\nTransfer-Encoding: chunked\r\n\r\n",
-		},
-		{
-			name: "chunked to HTTP/1.0",
-			raw:  "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n",
-			plan: h1.ReplyPlan{Framing: h1.UntilClose},
-			want: "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n",
-		},
-		{
-			name: "until close becomes chunked",
-			raw:  "HTTP/1.0 200 OK\r\n\r\n",
-			plan: h1.ReplyPlan{Minor: 1, Framing: h1.Chunked},
-			want: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
-		},
-		{
-			name: "HTTP/1.0 is told that it can stay",
-			raw:  "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n",
-			want: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: keep-alive\r\n\r\n",
-		},
-		{
-			name: "close",
-			raw:  "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n",
-			plan: h1.ReplyPlan{Minor: 1, Close: true},
-			want: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\n",
-		},
-		{
-			name: "no body for 204",
-			raw:  "HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\n",
-			plan: h1.ReplyPlan{Minor: 1},
-			want: "HTTP/1.1 204 No Content\r\n\r\n",
-		},
-		{
-			name:  "length to HEAD",
-			raw:   "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n",
-			asked: toHead,
-			plan:  h1.ReplyPlan{Minor: 1},
-			want:  "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n",
-		},
-		{
-			name: "switching protocols",
-			raw:  "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: x\r\n\r\n", asked: toWebSocket,
-			plan: h1.ReplyPlan{Minor: 1},
-			want: "HTTP/1.1 101 Switching Protocols\r\nSec-WebSocket-Accept: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
-		},
-		{
-			name: "early hints",
-			raw:  "HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n",
-			plan: h1.ReplyPlan{Minor: 1, Close: true, Date: "now"},
-			want: "HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n",
-		},
-		{
-			name: "date added",
-			raw:  "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
-			plan: h1.ReplyPlan{Minor: 1, Date: "Sun, 06 Nov 1994 08:49:37 GMT"},
-			want: "HTTP/1.1 200 OK\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\nContent-Length: 0\r\n\r\n",
-		},
-		{
-			name: "date kept",
-			raw:  "HTTP/1.1 200 OK\r\nDate: then\r\nContent-Length: 0\r\n\r\n",
-			plan: h1.ReplyPlan{Minor: 1, Date: "now"},
-			want: "HTTP/1.1 200 OK\r\nDate: then\r\nContent-Length: 0\r\n\r\n",
-		},
-	}
-	for _, test := range tests {
+	for _, test := range replyTests {
 		t.Run(test.name, func(t *testing.T) {
 			head, _, err := parseResponse(test.raw, test.asked)
 			if err != nil {

@@ -31,6 +31,7 @@ var transferTests = []struct {
 	{name: "until close, encoded", framing: h1.UntilClose, encode: true, sent: "hello", want: "HEAD 5\r\nhello\r\n0\r\n\r\n"},
 	{name: "empty until close, encoded", framing: h1.UntilClose, encode: true, sent: "", want: "HEAD 0\r\n\r\n"},
 	{name: "encoded anew with trailers", framing: h1.Chunked, decode: true, encode: true, sent: "3\r\nabc\r\n0\r\nX-Sum: 1\r\n\r\n", want: "HEAD 3\r\nabc\r\n0\r\nX-Sum: 1\r\n\r\n"},
+	{name: "many chunks encoded anew", framing: h1.Chunked, decode: true, encode: true, sent: strings.Repeat("02;x\r\nab\r\n3\r\ncde\r\n", 9) + "0\r\n\r\n", want: "HEAD " + strings.Repeat("2\r\nab\r\n3\r\ncde\r\n", 9) + "0\r\n\r\n"},
 	{name: "cut short", framing: h1.Fixed, length: 50, sent: "hello", want: "HEAD hello", err: io.ErrUnexpectedEOF},
 	{name: "bad chunk", framing: h1.Chunked, sent: "5\r\nhello\r\nxyz", err: h1.ErrChunkSize},
 	{name: "most", framing: h1.Chunked, most: 5, sent: "5\r\nhello\r\n0\r\n\r\n", want: "HEAD 5\r\nhello\r\n0\r\n\r\n"},

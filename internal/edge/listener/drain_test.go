@@ -201,6 +201,7 @@ func TestCloseAndCancel(t *testing.T) {
 		count := newCounters()
 		l, err := listener.Listen(ctx, listener.Config{
 			Address: "127.0.0.1:0", Proxy: listener.ProxyOptional, TrustedProxies: loopback, Hooks: count.hooks(),
+			HeaderTimeout: 10 * testTimeout, // so that it is not what closes the pending one
 		})
 		must(t, err)
 		given, pending := connect(t, l), connect(t, l)
@@ -266,7 +267,12 @@ func TestChurn(t *testing.T) {
 		})
 	}
 	count.await(t, "some connections", func() bool { return count.closed > 50 })
-	report := l.Drain(context.Background(), func(c *listener.Conn) { _ = c.PeerAddr() })
+	var told sync.Map
+	report := l.Drain(context.Background(), func(c *listener.Conn) {
+		if _, twice := told.LoadOrStore(c, true); twice {
+			t.Error("a connection was told twice")
+		}
+	})
 	if report.Forced != 0 || l.Live() != 0 {
 		t.Errorf("the report is %+v, %d are left", report, l.Live())
 	}

@@ -33,14 +33,12 @@ func selfSigned(t testing.TB) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-// TestOnePort serves TLS, HTTP/1.1, HTTP/2 without TLS and TLS passthrough on
-// one port, as the edge does.
-func TestOnePort(t *testing.T) {
-	t.Parallel()
+// servePort serves TLS, HTTP/1.1, HTTP/2 without TLS and TLS passthrough on one
+// port, as the edge does.
+func servePort(t testing.TB, l *listener.Listener) {
+	t.Helper()
 	config := &tls.Config{Certificates: []tls.Certificate{selfSigned(t)}, NextProtos: []string{"h2", "http/1.1"}}
-	l := open(t, listener.Config{Proxy: listener.ProxyOptional, TrustedProxies: loopback})
-	var running sync.WaitGroup
-
+	backend := echoTLS(t, config)
 	plain, secure := listener.NewHandoff(l.Addr()), listener.NewHandoff(l.Addr())
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
@@ -53,29 +51,29 @@ func TestOnePort(t *testing.T) {
 			fmt.Fprintf(w, "%s tls=%t from %s", r.Proto, r.TLS != nil, r.RemoteAddr)
 		}),
 	}
+	hand := func(c *listener.Conn) {
+		first, err := c.Peek()
+		switch {
+		case err != nil:
+			_ = c.Close()
+		case first.ServerName == "pass.example":
+			passThrough(c, backend)
+		case first.Protocol == listener.ProtocolTLS:
+			_ = secure.Deliver(context.Background(), c)
+		default:
+			_ = plain.Deliver(context.Background(), c)
+		}
+	}
+	var running sync.WaitGroup
 	running.Go(func() { _ = server.Serve(plain) })
 	running.Go(func() { _ = server.Serve(tls.NewListener(secure, config)) })
-	backend := echoTLS(t, config)
-
 	running.Go(func() {
 		for {
 			c, err := l.AcceptConn()
 			if err != nil {
 				return
 			}
-			running.Go(func() {
-				first, err := c.Peek()
-				switch {
-				case err != nil:
-					_ = c.Close()
-				case first.ServerName == "pass.example":
-					passThrough(c, backend)
-				case first.Protocol == listener.ProtocolTLS:
-					_ = secure.Deliver(context.Background(), c)
-				default:
-					_ = plain.Deliver(context.Background(), c)
-				}
-			})
+			running.Go(func() { hand(c) })
 		}
 	})
 	t.Cleanup(func() {
@@ -83,25 +81,21 @@ func TestOnePort(t *testing.T) {
 		_ = l.Close()
 		running.Wait()
 	})
+}
 
-	get := func(url string, transport *http.Transport) string {
-		t.Helper()
-		transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: true}
-		defer transport.CloseIdleConnections()
-		response, err := (&http.Client{Transport: transport, Timeout: testTimeout}).Get(url)
-		must(t, err)
-		defer response.Body.Close()
-		body, err := io.ReadAll(io.LimitReader(response.Body, 1<<10))
-		must(t, err)
-		return string(body)
+// viaProxy connects and sends a PROXY header.
+func viaProxy(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+	if err == nil {
+		_, err = conn.Write(proxyV1("TCP4 192.0.2.1 192.0.2.2 1 2"))
 	}
-	viaProxy := func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
-		if err == nil {
-			_, err = conn.Write(proxyV1("TCP4 192.0.2.1 192.0.2.2 1 2"))
-		}
-		return conn, err
-	}
+	return conn, err
+}
+
+func TestOnePort(t *testing.T) {
+	t.Parallel()
+	l := open(t, listener.Config{Proxy: listener.ProxyOptional, TrustedProxies: loopback})
+	servePort(t, l)
 	unencrypted := new(http.Protocols)
 	unencrypted.SetUnencryptedHTTP2(true)
 	address := l.Addr().String()
@@ -110,26 +104,44 @@ func TestOnePort(t *testing.T) {
 		transport *http.Transport
 		want      string
 	}{
-		{"http://" + address, &http.Transport{DialContext: viaProxy}, "HTTP/1.1 tls=false from 192.0.2.1:1"},
-		{"http://" + address, &http.Transport{DialContext: viaProxy, Protocols: unencrypted}, "HTTP/2.0 tls=false from 192.0.2.1:1"},
-		{"https://" + address, &http.Transport{DialContext: viaProxy}, "HTTP/1.1 tls=true from 192.0.2.1:1"},
-		{"https://" + address, &http.Transport{DialContext: viaProxy, ForceAttemptHTTP2: true}, "HTTP/2.0 tls=true from 192.0.2.1:1"},
+		{"http://" + address, &http.Transport{}, "HTTP/1.1 tls=false from 192.0.2.1:1"},
+		{"http://" + address, &http.Transport{Protocols: unencrypted}, "HTTP/2.0 tls=false from 192.0.2.1:1"},
+		{"https://" + address, &http.Transport{}, "HTTP/1.1 tls=true from 192.0.2.1:1"},
+		{"https://" + address, &http.Transport{ForceAttemptHTTP2: true}, "HTTP/2.0 tls=true from 192.0.2.1:1"},
 	} {
-		if got := get(tt.url, tt.transport); got != tt.want {
-			t.Errorf("got %q, want %q", got, tt.want)
+		tt.transport.DialContext = viaProxy
+		tt.transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: true}
+		response, err := (&http.Client{Transport: tt.transport, Timeout: testTimeout}).Get(tt.url)
+		must(t, err)
+		body, err := io.ReadAll(io.LimitReader(response.Body, 1<<10))
+		must(t, err)
+		response.Body.Close()
+		tt.transport.CloseIdleConnections()
+		if string(body) != tt.want {
+			t.Errorf("got %q, want %q", body, tt.want)
 		}
 	}
+}
 
-	client, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true, ServerName: "pass.example"})
+func TestPassthrough(t *testing.T) {
+	t.Parallel()
+	l := open(t, listener.Config{})
+	servePort(t, l)
+	client, err := tls.Dial("tcp", l.Addr().String(), &tls.Config{InsecureSkipVerify: true, ServerName: "pass.example"})
 	must(t, err)
 	defer client.Close()
 	must(t, client.SetDeadline(time.Now().Add(testTimeout)))
 	data := bytes.Repeat([]byte("0123456789abcdef"), 1<<14)
-	go func() { _, _ = client.Write(data) }()
+	sent := make(chan error, 1)
+	go func() {
+		_, err := client.Write(data)
+		sent <- err
+	}()
 	echoed := make([]byte, len(data))
 	if _, err := io.ReadFull(client, echoed); err != nil || !bytes.Equal(echoed, data) {
 		t.Errorf("the backend's answer is not what was sent: %v", err)
 	}
+	must(t, <-sent)
 }
 
 // passThrough joins two connections until both are done.

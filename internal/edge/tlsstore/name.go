@@ -29,9 +29,7 @@ const (
 // The underscore and hyphens at either end of a label are no letters of host
 // names, but DNS carries them and they have one meaning.
 func canonical(buf *nameBuf, s string) (int, nameFlaw) {
-	if strings.HasSuffix(s, ".") {
-		s = s[:len(s)-1]
-	}
+	s = strings.TrimSuffix(s, ".")
 	if len(s) == 0 || len(s) > maxName {
 		return 0, nameInvalid
 	}

@@ -13,7 +13,8 @@ import (
 
 const (
 	ticketKeySize = 32
-	// A ticket can be used for at least two and at most three periods.
+	// A key makes tickets for one period and accepts them for two more, so
+	// there are at most three.
 	ticketPeriod  = 12 * time.Hour
 	ticketKeep    = 3
 	maxTicketKeys = 16
@@ -40,7 +41,7 @@ func (r *ticketRing) rotate(now time.Time) {
 	// Since Go 1.24 rand.Read does not fail: it ends the program.
 	_, _ = rand.Read(kept[0].secret[:])
 	for _, key := range r.keys {
-		if len(kept) < ticketKeep && now.Sub(key.created) < ticketKeep*ticketPeriod {
+		if now.Sub(key.created) < ticketKeep*ticketPeriod {
 			kept = append(kept, key)
 		}
 	}

@@ -29,8 +29,7 @@ func (l *link) residue() bool {
 	}
 	l.tap.shut = true
 	defer func() { l.tap.shut = false }()
-	var one [1]byte
-	n, err := l.conn.Read(one[:])
+	n, err := l.conn.Read(l.tap.scratch[:])
 	// Anything but a read that found nothing, such as a goodbye, ends the
 	// connection's use too.
 	return n > 0 || err != os.ErrDeadlineExceeded
@@ -59,7 +58,8 @@ func (l *link) look() ending {
 // do after a deadline; TLS can go on afterwards.
 type tap struct {
 	*net.TCPConn
-	shut bool
+	shut    bool
+	scratch [1]byte // for residue
 }
 
 // Read reads from the socket.

@@ -3,6 +3,8 @@ package upstream_test
 import (
 	"context"
 	"fmt"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/netip"
@@ -47,7 +49,9 @@ func (w *world) become(table *route.Table) {
 }
 
 // serve makes a table with one backend the current one.
-func (w *world) serve(backend *route.Backend) { w.become(&route.Table{Backends: []*route.Backend{backend}}) }
+func (w *world) serve(backend *route.Backend) {
+	w.become(&route.Table{Backends: []*route.Backend{backend}})
+}
 
 // cart is the backend shop with endpoints at addresses.
 func cart(addresses ...string) *route.Backend {
@@ -124,38 +128,40 @@ type pod struct {
 	address string
 	closed  chan string // what get returned for it
 	server  *http.Server
-	done    chan struct{}
+	running sync.WaitGroup
 }
 
 // runPod serves on a loopback address, until the end of the test or stop.
 func runPod(t testing.TB, listener net.Listener) *pod {
 	t.Helper()
-	p := &pod{address: listener.Addr().String(), closed: make(chan string, 64), done: make(chan struct{})}
+	p := &pod{address: listener.Addr().String(), closed: make(chan string, 64)}
 	p.server = &http.Server{
+		ErrorLog: log.New(io.Discard, "", 0), // handshakes that should fail do
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Peer", r.RemoteAddr)
 			w.WriteHeader(http.StatusNoContent)
 		}),
 		ConnState: func(conn net.Conn, state http.ConnState) {
-			if state == http.StateClosed {
+			switch state {
+			case http.StateNew:
+				p.running.Add(1)
+			case http.StateClosed:
 				select {
 				case p.closed <- conn.RemoteAddr().String():
 				default:
 				}
+				p.running.Done()
 			}
 		},
 	}
-	go func() {
-		defer close(p.done)
-		_ = p.server.Serve(listener)
-	}()
+	p.running.Go(func() { _ = p.server.Serve(listener) })
 	t.Cleanup(p.stop)
 	return p
 }
 
 func (p *pod) stop() {
 	_ = p.server.Close()
-	<-p.done
+	p.running.Wait()
 }
 
 func newPod(t testing.TB) *pod {

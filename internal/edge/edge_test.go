@@ -1,0 +1,346 @@
+package edge_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"slipway.dev/slipway/internal/route"
+)
+
+func TestForward(t *testing.T) {
+	s := start(t, tableFor(backend(t, echo)))
+	tests := []struct{ name, request, want string }{
+		{"get", "GET /a?b=c HTTP/1.1\r\nHost: x\r\n\r\n", "GET /a?b=c "},
+		{"post", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello", "POST / hello"},
+		{"chunked", "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n", "POST / hello"},
+		{"empty post", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", "POST / "},
+		{"one spelling of a path", "GET /%61/./b//c/../d HTTP/1.1\r\nHost: x\r\n\r\n", "GET /a/b/d "},
+	}
+	w := dial(t, s.address) // all on one connection: each must leave it clean
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			w.t = t
+			w.send(test.request)
+			response, body := w.answer("GET")
+			if response.StatusCode != 200 || !strings.HasPrefix(body, test.want+"\n") {
+				t.Errorf("got %d %q, want 200 and %q", response.StatusCode, body, test.want)
+			}
+		})
+	}
+}
+
+// Two requests in one packet get two answers, in order.
+func TestPipelined(t *testing.T) {
+	s := start(t, tableFor(backend(t, echo)))
+	w := dial(t, s.address)
+	w.send("GET /1 HTTP/1.1\r\nHost: x\r\n\r\nPOST /2 HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\n!GET /3 HTTP/1.1\r\nHost: x\r\n\r\n")
+	for _, want := range []string{"GET /1 \n", "POST /2 !\n", "GET /3 \n"} {
+		if _, body := w.answer("GET"); !strings.HasPrefix(body, want) {
+			t.Errorf("got %q, want %q", body, want)
+		}
+	}
+}
+
+// What says who the client is comes from the edge alone, in whatever spelling
+// the client tries it, and no Connection header takes it away again.
+func TestIdentityHeaders(t *testing.T) {
+	s := start(t, tableFor(backend(t, echo)))
+	w := dial(t, s.address)
+	w.send("GET / HTTP/1.1\r\nHost: shop.example\r\nX-Forwarded-For: 6.6.6.6\r\nx-real-ip: 6.6.6.6\r\nForwarded: for=6.6.6.6\r\n" +
+		"X-FORWARDED-PROTO: https\r\nConnection: keep-alive, x-real-ip, X-Forwarded-For\r\nX-Keep: yes\r\n\r\n")
+	_, body := w.answer("GET")
+	for _, want := range []string{"X-Forwarded-For: 127.0.0.1\n", "X-Real-Ip: 127.0.0.1\n", "X-Forwarded-Proto: http\n", "X-Forwarded-Host: shop.example\n", "X-Keep: yes\n"} {
+		if !strings.Contains(body, want) {
+			t.Errorf("the backend did not get %q:\n%s", want, body)
+		}
+	}
+	for _, not := range []string{"6.6.6.6", "Forwarded: for", "https", "Connection:"} {
+		if strings.Contains(body, not) {
+			t.Errorf("the backend got %q:\n%s", not, body)
+		}
+	}
+}
+
+// Anything that two readers could read differently is refused, and the
+// connection with it.
+func TestRefused(t *testing.T) {
+	s := start(t, tableFor(backend(t, echo)))
+	tests := []struct {
+		name, request string
+		status        int
+	}{
+		{"both lengths", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400},
+		{"two lengths", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello", 400},
+		{"space before colon", "GET / HTTP/1.1\r\nHost: x\r\nA : b\r\n\r\n", 400},
+		{"bare line feed", "GET / HTTP/1.1\nHost: x\n\n", 400},
+		{"folded line", "GET / HTTP/1.1\r\nHost: x\r\nA: b\r\n c\r\n\r\n", 400},
+		{"no host", "GET / HTTP/1.1\r\n\r\n", 400},
+		{"encoded slash", "GET /a%2fb HTTP/1.1\r\nHost: x\r\n\r\n", 400},
+		{"connect", "CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n", 400},
+		{"large head", "GET / HTTP/1.1\r\nHost: x\r\nA: " + strings.Repeat("a", 33<<10) + "\r\n\r\n", 431},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			w := dial(t, s.address)
+			w.send(test.request)
+			response, _ := w.answer("GET")
+			if response.StatusCode != test.status || !response.Close {
+				t.Errorf("got %d, close %v; want %d and a closed connection", response.StatusCode, response.Close, test.status)
+			}
+			w.closed()
+		})
+	}
+}
+
+// A chunk that is broken in the middle of an upload reaches no backend as a
+// whole request.
+func TestBrokenUpload(t *testing.T) {
+	began, ended := make(chan struct{}), make(chan error, 1)
+	s := start(t, tableFor(backend(t, func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.ReadFull(r.Body, make([]byte, 3))
+		close(began)
+		_, err := io.Copy(io.Discard, r.Body)
+		ended <- err
+	})))
+	w := dial(t, s.address)
+	w.send("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n")
+	<-began
+	w.send("XX\r\n")
+	response, _ := w.answer("POST")
+	if response.StatusCode != 400 {
+		t.Errorf("got %d, want 400", response.StatusCode)
+	}
+	w.closed()
+	if err := <-ended; err == nil {
+		t.Error("the backend took the broken body for a whole one")
+	}
+}
+
+func TestLargeBodies(t *testing.T) {
+	s := start(t, tableFor(backend(t, func(w http.ResponseWriter, r *http.Request) {
+		// net/http throws input away when a handler answers before it has read it.
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		_, _ = io.Copy(w, bytes.NewReader(body))
+	})))
+	sent := bytes.Repeat([]byte("0123456789abcdef"), 1<<18) // 4 MiB, back as chunks
+	client := &http.Client{Transport: &http.Transport{}}
+	defer client.CloseIdleConnections()
+	for _, known := range []bool{true, false} {
+		body := io.Reader(bytes.NewReader(sent))
+		if !known {
+			body = io.MultiReader(body) // its length cannot be seen: sent in chunks
+		}
+		response, err := client.Post("http://"+s.address+"/", "text/plain", body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(response.Body)
+		response.Body.Close()
+		if err != nil || !bytes.Equal(got, sent) {
+			t.Errorf("length known %v: got %d bytes and %v, want the %d that were sent", known, len(got), err, len(sent))
+		}
+	}
+}
+
+// What a backend has sent goes on at once, without waiting for more.
+func TestStreamsAtOnce(t *testing.T) {
+	next := make(chan struct{})
+	s := start(t, tableFor(backend(t, func(w http.ResponseWriter, _ *http.Request) {
+		for i := range 3 {
+			fmt.Fprintf(w, "data: %d\n", i)
+			w.(http.Flusher).Flush()
+			<-next
+		}
+	})))
+	client := &http.Client{Transport: &http.Transport{}}
+	defer client.CloseIdleConnections()
+	response, err := client.Get("http://" + s.address + "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	for i := range 3 {
+		line := make([]byte, 8)
+		if _, err := io.ReadFull(response.Body, line); err != nil || string(line) != fmt.Sprintf("data: %d\n", i) {
+			t.Fatalf("got %q and %v", line, err)
+		}
+		next <- struct{}{}
+	}
+}
+
+func TestExpectContinue(t *testing.T) {
+	s := start(t, tableFor(backend(t, echo)))
+	w := dial(t, s.address)
+	w.send("PUT / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n")
+	if response, err := http.ReadResponse(w.read, nil); err != nil || response.StatusCode != 100 {
+		t.Fatalf("got %v and %v, want 100", response, err)
+	}
+	w.send("hello")
+	if _, body := w.answer("PUT"); !strings.HasPrefix(body, "PUT / hello\n") || strings.Contains(body, "Expect") {
+		t.Errorf("got %q", body)
+	}
+}
+
+// An answer that comes before the end of the upload is passed on, and neither
+// connection is used again.
+func TestEarlyAnswer(t *testing.T) {
+	s := start(t, tableFor(backend(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusRequestEntityTooLarge)
+	})))
+	w := dial(t, s.address)
+	w.send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\nonly this much")
+	response, _ := w.answer("POST")
+	if response.StatusCode != 413 || !response.Close {
+		t.Errorf("got %d, close %v", response.StatusCode, response.Close)
+	}
+	w.closed()
+}
+
+func TestUpgrade(t *testing.T) {
+	s := start(t, tableFor(backend(t, func(w http.ResponseWriter, r *http.Request) {
+		conn, buffered, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		// The first bytes of the new protocol come with the head of the answer.
+		fmt.Fprintf(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\nhello ", r.Header.Get("Upgrade"))
+		_, _ = io.Copy(conn, buffered)
+	})))
+	w := dial(t, s.address)
+	w.send("GET /ws HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\nearly ")
+	response, err := http.ReadResponse(w.read, nil)
+	if err != nil || response.StatusCode != 101 || response.Header.Get("Upgrade") != "websocket" {
+		t.Fatalf("got %v and %v", response, err)
+	}
+	w.send("late")
+	if err := w.Conn.(*net.TCPConn).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := io.ReadAll(w.read); err != nil || string(got) != "hello early late" {
+		t.Errorf("got %q and %v", got, err)
+	}
+}
+
+// Nothing listens on one of the two endpoints: nobody notices.
+func TestRetryOnAnotherEndpoint(t *testing.T) {
+	dead, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := dead.Addr().(*net.TCPAddr).AddrPort()
+	dead.Close()
+	s := start(t, tableFor(gone, backend(t, echo)))
+	w := dial(t, s.address)
+	for range 50 {
+		w.send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nhi")
+		if response, body := w.answer("POST"); response.StatusCode != 200 || !strings.HasPrefix(body, "POST / hi\n") {
+			t.Fatalf("got %d %q", response.StatusCode, body)
+		}
+	}
+}
+
+// A pooled connection that the backend has closed is replaced without the
+// client seeing it.
+func TestStaleConnection(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	go func() {
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			// One answer that promises more, and then the end.
+			buf := make([]byte, 4096)
+			if _, err := conn.Read(buf); err == nil {
+				_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+			}
+			conn.Close()
+		}
+	}()
+	s := start(t, tableFor(ln.Addr().(*net.TCPAddr).AddrPort()))
+	w := dial(t, s.address)
+	for range 200 {
+		w.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+		if response, body := w.answer("GET"); response.StatusCode != 200 || body != "ok" {
+			t.Fatalf("got %d %q", response.StatusCode, body)
+		}
+	}
+}
+
+func TestOwnAnswers(t *testing.T) {
+	closing := backend(t, func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := w.(http.Hijacker).Hijack()
+		if err == nil {
+			conn.Close()
+		}
+	})
+	table := tableFor(closing)
+	table.Rules[0].Host = "closing.example"
+	empty := route.BackendID{Name: "empty", Port: 80}
+	table.Backends = append(table.Backends, &route.Backend{ID: empty})
+	prefix := route.Match{Path: route.PathMatch{Type: route.PathPrefix, Value: "/"}}
+	table.Rules = append(table.Rules,
+		&route.Rule{ID: route.ID{Name: "empty"}, Host: "empty.example", Match: prefix, Backends: []route.BackendRef{{Backend: empty}}},
+		&route.Rule{ID: route.ID{Name: "gone"}, Host: "gone.example", Match: prefix, Response: &route.Response{Status: 410, Reason: route.ReasonConfigured}},
+		&route.Rule{ID: route.ID{Name: "mirror"}, Host: "mirror.example", Match: prefix, Backends: []route.BackendRef{{Backend: empty}},
+			Policies: []route.Policy{{Mirror: &route.Mirror{Backend: empty, Percent: 10}}}},
+	)
+	s := start(t, table)
+	tests := []struct {
+		name, host string
+		status     int
+	}{
+		{"no route", "other.example", 404},
+		{"no endpoint", "empty.example", 503},
+		{"configured", "gone.example", 410},
+		{"a policy that cannot be run fails closed", "mirror.example", 503},
+		{"the backend hangs up", "closing.example", 502},
+	}
+	w := dial(t, s.address) // these answers leave the connection usable
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			w.t = t
+			w.send("GET / HTTP/1.1\r\nHost: " + test.host + "\r\n\r\n")
+			if response, _ := w.answer("GET"); response.StatusCode != test.status || response.Close {
+				t.Errorf("got %d, close %v; want %d on a connection that goes on", response.StatusCode, response.Close, test.status)
+			}
+			w.send("HEAD / HTTP/1.1\r\nHost: " + test.host + "\r\n\r\n")
+			if response, body := w.answer("HEAD"); response.StatusCode != test.status || body != "" {
+				t.Errorf("HEAD: got %d and body %q", response.StatusCode, body)
+			}
+		})
+	}
+}
+
+// A table that is not valid changes nothing.
+func TestBadTableKeepsTheOld(t *testing.T) {
+	good := tableFor(backend(t, echo))
+	s := start(t, good)
+	bad := tableFor(netip.MustParseAddrPort("127.0.0.1:1"))
+	bad.Rules[0].Backends[0].Backend.Name = "nobody"
+	var invalid *route.InvalidError
+	if err := s.Apply(bad); !errors.As(err, &invalid) || !strings.Contains(err.Error(), "nobody") {
+		t.Fatalf("got %v, want an error that names what is wrong", err)
+	}
+	w := dial(t, s.address)
+	w.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+	if response, _ := w.answer("GET"); response.StatusCode != 200 {
+		t.Errorf("got %d, want the old table", response.StatusCode)
+	}
+}

@@ -1,0 +1,152 @@
+package filter_test
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"slipway.dev/slipway/internal/edge/filter"
+	"slipway.dev/slipway/internal/route"
+)
+
+// owned are the policies that need to own the exchange. They are in order, and
+// there is no filter for them.
+var owned = map[string]string{
+	"forwardAuth": `{"forwardAuth": {"backend": {"name": "auth", "port": 80}, "path": "/"}}`,
+	"buffering":   `{"buffering": {"maxRequestBytes": 1}}`,
+	"compression": `{"compression": {}}`,
+	"retry":       `{"retry": {"attempts": 2}}`,
+	"errorPages":  `{"errorPages": {"statuses": [{"from": 500, "to": 599}], "backend": {"name": "pages", "port": 80}, "path": "/"}}`,
+	"mirror":      `{"mirror": {"backend": {"name": "copy", "port": 80}, "percent": 10}}`,
+}
+
+// pass lets everything through, so that it would show if only the policy that
+// is damaged were left out.
+const pass = `{"requestHeaders": {"set": [{"name": "X-Passed", "value": "1"}]}}`
+
+func policiesOf(t testing.TB, texts ...string) []route.Policy {
+	t.Helper()
+	policies := make([]route.Policy, len(texts))
+	for i, text := range texts {
+		if err := json.Unmarshal([]byte(text), &policies[i]); err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+	}
+	return policies
+}
+
+// damagedPolicies reads testdata/damaged.txt.
+func damagedPolicies(t *testing.T) map[string][]string {
+	t.Helper()
+	text, err := os.ReadFile("testdata/damaged.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	damaged := make(map[string][]string)
+	field := ""
+	for line := range strings.SplitSeq(string(text), "\n") {
+		policy, indented := strings.CutPrefix(line, "\t")
+		switch {
+		case line == "", strings.HasPrefix(line, "#"):
+		case !indented:
+			field = line
+			damaged[field] = nil
+		case !strings.HasPrefix(policy, "- "):
+			damaged[field] = append(damaged[field], policy)
+		}
+	}
+	return damaged
+}
+
+func TestDamagedPoliciesAreRefused(t *testing.T) {
+	for field, texts := range damagedPolicies(t) {
+		for _, text := range texts {
+			chain, err := filter.Compile(policiesOf(t, pass, text), filter.NewCounters(start))
+			if err == nil || !chain.Empty() {
+				t.Errorf("%s: %s is compiled (%v)", field, text, err)
+				continue
+			}
+			if invalid, ok := errors.AsType[*filter.Invalid](err); ok {
+				if !strings.HasPrefix(invalid.Field, "policies[1]") {
+					t.Errorf("%s: %s: the place is %s", field, text, invalid.Field)
+				}
+			} else if _, ok := errors.AsType[*filter.Unsupported](err); !ok {
+				t.Errorf("%s: %s: %T", field, text, err)
+			}
+		}
+	}
+}
+
+func TestUnsupportedPolicies(t *testing.T) {
+	for name, text := range owned {
+		chain, err := filter.Compile(policiesOf(t, pass, text), filter.NewCounters(start))
+		unsupported, ok := errors.AsType[*filter.Unsupported](err)
+		if !ok || unsupported.Action != name || unsupported.Field != "policies[1]."+name || !chain.Empty() {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err != nil && !strings.Contains(err.Error(), name) {
+			t.Errorf("%s is not named: %v", name, err)
+		}
+	}
+}
+
+// TestMatrixIsComplete finds every field of every policy in the files and tables,
+// so that a new one is not forgotten.
+func TestMatrixIsComplete(t *testing.T) {
+	damaged := damagedPolicies(t)
+	policy := reflect.TypeFor[route.Policy]()
+	for i := range policy.NumField() {
+		action := jsonName(policy.Field(i))
+		if action == "id" || owned[action] != "" {
+			continue
+		}
+		declaration := policy.Field(i).Type.Elem()
+		for j := range declaration.NumField() {
+			name := action + "." + jsonName(declaration.Field(j))
+			if _, ok := damaged[name]; !ok {
+				t.Errorf("there is no damaged %s", name)
+			}
+		}
+	}
+}
+
+func jsonName(field reflect.StructField) string {
+	name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+	return name
+}
+
+func TestCompileWithoutCounters(t *testing.T) {
+	if chain, err := filter.Compile(nil, nil); err != nil || !chain.Empty() {
+		t.Errorf("no policies need no counters: %v", err)
+	}
+	if _, err := filter.Compile(policiesOf(t, pass), nil); err == nil {
+		t.Error("compiled without counters")
+	}
+}
+
+func TestTooManyPolicies(t *testing.T) {
+	many := slices.Repeat(policiesOf(t, pass), route.MaxPolicies+1)
+	if _, err := filter.Compile(many, filter.NewCounters(start)); err == nil {
+		t.Error("too many policies are compiled")
+	}
+	deep := policiesOf(t, pass)
+	for range route.MaxChainDepth + 1 {
+		deep = []route.Policy{{Chain: &route.Chain{Policies: deep}}}
+	}
+	if _, err := filter.Compile(deep, filter.NewCounters(start)); err == nil {
+		t.Error("chains that are too deep are compiled")
+	}
+}
+
+func TestInvalidSaysWhere(t *testing.T) {
+	policies := policiesOf(t, pass, `{"chain": {"policies": [`+pass+`, {"basicAuth": {"users": "a:$5$salt$hash"}}]}}`)
+	_, err := filter.Compile(policies, filter.NewCounters(start))
+	want := "policies[1].chain.policies[1].basicAuth.users: line 1: the password is not hashed with bcrypt, apr1 or {SHA}; make the line with htpasswd -B"
+	if err == nil || err.Error() != want {
+		t.Errorf("got %v\nwant %s", err, want)
+	}
+}

@@ -1,0 +1,13 @@
+package filter
+
+// HoldPasswordChecks makes password checks wait until release is called.
+func HoldPasswordChecks(c *Counters) (release func()) {
+	for range cap(c.passwords) {
+		c.passwords <- struct{}{}
+	}
+	return func() {
+		for range cap(c.passwords) {
+			<-c.passwords
+		}
+	}
+}

@@ -1,0 +1,445 @@
+package upstream_test
+
+import (
+	"bufio"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"slipway.dev/slipway/internal/edge/upstream"
+	"slipway.dev/slipway/internal/route"
+)
+
+// issuer is a certificate authority.
+type issuer struct {
+	key  *ecdsa.PrivateKey
+	cert *x509.Certificate
+}
+
+var serial atomic.Int64
+
+func newIssuer(t testing.TB) *issuer {
+	t.Helper()
+	key := newKey(t)
+	template := &x509.Certificate{
+		SerialNumber:          big.NewInt(serial.Add(1)),
+		Subject:               pkix.Name{CommonName: "test authority"},
+		NotBefore:             time.Now().Add(-365 * 24 * time.Hour),
+		NotAfter:              time.Now().Add(365 * 24 * time.Hour),
+		KeyUsage:              x509.KeyUsageCertSign,
+		IsCA:                  true,
+		BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	must(t, err)
+	cert, err := x509.ParseCertificate(der)
+	must(t, err)
+	return &issuer{key: key, cert: cert}
+}
+
+func (a *issuer) pem() string {
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw}))
+}
+
+func (a *issuer) pool() *x509.CertPool {
+	pool := x509.NewCertPool()
+	pool.AddCert(a.cert)
+	return pool
+}
+
+func newKey(t testing.TB) *ecdsa.PrivateKey {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(t, err)
+	return key
+}
+
+// wanted describes a certificate that is valid for a day, unless it expired.
+type wanted struct {
+	names   []string
+	ips     []net.IP
+	expired bool
+}
+
+// issued is a certificate and its key.
+type issued struct{ chain, key string }
+
+func (a *issuer) issue(t testing.TB, w wanted) issued {
+	t.Helper()
+	key := newKey(t)
+	from := time.Now().Add(-time.Hour)
+	if w.expired {
+		from = from.Add(-48 * time.Hour)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(serial.Add(1)),
+		Subject:      pkix.Name{CommonName: "test"},
+		DNSNames:     w.names,
+		IPAddresses:  w.ips,
+		NotBefore:    from,
+		NotAfter:     from.Add(24 * time.Hour),
+		KeyUsage:     x509.KeyUsageDigitalSignature,
+		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
+	must(t, err)
+	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
+	must(t, err)
+	return issued{
+		chain: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})),
+		key:   string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})),
+	}
+}
+
+func (i issued) config(t testing.TB) *tls.Config {
+	t.Helper()
+	pair, err := tls.X509KeyPair([]byte(i.chain), []byte(i.key))
+	must(t, err)
+	return &tls.Config{Certificates: []tls.Certificate{pair}}
+}
+
+// securePod is a pod behind TLS.
+func securePod(t testing.TB, config *tls.Config) *pod {
+	t.Helper()
+	return runPod(t, tls.NewListener(listen(t, "127.0.0.1:0"), config))
+}
+
+var (
+	authorityID   = route.AuthorityID{Namespace: "shop", Name: "ca"}
+	certificateID = route.CertificateID{Namespace: "shop", Name: "edge"}
+)
+
+// secured is a table with one endpoint that is reached over TLS.
+func secured(address string, settings *route.UpstreamTLS, bundle string, pair *issued) *route.Table {
+	b := cart(address)
+	b.Transport = route.Transport{Protocol: route.ProtocolTLS, TLS: settings}
+	table := &route.Table{Backends: []*route.Backend{b}}
+	if bundle != "" {
+		table.Authorities = []*route.Authority{{ID: authorityID, Bundle: bundle}}
+	}
+	if pair != nil {
+		table.Certificates = []*route.Certificate{{ID: certificateID, Chain: pair.chain, Key: route.NewSecret(pair.key)}}
+	}
+	return table
+}
+
+func TestTLS(t *testing.T) {
+	trusted, other := newIssuer(t), newIssuer(t)
+	named := trusted.issue(t, wanted{names: []string{"cart.shop.svc"}})
+	edge := trusted.issue(t, wanted{})
+	asking := named.config(t)
+	asking.ClientAuth = tls.RequireAndVerifyClientCert
+	asking.ClientCAs = trusted.pool()
+	mail := named.config(t)
+	mail.NextProtos = []string{"imap"}
+
+	const name = "cart.shop.svc"
+	verify := func() *route.UpstreamTLS { return &route.UpstreamTLS{ServerName: name, Authority: authorityID} }
+	with := func(change func(*route.UpstreamTLS)) *route.UpstreamTLS {
+		settings := verify()
+		change(settings)
+		return settings
+	}
+	show := with(func(s *route.UpstreamTLS) { s.Certificate = certificateID })
+	for _, test := range []struct {
+		name     string
+		server   *tls.Config
+		settings *route.UpstreamTLS
+		bundle   string
+		pair     *issued
+		want     string // part of the error; empty when it works
+	}{
+		{name: "verified", server: named.config(t), settings: verify(), bundle: trusted.pem()},
+		{name: "bundleOfTwo", server: named.config(t), settings: verify(), bundle: other.pem() + trusted.pem()},
+		{name: "ipAddress", server: trusted.issue(t, wanted{ips: []net.IP{net.IPv4(127, 0, 0, 1)}}).config(t),
+			settings: &route.UpstreamTLS{Authority: authorityID}, bundle: trusted.pem()},
+		{name: "skipVerify", server: named.config(t), settings: &route.UpstreamTLS{SkipVerify: true}},
+		{name: "clientCertificate", server: asking, settings: show, bundle: trusted.pem(), pair: &edge},
+		{name: "systemRoots", server: named.config(t), settings: nil, want: "x509: "},
+		{name: "wrongAuthority", server: named.config(t), settings: verify(), bundle: other.pem(), want: "x509: certificate signed by unknown authority"},
+		{name: "wrongName", server: named.config(t), bundle: trusted.pem(), want: "is valid for cart.shop.svc, not pay.shop.svc",
+			settings: with(func(s *route.UpstreamTLS) { s.ServerName = "pay.shop.svc" })},
+		{name: "noNameForAnAddress", server: named.config(t), bundle: trusted.pem(), want: "doesn't contain any IP SANs",
+			settings: with(func(s *route.UpstreamTLS) { s.ServerName = "" })},
+		{name: "expired", server: trusted.issue(t, wanted{names: []string{name}, expired: true}).config(t),
+			settings: verify(), bundle: trusted.pem(), want: "x509: certificate has expired"},
+		{name: "otherProtocol", server: mail, settings: verify(), bundle: trusted.pem(), want: "no application protocol"},
+		{name: "oldVersion", settings: verify(), bundle: trusted.pem(), want: "protocol version",
+			server: &tls.Config{Certificates: named.config(t).Certificates, MaxVersion: tls.VersionTLS11}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			p := securePod(t, test.server)
+			w := newWorld(t, upstream.Config{})
+			w.become(secured(p.address, test.settings, test.bundle, test.pair))
+			lease := pick(t, w.Handle(shop), upstream.Choice{})
+			defer lease.Done(upstream.OK)
+			conn, err := lease.Connect(t.Context(), testTimeout, false)
+			if test.want == "" {
+				must(t, err)
+				get(t, conn)
+				conn.Release()
+				if again := connect(t, &lease); again != conn {
+					t.Error("the connection was not used again")
+				}
+				return
+			}
+			var failure *upstream.ConnectError
+			if !errors.As(err, &failure) || !failure.TLS || failure.Timeout() || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error %v\nwant a ConnectError of TLS with %q", err, test.want)
+			}
+		})
+	}
+}
+
+// With TLS 1.3 the client learns with its first read what the server thinks of
+// its certificate.
+func TestClientCertificateIsRefused(t *testing.T) {
+	trusted, other := newIssuer(t), newIssuer(t)
+	stranger := other.issue(t, wanted{})
+	asking := trusted.issue(t, wanted{names: []string{"cart"}}).config(t)
+	asking.ClientAuth = tls.RequireAndVerifyClientCert
+	asking.ClientCAs = trusted.pool()
+	for name, pair := range map[string]*issued{"none": nil, "strangers": &stranger} {
+		t.Run(name, func(t *testing.T) {
+			settings := &route.UpstreamTLS{ServerName: "cart", Authority: authorityID}
+			if pair != nil {
+				settings.Certificate = certificateID
+			}
+			w := newWorld(t, upstream.Config{})
+			w.become(secured(securePod(t, asking).address, settings, trusted.pem(), pair))
+			lease := pick(t, w.Handle(shop), upstream.Choice{})
+			defer lease.Done(upstream.Reset)
+			conn := connect(t, &lease)
+			defer conn.Close()
+			if _, err := io.ReadAll(conn.NetConn()); err == nil || !strings.Contains(err.Error(), "remote error: tls: ") {
+				t.Errorf("error %v, want the server's alert", err)
+			}
+		})
+	}
+}
+
+func TestServerNameIsSent(t *testing.T) {
+	trusted := newIssuer(t)
+	for _, test := range []struct{ name, host, serverName, want string }{
+		{"given", "", "cart.shop.svc", "cart.shop.svc"},
+		{"ofTheHost", "localhost", "", "localhost"},
+		{"givenInsteadOfTheHost", "localhost", "cart.shop.svc", "cart.shop.svc"},
+		{"noneForAnAddress", "", "", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			sent := make(chan string, 1)
+			config := trusted.issue(t, wanted{names: []string{"localhost", "cart.shop.svc"}, ips: []net.IP{net.IPv4(127, 0, 0, 1)}}).config(t)
+			config.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+				sent <- hello.ServerName
+				if len(hello.SupportedProtos) != 1 || hello.SupportedProtos[0] != "http/1.1" {
+					t.Errorf("the protocols %q are offered, want http/1.1 only", hello.SupportedProtos)
+				}
+				return nil, nil
+			}
+			p := securePod(t, config)
+			table := secured(p.address, &route.UpstreamTLS{Authority: authorityID, ServerName: test.serverName}, trusted.pem(), nil)
+			if test.host != "" {
+				table.Backends[0].Endpoints[0] = route.Endpoint{Host: test.host, Port: netip.MustParseAddrPort(p.address).Port()}
+			}
+			w := newWorld(t, upstream.Config{LocalNames: true})
+			w.become(table)
+			roundTrip(t, w.Handle(shop))
+			if got := receive(t, sent, "a handshake"); got != test.want {
+				t.Errorf("SNI %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+func TestSessionsResume(t *testing.T) {
+	trusted := newIssuer(t)
+	resumed := make(chan bool, 1)
+	config := trusted.issue(t, wanted{names: []string{"cart"}}).config(t)
+	config.VerifyConnection = func(state tls.ConnectionState) error {
+		resumed <- state.DidResume
+		return nil
+	}
+	// Two endpoints with one name and different keys for their tickets.
+	a, b := securePod(t, config.Clone()), securePod(t, config.Clone())
+	settings := &route.UpstreamTLS{Authority: authorityID, ServerName: "cart"}
+	table := secured(a.address, settings, trusted.pem(), nil)
+	table.Backends[0].Endpoints = append(table.Backends[0].Endpoints, cart(b.address).Endpoints...)
+	table.Backends[0].Balancing.Method = route.BalanceRoundRobin
+	w := newWorld(t, upstream.Config{})
+	w.become(table)
+	for i, want := range []bool{false, false, true, true} {
+		lease := pick(t, w.Handle(shop), upstream.Choice{})
+		conn := connect(t, &lease)
+		get(t, conn)
+		conn.Close()
+		lease.Done(upstream.OK)
+		if got := receive(t, resumed, "a handshake"); got != want {
+			t.Errorf("connection %d resumed a session: %v, want %v", i, got, want)
+		}
+	}
+}
+
+// What vouches for a backend changed: nothing that was vouched for the old way
+// may carry another request.
+func TestTrustChanges(t *testing.T) {
+	trusted, other := newIssuer(t), newIssuer(t)
+	edge, renewed := trusted.issue(t, wanted{}), trusted.issue(t, wanted{})
+	config := trusted.issue(t, wanted{names: []string{"cart"}}).config(t)
+	config.ClientAuth = tls.RequestClientCert
+	settings := &route.UpstreamTLS{Authority: authorityID, ServerName: "cart", Certificate: certificateID}
+	for _, test := range []struct {
+		name    string
+		change  func(*route.Table)
+		kept    bool   // the connection is used again
+		refused string // why there is none
+	}{
+		{name: "authority", change: func(table *route.Table) {
+			table.Authorities[0] = &route.Authority{ID: authorityID, Bundle: other.pem()}
+		},
+			refused: "x509: certificate signed by unknown authority"},
+		{name: "authorityMore", change: func(table *route.Table) {
+			table.Authorities[0] = &route.Authority{ID: authorityID, Bundle: trusted.pem() + other.pem()}
+		}},
+		{name: "authorityGone", change: func(table *route.Table) { table.Authorities = nil }, refused: "the table has no authority shop/ca"},
+		{name: "certificateRenewed", change: func(table *route.Table) {
+			table.Certificates[0] = &route.Certificate{ID: certificateID, Chain: renewed.chain, Key: route.NewSecret(renewed.key)}
+		}},
+		{name: "certificateGone", change: func(table *route.Table) { table.Certificates = nil }, refused: "the table has no certificate shop/edge"},
+		{name: "certificateHosts", kept: true, change: func(table *route.Table) {
+			c := *table.Certificates[0]
+			c.Hosts = []string{"shop.example.com"}
+			table.Certificates[0] = &c
+		}},
+		{name: "otherAuthority", kept: true, change: func(table *route.Table) {
+			table.Authorities = append(table.Authorities, &route.Authority{ID: route.AuthorityID{Name: "other"}, Bundle: other.pem()})
+		}},
+		{name: "serverName", refused: "not pay", change: func(table *route.Table) {
+			changed := *settings
+			changed.ServerName = "pay"
+			table.Backends[0] = secured(table.Backends[0].Endpoints[0].Address.String(), &changed, "", nil).Backends[0]
+		}},
+		{name: "noTLS", refused: "", change: func(table *route.Table) {
+			table.Backends[0] = cart(table.Backends[0].Endpoints[0].Address.String())
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			p := securePod(t, config)
+			w := newWorld(t, upstream.Config{})
+			w.become(secured(p.address, settings, trusted.pem(), &edge))
+			h := w.Handle(shop)
+			running := pick(t, h, upstream.Choice{})
+			used := connect(t, &running)
+			idle := connect(t, &running)
+			get(t, used)
+			get(t, idle)
+			idle.Release()
+
+			next := secured(p.address, settings, trusted.pem(), &edge)
+			test.change(next)
+			w.become(next)
+			used.Release()
+			running.Done(upstream.OK)
+			if got := w.state(t, p.address).Idle; got != map[bool]int{true: 2}[test.kept] {
+				t.Errorf("%d idle connections are kept; kept should be %v", got, test.kept)
+			}
+			err := tryConnect(t, h)
+			if test.refused == "" {
+				must(t, err)
+			} else if err == nil || !strings.Contains(err.Error(), test.refused) {
+				t.Errorf("error %v, want %q", err, test.refused)
+			}
+
+			// And back again.
+			w.become(secured(p.address, settings, trusted.pem(), &edge))
+			must(t, tryConnect(t, h))
+		})
+	}
+}
+
+func tryConnect(t *testing.T, h *upstream.Handle) error {
+	lease, err := h.Pick(upstream.Choice{})
+	if err != nil {
+		return err
+	}
+	defer lease.Done(upstream.Cancelled)
+	conn, err := lease.Connect(t.Context(), testTimeout, false)
+	if err == nil {
+		conn.Close()
+	}
+	return err
+}
+
+// A second answer that came along with the first is inside TLS already, where
+// no look at the socket shows it.
+func TestPollutionInsideTLS(t *testing.T) {
+	trusted := newIssuer(t)
+	config := trusted.issue(t, wanted{names: []string{"cart"}}).config(t)
+	for _, test := range []struct {
+		name  string
+		extra string
+		kept  int
+	}{{"polluted", "HTTP/1.1 200 OK\r\n", 0}, {"clean", "", 1}} {
+		t.Run(test.name, func(t *testing.T) {
+			address := script(t, func(raw net.Conn) {
+				// Both records go out in one write, so that they arrive together.
+				held := &holdingConn{Conn: raw}
+				conn := tls.Server(held, config)
+				if _, err := http.ReadRequest(bufio.NewReader(conn)); err != nil {
+					return
+				}
+				held.hold = true
+				_, _ = io.WriteString(conn, "HTTP/1.1 204 No Content\r\nPeer: x\r\n\r\n")
+				_, _ = io.WriteString(conn, test.extra)
+				held.flush()
+				_, _ = io.Copy(io.Discard, conn)
+			})
+			w := newWorld(t, upstream.Config{})
+			w.become(secured(address, &route.UpstreamTLS{Authority: authorityID, ServerName: "cart"}, trusted.pem(), nil))
+			lease := pick(t, w.Handle(shop), upstream.Choice{})
+			defer lease.Done(upstream.OK)
+			conn := connect(t, &lease)
+			get(t, conn)
+			if n := len(conn.Reader.Unread()); n > 0 {
+				t.Fatalf("the reader has seen %d more bytes; this test is about what it has not", n)
+			}
+			conn.Release()
+			if got := w.state(t, address).Idle; got != test.kept {
+				t.Errorf("%d idle connections, want %d", got, test.kept)
+			}
+		})
+	}
+}
+
+// holdingConn collects what is written while it holds.
+type holdingConn struct {
+	net.Conn
+	hold bool
+	held []byte
+}
+
+func (c *holdingConn) Write(b []byte) (int, error) {
+	if c.hold {
+		c.held = append(c.held, b...)
+		return len(b), nil
+	}
+	return c.Conn.Write(b)
+}
+
+func (c *holdingConn) flush() {
+	_, _ = c.Conn.Write(c.held)
+	c.hold = false
+}
