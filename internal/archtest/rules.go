@@ -51,8 +51,6 @@ func HouseRules() SourceRules {
 		Params:         5,
 		LongFuncs: []LongFunc{
 			{"internal/archtest/table.go", "HouseTable", "one table, to be read from top to bottom"},
-			{"devcluster/node/env_test.go", "TestEnvironment", "a table of cases with the functions that make them"},
-			{"devcluster/node/refuse_test.go", "TestRefuse", "a table of cases; the code below it is short"},
 			{"internal/config/edge_test.go", "TestValidate", "a table of cases; the code below it is short"},
 		},
 

@@ -23,10 +23,11 @@ func (t *Table) Contain() (*Table, []Problem) {
 	contained := t.withoutHoles()
 	all := problems
 	// What is left out can leave references to nothing behind: an authority its
-	// backends, and these their rules. So there are three rounds at most, apart
-	// from the table's own entry points.
-	for len(problems) > 0 {
-		contained = contained.without(problems)
+	// backends, and these their rules. After that, whatever still has a problem
+	// is left out: each round then makes the table smaller, and so this ends.
+	const rounds = 4
+	for round := 0; len(problems) > 0; round++ {
+		contained = contained.without(problems, round >= rounds)
 		problems = contained.Validate()
 		all = append(all, problems...)
 	}
@@ -49,13 +50,14 @@ func compact[V any](values []*V) []*V {
 	return slices.DeleteFunc(slices.Clone(values), func(v *V) bool { return v == nil })
 }
 
-// without removes what has a problem from a table of its own.
-func (t *Table) without(problems []Problem) *Table {
+// without removes what has a problem from a table of its own. Rules stay, as a
+// refusal, if they can and all is not set.
+func (t *Table) without(problems []Problem, all bool) *Table {
 	bad := make(map[Identity]bool, len(problems))
 	displaced := make(map[Identity]bool)
 	for _, problem := range problems {
 		bad[problem.Subject] = true
-		if !inAnswer(problem.Field) {
+		if all || !inAnswer(problem.Field) {
 			displaced[problem.Subject] = true
 		}
 	}

@@ -1,6 +1,7 @@
 package filter_test
 
 import (
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -86,6 +87,20 @@ func TestBreakerWindowSlides(t *testing.T) {
 	}
 }
 
+// TestBreakerForgetsInPauses has parts of the window that nothing came in.
+func TestBreakerForgetsInPauses(t *testing.T) {
+	chain := compile(t, filter.NewCounters(start), breakerPolicy("b", 100, 2))
+	for _, after := range []time.Duration{0, 15 * time.Second, 32 * time.Second} {
+		if got := send(t, chain, after, 500); got != 0 {
+			t.Fatalf("at %v: %d", after, got)
+		}
+	}
+	send(t, chain, 33*time.Second, 500)
+	if got := send(t, chain, 33*time.Second, 500); got != 503 {
+		t.Errorf("two in a second are enough: %d", got)
+	}
+}
+
 func TestBreakerTriesOne(t *testing.T) {
 	chain := opened(t)
 	trial := begin(t, chain, get("/"), at(5*time.Second))
@@ -129,20 +144,25 @@ func TestBreakerTrialThatNeverEnds(t *testing.T) {
 }
 
 // TestBreakerIgnoresFilters gives the trial the answer of another filter, which
-// says nothing about the backend, bad as it is.
+// says nothing about the backend, neither good nor bad.
 func TestBreakerIgnoresFilters(t *testing.T) {
-	blocked := route.Policy{BodyLimit: &route.BodyLimit{MaxBytes: 0}}
-	chain := opened(t, blocked)
-	r := begin(t, chain, "POST / HTTP/1.1\nHost: a.example\nContent-Length: 1\n\n", at(5*time.Second))
-	if r.status() != 413 {
-		t.Fatalf("status %d", r.status())
-	}
-	r.finish(0)
-	if got := send(t, chain, 5*time.Second, 200); got != 0 {
-		t.Errorf("the trial is used up: %d", got)
-	}
-	if got := send(t, chain, 5*time.Second, 200); got != 0 {
-		t.Errorf("the breaker is not closed: %d", got)
+	for _, status := range []int{403, 503} {
+		chain := opened(t, route.Policy{IPFilter: &route.IPFilter{
+			Deny: []netip.Prefix{netip.MustParsePrefix("192.0.2.66/32")}, Status: status,
+		}})
+		r := begin(t, chain, get("/"), at(5*time.Second), from("192.0.2.66"))
+		if r.answer == nil || r.answer.Reason != "AddressRefused" {
+			t.Fatalf("status %d", r.status())
+		}
+		r.finish(0)
+		trial := begin(t, chain, get("/"), at(5*time.Second))
+		if trial.status() != 0 {
+			t.Errorf("after %d of a filter the trial gets %d", status, trial.status())
+		}
+		if got := send(t, chain, 5*time.Second, 200); got != 503 {
+			t.Errorf("%d of a filter closes the breaker: %d", status, got)
+		}
+		trial.finish(200)
 	}
 }
 

@@ -253,6 +253,40 @@ func TestKeysAreBounded(t *testing.T) {
 	}
 }
 
+// TestOldestIsForgotten sees some clients again before room is needed: these
+// stay, and those between them go.
+func TestOldestIsForgotten(t *testing.T) {
+	counters := filter.NewCounters(start)
+	chain := compile(t, counters, ratePolicy("r", 1, time.Hour, 1, route.HashKey{}))
+	r := begin(t, chain, get("/"), from("203.0.113.1"))
+	limited := func(n int) bool {
+		r.x.Begin(r.x.Head, chain.Marks())
+		r.x.Client, r.x.Now = netip.AddrFrom4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)}), start
+		_, answer := chain.Request(&r.x)
+		return answer != nil
+	}
+	for n := range 40000 {
+		limited(n)
+	}
+	again := func(n int) int { return n * 7919 % 40000 } // in no order
+	for n := range 1000 {
+		if !limited(again(n)) {
+			t.Fatalf("client %d is forgotten while there is room", again(n))
+		}
+	}
+	for n := 40000; n < 98000; n++ {
+		limited(n)
+	}
+	if counters.Usage().Forgotten < 20000 {
+		t.Fatalf("there was room: %+v", counters.Usage())
+	}
+	for n := range 1000 {
+		if !limited(again(n)) {
+			t.Fatalf("client %d was seen again, and is forgotten", again(n))
+		}
+	}
+}
+
 // TestFlightKeysAreBounded keeps more clients in flight than are counted.
 func TestFlightKeysAreBounded(t *testing.T) {
 	const clients = 80000

@@ -128,7 +128,7 @@ type dateText struct {
 	text   string
 }
 
-// dateHeader is the Date header for now; it is written once a second.
+// dateHeader is the Date header of this moment; it is written once a second.
 func (p *Proxy) dateHeader(now time.Time) string {
 	second := now.Unix()
 	if d := p.date.Load(); d != nil && d.second == second {

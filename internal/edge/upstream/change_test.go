@@ -260,6 +260,21 @@ func TestChangesUnderLoad(t *testing.T) {
 	}
 }
 
+// Validate reports such a list; the rest of it is served.
+func TestListWithFaults(t *testing.T) {
+	w := newWorld(t, upstream.Config{})
+	b := weighted(route.BalanceRoundRobin, 0, 0)
+	b.Endpoints = append(b.Endpoints, b.Endpoints[0], route.Endpoint{})
+	w.serve(b)
+	if got := sequence(t, w.Handle(shop), 4); got != "abab" {
+		t.Errorf("order %s, want abab", got)
+	}
+	w.serve(&route.Backend{ID: shop, Endpoints: []route.Endpoint{{}}})
+	if _, err := w.Handle(shop).Pick(upstream.Choice{}); !errors.Is(err, upstream.ErrNoEndpoint) {
+		t.Errorf("error %v, want ErrNoEndpoint", err)
+	}
+}
+
 func TestTransportFacts(t *testing.T) {
 	w := newWorld(t, upstream.Config{})
 	h := w.Handle(shop)

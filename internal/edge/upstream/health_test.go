@@ -1,6 +1,7 @@
 package upstream_test
 
 import (
+	"errors"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -154,6 +155,44 @@ func TestEjectedLosesItsTurn(t *testing.T) {
 	fail(t, h, "b", 1, upstream.Reset)
 	if got := count(sequence(t, h, 20)); got["a"] != 10 || got["c"] != 10 {
 		t.Errorf("%v, want 10 and 10", got)
+	}
+}
+
+// The keys of an ejected endpoint go to others, and those of others stay.
+func TestEjectionAndHash(t *testing.T) {
+	w := newWorld(t, upstream.Config{Ejection: eager})
+	w.serve(weighted(route.BalanceHash, 0, 0, 0, 0))
+	before := w.placement(t)
+	lease := pick(t, w.Handle(shop), upstream.Choice{Hash: 1, HasHash: true})
+	ejected := lease.Endpoint().Address()
+	lease.Done(upstream.Reset)
+	takers := map[string]bool{}
+	for key, after := range w.placement(t) {
+		switch {
+		case after == ejected:
+			t.Fatalf("key %d goes to the ejected endpoint", key)
+		case before[key] == ejected:
+			takers[after] = true
+		case after != before[key]:
+			t.Fatalf("key %d moved from %s to %s", key, before[key], after)
+		}
+	}
+	if len(takers) != 3 {
+		t.Errorf("the keys went to %d endpoints, want all 3", len(takers))
+	}
+}
+
+// When those that are left have too much to do, the client is told so. It is
+// not sent to an endpoint that is known to fail.
+func TestEjectionAndOverload(t *testing.T) {
+	w := newWorld(t, upstream.Config{Ejection: eager, MaxInFlightPerEndpoint: 1})
+	w.serve(weighted(route.BalanceRoundRobin, 0, 0))
+	h := w.Handle(shop)
+	fail(t, h, "a", 1, upstream.Reset)
+	lease := pick(t, h, upstream.Choice{})
+	defer lease.Done(upstream.OK)
+	if _, err := h.Pick(upstream.Choice{}); !errors.Is(err, upstream.ErrOverloaded) {
+		t.Errorf("error %v, want ErrOverloaded", err)
 	}
 }
 

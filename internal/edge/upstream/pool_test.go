@@ -11,6 +11,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"slipway.dev/slipway/internal/edge/upstream"
@@ -131,6 +132,58 @@ func TestIdleConnectionsExpire(t *testing.T) {
 	if got := w.Stats().Expired; got != 2 {
 		t.Errorf("%d expired, want 2", got)
 	}
+}
+
+// One sweep serves many connections, so it may be late for some. These are not
+// handed out meanwhile.
+func TestSweeps(t *testing.T) {
+	p := newPod(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, upstream.Config{}) // 30 s, and at least an eighth of it between sweeps
+		w.serve(cart(p.address))
+		lease := pick(t, w.Handle(shop), upstream.Choice{})
+		defer lease.Done(upstream.OK)
+		var conns []*upstream.Conn
+		for range 3 {
+			conns = append(conns, connect(t, &lease))
+		}
+		open := func(want int64) {
+			t.Helper()
+			synctest.Wait()
+			if got := w.state(t, p.address).Open; got != want {
+				t.Errorf("%d connections are open, want %d", got, want)
+			}
+		}
+		conns[0].Release()
+		<-time.After(time.Second)
+		conns[1].Release()
+		<-time.After(time.Millisecond)
+		conns[2].Release()
+		<-time.After(28 * time.Second)
+		open(3)
+		<-time.After(time.Second) // 30 s
+		open(2)
+		<-time.After(1500 * time.Millisecond)
+		conn := connect(t, &lease)
+		if conn.Reused() {
+			t.Error("a connection was handed out that had been idle for too long")
+		}
+		conn.Close()
+		open(0)
+		if got := w.Stats().Expired; got != 3 {
+			t.Errorf("%d expired, want 3", got)
+		}
+		// What comes after a time without connections is swept too, and what
+		// stays when a sweep comes is swept by the next.
+		conns = append(conns[:0], connect(t, &lease), connect(t, &lease))
+		conns[0].Release()
+		<-time.After(20 * time.Second)
+		conns[1].Release()
+		<-time.After(20 * time.Second)
+		open(1)
+		<-time.After(20 * time.Second)
+		open(0)
+	})
 }
 
 func TestUsedConnectionsDoNotExpire(t *testing.T) {
