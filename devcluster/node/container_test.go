@@ -44,6 +44,7 @@ func TestContainerEnvironmentAndArgs(t *testing.T) {
 	got := strings.Split(strings.TrimSpace(c.logOf(0)), "\n")
 	want := []string{
 		"FROM_IMAGE=container",
+		quickExit,
 		"HOSTNAME=pod",
 		"NAME=x y",
 		"PATH=" + os.Getenv("PATH"),

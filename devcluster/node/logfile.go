@@ -45,12 +45,13 @@ func (s *logStore) create(run int32) (*logFile, error) {
 		return nil, fmt.Errorf("make the log directory: %w", err)
 	}
 	s.prune(run)
+	// From the moment the file exists it is the active one: find must not take it for one that nobody writes to.
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	f := &logFile{path: s.path(run), limit: s.limit}
 	if err := f.open(); err != nil {
 		return nil, fmt.Errorf("make the log file: %w", err)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.active, s.run = f, run
 	return f, nil
 }

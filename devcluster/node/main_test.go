@@ -37,6 +37,9 @@ import (
 // roleVariable makes the test binary something else than a test: a container's process, or a whole node.
 const roleVariable = "SLIPWAY_NODE_TEST_ROLE"
 
+// quickExit takes the second away that the race detector waits for at the end of every process.
+const quickExit = "GORACE=atexit_sleep_ms=0"
+
 // patience is how long a test waits for something that happens at once on an idle machine.
 const patience = 60 * time.Second
 
@@ -154,10 +157,10 @@ func serve(term <-chan os.Signal) int {
 // testImages resolves the images of the tests: "container" is containerMain, everything of demo is the real thing.
 func testImages(ref string) (Image, error) {
 	if ref == "container" || ref == "container:2" {
-		return Image{Env: []string{roleVariable + "=container", "FROM_IMAGE=" + ref}}, nil
+		return Image{Env: []string{roleVariable + "=container", "FROM_IMAGE=" + ref, quickExit}}, nil
 	}
 	image, err := demo.Lookup(ref)
-	return Image{Args: image.Args, Env: image.Env}, err
+	return Image{Args: image.Args, Env: append(image.Env, quickExit)}, err
 }
 
 // memoryConfig is a configSource with fixed contents.
@@ -258,15 +261,16 @@ func (s *supervised) untilLogged(run int32, line string) {
 	})
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
 	defer cancel()
-	if err := followUntil(ctx, s.logs, run, line); err != nil {
-		s.t.Fatalf("waiting for %q in the log: %v", line, err)
+	if got, err := followUntil(ctx, s.logs, run, line); err != nil {
+		s.t.Fatalf("waiting for %q in the log: %v; it is %q, and the status %+v", line, err, got, s.snapshot())
 	}
 }
 
-func followUntil(ctx context.Context, logs *logStore, run int32, line string) error {
+// followUntil reads a log until it has a line; it returns what it read.
+func followUntil(ctx context.Context, logs *logStore, run int32, line string) (read []string, err error) {
 	file, err := logs.find(run)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -277,11 +281,11 @@ func followUntil(ctx context.Context, logs *logStore, run int32, line string) er
 	}()
 	defer reader.Close()
 	for lines := bufio.NewScanner(reader); lines.Scan(); {
-		if lines.Text() == line {
-			return nil
+		if read = append(read, lines.Text()); lines.Text() == line {
+			return read, nil
 		}
 	}
-	return fmt.Errorf("the log ended: %v", ctx.Err())
+	return read, fmt.Errorf("the log ended: %v", ctx.Err())
 }
 
 // url is where a container port of the supervised container is reached.

@@ -39,8 +39,7 @@ func runEdge(ctx context.Context, options *config.Edge, parts edgeParts) error {
 		return errors.New("providers.kubernetesIngress is set, but this version of slipway has no Kubernetes Ingress provider")
 	}
 	routes := parts.health.Condition("routes", "the first routes are not live yet")
-	file := options.Providers.File
-	table, err := filetable.Read(file.Filename)
+	file, table, err := filetable.Open(options.Providers.File.Filename)
 	if err != nil {
 		return err
 	}
@@ -54,7 +53,8 @@ func runEdge(ctx context.Context, options *config.Edge, parts edgeParts) error {
 		return err
 	}
 	if err := server.Apply(table); err != nil {
-		return fmt.Errorf("routes file %s: %w", file.Filename, err)
+		server.Close()
+		return fmt.Errorf("routes file %s: %w", options.Providers.File.Filename, err)
 	}
 	for i, address := range server.Addresses() {
 		parts.log.Info("entry point takes traffic", "entryPoint", points[i].Name, observe.KeyAddress, address.String())
@@ -62,8 +62,8 @@ func runEdge(ctx context.Context, options *config.Edge, parts edgeParts) error {
 	routes.Met()
 	var following sync.WaitGroup
 	defer following.Wait()
-	if file.Watch {
-		following.Go(func() { filetable.Follow(ctx, file.Filename, server.Apply, parts.log) })
+	if options.Providers.File.Watch {
+		following.Go(func() { file.Follow(ctx, server.Apply, parts.log) })
 	}
 	return server.Run(ctx)
 }

@@ -86,7 +86,7 @@ func New(ctx context.Context, options Options) (*Server, error) {
 			Address: point.Address, Hooks: options.Metrics.hooks(point.Name),
 		})
 		if err != nil {
-			s.close()
+			s.Close()
 			return nil, fmt.Errorf("entry point %s: %w: choose another address with --entryPoints.%s.address", point.Name, err, point.Name)
 		}
 		s.listeners = append(s.listeners, opened)
@@ -197,7 +197,8 @@ func (s *Server) accept(l *listener.Listener, entryPoint string) {
 	}
 }
 
-func (s *Server) close() {
+// Close gives up a Server that is not run.
+func (s *Server) Close() {
 	for _, l := range s.listeners {
 		l.Close()
 	}

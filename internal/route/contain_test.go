@@ -77,7 +77,7 @@ func TestContainAnything(t *testing.T) {
 	random := rand.New(rand.NewPCG(9, 10))
 	sound := []string{"a", "b", "exact", "regexp", "/a", "example.com", "GET", "", "", ""}
 	kept := 0
-	for i := range 3000 {
+	for i := range 1000 {
 		fill := &filler{random: random, strings: sound}
 		if i%3 == 0 {
 			fill.strings = hostile
@@ -109,7 +109,7 @@ func TestContainAnything(t *testing.T) {
 			}
 		}
 	}
-	if kept < 1000 {
+	if kept < 500 {
 		t.Errorf("only %d rules had no problem: the test shows nothing", kept)
 	}
 }

@@ -28,7 +28,7 @@ func TestRoundTrip(t *testing.T) {
 	})
 	fill := &filler{random: rand.New(rand.NewPCG(3, 4)), strings: printable}
 	policies := 0
-	for range 2000 {
+	for range 800 {
 		table := fill.table()
 		text := encoded(t, table)
 		read, err := Decode(strings.NewReader(text))

@@ -28,9 +28,23 @@ import (
 // lookPeriod is how often the file is looked at.
 const lookPeriod = 500 * time.Millisecond
 
-// Read reads a table. The error names the file and everything that is wrong
+// File is a routes file that was read and can be followed.
+type File struct{ watch watched }
+
+// Open reads a table from a file. The file is looked at before it is read, so
+// that Follow misses no change.
+func Open(path string) (*File, *route.Table, error) {
+	watch := watched{path: path, seen: look(path)}
+	table, err := read(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &File{watch: watch}, table, nil
+}
+
+// read reads a table. The error names the file and everything that is wrong
 // with its form.
-func Read(path string) (*route.Table, error) {
+func read(path string) (*route.Table, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("routes file: %w", err)
@@ -73,38 +87,49 @@ func decode(r io.Reader) (*route.Table, error) {
 	return route.Decode(bytes.NewReader(plain))
 }
 
-// Follow puts the table in place again whenever the file changes, until ctx is
-// done. The first reading is the caller's.
-func Follow(ctx context.Context, path string, apply func(*route.Table) error, log *slog.Logger) {
+// Follow calls apply with the table whenever the file has changed, until ctx is
+// done. What cannot be read or applied is logged, once for each change.
+func (f *File) Follow(ctx context.Context, apply func(*route.Table) error, log *slog.Logger) {
 	tick := time.NewTicker(lookPeriod)
 	defer tick.Stop()
-	follow(ctx, path, tick.C, func() {
-		table, err := Read(path)
-		if err == nil {
-			err = apply(table)
-		}
-		if err != nil {
-			log.Error("the routes file changed and cannot be used; the routes before it stay", "file", path, "error", err)
-			return
-		}
-		log.Info("the routes file changed; its routes are live", "file", path, "rules", len(table.Rules))
-	})
-}
-
-// follow calls changed after each tick that finds another file than before.
-func follow(ctx context.Context, path string, ticks <-chan time.Time, changed func()) {
-	seen := look(path)
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticks:
-			if now := look(path); !now.same(seen) {
-				seen = now
-				changed()
+		case <-tick.C:
+			if f.watch.changed() {
+				reload(f.watch.path, apply, log)
 			}
 		}
 	}
+}
+
+func reload(path string, apply func(*route.Table) error, log *slog.Logger) {
+	table, err := read(path)
+	if err == nil {
+		err = apply(table)
+	}
+	if err != nil {
+		log.Error("the routes file changed and cannot be used; the routes before it stay", "file", path, "error", err)
+		return
+	}
+	log.Info("the routes file changed; its routes are live", "file", path, "rules", len(table.Rules))
+}
+
+// watched is a file that is looked at now and then.
+type watched struct {
+	path string
+	seen sight
+}
+
+// changed reports whether the file is another one than at the last look.
+func (w *watched) changed() bool {
+	now := look(w.path)
+	if now.same(w.seen) {
+		return false
+	}
+	w.seen = now
+	return true
 }
 
 // sight is what a file looks like from outside; nil when it is not there.

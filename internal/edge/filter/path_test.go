@@ -239,6 +239,12 @@ func TestLongRewrites(t *testing.T) {
 	if got := begin(t, chain, get("/"+strings.Repeat("a", 1000))).status(); got != 414 {
 		t.Errorf("a hundred times the path: %d", got)
 	}
+	chain = compile(t, filter.NewCounters(start), route.Policy{RedirectRegexp: &route.RedirectRegexp{
+		Regexp: "^http://a.example/(.*)$", Replacement: "https://b.example/" + strings.Repeat("${1}", 100),
+	}})
+	if got := begin(t, chain, get("/"+strings.Repeat("a", 1000))).status(); got != 400 {
+		t.Errorf("a hundred times the URL: %d", got)
+	}
 	many := route.Policy{ReplacePathRegexp: &route.ReplacePathRegexp{Regexp: "a", Replacement: "b"}}
 	chain = compile(t, filter.NewCounters(start), many)
 	if got := begin(t, chain, get("/"+strings.Repeat("a", 64))).status(); got != 0 {
