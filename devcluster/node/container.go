@@ -309,10 +309,13 @@ func (c *container) currentRun(previous bool) (run int32, ok bool) {
 }
 
 func (c *container) event(kind, reason, message string) {
-	pod := c.pod()
+	pod, list := c.pod(), "initContainers"
+	if c.kind == regularContainer {
+		list = "containers"
+	}
 	c.host.events.Event(&corev1.ObjectReference{
 		Kind: "Pod", APIVersion: "v1", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID,
-		FieldPath: "spec.containers{" + c.status.Name + "}",
+		FieldPath: "spec." + list + "{" + c.status.Name + "}",
 	}, kind, reason, message)
 }
 

@@ -191,7 +191,7 @@ func TestContainerRefusals(t *testing.T) {
 		message string
 	}{
 		{"image", func(c *corev1.Container) { c.Image = "nginx:1.27" }, reasonImage, "nginx"},
-		{"command", func(c *corev1.Container) { c.Command = []string{"/bin/sh", "-c", "touch /tmp/owned"} }, reasonCreateError, "command is not supported"},
+		{"command", func(c *corev1.Container) { c.Command = []string{"/bin/sh", "-c", "touch owned"} }, reasonCreateError, "command is not supported"},
 		{"config", func(c *corev1.Container) {
 			c.EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "none"}}}}
 		}, reasonConfigError, `secrets "none" not found`},

@@ -38,7 +38,7 @@ type refusal struct {
 }
 
 // refuse looks for what the node will not do for this container. Whatever a manifest could use to run something of its
-// own is refused, and so is what would silently not happen.
+// own is refused, and so are the probes, hooks, volumes and ports that a workload would count on in vain.
 func refuse(pod *corev1.Pod, c *corev1.Container) *refusal {
 	checks := []func(*corev1.Pod, *corev1.Container) string{refuseCommand, refuseProbes, refuseHooks, refuseVolumes, refusePolicy}
 	for _, check := range checks {

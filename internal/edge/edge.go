@@ -16,6 +16,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -30,6 +31,9 @@ import (
 	"slipway.dev/slipway/internal/edge/upstream"
 	"slipway.dev/slipway/internal/route"
 )
+
+// sweepPeriod is how often counts that nobody declares any more are looked for.
+const sweepPeriod = time.Minute
 
 // EntryPoint is an address that takes traffic.
 type EntryPoint struct {
@@ -60,6 +64,7 @@ type Server struct {
 	listeners []*listener.Listener
 	proxy     *proxy.Proxy
 	upstreams *upstream.Set
+	counters  *filter.Counters
 
 	mu    sync.Mutex // one Apply at a time
 	table *route.Table
@@ -71,13 +76,13 @@ func New(ctx context.Context, options Options) (*Server, error) {
 	config := upstream.DefaultConfig()
 	config.Pool = pool
 	config.Log = options.Log
-	s := &Server{options: options, upstreams: upstream.NewSet(config)}
+	s := &Server{options: options, upstreams: upstream.NewSet(config), counters: filter.NewCounters(time.Now())}
 	s.proxy = proxy.New(proxy.Config{
 		Pool:      pool,
 		Limits:    h1.DefaultLimits(),
 		Timeouts:  h1.DefaultTimeouts(),
 		Upstreams: s.upstreams,
-		Counters:  filter.NewCounters(time.Now()),
+		Counters:  s.counters,
 		Observe:   options.Metrics.observe,
 		Log:       options.Log,
 	})
@@ -161,7 +166,7 @@ func (s *Server) Run(ctx context.Context) error {
 	for i, l := range s.listeners {
 		accepting.Go(func() { s.accept(l, s.options.EntryPoints[i].Name) })
 	}
-	<-ctx.Done()
+	s.sweep(ctx)
 	s.options.Log.Info("draining", "acceptGrace", s.options.AcceptGrace, "timeout", s.options.DrainTimeout)
 	if s.options.AcceptGrace > 0 {
 		<-time.After(s.options.AcceptGrace)
@@ -180,6 +185,40 @@ func (s *Server) Run(ctx context.Context) error {
 	accepting.Wait()
 	s.upstreams.Close()
 	return nil
+}
+
+// sweep drops now and then what filters count for declarations that have left
+// the table, until ctx is done.
+func (s *Server) sweep(ctx context.Context) {
+	tick := time.NewTicker(sweepPeriod)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-tick.C:
+			s.mu.Lock()
+			table := s.table
+			s.mu.Unlock()
+			s.counters.Keep(policyIDs(table), now)
+		}
+	}
+}
+
+// policyIDs are the identities of all policies of a table that count.
+func policyIDs(table *route.Table) iter.Seq[route.PolicyID] {
+	return func(yield func(route.PolicyID) bool) {
+		if table == nil {
+			return
+		}
+		for _, rule := range table.Rules {
+			for id := range filter.PolicyIDs(rule.Policies) {
+				if !yield(id) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // accept serves each connection in a goroutine of its own.

@@ -2,17 +2,21 @@ package up
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"slipway.dev/slipway/internal/kube"
+	"slipway.dev/slipway/internal/kube/kubetest"
 )
 
 // TestUp is the life of one state directory, from the first start to a reset.
@@ -213,15 +217,16 @@ func impatient(t *testing.T, dir, _ string) {
 // requireReadyDemo looks at the cluster, not at what slipway says of it.
 func requireReadyDemo(t *testing.T, cluster *kube.Cluster, image string) {
 	t.Helper()
-	demo, err := cluster.Client.AppsV1().Deployments("demo").Get(t.Context(), "demo", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := demo.Spec.Template.Spec.Containers[0].Image; got != image {
+	// After a restart the Pods answer before the Deployment's status has caught up.
+	deployments := cluster.Client.AppsV1().Deployments("demo")
+	found := kubetest.WaitFor(t, deployments, kube.Named("demo"), time.Minute, func(list []*appsv1.Deployment) error {
+		if len(list) != 1 || list[0].Status.ReadyReplicas != 2 {
+			return errors.New("not 2 replicas are ready")
+		}
+		return nil
+	})
+	if got := found[0].Spec.Template.Spec.Containers[0].Image; got != image {
 		t.Errorf("the demo's image is %s, want %s", got, image)
-	}
-	if demo.Status.ReadyReplicas != 2 {
-		t.Errorf("%d replicas are ready, want 2", demo.Status.ReadyReplicas)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"runtime"
 	"sync"
 	"testing"
 
@@ -174,6 +175,11 @@ func TestDrainWithPending(t *testing.T) {
 	count := newCounters()
 	l := open(t, listener.Config{Proxy: listener.ProxyRequire, TrustedProxies: loopback, Hooks: count.hooks()})
 	late, never := connect(t, l), connect(t, l)
+	// Drain takes what the kernel has for a moment only, and a busy machine may
+	// need longer to get to these two.
+	for l.Live() < 2 {
+		runtime.Gosched()
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	told := make(chan *listener.Conn, 1)
 	report := make(chan listener.DrainReport, 1)

@@ -120,8 +120,9 @@ func (c *client) sendAnswer(a *filter.Answer, last bool) bool {
 		out = strconv.AppendInt(out, int64(len(body)), 10)
 	}
 	out = append(out, "\r\n"...)
-	out = h1.AppendEdits(out, a.Edits)
-	out = h1.AppendEdits(out, c.x.ResponseEdits)
+	// One list: what the filters say comes later and wins.
+	c.edits = append(append(c.edits[:0], a.Edits...), c.x.ResponseEdits...)
+	out = h1.AppendEdits(out, c.edits)
 	if last {
 		out = append(out, "Connection: close\r\n"...)
 	} else if c.head.Minor == 0 {

@@ -41,9 +41,10 @@ type client struct {
 	reply    h1.ReplyPlan
 	record   Record
 
-	target   []byte // what the backend is asked for, when that was rewritten
-	outgoing []byte // the head for the backend
-	incoming []byte // the head for the client
+	edits    []h1.Edit // of an answer of the edge's own
+	target   []byte    // what the backend is asked for, when that was rewritten
+	outgoing []byte    // the head for the backend
+	incoming []byte    // the head for the client
 }
 
 func newClient(p *Proxy, conn net.Conn, from Accepted) *client {

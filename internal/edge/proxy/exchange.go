@@ -176,12 +176,12 @@ func (c *client) attempt(b *binding, lease *upstream.Lease, fresh bool, ran int)
 	if c.response.Status >= 500 {
 		outcome = upstream.ServerError
 	}
+	c.stick(lease)
+	b.chain.Response(&c.x, ran, c.response.Status)
 	if c.response.Status == 101 {
 		c.switchProtocols(conn)
 		return attempted{outcome: outcome}
 	}
-	c.stick(lease)
-	b.chain.Response(&c.x, ran, c.response.Status)
 	keep, clean := c.pass(conn, &up)
 	if clean && c.response.Reusable {
 		conn.Release()
