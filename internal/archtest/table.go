@@ -42,6 +42,7 @@ func HouseTable() Table {
 		observe     = "./internal/observe/..."
 		platform    = "./internal/platform/..."
 		route       = "./internal/route/..."
+		secret      = "./internal/secret"
 		web         = "./web/..."
 		wire        = "./internal/wire/..."
 
@@ -58,16 +59,16 @@ func HouseTable() Table {
 		},
 		Rows: []Row{
 			// The values that the planes exchange.
-			{Packages: route, MayUse: nothing, Foreign: nothing, Never: []Ban{
+			{Packages: route, MayUse: []string{secret}, Foreign: nothing, Never: []Ban{
 				{Package: "net/http/...", Reason: "the routing table is plain values and serves nothing"},
 			}},
-			{Packages: wire, MayUse: nothing, Foreign: nothing, Never: []Ban{
+			{Packages: wire, MayUse: []string{secret}, Foreign: nothing, Never: []Ban{
 				{Package: "net/http/...", Reason: "messages do not know how they travel"},
 			}},
 			{Packages: api, MayUse: nothing, Foreign: anything},
 
 			// The traffic plane.
-			{Packages: edge, MayUse: []string{route, observe}, Foreign: anything, Never: []Ban{
+			{Packages: edge, MayUse: []string{route, observe, secret}, Foreign: anything, Never: []Ban{
 				{Package: "k8s.io/...", Reason: "the edge serves a route.Table and must not know where it comes from"},
 				{Package: "sigs.k8s.io/...", Reason: "the edge serves a route.Table and must not know where it comes from"},
 				{Package: kube, Reason: "losing the API server never touches traffic"},
@@ -124,10 +125,11 @@ func HouseTable() Table {
 			}},
 
 			// What all of them stand on.
+			{Packages: secret, MayUse: nothing, Foreign: nothing},
 			{Packages: kube, MayUse: []string{observe}, Foreign: anything},
 			{Packages: observe, MayUse: nothing, Foreign: anything},
 			// The two decoders are those that paerser reads files with.
-			{Packages: "./internal/config/...", MayUse: nothing, Foreign: []string{
+			{Packages: "./internal/config/...", MayUse: []string{secret}, Foreign: []string{
 				"github.com/traefik/paerser/...", "github.com/BurntSushi/toml", "go.yaml.in/yaml/...",
 			}},
 

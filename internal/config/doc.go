@@ -11,7 +11,7 @@
 // suggestions cannot disagree with it.
 //
 // It refuses to read more than 1 MiB, to follow YAML aliases, and to show a
-// [Secret]. It opens one file and nothing else: whether a file named by an
+// [secret.Text]. It opens one file and nothing else: whether a file named by an
 // option exists, or a selector parses, is for its user to find out.
 //
 // The command line (internal/cli) is its only caller; the structs are read by

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/traefik/paerser/types"
+
+	"slipway.dev/slipway/internal/secret"
 )
 
 // Duration is a time span that reads and prints as text, such as 1m30s. A
@@ -57,7 +59,7 @@ type FileProvider struct {
 // KubernetesIngress serves the Ingresses of a cluster.
 type KubernetesIngress struct {
 	Endpoint                     string          `yaml:"endpoint" description:"URL of the Kubernetes API server, for example http://localhost:8001 with kubectl proxy. When empty, it is the cluster that the Pod runs in, or else the one in the KUBECONFIG file; outside of both it is required."`
-	Token                        Secret          `yaml:"token" description:"Bearer token for the API server. When empty, it is the one of the Pod's service account or of the KUBECONFIG file. Other users of a machine can see flags: prefer the file or the environment."`
+	Token                        secret.Text     `yaml:"token" description:"Bearer token for the API server. When empty, it is the one of the Pod's service account or of the KUBECONFIG file. Other users of a machine can see flags: prefer the file or the environment."`
 	CertAuthFilePath             string          `yaml:"certAuthFilePath" description:"PEM file with the authorities that may vouch for the API server. When empty, they are those of the Pod's service account or of the KUBECONFIG file."`
 	Namespaces                   []string        `yaml:"namespaces" description:"Namespaces to watch: a list in a file, commas between names elsewhere. When empty, all of them. Nothing in other namespaces is read, neither Ingresses nor the Services and Secrets they name."`
 	LabelSelector                string          `yaml:"labelSelector" description:"Kubernetes label selector for the Ingresses to serve. When empty, all of them. It does not narrow Services, Secrets and EndpointSlices."`

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"slipway.dev/slipway/internal/config"
+	"slipway.dev/slipway/internal/secret"
 )
 
 // defaults gives the options when nothing is set, with both providers on.
@@ -84,7 +85,7 @@ func TestValidate(t *testing.T) {
 		}, "providers.providersThrottleDuration is -1s: it cannot be negative\n" + k + "throttleDuration is -1m0s: it cannot be negative"},
 		{"no file", func(e *config.Edge, _ *config.KubernetesIngress) { e.Providers.File.Filename = "" },
 			`providers.file.filename is missing: name the file with the routes, or turn the provider off with providers.file=false`},
-		{"redacted token", func(_ *config.Edge, k *config.KubernetesIngress) { k.Token = config.NewSecret("[redacted]") },
+		{"redacted token", func(_ *config.Edge, k *config.KubernetesIngress) { k.Token = secret.New("[redacted]") },
 			k + `token is the text that stands for a hidden token in printed options: set the token itself`},
 		{"endpoint", func(_ *config.Edge, k *config.KubernetesIngress) { k.Endpoint = "https://10.0.0.1:6443/base" }, ""},
 		{"endpoint without scheme", func(_ *config.Edge, k *config.KubernetesIngress) { k.Endpoint = "10.0.0.1:6443" },

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/traefik/paerser/parser"
+
+	"slipway.dev/slipway/internal/secret"
 )
 
 // labelRoot starts each label that the decoder reads.
@@ -119,7 +121,7 @@ func (l layer) decode(known schema) (*Edge, error) {
 	}
 	for _, given := range l {
 		if given.option.Type == TypeSecret {
-			setSecret(reflect.ValueOf(edge).Elem(), given.option.fields, NewSecret(given.value))
+			setSecret(reflect.ValueOf(edge).Elem(), given.option.fields, secret.New(given.value))
 		}
 	}
 	return edge, nil
@@ -138,7 +140,7 @@ func (s schema) switchesAbove(option Option) []Option {
 
 // setSecret sets a field by its path. The decoder fills only plain types; a
 // group that is off has no field to fill.
-func setSecret(v reflect.Value, fields []string, secret Secret) {
+func setSecret(v reflect.Value, fields []string, value secret.Text) {
 	for _, field := range fields {
 		if v.Kind() == reflect.Pointer {
 			if v.IsNil() {
@@ -148,5 +150,5 @@ func setSecret(v reflect.Value, fields []string, secret Secret) {
 		}
 		v = v.FieldByName(field)
 	}
-	v.Set(reflect.ValueOf(secret))
+	v.Set(reflect.ValueOf(value))
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"slipway.dev/slipway/internal/secret"
 )
 
 // Type says what values an option takes.
@@ -108,7 +110,7 @@ func (w optionWalk) structure(v reflect.Value, parent Option) {
 
 func (w optionWalk) field(v reflect.Value, o Option) {
 	switch value := v.Interface().(type) {
-	case Secret:
+	case secret.Text:
 		w.leaf(o, TypeSecret, value.String())
 		return
 	case Duration:

@@ -11,25 +11,26 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"slipway.dev/slipway/internal/config"
+	"slipway.dev/slipway/internal/secret"
 )
 
 // TestSecretIsNeverShown prints a secret, and structs that hold one, in every
 // way that a program prints values.
 func TestSecretIsNeverShown(t *testing.T) {
 	const hidden = "hunter2"
-	secret := config.NewSecret(hidden)
-	if secret.Reveal() != hidden || secret.IsZero() {
+	token := secret.New(hidden)
+	if token.Reveal() != hidden || token.IsZero() {
 		t.Fatal("the value is lost")
 	}
 	edge := mustLoad(t, "--providers.kubernetesingress.token="+hidden)
 	inside := struct {
 		provider config.KubernetesIngress // unexported: fmt calls no methods on it
-		pointer  *config.Secret
-		Exported config.Secret
-	}{*edge.Providers.KubernetesIngress, &secret, secret}
+		pointer  *secret.Text
+		Exported secret.Text
+	}{*edge.Providers.KubernetesIngress, &token, token}
 
 	var out bytes.Buffer
-	for _, value := range []any{secret, &secret, inside, &inside, edge, *edge.Providers.KubernetesIngress, []config.Secret{secret}, map[string]config.Secret{"a": secret}} {
+	for _, value := range []any{token, &token, inside, &inside, edge, *edge.Providers.KubernetesIngress, []secret.Text{token}, map[string]secret.Text{"a": token}} {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%T"} {
 			fmt.Fprintf(&out, verb+"\n", value)
 		}
@@ -42,14 +43,14 @@ func TestSecretIsNeverShown(t *testing.T) {
 		}
 		out.Write(text)
 	}
-	for _, value := range []any{secret, edge} {
+	for _, value := range []any{token, edge} {
 		text, err := yaml.Marshal(value)
 		if err != nil {
 			t.Fatal(err)
 		}
 		out.Write(text)
 	}
-	text, err := secret.MarshalText()
+	text, err := token.MarshalText()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,8 +66,8 @@ func TestSecretIsNeverShown(t *testing.T) {
 }
 
 func TestNoSecret(t *testing.T) {
-	var none config.Secret
-	text, err := json.Marshal(map[string]any{"a": none, "b": config.NewSecret("")})
+	var none secret.Text
+	text, err := json.Marshal(map[string]any{"a": none, "b": secret.New("")})
 	if got := string(text); err != nil || got != `{"a":"","b":""}` {
 		t.Errorf("got %s, %v", got, err)
 	}

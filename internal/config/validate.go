@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"slipway.dev/slipway/internal/secret"
 )
 
 // nameRule says which names entry points may have.
@@ -153,7 +155,7 @@ func overlap(a, b netip.AddrPort) bool {
 func (c *checker) kubernetesIngress(k *KubernetesIngress) {
 	const prefix = "providers.kubernetesIngress."
 	c.notNegative(prefix+"throttleDuration", k.ThrottleDuration)
-	if k.Token.Reveal() == redacted {
+	if k.Token.Reveal() == secret.Redacted {
 		c.add(prefix+"token", "is the text that stands for a hidden token in printed options: set the token itself")
 	}
 	c.endpoint(prefix+"endpoint", k.Endpoint)

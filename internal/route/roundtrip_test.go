@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"slipway.dev/slipway/internal/secret"
 )
 
 func encoded(t testing.TB, table *Table) string {
@@ -24,7 +26,7 @@ func encoded(t testing.TB, table *Table) string {
 // comes back is what went in: no value changes another one.
 func TestRoundTrip(t *testing.T) {
 	printable := slices.DeleteFunc(slices.Clone(hostile), func(s string) bool {
-		return !utf8.ValidString(s) || s == redacted
+		return !utf8.ValidString(s) || s == secret.Redacted
 	})
 	fill := &filler{random: rand.New(rand.NewPCG(3, 4)), strings: printable}
 	policies := 0

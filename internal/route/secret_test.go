@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+
+	"slipway.dev/slipway/internal/secret"
 )
 
 const canary = "canary-5f2c"
@@ -32,12 +34,12 @@ func TestSecretsStayHidden(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	secret := table.Certificates[0].Key
-	private := struct{ inner Secret }{secret}
+	key := table.Certificates[0].Key
+	private := struct{ inner Secret }{key}
 	for name, text := range map[string]string{
 		"log":     log.String(),
 		"json":    string(shown),
-		"verbs":   fmt.Sprintf("%v %+v %#v %s %q %x %d", secret, secret, secret, secret, secret, secret, secret),
+		"verbs":   fmt.Sprintf("%v %+v %#v %s %q %x %d", key, key, key, key, key, key, key),
 		"struct":  fmt.Sprintf("%v %+v %#v", *table.Certificates[0], *table.Certificates[0], *table.Certificates[0]),
 		"private": fmt.Sprintf("%v %+v %#v", private, private, private),
 		"diff":    fmt.Sprintf("%+v", Diff(nil, table)),
@@ -46,7 +48,7 @@ func TestSecretsStayHidden(t *testing.T) {
 			t.Errorf("%s shows the secret: %s", name, text)
 		}
 	}
-	if !strings.Contains(string(shown), redacted) {
+	if !strings.Contains(string(shown), secret.Redacted) {
 		t.Errorf("the JSON does not say that something is hidden: %s", shown)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"slipway.dev/slipway/internal/edge/tlsstore"
+	"slipway.dev/slipway/internal/secret"
 )
 
 // TestBrokenIsIsolated gives an index many bad certificates and one good one.
@@ -28,14 +29,14 @@ func TestBrokenIsIsolated(t *testing.T) {
 
 	certs := []tlsstore.Certificate{
 		broken("empty", func(c *tlsstore.Certificate) { c.CertPEM = "" }),
-		broken("no-key", func(c *tlsstore.Certificate) { c.KeyPEM = tlsstore.PrivateText{} }),
+		broken("no-key", func(c *tlsstore.Certificate) { c.KeyPEM = secret.Text{} }),
 		broken("garbage", func(c *tlsstore.Certificate) { c.CertPEM = "garbage" }),
-		broken("garbage-key", func(c *tlsstore.Certificate) { c.KeyPEM = tlsstore.NewPrivateText("garbage") }),
+		broken("garbage-key", func(c *tlsstore.Certificate) { c.KeyPEM = secret.New("garbage") }),
 		broken("other-key", func(c *tlsstore.Certificate) { c.KeyPEM = other.KeyPEM }),
 		broken("truncated", func(c *tlsstore.Certificate) { c.CertPEM = truncated }),
 		broken("bad-chain", func(c *tlsstore.Certificate) { c.CertPEM += truncated }),
 		broken("huge", func(c *tlsstore.Certificate) { c.CertPEM += strings.Repeat("\n", 256<<10) }),
-		broken("huge-key", func(c *tlsstore.Certificate) { c.KeyPEM = tlsstore.NewPrivateText(strings.Repeat("\n", 65<<10)) }),
+		broken("huge-key", func(c *tlsstore.Certificate) { c.KeyPEM = secret.New(strings.Repeat("\n", 65<<10)) }),
 		broken("long-chain", func(c *tlsstore.Certificate) { c.CertPEM += strings.Repeat(ca.pem(), 16) }),
 		broken("stranger-host", func(c *tlsstore.Certificate) { c.Hosts = []string{"good.example"} }),
 		broken("bad-host", func(c *tlsstore.Certificate) { c.Hosts = []string{"10.0.0.1", "bad-host.example"} }),

@@ -15,6 +15,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"slipway.dev/slipway/internal/secret"
 )
 
 // The limits of one certificate. They are far above what is in use, and keep
@@ -33,7 +35,7 @@ type Certificate struct {
 	ID ID
 	// CertPEM is the chain, the leaf first.
 	CertPEM string
-	KeyPEM  PrivateText
+	KeyPEM  secret.Text
 	// Hosts are the names and wildcards it may be used for. Empty means all
 	// names in the certificate.
 	Hosts []string

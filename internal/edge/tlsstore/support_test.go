@@ -23,6 +23,7 @@ import (
 	"go.uber.org/goleak"
 
 	"slipway.dev/slipway/internal/edge/tlsstore"
+	"slipway.dev/slipway/internal/secret"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -74,7 +75,7 @@ type wanted struct {
 }
 
 // issue makes a certificate and its key as PEM.
-func (a *issuer) issue(t testing.TB, w wanted) (string, tlsstore.PrivateText) {
+func (a *issuer) issue(t testing.TB, w wanted) (string, secret.Text) {
 	t.Helper()
 	if w.key == nil {
 		w.key = ecdsaKey(t)
@@ -100,7 +101,7 @@ func (a *issuer) issue(t testing.TB, w wanted) (string, tlsstore.PrivateText) {
 	must(t, err)
 	certPEM := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 	keyPEM := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})
-	return string(certPEM), tlsstore.NewPrivateText(string(keyPEM))
+	return string(certPEM), secret.New(string(keyPEM))
 }
 
 // certificate is a tlsstore.Certificate for all its names.

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"slipway.dev/slipway/internal/secret"
 )
 
 const (
@@ -69,7 +71,7 @@ func (r *ticketRing) install(config *tls.Config, id OptionsID) {
 // replicas can share them. The first one makes tickets, all of them are
 // accepted. The store no longer rotates keys after this; whoever gives them
 // does.
-func (s *Store) SetTicketKeys(keys []PrivateText) error {
+func (s *Store) SetTicketKeys(keys []secret.Text) error {
 	if len(keys) == 0 || len(keys) > maxTicketKeys {
 		return fmt.Errorf("%d session ticket keys are given; give 1 to %d", len(keys), maxTicketKeys)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"slipway.dev/slipway/internal/edge/tlsstore"
+	"slipway.dev/slipway/internal/secret"
 )
 
 // sessions is a client that keeps its tickets.
@@ -124,8 +125,8 @@ func TestTicketsOfTwoStores(t *testing.T) {
 			t.Fatal("stores with their own keys accept each other's tickets")
 		}
 		old, fresh := privateKey('o'), privateKey('n')
-		must(t, first.SetTicketKeys([]tlsstore.PrivateText{old}))
-		must(t, second.SetTicketKeys([]tlsstore.PrivateText{fresh, old}))
+		must(t, first.SetTicketKeys([]secret.Text{old}))
+		must(t, second.SetTicketKeys([]secret.Text{fresh, old}))
 		client.resumes(t, here)
 		if !client.resumes(t, there) {
 			t.Error("the second store does not accept the first one's ticket")
@@ -134,11 +135,11 @@ func TestTicketsOfTwoStores(t *testing.T) {
 		if client.resumes(t, here) {
 			t.Error("the first store accepts a ticket of a key it does not have")
 		}
-		must(t, first.SetTicketKeys([]tlsstore.PrivateText{fresh, old}))
+		must(t, first.SetTicketKeys([]secret.Text{fresh, old}))
 		if !client.resumes(t, here) {
 			t.Error("a ticket does not survive the rotation")
 		}
-		must(t, first.SetTicketKeys([]tlsstore.PrivateText{privateKey('z')}))
+		must(t, first.SetTicketKeys([]secret.Text{privateKey('z')}))
 		if client.resumes(t, here) {
 			t.Error("a ticket of a withdrawn key is accepted")
 		}
@@ -151,14 +152,14 @@ func TestBadTicketKeys(t *testing.T) {
 	address := serve(t, store)
 	client := newSessions(tls.VersionTLS13)
 	client.resumes(t, address)
-	for name, keys := range map[string][]tlsstore.PrivateText{
+	for name, keys := range map[string][]secret.Text{
 		"none":  nil,
-		"many":  make([]tlsstore.PrivateText, 17),
+		"many":  make([]secret.Text, 17),
 		"empty": {{}},
-		"short": {tlsstore.NewPrivateText("short")},
-		"long":  {tlsstore.NewPrivateText(strings.Repeat("x", 33))},
-		"zeros": {tlsstore.NewPrivateText(strings.Repeat("\x00", 32))},
-		"mixed": {privateKey('a'), tlsstore.NewPrivateText("short")},
+		"short": {secret.New("short")},
+		"long":  {secret.New(strings.Repeat("x", 33))},
+		"zeros": {secret.New(strings.Repeat("\x00", 32))},
+		"mixed": {privateKey('a'), secret.New("short")},
 	} {
 		if err := store.SetTicketKeys(keys); err == nil {
 			t.Errorf("%s: accepted", name)
@@ -211,7 +212,7 @@ func TestTicketRotation(t *testing.T) {
 	}
 
 	// Given keys do not rotate.
-	must(t, store.SetTicketKeys([]tlsstore.PrivateText{privateKey('g')}))
+	must(t, store.SetTicketKeys([]secret.Text{privateKey('g')}))
 	given := ticket()
 	clock.advance(48 * time.Hour)
 	if !given.resumes(t, address) {
@@ -219,6 +220,6 @@ func TestTicketRotation(t *testing.T) {
 	}
 }
 
-func privateKey(c byte) tlsstore.PrivateText {
-	return tlsstore.NewPrivateText(strings.Repeat(string(rune(c)), 32))
+func privateKey(c byte) secret.Text {
+	return secret.New(strings.Repeat(string(rune(c)), 32))
 }
