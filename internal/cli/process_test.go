@@ -222,8 +222,10 @@ func TestOptionsAreLogged(t *testing.T) {
 func TestBinary(t *testing.T) {
 	clean(t)
 	binary := filepath.Join(t.TempDir(), "slipway")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "-ldflags",
+	// The flags of `make build`: with others everything would be compiled again.
+	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-o", binary, "-ldflags",
 		"-X slipway.dev/slipway/internal/cli.version=v1.2.3 -X slipway.dev/slipway/internal/cli.commit=abcdef", "../../cmd/slipway")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
