@@ -36,6 +36,9 @@ func NewReader(conn net.Conn, pool *BufferPool, times Timeouts) *Reader {
 	return &Reader{conn: conn, pool: pool, times: times}
 }
 
+// SetTimeouts changes how long the waits that come are bounded.
+func (r *Reader) SetTimeouts(times Timeouts) { r.times = times }
+
 // ReadRequest reads the head of the next request. It returns io.EOF when the
 // client has closed the connection between requests, ErrIdle when it sent
 // nothing in time, and a Fault or normalize.Flaw for what is not a request.

@@ -26,6 +26,9 @@ func NewWriter(conn net.Conn, pool *BufferPool, times Timeouts) *Writer {
 	return &Writer{conn: conn, pool: pool, wait: times.Write, vector: tcp}
 }
 
+// SetTimeouts changes how long the writes that come are bounded.
+func (w *Writer) SetTimeouts(times Timeouts) { w.wait = times.Write }
+
 // WriteError is an error of the side that is written to, so that the caller of
 // a [Transfer] can tell the two sides apart.
 type WriteError struct{ Err error }

@@ -20,13 +20,19 @@ type binding struct {
 	// response is the answer of a rule without backends.
 	response *filter.Answer
 	targets  *targets
-	connect  time.Duration
+	times    times
 }
+
+// times are the rule's bounds; 0 is the edge's default, for total none.
+type times struct{ connect, header, idle, total time.Duration }
 
 // bind is called for each rule that is new or changed. A policy that cannot be
 // compiled takes its own rule down and no other.
 func (p *Proxy) bind(rule *route.Rule) (any, error) {
-	b := &binding{rule: rule, connect: time.Duration(rule.Timeouts.Connect)}
+	b := &binding{rule: rule, times: times{
+		connect: time.Duration(rule.Timeouts.Connect), header: time.Duration(rule.Timeouts.Header),
+		idle: time.Duration(rule.Timeouts.Idle), total: time.Duration(rule.Timeouts.Total),
+	}}
 	chain, err := filter.Compile(rule.Policies, p.cfg.Counters)
 	if err != nil {
 		p.cfg.Log.Warn("a rule is refused: its policies cannot be run", "rule", rule.ID.String(), "error", err)

@@ -65,7 +65,8 @@ func TestHandlesAreStable(t *testing.T) {
 	set := upstream.NewSet(upstream.DefaultConfig())
 	defer set.Close()
 	refs := []route.BackendRef{{Backend: route.BackendID{Name: "app", Port: 80}}}
-	if newTargets(refs, set.Handle).next() != newTargets(refs, set.Handle).next() {
+	before, after := newTargets(refs, set.Handle), newTargets(refs, set.Handle)
+	if before.next() != after.next() {
 		t.Error("the same backend has two handles: its pool would be lost with each change")
 	}
 }

@@ -109,6 +109,9 @@ func (c *client) fulfil(b *binding, ran int) (keep bool) {
 func (c *client) ask(b *binding, handle *upstream.Handle, ran int) (keep bool, answer *filter.Answer) {
 	choice := c.choice(handle)
 	fresh := false
+	if b.times.idle > 0 {
+		defer c.setIdle(b.times.idle)()
+	}
 	for attempt := 1; ; attempt++ {
 		lease, err := handle.Pick(choice)
 		if err != nil {
@@ -131,6 +134,33 @@ func (c *client) ask(b *binding, handle *upstream.Handle, ran int) (keep bool, a
 	}
 }
 
+// setIdle bounds the waits for the client's side of a body. What it returns
+// restores the entry point's own bounds.
+func (c *client) setIdle(idle time.Duration) (restore func()) {
+	own := c.proxy.cfg.Timeouts
+	times := own
+	times.Body, times.Write = idle, idle
+	c.reader.SetTimeouts(times)
+	c.writer.SetTimeouts(times)
+	return func() {
+		c.reader.SetTimeouts(own)
+		c.writer.SetTimeouts(own)
+	}
+}
+
+// left is a wait, cut to what is left of the rule's total; at least a moment,
+// because 0 means the default. Without a wait it is all that is left.
+func (c *client) left(b *binding, wait time.Duration) time.Duration {
+	if b.times.total == 0 {
+		return wait
+	}
+	left := max(b.times.total-time.Since(c.record.Began), time.Millisecond)
+	if wait == 0 {
+		return left
+	}
+	return min(wait, left)
+}
+
 // attempted is how one attempt ended: with the endpoint's answer passed on, or
 // with an answer to give in its place.
 type attempted struct {
@@ -143,7 +173,7 @@ type attempted struct {
 
 // attempt sends the request to one endpoint and passes its answer on.
 func (c *client) attempt(b *binding, lease *upstream.Lease, fresh bool, ran int) attempted {
-	conn, err := lease.Connect(context.Background(), b.connect, fresh)
+	conn, err := lease.Connect(context.Background(), c.left(b, b.times.connect), fresh)
 	if err != nil {
 		c.record.Reason = err.Error()
 		answer := badGateway
@@ -153,18 +183,23 @@ func (c *client) attempt(b *binding, lease *upstream.Lease, fresh bool, ran int)
 		return attempted{answer: answer, again: true, outcome: upstream.ConnectFailed}
 	}
 	c.record.Endpoint = lease.Endpoint().Address()
+	conn.SetTimeouts(b.times.header, b.times.idle)
+	if b.times.total > 0 {
+		// Closing the connection ends every wait of this attempt.
+		defer time.AfterFunc(c.left(b, 0), func() { conn.NetConn().Close() }).Stop()
+	}
 	up := sending{}
 	if err := c.send(lease, conn, &up); err != nil {
 		conn.Close()
 		up.stop(c)
-		return c.failed(conn, &up, err)
+		return c.failed(b, conn, &up, err)
 	}
 	for interim := 0; ; interim++ {
 		asked := c.forward.Asked(&c.head)
 		if err := conn.Reader.ReadResponse(&c.response, asked, conn.Limits); err != nil || interim > h1.MaxInterim {
 			conn.Close()
 			up.stop(c)
-			return c.failed(conn, &up, err)
+			return c.failed(b, conn, &up, err)
 		}
 		if !c.response.Interim() {
 			break
@@ -280,7 +315,11 @@ func (s *sending) finished() bool {
 }
 
 // failed judges an attempt that brought no answer.
-func (c *client) failed(conn *upstream.Conn, up *sending, err error) attempted {
+func (c *client) failed(b *binding, conn *upstream.Conn, up *sending, err error) attempted {
+	if b.times.total > 0 && time.Since(c.record.Began) >= b.times.total {
+		c.record.Reason = "the rule's total timeout is over"
+		return attempted{answer: timedOut, outcome: upstream.TimedOut}
+	}
 	var write *h1.WriteError
 	if up.err != nil && !errors.As(up.err, &write) {
 		// The client's body broke off, which is not the endpoint's fault.

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"time"
@@ -51,6 +52,18 @@ func (e *Endpoint) connect(ctx context.Context, d *dialer, timeout time.Duration
 		endpoint: e,
 		dialer:   d,
 	}, nil
+}
+
+// SetTimeouts bounds the exchange that comes: the wait for the head of the
+// response, and the waits between two pieces of a body. 0 means the default.
+// They hold until they are set again.
+func (c *Conn) SetTimeouts(header, idle time.Duration) {
+	times := c.endpoint.handle.set.cfg.Timeouts
+	times.Idle = cmp.Or(header, times.Idle)
+	times.Body = cmp.Or(idle, times.Body)
+	times.Write = cmp.Or(idle, times.Write)
+	c.Reader.SetTimeouts(times)
+	c.Writer.SetTimeouts(times)
 }
 
 // NetConn is the connection itself, for protocols that take over after an

@@ -1,0 +1,74 @@
+package edge_test
+
+import (
+	"io"
+	"net/http"
+	"testing"
+	"time"
+
+	"slipway.dev/slipway/internal/route"
+)
+
+// Each of a rule's timeouts ends the wait that it is for, and an endpoint that
+// is only slow to answer keeps its connection for other rules.
+func TestTimeouts(t *testing.T) {
+	const short = route.Duration(50 * time.Millisecond)
+	release := make(chan struct{})
+	slow := backend(t, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/silent":
+		case "/half":
+			w.Header().Set("Content-Length", "10")
+			_, _ = io.WriteString(w, "half")
+			w.(http.Flusher).Flush()
+		default:
+			_, _ = io.WriteString(w, "quick")
+			return
+		}
+		select {
+		case <-release:
+		case <-r.Context().Done():
+		}
+	})
+	t.Cleanup(func() { close(release) })
+	tests := []struct {
+		name     string
+		timeouts route.Timeouts
+	}{
+		{"header", route.Timeouts{Header: short}},
+		{"total", route.Timeouts{Total: short}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			table := tableFor(slow)
+			table.Rules[0].Timeouts = test.timeouts
+			s := start(t, table)
+			w := dial(t, s.address)
+			w.send("GET /silent HTTP/1.1\r\nHost: x\r\n\r\n")
+			if response, _ := w.answer("GET"); response.StatusCode != 504 {
+				t.Errorf("got %d, want 504", response.StatusCode)
+			}
+			w.send("GET /quick HTTP/1.1\r\nHost: x\r\n\r\n")
+			if response, body := w.answer("GET"); response.StatusCode != 200 || body != "quick" {
+				t.Errorf("got %d %q", response.StatusCode, body)
+			}
+		})
+	}
+	for name, timeouts := range map[string]route.Timeouts{"idle": {Idle: short}, "total in the body": {Total: short}} {
+		t.Run(name, func(t *testing.T) {
+			table := tableFor(slow)
+			table.Rules[0].Timeouts = timeouts
+			s := start(t, table)
+			w := dial(t, s.address)
+			w.send("GET /half HTTP/1.1\r\nHost: x\r\n\r\n")
+			response, err := http.ReadResponse(w.read, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer response.Body.Close()
+			if got, err := io.ReadAll(response.Body); err != io.ErrUnexpectedEOF || string(got) != "half" {
+				t.Errorf("got %q and %v, want a body that is cut", got, err)
+			}
+		})
+	}
+}
