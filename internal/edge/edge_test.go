@@ -300,6 +300,8 @@ func TestOwnAnswers(t *testing.T) {
 		&route.Rule{ID: route.ID{Name: "gone"}, Host: "gone.example", Match: prefix, Response: &route.Response{Status: 410, Reason: route.ReasonConfigured}},
 		&route.Rule{ID: route.ID{Name: "mirror"}, Host: "mirror.example", Match: prefix, Backends: []route.BackendRef{{Backend: empty}},
 			Policies: []route.Policy{{Mirror: &route.Mirror{Backend: empty, Percent: 10}}}},
+		&route.Rule{ID: route.ID{Name: "sticky"}, Host: "sticky.example", Match: prefix, Sticky: &route.StickyCookie{Name: "a"},
+			Backends: []route.BackendRef{table.Rules[0].Backends[0], {Backend: empty}}},
 	)
 	s := start(t, table)
 	tests := []struct {
@@ -310,6 +312,7 @@ func TestOwnAnswers(t *testing.T) {
 		{"no endpoint", "empty.example", 503},
 		{"configured", "gone.example", 410},
 		{"a policy that cannot be run fails closed", "mirror.example", 503},
+		{"sticky over several backends fails closed", "sticky.example", 503},
 		{"the backend hangs up", "closing.example", 502},
 	}
 	w := dial(t, s.address) // these answers leave the connection usable
@@ -334,6 +337,11 @@ func TestBadTableKeepsTheOld(t *testing.T) {
 	s := start(t, good)
 	bad := tableFor(netip.MustParseAddrPort("127.0.0.1:1"))
 	bad.Rules[0].Backends[0].Backend.Name = "nobody"
+	tcp := tableFor(netip.MustParseAddrPort("127.0.0.1:1"))
+	tcp.TCPRoutes = []*route.TCPRoute{{ID: route.TCPRouteID{Name: "db"}, EntryPoints: []string{"web"}, TLS: route.TLSPlain, Backends: tcp.Rules[0].Backends}}
+	if err := s.Apply(tcp); err == nil || !strings.Contains(err.Error(), "TCP routes are not supported") {
+		t.Errorf("got %v, want TCP routes refused", err)
+	}
 	var invalid *route.InvalidError
 	if err := s.Apply(bad); !errors.As(err, &invalid) || !strings.Contains(err.Error(), "nobody") {
 		t.Fatalf("got %v, want an error that names what is wrong", err)

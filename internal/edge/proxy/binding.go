@@ -1,7 +1,7 @@
 package proxy
 
 import (
-	"fmt"
+	"errors"
 	"sync/atomic"
 	"time"
 
@@ -34,8 +34,11 @@ func (p *Proxy) bind(rule *route.Rule) (any, error) {
 		idle: time.Duration(rule.Timeouts.Idle), total: time.Duration(rule.Timeouts.Total),
 	}}
 	chain, err := filter.Compile(rule.Policies, p.cfg.Counters)
+	if err == nil && rule.Sticky != nil && len(rule.Backends) > 1 {
+		err = errSticky
+	}
 	if err != nil {
-		p.cfg.Log.Warn("a rule is refused: its policies cannot be run", "rule", rule.ID.String(), "error", err)
+		p.cfg.Log.Warn("a rule is refused and answers 503", "rule", rule.ID.String(), "error", err)
 		b.refused = &filter.Answer{Status: 503, Reason: string(route.ReasonRefused)}
 		return b, nil
 	}
@@ -45,11 +48,21 @@ func (p *Proxy) bind(rule *route.Rule) (any, error) {
 		return b, nil
 	}
 	if len(rule.Backends) == 0 {
-		return nil, fmt.Errorf("it has neither backends nor a response")
+		return nil, errors.New("it has neither backends nor a response")
 	}
 	b.targets = newTargets(rule.Backends, p.cfg.Upstreams.Handle)
 	return b, nil
 }
+
+// What a table can say and this version cannot do. It is refused, never left out.
+var (
+	errSticky = errors.New("sticky over several backends is not supported; use the sticky cookie of the backend")
+	errTCP    = errors.New("TCP routes are not supported; remove it")
+)
+
+// bindTCP refuses TCP routes: without them, connections that are theirs would
+// be read as HTTP.
+func (p *Proxy) bindTCP(*route.TCPRoute) (any, error) { return nil, errTCP }
 
 // targets spreads requests over several backends by weight.
 type targets struct {

@@ -75,7 +75,9 @@ func New(cfg Config) *Proxy {
 }
 
 // Compiler makes the Programs for this Proxy.
-func (p *Proxy) Compiler() program.Compiler { return program.Compiler{Bind: p.bind} }
+func (p *Proxy) Compiler() program.Compiler {
+	return program.Compiler{Bind: p.bind, BindTCP: p.bindTCP}
+}
 
 // Swap puts a Program in place. Exchanges that have begun keep the rule they
 // were given.
