@@ -117,18 +117,16 @@ func (s *Server) Apply(table *route.Table) (err error) {
 	defer func() { s.options.Metrics.applied(time.Since(began), err) }()
 	named := *table
 	named.EntryPoints = s.entryPointNames()
+	// A change says nothing about what it was made from: that no identity comes
+	// twice, and that every reference leads somewhere, only the whole table shows.
+	if problems := named.Validate(); len(problems) > 0 {
+		return &route.InvalidError{Problems: problems}
+	}
 	change := route.Diff(s.table, &named)
 	if s.table != nil && change.Empty() {
 		return nil
 	}
-	if problems := named.Validate(); len(problems) > 0 {
-		return &route.InvalidError{Problems: problems}
-	}
-	removed := change.Backends.Removed
-	arriving := change
-	arriving.Backends.Removed = nil
-	s.upstreams.Apply(&arriving)
-
+	// Compiling comes first: it may fail, and touches nothing that serves.
 	next := s.proxy.Program()
 	if next == nil {
 		next, err = s.proxy.Compiler().Compile(&named)
@@ -136,15 +134,15 @@ func (s *Server) Apply(table *route.Table) (err error) {
 		next, err = next.Apply(&change)
 	}
 	if err != nil {
-		// The backends of the table that stays must be as they were.
-		back := route.Diff(&named, s.table)
-		s.upstreams.Apply(&back)
 		return err
 	}
+	arriving := change
+	arriving.Backends.Removed = nil
+	s.upstreams.Apply(&arriving)
 	s.proxy.Swap(next)
 	s.table = &named
 	leaving := route.Change{}
-	leaving.Backends.Removed = removed
+	leaving.Backends.Removed = change.Backends.Removed
 	s.upstreams.Apply(&leaving)
 	return nil
 }

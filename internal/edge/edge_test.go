@@ -343,6 +343,11 @@ func TestBadTableKeepsTheOld(t *testing.T) {
 		t.Errorf("got %v, want TCP routes refused", err)
 	}
 	var invalid *route.InvalidError
+	twice := tableFor(netip.MustParseAddrPort("127.0.0.1:1"))
+	twice.Rules = append(twice.Rules, twice.Rules[0])
+	if err := s.Apply(twice); !errors.As(err, &invalid) {
+		t.Errorf("got %v, want a table with one identity twice refused", err)
+	}
 	if err := s.Apply(bad); !errors.As(err, &invalid) || !strings.Contains(err.Error(), "nobody") {
 		t.Fatalf("got %v, want an error that names what is wrong", err)
 	}
