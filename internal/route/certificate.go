@@ -8,6 +8,9 @@ type Certificate struct {
 	// Hosts are names or wildcards, as in Rule.Host. A certificate that is only
 	// shown to backends has none.
 	Hosts []string `json:"hosts,omitempty"`
+	// Default shows the certificate to clients that name no host, or one that
+	// has no certificate. There can be one such.
+	Default bool `json:"default,omitempty"`
 	// Chain is PEM, the leaf first.
 	Chain string `json:"chain"`
 	// Key is PEM.

@@ -12,7 +12,8 @@ import (
 //   - a rule that cannot be placed (host, match, entry points, identity) is
 //     left out, and so is a TCP route with any problem;
 //   - a backend, certificate or authority is left out; rules that use the
-//     backend answer 503.
+//     backend answer 503;
+//   - TLS options are refused: their hosts answer 503.
 //
 // A table without problems is returned as it is. The receiver is not changed.
 func (t *Table) Contain() (*Table, []Problem) {
@@ -43,6 +44,7 @@ func (t *Table) withoutHoles() *Table {
 		Backends:     compact(t.Backends),
 		Certificates: compact(t.Certificates),
 		Authorities:  compact(t.Authorities),
+		TLSOptions:   compact(t.TLSOptions),
 	}
 }
 
@@ -74,6 +76,7 @@ func (t *Table) without(problems []Problem, all bool) *Table {
 	t.Backends = slices.DeleteFunc(t.Backends, func(v *Backend) bool { return bad[v.ID] })
 	t.Certificates = slices.DeleteFunc(t.Certificates, func(v *Certificate) bool { return bad[v.ID] })
 	t.Authorities = slices.DeleteFunc(t.Authorities, func(v *Authority) bool { return bad[v.ID] })
+	t.TLSOptions = closeTLSOptions(t.TLSOptions, bad)
 	return t
 }
 

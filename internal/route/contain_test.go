@@ -70,6 +70,35 @@ func TestContain(t *testing.T) {
 	}
 }
 
+// TestContainTLSOptions: a host whose options have a problem is closed, never
+// served without them, and other hosts keep theirs.
+func TestContainTLSOptions(t *testing.T) {
+	fine := &TLSOptions{ID: TLSOptionsID{Name: "fine"}, Hosts: []string{"a.x"}, MinVersion: "1.3"}
+	table := &Table{TLSOptions: []*TLSOptions{
+		fine,
+		{ID: TLSOptionsID{Name: "verify"}, Hosts: []string{"b.x", "*.b.x"}, ClientAuth: ClientAuthVerify},
+		{ID: TLSOptionsID{Name: "twice"}, Hosts: []string{"c.x"}},
+		{ID: TLSOptionsID{Name: "twice"}, Hosts: []string{"d.x"}},
+		{ID: TLSOptionsID{Name: "no/name"}, Hosts: []string{"e.x", "NO"}},
+		{ID: TLSOptionsID{Name: "all"}},
+		{ID: TLSOptionsID{Name: "all-too"}},
+	}}
+	contained, _ := table.Contain()
+	if left := contained.Validate(); len(left) > 0 {
+		t.Fatalf("a problem is left: %s", left[0])
+	}
+	want := []*TLSOptions{
+		fine,
+		{ID: TLSOptionsID{Name: "verify"}, Hosts: []string{"b.x", "*.b.x"}, Refused: true},
+		{ID: TLSOptionsID{Name: "twice"}, Hosts: []string{"c.x", "d.x"}, Refused: true},
+		{ID: refusedOptions, Hosts: []string{"e.x"}, Refused: true},
+		{ID: TLSOptionsID{Name: "all"}, Refused: true},
+	}
+	if !reflect.DeepEqual(contained.TLSOptions, want) {
+		t.Errorf("got  %+v", contained.TLSOptions)
+	}
+}
+
 // TestContainAnything: whatever a table has in it, the result is valid, what
 // had no problem is the same value, and no rule with a problem reaches a
 // backend.

@@ -17,6 +17,7 @@ type Change struct {
 	Backends     BackendDelta
 	Certificates Delta[CertificateID, Certificate]
 	Authorities  Delta[AuthorityID, Authority]
+	TLSOptions   Delta[TLSOptionsID, TLSOptions]
 }
 
 // Delta is the change of one list. An identity is in at most one of the three.
@@ -43,7 +44,7 @@ func (d *Delta[K, V]) Empty() bool {
 // Empty reports whether nothing changed.
 func (c *Change) Empty() bool {
 	return !c.NewEntryPoints && c.Rules.Empty() && c.TCPRoutes.Empty() && c.Backends.Empty() &&
-		len(c.Backends.EndpointsChanged) == 0 && c.Certificates.Empty() && c.Authorities.Empty()
+		len(c.Backends.EndpointsChanged) == 0 && c.Certificates.Empty() && c.Authorities.Empty() && c.TLSOptions.Empty()
 }
 
 // Diff gives the change from one table to another; nil is the empty table.
@@ -61,6 +62,7 @@ func Diff(from, to *Table) Change {
 		TCPRoutes:    diffList(from.TCPRoutes, to.TCPRoutes, func(v *TCPRoute) TCPRouteID { return v.ID }, sameTCPRoute),
 		Certificates: diffList(from.Certificates, to.Certificates, func(v *Certificate) CertificateID { return v.ID }, same),
 		Authorities:  diffList(from.Authorities, to.Authorities, func(v *Authority) AuthorityID { return v.ID }, same),
+		TLSOptions:   diffList(from.TLSOptions, to.TLSOptions, func(v *TLSOptions) TLSOptionsID { return v.ID }, same),
 	}
 	change.Backends = diffBackends(from.Backends, to.Backends)
 	if !slices.Equal(slices.Sorted(slices.Values(from.EntryPoints)), slices.Sorted(slices.Values(to.EntryPoints))) {

@@ -87,6 +87,7 @@ func TestDiffLeadsThere(t *testing.T) {
 		from, to := tables[random.IntN(len(tables))], mixed(random, tables)
 		change := Diff(from, to)
 		follow(t, from.Rules, to.Rules, change.Rules, func(v *Rule) ID { return v.ID })
+		follow(t, from.TLSOptions, to.TLSOptions, change.TLSOptions, func(v *TLSOptions) TLSOptionsID { return v.ID })
 		follow(t, from.Certificates, to.Certificates, change.Certificates, func(v *Certificate) CertificateID { return v.ID })
 		backends := change.Backends.Delta
 		backends.Changed = slices.Concat(backends.Changed, change.Backends.EndpointsChanged)

@@ -29,6 +29,7 @@ func (t *Table) forWriting() *Table {
 	slices.SortFunc(written.Backends, func(a, b *Backend) int { return a.ID.Compare(b.ID) })
 	slices.SortFunc(written.Certificates, func(a, b *Certificate) int { return a.ID.Compare(b.ID) })
 	slices.SortFunc(written.Authorities, func(a, b *Authority) int { return a.ID.Compare(b.ID) })
+	slices.SortFunc(written.TLSOptions, func(a, b *TLSOptions) int { return a.ID.Compare(b.ID) })
 	for i, rule := range written.Rules {
 		if len(rule.Policies) > 0 {
 			shown := *rule

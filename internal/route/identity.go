@@ -8,8 +8,8 @@ import (
 )
 
 // Identity names one thing in a table. It is one of ID, TCPRouteID,
-// BackendID, CertificateID, AuthorityID, PolicyID and WholeTable, which are
-// all comparable. Text made from it is for people.
+// BackendID, CertificateID, AuthorityID, TLSOptionsID, PolicyID and
+// WholeTable, which are all comparable. Text made from it is for people.
 type Identity interface {
 	fmt.Stringer
 	identity()
@@ -114,6 +114,20 @@ func (a AuthorityID) Compare(b AuthorityID) int {
 // String is the identity for people.
 func (a AuthorityID) String() string { return object("", a.Namespace, a.Name) }
 
+// TLSOptionsID names the options of handshakes.
+type TLSOptionsID struct {
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+}
+
+// Compare orders identities by namespace and name.
+func (a TLSOptionsID) Compare(b TLSOptionsID) int {
+	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+}
+
+// String is the identity for people.
+func (a TLSOptionsID) String() string { return object("", a.Namespace, a.Name) }
+
 // PolicyID names the declaration of a policy. What a policy counts is kept
 // under it: all rules with the policy share the count, and the count survives
 // a change of the table.
@@ -141,6 +155,7 @@ func (TCPRouteID) identity()    {}
 func (BackendID) identity()     {}
 func (CertificateID) identity() {}
 func (AuthorityID) identity()   {}
+func (TLSOptionsID) identity()  {}
 func (PolicyID) identity()      {}
 func (WholeTable) identity()    {}
 

@@ -41,6 +41,8 @@ func subjectKind(subject Identity) string {
 		return "certificate"
 	case AuthorityID:
 		return "authority"
+	case TLSOptionsID:
+		return "TLS options"
 	default:
 		return ""
 	}

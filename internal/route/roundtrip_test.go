@@ -94,6 +94,7 @@ func TestEncodeIgnoresOrder(t *testing.T) {
 		slices.Reverse(table.TCPRoutes)
 		slices.Reverse(table.Certificates)
 		slices.Reverse(table.Authorities)
+		slices.Reverse(table.TLSOptions)
 		slices.Reverse(table.EntryPoints)
 		if again := encoded(t, table); again != text {
 			t.Fatalf("written differently:\n%s\n%s", text, again)

@@ -13,6 +13,7 @@ type Table struct {
 	Backends     []*Backend     `json:"backends,omitempty"`
 	Certificates []*Certificate `json:"certificates,omitempty"`
 	Authorities  []*Authority   `json:"authorities,omitempty"`
+	TLSOptions   []*TLSOptions  `json:"tlsOptions,omitempty"`
 }
 
 // Rule takes requests and says what becomes of them. It has backends or a

@@ -37,6 +37,12 @@ func (t *Table) Validate() []Problem {
 			problems = append(problems, authority.Validate()...)
 		}
 	}
+	for _, options := range t.TLSOptions {
+		if options != nil {
+			problems = append(problems, refs.checkTLSOptions(options)...)
+		}
+	}
+	problems = append(problems, t.checkDefaults()...)
 	problems = append(problems, checkNil(t)...)
 	problems = append(problems, t.checkDuplicates()...)
 	problems = append(problems, t.checkCrowds()...)
@@ -65,8 +71,10 @@ func identityRank(id Identity) int {
 		return 3
 	case CertificateID:
 		return 4
-	default:
+	case AuthorityID:
 		return 5
+	default:
+		return 6
 	}
 }
 
@@ -90,6 +98,36 @@ func (t *Table) checkEntryPoints() []Problem {
 	return r.problems
 }
 
+// checkDefaults finds what there can be only one of. Of several none is
+// better, so each of them is a problem.
+func (t *Table) checkDefaults() []Problem {
+	var certificates, options []Problem
+	for _, certificate := range t.Certificates {
+		if certificate != nil && certificate.Default {
+			certificates = append(certificates, Problem{
+				Subject: certificate.ID, Field: "default", Fault: FaultDuplicate,
+				Message: "more than one certificate is the default; choose one",
+			})
+		}
+	}
+	for _, o := range t.TLSOptions {
+		if o != nil && len(o.Hosts) == 0 {
+			options = append(options, Problem{
+				Subject: o.ID, Field: "hosts", Fault: FaultDuplicate,
+				Message: "more than one set of options is for every host; give the others hosts",
+			})
+		}
+	}
+	var problems []Problem
+	if len(certificates) > 1 {
+		problems = certificates
+	}
+	if len(options) > 1 {
+		problems = append(problems, options...)
+	}
+	return problems
+}
+
 // checkNil finds holes in the lists, which only code can make.
 func checkNil(t *Table) []Problem {
 	r := report{subject: WholeTable{}}
@@ -103,6 +141,7 @@ func checkNil(t *Table) []Problem {
 	holes("backends", slices.Contains(t.Backends, nil))
 	holes("certificates", slices.Contains(t.Certificates, nil))
 	holes("authorities", slices.Contains(t.Authorities, nil))
+	holes("tlsOptions", slices.Contains(t.TLSOptions, nil))
 	return r.problems
 }
 
@@ -115,6 +154,7 @@ func (t *Table) checkDuplicates() []Problem {
 	problems = duplicates(problems, t.Backends, func(v *Backend) BackendID { return v.ID })
 	problems = duplicates(problems, t.Certificates, func(v *Certificate) CertificateID { return v.ID })
 	problems = duplicates(problems, t.Authorities, func(v *Authority) AuthorityID { return v.ID })
+	problems = duplicates(problems, t.TLSOptions, func(v *TLSOptions) TLSOptionsID { return v.ID })
 	return problems
 }
 

@@ -82,6 +82,19 @@ func (refs *references) checkBackend(backend *Backend) []Problem {
 	return r.problems
 }
 
+func (refs *references) checkTLSOptions(options *TLSOptions) []Problem {
+	r := report{subject: options.ID}
+	options.check(&r)
+	for i, id := range options.ClientAuthorities {
+		if !refs.authorities[id] {
+			r.enterItem("clientAuthorities", i)
+			r.add("", FaultUnknown, "the table has no authority %s", id)
+			r.leave()
+		}
+	}
+	return r.problems
+}
+
 func (refs *references) checkEntryPoints(r *report, names []string) {
 	for i, name := range names {
 		if !refs.entryPoints[name] {

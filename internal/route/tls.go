@@ -1,0 +1,211 @@
+package route
+
+import (
+	"crypto/tls"
+	"slices"
+)
+
+// TLSOptions are the conditions of the handshakes for some hosts. They hold
+// for their hosts on every entry point and in every protocol: a host whose
+// options cannot be had is not served, and a request that came by a connection
+// made for other options is answered with 421.
+type TLSOptions struct {
+	ID TLSOptionsID `json:"id"`
+	// Hosts are names or wildcards, as in Rule.Host. Options without hosts are
+	// those of every host that has none of its own; there can be one such.
+	Hosts []string `json:"hosts,omitempty"`
+	// MinVersion and MaxVersion are 1.0, 1.1, 1.2 or 1.3. Without them they are
+	// 1.2 and the newest.
+	MinVersion TLSVersion `json:"minVersion,omitempty"`
+	MaxVersion TLSVersion `json:"maxVersion,omitempty"`
+	// CipherSuites are names such as TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256, for
+	// TLS 1.2 and older; none means those that are safe.
+	CipherSuites []string `json:"cipherSuites,omitempty"`
+	// ClientAuth says what is asked of clients; none when it is empty.
+	ClientAuth ClientAuth `json:"clientAuth,omitempty"`
+	// ClientAuthorities vouch for clients.
+	ClientAuthorities []AuthorityID `json:"clientAuthorities,omitempty"`
+	// ALPN are the protocols, the best first; none means h2 and http/1.1.
+	ALPN []string `json:"alpn,omitempty"`
+	// SNIStrict refuses names without a certificate, instead of showing the
+	// default one.
+	SNIStrict bool `json:"sniStrict,omitempty"`
+	// Refused takes the hosts down with 503: what was asked for them cannot be
+	// had, and serving them without it would be wrong. Nothing else is set then.
+	Refused bool `json:"refused,omitempty"`
+}
+
+// TLSVersion is a version of TLS.
+type TLSVersion string
+
+// tlsVersions has the number of each version that can be named.
+var tlsVersions = map[TLSVersion]uint16{
+	"1.0": tls.VersionTLS10, "1.1": tls.VersionTLS11, "1.2": tls.VersionTLS12, "1.3": tls.VersionTLS13,
+}
+
+// Number is the version as crypto/tls has it; 0 when it is empty or unknown.
+func (v TLSVersion) Number() uint16 { return tlsVersions[v] }
+
+// ClientAuth says whether clients have to show a certificate.
+type ClientAuth string
+
+// The demands on clients. Only what is verified says who somebody is.
+const (
+	// ClientAuthNone asks for none.
+	ClientAuthNone ClientAuth = "none"
+	// ClientAuthRequest asks for one and takes any, or none.
+	ClientAuthRequest ClientAuth = "request"
+	// ClientAuthRequireAny takes any, but not none.
+	ClientAuthRequireAny ClientAuth = "requireAny"
+	// ClientAuthVerifyIfGiven takes none, or one that an authority vouches for.
+	ClientAuthVerifyIfGiven ClientAuth = "verifyIfGiven"
+	// ClientAuthVerify takes only one that an authority vouches for.
+	ClientAuthVerify ClientAuth = "verify"
+)
+
+// clientAuths has the meaning of each demand.
+var clientAuths = map[ClientAuth]tls.ClientAuthType{
+	"": tls.NoClientCert, ClientAuthNone: tls.NoClientCert,
+	ClientAuthRequest: tls.RequestClientCert, ClientAuthRequireAny: tls.RequireAnyClientCert,
+	ClientAuthVerifyIfGiven: tls.VerifyClientCertIfGiven, ClientAuthVerify: tls.RequireAndVerifyClientCert,
+}
+
+// Type is the demand as crypto/tls has it. An unknown one is the strictest.
+func (a ClientAuth) Type() tls.ClientAuthType {
+	if known, ok := clientAuths[a]; ok {
+		return known
+	}
+	return tls.RequireAndVerifyClientCert
+}
+
+// CipherSuiteNumber is the number of a cipher suite that options can name.
+func CipherSuiteNumber(name string) (uint16, bool) {
+	for _, suites := range [][]*tls.CipherSuite{tls.CipherSuites(), tls.InsecureCipherSuites()} {
+		for _, suite := range suites {
+			// Those of TLS 1.3 cannot be chosen.
+			if suite.Name == name && slices.Contains(suite.SupportedVersions, tls.VersionTLS12) {
+				return suite.ID, true
+			}
+		}
+	}
+	return 0, false
+}
+
+// Validate finds what is wrong with the options on their own.
+func (o *TLSOptions) Validate() []Problem {
+	r := report{subject: o.ID}
+	o.check(&r)
+	return r.problems
+}
+
+func (o *TLSOptions) check(r *report) {
+	r.enter("id")
+	checkName(r, "name", o.ID.Name)
+	checkOptionalName(r, "namespace", o.ID.Namespace)
+	r.leave()
+	for i, host := range o.Hosts {
+		r.enterItem("hosts", i)
+		checkHost(r, "", host)
+		r.leave()
+	}
+	if o.Refused && !o.bare() {
+		r.add("refused", FaultConflict, "options that are refused have nothing but hosts; leave the rest out")
+	}
+	o.checkVersions(r)
+	for i, name := range o.CipherSuites {
+		if _, ok := CipherSuiteNumber(name); !ok {
+			r.enterItem("cipherSuites", i)
+			r.add("", FaultInvalid, "%s is no cipher suite that can be chosen; those of TLS 1.3 are always on", shorten(name))
+			r.leave()
+		}
+	}
+	if _, ok := clientAuths[o.ClientAuth]; !ok {
+		r.add("clientAuth", FaultInvalid, "%s is none of none, request, requireAny, verifyIfGiven, verify", shorten(string(o.ClientAuth)))
+	}
+	verifies := o.ClientAuth.Type() >= tls.VerifyClientCertIfGiven
+	switch {
+	case verifies && len(o.ClientAuthorities) == 0:
+		r.add("clientAuthorities", FaultRequired, "client certificates are to be verified, but nobody can vouch for them; name an authority")
+	case !verifies && len(o.ClientAuthorities) > 0:
+		r.add("clientAuthorities", FaultConflict, "client certificates are not verified; set clientAuth to verify, or leave the authorities out")
+	}
+	for i, protocol := range o.ALPN {
+		if len(protocol) > 255 {
+			r.enterItem("alpn", i)
+			r.add("", FaultInvalid, "%s is too long for the name of a protocol; use h2 or http/1.1", shorten(protocol))
+			r.leave()
+		}
+	}
+	checkTexts(r, "alpn", o.ALPN)
+}
+
+// bare reports whether there is nothing but hosts.
+func (o *TLSOptions) bare() bool {
+	return o.MinVersion == "" && o.MaxVersion == "" && o.ClientAuth == "" && !o.SNIStrict &&
+		len(o.CipherSuites)+len(o.ClientAuthorities)+len(o.ALPN) == 0
+}
+
+// refusedOptions is the identity of refused options whose own cannot be used.
+var refusedOptions = TLSOptionsID{Name: "refused"}
+
+// closeTLSOptions puts a refusal in the place of options with a problem. They
+// are not left out: their hosts would then be served without them.
+func closeTLSOptions(list []*TLSOptions, bad map[Identity]bool) []*TLSOptions {
+	kept := make([]*TLSOptions, 0, len(list))
+	closed := map[TLSOptionsID]*TLSOptions{}
+	forAll := false
+	for _, options := range list {
+		if !bad[options.ID] {
+			kept = append(kept, options)
+			forAll = forAll || len(options.Hosts) == 0
+		}
+	}
+	for _, options := range list {
+		if !bad[options.ID] {
+			continue
+		}
+		id := options.ID
+		if !validName(id.Name) || id.Namespace != "" && !validName(id.Namespace) {
+			id = refusedOptions
+		}
+		hosts := slices.DeleteFunc(slices.Clone(options.Hosts), func(host string) bool { return !soundHost(host) })
+		if len(hosts) == 0 && (len(options.Hosts) > 0 || forAll) {
+			continue // no host can be asked for by these names, or others are for all
+		}
+		forAll = forAll || len(hosts) == 0
+		before := closed[id]
+		switch {
+		case before == nil:
+			closed[id] = &TLSOptions{ID: id, Hosts: hosts, Refused: true}
+			kept = append(kept, closed[id])
+		case len(before.Hosts) > 0 && len(hosts) > 0:
+			before.Hosts = append(before.Hosts, hosts...)
+		default:
+			before.Hosts = nil // for all hosts
+		}
+	}
+	return kept
+}
+
+func soundHost(host string) bool {
+	r := report{subject: WholeTable{}}
+	checkHost(&r, "", host)
+	return len(r.problems) == 0
+}
+
+func (o *TLSOptions) checkVersions(r *report) {
+	check := func(field string, version TLSVersion) {
+		if version != "" && version.Number() == 0 {
+			r.add(field, FaultInvalid, "%s is none of 1.0, 1.1, 1.2, 1.3", shorten(string(version)))
+		}
+	}
+	check("minVersion", o.MinVersion)
+	check("maxVersion", o.MaxVersion)
+	least := o.MinVersion.Number()
+	if o.MinVersion == "" {
+		least = tls.VersionTLS12
+	}
+	if most := o.MaxVersion.Number(); most != 0 && least > most {
+		r.add("minVersion", FaultConflict, "it is above maxVersion; change one of them")
+	}
+}
