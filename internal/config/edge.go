@@ -38,11 +38,6 @@ type HealthServer struct {
 	Address string `yaml:"address" description:"Where /healthz, /readyz and /metrics are served. The kubelet and Prometheus come from outside the Pod, so the default is every interface."`
 }
 
-// EntryPoint is an address that takes traffic.
-type EntryPoint struct {
-	Address string `yaml:"address" description:"Where this entry point takes traffic, as :port or ip:port. Its name consists of lower-case letters, digits and dashes; capitals are folded, so that a file and the environment mean the same one. When no entry point is set there is one, web on :8080, a port that needs no privilege."`
-}
-
 // Providers are the places that routes come from. A nil provider is off.
 type Providers struct {
 	ProvidersThrottleDuration Duration           `yaml:"providersThrottleDuration" description:"Shortest time between two changes of the routes that one provider can cause. What arrives sooner waits and goes live together; a first change never waits. Each provider is throttled on its own."`
@@ -90,7 +85,7 @@ func (e *Edge) Defaults() {
 		Log:         Log{Level: "info", Format: "auto"},
 		Admin:       AdminServer{Address: "127.0.0.1:8090"},
 		Health:      HealthServer{Address: ":8082"},
-		EntryPoints: map[string]EntryPoint{"web": {Address: ":8080"}},
+		EntryPoints: map[string]EntryPoint{"web": defaultEntryPoint()},
 		Providers:   Providers{ProvidersThrottleDuration: Duration(2 * time.Second)},
 	}
 }

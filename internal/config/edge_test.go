@@ -59,22 +59,22 @@ func TestValidate(t *testing.T) {
 		{"no entry point", func(e *config.Edge, _ *config.KubernetesIngress) { e.EntryPoints = nil },
 			`entryPoints has none: set at least one, such as entryPoints.web.address`},
 		{"entry point name", func(e *config.Edge, _ *config.KubernetesIngress) {
-			e.EntryPoints["Web"] = config.EntryPoint{Address: ":1"}
+			e.EntryPoints["Web"] = entryPoint(":1")
 		}, `entryPoints.Web is not a valid name: use lower-case letters, digits and dashes, at most 63 characters`},
 		{"same port", func(e *config.Edge, _ *config.KubernetesIngress) {
-			e.EntryPoints["other"] = config.EntryPoint{Address: "127.0.0.1:8080"}
+			e.EntryPoints["other"] = entryPoint("127.0.0.1:8080")
 		}, `entryPoints.web.address is ":8080", which entryPoints.other.address has taken: choose another port`},
 		{"port of health", func(e *config.Edge, _ *config.KubernetesIngress) {
-			e.EntryPoints["web"] = config.EntryPoint{Address: "0.0.0.0:8082"}
+			e.EntryPoints["web"] = entryPoint("0.0.0.0:8082")
 		}, `entryPoints.web.address is "0.0.0.0:8082", which health.address has taken: choose another port`},
 		{"port of admin", func(e *config.Edge, _ *config.KubernetesIngress) { e.Health.Address = "127.0.0.1:8090" },
 			`health.address is "127.0.0.1:8090", which admin.address has taken: choose another port`},
 		{"same port, other address", func(e *config.Edge, _ *config.KubernetesIngress) {
 			e.Health.Address = "127.0.0.2:8090"
-			e.EntryPoints["web"] = config.EntryPoint{Address: "[::1]:8090"}
+			e.EntryPoints["web"] = entryPoint("[::1]:8090")
 		}, ""},
 		{"same port, other family", func(e *config.Edge, _ *config.KubernetesIngress) {
-			e.EntryPoints = map[string]config.EntryPoint{"a": {Address: "0.0.0.0:1"}, "b": {Address: "[::1]:1"}}
+			e.EntryPoints = map[string]config.EntryPoint{"a": entryPoint("0.0.0.0:1"), "b": entryPoint("[::1]:1")}
 		}, ""},
 		{"any free port", func(e *config.Edge, _ *config.KubernetesIngress) {
 			e.Admin.Address, e.Health.Address = "127.0.0.1:0", "127.0.0.1:0"
@@ -118,6 +118,29 @@ func TestValidate(t *testing.T) {
 			k + `ingressEndpoint.hostname is the IP address "10.0.0.1": set ingressEndpoint.ip instead`},
 		{"bad hostname", func(_ *config.Edge, k *config.KubernetesIngress) { k.IngressEndpoint.Hostname = "Edge_1" },
 			k + `ingressEndpoint.hostname is "Edge_1": write a DNS name in lower case, such as edge.example.com`},
+		{"entry point", func(e *config.Edge, _ *config.KubernetesIngress) {
+			point := entryPoint(":8080")
+			point.ProxyProtocol.TrustedIPs = []string{"10.0.0.0/8", "lb"}
+			point.HTTP3 = &config.EntryPointHTTP3{}
+			point.HTTP.MaxHeaders = 1
+			point.HTTP.Redirections.EntryPoint.To = "websecure"
+			point.Transport.RespondingTimeouts.IdleTimeout = 0
+			e.EntryPoints["web"] = point
+		}, `entryPoints.web.proxyProtocol.trustedIPs has "lb": write an address or a network such as 10.0.0.0/8` + "\n" +
+			`entryPoints.web.http.maxHeaders is 1: choose a number from 10 to 10000` + "\n" +
+			`entryPoints.web.http3 is on, but http.tls is not: HTTP/3 is always encrypted, so set entryPoints.web.http.tls=true` + "\n" +
+			`entryPoints.web.http.redirections.entryPoint.to is "websecure", which is no entry point: name one, or write :port` + "\n" +
+			`entryPoints.web.transport.respondingTimeouts.idleTimeout is 0s: it has to be above 0, or one client could hold a connection for ever`},
+		{"redirected to itself", func(e *config.Edge, _ *config.KubernetesIngress) {
+			point := entryPoint(":8080")
+			point.HTTP.Redirections.EntryPoint.To = "web"
+			e.EntryPoints["web"] = point
+		}, `entryPoints.web.http.redirections.entryPoint.to is the entry point itself: clients would go round in circles`},
+		{"redirected to a port", func(e *config.Edge, _ *config.KubernetesIngress) {
+			point := entryPoint(":8080")
+			point.HTTP.Redirections.EntryPoint.To = ":0"
+			e.EntryPoints["web"] = point
+		}, `entryPoints.web.http.redirections.entryPoint.to is ":0": write :port with a number from 1 to 65535`},
 		{"all at once", func(e *config.Edge, k *config.KubernetesIngress) {
 			e.Log.Level, e.Providers.File.Filename, k.IngressEndpoint.IP = "x", "", "y"
 		}, `log.level is "x": choose one of debug, info, warn, error` + "\n" +
@@ -138,40 +161,70 @@ func TestValidate(t *testing.T) {
 	}
 }
 
+func entryPoint(address string) config.EntryPoint {
+	var point config.EntryPoint
+	point.SetDefaults()
+	point.Address = address
+	return point
+}
+
 // TestOptionList holds the list of options to the structs and to the names
 // that the documents give.
 func TestOptionList(t *testing.T) {
-	const k = "providers.kubernetesIngress"
+	const k, p = "providers.kubernetesIngress", "entryPoints.<name>"
 	want := map[string]string{
-		"configFile":                            `string ""`,
-		"log.level":                             `string "info"`,
-		"log.format":                            `string "auto"`,
-		"admin.address":                         `string "127.0.0.1:8090"`,
-		"health.address":                        `string ":8082"`,
-		"entryPoints.<name>.address":            `string ""`,
-		"providers.providersThrottleDuration":   `duration "2s"`,
-		"providers.file":                        `switch "false"`,
-		"providers.file.filename":               `string ""`,
-		"providers.file.watch":                  `bool "true"`,
-		k:                                       `switch "false"`,
-		k + ".endpoint":                         `string ""`,
-		k + ".token":                            `secret ""`,
-		k + ".certAuthFilePath":                 `string ""`,
-		k + ".namespaces":                       `list ""`,
-		k + ".labelSelector":                    `string ""`,
-		k + ".ingressClass":                     `string ""`,
-		k + ".disableIngressClassLookup":        `bool "false"`,
-		k + ".disableClusterScopeResources":     `bool "false"`,
-		k + ".ingressEndpoint.ip":               `string ""`,
-		k + ".ingressEndpoint.hostname":         `string ""`,
-		k + ".ingressEndpoint.publishedService": `string ""`,
-		k + ".throttleDuration":                 `duration "0s"`,
-		k + ".allowEmptyServices":               `bool "false"`,
-		k + ".allowCrossNamespace":              `bool "false"`,
-		k + ".allowExternalNameServices":        `bool "false"`,
-		k + ".nativeLBByDefault":                `bool "false"`,
-		k + ".strictPrefixMatching":             `bool "true"`,
-		k + ".disablePassHostHeaders":           `bool "false"`,
+		"configFile":                                         `string ""`,
+		"log.level":                                          `string "info"`,
+		"log.format":                                         `string "auto"`,
+		"admin.address":                                      `string "127.0.0.1:8090"`,
+		"health.address":                                     `string ":8082"`,
+		p + ".address":                                       `string ""`,
+		p + ".reusePort":                                     `bool "false"`,
+		p + ".proxyProtocol.trustedIPs":                      `list ""`,
+		p + ".proxyProtocol.optional":                        `bool "false"`,
+		p + ".forwardedHeaders.trustedIPs":                   `list ""`,
+		p + ".forwardedHeaders.insecure":                     `bool "false"`,
+		p + ".http.tls":                                      `bool "false"`,
+		p + ".http.maxHeaderBytes":                           `number "32768"`,
+		p + ".http.maxHeaders":                               `number "100"`,
+		p + ".http2.maxConcurrentStreams":                    `number "100"`,
+		p + ".http3":                                         `switch "false"`,
+		p + ".http3.advertisedPort":                          `number "0"`,
+		p + ".transport.maxConnections":                      `number "10000"`,
+		p + ".transport.maxConnectionsPerSource":             `number "0"`,
+		p + ".transport.respondingTimeouts.headerTimeout":    `duration "10s"`,
+		p + ".transport.respondingTimeouts.readTimeout":      `duration "30s"`,
+		p + ".transport.respondingTimeouts.writeTimeout":     `duration "30s"`,
+		p + ".transport.respondingTimeouts.idleTimeout":      `duration "1m15s"`,
+		p + ".transport.lifeCycle.requestAcceptGraceTimeout": `duration "5s"`,
+		p + ".transport.lifeCycle.graceTimeOut":              `duration "30s"`,
+		p + ".http.redirections.entryPoint.to":               `string ""`,
+		p + ".http.redirections.entryPoint.scheme":           `string "https"`,
+		p + ".http.redirections.entryPoint.permanent":        `bool "true"`,
+		p + ".http.redirections.entryPoint.priority":         `number "2147483646"`,
+		"providers.providersThrottleDuration":                `duration "2s"`,
+		"providers.file":                                     `switch "false"`,
+		"providers.file.filename":                            `string ""`,
+		"providers.file.watch":                               `bool "true"`,
+		k:                                                    `switch "false"`,
+		k + ".endpoint":                                      `string ""`,
+		k + ".token":                                         `secret ""`,
+		k + ".certAuthFilePath":                              `string ""`,
+		k + ".namespaces":                                    `list ""`,
+		k + ".labelSelector":                                 `string ""`,
+		k + ".ingressClass":                                  `string ""`,
+		k + ".disableIngressClassLookup":                     `bool "false"`,
+		k + ".disableClusterScopeResources":                  `bool "false"`,
+		k + ".ingressEndpoint.ip":                            `string ""`,
+		k + ".ingressEndpoint.hostname":                      `string ""`,
+		k + ".ingressEndpoint.publishedService":              `string ""`,
+		k + ".throttleDuration":                              `duration "0s"`,
+		k + ".allowEmptyServices":                            `bool "false"`,
+		k + ".allowCrossNamespace":                           `bool "false"`,
+		k + ".allowExternalNameServices":                     `bool "false"`,
+		k + ".nativeLBByDefault":                             `bool "false"`,
+		k + ".strictPrefixMatching":                          `bool "true"`,
+		k + ".disablePassHostHeaders":                        `bool "false"`,
 	}
 	for _, o := range config.EdgeOptions() {
 		if got := string(o.Type) + ` "` + o.Default + `"`; got != want[o.Name] {
@@ -199,7 +252,7 @@ func TestEveryOptionArrives(t *testing.T) {
 		}
 		name := strings.ReplaceAll(o.Name, "<name>", "web")
 		value := map[config.Type]string{
-			config.TypeString: "x", config.TypeSecret: "x", config.TypeList: "x,y", config.TypeDuration: "9s",
+			config.TypeString: "x", config.TypeSecret: "x", config.TypeList: "x,y", config.TypeDuration: "9s", config.TypeNumber: "9",
 			config.TypeSwitch: "true", config.TypeBool: map[string]string{"true": "false", "false": "true"}[o.Default],
 		}[o.Type]
 		shown := value

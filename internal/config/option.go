@@ -19,6 +19,7 @@ const (
 	TypeSecret   Type = "secret"
 	TypeBool     Type = "bool"
 	TypeDuration Type = "duration"
+	TypeNumber   Type = "number"
 	TypeList     Type = "list"
 	// TypeSwitch is a group that can be turned on with its defaults, or off.
 	TypeSwitch Type = "switch"
@@ -125,6 +126,8 @@ func (w optionWalk) field(v reflect.Value, o Option) {
 		w.leaf(o, TypeString, v.String())
 	case reflect.Bool:
 		w.leaf(o, TypeBool, strconv.FormatBool(v.Bool()))
+	case reflect.Int:
+		w.leaf(o, TypeNumber, strconv.FormatInt(v.Int(), 10))
 	case reflect.Struct:
 		w.structure(v, o)
 	case reflect.Pointer:
@@ -157,7 +160,11 @@ func (w optionWalk) group(v reflect.Value, o Option) {
 
 func (w optionWalk) named(v reflect.Value, o Option) {
 	if w.prototype {
-		w.structure(reflect.Zero(v.Type().Elem()), o.child(nameElement, ""))
+		member := reflect.New(v.Type().Elem())
+		if d, ok := member.Interface().(interface{ SetDefaults() }); ok {
+			d.SetDefaults()
+		}
+		w.structure(member.Elem(), o.child(nameElement, ""))
 		return
 	}
 	keys := v.MapKeys()

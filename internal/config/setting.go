@@ -128,6 +128,12 @@ func (o Option) parse(given setting) (string, error) {
 			return "", fmt.Errorf("the value %s is neither true nor false", quoted(value))
 		}
 		return strconv.FormatBool(on), nil
+	case TypeNumber:
+		n, err := strconv.Atoi(value)
+		if err != nil {
+			return "", fmt.Errorf("the value %s is not a whole number", quoted(value))
+		}
+		return strconv.Itoa(n), nil
 	case TypeDuration:
 		d, err := parseDuration(value)
 		if err != nil {

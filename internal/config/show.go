@@ -18,7 +18,8 @@ type Change struct {
 // Changes lists what differs from the defaults, in the order of the struct.
 func (e *Edge) Changes() []Change {
 	defaults := map[string]string{}
-	for _, o := range EdgeOptions() {
+	known := schema(EdgeOptions())
+	for _, o := range known {
 		defaults[o.Name] = o.Default
 	}
 	var fresh Edge
@@ -29,7 +30,13 @@ func (e *Edge) Changes() []Change {
 
 	var changes []Change
 	optionWalk{visit: func(o Option, value string) {
-		if value != defaults[o.Name] {
+		before, ok := defaults[o.Name]
+		if !ok {
+			// One of a map, with a name of its own.
+			general, _ := known.find(o.path)
+			before = general.Default
+		}
+		if value != before {
 			changes = append(changes, Change{Option: o.Name, Value: value})
 		}
 	}}.structure(reflect.ValueOf(*e), Option{})

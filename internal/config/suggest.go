@@ -61,7 +61,7 @@ func (o Option) named(path []string) Option {
 		}
 		out = out.child(element, o.fields[i])
 	}
-	out.Type = o.Type
+	out.Type, out.Default = o.Type, o.Default
 	return out
 }
 

@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"net/netip"
 	"net/url"
@@ -76,16 +75,7 @@ func (c *checker) listeners(e *Edge) {
 		c.add("admin.address", "is %s, which others can reach: profiles show what is in memory, so use a loopback address such as 127.0.0.1:8090", quoted(e.Admin.Address))
 	}
 	c.address("health.address", e.Health.Address)
-	if len(e.EntryPoints) == 0 {
-		c.add("entryPoints", "has none: set at least one, such as entryPoints.web.address")
-	}
-	for _, name := range slices.Sorted(maps.Keys(e.EntryPoints)) {
-		if !validLabel(name) {
-			c.add("entryPoints."+name, "is not a valid name: %s", nameRule)
-			continue
-		}
-		c.address("entryPoints."+name+".address", e.EntryPoints[name].Address)
-	}
+	c.entryPoints(e)
 }
 
 // address checks one address and that no other option has taken it.

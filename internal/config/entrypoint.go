@@ -1,0 +1,222 @@
+package config
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// EntryPoint is an address that takes traffic.
+type EntryPoint struct {
+	Address          string           `yaml:"address" description:"Where this entry point takes traffic, as :port or ip:port. Its name consists of lower-case letters, digits and dashes; capitals are folded, so that a file and the environment mean the same one. When no entry point is set there is one, web on :8080, a port that needs no privilege."`
+	ReusePort        bool             `yaml:"reusePort" description:"Let other processes listen on the same port, so that one can take over from another without a pause."`
+	ProxyProtocol    ProxyProtocol    `yaml:"proxyProtocol"`
+	ForwardedHeaders ForwardedHeaders `yaml:"forwardedHeaders"`
+	HTTP             EntryPointHTTP   `yaml:"http"`
+	HTTP2            EntryPointHTTP2  `yaml:"http2"`
+	HTTP3            *EntryPointHTTP3 `yaml:"http3,omitempty" label:"allowEmpty" description:"Serves HTTP/3 on the same port by UDP, and tells clients of it. It needs http.tls."`
+	Transport        Transport        `yaml:"transport"`
+}
+
+// ProxyProtocol says from whom PROXY headers are taken.
+type ProxyProtocol struct {
+	TrustedIPs []string `yaml:"trustedIPs" description:"Addresses and networks of the load balancers that send a PROXY header, version 1 or 2. When empty, no header is read."`
+	Optional   bool     `yaml:"optional" description:"Take connections without a PROXY header too. When false, and trustedIPs is set, they are closed, and so are those of anybody else: a client that leaves the header out would else choose its own address."`
+}
+
+// ForwardedHeaders says from whom X-Forwarded headers are taken.
+type ForwardedHeaders struct {
+	TrustedIPs []string `yaml:"trustedIPs" description:"Addresses and networks of the proxies whose X-Forwarded-*, Forwarded and X-Real-Ip headers count. From anybody else these headers are dropped, in every spelling. When empty, nobody is trusted."`
+	Insecure   bool     `yaml:"insecure" description:"Trust these headers from everybody. Who can reach the entry point can then claim any address."`
+}
+
+// EntryPointHTTP are the options for HTTP on an entry point.
+type EntryPointHTTP struct {
+	TLS            bool         `yaml:"tls" description:"Take encrypted connections only, with the certificates of the routes. What a host asks of TLS is in the routes too. When false, connections are plain."`
+	Redirections   Redirections `yaml:"redirections"`
+	MaxHeaderBytes int          `yaml:"maxHeaderBytes" description:"Largest head of a request, with all of its headers. A larger one is answered with 431."`
+	MaxHeaders     int          `yaml:"maxHeaders" description:"Most header lines of a request, cookies counted one by one in HTTP/2 and HTTP/3."`
+}
+
+// Redirections send clients elsewhere.
+type Redirections struct {
+	EntryPoint RedirectEntryPoint `yaml:"entryPoint"`
+}
+
+// RedirectEntryPoint sends every request of an entry point to another one.
+type RedirectEntryPoint struct {
+	To        string `yaml:"to" description:"Name of the entry point, or :port, that clients are sent to. When empty, nobody is."`
+	Scheme    string `yaml:"scheme" description:"Scheme of the new place: https or http."`
+	Permanent bool   `yaml:"permanent" description:"Answer with 308, which browsers remember. When false, with 307."`
+	Priority  int    `yaml:"priority" description:"Priority of the redirection among the routes. A route with a higher one is served instead, such as one that answers challenges."`
+}
+
+// EntryPointHTTP2 bounds HTTP/2.
+type EntryPointHTTP2 struct {
+	MaxConcurrentStreams int `yaml:"maxConcurrentStreams" description:"Most requests that one HTTP/2 or HTTP/3 connection can have running at a time."`
+}
+
+// EntryPointHTTP3 is HTTP/3 on an entry point.
+type EntryPointHTTP3 struct {
+	AdvertisedPort int `yaml:"advertisedPort" description:"Port that clients are told to use, where a load balancer changes it. 0 means that of the address."`
+}
+
+// Transport holds limits and times of connections.
+type Transport struct {
+	MaxConnections          int                `yaml:"maxConnections" description:"Most open connections. Those beyond are closed at once, and counted."`
+	MaxConnectionsPerSource int                `yaml:"maxConnectionsPerSource" description:"Most open connections of one client address; of one /64 network with IPv6. 0 means no bound. Trusted load balancers are not bounded."`
+	RespondingTimeouts      RespondingTimeouts `yaml:"respondingTimeouts"`
+	LifeCycle               LifeCycle          `yaml:"lifeCycle"`
+}
+
+// RespondingTimeouts bound the waits for clients.
+type RespondingTimeouts struct {
+	HeaderTimeout Duration `yaml:"headerTimeout" description:"Time for a TLS handshake, and for the head of a request from the first byte on."`
+	ReadTimeout   Duration `yaml:"readTimeout" description:"Longest wait between two pieces of a request's body. It does not bound the whole, so that it stops a client that hangs and not a large upload."`
+	WriteTimeout  Duration `yaml:"writeTimeout" description:"Longest wait for a client to take a piece of the response. It does not bound the whole either."`
+	IdleTimeout   Duration `yaml:"idleTimeout" description:"How long a connection stays open between two requests."`
+}
+
+// LifeCycle says how an entry point ends.
+type LifeCycle struct {
+	RequestAcceptGraceTimeout Duration `yaml:"requestAcceptGraceTimeout" description:"How long connections are still taken after the stop began and readiness is gone, until load balancers have noticed."`
+	GraceTimeOut              Duration `yaml:"graceTimeOut" description:"How long running requests may then go on before they are cut."`
+}
+
+// SetDefaults sets every option of the entry point to its default. The name is
+// the one that the decoder calls for each entry point that is named.
+func (p *EntryPoint) SetDefaults() {
+	*p = EntryPoint{
+		HTTP: EntryPointHTTP{
+			Redirections:   Redirections{EntryPoint: RedirectEntryPoint{Scheme: "https", Permanent: true, Priority: 1<<31 - 2}},
+			MaxHeaderBytes: 32 << 10,
+			MaxHeaders:     100,
+		},
+		HTTP2: EntryPointHTTP2{MaxConcurrentStreams: 100},
+		Transport: Transport{
+			MaxConnections: 10_000,
+			RespondingTimeouts: RespondingTimeouts{
+				HeaderTimeout: Duration(10 * time.Second), ReadTimeout: Duration(30 * time.Second),
+				WriteTimeout: Duration(30 * time.Second), IdleTimeout: Duration(75 * time.Second),
+			},
+			LifeCycle: LifeCycle{RequestAcceptGraceTimeout: Duration(5 * time.Second), GraceTimeOut: Duration(30 * time.Second)},
+		},
+	}
+}
+
+// defaultEntryPoint is the one that there is when none is set.
+func defaultEntryPoint() EntryPoint {
+	var point EntryPoint
+	point.SetDefaults()
+	point.Address = ":8080"
+	return point
+}
+
+// ParseNetworks reads addresses and networks such as 10.0.0.0/8. An address is
+// a network of one.
+func ParseNetworks(list []string) ([]netip.Prefix, error) {
+	networks := make([]netip.Prefix, 0, len(list))
+	for _, text := range list {
+		if address, err := netip.ParseAddr(text); err == nil {
+			networks = append(networks, netip.PrefixFrom(address.Unmap(), address.Unmap().BitLen()))
+			continue
+		}
+		network, err := netip.ParsePrefix(text)
+		if err != nil {
+			return nil, err
+		}
+		networks = append(networks, network.Masked())
+	}
+	return networks, nil
+}
+
+// entryPoints checks all entry points, those that are redirected to included.
+func (c *checker) entryPoints(e *Edge) {
+	if len(e.EntryPoints) == 0 {
+		c.add("entryPoints", "has none: set at least one, such as entryPoints.web.address")
+	}
+	for _, name := range slices.Sorted(maps.Keys(e.EntryPoints)) {
+		at := "entryPoints." + name
+		if !validLabel(name) {
+			c.add(at, "is not a valid name: %s", nameRule)
+			continue
+		}
+		point := e.EntryPoints[name]
+		c.address(at+".address", point.Address)
+		c.networks(at+".proxyProtocol.trustedIPs", point.ProxyProtocol.TrustedIPs)
+		c.networks(at+".forwardedHeaders.trustedIPs", point.ForwardedHeaders.TrustedIPs)
+		c.entryPointHTTP(at, &point)
+		c.redirection(e, name)
+		c.entryPointTransport(at+".transport", &point.Transport)
+	}
+}
+
+func (c *checker) networks(option string, list []string) {
+	for _, text := range list {
+		if _, err := ParseNetworks([]string{text}); err != nil {
+			c.add(option, "has %s: write an address or a network such as 10.0.0.0/8", quoted(text))
+		}
+	}
+}
+
+func (c *checker) entryPointHTTP(at string, point *EntryPoint) {
+	c.within(at+".http.maxHeaderBytes", point.HTTP.MaxHeaderBytes, 1<<10, 1<<20)
+	c.within(at+".http.maxHeaders", point.HTTP.MaxHeaders, 10, 10_000)
+	c.within(at+".http2.maxConcurrentStreams", point.HTTP2.MaxConcurrentStreams, 1, 10_000)
+	if point.HTTP3 == nil {
+		return
+	}
+	c.within(at+".http3.advertisedPort", point.HTTP3.AdvertisedPort, 0, 1<<16-1)
+	if !point.HTTP.TLS {
+		c.add(at+".http3", "is on, but http.tls is not: HTTP/3 is always encrypted, so set %s.http.tls=true", at)
+	}
+}
+
+func (c *checker) redirection(e *Edge, name string) {
+	redirect := e.EntryPoints[name].HTTP.Redirections.EntryPoint
+	option := "entryPoints." + name + ".http.redirections.entryPoint"
+	if redirect.To == "" {
+		return
+	}
+	c.oneOf(option+".scheme", redirect.Scheme, "http", "https")
+	c.within(option+".priority", redirect.Priority, -1<<31, 1<<31-1)
+	if port, isPort := strings.CutPrefix(redirect.To, ":"); isPort {
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			c.add(option+".to", "is %s: write :port with a number from 1 to 65535", quoted(redirect.To))
+		}
+		return
+	}
+	switch _, known := e.EntryPoints[redirect.To]; {
+	case !known:
+		c.add(option+".to", "is %s, which is no entry point: name one, or write :port", quoted(redirect.To))
+	case redirect.To == name:
+		c.add(option+".to", "is the entry point itself: clients would go round in circles")
+	}
+}
+
+func (c *checker) entryPointTransport(at string, t *Transport) {
+	c.within(at+".maxConnections", t.MaxConnections, 1, 10_000_000)
+	c.within(at+".maxConnectionsPerSource", t.MaxConnectionsPerSource, 0, 10_000_000)
+	for _, wait := range []struct {
+		name string
+		time Duration
+	}{
+		{"headerTimeout", t.RespondingTimeouts.HeaderTimeout}, {"readTimeout", t.RespondingTimeouts.ReadTimeout},
+		{"writeTimeout", t.RespondingTimeouts.WriteTimeout}, {"idleTimeout", t.RespondingTimeouts.IdleTimeout},
+	} {
+		if wait.time <= 0 {
+			c.add(at+".respondingTimeouts."+wait.name, "is %s: it has to be above 0, or one client could hold a connection for ever", wait.time)
+		}
+	}
+	c.notNegative(at+".lifeCycle.requestAcceptGraceTimeout", t.LifeCycle.RequestAcceptGraceTimeout)
+	c.notNegative(at+".lifeCycle.graceTimeOut", t.LifeCycle.GraceTimeOut)
+}
+
+func (c *checker) within(option string, value, least, most int) {
+	if value < least || value > most {
+		c.add(option, "is %d: choose a number from %d to %d", value, least, most)
+	}
+}
