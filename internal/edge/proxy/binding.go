@@ -54,15 +54,9 @@ func (p *Proxy) bind(rule *route.Rule) (any, error) {
 	return b, nil
 }
 
-// What a table can say and this version cannot do. It is refused, never left out.
-var (
-	errSticky = errors.New("sticky over several backends is not supported; use the sticky cookie of the backend")
-	errTCP    = errors.New("TCP routes are not supported; remove it")
-)
-
-// bindTCP refuses TCP routes: without them, connections that are theirs would
-// be read as HTTP.
-func (p *Proxy) bindTCP(*route.TCPRoute) (any, error) { return nil, errTCP }
+// errSticky is what a table can say and this version cannot do. It is refused,
+// never left out.
+var errSticky = errors.New("sticky over several backends is not supported; use the sticky cookie of the backend")
 
 // targets spreads requests over several backends by weight.
 type targets struct {

@@ -15,6 +15,9 @@ type Record struct {
 	TLS        bool
 	// Rule is nil when none took the request.
 	Rule *route.Rule
+	// TCPRoute is the route of a connection that was passed on as it is; such a
+	// record has no request.
+	TCPRoute *route.TCPRoute
 	// Endpoint is the address that answered, empty when the edge did.
 	Endpoint string
 	Method   string

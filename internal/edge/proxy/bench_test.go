@@ -1,0 +1,88 @@
+package proxy_test
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"slipway.dev/slipway/internal/edge/proxy"
+	"slipway.dev/slipway/internal/route"
+)
+
+// canned answers every read of a connection with the same bytes.
+func canned(b *testing.B, reply string) netip.AddrPort {
+	b.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				buf, reply := make([]byte, 64<<10), []byte(reply)
+				for {
+					if _, err := conn.Read(buf); err != nil {
+						return
+					}
+					if _, err := conn.Write(reply); err != nil {
+						return
+					}
+				}
+			}()
+		}
+	}()
+	return listener.Addr().(*net.TCPAddr).AddrPort()
+}
+
+const browserGet = "GET /shop/cart?item=1234 HTTP/1.1\r\nHost: shop.example\r\nUser-Agent: Mozilla/5.0 (X11; Linux x86_64)\r\n" +
+	"Accept: text/html,application/xhtml+xml\r\nAccept-Language: en\r\nAccept-Encoding: gzip, br\r\nCookie: a=b; c=d\r\n\r\n"
+
+const smallReply = "HTTP/1.1 200 OK\r\nDate: Sun, 01 Mar 2026 12:00:00 GMT\r\nContent-Type: text/html\r\nCache-Control: no-cache\r\nContent-Length: 5\r\n\r\nhello"
+
+// BenchmarkExchange is a small request and its answer, on connections that
+// stay open. It is here to see that policies cost nothing where there are none.
+func BenchmarkExchange(b *testing.B) {
+	reply := []byte("hello")
+	post := strings.Replace(browserGet, "\r\n\r\n", "\r\nContent-Length: 5\r\n\r\nhello", 1)
+	post = strings.Replace(post, "GET", "POST", 1)
+	header := route.Policy{RequestHeaders: &route.RequestHeaders{Set: []route.HeaderValue{{Name: "X-A", Value: "b"}}}}
+	observed := func(c *proxy.Config) { c.Observe = func(*proxy.Record) {} }
+	for _, bench := range []struct {
+		name, request string
+		policies      []route.Policy
+		options       []func(*proxy.Config)
+	}{
+		{"get", browserGet, nil, nil},
+		{"get observed", browserGet, nil, []func(*proxy.Config){observed}},
+		{"get with a filter", browserGet, []route.Policy{header}, nil},
+		{"post", post, nil, nil},
+	} {
+		b.Run(bench.name, func(b *testing.B) {
+			e := start(b, tableOf([]netip.AddrPort{canned(b, smallReply)}, bench.policies...), bench.options...)
+			conn, err := net.Dial("tcp", e.address)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer conn.Close()
+			buf, request := make([]byte, 4096), []byte(bench.request)
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := conn.Write(request); err != nil {
+					b.Fatal(err)
+				}
+				if n, err := conn.Read(buf); err != nil || !bytes.HasSuffix(buf[:n], reply) {
+					b.Fatal(fmt.Errorf("%q, %w", buf[:n], err))
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,206 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"slipway.dev/slipway/internal/edge/filter"
+	"slipway.dev/slipway/internal/edge/h1"
+	"slipway.dev/slipway/internal/edge/upstream"
+	"slipway.dev/slipway/internal/route"
+)
+
+// tcpBinding is a TCP route in the form in which it is run.
+type tcpBinding struct {
+	route *route.TCPRoute
+	chain filter.Chain
+	// refused is why its connections are closed.
+	refused error
+	targets *targets
+	times   times
+}
+
+// bindTCP is called for each TCP route that is new or changed. A policy that
+// cannot be compiled takes its own route down: its connections are closed, and
+// never read as HTTP instead.
+func (p *Proxy) bindTCP(tcp *route.TCPRoute) (any, error) {
+	b := &tcpBinding{route: tcp, times: times{
+		connect: time.Duration(tcp.Timeouts.Connect), idle: time.Duration(tcp.Timeouts.Idle), total: time.Duration(tcp.Timeouts.Total),
+	}}
+	chain, err := filter.Compile(tcp.Policies, p.cfg.Counters)
+	if err != nil {
+		p.cfg.Log.Warn("a TCP route is refused and its connections are closed", "route", tcp.ID.String(), "error", err)
+		b.refused = err
+		return b, nil
+	}
+	if len(tcp.Backends) == 0 {
+		return nil, errors.New("it has no backend")
+	}
+	b.chain = chain
+	b.targets = newTargets(tcp.Backends, p.cfg.Upstreams.Handle)
+	return b, nil
+}
+
+// ServeTCP passes a connection on as a TCP route says, until both ends are
+// done, and closes it. binding is what the Program bound to the route.
+func (p *Proxy) ServeTCP(conn net.Conn, from Accepted, binding any) {
+	defer conn.Close()
+	b := binding.(*tcpBinding)
+	began := time.Now()
+	record := Record{EntryPoint: from.EntryPoint, Client: from.Client.Addr(), TLS: from.TLS, Began: began, TCPRoute: b.route}
+	if err := p.passTCP(conn, &from, b, &record); err != nil {
+		record.Reason = err.Error()
+	}
+	if p.cfg.Observe != nil {
+		record.Duration = time.Since(began)
+		p.cfg.Observe(&record)
+	}
+}
+
+// errKeptOut is why a filter closed a connection.
+var errKeptOut = errors.New("the policies of the route keep the client out")
+
+func (p *Proxy) passTCP(conn net.Conn, from *Accepted, b *tcpBinding, record *Record) error {
+	if b.refused != nil {
+		return b.refused
+	}
+	if !b.chain.Empty() {
+		var x filter.Exchange
+		var none h1.Head // a connection has no request
+		x.Begin(&none, b.chain.Marks())
+		x.Client, x.Now, x.TLS, x.ServerPort = from.Client.Addr().Unmap(), record.Began, from.TLS, from.Local.Port()
+		ran, answer := b.chain.Request(&x)
+		defer b.chain.Done(&x, ran)
+		if answer != nil {
+			return errKeptOut
+		}
+	}
+	remote, lease, err := b.connect(record)
+	if err != nil {
+		return err
+	}
+	defer remote.Close()
+	lease.Answered()
+	defer lease.Done(upstream.OK)
+	record.Endpoint = lease.Endpoint().Address()
+	record.Received, record.Sent, err = join(conn, remote.NetConn(), b.times)
+	return err
+}
+
+// connect makes a connection to an endpoint, to another when one fails. It is
+// always a new one: what was said on others belongs to other clients.
+func (b *tcpBinding) connect(record *Record) (*upstream.Conn, *upstream.Lease, error) {
+	handle := b.targets.next()
+	var choice upstream.Choice
+	for attempt := 1; ; attempt++ {
+		lease, err := handle.Pick(choice)
+		if err != nil {
+			return nil, nil, err
+		}
+		record.Attempts = attempt
+		conn, err := lease.Connect(context.Background(), b.times.connect, true)
+		if err == nil {
+			return conn, &lease, nil
+		}
+		choice.Avoid = lease.Endpoint()
+		lease.Done(upstream.ConnectFailed)
+		if attempt == maxAttempts {
+			return nil, nil, err
+		}
+	}
+}
+
+// join passes bytes both ways until both directions have ended. It returns how
+// many went to the backend and how many came from it.
+func join(client, backend net.Conn, limits times) (up, down int64, err error) {
+	if err := errors.Join(client.SetDeadline(time.Time{}), backend.SetDeadline(time.Time{})); err != nil {
+		return 0, 0, fmt.Errorf("join two connections: %w", err)
+	}
+	if limits.total > 0 {
+		defer time.AfterFunc(limits.total, func() { client.Close(); backend.Close() }).Stop()
+	}
+	idle := &idleness{wait: limits.idle}
+	idle.moved()
+	ended := make(chan error, 1)
+	go func() {
+		var err error
+		up, err = idle.pipe(backend, client)
+		ended <- err
+	}()
+	down, err = idle.pipe(client, backend)
+	return up, down, errors.Join(err, <-ended)
+}
+
+// idleness ends two directions when neither of them moved for a time; 0 is no
+// bound.
+type idleness struct {
+	wait time.Duration
+	last atomic.Int64
+}
+
+func (i *idleness) moved() {
+	if i.wait > 0 {
+		i.last.Store(time.Now().UnixNano())
+	}
+}
+
+// pipe copies one direction and passes its end on. What cannot be written to
+// is closed, so that the other direction ends too.
+func (i *idleness) pipe(to, from net.Conn) (n int64, err error) {
+	if i.wait <= 0 {
+		n, err = io.Copy(to, from)
+	} else {
+		n, err = i.copy(to, from)
+	}
+	if half, ok := to.(interface{ CloseWrite() error }); ok && err == nil {
+		_ = half.CloseWrite()
+		return n, nil
+	}
+	to.Close()
+	from.Close()
+	if errors.Is(err, net.ErrClosed) {
+		err = nil // the other direction ended first
+	}
+	return n, err
+}
+
+// errQuiet is why a connection was closed that neither side used.
+var errQuiet = errors.New("nothing was sent either way for the route's idle timeout")
+
+// copyBuffer is what one direction of a bounded connection holds.
+const copyBuffer = 32 << 10
+
+func (i *idleness) copy(to, from net.Conn) (n int64, err error) {
+	buf := make([]byte, copyBuffer)
+	for {
+		if err := from.SetReadDeadline(time.Unix(0, i.last.Load()).Add(i.wait)); err != nil {
+			return n, err
+		}
+		got, err := from.Read(buf)
+		if got > 0 {
+			i.moved()
+			if err := to.SetWriteDeadline(time.Now().Add(i.wait)); err != nil {
+				return n, err
+			}
+			if _, err := to.Write(buf[:got]); err != nil {
+				return n, err
+			}
+			n += int64(got)
+		}
+		switch {
+		case err == nil:
+		case err == io.EOF:
+			return n, nil
+		case !errors.Is(err, os.ErrDeadlineExceeded):
+			return n, err
+		case time.Since(time.Unix(0, i.last.Load())) >= i.wait:
+			return n, errQuiet
+		}
+	}
+}
