@@ -61,6 +61,7 @@ lint: ## Formatting, go vet and staticcheck
 .PHONY: generate
 generate: ## Write generated files anew: docs/reference
 	go run ./cmd/slipway docs --dir docs/reference
+	go run ./internal/tools/routeref
 
 .PHONY: bench
 bench: ## Run the Go benchmarks

@@ -55,6 +55,7 @@ func HouseTable() Table {
 		Never: []Ban{
 			{Package: "./internal/cli/...", Except: "./cmd/...", Reason: "cli wires the program together; nothing is above it but cmd"},
 			{Package: "./internal/kube/kubetest/...", Reason: "it starts clusters and belongs in _test.go files only"},
+			{Package: "./internal/edge/pkitest", Reason: "it makes keys for tests and belongs in _test.go files only"},
 			{Package: "./devcluster/...", Reason: "devcluster is a module of its own, and its Kubernetes must not become ours"},
 		},
 		Rows: []Row{
@@ -136,6 +137,9 @@ func HouseTable() Table {
 			// The top.
 			{Packages: "./internal/cli/...", MayUse: []string{everything}, Foreign: anything},
 			{Packages: "./cmd/...", MayUse: []string{"./internal/cli"}, Foreign: nothing},
+
+			// Programs of make generate: they read source and write pages.
+			{Packages: "./internal/tools/...", MayUse: nothing, Foreign: nothing},
 
 			// What looks at the whole from outside.
 			{Packages: "./internal/archtest/...", MayUse: nothing, Foreign: nothing},

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 
@@ -17,8 +15,12 @@ import (
 
 	"slipway.dev/slipway/internal/config"
 	"slipway.dev/slipway/internal/edge"
+	"slipway.dev/slipway/internal/edge/admin"
 	"slipway.dev/slipway/internal/edge/filetable"
+	"slipway.dev/slipway/internal/edge/lastgood"
+	"slipway.dev/slipway/internal/edge/overload"
 	"slipway.dev/slipway/internal/observe"
+	"slipway.dev/slipway/internal/route"
 )
 
 // edgeSwitches are the flags of the command that are not options of the edge.
@@ -29,6 +31,7 @@ type edgeParts struct {
 	log     *slog.Logger
 	metrics *observe.Metrics
 	health  *observe.Health
+	admin   *admin.Handler
 }
 
 // runEdge is the data plane: it takes traffic until the context ends, and then
@@ -39,42 +42,73 @@ func runEdge(ctx context.Context, options *config.Edge, parts edgeParts) error {
 		return errors.New("providers.kubernetesIngress is set, but this version of slipway has no Kubernetes Ingress provider")
 	}
 	routes := parts.health.Condition("routes", "the first routes are not live yet")
-	file, table, err := filetable.Open(options.Providers.File.Filename)
+	points, err := entryPoints(options)
 	if err != nil {
 		return err
 	}
-	points := entryPoints(options)
-	settings := edge.Defaults()
-	settings.EntryPoints = points
-	settings.Metrics = edge.NewMetrics(parts.metrics.For("edge"), points)
-	settings.Log = parts.log
-	server, err := edge.New(ctx, settings)
+	shared, err := sharedSecret(options.Shared.SecretFile)
 	if err != nil {
 		return err
 	}
-	if err := server.Apply(table); err != nil {
+	witness, err := newEdgeWitness(ctx, options, points, parts)
+	if err != nil {
+		return err
+	}
+	defer witness.close(ctx)
+	server, err := edge.New(ctx, edge.Options{
+		EntryPoints:  points,
+		MemoryLimit:  overload.Limit(),
+		SharedSecret: shared,
+		Observe:      witness.observe,
+		Trace:        witness.trace(),
+		Metrics:      edge.NewMetrics(parts.metrics.For("edge"), points),
+		Log:          parts.log,
+	})
+	if err != nil {
+		return err
+	}
+	parts.admin.Attach(server)
+	apply := witness.applying(server.Apply)
+	file, err := firstRoutes(options, apply, parts.log)
+	if err != nil {
 		server.Close()
-		return fmt.Errorf("routes file %s: %w", options.Providers.File.Filename, err)
+		return err
 	}
 	for i, address := range server.Addresses() {
 		parts.log.Info("entry point takes traffic", "entryPoint", points[i].Name, observe.KeyAddress, address.String())
 	}
 	routes.Met()
-	var following sync.WaitGroup
-	defer following.Wait()
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	beside.Go(func() { witness.reopen(ctx) })
 	if options.Providers.File.Watch {
-		following.Go(func() { file.Follow(ctx, server.Apply, parts.log) })
+		beside.Go(func() { file.Follow(ctx, apply, parts.log) })
 	}
 	return server.Run(ctx)
 }
 
-// entryPoints are those of the options, in the order of their names.
-func entryPoints(options *config.Edge) []edge.EntryPoint {
-	var points []edge.EntryPoint
-	for _, name := range slices.Sorted(maps.Keys(options.EntryPoints)) {
-		points = append(points, edge.EntryPoint{Name: name, Address: options.EntryPoints[name].Address})
+// firstRoutes puts the routes of the file in place, or those that were served
+// last while the file cannot be used.
+func firstRoutes(options *config.Edge, apply func(*route.Table) error, log *slog.Logger) (*filetable.File, error) {
+	path := options.Providers.File.Filename
+	file, table, err := filetable.Open(path)
+	if err == nil {
+		if err = apply(table); err != nil {
+			err = fmt.Errorf("routes file %s: %w", path, err)
+		}
 	}
-	return points
+	if err == nil || options.LastGood.Dir == "" {
+		return file, err
+	}
+	last, lastErr := lastgood.Load(options.LastGood.Dir)
+	if lastErr == nil {
+		lastErr = apply(last)
+	}
+	if lastErr != nil {
+		return nil, errors.Join(err, fmt.Errorf("the routes served last: %w", lastErr))
+	}
+	log.Warn("the routes file cannot be used; the routes served last are live", "error", err)
+	return file, nil
 }
 
 // edgeCommand parses its flags itself: an option may have a free name in it
@@ -97,6 +131,7 @@ the requests that it has. A second signal ends it at once, with exit code 130.`,
 		ValidArgsFunction: completeEdge,
 	}
 	command.SetHelpFunc(func(command *cobra.Command, _ []string) { printEdgeHelp(command) })
+	command.AddCommand(edgeAdminCommands()...)
 	return command
 }
 
@@ -155,20 +190,24 @@ func logStart(log *slog.Logger, loaded *config.Loaded) {
 // it, so that its end can be. If one of them breaks, all of it ends.
 func (p program) serveEdge(ctx context.Context, options *config.Edge, log *slog.Logger) error {
 	facts := readBuildFacts()
-	parts := edgeParts{log: log, metrics: observe.NewMetrics(facts.Version, facts.Commit), health: &observe.Health{}}
+	parts := edgeParts{
+		log: log, metrics: observe.NewMetrics(facts.Version, facts.Commit), health: &observe.Health{},
+		admin: admin.New(admin.Build(facts)),
+	}
+	api := observe.Mount{Prefix: admin.Prefix, Handler: parts.admin}
 
-	admin, err := listen(ctx, "admin.address", options.Admin.Address)
+	local, err := listen(ctx, "admin.address", options.Admin.Address)
 	if err != nil {
 		return err
 	}
 	health, err := listen(ctx, "health.address", options.Health.Address)
 	if err != nil {
-		return errors.Join(err, admin.Close())
+		return errors.Join(err, local.Close())
 	}
 	serving, stopServers := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopServers()
 	servers, serving := errgroup.WithContext(serving)
-	servers.Go(func() error { return observe.ServeAdmin(serving, admin, log) })
+	servers.Go(func() error { return observe.ServeAdmin(serving, local, log, api) })
 	servers.Go(func() error { return observe.ServeHealth(serving, health, parts.health, parts.metrics, log) })
 
 	running, stopEdge := context.WithCancel(ctx)

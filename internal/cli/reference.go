@@ -29,6 +29,12 @@ var groupTitles = map[string]string{
 	"providers":                   "All providers",
 	"providers.file":              "File provider",
 	"providers.kubernetesIngress": "Kubernetes Ingress provider",
+	"accessLog":                   "Access log",
+	"accessLog.filters":           "Access log: which requests",
+	"accessLog.fields":            "Access log: what of a request",
+	"tracing":                     "Tracing",
+	"tracing.otlp":                "Tracing: the collector",
+	"lastGood":                    "Last good routes",
 }
 
 // edgeReference gives the page with the options of the edge.

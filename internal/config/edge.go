@@ -19,7 +19,11 @@ type Edge struct {
 	Admin       AdminServer           `yaml:"admin"`
 	Health      HealthServer          `yaml:"health"`
 	EntryPoints map[string]EntryPoint `yaml:"entryPoints"`
+	Shared      Shared                `yaml:"shared"`
 	Providers   Providers             `yaml:"providers"`
+	AccessLog   *AccessLog            `yaml:"accessLog,omitempty" label:"allowEmpty" description:"Writes a line for each request. true turns it on with its defaults, and so does any option of this group; false turns it off, whatever else is set."`
+	Tracing     *Tracing              `yaml:"tracing,omitempty" label:"allowEmpty" description:"Sends spans to an OpenTelemetry collector. true turns it on with its defaults, and so does any option of this group; false turns it off, whatever else is set."`
+	LastGood    LastGood              `yaml:"lastGood"`
 }
 
 // Log says what is logged and how.
@@ -36,6 +40,11 @@ type AdminServer struct {
 // HealthServer is the server for the kubelet and Prometheus.
 type HealthServer struct {
 	Address string `yaml:"address" description:"Where /healthz, /readyz and /metrics are served. The kubelet and Prometheus come from outside the Pod, so the default is every interface."`
+}
+
+// Shared is what all replicas of the edge have in common.
+type Shared struct {
+	SecretFile string `yaml:"secretFile" description:"File with a secret of at least 32 bytes that is the same on all replicas, such as a mounted Kubernetes Secret. TLS sessions then resume on every replica, and sticky cookies cannot be guessed. When empty, each replica has a key of its own for sessions."`
 }
 
 // Providers are the places that routes come from. A nil provider is off.

@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"maps"
 	"reflect"
 	"strings"
 	"testing"
@@ -202,6 +203,7 @@ func TestOptionList(t *testing.T) {
 		p + ".http.redirections.entryPoint.scheme":           `string "https"`,
 		p + ".http.redirections.entryPoint.permanent":        `bool "true"`,
 		p + ".http.redirections.entryPoint.priority":         `number "2147483646"`,
+		"shared.secretFile":                                  `string ""`,
 		"providers.providersThrottleDuration":                `duration "2s"`,
 		"providers.file":                                     `switch "false"`,
 		"providers.file.filename":                            `string ""`,
@@ -226,6 +228,7 @@ func TestOptionList(t *testing.T) {
 		k + ".strictPrefixMatching":                          `bool "true"`,
 		k + ".disablePassHostHeaders":                        `bool "false"`,
 	}
+	maps.Copy(want, observedOptions())
 	for _, o := range config.EdgeOptions() {
 		if got := string(o.Type) + ` "` + o.Default + `"`; got != want[o.Name] {
 			t.Errorf("%s: got %s, want %s", o.Name, got, want[o.Name])

@@ -61,7 +61,7 @@ func (o Option) Flag() string { return "--" + o.Name }
 // elements when it has more, or the one before its own name.
 func (o Option) Group() string {
 	switch {
-	case o.Type == TypeSwitch:
+	case o.Type == TypeSwitch && len(o.path) <= 2:
 		return o.Name
 	case len(o.path) > 2:
 		return strings.Join(o.path[:2], ".")
@@ -164,14 +164,22 @@ func (w optionWalk) named(v reflect.Value, o Option) {
 		if d, ok := member.Interface().(interface{ SetDefaults() }); ok {
 			d.SetDefaults()
 		}
-		w.structure(member.Elem(), o.child(nameElement, ""))
+		w.field(member.Elem(), o.member(nameElement))
 		return
 	}
 	keys := v.MapKeys()
 	slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
 	for _, key := range keys {
-		w.structure(v.MapIndex(key), o.child(key.String(), ""))
+		w.field(v.MapIndex(key), o.member(key.String()))
 	}
+}
+
+// member gives the option of one name of a map; where a name has one value, it
+// is described by the map.
+func (o Option) member(name string) Option {
+	member := o.child(name, "")
+	member.Description = o.Description
+	return member
 }
 
 // child gives the option one path element further down.

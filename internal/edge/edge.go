@@ -2,9 +2,10 @@
 // answers their requests by a route.Table.
 //
 // Its parts, in the order in which a request meets them: listener (accepts),
-// h1 and normalize (read a request in one spelling), program (finds the rule),
-// filter (the rule's policies), proxy (the exchange itself), upstream (pools of
-// connections to endpoints).
+// tlsstore (certificates and conditions of handshakes), h2, h3 and bridge
+// (streams become HTTP/1.1 messages), h1 and normalize (read a request in one
+// spelling), program (finds the rule), filter (the rule's policies), proxy (the
+// exchange itself), upstream (pools of connections to endpoints).
 //
 // A new table is built completely and then put in place by swapping one
 // pointer; a table that cannot be built leaves the old one serving. Backends
@@ -14,57 +15,63 @@ package edge
 
 import (
 	"context"
-	"errors"
+	"crypto/tls"
 	"fmt"
 	"iter"
 	"log/slog"
 	"net"
-	"net/netip"
+	"net/http"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
+	"slipway.dev/slipway/internal/edge/bridge"
 	"slipway.dev/slipway/internal/edge/filter"
 	"slipway.dev/slipway/internal/edge/h1"
-	"slipway.dev/slipway/internal/edge/listener"
+	"slipway.dev/slipway/internal/edge/overload"
 	"slipway.dev/slipway/internal/edge/proxy"
+	"slipway.dev/slipway/internal/edge/tlsstore"
 	"slipway.dev/slipway/internal/edge/upstream"
 	"slipway.dev/slipway/internal/route"
+	"slipway.dev/slipway/internal/secret"
 )
 
 // sweepPeriod is how often counts that nobody declares any more are looked for.
 const sweepPeriod = time.Minute
 
-// EntryPoint is an address that takes traffic.
-type EntryPoint struct {
-	Name    string
-	Address string
-}
-
 // Options are what a Server needs.
 type Options struct {
 	EntryPoints []EntryPoint
-	// AcceptGrace is how long connections are still taken after the stop began,
-	// until load balancers have noticed. Default 5 s.
-	AcceptGrace time.Duration
-	// DrainTimeout is how long exchanges may then run on. Default 30 s.
-	DrainTimeout time.Duration
-	Metrics      *Metrics
-	Log          *slog.Logger
-}
-
-// Defaults are safe without tuning. EntryPoints, Metrics and Log have none.
-func Defaults() Options {
-	return Options{AcceptGrace: 5 * time.Second, DrainTimeout: 30 * time.Second}
+	// MemoryLimit is how much memory the process may have before load is shed;
+	// 0 is no limit. See [overload.Limit].
+	MemoryLimit uint64
+	// SharedSecret is the same on all replicas, so that TLS sessions resume and
+	// sticky cookies hold on each of them. Empty lets every replica choose its own.
+	SharedSecret secret.Text
+	// Observe is told of every exchange, besides Metrics; nil is nobody.
+	Observe func(*proxy.Record)
+	// Trace is called before a backend is asked; see [proxy.Config]. Nil traces
+	// nothing.
+	Trace   func(*proxy.Record, *filter.Exchange) (finish func())
+	Metrics *Metrics
+	Log     *slog.Logger
 }
 
 // Server serves tables.
 type Server struct {
-	options   Options
-	listeners []*listener.Listener
-	proxy     *proxy.Proxy
-	upstreams *upstream.Set
-	counters  *filter.Counters
+	options      Options
+	points       []*point
+	proxy        *proxy.Proxy
+	streams      *bridge.Handler
+	upstreams    *upstream.Set
+	counters     *filter.Counters
+	certificates *tlsstore.Store
+	tls          *tls.Config
+	monitor      *overload.Monitor
+	// lifetime is the context of connections. It ends with the Server.
+	lifetime context.Context
+	end      context.CancelFunc
 
 	mu    sync.Mutex // one Apply at a time
 	table *route.Table
@@ -72,38 +79,76 @@ type Server struct {
 
 // New opens the entry points. Connections wait there until Run.
 func New(ctx context.Context, options Options) (*Server, error) {
+	certificates, err := tlsstore.New(tlsstore.Config{})
+	if err != nil {
+		return nil, fmt.Errorf("make the default certificate: %w", err)
+	}
 	pool := &h1.BufferPool{}
 	config := upstream.DefaultConfig()
+	if config.StickyKey, err = stickyKey(options.SharedSecret); err != nil {
+		return nil, err
+	}
 	config.Pool = pool
 	config.Log = options.Log
-	s := &Server{options: options, upstreams: upstream.NewSet(config), counters: filter.NewCounters(time.Now())}
+	s := &Server{
+		options: options, upstreams: upstream.NewSet(config), counters: filter.NewCounters(time.Now()),
+		certificates: certificates, tls: certificates.ServerConfig(),
+	}
+	if err := s.setTicketKeys(time.Now()); err != nil {
+		return nil, err
+	}
+	s.lifetime, s.end = context.WithCancel(context.WithoutCancel(ctx))
 	s.proxy = proxy.New(proxy.Config{
 		Pool:      pool,
-		Limits:    h1.DefaultLimits(),
-		Timeouts:  h1.DefaultTimeouts(),
 		Upstreams: s.upstreams,
 		Counters:  s.counters,
-		Observe:   options.Metrics.observe,
+		Admit:     s.admit,
+		Trace:     options.Trace,
+		Observe:   s.observe,
 		Log:       options.Log,
 	})
-	for _, point := range options.EntryPoints {
-		opened, err := listener.Listen(context.WithoutCancel(ctx), listener.Config{
-			Address: point.Address, Hooks: options.Metrics.hooks(point.Name),
-		})
-		if err != nil {
+	s.monitor = overload.NewMonitor(options.MemoryLimit, s.pressed)
+	s.streams = &bridge.Handler{Serve: s.serveStream, Pool: pool, Limits: h1.DefaultLimits()}
+	for i := range options.EntryPoints {
+		if err := s.open(options.EntryPoints[i]); err != nil {
 			s.Close()
-			return nil, fmt.Errorf("entry point %s: %w: choose another address with --entryPoints.%s.address", point.Name, err, point.Name)
+			return nil, err
 		}
-		s.listeners = append(s.listeners, opened)
 	}
 	return s, nil
 }
 
+// serveStream answers one request of HTTP/2 or HTTP/3.
+func (s *Server) serveStream(r *http.Request, conn net.Conn) {
+	from, ok := acceptedFrom(r.Context())
+	if !ok {
+		conn.Close() // a stream without a connection is a mistake of the program
+		return
+	}
+	from.Protocol = "HTTP/" + strconv.Itoa(r.ProtoMajor)
+	s.proxy.ServeStream(conn, from)
+}
+
+// observe tells of an exchange that is over.
+func (s *Server) observe(r *proxy.Record) {
+	s.options.Metrics.observe(r)
+	if s.options.Observe != nil {
+		s.options.Observe(r)
+	}
+}
+
+// pressed acts on how little memory is left.
+func (s *Server) pressed(level overload.Level) {
+	s.options.Log.Warn("memory pressure changed", "level", level.String(), "limit", s.options.MemoryLimit)
+	s.options.Metrics.pressure.Set(float64(level))
+	s.proxy.SetPressure(level)
+}
+
 // Addresses are those of the entry points, in the order of the options.
 func (s *Server) Addresses() []net.Addr {
-	addresses := make([]net.Addr, len(s.listeners))
-	for i, l := range s.listeners {
-		addresses[i] = l.Addr()
+	addresses := make([]net.Addr, len(s.points))
+	for i, p := range s.points {
+		addresses[i] = p.listener.Addr()
 	}
 	return addresses
 }
@@ -115,21 +160,20 @@ func (s *Server) Apply(table *route.Table) (err error) {
 	defer s.mu.Unlock()
 	began := time.Now()
 	defer func() { s.options.Metrics.applied(time.Since(began), err) }()
-	named := *table
-	named.EntryPoints = s.entryPointNames()
+	complete := s.complete(table)
 	// A change says nothing about what it was made from: that no identity comes
 	// twice, and that every reference leads somewhere, only the whole table shows.
-	if problems := named.Validate(); len(problems) > 0 {
+	if problems := complete.Validate(); len(problems) > 0 {
 		return &route.InvalidError{Problems: problems}
 	}
-	change := route.Diff(s.table, &named)
+	change := route.Diff(s.table, complete)
 	if s.table != nil && change.Empty() {
 		return nil
 	}
 	// Compiling comes first: it may fail, and touches nothing that serves.
 	next := s.proxy.Program()
 	if next == nil {
-		next, err = s.proxy.Compiler().Compile(&named)
+		next, err = s.proxy.Compiler().Compile(complete)
 	} else {
 		next, err = next.Apply(&change)
 	}
@@ -139,50 +183,71 @@ func (s *Server) Apply(table *route.Table) (err error) {
 	arriving := change
 	arriving.Backends.Removed = nil
 	s.upstreams.Apply(&arriving)
+	if tlsChanged(&change) {
+		s.applyTLS(complete)
+	}
+	if s.table == nil || !change.TCPRoutes.Empty() {
+		for _, p := range s.points {
+			p.setTCP(complete)
+		}
+	}
 	s.proxy.Swap(next)
-	s.table = &named
+	s.table = complete
 	leaving := route.Change{}
 	leaving.Backends.Removed = change.Backends.Removed
 	s.upstreams.Apply(&leaving)
 	return nil
 }
 
-func (s *Server) entryPointNames() []string {
-	names := make([]string, len(s.options.EntryPoints))
-	for i, point := range s.options.EntryPoints {
-		names[i] = point.Name
+// complete adds to a table what the options of the entry points say.
+func (s *Server) complete(table *route.Table) *route.Table {
+	complete := *table
+	complete.EntryPoints = nil
+	for _, p := range s.points {
+		complete.EntryPoints = append(complete.EntryPoints, p.Name)
+		if p.Redirect != nil {
+			complete.Rules = append(slices.Clip(complete.Rules), p.redirectRule())
+		}
 	}
-	slices.Sort(names)
-	return names
+	slices.Sort(complete.EntryPoints)
+	return &complete
 }
 
-// Run serves until ctx is done, and then drains: for AcceptGrace everything
-// goes on, then no connection is taken any more and those that are open end
-// after the exchange they are in, and what is left after DrainTimeout is cut.
+// Run serves until ctx is done, and then drains: for a while everything goes
+// on, then no connection is taken any more and those that are open end after
+// the exchange they are in, and what is left after a while more is cut.
 func (s *Server) Run(ctx context.Context) error {
-	var accepting sync.WaitGroup
-	for i, l := range s.listeners {
-		accepting.Go(func() { s.accept(l, s.options.EntryPoints[i].Name) })
+	var serving sync.WaitGroup
+	for _, p := range s.points {
+		serving.Go(p.accept)
 	}
+	serving.Go(func() { s.monitor.Run(s.lifetime) })
+	serving.Go(func() { s.rotateTickets(s.lifetime) })
 	s.sweep(ctx)
-	s.options.Log.Info("draining", "acceptGrace", s.options.AcceptGrace, "timeout", s.options.DrainTimeout)
-	if s.options.AcceptGrace > 0 {
-		<-time.After(s.options.AcceptGrace)
-	}
-	deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.options.DrainTimeout)
-	defer cancel()
-	s.proxy.Drain()
-	var draining sync.WaitGroup
-	for i, l := range s.listeners {
-		draining.Go(func() {
-			report := l.Drain(deadline, nil)
-			s.options.Log.Info("entry point is drained", "entryPoint", s.options.EntryPoints[i].Name, "closed", report.Closed, "cut", report.Forced)
-		})
-	}
-	draining.Wait()
-	accepting.Wait()
+	s.drain()
+	s.end()
+	serving.Wait()
 	s.upstreams.Close()
 	return nil
+}
+
+// drain ends all entry points. The grace of the one that needs the longest
+// counts for all: a client of two of them must not see one go.
+func (s *Server) drain() {
+	grace := time.Duration(0)
+	for _, p := range s.points {
+		grace = max(grace, p.AcceptGrace)
+	}
+	s.options.Log.Info("draining", "acceptGrace", grace)
+	if grace > 0 {
+		<-time.After(grace)
+	}
+	s.proxy.Drain()
+	var draining sync.WaitGroup
+	for _, p := range s.points {
+		draining.Go(p.drain)
+	}
+	draining.Wait()
 }
 
 // sweep drops now and then what filters count for declarations that have left
@@ -216,35 +281,21 @@ func policyIDs(table *route.Table) iter.Seq[route.PolicyID] {
 				}
 			}
 		}
-	}
-}
-
-// accept serves each connection in a goroutine of its own.
-func (s *Server) accept(l *listener.Listener, entryPoint string) {
-	for {
-		conn, err := l.AcceptConn()
-		if err != nil {
-			if !errors.Is(err, net.ErrClosed) {
-				s.options.Log.Error("an entry point stopped accepting", "entryPoint", entryPoint, "error", err)
+		for _, tcp := range table.TCPRoutes {
+			for id := range filter.PolicyIDs(tcp.Policies) {
+				if !yield(id) {
+					return
+				}
 			}
-			return
 		}
-		from := proxy.Accepted{EntryPoint: entryPoint, Client: addrPort(conn.RemoteAddr()), Local: addrPort(conn.LocalAddr())}
-		go s.proxy.ServeHTTP1(conn, from)
 	}
 }
 
 // Close gives up a Server that is not run.
 func (s *Server) Close() {
-	for _, l := range s.listeners {
-		l.Close()
+	for _, p := range s.points {
+		p.close()
 	}
+	s.end()
 	s.upstreams.Close()
-}
-
-func addrPort(a net.Addr) netip.AddrPort {
-	if tcp, ok := a.(*net.TCPAddr); ok {
-		return tcp.AddrPort()
-	}
-	return netip.AddrPort{}
 }

@@ -298,10 +298,8 @@ func TestOwnAnswers(t *testing.T) {
 	table.Rules = append(table.Rules,
 		&route.Rule{ID: route.ID{Name: "empty"}, Host: "empty.example", Match: prefix, Backends: []route.BackendRef{{Backend: empty}}},
 		&route.Rule{ID: route.ID{Name: "gone"}, Host: "gone.example", Match: prefix, Response: &route.Response{Status: 410, Reason: route.ReasonConfigured}},
-		&route.Rule{ID: route.ID{Name: "mirror"}, Host: "mirror.example", Match: prefix, Backends: []route.BackendRef{{Backend: empty}},
-			Policies: []route.Policy{{Mirror: &route.Mirror{Backend: empty, Percent: 10}}}},
-		&route.Rule{ID: route.ID{Name: "sticky"}, Host: "sticky.example", Match: prefix, Sticky: &route.StickyCookie{Name: "a"},
-			Backends: []route.BackendRef{table.Rules[0].Backends[0], {Backend: empty}}},
+		&route.Rule{ID: route.ID{Name: "users"}, Host: "users.example", Match: prefix, Backends: table.Rules[0].Backends,
+			Policies: []route.Policy{{BasicAuth: &route.BasicAuth{Users: route.NewSecret("somebody:{PLAIN}secret")}}}},
 	)
 	s := start(t, table)
 	tests := []struct {
@@ -311,8 +309,7 @@ func TestOwnAnswers(t *testing.T) {
 		{"no route", "other.example", 404},
 		{"no endpoint", "empty.example", 503},
 		{"configured", "gone.example", 410},
-		{"a policy that cannot be run fails closed", "mirror.example", 503},
-		{"sticky over several backends fails closed", "sticky.example", 503},
+		{"a policy that cannot be compiled fails closed", "users.example", 503},
 		{"the backend hangs up", "closing.example", 502},
 	}
 	w := dial(t, s.address) // these answers leave the connection usable
@@ -337,11 +334,6 @@ func TestBadTableKeepsTheOld(t *testing.T) {
 	s := start(t, good)
 	bad := tableFor(netip.MustParseAddrPort("127.0.0.1:1"))
 	bad.Rules[0].Backends[0].Backend.Name = "nobody"
-	tcp := tableFor(netip.MustParseAddrPort("127.0.0.1:1"))
-	tcp.TCPRoutes = []*route.TCPRoute{{ID: route.TCPRouteID{Name: "db"}, EntryPoints: []string{"web"}, TLS: route.TLSPlain, Backends: tcp.Rules[0].Backends}}
-	if err := s.Apply(tcp); err == nil || !strings.Contains(err.Error(), "TCP routes are not supported") {
-		t.Errorf("got %v, want TCP routes refused", err)
-	}
 	var invalid *route.InvalidError
 	twice := tableFor(netip.MustParseAddrPort("127.0.0.1:1"))
 	twice.Rules = append(twice.Rules, twice.Rules[0])

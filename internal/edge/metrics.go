@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"slipway.dev/slipway/internal/edge/h2"
 	"slipway.dev/slipway/internal/edge/listener"
 	"slipway.dev/slipway/internal/edge/proxy"
 )
@@ -24,6 +25,11 @@ type Metrics struct {
 	failed    *prometheus.CounterVec
 	tables    *prometheus.CounterVec
 	applying  prometheus.Histogram
+	sessions  *prometheus.CounterVec
+	mistaken  *prometheus.CounterVec
+	shakes    *prometheus.CounterVec
+	pressure  prometheus.Gauge
+	tcp       *prometheus.CounterVec
 	points    map[string]*pointMetrics
 }
 
@@ -54,9 +60,23 @@ func NewMetrics(registerer prometheus.Registerer, entryPoints []EntryPoint) *Met
 			Name: "tables_total", Help: "Tables that were given to the edge, by result."}, []string{"result"}),
 		applying: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "table_apply_duration_seconds", Help: "Time to put a table in place.", Buckets: durationBuckets}),
+		sessions: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "http2_connections_closed_total", Help: "Connections of HTTP/2 that ended, by reason."},
+			[]string{"entry_point", "reason"}),
+		mistaken: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "connections_mistaken_total", Help: "Connections that were encrypted where they should be plain, or spoke no protocol that is served."},
+			[]string{"entry_point"}),
+		shakes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "tls_handshakes_failed_total", Help: "TLS handshakes that failed or took too long."}, []string{"entry_point"}),
+		tcp: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "tcp_connections_total", Help: "Connections of TCP routes that ended: passed to an endpoint, or closed without one."},
+			[]string{"entry_point", "result"}),
+		pressure: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "memory_pressure", Help: "How little memory is left: 0 enough, 1 connections are not kept, 2 requests are refused."}),
 		points: map[string]*pointMetrics{},
 	}
-	registerer.MustRegister(m.requests, m.durations, m.open, m.refused, m.failed, m.tables, m.applying)
+	registerer.MustRegister(m.requests, m.durations, m.open, m.refused, m.failed, m.tables, m.applying,
+		m.sessions, m.mistaken, m.shakes, m.pressure, m.tcp)
 	for _, point := range entryPoints {
 		m.points[point.Name] = &pointMetrics{duration: m.durations.WithLabelValues(point.Name)}
 	}
@@ -65,6 +85,14 @@ func NewMetrics(registerer prometheus.Registerer, entryPoints []EntryPoint) *Met
 
 // observe counts one exchange.
 func (m *Metrics) observe(r *proxy.Record) {
+	if r.TCPRoute != nil {
+		result := "passed"
+		if r.Endpoint == "" {
+			result = "closed"
+		}
+		m.tcp.WithLabelValues(r.EntryPoint, result).Inc()
+		return
+	}
 	point := m.points[r.EntryPoint]
 	if point == nil || r.Status < 0 || r.Status >= len(point.statuses) {
 		return
@@ -87,6 +115,18 @@ func (m *Metrics) applied(took time.Duration, err error) {
 		result = "refused"
 	}
 	m.tables.WithLabelValues(result).Inc()
+}
+
+// mistook counts a connection that does not fit its entry point.
+func (m *Metrics) mistook(entryPoint string) { m.mistaken.WithLabelValues(entryPoint).Inc() }
+
+// handshakeFailed counts a TLS handshake that brought no connection.
+func (m *Metrics) handshakeFailed(entryPoint string) { m.shakes.WithLabelValues(entryPoint).Inc() }
+
+// streamHooks count the connections of HTTP/2 by why they ended, so that each
+// kind of attack has its number.
+func (m *Metrics) streamHooks(entryPoint string) h2.Hooks {
+	return h2.Hooks{Closed: func(reason string) { m.sessions.WithLabelValues(entryPoint, reason).Inc() }}
 }
 
 // hooks count the connections of an entry point.

@@ -33,10 +33,23 @@ type running struct {
 // start serves a table on a free port. A stop begins to drain at once.
 func start(t *testing.T, table *route.Table) *running {
 	t.Helper()
-	options := edge.Defaults()
-	options.EntryPoints = []edge.EntryPoint{{Name: "web", Address: "127.0.0.1:0"}}
-	options.AcceptGrace = 0
-	options.Metrics = edge.NewMetrics(prometheus.NewRegistry(), options.EntryPoints)
+	return startAt(t, table, edge.DefaultEntryPoint("web", "127.0.0.1:0"))
+}
+
+// startAt serves a table on entry points.
+func startAt(t *testing.T, table *route.Table, points ...edge.EntryPoint) *running {
+	t.Helper()
+	return startWith(t, table, edge.Options{}, points...)
+}
+
+// startWith is startAt with options of its own.
+func startWith(t *testing.T, table *route.Table, options edge.Options, points ...edge.EntryPoint) *running {
+	t.Helper()
+	for i := range points {
+		points[i].AcceptGrace = 0
+	}
+	options.EntryPoints = points
+	options.Metrics = edge.NewMetrics(prometheus.NewRegistry(), points)
 	options.Log = slog.New(slog.DiscardHandler)
 	server, err := edge.New(t.Context(), options)
 	if err != nil {

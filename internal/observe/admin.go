@@ -12,13 +12,22 @@ import (
 	"strings"
 )
 
-// ServeAdmin serves profiles under /debug/pprof until the context ends, and
-// then stops in good order. It closes the listener, and refuses one that
-// others can reach.
+// Mount is a part of the program that answers on the admin server too. It must
+// only read: whoever is on the machine may ask.
+type Mount struct {
+	// Prefix is what the paths of the part start with, such as /api/v1/.
+	Prefix  string
+	Handler http.Handler
+}
+
+// ServeAdmin serves profiles under /debug/pprof, and what is mounted, until the
+// context ends, and then stops in good order. It closes the listener, and
+// refuses one that others can reach. Mounts see only GET and HEAD, and only
+// requests that were made to this machine by no other site.
 //
 // The command line of the process is not served, unlike in net/http/pprof: it
 // may hold a token.
-func ServeAdmin(ctx context.Context, listener net.Listener, log *slog.Logger) error {
+func ServeAdmin(ctx context.Context, listener net.Listener, log *slog.Logger, mounts ...Mount) error {
 	address, err := netip.ParseAddrPort(listener.Addr().String())
 	if err != nil || !address.Addr().Unmap().IsLoopback() {
 		_ = listener.Close() // the refusal says what matters
@@ -29,6 +38,9 @@ func ServeAdmin(ctx context.Context, listener net.Listener, log *slog.Logger) er
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	for _, mount := range mounts {
+		mux.Handle("GET "+mount.Prefix, mount.Handler)
+	}
 	return serve(ctx, listener, &http.Server{Handler: onlyLocal(mux), WriteTimeout: adminWriteTimeout}, log.With(KeyServer, "admin"))
 }
 

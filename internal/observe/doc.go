@@ -3,7 +3,7 @@
 //
 // The health server is for the kubelet and Prometheus and listens where they
 // reach it: /healthz, /readyz and /metrics. The admin server is for a person
-// on the same machine: profiles under /debug/pprof.
+// on the same machine: profiles under /debug/pprof, and what other parts mount.
 //
 // It promises that a process is ready only when every declared condition is
 // met, that both servers have deadlines and bounded headers, and that they end

@@ -11,6 +11,16 @@ type Backend struct {
 	Balancing Balancing  `json:"balancing,omitzero"`
 	// Sticky keeps a client at the endpoint that it got first.
 	Sticky *StickyCookie `json:"sticky,omitempty"`
+	// HealthCheck finds out which endpoints work; without it, only requests do.
+	HealthCheck *HealthCheck `json:"healthCheck,omitempty"`
+	// MaxInFlight bounds the requests that run at a time on all endpoints
+	// together, for each replica of the edge. What is over it is answered 503
+	// with Retry-After. 0 is no bound.
+	MaxInFlight int64 `json:"maxInFlight,omitempty"`
+	// MaxInFlightPerEndpoint bounds those on one endpoint. What is over it goes
+	// to another; when all are full it is answered in the same way. 0 means the
+	// edge's default.
+	MaxInFlightPerEndpoint int64 `json:"maxInFlightPerEndpoint,omitempty"`
 }
 
 // Endpoint is one address of a backend: an IP address, or a host name that the
@@ -43,8 +53,8 @@ const (
 type Transport struct {
 	// Protocol is http1 when it is empty.
 	Protocol Protocol `json:"protocol,omitempty"`
-	// TLS holds what the protocol tls needs to know. Without it, the endpoint is
-	// verified against the system's authorities under its own name.
+	// TLS holds what a protocol over TLS needs to know. Without it, the endpoint
+	// is verified against the system's authorities under its own name.
 	TLS *UpstreamTLS `json:"tls,omitempty"`
 	// Host is sent as the Host header. When it is empty, the client's is.
 	Host string `json:"host,omitempty"`
@@ -57,12 +67,28 @@ type Protocol string
 
 // The protocols of an endpoint.
 const (
+	// ProtocolHTTP1 is HTTP/1.1 without encryption.
 	ProtocolHTTP1 Protocol = "http1"
 	// ProtocolH2C is HTTP/2 without encryption, with prior knowledge.
 	ProtocolH2C Protocol = "h2c"
-	// ProtocolTLS is HTTP/2 or HTTP/1.1 over TLS, as the endpoint chooses.
+	// ProtocolTLS is HTTP/1.1 over TLS. It is the one that carries WebSockets.
 	ProtocolTLS Protocol = "tls"
+	// ProtocolH2 is HTTP/2 over TLS. An endpoint that does not speak it gets no
+	// request.
+	ProtocolH2 Protocol = "h2"
+	// ProtocolALPN is HTTP/2 or HTTP/1.1 over TLS, as the endpoint chooses.
+	ProtocolALPN Protocol = "alpn"
 )
+
+// Encrypted reports whether the protocol runs over TLS.
+func (p Protocol) Encrypted() bool {
+	return p == ProtocolTLS || p == ProtocolH2 || p == ProtocolALPN
+}
+
+// HTTP2 reports whether requests may travel by HTTP/2.
+func (p Protocol) HTTP2() bool {
+	return p == ProtocolH2C || p == ProtocolH2 || p == ProtocolALPN
+}
 
 // UpstreamTLS says how an endpoint proves who it is, and the edge to it. A
 // reference to something that is not in the table makes the backend answer
@@ -77,8 +103,6 @@ type UpstreamTLS struct {
 	SkipVerify bool `json:"skipVerify,omitempty"`
 	// Certificate is shown to endpoints that ask for one.
 	Certificate CertificateID `json:"certificate,omitzero"`
-	// HTTP1Only does not offer HTTP/2.
-	HTTP1Only bool `json:"http1Only,omitempty"`
 }
 
 // Balancing says which endpoint gets a request.

@@ -34,6 +34,9 @@ func (b *Backend) check(r *report) {
 	b.Transport.check(r)
 	b.Balancing.check(r)
 	b.Sticky.check(r)
+	b.HealthCheck.check(r, b.Transport.Protocol)
+	checkAtLeast(r, "maxInFlight", b.MaxInFlight, 0)
+	checkAtLeast(r, "maxInFlightPerEndpoint", b.MaxInFlightPerEndpoint, 0)
 }
 
 func (e Endpoint) check(r *report) {
@@ -68,12 +71,12 @@ func (t *Transport) check(r *report) {
 	r.enter("transport")
 	defer r.leave()
 	switch t.Protocol {
-	case "", ProtocolHTTP1, ProtocolH2C, ProtocolTLS:
+	case "", ProtocolHTTP1, ProtocolH2C, ProtocolTLS, ProtocolH2, ProtocolALPN:
 	default:
-		r.add("protocol", FaultInvalid, "%q is none of http1, h2c, tls", t.Protocol)
+		r.add("protocol", FaultInvalid, "%q is none of http1, h2c, tls, h2, alpn", t.Protocol)
 	}
-	if t.TLS != nil && t.Protocol != ProtocolTLS {
-		r.add("tls", FaultConflict, "the protocol is not tls; set it to tls or remove this")
+	if t.TLS != nil && !t.Protocol.Encrypted() {
+		r.add("tls", FaultConflict, "the protocol has no TLS; set it to tls, h2 or alpn, or remove this")
 	}
 	if t.Host != "" && t.HostOfEndpoint {
 		r.add("hostOfEndpoint", FaultConflict, "there is a host too; remove one of the two")

@@ -32,14 +32,12 @@ const lookPeriod = 500 * time.Millisecond
 type File struct{ watch watched }
 
 // Open reads a table from a file. The file is looked at before it is read, so
-// that Follow misses no change.
+// that Follow misses no change. After an error there is no table, and the File
+// can be followed until it is good.
 func Open(path string) (*File, *route.Table, error) {
-	watch := watched{path: path, seen: look(path)}
+	file := &File{watch: watched{path: path, seen: look(path)}}
 	table, err := read(path)
-	if err != nil {
-		return nil, nil, err
-	}
-	return &File{watch: watch}, table, nil
+	return file, table, err
 }
 
 // read reads a table. The error names the file and everything that is wrong

@@ -49,6 +49,7 @@ type basicAuth struct {
 
 // account is a user.
 type account struct {
+	name string
 	hash passwordHash
 	// edits are what the backend is told of the user.
 	edits []h1.Edit
@@ -65,7 +66,7 @@ func newBasicAuth(a *route.BasicAuth, c *Counters) (*basicAuth, error) {
 	}
 	f := &basicAuth{accounts: make(map[string]*account, len(users)), seed: maphash.MakeSeed(), slots: c.passwords}
 	for _, user := range users {
-		entry := &account{hash: user.hash}
+		entry := &account{name: user.user, hash: user.hash}
 		if entry.edits, err = userEdits(a, user.user); err != nil {
 			return nil, err
 		}
@@ -139,6 +140,7 @@ func (f *basicAuth) Request(x *Exchange) *Answer {
 		remembered := sum
 		found.proven.Store(&remembered)
 	}
+	x.User = found.name
 	x.RequestEdits = append(x.RequestEdits, found.edits...)
 	return nil
 }

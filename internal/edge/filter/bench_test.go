@@ -35,6 +35,11 @@ func hot(tb testing.TB) []hotCase {
 		{"bodyLimit", one(`{"bodyLimit": {"maxBytes": 10}}`), get("/", "Content-Length: 5"), 0},
 		{"circuitBreaker", []route.Policy{breakerPolicy("b", 50, 10)}, get("/"), 0},
 		{"forwardCertificate", []route.Policy{certificatePolicy()}, get("/"), 0},
+		{"buffering", one(`{"buffering": {"maxRequestBytes": 1000}}`), get("/"), 0},
+		{"compression", one(`{"compression": {}}`), get("/"), 0},
+		{"retry", one(`{"retry": {"attempts": 2}}`), get("/"), 0},
+		{"errorPages", one(owned["errorPages"]), get("/"), 0},
+		{"mirror", one(owned["mirror"]), get("/"), 0},
 	}
 }
 

@@ -13,15 +13,25 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// owned are the policies that need to own the exchange. They are in order, and
-// there is no filter for them.
+// owned are policies that need more than counters: another backend, or encoders.
 var owned = map[string]string{
 	"forwardAuth": `{"forwardAuth": {"backend": {"name": "auth", "port": 80}, "path": "/"}}`,
-	"buffering":   `{"buffering": {"maxRequestBytes": 1}}`,
 	"compression": `{"compression": {}}`,
-	"retry":       `{"retry": {"attempts": 2}}`,
 	"errorPages":  `{"errorPages": {"statuses": [{"from": 500, "to": 599}], "backend": {"name": "pages", "port": 80}, "path": "/"}}`,
 	"mirror":      `{"mirror": {"backend": {"name": "copy", "port": 80}, "percent": 10}}`,
+}
+
+// nobody answers no question.
+type nobody struct{}
+
+func (nobody) Ask(*filter.Question) (*filter.Reply, error) { return nil, errors.New("there is nobody") }
+
+// everything is what an edge compiles filters with.
+func everything() filter.Deps {
+	return filter.Deps{
+		Counters: filter.NewCounters(start), Encoders: filter.NewEncoders(),
+		Backend: func(route.BackendID) filter.Asker { return nobody{} },
+	}
 }
 
 // pass lets everything through, so that it would show if only the policy that
@@ -65,31 +75,29 @@ func damagedPolicies(t *testing.T) map[string][]string {
 func TestDamagedPoliciesAreRefused(t *testing.T) {
 	for field, texts := range damagedPolicies(t) {
 		for _, text := range texts {
-			chain, err := filter.Compile(policiesOf(t, pass, text), filter.NewCounters(start))
+			chain, err := everything().Compile(policiesOf(t, pass, text))
 			if err == nil || !chain.Empty() {
 				t.Errorf("%s: %s is compiled (%v)", field, text, err)
 				continue
 			}
-			if invalid, ok := errors.AsType[*filter.Invalid](err); ok {
-				if !strings.HasPrefix(invalid.Field, "policies[1]") {
-					t.Errorf("%s: %s: the place is %s", field, text, invalid.Field)
-				}
-			} else if _, ok := errors.AsType[*filter.Unsupported](err); !ok {
-				t.Errorf("%s: %s: %T", field, text, err)
+			if invalid, ok := errors.AsType[*filter.Invalid](err); !ok || !strings.HasPrefix(invalid.Field, "policies[1]") {
+				t.Errorf("%s: %s: %T, and its place is not policies[1]: %v", field, text, err, err)
 			}
 		}
 	}
 }
 
-func TestUnsupportedPolicies(t *testing.T) {
+// A policy whose dependency is missing is refused, and all of the rule with it.
+func TestMissingDependencies(t *testing.T) {
 	for name, text := range owned {
-		chain, err := filter.Compile(policiesOf(t, pass, text), filter.NewCounters(start))
-		unsupported, ok := errors.AsType[*filter.Unsupported](err)
-		if !ok || unsupported.Action != name || unsupported.Field != "policies[1]."+name || !chain.Empty() {
+		policies := policiesOf(t, pass, `{"chain": {"policies": [`+text+`]}}`)
+		if chain, err := everything().Compile(policies); err != nil || chain.Empty() {
 			t.Errorf("%s: %v", name, err)
 		}
-		if err != nil && !strings.Contains(err.Error(), name) {
-			t.Errorf("%s is not named: %v", name, err)
+		chain, err := filter.Compile(policies, filter.NewCounters(start))
+		if invalid, ok := errors.AsType[*filter.Invalid](err); !ok || !chain.Empty() ||
+			!strings.HasPrefix(invalid.Field, "policies[1].chain.policies[0]."+name) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
@@ -101,7 +109,7 @@ func TestMatrixIsComplete(t *testing.T) {
 	policy := reflect.TypeFor[route.Policy]()
 	for i := range policy.NumField() {
 		action := jsonName(policy.Field(i))
-		if action == "id" || owned[action] != "" {
+		if action == "id" {
 			continue
 		}
 		declaration := policy.Field(i).Type.Elem()

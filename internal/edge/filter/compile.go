@@ -8,20 +8,6 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// Unsupported is why a policy that is in order cannot be compiled: the edge
-// has no filter for it. The rule must not be served without it.
-type Unsupported struct {
-	// Field is the place of the policy: policies[1].mirror.
-	Field string
-	// Action is the name of the policy in the table, such as mirror.
-	Action string
-}
-
-// Error says what to do.
-func (e *Unsupported) Error() string {
-	return fmt.Sprintf("%s: the edge cannot run the policy %s; remove it from the route", e.Field, e.Action)
-}
-
 // Invalid is why a policy cannot be compiled as it is written.
 type Invalid struct {
 	// Field is the place in the rule: policies[1].basicAuth.users.
@@ -41,20 +27,38 @@ func invalid(field, format string, args ...any) error {
 	return &Invalid{Field: field, Err: fmt.Errorf(format, args...)}
 }
 
-// Compile makes the filters of a rule from its policies. Any policy that cannot
-// be made into one fails the whole, with an *Unsupported or an *Invalid: the
-// rule must then answer 503 and not be served with the rest.
+// Deps are what filters work with. A policy that needs what is not there is
+// refused.
+type Deps struct {
+	// Counters hold what filters count.
+	Counters *Counters
+	// Backend gives the way to ask a backend beside the request, for the
+	// policies that do.
+	Backend func(route.BackendID) Asker
+	// Encoders make answers shorter.
+	Encoders *Encoders
+}
+
+// Compile makes the filters of a rule whose policies neither ask backends nor
+// encode answers. See [Deps.Compile].
 func Compile(policies []route.Policy, counters *Counters) (Chain, error) {
+	return Deps{Counters: counters}.Compile(policies)
+}
+
+// Compile makes the filters of a rule from its policies. Any policy that cannot
+// be made into one fails the whole, with an *Invalid: the rule must then answer
+// 503 and not be served with the rest.
+func (d Deps) Compile(policies []route.Policy) (Chain, error) {
 	if len(policies) == 0 {
 		return Chain{}, nil
 	}
-	if counters == nil {
+	if d.Counters == nil {
 		return Chain{}, &Invalid{Field: "policies", Err: errors.New("there is nothing to count with: the edge was built without counters")}
 	}
 	if err := validate(policies); err != nil {
 		return Chain{}, err
 	}
-	c := compiler{counters: counters}
+	c := compiler{counters: d.Counters, deps: d, vouched: new([]string)}
 	if err := c.addAll("policies", policies); err != nil {
 		return Chain{}, err
 	}
@@ -77,7 +81,37 @@ func validate(policies []route.Policy) error {
 // compiler collects the filters of one rule.
 type compiler struct {
 	counters *Counters
+	deps     Deps
 	chain    Chain
+	// vouched are the headers by which filters tell who the client is. Filters
+	// read it when requests come, so it has those of the whole chain.
+	vouched *[]string
+}
+
+// vouch guards headers that tell who the client is.
+func (c *compiler) vouch(names ...string) {
+	c.guard(names...)
+	*c.vouched = append(*c.vouched, names...)
+}
+
+// guard notes the names of headers that are the filters' to say.
+func (c *compiler) guard(names ...string) {
+	for _, name := range names {
+		if name != "" {
+			c.chain.guarded = append(c.chain.guarded, name)
+		}
+	}
+}
+
+// backend gives the way to ask a backend.
+func (c *compiler) backend(id route.BackendID) (Asker, error) {
+	switch {
+	case c.deps.Backend == nil:
+		return nil, invalid("backend", "the edge was built without a way to ask backends")
+	case id == route.BackendID{}:
+		return nil, invalid("backend", "there is nobody to ask; name a backend")
+	}
+	return c.deps.Backend(id), nil
 }
 
 // mark gives a filter its place in Exchange.Marks.
@@ -98,11 +132,8 @@ func (c *compiler) addAll(field string, policies []route.Policy) error {
 			continue
 		}
 		name, filter, err := c.build(&policies[i])
-		switch {
-		case err != nil:
+		if err != nil {
 			return placed(at+"."+name, err)
-		case filter == nil:
-			return &Unsupported{Field: at + "." + name, Action: name}
 		}
 		c.chain.filters = append(c.chain.filters, filter)
 	}
@@ -117,7 +148,7 @@ func placed(field string, err error) error {
 	return &Invalid{Field: field, Err: err}
 }
 
-// build makes the filter of one policy, nil when there is no filter for it.
+// build makes the filter of one policy.
 func (c *compiler) build(p *route.Policy) (name string, f Filter, err error) {
 	switch a := p.Action().(type) {
 	case *route.RedirectScheme:
@@ -143,7 +174,7 @@ func (c *compiler) build(p *route.Policy) (name string, f Filter, err error) {
 		f, err = newReplacePathRegexp(a)
 	case *route.RequestHeaders:
 		name = "requestHeaders"
-		f, err = newRequestHeaders(a)
+		f, err = newRequestHeaders(a, c)
 	case *route.ResponseHeaders:
 		name = "responseHeaders"
 		f, err = newResponseHeaders(a)
@@ -152,6 +183,7 @@ func (c *compiler) build(p *route.Policy) (name string, f Filter, err error) {
 		f, err = newCORS(a, c.mark())
 	case *route.ForwardCertificate:
 		name = "forwardCertificate"
+		c.vouch(a.PEMHeader, a.InfoHeader)
 		f, err = newForwardCertificate(a)
 	default:
 		return c.buildGuard(p)
@@ -164,6 +196,7 @@ func (c *compiler) buildGuard(p *route.Policy) (name string, f Filter, err error
 	switch a := p.Action().(type) {
 	case *route.BasicAuth:
 		name = "basicAuth"
+		c.vouch(a.UserHeader)
 		f, err = newBasicAuth(a, c.counters)
 	case *route.IPFilter:
 		name = "ipFilter"
@@ -182,18 +215,34 @@ func (c *compiler) buildGuard(p *route.Policy) (name string, f Filter, err error
 		f, err = newCircuitBreaker(a, p.ID, c)
 	case *route.ForwardAuth:
 		name = "forwardAuth"
+		f, err = newForwardAuth(a, c)
+	default:
+		return c.buildOwned(p)
+	}
+	return name, f, err
+}
+
+// buildOwned is build for the policies about the exchange itself.
+func (c *compiler) buildOwned(p *route.Policy) (name string, f Filter, err error) {
+	switch a := p.Action().(type) {
 	case *route.Buffering:
 		name = "buffering"
+		f = &buffering{request: a.MaxRequestBytes, response: a.MaxResponseBytes}
 	case *route.Compression:
 		name = "compression"
+		f, err = newCompression(a, c)
 	case *route.Retry:
 		name = "retry"
+		f, err = newRetry(a)
 	case *route.ErrorPages:
 		name = "errorPages"
+		f, err = newErrorPages(a, c)
 	case *route.Mirror:
 		name = "mirror"
+		f, err = newMirror(a, c)
 	default:
 		name = fmt.Sprintf("%T", a)
+		err = errors.New("the edge cannot run this policy; remove it from the route")
 	}
 	return name, f, err
 }

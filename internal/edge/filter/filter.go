@@ -13,9 +13,11 @@
 // through the Exchange, which normalises again: a path that a filter made is
 // checked by the same rules as a path that a client sent.
 //
-// The package refuses policies that need to own the exchange (forwardAuth,
-// buffering, compression, retry, errorPages, mirror): Compile says so with an
-// [Unsupported].
+// Some policies are about the exchange itself: buffering, compression, retry,
+// errorPages, mirror. Their filters only put on the Exchange what they ask for,
+// and the proxy does it. Those that ask another backend do it through [Deps];
+// the package knows no connections. Where what a policy needs is not given, the
+// policy is refused.
 package filter
 
 import (
@@ -88,6 +90,20 @@ type Exchange struct {
 	RequestEdits, ResponseEdits []h1.Edit
 	// MaxBody bounds the body of the request; 0 is no bound of the rule's.
 	MaxBody int64
+	// User is who a filter found the client to be, for logs.
+	User string
+	// Owner is the proxy's side of the exchange; nil where there is no body.
+	Owner Owner
+
+	// What the policies about the exchange ask for. 0 and nil ask for nothing.
+	BufferRequest, BufferResponse int64
+	Retry                         *Retry
+	Compression                   *Compression
+	// Pages are in the order of the policies: the last that fits counts, because
+	// it is the nearest to the backend.
+	Pages   []*ErrorPages
+	Mirrors []*Mirror
+
 	// Marks belong to the filters: each may keep one value between Request,
 	// Response and Done, in the place that it was compiled with.
 	Marks []int64
@@ -106,11 +122,26 @@ type Exchange struct {
 	answered bool
 }
 
+// Owner is what filters can ask of the proxy during Request.
+type Owner interface {
+	// HoldBody reads the body of the request into memory, if it is not larger
+	// than most, and keeps it for the backend. Otherwise it gives the answer to
+	// give. A request without a body has a nil Payload.
+	HoldBody(most int64) (Payload, *Answer)
+}
+
+// Payload is the body of a request in memory. It belongs to the proxy and holds
+// until the exchange is over.
+type Payload interface {
+	Size() int64
+}
+
 // Begin makes ready for a request and keeps the memory.
 func (x *Exchange) Begin(head *h1.Head, marks int) {
 	*x = Exchange{
 		Head: head, Path: head.URI.Path, Query: head.URI.Query, HasQuery: head.URI.HasQuery,
 		RequestEdits: x.RequestEdits[:0], ResponseEdits: x.ResponseEdits[:0],
+		Pages: x.Pages[:0], Mirrors: x.Mirrors[:0],
 		Marks: x.Marks, scratch: x.scratch[:0], spare: x.spare[:0],
 		work: x.work[:0], kept: x.kept[:0], replyEdits: x.replyEdits[:0],
 	}
@@ -194,6 +225,9 @@ type Chain struct {
 	filters []Filter
 	// marks is how many places of Exchange.Marks the filters use.
 	marks int
+	// guarded are the names of headers that the filters remove or set in
+	// requests.
+	guarded []string
 }
 
 // Empty reports whether there is nothing to run.
@@ -201,6 +235,22 @@ func (c *Chain) Empty() bool { return len(c.filters) == 0 }
 
 // Marks is how many places of Exchange.Marks the chain needs.
 func (c *Chain) Marks() int { return c.marks }
+
+// Guarded reports whether there are headers of requests that filters remove or
+// set.
+func (c *Chain) Guarded() bool { return len(c.guarded) > 0 }
+
+// Guards reports whether a filter removes or sets the header of a name, in any
+// spelling. A trailer of such a name must not reach the backend: many merge
+// trailers into headers.
+func (c *Chain) Guards(name []byte) bool {
+	for _, guarded := range c.guarded {
+		if normalize.SameField(name, normalize.Bytes(guarded)) {
+			return true
+		}
+	}
+	return false
+}
 
 // Request runs the filters in order. It returns how many ran, for Response and
 // Done, and the answer of the one that gave one.

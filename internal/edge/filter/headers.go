@@ -38,7 +38,11 @@ func headerEdits(set, add []route.HeaderValue, remove []string) ([]h1.Edit, erro
 
 type requestHeaders struct{ edits []h1.Edit }
 
-func newRequestHeaders(a *route.RequestHeaders) (*requestHeaders, error) {
+func newRequestHeaders(a *route.RequestHeaders, c *compiler) (*requestHeaders, error) {
+	c.guard(a.Remove...)
+	for _, header := range a.Set {
+		c.guard(header.Name)
+	}
 	edits, err := headerEdits(a.Set, a.Add, a.Remove)
 	return &requestHeaders{edits: edits}, err
 }

@@ -42,7 +42,9 @@ func get(target string, lines ...string) string {
 // compile makes a chain that must be one.
 func compile(t testing.TB, counters *filter.Counters, policies ...route.Policy) *filter.Chain {
 	t.Helper()
-	chain, err := filter.Compile(policies, counters)
+	deps := everything()
+	deps.Counters = counters
+	chain, err := deps.Compile(policies)
 	if err != nil {
 		t.Fatal(err)
 	}

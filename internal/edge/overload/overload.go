@@ -37,6 +37,17 @@ const (
 	Full
 )
 
+// String is the level for logs.
+func (l Level) String() string {
+	switch l {
+	case Full:
+		return "full"
+	case Tight:
+		return "tight"
+	}
+	return "calm"
+}
+
 // The shares of the limit at which levels begin and end, and the share that the
 // garbage collector is told to stay below: it works harder before anything is
 // refused.

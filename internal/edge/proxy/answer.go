@@ -1,12 +1,8 @@
 package proxy
 
 import (
-	"errors"
 	"net/http"
-	"net/netip"
 	"strconv"
-	"strings"
-	"syscall"
 	"time"
 
 	"slipway.dev/slipway/internal/edge/filter"
@@ -17,44 +13,76 @@ import (
 
 // pass sends the endpoint's answer to the client. keep says that the client's
 // connection can go on, clean that the endpoint's can be used again.
-func (c *client) pass(conn *upstream.Conn, up *sending) (keep, clean bool) {
+func (c *client) pass(conn *upstream.Conn) (keep, clean bool) {
 	framing, reuse := h1.ReplyFraming(&c.head, &c.response)
-	// An answer that comes before the end of the upload leaves bytes behind on
-	// both sides: neither connection can be used again.
-	early := !up.finished()
-	keep = reuse && !early && !c.proxy.draining.Load()
-	c.reply = h1.ReplyPlan{
-		Edits: c.x.ResponseEdits, Close: !keep, Framing: framing, Length: c.response.Length, Minor: c.head.Minor,
+	shaped := c.page != nil || c.heldReply != nil || c.encoder != nil
+	length := c.response.Length
+	if shaped {
+		framing, length = c.shapedFraming()
+		reuse = c.head.KeepAlive && framing != h1.UntilClose
 	}
-	c.incoming = c.reply.AppendTo(c.incoming[:0], &c.response)
+	// An answer that comes before the end of the upload leaves bytes behind on
+	// both sides: neither connection can be used again. On a stream that is how
+	// two sides talk, so there the end of the answer decides.
+	grace := uploadGrace
+	if c.stream {
+		grace = 0
+	}
+	sent := c.up.finished(grace)
+	keep = reuse && (sent || !c.up.streaming) && !c.stream && c.proxy.keeps()
+	c.reply = h1.ReplyPlan{
+		Edits: c.x.ResponseEdits, Close: !keep && !c.stream, Framing: framing, Length: length, Minor: c.head.Minor,
+	}
 	c.record.Status = c.response.Status
 	var err error
-	if c.response.Framing == h1.NoBody {
+	switch {
+	case shaped:
+		clean, err = c.passShaped(conn)
+	case c.response.Framing == h1.NoBody:
+		c.incoming = c.reply.AppendTo(c.incoming[:0], &c.response)
 		_, err = c.writer.Write(c.incoming)
-	} else {
-		c.body.Reset(c.response.Framing, c.response.Length, framing != h1.Chunked, &c.proxy.cfg.Limits)
-		err = (&h1.Transfer{
-			From: conn.Reader, To: c.writer, Head: c.incoming, Body: &c.body,
-			Encode: framing == h1.Chunked && c.response.Framing != h1.Chunked,
-		}).Run()
-		c.record.Sent = c.body.Payload()
+		clean = true
+	default:
+		clean, err = true, c.passBody(conn)
 	}
-	if up.began {
-		c.record.Received = c.upload.Payload()
-	}
-	if early {
-		conn.Close()
-		up.stop(c)
-		if err == nil {
-			c.linger()
-		}
-		return false, false
-	}
+	return c.wind(conn, keep && err == nil, clean && err == nil, err)
+}
+
+// passBody sends an answer as it comes.
+func (c *client) passBody(conn *upstream.Conn) error {
+	c.incoming = c.reply.AppendTo(c.incoming[:0], &c.response)
+	framing := c.reply.Framing
+	c.body.Reset(c.response.Framing, c.response.Length, framing != h1.Chunked, c.limits)
+	err := (&h1.Transfer{
+		From: conn.Reader, To: c.writer, Head: c.incoming, Body: &c.body,
+		Encode: framing == h1.Chunked && c.response.Framing != h1.Chunked,
+	}).Run()
+	c.record.Sent = c.body.Payload()
+	c.record.Origin = c.record.Sent
+	return err
+}
+
+// wind ends an exchange whose answer was passed on, or broke off with err.
+func (c *client) wind(conn *upstream.Conn, keep, clean bool, err error) (bool, bool) {
 	if err != nil {
 		c.record.Reason = err.Error()
-		return false, false
 	}
-	return keep, true
+	sent := c.up.finished(0)
+	if !sent && c.stream && err == nil {
+		sent = c.up.finished(uploadGrace)
+	}
+	if !sent {
+		conn.NetConn().Close()
+		c.up.stop(c)
+		keep, clean = keep && !c.up.streaming, false
+	}
+	if c.up.streaming {
+		c.record.Received = c.upload.Payload()
+		if !sent && err == nil {
+			c.linger()
+		}
+	}
+	return keep, clean
 }
 
 // passInterim sends an interim response to a client that can read it. 100 is
@@ -69,26 +97,15 @@ func (c *client) passInterim() {
 	_, _ = c.writer.Write(c.incoming)
 }
 
-// switchProtocols passes 101 on and joins the two connections.
-func (c *client) switchProtocols(conn *upstream.Conn) {
-	defer conn.Close()
-	c.record.Status, c.record.Upgraded = c.response.Status, true
-	plan := h1.ReplyPlan{Edits: c.x.ResponseEdits, Minor: c.head.Minor}
-	c.incoming = plan.AppendTo(c.incoming[:0], &c.response)
-	if _, err := c.writer.Write(c.incoming); err != nil {
-		return
-	}
-	c.tunnel(conn.NetConn(), conn.Reader.Unread())
-}
-
 // answer gives an answer of the edge's own, and reports whether the connection
 // can go on. A body that the client is sending is not read, so it cannot then.
 func (c *client) answer(a *filter.Answer) (keep bool) {
-	keep = c.head.KeepAlive && c.head.Framing == h1.NoBody && !c.proxy.draining.Load()
+	unread := c.head.Framing != h1.NoBody && c.held == nil
+	keep = c.head.KeepAlive && !unread && !c.stream && c.proxy.keeps()
 	if !c.sendAnswer(a, !keep) {
 		return false
 	}
-	if !keep && c.head.Framing != h1.NoBody {
+	if unread {
 		c.linger()
 	}
 	return keep
@@ -123,9 +140,12 @@ func (c *client) sendAnswer(a *filter.Answer, last bool) bool {
 	// One list: what the filters say comes later and wins.
 	c.edits = append(append(c.edits[:0], a.Edits...), c.x.ResponseEdits...)
 	out = h1.AppendEdits(out, c.edits)
-	if last {
+	switch {
+	case c.stream:
+		// The end of a stream is said in its own protocol.
+	case last:
 		out = append(out, "Connection: close\r\n"...)
-	} else if c.head.Minor == 0 {
+	case c.head.Minor == 0:
 		out = append(out, "Connection: keep-alive\r\n"...)
 	}
 	out = append(out, "\r\n"...)
@@ -136,30 +156,4 @@ func (c *client) sendAnswer(a *filter.Answer, last bool) bool {
 	c.incoming = out
 	_, err := c.writer.Write(out)
 	return err == nil
-}
-
-// clientAddress is who sent the request: the connection's other end, or the
-// last one that a trusted proxy names.
-func (c *client) clientAddress() netip.Addr {
-	direct := c.from.Client.Addr().Unmap()
-	if !c.from.Trusted {
-		return direct
-	}
-	said, ok := c.head.Get(normalize.FieldXForwardedFor)
-	if !ok {
-		return direct
-	}
-	list := normalize.View(said)
-	if i := strings.LastIndexByte(list, ','); i >= 0 {
-		list = list[i+1:]
-	}
-	addr, err := netip.ParseAddr(strings.TrimSpace(list))
-	if err != nil {
-		return direct
-	}
-	return addr.Unmap()
-}
-
-func isReset(err error) bool {
-	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }

@@ -3,7 +3,9 @@ package proxy_test
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"net/netip"
 	"strings"
 	"testing"
@@ -82,6 +84,67 @@ func BenchmarkExchange(b *testing.B) {
 				if n, err := conn.Read(buf); err != nil || !bytes.HasSuffix(buf[:n], reply) {
 					b.Fatal(fmt.Errorf("%q, %w", buf[:n], err))
 				}
+			}
+		})
+	}
+}
+
+// BenchmarkStream is the same exchange as one stream of HTTP/2, on a connection
+// in memory.
+func BenchmarkStream(b *testing.B) {
+	e := start(b, tableOf([]netip.AddrPort{canned(b, smallReply)}))
+	from := proxy.Accepted{EntryPoint: "web", Protocol: "HTTP/2", Client: netip.MustParseAddrPort("192.0.2.1:1"), Local: netip.MustParseAddrPort("192.0.2.2:443")}
+	buf, request := make([]byte, 4096), []byte(browserGet)
+	b.ReportAllocs()
+	for b.Loop() {
+		near, far := net.Pipe()
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			e.ServeStream(far, from)
+		}()
+		if _, err := near.Write(request); err != nil {
+			b.Fatal(err)
+		}
+		if n, err := io.ReadAtLeast(near, buf, len(smallReply)); err != nil || !bytes.HasSuffix(buf[:n], []byte("hello")) {
+			b.Fatal(fmt.Errorf("%q, %w", buf[:n], err))
+		}
+		near.Close()
+		<-done
+	}
+}
+
+// BenchmarkPolicies is the price of the policies that do more than look at a
+// head.
+func BenchmarkPolicies(b *testing.B) {
+	text := strings.Repeat("all work and no play makes a long text\n", 100)
+	reply := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n%s", len(text), text)
+	auth := route.Policy{ForwardAuth: &route.ForwardAuth{Backend: backendID("side"), Path: "/"}}
+	for _, bench := range []struct {
+		name   string
+		policy route.Policy
+	}{
+		{"buffering", buffers(1<<20, 1<<20)}, {"compression", compressing}, {"retry", retrying(nil)},
+		{"errorPages", route.Policy{ErrorPages: &route.ErrorPages{Statuses: []route.StatusRange{{From: 500, To: 599}}, Backend: backendID("side"), Path: "/"}}},
+		{"forwardAuth", auth},
+	} {
+		b.Run(bench.name, func(b *testing.B) {
+			address := canned(b, reply)
+			e := start(b, with(tableOf([]netip.AddrPort{address}, bench.policy), "side", address))
+			client := &http.Client{Transport: &http.Transport{DisableCompression: true}}
+			defer client.CloseIdleConnections()
+			request, err := http.NewRequest("GET", "http://"+e.address+"/", nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			request.Header.Set("Accept-Encoding", "gzip")
+			for b.Loop() {
+				response, err := client.Do(request)
+				if err != nil {
+					b.Fatal(err)
+				}
+				_, _ = io.Copy(io.Discard, response.Body)
+				response.Body.Close()
 			}
 		})
 	}

@@ -20,7 +20,12 @@ type binding struct {
 	// response is the answer of a rule without backends.
 	response *filter.Answer
 	targets  *targets
-	times    times
+	// sticky leads clients back to the backend that they got first; nil where
+	// there is only one, or they may be sent anywhere.
+	sticky *stickyRule
+	// budget is what the rule has left for retries, nil without them.
+	budget *budget
+	times  times
 }
 
 // times are the rule's bounds; 0 is the edge's default, for total none.
@@ -33,10 +38,8 @@ func (p *Proxy) bind(rule *route.Rule) (any, error) {
 		connect: time.Duration(rule.Timeouts.Connect), header: time.Duration(rule.Timeouts.Header),
 		idle: time.Duration(rule.Timeouts.Idle), total: time.Duration(rule.Timeouts.Total),
 	}}
-	chain, err := filter.Compile(rule.Policies, p.cfg.Counters)
-	if err == nil && rule.Sticky != nil && len(rule.Backends) > 1 {
-		err = errSticky
-	}
+	deps := filter.Deps{Counters: p.cfg.Counters, Backend: p.server, Encoders: p.encoders}
+	chain, err := deps.Compile(rule.Policies)
 	if err != nil {
 		p.cfg.Log.Warn("a rule is refused and answers 503", "rule", rule.ID.String(), "error", err)
 		b.refused = &filter.Answer{Status: 503, Reason: string(route.ReasonRefused)}
@@ -51,12 +54,14 @@ func (p *Proxy) bind(rule *route.Rule) (any, error) {
 		return nil, errors.New("it has neither backends nor a response")
 	}
 	b.targets = newTargets(rule.Backends, p.cfg.Upstreams.Handle)
+	if rule.Sticky != nil && len(b.targets.handles) > 1 {
+		b.sticky = newStickyRule(rule, b.targets)
+	}
+	if hasRetry(rule.Policies) {
+		b.budget = p.budgets.of(rule.ID)
+	}
 	return b, nil
 }
-
-// errSticky is what a table can say and this version cannot do. It is refused,
-// never left out.
-var errSticky = errors.New("sticky over several backends is not supported; use the sticky cookie of the backend")
 
 // targets spreads requests over several backends by weight.
 type targets struct {
@@ -109,16 +114,20 @@ func gcd(a, b uint64) uint64 {
 	return a
 }
 
-func (t *targets) next() *upstream.Handle {
+// next is the backend of the next request.
+func (t *targets) next() *upstream.Handle { return t.handles[t.turn()] }
+
+// turn is the number of the handle whose turn it is.
+func (t *targets) turn() int {
 	if len(t.handles) == 1 {
-		return t.handles[0]
+		return 0
 	}
 	total := t.ends[len(t.ends)-1]
 	at := t.count.Add(1) % total * t.step % total
 	for i, end := range t.ends {
 		if at < end {
-			return t.handles[i]
+			return i
 		}
 	}
-	return t.handles[0]
+	return 0
 }

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"errors"
-	"io"
 	"net"
 	"strconv"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"slipway.dev/slipway/internal/edge/h1"
 	"slipway.dev/slipway/internal/edge/normalize"
 	"slipway.dev/slipway/internal/edge/program"
+	"slipway.dev/slipway/internal/edge/upstream"
 )
 
 const (
@@ -27,9 +27,12 @@ type client struct {
 	proxy  *Proxy
 	net    net.Conn
 	from   Accepted
+	stream bool // the connection is one exchange of another protocol
 	reader *h1.Reader
 	writer *h1.Writer
 	peer   h1.Peer
+	limits *h1.Limits
+	times  *h1.Timeouts
 
 	head     h1.Head
 	response h1.ResponseHead
@@ -45,13 +48,47 @@ type client struct {
 	target   []byte    // what the backend is asked for, when that was rewritten
 	outgoing []byte    // the head for the backend
 	incoming []byte    // the head for the client
+
+	// What belongs to the exchange that runs, until it is over.
+	conn      *upstream.Conn // of the last attempt
+	reusable  bool           // conn can be used again
+	total     *time.Timer    // closes conn when the rule's time is over
+	up        sending
+	transfer  h1.Transfer // of the request
+	relay     relay
+	held      *held           // the request's body, when it is in memory
+	heldReply *held           // the response's
+	encoder   *filter.Encoder // makes the response shorter
+	page      *filter.Reply   // the page for an error
+	copies    []*filter.Mirror
+	copied    *held  // what of the request's body is there for them
+	continued bool   // the client was told to send its body
+	finish    func() // tells the tracer
+	upDrain   drain
+	downDrain drain
+	lastChunk []byte
 }
 
 func newClient(p *Proxy, conn net.Conn, from Accepted) *client {
-	c := &client{
-		proxy: p, net: conn, from: from,
-		reader: h1.NewReader(conn, p.cfg.Pool, p.cfg.Timeouts),
-		writer: h1.NewWriter(conn, p.cfg.Pool, p.cfg.Timeouts),
+	c := new(client)
+	c.attach(p, conn, from)
+	return c
+}
+
+// attach gives a client its connection.
+func (c *client) attach(p *Proxy, conn net.Conn, from Accepted) {
+	c.proxy, c.net, c.from = p, conn, from
+	c.limits, c.times = &p.cfg.Limits, &p.cfg.Timeouts
+	if from.Limits != nil {
+		c.limits = from.Limits
+	}
+	if from.Timeouts != nil {
+		c.times = from.Timeouts
+	}
+	c.reader = h1.NewReader(conn, p.cfg.Pool, *c.times)
+	c.writer = h1.NewWriter(conn, p.cfg.Pool, *c.times)
+	if c.from.Protocol == "" {
+		c.from.Protocol = "HTTP/1.1"
 	}
 	c.peer = h1.Peer{
 		Trusted: from.Trusted,
@@ -63,7 +100,6 @@ func newClient(p *Proxy, conn net.Conn, from Accepted) *client {
 	if from.TLS {
 		c.peer.Proto = "https"
 	}
-	return c
 }
 
 // serve answers one request after the other, until a side wants to end.
@@ -71,7 +107,7 @@ func (c *client) serve() {
 	defer c.net.Close()
 	defer c.reader.Close()
 	for {
-		if err := c.reader.ReadRequest(&c.head, &c.proxy.cfg.Limits); err != nil {
+		if err := c.reader.ReadRequest(&c.head, c.limits); err != nil {
 			c.refuse(err)
 			return
 		}
@@ -95,18 +131,41 @@ func (c *client) refuse(err error) {
 		// The client went away, or sent nothing in time.
 		return
 	}
-	c.record = Record{
-		EntryPoint: c.from.EntryPoint, Client: c.from.Client.Addr(), TLS: c.from.TLS,
-		Began: time.Now(), Reason: reason,
-	}
-	c.x.Begin(&c.head, 0)
-	c.sendAnswer(&filter.Answer{Status: status, Reason: reason}, true)
+	c.turnAway(&filter.Answer{Status: status, Reason: reason})
+}
+
+// turnAway answers a client that no rule is looked for, and is done with it.
+func (c *client) turnAway(a *filter.Answer) {
+	c.open(time.Now())
+	c.record.Client = c.from.Client.Addr()
+	c.begin(0)
+	c.sendAnswer(a, true)
 	c.observe()
 	c.linger()
 }
 
-// linger reads what the client is still sending, so that it gets the answer.
+// open begins the record of a request, with what the connection says.
+func (c *client) open(now time.Time) {
+	c.record = Record{
+		EntryPoint: c.from.EntryPoint, Peer: c.from.Client, Protocol: c.from.Protocol,
+		TLS: c.from.TLS, TLSVersion: c.from.TLSVersion, CipherSuite: c.from.CipherSuite, Began: now,
+	}
+}
+
+// begin makes the exchange ready for a request.
+func (c *client) begin(marks int) {
+	c.x.Begin(&c.head, marks)
+	if len(c.from.Edits) > 0 {
+		c.x.ResponseEdits = append(c.x.ResponseEdits, c.from.Edits...)
+	}
+}
+
+// linger reads what the client is still sending, so that it gets the answer. A
+// stream needs none: its end is said apart from its answer.
 func (c *client) linger() {
+	if c.stream {
+		return
+	}
 	half, ok := c.net.(interface{ CloseWrite() error })
 	if !ok || half.CloseWrite() != nil || c.net.SetReadDeadline(time.Now().Add(lingerTime)) != nil {
 		return
@@ -122,12 +181,56 @@ func (c *client) linger() {
 	}
 }
 
+// observe tells who wants to know that the exchange is over.
 func (c *client) observe() {
-	if c.proxy.cfg.Observe == nil {
+	if c.proxy.cfg.Observe == nil && c.finish == nil {
 		return
 	}
 	c.record.Duration = time.Since(c.record.Began)
-	c.proxy.cfg.Observe(&c.record)
+	if c.finish != nil {
+		c.finish()
+		c.finish = nil
+	}
+	if c.proxy.cfg.Observe != nil {
+		c.proxy.cfg.Observe(&c.record)
+	}
+}
+
+// over ends an exchange. Heads are parts of what connections lend, so the
+// observer comes first.
+func (c *client) over() {
+	c.observe()
+	c.settle()
+	c.held.release()
+	c.heldReply.release()
+	c.copied.release()
+	c.held, c.heldReply, c.copied = nil, nil, nil
+	if c.encoder != nil {
+		c.encoder.Release()
+		c.encoder = nil
+	}
+	if c.page != nil {
+		c.page.Close()
+		c.page = nil
+	}
+}
+
+// settle ends the use of the connection to an endpoint. It can be used again
+// only if nothing is going to close it.
+func (c *client) settle() {
+	if c.conn == nil {
+		return
+	}
+	if c.total != nil {
+		c.reusable = c.total.Stop() && c.reusable
+		c.total = nil
+	}
+	if c.reusable {
+		c.conn.Release()
+	} else {
+		c.conn.Close()
+	}
+	c.conn, c.reusable = nil, false
 }
 
 // Value gives the headers of the request to the conditions of rules.
@@ -142,39 +245,4 @@ func (c *client) Value(name string, i int) (string, bool) {
 		i--
 	}
 	return "", false
-}
-
-// tunnel joins the two sides after 101, until both have ended. early is what
-// the endpoint has sent already.
-func (c *client) tunnel(upstream net.Conn, early []byte) {
-	// A tunnel may be silent for as long as its two ends like.
-	if c.net.SetDeadline(time.Time{}) != nil || upstream.SetDeadline(time.Time{}) != nil {
-		return
-	}
-	if _, err := c.net.Write(early); err != nil {
-		return
-	}
-	if _, err := upstream.Write(c.reader.Unread()); err != nil {
-		return
-	}
-	c.reader.Close()
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		pipe(upstream, c.net)
-	}()
-	pipe(c.net, upstream)
-	<-ended
-}
-
-// pipe copies one direction and passes its end on. What cannot be written to
-// is closed, so that the other direction ends too.
-func pipe(to, from net.Conn) {
-	_, err := io.Copy(to, from)
-	if half, ok := to.(interface{ CloseWrite() error }); ok && err == nil {
-		_ = half.CloseWrite()
-		return
-	}
-	to.Close()
-	from.Close()
 }

@@ -2,18 +2,28 @@
 // asks the Program which rule they belong to, runs the rule's filters, and
 // passes request and answer between the client and an endpoint.
 //
-// The life of a request is the order of the functions in exchange.go. A
-// connection is one goroutine; a second one runs only while a body that is not
-// here yet is uploaded, because an answer may come before its end.
+// The life of a request is the order of the functions in exchange.go; one try at
+// an endpoint is in attempt.go, the request's body in upload.go, the answer in
+// answer.go and deliver.go. A connection is one goroutine; a second one runs
+// only while a body that is not here yet is uploaded, because an answer may come
+// before its end. A stream of HTTP/2 or HTTP/3 comes as a connection with one
+// request, see [Proxy.ServeStream], and is served by the same functions.
+//
+// What the edge asks for itself (whether a request may pass, the page for an
+// error, a copy for another backend) goes through side.go.
 //
 // It promises that a connection is used again, on either side, only after an
 // exchange that ended cleanly, that what was matched is what is forwarded, and
-// that a rule whose filters could not be compiled answers 503. It refuses to
-// guess: what the codec refuses is answered with its status, and the connection
-// is closed.
+// that a rule whose filters could not be compiled answers 503. What it keeps in
+// memory, copies and repeats is bounded over all requests; [Proxy.Stats] counts
+// what did not fit. It refuses to guess: what the codec refuses is answered with
+// its status, and the connection is closed.
 package proxy
 
 import (
+	"cmp"
+	"context"
+	"crypto/x509"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -24,22 +34,38 @@ import (
 	"slipway.dev/slipway/internal/edge/filter"
 	"slipway.dev/slipway/internal/edge/h1"
 	"slipway.dev/slipway/internal/edge/program"
+	"slipway.dev/slipway/internal/edge/tlsstore"
 	"slipway.dev/slipway/internal/edge/upstream"
+	"slipway.dev/slipway/internal/route"
 )
 
 // Config is what a Proxy works with.
 type Config struct {
 	// Pool lends the buffers of all connections.
 	Pool *h1.BufferPool
-	// Limits and Timeouts are those for clients.
+	// Limits and Timeouts are those for clients whose connections bring none.
 	Limits   h1.Limits
 	Timeouts h1.Timeouts
 	// Upstreams are the backends that rules name.
 	Upstreams *upstream.Set
 	// Counters hold what filters count.
 	Counters *filter.Counters
+	// HeldBytes bounds the memory of all bodies that policies keep. What does
+	// not fit is answered with 503. Default 128 MiB.
+	HeldBytes int64
+	// MirrorsInFlight bounds the copies of requests that run at one time. What
+	// is beyond is not copied. Default 256.
+	MirrorsInFlight int
 	// Name is said to backends as X-Forwarded-Server; empty says nothing.
 	Name string
+	// Admit is asked about a request that a rule took, before the rule's filters
+	// run. Its answer is given in their place; nil lets the request in. A nil
+	// Admit lets everything in.
+	Admit func(from *Accepted, host string, rule *route.Rule) *filter.Answer
+	// Trace is called before a backend is asked. It may read the request and
+	// append to the exchange's RequestEdits. What it returns is called when the
+	// exchange is over and the record complete, unless it is nil.
+	Trace func(*Record, *filter.Exchange) (finish func())
 	// Observe is told of every exchange when it is over; nil is nobody. The
 	// record is reused after the call.
 	Observe func(*Record)
@@ -56,6 +82,13 @@ type Proxy struct {
 	mu       sync.Mutex
 	clients  map[*client]struct{}
 	draining atomic.Bool
+	pressure atomic.Int32 // an overload.Level
+
+	streams  sync.Pool // of *client
+	memory   memory
+	encoders *filter.Encoders
+	aside    aside
+	budgets  budgets
 }
 
 // Accepted says where a connection came from.
@@ -63,15 +96,70 @@ type Accepted struct {
 	EntryPoint string
 	// Client and Local are the two ends, as a trusted PROXY header has them.
 	Client, Local netip.AddrPort
-	// Trusted says that the client is a proxy whose X-Forwarded headers count.
+	// Trusted says that the client is a proxy whose X-Forwarded headers count,
+	// Trust which of the proxies that it names are believed too.
 	Trusted bool
+	Trust   *Trust
+	// Protocol is what the client speaks: HTTP/1.1, HTTP/2 or HTTP/3. Empty is
+	// HTTP/1.1.
+	Protocol string
 	// TLS says that the connection is encrypted.
 	TLS bool
+	// TLSVersion and CipherSuite are those of crypto/tls, for logs.
+	TLSVersion, CipherSuite uint16
+	// Handshake is what the connection was made with, for Admit. It is nil
+	// without TLS.
+	Handshake *tlsstore.Handshake
+	// Certificate is the client's, verified; nil when there is none.
+	Certificate *x509.Certificate
+	// Edits are made to the header of every final response of the connection,
+	// before those of filters.
+	Edits []h1.Edit
+	// Limits and Timeouts are those of the entry point; nil means the Proxy's.
+	Limits   *h1.Limits
+	Timeouts *h1.Timeouts
 }
 
-// New makes a Proxy. It answers 404 until it is given a Program.
+// New makes a Proxy. It answers 503 until it is given a Program.
 func New(cfg Config) *Proxy {
-	return &Proxy{cfg: cfg, clients: map[*client]struct{}{}}
+	cfg.HeldBytes = cmp.Or(cfg.HeldBytes, defaultHeldBytes)
+	cfg.MirrorsInFlight = cmp.Or(cfg.MirrorsInFlight, defaultMirrors)
+	p := &Proxy{cfg: cfg, clients: map[*client]struct{}{}, encoders: filter.NewEncoders()}
+	p.memory.pool, p.memory.most = cfg.Pool, cfg.HeldBytes
+	p.aside.stop, p.aside.halt = context.WithCancel(context.Background())
+	return p
+}
+
+// Close stops what runs beside the exchanges, such as copies of requests, and
+// waits for it. Exchanges that still run then get no answers from servers that
+// decide about them.
+func (p *Proxy) Close() {
+	p.aside.close()
+}
+
+// Stats are the limits of the Proxy at work, for metrics.
+type Stats struct {
+	// HeldBytes is the memory that bodies take; HoldsRefused is how often there
+	// was no room for one.
+	HeldBytes    int64
+	HoldsRefused uint64
+	// Mirrored and MirrorsDropped are copies of requests that were sent and not.
+	Mirrored, MirrorsDropped uint64
+	// RetriesRefused is how often a request was not sent again because too many
+	// were.
+	RetriesRefused uint64
+	// EncodersRefused is how many answers were not compressed because too many
+	// were.
+	EncodersRefused uint64
+}
+
+// Stats gives the counts.
+func (p *Proxy) Stats() Stats {
+	return Stats{
+		HeldBytes: p.memory.used.Load(), HoldsRefused: p.memory.refused.Load(),
+		Mirrored: p.aside.sent.Load(), MirrorsDropped: p.aside.dropped.Load(),
+		RetriesRefused: p.budgets.refused.Load(), EncodersRefused: p.encoders.Refused(),
+	}
 }
 
 // Compiler makes the Programs for this Proxy.

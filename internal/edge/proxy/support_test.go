@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -81,9 +82,18 @@ func startFrom(t testing.TB, table *route.Table, from proxy.Accepted, options ..
 		listener.Close()
 		e.Drain()
 		e.accepted.Wait()
+		e.Close()
 		e.upstreams.Close()
 	})
 	return e
+}
+
+// rest ends all connections and waits until nothing of them is left.
+func (e *edge) rest() {
+	e.Drain()
+	for e.Clients() > 0 {
+		runtime.Gosched()
+	}
 }
 
 // apply compiles a table and puts it in place.
@@ -106,6 +116,36 @@ func serve(t testing.TB, handler http.HandlerFunc) netip.AddrPort {
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
 	return server.Listener.Addr().(*net.TCPAddr).AddrPort()
+}
+
+// raw serves connections on loopback as a test says, byte by byte, and waits for
+// them at the end.
+func raw(t testing.TB, handle func(conn net.Conn, read *bufio.Reader)) netip.AddrPort {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var running sync.WaitGroup
+	running.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			running.Go(func() {
+				defer conn.Close()
+				if conn.SetDeadline(time.Now().Add(20*time.Second)) == nil {
+					handle(conn, bufio.NewReader(conn))
+				}
+			})
+		}
+	})
+	t.Cleanup(func() {
+		listener.Close()
+		running.Wait()
+	})
+	return listener.Addr().(*net.TCPAddr).AddrPort()
 }
 
 // nobody is an address where nothing listens.

@@ -11,7 +11,7 @@ import (
 type gate struct {
 	avoid   *Endpoint
 	limit   int64 // of requests in flight; 0 is none
-	ejected bool  // those that are ejected too
+	ejected bool  // those that are ejected or fail their checks too
 	// slow is the time of slow start, while some endpoint is in it; 0 otherwise.
 	slow, now int64
 }
@@ -22,8 +22,11 @@ func (g *gate) willing(e *Endpoint) bool {
 	if e == g.avoid {
 		return false
 	}
+	if g.ejected {
+		return true
+	}
 	until := e.health.until.Load()
-	return until == 0 || g.ejected || e.handle.set.now() >= until
+	return e.failing.Load() == nil && (until == 0 || e.handle.set.now() >= until)
 }
 
 func (g *gate) full(e *Endpoint) bool { return g.limit > 0 && e.inFlight.Load() >= g.limit }

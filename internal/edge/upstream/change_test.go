@@ -160,12 +160,10 @@ func TestBrokenBackends(t *testing.T) {
 		table     route.Table
 		want      string
 	}{
-		{name: "h2c", transport: route.Transport{Protocol: route.ProtocolH2C},
-			want: "h2c to backends is not supported; use http1 or tls"},
 		{name: "unknownProtocol", transport: route.Transport{Protocol: "gopher"},
-			want: `the protocol "gopher" is not known; use http1 or tls`},
+			want: `the protocol "gopher" is not known; use http1, h2c, tls, h2 or alpn`},
 		{name: "settingsWithoutTLS", transport: route.Transport{TLS: &route.UpstreamTLS{ServerName: "cart"}},
-			want: "there are settings for TLS, but the protocol is not tls; set it to tls or remove them"},
+			want: "there are settings for TLS, but the protocol has none; set it to tls, h2 or alpn, or remove them"},
 		{name: "noAuthority", transport: with(route.UpstreamTLS{Authority: ca}),
 			want: "the table has no authority shop/ca; create it, or name another"},
 		{name: "badAuthority", transport: with(route.UpstreamTLS{Authority: ca}),

@@ -25,8 +25,9 @@ type Config struct {
 	// and the TLS handshake, where the route has no bound. Default 5 s.
 	ConnectTimeout time.Duration
 	// MaxInFlightPerEndpoint bounds the requests that run on one endpoint at a
-	// time; what is over it goes to others, or ends with an OverloadError.
-	// Default 0, no bound: the connections of clients are bounded already.
+	// time, where the backend says nothing; what is over it goes to others, or
+	// ends with an OverloadError. Default 0, no bound: the connections of
+	// clients are bounded already.
 	MaxInFlightPerEndpoint int64
 	// RetryAfter is what an OverloadError tells the client. Default 1 s.
 	RetryAfter time.Duration
@@ -40,6 +41,11 @@ type Config struct {
 	// between two pieces of a body, 30 s for a write. There is no least rate:
 	// a stream of events is slow by nature.
 	Timeouts h1.Timeouts
+	// PingAfter is how long an HTTP/2 connection that owes an answer may be
+	// silent before it is asked for a sign of life. Default 30 s. An endpoint
+	// that does not answer within PingTimeout, by default 10 s, loses its
+	// connection.
+	PingAfter, PingTimeout time.Duration
 	// Pool lends the buffers. Default: one of the Set's own.
 	Pool *h1.BufferPool
 	// Zone is where the edge itself runs, for balancing that stays near.
@@ -79,6 +85,8 @@ func DefaultConfig() Config {
 		CheckAfter:         time.Second,
 		ConnectTimeout:     5 * time.Second,
 		RetryAfter:         time.Second,
+		PingAfter:          30 * time.Second,
+		PingTimeout:        10 * time.Second,
 		Ejection:           Ejection{Failures: 5, Base: time.Second, Max: 30 * time.Second},
 		Limits:             h1.DefaultLimits(),
 		Timeouts: h1.Timeouts{
@@ -101,6 +109,8 @@ func (c Config) withDefaults() Config {
 	c.Ejection.Failures = cmp.Or(c.Ejection.Failures, d.Ejection.Failures)
 	c.Ejection.Base = cmp.Or(c.Ejection.Base, d.Ejection.Base)
 	c.Ejection.Max = max(cmp.Or(c.Ejection.Max, d.Ejection.Max), c.Ejection.Base)
+	c.PingAfter = cmp.Or(c.PingAfter, d.PingAfter)
+	c.PingTimeout = cmp.Or(c.PingTimeout, d.PingTimeout)
 	c.Limits = cmp.Or(c.Limits, d.Limits)
 	c.Timeouts = cmp.Or(c.Timeouts, d.Timeouts)
 	if c.Pool == nil {

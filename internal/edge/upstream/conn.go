@@ -7,10 +7,12 @@ import (
 	"time"
 
 	"slipway.dev/slipway/internal/edge/h1"
+	"slipway.dev/slipway/internal/edge/upstream/h2client"
 )
 
-// Conn is one HTTP/1.1 connection to an endpoint, plain or TLS. Whoever got it
-// from Connect ends it with Release or Close, once.
+// Conn is one HTTP/1.1 connection to an endpoint, plain or TLS, or one that
+// carries a single exchange and is a stream of HTTP/2 below. Whoever got it from
+// Connect ends it with Release or Close, once.
 type Conn struct {
 	Reader *h1.Reader
 	Writer *h1.Writer
@@ -18,6 +20,7 @@ type Conn struct {
 	Limits *h1.Limits
 
 	link     link
+	stream   *h2client.Stream // nil for HTTP/1.1
 	endpoint *Endpoint
 	dialer   *dialer
 	since    int64 // when it was last used
@@ -26,8 +29,9 @@ type Conn struct {
 	closed   bool
 }
 
-// connect makes a connection.
-func (e *Endpoint) connect(ctx context.Context, d *dialer, timeout time.Duration) (*Conn, error) {
+// connect makes a connection. Where connections are shared it may give a part of
+// one; with fresh, only of one that is being made.
+func (e *Endpoint) connect(ctx context.Context, d *dialer, timeout time.Duration, fresh bool) (*Conn, error) {
 	s := e.handle.set
 	if s.stop.Err() != nil {
 		return nil, &ConnectError{Address: e.address, Err: ErrClosed}
@@ -37,6 +41,9 @@ func (e *Endpoint) connect(ctx context.Context, d *dialer, timeout time.Duration
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
+	if d.protocol.HTTP2() {
+		return e.share(ctx, d, fresh)
+	}
 	link, err := d.dial(ctx, e)
 	if err != nil {
 		s.stats.connectFailures.Add(1)
@@ -44,14 +51,20 @@ func (e *Endpoint) connect(ctx context.Context, d *dialer, timeout time.Duration
 	}
 	s.stats.connects.Add(1)
 	e.open.Add(1)
+	return e.wrap(link, d), nil
+}
+
+// wrap makes a Conn of what HTTP/1.1 is spoken on.
+func (e *Endpoint) wrap(link link, d *dialer) *Conn {
+	cfg := &e.handle.set.cfg
 	return &Conn{
-		Reader:   h1.NewReader(link.conn, s.cfg.Pool, s.cfg.Timeouts),
-		Writer:   h1.NewWriter(link.conn, s.cfg.Pool, s.cfg.Timeouts),
-		Limits:   &s.cfg.Limits,
+		Reader:   h1.NewReader(link.conn, cfg.Pool, cfg.Timeouts),
+		Writer:   h1.NewWriter(link.conn, cfg.Pool, cfg.Timeouts),
+		Limits:   &cfg.Limits,
 		link:     link,
 		endpoint: e,
 		dialer:   d,
-	}, nil
+	}
 }
 
 // SetTimeouts bounds the exchange that comes: the wait for the head of the
@@ -67,18 +80,25 @@ func (c *Conn) SetTimeouts(header, idle time.Duration) {
 }
 
 // NetConn is the connection itself, for protocols that take over after an
-// upgrade, and for TCP routes.
+// upgrade, and for TCP routes. With HTTP/2 it is the stream: closing it cancels
+// the exchange.
 func (c *Conn) NetConn() net.Conn { return c.link.conn }
 
 // Reused reports whether the connection was kept from before. Such a one may
-// die of age with the next request.
-func (c *Conn) Reused() bool { return c.reused }
+// die of age with the next request. A stream that the endpoint refused counts
+// as one too: it was not looked at.
+func (c *Conn) Reused() bool { return c.reused || c.stream != nil && c.stream.Reused() }
 
 // Release gives the connection back after a clean exchange: the response was
 // read to its end, and it said that the connection can be used again. It is
 // closed nevertheless when the endpoint has left, when enough are kept, or when
 // there is something to read that nobody asked for.
 func (c *Conn) Release() {
+	if c.stream != nil {
+		// What others share goes on; there is nothing to keep of one exchange.
+		c.farewell()
+		return
+	}
 	if len(c.Reader.Unread()) > 0 || c.link.residue() {
 		c.endpoint.handle.set.stats.polluted.Add(1)
 		c.Close()
@@ -106,7 +126,11 @@ func (c *Conn) end(how func() error) {
 	// There is nobody to tell, and nothing to be done.
 	_ = how()
 	c.Reader.Close()
-	c.endpoint.open.Add(-1)
+	if c.stream == nil {
+		c.endpoint.open.Add(-1)
+	} else if c.stream.Refused() {
+		c.endpoint.handle.set.stats.refused.Add(1)
+	}
 }
 
 // sound looks at an idle connection, without waiting.

@@ -35,17 +35,15 @@ type dialer struct {
 func (s *Set) newDialer(b *route.Backend, previous *dialer) (*dialer, error) {
 	d := &dialer{protocol: b.Transport.Protocol, localNames: s.cfg.LocalNames}
 	switch d.protocol {
-	case "", route.ProtocolHTTP1:
+	case "":
 		d.protocol = route.ProtocolHTTP1
-	case route.ProtocolTLS:
-	case route.ProtocolH2C:
-		return nil, errors.New("h2c to backends is not supported; use http1 or tls")
+	case route.ProtocolHTTP1, route.ProtocolH2C, route.ProtocolTLS, route.ProtocolH2, route.ProtocolALPN:
 	default:
-		return nil, fmt.Errorf("the protocol %q is not known; use http1 or tls", d.protocol)
+		return nil, fmt.Errorf("the protocol %q is not known; use http1, h2c, tls, h2 or alpn", d.protocol)
 	}
 	if b.Transport.TLS != nil {
-		if d.protocol != route.ProtocolTLS {
-			return nil, errors.New("there are settings for TLS, but the protocol is not tls; set it to tls or remove them")
+		if !d.protocol.Encrypted() {
+			return nil, errors.New("there are settings for TLS, but the protocol has none; set it to tls, h2 or alpn, or remove them")
 		}
 		d.tls = *b.Transport.TLS
 	}
@@ -56,7 +54,7 @@ func (s *Set) newDialer(b *route.Backend, previous *dialer) (*dialer, error) {
 		previous.authority == d.authority && previous.certificate == d.certificate {
 		return previous, nil
 	}
-	if d.protocol == route.ProtocolTLS {
+	if d.protocol.Encrypted() {
 		d.sessions = tls.NewLRUClientSessionCache(sessions)
 		d.config = d.clientConfig()
 	}
@@ -67,7 +65,7 @@ func (s *Set) newDialer(b *route.Backend, previous *dialer) (*dialer, error) {
 func (d *dialer) clientConfig() *tls.Config {
 	config := &tls.Config{
 		MinVersion:         tls.VersionTLS12,
-		NextProtos:         []string{"http/1.1"},
+		NextProtos:         offered(d.protocol),
 		ServerName:         d.tls.ServerName,
 		InsecureSkipVerify: d.tls.SkipVerify,
 	}
@@ -85,23 +83,48 @@ func (d *dialer) clientConfig() *tls.Config {
 	return config
 }
 
-// dial connects, with the handshake.
-func (d *dialer) dial(ctx context.Context, e *Endpoint) (link, error) {
+// offered are the protocols that the endpoint may choose from in the handshake.
+func offered(protocol route.Protocol) []string {
+	switch protocol {
+	case route.ProtocolH2:
+		return []string{alpnH2}
+	case route.ProtocolALPN:
+		return []string{alpnH2, alpnHTTP1}
+	}
+	return []string{alpnHTTP1}
+}
+
+const (
+	alpnH2    = "h2"
+	alpnHTTP1 = "http/1.1"
+)
+
+// dialTCP connects, without a handshake.
+func (d *dialer) dialTCP(ctx context.Context, e *Endpoint) (*net.TCPConn, error) {
 	var by net.Dialer
 	if e.place.host != "" && !d.localNames {
 		by.Control = refuseLocal
 	}
 	conn, err := by.DialContext(ctx, "tcp", e.address)
 	if err != nil {
-		return link{}, &ConnectError{Address: e.address, Err: cause(err)}
+		return nil, &ConnectError{Address: e.address, Err: cause(err)}
 	}
 	socket, ok := conn.(*net.TCPConn)
 	if !ok {
 		_ = conn.Close()
-		return link{}, &ConnectError{Address: e.address, Err: errors.New("it is not a TCP connection")}
+		return nil, &ConnectError{Address: e.address, Err: errors.New("it is not a TCP connection")}
+	}
+	return socket, nil
+}
+
+// dial connects, with the handshake.
+func (d *dialer) dial(ctx context.Context, e *Endpoint) (link, error) {
+	socket, err := d.dialTCP(ctx, e)
+	if err != nil {
+		return link{}, err
 	}
 	if d.config == nil {
-		return link{conn: socket, raw: socket}, nil
+		return link{conn: socket, raw: socket, http2: d.protocol == route.ProtocolH2C}, nil
 	}
 	below := &tap{TCPConn: socket}
 	config := d.config.Clone()
@@ -114,7 +137,12 @@ func (d *dialer) dial(ctx context.Context, e *Endpoint) (link, error) {
 		_ = below.Close()
 		return link{}, &ConnectError{Address: e.address, TLS: true, Err: err}
 	}
-	return link{conn: secured, raw: socket, tap: below}, nil
+	chosen := secured.ConnectionState().NegotiatedProtocol
+	if d.protocol == route.ProtocolH2 && chosen != alpnH2 {
+		_ = below.Close()
+		return link{}, &ConnectError{Address: e.address, TLS: true, Err: errNoH2}
+	}
+	return link{conn: secured, raw: socket, tap: below, http2: chosen == alpnH2}, nil
 }
 
 // cause leaves out the address, which a ConnectError has already.

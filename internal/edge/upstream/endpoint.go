@@ -30,6 +30,24 @@ func (p place) String() string {
 	return p.address.String()
 }
 
+// portNumber is where the endpoint listens.
+func (p place) portNumber() uint16 {
+	if p.host != "" {
+		return p.port
+	}
+	return p.address.Port()
+}
+
+// atPort is the same host at another port.
+func (p place) atPort(port uint16) place {
+	if p.host != "" {
+		p.port = port
+	} else {
+		p.address = netip.AddrPortFrom(p.address.Addr(), port)
+	}
+	return p
+}
+
 // serverName is the name that the endpoint has to prove to be, where none is
 // given.
 func (p place) serverName() string {
@@ -62,7 +80,11 @@ type Endpoint struct {
 	measured atomic.Int64 // when latency was last set
 
 	health health
-	pool   pool
+	// failing says why the endpoint fails its health checks; nil when it does
+	// not. Handle.judging guards it for writing.
+	failing atomic.Pointer[string]
+	probe   *probe // guarded by checker.mu; nil when it is not checked
+	pool    pool
 
 	current int64 // of the smooth round robin; guarded by Handle.turning
 }

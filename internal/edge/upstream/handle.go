@@ -19,7 +19,9 @@ type Handle struct {
 	turn    atomic.Uint64 // of the round robin with equal weights
 	turning sync.Mutex    // guards Endpoint.current
 	judging sync.Mutex    // guards what health says it guards
-	ill     atomic.Int32  // endpoints that are ejected or on trial
+	ill     atomic.Int32  // endpoints that are ejected, on trial or fail their checks
+
+	inFlight atomic.Int64 // of all endpoints; counted only where it is bounded
 
 	backend *route.Backend // guarded by Set.mu; nil when the table has it not
 }
@@ -53,7 +55,25 @@ func (h *Handle) Pick(choice Choice) (Lease, error) {
 	if r.refusal != nil {
 		return Lease{}, r.refusal
 	}
-	g := gate{avoid: choice.Avoid, limit: h.set.cfg.MaxInFlightPerEndpoint}
+	if r.most <= 0 {
+		return h.pick(r, choice)
+	}
+	if h.inFlight.Add(1) > r.most {
+		h.inFlight.Add(-1)
+		return h.overloaded(r)
+	}
+	lease, err := h.pick(r, choice)
+	if err != nil {
+		h.inFlight.Add(-1)
+		return lease, err
+	}
+	lease.counted = true
+	return lease, nil
+}
+
+// pick chooses an endpoint, once the backend as a whole has room.
+func (h *Handle) pick(r *roster, choice Choice) (Lease, error) {
+	g := gate{avoid: choice.Avoid, limit: r.limit}
 	if choice.Sticky != "" {
 		// An endpoint that cannot serve the client now loses it; one that has
 		// too much to do does not, or a busy hour would empty every session.
@@ -86,14 +106,17 @@ func (h *Handle) Pick(choice Choice) (Lease, error) {
 }
 
 // lastResort sends a request where it would rather not go: to the endpoint to
-// avoid, then to one that is ejected. It does the latter only when no other is
-// there, not when the others have too much to do.
+// avoid, then to one that is ejected or fails its health checks. It does the
+// latter only when no other is there, not when the others have too much to do.
+// To answer 503 instead would help nobody: an endpoint that is really down
+// gives no worse an answer, and when all fail at once it is often the check that
+// is wrong.
 func (h *Handle) lastResort(r *roster, g *gate, choice Choice) (Lease, error) {
 	g.avoid = nil
 	if lease, ok := h.draw(r, &r.all, g, choice); ok {
 		return lease, nil
 	}
-	if g.limit <= 0 || r.allEjected() {
+	if g.limit <= 0 || r.noneWell() {
 		g.ejected, g.avoid = true, choice.Avoid
 		if lease, ok := h.draw(r, &r.all, g, choice); ok {
 			return lease, nil
@@ -156,6 +179,8 @@ type Lease struct {
 	member *member
 	began  int64 // 0 when nobody wants to know how long it takes
 	trial  bool  // the endpoint was not ready, so this decides about it
+	// counted says that it counts among the requests of the whole backend.
+	counted bool
 }
 
 // Endpoint is the one that was chosen. It is nil after Done.
@@ -182,8 +207,10 @@ func (l *Lease) StickyValue() string {
 
 // Connect gives an idle connection, the most recently used one, or makes one.
 // With fresh it always makes one: after a reused connection died, the others
-// may be dead too. The timeout bounds all of it; 0 means the default. When no
-// connection could be made, the error is a ConnectError.
+// may be dead too. Where the endpoint speaks HTTP/2 it gives a stream of a
+// connection that has room, or of one that is being made. The timeout bounds
+// all of it; 0 means the default. When no connection could be made, the error
+// is a ConnectError.
 func (l *Lease) Connect(ctx context.Context, timeout time.Duration, fresh bool) (*Conn, error) {
 	if l.member == nil {
 		return nil, errLeaseEnded
@@ -194,7 +221,7 @@ func (l *Lease) Connect(ctx context.Context, timeout time.Duration, fresh bool) 
 			return conn, nil
 		}
 	}
-	return e.connect(ctx, l.roster.dialer, timeout)
+	return e.connect(ctx, l.roster.dialer, timeout, fresh)
 }
 
 // Answered says that the head of an answer has come. It is optional. With it,
@@ -220,6 +247,9 @@ func (l *Lease) Done(outcome Outcome) {
 	e := l.member.endpoint
 	l.member = nil
 	e.inFlight.Add(-1)
+	if l.counted {
+		l.handle.inFlight.Add(-1)
+	}
 	e.ended[outcome].Add(1)
 	switch outcome {
 	case OK:

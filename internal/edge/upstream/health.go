@@ -20,6 +20,9 @@ type health struct {
 	retrying bool // retryConnect runs
 }
 
+// well reports whether neither requests nor checks speak against the endpoint.
+func (e *Endpoint) well() bool { return e.health.until.Load() == 0 && e.failing.Load() == nil }
+
 // never is the end of an ejection that a connection has to end.
 const never = math.MaxInt64
 
@@ -102,7 +105,8 @@ func (h *Handle) restore(e *Endpoint) {
 }
 
 // mayEject reports whether, with one more ejected, at least half of the ready
-// endpoints stay. One that drains may always go, if there is another.
+// endpoints stay; those that fail their checks have gone already. One that
+// drains may always go, if there is another.
 func (h *Handle) mayEject(e *Endpoint) bool {
 	if e.gone.Load() {
 		return false
@@ -111,7 +115,7 @@ func (h *Handle) mayEject(e *Endpoint) bool {
 	among := false
 	for _, m := range h.roster.Load().all.members {
 		ready++
-		if m.endpoint.health.until.Load() != 0 {
+		if m.endpoint != e && !m.endpoint.well() {
 			ejected++
 		}
 		among = among || m.endpoint == e
@@ -155,7 +159,7 @@ func (h *Handle) recount() {
 	ill := int32(0)
 	r := h.roster.Load()
 	for i := range r.members {
-		if r.members[i].endpoint.health.until.Load() != 0 {
+		if !r.members[i].endpoint.well() {
 			ill++
 		}
 	}
@@ -182,7 +186,7 @@ func (h *Handle) retryConnect(e *Endpoint) {
 		if d == nil {
 			continue // it is broken, and that may change
 		}
-		conn, err := e.connect(s.stop, d, 0)
+		conn, err := e.connect(s.stop, d, 0, true)
 		if err != nil {
 			continue
 		}

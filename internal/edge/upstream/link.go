@@ -11,6 +11,8 @@ type link struct {
 	conn net.Conn // what requests travel over
 	raw  syscall.Conn
 	tap  *tap // nil without TLS
+	// http2 says that the endpoint speaks HTTP/2 on it.
+	http2 bool
 }
 
 // abort closes the connection below TLS, without a word.

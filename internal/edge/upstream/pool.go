@@ -1,6 +1,10 @@
 package upstream
 
-import "sync"
+import (
+	"sync"
+
+	"slipway.dev/slipway/internal/edge/upstream/h2client"
+)
 
 // pool holds the idle connections of one endpoint.
 type pool struct {
@@ -12,6 +16,8 @@ type pool struct {
 	idle []*Conn
 	// watched says that the sweeper knows the pool.
 	watched bool
+	// trunk has the HTTP/2 connections.
+	trunk trunk
 }
 
 // takeIdle gives the most recently used connection that seems to be alive, or
@@ -85,12 +91,14 @@ func (e *Endpoint) put(conn *Conn) bool {
 func (e *Endpoint) rewire(d *dialer) {
 	e.pool.mu.Lock()
 	var old []*Conn
+	var shared []*h2client.Conn
 	if e.pool.dialer != d {
 		e.pool.dialer = d
-		old = e.pool.takeAll()
+		old, shared = e.pool.takeAll(), e.pool.trunk.takeAll()
 	}
 	e.pool.mu.Unlock()
 	closeAll(old)
+	retireAll(shared)
 }
 
 // retire is for an endpoint that left the table.
@@ -101,9 +109,10 @@ func (e *Endpoint) retire() {
 
 func (e *Endpoint) dropIdle() {
 	e.pool.mu.Lock()
-	old := e.pool.takeAll()
+	old, shared := e.pool.takeAll(), e.pool.trunk.takeAll()
 	e.pool.mu.Unlock()
 	closeAll(old)
+	retireAll(shared)
 }
 
 func (p *pool) takeAll() []*Conn {
@@ -151,7 +160,7 @@ func (e *Endpoint) expire(before int64) (oldest int64, closed int) {
 func (p *pool) idleCount() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return len(p.idle)
+	return len(p.idle) + p.trunk.idleCount()
 }
 
 func closeAll(conns []*Conn) {

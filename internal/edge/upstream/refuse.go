@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"slipway.dev/slipway/internal/edge/upstream/h2client"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -17,16 +18,24 @@ var (
 	// ErrNoEndpoint: the backend has no endpoint that takes this request.
 	ErrNoEndpoint = errors.New("the backend has no ready endpoint; check that its pods are ready")
 	// ErrOverloaded is what an OverloadError is.
-	ErrOverloaded = errors.New("all endpoints of the backend have as many requests as they may")
+	ErrOverloaded = errors.New("the backend, or each of its endpoints, has as many requests as it may")
 	// ErrClosed: the Set was closed.
 	ErrClosed = errors.New("the edge is stopping and makes no new connections")
 	// ErrLocalAddress: a host name resolved to the edge's own machine or link.
 	ErrLocalAddress = errors.New("the name resolves to a loopback or link-local address, which is not allowed; give a name of another machine")
 
+	// ErrRefused: the endpoint said that it has not looked at the request, so
+	// that any request may be sent again. Reading from the connection ends with
+	// it. It is an io.EOF too.
+	ErrRefused = h2client.ErrRefused
+
+	errNoH2       = errors.New("the endpoint does not choose HTTP/2 in the handshake; set the protocol of the backend to tls or alpn")
+	errShortLived = errors.New("the HTTP/2 connection was closed as soon as it was made")
 	errLeaseEnded = errors.New("the lease has ended; pick again")
 )
 
-// OverloadError says that all endpoints have as many requests as they may.
+// OverloadError says that the backend has as many requests as it may, or that
+// all of its endpoints have.
 // Answer 503 with Retry-After.
 type OverloadError struct {
 	Backend route.BackendID

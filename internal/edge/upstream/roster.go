@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"cmp"
 	"slices"
 
 	"slipway.dev/slipway/internal/route"
@@ -29,6 +30,8 @@ type roster struct {
 	overload  *OverloadError
 	transport Transport
 	dialer    *dialer // nil when the backend is broken
+	most      int64   // requests in flight on all endpoints; 0 is no bound
+	limit     int64   // requests in flight on one; 0 is no bound
 	method    route.BalanceMethod
 	slow      int64 // slow start, in nanoseconds
 	// warmUntil is when the last endpoint has come to its full share; 0 when
@@ -66,10 +69,12 @@ func newRoster(h *Handle, b *route.Backend, endpoint func(place) *Endpoint) *ros
 	cfg := &h.set.cfg
 	r := &roster{
 		overload: &OverloadError{Backend: b.ID, RetryAfter: cfg.RetryAfter},
+		most:     b.MaxInFlight,
+		limit:    cmp.Or(b.MaxInFlightPerEndpoint, cfg.MaxInFlightPerEndpoint),
 		method:   b.Balancing.Method,
 		slow:     max(int64(b.Balancing.SlowStart), 0),
 		transport: Transport{
-			TLS:            b.Transport.Protocol == route.ProtocolTLS,
+			TLS:            b.Transport.Protocol.Encrypted(),
 			Host:           b.Transport.Host,
 			HostOfEndpoint: b.Transport.HostOfEndpoint,
 			Hash:           b.Balancing.Hash,
@@ -171,7 +176,7 @@ func (r *roster) nearEnough(ill bool) bool {
 	if ill {
 		weight = 0
 		for _, m := range r.near.members {
-			if m.endpoint.health.until.Load() == 0 {
+			if m.endpoint.well() {
 				weight += m.weight
 			}
 		}
@@ -179,7 +184,7 @@ func (r *roster) nearEnough(ill bool) bool {
 	return weight > 0 && weight*r.zones*5 >= r.all.total*4
 }
 
-// allEjected reports whether no endpoint is left.
-func (r *roster) allEjected() bool {
-	return !slices.ContainsFunc(r.all.members, func(m *member) bool { return m.endpoint.health.until.Load() == 0 })
+// noneWell reports whether no endpoint is left.
+func (r *roster) noneWell() bool {
+	return !slices.ContainsFunc(r.all.members, func(m *member) bool { return m.endpoint.well() })
 }

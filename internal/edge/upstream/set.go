@@ -7,6 +7,7 @@ import (
 	"time"
 	"weak"
 
+	"slipway.dev/slipway/internal/edge/upstream/h2client"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -16,6 +17,7 @@ type Set struct {
 	began   time.Time
 	stats   counters
 	sweeper sweeper
+	checker checker
 	absent  *roster // of backends that the table has not
 
 	// stop ends when the Set is closed; life guards running against that.
@@ -48,7 +50,7 @@ func NewSet(cfg Config) *Set {
 		referring: map[route.BackendID]*Handle{},
 		trust:     newTrust(),
 	}
-	s.sweeper.set = s
+	s.sweeper.set, s.checker.set = s, s
 	s.stop, s.halt = context.WithCancel(context.Background())
 	return s
 }
@@ -156,7 +158,9 @@ func (s *Set) settle(b *route.Backend) {
 	h.publish(r)
 	for _, e := range known {
 		e.retire()
+		s.checker.forget(e)
 	}
+	s.checker.follow(b, r)
 	s.own(h, b)
 	s.report(h, old, r)
 }
@@ -194,6 +198,7 @@ func (s *Set) remove(id route.BackendID) {
 	h.publish(s.absent)
 	for i := range old.members {
 		old.members[i].endpoint.retire()
+		s.checker.forget(old.members[i].endpoint)
 	}
 	h.backend = nil
 	delete(s.backends, id)
@@ -209,15 +214,24 @@ func (s *Set) Close() {
 	s.halt()
 	s.life.Unlock()
 	s.sweeper.stop()
+	s.checker.stop()
 	s.mu.Lock()
+	var shared []*h2client.Conn
 	for _, h := range s.backends {
 		r := h.roster.Load()
 		for i := range r.members {
-			r.members[i].endpoint.rewire(nil)
+			e := r.members[i].endpoint
+			shared = append(shared, e.pool.shared()...)
+			e.rewire(nil)
 		}
 	}
 	s.mu.Unlock()
 	s.running.Wait()
+	for _, conn := range shared {
+		if conn.Live() == 0 {
+			<-conn.Done()
+		}
+	}
 }
 
 // start runs f in the background, unless the Set is closed.

@@ -12,7 +12,8 @@ import (
 // endpoint instead, so that processors do not fight for one word.
 type counters struct {
 	connects, connectFailures, expired, stale, polluted, overflows atomic.Uint64
-	ejections, returns, overloads                                  atomic.Uint64
+	ejections, returns, overloads, streams, refused                atomic.Uint64
+	checks, checkFailures, unhealthy, recovered                    atomic.Uint64
 }
 
 // Stats are counters since the Set was made.
@@ -27,6 +28,12 @@ type Stats struct {
 	Ejections, Returns uint64
 	// Overloads are requests that were refused with an OverloadError.
 	Overloads uint64
+	// Streams are the requests sent by HTTP/2, and Refused those of them that
+	// the endpoint did not look at.
+	Streams, Refused uint64
+	// Checks and CheckFailures are of health checks, Unhealthy and Recovered of
+	// endpoints that began to fail them and to pass them again.
+	Checks, CheckFailures, Unhealthy, Recovered uint64
 }
 
 // Stats gives the counters.
@@ -42,6 +49,12 @@ func (s *Set) Stats() Stats {
 		Ejections:       c.ejections.Load(),
 		Returns:         c.returns.Load(),
 		Overloads:       c.overloads.Load(),
+		Streams:         c.streams.Load(),
+		Refused:         c.refused.Load(),
+		Checks:          c.checks.Load(),
+		CheckFailures:   c.checkFailures.Load(),
+		Unhealthy:       c.unhealthy.Load(),
+		Recovered:       c.recovered.Load(),
 	}
 }
 
@@ -63,6 +76,8 @@ type EndpointState struct {
 	// EjectedFor is how long it stays ejected; 0 when it is not, or when a
 	// connection has to end that.
 	EjectedFor time.Duration `json:"ejectedFor,omitempty"`
+	// Unhealthy says why it fails its health checks; empty when it does not.
+	Unhealthy string `json:"unhealthy,omitempty"`
 	// Failures are those in a row.
 	Failures int `json:"failures"`
 	// InFlight are the requests that run, Open the connections, and Idle those
@@ -87,6 +102,8 @@ const (
 	HealthEjected Health = "ejected"
 	// HealthTrial: the next request decides.
 	HealthTrial Health = "trial"
+	// HealthUnhealthy: it fails its health checks.
+	HealthUnhealthy Health = "unhealthy"
 )
 
 // Snapshot tells about all backends, in the order of their identities.
@@ -141,6 +158,9 @@ func (m *member) describe(now int64) EndpointState {
 	default:
 		state.Health = HealthEjected
 		state.EjectedFor = time.Duration(until - now)
+	}
+	if reason := e.failing.Load(); reason != nil {
+		state.Health, state.Unhealthy = HealthUnhealthy, *reason
 	}
 	for o := range e.ended {
 		state.Totals[Outcome(o).String()] = e.ended[o].Load()

@@ -1,0 +1,28 @@
+package cli
+
+import (
+	"context"
+	"io"
+
+	"github.com/spf13/cobra"
+)
+
+// ExecuteEdgeAdmin runs a command line with the commands that ask an edge, as
+// they are below edge.
+func ExecuteEdgeAdmin(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	root := &cobra.Command{Use: "slipway", SilenceErrors: true, SilenceUsage: true}
+	edge := &cobra.Command{Use: "edge"}
+	edge.SetHelpFunc(func(*cobra.Command, []string) { _, _ = io.WriteString(stdout, "the help of edge") })
+	edge.AddCommand(edgeAdminCommands()...)
+	root.AddCommand(edge)
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	return root.ExecuteContext(ctx)
+}
+
+// IsUsageError reports whether an error is about the command line.
+func IsUsageError(err error) bool {
+	_, is := err.(usageError)
+	return is
+}

@@ -1,0 +1,193 @@
+package config
+
+import (
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"slipway.dev/slipway/internal/secret"
+)
+
+// AccessLog is a line for each request. A nil one is off.
+type AccessLog struct {
+	FilePath      string           `yaml:"filePath" description:"File that lines are appended to; SIGHUP opens it anew, for log rotation. When empty, they go to standard output."`
+	Format        string           `yaml:"format" description:"How a line is written. common is the common log format with referrer, user agent, number of the request, rule, endpoint and time in milliseconds; genericCLF ends after the user agent; json is one object."`
+	BufferingSize int              `yaml:"bufferingSize" description:"Lines that may wait to be written. What comes when they are that many is dropped and counted, because traffic never waits for the log."`
+	FlushInterval Duration         `yaml:"flushInterval" description:"Longest time that a line waits to be written."`
+	Filters       AccessLogFilters `yaml:"filters"`
+	Fields        AccessLogFields  `yaml:"fields"`
+}
+
+// AccessLogFilters choose requests. One that fits is enough; without any, all
+// requests are logged.
+type AccessLogFilters struct {
+	StatusCodes   []string `yaml:"statusCodes" description:"Log requests with these statuses, such as 404 or 500-599. 0 is a client that left without an answer. With no filter at all, every request is logged; with several, one that fits is enough."`
+	RetryAttempts bool     `yaml:"retryAttempts" description:"Log requests that a backend was asked for more than once."`
+	MinDuration   Duration `yaml:"minDuration" description:"Log requests that took longer than this. 0s does not ask for the time."`
+}
+
+// AccessLogFields say what of a request is in its line.
+type AccessLogFields struct {
+	DefaultMode string            `yaml:"defaultMode" description:"What becomes of fields that names does not list: keep or drop."`
+	Names       map[string]string `yaml:"names" description:"What becomes of one field, such as ClientUsername or RequestQuery: keep or drop. Capitals do not matter."`
+	Headers     AccessLogHeaders  `yaml:"headers"`
+}
+
+// AccessLogHeaders say which headers are in a line.
+type AccessLogHeaders struct {
+	DefaultMode string            `yaml:"defaultMode" description:"What becomes of headers that names does not list: keep, drop or redact. Those that carry credentials, such as Authorization, Cookie and Set-Cookie, are at most redacted."`
+	Names       map[string]string `yaml:"names" description:"What becomes of one header, such as User-Agent: keep, drop or redact. Capitals do not matter."`
+}
+
+// Tracing sends spans to an OpenTelemetry collector. A nil one is off.
+type Tracing struct {
+	ServiceName        string      `yaml:"serviceName" description:"Name of this edge in traces."`
+	ResourceAttributes []string    `yaml:"resourceAttributes" description:"More attributes of this edge, as name=value: a list in a file, commas between them elsewhere."`
+	SampleRate         string      `yaml:"sampleRate" description:"Part of the requests that are traced, from 0 to 1. A request whose trace is continued is traced if that trace is."`
+	ContinueFrom       string      `yaml:"continueFrom" description:"Whose traceparent header is taken up: trusted (proxies in forwardedHeaders.trustedIPs), everyone or nobody. Other requests begin a trace of their own, because a client could otherwise decide what is traced."`
+	OTLP               TracingOTLP `yaml:"otlp"`
+}
+
+// TracingOTLP is how spans travel.
+type TracingOTLP struct {
+	HTTP TracingHTTP `yaml:"http"`
+}
+
+// TracingHTTP is a collector that takes OTLP over HTTP.
+type TracingHTTP struct {
+	Endpoint string      `yaml:"endpoint" description:"URL of the collector, http or https."`
+	Headers  secret.Text `yaml:"headers" description:"Headers for the collector, such as its API key, as name=value with commas between them. Other users of a machine can see flags: prefer the file or the environment."`
+	TLS      TracingTLS  `yaml:"tls"`
+}
+
+// TracingTLS says how the collector proves who it is.
+type TracingTLS struct {
+	CA                 string `yaml:"ca" description:"PEM file with the authorities that may vouch for the collector. When empty, they are the system's."`
+	Cert               string `yaml:"cert" description:"PEM file with the certificate that the edge shows to the collector. It needs a key."`
+	Key                string `yaml:"key" description:"PEM file with the key of the certificate."`
+	InsecureSkipVerify bool   `yaml:"insecureSkipVerify" description:"Trust whoever answers at the endpoint."`
+}
+
+// LastGood is where the table that was served last is kept.
+type LastGood struct {
+	Dir string `yaml:"dir" description:"Directory in which the edge keeps the routes that it served last, so that it can serve them after a restart while their source is away. The file holds private keys: the directory must belong to the edge alone, and is made if it is not there. When empty, nothing is kept."`
+}
+
+// SetDefaults sets every option to its default. The name is the one that the
+// decoder calls when an option turns the log on.
+func (a *AccessLog) SetDefaults() {
+	*a = AccessLog{
+		Format: "common", BufferingSize: 10000, FlushInterval: Duration(250e6),
+		Fields: AccessLogFields{DefaultMode: "keep", Headers: AccessLogHeaders{DefaultMode: "drop"}},
+	}
+}
+
+// SetDefaults sets every option to its default. The name is the one that the
+// decoder calls when an option turns tracing on.
+func (t *Tracing) SetDefaults() {
+	*t = Tracing{
+		ServiceName: "slipway", SampleRate: "1", ContinueFrom: "trusted",
+		OTLP: TracingOTLP{HTTP: TracingHTTP{Endpoint: "https://localhost:4318/v1/traces"}},
+	}
+}
+
+// Rate is SampleRate as a number; the options are valid.
+func (t *Tracing) Rate() float64 {
+	rate, _ := strconv.ParseFloat(t.SampleRate, 64)
+	return rate
+}
+
+// observed checks what shows the edge's work to others.
+func (c *checker) observed(e *Edge) {
+	if e.AccessLog != nil {
+		c.accessLog(e.AccessLog)
+	}
+	if e.Tracing != nil {
+		c.tracing(e.Tracing)
+	}
+}
+
+func (c *checker) accessLog(a *AccessLog) {
+	const prefix = "accessLog."
+	c.oneOf(prefix+"format", a.Format, "common", "genericCLF", "json")
+	if a.BufferingSize < 1 || a.BufferingSize > 1e6 {
+		c.add(prefix+"bufferingSize", "is %d: choose a number from 1 to 1000000", a.BufferingSize)
+	}
+	if a.FlushInterval <= 0 {
+		c.add(prefix+"flushInterval", "is %s: it has to be above 0", a.FlushInterval)
+	}
+	c.notNegative(prefix+"filters.minDuration", a.Filters.MinDuration)
+	for _, text := range a.Filters.StatusCodes {
+		if !validStatusRange(text) {
+			c.add(prefix+"filters.statusCodes", "has %s: write a status such as 404 or a range such as 500-599", quoted(text))
+		}
+	}
+	c.oneOf(prefix+"fields.defaultMode", a.Fields.DefaultMode, "keep", "drop")
+	c.modes(prefix+"fields.names.", a.Fields.Names, "keep", "drop")
+	c.oneOf(prefix+"fields.headers.defaultMode", a.Fields.Headers.DefaultMode, "keep", "drop", "redact")
+	c.modes(prefix+"fields.headers.names.", a.Fields.Headers.Names, "keep", "drop", "redact")
+}
+
+func (c *checker) modes(prefix string, modes map[string]string, allowed ...string) {
+	for _, name := range slices.Sorted(maps.Keys(modes)) {
+		c.oneOf(prefix+name, modes[name], allowed...)
+	}
+}
+
+func validStatusRange(text string) bool {
+	first, last, ranged := strings.Cut(text, "-")
+	if !ranged {
+		last = first
+	}
+	from, errFrom := strconv.Atoi(first)
+	to, errTo := strconv.Atoi(last)
+	return errFrom == nil && errTo == nil && from >= 0 && from <= to && to <= 599
+}
+
+func (c *checker) tracing(t *Tracing) {
+	const prefix = "tracing."
+	if t.ServiceName == "" {
+		c.add(prefix+"serviceName", "is missing: name this edge, such as slipway")
+	}
+	for _, pair := range t.ResourceAttributes {
+		if name, _, found := strings.Cut(pair, "="); !found || name == "" {
+			c.add(prefix+"resourceAttributes", "has %s: write it as name=value", quoted(pair))
+		}
+	}
+	if rate, err := strconv.ParseFloat(t.SampleRate, 64); err != nil || !(rate >= 0 && rate <= 1) {
+		c.add(prefix+"sampleRate", "is %s: choose a number from 0 to 1", quoted(t.SampleRate))
+	}
+	c.oneOf(prefix+"continueFrom", t.ContinueFrom, "trusted", "everyone", "nobody")
+	c.collector(prefix+"otlp.http.", t.OTLP.HTTP)
+}
+
+// collector checks the collector. It does not show the URL, which can hold a
+// password, nor the headers.
+func (c *checker) collector(prefix string, h TracingHTTP) {
+	u, err := url.Parse(h.Endpoint)
+	switch {
+	case err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "":
+		c.add(prefix+"endpoint", "is not a URL such as https://collector.example.com:4318/v1/traces")
+	case u.User != nil:
+		c.add(prefix+"endpoint", "has a user name or password in it: take it out and use tracing.otlp.http.headers")
+	case u.RawQuery != "" || u.Fragment != "":
+		c.add(prefix+"endpoint", "has a part after ? or #: take it out")
+	case u.Scheme == "http" && h.TLS != (TracingTLS{}):
+		c.add(prefix+"tls", "is set, but the endpoint is not encrypted: let it start with https://")
+	}
+	if h.Headers.Reveal() == secret.Redacted {
+		c.add(prefix+"headers", "is the text that stands for hidden headers in printed options: set the headers themselves")
+	} else if !h.Headers.IsZero() {
+		for pair := range strings.SplitSeq(h.Headers.Reveal(), ",") {
+			if name, _, found := strings.Cut(pair, "="); !found || strings.TrimSpace(name) == "" {
+				c.add(prefix+"headers", "has something that is not of the form name=value")
+				break
+			}
+		}
+	}
+	if (h.TLS.Cert == "") != (h.TLS.Key == "") {
+		c.add(prefix+"tls", "has one of cert and key: give both or neither")
+	}
+}

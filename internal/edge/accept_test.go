@@ -1,0 +1,252 @@
+package edge_test
+
+import (
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"slipway.dev/slipway/internal/edge"
+	"slipway.dev/slipway/internal/edge/pkitest"
+	"slipway.dev/slipway/internal/route"
+)
+
+var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+
+// TestPriorKnowledge: HTTP/2 without TLS is spoken where HTTP/1.1 is, on one
+// port.
+func TestPriorKnowledge(t *testing.T) {
+	s := start(t, tableFor(backend(t, echo)))
+	transport := &http.Transport{Protocols: new(http.Protocols)}
+	transport.Protocols.SetUnencryptedHTTP2(true)
+	defer transport.CloseIdleConnections()
+	client := &http.Client{Transport: transport, Timeout: 20 * time.Second}
+	for range 3 {
+		response, err := client.Post("http://"+s.address+"/x", "text/plain", strings.NewReader("hello"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(response.Body)
+		response.Body.Close()
+		if err != nil || response.ProtoMajor != 2 || !strings.HasPrefix(string(body), "POST /x hello") {
+			t.Errorf("%s: %q %v", response.Proto, body, err)
+		}
+	}
+	w := dial(t, s.address)
+	w.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+	if response, _ := w.answer("GET"); response.StatusCode != 200 {
+		t.Errorf("HTTP/1.1: got %d", response.StatusCode)
+	}
+}
+
+// TestProxyProtocol: the client's address is the one of the header of a
+// trusted balancer, and who sends none is not let in.
+func TestProxyProtocol(t *testing.T) {
+	for _, c := range []struct {
+		name, header string
+		trusted      []netip.Prefix
+		optional     bool
+		want         string // of X-Forwarded-For; empty is a closed connection
+	}{
+		{"version 1", "PROXY TCP4 192.0.2.7 192.0.2.1 1000 80\r\n", loopback, false, "192.0.2.7"},
+		{"no header", "", loopback, false, ""},
+		{"no header, optional", "", loopback, true, "127.0.0.1"},
+		{"not trusted", "PROXY TCP4 192.0.2.7 192.0.2.1 1000 80\r\n", []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, false, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			point := edge.DefaultEntryPoint("web", "127.0.0.1:0")
+			point.ProxyTrusted, point.ProxyOptional = c.trusted, c.optional
+			s := startAt(t, tableFor(backend(t, echo)), point)
+			if c.want == "" {
+				// A connection that is refused may be gone before it is used.
+				conn, err := net.Dial("tcp", s.address)
+				if err != nil {
+					return
+				}
+				defer conn.Close()
+				_, _ = io.WriteString(conn, c.header+"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+				if got, err := io.ReadAll(conn); len(got) > 0 {
+					t.Errorf("got %q %v, want a closed connection", got, err)
+				}
+				return
+			}
+			w := dial(t, s.address)
+			w.send(c.header + "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+			if _, body := w.answer("GET"); !strings.Contains(body, "X-Forwarded-For: "+c.want+"\n") {
+				t.Errorf("the backend got\n%s", body)
+			}
+		})
+	}
+}
+
+// TestForwardedTrust: X-Forwarded headers count from trusted proxies alone.
+func TestForwardedTrust(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		trusted []netip.Prefix
+		want    string
+	}{
+		{"nobody", nil, "X-Forwarded-For: 127.0.0.1\n"},
+		{"loopback", loopback, "X-Forwarded-For: 192.0.2.9, 127.0.0.1\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			point := edge.DefaultEntryPoint("web", "127.0.0.1:0")
+			point.ForwardTrusted = c.trusted
+			table := tableFor(backend(t, echo))
+			table.Rules[0].Policies = []route.Policy{{IPFilter: &route.IPFilter{Deny: []netip.Prefix{netip.MustParsePrefix("192.0.2.10/32")}}}}
+			s := startAt(t, table, point)
+			w := dial(t, s.address)
+			w.send("GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 192.0.2.9\r\n\r\n")
+			if _, body := w.answer("GET"); !strings.Contains(body, c.want) {
+				t.Errorf("the backend got\n%s", body)
+			}
+			w.send("GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 192.0.2.10\r\n\r\n")
+			if response, _ := w.answer("GET"); (response.StatusCode == 403) != (c.trusted != nil) {
+				t.Errorf("the address to keep out: got %d", response.StatusCode)
+			}
+		})
+	}
+}
+
+// speaker is a TCP server that speaks first and then repeats what it hears. It
+// is no HTTP server.
+func speaker(t *testing.T, greeting string, wrap func(net.Listener) net.Listener) netip.AddrPort {
+	t.Helper()
+	plain, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := plain.Addr().(*net.TCPAddr).AddrPort()
+	listener := wrap(plain)
+	t.Cleanup(func() { listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				if _, err := io.WriteString(conn, greeting); err == nil {
+					_, _ = io.Copy(conn, conn)
+				}
+			}()
+		}
+	}()
+	return address
+}
+
+func asIs(l net.Listener) net.Listener { return l }
+
+// tcpTable has the routes of a test, each with one endpoint, beside a rule.
+func tcpTable(t *testing.T, routes map[*route.TCPRoute]netip.AddrPort) *route.Table {
+	t.Helper()
+	table := tableFor(backend(t, echo))
+	for tcp, address := range routes {
+		id := route.BackendID{Name: tcp.ID.Name, Port: 1}
+		tcp.EntryPoints, tcp.Backends = []string{"web"}, []route.BackendRef{{Backend: id}}
+		table.TCPRoutes = append(table.TCPRoutes, tcp)
+		table.Backends = append(table.Backends, &route.Backend{ID: id, Endpoints: []route.Endpoint{{Address: address}}})
+	}
+	return table
+}
+
+// talk expects the greeting, says something and expects it back, until it ends
+// the connection and so does the other side.
+func talk(t *testing.T, conn net.Conn, greeting string) {
+	t.Helper()
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	const text = "hello there"
+	if _, err := io.WriteString(conn, text); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.(interface{ CloseWrite() error }).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := io.ReadAll(conn); string(got) != greeting+text {
+		t.Errorf("got %q %v", got, err)
+	}
+}
+
+// TestTCPPlain: the server may speak first.
+func TestTCPPlain(t *testing.T) {
+	s := start(t, tcpTable(t, map[*route.TCPRoute]netip.AddrPort{
+		{ID: route.TCPRouteID{Name: "db"}, TLS: route.TLSPlain}: speaker(t, "ready\n", asIs),
+	}))
+	conn, err := net.Dial("tcp", s.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	talk(t, conn, "ready\n")
+}
+
+// TestTCPByServerName: connections are told apart by SNI, decrypted or passed
+// as they are, and what no TCP route takes is HTTP.
+func TestTCPByServerName(t *testing.T) {
+	authority := pkitest.NewAuthority(t)
+	own := authority.Issue(t, "passed.example").TLS(t)
+	table := tcpTable(t, map[*route.TCPRoute]netip.AddrPort{
+		{ID: route.TCPRouteID{Name: "passed"}, TLS: route.TLSPassthrough, ServerName: "passed.example"}: speaker(t, "passed\n", func(l net.Listener) net.Listener {
+			return tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{own}})
+		}),
+		{ID: route.TCPRouteID{Name: "decrypted"}, TLS: route.TLSTerminate, ServerName: "*.db.example"}: speaker(t, "decrypted\n", asIs),
+	})
+	table.Certificates = []*route.Certificate{certificate(t, authority, "db", "*.db.example"), certificate(t, authority, "web", "web.example")}
+	point := secure("web")
+	s := startAt(t, table, point)
+	for name, greeting := range map[string]string{"passed.example": "passed\n", "PASSED.example": "passed\n", "one.db.example": "decrypted\n"} {
+		t.Run(name, func(t *testing.T) {
+			conn, err := tls.Dial("tcp", s.address, &tls.Config{ServerName: name, RootCAs: authority.Pool})
+			if err != nil {
+				t.Fatal(err)
+			}
+			talk(t, conn, greeting)
+		})
+	}
+	response, body, err := newBrowser(t, s.address, &tls.Config{RootCAs: authority.Pool}, true).get("https://web.example/", "")
+	if err != nil || response.StatusCode != 200 || !strings.HasPrefix(body, "GET / ") {
+		t.Errorf("HTTP beside TCP: %v %q %v", response, body, err)
+	}
+}
+
+// TestTCPPolicies: who is to stay out is not connected.
+func TestTCPPolicies(t *testing.T) {
+	tcp := &route.TCPRoute{ID: route.TCPRouteID{Name: "db"}, TLS: route.TLSPlain, Policies: []route.Policy{
+		{IPFilter: &route.IPFilter{Deny: loopback}},
+	}}
+	s := start(t, tcpTable(t, map[*route.TCPRoute]netip.AddrPort{tcp: speaker(t, "ready\n", asIs)}))
+	w := dial(t, s.address)
+	w.closed()
+}
+
+// TestTCPIdle: a connection that neither side uses ends.
+func TestTCPIdle(t *testing.T) {
+	tcp := &route.TCPRoute{ID: route.TCPRouteID{Name: "db"}, TLS: route.TLSPlain, Timeouts: route.Timeouts{Idle: route.Duration(50 * time.Millisecond)}}
+	s := start(t, tcpTable(t, map[*route.TCPRoute]netip.AddrPort{tcp: speaker(t, "ready\n", asIs)}))
+	w := dial(t, s.address)
+	if got, err := io.ReadAll(w.read); string(got) != "ready\n" {
+		t.Errorf("got %q %v", got, err)
+	}
+}
+
+// TestWrongProtocol: what an entry point does not speak is not served.
+func TestWrongProtocol(t *testing.T) {
+	s := startAt(t, tableFor(backend(t, echo)), edge.DefaultEntryPoint("web", "127.0.0.1:0"), secure("websecure"))
+	if conn, err := tls.Dial("tcp", s.Addresses()[0].String(), &tls.Config{InsecureSkipVerify: true}); err == nil {
+		conn.Close()
+		t.Error("TLS on a plain entry point")
+	}
+	w := dial(t, s.Addresses()[1].String())
+	fmt.Fprint(w, "SSH-2.0-x\r\n")
+	if got, err := io.ReadAll(w.read); !strings.HasPrefix(string(got), "HTTP/1.1 400 ") {
+		t.Errorf("got %q %v", got, err)
+	}
+}

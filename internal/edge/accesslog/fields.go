@@ -1,0 +1,205 @@
+package accesslog
+
+import (
+	"crypto/tls"
+	"strconv"
+	"time"
+
+	"slipway.dev/slipway/internal/edge/normalize"
+	"slipway.dev/slipway/internal/edge/proxy"
+	"slipway.dev/slipway/internal/route"
+)
+
+// field is one value of a line. Of a record that does not have it, value
+// appends nothing.
+type field struct {
+	name  string
+	value func(dst []byte, r *proxy.Record, number uint64) []byte
+}
+
+// The fields that the common log format looks for.
+const (
+	startUTC              = "StartUTC"
+	clientHost            = "ClientHost"
+	clientUsername        = "ClientUsername"
+	requestMethod         = "RequestMethod"
+	requestPath           = "RequestPath"
+	requestQuery          = "RequestQuery"
+	requestProtocol       = "RequestProtocol"
+	downstreamStatus      = "DownstreamStatus"
+	downstreamContentSize = "DownstreamContentSize"
+	requestCount          = "RequestCount"
+	routerName            = "RouterName"
+	serviceAddr           = "ServiceAddr"
+	duration              = "Duration"
+)
+
+// fieldTable has the fields in the order of a JSON line. The names are those
+// that users of Traefik know, where it has the field; times are nanoseconds.
+var fieldTable = [...]field{
+	{startUTC, func(dst []byte, r *proxy.Record, _ uint64) []byte {
+		return append(r.Began.UTC().AppendFormat(append(dst, '"'), time.RFC3339Nano), '"')
+	}},
+	{"entryPointName", func(dst []byte, r *proxy.Record, _ uint64) []byte { return text(dst, r.EntryPoint) }},
+	{clientHost, func(dst []byte, r *proxy.Record, _ uint64) []byte {
+		if !r.Client.IsValid() {
+			return dst
+		}
+		return append(r.Client.Unmap().AppendTo(append(dst, '"')), '"')
+	}},
+	{"ClientAddr", func(dst []byte, r *proxy.Record, _ uint64) []byte {
+		if !r.Peer.IsValid() {
+			return dst
+		}
+		return append(r.Peer.AppendTo(append(dst, '"')), '"')
+	}},
+	{clientUsername, func(dst []byte, r *proxy.Record, _ uint64) []byte { return text(dst, r.User) }},
+	{requestMethod, func(dst []byte, r *proxy.Record, _ uint64) []byte { return text(dst, r.Method) }},
+	{"RequestScheme", func(dst []byte, r *proxy.Record, _ uint64) []byte {
+		switch {
+		case r.TCPRoute != nil:
+			return dst
+		case r.TLS:
+			return append(dst, `"https"`...)
+		}
+		return append(dst, `"http"`...)
+	}},
+	{"RequestHost", func(dst []byte, r *proxy.Record, _ uint64) []byte { return text(dst, r.Host) }},
+	{"RequestPort", func(dst []byte, r *proxy.Record, _ uint64) []byte {
+		if r.Head == nil || r.Head.URI.Port == 0 {
+			return dst
+		}
+		return strconv.AppendUint(dst, uint64(r.Head.URI.Port), 10)
+	}},
+	{requestPath, func(dst []byte, r *proxy.Record, _ uint64) []byte { return text(dst, r.Path) }},
+	{requestQuery, func(dst []byte, r *proxy.Record, _ uint64) []byte { return text(dst, queryOf(r)) }},
+	{requestProtocol, func(dst []byte, r *proxy.Record, _ uint64) []byte { return text(dst, r.Protocol) }},
+	{"RequestContentSize", func(dst []byte, r *proxy.Record, _ uint64) []byte { return strconv.AppendInt(dst, r.Received, 10) }},
+	{routerName, func(dst []byte, r *proxy.Record, _ uint64) []byte {
+		if r.Rule == nil && r.TCPRoute == nil {
+			return dst
+		}
+		return append(appendRouter(append(dst, '"'), r, appendJSONText), '"')
+	}},
+	{"ServiceName", func(dst []byte, r *proxy.Record, _ uint64) []byte {
+		if r.Backend == (route.BackendID{}) {
+			return dst
+		}
+		return append(appendBackend(append(dst, '"'), r.Backend, appendJSONText), '"')
+	}},
+	{serviceAddr, func(dst []byte, r *proxy.Record, _ uint64) []byte { return text(dst, r.Endpoint) }},
+	{"OriginStatus", func(dst []byte, r *proxy.Record, _ uint64) []byte {
+		if r.Response == nil {
+			return dst
+		}
+		return strconv.AppendInt(dst, int64(r.Response.Status), 10)
+	}},
+	{"OriginDuration", func(dst []byte, r *proxy.Record, _ uint64) []byte { return strconv.AppendInt(dst, int64(r.Asked), 10) }},
+	{"OriginContentSize", func(dst []byte, r *proxy.Record, _ uint64) []byte { return strconv.AppendInt(dst, r.Origin, 10) }},
+	{downstreamStatus, func(dst []byte, r *proxy.Record, _ uint64) []byte { return strconv.AppendInt(dst, int64(r.Status), 10) }},
+	{downstreamContentSize, func(dst []byte, r *proxy.Record, _ uint64) []byte { return strconv.AppendInt(dst, r.Sent, 10) }},
+	{duration, func(dst []byte, r *proxy.Record, _ uint64) []byte {
+		return strconv.AppendInt(dst, int64(r.Duration), 10)
+	}},
+	{"Overhead", func(dst []byte, r *proxy.Record, _ uint64) []byte {
+		return strconv.AppendInt(dst, int64(max(0, r.Duration-r.Asked)), 10)
+	}},
+	{"RetryAttempts", func(dst []byte, r *proxy.Record, _ uint64) []byte {
+		return strconv.AppendInt(dst, int64(r.Retries()), 10)
+	}},
+	{requestCount, func(dst []byte, _ *proxy.Record, number uint64) []byte { return strconv.AppendUint(dst, number, 10) }},
+	{"TLSVersion", func(dst []byte, r *proxy.Record, _ uint64) []byte {
+		if r.TLSVersion == 0 {
+			return dst
+		}
+		return text(dst, tls.VersionName(r.TLSVersion))
+	}},
+	{"TLSCipher", func(dst []byte, r *proxy.Record, _ uint64) []byte {
+		if r.CipherSuite == 0 {
+			return dst
+		}
+		return text(dst, cipherName(r.CipherSuite))
+	}},
+	{"Upgraded", func(dst []byte, r *proxy.Record, _ uint64) []byte {
+		if !r.Upgraded {
+			return dst
+		}
+		return append(dst, "true"...)
+	}},
+	{"Reason", func(dst []byte, r *proxy.Record, _ uint64) []byte { return text(dst, r.Reason) }},
+}
+
+// text is a value that is left out when it is empty.
+func text(dst []byte, value string) []byte {
+	if value == "" {
+		return dst
+	}
+	return appendJSON(dst, value)
+}
+
+// cipherName is tls.CipherSuiteName, which makes lists on its way, quick for
+// the suites that are in use.
+func cipherName(suite uint16) string {
+	switch suite {
+	case tls.TLS_AES_128_GCM_SHA256:
+		return "TLS_AES_128_GCM_SHA256"
+	case tls.TLS_AES_256_GCM_SHA384:
+		return "TLS_AES_256_GCM_SHA384"
+	case tls.TLS_CHACHA20_POLY1305_SHA256:
+		return "TLS_CHACHA20_POLY1305_SHA256"
+	case tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256:
+		return "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"
+	case tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256:
+		return "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
+	}
+	return tls.CipherSuiteName(suite)
+}
+
+func queryOf(r *proxy.Record) string {
+	if r.Head == nil {
+		return ""
+	}
+	return normalize.View(r.Head.URI.Query)
+}
+
+// appendRouter appends what ID.String gives, without making the string. escape
+// is for the parts that come from objects.
+func appendRouter(dst []byte, r *proxy.Record, escape func([]byte, string) []byte) []byte {
+	var id route.ID
+	switch {
+	case r.Rule != nil:
+		id = r.Rule.ID
+	case r.TCPRoute != nil:
+		id = route.ID(r.TCPRoute.ID)
+	default:
+		return dst
+	}
+	if id.Kind != "" {
+		dst = append(escape(dst, id.Kind), ' ')
+	}
+	dst = appendObject(dst, id.Namespace, id.Name, escape)
+	dst = strconv.AppendInt(append(dst, '['), int64(id.Rule), 10)
+	dst = strconv.AppendInt(append(dst, "]["...), int64(id.Path), 10)
+	dst = append(dst, ']')
+	if id.Variant != "" {
+		dst = escape(append(dst, ' '), id.Variant)
+	}
+	return dst
+}
+
+// appendBackend appends what BackendID.String gives.
+func appendBackend(dst []byte, id route.BackendID, escape func([]byte, string) []byte) []byte {
+	dst = appendObject(dst, id.Namespace, id.Name, escape)
+	dst = strconv.AppendUint(append(dst, ':'), uint64(id.Port), 10)
+	if id.Variant != "" {
+		dst = escape(append(dst, ' '), id.Variant)
+	}
+	return dst
+}
+
+func appendObject(dst []byte, namespace, name string, escape func([]byte, string) []byte) []byte {
+	if namespace != "" {
+		dst = append(escape(dst, namespace), '/')
+	}
+	return escape(dst, name)
+}

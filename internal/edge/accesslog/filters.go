@@ -1,0 +1,65 @@
+package accesslog
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"slipway.dev/slipway/internal/edge/proxy"
+)
+
+// Filters choose the requests that are written. One of them is enough.
+type Filters struct {
+	// StatusCodes are statuses such as 404, or ranges such as 500-599.
+	StatusCodes []string
+	// RetryAttempts chooses requests that a backend was asked for again.
+	RetryAttempts bool
+	// MinDuration chooses requests that took longer.
+	MinDuration time.Duration
+}
+
+// filters is the form that is asked for each request.
+type filters struct {
+	any      bool
+	statuses [600]bool
+	retries  bool
+	longer   time.Duration
+}
+
+func (f Filters) compile() (filters, error) {
+	out := filters{any: len(f.StatusCodes) > 0 || f.RetryAttempts || f.MinDuration > 0, retries: f.RetryAttempts, longer: f.MinDuration}
+	for _, text := range f.StatusCodes {
+		from, to, err := statusRange(text)
+		if err != nil {
+			return filters{}, err
+		}
+		for status := from; status <= to; status++ {
+			out.statuses[status] = true
+		}
+	}
+	return out, nil
+}
+
+// statusRange reads 404 or 500-599. 0 is a request that got no answer.
+func statusRange(text string) (from, to int, err error) {
+	first, last, ranged := strings.Cut(text, "-")
+	if !ranged {
+		last = first
+	}
+	from, errFrom := strconv.Atoi(strings.TrimSpace(first))
+	to, errTo := strconv.Atoi(strings.TrimSpace(last))
+	if errFrom != nil || errTo != nil || from < 0 || from > to || to > 599 {
+		return 0, 0, fmt.Errorf("the access log filter has the status %q: write 404 or 500-599", text)
+	}
+	return from, to, nil
+}
+
+func (f *filters) want(r *proxy.Record) bool {
+	if !f.any {
+		return true
+	}
+	return r.Status >= 0 && r.Status < len(f.statuses) && f.statuses[r.Status] ||
+		f.retries && r.Retries() > 0 ||
+		f.longer > 0 && r.Duration > f.longer
+}

@@ -1,0 +1,347 @@
+package accesslog
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"slipway.dev/slipway/internal/edge/h1"
+	"slipway.dev/slipway/internal/edge/normalize"
+	"slipway.dev/slipway/internal/edge/proxy"
+)
+
+// layout is what a line is made of.
+type layout struct {
+	format Format
+	// keep is for the fields of fieldTable.
+	keep    [len(fieldTable)]bool
+	headers headerModes
+}
+
+func newLayout(options Options) (layout, error) {
+	l := layout{format: options.Format}
+	switch l.format {
+	case "":
+		l.format = FormatCommon
+	case FormatCommon, FormatGeneric, FormatJSON:
+	default:
+		return l, fmt.Errorf("the access log format %q is not known: choose common, genericCLF or json", options.Format)
+	}
+	usual, err := fieldMode(options.FieldMode, "the default")
+	if err != nil {
+		return l, err
+	}
+	for i := range l.keep {
+		l.keep[i] = usual
+	}
+	for _, name := range sortedKeys(options.Fields) {
+		at := slices.IndexFunc(fieldTable[:], func(f field) bool { return strings.EqualFold(f.name, name) })
+		if at < 0 {
+			return l, fmt.Errorf("the access log has no field %q: choose from %s", name, strings.Join(FieldNames(), ", "))
+		}
+		if l.keep[at], err = fieldMode(options.Fields[name], name); err != nil {
+			return l, err
+		}
+	}
+	l.headers, err = newHeaderModes(options)
+	return l, err
+}
+
+func fieldMode(mode Mode, name string) (keep bool, err error) {
+	switch mode {
+	case "", Keep:
+		return true, nil
+	case Drop:
+		return false, nil
+	}
+	return false, fmt.Errorf("the access log mode of %s is %q: choose keep or drop", name, mode)
+}
+
+// appendLine appends the line of a record, with its end.
+func (l *layout) appendLine(dst []byte, r *proxy.Record, number uint64) []byte {
+	if l.format == FormatJSON {
+		return l.appendObjectLine(dst, r, number)
+	}
+	return l.appendCommonLine(dst, r, number)
+}
+
+func (l *layout) appendObjectLine(dst []byte, r *proxy.Record, number uint64) []byte {
+	dst = append(dst, '{')
+	for i := range fieldTable {
+		if !l.keep[i] {
+			continue
+		}
+		before := len(dst)
+		dst = appendKey(dst, "", fieldTable[i].name)
+		name := len(dst)
+		if dst = fieldTable[i].value(dst, r, number); len(dst) == name {
+			dst = dst[:before] // it has none
+		}
+	}
+	if l.headers.any {
+		if r.Head != nil {
+			dst = l.headers.appendAll(dst, "request_", &r.Head.Fields)
+		}
+		if r.Response != nil {
+			dst = l.headers.appendAll(dst, "origin_", &r.Response.Fields)
+		}
+	}
+	return append(dst, "}\n"...)
+}
+
+// appendKey appends what stands before a value: a comma, if there is a value
+// before it, and the name.
+func appendKey(dst []byte, prefix, name string) []byte {
+	if dst[len(dst)-1] != '{' {
+		dst = append(dst, ',')
+	}
+	dst = append(dst, '"')
+	dst = append(dst, prefix...)
+	dst = append(dst, name...)
+	return append(dst, `":`...)
+}
+
+// appendCommonLine appends a line in the common log format. What is dropped is
+// a dash, because the place of a value is its name here.
+func (l *layout) appendCommonLine(dst []byte, r *proxy.Record, number uint64) []byte {
+	if l.kept(clientHost) && r.Client.IsValid() {
+		dst = r.Client.Unmap().AppendTo(dst)
+	} else {
+		dst = append(dst, '-')
+	}
+	dst = append(dst, " - "...)
+	dst = appendBare(dst, l.pick(clientUsername, r.User))
+	dst = append(dst, " ["...)
+	if l.kept(startUTC) {
+		dst = r.Began.UTC().AppendFormat(dst, "02/Jan/2006:15:04:05 -0700")
+	} else {
+		dst = append(dst, '-')
+	}
+	dst = append(dst, `] "`...)
+	dst = l.appendRequest(dst, r)
+	dst = append(dst, `" `...)
+	dst = l.appendNumber(dst, downstreamStatus, int64(r.Status))
+	dst = append(dst, ' ')
+	dst = l.appendNumber(dst, downstreamContentSize, r.Sent)
+	dst = append(dst, ' ')
+	dst = appendQuoted(dst, l.headers.pick(r.Head, "referer", normalize.FieldReferer))
+	dst = append(dst, ' ')
+	dst = appendQuoted(dst, l.headers.pick(r.Head, "user-agent", normalize.FieldUserAgent))
+	if l.format == FormatCommon {
+		dst = l.appendMore(dst, r, number)
+	}
+	return append(dst, '\n')
+}
+
+// appendRequest appends what was asked for. The target is the one that was
+// matched: a client's own spelling of it is as good as any other.
+func (l *layout) appendRequest(dst []byte, r *proxy.Record) []byte {
+	dst = appendBare(dst, l.pick(requestMethod, r.Method))
+	dst = append(dst, ' ')
+	dst = appendBare(dst, l.pick(requestPath, r.Path))
+	if query := l.pick(requestQuery, queryOf(r)); query != "" {
+		dst = appendBare(append(dst, '?'), query)
+	}
+	dst = append(dst, ' ')
+	return appendBare(dst, l.pick(requestProtocol, r.Protocol))
+}
+
+// appendMore appends what the common format of this log has behind the usual.
+func (l *layout) appendMore(dst []byte, r *proxy.Record, number uint64) []byte {
+	dst = append(dst, ' ')
+	dst = l.appendNumber(dst, requestCount, int64(number))
+	dst = append(dst, ` "`...)
+	before := len(dst)
+	if l.kept(routerName) {
+		dst = appendRouter(dst, r, func(dst []byte, part string) []byte { return appendCLF(dst, part, ' ') })
+	}
+	if len(dst) == before {
+		dst = append(dst, '-')
+	}
+	dst = append(dst, `" `...)
+	dst = appendQuoted(dst, l.pick(serviceAddr, r.Endpoint))
+	dst = append(dst, ' ')
+	dst = l.appendNumber(dst, duration, int64(r.Duration/time.Millisecond))
+	return append(dst, "ms"...)
+}
+
+func (l *layout) appendNumber(dst []byte, name string, n int64) []byte {
+	if !l.kept(name) {
+		return append(dst, '-')
+	}
+	return strconv.AppendInt(dst, n, 10)
+}
+
+// pick is a value, or nothing when its field is dropped.
+func (l *layout) pick(name, value string) string {
+	if !l.kept(name) {
+		return ""
+	}
+	return value
+}
+
+func (l *layout) kept(name string) bool {
+	for i := range fieldTable {
+		if fieldTable[i].name == name {
+			return l.keep[i]
+		}
+	}
+	return false
+}
+
+// headerModes says what becomes of headers.
+type headerModes struct {
+	any   bool // some may be written
+	usual Mode
+	modes map[string]Mode // by name in lower case, with dashes
+}
+
+const redacted = "REDACTED"
+
+// credentials are the headers that are never written as they are. A spelling
+// with underscores is the same header to many backends.
+var credentials = map[string]bool{
+	"authorization": true, "proxy-authorization": true, "cookie": true, "set-cookie": true, "x-api-key": true,
+	"x-auth-token": true, "x-csrf-token": true, "x-amz-security-token": true,
+}
+
+func newHeaderModes(options Options) (headerModes, error) {
+	h := headerModes{usual: options.HeaderMode, modes: map[string]Mode{}}
+	if h.usual == "" {
+		h.usual = Drop
+	}
+	if err := headerMode(h.usual, "the default for headers"); err != nil {
+		return h, err
+	}
+	h.any = h.usual != Drop
+	for _, name := range sortedKeys(options.Headers) {
+		mode := options.Headers[name]
+		if err := headerMode(mode, "the header "+name); err != nil {
+			return h, err
+		}
+		h.modes[strings.ReplaceAll(strings.ToLower(name), "_", "-")] = mode
+		h.any = h.any || mode != Drop
+	}
+	return h, nil
+}
+
+func headerMode(mode Mode, name string) error {
+	switch mode {
+	case Keep, Drop, Redact:
+		return nil
+	}
+	return fmt.Errorf("the access log mode of %s is %q: choose keep, drop or redact", name, mode)
+}
+
+// maxHeaderName bounds the names that are looked up; longer ones are dropped.
+const maxHeaderName = 128
+
+// of is the mode of a header, and its name in lower case, in buf.
+func (h *headerModes) of(name []byte, buf *[maxHeaderName]byte) (lower []byte, mode Mode) {
+	if len(name) > len(buf) {
+		return nil, Drop
+	}
+	for i, c := range name {
+		switch {
+		case c >= 'A' && c <= 'Z':
+			c += 'a' - 'A'
+		case c == '_':
+			c = '-'
+		}
+		buf[i] = c
+	}
+	lower = buf[:len(name)]
+	mode, named := h.modes[string(lower)]
+	if !named {
+		mode = h.usual
+	}
+	if mode == Keep && credentials[string(lower)] {
+		mode = Redact
+	}
+	return lower, mode
+}
+
+// appendAll appends the headers that are not dropped. Lines of one name are
+// one value, so that no name is in the object twice.
+func (h *headerModes) appendAll(dst []byte, prefix string, fields *h1.Fields) []byte {
+	var buf [maxHeaderName]byte
+	for i := range fields.Len() {
+		name := fields.Name(i)
+		lower, mode := h.of(name, &buf)
+		if mode == Drop || earlier(fields, i) {
+			continue
+		}
+		canonical(lower)
+		dst = appendKey(dst, prefix, normalize.View(lower))
+		dst = append(dst, '"')
+		if mode == Redact {
+			dst = append(append(dst, redacted...), '"')
+			continue
+		}
+		for j, first := i, true; j < fields.Len(); j++ {
+			if !normalize.SameField(fields.Name(j), name) {
+				continue
+			}
+			if !first {
+				dst = append(dst, ", "...)
+			}
+			first = false
+			value, wasCut := cut(normalize.View(fields.Value(j)))
+			dst = appendJSONText(dst, value)
+			if wasCut {
+				dst = append(dst, cutMark...)
+			}
+		}
+		dst = append(dst, '"')
+	}
+	return dst
+}
+
+// earlier reports whether a line before this one has the same name.
+func earlier(fields *h1.Fields, at int) bool {
+	for i := range at {
+		if normalize.SameField(fields.Name(i), fields.Name(at)) {
+			return true
+		}
+	}
+	return false
+}
+
+// canonical writes user-agent as User-Agent, and what is not part of a usual
+// name as a dash: the name is a key in the line.
+func canonical(name []byte) {
+	start := true
+	for i, c := range name {
+		if c >= 'a' && c <= 'z' && start {
+			name[i] = c - ('a' - 'A')
+		}
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') {
+			name[i] = '-'
+		}
+		start = name[i] == '-'
+	}
+}
+
+// pick is the value of one header of a request, as its mode says.
+func (h *headerModes) pick(head *h1.Head, name string, id normalize.Field) string {
+	if head == nil || !h.any {
+		return ""
+	}
+	value, found := head.Get(id)
+	if !found {
+		return ""
+	}
+	mode, named := h.modes[name]
+	if !named {
+		mode = h.usual
+	}
+	switch mode {
+	case Keep:
+		return normalize.View(value)
+	case Redact:
+		return redacted
+	}
+	return ""
+}

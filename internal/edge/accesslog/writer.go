@@ -1,0 +1,215 @@
+package accesslog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+const (
+	// maxBytes bounds the queue, whatever the lines are: a client can make long
+	// ones.
+	maxBytes = 16 << 20
+	// batchBytes is what is written at once; that much does not wait.
+	batchBytes = 64 << 10
+	// keptBytes is the most that an empty queue holds.
+	keptBytes = 1 << 20
+	// complainPeriod is the least time between two messages about a file that
+	// cannot be written.
+	complainPeriod = time.Minute
+)
+
+// writer is the queue and the goroutine that writes it out. The queue is bytes:
+// putting a line into it is a copy under a lock that is never held while
+// something is written.
+type writer struct {
+	path     string
+	maxLines int
+	interval time.Duration
+	log      *slog.Logger
+
+	mu      sync.Mutex
+	waiting []byte
+	lines   int
+	closed  bool
+
+	written, dropped, failed atomic.Uint64
+
+	wake    chan struct{}
+	reopens chan chan error
+	stop    chan struct{}
+	done    chan struct{}
+
+	// file is the one that is written to, nil when it is stdout.
+	file   atomic.Pointer[os.File]
+	stdout io.Writer
+
+	// What follows belongs to the goroutine.
+	spare      []byte
+	torn       bool // the last write ended within a line
+	complained time.Time
+}
+
+func newWriter(options Options) (*writer, error) {
+	w := &writer{
+		path: options.FilePath, maxLines: options.BufferingSize, interval: options.FlushInterval, log: options.Log,
+		wake: make(chan struct{}, 1), reopens: make(chan chan error), stop: make(chan struct{}), done: make(chan struct{}),
+		stdout: options.Stdout,
+	}
+	if w.maxLines <= 0 {
+		w.maxLines = defaultLines
+	}
+	if w.interval <= 0 {
+		w.interval = defaultInterval
+	}
+	if w.path != "" {
+		file, err := openLog(w.path)
+		if err != nil {
+			return nil, err
+		}
+		w.file.Store(file)
+	}
+	go w.run()
+	return w, nil
+}
+
+// openLog opens a file to append to. It does not wait for the other end of a
+// named pipe, which may never come.
+func openLog(path string) (*os.File, error) {
+	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY|syscall.O_NONBLOCK, 0o640)
+	if err != nil {
+		return nil, fmt.Errorf("the access log cannot be opened: %w: check accessLog.filePath", err)
+	}
+	return file, nil
+}
+
+// put queues a line.
+func (w *writer) put(line []byte) {
+	w.mu.Lock()
+	if w.closed || w.lines >= w.maxLines || len(w.waiting)+len(line) > maxBytes {
+		w.mu.Unlock()
+		w.dropped.Add(1)
+		return
+	}
+	before := len(w.waiting)
+	w.waiting = append(w.waiting, line...)
+	w.lines++
+	full := before < batchBytes && len(w.waiting) >= batchBytes
+	w.mu.Unlock()
+	if full {
+		select {
+		case w.wake <- struct{}{}:
+		default: // it knows already
+		}
+	}
+}
+
+func (w *writer) run() {
+	defer close(w.done)
+	tick := time.NewTicker(w.interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			w.flush()
+		case <-w.wake:
+			w.flush()
+		case answer := <-w.reopens:
+			w.flush()
+			answer <- w.swap()
+		case <-w.stop:
+			w.flush()
+			return
+		}
+	}
+}
+
+// flush writes what waits.
+func (w *writer) flush() {
+	w.mu.Lock()
+	batch, lines := w.waiting, w.lines
+	w.waiting, w.lines = w.spare[:0], 0
+	w.mu.Unlock()
+	w.spare = batch
+	if cap(w.spare) > keptBytes {
+		w.spare = nil // a rush is over, and its memory is free
+	}
+	if lines == 0 {
+		return
+	}
+	if w.torn {
+		batch = append([]byte{'\n'}, batch...)
+	}
+	n, err := w.write(batch)
+	if err == nil {
+		w.torn = false
+		w.written.Add(uint64(lines))
+		return
+	}
+	w.torn = w.torn && n == 0 || n > 0 && batch[n-1] != '\n'
+	w.failed.Add(uint64(lines))
+	if now := time.Now(); now.Sub(w.complained) >= complainPeriod {
+		w.complained = now
+		w.log.Error("the access log cannot be written; requests go on without it", "error", err)
+	}
+}
+
+func (w *writer) write(batch []byte) (int, error) {
+	if file := w.file.Load(); file != nil {
+		return file.Write(batch)
+	}
+	return w.stdout.Write(batch)
+}
+
+// swap opens the file anew.
+func (w *writer) swap() error {
+	if w.path == "" {
+		return nil
+	}
+	file, err := openLog(w.path)
+	if err != nil {
+		return err
+	}
+	w.torn = false
+	return w.file.Swap(file).Close()
+}
+
+func (w *writer) reopen(ctx context.Context) error {
+	answer := make(chan error, 1)
+	select {
+	case w.reopens <- answer:
+		return <-answer
+	case <-w.done:
+		return os.ErrClosed
+	case <-ctx.Done():
+		return fmt.Errorf("the access log was not opened anew: %w", ctx.Err())
+	}
+}
+
+func (w *writer) close(ctx context.Context) error {
+	w.mu.Lock()
+	first := !w.closed
+	w.closed = true
+	w.mu.Unlock()
+	if first {
+		close(w.stop)
+	}
+	var late error
+	select {
+	case <-w.done:
+	case <-ctx.Done():
+		late = fmt.Errorf("the end of the access log was not written: %w", ctx.Err())
+	}
+	// Closing a pipe that nobody reads also ends the wait for its reader.
+	if file := w.file.Load(); file != nil && first {
+		return errors.Join(late, file.Close())
+	}
+	return late
+}

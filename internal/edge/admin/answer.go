@@ -1,0 +1,167 @@
+package admin
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+const (
+	defaultLimit = 100
+	maxLimit     = 1000
+)
+
+// query holds the parameters of a request, which were checked for their names.
+type query struct{ values url.Values }
+
+// page is a part of a list.
+type page[V any] struct {
+	// Total is how many there are, Matched how many of them were asked for.
+	Total   int `json:"total"`
+	Matched int `json:"matched,omitempty"`
+	Offset  int `json:"offset"`
+	Limit   int `json:"limit"`
+	Items   []V `json:"items"`
+}
+
+// asYAML marks an answer that is written as YAML.
+type asYAML struct{ value any }
+
+// badRequest is an error in what was asked.
+type badRequest struct{ message string }
+
+func (e badRequest) Error() string { return e.message }
+
+func badRequestf(format string, args ...any) error {
+	return badRequest{fmt.Sprintf(format, args...)}
+}
+
+// answer checks the parameters and writes what give has to say.
+func (h *Handler) answer(w http.ResponseWriter, r *http.Request, params []string, give func(*query) (any, error)) {
+	value, err := ask(r, params, give)
+	if err != nil {
+		status := http.StatusInternalServerError
+		if bad := (badRequest{}); errors.As(err, &bad) {
+			status = http.StatusBadRequest
+		}
+		writeFailure(w, status, err.Error())
+		return
+	}
+	contentType, text, err := encode(value)
+	if err != nil {
+		writeFailure(w, http.StatusInternalServerError, err.Error())
+		return
+	}
+	w.Header().Set("Content-Type", contentType)
+	_, _ = w.Write(text) // who asked is gone
+}
+
+func ask(r *http.Request, params []string, give func(*query) (any, error)) (any, error) {
+	values, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, badRequestf("the query cannot be read: %v", err)
+	}
+	for name, given := range values {
+		if !slices.Contains(params, name) {
+			return nil, badRequestf("the parameter %q is not known: %s", name, knownText(params))
+		}
+		if len(given) > 1 && name != "header" {
+			return nil, badRequestf("the parameter %s is given twice: keep one", name)
+		}
+	}
+	return give(&query{values})
+}
+
+func knownText(params []string) string {
+	if len(params) == 0 {
+		return "there are none"
+	}
+	return "use " + strings.Join(params, ", ")
+}
+
+func encode(value any) (contentType string, text []byte, err error) {
+	marked, wantsYAML := value.(asYAML)
+	if wantsYAML {
+		value = marked.value
+	}
+	text, err = json.MarshalIndent(value, "", "  ")
+	if err != nil {
+		return "", nil, err
+	}
+	if !wantsYAML {
+		return "application/json", append(text, '\n'), nil
+	}
+	text, err = toYAML(text)
+	return "application/yaml", text, err
+}
+
+// toYAML writes JSON, which is YAML already, in the form that people write.
+func toYAML(text []byte) ([]byte, error) {
+	var document yaml.Node
+	if err := yaml.Unmarshal(text, &document); err != nil {
+		return nil, err
+	}
+	var plain func(*yaml.Node)
+	plain = func(node *yaml.Node) {
+		node.Style = 0
+		for _, child := range node.Content {
+			plain(child)
+		}
+	}
+	plain(&document)
+	return yaml.Marshal(&document)
+}
+
+// writeFailure says what is wrong, in the same form everywhere.
+func writeFailure(w http.ResponseWriter, status int, message string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	text, _ := json.Marshal(map[string]string{"error": message}) // text always can be
+	_, _ = w.Write(append(text, '\n'))
+}
+
+func (q *query) get(name string) string { return q.values.Get(name) }
+
+// number reads a parameter that is 0 or more.
+func (q *query) number(name string, without, most int) (int, error) {
+	text := q.get(name)
+	if text == "" {
+		return without, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 || n > most {
+		return 0, badRequestf("%s is %q: give a number from 0 to %d", name, text, most)
+	}
+	return n, nil
+}
+
+// cut gives the part of a list that was asked for, with those items only that
+// are wanted. One item is made into what is shown by show.
+func cut[V, S any](q *query, list []V, wanted func(V) bool, show func(V) S) (any, error) {
+	limit, err := q.number("limit", defaultLimit, maxLimit)
+	if err != nil {
+		return nil, err
+	}
+	offset, err := q.number("offset", 0, 1<<30)
+	if err != nil {
+		return nil, err
+	}
+	p := page[S]{Total: len(list), Offset: offset, Limit: limit, Items: []S{}}
+	for _, v := range list {
+		if !wanted(v) {
+			continue
+		}
+		if p.Matched >= offset && len(p.Items) < limit {
+			p.Items = append(p.Items, show(v))
+		}
+		p.Matched++
+	}
+	return p, nil
+}

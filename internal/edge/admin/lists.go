@@ -1,0 +1,160 @@
+package admin
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"slipway.dev/slipway/internal/edge/tlsstore"
+	"slipway.dev/slipway/internal/edge/upstream"
+	"slipway.dev/slipway/internal/route"
+)
+
+// giveTable shows the whole table.
+func giveTable(source Source, q *query) (any, error) {
+	table := source.Table()
+	if table == nil {
+		table = &route.Table{}
+	}
+	switch format := q.get("format"); format {
+	case "", "json":
+		return shownTable(table), nil
+	case "yaml":
+		return asYAML{shownTable(table)}, nil
+	default:
+		return nil, badRequestf("format is %q: choose json or yaml", format)
+	}
+}
+
+// RuleInfo is a rule in a list: what it takes and what becomes of it, in short.
+type RuleInfo struct {
+	ID route.ID `json:"id"`
+	// Name is the identity for people.
+	Name        string        `json:"name"`
+	EntryPoints []string      `json:"entryPoints,omitempty"`
+	Host        string        `json:"host,omitempty"`
+	Match       route.Match   `json:"match,omitzero"`
+	Fallback    bool          `json:"fallback,omitempty"`
+	Priority    int32         `json:"priority,omitempty"`
+	Policies    []string      `json:"policies,omitempty"`
+	Backends    []BackendPart `json:"backends,omitempty"`
+	// Response is the rule's own answer, where it has one.
+	Response *route.Response `json:"response,omitempty"`
+}
+
+// BackendPart is a backend's share of a rule.
+type BackendPart struct {
+	ID     route.BackendID `json:"id"`
+	Name   string          `json:"name"`
+	Weight uint32          `json:"weight"`
+}
+
+// giveRules lists rules by host, and for each host in the order in which they
+// are asked.
+func giveRules(source Source, q *query) (any, error) {
+	var rules []*route.Rule
+	if table := source.Table(); table != nil {
+		rules = inOrder(table.Rules)
+	}
+	host, text := strings.ToLower(q.get("host")), strings.ToLower(q.get("q"))
+	return cut(q, rules, func(rule *route.Rule) bool {
+		return (host == "" || rule.Host == host) && (text == "" || mentions(rule, text))
+	}, ruleInfo)
+}
+
+func inOrder(rules []*route.Rule) []*route.Rule {
+	type placed struct {
+		rule  *route.Rule
+		order route.Order
+	}
+	places := make([]placed, len(rules))
+	for i, rule := range rules {
+		places[i] = placed{rule, route.OrderOf(rule)}
+	}
+	slices.SortFunc(places, func(a, b placed) int {
+		if c := strings.Compare(a.rule.Host, b.rule.Host); c != 0 {
+			return c
+		}
+		c, _ := a.order.Decide(b.order)
+		return c
+	})
+	sorted := make([]*route.Rule, len(places))
+	for i := range places {
+		sorted[i] = places[i].rule
+	}
+	return sorted
+}
+
+// mentions reports whether a rule has a text, which is in lower case, in what a
+// person would look for.
+func mentions(rule *route.Rule, text string) bool {
+	if strings.Contains(strings.ToLower(rule.ID.String()), text) || strings.Contains(rule.Host, text) ||
+		strings.Contains(strings.ToLower(rule.Match.Path.Value), text) {
+		return true
+	}
+	for id := range rule.BackendIDs {
+		if strings.Contains(strings.ToLower(id.String()), text) {
+			return true
+		}
+	}
+	return false
+}
+
+func ruleInfo(rule *route.Rule) RuleInfo {
+	rule = shownRule(rule)
+	info := RuleInfo{
+		ID: rule.ID, Name: rule.ID.String(), EntryPoints: rule.EntryPoints, Host: rule.Host, Match: rule.Match,
+		Fallback: rule.Fallback, Priority: rule.Priority, Response: rule.Response,
+	}
+	for i := range rule.Policies {
+		info.Policies = append(info.Policies, policyName(&rule.Policies[i]))
+	}
+	for _, ref := range rule.Backends {
+		info.Backends = append(info.Backends, BackendPart{ID: ref.Backend, Name: ref.Backend.String(), Weight: ref.Weight})
+	}
+	return info
+}
+
+func giveBackends(source Source, q *query) (any, error) {
+	text := strings.ToLower(q.get("q"))
+	return cut(q, source.Upstreams(), func(state upstream.BackendState) bool {
+		return text == "" || strings.Contains(strings.ToLower(state.ID.String()), text)
+	}, func(state upstream.BackendState) upstream.BackendState { return state })
+}
+
+// CertificateState is what may be told about a certificate: never its key.
+type CertificateState struct {
+	ID        CertificateName `json:"id"`
+	Names     []string        `json:"names"`
+	NotBefore time.Time       `json:"notBefore"`
+	NotAfter  time.Time       `json:"notAfter"`
+	// Valid says that the present lies between the two.
+	Valid bool `json:"valid"`
+	// DaysLeft is until NotAfter, rounded down; negative when it is over.
+	DaysLeft int `json:"daysLeft"`
+}
+
+// CertificateName names the object that a certificate comes from.
+type CertificateName struct {
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+}
+
+func giveCertificates(source Source, q *query) (any, error) {
+	now := time.Now()
+	text := strings.ToLower(q.get("q"))
+	return cut(q, source.Certificates(), func(c tlsstore.CertificateInfo) bool {
+		return text == "" || strings.Contains(strings.ToLower(c.ID.String()+" "+strings.Join(c.Names, " ")), text)
+	}, func(c tlsstore.CertificateInfo) CertificateState {
+		const day = 24 * time.Hour
+		left := c.NotAfter.Sub(now)
+		days := int(left / day)
+		if left < 0 {
+			days--
+		}
+		return CertificateState{
+			ID: CertificateName{c.ID.Namespace, c.ID.Name}, Names: c.Names, NotBefore: c.NotBefore, NotAfter: c.NotAfter,
+			Valid: !now.Before(c.NotBefore) && !now.After(c.NotAfter), DaysLeft: days,
+		}
+	})
+}

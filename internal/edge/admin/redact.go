@@ -1,0 +1,95 @@
+package admin
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"slipway.dev/slipway/internal/route"
+	"slipway.dev/slipway/internal/secret"
+)
+
+// credentialWords are parts of the names of headers that carry credentials. A
+// table can set such a header, or ask for one.
+var credentialWords = []string{"auth", "cookie", "token", "secret", "password", "passwd", "api-key", "apikey", "credential", "session", "signature"}
+
+func carriesCredentials(header string) bool {
+	name := strings.ToLower(strings.ReplaceAll(header, "_", "-"))
+	return slices.ContainsFunc(credentialWords, func(word string) bool { return strings.Contains(name, word) })
+}
+
+// shownTable is the table as it may be shown, sorted by identity. Its secrets
+// hide themselves in JSON; what is done here is for plain values.
+func shownTable(table *route.Table) *route.Table {
+	shown := *table
+	shown.Rules = make([]*route.Rule, len(table.Rules))
+	for i, rule := range table.Rules {
+		shown.Rules[i] = shownRule(rule)
+	}
+	slices.SortFunc(shown.Rules, func(a, b *route.Rule) int { return a.ID.Compare(b.ID) })
+	shown.Backends = slices.SortedFunc(slices.Values(table.Backends), func(a, b *route.Backend) int { return a.ID.Compare(b.ID) })
+	shown.TCPRoutes = slices.SortedFunc(slices.Values(table.TCPRoutes), func(a, b *route.TCPRoute) int { return a.ID.Compare(b.ID) })
+	shown.Certificates = slices.SortedFunc(slices.Values(table.Certificates), func(a, b *route.Certificate) int { return a.ID.Compare(b.ID) })
+	shown.Authorities = slices.SortedFunc(slices.Values(table.Authorities), func(a, b *route.Authority) int { return a.ID.Compare(b.ID) })
+	return &shown
+}
+
+func shownRule(rule *route.Rule) *route.Rule {
+	shown := *rule
+	shown.Policies = shownPolicies(rule.Policies)
+	shown.Match.Headers = slices.Clone(rule.Match.Headers)
+	for i := range shown.Match.Headers {
+		if header := &shown.Match.Headers[i]; carriesCredentials(header.Name) && header.Value != "" {
+			header.Value = secret.Redacted
+		}
+	}
+	shown.Match.Query = slices.Clone(rule.Match.Query)
+	for i := range shown.Match.Query {
+		if parameter := &shown.Match.Query[i]; carriesCredentials(parameter.Name) && parameter.Value != "" {
+			parameter.Value = secret.Redacted
+		}
+	}
+	return &shown
+}
+
+func shownPolicies(policies []route.Policy) []route.Policy {
+	shown := slices.Clone(policies)
+	for i := range shown {
+		p := &shown[i]
+		if h := p.RequestHeaders; h != nil {
+			p.RequestHeaders = &route.RequestHeaders{Set: shownValues(h.Set), Add: shownValues(h.Add), Remove: h.Remove}
+		}
+		if h := p.ResponseHeaders; h != nil {
+			p.ResponseHeaders = &route.ResponseHeaders{Set: shownValues(h.Set), Add: shownValues(h.Add), Remove: h.Remove}
+		}
+		if p.Chain != nil {
+			p.Chain = &route.Chain{Policies: shownPolicies(p.Chain.Policies)}
+		}
+	}
+	return shown
+}
+
+func shownValues(values []route.HeaderValue) []route.HeaderValue {
+	shown := slices.Clone(values)
+	for i := range shown {
+		if carriesCredentials(shown[i].Name) && shown[i].Value != "" {
+			shown[i].Value = secret.Redacted
+		}
+	}
+	return shown
+}
+
+// shownWhy is what a step says, without the credentials that its rule asks for.
+func shownWhy(why string, rule *route.Rule) string {
+	if rule == nil {
+		return why
+	}
+	for _, conditions := range [][]route.ValueMatch{rule.Match.Headers, rule.Match.Query} {
+		for _, condition := range conditions {
+			if carriesCredentials(condition.Name) && condition.Value != "" {
+				why = strings.ReplaceAll(why, strconv.Quote(condition.Value), strconv.Quote(secret.Redacted))
+			}
+		}
+	}
+	return why
+}

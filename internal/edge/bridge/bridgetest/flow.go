@@ -1,0 +1,445 @@
+package bridgetest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"slipway.dev/slipway/internal/edge/h1"
+)
+
+// testFlowsAtOnce checks that what is written arrives before more is: each
+// side waits for the other's last word.
+func testFlowsAtOnce(t *testing.T, start Start) {
+	const rounds = 20
+	heard := make(chan string, 1)
+	w := start(t, Handler(func(x *Exchange) {
+		if err := x.Send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"); err != nil {
+			t.Error(err)
+			return
+		}
+		var body h1.Body
+		limits := h1.DefaultLimits()
+		body.Reset(x.Head.Framing, 0, true, &limits)
+		transfer := h1.Transfer{From: x.Reader, Body: &body, To: h1.NewWriter(&sink{w: writerFunc(func(p []byte) (int, error) {
+			heard <- string(p)
+			return len(p), x.Send(fmt.Sprintf("%x\r\n%s\r\n", len(p), p))
+		})}, new(h1.BufferPool), h1.Timeouts{})}
+		if err := transfer.Run(); err != nil {
+			t.Error(err)
+		}
+		_ = x.Send("0\r\n\r\n")
+	}))
+	up, feed := io.Pipe()
+	response, err := w.Client.Do(request(t, w, "POST", "/", up).WithContext(t.Context()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	buf := make([]byte, 100)
+	for i := range rounds {
+		word := fmt.Sprintf("event %d", i)
+		if _, err := io.WriteString(feed, word); err != nil {
+			t.Fatal(err)
+		}
+		if got := Within(t, "upload", heard); got != word {
+			t.Fatalf("the origin heard %q", got)
+		}
+		n, err := io.ReadFull(response.Body, buf[:len(word)])
+		if err != nil || string(buf[:n]) != word {
+			t.Fatalf("the client heard %q, %v", buf[:n], err)
+		}
+	}
+	feed.Close()
+	if n, err := response.Body.Read(buf); err != io.EOF {
+		t.Errorf("after the end: %d bytes, %v", n, err)
+	}
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+// testLarge sends 20 MB each way, in bounded memory.
+func testLarge(t *testing.T, start Start) {
+	const size = 20 << 20
+	var peak atomic.Uint64
+	w := start(t, Handler(func(x *Exchange) {
+		head := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n", size)
+		if err := x.Send(head); err != nil {
+			t.Error(err)
+			return
+		}
+		seen := 0
+		_, err := x.UploadTo(writerFunc(func(p []byte) (int, error) {
+			if seen += len(p); seen%(1<<20) < len(p) {
+				var now runtime.MemStats
+				runtime.ReadMemStats(&now)
+				peak.Store(max(peak.Load(), now.HeapInuse))
+			}
+			return x.Conn.Write(p)
+		}))
+		if err != nil {
+			t.Errorf("after %d bytes: %v", seen, err)
+		}
+	}))
+	var before runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	for _, body := range []io.Reader{pattern(size), unsized{pattern(size)}} {
+		r := request(t, w, "POST", "/", body)
+		response, err := w.Client.Do(r.WithContext(t.Context()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := same(response.Body, pattern(size)); err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+	}
+	if grown := int64(peak.Load()) - int64(before.HeapInuse); grown > 16<<20 {
+		t.Errorf("the heap grew by %d bytes", grown)
+	}
+}
+
+// pattern is size bytes that do not repeat where buffers end.
+func pattern(size int64) io.Reader { return io.LimitReader(new(counting), size) }
+
+// counting repeats a block whose size is a prime.
+type counting struct{ at int }
+
+var block = func() (b [65521]byte) {
+	for i := range b {
+		b[i] = byte(i*i>>7) ^ byte(i)
+	}
+	return b
+}()
+
+func (c *counting) Read(p []byte) (int, error) {
+	n := copy(p, block[c.at:])
+	c.at = (c.at + n) % len(block)
+	return n, nil
+}
+
+// same compares what two readers bring.
+func same(got, want io.Reader) error {
+	a, b := make([]byte, 64<<10), make([]byte, 64<<10)
+	for at := 0; ; {
+		n, err := io.ReadFull(got, a)
+		m, _ := io.ReadFull(want, b)
+		if n != m || !bytes.Equal(a[:n], b[:n]) {
+			return fmt.Errorf("differs after %d bytes: %d and %d more, %v", at, n, m, err)
+		}
+		if at += n; err != nil {
+			if err == io.EOF || err == io.ErrUnexpectedEOF {
+				return nil
+			}
+			return err
+		}
+	}
+}
+
+// stalled waits until a count stops growing, and returns it.
+func stalled(t *testing.T, count *atomic.Int64) int64 {
+	t.Helper()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	give := time.After(Timeout)
+	for last, calm := int64(-1), 0; ; {
+		select {
+		case <-tick.C:
+		case <-give:
+			t.Fatal("it does not stop")
+		}
+		if now := count.Load(); now != last {
+			last, calm = now, 0
+		} else if calm++; calm == 6 {
+			return now
+		}
+	}
+}
+
+// mostHeld is more than the windows of both protocols and all buffers hold.
+const mostHeld = 12 << 20
+
+// testPressureDown checks that an origin cannot write more than a client reads.
+func testPressureDown(t *testing.T, start Start) {
+	const size = 24 << 20
+	var written atomic.Int64
+	w := start(t, Handler(func(x *Exchange) {
+		if err := x.Send(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n", size)); err != nil {
+			t.Error(err)
+			return
+		}
+		buf := make([]byte, 32<<10)
+		for source := pattern(size); ; {
+			n, err := io.ReadFull(source, buf)
+			if n == 0 {
+				return
+			}
+			if _, werr := x.Conn.Write(buf[:n]); werr != nil {
+				t.Error(werr)
+				return
+			}
+			written.Add(int64(n))
+			if err != nil {
+				return
+			}
+		}
+	}))
+	response, err := w.Client.Do(request(t, w, "GET", "/", nil).WithContext(t.Context()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if n := stalled(t, &written); n > mostHeld {
+		t.Errorf("%d bytes were taken that nobody reads", n)
+	}
+	if err := same(response.Body, pattern(size)); err != nil {
+		t.Error(err)
+	}
+}
+
+// testPressureUp checks that a client cannot send more than the origin reads.
+func testPressureUp(t *testing.T, start Start) {
+	const size = 24 << 20
+	goOn := make(chan struct{})
+	w := start(t, Handler(func(x *Exchange) {
+		<-goOn
+		hash := int64(0)
+		_, err := x.UploadTo(writerFunc(func(p []byte) (int, error) {
+			hash += int64(len(p))
+			return len(p), nil
+		}))
+		if err != nil {
+			t.Error(err)
+		}
+		_ = x.Answer(200, fmt.Sprint(hash))
+	}))
+	var sent atomic.Int64
+	source := pattern(size)
+	body := unsized{readerFunc(func(p []byte) (int, error) {
+		n, err := source.Read(p)
+		sent.Add(int64(n))
+		return n, err
+	})}
+	answer := make(chan string, 1)
+	go func() {
+		_, got := ask(t, w, request(t, w, "POST", "/", body))
+		answer <- got
+	}()
+	if n := stalled(t, &sent); n > 3<<20 {
+		t.Errorf("%d bytes were taken that nobody reads", n)
+	}
+	close(goOn)
+	if got := Within(t, "answer", answer); got != fmt.Sprint(size) {
+		t.Errorf("got %s", got)
+	}
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+// testEarlyAnswer checks that an answer arrives while the upload goes on, and
+// that the upload then ends.
+func testEarlyAnswer(t *testing.T, start Start) {
+	w := start(t, Handler(func(x *Exchange) { _ = x.Answer(413, "too much") }))
+	up, feed := io.Pipe()
+	defer feed.Close()
+	response, err := w.Client.Do(request(t, w, "POST", "/", up).WithContext(t.Context()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if response.StatusCode != 413 || string(body) != "too much" || err != nil {
+		t.Errorf("got %d %q, %v", response.StatusCode, body, err)
+	}
+	// Nobody takes the rest: the client stops by itself.
+	ended := make(chan error, 1)
+	go func() {
+		_, err := io.Copy(feed, pattern(64<<20))
+		ended <- err
+	}()
+	if err := Within(t, "the upload's end", ended); err == nil {
+		t.Error("64 MB were taken after the answer")
+	}
+}
+
+// testCancel checks that an origin learns that its client has gone.
+func testCancel(t *testing.T, start Start) {
+	arrived := make(chan struct{})
+	outcome := make(chan error, 2)
+	w := start(t, Handler(func(x *Exchange) {
+		close(arrived)
+		<-x.Stream.Context().Done()
+		outcome <- nil
+		_, _, err := x.Upload()
+		outcome <- err
+	}))
+	up, feed := io.Pipe()
+	defer feed.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	failed := make(chan error, 1)
+	go func() {
+		response, err := w.Client.Do(request(t, w, "POST", "/", up).WithContext(ctx))
+		if err == nil {
+			response.Body.Close()
+		}
+		failed <- err
+	}()
+	Within(t, "request", arrived)
+	cancel()
+	if err := Within(t, "client", failed); err == nil {
+		t.Error("the client got an answer")
+	}
+	_ = Within(t, "context", outcome)
+	if err := Within(t, "upload", outcome); err == nil {
+		t.Error("the upload looks complete")
+	}
+}
+
+// testBrokenUpload checks that a body which breaks off is no whole body.
+func testBrokenUpload(t *testing.T, start Start) {
+	for _, length := range []int64{100, -1} {
+		t.Run(fmt.Sprint("length ", length), func(t *testing.T) {
+			outcome := make(chan error, 1)
+			w := start(t, Handler(func(x *Exchange) {
+				_, _, err := x.Upload()
+				outcome <- err
+			}))
+			body := io.MultiReader(strings.NewReader("hello"), readerFunc(func([]byte) (int, error) {
+				return 0, errors.New("the disk is gone")
+			}))
+			r := request(t, w, "POST", "/", body)
+			r.ContentLength = length
+			if response, err := w.Client.Do(r.WithContext(t.Context())); err == nil {
+				response.Body.Close()
+				t.Error("the client got an answer")
+			}
+			if err := Within(t, "upload", outcome); err == nil {
+				t.Error("the upload looks complete")
+			}
+		})
+	}
+}
+
+// testDeadlines checks what ends a Read and a Write that wait.
+func testDeadlines(t *testing.T, start Start) {
+	endings := map[string]func(net.Conn) error{
+		"deadline in the past":   func(c net.Conn) error { return c.SetDeadline(time.Unix(1, 0)) },
+		"deadline in the future": func(c net.Conn) error { return c.SetDeadline(time.Now().Add(20 * time.Millisecond)) },
+		"a deadline brought near": func(c net.Conn) error {
+			return errors.Join(c.SetDeadline(time.Now().Add(time.Hour)), c.SetDeadline(time.Now()))
+		},
+		"close": func(c net.Conn) error { return c.Close() },
+	}
+	for name, end := range endings {
+		t.Run(name, func(t *testing.T) {
+			outcome := make(chan error, 2)
+			w := start(t, Handler(func(x *Exchange) {
+				var calls sync.WaitGroup
+				calls.Go(func() {
+					_, _, err := x.Upload()
+					outcome <- err
+				})
+				var written atomic.Int64
+				calls.Go(func() {
+					err := x.Send("HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n")
+					for err == nil {
+						err = x.Send(strings.Repeat("x", 32<<10))
+						written.Add(1)
+					}
+					outcome <- err
+				})
+				stalled(t, &written)
+				if err := end(x.Conn); err != nil {
+					t.Error(err)
+				}
+				calls.Wait()
+			}))
+			up, feed := io.Pipe()
+			defer feed.Close()
+			response, err := w.Client.Do(request(t, w, "POST", "/", up).WithContext(t.Context()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer response.Body.Close()
+			for range 2 {
+				err := Within(t, "end", outcome)
+				want := os.ErrDeadlineExceeded
+				if name == "close" {
+					want = net.ErrClosed
+				}
+				// HTTP/2 ends both directions when one is too slow.
+				if !errors.Is(err, want) && !strings.Contains(fmt.Sprint(err), want.Error()) {
+					t.Errorf("ended with %v", err)
+				}
+			}
+			if _, err := io.Copy(io.Discard, response.Body); err == nil {
+				t.Error("the response looks complete")
+			}
+		})
+	}
+	t.Run("nobody waits", func(t *testing.T) { testSlowOrigin(t, start) })
+}
+
+// testSlowOrigin checks that a deadline which passes while nobody waits for the
+// client does not count against it.
+func testSlowOrigin(t *testing.T, start Start) {
+	w := start(t, Handler(func(x *Exchange) {
+		buf := make([]byte, 1)
+		if _, err := x.Conn.Read(buf); err != nil {
+			t.Error(err)
+		}
+		soon := time.Now().Add(time.Millisecond)
+		if err := x.Conn.SetDeadline(soon); err != nil {
+			t.Error(err)
+		}
+		<-time.After(time.Until(soon) + 20*time.Millisecond)
+		if _, err := x.Conn.Read(buf); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("a Read after the deadline: %v", err)
+		}
+		if err := x.Conn.SetDeadline(time.Time{}); err != nil {
+			t.Error(err)
+		}
+		if _, _, err := x.Upload(); err == nil {
+			// One byte of a chunk size is gone, so this cannot be a body.
+			t.Log("the rest was read")
+		}
+		_ = x.Answer(200, "ok")
+	}))
+	if _, body := ask(t, w, request(t, w, "POST", "/", unsized{strings.NewReader("hello")})); body != "ok" {
+		t.Errorf("got %q", body)
+	}
+}
+
+// testPanic checks that a Serve which panics resets its stream.
+func testPanic(t *testing.T, start Start) {
+	w := start(t, Handler(func(x *Exchange) {
+		if x.Head.MethodID == h1.MethodPost {
+			_ = x.Answer(200, "ok")
+			return
+		}
+		panic(http.ErrAbortHandler)
+	}))
+	if response, err := w.Client.Do(request(t, w, "GET", "/", nil).WithContext(t.Context())); err == nil {
+		response.Body.Close()
+		t.Errorf("the client got %d", response.StatusCode)
+	}
+	if _, body := ask(t, w, request(t, w, "POST", "/", nil)); body != "ok" {
+		t.Errorf("after it: %q", body)
+	}
+}

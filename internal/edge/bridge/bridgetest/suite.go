@@ -1,0 +1,42 @@
+package bridgetest
+
+import (
+	"net/http"
+	"testing"
+
+	"slipway.dev/slipway/internal/edge/bridge"
+)
+
+// World is a server of one of the protocols, and a client of it.
+type World struct {
+	// URL is the server's, without a path.
+	URL    string
+	Client *http.Client
+	// Major is the protocol.
+	Major int
+	// KeepsUnannounced says that trailers of requests need not be announced.
+	KeepsUnannounced bool
+}
+
+// Start starts a server for a test, and stops it after.
+type Start func(t *testing.T, handler *bridge.Handler) World
+
+// Run makes every exchange.
+func Run(t *testing.T, start Start) {
+	t.Run("requests", func(t *testing.T) { testRequests(t, start) })
+	t.Run("refusals", func(t *testing.T) { testRefusals(t, start) })
+	t.Run("uploads", func(t *testing.T) { testUploads(t, start) })
+	t.Run("responses", func(t *testing.T) { testResponses(t, start) })
+	t.Run("interim", func(t *testing.T) { testInterim(t, start) })
+	t.Run("broken responses", func(t *testing.T) { testBroken(t, start) })
+	t.Run("nethttp", func(t *testing.T) { testNetHTTP(t, start) })
+	t.Run("flow at once", func(t *testing.T) { testFlowsAtOnce(t, start) })
+	t.Run("large", func(t *testing.T) { testLarge(t, start) })
+	t.Run("back pressure down", func(t *testing.T) { testPressureDown(t, start) })
+	t.Run("back pressure up", func(t *testing.T) { testPressureUp(t, start) })
+	t.Run("early answer", func(t *testing.T) { testEarlyAnswer(t, start) })
+	t.Run("client cancels", func(t *testing.T) { testCancel(t, start) })
+	t.Run("upload breaks off", func(t *testing.T) { testBrokenUpload(t, start) })
+	t.Run("deadlines", func(t *testing.T) { testDeadlines(t, start) })
+	t.Run("panic", func(t *testing.T) { testPanic(t, start) })
+}

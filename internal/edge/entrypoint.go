@@ -1,0 +1,126 @@
+package edge
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"strconv"
+	"time"
+
+	"slipway.dev/slipway/internal/edge/h1"
+	"slipway.dev/slipway/internal/edge/listener"
+	"slipway.dev/slipway/internal/route"
+)
+
+// EntryPoint is an address that takes traffic.
+type EntryPoint struct {
+	Name    string
+	Address string
+	// ReusePort lets other processes listen on the same port.
+	ReusePort bool
+	// TLS takes encrypted connections only.
+	TLS bool
+	// HTTP3 serves HTTP/3 on the same port by UDP. It needs TLS.
+	HTTP3 bool
+	// AdvertisedPort is the port of HTTP/3 that clients are told; 0 means that
+	// of the address.
+	AdvertisedPort uint16
+	// ProxyTrusted may send a PROXY header. ProxyOptional takes connections
+	// without one too.
+	ProxyTrusted  []netip.Prefix
+	ProxyOptional bool
+	// ForwardTrusted are the proxies whose X-Forwarded headers count.
+	ForwardTrusted []netip.Prefix
+	// MaxStreams bounds the requests that run on one connection at a time.
+	MaxStreams int
+	// MaxConns bounds the connections, MaxConnsPerSource those of one client;
+	// 0 is no bound there.
+	MaxConns          int
+	MaxConnsPerSource int
+	// Limits and Timeouts are those for clients.
+	Limits   h1.Limits
+	Timeouts h1.Timeouts
+	// Redirect sends all clients elsewhere; nil does not.
+	Redirect *Redirect
+	// AcceptGrace is how long connections are still taken after the stop began,
+	// until load balancers have noticed.
+	AcceptGrace time.Duration
+	// DrainTimeout is how long exchanges may then run on.
+	DrainTimeout time.Duration
+}
+
+// Redirect sends the clients of an entry point to another place.
+type Redirect struct {
+	Scheme route.Scheme
+	// Port is part of the new place; 0 is the one that the scheme implies.
+	Port      uint16
+	Permanent bool
+	// Priority is that of the redirection among the rules.
+	Priority int32
+}
+
+// DefaultEntryPoint is an entry point that is safe without tuning.
+func DefaultEntryPoint(name, address string) EntryPoint {
+	return EntryPoint{
+		Name: name, Address: address,
+		MaxStreams: 100, MaxConns: listener.DefaultMaxConns,
+		Limits: h1.DefaultLimits(), Timeouts: h1.DefaultTimeouts(),
+		AcceptGrace: 5 * time.Second, DrainTimeout: 30 * time.Second,
+	}
+}
+
+// listen opens the address of an entry point.
+func (p *EntryPoint) listen(ctx context.Context, hooks listener.Hooks) (*listener.Listener, error) {
+	config := listener.Config{
+		Address: p.Address, ReusePort: p.ReusePort, Hooks: hooks,
+		MaxConns: p.MaxConns, MaxConnsPerSource: p.MaxConnsPerSource, HeaderTimeout: p.Timeouts.Head,
+		TrustedProxies: p.ProxyTrusted,
+	}
+	switch {
+	case len(p.ProxyTrusted) > 0 && p.ProxyOptional:
+		config.Proxy = listener.ProxyOptional
+	case len(p.ProxyTrusted) > 0:
+		config.Proxy = listener.ProxyRequire
+	}
+	opened, err := listener.Listen(ctx, config)
+	if err != nil {
+		return nil, fmt.Errorf("entry point %s: %w: choose another address with --entryPoints.%s.address", p.Name, err, p.Name)
+	}
+	return opened, nil
+}
+
+// altSvc tells clients of an entry point where HTTP/3 is.
+func altSvc(port uint16) ([]h1.Edit, error) {
+	edit, err := h1.SetField("Alt-Svc", `h3=":`+strconv.Itoa(int(port))+`"; ma=86400`)
+	if err != nil {
+		return nil, err
+	}
+	return []h1.Edit{edit}, nil
+}
+
+// redirectKind is the kind of the rules that entry points make.
+const redirectKind = "EntryPoint"
+
+// redirectRule makes the rule that sends all clients of an entry point
+// elsewhere. It is a rule like any other, so that explain shows it and a rule
+// with a higher priority is served instead.
+func (p *EntryPoint) redirectRule() *route.Rule {
+	status, from := 307, route.SchemeHTTP
+	if p.Redirect.Permanent {
+		status = 308
+	}
+	if p.Redirect.Scheme == route.SchemeHTTP {
+		from = route.SchemeHTTPS
+	}
+	return &route.Rule{
+		ID:          route.ID{Kind: redirectKind, Name: p.Name, Variant: "redirect"},
+		EntryPoints: []string{p.Name},
+		// Behind a proxy that decrypts, who comes encrypted is where he should be.
+		Match:    route.Match{Scheme: from},
+		Priority: p.Redirect.Priority,
+		Policies: []route.Policy{{RedirectScheme: &route.RedirectScheme{
+			Scheme: p.Redirect.Scheme, Port: p.Redirect.Port, Status: status,
+		}}},
+		Response: &route.Response{Status: 404, Reason: route.ReasonConfigured},
+	}
+}

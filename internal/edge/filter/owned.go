@@ -1,0 +1,145 @@
+package filter
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"slipway.dev/slipway/internal/edge/normalize"
+	"slipway.dev/slipway/internal/route"
+)
+
+// buffering asks for bodies to be read in full. Of several limits the least
+// counts.
+type buffering struct{ request, response int64 }
+
+// Request implements [Filter].
+func (f *buffering) Request(x *Exchange) *Answer {
+	x.BufferRequest = least(x.BufferRequest, f.request)
+	x.BufferResponse = least(x.BufferResponse, f.response)
+	return nil
+}
+
+// least is the smaller of two limits, of which 0 is none.
+func least(a, b int64) int64 {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// Retry says when a request is sent again. It is what the policy says, made
+// ready.
+type Retry struct {
+	// Attempts is how often a request is sent at most.
+	Attempts int
+	// Connect, Reset, Timeout and Unavailable are the failures it is sent again
+	// after.
+	Connect, Reset, Timeout, Unavailable bool
+	// Unsafe allows methods that may do something twice.
+	Unsafe bool
+	// AttemptTimeout bounds an attempt until the head of its answer; 0 does not.
+	AttemptTimeout time.Duration
+	// Backoff is the wait before the second attempt.
+	Backoff time.Duration
+}
+
+func newRetry(a *route.Retry) (*Retry, error) {
+	f := &Retry{
+		Attempts: a.Attempts, Unsafe: a.UnsafeMethods,
+		AttemptTimeout: time.Duration(a.AttemptTimeout), Backoff: time.Duration(a.Backoff),
+		Connect: len(a.On) == 0,
+	}
+	for i, on := range a.On {
+		switch on {
+		case route.RetryConnect:
+			f.Connect = true
+		case route.RetryReset:
+			f.Reset = true
+		case route.RetryTimeout:
+			f.Timeout = true
+		case route.RetryUnavailable:
+			f.Unavailable = true
+		default:
+			return nil, invalid("on["+strconv.Itoa(i)+"]", "%q is none of connect, reset, timeout, unavailable", on)
+		}
+	}
+	return f, nil
+}
+
+// Request implements [Filter].
+func (f *Retry) Request(x *Exchange) *Answer {
+	x.Retry = f
+	return nil
+}
+
+// ErrorPages is where the pages of errors come from.
+type ErrorPages struct {
+	Backend  Asker
+	path     string
+	statuses []route.StatusRange
+}
+
+// statusPlace stands for the status in a path.
+const statusPlace = "{status}"
+
+func newErrorPages(a *route.ErrorPages, c *compiler) (*ErrorPages, error) {
+	backend, err := c.backend(a.Backend)
+	if err != nil {
+		return nil, err
+	}
+	// What the path becomes has to be one that a client could have sent.
+	for _, status := range a.Statuses {
+		path := []byte(strings.ReplaceAll(a.Path, statusPlace, strconv.Itoa(status.From)))
+		canonical, hazards, err := normalize.Path(nil, path)
+		if err != nil || hazards != 0 || string(canonical) != string(path) {
+			return nil, invalid("path", "%q is not a canonical path; write one such as /{status}.html", a.Path)
+		}
+	}
+	return &ErrorPages{Backend: backend, path: a.Path, statuses: slices.Clone(a.Statuses)}, nil
+}
+
+// Request implements [Filter].
+func (f *ErrorPages) Request(x *Exchange) *Answer {
+	x.Pages = append(x.Pages, f)
+	return nil
+}
+
+// Fits reports whether there is a page for a status.
+func (f *ErrorPages) Fits(status int) bool {
+	return slices.ContainsFunc(f.statuses, func(r route.StatusRange) bool { return r.From <= status && status <= r.To })
+}
+
+// Target is what the backend is asked for to get the page of a status.
+func (f *ErrorPages) Target(status int) string {
+	return strings.ReplaceAll(f.path, statusPlace, strconv.Itoa(status))
+}
+
+// Mirror is where copies of requests go.
+type Mirror struct {
+	Backend Asker
+	// MaxBody bounds the body of a request that is copied.
+	MaxBody int64
+	percent uint64
+	count   atomic.Uint64
+}
+
+func newMirror(a *route.Mirror, c *compiler) (*Mirror, error) {
+	backend, err := c.backend(a.Backend)
+	if err != nil {
+		return nil, err
+	}
+	return &Mirror{Backend: backend, MaxBody: a.MaxBodyBytes, percent: uint64(a.Percent)}, nil
+}
+
+// Request implements [Filter].
+func (f *Mirror) Request(x *Exchange) *Answer {
+	// Each hundred requests has its share of copies, evenly spread.
+	n := f.count.Add(1)
+	if n*f.percent/100 != (n-1)*f.percent/100 {
+		x.Mirrors = append(x.Mirrors, f)
+	}
+	return nil
+}

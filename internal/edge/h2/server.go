@@ -1,0 +1,162 @@
+package h2
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"slipway.dev/slipway/internal/edge/bridge"
+)
+
+// Server serves connections of HTTP/2. It does not listen.
+type Server struct {
+	cfg Config
+	lib library
+
+	draining atomic.Bool
+	mu       sync.Mutex // guards sessions
+	sessions map[*session]struct{}
+}
+
+// New makes a Server.
+func New(cfg Config) (*Server, error) {
+	s := &Server{cfg: cfg.withDefaults(), sessions: make(map[*session]struct{})}
+	if err := s.cfg.check(); err != nil {
+		return nil, err
+	}
+	var err error
+	if s.lib, err = newLibrary(&s.cfg); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// ServeConn serves a connection whose handshake, if it has one, is done. It
+// returns when the connection has ended and all its requests have, and closes
+// conn. The contexts of requests come from ctx.
+func (s *Server) ServeConn(ctx context.Context, conn net.Conn) {
+	// Nothing is read before it has a deadline. The first frame lifts it.
+	if conn.SetReadDeadline(time.Now().Add(s.cfg.FirstTimeout)) != nil {
+		conn.Close()
+		return
+	}
+	c := &session{server: s, guard: newGuard(conn, &s.cfg)}
+	s.add(c)
+	s.lib.serve(bridge.WithAddresses(ctx, conn.LocalAddr(), conn.RemoteAddr()), c.guard.facade(), c)
+	s.remove(c)
+	c.wait()
+	if s.cfg.Hooks.Closed != nil {
+		s.cfg.Hooks.Closed(c.guard.why())
+	}
+}
+
+func (s *Server) add(c *session) {
+	if s.cfg.Hooks.Opened != nil {
+		s.cfg.Hooks.Opened()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c.late = s.draining.Load()
+	s.sessions[c] = struct{}{}
+}
+
+func (s *Server) remove(c *session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.sessions, c)
+}
+
+// Len is the number of connections.
+func (s *Server) Len() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.sessions)
+}
+
+// Drain asks every client to go, and returns at once. Each is told that no new
+// requests will be taken, and after DrainNotice none are; the connection is
+// closed when those that run have ended. Connections that come later are told
+// with the first answer. Len says when all are gone.
+func (s *Server) Drain() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.draining.Swap(true) {
+		return
+	}
+	for c := range s.sessions {
+		c.guard.notice.Store(true)
+		// A client that takes no bytes keeps nobody else waiting.
+		c.running.Go(c.guard.announce)
+	}
+	time.AfterFunc(s.cfg.DrainNotice, s.lib.goAway)
+}
+
+// Close ends all connections, whatever they are doing.
+func (s *Server) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.sessions {
+		c.guard.Conn.Close()
+	}
+}
+
+// session is one connection and the requests that run on it.
+type session struct {
+	server *Server
+	guard  *guard
+	late   bool // it came after Drain
+
+	mu      sync.Mutex // guards over
+	over    bool
+	running sync.WaitGroup
+}
+
+// ServeHTTP answers one request of the connection.
+func (c *session) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !c.enter() {
+		panic(http.ErrAbortHandler)
+	}
+	defer c.running.Done()
+	if c.late {
+		w = leaving{w}
+	}
+	c.server.cfg.Handler.ServeHTTP(w, r)
+}
+
+// enter counts a request, unless the connection is over: the library may start
+// one in its last moment.
+func (c *session) enter() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.over {
+		return false
+	}
+	c.running.Add(1)
+	return true
+}
+
+// wait waits for the requests of a connection that is closed.
+func (c *session) wait() {
+	c.mu.Lock()
+	c.over = true
+	c.mu.Unlock()
+	c.running.Wait()
+}
+
+// leaving makes the library say GOAWAY along with an answer.
+type leaving struct{ http.ResponseWriter }
+
+// Unwrap is for http.ResponseController.
+func (l leaving) Unwrap() http.ResponseWriter { return l.ResponseWriter }
+
+// WriteHeader sends the headers. Connection has no meaning in HTTP/2, but one
+// for the library, which keeps it to itself.
+func (l leaving) WriteHeader(status int) {
+	if status >= http.StatusOK {
+		l.Header()["Connection"] = []string{"close"}
+	}
+	l.ResponseWriter.WriteHeader(status)
+}

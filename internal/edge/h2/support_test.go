@@ -1,0 +1,181 @@
+package h2_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"math/big"
+	"net"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"slipway.dev/slipway/internal/edge/bridge"
+	"slipway.dev/slipway/internal/edge/bridge/bridgetest"
+	"slipway.dev/slipway/internal/edge/h2"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// server is a Server with a listener before it.
+type server struct {
+	*h2.Server
+	addr    string
+	reasons chan string
+}
+
+// start serves HTTP/2 on a socket until the test ends. With a certificate it
+// is encrypted.
+func start(t testing.TB, cfg h2.Config, certificate *tls.Certificate) *server {
+	t.Helper()
+	s := &server{reasons: make(chan string, 1000)}
+	cfg.Hooks.Closed = func(reason string) { s.reasons <- reason }
+	var err error
+	if s.Server, err = h2.New(cfg); err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.addr = listener.Addr().String()
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			serving.Go(func() {
+				if certificate != nil {
+					secure := tls.Server(conn, &tls.Config{Certificates: []tls.Certificate{*certificate}, NextProtos: []string{"h2"}})
+					if secure.Handshake() != nil {
+						conn.Close()
+						return
+					}
+					conn = secure
+				}
+				s.ServeConn(t.Context(), conn)
+			})
+		}
+	})
+	t.Cleanup(func() {
+		listener.Close()
+		s.Close()
+		serving.Wait()
+	})
+	return s
+}
+
+// client makes a client of HTTP/2 that is closed with the test.
+func client(t testing.TB, roots *x509.CertPool) *http.Client {
+	t.Helper()
+	transport := &http.Transport{Protocols: new(http.Protocols), ExpectContinueTimeout: time.Minute}
+	transport.Protocols.SetUnencryptedHTTP2(roots == nil)
+	transport.Protocols.SetHTTP2(roots != nil)
+	transport.TLSClientConfig = &tls.Config{RootCAs: roots}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport}
+}
+
+// newCertificate is one for 127.0.0.1.
+func newCertificate(t testing.TB) (*tls.Certificate, *x509.CertPool) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AddCert(leaf)
+	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pool
+}
+
+func TestExchanges(t *testing.T) {
+	t.Run("plain", func(t *testing.T) {
+		bridgetest.Run(t, func(t *testing.T, handler *bridge.Handler) bridgetest.World {
+			s := start(t, h2.Config{Handler: handler}, nil)
+			return bridgetest.World{URL: "http://" + s.addr, Client: client(t, nil), Major: 2}
+		})
+	})
+	t.Run("encrypted", func(t *testing.T) {
+		certificate, roots := newCertificate(t)
+		bridgetest.Run(t, func(t *testing.T, handler *bridge.Handler) bridgetest.World {
+			s := start(t, h2.Config{Handler: handler}, certificate)
+			return bridgetest.World{URL: "https://" + s.addr, Client: client(t, roots), Major: 2}
+		})
+	})
+}
+
+// The context of a connection reaches its requests, and so do its addresses.
+func TestContext(t *testing.T) {
+	type key struct{}
+	got := make(chan [3]string, 1)
+	handler := bridgetest.Handler(func(x *bridgetest.Exchange) {
+		word, _ := x.Stream.Context().Value(key{}).(string)
+		got <- [3]string{word, x.Conn.RemoteAddr().String(), x.Conn.LocalAddr().String()}
+		_ = x.Answer(200, "")
+	})
+	s, err := h2.New(h2.Config{Handler: handler})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	remote := make(chan string, 1)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		conn, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		remote <- conn.RemoteAddr().String()
+		s.ServeConn(context.WithValue(context.Background(), key{}, "hello"), conn)
+	}()
+	c := client(t, nil)
+	response, err := c.Get("http://" + listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	want := [3]string{"hello", <-remote, listener.Addr().String()}
+	if said := <-got; said != want {
+		t.Errorf("got %v, want %v", said, want)
+	}
+	s.Close()
+	bridgetest.Within(t, "the end of ServeConn", ended)
+}
+
+func TestConfig(t *testing.T) {
+	for _, cfg := range []h2.Config{
+		{},
+		{Handler: http.NotFoundHandler(), MaxStreams: -1},
+		{Handler: http.NotFoundHandler(), ConnWindow: 1000},
+		{Handler: http.NotFoundHandler(), IdleTimeout: -1},
+	} {
+		if _, err := h2.New(cfg); err == nil {
+			t.Errorf("%+v is accepted", cfg)
+		}
+	}
+}

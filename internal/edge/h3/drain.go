@@ -1,0 +1,58 @@
+package h3
+
+import (
+	"context"
+	"time"
+)
+
+// drainLook is how often Drain looks whether requests run.
+const drainLook = 50 * time.Millisecond
+
+// Drain refuses new connections, sends GOAWAY on those that are open, waits for
+// the requests that run, and closes everything. Streams that come after GOAWAY
+// are rejected, and clients know that they may ask again elsewhere. When ctx
+// ends first, everything is closed then, and its error returned. Requests that
+// ignore the end of their context may outlive that.
+func (s *Server) Drain(ctx context.Context) error {
+	s.draining.Store(true)
+	defer s.release()
+	quiet, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- s.lib.Shutdown(quiet) }()
+	tick := time.NewTicker(drainLook)
+	defer tick.Stop()
+	for since := time.Now(); ; {
+		select {
+		case <-ended:
+			return ctx.Err()
+		case <-ctx.Done():
+			return ctx.Err()
+		case now := <-tick.C:
+			// Clients that have nothing to ask often stay for as long as they
+			// are let.
+			if s.running.Load() > 0 {
+				since = now
+			} else if now.Sub(since) >= s.cfg.DrainQuiet {
+				cancel()
+				<-ended
+				return nil
+			}
+		}
+	}
+}
+
+// Close closes everything now.
+func (s *Server) Close() {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = s.Drain(ctx) // it says that there was no time
+}
+
+// release closes what the library leaves to us.
+func (s *Server) release() {
+	// All are closed for good; there is nothing to be done about errors.
+	_ = s.listener.Close()
+	_ = s.transport.Close()
+	_ = s.socket.Close()
+}

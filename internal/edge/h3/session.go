@@ -1,0 +1,112 @@
+package h3
+
+import (
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/quic-go/quic-go"
+	"github.com/quic-go/quic-go/http3"
+
+	"slipway.dev/slipway/internal/edge/bridge"
+)
+
+// runningFactor is how many times MaxStreams may run at once. A stream that
+// the client cuts off makes room for another before its request has ended.
+const runningFactor = 4
+
+type sessionKey struct{}
+
+// session is one connection and the requests that run on it.
+type session struct {
+	server *Server
+	conn   *quic.Conn
+
+	mu      sync.Mutex
+	running int
+	resets  bridge.Resets
+	idle    *time.Timer
+	reason  string
+	over    bool
+}
+
+func newSession(s *Server, conn *quic.Conn) *session {
+	c := &session{server: s, conn: conn, resets: bridge.Resets{Limits: s.cfg.Resets}}
+	c.idle = time.AfterFunc(s.cfg.IdleTimeout, c.expire)
+	return c
+}
+
+// serveHTTP answers one request.
+func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
+	c, ok := r.Context().Value(sessionKey{}).(*session)
+	if !ok || !c.enter() {
+		panic(http.ErrAbortHandler)
+	}
+	began := time.Now()
+	defer func() { c.leave(r.Context().Err() != nil, time.Since(began)) }()
+	s.cfg.Handler.ServeHTTP(w, r)
+}
+
+// enter counts a request, unless there are far too many.
+func (c *session) enter() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.over {
+		return false
+	}
+	if c.running >= runningFactor*c.server.cfg.MaxStreams {
+		c.shut(ReasonStreams, http3.ErrCodeExcessiveLoad)
+		return false
+	}
+	c.server.running.Add(1)
+	c.running++
+	c.idle.Stop()
+	c.resets.Opened()
+	return true
+}
+
+// leave counts the end of a request; cut says that the client did not wait for
+// it.
+func (c *session) leave(cut bool, age time.Duration) {
+	c.server.running.Add(-1)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.running--; c.running == 0 && !c.over {
+		c.idle.Reset(c.server.cfg.IdleTimeout)
+	}
+	if cut && c.resets.Cut(age) {
+		c.shut(ReasonResets, http3.ErrCodeExcessiveLoad)
+	}
+}
+
+// expire ends a connection that asks for nothing.
+func (c *session) expire() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.running == 0 {
+		c.shut(ReasonIdle, http3.ErrCodeNoError)
+	}
+}
+
+// shut ends the connection. Hold mu.
+func (c *session) shut(reason string, code http3.ErrCode) {
+	if c.over {
+		return
+	}
+	c.over, c.reason = true, reason
+	// It sends what it can and waits for nobody, but it does wait for the
+	// connection's own goroutine, which may be waiting for mu.
+	go func() { _ = c.conn.CloseWithError(quic.ApplicationErrorCode(code), reason) }()
+}
+
+// end notes that the connection has ended, and says why.
+func (c *session) end() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.over = true
+	c.idle.Stop()
+	if c.reason == "" {
+		return ReasonEnded
+	}
+	return c.reason
+}

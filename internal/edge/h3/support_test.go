@@ -1,0 +1,129 @@
+package h3_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"math/big"
+	"net"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/quic-go/quic-go"
+	"github.com/quic-go/quic-go/http3"
+	"go.uber.org/goleak"
+
+	"slipway.dev/slipway/internal/edge/bridge"
+	"slipway.dev/slipway/internal/edge/bridge/bridgetest"
+	"slipway.dev/slipway/internal/edge/h3"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// server is a Server that serves until the test ends.
+type server struct {
+	*h3.Server
+	url     string
+	roots   *x509.CertPool
+	reasons chan string
+	refused chan string
+	served  chan error
+}
+
+// start serves HTTP/3 on a socket. The config need not say where and how.
+func start(t testing.TB, cfg h3.Config) *server {
+	t.Helper()
+	certificate, roots := newCertificate(t)
+	s := &server{roots: roots, reasons: make(chan string, 1000), refused: make(chan string, 1000), served: make(chan error, 1)}
+	cfg.Address = "127.0.0.1:0"
+	if cfg.TLS == nil {
+		cfg.TLS = &tls.Config{}
+	}
+	cfg.TLS.Certificates = []tls.Certificate{*certificate}
+	cfg.Hooks.Closed = func(reason string) { s.reasons <- reason }
+	cfg.Hooks.Refused = func(reason string) { s.refused <- reason }
+	var err error
+	if s.Server, err = h3.Listen(cfg); err != nil {
+		t.Fatal(err)
+	}
+	s.url = "https://" + s.Addr().String()
+	go func() { s.served <- s.Serve() }()
+	t.Cleanup(func() {
+		s.Close()
+		if err := bridgetest.Within(t, "the end of Serve", s.served); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// client makes a client of HTTP/3 that is closed with the test.
+func client(t testing.TB, s *server) *http.Client {
+	t.Helper()
+	transport := &http3.Transport{TLSClientConfig: &tls.Config{RootCAs: s.roots}, QUICConfig: &quic.Config{}}
+	t.Cleanup(func() { transport.Close() })
+	return &http.Client{Transport: transport}
+}
+
+// dial opens a connection of QUIC, for a client that does what it likes.
+func dial(t testing.TB, s *server) (*quic.Conn, error) {
+	t.Helper()
+	conn, err := quic.DialAddr(t.Context(), s.Addr().String(), &tls.Config{RootCAs: s.roots, NextProtos: []string{"h3"}}, nil)
+	if err == nil {
+		t.Cleanup(func() { _ = conn.CloseWithError(0, "") })
+	}
+	return conn, err
+}
+
+// newCertificate is one for 127.0.0.1.
+func newCertificate(t testing.TB) (*tls.Certificate, *x509.CertPool) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AddCert(leaf)
+	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pool
+}
+
+func TestExchanges(t *testing.T) {
+	bridgetest.Run(t, func(t *testing.T, handler *bridge.Handler) bridgetest.World {
+		s := start(t, h3.Config{Handler: handler})
+		return bridgetest.World{URL: s.url, Client: client(t, s), Major: 3}
+	})
+}
+
+// ok answers everything.
+func ok() *bridge.Handler {
+	return bridgetest.Handler(func(x *bridgetest.Exchange) { _ = x.Answer(200, "ok") })
+}
+
+func get(t testing.TB, c *http.Client, url string) error {
+	t.Helper()
+	response, err := c.Get(url)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("answered %d", response.StatusCode)
+	}
+	return nil
+}

@@ -1,0 +1,42 @@
+package edge
+
+import (
+	"slipway.dev/slipway/internal/edge/admin"
+	"slipway.dev/slipway/internal/edge/program"
+	"slipway.dev/slipway/internal/edge/tlsstore"
+	"slipway.dev/slipway/internal/edge/upstream"
+	"slipway.dev/slipway/internal/route"
+)
+
+// The Server is what the admin API tells about.
+var _ admin.Source = (*Server)(nil)
+
+// Table is the one in place, with the rules that entry points make; nil before
+// the first. It must not be changed.
+func (s *Server) Table() *route.Table {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.table
+}
+
+// Program is the one in place, nil before the first.
+func (s *Server) Program() *program.Program { return s.proxy.Program() }
+
+// Upstreams tells about all backends.
+func (s *Server) Upstreams() []upstream.BackendState { return s.upstreams.Snapshot() }
+
+// Certificates tells about the certificates that are shown to clients.
+func (s *Server) Certificates() []tlsstore.CertificateInfo {
+	return s.certificates.Index().Certificates()
+}
+
+// EntryPoints tells about the entry points, in the order of the options.
+func (s *Server) EntryPoints() []admin.EntryPoint {
+	points := make([]admin.EntryPoint, len(s.points))
+	for i, p := range s.points {
+		points[i] = admin.EntryPoint{
+			Name: p.Name, Address: p.listener.Addr().String(), TLS: p.TLS, HTTP3: p.HTTP3, Limits: p.Limits,
+		}
+	}
+	return points
+}

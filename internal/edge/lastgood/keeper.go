@@ -1,0 +1,139 @@
+package lastgood
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"slipway.dev/slipway/internal/route"
+)
+
+const (
+	// writePeriod is the least time between two writes. A restart then serves a
+	// table that is at most this old.
+	writePeriod = 5 * time.Second
+	// writeShare is the part of the time that writing may take: after a long
+	// write the next one waits longer.
+	writeShare = 20
+)
+
+// Keeper saves tables in the background. Of tables that come faster than they
+// are written, the newest is.
+//
+// Its goroutine is in one of three states: it waits for a table, it writes one,
+// or it waits until it may write again. Close ends the first and the last, and
+// then writes what is left.
+type Keeper struct {
+	dir string
+	log *slog.Logger
+
+	mu     sync.Mutex
+	next   *route.Table // nil when all is saved
+	closed bool
+
+	news chan struct{}
+	stop chan struct{}
+	done chan struct{}
+	err  error // of the last write
+}
+
+// NewKeeper starts a Keeper for a directory, which it makes if it is not there.
+// It fails at once where nothing could be saved, so that an operator learns it
+// at the start and not after the outage.
+func NewKeeper(dir string, log *slog.Logger) (*Keeper, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	root, err := open(dir)
+	if err != nil {
+		return nil, err
+	}
+	root.Close()
+	k := &Keeper{dir: dir, log: log, news: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})}
+	go k.run()
+	return k, nil
+}
+
+// Keep saves a table soon. It never waits. The table must not be changed.
+func (k *Keeper) Keep(table *route.Table) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.closed {
+		return
+	}
+	k.next = table
+	k.tell()
+}
+
+// Close saves what has been kept last and returns how that ended. It gives up
+// when ctx is done.
+func (k *Keeper) Close(ctx context.Context) error {
+	k.mu.Lock()
+	if !k.closed {
+		k.closed = true
+		close(k.stop)
+	}
+	k.mu.Unlock()
+	select {
+	case <-k.done:
+		return k.err
+	case <-ctx.Done():
+		return errors.Join(errors.New("the last good table was not saved in time"), ctx.Err())
+	}
+}
+
+func (k *Keeper) run() {
+	defer close(k.done)
+	for {
+		select {
+		case <-k.stop:
+			k.write()
+			return
+		case <-k.news:
+		}
+		began := time.Now()
+		k.write()
+		pause := time.NewTimer(max(writePeriod, writeShare*time.Since(began)))
+		select {
+		case <-k.stop:
+			pause.Stop()
+			k.write()
+			return
+		case <-pause.C:
+		}
+	}
+}
+
+// write saves the newest table, if there is one. One that cannot be saved is
+// tried again, unless a newer one has come.
+func (k *Keeper) write() {
+	k.mu.Lock()
+	table := k.next
+	k.next = nil
+	k.mu.Unlock()
+	if table == nil {
+		return
+	}
+	k.err = Save(k.dir, table)
+	if k.err == nil {
+		return
+	}
+	k.log.Error("a restart while the source of routes is away would serve an older table", "error", k.err)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.next == nil {
+		k.next = table
+	}
+	k.tell()
+}
+
+// tell wakes the goroutine, which may know already.
+func (k *Keeper) tell() {
+	select {
+	case k.news <- struct{}{}:
+	default:
+	}
+}

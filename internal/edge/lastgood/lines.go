@@ -1,0 +1,63 @@
+package lastgood
+
+import "io"
+
+// elementLines passes JSON on with each element of the table's lists on a line
+// of its own. What it is given is valid, so it needs to know no more of JSON
+// than strings and depth.
+type elementLines struct {
+	w        io.Writer
+	depth    int
+	inString bool
+	escaped  bool
+}
+
+// listDepth is the depth of the table's lists: in the table, in the list.
+const listDepth = 2
+
+// Write adds line breaks. They are only ever put between tokens.
+func (l *elementLines) Write(text []byte) (int, error) {
+	from := 0
+	for i, c := range text {
+		if !l.breaksAfter(c) {
+			continue
+		}
+		if _, err := l.w.Write(text[from : i+1]); err != nil {
+			return from, err
+		}
+		if _, err := io.WriteString(l.w, "\n "); err != nil {
+			return from, err
+		}
+		from = i + 1
+	}
+	if _, err := l.w.Write(text[from:]); err != nil {
+		return from, err
+	}
+	return len(text), nil
+}
+
+func (l *elementLines) breaksAfter(c byte) bool {
+	if l.inString {
+		switch {
+		case l.escaped:
+			l.escaped = false
+		case c == '\\':
+			l.escaped = true
+		case c == '"':
+			l.inString = false
+		}
+		return false
+	}
+	switch c {
+	case '"':
+		l.inString = true
+	case '{', '[':
+		l.depth++
+		return c == '[' && l.depth == listDepth
+	case '}', ']':
+		l.depth--
+	case ',':
+		return l.depth <= listDepth
+	}
+	return false
+}

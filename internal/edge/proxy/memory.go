@@ -1,0 +1,168 @@
+package proxy
+
+import (
+	"errors"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"slipway.dev/slipway/internal/edge/h1"
+)
+
+// defaultHeldBytes is what all bodies together may take in memory, where Config
+// does not say.
+const defaultHeldBytes = 128 << 20
+
+// The sizes of the pieces that bodies are kept in: those of the buffer pool.
+const (
+	smallPiece = 4 << 10
+	largePiece = 32 << 10
+)
+
+// errMemory is why a body is not kept: others take all the room there is.
+var errMemory = errors.New("the memory for bodies is used up; try again later")
+
+// memory bounds what is held in memory over all requests.
+type memory struct {
+	pool    *h1.BufferPool
+	most    int64
+	used    atomic.Int64
+	refused atomic.Uint64
+}
+
+// take reserves n bytes, and reports whether there was room.
+func (m *memory) take(n int64) bool {
+	if m.used.Add(n) > m.most {
+		m.used.Add(-n)
+		m.refused.Add(1)
+		return false
+	}
+	return true
+}
+
+func (m *memory) give(n int64) { m.used.Add(-n) }
+
+// held is a body in memory, in pieces from the pool. It starts with one owner;
+// the last one to release it gives the pieces back.
+type held struct {
+	memory *memory
+	pieces [][]byte
+	last   int   // bytes used of the last piece
+	most   int64 // the body may have; 0 is no bound
+	size   int64
+	taken  int64
+	// spoilt says that something of the body is missing.
+	spoilt bool
+	owners atomic.Int32
+}
+
+func (m *memory) hold(most int64) *held {
+	h := &held{memory: m, most: most}
+	h.owners.Store(1)
+	return h
+}
+
+// Size is the number of bytes in the body.
+func (h *held) Size() int64 { return h.size }
+
+// Write adds to the body. It fails with h1.ErrBodyTooLarge or errMemory.
+func (h *held) Write(data []byte) (n int, err error) {
+	if h.most > 0 && h.size+int64(len(data)) > h.most {
+		return 0, h1.ErrBodyTooLarge
+	}
+	for len(data) > 0 {
+		if len(h.pieces) == 0 || h.last == len(h.pieces[len(h.pieces)-1]) {
+			size := smallPiece
+			if len(h.pieces) > 0 || len(data) > smallPiece {
+				size = largePiece
+			}
+			if !h.memory.take(int64(size)) {
+				return n, errMemory
+			}
+			h.taken += int64(size)
+			h.pieces, h.last = append(h.pieces, h.memory.pool.Get(size)), 0
+		}
+		k := copy(h.pieces[len(h.pieces)-1][h.last:], data)
+		data = data[k:]
+		h.last += k
+		h.size += int64(k)
+		n += k
+	}
+	return n, nil
+}
+
+// each calls yield for each piece, until it fails.
+func (h *held) each(yield func([]byte) error) error {
+	for i, piece := range h.pieces {
+		if i == len(h.pieces)-1 {
+			piece = piece[:h.last]
+		}
+		if err := yield(piece); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// share adds an owner.
+func (h *held) share() *held {
+	h.owners.Add(1)
+	return h
+}
+
+// release ends one ownership. A nil body is nobody's.
+func (h *held) release() {
+	if h == nil || h.owners.Add(-1) > 0 {
+		return
+	}
+	for _, piece := range h.pieces {
+		h.memory.pool.Put(piece)
+	}
+	h.memory.give(h.taken)
+	h.pieces = nil
+}
+
+// sink is a connection to no network: what is written to it goes where to
+// says. It lets a Transfer end in memory, in an encoder or in a second Writer.
+type sink struct {
+	to interface{ Write([]byte) (int, error) }
+}
+
+// Write implements net.Conn.
+func (s *sink) Write(b []byte) (int, error) { return s.to.Write(b) }
+
+// Read implements net.Conn: there is nothing to read.
+func (s *sink) Read([]byte) (int, error) { return 0, net.ErrClosed }
+
+// Close implements net.Conn.
+func (s *sink) Close() error { return nil }
+
+// LocalAddr implements net.Conn.
+func (s *sink) LocalAddr() net.Addr { return nil }
+
+// RemoteAddr implements net.Conn.
+func (s *sink) RemoteAddr() net.Addr { return nil }
+
+// SetDeadline implements net.Conn. What is behind the sink has its own.
+func (s *sink) SetDeadline(time.Time) error { return nil }
+
+// SetReadDeadline implements net.Conn.
+func (s *sink) SetReadDeadline(time.Time) error { return nil }
+
+// SetWriteDeadline implements net.Conn.
+func (s *sink) SetWriteDeadline(time.Time) error { return nil }
+
+// drain is a sink with a Writer, which is made when it is first needed.
+type drain struct {
+	sink   sink
+	writer *h1.Writer
+}
+
+// into gives the Writer, with its bytes going to a place.
+func (d *drain) into(to interface{ Write([]byte) (int, error) }, pool *h1.BufferPool) *h1.Writer {
+	d.sink.to = to
+	if d.writer == nil {
+		d.writer = h1.NewWriter(&d.sink, pool, h1.Timeouts{})
+	}
+	return d.writer
+}

@@ -1,0 +1,98 @@
+package proxy_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"slipway.dev/slipway/internal/route"
+)
+
+func named(t testing.TB, name string) netip.AddrPort {
+	return serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, name) })
+}
+
+// twoLanes has a rule with two backends, each of which has two endpoints.
+func twoLanes(t testing.TB, sticky *route.StickyCookie) *route.Table {
+	table := tableOf([]netip.AddrPort{named(t, "a1"), named(t, "a2")})
+	with(table, "other", named(t, "b1"), named(t, "b2"))
+	table.Rules[0].Backends = append(table.Rules[0].Backends, route.BackendRef{Backend: backendID("other")})
+	table.Rules[0].Sticky = sticky
+	return table
+}
+
+// A client stays at its backend, and at its endpoint where the backend wants it.
+func TestStickyRule(t *testing.T) {
+	for _, endpoints := range []bool{false, true} {
+		t.Run(fmt.Sprintf("endpoints %v", endpoints), func(t *testing.T) {
+			table := twoLanes(t, &route.StickyCookie{Name: "lane", HTTPOnly: true})
+			if endpoints {
+				table.Backends[0].Sticky = &route.StickyCookie{Name: "spot"}
+				table.Backends[1].Sticky = &route.StickyCookie{Name: "spot"}
+			}
+			e := start(t, table)
+			w := dial(t, e.address)
+			reached := map[string]bool{}
+			for range 20 {
+				response, first := w.get("/")
+				cookies := response.Cookies()
+				if len(cookies) != 1 || cookies[0].Name != "lane" || !cookies[0].HttpOnly {
+					t.Fatalf("got %v", response.Header["Set-Cookie"])
+				}
+				reached[first[:1]] = true
+				spots := map[string]bool{}
+				for range 10 {
+					response, got := w.get("/", "Cookie: x=y; lane="+cookies[0].Value)
+					if got[:1] != first[:1] || endpoints && (got != first || len(response.Cookies()) != 0) {
+						t.Fatalf("went from %s to %s, with %v", first, got, response.Cookies())
+					}
+					spots[got] = true
+				}
+				if !endpoints && len(spots) != 2 {
+					t.Errorf("a client without a wish reaches only %v", spots)
+				}
+			}
+			if len(reached) != 2 {
+				t.Errorf("new clients reach only %v", reached)
+			}
+			if response, _ := w.get("/", "Cookie: lane=made-up.value"); len(response.Cookies()) != 1 {
+				t.Error("a cookie that means nothing is not replaced")
+			}
+		})
+	}
+}
+
+// A client whose backend is gone gets another, and its cookie.
+func TestStickyRuleMoves(t *testing.T) {
+	table := twoLanes(t, &route.StickyCookie{})
+	e := start(t, table)
+	w := dial(t, e.address)
+	response, first := w.get("/")
+	cookie := response.Cookies()[0]
+	if !strings.HasPrefix(cookie.Name, "slipway_") {
+		t.Errorf("the cookie is called %s", cookie.Name)
+	}
+	line := "Cookie: " + cookie.Name + "=" + cookie.Value
+	gone := *table
+	gone.Backends = nil
+	for _, b := range table.Backends {
+		changed := *b
+		if (b.ID.Name == "app") == (first[:1] == "a") {
+			changed.Endpoints = nil
+		}
+		gone.Backends = append(gone.Backends, &changed)
+	}
+	e.apply(t, &gone)
+	for range 5 {
+		response, got := w.get("/", line)
+		if response.StatusCode != 200 || got[:1] == first[:1] || len(response.Cookies()) != 1 {
+			t.Fatalf("got %d %s and %v", response.StatusCode, got, response.Cookies())
+		}
+	}
+	e.apply(t, table)
+	if response, got := w.get("/", line); got[:1] != first[:1] || len(response.Cookies()) != 0 {
+		t.Errorf("the first cookie leads to %s now", got)
+	}
+}

@@ -1,0 +1,294 @@
+package upstream
+
+import (
+	"container/heap"
+	"log/slog"
+	"math/rand/v2"
+	"reflect"
+	"sync"
+	"time"
+
+	"slipway.dev/slipway/internal/route"
+)
+
+const (
+	// maxChecks bounds the checks that run at a time. Each takes a goroutine
+	// while it runs; endpoints that black-hole them take one for a timeout.
+	maxChecks = 512
+	// firstCheck bounds the wait for the first check of an endpoint. Waits are
+	// at random, so that the endpoints of a new table are not asked all at once.
+	firstCheck = time.Second
+)
+
+// checker runs the health checks that backends declare. One serves the whole
+// Set: between checks there is nothing of an endpoint but its place in a queue,
+// and one timer for the first of them.
+//
+// An endpoint is asked first within a second, and then at the interval, give or
+// take a tenth. It passes from the beginning, fails after as many failures in a
+// row as its check says, and passes again after as many successes. That
+// survives every change of the table but the end of the check.
+type checker struct {
+	set *Set
+
+	mu      sync.Mutex
+	queue   checkQueue
+	running int
+	timer   *time.Timer // nil before the first use
+}
+
+// probe is the checking of one endpoint. The checker's mutex guards it.
+type probe struct {
+	endpoint *Endpoint
+	plan     checkPlan
+	due      int64
+	place    int  // in the queue; -1 while it runs
+	dropped  bool // it ends when it has run
+
+	passed, failed int // in a row
+}
+
+// checkPlan is how an endpoint is asked. It does not change.
+type checkPlan struct {
+	check  *route.HealthCheck // with its defaults
+	dialer *dialer
+	host   string
+	// target is the endpoint, or its other port.
+	target *Endpoint
+}
+
+// follow brings the checks of a backend up to date.
+func (c *checker) follow(b *route.Backend, r *roster) {
+	var check *route.HealthCheck
+	if b.HealthCheck != nil && r.dialer != nil {
+		settled := b.HealthCheck.Settled()
+		check = &settled
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range r.members {
+		// What has not changed stays the same value, which is quick to compare.
+		if p := r.members[i].endpoint.probe; p != nil && check != nil && reflect.DeepEqual(p.plan.check, check) {
+			check = p.plan.check
+			break
+		}
+	}
+	for i := range r.members {
+		e := r.members[i].endpoint
+		if check == nil {
+			c.drop(e)
+			continue
+		}
+		c.watch(e, checkPlan{check: check, dialer: r.dialer, host: checkHost(check, b, e)})
+	}
+	c.arm()
+}
+
+// forget ends the checks of an endpoint that left.
+func (c *checker) forget(e *Endpoint) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.drop(e)
+}
+
+func checkHost(check *route.HealthCheck, b *route.Backend, e *Endpoint) string {
+	switch {
+	case check.Host != "":
+		return check.Host
+	case b.Transport.Host != "":
+		return b.Transport.Host
+	}
+	return e.address
+}
+
+// watch begins or changes the checks of an endpoint. It is called with mu held.
+func (c *checker) watch(e *Endpoint, plan checkPlan) {
+	p := e.probe
+	if p != nil && p.plan.dialer == plan.dialer && p.plan.host == plan.host && p.plan.check == plan.check {
+		return
+	}
+	plan.target = e
+	if port := plan.check.Port; port != 0 && port != e.place.portNumber() {
+		plan.target = newEndpoint(e.handle, e.place.atPort(port))
+		plan.target.rewire(plan.dialer)
+	}
+	if p == nil {
+		p = &probe{endpoint: e, plan: plan, place: -1}
+		e.probe = p
+		p.due = c.set.now() + int64(jitter(0, min(firstCheck, time.Duration(plan.check.Interval))))
+		heap.Push(&c.queue, p)
+		return
+	}
+	p.leave()
+	p.plan = plan
+	if p.place >= 0 {
+		p.due = c.set.now()
+		heap.Fix(&c.queue, p.place)
+	}
+}
+
+// drop is called with mu held.
+func (c *checker) drop(e *Endpoint) {
+	p := e.probe
+	if p == nil {
+		return
+	}
+	e.probe = nil
+	p.dropped = true
+	if p.place >= 0 {
+		heap.Remove(&c.queue, p.place)
+		p.leave()
+	}
+	h := e.handle
+	h.judging.Lock()
+	defer h.judging.Unlock()
+	e.failing.Store(nil)
+	h.recount()
+}
+
+// leave lets go of the connections to another port.
+func (p *probe) leave() {
+	if p.plan.target != p.endpoint {
+		p.plan.target.retire()
+	}
+}
+
+// arm sets the timer for the first check that is due. It is called with mu
+// held.
+func (c *checker) arm() {
+	if len(c.queue) == 0 || c.running >= maxChecks {
+		return
+	}
+	wait := max(time.Duration(c.queue[0].due-c.set.now()), 0)
+	if c.timer == nil {
+		c.timer = time.AfterFunc(wait, func() { c.set.run(c.begin) })
+		return
+	}
+	c.timer.Reset(wait)
+}
+
+// begin starts what is due.
+func (c *checker) begin() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for now := c.set.now(); len(c.queue) > 0 && c.queue[0].due <= now && c.running < maxChecks; {
+		p := heap.Pop(&c.queue).(*probe)
+		plan := p.plan
+		if !c.set.start(func() { c.end(p, plan, plan.ask(c.set.stop)) }) {
+			return
+		}
+		c.running++
+	}
+	c.arm()
+}
+
+// end takes in the result of a check and plans the next.
+func (c *checker) end(p *probe, plan checkPlan, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.running--
+	defer c.arm()
+	if p.dropped || c.set.stop.Err() != nil {
+		p.leave()
+		return
+	}
+	p.due = c.set.now()
+	if p.plan == plan {
+		p.judge(err)
+		interval := max(time.Duration(plan.check.Interval), time.Millisecond)
+		p.due += int64(jitter(interval-interval/10, interval/5))
+	}
+	heap.Push(&c.queue, p)
+}
+
+// judge is called with mu held.
+func (p *probe) judge(err error) {
+	e, check := p.endpoint, p.plan.check
+	e.handle.set.stats.checks.Add(1)
+	if err == nil {
+		p.passed, p.failed = p.passed+1, 0
+		if p.passed >= check.Healthy {
+			e.handle.examined(e, nil)
+		}
+		return
+	}
+	e.handle.set.stats.checkFailures.Add(1)
+	p.passed, p.failed = 0, p.failed+1
+	if p.failed >= check.Unhealthy {
+		e.handle.examined(e, err)
+	}
+}
+
+// stop ends the timer. The checks that run end with the Set.
+func (c *checker) stop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, p := range c.queue {
+		p.leave()
+	}
+	c.queue = nil
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+}
+
+// jitter is base and something more, up to spread.
+func jitter(base, spread time.Duration) time.Duration {
+	return base + time.Duration(rand.Int64N(int64(max(spread, 1))))
+}
+
+// examined takes in what checks say about an endpoint: nil that it works.
+func (h *Handle) examined(e *Endpoint, fault error) {
+	var reason *string
+	if fault != nil {
+		text := fault.Error()
+		reason = &text
+	}
+	h.judging.Lock()
+	defer h.judging.Unlock()
+	before := e.failing.Swap(reason)
+	if (before == nil) == (reason == nil) {
+		return
+	}
+	h.recount()
+	name, address := slog.String("backend", h.id.String()), slog.String("endpoint", e.address)
+	if reason != nil {
+		h.set.stats.unhealthy.Add(1)
+		h.set.cfg.Log.Warn("endpoint fails its health checks", name, address, slog.String("reason", *reason))
+		return
+	}
+	h.set.stats.recovered.Add(1)
+	h.set.cfg.Log.Info("endpoint passes its health checks", name, address)
+}
+
+// checkQueue is a heap: the check that is due first is at the top.
+type checkQueue []*probe
+
+// Len is the number of probes.
+func (q checkQueue) Len() int { return len(q) }
+
+// Less says which is due first.
+func (q checkQueue) Less(i, j int) bool { return q[i].due < q[j].due }
+
+// Swap swaps two probes.
+func (q checkQueue) Swap(i, j int) {
+	q[i], q[j] = q[j], q[i]
+	q[i].place, q[j].place = i, j
+}
+
+// Push adds a probe at the end.
+func (q *checkQueue) Push(x any) {
+	p := x.(*probe)
+	p.place = len(*q)
+	*q = append(*q, p)
+}
+
+// Pop takes the last one.
+func (q *checkQueue) Pop() any {
+	last := len(*q) - 1
+	p := (*q)[last]
+	(*q)[last] = nil
+	*q = (*q)[:last]
+	p.place = -1
+	return p
+}

@@ -1,0 +1,511 @@
+package h2client_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+
+	"slipway.dev/slipway/internal/edge/h1"
+	"slipway.dev/slipway/internal/edge/upstream/h2client"
+)
+
+// TestMalformedResponses: each breaks off its own stream and no other.
+func TestMalformedResponses(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		head bool
+		act  func(p *peer, id uint32)
+		want string
+	}{
+		{"noStatus", false, func(p *peer, id uint32) { p.headers(id, true, "a", "b") }, "status"},
+		{"twoDigits", false, func(p *peer, id uint32) { p.headers(id, true, ":status", "20") }, "status"},
+		{"signedStatus", false, func(p *peer, id uint32) { p.headers(id, true, ":status", "+20") }, "status"},
+		{"zeroStatus", false, func(p *peer, id uint32) { p.headers(id, true, ":status", "099") }, "status"},
+		{"switching", false, func(p *peer, id uint32) { p.headers(id, true, ":status", "101") }, "status"},
+		{"twoStatuses", false, func(p *peer, id uint32) { p.headers(id, true, ":status", "200", ":status", "200") }, "duplicate"},
+		{"requestFields", false, func(p *peer, id uint32) { p.headers(id, true, ":path", "/") }, "status"},
+		{"statusLater", false, func(p *peer, id uint32) { p.headers(id, true, "a", "b", ":status", "200") }, "pseudo"},
+		{"lineEnd", false, func(p *peer, id uint32) { p.headers(id, true, ":status", "200", "a", "b\r\nc: d") }, "invalid header"},
+		{"capitals", false, func(p *peer, id uint32) { p.headers(id, true, ":status", "200", "A", "b") }, "invalid header"},
+		{"twoLengths", false, func(p *peer, id uint32) {
+			p.headers(id, false, ":status", "200", "content-length", "1", "content-length", "1")
+		}, "content-length"},
+		{"signedLength", false, func(p *peer, id uint32) { p.headers(id, false, ":status", "200", "content-length", "+1") }, "content-length"},
+		{"tooLong", false, func(p *peer, id uint32) {
+			p.headers(id, false, ":status", "200", "content-length", "2")
+			p.check(p.framer.WriteData(id, true, []byte("abc")))
+		}, "longer"},
+		{"tooShort", false, func(p *peer, id uint32) {
+			p.headers(id, false, ":status", "200", "content-length", "4")
+			p.check(p.framer.WriteData(id, true, []byte("abc")))
+		}, "shorter"},
+		{"missing", false, func(p *peer, id uint32) { p.headers(id, true, ":status", "200", "content-length", "4") }, "shorter"},
+		{"early", false, func(p *peer, id uint32) { p.check(p.framer.WriteData(id, true, []byte("abc"))) }, "before its head"},
+		{"bodyOf204", false, func(p *peer, id uint32) {
+			p.headers(id, false, ":status", "204")
+			p.check(p.framer.WriteData(id, true, []byte("abc")))
+		}, ""},
+		{"bodyOfHead", true, func(p *peer, id uint32) {
+			p.headers(id, false, ":status", "200", "content-length", "3")
+			p.check(p.framer.WriteData(id, true, []byte("abc")))
+		}, ""},
+		{"openTrailers", false, func(p *peer, id uint32) {
+			p.headers(id, false, ":status", "200")
+			p.headers(id, false, "a", "b")
+		}, "trailers"},
+		{"statusInTrailers", false, func(p *peer, id uint32) {
+			p.headers(id, false, ":status", "200")
+			p.headers(id, true, ":status", "200")
+		}, "trailers"},
+		{"interimEnds", false, func(p *peer, id uint32) { p.headers(id, true, ":status", "103") }, "interim"},
+		{"interims", false, func(p *peer, id uint32) {
+			for range h1.MaxInterim + 1 {
+				p.headers(id, false, ":status", "103")
+			}
+		}, "interim"},
+		{"fields", false, func(p *peer, id uint32) {
+			p.headers(id, true, append([]string{":status", "200"}, strings.Split(strings.Repeat("a b ", 101), " ")[:202]...)...)
+		}, "too many headers"},
+		{"size", false, func(p *peer, id uint32) {
+			p.headers(id, true, ":status", "200", "a", strings.Repeat("x", 33<<10))
+		}, "too large"},
+		{"hugeTrailers", false, func(p *peer, id uint32) {
+			p.headers(id, false, ":status", "200")
+			p.headers(id, true, "a", strings.Repeat("x", 5<<10))
+		}, "too large"},
+		{"window", false, func(p *peer, id uint32) { p.check(p.framer.WriteWindowUpdate(id, 1<<31-1)) }, "window"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := start(t, play(t, func(p *peer) {
+				p.welcome()
+				test.act(p, p.request())
+				for {
+					switch f := p.next().(type) {
+					case *http2.MetaHeadersFrame:
+						p.headers(f.StreamID, true, ":status", "204")
+					case nil:
+						return
+					}
+				}
+			}), config())
+			s := open(t, c)
+			request, asked := get, h1.Asked{}
+			if test.head {
+				request, asked = "HEAD / HTTP/1.1\r\nHost: a\r\n\r\n", h1.Asked{Head: true}
+			}
+			say(t, s, request)
+			got, err := hear(s, asked)
+			switch {
+			case test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)):
+				t.Errorf("error %v, want one with: %s", err, test.want)
+			case test.want == "" && (err != nil || got.body != ""):
+				t.Errorf("error %v; want a response without a body", err)
+			}
+			next := open(t, c)
+			say(t, next, get)
+			if got := listen(t, next, h1.Asked{}); got.status != 204 {
+				t.Errorf("status %d of the next, want 204", got.status)
+			}
+		})
+	}
+}
+
+// TestBrokenConnections: what nobody can recover from ends the connection, in
+// time and with a reason.
+func TestBrokenConnections(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		act  func(p *peer, id uint32)
+	}{
+		{"push", func(p *peer, id uint32) {
+			p.check(p.framer.WritePushPromise(http2.PushPromiseParam{StreamID: id, PromiseID: 2, EndHeaders: true}))
+		}},
+		{"unknownStream", func(p *peer, id uint32) { p.headers(id+2, true, ":status", "200") }},
+		{"evenStream", func(p *peer, _ uint32) { p.check(p.framer.WriteData(2, true, nil)) }},
+		{"connectionWindow", func(p *peer, _ uint32) {
+			p.check(p.framer.WriteWindowUpdate(0, 1<<31-1))
+		}},
+		{"badSetting", func(p *peer, _ uint32) { p.welcome(http2.Setting{ID: http2.SettingMaxFrameSize, Val: 1}) }},
+		{"compression", func(p *peer, id uint32) {
+			p.check(p.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: []byte{0xff, 0xff, 0xff, 0xff, 0xff}, EndHeaders: true}))
+		}},
+		{"headerFlood", func(p *peer, id uint32) {
+			err := p.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: literal(16 << 10)})
+			for range 10000 {
+				if err != nil {
+					break
+				}
+				err = p.framer.WriteContinuation(id, false, literal(16<<10))
+			}
+			if err == nil {
+				t.Error("160 MB of headers were taken")
+			}
+		}},
+		{"largeFrame", func(p *peer, id uint32) {
+			p.check(p.framer.WriteRawFrame(http2.FrameData, 0, id, make([]byte, 16<<10+1)))
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := start(t, play(t, func(p *peer) {
+				p.welcome()
+				test.act(p, p.request())
+				p.drain()
+			}), config())
+			s := open(t, c)
+			// The end may come before this returns.
+			_, _ = io.WriteString(s, get)
+			if _, err := io.Copy(io.Discard, s); err == nil {
+				t.Error("there was no error")
+			}
+			receive(t, c.Done(), "the end of the connection")
+			if c.Open() != nil {
+				t.Error("it takes more streams")
+			}
+		})
+	}
+}
+
+// TestWindow: an endpoint can send a window full that nobody reads, and not a
+// byte more.
+func TestWindow(t *testing.T) {
+	full, more := make(chan struct{}), make(chan struct{})
+	c := start(t, play(t, func(p *peer) {
+		p.welcome()
+		id := p.request()
+		p.headers(id, false, ":status", "200")
+		for range 128 / 16 {
+			p.check(p.framer.WriteData(id, false, make([]byte, 16<<10)))
+		}
+		// The answer to a PING shows that all of it was taken in.
+		p.check(p.framer.WritePing(false, [8]byte{1}))
+		for {
+			f, err := p.framer.ReadFrame()
+			if ping, is := f.(*http2.PingFrame); err != nil || is && ping.IsAck() {
+				break
+			}
+		}
+		close(full)
+		<-more
+		p.check(p.framer.WriteData(id, false, make([]byte, 1)))
+		p.drain()
+	}), config())
+	s := open(t, c)
+	say(t, s, get)
+	receive(t, full, "a full window")
+	if c.Spent() {
+		t.Error("a full window ended the connection")
+	}
+	close(more)
+	receive(t, c.Done(), "the end of the connection")
+}
+
+// literal is a header field, not indexed, whose encoding has n bytes.
+func literal(n int) []byte {
+	size := n - 7
+	block := []byte{0, 1, 'a', 0x7f}
+	for rest := size - 127; ; rest >>= 7 {
+		if rest < 128 {
+			block = append(block, byte(rest))
+			break
+		}
+		block = append(block, byte(rest)|0x80)
+	}
+	return append(block, bytes.Repeat([]byte("x"), size)...)
+}
+
+// TestPingFlood: an endpoint that asks and does not read is given up, before
+// its questions fill the memory.
+func TestPingFlood(t *testing.T) {
+	below, err := net.Dial("tcp", play(t, func(p *peer) {
+		p.welcome()
+		for p.framer.WritePing(false, [8]byte{}) == nil {
+		}
+	}))
+	must(t, err)
+	ended := make(chan struct{})
+	cfg := config()
+	cfg.Ended = func(*h2client.Conn) { close(ended) }
+	if c, err := h2client.Start(t.Context(), below, cfg); err == nil {
+		if s := c.Open(); s != nil {
+			_, _ = io.WriteString(s, get)
+			_, _ = io.Copy(io.Discard, s)
+			s.Close()
+		}
+	}
+	receive(t, ended, "the end of the connection")
+}
+
+// TestSlowReader: a stream that nobody reads holds up no other, and no more
+// than its window is kept.
+func TestSlowReader(t *testing.T) {
+	const size = 4 << 20
+	body := make([]byte, size)
+	address := serve(t, func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write(body) })
+	c := start(t, address, config())
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	slow := make([]*h2client.Stream, 40)
+	for i := range slow {
+		slow[i] = open(t, c)
+		say(t, slow[i], get)
+		if _, err := slow[i].Read(make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 5 {
+		s := open(t, c)
+		say(t, s, get)
+		if got := listen(t, s, h1.Asked{}); len(got.body) != size {
+			t.Fatalf("%d bytes, want %d", len(got.body), size)
+		}
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	// 40 windows of 128 KiB, the server's buffers, and what is in the pools.
+	if grown := int64(after.HeapAlloc) - int64(before.HeapAlloc); grown > 12<<20 {
+		t.Errorf("%d MB are kept", grown>>20)
+	}
+	for _, s := range slow {
+		s.Close()
+	}
+}
+
+// TestLargeBodies: 20 MB there and back at once.
+func TestLargeBodies(t *testing.T) {
+	const size = 20 << 20
+	address := serve(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) })
+	s := open(t, start(t, address, config()))
+	go func() {
+		_, _ = fmt.Fprintf(s, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n", size)
+		piece := make([]byte, 32<<10)
+		for i := 0; i < size; i += len(piece) {
+			for j := range piece {
+				piece[j] = byte((i + j) % 251)
+			}
+			if _, err := s.Write(piece); err != nil {
+				t.Errorf("write: %v", err)
+				return
+			}
+		}
+	}()
+	got := listen(t, s, h1.Asked{})
+	if len(got.body) != size {
+		t.Fatalf("%d bytes came back, want %d", len(got.body), size)
+	}
+	for i := range got.body {
+		if got.body[i] != byte(i%251) {
+			t.Fatalf("byte %d is %d, want %d", i, got.body[i], i%251)
+		}
+	}
+}
+
+// TestSilence: an endpoint that does not answer a PING is given up.
+func TestSilence(t *testing.T) {
+	cfg := config()
+	cfg.PingAfter, cfg.PingTimeout = time.Millisecond, 10*time.Millisecond
+	c := start(t, play(t, func(p *peer) {
+		p.welcome()
+		p.drain()
+	}), cfg)
+	s := open(t, c)
+	say(t, s, get)
+	if _, err := hear(s, h1.Asked{}); !errors.Is(err, h2client.ErrSilent) {
+		t.Errorf("error %v, want ErrSilent", err)
+	}
+}
+
+// TestPings: one that answers lives, and gets no second PING.
+func TestPings(t *testing.T) {
+	cfg := config()
+	cfg.PingAfter, cfg.PingTimeout = time.Millisecond, 20*time.Millisecond
+	pings := make(chan int, 1)
+	c := start(t, play(t, func(p *peer) {
+		p.welcome()
+		id := p.request()
+		f, _ := p.next().(*http2.PingFrame)
+		if f == nil {
+			t.Error("there was no PING")
+			return
+		}
+		p.check(p.framer.WritePing(true, f.Data))
+		_ = p.conn.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
+		count := 1
+		for p.next() != nil {
+			count++
+		}
+		pings <- count
+		_ = p.conn.SetReadDeadline(time.Now().Add(testTimeout))
+		p.headers(id, true, ":status", "204")
+		p.drain()
+	}), cfg)
+	s := open(t, c)
+	say(t, s, get)
+	listen(t, s, h1.Asked{})
+	if count := <-pings; count != 1 {
+		t.Errorf("%d PINGs in a row, want one: servers of gRPC take more for an attack", count)
+	}
+}
+
+// TestDoubt: after a stream that was given up in silence, no other is opened
+// until the endpoint shows that it lives.
+func TestDoubt(t *testing.T) {
+	cfg := config()
+	cfg.PingTimeout = 400 * time.Millisecond
+	answer := make(chan struct{})
+	c := start(t, play(t, func(p *peer) {
+		p.welcome()
+		for {
+			switch f := p.next().(type) {
+			case *http2.PingFrame:
+				<-answer
+				p.check(p.framer.WritePing(true, f.Data))
+			case nil:
+				return
+			}
+		}
+	}), cfg)
+	s := open(t, c)
+	say(t, s, get)
+	must(t, s.SetReadDeadline(time.Now().Add(60*time.Millisecond)))
+	if _, err := s.Read(make([]byte, 1)); err == nil {
+		t.Fatal("there was an answer")
+	}
+	s.Close()
+	if c.Open() != nil {
+		t.Error("a stream was opened in doubt")
+	}
+	close(answer)
+	await(t, "the end of the doubt", func() bool {
+		s := c.Open()
+		if s != nil {
+			s.Close()
+		}
+		return s != nil
+	})
+}
+
+// TestIdle: a connection without streams is closed after a while, with a
+// goodbye.
+func TestIdle(t *testing.T) {
+	cfg := config()
+	cfg.IdleTimeout = time.Millisecond
+	goodbye := make(chan bool, 1)
+	c := start(t, play(t, func(p *peer) {
+		p.welcome()
+		_, is := p.next().(*http2.GoAwayFrame)
+		goodbye <- is
+		p.drain()
+	}), cfg)
+	if s := c.Open(); s != nil {
+		s.Close()
+	}
+	if !receive(t, goodbye, "the goodbye") {
+		t.Error("there was something else than GOAWAY")
+	}
+	receive(t, c.Done(), "the end of the connection")
+}
+
+// TestRetire: streams come to their end, and the connection does after them.
+func TestRetire(t *testing.T) {
+	wait := make(chan struct{})
+	address := serve(t, func(w http.ResponseWriter, r *http.Request) { <-wait })
+	c := start(t, address, config())
+	running, promised := open(t, c), open(t, c)
+	say(t, running, get)
+	c.Retire()
+	if c.Open() != nil {
+		t.Error("a stream was opened after Retire")
+	}
+	say(t, promised, get)
+	close(wait)
+	for _, s := range []*h2client.Stream{running, promised} {
+		if got := listen(t, s, h1.Asked{}); got.status != 200 {
+			t.Errorf("status %d, want 200", got.status)
+		}
+	}
+	receive(t, c.Done(), "the end of the connection")
+}
+
+// TestManyStreams: streams come, go and break off at random, from many sides.
+func TestManyStreams(t *testing.T) {
+	address := serve(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) })
+	c := start(t, address, config())
+	var running sync.WaitGroup
+	for worker := range 20 {
+		running.Go(func() {
+			for i := range 50 {
+				s := c.Open()
+				if s == nil {
+					t.Error("no stream")
+					return
+				}
+				text := strings.Repeat(fmt.Sprintf("%d-%d.", worker, i), 1+i*100)
+				_, err := fmt.Fprintf(s, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n", len(text))
+				if err != nil {
+					t.Error(err)
+				}
+				if i%3 == 0 {
+					go func() { _, _ = io.WriteString(s, text) }()
+					s.Close()
+					continue
+				}
+				go func() { _, _ = io.WriteString(s, text) }()
+				got, err := hear(s, h1.Asked{})
+				if err != nil || got.body != text {
+					t.Errorf("worker %d, exchange %d: %v", worker, i, err)
+				}
+				s.Close()
+			}
+		})
+	}
+	running.Wait()
+	if c.Live() != 0 {
+		t.Errorf("%d streams are left", c.Live())
+	}
+}
+
+// FuzzEndpoint: whatever an endpoint sends, streams end, and nothing panics.
+func FuzzEndpoint(f *testing.F) {
+	var frames bytes.Buffer
+	framer := http2.NewFramer(&frames, nil)
+	_ = framer.WriteSettings()
+	_ = framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: []byte{0x88}, EndHeaders: true})
+	_ = framer.WriteData(1, true, []byte("hello"))
+	_ = framer.WriteGoAway(1, http2.ErrCodeNo, nil)
+	f.Add(frames.Bytes())
+	f.Add([]byte("HTTP/1.1 400 Bad Request\r\n\r\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		ours, theirs := net.Pipe()
+		go func() { _, _ = io.Copy(io.Discard, theirs) }()
+		go func() {
+			_ = http2.NewFramer(theirs, nil).WriteSettings()
+			_, _ = theirs.Write(data)
+			theirs.Close()
+		}()
+		ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
+		defer cancel()
+		c, err := h2client.Start(ctx, ours, config())
+		if err != nil {
+			return
+		}
+		if s := c.Open(); s != nil {
+			_ = s.SetDeadline(time.Now().Add(testTimeout))
+			_, _ = io.WriteString(s, get)
+			_, _ = io.Copy(io.Discard, s)
+			s.Close()
+		}
+		<-c.Done()
+	})
+}

@@ -1,0 +1,246 @@
+package h2client
+
+import (
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+
+	"slipway.dev/slipway/internal/edge/h1"
+	"slipway.dev/slipway/internal/edge/normalize"
+)
+
+func (s *Stream) begun() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.in.begun
+}
+
+// takeHeaders takes in a head, an interim one, or trailers.
+func (s *Stream) takeHeaders(f *http2.MetaHeadersFrame) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.in.over || s.closed {
+		return nil
+	}
+	defer s.readable.Broadcast()
+	if s.in.headed {
+		return s.in.takeTrailers(f, &s.conn.cfg.Limits)
+	}
+	return s.in.takeHead(f, &s.conn.cfg.Limits)
+}
+
+func (in *inbox) takeHead(f *http2.MetaHeadersFrame, limits *h1.Limits) error {
+	status, ok := parseStatus(f.PseudoValue("status"))
+	switch {
+	case f.Truncated:
+		return h1.ErrHeadTooLarge
+	case len(f.RegularFields()) > limits.Fields:
+		return h1.ErrTooManyFields
+	case !ok || status == http.StatusSwitchingProtocols || len(f.PseudoFields()) != 1:
+		return faultStatus
+	}
+	if status < 200 {
+		return in.takeInterim(f, status, limits)
+	}
+	head := response{status: status}
+	if err := head.read(f.RegularFields()); err != nil {
+		return err
+	}
+	framing := head.framing(in.bodiless, f.StreamEnded())
+	text := head.text(framing, f.RegularFields())
+	if len(text) > limits.HeadBytes {
+		return h1.ErrHeadTooLarge
+	}
+	in.text = append(in.text, text...)
+	in.begun, in.headed = true, true
+	switch framing {
+	case h1.NoBody:
+		in.bodiless = true
+	case h1.Chunked:
+		in.chunked = true
+		in.tail = []byte("0\r\n\r\n")
+	}
+	in.left = head.length
+	return nil
+}
+
+// takeInterim passes an interim response on. The reader bounds how many it
+// reads; here they are bounded because they are kept.
+func (in *inbox) takeInterim(f *http2.MetaHeadersFrame, status int, limits *h1.Limits) error {
+	if in.interims++; in.interims > h1.MaxInterim {
+		return faultInterims
+	}
+	if f.StreamEnded() {
+		return faultInterim
+	}
+	head := response{status: status, length: -1}
+	text := head.text(h1.NoBody, f.RegularFields())
+	if len(text) > limits.HeadBytes {
+		return h1.ErrHeadTooLarge
+	}
+	in.text = append(in.text, text...)
+	in.begun = true
+	return nil
+}
+
+// parseStatus reads a status of exactly three digits.
+func parseStatus(text string) (int, bool) {
+	if len(text) != 3 {
+		return 0, false
+	}
+	status, err := strconv.Atoi(text)
+	return status, err == nil && status >= 100
+}
+
+// response is what of a head decides about the body.
+type response struct {
+	status   int
+	length   int64 // -1 when it is not said
+	trailers bool  // they are announced, or sure to come
+}
+
+func (r *response) read(fields []hpack.HeaderField) error {
+	r.length = -1
+	for _, field := range fields {
+		switch normalize.FieldOf(normalize.Bytes(field.Name)) {
+		case normalize.FieldContentLength:
+			length, err := strconv.ParseUint(field.Value, 10, 63)
+			if err != nil || r.length >= 0 {
+				return faultLength
+			}
+			r.length = int64(length)
+		case normalize.FieldTrailer:
+			r.trailers = true
+		case normalize.FieldContentType:
+			r.trailers = r.trailers || strings.HasPrefix(field.Value, "application/grpc")
+		}
+	}
+	return nil
+}
+
+// framing says how the body is written. ended says that none comes.
+func (r *response) framing(asked, ended bool) h1.Framing {
+	switch {
+	case asked || r.status == http.StatusNoContent || r.status == http.StatusNotModified:
+		return h1.NoBody
+	case ended && r.length < 0:
+		r.length = 0
+		return h1.Fixed
+	case r.length >= 0 && (ended || !r.trailers):
+		return h1.Fixed
+	}
+	return h1.Chunked
+}
+
+// text is the head as HTTP/1.1. Names and values have been checked when they
+// were decoded: none has a line end. What concerns a connection has no place in
+// HTTP/2 and is left out.
+func (r *response) text(framing h1.Framing, fields []hpack.HeaderField) []byte {
+	text := append(make([]byte, 0, 512), "HTTP/1.1 "...)
+	text = strconv.AppendInt(text, int64(r.status), 10)
+	text = append(text, ' ')
+	text = append(text, http.StatusText(r.status)...)
+	text = append(text, crlf...)
+	for _, field := range fields {
+		switch id := normalize.FieldOf(normalize.Bytes(field.Name)); {
+		case id == normalize.FieldContentLength, id == normalize.FieldTransferEncoding,
+			id.ConnectionOnly() && id != normalize.FieldVariant:
+		default:
+			text = appendLine(text, field)
+		}
+	}
+	switch {
+	case framing == h1.Chunked:
+		text = append(text, "Transfer-Encoding: chunked\r\n"...)
+	case r.length >= 0 && r.status != http.StatusNoContent:
+		// To HEAD, and with 304, it is the length of a body that is not sent.
+		text = append(text, "Content-Length: "...)
+		text = strconv.AppendInt(text, r.length, 10)
+		text = append(text, crlf...)
+	}
+	return append(text, crlf...)
+}
+
+func appendLine(text []byte, field hpack.HeaderField) []byte {
+	text = append(text, field.Name...)
+	text = append(text, ": "...)
+	text = append(text, field.Value...)
+	return append(text, crlf...)
+}
+
+// takeTrailers takes in what follows the body. Fields that mean nothing there,
+// or harm, are left out, as RFC 9110 section 6.5.1 allows: the rest, such as
+// the status of gRPC, has to arrive.
+func (in *inbox) takeTrailers(f *http2.MetaHeadersFrame, limits *h1.Limits) error {
+	switch {
+	case !f.StreamEnded() || len(f.PseudoFields()) > 0:
+		return faultTrailers
+	case f.Truncated || len(f.RegularFields()) > limits.Fields:
+		return h1.ErrTrailerTooLarge
+	case !in.chunked:
+		return nil
+	}
+	tail := []byte("0\r\n")
+	for _, field := range f.RegularFields() {
+		if normalize.FieldOf(normalize.Bytes(field.Name)).HeadOnly() {
+			continue
+		}
+		tail = appendLine(tail, field)
+	}
+	if len(tail) > limits.TrailerBytes {
+		return h1.ErrTrailerTooLarge
+	}
+	in.tail = append(tail, crlf...)
+	return nil
+}
+
+// takeData takes in a piece of the body.
+func (s *Stream) takeData(f *http2.DataFrame) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	in, data := &s.in, f.Data()
+	if in.room -= int64(f.Length); in.room < 0 {
+		return http2.ConnectionError(http2.ErrCodeFlowControl)
+	}
+	switch {
+	case in.over || s.closed:
+		return nil
+	case !in.headed:
+		return faultEarly
+	case len(data) == 0:
+		// Padding counts in windows too.
+		in.owed += int64(f.Length)
+		return nil
+	case in.bodiless:
+		return faultNoBody
+	case in.left >= 0 && int64(len(data)) > in.left:
+		return faultTooLong
+	}
+	if in.left >= 0 {
+		in.left -= int64(len(data))
+	}
+	in.owed += int64(f.Length) - int64(len(data))
+	in.data.write(data, in.pool)
+	s.readable.Broadcast()
+	return nil
+}
+
+// takeEnd takes in the end of the response.
+func (s *Stream) takeEnd() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch in := &s.in; {
+	case in.over || s.closed:
+		return nil
+	case !in.headed:
+		return faultEarly
+	case in.left > 0 && !in.bodiless:
+		return faultTooShort
+	}
+	s.finishReading(io.EOF)
+	return nil
+}

@@ -1,0 +1,304 @@
+package h2client_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+
+	"slipway.dev/slipway/internal/edge/h1"
+	"slipway.dev/slipway/internal/edge/upstream/h2client"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// testTimeout bounds every wait of a test. It is never waited for when the code
+// is right.
+const testTimeout = 30 * time.Second
+
+func config() h2client.Config {
+	return h2client.Config{
+		Pool: new(h1.BufferPool), Limits: h1.DefaultLimits(), WriteTimeout: testTimeout, IdleTimeout: testTimeout,
+		PingAfter: testTimeout, PingTimeout: testTimeout,
+	}
+}
+
+// start makes a connection that ends with the test.
+func start(t testing.TB, address string, cfg h2client.Config) *h2client.Conn {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
+	defer cancel()
+	below, err := net.Dial("tcp", address)
+	must(t, err)
+	c, err := h2client.Start(ctx, below, cfg)
+	if err != nil {
+		t.Fatalf("start: %v", err)
+	}
+	t.Cleanup(func() {
+		c.Retire()
+		<-c.Done()
+	})
+	return c
+}
+
+// open gives a stream that ends with the test.
+func open(t testing.TB, c *h2client.Conn) *h2client.Stream {
+	t.Helper()
+	s := c.Open()
+	if s == nil {
+		t.Fatal("the connection takes no stream")
+	}
+	t.Cleanup(func() { s.Close() })
+	must(t, s.SetDeadline(time.Now().Add(testTimeout)))
+	return s
+}
+
+// say writes to a stream.
+func say(t testing.TB, s net.Conn, text string) {
+	t.Helper()
+	if _, err := io.WriteString(s, text); err != nil {
+		t.Fatalf("write: %v", err)
+	}
+}
+
+// answer is a response as the edge reads it.
+type answer struct {
+	status   int
+	fields   map[string]string
+	framing  h1.Framing
+	length   int64
+	interims []int
+	body     string
+	trailers map[string]string
+}
+
+// hear reads a response with the edge's own codec.
+func hear(s net.Conn, asked h1.Asked) (*answer, error) {
+	pool, limits := new(h1.BufferPool), h1.DefaultLimits()
+	reader := h1.NewReader(s, pool, h1.Timeouts{Idle: testTimeout, Head: testTimeout, Body: testTimeout})
+	defer reader.Close()
+	got := &answer{}
+	var head h1.ResponseHead
+	for {
+		if err := reader.ReadResponse(&head, asked, &limits); err != nil {
+			return nil, err
+		}
+		if !head.Interim() {
+			break
+		}
+		got.interims = append(got.interims, head.Status)
+	}
+	got.status, got.framing, got.length, got.fields = head.Status, head.Framing, head.Length, texts(&head.Fields)
+	if !head.Reusable {
+		return got, errors.New("the connection cannot be used again")
+	}
+	sink := &sink{}
+	var body h1.Body
+	body.Reset(head.Framing, head.Length, true, &limits)
+	err := (&h1.Transfer{From: reader, To: h1.NewWriter(sink, pool, h1.Timeouts{}), Body: &body}).Run()
+	got.body, got.trailers = sink.String(), texts(&body.Trailers)
+	return got, err
+}
+
+// listen fails the test where there is no response.
+func listen(t testing.TB, s net.Conn, asked h1.Asked) *answer {
+	t.Helper()
+	got, err := hear(s, asked)
+	if err != nil {
+		t.Fatalf("read: %v", err)
+	}
+	return got
+}
+
+func texts(fields *h1.Fields) map[string]string {
+	list := map[string]string{}
+	for i := range fields.Len() {
+		name := strings.ToLower(string(fields.Name(i)))
+		if list[name] != "" {
+			list[name] += ", "
+		}
+		list[name] += string(fields.Value(i))
+	}
+	return list
+}
+
+// sink is a connection that keeps what is written to it.
+type sink struct {
+	net.Conn
+	strings.Builder
+}
+
+// Write keeps b.
+func (s *sink) Write(b []byte) (int, error) { return s.Builder.Write(b) }
+
+// SetWriteDeadline does nothing: a sink takes everything at once.
+func (s *sink) SetWriteDeadline(time.Time) error { return nil }
+
+// serve runs a server of the standard library that speaks HTTP/2 without TLS.
+func serve(t testing.TB, handler http.HandlerFunc, tune ...func(*http.Server)) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	server := &http.Server{Handler: handler, Protocols: new(http.Protocols), ErrorLog: log.New(io.Discard, "", 0)}
+	server.Protocols.SetUnencryptedHTTP2(true)
+	for _, f := range tune {
+		f(server)
+	}
+	var running sync.WaitGroup
+	running.Go(func() { _ = server.Serve(listener) })
+	t.Cleanup(func() {
+		server.Close()
+		running.Wait()
+	})
+	return listener.Addr().String()
+}
+
+// peer is the other end, frame by frame.
+type peer struct {
+	t      testing.TB
+	conn   net.Conn
+	framer *http2.Framer
+	block  strings.Builder
+	hpack  *hpack.Encoder
+}
+
+// play runs a server that does what a function says, once the client has said
+// hello. The server has said nothing then.
+func play(t testing.TB, act func(*peer)) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	var running sync.WaitGroup
+	running.Go(func() {
+		conn, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		_ = conn.SetDeadline(time.Now().Add(testTimeout))
+		preface := make([]byte, len(http2.ClientPreface))
+		if _, err := io.ReadFull(conn, preface); err != nil {
+			t.Errorf("no preface: %v", err)
+			return
+		}
+		p := &peer{t: t, conn: conn, framer: http2.NewFramer(conn, conn)}
+		p.framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+		p.hpack = hpack.NewEncoder(&p.block)
+		act(p)
+	})
+	t.Cleanup(func() {
+		listener.Close()
+		running.Wait()
+	})
+	return listener.Addr().String()
+}
+
+// welcome sends the server's SETTINGS.
+func (p *peer) welcome(settings ...http2.Setting) { p.check(p.framer.WriteSettings(settings...)) }
+
+func (p *peer) check(err error) {
+	if err != nil {
+		p.t.Errorf("the server failed: %v", err)
+	}
+}
+
+// next reads frames until one that the test cares for, nil at the end.
+func (p *peer) next() http2.Frame {
+	for {
+		f, err := p.framer.ReadFrame()
+		if err != nil {
+			return nil
+		}
+		switch f := f.(type) {
+		case *http2.SettingsFrame, *http2.WindowUpdateFrame:
+		case *http2.PingFrame:
+			if !f.IsAck() {
+				return f
+			}
+		default:
+			return f
+		}
+	}
+}
+
+// request reads the head of the next request and gives its stream.
+func (p *peer) request() uint32 {
+	for {
+		switch f := p.next().(type) {
+		case *http2.MetaHeadersFrame:
+			return f.StreamID
+		case nil:
+			p.t.Error("the connection ended before a request")
+			return 0
+		}
+	}
+}
+
+// headers sends a head or trailers: names and values by turns.
+func (p *peer) headers(id uint32, end bool, fields ...string) {
+	p.block.Reset()
+	for i := 0; i < len(fields); i += 2 {
+		p.check(p.hpack.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1]}))
+	}
+	block := []byte(p.block.String())
+	part := block[:min(len(block), 16<<10)]
+	block = block[len(part):]
+	err := p.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: part, EndStream: end, EndHeaders: len(block) == 0})
+	for err == nil && len(block) > 0 {
+		part = block[:min(len(block), 16<<10)]
+		block = block[len(part):]
+		err = p.framer.WriteContinuation(id, len(block) == 0, part)
+	}
+	p.check(err)
+}
+
+// drain reads until the client ends.
+func (p *peer) drain() {
+	for p.next() != nil {
+	}
+}
+
+// receive fails the test when nothing comes.
+func receive[T any](t testing.TB, from <-chan T, what string) T {
+	t.Helper()
+	select {
+	case value := <-from:
+		return value
+	case <-time.After(testTimeout):
+		t.Fatalf("waited too long for %s", what)
+		panic("not reached")
+	}
+}
+
+// await looks again and again until a condition holds.
+func await(t testing.TB, what string, condition func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
+	defer cancel()
+	ticker := time.NewTicker(time.Millisecond)
+	defer ticker.Stop()
+	for !condition() {
+		select {
+		case <-ctx.Done():
+			t.Fatalf("waited too long for %s", what)
+		case <-ticker.C:
+		}
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,202 @@
+package upstream
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+
+	"slipway.dev/slipway/internal/edge/upstream/h2client"
+)
+
+// trunk has the HTTP/2 connections of one endpoint, which its requests share.
+// One connection is filled before another is made, and one is made at a time:
+// when many requests come at once, the first of them dials and the others use
+// what it gets. The pool's mutex guards it.
+type trunk struct {
+	conns   []*h2client.Conn
+	dialing *dialing // nil while nobody dials
+	// plain says that the endpoint chose HTTP/1.1 last time, which nobody can
+	// share: each request dials for itself then.
+	plain bool
+}
+
+// dialing is a connection that is being made.
+type dialing struct {
+	done chan struct{}
+	err  error // once done is closed
+}
+
+// share gives a stream of a connection, or makes a connection.
+func (e *Endpoint) share(ctx context.Context, d *dialer, fresh bool) (*Conn, error) {
+	p := &e.pool
+	for {
+		p.mu.Lock()
+		if p.dialer != d {
+			// The backend has changed since the request chose this endpoint.
+			p.mu.Unlock()
+			return e.lead(ctx, d)
+		}
+		if !fresh {
+			if s := p.trunk.open(); s != nil {
+				p.mu.Unlock()
+				return e.ride(s, d), nil
+			}
+		}
+		current := p.trunk.dialing
+		if current == nil {
+			mine := &dialing{done: make(chan struct{})}
+			if !p.trunk.plain {
+				p.trunk.dialing = mine
+			}
+			p.mu.Unlock()
+			conn, err := e.lead(ctx, d)
+			p.mu.Lock()
+			if p.trunk.dialing == mine {
+				p.trunk.dialing = nil
+			}
+			p.mu.Unlock()
+			mine.err = err
+			close(mine.done)
+			return conn, err
+		}
+		p.mu.Unlock()
+		select {
+		case <-current.done:
+		case <-ctx.Done():
+			return nil, &ConnectError{Address: e.address, Err: ctx.Err()}
+		}
+		if err := current.err; err != nil && !impatient(err) {
+			return nil, err
+		}
+		fresh = false
+	}
+}
+
+// impatient reports whether somebody else's dial ended because of his own
+// bounds. Others may have more time.
+func impatient(err error) bool {
+	var failed *ConnectError
+	return errors.Is(err, context.Canceled) || errors.As(err, &failed) && failed.Timeout()
+}
+
+// open gives a stream of the first connection that has room.
+func (t *trunk) open() *h2client.Stream {
+	t.conns = slices.DeleteFunc(t.conns, (*h2client.Conn).Spent)
+	for _, conn := range t.conns {
+		if s := conn.Open(); s != nil {
+			return s
+		}
+	}
+	return nil
+}
+
+// ride makes a Conn of a stream.
+func (e *Endpoint) ride(s *h2client.Stream, d *dialer) *Conn {
+	e.handle.set.stats.streams.Add(1)
+	if s.Reused() {
+		e.reused.Add(1)
+	}
+	conn := e.wrap(link{conn: s}, d)
+	conn.stream = s
+	return conn
+}
+
+// lead makes a connection, for all to share if it is HTTP/2.
+func (e *Endpoint) lead(ctx context.Context, d *dialer) (*Conn, error) {
+	stats := &e.handle.set.stats
+	link, err := d.dial(ctx, e)
+	if err != nil {
+		stats.connectFailures.Add(1)
+		return nil, err
+	}
+	e.open.Add(1)
+	if !link.http2 {
+		stats.connects.Add(1)
+		e.pool.learn(nil, d)
+		return e.wrap(link, d), nil
+	}
+	shared, err := h2client.Start(ctx, link.conn, e.sharing(link))
+	if err != nil {
+		stats.connectFailures.Add(1)
+		return nil, &ConnectError{Address: e.address, Err: err}
+	}
+	stats.connects.Add(1)
+	s := shared.Open()
+	if !e.pool.learn(shared, d) {
+		shared.Retire()
+	}
+	if s == nil {
+		return nil, &ConnectError{Address: e.address, Err: errShortLived}
+	}
+	return e.ride(s, d), nil
+}
+
+func (e *Endpoint) sharing(l link) h2client.Config {
+	cfg := &e.handle.set.cfg
+	return h2client.Config{
+		Pool:         cfg.Pool,
+		Limits:       cfg.Limits,
+		WriteTimeout: cmp.Or(cfg.Timeouts.Write, DefaultConfig().Timeouts.Write),
+		IdleTimeout:  cfg.IdleTimeout,
+		PingAfter:    cfg.PingAfter,
+		PingTimeout:  cfg.PingTimeout,
+		Secure:       l.tap != nil,
+		Abort:        l.abort,
+		Ended:        e.parted,
+	}
+}
+
+// parted is told of the end of a shared connection.
+func (e *Endpoint) parted(gone *h2client.Conn) {
+	e.open.Add(-1)
+	e.pool.mu.Lock()
+	defer e.pool.mu.Unlock()
+	e.pool.trunk.conns = slices.DeleteFunc(e.pool.trunk.conns, func(c *h2client.Conn) bool { return c == gone })
+}
+
+// learn takes in what an endpoint chose to speak, and keeps a connection to
+// share. It reports whether it did: one of an old way is not kept.
+func (p *pool) learn(shared *h2client.Conn, d *dialer) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.dialer != d {
+		return false
+	}
+	p.trunk.plain = shared == nil
+	if shared != nil {
+		p.trunk.conns = append(p.trunk.conns, shared)
+	}
+	return true
+}
+
+// takeAll is called with the pool's mutex held.
+func (t *trunk) takeAll() []*h2client.Conn {
+	all := t.conns
+	t.conns = nil
+	return all
+}
+
+// shared lists the connections that requests share.
+func (p *pool) shared() []*h2client.Conn {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.trunk.conns)
+}
+
+func (t *trunk) idleCount() int {
+	idle := 0
+	for _, conn := range t.conns {
+		if conn.Live() == 0 {
+			idle++
+		}
+	}
+	return idle
+}
+
+// retireAll lets the streams of shared connections come to their end.
+func retireAll(conns []*h2client.Conn) {
+	for _, conn := range conns {
+		conn.Retire()
+	}
+}

@@ -1,0 +1,204 @@
+package main
+
+import (
+	"fmt"
+	"go/doc/comment"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// generatedNote starts the page.
+const generatedNote = "<!-- Written by `make generate`. Change the comments in internal/route, not this page. -->\n\n"
+
+const intro = `# The routes file
+
+A routes file is YAML or JSON with one [Table](#table). ` + "`slipway edge --providers.file.filename=routes.yaml`" + ` serves it and
+follows its changes; the last good table that the edge keeps on disk has the same form. A field that is not listed here,
+or that is written twice, is an error. Fields without "required" may be left out.
+
+`
+
+// scalars are the types of fields that are not types of the package.
+var scalars = map[string]string{
+	"string": "text", "bool": "true or false",
+	"int": "number", "int32": "number", "int64": "number", "uint16": "number", "uint32": "number",
+	"time.Time":      "time such as 2026-01-31T12:00:00Z",
+	"netip.AddrPort": "ip:port",
+	"netip.Prefix":   "network such as 10.0.0.0/8",
+	"Duration":       "duration such as 1m30s",
+	"Secret":         "text that nothing shows",
+}
+
+// page writes the whole page: the order of rules, the policies with their
+// examples, and every other type in the order in which the table leads to it.
+func (m *model) page(examples map[string]string) (string, error) {
+	var out strings.Builder
+	out.WriteString(generatedNote + intro)
+	order := m.reachable("Table")
+	policy := m.structs["Policy"]
+	if policy == nil || m.structs["Table"] == nil {
+		return "", fmt.Errorf("there is no Table or no Policy in the source")
+	}
+	policies := map[string]member{}
+	for _, field := range policy.fields {
+		if m.isPolicy(field) {
+			policies[field.kind.name] = field
+		}
+	}
+	for _, name := range order {
+		if _, is := policies[name]; is {
+			continue
+		}
+		m.section(&out, "## ", name)
+		if name == "Rule" {
+			out.WriteString("### Which rule answers\n\n" + m.orderText() + "\n")
+		}
+		if name != "Policy" {
+			continue
+		}
+		for _, field := range policy.fields {
+			if !m.isPolicy(field) {
+				continue
+			}
+			example, ok := examples[field.key]
+			if !ok {
+				return "", fmt.Errorf("the policy %s has no example: add %s.yaml to the examples", field.key, field.key)
+			}
+			m.section(&out, "### ", field.kind.name)
+			fmt.Fprintf(&out, "```yaml\n%s```\n\n", example)
+		}
+	}
+	return strings.TrimRight(out.String(), "\n") + "\n", nil
+}
+
+// isPolicy reports whether a field of Policy is one of the actions.
+func (m *model) isPolicy(field member) bool {
+	return m.structs[field.kind.name] != nil && !strings.HasSuffix(field.kind.name, "ID")
+}
+
+// reachable lists the types that a type leads to, itself first.
+func (m *model) reachable(first string) []string {
+	var order []string
+	var visit func(name string)
+	visit = func(name string) {
+		if slices.Contains(order, name) || m.structs[name] == nil && m.choices[name] == nil {
+			return
+		}
+		order = append(order, name)
+		if s := m.structs[name]; s != nil {
+			for _, field := range s.fields {
+				visit(field.kind.name)
+			}
+		}
+	}
+	visit(first)
+	return order
+}
+
+// section writes one type.
+func (m *model) section(out *strings.Builder, level, name string) {
+	out.WriteString(level + name + "\n\n")
+	if c := m.choices[name]; c != nil {
+		out.WriteString(m.prose(c.text, nil) + "\n\n| Value | Meaning |\n|---|---|\n")
+		for _, v := range c.values {
+			fmt.Fprintf(out, "| `%s` | %s |\n", v.literal, m.cell(v.text, nil))
+		}
+		out.WriteString("\n")
+		return
+	}
+	s := m.structs[name]
+	out.WriteString(m.prose(s.text, s) + "\n\n| Field | Type | Description |\n|---|---|---|\n")
+	for _, field := range s.fields {
+		text := field.text
+		if below := m.structs[field.kind.name]; text == "" && below != nil {
+			text, _, _ = strings.Cut(strings.ReplaceAll(below.text, "\n", " "), ". ")
+			text = strings.TrimSuffix(text, ".") + "."
+			fmt.Fprintf(out, "| `%s` | %s | %s |\n", field.key, m.kindText(field), m.cell(text, below))
+			continue
+		}
+		fmt.Fprintf(out, "| `%s` | %s | %s |\n", field.key, m.kindText(field), m.cell(text, s))
+	}
+	out.WriteString("\n")
+}
+
+// kindText is the type of a field, with a link to it.
+func (m *model) kindText(field member) string {
+	text := scalars[field.kind.name]
+	if m.structs[field.kind.name] != nil || m.choices[field.kind.name] != nil {
+		text = fmt.Sprintf("[%s](#%s)", field.kind.name, strings.ToLower(field.kind.name))
+	}
+	if s, has := scalars[field.kind.name]; has {
+		text = s
+	}
+	if field.kind.list {
+		text = "list of " + text
+	}
+	if field.required {
+		text += ", required"
+	}
+	return text
+}
+
+// orderText is the part of the package comment about the order of rules.
+func (m *model) orderText() string {
+	_, order, _ := strings.Cut(m.text, "# Order\n")
+	order, _, _ = strings.Cut(order, "\n# ")
+	parsed := new(comment.Parser).Parse(goLink.ReplaceAllString(order, "$1"))
+	return strings.TrimSpace(string(new(comment.Printer).Markdown(parsed))) + "\n"
+}
+
+// prose is a comment as a paragraph, its fields named as in the file.
+func (m *model) prose(text string, s *structure) string {
+	return m.fileNames(strings.TrimSpace(text), s)
+}
+
+// cell is a comment on one line of a table.
+func (m *model) cell(text string, s *structure) string {
+	line := strings.Join(strings.Fields(text), " ")
+	return strings.ReplaceAll(m.fileNames(line, s), "|", `\|`)
+}
+
+var (
+	goLink     = regexp.MustCompile(`\[([A-Za-z.]+)\]`)
+	goSelector = regexp.MustCompile(`\b([A-Z][A-Za-z]+)\.([A-Z][A-Za-z]+)\b`)
+	goWord     = regexp.MustCompile(`(^|[^#\[A-Za-z.])([A-Z][A-Za-z0-9]*)\b`)
+)
+
+// fileNames writes the fields that a comment speaks of as they are in the file.
+func (m *model) fileNames(text string, s *structure) string {
+	text = goLink.ReplaceAllString(text, "$1")
+	text = goSelector.ReplaceAllStringFunc(text, func(selector string) string {
+		parts := goSelector.FindStringSubmatch(selector)
+		if key := m.structs[parts[1]].key(parts[2]); key != "" {
+			return fmt.Sprintf("`%s` of [%s](#%s)", key, parts[1], strings.ToLower(parts[1]))
+		}
+		return selector
+	})
+	var out strings.Builder
+	done := 0
+	for _, at := range goWord.FindAllStringSubmatchIndex(text, -1) {
+		word, rest := text[at[4]:at[5]], text[at[5]:]
+		key := s.key(word)
+		// "the Host header" is HTTP's and not the field.
+		if key == "" || s.name == word || strings.HasPrefix(rest, " header") {
+			continue
+		}
+		out.WriteString(text[done:at[4]] + "`" + key + "`")
+		done = at[5]
+	}
+	return out.String() + text[done:]
+}
+
+// key is the name in the file of a field, empty when there is none.
+func (s *structure) key(field string) string {
+	if s == nil {
+		return ""
+	}
+	for _, f := range s.fields {
+		if f.name == field {
+			return f.key
+		}
+	}
+	return ""
+}

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"fmt"
+	"os/exec"
+	"path"
+	"strings"
+)
+
+// prepareNginx makes an nginx with two workers. Large answers stay in memory:
+// by default it writes them to files when the client is slower.
+func prepareNginx(s *site) (*exec.Cmd, error) {
+	var b strings.Builder
+	fmt.Fprintf(&b, `	upstream backend { server %s; keepalive 256; keepalive_requests 1000000000; }
+	proxy_http_version 1.1;
+	proxy_set_header Connection "";
+	proxy_set_header Host $host;
+	proxy_set_header X-Forwarded-For $remote_addr;
+	proxy_set_header X-Forwarded-Proto $scheme;
+	proxy_buffers 16 16k;
+	proxy_max_temp_file_size 0;
+	server_names_hash_max_size 65536;
+	server_names_hash_bucket_size 128;
+`, s.backend)
+	listen := s.address + " backlog=4096"
+	if s.tls != nil {
+		listen += " ssl http2"
+		fmt.Fprintf(&b, "\tssl_certificate %s;\n\tssl_certificate_key %s;\n\tssl_protocols TLSv1.2 TLSv1.3;\n", s.tls.chainFile, s.tls.keyFile)
+	}
+	s.hosts(func(host string, prefixes []string) {
+		fmt.Fprintf(&b, "\tserver {\n\t\tlisten %s;\n\t\tserver_name %s;\n", listen, host)
+		for _, prefix := range prefixes {
+			fmt.Fprintf(&b, "\t\tlocation %s { proxy_pass http://backend; }\n", prefix)
+		}
+		b.WriteString("\t}\n")
+		listen = s.address // the options of an address are said once
+		if s.tls != nil {
+			listen += " ssl http2"
+		}
+	})
+	return nginxCommand(s.dir, 2, b.String())
+}
+
+// prepareHAProxy makes an HAProxy with two threads. Many routes are a map from
+// the beginning of host and path to the backend, which is a tree and no list.
+func prepareHAProxy(s *site) (*exec.Cmd, error) {
+	bind := s.address
+	if s.tls != nil {
+		bind += " ssl crt " + s.tls.bothFile + " alpn h2,http/1.1"
+	}
+	choose := "use_backend backend if { hdr(host) -i " + s.routes[0].host + " }"
+	if len(s.routes) > 1 {
+		var routes strings.Builder
+		for _, r := range s.routes {
+			routes.WriteString(r.host + r.prefix + " backend\n")
+		}
+		file, err := s.write("routes.map", routes.String())
+		if err != nil {
+			return nil, err
+		}
+		choose = "use_backend %[base,map_beg(" + file + ")]"
+	}
+	file, err := s.write("haproxy.cfg", fmt.Sprintf(`global
+	nbthread 2
+	maxconn 8000
+defaults
+	mode http
+	timeout connect 5s
+	timeout client 60s
+	timeout server 60s
+	option http-keep-alive
+	http-reuse always
+frontend frontend
+	bind %s
+	option forwardfor
+	http-request set-header X-Forwarded-Proto %s
+	%s
+backend backend
+	server backend %s
+`, bind, s.scheme(), choose, s.backend))
+	if err != nil {
+		return nil, err
+	}
+	return exec.Command("haproxy", "-W", "-db", "-f", file), nil
+}
+
+// prepareCaddy makes a Caddy. It sets the X-Forwarded headers by itself. The
+// routes of one host share a handler, because each handler has connections of
+// its own to the backend; the handlers of hosts are tried one after the other,
+// which is Caddy's way.
+func prepareCaddy(s *site) (*exec.Cmd, error) {
+	var b strings.Builder
+	b.WriteString("{\n\tadmin off\n\tauto_https off\n\tservers {\n\t\tprotocols h1 h2\n\t}\n}\n")
+	_, port, _ := strings.Cut(s.address, ":")
+	s.hosts(func(host string, prefixes []string) {
+		fmt.Fprintf(&b, "%s://%s:%s {\n\tbind 127.0.0.1\n", s.scheme(), host, port)
+		if s.tls != nil {
+			fmt.Fprintf(&b, "\ttls %s %s\n", s.tls.chainFile, s.tls.keyFile)
+		}
+		b.WriteString("\t@parts path")
+		for _, prefix := range prefixes {
+			b.WriteString(" " + path.Join(prefix, "*"))
+		}
+		fmt.Fprintf(&b, "\n\treverse_proxy @parts %s {\n\t\ttransport http {\n\t\t\tkeepalive_idle_conns_per_host 256\n\t\t}\n\t}\n}\n", s.backend)
+	})
+	file, err := s.write("Caddyfile", b.String())
+	if err != nil {
+		return nil, err
+	}
+	return exec.Command("caddy", "run", "--config", file, "--adapter", "caddyfile"), nil
+}

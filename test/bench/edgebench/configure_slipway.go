@@ -1,0 +1,96 @@
+package main
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"slipway.dev/slipway/internal/route"
+)
+
+// unknownOption is the exit code of slipway for options that it does not know.
+const unknownOption = 2
+
+// slipwayPeer is an edge with its routes in a file, started with additions to
+// its environment.
+func slipwayPeer(name, program string, environment []string) peer {
+	var admin string
+	prepare := func(s *site) (*exec.Cmd, error) {
+		table, err := slipwayTable(s)
+		if err != nil {
+			return nil, err
+		}
+		var text strings.Builder
+		if err := route.Encode(&text, table); err != nil {
+			return nil, err
+		}
+		file, err := s.write("routes.json", text.String())
+		if err != nil {
+			return nil, err
+		}
+		if admin, err = freeAddress(); err != nil {
+			return nil, err
+		}
+		health, err := freeAddress()
+		if err != nil {
+			return nil, err
+		}
+		// The child runs in another folder.
+		path, err := filepath.Abs(program)
+		if err != nil {
+			return nil, err
+		}
+		command := exec.Command(path, "edge",
+			"--log.level=warn", "--admin.address="+admin, "--health.address="+health,
+			"--providers.file.filename="+file, "--providers.file.watch=false",
+			"--entryPoints.web.address="+s.address)
+		if s.tls != nil {
+			command.Args = append(command.Args, "--entryPoints.web.http.tls=true")
+		}
+		command.Env = environment
+		return command, nil
+	}
+	return peer{
+		name: name, program: program, version: []string{"version"},
+		prepare: prepare, lacks: unknownOption,
+		profile: func(*site) string { return admin },
+	}
+}
+
+// slipwayTable is the site as a routing table: one rule for each route, all to
+// one backend.
+func slipwayTable(s *site) (*route.Table, error) {
+	endpoint, err := netip.ParseAddrPort(s.backend)
+	if err != nil {
+		return nil, err
+	}
+	backend := route.BackendID{Name: "backend"}
+	table := &route.Table{Backends: []*route.Backend{{ID: backend, Endpoints: []route.Endpoint{{Address: endpoint}}}}}
+	for i, r := range s.routes {
+		table.Rules = append(table.Rules, &route.Rule{
+			ID:       route.ID{Name: fmt.Sprintf("route-%05d", i)},
+			Host:     r.host,
+			Match:    route.Match{Path: route.PathMatch{Type: route.PathPrefix, Value: r.prefix}},
+			Backends: []route.BackendRef{{Backend: backend}},
+		})
+	}
+	if s.tls == nil {
+		return table, nil
+	}
+	chain, err := os.ReadFile(s.tls.chainFile)
+	if err != nil {
+		return nil, err
+	}
+	key, err := os.ReadFile(s.tls.keyFile)
+	if err != nil {
+		return nil, err
+	}
+	table.Certificates = []*route.Certificate{{
+		ID: route.CertificateID{Name: "bench"}, Hosts: []string{s.routes[0].host},
+		Chain: string(chain), Key: route.NewSecret(string(key)),
+	}}
+	return table, nil
+}

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+const (
+	// handshakeClients connect at the same time.
+	handshakeClients = 16
+	// maxHandshakes bounds a load: each leaves a port behind that the kernel
+	// keeps for a while.
+	maxHandshakes = 20_000
+	// handshakeTime bounds one connection, from first to last byte.
+	handshakeTime = 5 * time.Second
+)
+
+// runHandshakes makes a new TLS connection for each request. It is its own load
+// generator because wrk resumes sessions, and then there is no key exchange to
+// measure.
+func runHandshakes(ctx context.Context, o order) (outcome, error) {
+	ctx, cancel := context.WithTimeout(ctx, o.length)
+	defer cancel()
+	var mu sync.Mutex
+	var times []time.Duration
+	var failures int64
+	var firstFailure error
+	began := time.Now()
+	var clients sync.WaitGroup
+	for range handshakeClients {
+		clients.Go(func() {
+			for range maxHandshakes / handshakeClients {
+				start := time.Now()
+				err := handshakeOnce(ctx, o)
+				if ctx.Err() != nil {
+					return // cut off by the end, not by the proxy
+				}
+				mu.Lock()
+				times = append(times, time.Since(start))
+				if err != nil {
+					failures++
+					firstFailure = err
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	clients.Wait()
+	took := time.Since(began)
+	if len(times) == 0 {
+		return outcome{}, errNoRequests
+	}
+	if int64(len(times)) == failures {
+		return outcome{}, fmt.Errorf("%w: %w", errNoRequests, firstFailure)
+	}
+	return outcome{
+		requests: int64(len(times)), errors: failures, rate: float64(len(times)) / took.Seconds(),
+		p50: percentile(times, 50), p99: percentile(times, 99),
+	}, nil
+}
+
+// handshakeOnce connects, asks once and reads the answer to its end.
+func handshakeOnce(ctx context.Context, o order) error {
+	host := o.site.asked().host
+	dialer := tls.Dialer{
+		NetDialer: &net.Dialer{Timeout: handshakeTime},
+		Config:    &tls.Config{ServerName: host, RootCAs: o.site.tls.trust, NextProtos: []string{"http/1.1"}},
+	}
+	conn, err := dialer.DialContext(ctx, "tcp", o.site.address)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(handshakeTime)); err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n", o.scenario.path(o.site.asked()), host); err != nil {
+		return err
+	}
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	n, err := io.Copy(io.Discard, io.LimitReader(response.Body, largeBody+1))
+	if err != nil {
+		return err
+	}
+	if response.StatusCode != http.StatusOK || n != int64(o.scenario.body) {
+		return fmt.Errorf("status %d with %d bytes", response.StatusCode, n)
+	}
+	return nil
+}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// What wrk and h2load print.
+var (
+	wrkRequests  = regexp.MustCompile(`(?m)^ +(\d+) requests in `)
+	wrkRate      = regexp.MustCompile(`(?m)^Requests/sec: +([\d.]+)`)
+	wrkStatus    = regexp.MustCompile(`(?m)^ +Non-2xx or 3xx responses: (\d+)`)
+	wrkSocket    = regexp.MustCompile(`(?m)^ +Socket errors: connect (\d+), read (\d+), write (\d+), timeout (\d+)`)
+	wrkLatency   = regexp.MustCompile(`(?m)^ +(50|99)% +([\d.]+)(us|ms|s|m|h)$`)
+	h2Rate       = regexp.MustCompile(`(?m)^finished in [^,]+, ([\d.]+) req/s`)
+	h2Requests   = regexp.MustCompile(`(?m)^requests: \d+ total, \d+ started, (\d+) done, (\d+) succeeded, (\d+) failed`)
+	h2StatusLine = regexp.MustCompile(`(?m)^status codes: (\d+) 2xx, (\d+) 3xx, (\d+) 4xx, (\d+) 5xx`)
+)
+
+// errNoRequests is a load without a single answer, which has no percentiles
+// and no CPU time per request.
+var errNoRequests = errors.New("not one request was answered")
+
+// parseWrk reads what wrk prints with --latency. Answers that are not 2xx or
+// 3xx are errors, and so are broken connections.
+func parseWrk(text string) (outcome, error) {
+	var o outcome
+	requests, rate := wrkRequests.FindStringSubmatch(text), wrkRate.FindStringSubmatch(text)
+	if requests == nil || rate == nil {
+		return o, fmt.Errorf("this is not what wrk prints: %q", text)
+	}
+	o.requests = sum(requests[1:])
+	if match := wrkStatus.FindStringSubmatch(text); match != nil {
+		o.errors += sum(match[1:])
+	}
+	if match := wrkSocket.FindStringSubmatch(text); match != nil {
+		o.errors += sum(match[1:])
+	}
+	if o.requests == 0 {
+		return o, fmt.Errorf("wrk: %w; %d connections broke", errNoRequests, o.errors)
+	}
+	var err error
+	if o.rate, err = strconv.ParseFloat(rate[1], 64); err != nil {
+		return o, err
+	}
+	for _, match := range wrkLatency.FindAllStringSubmatch(text, -1) {
+		took, err := time.ParseDuration(match[2] + match[3])
+		if err != nil {
+			return o, err
+		}
+		if match[1] == "50" {
+			o.p50 = took
+		} else {
+			o.p99 = took
+		}
+	}
+	if o.p50 == 0 || o.p99 == 0 {
+		return o, fmt.Errorf("wrk printed no percentiles: %q", text)
+	}
+	return o, nil
+}
+
+// parseH2load reads what h2load prints after a load of a given length. What it
+// calls failed has the broken, the late and those that are not 2xx or 3xx.
+func parseH2load(text string) (outcome, error) {
+	var o outcome
+	rate, requests := h2Rate.FindStringSubmatch(text), h2Requests.FindStringSubmatch(text)
+	if rate == nil || requests == nil || !h2StatusLine.MatchString(text) {
+		return o, fmt.Errorf("this is not what h2load prints: %q", text)
+	}
+	o.requests, o.errors = sum(requests[1:2]), sum(requests[3:4])
+	var err error
+	if o.rate, err = strconv.ParseFloat(rate[1], 64); err != nil {
+		return o, err
+	}
+	if answered := sum(h2StatusLine.FindStringSubmatch(text)[1:]); answered == 0 {
+		return o, fmt.Errorf("h2load: %w; %d failed", errNoRequests, o.errors)
+	}
+	return o, nil
+}
+
+// parseH2loadTimes reads the log of h2load: when a request began, its status
+// and the microseconds that it took.
+func parseH2loadTimes(r io.Reader) ([]time.Duration, error) {
+	var times []time.Duration
+	lines := bufio.NewScanner(r)
+	for lines.Scan() {
+		fields := strings.Split(lines.Text(), "\t")
+		if len(fields) < 3 {
+			return nil, fmt.Errorf("not a line of the log: %q", lines.Text())
+		}
+		took, err := strconv.ParseInt(fields[2], 10, 64)
+		if err != nil {
+			return nil, err
+		}
+		times = append(times, time.Duration(took)*time.Microsecond)
+	}
+	return times, lines.Err()
+}
+
+// percentile is the least time that this share of the times does not exceed.
+// It sorts them.
+func percentile(times []time.Duration, percent int) time.Duration {
+	if len(times) == 0 {
+		return 0
+	}
+	slices.Sort(times)
+	return times[max(0, (len(times)*percent+99)/100-1)]
+}
+
+// sum adds up digits that an expression has found.
+func sum(digits []string) int64 {
+	var total int64
+	for _, text := range digits {
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			n = 0 // the expressions find digits only; this many would be absurd
+		}
+		total += n
+	}
+	return total
+}

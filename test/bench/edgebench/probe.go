@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
+)
+
+// probe asks a proxy for what it will be asked for under load, and checks all
+// of the answer: a proxy that answers quickly and wrongly must not win.
+type probe struct {
+	scenario scenario
+	site     *site
+	client   *http.Client
+}
+
+func newProbe(sc scenario, s *site) *probe {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(sc.proto != "HTTP/2.0")
+	protocols.SetHTTP2(sc.proto == "HTTP/2.0")
+	transport := &http.Transport{
+		Protocols:         protocols,
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, s.address)
+		},
+	}
+	if s.tls != nil {
+		transport.TLSClientConfig = &tls.Config{RootCAs: s.tls.trust}
+	}
+	return &probe{scenario: sc, site: s, client: &http.Client{Transport: transport, Timeout: 5 * time.Second}}
+}
+
+// check fails until the proxy serves the first and the last of its routes, and
+// tells the backend who the client is.
+func (p *probe) check(ctx context.Context) error {
+	for _, key := range []routeKey{p.site.routes[0], p.site.routes[len(p.site.routes)-1]} {
+		body, err := p.get(ctx, key.host, p.scenario.path(key))
+		if err != nil {
+			return err
+		}
+		if len(body) != p.scenario.body {
+			return fmt.Errorf("%s%s has %d bytes, not %d", key.host, p.scenario.path(key), len(body), p.scenario.body)
+		}
+	}
+	if p.scenario.routes > 0 {
+		return nil // the backend knows the name only at its top
+	}
+	body, err := p.get(ctx, p.site.routes[0].host, "/"+seenName)
+	if err != nil {
+		return err
+	}
+	if want := "127.0.0.1 " + p.site.scheme(); string(body) != want {
+		return fmt.Errorf("the backend was told that the client is %q, not %q", body, want)
+	}
+	return nil
+}
+
+func (p *probe) get(ctx context.Context, host, path string) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.site.scheme()+"://"+host+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := p.client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, largeBody+1))
+	if err != nil {
+		return nil, err
+	}
+	if response.StatusCode != http.StatusOK || response.Proto != p.scenario.proto {
+		return nil, fmt.Errorf("%s%s answers %s %d, not %s 200", host, path, response.Proto, response.StatusCode, p.scenario.proto)
+	}
+	return body, nil
+}

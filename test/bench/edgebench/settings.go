@@ -1,0 +1,175 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// What one run may ask for. Beyond that it would be a load test of another
+// kind, and this machine is not alone.
+const (
+	maxDuration = time.Minute
+	maxRounds   = 20
+	warmUp      = 2 * time.Second
+	// turnSlack is the most that starting, probing and stopping one proxy may
+	// take; ten thousand routes are slow to load for some.
+	turnSlack = 2 * time.Minute
+)
+
+var errHelp = errors.New("help was asked for")
+
+// settings is what the flags say.
+type settings struct {
+	duration  time.Duration
+	rounds    int
+	scenarios []scenario
+	peers     []peer
+	profile   string // file for a CPU profile of slipway; empty makes none
+	jsonFile  string
+}
+
+// parseSettings reads the flags. It complains itself about those it does not
+// know.
+func parseSettings(args []string, complain io.Writer) (*settings, error) {
+	s := &settings{}
+	flags := flag.NewFlagSet("edgebench", flag.ContinueOnError)
+	flags.SetOutput(complain)
+	flags.DurationVar(&s.duration, "duration", 8*time.Second, "how long each measured load lasts, whole seconds")
+	flags.IntVar(&s.rounds, "rounds", 3, "how often the proxies take their turn")
+	flags.StringVar(&s.profile, "profile", "", "write a CPU profile of slipway to this `file`; needs one scenario, measures slipway only, once")
+	flags.StringVar(&s.jsonFile, "json", "", "write everything that was measured to this `file` too")
+	chosen := flags.String("scenario", "all", "scenarios, with commas: all or some of "+strings.Join(scenarioNames(), ", "))
+	only := flags.String("only", "", "proxies, with commas; empty is all: "+strings.Join(peerNames(housePeers("")), ","))
+	slipway := flags.String("slipway", filepath.Join("bin", "slipway"), "the slipway program to measure")
+	var also []string
+	flags.Func("also", "measure slipway once more, as `name=[VARIABLE=value ...] [program]`: another build, or another environment; may be given several times",
+		func(text string) error { also = append(also, text); return nil })
+	switch err := flags.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		return nil, errHelp
+	case err != nil:
+		return nil, err
+	}
+	if flags.NArg() > 0 {
+		return nil, fmt.Errorf("%q is not a flag; see -help", flags.Arg(0))
+	}
+	if s.duration < time.Second || s.duration > maxDuration || s.duration%time.Second != 0 {
+		return nil, fmt.Errorf("-duration is %s; it must be whole seconds, from 1s to %s", s.duration, maxDuration)
+	}
+	if s.rounds < 1 || s.rounds > maxRounds {
+		return nil, fmt.Errorf("-rounds is %d; it must be from 1 to %d", s.rounds, maxRounds)
+	}
+	var err error
+	if s.scenarios, err = chooseScenarios(*chosen); err != nil {
+		return nil, err
+	}
+	if s.peers, err = choosePeers(*only, *slipway, also); err != nil {
+		return nil, err
+	}
+	if s.profile != "" {
+		return s, s.forProfile()
+	}
+	return s, nil
+}
+
+// forProfile narrows the run to what a profile can be made of.
+func (s *settings) forProfile() error {
+	if len(s.scenarios) != 1 {
+		return errors.New("-profile needs one scenario: choose it with -scenario")
+	}
+	s.peers = slices.DeleteFunc(s.peers, func(p peer) bool { return p.name != slipwayName })
+	if len(s.peers) != 1 {
+		return errors.New("-profile is of slipway, which -only leaves out")
+	}
+	s.rounds = 1
+	return nil
+}
+
+// expected is about how long the run takes.
+func (s *settings) expected() time.Duration {
+	return time.Duration(len(s.scenarios)*len(s.peers)*s.rounds) * (s.duration + warmUp + time.Second)
+}
+
+// longest is when the run is given up.
+func (s *settings) longest() time.Duration {
+	turns := time.Duration(len(s.scenarios) * len(s.peers) * s.rounds)
+	return turns*(s.duration+warmUp+turnSlack) + time.Minute
+}
+
+// splitNames takes a list apart and refuses what is not known.
+func splitNames(flagName, text string, known []string) ([]string, error) {
+	var names []string
+	for name := range strings.SplitSeq(text, ",") {
+		name = strings.TrimSpace(name)
+		if !slices.Contains(known, name) {
+			return nil, fmt.Errorf("-%s: %q is not known; choose from %s", flagName, name, strings.Join(known, ", "))
+		}
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+func chooseScenarios(text string) ([]scenario, error) {
+	all := houseScenarios()
+	if text == "all" {
+		return all, nil
+	}
+	names, err := splitNames("scenario", text, scenarioNames())
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(all, func(s scenario) bool { return !slices.Contains(names, s.name) }), nil
+}
+
+// choosePeers keeps the order of the list of peers: nginx, which the others
+// are compared with, comes first.
+func choosePeers(only, slipway string, also []string) ([]peer, error) {
+	all := housePeers(slipway)
+	for _, text := range also {
+		p, err := parseAlso(text, slipway)
+		if err != nil {
+			return nil, err
+		}
+		if slices.Contains(peerNames(all), p.name) {
+			return nil, fmt.Errorf("-also: there is a proxy %q already; choose another name", p.name)
+		}
+		all = append(all, p)
+	}
+	if only == "" {
+		return all, nil
+	}
+	names, err := splitNames("only", only, peerNames(all))
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(all, func(p peer) bool { return !slices.Contains(names, p.name) }), nil
+}
+
+// parseAlso reads name=[VARIABLE=value ...] [program].
+func parseAlso(text, program string) (peer, error) {
+	name, rest, ok := strings.Cut(text, "=")
+	if !ok || name == "" || strings.ContainsAny(name, ", \t/") {
+		return peer{}, fmt.Errorf("-also %q: write name=[VARIABLE=value ...] [program], such as gogc400=GOGC=400", text)
+	}
+	var environment []string
+	fields := strings.Fields(rest)
+	for i, field := range fields {
+		if strings.Contains(field, "=") {
+			environment = append(environment, field)
+			continue
+		}
+		if i != len(fields)-1 {
+			return peer{}, fmt.Errorf("-also %q: the program comes last, and there is only one", text)
+		}
+		program = field
+	}
+	return slipwayPeer(name, program, environment), nil
+}

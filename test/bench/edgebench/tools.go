@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+)
+
+// tools are the programs that a run needs.
+type tools struct {
+	versions []version
+}
+
+// version is what a program says about itself.
+type version struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+}
+
+// packages are the Debian packages of the programs.
+func packages() map[string]string {
+	return map[string]string{
+		"nginx": "nginx-light", "haproxy": "haproxy", "caddy": "caddy", "wrk": "wrk", "h2load": "nghttp2-client",
+	}
+}
+
+// findTools looks for all programs, and names every one that is missing.
+func findTools(ctx context.Context, s *settings) (*tools, error) {
+	needed := []string{"nginx", "wrk"} // the backend is an nginx
+	for _, sc := range s.scenarios {
+		if sc.proto == "HTTP/2.0" {
+			needed = append(needed, "h2load")
+		}
+	}
+	for _, p := range s.peers {
+		needed = append(needed, p.program)
+	}
+	slices.Sort(needed)
+	var install, build []string
+	for _, name := range slices.Compact(needed) {
+		if _, err := exec.LookPath(name); err == nil {
+			continue
+		}
+		if pkg, ok := packages()[name]; ok {
+			install = append(install, pkg)
+		} else {
+			build = append(build, name)
+		}
+	}
+	if len(install) > 0 {
+		return nil, fmt.Errorf("programs are missing: apt-get install --no-install-recommends %s", strings.Join(install, " "))
+	}
+	if len(build) > 0 {
+		return nil, fmt.Errorf("%s is missing: run make build-slipway in the top folder, or name the program with -slipway", strings.Join(build, ", "))
+	}
+	if addresses, err := net.DefaultResolver.LookupHost(ctx, "localhost"); err != nil || !slices.Contains(addresses, "127.0.0.1") {
+		return nil, fmt.Errorf("localhost must be 127.0.0.1, and is %q: add it to /etc/hosts", addresses)
+	}
+	found := &tools{}
+	for _, p := range s.peers {
+		found.versions = append(found.versions, version{p.name, askVersion(ctx, p)})
+	}
+	return found, nil
+}
+
+// askVersion is the first line of what a program says about itself.
+func askVersion(ctx context.Context, p peer) string {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	text, err := exec.CommandContext(ctx, p.program, p.version...).CombinedOutput()
+	if err != nil {
+		return err.Error()
+	}
+	line, _, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
+	return line
+}

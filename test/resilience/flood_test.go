@@ -1,0 +1,296 @@
+package resilience
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+
+	"slipway.dev/slipway/test/conformance/edgeprocess"
+	"slipway.dev/slipway/test/conformance/rawh2"
+)
+
+const (
+	// attackers is how many connections flood at a time.
+	attackers = 4
+	// burst is how many frames are written with one system call.
+	burst = 200
+	// respite is the pause of an attacker that was thrown out.
+	respite = 20 * time.Millisecond
+)
+
+// memoryLimit is how much more memory an edge under attack may take. In a short
+// test that includes garbage: a busy machine does not get to collect it in time.
+func memoryLimit() int64 {
+	if long() {
+		return 64 << 20
+	}
+	return 128 << 20
+}
+
+// breath is the pause of an attacker between two waves. In a short test the
+// attackers must not be what slows down the honest client, which is in the same
+// process: they send 20,000 frames a second each.
+func breath() time.Duration {
+	if long() {
+		return 0
+	}
+	return 10 * time.Millisecond
+}
+
+// flood writes frames until the connection ends. It is called again and again,
+// with the number of the call.
+type flood struct {
+	name string
+	// begin prepares a connection.
+	begin func(c *rawh2.Conn) error
+	// wave writes some frames. first is the stream to use, and those after it
+	// are free: each wave has burst of them.
+	wave func(c *rawh2.Conn, first uint32) error
+	// tolerated says that the edge may keep the connection: what comes costs no
+	// more than honest requests.
+	tolerated bool
+}
+
+// request are the fields of an honest request.
+func request(method, path string) []rawh2.Field {
+	return []rawh2.Field{rawh2.F(":method", method), rawh2.F(":scheme", "http"), rawh2.F(":authority", "flood.test"), rawh2.F(":path", path)}
+}
+
+// each calls back for every stream of a wave.
+func each(first uint32, call func(stream uint32) error) error {
+	for i := range uint32(burst) {
+		if err := call(first + 2*i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func floods() []flood {
+	get := func(c *rawh2.Conn, stream uint32, end bool) error {
+		return c.Headers(stream, end, request("GET", "/flood")...)
+	}
+	return []flood{
+		{name: "rapid reset (CVE-2023-44487)", wave: func(c *rawh2.Conn, first uint32) error {
+			return each(first, func(stream uint32) error {
+				return errors.Join(get(c, stream, true), c.WriteRSTStream(stream, http2.ErrCodeCancel))
+			})
+		}},
+		{name: "provoked reset, window (CVE-2025-8671)", wave: func(c *rawh2.Conn, first uint32) error {
+			return each(first, func(stream uint32) error {
+				return errors.Join(get(c, stream, false), c.WriteWindowUpdate(stream, 0))
+			})
+		}},
+		{name: "provoked reset, closed stream (CVE-2025-8671)", wave: func(c *rawh2.Conn, first uint32) error {
+			return each(first, func(stream uint32) error {
+				return errors.Join(get(c, stream, true), c.WriteData(stream, true, []byte("x")))
+			})
+		}},
+		{name: "provoked reset, priority of itself (CVE-2025-8671)", wave: func(c *rawh2.Conn, first uint32) error {
+			return each(first, func(stream uint32) error {
+				return errors.Join(get(c, stream, true), c.WritePriority(stream, http2.PriorityParam{StreamDep: stream}))
+			})
+		}},
+		{name: "continuation (CVE-2023-45288)", begin: func(c *rawh2.Conn) error {
+			return c.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: c.Block(request("GET", "/flood")...)})
+		}, wave: func(c *rawh2.Conn, _ uint32) error {
+			return each(1, func(uint32) error { return c.WriteContinuation(1, false, c.Block(rawh2.F("x-a", "b"))) })
+		}},
+		{name: "empty continuation", begin: func(c *rawh2.Conn) error {
+			return c.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: c.Block(request("GET", "/flood")...)})
+		}, wave: func(c *rawh2.Conn, _ uint32) error {
+			return each(1, func(uint32) error { return c.WriteContinuation(1, false, nil) })
+		}},
+		{name: "ping (CVE-2019-9512)", wave: func(c *rawh2.Conn, _ uint32) error {
+			return each(1, func(uint32) error { return c.WritePing(false, [8]byte{1}) })
+		}},
+		{name: "settings (CVE-2019-9515)", wave: func(c *rawh2.Conn, _ uint32) error {
+			return each(1, func(uint32) error { return c.WriteSettings() })
+		}},
+		{name: "empty data (CVE-2019-9518)", begin: func(c *rawh2.Conn) error {
+			return c.Headers(1, false, request("POST", "/flood")...)
+		}, wave: func(c *rawh2.Conn, _ uint32) error {
+			return each(1, func(uint32) error { return c.WriteData(1, false, nil) })
+		}},
+		{name: "priority (CVE-2019-9513)", wave: func(c *rawh2.Conn, first uint32) error {
+			return each(first, func(stream uint32) error {
+				return c.WritePriority(stream, http2.PriorityParam{StreamDep: stream - 1, Weight: uint8(stream)})
+			})
+		}},
+		{name: "window update", wave: func(c *rawh2.Conn, _ uint32) error {
+			return each(1, func(uint32) error { return c.WriteWindowUpdate(0, 1) })
+		}},
+		{name: "unknown frames", wave: func(c *rawh2.Conn, _ uint32) error {
+			return each(1, func(uint32) error { return c.WriteRawFrame(0xbe, 0, 0, nil) })
+		}},
+		{name: "streams beyond the limit", wave: func(c *rawh2.Conn, first uint32) error {
+			return each(first, func(stream uint32) error { return c.Headers(stream, false, request("POST", "/flood")...) })
+		}},
+		{name: "header bomb (CVE-2016-6581)", tolerated: true, wave: bomb},
+		{name: "cookie bomb", tolerated: true, wave: cookies},
+	}
+}
+
+// bomb sends header blocks of a few kilobytes that unpack to tens of megabytes:
+// one large entry of the dynamic table, named again and again.
+func bomb(c *rawh2.Conn, first uint32) error {
+	for i := range uint32(10) {
+		block := c.Block(append(request("GET", "/flood"), rawh2.F("x-bomb", strings.Repeat("b", 3900)))...)
+		block = append(block, bytes.Repeat([]byte{0x80 | 62}, 8000)...)
+		err := c.WriteHeaders(http2.HeadersFrameParam{StreamID: first + 2*i, BlockFragment: block, EndStream: true, EndHeaders: true})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cookies sends as many small cookies as fit a frame.
+func cookies(c *rawh2.Conn, first uint32) error {
+	for i := range uint32(10) {
+		block := c.Block(append(request("GET", "/flood"), rawh2.F("cookie", "a=b"))...)
+		block = append(block, bytes.Repeat([]byte{0x80 | 62}, 12000)...)
+		err := c.WriteHeaders(http2.HeadersFrameParam{StreamID: first + 2*i, BlockFragment: block, EndStream: true, EndHeaders: true})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// batched is a connection that writes many frames at once.
+type batched struct {
+	net.Conn
+	out *bufio.Writer
+}
+
+// Write keeps what is written until there is enough of it.
+func (b batched) Write(p []byte) (int, error) { return b.out.Write(p) }
+
+// lives is what became of the connections of attackers.
+type lives struct {
+	mu      sync.Mutex
+	closed  int
+	longest time.Duration
+}
+
+// attack floods with one connection after the other until the context ends.
+func (f flood) attack(ctx context.Context, address string, l *lives) {
+	for ctx.Err() == nil {
+		began := time.Now()
+		if f.once(ctx, address) {
+			l.mu.Lock()
+			l.closed++
+			l.longest = max(l.longest, time.Since(began))
+			l.mu.Unlock()
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(respite):
+		}
+	}
+}
+
+// once floods until the connection ends, and reports whether it was the edge
+// that ended it.
+func (f flood) once(ctx context.Context, address string) bool {
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = conn.Close() }()
+	var reading sync.WaitGroup
+	defer reading.Wait()
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	// An attacker who does not read would only slow itself down.
+	ended := make(chan struct{})
+	reading.Go(func() {
+		defer close(ended)
+		_, _ = io.Copy(io.Discard, conn)
+	})
+	out := bufio.NewWriterSize(conn, 64<<10)
+	c, err := rawh2.New(batched{conn, out})
+	if err == nil && f.begin != nil {
+		err = f.begin(c)
+	}
+	for first := uint32(3); err == nil && first < 1<<30; first += 2 * burst {
+		if err = f.wave(c, first); err == nil {
+			err = out.Flush()
+		}
+		select {
+		case <-ended:
+			return ctx.Err() == nil
+		case <-time.After(breath()):
+		}
+	}
+	return ctx.Err() == nil
+}
+
+// TestFloods: an attacker loses its connection, and nobody else notices.
+func TestFloods(t *testing.T) {
+	edgeprocess.NeedHTTP2(t)
+	duration := floodTime(t)
+	edge := startEdge(t, []string{"web"})
+	watch(edge.Address("web"), baseline/2) // it is warm now
+	before := watch(edge.Address("web"), baseline)
+	start := measure(t, edge)
+	for _, f := range floods() {
+		t.Run(f.name, func(t *testing.T) { f.run(t, edge, duration, before) })
+	}
+	settles(t, edge, start)
+}
+
+// run floods for a while and looks at what became of everybody.
+func (f flood) run(t *testing.T, edge *edgeprocess.Edge, duration time.Duration, before report) {
+	address := edge.Address("web")
+	start, work := measure(t, edge), edge.Work(t)
+	ctx, cancel := context.WithTimeout(t.Context(), duration)
+	defer cancel()
+	l := &lives{}
+	stop := honest(address)
+	var attacking sync.WaitGroup
+	for range attackers {
+		attacking.Go(func() { f.attack(ctx, address, l) })
+	}
+	peak := peakMemory(ctx, t, edge)
+	attacking.Wait()
+	compare(t, before, stop())
+	grown := peak - start.memory
+	t.Logf("%d connections were ended by the edge, after %v at most; memory grew by %.1f MB, %.0f%% of a processor was used",
+		l.closed, l.longest.Round(time.Millisecond), float64(grown)/(1<<20), 100*(edge.Work(t)-work).Seconds()/duration.Seconds())
+	if !f.tolerated && l.closed < attackers {
+		t.Errorf("the edge ended %d connections of %d attackers", l.closed, attackers)
+	}
+	if grown > memoryLimit() {
+		t.Errorf("memory grew by %d MB, and not more than %d MB is fine", grown>>20, memoryLimit()>>20)
+	}
+	// Connections to the backend are kept for a while; the end of all floods
+	// waits for those.
+	becomes(t, "goroutines", start.goroutines+spare, func() int { return edge.Goroutines(t) })
+	becomes(t, "client connections", spare, func() int { return int(edge.Metric(t, "slipway_edge_connections_open", "")) })
+}
+
+// peakMemory is the most memory that an edge has until the context ends.
+func peakMemory(ctx context.Context, t *testing.T, edge *edgeprocess.Edge) int64 {
+	t.Helper()
+	peak := edge.Memory(t)
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return peak
+		case <-tick.C:
+			peak = max(peak, edge.Memory(t))
+		}
+	}
+}

@@ -1,0 +1,56 @@
+// Package resilience attacks the real edge and watches an honest client that
+// uses it at the same time: the attack may cost the attacker its connection,
+// and nobody else anything.
+//
+//   - TestSlow: ten thousand connections that say nothing, drip their headers or
+//     bodies, stall in a handshake, or do not read their answers.
+//   - TestFloods: the floods of HTTP/2 that are known, one by one.
+//   - TestPool: requests that leave something behind in a connection to a
+//     backend, mixed with ones that would find it there.
+//
+// Each looks at the honest client's errors, of which there may be none, and at
+// its latency, which is compared with what it was before; at the memory, file
+// descriptors and goroutines of the edge; and at how long attackers are put up
+// with.
+//
+// Without a setting each test is short, for `make test`. RESILIENCE=long makes
+// floods last 60 s and waits for everything that ends only after a minute;
+// RESILIENCE_SECONDS and RESILIENCE_CONNECTIONS set these alone.
+package resilience
+
+import (
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"slipway.dev/slipway/test/conformance/edgeprocess"
+)
+
+func TestMain(m *testing.M) { edgeprocess.Main(m) }
+
+// long says that there is time.
+func long() bool { return os.Getenv("RESILIENCE") == "long" }
+
+// floodTime is how long each flood lasts.
+func floodTime(t *testing.T) time.Duration {
+	seconds := 1
+	if long() {
+		seconds = 60
+	}
+	return time.Duration(number(t, "RESILIENCE_SECONDS", seconds)) * time.Second
+}
+
+// number is a setting, or what it is without one.
+func number(t *testing.T, name string, otherwise int) int {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	value, err := strconv.Atoi(text)
+	if err != nil || value < 1 {
+		t.Fatalf("%s is %q: give a number", name, text)
+	}
+	return value
+}

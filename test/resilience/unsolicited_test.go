@@ -1,0 +1,82 @@
+package resilience
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"testing"
+
+	"slipway.dev/slipway/internal/route"
+	"slipway.dev/slipway/test/conformance/edgeprocess"
+)
+
+// looksBeforeReuse says that the edge looks at each pooled connection before it
+// sends the next request on it. Without that, what a backend says unasked in
+// the first second is taken for the answer to somebody else's request: that is
+// upstream.Config.CheckAfter, which is 1 s by default.
+const looksBeforeReuse = false
+
+// TestUnsolicited: an answer that nobody asked for and that comes while a
+// connection is in the pool is no client's. Whoever can make a backend read one
+// request as two could otherwise choose what another client gets.
+func TestUnsolicited(t *testing.T) {
+	if !looksBeforeReuse {
+		t.Skip("the edge does not look at connections that were unused for less than a second")
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	backend := edgeprocess.Backend("late", listener.Addr().(*net.TCPAddr).AddrPort())
+	edge := edgeprocess.Start(t, edgeprocess.Options{Table: &route.Table{
+		Rules:    []*route.Rule{{ID: route.ID{Name: "all"}, Backends: edgeprocess.To(backend)}},
+		Backends: []*route.Backend{backend},
+	}})
+	// The first connection answers, waits until the client has its answer, and
+	// then answers once more.
+	answered, said := make(chan struct{}), make(chan error, 1)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for number := 0; ; number++ {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			defer conn.Close()
+			in := bufio.NewReader(conn)
+			if _, err := http.ReadRequest(in); err != nil {
+				return
+			}
+			if _, err := io.WriteString(conn, plain(fmt.Sprint(number))); err != nil {
+				return
+			}
+			if number == 0 {
+				<-answered
+				_, err := io.WriteString(conn, poison)
+				said <- err
+			}
+		}
+	}()
+	defer func() {
+		_ = listener.Close()
+		edge.Kill()
+		<-ended
+	}()
+	for number := range 2 {
+		c := &poolClient{address: edge.Address("web")}
+		status, err := c.try(mix{kind: "plain", method: "GET"}, fmt.Sprint(number))
+		c.hangUp()
+		if err != nil || status != http.StatusOK {
+			t.Fatalf("request %d: status %d, %v", number, status, err)
+		}
+		if number == 0 {
+			close(answered)
+			if err := <-said; err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
