@@ -115,6 +115,7 @@ func New(ctx context.Context, options Options) (*Server, error) {
 			return nil, err
 		}
 	}
+	options.Metrics.follow(s)
 	return s, nil
 }
 
@@ -227,6 +228,7 @@ func (s *Server) Run(ctx context.Context) error {
 	s.drain()
 	s.end()
 	serving.Wait()
+	s.proxy.Close()
 	s.upstreams.Close()
 	return nil
 }
@@ -297,5 +299,6 @@ func (s *Server) Close() {
 		p.close()
 	}
 	s.end()
+	s.proxy.Close()
 	s.upstreams.Close()
 }

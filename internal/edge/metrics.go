@@ -30,7 +30,9 @@ type Metrics struct {
 	shakes    *prometheus.CounterVec
 	pressure  prometheus.Gauge
 	tcp       *prometheus.CounterVec
-	points    map[string]*pointMetrics
+	// registerer takes what a Server counts itself.
+	registerer prometheus.Registerer
+	points     map[string]*pointMetrics
 }
 
 // pointMetrics has the metrics of one entry point at hand, so that a request
@@ -73,7 +75,7 @@ func NewMetrics(registerer prometheus.Registerer, entryPoints []EntryPoint) *Met
 			[]string{"entry_point", "result"}),
 		pressure: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "memory_pressure", Help: "How little memory is left: 0 enough, 1 connections are not kept, 2 requests are refused."}),
-		points: map[string]*pointMetrics{},
+		points: map[string]*pointMetrics{}, registerer: registerer,
 	}
 	registerer.MustRegister(m.requests, m.durations, m.open, m.refused, m.failed, m.tables, m.applying,
 		m.sessions, m.mistaken, m.shakes, m.pressure, m.tcp)

@@ -171,7 +171,8 @@ func (c *checker) arm() {
 func (c *checker) begin() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for now := c.set.now(); len(c.queue) > 0 && c.queue[0].due <= now && c.running < maxChecks; {
+	now := c.set.now()
+	for len(c.queue) > 0 && c.queue[0].due <= now && c.running < maxChecks {
 		p := heap.Pop(&c.queue).(*probe)
 		plan := p.plan
 		if !c.set.start(func() { c.end(p, plan, plan.ask(c.set.stop)) }) {

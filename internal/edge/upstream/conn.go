@@ -32,17 +32,27 @@ type Conn struct {
 // connect makes a connection. Where connections are shared it may give a part of
 // one; with fresh, only of one that is being made.
 func (e *Endpoint) connect(ctx context.Context, d *dialer, timeout time.Duration, fresh bool) (*Conn, error) {
-	s := e.handle.set
-	if s.stop.Err() != nil {
-		return nil, &ConnectError{Address: e.address, Err: ErrClosed}
-	}
-	if timeout <= 0 {
-		timeout = s.cfg.ConnectTimeout
-	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := e.bound(ctx, timeout)
 	defer cancel()
 	if d.protocol.HTTP2() {
 		return e.share(ctx, d, fresh)
+	}
+	return e.single(ctx, d)
+}
+
+// bound gives the context in which a connection is made.
+func (e *Endpoint) bound(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+	if timeout <= 0 {
+		timeout = e.handle.set.cfg.ConnectTimeout
+	}
+	return context.WithTimeout(ctx, timeout)
+}
+
+// single makes a connection that nobody shares.
+func (e *Endpoint) single(ctx context.Context, d *dialer) (*Conn, error) {
+	s := e.handle.set
+	if s.stop.Err() != nil {
+		return nil, &ConnectError{Address: e.address, Err: ErrClosed}
 	}
 	link, err := d.dial(ctx, e)
 	if err != nil {
@@ -80,8 +90,8 @@ func (c *Conn) SetTimeouts(header, idle time.Duration) {
 }
 
 // NetConn is the connection itself, for protocols that take over after an
-// upgrade, and for TCP routes. With HTTP/2 it is the stream: closing it cancels
-// the exchange.
+// upgrade, and for TCP routes. With HTTP/2 it is the stream, unless it comes
+// from Dial: closing it cancels the exchange.
 func (c *Conn) NetConn() net.Conn { return c.link.conn }
 
 // Reused reports whether the connection was kept from before. Such a one may

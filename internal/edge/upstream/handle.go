@@ -224,6 +224,24 @@ func (l *Lease) Connect(ctx context.Context, timeout time.Duration, fresh bool) 
 	return e.connect(ctx, l.roster.dialer, timeout, fresh)
 }
 
+// Dial makes a connection that carries bytes and not requests, for TCP routes:
+// it is new, whatever is spoken on it, and it is closed when it is released.
+// The timeout is as for Connect.
+func (l *Lease) Dial(ctx context.Context, timeout time.Duration) (*Conn, error) {
+	if l.member == nil {
+		return nil, errLeaseEnded
+	}
+	e := l.member.endpoint
+	ctx, cancel := e.bound(ctx, timeout)
+	defer cancel()
+	conn, err := e.single(ctx, l.roster.dialer)
+	if err != nil {
+		return nil, err
+	}
+	conn.dialer = nil // no pool takes it
+	return conn, nil
+}
+
 // Answered says that the head of an answer has come. It is optional. With it,
 // an endpoint on trial is ready at once and not only at the end of a long
 // answer, and the method leastTime knows how long the head took, not the whole.

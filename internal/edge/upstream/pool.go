@@ -65,7 +65,7 @@ func (e *Endpoint) put(conn *Conn) bool {
 		p.mu.Unlock()
 		return true
 	}
-	if p.dialer != conn.dialer {
+	if p.dialer != conn.dialer || conn.dialer == nil {
 		p.mu.Unlock()
 		return false
 	}

@@ -104,6 +104,9 @@ func (e *Endpoint) ride(s *h2client.Stream, d *dialer) *Conn {
 
 // lead makes a connection, for all to share if it is HTTP/2.
 func (e *Endpoint) lead(ctx context.Context, d *dialer) (*Conn, error) {
+	if e.handle.set.stop.Err() != nil {
+		return nil, &ConnectError{Address: e.address, Err: ErrClosed}
+	}
 	stats := &e.handle.set.stats
 	link, err := d.dial(ctx, e)
 	if err != nil {

@@ -3,7 +3,6 @@ package h2client_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -20,72 +19,76 @@ import (
 	"slipway.dev/slipway/internal/edge/upstream/h2client"
 )
 
+// malformed are responses that break the rules, and a part of the error. Where
+// there is none, the response is read without what does not belong to it.
+var malformed = []struct {
+	name string
+	head bool
+	act  func(p *peer, id uint32)
+	want string
+}{
+	{"noStatus", false, func(p *peer, id uint32) { p.headers(id, true, "a", "b") }, "status"},
+	{"twoDigits", false, func(p *peer, id uint32) { p.headers(id, true, ":status", "20") }, "status"},
+	{"signedStatus", false, func(p *peer, id uint32) { p.headers(id, true, ":status", "+20") }, "status"},
+	{"zeroStatus", false, func(p *peer, id uint32) { p.headers(id, true, ":status", "099") }, "status"},
+	{"switching", false, func(p *peer, id uint32) { p.headers(id, true, ":status", "101") }, "status"},
+	{"twoStatuses", false, func(p *peer, id uint32) { p.headers(id, true, ":status", "200", ":status", "200") }, "duplicate"},
+	{"requestFields", false, func(p *peer, id uint32) { p.headers(id, true, ":path", "/") }, "status"},
+	{"statusLater", false, func(p *peer, id uint32) { p.headers(id, true, "a", "b", ":status", "200") }, "pseudo"},
+	{"lineEnd", false, func(p *peer, id uint32) { p.headers(id, true, ":status", "200", "a", "b\r\nc: d") }, "invalid header"},
+	{"capitals", false, func(p *peer, id uint32) { p.headers(id, true, ":status", "200", "A", "b") }, "invalid header"},
+	{"twoLengths", false, func(p *peer, id uint32) {
+		p.headers(id, false, ":status", "200", "content-length", "1", "content-length", "1")
+	}, "content-length"},
+	{"signedLength", false, func(p *peer, id uint32) { p.headers(id, false, ":status", "200", "content-length", "+1") }, "content-length"},
+	{"tooLong", false, func(p *peer, id uint32) {
+		p.headers(id, false, ":status", "200", "content-length", "2")
+		p.check(p.framer.WriteData(id, true, []byte("abc")))
+	}, "longer"},
+	{"tooShort", false, func(p *peer, id uint32) {
+		p.headers(id, false, ":status", "200", "content-length", "4")
+		p.check(p.framer.WriteData(id, true, []byte("abc")))
+	}, "shorter"},
+	{"missing", false, func(p *peer, id uint32) { p.headers(id, true, ":status", "200", "content-length", "4") }, "shorter"},
+	{"early", false, func(p *peer, id uint32) { p.check(p.framer.WriteData(id, true, []byte("abc"))) }, "before its head"},
+	{"bodyOf204", false, func(p *peer, id uint32) {
+		p.headers(id, false, ":status", "204")
+		p.check(p.framer.WriteData(id, true, []byte("abc")))
+	}, ""},
+	{"bodyOfHead", true, func(p *peer, id uint32) {
+		p.headers(id, false, ":status", "200", "content-length", "3")
+		p.check(p.framer.WriteData(id, true, []byte("abc")))
+	}, ""},
+	{"openTrailers", false, func(p *peer, id uint32) {
+		p.headers(id, false, ":status", "200")
+		p.headers(id, false, "a", "b")
+	}, "trailers"},
+	{"statusInTrailers", false, func(p *peer, id uint32) {
+		p.headers(id, false, ":status", "200")
+		p.headers(id, true, ":status", "200")
+	}, "trailers"},
+	{"interimEnds", false, func(p *peer, id uint32) { p.headers(id, true, ":status", "103") }, "interim"},
+	{"interims", false, func(p *peer, id uint32) {
+		for range h1.MaxInterim + 1 {
+			p.headers(id, false, ":status", "103")
+		}
+	}, "interim"},
+	{"fields", false, func(p *peer, id uint32) {
+		p.headers(id, true, append([]string{":status", "200"}, strings.Split(strings.Repeat("a b ", 101), " ")[:202]...)...)
+	}, "too many headers"},
+	{"size", false, func(p *peer, id uint32) {
+		p.headers(id, true, ":status", "200", "a", strings.Repeat("x", 33<<10))
+	}, "too large"},
+	{"hugeTrailers", false, func(p *peer, id uint32) {
+		p.headers(id, false, ":status", "200")
+		p.headers(id, true, "a", strings.Repeat("x", 5<<10))
+	}, "too large"},
+	{"window", false, func(p *peer, id uint32) { p.check(p.framer.WriteWindowUpdate(id, 1<<31-1)) }, "window"},
+}
+
 // TestMalformedResponses: each breaks off its own stream and no other.
 func TestMalformedResponses(t *testing.T) {
-	for _, test := range []struct {
-		name string
-		head bool
-		act  func(p *peer, id uint32)
-		want string
-	}{
-		{"noStatus", false, func(p *peer, id uint32) { p.headers(id, true, "a", "b") }, "status"},
-		{"twoDigits", false, func(p *peer, id uint32) { p.headers(id, true, ":status", "20") }, "status"},
-		{"signedStatus", false, func(p *peer, id uint32) { p.headers(id, true, ":status", "+20") }, "status"},
-		{"zeroStatus", false, func(p *peer, id uint32) { p.headers(id, true, ":status", "099") }, "status"},
-		{"switching", false, func(p *peer, id uint32) { p.headers(id, true, ":status", "101") }, "status"},
-		{"twoStatuses", false, func(p *peer, id uint32) { p.headers(id, true, ":status", "200", ":status", "200") }, "duplicate"},
-		{"requestFields", false, func(p *peer, id uint32) { p.headers(id, true, ":path", "/") }, "status"},
-		{"statusLater", false, func(p *peer, id uint32) { p.headers(id, true, "a", "b", ":status", "200") }, "pseudo"},
-		{"lineEnd", false, func(p *peer, id uint32) { p.headers(id, true, ":status", "200", "a", "b\r\nc: d") }, "invalid header"},
-		{"capitals", false, func(p *peer, id uint32) { p.headers(id, true, ":status", "200", "A", "b") }, "invalid header"},
-		{"twoLengths", false, func(p *peer, id uint32) {
-			p.headers(id, false, ":status", "200", "content-length", "1", "content-length", "1")
-		}, "content-length"},
-		{"signedLength", false, func(p *peer, id uint32) { p.headers(id, false, ":status", "200", "content-length", "+1") }, "content-length"},
-		{"tooLong", false, func(p *peer, id uint32) {
-			p.headers(id, false, ":status", "200", "content-length", "2")
-			p.check(p.framer.WriteData(id, true, []byte("abc")))
-		}, "longer"},
-		{"tooShort", false, func(p *peer, id uint32) {
-			p.headers(id, false, ":status", "200", "content-length", "4")
-			p.check(p.framer.WriteData(id, true, []byte("abc")))
-		}, "shorter"},
-		{"missing", false, func(p *peer, id uint32) { p.headers(id, true, ":status", "200", "content-length", "4") }, "shorter"},
-		{"early", false, func(p *peer, id uint32) { p.check(p.framer.WriteData(id, true, []byte("abc"))) }, "before its head"},
-		{"bodyOf204", false, func(p *peer, id uint32) {
-			p.headers(id, false, ":status", "204")
-			p.check(p.framer.WriteData(id, true, []byte("abc")))
-		}, ""},
-		{"bodyOfHead", true, func(p *peer, id uint32) {
-			p.headers(id, false, ":status", "200", "content-length", "3")
-			p.check(p.framer.WriteData(id, true, []byte("abc")))
-		}, ""},
-		{"openTrailers", false, func(p *peer, id uint32) {
-			p.headers(id, false, ":status", "200")
-			p.headers(id, false, "a", "b")
-		}, "trailers"},
-		{"statusInTrailers", false, func(p *peer, id uint32) {
-			p.headers(id, false, ":status", "200")
-			p.headers(id, true, ":status", "200")
-		}, "trailers"},
-		{"interimEnds", false, func(p *peer, id uint32) { p.headers(id, true, ":status", "103") }, "interim"},
-		{"interims", false, func(p *peer, id uint32) {
-			for range h1.MaxInterim + 1 {
-				p.headers(id, false, ":status", "103")
-			}
-		}, "interim"},
-		{"fields", false, func(p *peer, id uint32) {
-			p.headers(id, true, append([]string{":status", "200"}, strings.Split(strings.Repeat("a b ", 101), " ")[:202]...)...)
-		}, "too many headers"},
-		{"size", false, func(p *peer, id uint32) {
-			p.headers(id, true, ":status", "200", "a", strings.Repeat("x", 33<<10))
-		}, "too large"},
-		{"hugeTrailers", false, func(p *peer, id uint32) {
-			p.headers(id, false, ":status", "200")
-			p.headers(id, true, "a", strings.Repeat("x", 5<<10))
-		}, "too large"},
-		{"window", false, func(p *peer, id uint32) { p.check(p.framer.WriteWindowUpdate(id, 1<<31-1)) }, "window"},
-	} {
+	for _, test := range malformed {
 		t.Run(test.name, func(t *testing.T) {
 			c := start(t, play(t, func(p *peer) {
 				p.welcome()
@@ -309,133 +312,6 @@ func TestLargeBodies(t *testing.T) {
 			t.Fatalf("byte %d is %d, want %d", i, got.body[i], i%251)
 		}
 	}
-}
-
-// TestSilence: an endpoint that does not answer a PING is given up.
-func TestSilence(t *testing.T) {
-	cfg := config()
-	cfg.PingAfter, cfg.PingTimeout = time.Millisecond, 10*time.Millisecond
-	c := start(t, play(t, func(p *peer) {
-		p.welcome()
-		p.drain()
-	}), cfg)
-	s := open(t, c)
-	say(t, s, get)
-	if _, err := hear(s, h1.Asked{}); !errors.Is(err, h2client.ErrSilent) {
-		t.Errorf("error %v, want ErrSilent", err)
-	}
-}
-
-// TestPings: one that answers lives, and gets no second PING.
-func TestPings(t *testing.T) {
-	cfg := config()
-	cfg.PingAfter, cfg.PingTimeout = time.Millisecond, 20*time.Millisecond
-	pings := make(chan int, 1)
-	c := start(t, play(t, func(p *peer) {
-		p.welcome()
-		id := p.request()
-		f, _ := p.next().(*http2.PingFrame)
-		if f == nil {
-			t.Error("there was no PING")
-			return
-		}
-		p.check(p.framer.WritePing(true, f.Data))
-		_ = p.conn.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
-		count := 1
-		for p.next() != nil {
-			count++
-		}
-		pings <- count
-		_ = p.conn.SetReadDeadline(time.Now().Add(testTimeout))
-		p.headers(id, true, ":status", "204")
-		p.drain()
-	}), cfg)
-	s := open(t, c)
-	say(t, s, get)
-	listen(t, s, h1.Asked{})
-	if count := <-pings; count != 1 {
-		t.Errorf("%d PINGs in a row, want one: servers of gRPC take more for an attack", count)
-	}
-}
-
-// TestDoubt: after a stream that was given up in silence, no other is opened
-// until the endpoint shows that it lives.
-func TestDoubt(t *testing.T) {
-	cfg := config()
-	cfg.PingTimeout = 400 * time.Millisecond
-	answer := make(chan struct{})
-	c := start(t, play(t, func(p *peer) {
-		p.welcome()
-		for {
-			switch f := p.next().(type) {
-			case *http2.PingFrame:
-				<-answer
-				p.check(p.framer.WritePing(true, f.Data))
-			case nil:
-				return
-			}
-		}
-	}), cfg)
-	s := open(t, c)
-	say(t, s, get)
-	must(t, s.SetReadDeadline(time.Now().Add(60*time.Millisecond)))
-	if _, err := s.Read(make([]byte, 1)); err == nil {
-		t.Fatal("there was an answer")
-	}
-	s.Close()
-	if c.Open() != nil {
-		t.Error("a stream was opened in doubt")
-	}
-	close(answer)
-	await(t, "the end of the doubt", func() bool {
-		s := c.Open()
-		if s != nil {
-			s.Close()
-		}
-		return s != nil
-	})
-}
-
-// TestIdle: a connection without streams is closed after a while, with a
-// goodbye.
-func TestIdle(t *testing.T) {
-	cfg := config()
-	cfg.IdleTimeout = time.Millisecond
-	goodbye := make(chan bool, 1)
-	c := start(t, play(t, func(p *peer) {
-		p.welcome()
-		_, is := p.next().(*http2.GoAwayFrame)
-		goodbye <- is
-		p.drain()
-	}), cfg)
-	if s := c.Open(); s != nil {
-		s.Close()
-	}
-	if !receive(t, goodbye, "the goodbye") {
-		t.Error("there was something else than GOAWAY")
-	}
-	receive(t, c.Done(), "the end of the connection")
-}
-
-// TestRetire: streams come to their end, and the connection does after them.
-func TestRetire(t *testing.T) {
-	wait := make(chan struct{})
-	address := serve(t, func(w http.ResponseWriter, r *http.Request) { <-wait })
-	c := start(t, address, config())
-	running, promised := open(t, c), open(t, c)
-	say(t, running, get)
-	c.Retire()
-	if c.Open() != nil {
-		t.Error("a stream was opened after Retire")
-	}
-	say(t, promised, get)
-	close(wait)
-	for _, s := range []*h2client.Stream{running, promised} {
-		if got := listen(t, s, h1.Asked{}); got.status != 200 {
-			t.Errorf("status %d, want 200", got.status)
-		}
-	}
-	receive(t, c.Done(), "the end of the connection")
 }
 
 // TestManyStreams: streams come, go and break off at random, from many sides.
