@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"slipway.dev/slipway/internal/edge/filter"
 	"slipway.dev/slipway/internal/edge/h1"
 	"slipway.dev/slipway/internal/edge/h2"
+	"slipway.dev/slipway/internal/edge/h3"
 	"slipway.dev/slipway/internal/edge/listener"
 	"slipway.dev/slipway/internal/edge/program"
 	"slipway.dev/slipway/internal/edge/proxy"
@@ -26,6 +28,7 @@ type point struct {
 	server   *Server
 	listener *listener.Listener
 	h2       *h2.Server
+	h3       *h3.Server // nil without HTTP/3
 	trust    *proxy.Trust
 	edits    []h1.Edit     // of every response
 	tcp      atomic.Uint32 // tcpNone, tcpPlain or tcpTLS
@@ -50,6 +53,9 @@ func (s *Server) open(options EntryPoint) error {
 		return err
 	}
 	s.points = append(s.points, p)
+	if p.HTTP3 {
+		return p.openHTTP3()
+	}
 	return nil
 }
 
@@ -58,12 +64,26 @@ func (s *Server) open(options EntryPoint) error {
 func (p *point) drain() {
 	ctx, cancel := context.WithTimeout(p.server.lifetime, p.DrainTimeout)
 	defer cancel()
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	if p.h3 != nil {
+		beside.Go(func() {
+			if err := p.h3.Drain(ctx); err != nil {
+				p.server.options.Log.Info("connections of HTTP/3 were cut", "entryPoint", p.Name, "error", err)
+			}
+		})
+	}
 	p.h2.Drain()
 	report := p.listener.Drain(ctx, nil)
 	p.server.options.Log.Info("entry point is drained", "entryPoint", p.Name, "closed", report.Closed, "cut", report.Forced)
 }
 
-func (p *point) close() { p.listener.Close() }
+func (p *point) close() {
+	p.listener.Close()
+	if p.h3 != nil {
+		p.h3.Close()
+	}
+}
 
 // What the TCP routes of an entry point have to know of a connection. With
 // plain ones alone its first bytes must not be waited for: in many protocols

@@ -123,6 +123,9 @@ func New(ctx context.Context, options Options) (*Server, error) {
 func (s *Server) serveStream(r *http.Request, conn net.Conn) {
 	from, ok := acceptedFrom(r.Context())
 	if !ok {
+		from, ok = acceptedHTTP3(r, conn)
+	}
+	if !ok {
 		conn.Close() // a stream without a connection is a mistake of the program
 		return
 	}
@@ -221,6 +224,9 @@ func (s *Server) Run(ctx context.Context) error {
 	var serving sync.WaitGroup
 	for _, p := range s.points {
 		serving.Go(p.accept)
+		if p.h3 != nil {
+			serving.Go(p.serveHTTP3)
+		}
 	}
 	serving.Go(func() { s.monitor.Run(s.lifetime) })
 	serving.Go(func() { s.rotateTickets(s.lifetime) })

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"strconv"
 	"time"
 
 	"slipway.dev/slipway/internal/edge/h1"
@@ -87,15 +86,6 @@ func (p *EntryPoint) listen(ctx context.Context, hooks listener.Hooks) (*listene
 		return nil, fmt.Errorf("entry point %s: %w: choose another address with --entryPoints.%s.address", p.Name, err, p.Name)
 	}
 	return opened, nil
-}
-
-// altSvc tells clients of an entry point where HTTP/3 is.
-func altSvc(port uint16) ([]h1.Edit, error) {
-	edit, err := h1.SetField("Alt-Svc", `h3=":`+strconv.Itoa(int(port))+`"; ma=86400`)
-	if err != nil {
-		return nil, err
-	}
-	return []h1.Edit{edit}, nil
 }
 
 // redirectKind is the kind of the rules that entry points make.

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"slipway.dev/slipway/internal/edge/h2"
+	"slipway.dev/slipway/internal/edge/h3"
 	"slipway.dev/slipway/internal/edge/listener"
 	"slipway.dev/slipway/internal/edge/proxy"
 )
@@ -26,6 +27,7 @@ type Metrics struct {
 	tables    *prometheus.CounterVec
 	applying  prometheus.Histogram
 	sessions  *prometheus.CounterVec
+	quic      *prometheus.CounterVec
 	mistaken  *prometheus.CounterVec
 	shakes    *prometheus.CounterVec
 	pressure  prometheus.Gauge
@@ -65,6 +67,9 @@ func NewMetrics(registerer prometheus.Registerer, entryPoints []EntryPoint) *Met
 		sessions: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "http2_connections_closed_total", Help: "Connections of HTTP/2 that ended, by reason."},
 			[]string{"entry_point", "reason"}),
+		quic: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "http3_connections_closed_total", Help: "Connections of HTTP/3 that ended, by reason."},
+			[]string{"entry_point", "reason"}),
 		mistaken: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "connections_mistaken_total", Help: "Connections that were encrypted where they should be plain, or spoke no protocol that is served."},
 			[]string{"entry_point"}),
@@ -78,7 +83,7 @@ func NewMetrics(registerer prometheus.Registerer, entryPoints []EntryPoint) *Met
 		points: map[string]*pointMetrics{}, registerer: registerer,
 	}
 	registerer.MustRegister(m.requests, m.durations, m.open, m.refused, m.failed, m.tables, m.applying,
-		m.sessions, m.mistaken, m.shakes, m.pressure, m.tcp)
+		m.sessions, m.quic, m.mistaken, m.shakes, m.pressure, m.tcp)
 	for _, point := range entryPoints {
 		m.points[point.Name] = &pointMetrics{duration: m.durations.WithLabelValues(point.Name)}
 	}
@@ -129,6 +134,20 @@ func (m *Metrics) handshakeFailed(entryPoint string) { m.shakes.WithLabelValues(
 // kind of attack has its number.
 func (m *Metrics) streamHooks(entryPoint string) h2.Hooks {
 	return h2.Hooks{Closed: func(reason string) { m.sessions.WithLabelValues(entryPoint, reason).Inc() }}
+}
+
+// http3Hooks count the connections of HTTP/3 as those of TCP are, and by why
+// they ended.
+func (m *Metrics) http3Hooks(entryPoint string) h3.Hooks {
+	open := m.open.WithLabelValues(entryPoint)
+	return h3.Hooks{
+		Opened: open.Inc,
+		Closed: func(reason string) {
+			open.Dec()
+			m.quic.WithLabelValues(entryPoint, reason).Inc()
+		},
+		Refused: func(reason string) { m.refused.WithLabelValues(entryPoint, reason).Inc() },
+	}
 }
 
 // hooks count the connections of an entry point.

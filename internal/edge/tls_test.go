@@ -11,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quic-go/quic-go"
+	"github.com/quic-go/quic-go/http3"
+
 	"slipway.dev/slipway/internal/edge"
 	"slipway.dev/slipway/internal/edge/pkitest"
 	"slipway.dev/slipway/internal/route"
@@ -98,6 +101,42 @@ func TestTLSProtocols(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestHTTP3: clients are told of HTTP/3, and it is answered by the same rules,
+// options included.
+func TestHTTP3(t *testing.T) {
+	servers, clients := pkitest.NewAuthority(t), pkitest.NewAuthority(t)
+	table := tableFor(backend(t, echo))
+	table.Certificates = []*route.Certificate{certificate(t, servers, "a", "a.example"), certificate(t, servers, "b", "closed.example")}
+	table.Authorities = []*route.Authority{{ID: route.AuthorityID{Name: "staff"}, Bundle: clients.PEM}}
+	table.TLSOptions = []*route.TLSOptions{{ID: route.TLSOptionsID{Name: "staff"}, Hosts: []string{"closed.example"},
+		ClientAuth: route.ClientAuthVerify, ClientAuthorities: []route.AuthorityID{{Name: "staff"}}}}
+	point := secure("websecure")
+	point.HTTP3, point.AdvertisedPort = true, 443
+	s := startAt(t, table, point)
+	response, _, err := newBrowser(t, s.address, &tls.Config{RootCAs: servers.Pool}, true).get("https://a.example/", "")
+	if err != nil || response.Header.Get("Alt-Svc") != `h3=":443"; ma=86400` {
+		t.Fatalf("%v %v", response, err)
+	}
+	transport := &http3.Transport{
+		TLSClientConfig: &tls.Config{RootCAs: servers.Pool},
+		Dial: func(ctx context.Context, _ string, tlsConfig *tls.Config, config *quic.Config) (*quic.Conn, error) {
+			return quic.DialAddr(ctx, s.address, tlsConfig, config)
+		},
+	}
+	defer transport.Close()
+	client := &browser{Client: &http.Client{Transport: transport, Timeout: 20 * time.Second}, t: t}
+	response, body, err := client.get("https://a.example/path", "a.example")
+	if err != nil || response.ProtoMajor != 3 || !strings.HasPrefix(body, "GET /path ") || !strings.Contains(body, "X-Forwarded-For: 127.0.0.1\n") {
+		t.Errorf("%v %q %v", response, body, err)
+	}
+	if response, _, err := client.get("https://a.example/", "closed.example"); err != nil || response.StatusCode != 421 {
+		t.Errorf("a host with options by another name: %v %v", response, err)
+	}
+	if response, _, err := client.get("https://closed.example/", ""); err == nil {
+		t.Errorf("a stranger was answered: %v", response)
 	}
 }
 

@@ -23,6 +23,7 @@ var hostile = []string{
 	"\"", "\\", "`", "') || Host(`", "{{", "${x}", "<script>", "[redacted]", "\xff", "\u2028", "ü", "null", "true", "0", "-1",
 	"exact", "prefix", "regexp", "characterPrefix", "present", "http", "https", "GET", "X-Header", "tls", "plain", "terminate",
 	"roundRobin", "hash", "client", "header", "(", "^/a", "(.{1000}){1000}", "10.0.0.1", "::1", "example.com", "gzip", "lax",
+	"h2", "alpn", "grpc", "tcp",
 }
 
 // table makes a table with everything in it, sensible or not.

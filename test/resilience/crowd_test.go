@@ -141,7 +141,7 @@ func (c *crowd) live(until time.Time, done func() bool) bool {
 			c.dripAll()
 			c.drip = now.Add(time.Second)
 		}
-		n, err := syscall.EpollWait(c.poll, events, 20)
+		n, err := syscall.EpollWait(c.poll, events, 5)
 		if err != nil && !errors.Is(err, syscall.EINTR) {
 			panic(os.NewSyscallError("epoll_wait", err))
 		}

@@ -23,6 +23,9 @@ const (
 	attackers = 4
 	// burst is how many frames are written with one system call.
 	burst = 200
+	// overtime is how much longer a flood may last until all attackers were
+	// thrown out.
+	overtime = 20 * time.Second
 	// respite is the pause of an attacker that was thrown out.
 	respite = 20 * time.Millisecond
 )
@@ -38,12 +41,12 @@ func memoryLimit() int64 {
 
 // breath is the pause of an attacker between two waves. In a short test the
 // attackers must not be what slows down the honest client, which is in the same
-// process: they send 20,000 frames a second each.
+// process: they send 8,000 frames a second each.
 func breath() time.Duration {
 	if long() {
 		return 0
 	}
-	return 10 * time.Millisecond
+	return 25 * time.Millisecond
 }
 
 // flood writes frames until the connection ends. It is called again and again,
@@ -183,6 +186,14 @@ type lives struct {
 	longest time.Duration
 }
 
+// enough says that a flood may end: it had its time, and every attacker was
+// thrown out once. A machine that is busy with other things gets more time.
+func (l *lives) enough(f flood, lasted, wanted time.Duration) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return lasted >= wanted && (f.tolerated || l.closed >= attackers || lasted >= wanted+overtime)
+}
+
 // attack floods with one connection after the other until the context ends.
 func (f flood) attack(ctx context.Context, address string, l *lives) {
 	for ctx.Err() == nil {
@@ -237,7 +248,6 @@ func (f flood) once(ctx context.Context, address string) bool {
 
 // TestFloods: an attacker loses its connection, and nobody else notices.
 func TestFloods(t *testing.T) {
-	edgeprocess.NeedHTTP2(t)
 	duration := floodTime(t)
 	edge := startEdge(t, []string{"web"})
 	watch(edge.Address("web"), baseline/2) // it is warm now
@@ -253,7 +263,7 @@ func TestFloods(t *testing.T) {
 func (f flood) run(t *testing.T, edge *edgeprocess.Edge, duration time.Duration, before report) {
 	address := edge.Address("web")
 	start, work := measure(t, edge), edge.Work(t)
-	ctx, cancel := context.WithTimeout(t.Context(), duration)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	l := &lives{}
 	stop := honest(address)
@@ -261,12 +271,19 @@ func (f flood) run(t *testing.T, edge *edgeprocess.Edge, duration time.Duration,
 	for range attackers {
 		attacking.Go(func() { f.attack(ctx, address, l) })
 	}
-	peak := peakMemory(ctx, t, edge)
+	began := time.Now()
+	peak := edge.Memory(t)
+	for !l.enough(f, time.Since(began), duration) {
+		<-time.After(50 * time.Millisecond)
+		peak = max(peak, edge.Memory(t))
+	}
+	lasted := time.Since(began)
+	cancel()
 	attacking.Wait()
 	compare(t, before, stop())
 	grown := peak - start.memory
 	t.Logf("%d connections were ended by the edge, after %v at most; memory grew by %.1f MB, %.0f%% of a processor was used",
-		l.closed, l.longest.Round(time.Millisecond), float64(grown)/(1<<20), 100*(edge.Work(t)-work).Seconds()/duration.Seconds())
+		l.closed, l.longest.Round(time.Millisecond), float64(grown)/(1<<20), 100*(edge.Work(t)-work).Seconds()/lasted.Seconds())
 	if !f.tolerated && l.closed < attackers {
 		t.Errorf("the edge ended %d connections of %d attackers", l.closed, attackers)
 	}
@@ -277,20 +294,4 @@ func (f flood) run(t *testing.T, edge *edgeprocess.Edge, duration time.Duration,
 	// waits for those.
 	becomes(t, "goroutines", start.goroutines+spare, func() int { return edge.Goroutines(t) })
 	becomes(t, "client connections", spare, func() int { return int(edge.Metric(t, "slipway_edge_connections_open", "")) })
-}
-
-// peakMemory is the most memory that an edge has until the context ends.
-func peakMemory(ctx context.Context, t *testing.T, edge *edgeprocess.Edge) int64 {
-	t.Helper()
-	peak := edge.Memory(t)
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return peak
-		case <-tick.C:
-			peak = max(peak, edge.Memory(t))
-		}
-	}
 }

@@ -19,37 +19,43 @@ const (
 	// writeTimeout the same for who does not read.
 	rateTimeout  = 60 * time.Second
 	writeTimeout = 30 * time.Second
+	// briefTimeout is what the entry point brief has instead.
+	briefTimeout = 5 * time.Second
+
+	largeRequest = "GET /large HTTP/1.1\r\nHost: slow.test\r\n\r\n"
 )
 
-// manners are the ways to be slow, for a number of connections altogether.
+// manners are the ways to be slow, for a number of connections altogether. The
+// entry point brief has shorter bounds for bodies and answers, so that a short
+// test sees them at work.
 func manners(count int) []*manner {
 	part := func(percent int) int { return count * percent / 100 }
+	const upload = "POST /slow HTTP/1.1\r\nHost: slow.test\r\n"
 	all := []*manner{
-		{name: "silent", point: "web", count: part(15), patience: headerTimeout},
-		{name: "header drip", point: "web", count: part(30), first: "GET / HTTP/1.1\r\nHost: slow.test\r\nX-Drip: ", drip: "x", patience: headerTimeout},
+		{name: "header drip", point: "web", count: part(25), first: "GET / HTTP/1.1\r\nHost: slow.test\r\nX-Drip: ", drip: "x", patience: headerTimeout},
 		{name: "header drip elsewhere", point: "side", count: part(20), first: "G", drip: "G", patience: headerTimeout},
-		{name: "body drip", point: "web", count: part(10), first: "POST /slow HTTP/1.1\r\nHost: slow.test\r\nContent-Length: 1000000\r\n\r\n", drip: "x"},
-		{name: "chunk drip", point: "side", count: part(4), first: "POST /slow HTTP/1.1\r\nHost: slow.test\r\nTransfer-Encoding: chunked\r\n\r\n", drip: "1\r\nx\r\n"},
-		{name: "no reading", point: "web", count: part(1), first: "GET /large HTTP/1.1\r\nHost: slow.test\r\n\r\n", buffer: 4 << 10, deaf: true},
+		{name: "silent", point: "web", count: part(15), patience: headerTimeout},
+		{name: "half a preface", point: "web", count: part(5), first: http2.ClientPreface[:10], patience: headerTimeout},
+		{name: "idle after the preface", point: "web", count: part(10), first: http2.ClientPreface, patience: headerTimeout},
+		// A handshake record of 512 bytes of which the last never comes.
+		{name: "stalled handshake", point: "secure", count: part(5), first: "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", patience: headerTimeout},
+		{name: "silent, encrypted", point: "secure", count: part(3), patience: headerTimeout},
+		{name: "stalled body", point: "brief", count: part(2), first: upload + "Content-Length: 1000000\r\n\r\nx", patience: briefTimeout},
+		{name: "no reading", point: "brief", count: part(1), first: largeRequest, buffer: 4 << 10, deaf: true, patience: briefTimeout},
+	}
+	drips := []*manner{
+		{name: "body drip", point: "web", count: part(10), first: upload + "Content-Length: 1000000\r\n\r\n", drip: "x"},
+		{name: "chunk drip", point: "side", count: part(3), first: upload + "Transfer-Encoding: chunked\r\n\r\n", drip: "1\r\nx\r\n"},
+		{name: "no reading for long", point: "side", count: part(1), first: largeRequest, buffer: 4 << 10, deaf: true},
 	}
 	if long() {
-		all[3].patience, all[4].patience, all[5].patience = rateTimeout+slack, rateTimeout+slack, writeTimeout+slack
+		drips[0].patience, drips[1].patience, drips[2].patience = rateTimeout, rateTimeout, writeTimeout
 	}
-	if edgeprocess.ServesHTTP2 {
-		all = append(all,
-			&manner{name: "half a preface", point: "web", count: part(5), first: http2.ClientPreface[:10], patience: headerTimeout},
-			&manner{name: "idle after the preface", point: "web", count: part(10), first: http2.ClientPreface, patience: headerTimeout},
-		)
-	}
-	if edgeprocess.ServesTLS {
-		// A handshake record of 512 bytes of which the last never comes.
-		all = append(all, &manner{name: "stalled handshake", point: "secure", count: part(5), first: "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", patience: headerTimeout})
-	}
-	// The rest, so that there are as many as were asked for.
+	all = append(all, drips...)
 	for _, m := range all {
 		count -= m.count
 	}
-	all[1].count += count
+	all[0].count += count // as many as were asked for
 	return all
 }
 
@@ -59,13 +65,9 @@ func TestSlow(t *testing.T) {
 	count := number(t, "RESILIENCE_CONNECTIONS", 10_000)
 	// Bodies that drip have a connection to the backend each.
 	openFiles(t, uint64(count*13/10+1500))
-	points := []string{"web", "side"}
-	var arguments []string
-	if edgeprocess.ServesTLS {
-		points = append(points, "secure")
-		arguments = append(arguments, edgeprocess.TLSArgument("secure"))
-	}
-	edge := startEdge(t, points, arguments...)
+	const brief = "--entryPoints.brief.transport.respondingTimeouts."
+	edge := startEdge(t, []string{"web", "side", "brief", "secure"},
+		edgeprocess.Encrypted("secure"), brief+"readTimeout="+briefTimeout.String(), brief+"writeTimeout="+briefTimeout.String())
 	before := watch(edge.Address("web"), baseline)
 	start := measure(t, edge)
 	kinds := manners(count)
@@ -74,7 +76,7 @@ func TestSlow(t *testing.T) {
 	gatherCrowd(t, c, kinds, edge)
 	coming := stop()
 	full := edge.Memory(t)
-	t.Logf("%d connections in %v; meanwhile %v", count, time.Since(c.begun).Round(time.Millisecond), coming)
+	t.Logf("%d connections in %v, of which %d are open; meanwhile %v", count, time.Since(c.begun).Round(time.Millisecond), len(c.members), coming)
 	t.Logf("memory: %.1f kB for each connection (%d MB before, %d MB with all)", float64(full-start.memory)/float64(count)/1024, start.memory>>20, full>>20)
 	stop = honest(edge.Address("web"))
 	c.live(time.Now().Add(longestPatience(kinds)+2*slack+5*time.Second), func() bool { return culled(kinds) })
@@ -85,23 +87,44 @@ func TestSlow(t *testing.T) {
 	// honest client's worst wait.
 	late := slack + max(before.worst, coming.worst, during.worst)
 	for _, kind := range kinds {
+		if kind.deaf {
+			continue
+		}
 		t.Logf("%-22s %5d of %5d closed, after %v at most", kind.name, kind.closed, kind.count, kind.longest.Round(10*time.Millisecond))
 		if kind.patience > 0 && (kind.closed < kind.count || kind.longest > kind.patience+late) {
 			t.Errorf("%s: %d of %d were closed, after %v at most; %v is fine", kind.name, kind.closed, kind.count, kind.longest, kind.patience+late)
 		}
+		// A short test ends before these do.
 		if kind.patience == 0 && kind.closed > 0 {
 			t.Errorf("%s: %d were closed too soon, after %v", kind.name, kind.closed, kind.longest)
 		}
 	}
+	checkDeaf(t, edge, kinds)
 	c.dismiss()
 	settles(t, edge, start)
+}
+
+// checkDeaf: who does not read does not notice that it was put out either. The
+// edge knows: of those entry points nobody is left.
+func checkDeaf(t *testing.T, edge *edgeprocess.Edge, kinds []*manner) {
+	t.Helper()
+	for _, kind := range kinds {
+		if !kind.deaf || kind.patience == 0 {
+			continue
+		}
+		open := int(edge.Metric(t, "slipway_edge_connections_open", `"`+kind.point+`"`))
+		t.Logf("%-22s %5d of %5d closed", kind.name, kind.count-open, kind.count)
+		if open > 0 {
+			t.Errorf("%s: %d of %d are still served", kind.name, open, kind.count)
+		}
+	}
 }
 
 // gatherCrowd opens all connections, in an order in which every kind comes from
 // the beginning, and no faster than a listen queue takes.
 func gatherCrowd(t *testing.T, c *crowd, kinds []*manner, edge *edgeprocess.Edge) {
 	t.Helper()
-	const batch, pause = 100, 20 * time.Millisecond
+	const batch, pause = 100, 8 * time.Millisecond
 	for opened := true; opened; {
 		opened = false
 		for _, kind := range kinds {
@@ -120,7 +143,7 @@ func gatherCrowd(t *testing.T, c *crowd, kinds []*manner, edge *edgeprocess.Edge
 // culled reports whether everybody is gone whom the edge has to put out.
 func culled(kinds []*manner) bool {
 	for _, kind := range kinds {
-		if kind.patience > 0 && kind.closed < kind.count {
+		if kind.patience > 0 && kind.closed < kind.count && !kind.deaf {
 			return false
 		}
 	}

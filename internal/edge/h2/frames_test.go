@@ -2,6 +2,7 @@ package h2
 
 import (
 	"bytes"
+	"io"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -115,7 +116,7 @@ func TestControlRate(t *testing.T) {
 			t.Fatalf("a thousand: %s", reason)
 		}
 		for range 100 {
-			time.Sleep(time.Second)
+			<-time.After(time.Second)
 			if reason := send(20); reason != "" {
 				t.Fatalf("twenty a second: %s", reason)
 			}
@@ -124,4 +125,25 @@ func TestControlRate(t *testing.T) {
 			t.Errorf("one more: %q", reason)
 		}
 	})
+}
+
+// Of a setting that is said twice, the last one counts.
+func TestKeepLast(t *testing.T) {
+	setting := func(id, value byte) []byte { return []byte{0, id, 0, 0, 0, value} }
+	content := bytes.Join([][]byte{setting(4, 100), setting(3, 1), setting(4, 50), setting(3, 2), setting(4, 7), {0xf0, 0xf0, 0, 0, 0, 0}}, nil)
+	keepLast(content)
+	f := http2.NewFramer(nil, io.MultiReader(bytes.NewReader([]byte{0, 0, byte(len(content)), frameSettings, 0, 0, 0, 0, 0}), bytes.NewReader(content)))
+	read, err := f.ReadFrame()
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings := read.(*http2.SettingsFrame)
+	if settings.HasDuplicates() || settings.NumSettings() != 6 {
+		t.Errorf("left %x", content)
+	}
+	for id, want := range map[http2.SettingID]uint32{3: 2, 4: 7} {
+		if got, _ := settings.Value(id); got != want {
+			t.Errorf("setting %d is %d", id, got)
+		}
+	}
 }

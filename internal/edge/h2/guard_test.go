@@ -203,6 +203,9 @@ func TestStalls(t *testing.T) {
 		{"a preface only", h2.ReasonFirst, h2.Config{FirstTimeout: short}, func(c net.Conn, _ *http2.Framer) {
 			_, _ = io.WriteString(c, http2.ClientPreface)
 		}},
+		{"HTTP/1.1", h2.ReasonPreface, h2.Config{}, func(c net.Conn, _ *http2.Framer) {
+			_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: example.com\r\n\r\n")
+		}},
 		{"half of the headers", h2.ReasonSlowHeaders, h2.Config{HeaderTimeout: short}, func(c net.Conn, f *http2.Framer) {
 			_, _ = io.WriteString(c, http2.ClientPreface)
 			_ = f.WriteSettings()
@@ -237,6 +240,23 @@ func TestStalls(t *testing.T) {
 				t.Errorf("ended because of %s, want %s", reason, tt.reason)
 			}
 		})
+	}
+}
+
+// A setting may be said twice.
+func TestSettingsTwice(t *testing.T) {
+	s := start(t, h2.Config{Handler: waits()}, nil)
+	p := dial(t, s)
+	window := http2.Setting{ID: http2.SettingInitialWindowSize, Val: 100}
+	last := http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1}
+	if err := p.WriteSettings(window, last); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.open(1, true, ":method: POST"); err != nil {
+		t.Fatal(err)
+	}
+	if e := p.await(t, "DATA", func(e event) bool { return e.kind == http2.FrameData }); e.data != "o" {
+		t.Errorf("a window of 1 brought %q", e.data)
 	}
 }
 

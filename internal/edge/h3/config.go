@@ -87,7 +87,6 @@ const (
 	ReasonEnded    = "ended"            // the client, silence or a drain ended it
 	ReasonIdle     = "idle"             // no request ran for IdleTimeout
 	ReasonResets   = "rapid_resets"     // the client cut off too many requests
-	ReasonStreams  = "stream_flood"     // far more than MaxStreams run
 	ReasonLimit    = "connection_limit" // MaxConns are open
 	ReasonDraining = "draining"         // Drain was called
 )

@@ -5,9 +5,9 @@
 // It promises:
 //   - connections, streams, windows, header bytes and handshakes are bounded:
 //     [Config] says how;
-//   - a client that cuts its requests off again and again (CVE-2023-44487) or
-//     has more of them running than it may loses its connection, with a reason
-//     that is counted;
+//   - a client that cuts its requests off again and again (CVE-2023-44487)
+//     loses its connection, with a reason that is counted; a request that is
+//     cut off takes up its place until it has ended;
 //   - addresses have to prove themselves before they cost memory, once many
 //     handshakes are open;
 //   - Drain loses no request that runs: clients get GOAWAY, and connections are

@@ -11,10 +11,6 @@ import (
 	"slipway.dev/slipway/internal/edge/bridge"
 )
 
-// runningFactor is how many times MaxStreams may run at once. A stream that
-// the client cuts off makes room for another before its request has ended.
-const runningFactor = 4
-
 type sessionKey struct{}
 
 // session is one connection and the requests that run on it.
@@ -47,15 +43,11 @@ func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	s.cfg.Handler.ServeHTTP(w, r)
 }
 
-// enter counts a request, unless there are far too many.
+// enter counts a request, unless the connection is over.
 func (c *session) enter() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.over {
-		return false
-	}
-	if c.running >= runningFactor*c.server.cfg.MaxStreams {
-		c.shut(ReasonStreams, http3.ErrCodeExcessiveLoad)
 		return false
 	}
 	c.server.running.Add(1)

@@ -31,6 +31,7 @@ type server struct {
 	roots   *x509.CertPool
 	reasons chan string
 	refused chan string
+	opened  chan struct{}
 	served  chan error
 }
 
@@ -39,6 +40,8 @@ func start(t testing.TB, cfg h3.Config) *server {
 	t.Helper()
 	certificate, roots := newCertificate(t)
 	s := &server{roots: roots, reasons: make(chan string, 1000), refused: make(chan string, 1000), served: make(chan error, 1)}
+	s.opened = make(chan struct{}, 1000)
+	cfg.Hooks.Opened = func() { s.opened <- struct{}{} }
 	cfg.Address = "127.0.0.1:0"
 	if cfg.TLS == nil {
 		cfg.TLS = &tls.Config{}
@@ -126,4 +129,10 @@ func get(t testing.TB, c *http.Client, url string) error {
 		return fmt.Errorf("answered %d", response.StatusCode)
 	}
 	return nil
+}
+
+func tlsConfig(t testing.TB) *tls.Config {
+	t.Helper()
+	certificate, _ := newCertificate(t)
+	return &tls.Config{Certificates: []tls.Certificate{*certificate}}
 }

@@ -259,10 +259,11 @@ func TestCheckVerdicts(t *testing.T) {
 // more are asked for.
 func TestCheckThresholds(t *testing.T) {
 	var asked atomic.Int64
-	// Two failures of three never make a row of three; then five do.
+	// Two failures of three never make a row of three; then five do. One success
+	// among them is not enough.
 	address := runHTTP1(t, func(w http.ResponseWriter, r *http.Request) {
 		n := asked.Add(1)
-		if n <= 9 && n%3 != 0 || n > 9 && n <= 14 || n == 16 {
+		if n <= 9 && n%3 != 0 || n > 9 && n <= 20 && n != 15 {
 			w.WriteHeader(http.StatusInternalServerError)
 		}
 	})
@@ -270,7 +271,7 @@ func TestCheckThresholds(t *testing.T) {
 	b := cart(address)
 	b.HealthCheck = &route.HealthCheck{Interval: often, Timeout: patient, Unhealthy: 3, Healthy: 2}
 	w.serve(b)
-	await(t, "twenty checks", func() bool { return w.Stats().Checks >= 20 })
+	await(t, "thirty checks", func() bool { return w.Stats().Checks >= 30 })
 	w.awaitHealth(t, address, upstream.HealthReady)
 	if stats := w.Stats(); stats.Unhealthy != 1 || stats.Recovered != 1 {
 		t.Errorf("it failed %d times and came back %d times, want once each", stats.Unhealthy, stats.Recovered)

@@ -13,7 +13,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-
 	"slipway.dev/slipway/internal/edge/h1"
 	"slipway.dev/slipway/internal/edge/upstream"
 	"slipway.dev/slipway/internal/route"
@@ -250,6 +249,28 @@ func TestSharedSurvivesChanges(t *testing.T) {
 	// Another way to talk is another connection.
 	w.serve(cart(newPod(t).address))
 	roundTrip(t, h)
+}
+
+// TestConnectAfterTheChange: a request that chose its endpoint before a change
+// reaches it, on a connection that is closed after it.
+func TestConnectAfterTheChange(t *testing.T) {
+	closed := make(chan struct{}, 1)
+	address := runHTTP2(t, proto, func(s *http.Server) {
+		s.ConnState = func(_ net.Conn, state http.ConnState) {
+			if state == http.StateClosed {
+				closed <- struct{}{}
+			}
+		}
+	})
+	w := newWorld(t, upstream.Config{})
+	w.serve(h2cart(address))
+	lease := pick(t, w.Handle(shop), upstream.Choice{})
+	defer lease.Done(upstream.OK)
+	w.become(&route.Table{})
+	conn := connect(t, &lease)
+	get(t, conn)
+	conn.Release()
+	receive(t, closed, "the end of the connection")
 }
 
 // TestSharedChurn: endpoints come and go while requests run, and none fails.

@@ -17,22 +17,30 @@ const (
 	seenName = "seen"
 )
 
-// freeAddress is a loopback address that nobody listens on. Somebody else
-// could take it before its user does; then that one says so and ends.
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+// freeAddresses are loopback addresses that nobody listens on, all different.
+// Somebody else could take one before its user does; then that one says so and
+// ends.
+func freeAddresses(count int) ([]string, error) {
+	var addresses []string
+	for range count {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		// Closed only at the end, or the kernel could give the same one again.
+		defer l.Close()
+		addresses = append(addresses, l.Addr().String())
 	}
-	defer l.Close()
-	return l.Addr().String(), nil
+	return addresses, nil
 }
 
 // startBackend runs the nginx that all proxies forward to.
 func startBackend(ctx context.Context, dir string) (backend *child, address string, err error) {
-	if address, err = freeAddress(); err != nil {
+	addresses, err := freeAddresses(1)
+	if err != nil {
 		return nil, "", err
 	}
+	address = addresses[0]
 	files := filepath.Join(dir, "files")
 	if err := os.MkdirAll(files, 0o755); err != nil {
 		return nil, "", err

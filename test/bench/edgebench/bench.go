@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -94,8 +95,8 @@ func (b *bench) tell(round int, p *proxyResult, err error) {
 		fmt.Fprintln(b.out, "failed:", err)
 	default:
 		s := p.Samples[len(p.Samples)-1]
-		fmt.Fprintf(b.out, "%7.0f req/s  p50 %8s  p99 %8s  %6.1f µs CPU/request  %4.0f MB  %d errors\n",
-			s.Rate, shortTime(s.P50), shortTime(s.P99), s.CPUMicros, s.MemoryMB, s.Errors)
+		fmt.Fprintf(b.out, "%7.0f req/s  p50 %8s  p99 %8s  %6.1f µs CPU/request  %4.0f MB  %d errors %s\n",
+			s.Rate, shortTime(s.P50), shortTime(s.P99), s.CPUMicros, s.MemoryMB, s.Errors, s.Reason)
 	}
 }
 
@@ -111,12 +112,16 @@ func (b *bench) takeTurn(ctx context.Context, p peer) (sample, error) {
 		return sample{}, err
 	}
 	defer os.RemoveAll(dir)
-	s := &site{dir: dir, backend: b.backend, routes: b.scenario.routeKeys()}
+	addresses, err := freeAddresses(3)
+	if err != nil {
+		return sample{}, err
+	}
+	s := &site{
+		dir: dir, address: addresses[0], admin: addresses[1], health: addresses[2],
+		backend: b.backend, routes: b.scenario.routeKeys(),
+	}
 	if b.scenario.tls {
 		s.tls = b.identity
-	}
-	if s.address, err = freeAddress(); err != nil {
-		return sample{}, err
 	}
 	command, err := p.prepare(s)
 	if err != nil {
@@ -129,7 +134,7 @@ func (b *bench) takeTurn(ctx context.Context, p peer) (sample, error) {
 	defer proxy.stop()
 	if err := proxy.await(ctx, newProbe(b.scenario, s).check); err != nil {
 		var ended *exitedError
-		if errors.As(err, &ended) && p.lacks != 0 && ended.code == p.lacks {
+		if errors.As(err, &ended) && p.lacks != "" && strings.Contains(ended.said, p.lacks) {
 			return sample{}, &skipError{"this build does not have the option: " + ended.said}
 		}
 		return sample{}, err
@@ -146,8 +151,8 @@ func (b *bench) measure(ctx context.Context, p peer, proxy *child, s *site) (sam
 	}
 	o.length = b.settings.duration
 	finish := func() error { return nil }
-	if b.settings.profile != "" {
-		finish = fetchProfile(ctx, p.profile(s), o.length, b.settings.profile)
+	if b.settings.profile != "" && p.profiles {
+		finish = fetchProfile(ctx, s.admin, o.length, b.settings.profile)
 	}
 	pid := proxy.command.Process.Pid
 	before, err := measureTree(pid)
@@ -167,7 +172,7 @@ func (b *bench) measure(ctx context.Context, p peer, proxy *child, s *site) (sam
 		fmt.Fprintln(b.out, "  written:", file)
 	}
 	return sample{
-		Requests: saw.requests, Errors: saw.errors, Rate: saw.rate,
+		Requests: saw.requests, Errors: saw.errors, Reason: saw.reason, Rate: saw.rate,
 		P50: microseconds(saw.p50), P99: microseconds(saw.p99),
 		CPUMicros: microseconds(after.CPU-before.CPU) / float64(saw.requests),
 		MemoryMB:  float64(after.Memory) / 1e6,

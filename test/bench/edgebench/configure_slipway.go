@@ -11,13 +11,12 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// unknownOption is the exit code of slipway for options that it does not know.
-const unknownOption = 2
+// unknownOption is what slipway says of options that it does not know.
+const unknownOption = "unknown option"
 
 // slipwayPeer is an edge with its routes in a file, started with additions to
 // its environment.
 func slipwayPeer(name, program string, environment []string) peer {
-	var admin string
 	prepare := func(s *site) (*exec.Cmd, error) {
 		table, err := slipwayTable(s)
 		if err != nil {
@@ -31,20 +30,13 @@ func slipwayPeer(name, program string, environment []string) peer {
 		if err != nil {
 			return nil, err
 		}
-		if admin, err = freeAddress(); err != nil {
-			return nil, err
-		}
-		health, err := freeAddress()
-		if err != nil {
-			return nil, err
-		}
 		// The child runs in another folder.
 		path, err := filepath.Abs(program)
 		if err != nil {
 			return nil, err
 		}
 		command := exec.Command(path, "edge",
-			"--log.level=warn", "--admin.address="+admin, "--health.address="+health,
+			"--log.level=warn", "--admin.address="+s.admin, "--health.address="+s.health,
 			"--providers.file.filename="+file, "--providers.file.watch=false",
 			"--entryPoints.web.address="+s.address)
 		if s.tls != nil {
@@ -55,8 +47,7 @@ func slipwayPeer(name, program string, environment []string) peer {
 	}
 	return peer{
 		name: name, program: program, version: []string{"version"},
-		prepare: prepare, lacks: unknownOption,
-		profile: func(*site) string { return admin },
+		prepare: prepare, lacks: unknownOption, profiles: true,
 	}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -15,8 +16,7 @@ import (
 const (
 	// handshakeClients connect at the same time.
 	handshakeClients = 16
-	// maxHandshakes bounds a load: each leaves a port behind that the kernel
-	// keeps for a while.
+	// maxHandshakes bounds a load.
 	maxHandshakes = 20_000
 	// handshakeTime bounds one connection, from first to last byte.
 	handshakeTime = 5 * time.Second
@@ -46,7 +46,7 @@ func runHandshakes(ctx context.Context, o order) (outcome, error) {
 				times = append(times, time.Since(start))
 				if err != nil {
 					failures++
-					firstFailure = err
+					firstFailure = cmp.Or(firstFailure, err)
 				}
 				mu.Unlock()
 			}
@@ -60,10 +60,14 @@ func runHandshakes(ctx context.Context, o order) (outcome, error) {
 	if int64(len(times)) == failures {
 		return outcome{}, fmt.Errorf("%w: %w", errNoRequests, firstFailure)
 	}
-	return outcome{
+	result := outcome{
 		requests: int64(len(times)), errors: failures, rate: float64(len(times)) / took.Seconds(),
 		p50: percentile(times, 50), p99: percentile(times, 99),
-	}, nil
+	}
+	if firstFailure != nil {
+		result.reason = firstFailure.Error()
+	}
+	return result, nil
 }
 
 // handshakeOnce connects, asks once and reads the answer to its end.
@@ -78,6 +82,11 @@ func handshakeOnce(ctx context.Context, o order) error {
 		return err
 	}
 	defer conn.Close()
+	// Without this the kernel keeps the port of a connection for a minute, and
+	// they would run out. All of the answer is here by then.
+	if err := conn.(*tls.Conn).NetConn().(*net.TCPConn).SetLinger(0); err != nil {
+		return err
+	}
 	if err := conn.SetDeadline(time.Now().Add(handshakeTime)); err != nil {
 		return err
 	}

@@ -34,6 +34,7 @@ type order struct {
 type outcome struct {
 	requests int64
 	errors   int64
+	reason   string  // of one of the errors, where it is known
 	rate     float64 // requests per second
 	p50, p99 time.Duration
 }

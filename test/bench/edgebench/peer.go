@@ -10,6 +10,8 @@ import (
 type site struct {
 	dir     string // for the proxy's files
 	address string // where it takes traffic
+	admin   string // where it may listen besides
+	health  string // the same
 	backend string // where it forwards to
 	routes  []routeKey
 	tls     *identity // nil is plain
@@ -53,11 +55,11 @@ type peer struct {
 	version []string // the arguments that make it tell its version
 	// prepare writes the configuration for a site and gives the command.
 	prepare func(*site) (*exec.Cmd, error)
-	// lacks is the exit code with which it says that it does not know an
-	// option; 0 if it has none. What it does not know, it is not measured in.
-	lacks int
-	// profile gives the address of its profiles after prepare; nil has none.
-	profile func(*site) string
+	// lacks is how it says that it does not know an option; empty if it has no
+	// such way. What it does not know, it is not measured in.
+	lacks string
+	// profiles says that it serves profiles at site.admin.
+	profiles bool
 }
 
 // The names of those that the program knows more about.

@@ -46,6 +46,7 @@ type proxyResult struct {
 type sample struct {
 	Requests  int64   `json:"requests"`
 	Errors    int64   `json:"errors"`
+	Reason    string  `json:"reason,omitempty"` // of an error, where it is known
 	Rate      float64 `json:"requestsPerSecond"`
 	P50       float64 `json:"p50Micros"`
 	P99       float64 `json:"p99Micros"`

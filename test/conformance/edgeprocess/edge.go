@@ -155,3 +155,7 @@ func Backend(name string, endpoint netip.AddrPort) *route.Backend {
 func To(backend *route.Backend) []route.BackendRef {
 	return []route.BackendRef{{Backend: backend.ID}}
 }
+
+// Encrypted is the option that makes an entry point take encrypted connections,
+// with a certificate that the edge makes itself.
+func Encrypted(entryPoint string) string { return "--entryPoints." + entryPoint + ".http.tls=true" }

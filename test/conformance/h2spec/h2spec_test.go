@@ -43,24 +43,20 @@ const (
 var exceptions = map[string]string{
 	"http2/8.1.2.2/1": "a malformed request is answered with 400 before its stream ends, which RFC 9113, section 8.1.1 allows",
 	"http2/8.1.2.2/2": "a malformed request is answered with 400 before its stream ends, which RFC 9113, section 8.1.1 allows",
-	"http2/6.5.3/1":   "the same setting twice in one frame is suspicious and ends the connection, which RFC 9113, section 10.5 allows",
 	"plain http2/3.5/2": "on a plain connection what is no preface is HTTP/1.1, and its malformed request line is answered with 400 and a closed " +
 		"connection; RFC 9113, section 3.4 asks for the connection to end",
 }
 
 // TestPlain is HTTP/2 of clients that know it in advance.
 func TestPlain(t *testing.T) {
-	edgeprocess.NeedHTTP2(t)
 	edge := edgeprocess.Start(t, edgeprocess.Options{Table: greeting(t)})
 	runAll(t, edge.Address("web"), false)
 }
 
 // TestEncrypted is HTTP/2 over TLS, chosen by ALPN.
 func TestEncrypted(t *testing.T) {
-	edgeprocess.NeedHTTP2(t)
-	edgeprocess.NeedTLS(t)
 	edge := edgeprocess.Start(t, edgeprocess.Options{
-		Table: greeting(t), EntryPoints: []string{"secure"}, Arguments: []string{edgeprocess.TLSArgument("secure")},
+		Table: greeting(t), EntryPoints: []string{"secure"}, Arguments: []string{edgeprocess.Encrypted("secure")},
 	})
 	runAll(t, edge.Address("secure"), true)
 }

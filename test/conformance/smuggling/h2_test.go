@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"slipway.dev/slipway/test/conformance/edgeprocess"
 	"slipway.dev/slipway/test/conformance/rawh2"
 )
 
@@ -27,7 +26,6 @@ type h2Outcome struct {
 }
 
 func TestHTTP2(t *testing.T) {
-	edgeprocess.NeedHTTP2(t)
 	cases := h2Corpus()
 	if len(cases) < leastStreams {
 		t.Fatalf("there are %d cases, fewer than %d", len(cases), leastStreams)

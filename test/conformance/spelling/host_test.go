@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"slipway.dev/slipway/internal/route"
-	"slipway.dev/slipway/test/conformance/edgeprocess"
 )
 
 // plainHost is a host as careless programs read it: without case, dots at its
@@ -63,9 +62,7 @@ func TestHosts(t *testing.T) {
 				t.Errorf("%.40q: status %d, absolute form %d", host, r.status, absolute.status)
 			}
 			checkHost(t, host, absolute)
-			if edgeprocess.ServesHTTP2 {
-				same(t, host, "HTTP/2", r, askHTTP2(t, edge.Address("web"), host, "/"))
-			}
+			same(t, host, "HTTP/2", r, askHTTP2(t, edge.Address("web"), host, "/"))
 		}
 	}
 }

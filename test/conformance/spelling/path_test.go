@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"slipway.dev/slipway/internal/route"
-	"slipway.dev/slipway/test/conformance/edgeprocess"
 )
 
 // paths are the spellings of a place with which somebody may try to get to it
@@ -112,9 +111,7 @@ func TestPaths(t *testing.T) {
 				same(t, path, "absolute form", r, absolute)
 				known := c.ask(t, "GET "+path+" HTTP/1.1", "Host: "+s.host(), credentials)
 				s.checkKnown(t, path, r, known)
-				if edgeprocess.ServesHTTP2 {
-					same(t, path, "HTTP/2", r, askHTTP2(t, edge.Address("web"), s.host(), path))
-				}
+				same(t, path, "HTTP/2", r, askHTTP2(t, edge.Address("web"), s.host(), path))
 			}
 			t.Logf("%v", counts)
 			if counts["guarded"] < 20 || counts["refused"] < 50 || counts["open"] < 20 {

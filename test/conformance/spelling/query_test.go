@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"slipway.dev/slipway/internal/route"
-	"slipway.dev/slipway/test/conformance/edgeprocess"
 )
 
 // names are the parameters of a query, as two kinds of programs read it: those
@@ -63,9 +62,7 @@ func TestQueries(t *testing.T) {
 		if r.status != 400 && (known.status != 200 || known.target() != "/?"+query) {
 			t.Errorf("%.60q with a password: status %d, forwarded as %.60q", query, known.status, known.target())
 		}
-		if edgeprocess.ServesHTTP2 {
-			same(t, query, "HTTP/2", r, askHTTP2(t, edge.Address("web"), "app.test", "/?"+query))
-		}
+		same(t, query, "HTTP/2", r, askHTTP2(t, edge.Address("web"), "app.test", "/?"+query))
 	}
 	t.Logf("%v", counts)
 	if counts[401] < 20 || counts[200] < 15 {
@@ -82,11 +79,9 @@ func TestTooManyParameters(t *testing.T) {
 		if r.status != 414 {
 			t.Errorf("%d bytes of a query: status %d", len(query), r.status)
 		}
-		if edgeprocess.ServesHTTP2 {
-			r := askHTTP2(t, edge.Address("web"), "app.test", "/?"+query)
-			if r.status < 400 || r.status >= 500 {
-				t.Errorf("%d bytes of a query over HTTP/2: status %d", len(query), r.status)
-			}
+		other := askHTTP2(t, edge.Address("web"), "app.test", "/?"+query)
+		if other.status < 400 || other.status >= 500 {
+			t.Errorf("%d bytes of a query over HTTP/2: status %d", len(query), other.status)
 		}
 	}
 }

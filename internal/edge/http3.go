@@ -1,0 +1,65 @@
+package edge
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+
+	"slipway.dev/slipway/internal/edge/h1"
+	"slipway.dev/slipway/internal/edge/h3"
+	"slipway.dev/slipway/internal/edge/proxy"
+	"slipway.dev/slipway/internal/edge/tlsstore"
+)
+
+// openHTTP3 listens for HTTP/3 on the port that the entry point has by TCP, and
+// tells its other clients so.
+func (p *point) openHTTP3() error {
+	config := h3.DefaultConfig()
+	config.Address = p.listener.Addr().String()
+	config.Port = int(p.AdvertisedPort)
+	config.TLS = p.server.tls
+	config.Handler = p.server.streams
+	config.Context = func(ctx context.Context, _ net.Addr) context.Context {
+		return tlsstore.WithHandshake(context.WithValue(ctx, pointKey{}, p))
+	}
+	config.MaxConns, config.MaxStreams = p.MaxConns, p.MaxStreams
+	config.HeaderBytes = p.Limits.HeadBytes
+	config.HandshakeTimeout, config.IdleTimeout = p.Timeouts.Head, p.Timeouts.Idle
+	config.Hooks = p.server.options.Metrics.http3Hooks(p.Name)
+	config.Log = p.server.options.Log
+	opened, err := h3.Listen(config)
+	if err != nil {
+		return fmt.Errorf("entry point %s: HTTP/3: %w: choose another address with --entryPoints.%s.address, or turn HTTP/3 off", p.Name, err, p.Name)
+	}
+	p.h3 = opened
+	edit, err := h1.SetField("Alt-Svc", opened.AltSvc())
+	if err != nil {
+		return err
+	}
+	p.edits = append(p.edits, edit)
+	return nil
+}
+
+// serveHTTP3 serves until the entry point is drained.
+func (p *point) serveHTTP3() {
+	if err := p.h3.Serve(); err != nil {
+		p.server.options.Log.Error("an entry point stopped serving HTTP/3", "entryPoint", p.Name, "error", err)
+	}
+}
+
+type pointKey struct{}
+
+// acceptedHTTP3 is what the proxy is told about a stream of HTTP/3. Its
+// connection may have changed its address since the handshake, so each stream
+// is asked.
+func acceptedHTTP3(r *http.Request, conn net.Conn) (proxy.Accepted, bool) {
+	p, ok := r.Context().Value(pointKey{}).(*point)
+	if !ok || r.TLS == nil {
+		return proxy.Accepted{}, false
+	}
+	from := p.accepted(conn.RemoteAddr(), conn.LocalAddr())
+	from.Handshake = tlsstore.HandshakeFrom(r.Context())
+	noteTLS(&from, *r.TLS)
+	return from, true
+}
