@@ -67,6 +67,19 @@ generate: ## Write generated files anew: docs/reference
 bench: ## Run the Go benchmarks
 	go test -run '^$$' -bench . -benchmem ./...
 
+.PHONY: bench-edge
+bench-edge: build-slipway ## Measure the edge beside nginx, HAProxy and Caddy (about 20 minutes; see BENCH_FLAGS)
+	@scripts/install-packages.sh bench
+	go run ./test/bench/edgebench $(BENCH_FLAGS)
+
+.PHONY: resilience
+resilience: deps ## Attack the edge for long: slow clients, a minute of each flood (about 20 minutes)
+	RESILIENCE=long go test -count=1 -timeout 60m -v ./test/resilience/...
+
+.PHONY: fuzz
+fuzz: ## Run every fuzz target for FUZZTIME, 10m each without it
+	scripts/fuzz.sh
+
 .PHONY: clean
 clean: ## Remove what was built
 	rm -rf bin

@@ -1,13 +1,20 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that building and testing Slipway needs and this machine lacks.
+# Installs the Debian packages that building and testing Slipway needs and this machine lacks; with the argument bench,
+# those for the benchmark beside other proxies.
 # It can be run any number of times, says what it does, and does nothing when nothing is missing.
 set -euo pipefail
+PATH=$PATH:/usr/sbin
 
 # command=package: the command shows whether the package is there.
 needed=(
 	git=git
 	gcc=gcc # the race detector needs cgo
+	nginx=nginx-light # a backend that requests must not be smuggled to
+	node=nodejs # another one
 )
+if [ "${1:-}" = bench ]; then
+	needed=(nginx=nginx-light haproxy=haproxy caddy=caddy wrk=wrk h2load=nghttp2-client)
+fi
 
 missing=()
 for entry in "${needed[@]}"; do
@@ -34,4 +41,5 @@ if [ "$(id -u)" -ne 0 ]; then
 fi
 echo "Installing Debian packages: ${missing[*]}"
 "${sudo[@]}" apt-get update -qq
-DEBIAN_FRONTEND=noninteractive "${sudo[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}"
+# Servers among the packages are run by tests, not by the system: that is what the run level says.
+"${sudo[@]}" env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install -y -qq --no-install-recommends "${missing[@]}"
