@@ -49,8 +49,7 @@ func breath() time.Duration {
 	return 25 * time.Millisecond
 }
 
-// flood writes frames until the connection ends. It is called again and again,
-// with the number of the call.
+// flood is an attack with frames of HTTP/2.
 type flood struct {
 	name string
 	// begin prepares a connection.

@@ -6,16 +6,18 @@
 //     bodies, stall in a handshake, or do not read their answers.
 //   - TestFloods: the floods of HTTP/2 that are known, one by one.
 //   - TestPool: requests that leave something behind in a connection to a
-//     backend, mixed with ones that would find it there.
+//     backend, mixed with ones that would find it there. TestUnsolicited: a
+//     backend that speaks unasked.
 //
-// Each looks at the honest client's errors, of which there may be none, and at
+// The first two look at the honest client's errors, of which there may be none, and at
 // its latency, which is compared with what it was before; at the memory, file
 // descriptors and goroutines of the edge; and at how long attackers are put up
 // with.
 //
-// Without a setting each test is short, for `make test`. RESILIENCE=long makes
-// floods last 60 s and waits for everything that ends only after a minute;
-// RESILIENCE_SECONDS and RESILIENCE_CONNECTIONS set these alone.
+// Without a setting each test is short, for `make test`: a flood lasts a second.
+// RESILIENCE=long makes floods last 60 s at full speed and waits for everything
+// that ends only after a minute; run it alone on a quiet machine, with -timeout
+// 30m. RESILIENCE_SECONDS and RESILIENCE_CONNECTIONS set these two alone.
 package resilience
 
 import (

@@ -32,8 +32,7 @@ type mix struct {
 	method string
 	// body is what is sent, with header lines that say how.
 	lines, body string
-	// cut is where the client hangs up: after that many bytes of the body, or
-	// before it reads the answer.
+	// hangUp makes the client go away as soon as it has said this.
 	hangUp bool
 	// failing says that the edge may answer for the backend, which broke.
 	failing bool

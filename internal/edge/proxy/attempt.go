@@ -184,7 +184,8 @@ func (c *client) failed(b *binding, conn *upstream.Conn, err error) attempted {
 		return attempted{answer: timedOut, failure: overdue, outcome: upstream.TimedOut}
 	}
 	result := attempted{answer: badGateway, failure: broken, outcome: upstream.Reset}
-	if c.replayable() && idempotent(c.head.MethodID) && conn.Reused() && beforeFirstByte(err) {
+	unseen := errors.Is(err, upstream.ErrRefused) // the endpoint says so itself
+	if c.replayable() && (unseen || idempotent(c.head.MethodID)) && conn.Reused() && beforeFirstByte(err) {
 		// It had died of age, which says nothing about the endpoint.
 		result.stale, result.outcome = true, upstream.Cancelled
 	}

@@ -104,7 +104,7 @@ func (b *tcpBinding) connect(record *Record) (*upstream.Conn, *upstream.Lease, e
 			return nil, nil, err
 		}
 		record.Attempts = attempt
-		conn, err := lease.Connect(context.Background(), b.times.connect, true)
+		conn, err := lease.Dial(context.Background(), b.times.connect)
 		if err == nil {
 			return conn, &lease, nil
 		}

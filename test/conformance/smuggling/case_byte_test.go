@@ -72,8 +72,9 @@ func lineEnds() (f family) {
 	for _, end := range ends {
 		for _, place := range places {
 			want := refuse
-			if strings.Trim(end, " !\"#$%&'()*+,-./0123456789:;<=>?@[\\]^_`abcdefghijklmnopqrstuvwxyz\x85\u2028") == "" {
-				want = either // it is not the end of a line to anybody sane
+			switch end {
+			case "\u2028", "\x85", "\\r\\n", "%0d%0a":
+				want = either // to us they are letters like others
 			}
 			f.add(want, fmt.Sprintf("%q after %s", end, place.name), strings.Replace(base, place.before+"\r\n", place.before+end, 1))
 		}

@@ -14,7 +14,7 @@ func injections() (s streams) {
 		for i, line := range injected {
 			text := "a" + end + line
 			want := refuse
-			if strings.Trim(end, "\u560d\u560a\x85") == "" {
+			if end == "\u560d\u560a" || end == "\x85" {
 				want = either // to us they are letters like others
 			}
 			s.add(want, fmt.Sprintf("value %q %d", end, i), with(rawh2.F("x-value", text)))

@@ -21,8 +21,8 @@
 // TestPotency sends the cases to the backends without an edge and requires that
 // these disagree about many of them: a harmless corpus proves nothing.
 //
-// SMUGGLING_RANDOM=n adds n cases that combine two mutations at random, and
-// SMUGGLING_SEED chooses which. nginx and Node have to be installed; there is
+// SMUGGLING_RANDOM=n adds n cases that combine two mutations at random, 300
+// without it, and SMUGGLING_SEED chooses which. nginx and Node have to be installed; there is
 // no skipping.
 package smuggling
 

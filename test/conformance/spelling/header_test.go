@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"slipway.dev/slipway/internal/route"
+	"slipway.dev/slipway/test/conformance/rawh2"
 )
 
 // identity are headers that say who a client is. Ours is what the backend must
@@ -71,6 +72,13 @@ func TestIdentity(t *testing.T) {
 			} {
 				r := c.ask(t, append([]string{"GET / HTTP/1.1", "Host: app.test"}, lines...)...)
 				checkIdentity(t, lines, r, ours)
+				asked++
+			}
+			lower := strings.ToLower(spelled)
+			for _, fields := range [][]rawh2.Field{
+				{rawh2.F(lower, spoof)}, {rawh2.F(lower, ""), rawh2.F(lower, spoof)}, {rawh2.F(strings.ToLower(name), spoof), rawh2.F(lower, spoof)},
+			} {
+				checkIdentity(t, []string{"HTTP/2", lower}, askHTTP2(t, address, "app.test", "/", fields...), ours)
 				asked++
 			}
 		}

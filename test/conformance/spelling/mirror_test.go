@@ -177,14 +177,15 @@ func (c *client) ask(t *testing.T, lines ...string) result {
 
 // askHTTP2 sends one request on a connection of its own. A stream that is reset
 // counts as refused with 400.
-func askHTTP2(t *testing.T, address, host, path string) result {
+func askHTTP2(t *testing.T, address, host, path string, more ...rawh2.Field) result {
 	t.Helper()
 	conn, err := rawh2.Dial(address, time.Now().Add(patience))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
-	err = conn.Headers(1, true, rawh2.F(":method", "GET"), rawh2.F(":scheme", "http"), rawh2.F(":authority", host), rawh2.F(":path", path))
+	fields := []rawh2.Field{rawh2.F(":method", "GET"), rawh2.F(":scheme", "http"), rawh2.F(":authority", host), rawh2.F(":path", path)}
+	err = conn.Headers(1, true, append(fields, more...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
