@@ -9,10 +9,10 @@
 //     backend, mixed with ones that would find it there. TestUnsolicited: a
 //     backend that speaks unasked.
 //
-// The first two look at the honest client's errors, of which there may be none, and at
-// its latency, which is compared with what it was before; at the memory, file
-// descriptors and goroutines of the edge; and at how long attackers are put up
-// with.
+// The first two look at the honest client's errors, of which there may be none,
+// and at its latency, which is compared with what it was before; at the memory,
+// file descriptors and goroutines of the edge; and at how long attackers are put
+// up with.
 //
 // Without a setting each test is short, for `make test`: a flood lasts a second.
 // RESILIENCE=long makes floods last 60 s at full speed and waits for everything

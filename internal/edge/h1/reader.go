@@ -225,11 +225,11 @@ func lazyDeadline(armed time.Time, wait time.Duration) time.Time {
 		return time.Time{}
 	}
 	slack := min(wait/8, time.Second)
-	now := time.Now()
-	if ahead := armed.Sub(now); ahead >= wait && ahead <= wait+slack {
+	// Until reads one clock, Now two, and this is done four times a request.
+	if ahead := time.Until(armed); ahead >= wait && ahead <= wait+slack {
 		return armed
 	}
-	return now.Add(wait + slack)
+	return time.Now().Add(wait + slack)
 }
 
 func (r *Reader) arm(until time.Time) error {

@@ -79,7 +79,7 @@ func TestDrain(t *testing.T) {
 
 // A connection that comes during a drain is told with its first answer.
 func TestLateConnection(t *testing.T) {
-	s := start(t, h2.Config{Handler: waits()}, nil)
+	s := start(t, h2.Config{Handler: waits(), DrainNotice: time.Minute}, nil)
 	s.Drain()
 	p := dial(t, s)
 	if err := p.open(1, true, ":method: POST"); err != nil {
@@ -142,10 +142,11 @@ func TestFloodDuringDrain(t *testing.T) {
 
 // ServeConn waits for its requests, and Close ends them.
 func TestCloseWaits(t *testing.T) {
-	ended := make(chan struct{})
+	ended, release := make(chan struct{}), make(chan struct{})
 	s := start(t, h2.Config{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		<-r.Context().Done()
 		close(ended)
+		<-release
 	})}, nil)
 	p := dial(t, s)
 	if err := p.open(1, true); err != nil {
@@ -153,10 +154,13 @@ func TestCloseWaits(t *testing.T) {
 	}
 	roundTrip(t, p)
 	s.Close()
-	bridgetest.Within(t, "the end", s.reasons)
+	bridgetest.Within(t, "the end of the context", ended)
+	p.await(t, "the end", isGone)
 	select {
-	case <-ended:
-	default:
+	case <-s.reasons:
 		t.Error("the connection ended before its request")
+	case <-time.After(50 * time.Millisecond):
 	}
+	close(release)
+	bridgetest.Within(t, "the end", s.reasons)
 }

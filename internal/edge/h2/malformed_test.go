@@ -80,6 +80,24 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
+// The target is the path as it came, even where net/url would spell it anew.
+func TestRawPath(t *testing.T) {
+	served := make(chan string, 1)
+	s := start(t, h2.Config{Handler: bridgetest.Handler(func(x *bridgetest.Exchange) {
+		served <- string(x.Head.Target())
+		_ = x.Answer(200, "")
+	})}, nil)
+	p := dial(t, s)
+	for i, path := range []string{"/a|b", `/"x"`, "/{a}", "/%41%7e", "//x//", "/a/../b", "/?a=|&b=%zz", "/a?", "/??"} {
+		if err := p.open(uint32(2*i+1), true, ":path: "+path); err != nil {
+			t.Fatal(err)
+		}
+		if got := bridgetest.Within(t, path, served); got != path {
+			t.Errorf("%s became %s", path, got)
+		}
+	}
+}
+
 // openLarge opens a stream with headers of any size.
 func (p *peer) openLarge(stream uint32, lines ...string) error {
 	block := p.head(lines...)

@@ -51,7 +51,9 @@ type lane struct {
 func (c *client) attempt(b *binding, lane *lane, fresh bool, ran int) attempted {
 	c.settle()
 	c.up = sending{}
-	began := time.Now()
+	if c.x.Retry != nil {
+		c.tried = time.Since(c.record.Began)
+	}
 	c.record.Backend, c.record.Endpoint = lane.handle.ID(), ""
 	conn, err := lane.lease.Connect(context.Background(), c.left(b, c.connectTime(b)), fresh)
 	if err != nil {
@@ -70,7 +72,7 @@ func (c *client) attempt(b *binding, lane *lane, fresh bool, ran int) attempted 
 		// Closing the connection ends every wait of this attempt.
 		c.total = time.AfterFunc(c.left(b, 0), func() { conn.NetConn().Close() })
 	}
-	if err := c.await(b, lane, conn, began); err != nil {
+	if err := c.await(b, lane, conn); err != nil {
 		conn.Close()
 		c.up.stop(c)
 		return c.failed(b, conn, err)
@@ -106,11 +108,11 @@ var errAttempt = errors.New("the attempt's timeout is over")
 
 // await sends the request and reads the head of the final answer, in the time
 // that an attempt may take.
-func (c *client) await(b *binding, lane *lane, conn *upstream.Conn, began time.Time) error {
+func (c *client) await(b *binding, lane *lane, conn *upstream.Conn) error {
 	if c.x.Retry == nil || c.x.Retry.AttemptTimeout == 0 {
 		return c.sendAndRead(b, lane, conn)
 	}
-	left := max(c.x.Retry.AttemptTimeout-time.Since(began), time.Millisecond)
+	left := max(c.x.Retry.AttemptTimeout-(time.Since(c.record.Began)-c.tried), time.Millisecond)
 	timer := time.AfterFunc(left, func() { conn.NetConn().Close() })
 	err := c.sendAndRead(b, lane, conn)
 	if !timer.Stop() {

@@ -50,6 +50,8 @@ type client struct {
 	incoming []byte    // the head for the client
 
 	// What belongs to the exchange that runs, until it is over.
+	asked     time.Duration  // when a backend was first asked, after the start; 0 is never
+	tried     time.Duration  // when the last attempt began, where that matters
 	conn      *upstream.Conn // of the last attempt
 	reusable  bool           // conn can be used again
 	total     *time.Timer    // closes conn when the rule's time is over
@@ -146,6 +148,7 @@ func (c *client) turnAway(a *filter.Answer) {
 
 // open begins the record of a request, with what the connection says.
 func (c *client) open(now time.Time) {
+	c.asked, c.tried = 0, 0
 	c.record = Record{
 		EntryPoint: c.from.EntryPoint, Peer: c.from.Client, Protocol: c.from.Protocol,
 		TLS: c.from.TLS, TLSVersion: c.from.TLSVersion, CipherSuite: c.from.CipherSuite, Began: now,
@@ -187,6 +190,9 @@ func (c *client) observe() {
 		return
 	}
 	c.record.Duration = time.Since(c.record.Began)
+	if c.asked > 0 {
+		c.record.Asked = c.record.Duration - c.asked
+	}
 	if c.finish != nil {
 		c.finish()
 		c.finish = nil

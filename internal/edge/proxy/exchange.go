@@ -125,8 +125,7 @@ func (c *client) ask(b *binding, ran int) (keep bool, answer *filter.Answer) {
 		}
 		c.finish = trace(&c.record, &c.x)
 	}
-	began := time.Now()
-	defer func() { c.record.Asked = time.Since(began) }()
+	c.asked = time.Since(c.record.Began)
 	if len(c.x.Mirrors) > 0 {
 		c.mirror()
 		defer c.mirrorRest()
@@ -135,7 +134,7 @@ func (c *client) ask(b *binding, ran int) (keep bool, answer *filter.Answer) {
 		defer c.setIdle(b.times.idle)()
 	}
 	if c.x.Retry != nil {
-		b.budget.earn(began)
+		b.budget.earn(time.Now())
 	}
 	return c.askUntil(b, ran)
 }

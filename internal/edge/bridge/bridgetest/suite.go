@@ -14,8 +14,6 @@ type World struct {
 	Client *http.Client
 	// Major is the protocol.
 	Major int
-	// KeepsUnannounced says that trailers of requests need not be announced.
-	KeepsUnannounced bool
 }
 
 // Start starts a server for a test, and stops it after.
