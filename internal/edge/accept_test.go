@@ -1,6 +1,7 @@
 package edge_test
 
 import (
+	"context"
 	"crypto/tls"
 	"fmt"
 	"io"
@@ -41,6 +42,37 @@ func TestPriorKnowledge(t *testing.T) {
 	w.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
 	if response, _ := w.answer("GET"); response.StatusCode != 200 {
 		t.Errorf("HTTP/1.1: got %d", response.StatusCode)
+	}
+}
+
+// TestClientLeavesStream: a backend is not kept busy for a client that has cut
+// its request off.
+func TestClientLeavesStream(t *testing.T) {
+	asked, left := make(chan struct{}), make(chan struct{})
+	s := start(t, tableFor(backend(t, func(_ http.ResponseWriter, r *http.Request) {
+		close(asked)
+		<-r.Context().Done()
+		close(left)
+	})))
+	transport := &http.Transport{Protocols: new(http.Protocols)}
+	transport.Protocols.SetUnencryptedHTTP2(true)
+	defer transport.CloseIdleConnections()
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-asked
+		cancel()
+	}()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.address+"/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if response, err := transport.RoundTrip(request); err == nil {
+		t.Errorf("got %v", response)
+	}
+	select {
+	case <-left:
+	case <-time.After(20 * time.Second):
+		t.Error("the backend is still asked")
 	}
 }
 

@@ -130,6 +130,7 @@ func (s *Server) serveStream(r *http.Request, conn net.Conn) {
 		return
 	}
 	from.Protocol = "HTTP/" + strconv.Itoa(r.ProtoMajor)
+	from.Gone = r.Context()
 	s.proxy.ServeStream(conn, from)
 }
 

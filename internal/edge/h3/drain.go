@@ -5,8 +5,14 @@ import (
 	"time"
 )
 
-// drainLook is how often Drain looks whether requests run.
-const drainLook = 50 * time.Millisecond
+const (
+	// drainLook is how often Drain looks whether requests run, and partingLook
+	// whether connections are closed.
+	drainLook   = 50 * time.Millisecond
+	partingLook = 2 * time.Millisecond
+	// partingTime bounds the wait for that.
+	partingTime = time.Second
+)
 
 // Drain refuses new connections, sends GOAWAY on those that are open, waits for
 // the requests that run, and closes everything. Streams that come after GOAWAY
@@ -27,6 +33,7 @@ func (s *Server) Drain(ctx context.Context) error {
 		case <-ended:
 			return ctx.Err()
 		case <-ctx.Done():
+			s.part(ended)
 			return ctx.Err()
 		case now := <-tick.C:
 			// Clients that have nothing to ask often stay for as long as they
@@ -38,6 +45,23 @@ func (s *Server) Drain(ctx context.Context) error {
 				<-ended
 				return nil
 			}
+		}
+	}
+}
+
+// part waits until clients have been told that their connections are closed.
+// The library waits for requests, too, which may take for ever.
+func (s *Server) part(ended <-chan error) {
+	tick := time.NewTicker(partingLook)
+	defer tick.Stop()
+	give := time.After(partingTime)
+	for s.made.Load() > 0 {
+		select {
+		case <-ended:
+			return
+		case <-give:
+			return
+		case <-tick.C:
 		}
 	}
 }

@@ -72,6 +72,9 @@ func (c *client) attempt(b *binding, lane *lane, fresh bool, ran int) attempted 
 		// Closing the connection ends every wait of this attempt.
 		c.total = time.AfterFunc(c.left(b, 0), func() { conn.NetConn().Close() })
 	}
+	if c.from.Gone != nil {
+		c.leaving = context.AfterFunc(c.from.Gone, func() { conn.NetConn().Close() })
+	}
 	if err := c.await(b, lane, conn); err != nil {
 		conn.Close()
 		c.up.stop(c)
@@ -171,6 +174,10 @@ func (c *client) conclude(b *binding, lane *lane, conn *upstream.Conn, ran int, 
 
 // failed judges an attempt that brought no answer.
 func (c *client) failed(b *binding, conn *upstream.Conn, err error) attempted {
+	if c.from.Gone != nil && c.from.Gone.Err() != nil {
+		c.record.Reason = "the client has left"
+		return attempted{outcome: upstream.Cancelled}
+	}
 	if b.times.total > 0 && time.Since(c.record.Began) >= b.times.total {
 		c.record.Reason = "the rule's total timeout is over"
 		return attempted{answer: timedOut, outcome: upstream.TimedOut}

@@ -55,6 +55,7 @@ type client struct {
 	conn      *upstream.Conn // of the last attempt
 	reusable  bool           // conn can be used again
 	total     *time.Timer    // closes conn when the rule's time is over
+	leaving   func() bool    // stops what closes conn when the client of a stream leaves
 	up        sending
 	transfer  h1.Transfer // of the request
 	relay     relay
@@ -230,6 +231,10 @@ func (c *client) settle() {
 	if c.total != nil {
 		c.reusable = c.total.Stop() && c.reusable
 		c.total = nil
+	}
+	if c.leaving != nil {
+		c.reusable = c.leaving() && c.reusable
+		c.leaving = nil
 	}
 	if c.reusable {
 		c.conn.Release()

@@ -115,6 +115,9 @@ type Accepted struct {
 	// Edits are made to the header of every final response of the connection,
 	// before those of filters.
 	Edits []h1.Edit
+	// Gone ends when the client of a stream has left, which its connection does
+	// not show. It is nil for connections of their own.
+	Gone context.Context
 	// Limits and Timeouts are those of the entry point; nil means the Proxy's.
 	Limits   *h1.Limits
 	Timeouts *h1.Timeouts
