@@ -72,6 +72,7 @@ func start(t *testing.T, points int, arguments []string) *Edge {
 		command: exec.Command(os.Getenv(BinaryVariable), arguments...),
 		points:  map[string]string{}, servers: map[string]string{}, exited: make(chan struct{}),
 	}
+	Tie(e.command)
 	stderr, err := e.command.StderrPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"slipway.dev/slipway/test/conformance/edgeprocess"
 )
 
 // backendTimeout bounds the start and the end of a backend.
@@ -167,6 +169,7 @@ func startNode(t *testing.T, dir string) *backend {
 // program counts as ended.
 func run(t *testing.T, command *exec.Cmd, gentle syscall.Signal, output ...io.Closer) (stop func()) {
 	t.Helper()
+	edgeprocess.Tie(command)
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}
