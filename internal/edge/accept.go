@@ -59,6 +59,10 @@ func (s *Server) open(options EntryPoint) error {
 	return nil
 }
 
+// lastWords is how long a client that had connected before a drain may take to
+// send its first byte.
+const lastWords = time.Second
+
 // drain ends the connections of an entry point in good order, and cuts those
 // that are left when its time is over. The Proxy is draining by then.
 func (p *point) drain() {
@@ -74,7 +78,9 @@ func (p *point) drain() {
 		})
 	}
 	p.h2.Drain()
-	report := p.listener.Drain(ctx, nil)
+	// Who has connected and said nothing yet has no time left to think about it.
+	until := time.Now().Add(lastWords)
+	report := p.listener.Drain(ctx, func(conn *listener.Conn) { conn.Hurry(until) })
 	p.server.options.Log.Info("entry point is drained", "entryPoint", p.Name, "closed", report.Closed, "cut", report.Forced)
 }
 

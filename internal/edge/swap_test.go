@@ -10,7 +10,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"slipway.dev/slipway/internal/edge"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -171,6 +173,9 @@ func TestDrainLosesNothing(t *testing.T) {
 		fmt.Fprint(w, strings.TrimPrefix(r.URL.Path, "/"))
 	})))
 	idle := dial(t, s.address)
+	idle.send("OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n")
+	idle.answer("OPTIONS")
+	silent := dial(t, s.address)
 	clients := make([]*wire, inFlight)
 	for i := range clients {
 		clients[i] = dial(t, s.address)
@@ -191,5 +196,55 @@ func TestDrainLosesNothing(t *testing.T) {
 		}
 		w.closed()
 	}
+	silent.closed()
 	<-stopped
+}
+
+// TestDrainStreams stops the edge while requests of HTTP/2 run: they are
+// answered, and the client is told to go.
+func TestDrainStreams(t *testing.T) {
+	arrived, finish := make(chan struct{}, 1), make(chan struct{})
+	s := start(t, tableFor(backend(t, func(http.ResponseWriter, *http.Request) {
+		arrived <- struct{}{}
+		<-finish
+	})))
+	transport := &http.Transport{Protocols: new(http.Protocols)}
+	transport.Protocols.SetUnencryptedHTTP2(true)
+	defer transport.CloseIdleConnections()
+	client := &http.Client{Transport: transport, Timeout: 20 * time.Second}
+	ended := make(chan error, 1)
+	go func() {
+		response, err := client.Get("http://" + s.address)
+		if err == nil {
+			err = response.Body.Close()
+		}
+		ended <- err
+	}()
+	<-arrived
+	silent := dial(t, s.address)
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		s.stop()
+	}()
+	silent.closed() // the drain has begun
+	close(finish)
+	if err := <-ended; err != nil {
+		t.Errorf("a request that ran was cut off: %v", err)
+	}
+	<-stopped
+}
+
+// TestOverload: without memory requests are refused, and told when to come
+// again.
+func TestOverload(t *testing.T) {
+	options := edge.Options{MemoryLimit: 1}
+	s := startWith(t, tableFor(backend(t, echo)), options, edge.DefaultEntryPoint("web", "127.0.0.1:0"))
+	for refused := false; !refused; {
+		w := dial(t, s.address)
+		w.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+		response, _ := w.answer("GET")
+		refused = response.StatusCode == 503 && response.Header.Get("Retry-After") == "1" && response.Close
+		w.Close()
+	}
 }

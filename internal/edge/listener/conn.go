@@ -30,8 +30,10 @@ type Conn struct {
 	mu      sync.Mutex // guards ahead
 	ahead   lookahead
 
-	closed atomic.Bool
-	told   atomic.Bool // Drain's callback was called
+	peeking atomic.Bool
+	hurry   atomic.Pointer[time.Time] // when a Peek has to have ended
+	closed  atomic.Bool
+	told    atomic.Bool // Drain's callback was called
 
 	// The rest is guarded by the tracker.
 	given  bool         // by Accept

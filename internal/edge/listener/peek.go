@@ -3,6 +3,7 @@ package listener
 import (
 	"errors"
 	"io"
+	"time"
 )
 
 // Protocol is what a client speaks, as far as its first bytes tell.
@@ -51,6 +52,11 @@ const http2Preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 func (c *Conn) Peek() (Peeked, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.peeking.Store(true)
+	defer c.peeking.Store(false)
+	if until := c.hurry.Load(); until != nil {
+		_ = c.tcp.SetReadDeadline(*until) // a connection that is gone shows with the read
+	}
 	var scanner helloScanner
 	for {
 		protocol, decided := classify(c.ahead.bytes())
@@ -73,6 +79,15 @@ func (c *Conn) Peek() (Peeked, error) {
 			}
 			return Peeked{Protocol: protocol}, err
 		}
+	}
+}
+
+// Hurry gives a client that has not said what it wants until a moment to do so.
+// It shortens the wait of a Peek that runs or comes, and of nothing else.
+func (c *Conn) Hurry(until time.Time) {
+	c.hurry.Store(&until)
+	if c.peeking.Load() {
+		_ = c.tcp.SetReadDeadline(until) // as above
 	}
 }
 
