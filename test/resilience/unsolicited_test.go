@@ -12,19 +12,10 @@ import (
 	"slipway.dev/slipway/test/conformance/edgeprocess"
 )
 
-// looksBeforeReuse says that the edge looks at each pooled connection before it
-// sends the next request on it. Without that, what a backend says unasked in
-// the first second is taken for the answer to somebody else's request: that is
-// upstream.Config.CheckAfter, which is 1 s by default.
-const looksBeforeReuse = false
-
 // TestUnsolicited: an answer that nobody asked for and that comes while a
 // connection is in the pool is no client's. Whoever can make a backend read one
 // request as two could otherwise choose what another client gets.
 func TestUnsolicited(t *testing.T) {
-	if !looksBeforeReuse {
-		t.Skip("the edge does not look at connections that were unused for less than a second")
-	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -27,6 +27,7 @@ type Reader struct {
 	heads  int
 	armed  time.Time // the read deadline that the connection has
 
+	turn        turn
 	waiting     atomic.Bool // for the first byte of a head
 	interrupted atomic.Bool
 }
@@ -140,7 +141,7 @@ func (r *Reader) awaitHead(wait time.Duration) error {
 		err = ErrInterrupted
 	}
 	if err == nil {
-		err = r.readOnce()
+		err = r.exchangeTurns()
 	}
 	r.waiting.Store(false)
 	switch {

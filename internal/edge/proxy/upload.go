@@ -44,8 +44,7 @@ func (c *client) send(b *binding, lane *lane, conn *upstream.Conn) error {
 	case c.held != nil:
 		return c.sendHeld(conn)
 	case c.head.Framing == h1.NoBody:
-		_, err := conn.Writer.Write(c.outgoing)
-		return err
+		return conn.Reader.Ask(conn.Writer, c.outgoing)
 	}
 	c.up.streaming = true
 	if err := c.allowBody(); err != nil {

@@ -18,8 +18,8 @@ type Config struct {
 	MaxIdlePerEndpoint int
 	// CheckAfter is how long a connection may be unused before it is looked at
 	// once more when it is taken: whether the backend closed it, or sent what
-	// nobody asked for. Default 1 s, because the look is a system call and a
-	// busy connection rarely needs it. One nanosecond looks every time.
+	// nobody asked for, which would be taken for the next client's answer. The
+	// look is a system call. Default: every time.
 	CheckAfter time.Duration
 	// ConnectTimeout bounds making a connection, with the lookup of the name
 	// and the TLS handshake, where the route has no bound. Default 5 s.
@@ -82,7 +82,7 @@ func DefaultConfig() Config {
 	return Config{
 		IdleTimeout:        30 * time.Second,
 		MaxIdlePerEndpoint: 256,
-		CheckAfter:         time.Second,
+		CheckAfter:         1, // nanosecond
 		ConnectTimeout:     5 * time.Second,
 		RetryAfter:         time.Second,
 		PingAfter:          30 * time.Second,

@@ -67,7 +67,7 @@ func (e *Endpoint) single(ctx context.Context, d *dialer) (*Conn, error) {
 // wrap makes a Conn of what HTTP/1.1 is spoken on.
 func (e *Endpoint) wrap(link link, d *dialer) *Conn {
 	cfg := &e.handle.set.cfg
-	return &Conn{
+	c := &Conn{
 		Reader:   h1.NewReader(link.conn, cfg.Pool, cfg.Timeouts),
 		Writer:   h1.NewWriter(link.conn, cfg.Pool, cfg.Timeouts),
 		Limits:   &cfg.Limits,
@@ -75,6 +75,11 @@ func (e *Endpoint) wrap(link link, d *dialer) *Conn {
 		endpoint: e,
 		dialer:   d,
 	}
+	if link.eye != nil && link.tap == nil {
+		// Each use is looked at before, so that nothing is there to read.
+		c.Reader.Pair(link.eye.raw)
+	}
+	return c
 }
 
 // SetTimeouts bounds the exchange that comes: the wait for the head of the

@@ -124,7 +124,7 @@ func (d *dialer) dial(ctx context.Context, e *Endpoint) (link, error) {
 		return link{}, err
 	}
 	if d.config == nil {
-		return link{conn: socket, raw: socket, http2: d.protocol == route.ProtocolH2C}, nil
+		return link{conn: socket, eye: newEye(socket), http2: d.protocol == route.ProtocolH2C}, nil
 	}
 	below := &tap{TCPConn: socket}
 	config := d.config.Clone()
@@ -142,7 +142,7 @@ func (d *dialer) dial(ctx context.Context, e *Endpoint) (link, error) {
 		_ = below.Close()
 		return link{}, &ConnectError{Address: e.address, TLS: true, Err: errNoH2}
 	}
-	return link{conn: secured, raw: socket, tap: below, http2: chosen == alpnH2}, nil
+	return link{conn: secured, eye: newEye(socket), tap: below, http2: chosen == alpnH2}, nil
 }
 
 // cause leaves out the address, which a ConnectError has already.

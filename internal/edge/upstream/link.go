@@ -9,8 +9,8 @@ import (
 // link is a connection with what is below it.
 type link struct {
 	conn net.Conn // what requests travel over
-	raw  syscall.Conn
-	tap  *tap // nil without TLS
+	eye  *eye     // looks at the socket; nil without one
+	tap  *tap     // nil without TLS
 	// http2 says that the endpoint speaks HTTP/2 on it.
 	http2 bool
 }
@@ -46,14 +46,36 @@ const (
 	endTalking
 )
 
+// eye looks at the socket of a connection. It is made once, because a look at
+// every use must not cost memory.
+type eye struct {
+	raw  syscall.RawConn
+	seen ending
+	step func(fd uintptr)
+}
+
+// newEye makes the eye of a socket, nil when the socket is closed.
+func newEye(conn syscall.Conn) *eye {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return nil
+	}
+	e := &eye{raw: raw}
+	e.step = func(fd uintptr) { e.seen = peek(int(fd)) }
+	return e
+}
+
 // look peeks at the socket. It does not touch deadlines: the last one may be
 // over, and setting one costs more than the look.
 func (l *link) look() ending {
-	raw, err := l.raw.SyscallConn()
-	if err != nil {
+	if l.eye == nil {
 		return endClosed
 	}
-	return peek(raw)
+	l.eye.seen = endClosed
+	// Control, unlike Read, does not care for deadlines. Its error means that
+	// the connection is closed.
+	_ = l.eye.raw.Control(l.eye.step)
+	return l.eye.seen
 }
 
 // tap is the socket below TLS. While it is shut, reads find nothing, as they

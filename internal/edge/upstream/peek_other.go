@@ -2,8 +2,6 @@
 
 package upstream
 
-import "syscall"
-
 // peek knows nothing here. The proxy sends a request again when a reused
 // connection dies before its answer.
-func peek(syscall.RawConn) ending { return endQuiet }
+func peek(int) ending { return endQuiet }

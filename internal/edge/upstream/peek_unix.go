@@ -5,15 +5,7 @@ package upstream
 import "syscall"
 
 // peek looks for a byte without taking it and without waiting.
-func peek(raw syscall.RawConn) ending {
-	seen := endClosed
-	// Control, unlike Read, does not care for deadlines. Its error means that
-	// the connection is closed.
-	_ = raw.Control(func(fd uintptr) { seen = peekAt(int(fd)) })
-	return seen
-}
-
-func peekAt(fd int) ending {
+func peek(fd int) ending {
 	var one [1]byte
 	for {
 		n, _, err := syscall.Recvfrom(fd, one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
