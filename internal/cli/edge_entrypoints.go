@@ -15,6 +15,7 @@ import (
 
 	"slipway.dev/slipway/internal/config"
 	"slipway.dev/slipway/internal/edge"
+	"slipway.dev/slipway/internal/edge/normalize"
 	"slipway.dev/slipway/internal/route"
 	"slipway.dev/slipway/internal/secret"
 )
@@ -83,6 +84,8 @@ func entryPoint(options *config.Edge, name string) (edge.EntryPoint, error) {
 	point.MaxStreams = given.HTTP2.MaxConcurrentStreams
 	point.Limits.HeadBytes = given.HTTP.MaxHeaderBytes
 	point.Limits.Fields = given.HTTP.MaxHeaders
+	point.Limits.Hazards = hazards(given.HTTP.EncodedCharacters)
+	point.Limits.Underscores = given.HTTP.AllowUnderscores
 	point.MaxConns = given.Transport.MaxConnections
 	point.MaxConnsPerSource = given.Transport.MaxConnectionsPerSource
 	times := given.Transport.RespondingTimeouts
@@ -94,6 +97,26 @@ func entryPoint(options *config.Edge, name string) (edge.EntryPoint, error) {
 	point.DrainTimeout = time.Duration(given.Transport.LifeCycle.GraceTimeOut)
 	point.Redirect, err = redirect(options, given.HTTP.Redirections.EntryPoint)
 	return point, err
+}
+
+// hazards are the spellings of paths that an entry point lets through.
+func hazards(given config.EncodedCharacters) (allowed normalize.Hazard) {
+	for _, c := range []struct {
+		allow  bool
+		hazard normalize.Hazard
+	}{
+		{given.AllowEncodedSlash, normalize.EncodedSlash},
+		{given.AllowEncodedBackSlash, normalize.Backslash},
+		{given.AllowEncodedNullCharacter, normalize.EncodedNull},
+		{given.AllowEncodedSemicolon, normalize.Semicolon},
+		{given.AllowEncodedHash, normalize.EncodedHash},
+		{given.AllowBadEscapes, normalize.BadEscape},
+	} {
+		if c.allow {
+			allowed |= c.hazard
+		}
+	}
+	return allowed
 }
 
 // redirect is where an entry point sends its clients, nil when it does not.

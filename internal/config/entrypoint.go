@@ -35,10 +35,23 @@ type ForwardedHeaders struct {
 
 // EntryPointHTTP are the options for HTTP on an entry point.
 type EntryPointHTTP struct {
-	TLS            bool         `yaml:"tls" description:"Take encrypted connections only, with the certificates of the routes. What a host asks of TLS is in the routes too. When false, connections are plain."`
-	Redirections   Redirections `yaml:"redirections"`
-	MaxHeaderBytes int          `yaml:"maxHeaderBytes" description:"Largest head of a request, with all of its headers. A larger one is answered with 431."`
-	MaxHeaders     int          `yaml:"maxHeaders" description:"Most header lines of a request, cookies counted one by one in HTTP/2 and HTTP/3."`
+	TLS               bool              `yaml:"tls" description:"Take encrypted connections only, with the certificates of the routes. What a host asks of TLS is in the routes too. When false, connections are plain."`
+	Redirections      Redirections      `yaml:"redirections"`
+	MaxHeaderBytes    int               `yaml:"maxHeaderBytes" description:"Largest head of a request, with all of its headers. A larger one is answered with 431."`
+	MaxHeaders        int               `yaml:"maxHeaders" description:"Most header lines of a request, cookies counted one by one in HTTP/2 and HTTP/3."`
+	EncodedCharacters EncodedCharacters `yaml:"encodedCharacters"`
+	AllowUnderscores  bool              `yaml:"allowUnderscores" description:"Take requests with underscores in the names of headers. When false they are refused, because many backends take X_Forwarded_For for X-Forwarded-For. Names that are such a spelling of a header with a meaning are dropped even so."`
+}
+
+// EncodedCharacters lets paths through that backends are known to read in more
+// than one way. All of them are refused with 400 unless they are allowed here.
+type EncodedCharacters struct {
+	AllowEncodedSlash         bool `yaml:"allowEncodedSlash" description:"Take paths with %2F, as some APIs have them. Rules see it as one character of an element; a backend that decodes it sees more elements than the rules did."`
+	AllowEncodedBackSlash     bool `yaml:"allowEncodedBackSlash" description:"Take paths with a backslash, plain or as %5C. Some backends take it for a slash."`
+	AllowEncodedNullCharacter bool `yaml:"allowEncodedNullCharacter" description:"Take paths with %00. Some backends take it for the end of the path."`
+	AllowEncodedSemicolon     bool `yaml:"allowEncodedSemicolon" description:"Take paths with a semicolon, plain or as %3B. Some backends cut off what follows it in an element."`
+	AllowEncodedHash          bool `yaml:"allowEncodedHash" description:"Take paths with %23. Some backends take it for the start of a fragment."`
+	AllowBadEscapes           bool `yaml:"allowBadEscapes" description:"Take paths with a percent sign that starts no escape. Backends guess what it means."`
 }
 
 // Redirections send clients elsewhere.

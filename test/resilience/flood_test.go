@@ -193,15 +193,21 @@ func (l *lives) enough(f flood, lasted, wanted time.Duration) bool {
 	return lasted >= wanted && (f.tolerated || l.closed >= attackers || lasted >= wanted+overtime)
 }
 
-// attack floods with one connection after the other until the context ends.
-func (f flood) attack(ctx context.Context, address string, l *lives) {
+// ended notes a connection that the edge ended.
+func (l *lives) ended(lasted time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed++
+	l.longest = max(l.longest, lasted)
+}
+
+// attack floods with one connection after the other until the context ends. It
+// tells of those that the edge ended.
+func (f flood) attack(ctx context.Context, address string, ended func(lasted time.Duration)) {
 	for ctx.Err() == nil {
 		began := time.Now()
 		if f.once(ctx, address) {
-			l.mu.Lock()
-			l.closed++
-			l.longest = max(l.longest, time.Since(began))
-			l.mu.Unlock()
+			ended(time.Since(began))
 		}
 		select {
 		case <-ctx.Done():
@@ -262,14 +268,9 @@ func TestFloods(t *testing.T) {
 func (f flood) run(t *testing.T, edge *edgeprocess.Edge, duration time.Duration, before report) {
 	address := edge.Address("web")
 	start, work := measure(t, edge), edge.Work(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
 	l := &lives{}
 	stop := honest(address)
-	var attacking sync.WaitGroup
-	for range attackers {
-		attacking.Go(func() { f.attack(ctx, address, l) })
-	}
+	stopAttack := f.begins(t, address, l)
 	began := time.Now()
 	peak := edge.Memory(t)
 	for !l.enough(f, time.Since(began), duration) {
@@ -277,9 +278,8 @@ func (f flood) run(t *testing.T, edge *edgeprocess.Edge, duration time.Duration,
 		peak = max(peak, edge.Memory(t))
 	}
 	lasted := time.Since(began)
-	cancel()
-	attacking.Wait()
 	compare(t, before, stop())
+	stopAttack()
 	grown := peak - start.memory
 	t.Logf("%d connections were ended by the edge, after %v at most; memory grew by %.1f MB, %.0f%% of a processor was used",
 		l.closed, l.longest.Round(time.Millisecond), float64(grown)/(1<<20), 100*(edge.Work(t)-work).Seconds()/lasted.Seconds())

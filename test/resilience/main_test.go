@@ -29,7 +29,13 @@ import (
 	"slipway.dev/slipway/test/conformance/edgeprocess"
 )
 
-func TestMain(m *testing.M) { edgeprocess.Main(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(attackVariable) != "" {
+		attackMain()
+		return
+	}
+	edgeprocess.Main(m)
+}
 
 // long says that there is time.
 func long() bool { return os.Getenv("RESILIENCE") == "long" }
