@@ -21,6 +21,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"runtime"
 	"slices"
 	"strconv"
 	"sync"
@@ -129,9 +130,29 @@ func (s *Server) serveStream(r *http.Request, conn net.Conn) {
 		conn.Close() // a stream without a connection is a mistake of the program
 		return
 	}
+	if cutOff(r.Context()) {
+		conn.Close()
+		return
+	}
 	from.Protocol = "HTTP/" + strconv.Itoa(r.ProtoMajor)
 	from.Gone = r.Context()
 	s.proxy.ServeStream(conn, from)
+}
+
+// patience is how often a request of a stream lets others go first.
+const patience = 3
+
+// cutOff reports whether a request was cut off right behind its head, as in a
+// flood of resets. It costs a backend nothing then, if the connection gets to
+// read that far before the request is served.
+func cutOff(ctx context.Context) bool {
+	for range patience {
+		runtime.Gosched()
+		if ctx.Err() != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // observe tells of an exchange that is over.
