@@ -169,26 +169,20 @@ func entryPoint(address string) config.EntryPoint {
 	return point
 }
 
-// TestOptionList holds the list of options to the structs and to the names
-// that the documents give.
-func TestOptionList(t *testing.T) {
-	const k, p = "providers.kubernetesIngress", "entryPoints.<name>"
-	want := map[string]string{
-		"configFile":                                    `string ""`,
-		"log.level":                                     `string "info"`,
-		"log.format":                                    `string "auto"`,
-		"admin.address":                                 `string "127.0.0.1:8090"`,
-		"health.address":                                `string ":8082"`,
-		p + ".address":                                  `string ""`,
-		p + ".reusePort":                                `bool "false"`,
-		p + ".proxyProtocol.trustedIPs":                 `list ""`,
-		p + ".proxyProtocol.optional":                   `bool "false"`,
-		p + ".forwardedHeaders.trustedIPs":              `list ""`,
-		p + ".forwardedHeaders.insecure":                `bool "false"`,
-		p + ".http.tls":                                 `bool "false"`,
-		p + ".http.maxHeaderBytes":                      `number "32768"`,
-		p + ".http.maxHeaders":                          `number "100"`,
-		p + ".http.encodedCharacters.allowEncodedSlash": `bool "false"`,
+// entryPointOptions are those that each entry point has.
+func entryPointOptions() map[string]string {
+	const p = "entryPoints.<name>"
+	return map[string]string{
+		p + ".address":                                          `string ""`,
+		p + ".reusePort":                                        `bool "false"`,
+		p + ".proxyProtocol.trustedIPs":                         `list ""`,
+		p + ".proxyProtocol.optional":                           `bool "false"`,
+		p + ".forwardedHeaders.trustedIPs":                      `list ""`,
+		p + ".forwardedHeaders.insecure":                        `bool "false"`,
+		p + ".http.tls":                                         `bool "false"`,
+		p + ".http.maxHeaderBytes":                              `number "32768"`,
+		p + ".http.maxHeaders":                                  `number "100"`,
+		p + ".http.encodedCharacters.allowEncodedSlash":         `bool "false"`,
 		p + ".http.encodedCharacters.allowEncodedBackSlash":     `bool "false"`,
 		p + ".http.encodedCharacters.allowEncodedNullCharacter": `bool "false"`,
 		p + ".http.encodedCharacters.allowEncodedSemicolon":     `bool "false"`,
@@ -210,32 +204,46 @@ func TestOptionList(t *testing.T) {
 		p + ".http.redirections.entryPoint.scheme":              `string "https"`,
 		p + ".http.redirections.entryPoint.permanent":           `bool "true"`,
 		p + ".http.redirections.entryPoint.priority":            `number "2147483646"`,
-		"shared.secretFile":                                     `string ""`,
-		"providers.providersThrottleDuration":                   `duration "2s"`,
-		"providers.file":                                        `switch "false"`,
-		"providers.file.filename":                               `string ""`,
-		"providers.file.watch":                                  `bool "true"`,
-		k:                                                       `switch "false"`,
-		k + ".endpoint":                                         `string ""`,
-		k + ".token":                                            `secret ""`,
-		k + ".certAuthFilePath":                                 `string ""`,
-		k + ".namespaces":                                       `list ""`,
-		k + ".labelSelector":                                    `string ""`,
-		k + ".ingressClass":                                     `string ""`,
-		k + ".disableIngressClassLookup":                        `bool "false"`,
-		k + ".disableClusterScopeResources":                     `bool "false"`,
-		k + ".ingressEndpoint.ip":                               `string ""`,
-		k + ".ingressEndpoint.hostname":                         `string ""`,
-		k + ".ingressEndpoint.publishedService":                 `string ""`,
-		k + ".throttleDuration":                                 `duration "0s"`,
-		k + ".allowEmptyServices":                               `bool "false"`,
-		k + ".allowCrossNamespace":                              `bool "false"`,
-		k + ".allowExternalNameServices":                        `bool "false"`,
-		k + ".nativeLBByDefault":                                `bool "false"`,
-		k + ".strictPrefixMatching":                             `bool "true"`,
-		k + ".disablePassHostHeaders":                           `bool "false"`,
+	}
+}
+
+// TestOptionList holds the list of options to the structs and to the names
+// that the documents give.
+func TestOptionList(t *testing.T) {
+	const k = "providers.kubernetesIngress"
+	want := map[string]string{
+		"configFile":                            `string ""`,
+		"log.level":                             `string "info"`,
+		"log.format":                            `string "auto"`,
+		"admin.address":                         `string "127.0.0.1:8090"`,
+		"health.address":                        `string ":8082"`,
+		"shared.secretFile":                     `string ""`,
+		"providers.providersThrottleDuration":   `duration "2s"`,
+		"providers.file":                        `switch "false"`,
+		"providers.file.filename":               `string ""`,
+		"providers.file.watch":                  `bool "true"`,
+		k:                                       `switch "false"`,
+		k + ".endpoint":                         `string ""`,
+		k + ".token":                            `secret ""`,
+		k + ".certAuthFilePath":                 `string ""`,
+		k + ".namespaces":                       `list ""`,
+		k + ".labelSelector":                    `string ""`,
+		k + ".ingressClass":                     `string ""`,
+		k + ".disableIngressClassLookup":        `bool "false"`,
+		k + ".disableClusterScopeResources":     `bool "false"`,
+		k + ".ingressEndpoint.ip":               `string ""`,
+		k + ".ingressEndpoint.hostname":         `string ""`,
+		k + ".ingressEndpoint.publishedService": `string ""`,
+		k + ".throttleDuration":                 `duration "0s"`,
+		k + ".allowEmptyServices":               `bool "false"`,
+		k + ".allowCrossNamespace":              `bool "false"`,
+		k + ".allowExternalNameServices":        `bool "false"`,
+		k + ".nativeLBByDefault":                `bool "false"`,
+		k + ".strictPrefixMatching":             `bool "true"`,
+		k + ".disablePassHostHeaders":           `bool "false"`,
 	}
 	maps.Copy(want, observedOptions())
+	maps.Copy(want, entryPointOptions())
 	for _, o := range config.EdgeOptions() {
 		if got := string(o.Type) + ` "` + o.Default + `"`; got != want[o.Name] {
 			t.Errorf("%s: got %s, want %s", o.Name, got, want[o.Name])
