@@ -23,8 +23,10 @@ type library struct {
 func newLibrary(c *Config) (library, error) {
 	base := &http.Server{
 		MaxHeaderBytes: c.HeaderBytes,
-		IdleTimeout:    c.IdleTimeout,
-		ErrorLog:       slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug),
+		// There is no IdleTimeout: the library starts that timer anew when it ends
+		// a connection, and keeps the whole of it in memory until then. The session
+		// has one of its own.
+		ErrorLog: slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug),
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams:          c.MaxStreams,
 			MaxReadFrameSize:              maxFrame,

@@ -44,6 +44,7 @@ func (s *Server) ServeConn(ctx context.Context, conn net.Conn) {
 		return
 	}
 	c := &session{server: s, guard: newGuard(conn, &s.cfg)}
+	c.idle = time.AfterFunc(s.cfg.IdleTimeout, c.endIdle)
 	s.add(c)
 	s.lib.serve(bridge.WithAddresses(ctx, conn.LocalAddr(), conn.RemoteAddr()), c.guard.facade(), c)
 	s.remove(c)
@@ -109,9 +110,11 @@ type session struct {
 	guard  *guard
 	late   bool // it came after Drain
 
-	mu      sync.Mutex // guards over
+	mu      sync.Mutex // guards over and active
 	over    bool
+	active  int // requests that run
 	running sync.WaitGroup
+	idle    *time.Timer // ends the connection
 }
 
 // ServeHTTP answers one request of the connection.
@@ -119,7 +122,7 @@ func (c *session) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !c.enter() {
 		panic(http.ErrAbortHandler)
 	}
-	defer c.running.Done()
+	defer c.leave()
 	if c.late {
 		w = leaving{w}
 	}
@@ -135,13 +138,36 @@ func (c *session) enter() bool {
 		return false
 	}
 	c.running.Add(1)
+	c.active++
+	c.idle.Stop()
 	return true
+}
+
+// leave ends what enter began.
+func (c *session) leave() {
+	c.mu.Lock()
+	if c.active--; c.active == 0 && !c.over {
+		c.idle.Reset(c.server.cfg.IdleTimeout)
+	}
+	c.mu.Unlock()
+	c.running.Done()
+}
+
+// endIdle ends a connection on which nothing runs.
+func (c *session) endIdle() {
+	c.mu.Lock()
+	idle := c.active == 0 && !c.over
+	c.mu.Unlock()
+	if idle {
+		c.guard.end(ReasonEnded, codeNone)
+	}
 }
 
 // wait waits for the requests of a connection that is closed.
 func (c *session) wait() {
 	c.mu.Lock()
 	c.over = true
+	c.idle.Stop()
 	c.mu.Unlock()
 	c.running.Wait()
 }
