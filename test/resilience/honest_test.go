@@ -35,7 +35,7 @@ const (
 // edge's fault. A short test runs while other packages are tested.
 func floor() time.Duration {
 	if long() {
-		return 500 * time.Millisecond
+		return 200 * time.Millisecond
 	}
 	return 1500 * time.Millisecond
 }

@@ -1,0 +1,62 @@
+package h2_test
+
+import (
+	"net"
+	"net/http"
+	"runtime"
+	"testing"
+	"time"
+	"weak"
+
+	"slipway.dev/slipway/internal/edge/bridge/bridgetest"
+	"slipway.dev/slipway/internal/edge/h2"
+)
+
+// tracked is a connection that can be looked for in memory.
+type tracked struct{ net.Conn }
+
+// TestEndedConnectionIsForgotten: nothing keeps a connection in memory once it
+// has ended, however it did. Clients that come again and again would fill it.
+func TestEndedConnectionIsForgotten(t *testing.T) {
+	entered := make(chan struct{})
+	s, err := h2.New(h2.Config{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		close(entered)
+		<-r.Context().Done()
+	})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	served := make(chan weak.Pointer[tracked])
+	go func() {
+		conn, err := listener.Accept()
+		if err != nil {
+			close(served)
+			return
+		}
+		kept := &tracked{conn}
+		pointer := weak.Make(kept)
+		s.ServeConn(t.Context(), kept)
+		served <- pointer
+	}()
+	p := dial(t, &server{Server: s, addr: listener.Addr().String()})
+	if err := p.open(1, true); err != nil {
+		t.Fatal(err)
+	}
+	<-entered
+	p.conn.Close() // with a request that runs
+	pointer := <-served
+	give := time.After(bridgetest.Timeout)
+	for pointer.Value() != nil {
+		runtime.GC()
+		select {
+		case <-give:
+			t.Fatal("it is still there")
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
