@@ -76,6 +76,40 @@ func TestClientLeavesStream(t *testing.T) {
 	}
 }
 
+// TestClientLeaves: nor for one that has closed its connection, plain or TLS.
+func TestClientLeaves(t *testing.T) {
+	for _, secured := range []bool{false, true} {
+		t.Run(fmt.Sprintf("tls=%v", secured), func(t *testing.T) {
+			asked, left := make(chan struct{}), make(chan struct{})
+			table := tableFor(backend(t, func(_ http.ResponseWriter, r *http.Request) {
+				close(asked)
+				<-r.Context().Done()
+				close(left)
+			}))
+			point := edge.DefaultEntryPoint("web", "127.0.0.1:0")
+			point.TLS = secured
+			s := startAt(t, table, point)
+			conn, err := net.Dial("tcp", s.address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if secured {
+				conn = tls.Client(conn, &tls.Config{InsecureSkipVerify: true})
+			}
+			if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: a\r\n\r\n"); err != nil {
+				t.Fatal(err)
+			}
+			<-asked
+			conn.Close()
+			select {
+			case <-left:
+			case <-time.After(20 * time.Second):
+				t.Error("the backend is still asked")
+			}
+		})
+	}
+}
+
 // TestProxyProtocol: the client's address is the one of the header of a
 // trusted balancer, and who sends none is not let in.
 func TestProxyProtocol(t *testing.T) {

@@ -67,7 +67,7 @@ func (c *client) attempt(b *binding, lane *lane, fresh bool, ran int) attempted 
 	c.conn = conn
 	c.record.Endpoint = lane.lease.Endpoint().Address()
 	c.record.Connected = time.Since(c.record.Began)
-	conn.SetTimeouts(b.times.header, b.times.idle)
+	c.bound(b, conn)
 	if b.times.total > 0 {
 		// Closing the connection ends every wait of this attempt.
 		c.total = time.AfterFunc(c.left(b, 0), func() { conn.NetConn().Close() })
@@ -130,6 +130,9 @@ func (c *client) sendAndRead(b *binding, lane *lane, conn *upstream.Conn) error 
 	}
 	for interim := 0; ; interim++ {
 		err := conn.Reader.ReadResponse(&c.response, c.forward.Asked(&c.head), conn.Limits)
+		for errors.Is(err, h1.ErrIdle) && c.waitsOn(conn) {
+			err = conn.Reader.ReadResponse(&c.response, c.forward.Asked(&c.head), conn.Limits)
+		}
 		switch {
 		case err != nil:
 			return err
@@ -174,7 +177,7 @@ func (c *client) conclude(b *binding, lane *lane, conn *upstream.Conn, ran int, 
 
 // failed judges an attempt that brought no answer.
 func (c *client) failed(b *binding, conn *upstream.Conn, err error) attempted {
-	if c.from.Gone != nil && c.from.Gone.Err() != nil {
+	if c.departed || c.from.Gone != nil && c.from.Gone.Err() != nil {
 		c.record.Reason = "the client has left"
 		return attempted{outcome: upstream.Cancelled}
 	}

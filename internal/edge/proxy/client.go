@@ -33,6 +33,8 @@ type client struct {
 	peer   h1.Peer
 	limits *h1.Limits
 	times  *h1.Timeouts
+	// presence is nil where it is not known.
+	presence presence
 
 	head     h1.Head
 	response h1.ResponseHead
@@ -55,6 +57,9 @@ type client struct {
 	conn      *upstream.Conn // of the last attempt
 	reusable  bool           // conn can be used again
 	total     *time.Timer    // closes conn when the rule's time is over
+	patience  time.Duration  // how long the head of the answer is waited for
+	waited    time.Duration  // how much of that is over
+	departed  bool           // the client has, while its answer was waited for
 	leaving   func() bool    // stops what closes conn when the client of a stream leaves
 	up        sending
 	transfer  h1.Transfer // of the request
@@ -81,6 +86,7 @@ func newClient(p *Proxy, conn net.Conn, from Accepted) *client {
 // attach gives a client its connection.
 func (c *client) attach(p *Proxy, conn net.Conn, from Accepted) {
 	c.proxy, c.net, c.from = p, conn, from
+	c.presence = presenceOf(conn)
 	c.limits, c.times = &p.cfg.Limits, &p.cfg.Timeouts
 	if from.Limits != nil {
 		c.limits = from.Limits

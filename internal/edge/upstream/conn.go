@@ -23,6 +23,7 @@ type Conn struct {
 	stream   *h2client.Stream // nil for HTTP/1.1
 	endpoint *Endpoint
 	dialer   *dialer
+	times    h1.Timeouts
 	since    int64 // when it was last used
 	reused   bool
 	idle     bool // it is in the pool, whose mutex guards this
@@ -84,14 +85,24 @@ func (e *Endpoint) wrap(link link, d *dialer) *Conn {
 
 // SetTimeouts bounds the exchange that comes: the wait for the head of the
 // response, and the waits between two pieces of a body. 0 means the default.
-// They hold until they are set again.
-func (c *Conn) SetTimeouts(header, idle time.Duration) {
+// They hold until they are set again. It returns the first of them as it is now.
+func (c *Conn) SetTimeouts(header, idle time.Duration) time.Duration {
 	times := c.endpoint.handle.set.cfg.Timeouts
 	times.Idle = cmp.Or(header, times.Idle)
 	times.Body = cmp.Or(idle, times.Body)
 	times.Write = cmp.Or(idle, times.Write)
+	c.times = times
 	c.Reader.SetTimeouts(times)
 	c.Writer.SetTimeouts(times)
+	return times.Idle
+}
+
+// AwaitFor bounds the next wait for the head of the response by another time.
+// Unlike SetTimeouts it may be called while a body is sent.
+func (c *Conn) AwaitFor(header time.Duration) {
+	times := c.times
+	times.Idle = header
+	c.Reader.SetTimeouts(times)
 }
 
 // NetConn is the connection itself, for protocols that take over after an
