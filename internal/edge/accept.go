@@ -43,6 +43,7 @@ func (s *Server) open(options EntryPoint) error {
 	config.HeaderBytes = options.Limits.HeadBytes
 	config.FirstTimeout, config.HeaderTimeout = options.Timeouts.Head, options.Timeouts.Head
 	config.IdleTimeout, config.WriteTimeout = options.Timeouts.Idle, options.Timeouts.Write
+	config.Trusts = p.trust.Trusts
 	config.Hooks = s.options.Metrics.streamHooks(options.Name)
 	config.Log = s.options.Log
 	var err error

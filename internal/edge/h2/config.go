@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"slipway.dev/slipway/internal/edge/bridge"
@@ -50,8 +51,15 @@ type Config struct {
 	// Default 1 s.
 	DrainNotice time.Duration
 
-	// Guard says when a connection costs too much.
+	// Guard says when a connection costs too much. A client whose connection was
+	// ended for that has a tenth of these limits for a minute, so that coming
+	// again does not pay.
 	Guard GuardLimits
+	// Trusts says who is a proxy that speaks for many clients, and never has less
+	// than the limits. Nil is nobody.
+	Trusts func(netip.Addr) bool
+	// openFactor is how many times MaxStreams may be open before it is a flood.
+	openFactor int
 
 	Hooks Hooks
 	// Log gets what clients do wrong, at debug level. Nil is nobody.
@@ -171,6 +179,7 @@ func (c Config) withDefaults() Config {
 	g.BlockBytes = cmp.Or(g.BlockBytes, dg.BlockBytes)
 	g.Resets = cmp.Or(g.Resets, dg.Resets)
 	c.Log = cmp.Or(c.Log, d.Log)
+	c.openFactor = openFactor
 	return c
 }
 

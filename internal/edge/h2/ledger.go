@@ -48,7 +48,7 @@ type ledger struct {
 func newLedger(cfg *Config) ledger {
 	return ledger{
 		limits:  &cfg.Guard,
-		maxOpen: openFactor * cfg.MaxStreams,
+		maxOpen: cfg.openFactor * cfg.MaxStreams,
 		budget:  cfg.Guard.Control,
 		filled:  time.Now(),
 		resets:  bridge.Resets{Limits: cfg.Guard.Resets},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,7 +15,10 @@ import (
 // Server serves connections of HTTP/2. It does not listen.
 type Server struct {
 	cfg Config
-	lib library
+	// strict is cfg for clients on probation.
+	strict    Config
+	probation probation
+	lib       library
 
 	draining atomic.Bool
 	mu       sync.Mutex // guards sessions
@@ -27,6 +31,7 @@ func New(cfg Config) (*Server, error) {
 	if err := s.cfg.check(); err != nil {
 		return nil, err
 	}
+	s.strict = s.cfg.strict()
 	var err error
 	if s.lib, err = newLibrary(&s.cfg); err != nil {
 		return nil, err
@@ -43,15 +48,34 @@ func (s *Server) ServeConn(ctx context.Context, conn net.Conn) {
 		conn.Close()
 		return
 	}
-	c := &session{server: s, guard: newGuard(conn, &s.cfg)}
+	client, known := s.client(conn)
+	cfg := &s.cfg
+	if known && s.probation.has(client, time.Now()) {
+		cfg = &s.strict
+	}
+	c := &session{server: s, guard: newGuard(conn, cfg)}
 	c.idle = time.AfterFunc(s.cfg.IdleTimeout, c.endIdle)
 	s.add(c)
 	s.lib.serve(bridge.WithAddresses(ctx, conn.LocalAddr(), conn.RemoteAddr()), c.guard.facade(), c)
 	s.remove(c)
 	c.wait()
-	if s.cfg.Hooks.Closed != nil {
-		s.cfg.Hooks.Closed(c.guard.why())
+	why := c.guard.why()
+	if known && flood(why) {
+		s.probation.add(client, time.Now())
 	}
+	if s.cfg.Hooks.Closed != nil {
+		s.cfg.Hooks.Closed(why)
+	}
+}
+
+// client is who may be put on probation for a connection: not a proxy, which
+// speaks for many.
+func (s *Server) client(conn net.Conn) (netip.Prefix, bool) {
+	client, known := clientOf(conn.RemoteAddr())
+	if known && s.cfg.Trusts != nil && s.cfg.Trusts(client.Addr()) {
+		return netip.Prefix{}, false
+	}
+	return client, known
 }
 
 func (s *Server) add(c *session) {

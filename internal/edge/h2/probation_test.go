@@ -1,0 +1,58 @@
+package h2_test
+
+import (
+	"net/http"
+	"net/netip"
+	"testing"
+
+	"golang.org/x/net/http2"
+
+	"slipway.dev/slipway/internal/edge/h2"
+)
+
+// resetsUntilEnd opens streams and resets them until the server has enough, and
+// counts those that it took. The server reads behind, so the count is that of
+// the server: the last stream that GOAWAY names.
+func resetsUntilEnd(t *testing.T, s *server) uint32 {
+	t.Helper()
+	p := dial(t, s)
+	roundTrip(t, p)
+	for stream := uint32(1); stream < 2000; stream += 2 {
+		if p.open(stream, false) != nil || p.WriteRSTStream(stream, http2.ErrCodeCancel) != nil {
+			break
+		}
+	}
+	if reason := <-s.reasons; reason != h2.ReasonResets {
+		t.Fatalf("it ended because of %s", reason)
+	}
+	return p.await(t, "GOAWAY", func(e event) bool { return e.kind == http2.FrameGoAway }).last
+}
+
+// TestProbation: who floods again after a flood gets less far, and who shares
+// the address and does not is served as before.
+func TestProbation(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		trusted bool
+	}{{"client", false}, {"trusted proxy", true}} {
+		t.Run(c.name, func(t *testing.T) {
+			s := start(t, h2.Config{
+				Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}),
+				Trusts:  func(netip.Addr) bool { return c.trusted },
+			}, nil)
+			first := resetsUntilEnd(t, s)
+			second := resetsUntilEnd(t, s)
+			if shorter := second < first/5; shorter == c.trusted {
+				t.Errorf("the first flood got to stream %d, the second to %d", first, second)
+			}
+			honest := client(t, nil)
+			for range 60 {
+				response, err := honest.Get("http://" + s.addr)
+				if err != nil {
+					t.Fatal(err)
+				}
+				response.Body.Close()
+			}
+		})
+	}
+}
