@@ -26,6 +26,7 @@ var groupTitles = map[string]string{
 	"admin":                       "Admin server",
 	"health":                      "Health server",
 	"entryPoints.<name>":          "Entry points",
+	"shared":                      "All replicas",
 	"providers":                   "All providers",
 	"providers.file":              "File provider",
 	"providers.kubernetesIngress": "Kubernetes Ingress provider",
@@ -97,6 +98,9 @@ func writeCommand(out *strings.Builder, command *cobra.Command) {
 	}
 	if command.DisableFlagParsing {
 		out.WriteString("\nIts options are on [their own page](edge.md).\n")
+		for _, child := range command.Commands() {
+			writeCommand(out, child)
+		}
 		return
 	}
 	if command.HasAvailableLocalFlags() {
