@@ -3,6 +3,7 @@ package h2_test
 import (
 	"net/http"
 	"net/netip"
+	"sync/atomic"
 	"testing"
 
 	"golang.org/x/net/http2"
@@ -54,5 +55,51 @@ func TestProbation(t *testing.T) {
 				response.Body.Close()
 			}
 		})
+	}
+}
+
+// TestBide: of requests that come all at once on a new connection and are cut
+// off again, few are served.
+func TestBide(t *testing.T) {
+	const streams = 100
+	var served atomic.Int32
+	s := start(t, h2.Config{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		served.Add(1)
+		<-r.Context().Done()
+	})}, nil)
+	p := dial(t, s)
+	for i := range uint32(streams) {
+		if err := p.open(2*i+1, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range uint32(streams) {
+		if err := p.WriteRSTStream(2*i+1, http2.ErrCodeCancel); err != nil {
+			t.Fatal(err)
+		}
+	}
+	roundTrip(t, p)
+	if n := served.Load(); n >= streams/2 {
+		t.Errorf("%d of %d were served", n, streams)
+	}
+}
+
+// TestBideIsShort: requests that are meant are all served, however many come at
+// once and however long they last.
+func TestBideIsShort(t *testing.T) {
+	const streams = 60
+	entered := make(chan struct{}, streams)
+	s := start(t, h2.Config{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		entered <- struct{}{}
+		<-r.Context().Done()
+	})}, nil)
+	p := dial(t, s)
+	for i := range uint32(streams) {
+		if err := p.open(2*i+1, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range streams {
+		<-entered
 	}
 }

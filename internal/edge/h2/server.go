@@ -137,6 +137,7 @@ type session struct {
 	mu      sync.Mutex // guards over and active
 	over    bool
 	active  int // requests that run
+	served  int // requests that ended with an answer, up to provenAfter
 	running sync.WaitGroup
 	idle    *time.Timer // ends the connection
 }
@@ -146,11 +147,16 @@ func (c *session) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !c.enter() {
 		panic(http.ErrAbortHandler)
 	}
-	defer c.leave()
+	answered := false
+	defer func() { c.leave(answered) }()
+	if !c.bide(r.Context()) {
+		panic(http.ErrAbortHandler) // nobody waits for an answer
+	}
 	if c.late {
 		w = leaving{w}
 	}
 	c.server.cfg.Handler.ServeHTTP(w, r)
+	answered = r.Context().Err() == nil
 }
 
 // enter counts a request, unless the connection is over: the library may start
@@ -167,9 +173,42 @@ func (c *session) enter() bool {
 	return true
 }
 
-// leave ends what enter began.
-func (c *session) leave() {
+const (
+	// bideAfter is how many requests of a new connection run at once without
+	// any of them being held back.
+	bideAfter = 16
+	// bideTime is how long those beyond are. A flood cuts its requests off long
+	// before that, and they cost nothing then; who means it hardly notices.
+	bideTime = 10 * time.Millisecond
+	// provenAfter is how many answers make a connection one that is not new.
+	provenAfter = 100
+)
+
+// bide holds a request back that comes with many others on a connection that
+// has proven nothing yet. It reports whether the request is still wanted.
+func (c *session) bide(ctx context.Context) bool {
 	c.mu.Lock()
+	held := c.active > bideAfter && c.served < provenAfter
+	c.mu.Unlock()
+	if !held {
+		return true
+	}
+	timer := time.NewTimer(bideTime)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// leave ends what enter began.
+func (c *session) leave(answered bool) {
+	c.mu.Lock()
+	if answered && c.served < provenAfter {
+		c.served++
+	}
 	if c.active--; c.active == 0 && !c.over {
 		c.idle.Reset(c.server.cfg.IdleTimeout)
 	}
