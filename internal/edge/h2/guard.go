@@ -168,8 +168,8 @@ func (g *guard) why() string {
 	return g.reason
 }
 
-// end ends the connection. It tells the client why, if the library is between two frames; a write that waits for the client does not
-// wait for long any more.
+// end ends the connection. It tells the client why, if the library is between
+// two frames. A write that waits for the client does not wait for long any more.
 func (g *guard) end(reason string, code uint32) {
 	g.note(reason)
 	if g.over.Swap(true) {
