@@ -77,10 +77,10 @@ func HouseTable() Table {
 				{Package: gitops, Reason: "delivery and traffic are separate planes"},
 				{Package: platform, Reason: "the edge runs without the platform"},
 			}},
-			{Packages: ingress, MayUse: []string{route, kube, observe}, Foreign: anything, Never: []Ban{
+			{Packages: ingress, MayUse: []string{api, route, kube, observe, secret}, Foreign: anything, Never: []Ban{
 				{Package: edge, Reason: "ingress writes the route.Table, edge reads it; neither knows the other"},
 			}},
-			{Packages: "./internal/ingress/translate/...", MayUse: []string{ingress, route, observe}, Foreign: anything, Never: []Ban{
+			{Packages: "./internal/ingress/translate/...", MayUse: []string{ingress, api, route, observe, secret}, Foreign: anything, Never: []Ban{
 				{Package: kube, Reason: "translate is pure: it gets a resolved Snapshot and asks nobody"},
 				{Package: "k8s.io/client-go/...", Reason: "translate is pure: it gets a resolved Snapshot and asks nobody"},
 				{Package: edge, Reason: "ingress writes the route.Table, edge reads it; neither knows the other"},

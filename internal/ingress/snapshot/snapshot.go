@@ -1,0 +1,281 @@
+package snapshot
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// key is a namespace and a name.
+type key struct{ namespace, name string }
+
+// Snapshot is what is known of a cluster. It is for one goroutine.
+type Snapshot struct {
+	ingresses map[key]*networkingv1.Ingress
+	classes   map[string]*networkingv1.IngressClass
+	services  map[key]*corev1.Service
+	slices    map[key]*discoveryv1.EndpointSlice
+	// ofService has the slices of each Service, by its name.
+	ofService map[key][]*discoveryv1.EndpointSlice
+	secrets   map[key]*SecretBody
+	nodes     map[string]*NodeFacts
+	resources map[Ref]*Resource
+	kinds     map[Kind]KindState
+}
+
+// New gives an empty Snapshot.
+func New() *Snapshot {
+	return &Snapshot{
+		ingresses: map[key]*networkingv1.Ingress{},
+		classes:   map[string]*networkingv1.IngressClass{},
+		services:  map[key]*corev1.Service{},
+		slices:    map[key]*discoveryv1.EndpointSlice{},
+		ofService: map[key][]*discoveryv1.EndpointSlice{},
+		secrets:   map[key]*SecretBody{},
+		nodes:     map[string]*NodeFacts{},
+		resources: map[Ref]*Resource{},
+		kinds:     map[Kind]KindState{},
+	}
+}
+
+// Put stores an object in the place of the one before it. It returns what
+// changed for readers; nothing, when nothing did that a route is made of.
+func (s *Snapshot) Put(object any) []Ref {
+	switch o := object.(type) {
+	case *networkingv1.Ingress:
+		at := key{o.Namespace, o.Name}
+		before := s.ingresses[at]
+		s.ingresses[at] = o
+		return changed(before == nil || !sameIngress(before, o), Ref{Ingress, o.Namespace, o.Name})
+	case *networkingv1.IngressClass:
+		before := s.classes[o.Name]
+		s.classes[o.Name] = o
+		return changed(before == nil || !sameClass(before, o), Ref{IngressClass, "", o.Name})
+	case *corev1.Service:
+		at := key{o.Namespace, o.Name}
+		before := s.services[at]
+		s.services[at] = o
+		return changed(before == nil || !sameService(before, o), Ref{Service, o.Namespace, o.Name})
+	case *discoveryv1.EndpointSlice:
+		return s.putSlice(o)
+	case *SecretBody:
+		at := key{o.Namespace, o.Name}
+		before := s.secrets[at]
+		s.secrets[at] = o
+		return changed(before == nil || !sameSecret(before, o), Ref{Secret, o.Namespace, o.Name})
+	case *NodeFacts:
+		before := s.nodes[o.Name]
+		s.nodes[o.Name] = o
+		return changed(before == nil || !reflect.DeepEqual(before, o), Ref{Kind: Node})
+	case *Resource:
+		at := Ref{o.Kind, o.Namespace, o.Name}
+		before := s.resources[at]
+		s.resources[at] = o
+		return changed(before == nil || !reflect.DeepEqual(before.Spec, o.Spec), at)
+	default:
+		panic(fmt.Sprintf("a Snapshot has no objects of type %T", object)) // a mistake of the program
+	}
+}
+
+// Delete forgets an object, and returns what changed for readers. The name of
+// an EndpointSlice is its own, not that of its Service.
+func (s *Snapshot) Delete(kind Kind, namespace, name string) []Ref {
+	at := key{namespace, name}
+	ref := Ref{kind, namespace, name}
+	switch kind {
+	case Ingress:
+		return remove(s.ingresses, at, ref)
+	case IngressClass:
+		return remove(s.classes, name, Ref{Kind: kind, Name: name})
+	case Service:
+		return remove(s.services, at, ref)
+	case EndpointSlice:
+		slice := s.slices[at]
+		if slice == nil {
+			return nil
+		}
+		delete(s.slices, at)
+		return s.unlink(slice)
+	case Secret:
+		return remove(s.secrets, at, ref)
+	case Node:
+		return remove(s.nodes, name, Ref{Kind: kind})
+	default:
+		return remove(s.resources, ref, ref)
+	}
+}
+
+// SetKind says whether objects of a custom kind are known.
+func (s *Snapshot) SetKind(kind Kind, state KindState) []Ref {
+	before := s.kinds[kind]
+	s.kinds[kind] = state
+	return changed(before != state, Ref{Kind: kind})
+}
+
+// Names gives the namespace and name of every object of a kind, in no order.
+// Those of EndpointSlices are their own.
+func (s *Snapshot) Names(kind Kind) iter.Seq2[string, string] {
+	return func(yield func(namespace, name string) bool) {
+		switch kind {
+		case Ingress:
+			each(s.ingresses, yield)
+		case IngressClass:
+			eachName(s.classes, yield)
+		case Service:
+			each(s.services, yield)
+		case EndpointSlice:
+			each(s.slices, yield)
+		case Secret:
+			each(s.secrets, yield)
+		case Node:
+			eachName(s.nodes, yield)
+		default:
+			for ref := range s.resources {
+				if ref.Kind == kind && !yield(ref.Namespace, ref.Name) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Ingress gives an Ingress for something that is not resolved from it, such as
+// its status; nil when there is none.
+func (s *Snapshot) Ingress(namespace, name string) *networkingv1.Ingress {
+	return s.ingresses[key{namespace, name}]
+}
+
+func (s *Snapshot) putSlice(slice *discoveryv1.EndpointSlice) []Ref {
+	at := key{slice.Namespace, slice.Name}
+	before := s.slices[at]
+	s.slices[at] = slice
+	if before != nil && serviceOf(before) == serviceOf(slice) {
+		siblings := s.ofService[key{slice.Namespace, serviceOf(slice)}]
+		if i := slices.Index(siblings, before); i >= 0 {
+			siblings[i] = slice
+		}
+		return changed(!sameSlice(before, slice), Ref{EndpointSlice, slice.Namespace, serviceOf(slice)})
+	}
+	var refs []Ref
+	if before != nil {
+		refs = s.unlink(before)
+	}
+	service := serviceOf(slice)
+	if service == "" {
+		return refs
+	}
+	owner := key{slice.Namespace, service}
+	s.ofService[owner] = append(s.ofService[owner], slice)
+	slices.SortFunc(s.ofService[owner], func(a, b *discoveryv1.EndpointSlice) int { return cmp.Compare(a.Name, b.Name) })
+	return append(refs, Ref{EndpointSlice, slice.Namespace, service})
+}
+
+// unlink takes a slice away from its Service.
+func (s *Snapshot) unlink(slice *discoveryv1.EndpointSlice) []Ref {
+	service := serviceOf(slice)
+	if service == "" {
+		return nil
+	}
+	owner := key{slice.Namespace, service}
+	rest := slices.DeleteFunc(s.ofService[owner], func(v *discoveryv1.EndpointSlice) bool { return v == slice })
+	if len(rest) == 0 {
+		delete(s.ofService, owner)
+	} else {
+		s.ofService[owner] = rest
+	}
+	return []Ref{{EndpointSlice, slice.Namespace, service}}
+}
+
+func changed(it bool, ref Ref) []Ref {
+	if !it {
+		return nil
+	}
+	return []Ref{ref}
+}
+
+func remove[K comparable, V any](from map[K]V, at K, ref Ref) []Ref {
+	if _, there := from[at]; !there {
+		return nil
+	}
+	delete(from, at)
+	return []Ref{ref}
+}
+
+func each[V any](of map[key]V, yield func(namespace, name string) bool) {
+	for at := range of {
+		if !yield(at.namespace, at.name) {
+			return
+		}
+	}
+}
+
+func eachName[V any](of map[string]V, yield func(namespace, name string) bool) {
+	for name := range of {
+		if !yield("", name) {
+			return
+		}
+	}
+}
+
+// sameMeta compares what routes are made of in the metadata: annotations and
+// the age. A new UID is a new object of an old name.
+func sameMeta(a, b *metav1.ObjectMeta) bool {
+	return a.UID == b.UID && a.CreationTimestamp.Equal(&b.CreationTimestamp) && sameAnnotations(a.Annotations, b.Annotations)
+}
+
+// sameAnnotations leaves out what others write often and we never read.
+func sameAnnotations(a, b map[string]string) bool {
+	return maps.Equal(ourAnnotations(a), ourAnnotations(b))
+}
+
+func ourAnnotations(all map[string]string) map[string]string {
+	ours := make(map[string]string, len(all))
+	for name, value := range all {
+		if Annotation(name) {
+			ours[name] = value
+		}
+	}
+	return ours
+}
+
+// Annotation reports whether an annotation can have a meaning for us. All
+// others are dropped before an object is stored.
+func Annotation(name string) bool {
+	return strings.HasPrefix(name, "slipway.dev/") ||
+		strings.HasPrefix(name, "traefik.ingress.kubernetes.io/") ||
+		strings.HasPrefix(name, "ingress.kubernetes.io/") ||
+		strings.HasPrefix(name, "service.kubernetes.io/") ||
+		strings.HasPrefix(name, "ingressclass.kubernetes.io/") ||
+		name == "kubernetes.io/ingress.class"
+}
+
+func sameIngress(a, b *networkingv1.Ingress) bool {
+	return sameMeta(&a.ObjectMeta, &b.ObjectMeta) && reflect.DeepEqual(&a.Spec, &b.Spec)
+}
+
+func sameClass(a, b *networkingv1.IngressClass) bool {
+	return sameMeta(&a.ObjectMeta, &b.ObjectMeta) && reflect.DeepEqual(&a.Spec, &b.Spec)
+}
+
+// sameService compares the status too: the addresses of a load balancer are
+// copied from it.
+func sameService(a, b *corev1.Service) bool {
+	return sameMeta(&a.ObjectMeta, &b.ObjectMeta) && reflect.DeepEqual(&a.Spec, &b.Spec) && reflect.DeepEqual(&a.Status, &b.Status)
+}
+
+func sameSlice(a, b *discoveryv1.EndpointSlice) bool {
+	return a.AddressType == b.AddressType && reflect.DeepEqual(a.Ports, b.Ports) && reflect.DeepEqual(a.Endpoints, b.Endpoints)
+}
+
+func sameSecret(a, b *SecretBody) bool {
+	return a.Type == b.Type && reflect.DeepEqual(a.Failure, b.Failure) && reflect.DeepEqual(a.Data, b.Data)
+}
