@@ -11,7 +11,7 @@ import (
 
 // applyTLS serves the certificates and TLS options of a table from the next
 // handshake on. What is wrong with one of them costs only its own hosts.
-func (s *Server) applyTLS(table *route.Table) {
+func (s *Server) applyTLS(table *route.Table) []tlsstore.Problem {
 	index, problems := tlsstore.Build(tlsInput(table), s.certificates.Index())
 	for _, problem := range problems {
 		level := slog.LevelWarn
@@ -21,6 +21,7 @@ func (s *Server) applyTLS(table *route.Table) {
 		s.options.Log.Log(s.lifetime, level, "TLS is not as the routes ask for", "problem", problem.String())
 	}
 	s.certificates.Swap(index)
+	return problems
 }
 
 // tlsChanged reports whether a change has anything to do with TLS.

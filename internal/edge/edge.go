@@ -22,7 +22,6 @@ import (
 	"net"
 	"net/http"
 	"runtime"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -74,8 +73,16 @@ type Server struct {
 	lifetime context.Context
 	end      context.CancelFunc
 
-	mu    sync.Mutex // one Apply at a time
-	table *route.Table
+	mu sync.Mutex // one change at a time
+	// book is everything that is served.
+	book *route.Book
+	// applied is the part of it that came by Apply, nil before the first.
+	applied *route.Table
+	// parked are rules that have no place: they come back when there is one.
+	parked map[route.ID]*route.Rule
+	// refused are the rules whose policies could not be compiled, since it was
+	// emptied last.
+	refused []route.Problem
 }
 
 // New opens the entry points. Connections wait there until Run.
@@ -94,6 +101,7 @@ func New(ctx context.Context, options Options) (*Server, error) {
 	s := &Server{
 		options: options, upstreams: upstream.NewSet(config), counters: filter.NewCounters(time.Now()),
 		certificates: certificates, tls: certificates.ServerConfig(),
+		book: route.NewBook(), parked: map[route.ID]*route.Rule{},
 	}
 	if err := s.setTicketKeys(time.Now()); err != nil {
 		return nil, err
@@ -106,6 +114,7 @@ func New(ctx context.Context, options Options) (*Server, error) {
 		Admit:     s.admit,
 		Trace:     options.Trace,
 		Observe:   s.observe,
+		Refused:   s.noteRefused,
 		Log:       options.Log,
 	})
 	s.monitor = overload.NewMonitor(options.MemoryLimit, s.pressed)
@@ -115,6 +124,10 @@ func New(ctx context.Context, options Options) (*Server, error) {
 			s.Close()
 			return nil, err
 		}
+	}
+	if err := s.begin(); err != nil {
+		s.Close()
+		return nil, err
 	}
 	options.Metrics.follow(s)
 	return s, nil
@@ -179,66 +192,6 @@ func (s *Server) Addresses() []net.Addr {
 	return addresses
 }
 
-// Apply puts a table in place. The table must not be changed afterwards. After
-// an error the table before it goes on serving.
-func (s *Server) Apply(table *route.Table) (err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	began := time.Now()
-	defer func() { s.options.Metrics.applied(time.Since(began), err) }()
-	complete := s.complete(table)
-	// A change says nothing about what it was made from: that no identity comes
-	// twice, and that every reference leads somewhere, only the whole table shows.
-	if problems := complete.Validate(); len(problems) > 0 {
-		return &route.InvalidError{Problems: problems}
-	}
-	change := route.Diff(s.table, complete)
-	if s.table != nil && change.Empty() {
-		return nil
-	}
-	// Compiling comes first: it may fail, and touches nothing that serves.
-	next := s.proxy.Program()
-	if next == nil {
-		next, err = s.proxy.Compiler().Compile(complete)
-	} else {
-		next, err = next.Apply(&change)
-	}
-	if err != nil {
-		return err
-	}
-	arriving := change
-	arriving.Backends.Removed = nil
-	s.upstreams.Apply(&arriving)
-	if tlsChanged(&change) {
-		s.applyTLS(complete)
-	}
-	if s.table == nil || !change.TCPRoutes.Empty() {
-		for _, p := range s.points {
-			p.setTCP(complete)
-		}
-	}
-	s.proxy.Swap(next)
-	s.table = complete
-	leaving := route.Change{}
-	leaving.Backends.Removed = change.Backends.Removed
-	s.upstreams.Apply(&leaving)
-	return nil
-}
-
-// complete adds to a table what the options of the entry points say.
-func (s *Server) complete(table *route.Table) *route.Table {
-	complete := *table
-	complete.EntryPoints = nil
-	for _, p := range s.points {
-		complete.EntryPoints = append(complete.EntryPoints, p.Name)
-		if p.Redirect != nil {
-			complete.Rules = append(slices.Clip(complete.Rules), p.redirectRule())
-		}
-	}
-	slices.Sort(complete.EntryPoints)
-	return &complete
-}
-
 // Run serves until ctx is done, and then drains: for a while everything goes
 // on, then no connection is taken any more and those that are open end after
 // the exchange they are in, and what is left after a while more is cut.
@@ -290,10 +243,7 @@ func (s *Server) sweep(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case now := <-tick.C:
-			s.mu.Lock()
-			table := s.table
-			s.mu.Unlock()
-			s.counters.Keep(policyIDs(table), now)
+			s.counters.Keep(policyIDs(s.Table()), now)
 		}
 	}
 }

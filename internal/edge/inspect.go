@@ -11,12 +11,12 @@ import (
 // The Server is what the admin API tells about.
 var _ admin.Source = (*Server)(nil)
 
-// Table is the one in place, with the rules that entry points make; nil before
-// the first. It must not be changed.
+// Table is all that is served, with the rules that entry points make. It must
+// not be changed.
 func (s *Server) Table() *route.Table {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.table
+	return s.book.Table()
 }
 
 // Program is the one in place, nil before the first.

@@ -42,6 +42,9 @@ func (p *Proxy) bind(rule *route.Rule) (any, error) {
 	chain, err := deps.Compile(rule.Policies)
 	if err != nil {
 		p.cfg.Log.Warn("a rule is refused and answers 503", "rule", rule.ID.String(), "error", err)
+		if p.cfg.Refused != nil {
+			p.cfg.Refused(rule.ID, err)
+		}
 		b.refused = &filter.Answer{Status: 503, Reason: string(route.ReasonRefused)}
 		return b, nil
 	}

@@ -69,6 +69,9 @@ type Config struct {
 	// Observe is told of every exchange when it is over; nil is nobody. The
 	// record is reused after the call.
 	Observe func(*Record)
+	// Refused is told of a rule whose policies cannot be compiled, and which
+	// therefore answers 503; nil is nobody.
+	Refused func(route.ID, error)
 	// Log gets what is wrong with the edge itself. Requests are not in it.
 	Log *slog.Logger
 }

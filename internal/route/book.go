@@ -1,0 +1,159 @@
+package route
+
+import (
+	"maps"
+	"slices"
+)
+
+// Book is a table that changes: its elements are found by identity, so that a
+// change costs what it changes. It is not safe for concurrent use.
+type Book struct {
+	entryPoints  []string
+	rules        map[ID]*Rule
+	tcpRoutes    map[TCPRouteID]*TCPRoute
+	backends     map[BackendID]*Backend
+	certificates map[CertificateID]*Certificate
+	authorities  map[AuthorityID]*Authority
+	tlsOptions   map[TLSOptionsID]*TLSOptions
+	// table is what Table made last, nil after a change.
+	table *Table
+}
+
+// NewBook gives an empty Book.
+func NewBook() *Book {
+	return &Book{
+		rules:        map[ID]*Rule{},
+		tcpRoutes:    map[TCPRouteID]*TCPRoute{},
+		backends:     map[BackendID]*Backend{},
+		certificates: map[CertificateID]*Certificate{},
+		authorities:  map[AuthorityID]*Authority{},
+		tlsOptions:   map[TLSOptionsID]*TLSOptions{},
+	}
+}
+
+// Fit gives the change in the form that leads from this Book to where the
+// change leads: what is added and there already is changed, what is changed and
+// not there is added, and what is removed and not there is left out. Nothing
+// tells whether only the endpoints of a changed backend did change, so that is
+// found out here.
+func (b *Book) Fit(change *Change) *Change {
+	fit := &Change{
+		EntryPoints: change.EntryPoints, NewEntryPoints: change.NewEntryPoints,
+		Rules:        fitDelta(b.rules, &change.Rules, func(v *Rule) ID { return v.ID }),
+		TCPRoutes:    fitDelta(b.tcpRoutes, &change.TCPRoutes, func(v *TCPRoute) TCPRouteID { return v.ID }),
+		Certificates: fitDelta(b.certificates, &change.Certificates, func(v *Certificate) CertificateID { return v.ID }),
+		Authorities:  fitDelta(b.authorities, &change.Authorities, func(v *Authority) AuthorityID { return v.ID }),
+		TLSOptions:   fitDelta(b.tlsOptions, &change.TLSOptions, func(v *TLSOptions) TLSOptionsID { return v.ID }),
+	}
+	backends := change.Backends.Delta
+	backends.Changed = slices.Concat(backends.Changed, change.Backends.EndpointsChanged)
+	fit.Backends.Delta = fitDelta(b.backends, &backends, func(v *Backend) BackendID { return v.ID })
+	changed := fit.Backends.Changed
+	fit.Backends.Changed = nil
+	for _, backend := range changed {
+		if sameApartFromEndpoints(b.backends[backend.ID], backend) {
+			fit.Backends.EndpointsChanged = append(fit.Backends.EndpointsChanged, backend)
+		} else {
+			fit.Backends.Changed = append(fit.Backends.Changed, backend)
+		}
+	}
+	return fit
+}
+
+func fitDelta[K comparable, V any](known map[K]*V, delta *Delta[K, V], key func(*V) K) Delta[K, V] {
+	var fit Delta[K, V]
+	for _, list := range [][]*V{delta.Added, delta.Changed} {
+		for _, value := range list {
+			switch before, there := known[key(value)]; {
+			case !there:
+				fit.Added = append(fit.Added, value)
+			case before != value:
+				fit.Changed = append(fit.Changed, value)
+			}
+		}
+	}
+	for _, id := range delta.Removed {
+		if _, there := known[id]; there {
+			fit.Removed = append(fit.Removed, id)
+		}
+	}
+	return fit
+}
+
+// Apply puts a change into the Book.
+func (b *Book) Apply(change *Change) {
+	b.table = nil
+	if change.NewEntryPoints {
+		b.entryPoints = change.EntryPoints
+	}
+	applyDelta(b.rules, &change.Rules, func(v *Rule) ID { return v.ID })
+	applyDelta(b.tcpRoutes, &change.TCPRoutes, func(v *TCPRoute) TCPRouteID { return v.ID })
+	applyDelta(b.backends, &change.Backends.Delta, func(v *Backend) BackendID { return v.ID })
+	for _, backend := range change.Backends.EndpointsChanged {
+		b.backends[backend.ID] = backend
+	}
+	applyDelta(b.certificates, &change.Certificates, func(v *Certificate) CertificateID { return v.ID })
+	applyDelta(b.authorities, &change.Authorities, func(v *Authority) AuthorityID { return v.ID })
+	applyDelta(b.tlsOptions, &change.TLSOptions, func(v *TLSOptions) TLSOptionsID { return v.ID })
+}
+
+func applyDelta[K comparable, V any](known map[K]*V, delta *Delta[K, V], key func(*V) K) {
+	for _, id := range delta.Removed {
+		delete(known, id)
+	}
+	for _, value := range delta.Changed {
+		known[key(value)] = value
+	}
+	for _, value := range delta.Added {
+		known[key(value)] = value
+	}
+}
+
+// Table is everything in the Book. It is made anew after a change, in no order.
+func (b *Book) Table() *Table {
+	if b.table == nil {
+		b.table = &Table{
+			EntryPoints:  b.entryPoints,
+			Rules:        slices.Collect(maps.Values(b.rules)),
+			TCPRoutes:    slices.Collect(maps.Values(b.tcpRoutes)),
+			Backends:     slices.Collect(maps.Values(b.backends)),
+			Certificates: slices.Collect(maps.Values(b.certificates)),
+			Authorities:  slices.Collect(maps.Values(b.authorities)),
+			TLSOptions:   slices.Collect(maps.Values(b.tlsOptions)),
+		}
+	}
+	return b.table
+}
+
+// TLS is the part of Table that handshakes are about.
+func (b *Book) TLS() *Table {
+	return &Table{
+		Certificates: slices.Collect(maps.Values(b.certificates)),
+		Authorities:  slices.Collect(maps.Values(b.authorities)),
+		TLSOptions:   slices.Collect(maps.Values(b.tlsOptions)),
+	}
+}
+
+// CheckTLS finds what is wrong with the certificates, authorities and TLS
+// options of a change. A Program is made without them, and so does not look.
+func (b *Book) CheckTLS(change *Change) []Problem {
+	var problems []Problem
+	for _, certificate := range slices.Concat(change.Certificates.Added, change.Certificates.Changed) {
+		problems = append(problems, certificate.Validate()...)
+	}
+	coming := make(map[AuthorityID]bool)
+	for _, authority := range slices.Concat(change.Authorities.Added, change.Authorities.Changed) {
+		problems = append(problems, authority.Validate()...)
+		coming[authority.ID] = true
+	}
+	refs := references{authorities: coming}
+	for _, options := range slices.Concat(change.TLSOptions.Added, change.TLSOptions.Changed) {
+		for _, id := range options.ClientAuthorities {
+			if _, there := b.authorities[id]; there && !slices.Contains(change.Authorities.Removed, id) {
+				coming[id] = true
+			}
+		}
+		problems = append(problems, refs.checkTLSOptions(options)...)
+	}
+	return problems
+}
