@@ -59,9 +59,10 @@ lint: ## Formatting, go vet and staticcheck
 	cd devcluster && $(GO_STATIC) ../bin/staticcheck ./demo/... ./node/... ./pki/... ./statedir/...
 
 .PHONY: generate
-generate: ## Write generated files anew: docs/reference
+generate: ## Write generated files anew: docs/reference, the CustomResourceDefinitions
 	go run ./cmd/slipway docs --dir docs/reference
 	go run ./internal/tools/routeref
+	go run ./internal/tools/annotationref
 
 .PHONY: bench
 bench: ## Run the Go benchmarks

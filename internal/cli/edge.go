@@ -38,9 +38,6 @@ type edgeParts struct {
 // finishes what it has begun. It declares in parts.health what must hold
 // before traffic may come. The servers for health and admin run around it.
 func runEdge(ctx context.Context, options *config.Edge, parts edgeParts) error {
-	if options.Providers.KubernetesIngress != nil {
-		return errors.New("providers.kubernetesIngress is set, but this version of slipway has no Kubernetes Ingress provider")
-	}
 	routes := parts.health.Condition("routes", "the first routes are not live yet")
 	points, err := entryPoints(options)
 	if err != nil {
@@ -68,9 +65,15 @@ func runEdge(ctx context.Context, options *config.Edge, parts edgeParts) error {
 		return err
 	}
 	parts.admin.Attach(server)
-	apply := witness.applying(server.Apply)
-	file, err := firstRoutes(options, apply, parts.log)
-	if err != nil {
+	// Routes are followed until the last request is answered: endpoints go while
+	// the edge drains.
+	following, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	defer cancel()
+	if err := startProviders(ctx, options, edgeProviders{
+		server: server, witness: witness, parts: parts, ready: routes, following: following, beside: &beside,
+	}); err != nil {
 		server.Close()
 		return err
 	}
@@ -78,13 +81,52 @@ func runEdge(ctx context.Context, options *config.Edge, parts edgeParts) error {
 		parts.log.Info("entry point takes traffic", "entryPoint", points[i].Name, observe.KeyAddress, address.String())
 	}
 	routes.Met()
-	var beside sync.WaitGroup
-	defer beside.Wait()
 	beside.Go(func() { witness.reopen(ctx) })
-	if options.Providers.File.Watch {
-		beside.Go(func() { file.Follow(ctx, apply, parts.log) })
-	}
 	return server.Run(ctx)
+}
+
+// edgeProviders is what providers of routes are started with.
+type edgeProviders struct {
+	server  *edge.Server
+	witness *edgeWitness
+	parts   edgeParts
+	// beside runs what goes on while the edge serves, until following ends.
+	beside    *sync.WaitGroup
+	following context.Context
+	// ready is told what is missing.
+	ready *observe.Condition
+}
+
+// startProviders returns when the first routes of each provider are live.
+func startProviders(ctx context.Context, options *config.Edge, with edgeProviders) error {
+	server, log := with.server, with.parts.log
+	kept := func() { with.witness.keep(server.Table) }
+	if options.Providers.File != nil {
+		apply := func(table *route.Table) error {
+			if err := server.Apply(table); err != nil {
+				return err
+			}
+			kept()
+			return nil
+		}
+		file, err := firstRoutes(options, apply, log)
+		if err != nil {
+			return err
+		}
+		if options.Providers.File.Watch {
+			with.beside.Go(func() { file.Follow(with.following, apply, log) })
+		}
+	}
+	if options.Providers.KubernetesIngress == nil {
+		return nil
+	}
+	provider, err := newIngressProvider(options, server, with.parts)
+	if err != nil {
+		return err
+	}
+	provider.changed = kept
+	with.beside.Go(func() { provider.run(with.following) })
+	return provider.await(ctx, with.ready)
 }
 
 // firstRoutes puts the routes of the file in place, or those that were served
@@ -102,7 +144,7 @@ func firstRoutes(options *config.Edge, apply func(*route.Table) error, log *slog
 	}
 	last, lastErr := lastgood.Load(options.LastGood.Dir)
 	if lastErr == nil {
-		lastErr = apply(last)
+		lastErr = apply(partOf(last, false))
 	}
 	if lastErr != nil {
 		return nil, errors.Join(err, fmt.Errorf("the routes served last: %w", lastErr))

@@ -218,7 +218,10 @@ func takenText(e *admin.Explanation, line func(string, ...any)) {
 		}
 		line("  policy %s %s", policy.Name, settings.String())
 	}
-	if e.Status != 0 {
+	switch {
+	case e.Message != "":
+		line("  answers %d itself: %s", e.Status, e.Message)
+	case e.Status != 0:
 		line("  answers %d itself", e.Status)
 	}
 	for _, backend := range e.Backends {

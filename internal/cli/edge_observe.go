@@ -84,17 +84,10 @@ func (w *edgeWitness) trace() func(*proxy.Record, *filter.Exchange) func() {
 	return w.tracer.Trace
 }
 
-// applying applies tables and keeps those that are good.
-func (w *edgeWitness) applying(apply func(*route.Table) error) func(*route.Table) error {
-	if w.keeper == nil {
-		return apply
-	}
-	return func(table *route.Table) error {
-		if err := apply(table); err != nil {
-			return err
-		}
+// keep saves what is served now, for a start while its source is away.
+func (w *edgeWitness) keep(table func() *route.Table) {
+	if w.keeper != nil {
 		w.keeper.Keep(table)
-		return nil
 	}
 }
 

@@ -72,7 +72,7 @@ func TestNothingToServe(t *testing.T) {
 		t.Fatal(err)
 	}
 	tests := []struct{ name, flags, want string }{
-		{"no Kubernetes provider yet", "--providers.kubernetesingress", "no Kubernetes Ingress provider"},
+		{"no API server", "--providers.kubernetesingress", "no API server to connect to"},
 		{"no file", "--providers.file.filename=" + missing, "no such file"},
 		{"not a table", "--providers.file.filename=" + broken, "rulez"},
 	}

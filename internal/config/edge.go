@@ -1,8 +1,6 @@
 package config
 
 import (
-	"time"
-
 	"github.com/traefik/paerser/types"
 
 	"slipway.dev/slipway/internal/secret"
@@ -71,6 +69,7 @@ type KubernetesIngress struct {
 	DisableIngressClassLookup    bool            `yaml:"disableIngressClassLookup" description:"Do not read IngressClasses, where the right to do so is missing. Ingresses with spec.ingressClassName are then not served; the annotation still counts."`
 	DisableClusterScopeResources bool            `yaml:"disableClusterScopeResources" description:"Do not read what lies outside namespaces (IngressClasses and Nodes), where the right to do so is missing. Ingresses with spec.ingressClassName are then not served, and node addresses can be neither backends nor status."`
 	IngressEndpoint              IngressEndpoint `yaml:"ingressEndpoint"`
+	NodeName                     string          `yaml:"nodeName" description:"Node that this replica runs on, in a Pod from spec.nodeName. With it the edge knows its zone and follows the topology hints of Services: traffic stays in the zone where they say so. When empty, hints are not followed."`
 	ThrottleDuration             Duration        `yaml:"throttleDuration" description:"Shortest time between two readings of the cluster's events, so that a busy cluster does not keep the edge busy. 0s takes every event as it comes."`
 	AllowEmptyServices           bool            `yaml:"allowEmptyServices" description:"Run the filters of a path whose Service has no ready endpoint before it answers 503. When false it answers 503 at once."`
 	AllowCrossNamespace          bool            `yaml:"allowCrossNamespace" description:"Let annotations of an Ingress name objects of other namespaces, as namespace/name. When false, a namespace can use only what it owns."`
@@ -95,7 +94,7 @@ func (e *Edge) Defaults() {
 		Admin:       AdminServer{Address: "127.0.0.1:8090"},
 		Health:      HealthServer{Address: ":8082"},
 		EntryPoints: map[string]EntryPoint{"web": defaultEntryPoint()},
-		Providers:   Providers{ProvidersThrottleDuration: Duration(2 * time.Second)},
+		Providers:   Providers{},
 	}
 }
 

@@ -20,9 +20,7 @@ import (
 	"iter"
 	"log/slog"
 	"net"
-	"net/http"
 	"runtime"
-	"strconv"
 	"sync"
 	"time"
 
@@ -134,30 +132,29 @@ func New(ctx context.Context, options Options) (*Server, error) {
 }
 
 // serveStream answers one request of HTTP/2 or HTTP/3.
-func (s *Server) serveStream(r *http.Request, conn net.Conn) {
-	from, ok := acceptedFrom(r.Context())
+func (s *Server) serveStream(stream bridge.Stream, conn net.Conn) {
+	from, ok := acceptedFrom(stream.Context())
+	from.Protocol = "HTTP/2"
 	if !ok {
-		from, ok = acceptedHTTP3(r, conn)
+		from, ok = acceptedHTTP3(stream, conn)
+		from.Protocol = "HTTP/3"
+		ok = ok && !cutOff(stream.Context())
 	}
 	if !ok {
-		conn.Close() // a stream without a connection is a mistake of the program
+		conn.Close() // cut off; a stream without a connection is a mistake of the program
 		return
 	}
-	if cutOff(r.Context()) {
-		conn.Close()
-		return
-	}
-	from.Protocol = "HTTP/" + strconv.Itoa(r.ProtoMajor)
-	from.Gone = r.Context()
+	from.Gone = stream.Context()
 	s.proxy.ServeStream(conn, from)
 }
 
 // patience is how often a request of a stream lets others go first.
 const patience = 3
 
-// cutOff reports whether a request was cut off right behind its head, as in a
-// flood of resets. It costs a backend nothing then, if the connection gets to
-// read that far before the request is served.
+// cutOff reports whether a request of HTTP/3 was cut off right behind its head,
+// as in a flood of resets. It costs a backend nothing then, if the connection
+// gets to read that far before the request is served. That of HTTP/2 reads ahead
+// by itself.
 func cutOff(ctx context.Context) bool {
 	for range patience {
 		runtime.Gosched()

@@ -9,9 +9,9 @@ import (
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
-	"k8s.io/client-go/tools/clientcmd"
 )
 
 // client-go's own 5 requests per second with bursts of 10 make a first sync
@@ -31,6 +31,11 @@ type Cluster struct {
 	Client kubernetes.Interface
 	// Dynamic handles any kind.
 	Dynamic dynamic.Interface
+	// Metadata handles any kind and reads no more than its metadata.
+	Metadata metadata.Interface
+	// Namespace is where the program itself is at home: the namespace of its
+	// Pod, or that of the kubeconfig's context, or default.
+	Namespace string
 
 	mapper    *restmapper.DeferredDiscoveryRESTMapper
 	transport http.RoundTripper
@@ -45,6 +50,12 @@ func Version(version string) Option {
 	return func(config *rest.Config) { config.UserAgent = userAgent(version) }
 }
 
+// Rate limits requests to so many in a second, with bursts. Watches count once,
+// when they start.
+func Rate(perSecond float32, burst int) Option {
+	return func(config *rest.Config) { config.QPS, config.Burst = perSecond, burst }
+}
+
 // Connect makes the clients for the current context of a kubeconfig file. It
 // reads the file but sends nothing: a server that is down shows in the first
 // request.
@@ -52,20 +63,15 @@ func Connect(kubeconfig string, options ...Option) (*Cluster, error) {
 	if kubeconfig == "" {
 		return nil, errors.New("no kubeconfig given: name the file to use")
 	}
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	config, namespace, err := readKubeconfig(kubeconfig)
 	if err != nil {
-		return nil, fmt.Errorf("read kubeconfig %s: %w", kubeconfig, err)
+		return nil, err
 	}
-	config.QPS = requestsPerSecond
-	config.Burst = requestBurst
-	config.UserAgent = userAgent("devel")
-	for _, option := range options {
-		option(config)
-	}
-	cluster, err := newCluster(config)
+	cluster, err := newCluster(config, options)
 	if err != nil {
 		return nil, fmt.Errorf("make clients for kubeconfig %s: %w", kubeconfig, err)
 	}
+	cluster.Namespace = namespace
 	return cluster, nil
 }
 
@@ -75,7 +81,13 @@ func (c *Cluster) Close() {
 	utilnet.CloseIdleConnectionsFor(c.transport)
 }
 
-func newCluster(config *rest.Config) (*Cluster, error) {
+func newCluster(config *rest.Config, options []Option) (*Cluster, error) {
+	config.QPS = requestsPerSecond
+	config.Burst = requestBurst
+	config.UserAgent = userAgent("devel")
+	for _, option := range options {
+		option(config)
+	}
 	// One HTTP client for all, so that they share connections.
 	httpClient, err := rest.HTTPClientFor(config)
 	if err != nil {
@@ -89,10 +101,15 @@ func newCluster(config *rest.Config) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
+	metadataClient, err := metadata.NewForConfigAndClient(config, httpClient)
+	if err != nil {
+		return nil, err
+	}
 	return &Cluster{
 		Config:    config,
 		Client:    typed,
 		Dynamic:   dynamicClient,
+		Metadata:  metadataClient,
 		mapper:    restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(typed.Discovery())),
 		transport: httpClient.Transport,
 	}, nil

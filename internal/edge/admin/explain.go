@@ -3,6 +3,7 @@ package admin
 import (
 	"encoding/json"
 	"errors"
+	"net/url"
 	"reflect"
 	"slices"
 	"strings"
@@ -25,6 +26,9 @@ type Explanation struct {
 	Status int `json:"status,omitempty"`
 	// Rule is the one that takes the request.
 	Rule *route.ID `json:"rule,omitempty"`
+	// Reason and Message say why the rule gives the answer itself.
+	Reason  route.Reason `json:"reason,omitempty"`
+	Message string       `json:"message,omitempty"`
 	// Steps are the rules whose host fits, in the order in which they are asked.
 	Steps []ExplainedStep `json:"steps"`
 	// Policies are those of the rule, in the order in which they run.
@@ -87,6 +91,16 @@ type asked struct {
 	method, authority, target string
 	tls                       bool
 	headers                   [][2]string
+}
+
+// Explain says what becomes of a request. The values are those of the page
+// explain: url, method, entryPoint, header.
+func Explain(source Source, values url.Values) (*Explanation, error) {
+	answer, err := giveExplanation(source, &query{values: values})
+	if err != nil {
+		return nil, err
+	}
+	return answer.(*Explanation), nil
 }
 
 func giveExplanation(source Source, q *query) (any, error) {
@@ -205,7 +219,7 @@ func (out *Explanation) takenBy(rule *route.Rule, source Source) {
 		out.Policies = append(out.Policies, explainedPolicy(&policy))
 	}
 	if rule.Response != nil {
-		out.Status = rule.Response.Status
+		out.Status, out.Reason, out.Message = rule.Response.Status, rule.Response.Reason, rule.Response.Message
 	}
 	if len(rule.Backends) == 0 {
 		return

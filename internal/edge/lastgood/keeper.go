@@ -31,7 +31,7 @@ type Keeper struct {
 	log *slog.Logger
 
 	mu     sync.Mutex
-	next   *route.Table // nil when all is saved
+	next   func() *route.Table // nil when all is saved
 	closed bool
 
 	news chan struct{}
@@ -57,8 +57,9 @@ func NewKeeper(dir string, log *slog.Logger) (*Keeper, error) {
 	return k, nil
 }
 
-// Keep saves a table soon. It never waits. The table must not be changed.
-func (k *Keeper) Keep(table *route.Table) {
+// Keep saves a table soon. It never waits. The table is asked for when it is
+// written, because most tables are not: a newer one comes first.
+func (k *Keeper) Keep(table func() *route.Table) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.closed {
@@ -117,7 +118,7 @@ func (k *Keeper) write() {
 	if table == nil {
 		return
 	}
-	k.err = Save(k.dir, table)
+	k.err = Save(k.dir, table())
 	if k.err == nil {
 		return
 	}

@@ -339,24 +339,24 @@ func TestKeeper(t *testing.T) {
 			t.Fatal(err)
 		}
 		expect("nothing kept", -1)
-		keeper.Keep(numbered(1))
+		keeper.Keep(func() *route.Table { return numbered(1) })
 		expect("the first", 1)
-		keeper.Keep(numbered(2))
-		keeper.Keep(numbered(3))
+		keeper.Keep(func() *route.Table { return numbered(2) })
+		keeper.Keep(func() *route.Table { return numbered(3) })
 		expect("too soon", 1)
 		<-time.After(4 * time.Second)
 		expect("still too soon", 1)
 		<-time.After(time.Minute)
 		expect("the newest", 3)
 		<-time.After(time.Minute)
-		keeper.Keep(numbered(5))
+		keeper.Keep(func() *route.Table { return numbered(5) })
 		expect("after a pause, at once", 5)
-		keeper.Keep(numbered(6))
+		keeper.Keep(func() *route.Table { return numbered(6) })
 		if err := keeper.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
 		expect("closed", 6)
-		keeper.Keep(numbered(7))
+		keeper.Keep(func() *route.Table { return numbered(7) })
 		if err := keeper.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
@@ -377,7 +377,7 @@ func TestKeeperRetries(t *testing.T) {
 		if err := os.Chmod(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		keeper.Keep(numbered(1))
+		keeper.Keep(func() *route.Table { return numbered(1) })
 		synctest.Wait()
 		if !strings.Contains(log.String(), "others can reach the private keys") {
 			t.Errorf("log: %s", log.String())

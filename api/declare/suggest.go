@@ -1,0 +1,44 @@
+package declare
+
+import "strings"
+
+// maxSuggestLength bounds the work for one suggestion: a longer name is not a
+// misspelt one.
+const maxSuggestLength = 128
+
+// Nearest gives the known name that a name is a misspelling of, or nothing.
+func Nearest(given string, known []string) string {
+	if given == "" || len(given) > maxSuggestLength {
+		return ""
+	}
+	lower := strings.ToLower(given)
+	best, least := "", max(2, len(given)/3)+1
+	for _, name := range known {
+		if d := distance(lower, strings.ToLower(name)); d < least && d < len(given) {
+			best, least = name, d
+		}
+	}
+	return best
+}
+
+// distance is the number of letters to insert, delete or replace to turn one
+// text into the other.
+func distance(a, b string) int {
+	previous := make([]int, len(b)+1)
+	for j := range previous {
+		previous[j] = j
+	}
+	current := make([]int, len(b)+1)
+	for i := range len(a) {
+		current[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			current[j+1] = min(previous[j+1]+1, current[j]+1, previous[j]+cost)
+		}
+		previous, current = current, previous
+	}
+	return previous[len(b)]
+}

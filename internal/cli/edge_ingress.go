@@ -1,0 +1,238 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"slipway.dev/slipway/internal/config"
+	"slipway.dev/slipway/internal/edge"
+	"slipway.dev/slipway/internal/edge/lastgood"
+	"slipway.dev/slipway/internal/edge/tlsstore"
+	"slipway.dev/slipway/internal/ingress"
+	"slipway.dev/slipway/internal/ingress/engine"
+	"slipway.dev/slipway/internal/ingress/resolve"
+	"slipway.dev/slipway/internal/ingress/status"
+	"slipway.dev/slipway/internal/ingress/watch"
+	"slipway.dev/slipway/internal/kube"
+	"slipway.dev/slipway/internal/observe"
+	"slipway.dev/slipway/internal/route"
+)
+
+const (
+	// apiPatience is how long a start waits for an API server that fails before
+	// it serves the routes that were served last.
+	apiPatience = 3 * time.Second
+	// apiLook is how often a start looks whether the API server fails.
+	apiLook = 250 * time.Millisecond
+	// Secrets are read one by one, and many at a start. The API server protects
+	// itself; this only stops a loop that has gone wild.
+	apiRequestsPerSecond = 500
+	apiRequestBurst      = 1000
+)
+
+// ingressProvider serves the Ingresses of a cluster.
+type ingressProvider struct {
+	options *config.Edge
+	cluster *kube.Cluster
+	watcher *watch.Watcher
+	writer  *status.Writer
+	control *ingress.Controller
+	server  *edge.Server
+	log     *slog.Logger
+
+	// live is closed when the first table is in place.
+	live chan struct{}
+	// before is what was served before the cluster was read, nil for nothing.
+	before *inheritance
+	mu     sync.Mutex // guards before
+	// changed is called after each change.
+	changed func()
+}
+
+// newIngressProvider connects to the API server. It sends nothing yet.
+func newIngressProvider(options *config.Edge, server *edge.Server, parts edgeParts) (*ingressProvider, error) {
+	k := options.Providers.KubernetesIngress
+	cluster, err := kube.ConnectAs(
+		kube.ConnectOptions{Endpoint: k.Endpoint, Token: k.Token, CAFile: k.CertAuthFilePath},
+		kube.Version(readBuildFacts().Version), kube.Rate(apiRequestsPerSecond, apiRequestBurst),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("providers.kubernetesIngress: %w", err)
+	}
+	p := &ingressProvider{
+		options: options, cluster: cluster, server: server, log: parts.log,
+		live: make(chan struct{}), changed: func() {},
+	}
+	p.watcher, err = watch.New(cluster, watch.Options{
+		Namespaces: k.Namespaces, Selector: k.LabelSelector,
+		NoClasses: k.DisableIngressClassLookup || k.DisableClusterScopeResources,
+		NoNodes:   !readsNodes(k),
+		Log:       parts.log,
+	})
+	if err != nil {
+		cluster.Close()
+		return nil, err
+	}
+	p.writer = status.New(cluster, status.Options{
+		IP: k.IngressEndpoint.IP, Hostname: k.IngressEndpoint.Hostname, PublishedService: k.IngressEndpoint.PublishedService,
+		NoNodes: !readsNodes(k), Namespaces: k.Namespaces,
+		LeaseNamespace: cluster.Namespace, LeaseName: leaseName(k.IngressClass),
+		Log: parts.log, Metrics: status.NewMetrics(parts.metrics.For("ingress")),
+	})
+	p.control = ingress.New(p.watcher, p.writer, p.controllerOptions(parts.metrics))
+	return p, nil
+}
+
+// readsNodes reports whether anything needs the nodes: they are many, and
+// change often.
+func readsNodes(k *config.KubernetesIngress) bool { return !k.DisableClusterScopeResources }
+
+// leaseName is that of the Lease which replicas with the same class compete for.
+func leaseName(class string) string {
+	if class == "" {
+		return "slipway-edge"
+	}
+	return "slipway-edge-" + class
+}
+
+func (p *ingressProvider) controllerOptions(metrics *observe.Metrics) ingress.Options {
+	k := p.options.Providers.KubernetesIngress
+	return ingress.Options{
+		Resolve:          resolveOptions(k),
+		Node:             k.NodeName,
+		Throttle:         max(time.Duration(k.ThrottleDuration), time.Duration(p.options.Providers.ProvidersThrottleDuration)),
+		PublishedService: k.IngressEndpoint.PublishedService,
+		Apply:            p.apply,
+		Live:             p.goLive,
+		Metrics:          ingress.NewMetrics(metrics.For("ingress"), p.watcher.Behind),
+		Log:              p.log,
+	}
+}
+
+// resolveOptions are those that decide what objects mean.
+func resolveOptions(k *config.KubernetesIngress) resolve.Options {
+	return resolve.Options{
+		IngressClass: k.IngressClass, NoClassLookup: k.DisableIngressClassLookup, NoClusterScope: k.DisableClusterScopeResources,
+		AllowEmptyServices: k.AllowEmptyServices, CrossNamespace: k.AllowCrossNamespace, ExternalNames: k.AllowExternalNameServices,
+		NativeByDefault: k.NativeLBByDefault, StrictPrefix: k.StrictPrefixMatching, DisablePassHost: k.DisablePassHostHeaders,
+	}
+}
+
+// run follows the cluster until ctx is done.
+func (p *ingressProvider) run(ctx context.Context) {
+	defer p.cluster.Close()
+	var parts sync.WaitGroup
+	for _, part := range []func(context.Context) error{p.watcher.Run, p.writer.Run, p.control.Run} {
+		parts.Go(func() {
+			if err := part(ctx); err != nil && !errors.Is(err, context.Canceled) {
+				p.log.Error("the Kubernetes Ingress provider has a part that ended; routes stay as they are", "error", err)
+			}
+		})
+	}
+	parts.Wait()
+}
+
+// await returns when the first routes are live: those of the cluster, or those
+// that were served last while the API server fails. It says meanwhile what is
+// missing.
+func (p *ingressProvider) await(ctx context.Context, condition *observe.Condition) error {
+	tick := time.NewTicker(apiLook)
+	defer tick.Stop()
+	began := time.Now()
+	tried := p.options.LastGood.Dir == ""
+	for {
+		select {
+		case <-p.live:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+		failures := p.watcher.Failures()
+		if len(failures) == 0 {
+			continue
+		}
+		condition.Unmet("the cluster cannot be read: " + failureText(failures))
+		if tried || time.Since(began) < apiPatience {
+			continue
+		}
+		tried = true
+		err := p.inherit()
+		if err == nil {
+			return nil
+		}
+		p.log.Warn("the cluster cannot be read, and neither can the routes served last", "error", err)
+	}
+}
+
+func failureText(failures map[string]error) string {
+	var texts []string
+	for _, kind := range slices.Sorted(maps.Keys(failures)) {
+		texts = append(texts, kind+": "+failures[kind].Error())
+	}
+	return strings.Join(texts, "; ")
+}
+
+// apply puts a change of the cluster in place.
+func (p *ingressProvider) apply(change *route.Change) ingress.Feedback {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.before != nil {
+		p.before.note(change)
+	}
+	told := p.server.Update(change)
+	p.changed()
+	return ingressFeedback(told)
+}
+
+// ingressFeedback is what the edge says, in the words of the provider.
+func ingressFeedback(told edge.Feedback) ingress.Feedback {
+	feedback := ingress.Feedback{Problems: told.Problems, CertificatesChanged: told.TLSChanged}
+	for _, problem := range told.TLS {
+		if problem.Kind != tlsstore.KindCertificate {
+			continue // options are judged before they come here
+		}
+		feedback.Certificates = append(feedback.Certificates, engine.CertificateProblem{
+			ID: route.CertificateID(problem.Object), Host: problem.Host, Message: problem.Message,
+		})
+	}
+	return feedback
+}
+
+// goLive is called when all of the cluster is served.
+func (p *ingressProvider) goLive() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.before != nil {
+		p.server.Update(p.before.rest())
+		p.before = nil
+		p.log.Info("the cluster has been read; its routes replace those that were served last")
+	}
+	close(p.live)
+}
+
+// inherit serves what was served last of a cluster.
+func (p *ingressProvider) inherit() error {
+	table, err := lastgood.Load(p.options.LastGood.Dir)
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-p.live:
+		return nil // the cluster was quicker
+	default:
+	}
+	p.before = newInheritance(table)
+	p.server.Update(p.before.change())
+	p.log.Warn("the cluster cannot be read; the routes served last are live", "rules", len(p.before.table.Rules))
+	return nil
+}

@@ -1,0 +1,123 @@
+package annotation
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"unicode"
+
+	"slipway.dev/slipway/api/declare"
+	"slipway.dev/slipway/api/v1alpha1"
+	"slipway.dev/slipway/internal/ingress/snapshot"
+)
+
+// filterOrder is the order in which requests pass the filters of annotations.
+// Who may not pass is turned away first and cheaply; then the named Middlewares
+// stand; then comes what changes requests and answers, and at last what is about
+// the backend.
+func filterOrder() (before, after []string) {
+	return []string{
+			"redirectScheme", "redirectRegexp", "ipFilter", "cors", "rateLimit", "inFlight", "bodyLimit",
+			"basicAuth", "forwardAuth", "forwardCertificate",
+		}, []string{
+			"errorPages", "compression", "responseHeaders", "requestHeaders",
+			"stripPrefix", "stripPrefixRegexp", "replacePath", "replacePathRegexp", "addPrefix",
+			"buffering", "retry", "circuitBreaker", "mirror",
+		}
+}
+
+// filterFields gives the filters that annotations can have, by name.
+func filterFields() map[string]declare.Field {
+	fields := map[string]declare.Field{}
+	for _, field := range declare.Fields(reflect.TypeFor[v1alpha1.Filter]()) {
+		if field.Tag.Get("inline") != "false" {
+			fields[field.Name] = field
+		}
+	}
+	return fields
+}
+
+// filterKeys are the keys of the filters, in the order in which they apply.
+func filterKeys() []*key {
+	fields := filterFields()
+	before, after := filterOrder()
+	var keys []*key
+	for _, name := range append(before, after...) {
+		field := fields[name]
+		keys = append(keys, &key{
+			name: filterKey(name), closes: true,
+			meaning: field.Description, form: filterForm(field), otherwise: "off", example: field.Tag.Get("example"),
+			read: filterReader(field),
+		})
+	}
+	return keys
+}
+
+// filterKey is the annotation of a filter: stripPrefix is strip-prefix there.
+func filterKey(name string) string {
+	var key strings.Builder
+	key.WriteString(ownPrefix)
+	for _, c := range name {
+		if unicode.IsUpper(c) {
+			key.WriteByte('-')
+		}
+		key.WriteRune(unicode.ToLower(c))
+	}
+	return key.String()
+}
+
+func filterForm(field declare.Field) string {
+	form := "YAML"
+	if shortened, ok := reflect.New(field.Type.Elem()).Interface().(declare.Shortened); ok {
+		form += ", or short: " + shortened.ShortForm()
+	} else if short := field.Tag.Get("short"); short != "" {
+		form += ", or short: the value of `" + short + "`"
+	}
+	return form
+}
+
+// filterReader reads a filter. The value false switches it off, which is what a
+// template writes that has a switch for it.
+func filterReader(field declare.Field) func(*reading, place, string) {
+	short := field.Tag.Get("short")
+	return func(r *reading, at place, text string) {
+		text = strings.TrimSpace(text)
+		if text == "false" {
+			return
+		}
+		target := reflect.New(field.Type.Elem())
+		if problems := decode(text, short, target.Interface()); len(problems) > 0 {
+			r.problems(at, problems)
+			return
+		}
+		var filter v1alpha1.Filter
+		reflect.ValueOf(&filter).Elem().Field(field.Position).Set(target)
+		r.filters[field.Name] = filter
+	}
+}
+
+// inOrder gives the filters that were read, those of the list only.
+func (r *reading) inOrder(names []string) []v1alpha1.Filter {
+	var filters []v1alpha1.Filter
+	for _, name := range names {
+		if filter, given := r.filters[name]; given {
+			filters = append(filters, filter)
+		}
+	}
+	return filters
+}
+
+// Place puts the key of an annotation into a fault that policy.Filters found in
+// filters of an Ingress: [1].basicAuth.secret becomes
+// metadata.annotations[slipway.dev/basic-auth].secret.
+func Place(filters []v1alpha1.Filter, fault snapshot.Fault) snapshot.Fault {
+	var position int
+	if _, err := fmt.Sscanf(fault.Field, "[%d]", &position); err != nil || position < 0 || position >= len(filters) {
+		return fault
+	}
+	name := filters[position].Name()
+	_, rest, _ := strings.Cut(fault.Field, "]")
+	rest = strings.TrimPrefix(strings.TrimPrefix(rest, "."), name)
+	fault.Field = strings.TrimPrefix(rest, ".")
+	return *fault.At(fieldOf(filterKey(name)))
+}

@@ -1,0 +1,239 @@
+package annotation
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"slipway.dev/slipway/internal/ingress/snapshot"
+	"slipway.dev/slipway/internal/route"
+)
+
+// ingressKeys are our own annotations of an Ingress, apart from filters.
+func ingressKeys() []*key {
+	keys := []*key{
+		{
+			name: ownPrefix + "middlewares", closes: true,
+			meaning: "Middlewares of group slipway.dev whose filters requests pass, in this order.",
+			form:    "list of `name` or `namespace/name`", otherwise: "none", example: "secured, compressed",
+			read: names(func(r *reading) *[]Name { return &r.ownMiddlewares }, snapshot.Middleware, notEmpty(parseList)),
+		},
+		{
+			name: ownPrefix + "entry-points", closes: true,
+			meaning: "Entry points that serve the Ingress.",
+			form:    "list of names", otherwise: "all", example: "web, websecure",
+			read: setting(func(r *reading) *[]string { return &r.ingress.EntryPoints }, notEmpty(parseEntryPoints)),
+		},
+		{
+			name: ownPrefix + "priority", closes: true,
+			meaning: "Orders the rules of the Ingress before those of others, whatever their hosts and paths; higher is asked first.",
+			form:    "whole number of 32 bits", otherwise: "0", example: "10",
+			read: setting(func(r *reading) *int32 { return &r.ingress.Priority }, parsePriority),
+		},
+		{
+			name: ownPrefix + "path-matcher", closes: true,
+			meaning: "How paths of the type ImplementationSpecific are compared.",
+			form:    "`Path`, `PathPrefix` or `PathRegexp`", otherwise: "PathPrefix", example: "PathRegexp",
+			read: setting(func(r *reading) *PathMatcher { return &r.ingress.PathMatcher }, oneOf(MatchPath, MatchPathPrefix, MatchPathRegexp)),
+		},
+		{
+			name: ownPrefix + "tls", closes: true,
+			meaning: "Which requests are served: encrypted ones `only`, or `both` plain and encrypted ones.",
+			form:    "`only` or `both`", otherwise: "both", example: "only",
+			read: setting(func(r *reading) *TLSUse { return &r.ingress.TLS }, oneOf(TLSOnly, TLSBoth)),
+		},
+		{
+			name: ownPrefix + "tls-options", closes: true,
+			meaning: "TLSOption of group slipway.dev for the hosts of the Ingress.",
+			form:    "`name` or `namespace/name`", otherwise: "the default options", example: "modern",
+			read: oneName(func(r *reading) **Name { return &r.ingress.TLSOptions }, snapshot.TLSOption),
+		},
+	}
+	return append(keys,
+		timeoutKey("connect", "Bounds making a connection to a backend.", func(t *route.Timeouts) *route.Duration { return &t.Connect }),
+		timeoutKey("header", "Bounds the wait for the head of the answer.", func(t *route.Timeouts) *route.Duration { return &t.Header }),
+		timeoutKey("idle", "Bounds the wait between two pieces of a body, either way.", func(t *route.Timeouts) *route.Duration { return &t.Idle }),
+		timeoutKey("total", "Bounds the whole exchange.", func(t *route.Timeouts) *route.Duration { return &t.Total }),
+	)
+}
+
+func timeoutKey(name, meaning string, slot func(*route.Timeouts) *route.Duration) *key {
+	otherwise := "the default of the edge"
+	if name == "total" {
+		otherwise = "no bound"
+	}
+	return &key{
+		name: ownPrefix + "timeout-" + name, meaning: meaning, form: "time such as `10s`", otherwise: otherwise, example: "30s",
+		read: setting(func(r *reading) *route.Duration { return slot(&r.ingress.Timeouts) }, parseDuration),
+	}
+}
+
+// names is a key with a list of objects.
+func names(slot func(*reading) *[]Name, kind snapshot.Kind, parse func(string) ([]string, error)) func(*reading, place, string) {
+	return func(r *reading, at place, text string) {
+		list, err := parse(text)
+		if err != nil {
+			r.fault(at, snapshot.Invalid, "%v", err)
+			return
+		}
+		var found []Name
+		for _, name := range list {
+			found = append(found, Name{Kind: kind, Name: name, Field: at.field()})
+		}
+		give(r, at, slot(r), found)
+	}
+}
+
+// oneName is a key with one object.
+func oneName(slot func(*reading) **Name, kind snapshot.Kind) func(*reading, place, string) {
+	return func(r *reading, at place, text string) {
+		name, err := parseText(strings.TrimSpace(text))
+		if err != nil {
+			r.fault(at, snapshot.Invalid, "%v", err)
+			return
+		}
+		give(r, at, slot(r), &Name{Kind: kind, Name: name, Field: at.field()})
+	}
+}
+
+// traefikRouterKeys are Traefik's annotations of an Ingress.
+func traefikRouterKeys() []*key {
+	const router = traefikPrefix + "router."
+	return append([]*key{
+		{
+			name: router + "entrypoints", closes: true, meaning: "As " + ownPrefix + "entry-points.",
+			form: "list of names", otherwise: "all", example: "web,websecure",
+			read: setting(func(r *reading) *[]string { return &r.ingress.EntryPoints }, parseEntryPoints),
+		},
+		{
+			name: router + "middlewares", closes: true,
+			meaning: "Middlewares of group traefik.io whose filters requests pass, in this order. They stand before those of " + ownPrefix + "middlewares.",
+			form:    "list of `namespace-name@kubernetescrd`", otherwise: "none", example: "shop-auth@kubernetescrd",
+			read: names(func(r *reading) *[]Name { return &r.traefikMiddlewares }, snapshot.TraefikMiddleware, parseList),
+		},
+		{
+			name: router + "priority", closes: true, meaning: "As " + ownPrefix + "priority.",
+			form: "whole number of 32 bits", otherwise: "0", example: "10",
+			read: setting(func(r *reading) *int32 { return &r.ingress.Priority }, parsePriority),
+		},
+		{
+			name: router + "pathmatcher", closes: true, meaning: "As " + ownPrefix + "path-matcher.",
+			form: "`Path`, `PathPrefix` or `PathRegexp`", otherwise: "PathPrefix", example: "PathRegexp",
+			read: setting(func(r *reading) *PathMatcher { return &r.ingress.PathMatcher }, oneOf(MatchPath, MatchPathPrefix, MatchPathRegexp)),
+		},
+		{
+			name: router + "rulesyntax", closes: true, meaning: "The syntax of rules. There are no rules to write here, so only the current one is taken.",
+			form: "`v3`", otherwise: "v3", example: "v3",
+			read: func(r *reading, at place, text string) {
+				if !strings.EqualFold(strings.TrimSpace(text), "v3") {
+					r.fault(at, snapshot.Unsupported, "%.64q is not supported: remove the annotation", text)
+				}
+			},
+		},
+	}, append(traefikTLSKeys(), traefikObservabilityKeys()...)...)
+}
+
+func traefikTLSKeys() []*key {
+	const tls = traefikPrefix + "router.tls"
+	return []*key{
+		{
+			name: tls, closes: true, meaning: "`true` is as `only` of " + ownPrefix + "tls, `false` as `both`.",
+			form: "`true` or `false`", otherwise: "false", example: "true",
+			read: setting(func(r *reading) *TLSUse { return &r.ingress.TLS }, func(text string) (TLSUse, error) {
+				only, err := parsePlainBool(text)
+				if err != nil || !only {
+					return TLSBoth, err
+				}
+				return TLSOnly, nil
+			}),
+		},
+		{
+			name: tls + ".certresolver", closes: true, meaning: "The resolver that gets certificates.",
+			form: "name", otherwise: "none", example: "letsencrypt",
+			read: setting(func(r *reading) *string { return &r.ingress.CertResolver }, parseText),
+		},
+		{
+			name: tls + ".options", closes: true, meaning: "TLSOption of group traefik.io for the hosts of the Ingress.",
+			form: "`namespace-name@kubernetescrd`", otherwise: "the default options", example: "shop-modern@kubernetescrd",
+			read: oneName(func(r *reading) **Name { return &r.ingress.TLSOptions }, snapshot.TraefikTLSOption),
+		},
+		{
+			name: tls + ".domains.n.main", closes: true, meaning: "The main name of a certificate; n is a number.",
+			form: "host", otherwise: "none", example: "example.com",
+			read: func(r *reading, at place, text string) {
+				host, err := parseHost(strings.TrimSpace(text))
+				if err != nil {
+					r.fault(at, snapshot.Invalid, "%v", err)
+					return
+				}
+				domain := r.domain(at.number)
+				domain.Field = at.field()
+				give(r, at, &domain.Main, host)
+			},
+		},
+		{
+			name: tls + ".domains.n.sans", closes: true, meaning: "Further names of the same certificate.",
+			form: "list of hosts", otherwise: "none", example: "a.example.com,*.b.example.com",
+			read: func(r *reading, at place, text string) {
+				list, err := parseHosts(text)
+				if err != nil {
+					r.fault(at, snapshot.Invalid, "%v", err)
+					return
+				}
+				give(r, at, &r.domain(at.number).SANs, list)
+			},
+		},
+	}
+}
+
+// domain gives the domain of a number, which may be new.
+func (r *reading) domain(number int) *Domain {
+	if r.domains[number] == nil {
+		r.domains[number] = &Domain{}
+	}
+	return r.domains[number]
+}
+
+// parseHost reads a host as rules have it.
+func parseHost(text string) (string, error) {
+	host := strings.ToLower(text)
+	rule := route.Rule{ID: route.ID{Name: "host"}, Host: host, Response: &route.Response{Status: 503}}
+	if host == "" {
+		return "", errEmpty
+	}
+	if problems := rule.Validate(); len(problems) > 0 {
+		return "", errors.New(problems[0].Message)
+	}
+	return host, nil
+}
+
+func parseHosts(text string) ([]string, error) {
+	list, err := parseList(text)
+	for i := range list {
+		if err == nil {
+			list[i], err = parseHost(list[i])
+		}
+	}
+	return list, err
+}
+
+func traefikObservabilityKeys() []*key {
+	const observability = traefikPrefix + "router.observability."
+	shown := func(name, what string, slot func(*Observability) **bool) *key {
+		return &key{
+			name: observability + name, meaning: fmt.Sprintf("Whether requests have %s. Only `true` is possible.", what),
+			form: "`true` or `false`", otherwise: "true", example: "true",
+			read: setting(func(r *reading) **bool { return slot(&r.ingress.Observability) }, parseBool),
+		}
+	}
+	return []*key{
+		shown("accesslogs", "lines in the access log", func(o *Observability) **bool { return &o.AccessLogs }),
+		shown("metrics", "metrics", func(o *Observability) **bool { return &o.Metrics }),
+		shown("tracing", "traces", func(o *Observability) **bool { return &o.Tracing }),
+		{
+			name: observability + "traceverbosity", meaning: "How much a trace has. It is not supported.",
+			form: "text", otherwise: "the options of the edge", example: "minimal",
+			read: unsupported("remove it; traces have what the options of the edge say"),
+		},
+	}
+}

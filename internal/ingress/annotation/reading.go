@@ -1,0 +1,143 @@
+package annotation
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"slipway.dev/slipway/api/declare"
+	"slipway.dev/slipway/api/v1alpha1"
+	"slipway.dev/slipway/internal/ingress/snapshot"
+)
+
+// maxFaults bounds what is said about one object.
+const maxFaults = 50
+
+// reading is what was read so far from the annotations of one object.
+type reading struct {
+	ingress Ingress
+	service Service
+	// filters are by the name of the filter.
+	filters map[string]v1alpha1.Filter
+	// own and traefik middlewares have a key each, and are one list.
+	ownMiddlewares     []Name
+	traefikMiddlewares []Name
+	domains            map[int]*Domain
+	cookie             traefikCookie
+	hash               *v1alpha1.RequestKey
+
+	// given says which key set a place in the reading: two that set the same
+	// are two spellings of one setting.
+	given  map[any]place
+	faults []snapshot.Fault
+	closed bool
+}
+
+// read goes through the annotations in the order of their names, so that the
+// result does not depend on that of a map.
+func (o *object) read(annotations map[string]string) *reading {
+	r := &reading{filters: map[string]v1alpha1.Filter{}, domains: map[int]*Domain{}, given: map[any]place{}}
+	for _, name := range slices.Sorted(maps.Keys(annotations)) {
+		if !isOwn(name) && !isTraefik(name) {
+			continue
+		}
+		at := o.find(name)
+		if at.key == nil {
+			r.stray(o, name)
+			continue
+		}
+		at.key.read(r, at, annotations[name])
+	}
+	return r
+}
+
+// stray is for an annotation that the object does not have. Unless Traefik
+// ignores it as well, nobody knows what would be served without it.
+func (r *reading) stray(o *object, name string) {
+	other := o.other()
+	if misplaced := other.find(name).key; misplaced != nil {
+		r.add(snapshot.Fault{Field: fieldOf(name), Reason: snapshot.Invalid, Message: fmt.Sprintf(
+			"it has a meaning on %s only: move it from the %s there", other.describe(), o.kind)})
+		r.closed = r.closed || misplaced.closes && isOwn(name)
+		return
+	}
+	message := "there is no such annotation"
+	if near := o.nearest(name); near != "" {
+		message += ": did you mean " + near + "?"
+	} else if near := other.nearest(name); near != "" {
+		message += ": did you mean " + near + ", which goes on " + other.describe() + "?"
+	} else {
+		message += ": remove it"
+	}
+	r.add(snapshot.Fault{Field: fieldOf(name), Reason: snapshot.Invalid, Message: message})
+	lower := strings.ToLower(name)
+	r.closed = r.closed || isOwn(name) ||
+		strings.HasPrefix(lower, traefikPrefix+"router.") && o.kind == snapshot.Ingress ||
+		strings.HasPrefix(lower, traefikPrefix+"service.") && o.kind == snapshot.Service
+}
+
+// describe is the object with its article.
+func (o *object) describe() string {
+	if o.kind == snapshot.Ingress {
+		return "an Ingress"
+	}
+	return "a Service"
+}
+
+// fault notes what is wrong with a value.
+func (r *reading) fault(at place, reason snapshot.Reason, format string, args ...any) {
+	r.add(snapshot.Fault{Field: at.field(), Reason: reason, Message: fmt.Sprintf(format, args...)})
+	r.closed = r.closed || at.key.closes
+}
+
+// problems notes what does not fit a declaration.
+func (r *reading) problems(at place, problems []declare.Problem) {
+	for _, problem := range problems {
+		fault := &snapshot.Fault{Field: problem.Field, Reason: snapshot.Invalid, Message: problem.Message}
+		r.add(*fault.At(at.field()))
+		r.closed = r.closed || at.key.closes
+	}
+}
+
+func (r *reading) add(fault snapshot.Fault) {
+	if len(r.faults) < maxFaults {
+		r.faults = append(r.faults, fault)
+	}
+}
+
+// give puts a value into its place in the reading. When another key said
+// something else, neither counts.
+func give[T any](r *reading, at place, slot *T, value T) {
+	before, twice := r.given[slot]
+	if !twice {
+		r.given[slot] = at
+		*slot = value
+		return
+	}
+	if reflect.DeepEqual(*slot, value) {
+		return
+	}
+	*slot = *new(T)
+	r.fault(at, snapshot.Conflict, "%s says something else: keep one of the two", bounded(before.name))
+}
+
+// setting is a key whose value becomes one place in the reading.
+func setting[T any](slot func(*reading) *T, parse func(text string) (T, error)) func(*reading, place, string) {
+	return func(r *reading, at place, text string) {
+		value, err := parse(strings.TrimSpace(text))
+		if err != nil {
+			r.fault(at, snapshot.Invalid, "%v", err)
+			return
+		}
+		give(r, at, slot(r), value)
+	}
+}
+
+// unsupported is a key that means something that we do not do.
+func unsupported(instead string) func(*reading, place, string) {
+	return func(r *reading, at place, _ string) {
+		r.fault(at, snapshot.Unsupported, "it is not supported: %s", instead)
+	}
+}

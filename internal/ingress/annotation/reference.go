@@ -1,0 +1,251 @@
+package annotation
+
+import (
+	"fmt"
+	"io"
+	"reflect"
+	"strings"
+
+	"slipway.dev/slipway/api/declare"
+	"slipway.dev/slipway/api/v1alpha1"
+)
+
+// WriteReference writes the page about annotations and our kinds of objects. It
+// says what the tables of keys and the declared structs say.
+func WriteReference(w io.Writer) error {
+	p := &page{}
+	p.text(introduction)
+	both := declared()
+	p.keys(both.ingress, "## On an Ingress", ownPrefix, false)
+	p.filters(both.ingress)
+	p.keys(both.service, "## On a Service", ownPrefix, false)
+	p.heading("### Fields of `slipway.dev/sticky-cookie`")
+	p.fields(reflect.TypeFor[v1alpha1.StickyCookie]())
+	p.heading("### Fields of `slipway.dev/health-check`")
+	p.fields(reflect.TypeFor[v1alpha1.HealthCheck]())
+	p.text(traefikIntroduction)
+	p.keys(both.ingress, "### On an Ingress", traefikPrefix, true)
+	p.keys(both.service, "### On a Service", traefikPrefix, true)
+	p.kinds()
+	p.heading("## Parts of several filters")
+	for _, part := range []reflect.Type{reflect.TypeFor[v1alpha1.ServiceRef](), reflect.TypeFor[v1alpha1.RequestKey](), reflect.TypeFor[v1alpha1.HeaderValue]()} {
+		p.heading("### " + part.Name())
+		p.fields(part)
+	}
+	_, err := io.WriteString(w, p.out.String())
+	return err
+}
+
+const introduction = `<!-- Written by ` + "`make generate`" + `. Change the declarations in api/v1alpha1 and internal/ingress/annotation, not this page. -->
+
+# Annotations and kinds
+
+Annotations of an Ingress apply to all its rules; those of a Service to all requests that are sent to it. A setting that has
+two spellings, ours and Traefik's, may be written in both if they say the same.
+
+An annotation that is not understood is an Event on its object, and is never ignored. Where serving without it would be wrong,
+it also closes the object: rules of the Ingress, or requests to the Service, are answered with 503. The column *Closes* says
+where that is so. It is so, too, for an annotation under ` + "`slipway.dev/`" + ` that does not exist. One that belongs on the
+other object is an Event as well; it closes if it is one of ours and closes there.
+
+Values are short forms, or YAML: they are YAML when they start with ` + "`{`, `[` or `- `" + `, when they start with the name of a
+field and a colon, or when they have several lines. A value has at most 64 KiB, and no anchors, aliases or tags. A field that is
+not declared is an error.
+
+`
+
+const traefikIntroduction = `## Traefik's annotations
+
+These are read as Traefik reads them, without regard to case, so that an Ingress can move over as it is. What Traefik knows and
+we do not do is an Event that says what to do instead. ` + "`router.*`" + ` on a Service and ` + "`service.*`" + ` on an Ingress have
+no effect there, as in Traefik, and are an Event.
+
+`
+
+// page collects the text.
+type page struct{ out strings.Builder }
+
+func (p *page) text(text string) { p.out.WriteString(text) }
+
+func (p *page) heading(text string) { p.out.WriteString(text + "\n\n") }
+
+// keys writes the keys of an object that have a prefix, filters apart.
+func (p *page) keys(o *object, heading, prefix string, short bool) {
+	p.heading(heading)
+	p.text("| Annotation | Meaning | Form | Without it | Closes | Example |\n|---|---|---|---|---|---|\n")
+	inline := map[string]bool{}
+	for name := range filterFields() {
+		inline[filterKey(name)] = true
+	}
+	for _, k := range o.keys {
+		rest, found := strings.CutPrefix(k.name, prefix)
+		if !found || inline[k.name] {
+			continue
+		}
+		if !short {
+			rest = k.name
+		}
+		p.text(fmt.Sprintf("| `%s` | %s | %s | %s | %s | `%s` |\n", rest, cell(k.meaning), cell(k.form), cell(k.otherwise), yesNo(k.closes), cell(k.example)))
+	}
+	p.text("\n")
+}
+
+// filters writes the filters, in their order, and the fields of each.
+func (p *page) filters(o *object) {
+	p.heading("### Filters")
+	p.text("Each filter has an annotation, which closes the Ingress when it is not understood; the value `false` switches it off. " +
+		"An object has no order of annotations, so requests pass them in this one:\n\n")
+	before, after := filterOrder()
+	number := 0
+	line := func(text string) {
+		number++
+		p.text(fmt.Sprintf("%d. %s\n", number, text))
+	}
+	for _, name := range before {
+		line(fmt.Sprintf("[`%s`](#%s)", filterKey(name), anchor(name)))
+	}
+	line("the Middlewares that `router.middlewares` and then `slipway.dev/middlewares` name, in their order")
+	for _, name := range after {
+		line(fmt.Sprintf("[`%s`](#%s)", filterKey(name), anchor(name)))
+	}
+	p.text("\nFilters in another order belong into a [Middleware](#middleware), where a list says it.\n\n")
+	fields := filterFields()
+	for _, name := range append(before, after...) {
+		field := fields[name]
+		k := o.byName[filterKey(name)]
+		p.heading("#### " + name)
+		p.text(fmt.Sprintf("%s Form: %s.\n\n```yaml\n%s: %s\n```\n\n", field.Description, k.form, k.name, quoted(k.example)))
+		p.fields(field.Type.Elem())
+	}
+}
+
+// kinds writes what objects of our kinds have.
+func (p *page) kinds() {
+	p.heading("## Kinds")
+	p.text("Objects of `" + v1alpha1.Group + "/" + v1alpha1.Version + "`. Names in them are those of objects in the same namespace; " +
+		"`namespace/name` leads into another one, where the option `allowCrossNamespace` allows it.\n\n")
+	for _, kind := range v1alpha1.Kinds() {
+		p.heading("### " + kind.Name)
+		p.text(kind.Description + " Fields of its spec:\n\n")
+		p.fields(kind.Spec)
+		if kind.Spec == reflect.TypeFor[v1alpha1.MiddlewareSpec]() {
+			p.text(middlewareExample)
+			p.heading("#### chain")
+			p.fields(reflect.TypeFor[v1alpha1.Chain]())
+		}
+		for _, field := range declare.Fields(kind.Spec) {
+			if field.Type.Kind() == reflect.Pointer {
+				p.heading("#### " + field.Name)
+				p.fields(field.Type.Elem())
+			}
+		}
+	}
+}
+
+const middlewareExample = `A filter has one field: the name of one of the [filters](#filters) above with its fields, or ` + "`chain`" + `, which puts the
+filters of other Middlewares in its place.
+
+` + "```yaml" + `
+apiVersion: slipway.dev/v1alpha1
+kind: Middleware
+metadata:
+  name: secured
+spec:
+  filters:
+    - ipFilter:
+        allow: [10.0.0.0/8]
+    - basicAuth:
+        secret: users
+` + "```" + `
+
+`
+
+// fields writes the table of a struct.
+func (p *page) fields(of reflect.Type) {
+	p.text("| Field | Type | Meaning | Default |\n|---|---|---|---|\n")
+	for _, field := range declare.Fields(of) {
+		form := typeName(&field)
+		if field.Required {
+			form += ", required"
+		}
+		p.text(fmt.Sprintf("| `%s` | %s | %s | %s |\n", field.Name, form, cell(field.Description), defaultName(&field)))
+	}
+	p.text("\n")
+}
+
+func defaultName(field *declare.Field) string {
+	if field.Default == "" {
+		return ""
+	}
+	return "`" + field.Default + "`"
+}
+
+// typeName says how a field is written.
+func typeName(field *declare.Field) string {
+	text := plainType(field.Type)
+	switch {
+	case len(field.Enum) > 0 && field.Type.Kind() == reflect.Slice:
+		return "list of `" + strings.Join(field.Enum, "`, `") + "`"
+	case len(field.Enum) > 0:
+		return "one of `" + strings.Join(field.Enum, "`, `") + "`"
+	case field.Minimum != nil && field.Maximum != nil:
+		text += fmt.Sprintf(" from %d to %d", *field.Minimum, *field.Maximum)
+	case field.Minimum != nil:
+		text += fmt.Sprintf(" from %d", *field.Minimum)
+	}
+	return text
+}
+
+func plainType(of reflect.Type) string {
+	if scalar, ok := reflect.New(of).Interface().(declare.Scalar); ok {
+		return scalar.Form().Name
+	}
+	switch of.Kind() {
+	case reflect.Pointer:
+		return plainType(of.Elem())
+	case reflect.Slice:
+		return "list of " + strings.TrimPrefix(plainType(of.Elem()), "list of ")
+	case reflect.Map:
+		return "names and values"
+	case reflect.Struct:
+		return partName(of)
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Int32, reflect.Int64:
+		return "whole number"
+	default:
+		return "text"
+	}
+}
+
+// partName links to the table of a struct that fields have in common.
+func partName(of reflect.Type) string {
+	switch of {
+	case reflect.TypeFor[v1alpha1.Filter]():
+		return "[filters](#filters)"
+	case reflect.TypeFor[v1alpha1.ServiceRef](), reflect.TypeFor[v1alpha1.RequestKey](), reflect.TypeFor[v1alpha1.HeaderValue]():
+		return "[" + of.Name() + "](#" + anchor(of.Name()) + ")"
+	default:
+		return "fields below"
+	}
+}
+
+func anchor(heading string) string { return strings.ToLower(heading) }
+
+// cell is a text for a table of Markdown.
+func cell(text string) string { return strings.ReplaceAll(text, "|", "\\|") }
+
+func yesNo(yes bool) string {
+	if yes {
+		return "yes"
+	}
+	return "no"
+}
+
+// quoted is a value as it is written in the YAML of an Ingress: a text, always.
+func quoted(value string) string {
+	if strings.ContainsAny(value, `"\`) {
+		return "'" + strings.ReplaceAll(value, "'", "''") + "'"
+	}
+	return `"` + value + `"`
+}

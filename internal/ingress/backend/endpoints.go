@@ -1,0 +1,385 @@
+package backend
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+
+	"slipway.dev/slipway/internal/ingress/snapshot"
+	"slipway.dev/slipway/internal/route"
+)
+
+// MaxEndpoints bounds the endpoints of a backend.
+const MaxEndpoints = 5000
+
+// Origin is where the endpoints of a backend come from.
+type Origin string
+
+// The origins.
+const (
+	// FromSlices: the EndpointSlices of the Service.
+	FromSlices Origin = "slices"
+	// FromService: the address of the Service itself.
+	FromService Origin = "service"
+	// FromNodes: the nodes, at the node port of the Service.
+	FromNodes Origin = "nodes"
+	// FromName: the external name of the Service.
+	FromName Origin = "name"
+)
+
+// Endpoints counts the endpoints of a backend, for people.
+type Endpoints struct {
+	From Origin
+	// Ready are those that are ready, in all zones.
+	Ready int
+	// Draining are those that terminate and still serve.
+	Draining int
+	// NotReady are those that get no request.
+	NotReady int
+	// Elsewhere are those of Ready that are left to edges of other zones.
+	Elsewhere int
+}
+
+// String is the count for people: 3 ready, 1 draining, 2 not ready.
+func (e Endpoints) String() string {
+	switch e.From {
+	case FromService:
+		return "the address of the Service"
+	case FromName:
+		return "the external name of the Service"
+	case FromNodes:
+		return fmt.Sprintf("%d nodes ready", e.Ready)
+	}
+	text := fmt.Sprintf("%d ready", e.Ready)
+	if e.Elsewhere > 0 {
+		text += fmt.Sprintf(" (%d left to other zones)", e.Elsewhere)
+	}
+	if e.Draining > 0 {
+		text += fmt.Sprintf(", %d draining", e.Draining)
+	}
+	if e.NotReady > 0 {
+		text += fmt.Sprintf(", %d not ready", e.NotReady)
+	}
+	return text
+}
+
+// setEndpoints finds the addresses that serve the backend.
+func (b *builder) setEndpoints() *snapshot.Fault {
+	var endpoints []route.Endpoint
+	var fault *snapshot.Fault
+	switch {
+	case b.settings.NodePortLB != nil && *b.settings.NodePortLB:
+		endpoints, fault = b.nodeEndpoints()
+	case b.external.set():
+		endpoints = []route.Endpoint{b.external.endpoint}
+		b.result.Endpoints = Endpoints{From: FromName, Ready: 1}
+	case b.native():
+		endpoints, fault = b.serviceEndpoint()
+	default:
+		endpoints = b.sliceEndpoints()
+	}
+	if fault != nil {
+		return fault
+	}
+	b.result.Backend.Endpoints = b.limited(endpoints)
+	return nil
+}
+
+// limited bounds the endpoints, which are sorted. Those that drain go first:
+// they must not take the place of one that serves.
+func (b *builder) limited(endpoints []route.Endpoint) []route.Endpoint {
+	if len(endpoints) <= MaxEndpoints {
+		return endpoints
+	}
+	b.refuse(snapshot.Fault{Reason: snapshot.TooLarge, Message: fmt.Sprintf(
+		"there are %d endpoints, and only %d are served: spread the Pods over several Services, or use native-lb", len(endpoints), MaxEndpoints)})
+	endpoints = slices.DeleteFunc(endpoints, func(e route.Endpoint) bool { return e.State == route.EndpointDraining })
+	return slices.Clone(endpoints[:min(len(endpoints), MaxEndpoints)])
+}
+
+// standing says what an endpoint may get. A higher one is better.
+type standing uint8
+
+const (
+	out standing = iota
+	draining
+	ready
+)
+
+// standingOf reads the conditions. One that is not said follows from ready,
+// and ready is true where it is not said.
+func standingOf(conditions discoveryv1.EndpointConditions) standing {
+	switch {
+	case conditions.Ready == nil || *conditions.Ready:
+		return ready
+	case conditions.Serving != nil && *conditions.Serving && conditions.Terminating != nil && *conditions.Terminating:
+		return draining
+	default:
+		return out
+	}
+}
+
+// candidate is an endpoint of a slice.
+type candidate struct {
+	at       netip.AddrPort
+	standing standing
+	position int // in the order of the slices
+	owner    owner
+	node     string
+	zone     string
+	hints    []discoveryv1.ForZone
+}
+
+// owner is what an endpoint is an address of: a Pod, most often. It is zero
+// where nothing says so.
+type owner struct{ kind, namespace, name string }
+
+func ownerOf(endpoint *discoveryv1.Endpoint) owner {
+	switch target := endpoint.TargetRef; {
+	case target != nil && target.UID != "":
+		return owner{"uid", "", string(target.UID)}
+	case target != nil && target.Name != "":
+		return owner{"target " + target.Kind, target.Namespace, target.Name}
+	case target == nil && text(endpoint.NodeName) != "" && text(endpoint.Hostname) != "":
+		return owner{"host", *endpoint.NodeName, *endpoint.Hostname}
+	}
+	return owner{}
+}
+
+// sliceEndpoints gives what the EndpointSlices say.
+func (b *builder) sliceEndpoints() []route.Endpoint {
+	all := b.candidates()
+	counts := Endpoints{From: FromSlices}
+	for i := range all {
+		switch all[i].standing {
+		case ready:
+			counts.Ready++
+		case draining:
+			counts.Draining++
+		default:
+			counts.NotReady++
+		}
+	}
+	zone := ""
+	if hinted(all, b.options.Zone) {
+		zone = b.options.Zone
+	}
+	if counts.Ready+counts.Draining == 0 {
+		b.result.Endpoints = counts
+		return nil
+	}
+	endpoints := make([]route.Endpoint, 0, counts.Ready+counts.Draining)
+	for i := range all {
+		c := &all[i]
+		state := route.EndpointReady
+		switch {
+		case c.standing == out:
+			continue
+		case c.standing == draining && counts.Ready > 0:
+			state = route.EndpointDraining
+		case zone != "" && !c.hintedFor(zone):
+			counts.Elsewhere++
+			if b.result.Backend.Sticky == nil {
+				continue
+			}
+			// A client that an edge of that zone has sent there may come here.
+			state = route.EndpointDraining
+		}
+		endpoints = append(endpoints, route.Endpoint{Address: c.at, Zone: c.zone, State: state})
+	}
+	b.result.Endpoints = counts
+	return endpoints
+}
+
+// hinted reports whether hints are to be followed: every ready endpoint has
+// some, and one is for the zone.
+func hinted(all []candidate, zone string) bool {
+	if zone == "" {
+		return false
+	}
+	found := false
+	for i := range all {
+		if all[i].standing != ready {
+			continue
+		}
+		if len(all[i].hints) == 0 {
+			return false
+		}
+		found = found || all[i].hintedFor(zone)
+	}
+	return found
+}
+
+func (c *candidate) hintedFor(zone string) bool {
+	return slices.ContainsFunc(c.hints, func(hint discoveryv1.ForZone) bool { return hint.Name == zone })
+}
+
+// candidates gives the endpoints of the Service's port, each address and each
+// Pod once, in the order of their addresses.
+func (b *builder) candidates() []candidate {
+	var all []candidate
+	var unusable skipped
+	for _, slice := range b.view.Slices(b.service.Namespace, b.service.Name) {
+		if slice.AddressType != discoveryv1.AddressTypeIPv4 && slice.AddressType != discoveryv1.AddressTypeIPv6 {
+			unusable.add(slice, "has addresses of type "+string(slice.AddressType)+", and only IPv4 and IPv6 are used")
+			continue
+		}
+		port := slicePort(slice, b.port.Name)
+		switch {
+		case port == nil:
+			continue
+		case port.Port == nil:
+			unusable.add(slice, "has no number for the port, which a request cannot be sent to: give the number")
+			continue
+		case *port.Port < 1 || *port.Port > 65535:
+			unusable.add(slice, fmt.Sprintf("has the port %d: give one from 1 to 65535", *port.Port))
+			continue
+		}
+		all = slices.Grow(all, len(slice.Endpoints))
+		for i := range slice.Endpoints {
+			if c, ok := read(&slice.Endpoints[i], slice.AddressType, uint16(*port.Port)); ok {
+				c.position = len(all)
+				all = append(all, c)
+			}
+		}
+	}
+	if fault := unusable.fault(); fault != nil {
+		b.refuse(*fault)
+	}
+	// Endpoints that move between slices are in two for a moment. The better
+	// one counts, and of equal ones that of the first slice.
+	slices.SortFunc(all, func(a, b candidate) int {
+		if order := a.at.Compare(b.at); order != 0 {
+			return order
+		}
+		return cmp.Or(int(b.standing)-int(a.standing), a.position-b.position)
+	})
+	all = slices.CompactFunc(all, func(a, b candidate) bool { return a.at == b.at })
+	return oncePerOwner(all, b.wantsIPv6())
+}
+
+// slicePort is the TCP port of a name.
+func slicePort(slice *discoveryv1.EndpointSlice, name string) *discoveryv1.EndpointPort {
+	for i := range slice.Ports {
+		port := &slice.Ports[i]
+		if text(port.Name) == name && (port.Protocol == nil || *port.Protocol == "" || *port.Protocol == corev1.ProtocolTCP) {
+			return port
+		}
+	}
+	return nil
+}
+
+// read gives an endpoint of a slice. Addresses behind the first mean nothing.
+func read(endpoint *discoveryv1.Endpoint, family discoveryv1.AddressType, port uint16) (candidate, bool) {
+	if len(endpoint.Addresses) == 0 {
+		return candidate{}, false
+	}
+	address, err := netip.ParseAddr(endpoint.Addresses[0])
+	if err != nil || address.Is4() != (family == discoveryv1.AddressTypeIPv4) || !routable(address) {
+		return candidate{}, false
+	}
+	c := candidate{
+		at: netip.AddrPortFrom(address, port), standing: standingOf(endpoint.Conditions),
+		owner: ownerOf(endpoint), node: text(endpoint.NodeName), zone: zoneName(text(endpoint.Zone)),
+	}
+	if endpoint.Hints != nil {
+		c.hints = endpoint.Hints.ForZones
+	}
+	return c, true
+}
+
+// routable reports whether a connection to the address can lead to a Pod or a
+// node. The API server lets neither loopback nor link-local addresses into a
+// slice; loopback is left to it, for programs that have no API server.
+func routable(address netip.Addr) bool {
+	return address.Zone() == "" && !address.Is4In6() && !address.IsUnspecified() &&
+		!address.IsMulticast() && !address.IsLinkLocalUnicast() && address != netip.AddrFrom4([4]byte{255, 255, 255, 255})
+}
+
+// oncePerOwner leaves each Pod the addresses of one family: the wanted one, or
+// the other where only that can be used.
+func oncePerOwner(all []candidate, ipv6 bool) []candidate {
+	if len(all) == 0 || all[0].at.Addr().Is4() == all[len(all)-1].at.Addr().Is4() {
+		return all // sorted, so all are of one family
+	}
+	// For each owner: is it there in the wanted family, and is it usable in
+	// either.
+	type presence struct{ wanted, usable, otherUsable bool }
+	owners := make(map[owner]presence, len(all)/2)
+	for i := range all {
+		c := &all[i]
+		p := owners[c.owner]
+		if c.at.Addr().Is6() == ipv6 {
+			p.wanted = true
+			p.usable = p.usable || c.standing != out
+		} else {
+			p.otherUsable = p.otherUsable || c.standing != out
+		}
+		owners[c.owner] = p
+	}
+	return slices.DeleteFunc(all, func(c candidate) bool {
+		if c.owner == (owner{}) {
+			return false
+		}
+		p := owners[c.owner]
+		other := p.wanted && !p.usable && p.otherUsable || !p.wanted
+		return (c.at.Addr().Is6() == ipv6) == other
+	})
+}
+
+// wantsIPv6 reports whether IPv6 is the Service's first family.
+func (b *builder) wantsIPv6() bool {
+	if families := b.service.Spec.IPFamilies; len(families) > 0 {
+		return families[0] == corev1.IPv6Protocol
+	}
+	address, err := netip.ParseAddr(b.service.Spec.ClusterIP)
+	return err == nil && address.Is6()
+}
+
+// skipped collects slices that cannot be used, for one refusal.
+type skipped struct {
+	count int
+	name  string
+	why   string
+}
+
+func (s *skipped) add(slice *discoveryv1.EndpointSlice, why string) {
+	s.count++
+	if s.count == 1 {
+		s.name, s.why = slice.Name, why
+	}
+}
+
+func (s *skipped) fault() *snapshot.Fault {
+	if s.count == 0 {
+		return nil
+	}
+	message := fmt.Sprintf("the EndpointSlice %s %s", s.name, s.why)
+	if s.count > 1 {
+		message += fmt.Sprintf("; so it is with %d more", s.count-1)
+	}
+	return &snapshot.Fault{Reason: snapshot.Unsupported, Message: message}
+}
+
+func text(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+// zoneName drops what is no name of a zone: a label value of Kubernetes.
+func zoneName(zone string) string {
+	letters := func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_' && r != '.'
+	}
+	if len(zone) > 63 || strings.ContainsFunc(zone, letters) {
+		return ""
+	}
+	return zone
+}

@@ -1,0 +1,162 @@
+package backend
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"slipway.dev/slipway/internal/ingress/snapshot"
+	"slipway.dev/slipway/internal/route"
+)
+
+const fieldExternalName = "spec.externalName"
+
+// external is what an external name stands for.
+type external struct {
+	endpoint route.Endpoint
+}
+
+func (e external) set() bool { return e.endpoint.Host != "" || e.endpoint.Address.IsValid() }
+
+// readExternalName finds out what the external name of the Service stands for,
+// where it has one, and whether requests may be sent there.
+func (b *builder) readExternalName() *snapshot.Fault {
+	if b.service.Spec.Type != corev1.ServiceTypeExternalName {
+		return nil
+	}
+	if !b.options.ExternalNames {
+		return &snapshot.Fault{Field: "spec.type", Reason: snapshot.NotAllowed, Message: "Services of type ExternalName are not served: " +
+			"set providers.kubernetesIngress.allowExternalNameServices, or use a Service with endpoints"}
+	}
+	name := strings.ToLower(strings.TrimSuffix(b.service.Spec.ExternalName, "."))
+	endpoint := route.Endpoint{State: route.EndpointReady}
+	if address, err := netip.ParseAddr(name); err == nil {
+		address = address.Unmap()
+		if why := forbidden(address); why != "" {
+			return &snapshot.Fault{Field: fieldExternalName, Reason: snapshot.NotAllowed, Message: fmt.Sprintf(
+				"%s is %s, where no request is sent: give the address of a server", address, why)}
+		}
+		endpoint.Address = netip.AddrPortFrom(address, uint16(b.port.Port))
+	} else {
+		if fault := b.checkName(name); fault != nil {
+			fault.Field = fieldExternalName
+			return fault
+		}
+		endpoint.Host, endpoint.Port = name, uint16(b.port.Port)
+	}
+	b.external = external{endpoint}
+	return nil
+}
+
+// forbidden says what an address is where no request may go, and is empty for
+// all others. The metadata services give away the credentials of the machine;
+// most of them are link-local, and these are those that are not.
+func forbidden(address netip.Addr) string {
+	switch {
+	case address.Zone() != "" || address.IsLinkLocalUnicast():
+		return "a link-local address"
+	case address.IsLoopback():
+		return "the machine itself"
+	case address.Is4() && address.As4()[0] == 0 || address.IsUnspecified():
+		return "no address of a server"
+	case address.IsMulticast() || address == netip.AddrFrom4([4]byte{255, 255, 255, 255}):
+		return "an address of many"
+	}
+	switch address.String() {
+	case "fd00:ec2::254", "100.100.100.200", "168.63.129.16", "192.0.0.192":
+		return "the metadata service of a cloud"
+	}
+	if inner, found := translated(address); found {
+		return forbidden(inner)
+	}
+	return ""
+}
+
+// translated gives the IPv4 address that a NAT64 gateway makes of an address.
+func translated(address netip.Addr) (netip.Addr, bool) {
+	if !netip.MustParsePrefix("64:ff9b::/96").Contains(address) {
+		return netip.Addr{}, false
+	}
+	bytes := address.As16()
+	return netip.AddrFrom4([4]byte(bytes[12:])), true
+}
+
+// checkName refuses names that are none, and those that lead into the cluster
+// where they may not.
+func (b *builder) checkName(name string) *snapshot.Fault {
+	labels := strings.Split(name, ".")
+	last := labels[len(labels)-1]
+	switch {
+	case !validName(labels) || len(name) > 253:
+		return &snapshot.Fault{Reason: snapshot.Invalid, Message: fmt.Sprintf("%q is neither a DNS name nor an IP address", shorten(name))}
+	case last == "localhost" || last == "localdomain" || slices.Contains([]string{"ip6-localhost", "ip6-loopback"}, name):
+		return &snapshot.Fault{Reason: snapshot.NotAllowed, Message: fmt.Sprintf("%s is the machine itself, where no request is sent: give the name of a server", name)}
+	case numeric(last):
+		return &snapshot.Fault{Reason: snapshot.Invalid, Message: fmt.Sprintf("%s reads as an IP address and is not one: write four numbers from 0 to 255", name)}
+	case len(labels) == 1:
+		return &snapshot.Fault{Reason: snapshot.Invalid, Message: fmt.Sprintf(
+			"%s has no domain, so it would be looked up in the namespace of the edge: write the whole name", name)}
+	}
+	if namespace := b.foreign(labels); namespace != "" {
+		return &snapshot.Fault{Reason: snapshot.NotAllowed, Message: fmt.Sprintf(
+			"%s leads to the namespace %s: use a Service of %s, or set providers.kubernetesIngress.allowCrossNamespace",
+			name, namespace, b.service.Namespace)}
+	}
+	return nil
+}
+
+// foreign gives the other namespace that a name leads to, and is empty for
+// names that lead to none or may. The domain of the cluster is not known, so
+// svc in the middle of a name is taken for that of a Service.
+func (b *builder) foreign(labels []string) string {
+	own := b.service.Namespace
+	if b.options.CrossNamespace {
+		return ""
+	}
+	for i := 2; i < len(labels); i++ {
+		if (labels[i] == "svc" || labels[i] == "pod") && labels[i-1] != own {
+			return labels[i-1]
+		}
+	}
+	// A resolver in a Pod completes short names: name.namespace is that Service
+	// before it is a name of the internet.
+	service, namespace := labels[len(labels)-2], labels[len(labels)-1]
+	if namespace != own && b.view.Service(namespace, service) != nil {
+		return namespace
+	}
+	return ""
+}
+
+// validName reports whether the labels are those of a DNS name.
+func validName(labels []string) bool {
+	for _, label := range labels {
+		if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' {
+			return false
+		}
+		for i := range len(label) {
+			if c := label[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '_' {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// numeric reports whether a name with this last label is an address for some
+// resolvers: 127.1, 0x7f.1 and 2130706433 are all the machine itself.
+func numeric(last string) bool {
+	if digits, hex := strings.CutPrefix(last, "0x"); hex {
+		return strings.Trim(digits, "0123456789abcdef") == ""
+	}
+	return strings.Trim(last, "0123456789") == ""
+}
+
+func shorten(text string) string {
+	if len(text) > 80 {
+		return strings.ToValidUTF8(text[:80], "") + "..."
+	}
+	return text
+}

@@ -1,0 +1,114 @@
+package backend
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"slipway.dev/slipway/internal/ingress/annotation"
+	"slipway.dev/slipway/internal/ingress/snapshot"
+	"slipway.dev/slipway/internal/route"
+)
+
+// The annotations that a setting can be written in, without prefix and in
+// lower case. A fault names the one that is there.
+const (
+	inScheme      = "scheme service.serversscheme"
+	inTransport   = "transport service.serverstransport"
+	inNative      = "native-lb service.nativelb"
+	inNodePort    = "node-port-lb service.nodeportlb"
+	inSticky      = "sticky-cookie service.sticky.cookie"
+	inBalancing   = "balance balance-hash slow-start prefer-zone"
+	inHealthCheck = "health-check"
+	inLimits      = "max-in-flight max-in-flight-per-endpoint"
+)
+
+// readSettings reads the annotations of the Service. One that must not be done
+// without closes the backend.
+func (b *builder) readSettings() *snapshot.Fault {
+	settings, faults := annotation.ParseService(b.service.Annotations)
+	b.settings = settings
+	for _, fault := range faults {
+		b.refuse(fault)
+	}
+	if !settings.Closed {
+		return nil
+	}
+	switch len(faults) {
+	case 0:
+		return &snapshot.Fault{Reason: snapshot.Invalid, Message: "its annotations are not understood: correct them"}
+	case 1:
+		return &faults[0]
+	}
+	// Which of them closes it is not said, so people see all.
+	messages := make([]string, len(faults))
+	for i := range faults {
+		messages[i] = faults[i].Error()
+	}
+	return &snapshot.Fault{Reason: faults[0].Reason, Message: strings.Join(messages, "; ")}
+}
+
+// field is the place of a setting in the Service; empty when it is not said
+// there.
+func (b *builder) field(setting string) string {
+	for _, name := range slices.Sorted(maps.Keys(b.service.Annotations)) {
+		_, key, _ := strings.Cut(strings.ToLower(name), "/")
+		for word := range strings.FieldsSeq(setting) {
+			if snapshot.Annotation(name) && (key == word || strings.HasPrefix(key, word+".")) {
+				return "metadata.annotations[" + name + "]"
+			}
+		}
+	}
+	return ""
+}
+
+// setSticky keeps clients at their endpoints. Without it they would lose their
+// sessions, so a cookie that cannot be is not left out.
+func (b *builder) setSticky() *snapshot.Fault {
+	b.result.Backend.Sticky = b.settings.Sticky
+	if b.settings.Sticky == nil {
+		return nil
+	}
+	return b.faultOf(&route.Backend{ID: b.result.Backend.ID, Sticky: b.settings.Sticky}, inSticky)
+}
+
+// setTuning sets what a backend serves without, where it cannot be had.
+func (b *builder) setTuning() {
+	backend := b.result.Backend
+	bare := route.Backend{ID: backend.ID, Transport: backend.Transport}
+
+	balanced := bare
+	balanced.Balancing = b.settings.Balancing
+	if b.usable(&balanced, inBalancing) {
+		backend.Balancing = balanced.Balancing
+	}
+	checked := bare
+	checked.HealthCheck = b.settings.HealthCheck
+	if b.usable(&checked, inHealthCheck) {
+		backend.HealthCheck = checked.HealthCheck
+	}
+	limited := bare
+	limited.MaxInFlight, limited.MaxInFlightPerEndpoint = b.settings.MaxInFlight, b.settings.MaxInFlightPerEndpoint
+	if b.usable(&limited, inLimits) {
+		backend.MaxInFlight, backend.MaxInFlightPerEndpoint = limited.MaxInFlight, limited.MaxInFlightPerEndpoint
+	}
+}
+
+// usable reports whether route serves a backend with a setting, and notes why
+// not.
+func (b *builder) usable(with *route.Backend, setting string) bool {
+	fault := b.faultOf(with, setting)
+	if fault != nil {
+		b.refuse(*fault)
+	}
+	return fault == nil
+}
+
+// faultOf gives the first problem of a backend as a fault of the setting.
+func (b *builder) faultOf(backend *route.Backend, setting string) *snapshot.Fault {
+	problems := backend.Validate()
+	if len(problems) == 0 {
+		return nil
+	}
+	return &snapshot.Fault{Field: b.field(setting), Reason: snapshot.Invalid, Message: problems[0].Field + ": " + problems[0].Message}
+}

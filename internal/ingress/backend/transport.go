@@ -1,0 +1,213 @@
+package backend
+
+import (
+	"fmt"
+	"strings"
+
+	"slipway.dev/slipway/internal/ingress/annotation"
+	"slipway.dev/slipway/internal/ingress/policy"
+	"slipway.dev/slipway/internal/ingress/reference"
+	"slipway.dev/slipway/internal/ingress/snapshot"
+	"slipway.dev/slipway/internal/ingress/traefik"
+	"slipway.dev/slipway/internal/route"
+)
+
+// setTransport says how the endpoints are spoken to.
+func (b *builder) setTransport() *snapshot.Fault {
+	protocol, fault := b.protocol()
+	if fault != nil {
+		return fault
+	}
+	declared, fault := b.declared()
+	if fault != nil {
+		return fault
+	}
+	if declared.HTTP1Only {
+		switch protocol {
+		case route.ProtocolALPN:
+			protocol = route.ProtocolTLS
+		case route.ProtocolH2:
+			return b.transportFault(snapshot.Conflict, "it turns HTTP/2 off, and the endpoints are to be spoken to by HTTP/2 only: use the scheme https, or another transport")
+		}
+	}
+	verified, fault := b.upstreamTLS(protocol, declared.TLS)
+	if fault != nil {
+		return fault
+	}
+	passHost := !b.options.DisablePassHost
+	if b.settings.PassHostHeader != nil {
+		passHost = *b.settings.PassHostHeader
+	}
+	b.result.Backend.Transport = route.Transport{Protocol: protocol, TLS: verified, HostOfEndpoint: !passHost}
+	b.result.Timeouts = declared.Timeouts
+	b.result.Authorities, b.result.Certificates = declared.Authorities, declared.Certificates
+	return b.checkDeclared()
+}
+
+// protocol is what the endpoints speak.
+func (b *builder) protocol() (route.Protocol, *snapshot.Fault) {
+	if scheme := b.settings.Scheme; scheme != "" {
+		protocol, known := protocolOfScheme(scheme)
+		if !known {
+			return "", &snapshot.Fault{Field: b.field(inScheme), Reason: snapshot.Invalid,
+				Message: fmt.Sprintf("%q is none of http, https, h2c, h2, alpn", shorten(string(scheme)))}
+		}
+		return protocol, nil
+	}
+	if protocol, known := protocolOfApp(text(b.port.AppProtocol)); known {
+		return protocol, nil
+	}
+	if b.port.Port == 443 || strings.HasPrefix(b.port.Name, "https") {
+		return route.ProtocolTLS, nil
+	}
+	return route.ProtocolHTTP1, nil
+}
+
+func protocolOfScheme(scheme annotation.Scheme) (route.Protocol, bool) {
+	switch scheme {
+	case annotation.SchemeHTTP:
+		return route.ProtocolHTTP1, true
+	case annotation.SchemeHTTPS:
+		return route.ProtocolTLS, true
+	case annotation.SchemeH2C:
+		return route.ProtocolH2C, true
+	case annotation.SchemeH2:
+		return route.ProtocolH2, true
+	case annotation.SchemeALPN:
+		return route.ProtocolALPN, true
+	}
+	return "", false
+}
+
+func protocolOfApp(word string) (route.Protocol, bool) {
+	switch strings.ToLower(word) {
+	case "http", "kubernetes.io/ws":
+		return route.ProtocolHTTP1, true
+	case "https", "kubernetes.io/wss":
+		return route.ProtocolTLS, true
+	case "kubernetes.io/h2c", "grpc":
+		return route.ProtocolH2C, true
+	case "grpcs":
+		return route.ProtocolH2, true
+	}
+	return "", false
+}
+
+// upstreamTLS says how the endpoints prove who they are.
+func (b *builder) upstreamTLS(protocol route.Protocol, declared *route.UpstreamTLS) (*route.UpstreamTLS, *snapshot.Fault) {
+	var verified route.UpstreamTLS
+	if declared != nil {
+		verified = *declared
+	}
+	if !protocol.Encrypted() {
+		// Not to verify asks for nothing here. All else would be left undone.
+		if verified != (route.UpstreamTLS{}) && verified != (route.UpstreamTLS{SkipVerify: true}) {
+			return nil, b.transportFault(snapshot.Conflict, "it says how the endpoints are verified, and they are spoken to without encryption: set slipway.dev/scheme to https, or use another transport")
+		}
+		return nil, nil
+	}
+	switch {
+	case verified.ServerName != "" || verified.SkipVerify:
+	case b.external.set():
+		verified.ServerName = b.external.endpoint.Host
+	default:
+		verified.ServerName = b.service.Name + "." + b.service.Namespace + ".svc"
+	}
+	if verified == (route.UpstreamTLS{}) {
+		return nil, nil
+	}
+	return &verified, nil
+}
+
+// declared gives what the transport says that the Service names.
+func (b *builder) declared() (reference.Transport, *snapshot.Fault) {
+	name := b.settings.Transport
+	if name == nil {
+		return reference.Transport{}, nil
+	}
+	source := reference.Source{View: b.view, Namespace: b.service.Namespace, CrossNamespace: b.options.CrossNamespace}
+	object, fault := findTransport(name, source)
+	if fault != nil {
+		return reference.Transport{}, fault.At(b.field(inTransport))
+	}
+	read := policy.Transport
+	if name.Kind == snapshot.TraefikServersTransport {
+		read = traefik.ServersTransport
+	}
+	declared, faults := read(object, source.In(object.Namespace))
+	if len(faults) == 0 {
+		return declared, nil
+	}
+	ref := snapshot.Ref{Kind: object.Kind, Namespace: object.Namespace, Name: object.Name}
+	for _, fault := range faults {
+		b.refuseOn(ref, fault)
+	}
+	return reference.Transport{}, &snapshot.Fault{
+		Field: b.field(inTransport), Reason: faults[0].Reason,
+		Message: fmt.Sprintf("the %s cannot be used: %s", ref, faults[0].Error()),
+	}
+}
+
+// findTransport gives the transport of a name. A name of Traefik's form can be
+// read in several ways; that it means one object is for the cluster to show.
+func findTransport(name *annotation.Name, source reference.Source) (*snapshot.Resource, *snapshot.Fault) {
+	if name.Kind != snapshot.TraefikServersTransport {
+		return source.Resource(name.Kind, name.Name)
+	}
+	candidates, fault := traefik.Candidates(name.Name, source.Namespace)
+	if fault != nil {
+		return nil, fault
+	}
+	var found *snapshot.Resource
+	for _, candidate := range candidates {
+		if candidate.Namespace != source.Namespace && !source.CrossNamespace && fault != nil {
+			continue // what is wrong with the reading in the own namespace says more
+		}
+		object, problem := source.Resource(name.Kind, candidate.Namespace+"/"+candidate.Name)
+		switch {
+		case problem != nil && fault == nil:
+			fault = problem
+		case problem != nil:
+		case found != nil:
+			return nil, &snapshot.Fault{Reason: snapshot.Conflict, Message: fmt.Sprintf(
+				"%s can mean %s/%s and %s/%s: rename one of them", name.Name, found.Namespace, found.Name, object.Namespace, object.Name)}
+		default:
+			found = object
+		}
+	}
+	switch {
+	case found != nil:
+		return found, nil
+	case fault != nil:
+		return nil, fault
+	}
+	return nil, &snapshot.Fault{Reason: snapshot.Invalid, Message: fmt.Sprintf("%q is no name of a ServersTransport", shorten(name.Name))}
+}
+
+// transportFault is a fault of the annotation that names the transport.
+func (b *builder) transportFault(reason snapshot.Reason, message string) *snapshot.Fault {
+	return &snapshot.Fault{Field: b.field(inTransport), Reason: reason, Message: message}
+}
+
+// checkDeclared closes the backend when what was declared is not served by
+// route: the edge would leave it out without a word on an object.
+func (b *builder) checkDeclared() *snapshot.Fault {
+	if fault := b.faultOf(&route.Backend{ID: b.result.Backend.ID, Transport: b.result.Backend.Transport}, inTransport); fault != nil {
+		return fault
+	}
+	for _, authority := range b.result.Authorities {
+		if problems := authority.Validate(); len(problems) > 0 {
+			return b.transportFault(snapshot.Invalid, problems[0].String())
+		}
+	}
+	for _, certificate := range b.result.Certificates {
+		if problems := certificate.Validate(); len(problems) > 0 {
+			return b.transportFault(snapshot.Invalid, problems[0].String())
+		}
+	}
+	timeouts := b.result.Timeouts
+	if min(timeouts.Connect, timeouts.Header, timeouts.Idle, timeouts.Total) < 0 {
+		return b.transportFault(snapshot.Invalid, "a timeout is negative: leave it out for the default")
+	}
+	return nil
+}

@@ -1,0 +1,260 @@
+package ingress
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+
+	"slipway.dev/slipway/internal/ingress/engine"
+	"slipway.dev/slipway/internal/ingress/resolve"
+	"slipway.dev/slipway/internal/ingress/snapshot"
+	"slipway.dev/slipway/internal/ingress/status"
+	"slipway.dev/slipway/internal/ingress/watch"
+	"slipway.dev/slipway/internal/route"
+)
+
+// Options are what a Controller needs.
+type Options struct {
+	Resolve resolve.Options
+	// Node is the name of the node that this replica runs on; empty when unknown.
+	Node string
+	// Throttle is the shortest time between two changes of the table.
+	Throttle time.Duration
+	// PublishedService is namespace/name of the Service whose addresses the
+	// status has; empty for none.
+	PublishedService string
+	// Apply puts a change in place.
+	Apply func(*route.Change) Feedback
+	// Live is called once, when the first table is in place.
+	Live    func()
+	Metrics *Metrics
+	Log     *slog.Logger
+}
+
+// Feedback is what of a change is not served as it was asked for.
+type Feedback struct {
+	Problems []route.Problem
+	// CertificatesChanged says that Certificates has all problems there are now.
+	CertificatesChanged bool
+	Certificates        []engine.CertificateProblem
+}
+
+// Controller follows a cluster. Its loop is in one of three states: listing
+// (not everything has been read once), completing (what the Ingresses name is
+// being read), following.
+type Controller struct {
+	options  Options
+	watcher  *watch.Watcher
+	writer   *status.Writer
+	snapshot *snapshot.Snapshot
+	engine   *engine.Engine
+
+	// changed is what has not been resolved yet, and received when the oldest
+	// of it came.
+	changed  []snapshot.Ref
+	received time.Time
+	// pending is what has been resolved and not been said to the edge: that of
+	// the first table.
+	pending []route.Change
+	live    bool
+	last    time.Time // when the edge was told last
+}
+
+// New gives a Controller that reads by a watcher and writes back by a writer.
+func New(watcher *watch.Watcher, writer *status.Writer, options Options) *Controller {
+	return &Controller{options: options, watcher: watcher, writer: writer, snapshot: snapshot.New()}
+}
+
+// Run follows the cluster until ctx is done.
+func (c *Controller) Run(ctx context.Context) error {
+	for {
+		events, err := c.watcher.Next(ctx)
+		if err != nil {
+			return err
+		}
+		c.take(events)
+		if c.live {
+			if err := c.pause(ctx); err != nil {
+				return err
+			}
+		}
+		c.step()
+	}
+}
+
+// pause waits until the edge may be told again, and takes what comes meanwhile.
+func (c *Controller) pause(ctx context.Context) error {
+	left := time.Until(c.last.Add(c.options.Throttle))
+	if c.options.Throttle == 0 || left <= 0 || len(c.changed) == 0 {
+		return nil
+	}
+	until, cancel := context.WithTimeout(ctx, left)
+	defer cancel()
+	for until.Err() == nil {
+		events, err := c.watcher.Next(until)
+		if err != nil {
+			break
+		}
+		c.take(events)
+	}
+	return ctx.Err()
+}
+
+// take puts events into the snapshot, and tells the writer of what it writes
+// about.
+func (c *Controller) take(events []watch.Event) {
+	nodes := false
+	for i := range events {
+		event := &events[i]
+		var refs []snapshot.Ref
+		switch {
+		case event.Put != nil:
+			refs = c.snapshot.Put(event.Put)
+			nodes = c.tell(event.Put) || nodes
+		case event.Kind != "":
+			refs = c.snapshot.SetKind(event.Kind, event.State)
+		default:
+			refs = c.snapshot.Delete(event.Delete.Kind, event.Delete.Namespace, event.Delete.Name)
+			nodes = c.tellGone(event.Delete) || nodes
+		}
+		if len(refs) > 0 && len(c.changed) == 0 {
+			c.received = event.At
+		}
+		c.changed = append(c.changed, refs...)
+	}
+	if nodes {
+		c.writer.Nodes(c.snapshot.View().Nodes())
+	}
+}
+
+// tell passes an object on to the writer. It reports whether it is a node.
+func (c *Controller) tell(object any) bool {
+	switch o := object.(type) {
+	case *networkingv1.Ingress:
+		ref := snapshot.Ref{Kind: snapshot.Ingress, Namespace: o.Namespace, Name: o.Name}
+		if c.live { // before, nobody knows whose it is
+			c.writer.Ingress(o, c.engine.Ours(ref))
+		}
+	case *corev1.Service:
+		if o.Namespace+"/"+o.Name == c.options.PublishedService {
+			c.writer.Published(o)
+		}
+	case *snapshot.NodeFacts:
+		return true
+	}
+	return false
+}
+
+func (c *Controller) tellGone(ref snapshot.Ref) bool {
+	switch {
+	case ref.Kind == snapshot.Ingress:
+		c.writer.Gone(ref.Namespace, ref.Name)
+	case ref.Kind == snapshot.Service && ref.Namespace+"/"+ref.Name == c.options.PublishedService:
+		c.writer.Published(nil)
+	}
+	return ref.Kind == snapshot.Node
+}
+
+// step resolves what changed and says it to the edge, if it is time to.
+func (c *Controller) step() {
+	if !c.live && !c.watcher.Listed() {
+		return
+	}
+	if c.engine == nil {
+		c.begin()
+	}
+	if len(c.changed) > 0 {
+		result := c.engine.Update(c.changed)
+		c.changed = c.changed[:0]
+		if result.WantsChanged {
+			c.watcher.Want(c.engine.Wants())
+		}
+		c.pending = append(c.pending, result.Change)
+		c.tellSites(result.Sites)
+	}
+	if !c.live && !c.watcher.Synced() {
+		return
+	}
+	began := time.Now()
+	for i := range c.pending {
+		c.apply(&c.pending[i])
+	}
+	if len(c.pending) > 0 {
+		c.last = time.Now()
+		c.options.Metrics.applied(c.received, began)
+	}
+	c.pending = nil
+	if !c.live {
+		c.goLive()
+	}
+	c.tellRefusals()
+}
+
+// Known gives what is known of the cluster and what follows from it. It is for
+// who asks after Run has returned.
+func (c *Controller) Known() (*snapshot.Snapshot, *engine.Engine) { return c.snapshot, c.engine }
+
+// begin makes the engine, when everything that it is made with is known.
+func (c *Controller) begin() {
+	resolving := c.options.Resolve
+	for _, node := range c.snapshot.View().Nodes() {
+		if node.Name == c.options.Node {
+			resolving.Zone = node.Zone
+		}
+	}
+	c.engine = engine.New(c.snapshot, resolving)
+}
+
+// apply says a change to the edge and notes what became of it.
+func (c *Controller) apply(change *route.Change) {
+	if change.Empty() {
+		return
+	}
+	feedback := c.options.Apply(change)
+	c.engine.NoteRules(change, feedback.Problems)
+	if feedback.CertificatesChanged {
+		c.engine.NoteCertificates(feedback.Certificates)
+	}
+}
+
+// goLive says that the first table is in place, and tells the writer whose each
+// Ingress is.
+func (c *Controller) goLive() {
+	c.live = true
+	c.options.Live()
+	for namespace, name := range c.snapshot.Names(snapshot.Ingress) {
+		ref := snapshot.Ref{Kind: snapshot.Ingress, Namespace: namespace, Name: name}
+		c.writer.Ingress(c.snapshot.Ingress(namespace, name), c.engine.Ours(ref))
+	}
+}
+
+// tellSites tells the writer of Ingresses that began or ceased to be ours.
+func (c *Controller) tellSites(sites []snapshot.Ref) {
+	if !c.live {
+		return
+	}
+	for _, ref := range sites {
+		if object := c.snapshot.Ingress(ref.Namespace, ref.Name); object != nil {
+			c.writer.Ingress(object, c.engine.Ours(ref))
+		}
+	}
+}
+
+// tellRefusals passes on what is refused now and was not before, or the other
+// way round.
+func (c *Controller) tellRefusals() {
+	changed := false
+	for object, refusals := range c.engine.ChangedRefusals() {
+		changed = true
+		c.writer.Refusals(object, refusals)
+		for _, refusal := range refusals {
+			c.options.Log.Debug("something is refused", "object", object.String(), "field", refusal.Field, "reason", refusal.Reason, "message", refusal.Message)
+		}
+	}
+	if changed {
+		c.options.Metrics.refused(c.engine.Refusals())
+	}
+}

@@ -1,0 +1,197 @@
+package engine
+
+import (
+	"cmp"
+	"iter"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"slipway.dev/slipway/internal/ingress/snapshot"
+	"slipway.dev/slipway/internal/route"
+)
+
+// claimSource is an Ingress and a host: claims are refused for each host.
+type claimSource struct {
+	unit *ingressUnit
+	host string
+}
+
+// servedSource is what the edge says about rules of an Ingress, and about
+// certificates.
+type servedSource struct {
+	ingress     snapshot.Ref
+	certificate bool
+}
+
+// refusalBook holds what is refused, by who found it, so that each can take its
+// own back.
+type refusalBook struct {
+	bySource map[any][]snapshot.Refusal
+	byObject map[snapshot.Ref]map[any]struct{}
+	changed  map[snapshot.Ref]struct{}
+}
+
+func newRefusalBook() refusalBook {
+	return refusalBook{
+		bySource: map[any][]snapshot.Refusal{}, byObject: map[snapshot.Ref]map[any]struct{}{}, changed: map[snapshot.Ref]struct{}{},
+	}
+}
+
+// set puts what a unit refuses in the place of what it refused before.
+func (b *refusalBook) set(source any, refusals []snapshot.Refusal) {
+	before := b.bySource[source]
+	if slices.Equal(before, refusals) {
+		return
+	}
+	for _, refusal := range before {
+		delete(b.byObject[refusal.Object], source)
+		if len(b.byObject[refusal.Object]) == 0 {
+			delete(b.byObject, refusal.Object)
+		}
+		b.changed[refusal.Object] = struct{}{}
+	}
+	if len(refusals) == 0 {
+		delete(b.bySource, source)
+		return
+	}
+	b.bySource[source] = refusals
+	for _, refusal := range refusals {
+		if b.byObject[refusal.Object] == nil {
+			b.byObject[refusal.Object] = map[any]struct{}{}
+		}
+		b.byObject[refusal.Object][source] = struct{}{}
+		b.changed[refusal.Object] = struct{}{}
+	}
+}
+
+// setClaims is set for what an Ingress does not get for a host.
+func (b *refusalBook) setClaims(u *ingressUnit, host string, refusals []snapshot.Refusal) {
+	b.set(claimSource{u, host}, refusals)
+}
+
+// of gives all refusals of an object, sorted, each once.
+func (b *refusalBook) of(object snapshot.Ref) []snapshot.Refusal {
+	var all []snapshot.Refusal
+	for source := range b.byObject[object] {
+		for _, refusal := range b.bySource[source] {
+			if refusal.Object == object {
+				all = append(all, refusal)
+			}
+		}
+	}
+	slices.SortFunc(all, compareRefusals)
+	return slices.Compact(all)
+}
+
+func compareRefusals(a, b snapshot.Refusal) int {
+	return cmp.Or(
+		a.Object.Compare(b.Object), strings.Compare(a.Field, b.Field),
+		cmp.Compare(a.Reason, b.Reason), strings.Compare(a.Message, b.Message),
+	)
+}
+
+// Refusals are all there are, by object.
+func (e *Engine) Refusals() []snapshot.Refusal {
+	var all []snapshot.Refusal
+	for _, object := range slices.SortedFunc(maps.Keys(e.refusals.byObject), snapshot.Ref.Compare) {
+		all = append(all, e.refusals.of(object)...)
+	}
+	return all
+}
+
+// ChangedRefusals gives the objects whose refusals have changed since it was
+// called last, with all they have now.
+func (e *Engine) ChangedRefusals() iter.Seq2[snapshot.Ref, []snapshot.Refusal] {
+	changed := slices.SortedFunc(maps.Keys(e.refusals.changed), snapshot.Ref.Compare)
+	clear(e.refusals.changed)
+	return func(yield func(snapshot.Ref, []snapshot.Refusal) bool) {
+		for _, object := range changed {
+			if !yield(object, e.refusals.of(object)) {
+				return
+			}
+		}
+	}
+}
+
+// NoteRules takes in what the edge says about the rules of the last change.
+func (e *Engine) NoteRules(change *route.Change, problems []route.Problem) {
+	bySite := map[snapshot.Ref][]snapshot.Refusal{}
+	for _, rule := range slices.Concat(change.Rules.Added, change.Rules.Changed) {
+		bySite[siteOf(rule.ID)] = nil
+	}
+	for _, id := range change.Rules.Removed {
+		bySite[siteOf(id)] = nil
+	}
+	for _, problem := range problems {
+		if id, ok := problem.Subject.(route.ID); ok && id.Kind == string(snapshot.Ingress) {
+			at := siteOf(id)
+			bySite[at] = append(bySite[at], snapshot.Refusal{Object: at, Fault: snapshot.Fault{
+				Field: ruleField(id), Reason: snapshot.Invalid, Message: strings.TrimPrefix(problem.Field+": "+problem.Message, ": "),
+			}})
+		}
+	}
+	for at, refusals := range bySite {
+		slices.SortFunc(refusals, compareRefusals)
+		e.refusals.set(servedSource{ingress: at}, refusals)
+	}
+}
+
+// CertificateProblem is what the edge says about a certificate.
+type CertificateProblem struct {
+	ID      route.CertificateID
+	Host    string
+	Message string
+}
+
+// NoteCertificates takes in all problems with certificates that the edge has.
+func (e *Engine) NoteCertificates(problems []CertificateProblem) {
+	bySite := map[snapshot.Ref][]snapshot.Refusal{}
+	for source := range e.refusals.bySource {
+		if served, ok := source.(servedSource); ok && served.certificate {
+			bySite[served.ingress] = nil
+		}
+	}
+	for _, problem := range problems {
+		for _, u := range e.claimants(problem) {
+			bySite[u.ref] = append(bySite[u.ref], snapshot.Refusal{Object: u.ref, Fault: snapshot.Fault{
+				Field: "spec.tls", Reason: snapshot.Invalid, Message: "Secret " + problem.ID.String() + ": " + problem.Message,
+			}})
+		}
+	}
+	for at, refusals := range bySite {
+		slices.SortFunc(refusals, compareRefusals)
+		e.refusals.set(servedSource{ingress: at, certificate: true}, slices.Compact(refusals))
+	}
+}
+
+// claimants are the Ingresses that name a certificate, for the host of the
+// problem where it has one.
+func (e *Engine) claimants(problem CertificateProblem) []*ingressUnit {
+	shared := e.trust.certificates[problem.ID]
+	if shared == nil {
+		return nil
+	}
+	found := map[*ingressUnit]struct{}{}
+	for host := range shared.hosts {
+		if problem.Host != "" && host != problem.Host {
+			continue
+		}
+		for u := range e.hosts[host].sites {
+			if u.claims(problem.ID) {
+				found[u] = struct{}{}
+			}
+		}
+	}
+	return slices.Collect(maps.Keys(found))
+}
+
+func siteOf(id route.ID) snapshot.Ref {
+	return snapshot.Ref{Kind: snapshot.Ingress, Namespace: id.Namespace, Name: id.Name}
+}
+
+// ruleField is the place of a rule in its Ingress.
+func ruleField(id route.ID) string {
+	return "spec.rules[" + strconv.Itoa(id.Rule) + "].http.paths[" + strconv.Itoa(id.Path) + "]"
+}

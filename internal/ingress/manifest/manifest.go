@@ -1,0 +1,247 @@
+// Package manifest reads objects from files instead of a cluster, so that the
+// same resolver that serves them can judge them before anything is applied.
+//
+// It promises to read what kubectl would: YAML and JSON, several documents in a
+// file, lists, directories with all below them. It takes the kinds that routes
+// are made of and passes over all others. A field that does not exist is
+// reported, because the API server would drop it and nobody would know.
+//
+// It refuses files beyond MaxFileBytes, and follows no link out of a directory.
+package manifest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+
+	"slipway.dev/slipway/internal/ingress/snapshot"
+)
+
+// MaxFileBytes bounds one file.
+const MaxFileBytes = 16 << 20
+
+// maxNesting bounds lists in lists.
+const maxNesting = 4
+
+// Set is what was read.
+type Set struct {
+	// Snapshot has the objects. All custom kinds are known: what is not in the
+	// files is not there.
+	Snapshot *snapshot.Snapshot
+	// Files says where each object stands.
+	Files map[snapshot.Ref]string
+	// Findings are what is wrong with the files themselves.
+	Findings []Finding
+	// Passed counts objects of other kinds.
+	Passed int
+}
+
+// Finding is something in a file that is not as it should be.
+type Finding struct {
+	File    string
+	Object  snapshot.Ref
+	Message string
+}
+
+// Read reads files and directories; "-" is the input. Objects that name no
+// namespace are of the given one.
+func Read(paths []string, namespace string, input io.Reader) (*Set, error) {
+	set := &Set{Snapshot: snapshot.New(), Files: map[snapshot.Ref]string{}}
+	for _, kind := range snapshot.CustomKinds() {
+		set.Snapshot.SetKind(kind, snapshot.KindKnown)
+	}
+	for _, path := range paths {
+		if err := set.readPath(path, namespace, input); err != nil {
+			return nil, err
+		}
+	}
+	return set, nil
+}
+
+func (s *Set) readPath(path, namespace string, input io.Reader) error {
+	if path == "-" {
+		return s.readDocuments("standard input", namespace, input)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	if !info.IsDir() {
+		return s.readFile(path, namespace)
+	}
+	return filepath.WalkDir(path, func(file string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() && file != path && strings.HasPrefix(entry.Name(), ".") {
+			return filepath.SkipDir
+		}
+		if !entry.Type().IsRegular() || !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(file)) {
+			return nil
+		}
+		return s.readFile(file, namespace)
+	})
+}
+
+func (s *Set) readFile(path, namespace string) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	return s.readDocuments(path, namespace, file)
+}
+
+// readDocuments reads one file. A document that is no object of Kubernetes is a
+// finding: the others count.
+func (s *Set) readDocuments(name, namespace string, from io.Reader) error {
+	text, err := io.ReadAll(io.LimitReader(from, MaxFileBytes+1))
+	if err != nil {
+		return fmt.Errorf("read %s: %w", name, err)
+	}
+	if len(text) > MaxFileBytes {
+		return fmt.Errorf("%s is larger than %d MiB", name, MaxFileBytes>>20)
+	}
+	documents := utilyaml.NewDocumentDecoder(io.NopCloser(bytes.NewReader(text)))
+	defer documents.Close()
+	buffer := make([]byte, len(text)+1)
+	for {
+		n, err := documents.Read(buffer)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read %s: %w", name, err)
+		}
+		s.take(source{name, namespace}, buffer[:n], maxNesting)
+	}
+}
+
+// source is where a document comes from.
+type source struct{ file, namespace string }
+
+// take puts one document into the set.
+func (s *Set) take(from source, document []byte, depth int) {
+	var head struct {
+		metav1.TypeMeta `json:",inline"`
+		Items           []any `json:"items"`
+	}
+	if len(bytes.TrimSpace(document)) == 0 {
+		return
+	}
+	if err := yaml.Unmarshal(document, &head); err != nil {
+		s.find(from.file, snapshot.Ref{}, "a document is not an object of Kubernetes: %v", err)
+		return
+	}
+	if head.Kind == "List" && depth > 0 {
+		for _, item := range head.Items {
+			if text, err := yaml.Marshal(item); err == nil { // it was read as YAML
+				s.take(from, text, depth-1)
+			}
+		}
+		return
+	}
+	switch head.APIVersion + " " + head.Kind {
+	case "networking.k8s.io/v1 Ingress":
+		takeObject(s, from, document, snapshot.Ingress, &networkingv1.Ingress{})
+	case "networking.k8s.io/v1 IngressClass":
+		takeObject(s, from, document, snapshot.IngressClass, &networkingv1.IngressClass{})
+	case "v1 Service":
+		takeObject(s, from, document, snapshot.Service, &corev1.Service{})
+	case "discovery.k8s.io/v1 EndpointSlice":
+		takeObject(s, from, document, snapshot.EndpointSlice, &discoveryv1.EndpointSlice{})
+	case "v1 Secret":
+		s.takeSecret(from, document)
+	default:
+		s.takeCustom(from, document, head.TypeMeta)
+	}
+}
+
+func (s *Set) find(file string, object snapshot.Ref, format string, args ...any) {
+	s.Findings = append(s.Findings, Finding{File: file, Object: object, Message: fmt.Sprintf(format, args...)})
+}
+
+// takeObject puts a built-in object into the set.
+func takeObject[T metav1.Object](s *Set, from source, document []byte, kind snapshot.Kind, object T) {
+	if err := yaml.Unmarshal(document, object); err != nil {
+		s.find(from.file, snapshot.Ref{Kind: kind}, "%v", err)
+		return
+	}
+	if kind != snapshot.IngressClass && object.GetNamespace() == "" {
+		object.SetNamespace(from.namespace)
+	}
+	ref := s.place(from, kind, object)
+	strict := reflect.New(reflect.TypeOf(object).Elem()).Interface()
+	if err := yaml.UnmarshalStrict(document, strict); err != nil {
+		s.find(from.file, ref, "%v", err)
+	}
+	s.Snapshot.Put(object)
+}
+
+// place notes where an object stands.
+func (s *Set) place(from source, kind snapshot.Kind, object metav1.Object) snapshot.Ref {
+	ref := snapshot.Ref{Kind: kind, Namespace: object.GetNamespace(), Name: object.GetName()}
+	if other, twice := s.Files[ref]; twice {
+		s.find(from.file, ref, "it is in %s too; this one counts", other)
+	}
+	s.Files[ref] = from.file
+	return ref
+}
+
+func (s *Set) takeSecret(from source, document []byte) {
+	var object corev1.Secret
+	if err := yaml.Unmarshal(document, &object); err != nil {
+		// The message of the decoder could show the data.
+		s.find(from.file, snapshot.Ref{Kind: snapshot.Secret}, "a Secret cannot be read: is its data encoded in base64?")
+		return
+	}
+	if object.Namespace == "" {
+		object.Namespace = from.namespace
+	}
+	s.place(from, snapshot.Secret, &object)
+	data := make(map[string][]byte, len(object.Data)+len(object.StringData))
+	for name, value := range object.Data {
+		data[name] = value
+	}
+	for name, value := range object.StringData {
+		data[name] = []byte(value)
+	}
+	s.Snapshot.Put(&snapshot.SecretBody{Namespace: object.Namespace, Name: object.Name, Type: string(object.Type), Data: data})
+}
+
+// takeCustom takes the kinds that are not part of Kubernetes.
+func (s *Set) takeCustom(from source, document []byte, kind metav1.TypeMeta) {
+	group, version, _ := strings.Cut(kind.APIVersion, "/")
+	known := snapshot.Kind(kind.Kind + "." + group)
+	if version != "v1alpha1" || !slices.Contains(snapshot.CustomKinds(), known) {
+		s.Passed++
+		return
+	}
+	var object struct {
+		metav1.ObjectMeta `json:"metadata"`
+		Spec              map[string]any `json:"spec"`
+	}
+	if err := yaml.Unmarshal(document, &object); err != nil {
+		s.find(from.file, snapshot.Ref{Kind: known}, "%v", err)
+		return
+	}
+	if object.Namespace == "" {
+		object.Namespace = from.namespace
+	}
+	s.place(from, known, &object)
+	s.Snapshot.Put(&snapshot.Resource{Kind: known, Namespace: object.Namespace, Name: object.Name, Spec: object.Spec})
+}

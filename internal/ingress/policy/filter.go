@@ -1,0 +1,267 @@
+package policy
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	networkingv1 "k8s.io/api/networking/v1"
+
+	"slipway.dev/slipway/api/v1alpha1"
+	"slipway.dev/slipway/internal/ingress/snapshot"
+	"slipway.dev/slipway/internal/route"
+)
+
+// filter makes the policy of one filter. The field of a fault starts with the
+// name of the filter.
+func (b builder) filter(f *v1alpha1.Filter, name string) (route.Policy, []snapshot.Fault) {
+	switch {
+	case name == "":
+		return route.Policy{}, []snapshot.Fault{{Reason: snapshot.Invalid, Message: "a filter has exactly one field: make one of each, in the order in which they apply"}}
+	case f.Chain != nil:
+		chain, faults := b.chain(f.Chain)
+		return route.Policy{Chain: chain}, at(faults, "chain")
+	case f.BasicAuth != nil, f.ForwardAuth != nil, f.ErrorPages != nil, f.Mirror != nil:
+		made, fault := b.naming(f)
+		if fault != nil {
+			return made, []snapshot.Fault{*fault.At(name)}
+		}
+		return made, nil
+	case f.RequestHeaders != nil, f.ResponseHeaders != nil:
+		made, fault := headers(f)
+		if fault != nil {
+			return made, []snapshot.Fault{*fault.At(name)}
+		}
+		return made, nil
+	}
+	if made, found := pathPolicy(f); found {
+		return made, nil
+	}
+	return trafficPolicy(f), nil
+}
+
+// naming makes the policies that name other objects.
+func (b builder) naming(f *v1alpha1.Filter) (made route.Policy, fault *snapshot.Fault) {
+	switch {
+	case f.BasicAuth != nil:
+		made.BasicAuth, fault = b.basicAuth(f.BasicAuth)
+	case f.ForwardAuth != nil:
+		made.ForwardAuth, fault = b.forwardAuth(f.ForwardAuth)
+	case f.ErrorPages != nil:
+		pages := &route.ErrorPages{Path: f.ErrorPages.Path}
+		for _, status := range f.ErrorPages.Statuses {
+			pages.Statuses = append(pages.Statuses, route.StatusRange{From: status.From, To: status.To})
+		}
+		pages.Backend, fault = b.service(f.ErrorPages.Service)
+		made.ErrorPages = pages
+	case f.Mirror != nil:
+		mirror := &route.Mirror{Percent: int(f.Mirror.Percent), MaxBodyBytes: int64(f.Mirror.MaxBodyBytes)}
+		mirror.Backend, fault = b.service(f.Mirror.Service)
+		made.Mirror = mirror
+	}
+	return made, fault
+}
+
+func (b builder) service(wanted v1alpha1.ServiceRef) (route.BackendID, *snapshot.Fault) {
+	port := networkingv1.ServiceBackendPort{Name: wanted.Port.Name, Number: wanted.Port.Number}
+	id, fault := b.source.Backend(wanted.Name, port)
+	if fault != nil {
+		fault = fault.At("service")
+	}
+	return id, fault
+}
+
+func (b builder) forwardAuth(f *v1alpha1.ForwardAuth) (*route.ForwardAuth, *snapshot.Fault) {
+	backend, fault := b.service(f.Service)
+	return &route.ForwardAuth{
+		Backend: backend, Path: f.Path, Host: f.Host, Method: f.Method,
+		RequestHeaders: f.RequestHeaders, ResponseHeaders: f.ResponseHeaders, SigninURL: f.SigninURL,
+		MaxBodyBytes: int64(f.MaxBodyBytes), MaxResponseBytes: int64(f.MaxResponseBytes), Timeout: route.Duration(f.Timeout),
+	}, fault
+}
+
+// chain finds the Middlewares of a chain. What is wrong with one of them is said
+// with its name, because the fault is on the object that has the chain.
+func (b builder) chain(f *v1alpha1.Chain) (*route.Chain, []snapshot.Fault) {
+	if b.depth == route.MaxChainDepth {
+		return nil, []snapshot.Fault{{Reason: snapshot.TooLarge, Message: fmt.Sprintf(
+			"chains are nested more than %d deep: name the middlewares in one chain", route.MaxChainDepth)}}
+	}
+	b.depth++
+	chain := &route.Chain{}
+	var faults []snapshot.Fault
+	for i, name := range f.Middlewares {
+		place := fmt.Sprintf("middlewares[%d]", i)
+		object, fault := b.source.Resource(snapshot.Middleware, name)
+		if fault != nil {
+			faults = append(faults, *fault.At(place))
+			continue
+		}
+		if slices.Contains(b.trail, refOf(object)) {
+			faults = append(faults, snapshot.Fault{Field: place, Reason: snapshot.Invalid, Message: fmt.Sprintf(
+				"%s leads back to itself: take it out of the chain", refOf(object))})
+			continue
+		}
+		policies, found := b.middleware(object)
+		for j := range found {
+			faults = append(faults, snapshot.Fault{Field: place, Reason: found[j].Reason, Message: bounded(refOf(object).String() + ": " + found[j].Error())})
+		}
+		chain.Policies = append(chain.Policies, policies...)
+		if *b.left < 0 {
+			break
+		}
+	}
+	return chain, faults
+}
+
+// bounded keeps a message short: along a chain it grows at every object.
+func bounded(message string) string {
+	const most = 600
+	if len(message) > most {
+		return strings.ToValidUTF8(message[:most], "") + "..."
+	}
+	return message
+}
+
+func pathPolicy(f *v1alpha1.Filter) (made route.Policy, found bool) {
+	switch {
+	case f.RedirectScheme != nil:
+		made.RedirectScheme = &route.RedirectScheme{
+			Scheme: route.Scheme(f.RedirectScheme.Scheme), Port: uint16(f.RedirectScheme.Port), Status: int(f.RedirectScheme.Status),
+		}
+	case f.RedirectRegexp != nil:
+		made.RedirectRegexp = &route.RedirectRegexp{
+			Regexp: f.RedirectRegexp.Regexp, Replacement: f.RedirectRegexp.Replacement, Status: int(f.RedirectRegexp.Status),
+		}
+	case f.AddPrefix != nil:
+		made.AddPrefix = &route.AddPrefix{Prefix: f.AddPrefix.Prefix}
+	case f.StripPrefix != nil:
+		made.StripPrefix = &route.StripPrefix{Prefixes: f.StripPrefix.Prefixes, ForwardPrefix: f.StripPrefix.ForwardPrefix}
+	case f.StripPrefixRegexp != nil:
+		made.StripPrefixRegexp = &route.StripPrefixRegexp{
+			Regexps: expressions(f.StripPrefixRegexp.Regexps), ForwardPrefix: f.StripPrefixRegexp.ForwardPrefix,
+		}
+	case f.ReplacePath != nil:
+		made.ReplacePath = &route.ReplacePath{Path: f.ReplacePath.Path}
+	case f.ReplacePathRegexp != nil:
+		made.ReplacePathRegexp = &route.ReplacePathRegexp{Regexp: f.ReplacePathRegexp.Regexp, Replacement: f.ReplacePathRegexp.Replacement}
+	default:
+		return made, false
+	}
+	return made, true
+}
+
+func trafficPolicy(f *v1alpha1.Filter) (made route.Policy) {
+	switch {
+	case f.CORS != nil:
+		made.CORS = &route.CORS{
+			AllowOrigins: f.CORS.AllowOrigins, AllowOriginRegexps: expressions(f.CORS.AllowOriginRegexps),
+			AllowMethods: f.CORS.AllowMethods, AllowHeaders: f.CORS.AllowHeaders, ExposeHeaders: f.CORS.ExposeHeaders,
+			AllowCredentials: f.CORS.AllowCredentials, MaxAge: route.Duration(f.CORS.MaxAge),
+		}
+	case f.IPFilter != nil:
+		made.IPFilter = &route.IPFilter{Allow: prefixes(f.IPFilter.Allow), Deny: prefixes(f.IPFilter.Deny), Status: int(f.IPFilter.Status)}
+	case f.ForwardCertificate != nil:
+		made.ForwardCertificate = &route.ForwardCertificate{
+			PEMHeader: f.ForwardCertificate.PEMHeader, InfoHeader: f.ForwardCertificate.InfoHeader,
+			Info: words[route.CertificateInfo](f.ForwardCertificate.Info),
+		}
+	case f.RateLimit != nil:
+		made.RateLimit = &route.RateLimit{
+			Requests: f.RateLimit.Requests, Period: route.Duration(f.RateLimit.Period), Burst: f.RateLimit.Burst, Key: hashKey(f.RateLimit.Key),
+		}
+	case f.InFlight != nil:
+		made.InFlight = &route.InFlight{Max: f.InFlight.Max, Key: hashKey(f.InFlight.Key)}
+	case f.BodyLimit != nil:
+		made.BodyLimit = &route.BodyLimit{MaxBytes: int64(f.BodyLimit.MaxBytes)}
+	case f.Buffering != nil:
+		made.Buffering = &route.Buffering{
+			MaxRequestBytes: int64(f.Buffering.MaxRequestBytes), MaxResponseBytes: int64(f.Buffering.MaxResponseBytes),
+		}
+	case f.Compression != nil:
+		made.Compression = &route.Compression{
+			Encodings: words[route.Encoding](f.Compression.Encodings), MinBytes: int64(f.Compression.MinBytes),
+			ContentTypes: f.Compression.ContentTypes, ExcludeContentTypes: f.Compression.ExcludeContentTypes,
+		}
+	case f.Retry != nil:
+		made.Retry = &route.Retry{
+			Attempts: int(f.Retry.Attempts), On: words[route.RetryCondition](f.Retry.On), UnsafeMethods: f.Retry.UnsafeMethods,
+			AttemptTimeout: route.Duration(f.Retry.AttemptTimeout), Backoff: route.Duration(f.Retry.Backoff),
+		}
+	case f.CircuitBreaker != nil:
+		made.CircuitBreaker = &route.CircuitBreaker{
+			FailurePercent: int(f.CircuitBreaker.FailurePercent), Window: route.Duration(f.CircuitBreaker.Window),
+			MinRequests: f.CircuitBreaker.MinRequests, Open: route.Duration(f.CircuitBreaker.Open),
+		}
+	}
+	return made
+}
+
+// headers makes a change of headers. Names that differ only in case are one
+// header, and a map has no order that could decide between them.
+func headers(f *v1alpha1.Filter) (made route.Policy, fault *snapshot.Fault) {
+	if change := f.RequestHeaders; change != nil {
+		made.RequestHeaders = &route.RequestHeaders{Add: headerList(change.Add), Remove: change.Remove}
+		made.RequestHeaders.Set, fault = headerMap(change.Set)
+		return made, fault
+	}
+	change := f.ResponseHeaders
+	made.ResponseHeaders = &route.ResponseHeaders{Add: headerList(change.Add), Remove: change.Remove}
+	made.ResponseHeaders.Set, fault = headerMap(change.Set)
+	return made, fault
+}
+
+func headerMap(set map[string]string) ([]route.HeaderValue, *snapshot.Fault) {
+	var list []route.HeaderValue
+	seen := map[string]bool{}
+	for _, name := range slices.Sorted(maps.Keys(set)) {
+		if lower := strings.ToLower(name); seen[lower] {
+			return nil, &snapshot.Fault{Field: "set", Reason: snapshot.Invalid, Message: fmt.Sprintf("%.80q is there twice: keep one", name)}
+		} else {
+			seen[lower] = true
+		}
+		list = append(list, route.HeaderValue{Name: name, Value: set[name]})
+	}
+	return list, nil
+}
+
+func headerList(add []v1alpha1.HeaderValue) []route.HeaderValue {
+	var list []route.HeaderValue
+	for _, header := range add {
+		list = append(list, route.HeaderValue{Name: header.Name, Value: header.Value})
+	}
+	return list
+}
+
+func hashKey(key *v1alpha1.RequestKey) route.HashKey {
+	if key == nil {
+		return route.HashKey{}
+	}
+	return route.HashKey{By: route.KeySource(key.By), Name: key.Name}
+}
+
+func prefixes(ranges []v1alpha1.AddressRange) []netip.Prefix {
+	var list []netip.Prefix
+	for _, addresses := range ranges {
+		list = append(list, addresses.Prefix)
+	}
+	return list
+}
+
+func expressions(list []v1alpha1.Expression) []string {
+	var texts []string
+	for _, expression := range list {
+		texts = append(texts, string(expression))
+	}
+	return texts
+}
+
+func words[T ~string](list []string) []T {
+	var typed []T
+	for _, word := range list {
+		typed = append(typed, T(word))
+	}
+	return typed
+}

@@ -1,0 +1,160 @@
+// Package policy makes what the edge runs from what our own objects declare:
+// filters become policies, a TLSOption the conditions of handshakes, a
+// BackendTransport the way to a backend.
+//
+// It promises that what it returns without a Fault is valid in a table, and
+// that the same declaration always gives the same result. Any Fault means that
+// what uses the declaration must not serve: it answers 503.
+//
+// It refuses unknown fields, names that lead nowhere or into a namespace that is
+// not allowed, chains that are deep or lead back to themselves, and passwords
+// that are not hashed, except in a Secret of the type that is made for them.
+package policy
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"slipway.dev/slipway/api/declare"
+	"slipway.dev/slipway/api/v1alpha1"
+	"slipway.dev/slipway/internal/ingress/reference"
+	"slipway.dev/slipway/internal/ingress/snapshot"
+	"slipway.dev/slipway/internal/route"
+)
+
+// Filters makes the policies of filters that an object declares. The id names
+// the object by kind, namespace and name; the name of the filter becomes its
+// variant. The field of a fault starts with the position of the filter:
+// [1].basicAuth.secret.
+func Filters(filters []v1alpha1.Filter, id route.PolicyID, source reference.Source) ([]route.Policy, []snapshot.Fault) {
+	left := route.MaxPolicies
+	b := builder{source: source, left: &left}
+	return b.filters(filters, id)
+}
+
+// Middleware makes the policies of a Middleware. What it names is found from
+// its own namespace, whatever that of the source is. The field of a fault is
+// that of the object: spec.filters[1].basicAuth.secret.
+func Middleware(object *snapshot.Resource, source reference.Source) ([]route.Policy, []snapshot.Fault) {
+	left := route.MaxPolicies
+	b := builder{source: source, left: &left}
+	return b.middleware(object)
+}
+
+// builder makes the policies of one object, and of those that its chains name.
+type builder struct {
+	source reference.Source
+	// trail are the Middlewares that led here, the first one first.
+	trail []snapshot.Ref
+	// depth is how many chains led here.
+	depth int
+	// left is how many policies there may still be, those of chains included:
+	// a few chains that name each other can stand for millions.
+	left *int
+}
+
+func (b builder) middleware(object *snapshot.Resource) ([]route.Policy, []snapshot.Fault) {
+	var spec v1alpha1.MiddlewareSpec
+	if faults := decode(object, &spec); len(faults) > 0 {
+		return nil, faults
+	}
+	b.source = b.source.In(object.Namespace)
+	b.trail = append(b.trail[:len(b.trail):len(b.trail)], refOf(object))
+	id := route.PolicyID{Kind: string(object.Kind), Namespace: object.Namespace, Name: object.Name}
+	policies, faults := b.filters(spec.Filters, id)
+	return policies, at(faults, "spec.filters")
+}
+
+func (b builder) filters(filters []v1alpha1.Filter, id route.PolicyID) ([]route.Policy, []snapshot.Fault) {
+	var policies []route.Policy
+	var faults []snapshot.Fault
+	seen := map[string]int{}
+	for i := range filters {
+		name := filters[i].Name()
+		place := fmt.Sprintf("[%d]", i)
+		if *b.left--; *b.left < 0 {
+			return nil, append(faults, snapshot.Fault{Field: place, Reason: snapshot.TooLarge, Message: fmt.Sprintf(
+				"there are more than %d filters, those of chains included: use fewer", route.MaxPolicies)})
+		}
+		seen[name]++
+		id.Variant = name
+		if count := seen[name]; count > 1 {
+			id.Variant += "-" + strconv.Itoa(count)
+		}
+		made, found := b.filter(&filters[i], name)
+		if len(found) == 0 {
+			made.ID = id
+			found = check(&made)
+		}
+		faults = append(faults, at(found, place)...)
+		policies = append(policies, made)
+	}
+	if len(faults) > 0 {
+		return nil, faults
+	}
+	return policies, nil
+}
+
+// check holds a policy to the rules of the table. What is in a chain was
+// checked before.
+func check(made *route.Policy) []snapshot.Fault {
+	if made.Chain != nil {
+		return nil
+	}
+	rule := route.Rule{
+		ID: route.ID{Name: "policy"}, Policies: []route.Policy{*made}, Response: &route.Response{Status: 503},
+	}
+	var faults []snapshot.Fault
+	for _, problem := range rule.Validate() {
+		field := strings.TrimPrefix(strings.TrimPrefix(problem.Field, "policies[0]"), ".")
+		faults = append(faults, *faultOf(problem, written(field)))
+	}
+	return faults
+}
+
+// written is a field as it is called in a declaration.
+func written(field string) string {
+	for _, other := range []struct{ table, declared string }{
+		{"basicAuth.users", "basicAuth.secret"}, {"forwardAuth.backend", "forwardAuth.service"},
+		{"errorPages.backend", "errorPages.service"}, {"mirror.backend", "mirror.service"},
+		{"clientAuthorities", "clientAuth.secrets"}, {"transport.tls", "tls"}, {"tls.authority", "tls.caSecret"},
+	} {
+		if rest, found := strings.CutPrefix(field, other.table); found {
+			return other.declared + rest
+		}
+	}
+	return field
+}
+
+// faultOf is a problem of the table as a fault of the object.
+func faultOf(problem route.Problem, field string) *snapshot.Fault {
+	reason := snapshot.Invalid
+	if problem.Fault == route.FaultTooMany {
+		reason = snapshot.TooLarge
+	}
+	return &snapshot.Fault{Field: field, Reason: reason, Message: problem.Message}
+}
+
+// decode reads the spec of an object.
+func decode(object *snapshot.Resource, spec any) []snapshot.Fault {
+	var faults []snapshot.Fault
+	for _, problem := range declare.Decode(object.Spec, spec) {
+		fault := &snapshot.Fault{Field: problem.Field, Reason: snapshot.Invalid, Message: problem.Message}
+		faults = append(faults, *fault.At("spec"))
+	}
+	return faults
+}
+
+// at puts a field in front of those of faults.
+func at(faults []snapshot.Fault, field string) []snapshot.Fault {
+	moved := make([]snapshot.Fault, 0, len(faults))
+	for i := range faults {
+		moved = append(moved, *faults[i].At(field))
+	}
+	return moved
+}
+
+func refOf(object *snapshot.Resource) snapshot.Ref {
+	return snapshot.Ref{Kind: object.Kind, Namespace: object.Namespace, Name: object.Name}
+}

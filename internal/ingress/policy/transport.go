@@ -1,0 +1,154 @@
+package policy
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"slices"
+
+	"slipway.dev/slipway/api/v1alpha1"
+	"slipway.dev/slipway/internal/ingress/reference"
+	"slipway.dev/slipway/internal/ingress/snapshot"
+	"slipway.dev/slipway/internal/route"
+)
+
+// TLSOption makes the conditions of a TLSOption, for no host yet. What it names
+// is found from its own namespace.
+func TLSOption(object *snapshot.Resource, source reference.Source) (reference.TLSConditions, []snapshot.Fault) {
+	var spec v1alpha1.TLSOptionSpec
+	if faults := decode(object, &spec); len(faults) > 0 {
+		return reference.TLSConditions{}, faults
+	}
+	conditions := reference.TLSConditions{Options: route.TLSOptions{
+		ID:         route.TLSOptionsID{Namespace: object.Namespace, Name: object.Name},
+		MinVersion: route.TLSVersion(spec.MinVersion), MaxVersion: route.TLSVersion(spec.MaxVersion),
+		CipherSuites: spec.CipherSuites, ALPN: spec.ALPN, SNIStrict: spec.SNIStrict,
+	}}
+	var faults []snapshot.Fault
+	if spec.ClientAuth != nil {
+		conditions.Options.ClientAuth = route.ClientAuth(spec.ClientAuth.Mode)
+		for i, name := range spec.ClientAuth.Secrets {
+			authority, fault := authority(source.In(object.Namespace), name)
+			if fault != nil {
+				faults = append(faults, *fault.At(fmt.Sprintf("spec.clientAuth.secrets[%d]", i)))
+				continue
+			}
+			if !slices.Contains(conditions.Options.ClientAuthorities, authority.ID) {
+				conditions.Options.ClientAuthorities = append(conditions.Options.ClientAuthorities, authority.ID)
+				conditions.Authorities = append(conditions.Authorities, authority)
+			}
+		}
+	}
+	if len(faults) == 0 {
+		for _, problem := range conditions.Options.Validate() {
+			faults = append(faults, *faultOf(problem, written(problem.Field)).At("spec"))
+		}
+	}
+	if len(faults) > 0 {
+		return reference.TLSConditions{}, faults
+	}
+	return conditions, nil
+}
+
+// Transport makes the transport of a BackendTransport. What it names is found
+// from its own namespace.
+func Transport(object *snapshot.Resource, source reference.Source) (reference.Transport, []snapshot.Fault) {
+	var spec v1alpha1.BackendTransportSpec
+	if faults := decode(object, &spec); len(faults) > 0 {
+		return reference.Transport{}, faults
+	}
+	made := reference.Transport{HTTP1Only: spec.HTTP1Only}
+	if t := spec.Timeouts; t != nil {
+		made.Timeouts = route.Timeouts{
+			Connect: route.Duration(t.Connect), Header: route.Duration(t.Header), Idle: route.Duration(t.Idle), Total: route.Duration(t.Total),
+		}
+	}
+	faults := addUpstreamTLS(&made, spec.TLS, source.In(object.Namespace))
+	if len(faults) == 0 {
+		faults = checkUpstream(made.TLS)
+	}
+	if len(faults) > 0 {
+		return reference.Transport{}, at(faults, "spec")
+	}
+	return made, nil
+}
+
+// addUpstreamTLS finds the certificates that a transport names.
+func addUpstreamTLS(made *reference.Transport, declared *v1alpha1.UpstreamTLS, source reference.Source) []snapshot.Fault {
+	if declared == nil {
+		return nil
+	}
+	made.TLS = &route.UpstreamTLS{ServerName: declared.ServerName, SkipVerify: declared.SkipVerify}
+	var faults []snapshot.Fault
+	if declared.CASecret != "" {
+		if authority, fault := authority(source, declared.CASecret); fault != nil {
+			faults = append(faults, *fault.At("tls.caSecret"))
+		} else {
+			made.TLS.Authority = authority.ID
+			made.Authorities = append(made.Authorities, authority)
+		}
+	}
+	if declared.CertificateSecret != "" {
+		if certificate, fault := certificate(source, declared.CertificateSecret); fault != nil {
+			faults = append(faults, *fault.At("tls.certificateSecret"))
+		} else {
+			made.TLS.Certificate = certificate.ID
+			made.Certificates = append(made.Certificates, certificate)
+		}
+	}
+	return faults
+}
+
+// checkUpstream holds the transport to the rules of the table.
+func checkUpstream(declared *route.UpstreamTLS) []snapshot.Fault {
+	backend := route.Backend{ID: route.BackendID{Name: "transport"}, Transport: route.Transport{Protocol: route.ProtocolALPN, TLS: declared}}
+	var faults []snapshot.Fault
+	for _, problem := range backend.Validate() {
+		faults = append(faults, *faultOf(problem, written(problem.Field)))
+	}
+	return faults
+}
+
+// authority gives the authorities of a Secret, if they can be read.
+func authority(source reference.Source, name string) (*route.Authority, *snapshot.Fault) {
+	found, fault := source.Authority(name)
+	if fault != nil {
+		return nil, fault
+	}
+	if !vouches([]byte(found.Bundle)) {
+		return nil, &snapshot.Fault{Reason: snapshot.Invalid, Message: fmt.Sprintf("the Secret %s has authorities that are not certificates in PEM", found.ID)}
+	}
+	return found, nil
+}
+
+// vouches reports whether a bundle has certificates, and nothing that looks like
+// one and is not.
+func vouches(bundle []byte) bool {
+	count := 0
+	for {
+		var block *pem.Block
+		if block, bundle = pem.Decode(bundle); block == nil {
+			return count > 0
+		}
+		if block.Type != "CERTIFICATE" {
+			continue
+		}
+		if _, err := x509.ParseCertificate(block.Bytes); err != nil {
+			return false
+		}
+		count++
+	}
+}
+
+// certificate gives the certificate of a Secret, if its key fits.
+func certificate(source reference.Source, name string) (*route.Certificate, *snapshot.Fault) {
+	found, fault := source.Certificate(name)
+	if fault != nil {
+		return nil, fault
+	}
+	if _, err := tls.X509KeyPair([]byte(found.Chain), []byte(found.Key.Reveal())); err != nil {
+		return nil, &snapshot.Fault{Reason: snapshot.Invalid, Message: fmt.Sprintf("the Secret %s has no certificate in PEM with its key", found.ID)}
+	}
+	return found, nil
+}

@@ -1,0 +1,190 @@
+package resolve
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"slipway.dev/slipway/internal/ingress/snapshot"
+	"slipway.dev/slipway/internal/route"
+)
+
+// maxClaims bounds the hosts of all certificates of an Ingress together. Every
+// host can have two, such as one with an RSA key and one with an ECDSA key.
+const maxClaims = 2 * MaxHosts
+
+// maxDomains bounds the domains that annotations name.
+const maxDomains = 100
+
+// pair is a Secret's certificate, or why there is none.
+type pair struct {
+	certificate *route.Certificate
+	leaf        *x509.Certificate
+	fault       *snapshot.Fault
+}
+
+// readCertificates resolves spec.tls. One bad entry does not hurt the others.
+func (r *resolver) readCertificates() {
+	named := r.namedHosts()
+	pairs := map[string]pair{}
+	var used []pair // each Secret once
+	claims := 0
+	for i := range r.object.Spec.TLS {
+		entry := &r.object.Spec.TLS[i]
+		field := fmt.Sprintf("spec.tls[%d]", i)
+		if i == MaxHosts {
+			r.refuseHere(field, snapshot.TooLarge, "there are more than %d entries, and this one and those after it are not used: use several Ingresses", MaxHosts)
+			break
+		}
+		hosts := r.tlsHosts(field, entry.Hosts, named)
+		if entry.SecretName == "" {
+			continue // TLS with the default certificate
+		}
+		found, known := pairs[entry.SecretName]
+		if !known {
+			found = r.readPair(entry.SecretName)
+			pairs[entry.SecretName] = found
+			used = append(used, found)
+		}
+		if found.fault != nil {
+			r.refuse(r.site.Ingress, found.fault.At(field+".secretName"))
+		}
+		switch {
+		case found.certificate == nil:
+		case len(entry.Hosts) == 0 && len(hosts) == 0:
+			r.refuseHere(field+".hosts", snapshot.Invalid, "the rules have no host that the certificate could be for: list the hosts here")
+		case len(hosts) > maxClaims-claims:
+			r.refuseHere(field, snapshot.TooLarge, "the certificates are for more than %d hosts together, and this one is not used: use several Ingresses", maxClaims)
+		case len(hosts) > 0:
+			claims += len(hosts)
+			r.site.Certificates = append(r.site.Certificates, CertificateUse{Certificate: found.certificate, Hosts: hosts, Field: field + ".secretName"})
+		}
+	}
+	r.addDomains(used)
+	r.checkResolver()
+}
+
+// namedHosts are the hosts of the rules, without the empty one.
+func (r *resolver) namedHosts() []string {
+	var named []string
+	for _, at := range r.ruleHosts {
+		if at.host != "" {
+			named = append(named, at.host)
+		}
+	}
+	return named
+}
+
+// tlsHosts are those of an entry; all hosts of the rules when it lists none.
+func (r *resolver) tlsHosts(field string, written, named []string) []string {
+	if len(written) == 0 {
+		return named
+	}
+	var hosts []string
+	seen := map[string]bool{}
+	for i, text := range written {
+		host, accepted := r.acceptHost(fmt.Sprintf("%s.hosts[%d]", field, i), text, false)
+		if accepted && !seen[host] {
+			seen[host] = true
+			hosts = append(hosts, host)
+		}
+	}
+	return hosts
+}
+
+// readPair reads the certificate and key of a Secret in the Ingress's own
+// namespace. One that is out of date is a fault and can be used still: what is
+// shown is for the edge to choose, which has nothing better perhaps.
+func (r *resolver) readPair(name string) pair {
+	if strings.Contains(name, "/") {
+		return pair{fault: &snapshot.Fault{Reason: snapshot.NotAllowed, Message: "a certificate is used only in its own namespace: copy the Secret and give its name alone"}}
+	}
+	certificate, fault := r.source.Certificate(name)
+	if fault != nil {
+		return pair{fault: fault}
+	}
+	parsed, err := tls.X509KeyPair([]byte(certificate.Chain), []byte(certificate.Key.Reveal()))
+	if err != nil {
+		return pair{fault: &snapshot.Fault{Reason: snapshot.Invalid, Message: fmt.Sprintf(
+			"the Secret %s/%s has no certificate with its key: %s", r.source.Namespace, name, err)}}
+	}
+	if problems := certificate.Validate(); len(problems) > 0 {
+		return pair{fault: &snapshot.Fault{Reason: snapshot.Invalid, Message: fmt.Sprintf(
+			"the Secret %s/%s cannot be used: %s", r.source.Namespace, name, problems[0].Message)}}
+	}
+	found := pair{certificate: certificate, leaf: parsed.Leaf}
+	now := time.Now()
+	switch {
+	case now.After(parsed.Leaf.NotAfter):
+		found.fault = &snapshot.Fault{Reason: snapshot.Invalid, Message: fmt.Sprintf(
+			"the certificate in the Secret %s/%s expired on %s: renew it", r.source.Namespace, name, parsed.Leaf.NotAfter.UTC().Format(time.RFC3339))}
+	case now.Before(parsed.Leaf.NotBefore):
+		found.fault = &snapshot.Fault{Reason: snapshot.Invalid, Message: fmt.Sprintf(
+			"the certificate in the Secret %s/%s is not valid before %s", r.source.Namespace, name, parsed.Leaf.NotBefore.UTC().Format(time.RFC3339))}
+	}
+	return found
+}
+
+// addDomains gives the domains of the annotations to the certificates of
+// spec.tls that were made for them.
+func (r *resolver) addDomains(used []pair) {
+	var domains []domainName
+	for i, domain := range r.settings.domains {
+		if i == maxDomains {
+			r.refuseHere(domain.field, snapshot.TooLarge, "there are more than %d domains, and this one and those after it are not used: list the hosts in spec.tls", maxDomains)
+			break
+		}
+		if host, accepted := r.acceptHost(domain.field, domain.name, false); accepted {
+			domains = append(domains, domainName{name: host, field: domain.field})
+		}
+	}
+	for _, candidate := range used {
+		if candidate.certificate == nil {
+			continue
+		}
+		use := CertificateUse{Certificate: candidate.certificate}
+		for _, domain := range domains {
+			if covers(candidate.leaf, domain.name) {
+				use.Hosts = append(use.Hosts, domain.name)
+				use.Field = domain.field
+			}
+		}
+		if len(use.Hosts) > 0 {
+			r.site.Certificates = append(r.site.Certificates, use)
+		}
+	}
+}
+
+// covers reports whether a certificate was made for a host.
+func covers(leaf *x509.Certificate, host string) bool {
+	if _, wildcard := route.WildcardParent(host); wildcard {
+		return slices.ContainsFunc(leaf.DNSNames, func(name string) bool { return strings.EqualFold(name, host) })
+	}
+	return leaf.VerifyHostname(host) == nil
+}
+
+// checkResolver refuses to fetch certificates. A host that has one in spec.tls
+// is served with that; one that was to get its only one in this way is not.
+func (r *resolver) checkResolver() {
+	if r.settings.certResolver == "" {
+		return
+	}
+	fault := r.refuseHere(r.settings.certResolverField, snapshot.Unsupported,
+		"certificates are not fetched, so %s gives none: name a Secret for each host in spec.tls, or remove the annotation", quoted(r.settings.certResolver))
+	covered := map[string]bool{}
+	for i := range r.site.Certificates {
+		for _, host := range r.site.Certificates[i].Hosts {
+			covered[host] = true
+		}
+	}
+	for i := range r.site.Paths {
+		path := &r.site.Paths[i]
+		_, parent, _ := strings.Cut(path.Host, ".")
+		if !covered[path.Host] && !covered["*."+parent] && path.Target.Closed == nil {
+			path.Target.Closed = fault
+		}
+	}
+}

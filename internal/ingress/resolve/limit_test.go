@@ -1,0 +1,107 @@
+package resolve_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	networkingv1 "k8s.io/api/networking/v1"
+
+	"slipway.dev/slipway/internal/ingress/resolve"
+	"slipway.dev/slipway/internal/ingress/snapshot"
+	"slipway.dev/slipway/internal/route"
+)
+
+func TestPathLimit(t *testing.T) {
+	ingress := ingressOf("a.example.com", "b.example.com")
+	for i := range resolve.MaxRules + 10 {
+		ingress.Spec.Rules[0].HTTP.Paths = append(ingress.Spec.Rules[0].HTTP.Paths, pathTo(fmt.Sprintf("/p%d", i), "app"))
+	}
+	fallback := backendTo("app")
+	ingress.Spec.DefaultBackend = &fallback
+	site := resolved(snapshotOf(ingress, serviceOf("app")), resolve.Options{StrictPrefix: true})
+	if len(site.Paths) != resolve.MaxRules {
+		t.Errorf("%d paths", len(site.Paths))
+	}
+	wantTold(t, site, "spec.rules TooLarge", "spec.defaultBackend TooLarge")
+	if message := site.Refusals[0].Message; !strings.Contains(message, "the last 12 ") {
+		t.Errorf("it says: %s", message)
+	}
+}
+
+func TestHostLimit(t *testing.T) {
+	var hosts []string
+	for i := range resolve.MaxHosts + 10 {
+		hosts = append(hosts, fmt.Sprintf("h%d.example.com", i))
+	}
+	ingress := ingressOf(hosts...)
+	ingress.Spec.TLS = []networkingv1.IngressTLS{{Hosts: []string{"one-more.example.com", "h1.example.com"}}}
+	site := resolved(snapshotOf(ingress, serviceOf("app")), resolve.Options{StrictPrefix: true})
+	if len(site.Hosts) != resolve.MaxHosts || len(site.Paths) != resolve.MaxHosts {
+		t.Errorf("%d hosts, %d paths", len(site.Hosts), len(site.Paths))
+	}
+	wantTold(t, site, "spec TooLarge")
+}
+
+// TestRefusalLimit: what an Ingress says does not come back at full length.
+func TestRefusalLimit(t *testing.T) {
+	var hosts []string
+	for i := range resolve.MaxRefusals + 20 {
+		hosts = append(hosts, fmt.Sprintf("%d.bad host.%s\xff", i, strings.Repeat("x", 100_000)))
+	}
+	site := resolved(snapshotOf(ingressOf(hosts...), serviceOf("app")), resolve.Options{})
+	if len(site.Refusals) != resolve.MaxRefusals+1 || len(site.Paths) != 0 {
+		t.Fatalf("%d refusals, %d paths", len(site.Refusals), len(site.Paths))
+	}
+	for _, refusal := range site.Refusals {
+		if len(refusal.Error()) > 1200 {
+			t.Fatalf("a refusal has %d bytes", len(refusal.Error()))
+		}
+	}
+	if last := site.Refusals[resolve.MaxRefusals]; last.Reason != snapshot.TooLarge || !strings.HasPrefix(last.Message, "20 more") {
+		t.Errorf("the last one is %+v", last)
+	}
+}
+
+// TestLooks: each backend is asked for once, whatever names it, and what is
+// closed closes what needs it.
+func TestLooks(t *testing.T) {
+	ingress := ingressOf("a.example.com", "b.example.com")
+	ingress.Spec.Rules[1].HTTP.Paths = append(ingress.Spec.Rules[1].HTTP.Paths, pathTo("/closed", "closed"), pathTo("/empty", "empty"))
+	closed := &snapshot.Fault{Reason: snapshot.NotAllowed, Message: "not here"}
+	backends := &looks{of: map[string]resolve.Look{
+		"closed": {Closed: closed}, "empty": {Empty: true}, "app": {Timeouts: route.Timeouts{Total: 5}},
+	}}
+	s := snapshotOf(ingress, serviceOf("app"), serviceOf("closed"), serviceOf("empty"))
+	site := resolve.Ingress(s.View(), "shop", "cart", resolve.Options{StrictPrefix: true}, backends)
+	for id, count := range backends.asked {
+		if count != 1 {
+			t.Errorf("%s was asked for %d times", id, count)
+		}
+	}
+	if len(site.Backends) != 3 || len(site.Paths) != 4 {
+		t.Fatalf("%+v", site)
+	}
+	if got := site.Paths[0].Target; got.Timeouts.Total != 5 || got.Closed != nil || got.Empty {
+		t.Errorf("app: %+v", got)
+	}
+	if got := site.Paths[2].Target; got.Closed == nil || !strings.Contains(got.Closed.Message, "not here") {
+		t.Errorf("closed: %+v", got)
+	}
+	if got := site.Paths[3].Target; !got.Empty || got.Closed != nil {
+		t.Errorf("empty: %+v", got)
+	}
+	wantTold(t, site, "spec.rules[1].http.paths[1].backend.service NotAllowed")
+}
+
+// TestMiddlewareLimit: a long list of names closes the Ingress before it is
+// looked up.
+func TestMiddlewareLimit(t *testing.T) {
+	ingress := ingressOf("a.example.com")
+	ingress.Annotations["slipway.dev/middlewares"] = strings.Repeat("one,", route.MaxPolicies) + "one"
+	site := resolved(snapshotOf(ingress, serviceOf("app")), resolve.Options{})
+	if site.Closed == nil || site.Closed.Reason != snapshot.TooLarge {
+		t.Errorf("closed: %v", site.Closed)
+	}
+	wantTold(t, site, "metadata.annotations[slipway.dev/middlewares] TooLarge")
+}

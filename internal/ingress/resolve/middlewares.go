@@ -1,0 +1,139 @@
+package resolve
+
+import (
+	"slipway.dev/slipway/api/v1alpha1"
+	"slipway.dev/slipway/internal/ingress/annotation"
+	"slipway.dev/slipway/internal/ingress/policy"
+	"slipway.dev/slipway/internal/ingress/reference"
+	"slipway.dev/slipway/internal/ingress/snapshot"
+	"slipway.dev/slipway/internal/ingress/traefik"
+	"slipway.dev/slipway/internal/route"
+)
+
+// readPolicies makes the policies of all paths: filters of the annotations, and
+// the Middlewares that they name in between. Any fault closes the Ingress.
+func (r *resolver) readPolicies() {
+	var policies []route.Policy
+	policies = append(policies, r.filters(r.settings.before)...)
+	if len(r.settings.middlewares) > route.MaxPolicies {
+		r.closeAll(r.refuseHere(r.settings.middlewares[route.MaxPolicies].field, snapshot.TooLarge,
+			"there are %d middlewares: name at most %d", len(r.settings.middlewares), route.MaxPolicies))
+	} else {
+		for _, name := range r.settings.middlewares {
+			policies = append(policies, r.middleware(name)...)
+		}
+	}
+	policies = append(policies, r.filters(r.settings.after)...)
+	r.site.Policies = policies
+	r.lookAtPolicies()
+}
+
+// filters makes the policies that the annotations declare themselves.
+func (r *resolver) filters(declared []v1alpha1.Filter) []route.Policy {
+	if len(declared) == 0 {
+		return nil
+	}
+	id := route.PolicyID{Kind: string(snapshot.Ingress), Namespace: r.site.Ingress.Namespace, Name: r.site.Ingress.Name}
+	policies, faults := policy.Filters(declared, id, r.source)
+	for i := range faults {
+		placed := annotation.Place(declared, faults[i])
+		r.closeAll(r.refuse(r.site.Ingress, &placed))
+	}
+	return policies
+}
+
+// middleware makes the policies of a Middleware that is named. Its faults are
+// told to the Middleware, and one to the Ingress.
+func (r *resolver) middleware(name objectName) []route.Policy {
+	object, fault := r.find(name)
+	if fault != nil {
+		r.closeAll(r.refuse(r.site.Ingress, fault.At(name.field)))
+		return nil
+	}
+	read := policy.Middleware
+	if object.Kind == snapshot.TraefikMiddleware {
+		read = traefik.Middleware
+	}
+	policies, faults := read(object, r.source.In(object.Namespace))
+	if len(faults) > 0 {
+		r.closeAll(r.refuseObject(object, name.field, faults))
+		return nil
+	}
+	return policies
+}
+
+// refuseObject tells an object its faults, and the Ingress that it cannot have
+// the object.
+func (r *resolver) refuseObject(object *snapshot.Resource, field string, faults []snapshot.Fault) *snapshot.Fault {
+	ref := snapshot.Ref{Kind: object.Kind, Namespace: object.Namespace, Name: object.Name}
+	for i := range faults {
+		r.refuse(ref, &faults[i])
+	}
+	return r.refuseHere(field, faults[0].Reason, "the %s cannot be used: %s", ref, faults[0].Error())
+}
+
+// find gives the object of a name.
+func (r *resolver) find(name objectName) (*snapshot.Resource, *snapshot.Fault) {
+	switch name.kind {
+	case snapshot.TraefikMiddleware, snapshot.TraefikTLSOption:
+		return r.findTraefik(name)
+	default:
+		return r.source.Resource(name.kind, name.text)
+	}
+}
+
+// findTraefik gives the object of a name in Traefik's form, which can stand for
+// several: namespace and name are joined by a dash, and both can have dashes.
+// It stands for the one in the Ingress's own namespace, and for another only
+// where that is allowed and there is no doubt.
+func (r *resolver) findTraefik(name objectName) (*snapshot.Resource, *snapshot.Fault) {
+	candidates, fault := traefik.Candidates(name.text, r.source.Namespace)
+	if fault != nil {
+		return nil, fault
+	}
+	var found *snapshot.Resource
+	var missing *snapshot.Fault
+	for _, candidate := range candidates {
+		if candidate.Namespace != r.source.Namespace && !r.source.CrossNamespace {
+			continue
+		}
+		object, fault := r.resourceAt(name.kind, candidate)
+		switch {
+		case fault != nil && fault.Reason != snapshot.NotFound:
+			return nil, fault
+		case fault != nil && missing == nil:
+			missing = fault
+		case fault != nil:
+		case found != nil:
+			return nil, &snapshot.Fault{Reason: snapshot.Conflict, Message: quoted(name.text) + " can be " +
+				found.Namespace + "/" + found.Name + " or " + object.Namespace + "/" + object.Name + ": rename one of them"}
+		default:
+			found = object
+		}
+	}
+	switch {
+	case found != nil:
+		return found, nil
+	case missing != nil:
+		return nil, missing
+	default:
+		return nil, &snapshot.Fault{Reason: snapshot.NotAllowed, Message: quoted(name.text) + " is in another namespace: use one of " +
+			r.source.Namespace + ", or set providers.kubernetesIngress.allowCrossNamespace"}
+	}
+}
+
+func (r *resolver) resourceAt(kind snapshot.Kind, at traefik.Name) (*snapshot.Resource, *snapshot.Fault) {
+	source := reference.Source{View: r.source.View, Namespace: at.Namespace}
+	return source.Resource(kind, at.Name)
+}
+
+// lookAtPolicies asks about the backends that policies name. A policy that
+// cannot do its work closes the Ingress.
+func (r *resolver) lookAtPolicies() {
+	rule := route.Rule{Policies: r.site.Policies}
+	for id := range rule.BackendIDs {
+		if look := r.look(id); look.Closed != nil {
+			r.closeAll(r.refuseHere("metadata.annotations", look.Closed.Reason, "the Service %s/%s of a policy cannot be used: %s", id.Namespace, id.Name, look.Closed.Error()))
+		}
+	}
+}

@@ -1,0 +1,168 @@
+package resolve
+
+import (
+	"fmt"
+	"strings"
+
+	networkingv1 "k8s.io/api/networking/v1"
+
+	"slipway.dev/slipway/internal/ingress/snapshot"
+	"slipway.dev/slipway/internal/route"
+)
+
+// readRules resolves spec.rules. A rule or path that is refused does not hurt
+// the others.
+func (r *resolver) readRules() {
+	beyond := 0
+	known := map[string]bool{}
+	for i := range r.object.Spec.Rules {
+		rule := &r.object.Spec.Rules[i]
+		host, accepted := r.acceptHost(fmt.Sprintf("spec.rules[%d].host", i), rule.Host, true)
+		if !accepted {
+			continue
+		}
+		if !known[host] {
+			known[host] = true
+			r.ruleHosts = append(r.ruleHosts, ruleHost{host, i})
+		}
+		if rule.HTTP == nil {
+			continue // all its traffic goes to the default backend, if there is one
+		}
+		for j := range rule.HTTP.Paths {
+			if len(r.site.Paths) == MaxRules {
+				beyond += len(rule.HTTP.Paths) - j
+				break
+			}
+			r.readPath(Path{Rule: i, Index: j, Host: host}, &rule.HTTP.Paths[j])
+		}
+	}
+	if beyond > 0 {
+		r.refuseHere("spec.rules", snapshot.TooLarge, "there are more than %d paths, and the last %d are not served: use several Ingresses", MaxRules, beyond)
+	}
+}
+
+// acceptHost gives a host its spelling, and refuses what is none. An empty one
+// stands for all hosts where that is possible.
+func (r *resolver) acceptHost(field, written string, empty bool) (string, bool) {
+	host := spellHost(written)
+	if host == "" && empty && written == "" {
+		return "", true
+	}
+	if r.hosts[host] {
+		return host, true
+	}
+	if host == "" {
+		r.refuseHere(field, snapshot.Invalid, "the host is empty: give its name")
+		return "", false
+	}
+	if problem := hostProblem(host); problem != "" {
+		r.refuseHere(field, snapshot.Invalid, "%s", problem)
+		return "", false
+	}
+	if len(r.hosts) == MaxHosts {
+		r.refuseHere("spec", snapshot.TooLarge, "there are more than %d hosts, and those after them are not served: use several Ingresses", MaxHosts)
+		return "", false
+	}
+	r.hosts[host] = true
+	return host, true
+}
+
+// readPath resolves one path.
+func (r *resolver) readPath(path Path, written *networkingv1.HTTPIngressPath) {
+	field := fmt.Sprintf("spec.rules[%d].http.paths[%d]", path.Rule, path.Index)
+	match, fault := r.matchOf(written)
+	if fault != nil {
+		r.refuse(r.site.Ingress, fault.At(field))
+		return
+	}
+	path.Match = match
+	path.Target = r.targetOf(field+".backend", &written.Backend)
+	r.site.Paths = append(r.site.Paths, path)
+}
+
+// matchOf says how a path is compared. The annotation for it has an effect only
+// where the Ingress leaves that to us.
+func (r *resolver) matchOf(written *networkingv1.HTTPIngressPath) (route.PathMatch, *snapshot.Fault) {
+	prefix := route.PathCharacterPrefix
+	if r.options.StrictPrefix {
+		prefix = route.PathPrefix
+	}
+	kind := networkingv1.PathTypeImplementationSpecific
+	if written.PathType != nil {
+		kind = *written.PathType
+	}
+	var match route.PathMatch
+	switch kind {
+	case networkingv1.PathTypeExact:
+		match = route.PathMatch{Type: route.PathExact, Value: spellPath(written.Path)}
+	case networkingv1.PathTypePrefix:
+		match = route.PathMatch{Type: prefix, Value: spellPath(written.Path)}
+	case networkingv1.PathTypeImplementationSpecific, "":
+		switch {
+		case written.Path == "":
+			return route.PathMatch{}, nil
+		case r.settings.matcher == route.PathRegexp:
+			match = route.PathMatch{Type: route.PathRegexp, Value: anchored(written.Path)}
+		case r.settings.matcher == route.PathExact:
+			match = route.PathMatch{Type: route.PathExact, Value: spellPath(written.Path)}
+		default:
+			match = route.PathMatch{Type: prefix, Value: spellPath(written.Path)}
+		}
+	default:
+		return route.PathMatch{}, &snapshot.Fault{Field: "pathType", Reason: snapshot.Unsupported,
+			Message: fmt.Sprintf("%s is none of Exact, Prefix, ImplementationSpecific", quoted(string(kind)))}
+	}
+	if problem := pathProblem(match); problem != "" {
+		return route.PathMatch{}, &snapshot.Fault{Field: "path", Reason: snapshot.Invalid, Message: problem}
+	}
+	return match, nil
+}
+
+// readDefault resolves spec.defaultBackend. With rules it takes what these
+// leave over for each of their hosts; without rules, for every host.
+func (r *resolver) readDefault() {
+	if r.object.Spec.DefaultBackend == nil {
+		return
+	}
+	target := r.targetOf("spec.defaultBackend", r.object.Spec.DefaultBackend)
+	hosts := r.ruleHosts
+	if len(r.object.Spec.Rules) == 0 {
+		hosts = []ruleHost{{}}
+	}
+	for i, at := range hosts {
+		if len(r.site.Paths) == MaxRules {
+			r.refuseHere("spec.defaultBackend", snapshot.TooLarge,
+				"there are more than %d paths, and %d hosts have no default backend: use several Ingresses", MaxRules, len(hosts)-i)
+			return
+		}
+		r.site.Paths = append(r.site.Paths, Path{Rule: at.rule, Host: at.host, Default: true, Target: target})
+	}
+}
+
+// targetOf finds the backend that a place in the Ingress names. It is one of
+// the Ingress's own namespace, whatever the options allow elsewhere.
+func (r *resolver) targetOf(field string, written *networkingv1.IngressBackend) Target {
+	switch {
+	case written.Resource != nil:
+		return Target{Closed: r.refuseHere(field+".resource", snapshot.Unsupported, "a resource cannot be a backend here: name a Service")}
+	case written.Service == nil:
+		return Target{Closed: r.refuseHere(field, snapshot.Invalid, "no backend is named: name a Service")}
+	}
+	if strings.Contains(written.Service.Name, "/") {
+		return Target{Closed: r.refuseHere(field+".service", snapshot.NotAllowed, "the Service of a path is one of the Ingress's own namespace: give its name alone")}
+	}
+	id, fault := r.source.Backend(written.Service.Name, written.Service.Port)
+	if fault != nil {
+		fault = r.refuse(r.site.Ingress, fault.At(field+".service"))
+		if fault.Reason == snapshot.NotFound {
+			return Target{Missing: fault}
+		}
+		return Target{Closed: fault}
+	}
+	look := r.look(id)
+	target := Target{Backend: id, Empty: look.Empty, Timeouts: look.Timeouts}
+	if look.Closed != nil {
+		target.Closed = r.refuseHere(field+".service", look.Closed.Reason, "the Service %s/%s cannot be used: %s", id.Namespace, id.Name, look.Closed.Error())
+	}
+	return target
+}

@@ -1,0 +1,204 @@
+package status
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"slipway.dev/slipway/internal/ingress/snapshot"
+)
+
+// addressLimit bounds the addresses of one status. They are written to every
+// Ingress, and whoever reads them expects a few.
+const addressLimit = 64
+
+type (
+	// addressEntry is one address of a status.
+	addressEntry = networkingv1.IngressLoadBalancerIngress
+	// portEntry is a port at an address.
+	portEntry = networkingv1.IngressPortStatus
+)
+
+// published is where Ingresses are reached. The list is in order and without
+// duplicates; empty means that it is not known. problem says what is wrong with
+// what it was made of.
+type published struct {
+	addresses []addressEntry
+	problem   string
+}
+
+// addressesOf follows the options: the published Service if one is named, else
+// the address and the name that were given.
+func addressesOf(options *Options, service *corev1.Service, nodes []*snapshot.NodeFacts) published {
+	var found published
+	if options.PublishedService != "" {
+		found = serviceAddresses(options, service, nodes)
+	} else {
+		found = givenAddresses(options)
+	}
+	found.addresses = canonical(found.addresses)
+	if extra := len(found.addresses) - addressLimit; extra > 0 {
+		found.addresses = found.addresses[:addressLimit]
+		found.problem = fmt.Sprintf("%d addresses are left out: a status has at most %d", extra, addressLimit)
+	}
+	return found
+}
+
+func givenAddresses(options *Options) published {
+	var found published
+	if options.IP != "" {
+		if ip, err := netip.ParseAddr(options.IP); err != nil || ip.Zone() != "" {
+			found.problem = fmt.Sprintf("ingressEndpoint.ip %q is no IP address", options.IP)
+		} else {
+			found.addresses = append(found.addresses, addressEntry{IP: ip.String()})
+		}
+	}
+	if options.Hostname != "" {
+		found.add(addressEntry{Hostname: options.Hostname}, "ingressEndpoint.hostname")
+	}
+	return found
+}
+
+// add takes an entry with a name, which the API server would refuse with the
+// whole status if it were none.
+func (p *published) add(entry addressEntry, where string) {
+	entry.Hostname = strings.ToLower(strings.TrimSuffix(entry.Hostname, "."))
+	if len(validation.IsDNS1123Subdomain(entry.Hostname)) > 0 || isIP(entry.Hostname) {
+		p.problem = fmt.Sprintf("%s: %q is no name of a host", where, entry.Hostname)
+		return
+	}
+	p.addresses = append(p.addresses, entry)
+}
+
+func isIP(text string) bool {
+	_, err := netip.ParseAddr(text)
+	return err == nil
+}
+
+func serviceAddresses(options *Options, service *corev1.Service, nodes []*snapshot.NodeFacts) published {
+	if service == nil {
+		namespace, _, _ := strings.Cut(options.PublishedService, "/")
+		if len(options.Namespaces) > 0 && !slices.Contains(options.Namespaces, namespace) {
+			return published{problem: "the Service " + options.PublishedService + " cannot be read: add its namespace to namespaces"}
+		}
+		return published{problem: "there is no Service " + options.PublishedService + ": correct ingressEndpoint.publishedService, or create it"}
+	}
+	switch service.Spec.Type {
+	case corev1.ServiceTypeLoadBalancer:
+		return balancerAddresses(service)
+	case corev1.ServiceTypeNodePort:
+		return nodeAddresses(options, service, nodes)
+	case corev1.ServiceTypeExternalName:
+		var found published
+		found.add(addressEntry{Hostname: service.Spec.ExternalName}, "the Service "+options.PublishedService)
+		return found
+	default:
+		return externalAddresses(options, service)
+	}
+}
+
+func balancerAddresses(service *corev1.Service) published {
+	var found published
+	for _, from := range service.Status.LoadBalancer.Ingress {
+		entry := addressEntry{IP: from.IP, Hostname: from.Hostname}
+		for _, port := range from.Ports {
+			entry.Ports = append(entry.Ports, portEntry{Port: port.Port, Protocol: port.Protocol, Error: port.Error})
+		}
+		if entry.IP != "" || entry.Hostname != "" {
+			found.addresses = append(found.addresses, entry)
+		}
+	}
+	return found
+}
+
+func externalAddresses(options *Options, service *corev1.Service) published {
+	if len(service.Spec.ExternalIPs) == 0 {
+		return published{problem: "the Service " + options.PublishedService + " has no spec.externalIPs to publish: set them, or use a Service of type LoadBalancer"}
+	}
+	var found published
+	for _, ip := range service.Spec.ExternalIPs {
+		entry := addressEntry{IP: ip}
+		for _, port := range service.Spec.Ports {
+			entry.Ports = append(entry.Ports, portEntry{Port: port.Port, Protocol: port.Protocol})
+		}
+		found.addresses = append(found.addresses, entry)
+	}
+	return found
+}
+
+func nodeAddresses(options *Options, service *corev1.Service, nodes []*snapshot.NodeFacts) published {
+	if options.NoNodes {
+		return published{problem: "the Service " + options.PublishedService +
+			" has type NodePort, and nodes are not read: unset disableClusterScopeResources, or set ingressEndpoint.ip"}
+	}
+	var found published
+	for _, node := range nodes {
+		if !node.Ready {
+			continue
+		}
+		for _, ip := range node.External {
+			entry := addressEntry{IP: ip.String()}
+			for _, port := range service.Spec.Ports {
+				if port.NodePort != 0 {
+					entry.Ports = append(entry.Ports, portEntry{Port: port.NodePort, Protocol: port.Protocol})
+				}
+			}
+			found.addresses = append(found.addresses, entry)
+		}
+	}
+	if len(found.addresses) == 0 {
+		found.problem = "no node that is ready has an ExternalIP: set ingressEndpoint.ip or hostname instead of publishedService"
+	}
+	return found
+}
+
+// canonical gives the entries in one order, without duplicates and with
+// protocols spelt out. It changes nothing that it is given.
+func canonical(entries []addressEntry) []addressEntry {
+	ordered := make([]addressEntry, 0, len(entries))
+	for _, entry := range entries {
+		entry.Ports = slices.Clone(entry.Ports)
+		for i := range entry.Ports {
+			entry.Ports[i].Protocol = cmp.Or(entry.Ports[i].Protocol, corev1.ProtocolTCP)
+		}
+		slices.SortFunc(entry.Ports, comparePorts)
+		entry.Ports = slices.CompactFunc(entry.Ports, func(a, b portEntry) bool { return comparePorts(a, b) == 0 })
+		ordered = append(ordered, entry)
+	}
+	slices.SortFunc(ordered, compareEntries)
+	return slices.CompactFunc(ordered, func(a, b addressEntry) bool { return compareEntries(a, b) == 0 })
+}
+
+func compareEntries(a, b addressEntry) int {
+	return cmp.Or(
+		strings.Compare(a.IP, b.IP),
+		strings.Compare(a.Hostname, b.Hostname),
+		slices.CompareFunc(a.Ports, b.Ports, comparePorts),
+	)
+}
+
+func comparePorts(a, b portEntry) int {
+	return cmp.Or(
+		cmp.Compare(a.Port, b.Port),
+		strings.Compare(string(a.Protocol), string(b.Protocol)),
+		strings.Compare(errorOf(a), errorOf(b)),
+	)
+}
+
+func errorOf(port portEntry) string {
+	if port.Error == nil {
+		return ""
+	}
+	return *port.Error
+}
+
+// sameAddresses compares two canonical lists.
+func sameAddresses(a, b []addressEntry) bool {
+	return slices.EqualFunc(a, b, func(a, b addressEntry) bool { return compareEntries(a, b) == 0 })
+}

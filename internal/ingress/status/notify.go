@@ -1,0 +1,135 @@
+package status
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"slipway.dev/slipway/internal/ingress/snapshot"
+	"slipway.dev/slipway/internal/kube"
+)
+
+const (
+	reasonRefused  = "Refused"
+	reasonAccepted = "Accepted"
+	actionRoute    = "Route"
+	acceptedNote   = "nothing of it is refused any more"
+
+	// atOnce looks again as soon as others that wait had their turn.
+	atOnce = time.Nanosecond
+)
+
+// notify tells one thing about an object, and returns when to look again. One at
+// a time: an object with many refusals does not hold up the others.
+func (t *term) notify(ctx context.Context, object snapshot.Ref) time.Duration {
+	_, news, rest := t.news(object)
+	if news == nil {
+		return rest
+	}
+	if t.noticeRate.Wait(ctx) != nil {
+		return 0
+	}
+	notice, news, rest := t.news(object)
+	if news == nil {
+		return rest
+	}
+	request, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	w := t.writer
+	err := w.announce(request, notice)
+	switch {
+	case ctx.Err() != nil:
+		return 0
+	case err == nil:
+		w.metrics.events.WithLabelValues(resultSent).Inc()
+	default:
+		w.metrics.events.WithLabelValues(resultFailed).Inc()
+		w.complaints.log(w.log, "an Event was not written", object.String(), err)
+	}
+	t.told(object, *news, err)
+	return atOnce
+}
+
+// told notes what became of an Event.
+func (t *term) told(object snapshot.Ref, news tiding, err error) {
+	w := t.writer
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	a, now := w.accounts[object], time.Now()
+	switch {
+	case a == nil:
+	case err == nil:
+		a.tell(news, now)
+	case hopeless(err):
+		a.drop(news, now)
+	default:
+		a.fail(now)
+	}
+}
+
+// news is what to tell about an object. An account with nothing left in it is
+// closed.
+func (t *term) news(object snapshot.Ref) (kube.Notice, *tiding, time.Duration) {
+	w := t.writer
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	a := w.accounts[object]
+	if a == nil {
+		return kube.Notice{}, nil, 0
+	}
+	news, rest := a.next(time.Now())
+	if a.empty() {
+		delete(w.accounts, object)
+	}
+	if news == nil {
+		return kube.Notice{}, nil, rest
+	}
+	return noticeOf(w.regarding(object), *news, a.times(*news)), news, 0
+}
+
+func noticeOf(regarding corev1.ObjectReference, news tiding, times int) kube.Notice {
+	notice := kube.Notice{Regarding: regarding, Action: actionRoute, Times: times}
+	if news.accepted {
+		notice.Reason, notice.Note = reasonAccepted, acceptedNote
+		return notice
+	}
+	notice.Warning = true
+	notice.Reason = reasonRefused + string(news.fault.Reason)
+	notice.Note = news.fault.Error()
+	return notice
+}
+
+// hopeless errors are those that trying again does not help: the namespace is
+// going away, or the object has a name that no Event can have.
+func hopeless(err error) bool {
+	return apierrors.IsNotFound(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) ||
+		apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
+}
+
+// regarding names an object as Events do. The lock is held.
+func (w *Writer) regarding(object snapshot.Ref) corev1.ObjectReference {
+	reference := corev1.ObjectReference{Namespace: object.Namespace, Name: object.Name, Kind: string(object.Kind), APIVersion: "v1"}
+	switch object.Kind {
+	case snapshot.Ingress:
+		reference.APIVersion = "networking.k8s.io/v1"
+		if known := w.records[ingressKey{object.Namespace, object.Name}]; known != nil {
+			reference.UID = known.uid
+		}
+	case snapshot.IngressClass:
+		reference.APIVersion = "networking.k8s.io/v1"
+	case snapshot.EndpointSlice:
+		// It stands for all slices of a Service, under its name.
+		reference.Kind = string(snapshot.Service)
+	default:
+		if kind, group, custom := strings.Cut(string(object.Kind), "."); custom {
+			reference.Kind, reference.APIVersion = kind, group+"/v1alpha1"
+		}
+	}
+	if s := w.service; reference.Kind == string(snapshot.Service) && s != nil && s.Namespace == object.Namespace && s.Name == object.Name {
+		reference.UID = s.UID
+	}
+	return reference
+}

@@ -1,0 +1,116 @@
+package status
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"slipway.dev/slipway/internal/ingress/snapshot"
+	"slipway.dev/slipway/internal/kube/kubetest"
+)
+
+func faults(reason snapshot.Reason, field string, messages ...string) []snapshot.Refusal {
+	var refusals []snapshot.Refusal
+	for _, message := range messages {
+		refusals = append(refusals, snapshot.Refusal{Fault: snapshot.Fault{Field: field, Reason: reason, Message: message}})
+	}
+	return refusals
+}
+
+// A refusal is one Event however often it is seen. Another one is another Event,
+// and so is that there is none any more.
+func TestRefusalsBecomeEvents(t *testing.T) {
+	cluster := kubetest.Shared(t)
+	namespace := cluster.Namespace(t)
+	made := makeIngress(t, cluster, namespace, "shop", "ours")
+	r := start(t, cluster, namespace, Options{}, func(w *Writer) { w.Ingress(made, true) })
+	shop := snapshot.Ref{Kind: snapshot.Ingress, Namespace: namespace, Name: "shop"}
+	const (
+		first    = "Warning RefusedInvalid spec.rules[0]: it is blue"
+		second   = "Warning RefusedNotFound spec.rules[1]: it is not there"
+		accepted = "Normal Accepted nothing of it is refused any more"
+	)
+	blue := faults(snapshot.Invalid, "spec.rules[0]", "it is blue")
+	for range 3 {
+		r.Refusals(shop, blue)
+	}
+	event := waitEvents(t, cluster, namespace, "shop", first)[0]
+	if event.Regarding.UID != made.UID || event.Regarding.APIVersion != "networking.k8s.io/v1" || event.ReportingController != reportingController {
+		t.Errorf("got %+v", event)
+	}
+	both := append(blue, faults(snapshot.NotFound, "spec.rules[1]", "it is not there")...)
+	r.Refusals(shop, both)
+	waitEvents(t, cluster, namespace, "shop", first, second)
+	r.Refusals(shop, both[1:])
+	r.Refusals(shop, nil)
+	waitEvents(t, cluster, namespace, "shop", first, second, accepted)
+	r.Refusals(shop, nil)
+	// The same one again is counted on.
+	r.Refusals(shop, blue)
+	kubetest.WaitFor(t, cluster.Client.EventsV1().Events(namespace), metav1.ListOptions{FieldSelector: "reason=RefusedInvalid"}, patience,
+		func(events []*eventsv1.Event) error {
+			if len(events) != 1 || events[0].Series == nil || events[0].Series.Count != 2 {
+				return fmt.Errorf("%d Events that were not counted on", len(events))
+			}
+			return nil
+		})
+	eventually(t, "each was written once", func() bool { return r.count("events_total", resultSent) == 4 })
+	if failed := r.count("events_total", resultFailed); failed != 0 || r.writes(resultWritten) != 0 {
+		t.Errorf("%d Events failed, and %d status writes without an address", failed, r.writes(resultWritten))
+	}
+}
+
+// Each kind of object is named so that its Events are found.
+func TestEventsRegardEachKind(t *testing.T) {
+	cluster := kubetest.Shared(t)
+	namespace := cluster.Namespace(t)
+	r := start(t, cluster, namespace, Options{PublishedService: namespace + "/published"})
+	r.Published(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "published", UID: "1-2-3"}})
+	for kind, want := range map[snapshot.Kind]string{
+		snapshot.Service:                 "v1 Service",
+		snapshot.EndpointSlice:           "v1 Service",
+		snapshot.Secret:                  "v1 Secret",
+		snapshot.Ingress:                 "networking.k8s.io/v1 Ingress",
+		snapshot.Middleware:              "slipway.dev/v1alpha1 Middleware",
+		snapshot.TraefikMiddleware:       "traefik.io/v1alpha1 Middleware",
+		snapshot.TraefikServersTransport: "traefik.io/v1alpha1 ServersTransport",
+	} {
+		name := strings.ToLower(string(kind))
+		r.Refusals(snapshot.Ref{Kind: kind, Namespace: namespace, Name: name}, faults(snapshot.Unsupported, "", "no"))
+		event := waitEvents(t, cluster, namespace, name, "Warning RefusedUnsupported no")[0]
+		if got := event.Regarding.APIVersion + " " + event.Regarding.Kind; got != want {
+			t.Errorf("%s: got %s, want %s", kind, got, want)
+		}
+	}
+	r.Refusals(snapshot.Ref{Kind: snapshot.Service, Namespace: namespace, Name: "published"}, faults(snapshot.Unsupported, "", "no"))
+	if event := waitEvents(t, cluster, namespace, "published", "Warning RefusedUnsupported no")[0]; event.Regarding.UID != "1-2-3" {
+		t.Errorf("got UID %q", event.Regarding.UID)
+	}
+	// What no Event can be about is given up, and holds up nothing.
+	r.Refusals(snapshot.Ref{Kind: snapshot.Secret, Namespace: namespace, Name: "no name"}, faults(snapshot.Invalid, "", "no"))
+	r.Refusals(snapshot.Ref{Kind: snapshot.Secret, Namespace: "no-such-namespace", Name: "any"}, faults(snapshot.Invalid, "", "no"))
+	eventually(t, "two are given up", func() bool { return r.count("events_total", resultFailed) == 2 })
+	class := snapshot.Ref{Kind: snapshot.IngressClass, Name: namespace}
+	r.Refusals(class, faults(snapshot.Invalid, "", "no"))
+	waitEvents(t, cluster, metav1.NamespaceDefault, namespace, "Warning RefusedInvalid no")
+}
+
+// A new leader tells what is refused again, which is still the same Event.
+func TestNewLeaderTellsAgain(t *testing.T) {
+	cluster := kubetest.Shared(t)
+	namespace := cluster.Namespace(t)
+	shop := snapshot.Ref{Kind: snapshot.Service, Namespace: namespace, Name: "shop"}
+	tell := func(w *Writer) { w.Refusals(shop, faults(snapshot.Invalid, "spec", "no")) }
+	first := start(t, cluster, namespace, Options{}, tell)
+	waitEvents(t, cluster, namespace, "shop", "Warning RefusedInvalid spec: no")
+	second := start(t, cluster, namespace, Options{}, tell)
+	first.stop()
+	eventually(t, "the second tells it", func() bool { return second.count("events_total", resultSent) == 1 })
+	waitEvents(t, cluster, namespace, "shop", "Warning RefusedInvalid spec: no")
+	second.Refusals(shop, nil)
+	waitEvents(t, cluster, namespace, "shop", "Warning RefusedInvalid spec: no", "Normal Accepted nothing of it is refused any more")
+}

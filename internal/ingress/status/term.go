@@ -1,0 +1,246 @@
+package status
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/client-go/util/workqueue"
+
+	"slipway.dev/slipway/internal/ingress/snapshot"
+)
+
+const (
+	writesPerSecond = 20
+	writeBurst      = 50
+	writeWorkers    = 4
+
+	// Any second has at most the rate and the burst: 20 Events.
+	eventsPerSecond = 10
+	eventBurst      = 10
+	eventWorkers    = 2
+
+	requestTimeout = 10 * time.Second
+)
+
+// term is the time while this replica leads. It begins with everything to be
+// looked at, and ends with nothing under way. A queue gives a key to one worker
+// at a time, so an Ingress never has two writes under way.
+type term struct {
+	writer     *Writer
+	ingresses  workqueue.TypedDelayingInterface[ingressKey]
+	notices    workqueue.TypedDelayingInterface[snapshot.Ref]
+	writeRate  flowcontrol.RateLimiter
+	noticeRate flowcontrol.RateLimiter
+	// changed has a signal when the addresses are others.
+	changed chan struct{}
+}
+
+// lead writes until the context is done.
+func (w *Writer) lead(ctx context.Context) {
+	t := &term{
+		writer:     w,
+		ingresses:  workqueue.NewTypedDelayingQueue[ingressKey](),
+		notices:    workqueue.NewTypedDelayingQueue[snapshot.Ref](),
+		writeRate:  flowcontrol.NewTokenBucketRateLimiter(writesPerSecond, writeBurst),
+		noticeRate: flowcontrol.NewTokenBucketRateLimiter(eventsPerSecond, eventBurst),
+		changed:    make(chan struct{}, 1),
+	}
+	t.begin()
+	var workers sync.WaitGroup
+	for range writeWorkers {
+		workers.Go(func() { serve(ctx, t.ingresses, t.write) })
+	}
+	for range eventWorkers {
+		workers.Go(func() { serve(ctx, t.notices, t.notify) })
+	}
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-t.changed:
+			t.lookAtAll()
+		}
+	}
+	t.end()
+	workers.Wait()
+}
+
+func (t *term) begin() {
+	w := t.writer
+	w.mu.Lock()
+	w.term = t
+	for object, a := range w.accounts {
+		a.forgetTold()
+		t.notices.Add(object)
+	}
+	w.mu.Unlock()
+	t.lookAtAll()
+	w.leading.Store(true)
+	w.metrics.leads(true)
+	w.log.Info("this replica writes the status of Ingresses and Events")
+}
+
+// end stops the queues. What was refused and is not any more is nothing to
+// remember: the next leader tells it.
+func (t *term) end() {
+	w := t.writer
+	w.leading.Store(false)
+	w.metrics.leads(false)
+	w.mu.Lock()
+	w.term = nil
+	for object, a := range w.accounts {
+		a.own = nil
+		a.settle(time.Now())
+		a.forgetTold()
+		a.recent = nil
+		if a.empty() {
+			delete(w.accounts, object)
+		}
+	}
+	for _, known := range w.records {
+		known.rewrites, known.contested, known.failures, known.notBefore = 0, false, 0, time.Time{}
+	}
+	w.mu.Unlock()
+	t.ingresses.ShutDown()
+	t.notices.ShutDown()
+	w.log.Info("this replica no longer writes the status of Ingresses and Events")
+}
+
+// readdressed never blocks: one signal stands for any number of changes.
+func (t *term) readdressed() {
+	select {
+	case t.changed <- struct{}{}:
+	default:
+	}
+}
+
+// lookAtAll queues every Ingress.
+func (t *term) lookAtAll() {
+	w := t.writer
+	w.mu.Lock()
+	keys := make([]ingressKey, 0, len(w.records))
+	for at := range w.records {
+		keys = append(keys, at)
+	}
+	w.mu.Unlock()
+	for _, at := range keys {
+		t.ingresses.Add(at)
+	}
+}
+
+// serve works on a queue until it is shut down. What is left in it then is
+// thrown away.
+func serve[K comparable](ctx context.Context, queue workqueue.TypedDelayingInterface[K], work func(context.Context, K) time.Duration) {
+	for {
+		key, closed := queue.Get()
+		if closed {
+			return
+		}
+		if ctx.Err() == nil {
+			if again := work(ctx, key); again > 0 {
+				queue.AddAfter(key, again)
+			}
+		}
+		queue.Done(key)
+	}
+}
+
+// write does what the status of an Ingress needs, and returns when to look
+// again.
+func (t *term) write(ctx context.Context, at ingressKey) time.Duration {
+	todo, rest := t.plan(at)
+	if todo.step == stepLeave {
+		return rest
+	}
+	// Only what is written takes from the rate. It may have changed meanwhile.
+	if t.writeRate.Wait(ctx) != nil {
+		return 0
+	}
+	if todo, rest = t.plan(at); todo.step == stepLeave {
+		return rest
+	}
+	request, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	object, err := t.writer.apply(request, todo)
+	if err != nil {
+		return t.missed(ctx, todo, err)
+	}
+	w := t.writer
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	result := resultWritten
+	if todo.step == stepWithdraw {
+		result = resultWithdrawn
+	}
+	w.metrics.writes.WithLabelValues(result).Inc()
+	if known := w.records[at]; known != nil && known.uid == todo.uid {
+		known.written(todo.step, todo.addresses, object, time.Now())
+		if known.idle() {
+			delete(w.records, at)
+		}
+	}
+	return 0
+}
+
+// plan copies what a write needs, so that it can be done without the lock.
+func (t *term) plan(at ingressKey) (statusWrite, time.Duration) {
+	w := t.writer
+	w.mu.Lock()
+	known := w.records[at]
+	if known == nil {
+		w.mu.Unlock()
+		return statusWrite{}, 0
+	}
+	before := known.contested
+	todo, rest := known.next(w.published.addresses, time.Now())
+	changed := known.contested != before
+	if changed {
+		w.contest(at, known.contested)
+	}
+	write := statusWrite{at: at, uid: known.uid, version: known.version, step: todo, addresses: w.published.addresses}
+	w.mu.Unlock()
+	if changed && !before {
+		w.metrics.contested.Inc()
+		w.log.Warn("another controller keeps overwriting a status", "object", at.ref().String())
+	}
+	return write, rest
+}
+
+// contest says on the Ingress that somebody else writes its status, or takes it
+// back. The lock is held.
+func (w *Writer) contest(at ingressKey, contested bool) {
+	var own []snapshot.Fault
+	if contested {
+		own = append(own, snapshot.Fault{Field: "status.loadBalancer", Reason: snapshot.Conflict,
+			Message: "another controller keeps overwriting the addresses: let only one controller serve this Ingress"})
+	}
+	w.setFaults(at.ref(), func(a *account) { a.own = own })
+}
+
+// missed says when to try again after an error.
+func (t *term) missed(ctx context.Context, todo statusWrite, err error) time.Duration {
+	w := t.writer
+	result := resultFailed
+	switch {
+	case ctx.Err() != nil:
+		return 0
+	case apierrors.IsNotFound(err):
+		// It is being deleted; the watch will say so.
+		return 0
+	case apierrors.IsConflict(err):
+		// It has changed; the watch brings what it is now.
+		result = resultConflict
+	default:
+		w.complaints.log(w.log, "a status was not written and is tried again", todo.at.ref().String(), err)
+	}
+	w.metrics.writes.WithLabelValues(result).Inc()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	known := w.records[todo.at]
+	if known == nil || known.uid != todo.uid {
+		return 0
+	}
+	return known.failed(time.Now())
+}

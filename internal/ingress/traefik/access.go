@@ -1,0 +1,182 @@
+package traefik
+
+import (
+	"crypto/sha1"
+	"encoding/base64"
+	"net/netip"
+	"strings"
+	"time"
+	"unicode"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"slipway.dev/slipway/internal/ingress/snapshot"
+	"slipway.dev/slipway/internal/route"
+)
+
+// clientHint says what decides about the address of a client instead of an
+// ipStrategy.
+const clientHint = "the address of a client follows from entryPoints.NAME.forwardedHeaders.trustedIPs; list the proxies there"
+
+func ipAllowList(r *record) *route.Policy {
+	filter := &route.IPFilter{Status: int(r.count("rejectStatusCode"))}
+	ranges := r.texts("sourceRange")
+	if len(ranges) == 0 {
+		r.fault("sourceRange", snapshot.Invalid, "nobody is allowed: list addresses or networks such as 10.0.0.0/8")
+	}
+	for _, text := range ranges {
+		prefix, err := network(strings.TrimSpace(text))
+		if err != nil {
+			r.fault("sourceRange", snapshot.Invalid, "%q is neither an address nor a network: write 10.0.0.1 or 10.0.0.0/8", brief(text))
+			continue
+		}
+		filter.Allow = append(filter.Allow, prefix)
+	}
+	strategy := r.inner("ipStrategy")
+	addressStrategy(strategy)
+	strategy.refuse("ipv6Subnet", "write the network into sourceRange")
+	strategy.rest()
+	r.rest()
+	return &route.Policy{IPFilter: filter}
+}
+
+func network(text string) (netip.Prefix, error) {
+	if strings.Contains(text, "/") {
+		return netip.ParsePrefix(text)
+	}
+	address, err := netip.ParseAddr(text)
+	if err != nil {
+		return netip.Prefix{}, err
+	}
+	return netip.PrefixFrom(address.WithZone(""), address.BitLen()), nil
+}
+
+// addressStrategy refuses other ways to find the address of a client.
+func addressStrategy(r *record) {
+	r.refuse("depth", clientHint)
+	r.refuse("excludedIPs", clientHint)
+}
+
+func (s *step) basicAuth(r *record) *route.Policy {
+	auth := &route.BasicAuth{
+		Realm: r.text("realm"), UserHeader: r.text("headerField"), KeepAuthorization: !r.flag("removeHeader"),
+	}
+	if auth.Realm == "" {
+		auth.Realm = "traefik"
+	}
+	name := r.text("secret")
+	r.rest()
+	body, fault := s.source.Secret(name)
+	if fault != nil {
+		r.fault("secret", fault.Reason, "%s", fault.Message)
+		return nil
+	}
+	users, problem := usersOf(body)
+	if problem != "" {
+		r.fault("secret", snapshot.Invalid, "the Secret %s/%s %s", body.Namespace, body.Name, problem)
+		return nil
+	}
+	auth.Users = route.NewSecret(users)
+	return &route.Policy{BasicAuth: auth}
+}
+
+// usersOf gives the lines of users in a Secret: its field users, or its only
+// field, or the user and password of a Secret made for that. The problem never
+// shows what is in it.
+func usersOf(body *snapshot.SecretBody) (users, problem string) {
+	if body.Type == string(corev1.SecretTypeBasicAuth) {
+		user, password := string(body.Data[corev1.BasicAuthUsernameKey]), body.Data[corev1.BasicAuthPasswordKey]
+		if len(password) == 0 || !plainUser(user) {
+			return "", "has no password, or no username without colon, spaces at its ends and control characters: give both"
+		}
+		// A hash without salt, so that the same Secret always gives the same
+		// table. It guards nothing: the password itself is beside it.
+		sum := sha1.Sum(password)
+		return user + ":{SHA}" + base64.StdEncoding.EncodeToString(sum[:]) + "\n", ""
+	}
+	lines, found := body.Data["users"]
+	if !found && len(body.Data) == 1 {
+		for _, only := range body.Data {
+			lines = only
+		}
+	}
+	switch {
+	case len(lines) == 0 && len(body.Data) > 1:
+		return "", "has several fields and none called users: name the field with the lines of htpasswd users"
+	case len(lines) == 0:
+		return "", "has no users: give the lines of an htpasswd file"
+	}
+	return string(lines), checkUsers(string(lines))
+}
+
+// plainUser reports whether a name of a user can be written into a line.
+func plainUser(user string) bool {
+	return user != "" && user == strings.TrimSpace(user) && !strings.HasPrefix(user, "#") &&
+		!strings.Contains(user, ":") && !strings.ContainsFunc(user, unicode.IsControl)
+}
+
+// checkUsers finds lines that the edge would not take, and so nobody could
+// pass. It names lines and never quotes them.
+func checkUsers(lines string) (problem string) {
+	seen := map[string]bool{}
+	for line := range strings.SplitSeq(lines, "\n") {
+		line = strings.Trim(line, " \t\r")
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		user, hash, found := strings.Cut(line, ":")
+		known := false
+		for _, form := range []string{"$2a$", "$2b$", "$2y$", "$apr1$", "{SHA}"} {
+			known = known || strings.HasPrefix(hash, form)
+		}
+		if !found || user == "" || !known {
+			return "has a line that is not USER:HASH with a hash of bcrypt, apr1 or {SHA}: make it with htpasswd -B"
+		}
+		if seen[user] {
+			return "has a user twice: remove one of the lines"
+		}
+		seen[user] = true
+	}
+	if len(seen) == 0 {
+		return "has no users: give the lines of an htpasswd file"
+	}
+	return ""
+}
+
+// authWait is how long Traefik waits for an answer.
+const authWait = 30 * time.Second
+
+func (s *step) forwardAuth(r *record) *route.Policy {
+	auth := &route.ForwardAuth{
+		ResponseHeaders: r.texts("authResponseHeaders"),
+		RequestHeaders:  r.texts("authRequestHeaders"),
+		SigninURL:       r.text("authSigninURL"),
+		Timeout:         route.Duration(authWait),
+	}
+	s.authAddress(r, auth)
+	forward, most := r.flag("forwardBody"), r.whole("maxBodySize")
+	switch {
+	case forward && most <= 0:
+		r.fault("maxBodySize", snapshot.Unsupported, "the body is held in memory, so it needs a limit: give the most bytes that may be forwarded")
+	case forward:
+		auth.MaxBodyBytes = most
+	}
+	if reply := r.whole("maxResponseBodySize"); reply > 0 {
+		auth.MaxResponseBytes = reply
+	}
+	// Whose X-Forwarded headers count is for the entry point to say. A Location
+	// is always passed on as it is.
+	r.ignore("trustForwardHeader", "preserveLocationHeader")
+	r.refuse("authResponseHeadersRegex", "list the headers in authResponseHeaders")
+	r.refuse("addAuthCookiesToResponse", "let the backend set the cookies")
+	r.refuse("headerField", "the log has no user of forwardAuth; remove it")
+	r.refuse("preserveRequestMethod", "the question is a GET, and X-Forwarded-Method says the method of the request")
+	tls := r.inner("tls")
+	for _, name := range []string{"caSecret", "certSecret", "insecureSkipVerify"} {
+		tls.refuse(name, "make a ServersTransport, and name it in service.serverstransport of the Service")
+	}
+	tls.ignore("caOptional")
+	tls.rest()
+	r.rest()
+	return &route.Policy{ForwardAuth: auth}
+}

@@ -1,0 +1,71 @@
+package traefik
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"slipway.dev/slipway/internal/ingress/snapshot"
+	"slipway.dev/slipway/internal/route"
+)
+
+const (
+	// breakerWindow is the time over which Traefik counts.
+	breakerWindow = 10 * time.Second
+	// breakerOpen is how long a breaker stays open where nothing is said.
+	breakerOpen = 10 * time.Second
+)
+
+func circuitBreaker(r *record) *route.Policy {
+	breaker := &route.CircuitBreaker{
+		Window: route.Duration(breakerWindow), Open: route.Duration(r.span("fallbackDuration")),
+	}
+	if breaker.Open == 0 {
+		breaker.Open = route.Duration(breakerOpen)
+	}
+	percent, problem := failurePercent(r.text("expression"))
+	if problem != "" {
+		r.fault("expression", snapshot.Unsupported, "%s", problem)
+	}
+	breaker.FailurePercent = percent
+	if status := r.count("responseCode"); status != 0 && status != 503 {
+		r.fault("responseCode", snapshot.Unsupported, "an open breaker answers 503, so that clients come again; remove it")
+	}
+	// When the condition is looked at, and how slowly traffic comes back. Here
+	// it is looked at with every answer, and one request is tried first.
+	r.ignore("checkPeriod", "recoveryDuration")
+	r.rest()
+	return &route.Policy{CircuitBreaker: breaker}
+}
+
+// maxBreakerText bounds the expression of a breaker.
+const maxBreakerText = 256
+
+// breakerForms says which expressions are understood.
+const breakerForms = `only NetworkErrorRatio() > 0.30 and ResponseCodeRatio(500, 600, 0, 600) > 0.25 are, with other ratios`
+
+// failurePercent reads the condition of a breaker: a function, > or >=, and a
+// ratio. Both functions become the share of answers that are errors of the
+// backend, which is what our breaker counts.
+func failurePercent(expression string) (percent int, problem string) {
+	if len(expression) > maxBreakerText {
+		return 0, "the expression is too long: " + breakerForms
+	}
+	function, rest, found := strings.Cut(expression, ")")
+	ratio, compares := strings.CutPrefix(strings.TrimSpace(rest), ">")
+	if !found || !compares || strings.ContainsAny(rest, "&|()!") {
+		return 0, "the expression is not supported: " + breakerForms
+	}
+	function = strings.Join(strings.Fields(function), "")
+	if function != "NetworkErrorRatio(" && function != "ResponseCodeRatio(500,600,0,600" {
+		return 0, "the function is not supported: " + breakerForms
+	}
+	ratio = strings.TrimSpace(strings.TrimPrefix(ratio, "="))
+	share, err := strconv.ParseFloat(ratio, 64)
+	if err != nil || !(share >= 0 && share <= 1) {
+		return 0, "the ratio is not a number from 0 to 1, such as 0.25"
+	}
+	// Rounded first: a float is often a little above the number that was meant.
+	return max(1, int(math.Ceil(math.Round(share*1e6)/1e4))), ""
+}

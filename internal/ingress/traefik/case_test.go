@@ -1,0 +1,175 @@
+package traefik_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"golang.org/x/tools/txtar"
+	"sigs.k8s.io/yaml"
+
+	"slipway.dev/slipway/internal/ingress/reference"
+	"slipway.dev/slipway/internal/ingress/snapshot"
+	"slipway.dev/slipway/internal/ingress/traefik"
+	"slipway.dev/slipway/internal/route"
+)
+
+var update = flag.Bool("update", false, "rewrite the expected results in testdata")
+
+// reading is one of the three functions: an object, and what it stands for.
+type reading func(*snapshot.Resource, reference.Source) (any, []snapshot.Fault)
+
+func TestMiddleware(t *testing.T) {
+	eachCase(t, "middleware", snapshot.TraefikMiddleware, func(object *snapshot.Resource, source reference.Source) (any, []snapshot.Fault) {
+		policies, faults := traefik.Middleware(object, source)
+		return policies, faults
+	})
+}
+
+func TestTLSOption(t *testing.T) {
+	eachCase(t, "tlsoption", snapshot.TraefikTLSOption, func(object *snapshot.Resource, source reference.Source) (any, []snapshot.Fault) {
+		conditions, faults := traefik.TLSOption(object, source)
+		return conditions, faults
+	})
+}
+
+func TestServersTransport(t *testing.T) {
+	eachCase(t, "transport", snapshot.TraefikServersTransport, func(object *snapshot.Resource, source reference.Source) (any, []snapshot.Fault) {
+		transport, faults := traefik.ServersTransport(object, source)
+		return transport, faults
+	})
+}
+
+// eachCase runs a function over the cases of each archive: NAME.yaml is the
+// spec of the object shop/it, NAME.want what it stands for or its faults.
+// cluster.yaml, the first file, has the other objects. A name that starts with
+// cross is read where other namespaces are allowed.
+func eachCase(t *testing.T, folder string, kind snapshot.Kind, read reading) {
+	paths, err := filepath.Glob(filepath.Join("testdata", folder, "*.txtar"))
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no files: %v", err)
+	}
+	for _, path := range paths {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
+			archive, err := txtar.ParseFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cluster := snapshot.New()
+			files := archive.Files
+			if files[0].Name == "cluster.yaml" {
+				fillCluster(t, cluster, files[0].Data)
+				files = files[1:]
+			}
+			for i := 0; i+1 < len(files); i += 2 {
+				name, ok := strings.CutSuffix(files[i].Name, ".yaml")
+				if !ok || files[i+1].Name != name+".want" {
+					t.Fatalf("%s is not followed by its .want", files[i].Name)
+				}
+				t.Run(name, func(t *testing.T) {
+					object := &snapshot.Resource{Kind: kind, Namespace: "shop", Name: "it", Spec: parseYAML(t, files[i].Data)}
+					got := outcome(t, read, object, reference.Source{
+						View: cluster.View(), Namespace: "shop", CrossNamespace: strings.HasPrefix(name, "cross"),
+					})
+					if *update {
+						files[i+1].Data = []byte(got)
+					}
+					if want := string(files[i+1].Data); got != want {
+						t.Errorf("got:\n%s\nwant:\n%s", got, want)
+					}
+				})
+			}
+			if *update {
+				if err := os.WriteFile(path, txtar.Format(archive), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// outcome is what an object stands for as JSON, or its faults, each on a line.
+func outcome(t *testing.T, read reading, object *snapshot.Resource, source reference.Source) string {
+	before := fmt.Sprint(object.Spec)
+	result, faults := read(object, source)
+	if fmt.Sprint(object.Spec) != before {
+		t.Error("the object was changed")
+	}
+	var lines strings.Builder
+	for _, fault := range faults {
+		fmt.Fprintf(&lines, "%s %s\n", fault.Reason, fault.Error())
+	}
+	if len(faults) > 0 {
+		return lines.String()
+	}
+	encoder := json.NewEncoder(&lines)
+	encoder.SetEscapeHTML(false)
+	policies, several := result.([]route.Policy)
+	for _, policy := range policies {
+		lines.WriteString(policy.ID.String() + " ")
+		policy.ID = route.PolicyID{}
+		if err := encoder.Encode(policy); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if several {
+		return lines.String()
+	}
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(result); err != nil {
+		t.Fatal(err)
+	}
+	return lines.String()
+}
+
+func parseYAML(t *testing.T, data []byte) map[string]any {
+	var fields map[string]any
+	if err := yaml.Unmarshal(data, &fields); err != nil {
+		t.Fatal(err)
+	}
+	return fields
+}
+
+// fillCluster puts the objects of a file into the cluster.
+func fillCluster(t testing.TB, cluster *snapshot.Snapshot, data []byte) {
+	cluster.SetKind(snapshot.TraefikMiddleware, snapshot.KindKnown)
+	for document := range bytes.SplitSeq(data, []byte("\n---\n")) {
+		var head struct {
+			Kind     string
+			Metadata struct{ Name, Namespace string }
+			Type     string
+			Data     map[string]string
+			Spec     map[string]any
+		}
+		if err := yaml.Unmarshal(document, &head); err != nil {
+			t.Fatal(err)
+		}
+		switch head.Kind {
+		case "Service":
+			service := &corev1.Service{}
+			if err := yaml.Unmarshal(document, service); err != nil {
+				t.Fatal(err)
+			}
+			cluster.Put(service)
+		case "Secret": // the data is plain text here
+			body := &snapshot.SecretBody{Namespace: head.Metadata.Namespace, Name: head.Metadata.Name, Type: head.Type, Data: map[string][]byte{}}
+			for field, text := range head.Data {
+				body.Data[field] = []byte(text)
+			}
+			cluster.Put(body)
+		case "Middleware":
+			cluster.Put(&snapshot.Resource{
+				Kind: snapshot.TraefikMiddleware, Namespace: head.Metadata.Namespace, Name: head.Metadata.Name, Spec: head.Spec,
+			})
+		default:
+			t.Fatalf("a cluster has no %q here", head.Kind)
+		}
+	}
+}

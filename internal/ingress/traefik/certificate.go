@@ -1,0 +1,53 @@
+package traefik
+
+import (
+	"slipway.dev/slipway/internal/ingress/snapshot"
+	"slipway.dev/slipway/internal/route"
+)
+
+// infoHeader is where Traefik puts the fields of a client's certificate.
+const infoHeader = "X-Forwarded-Tls-Client-Cert-Info"
+
+// passCertificate passes on the fields that have the same form here, in the
+// order that Traefik has. It refuses the others: a backend that reads who the
+// client is from them must not find something else there.
+func passCertificate(r *record) *route.Policy {
+	r.refuse("pem", "the header has another form here: use forwardCertificate of a Middleware of slipway.dev, which sends the certificate as escaped PEM")
+	info := r.inner("info")
+	for _, name := range []string{"subject", "issuer"} {
+		refuseParts(info.inner(name))
+	}
+	forward := &route.ForwardCertificate{InfoHeader: infoHeader}
+	for _, field := range []struct {
+		name string
+		info route.CertificateInfo
+	}{
+		{"serialNumber", route.InfoSerial},
+		{"notBefore", route.InfoNotBefore},
+		{"notAfter", route.InfoNotAfter},
+		{"sans", route.InfoNames},
+	} {
+		if info.flag(field.name) {
+			forward.Info = append(forward.Info, field.info)
+		}
+	}
+	info.rest()
+	r.rest()
+	if len(forward.Info) == 0 {
+		if len(r.found.faults) == 0 {
+			r.found.add(r.path, snapshot.Invalid, "nothing is passed on: set a field of info")
+		}
+		return nil
+	}
+	return &route.Policy{ForwardCertificate: forward}
+}
+
+// refuseParts refuses the parts of a name.
+func refuseParts(r *record) {
+	for _, part := range []string{
+		"country", "province", "locality", "organization", "organizationalUnit", "commonName", "serialNumber", "domainComponent",
+	} {
+		r.refuse(part, "parts of a name are not sent: use forwardCertificate of a Middleware of slipway.dev, which sends the whole name")
+	}
+	r.rest()
+}

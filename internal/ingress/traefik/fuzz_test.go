@@ -1,0 +1,146 @@
+package traefik_test
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"golang.org/x/tools/txtar"
+	"sigs.k8s.io/yaml"
+
+	"slipway.dev/slipway/internal/ingress/reference"
+	"slipway.dev/slipway/internal/ingress/snapshot"
+	"slipway.dev/slipway/internal/ingress/traefik"
+	"slipway.dev/slipway/internal/route"
+)
+
+// seedSpecs adds the specs of all cases, and gives a cluster with the objects
+// that they name.
+func seedSpecs(f *testing.F, folder string) *snapshot.Snapshot {
+	cluster := snapshot.New()
+	paths, err := filepath.Glob(filepath.Join("testdata", folder, "*.txtar"))
+	if err != nil || len(paths) == 0 {
+		f.Fatalf("no files: %v", err)
+	}
+	for _, path := range paths {
+		archive, err := txtar.ParseFile(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		for _, file := range archive.Files {
+			switch {
+			case file.Name == "cluster.yaml":
+				fillCluster(f, cluster, file.Data)
+			case strings.HasSuffix(file.Name, ".yaml"):
+				text, err := yaml.YAMLToJSON(file.Data)
+				if err != nil {
+					f.Fatal(err)
+				}
+				f.Add(text)
+			}
+		}
+	}
+	return cluster
+}
+
+// specOf reads a spec; false for what an API server would never store.
+func specOf(data []byte) (map[string]any, bool) {
+	var spec map[string]any
+	return spec, json.Unmarshal(data, &spec) == nil
+}
+
+// checkFaults holds faults to what people are promised of them.
+func checkFaults(t *testing.T, faults []snapshot.Fault) {
+	for _, fault := range faults {
+		if !strings.HasPrefix(fault.Field, "spec") || fault.Reason == "" || fault.Message == "" {
+			t.Errorf("%#v is incomplete", fault)
+		}
+		if text := fault.Error(); len(text) > 1200 || !utf8.ValidString(text) || strings.ContainsAny(text, "\n\x00") {
+			t.Errorf("%q cannot be shown", text)
+		}
+	}
+}
+
+// FuzzMiddleware: every spec is either refused, or gives policies that the
+// table takes; the same ones each time.
+func FuzzMiddleware(f *testing.F) {
+	cluster := seedSpecs(f, "middleware")
+	f.Fuzz(func(t *testing.T, data []byte) {
+		spec, ok := specOf(data)
+		if !ok {
+			return
+		}
+		object := &snapshot.Resource{Kind: snapshot.TraefikMiddleware, Namespace: "shop", Name: "it", Spec: spec}
+		source := reference.Source{View: cluster.View(), Namespace: "shop", CrossNamespace: true}
+		policies, faults := traefik.Middleware(object, source)
+		checkFaults(t, faults)
+		if len(faults) > 0 && len(policies) > 0 {
+			t.Errorf("policies %v beside faults %v", policies, faults)
+		}
+		rule := route.Rule{
+			ID: route.ID{Kind: "Ingress", Namespace: "shop", Name: "it"}, Policies: policies, Response: &route.Response{Status: 404},
+		}
+		for _, problem := range rule.Validate() {
+			t.Errorf("%s", problem)
+		}
+		again, faultsAgain := traefik.Middleware(object, source)
+		if !reflect.DeepEqual(policies, again) || !reflect.DeepEqual(faults, faultsAgain) {
+			t.Error("the second reading gives something else")
+		}
+	})
+}
+
+func FuzzTLSOption(f *testing.F) {
+	cluster := seedSpecs(f, "tlsoption")
+	f.Fuzz(func(t *testing.T, data []byte) {
+		spec, ok := specOf(data)
+		if !ok {
+			return
+		}
+		object := &snapshot.Resource{Kind: snapshot.TraefikTLSOption, Namespace: "shop", Name: "it", Spec: spec}
+		conditions, faults := traefik.TLSOption(object, reference.Source{View: cluster.View(), Namespace: "shop"})
+		checkFaults(t, faults)
+		if len(faults) > 0 {
+			return
+		}
+		for _, problem := range conditions.Options.Validate() {
+			t.Errorf("%s", problem)
+		}
+		if len(conditions.Authorities) != len(conditions.Options.ClientAuthorities) {
+			t.Errorf("authorities are missing in %v", conditions)
+		}
+	})
+}
+
+func FuzzServersTransport(f *testing.F) {
+	cluster := seedSpecs(f, "transport")
+	f.Fuzz(func(t *testing.T, data []byte) {
+		spec, ok := specOf(data)
+		if !ok {
+			return
+		}
+		object := &snapshot.Resource{Kind: snapshot.TraefikServersTransport, Namespace: "shop", Name: "it", Spec: spec}
+		transport, faults := traefik.ServersTransport(object, reference.Source{View: cluster.View(), Namespace: "shop"})
+		checkFaults(t, faults)
+		if len(faults) > 0 {
+			return
+		}
+		backend := route.Backend{
+			ID:        route.BackendID{Namespace: "shop", Name: "web", Port: 443},
+			Transport: route.Transport{Protocol: route.ProtocolTLS, TLS: transport.TLS},
+		}
+		table := route.Table{
+			Backends: []*route.Backend{&backend}, Authorities: transport.Authorities, Certificates: transport.Certificates,
+			Rules: []*route.Rule{{
+				ID:       route.ID{Kind: "Ingress", Namespace: "shop", Name: "it"},
+				Backends: []route.BackendRef{{Backend: backend.ID}}, Timeouts: transport.Timeouts,
+			}},
+		}
+		for _, problem := range table.Validate() {
+			t.Errorf("%s", problem)
+		}
+	})
+}

@@ -1,0 +1,189 @@
+package traefik
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"slipway.dev/slipway/internal/ingress/snapshot"
+	"slipway.dev/slipway/internal/route"
+)
+
+// headers gives up to three policies: what other origins may do, what the
+// backend is told, and what the client is told. In this order what CORS says
+// counts more than a custom header of the same name, as it does in Traefik.
+func headers(r *record) []route.Policy {
+	var policies []route.Policy
+	if cors := crossOrigin(r); cors != nil {
+		policies = append(policies, route.Policy{CORS: cors})
+	}
+	request := &changes{}
+	request.custom(r, "customRequestHeaders")
+	if len(request.set)+len(request.remove) > 0 {
+		policies = append(policies, route.Policy{RequestHeaders: &route.RequestHeaders{Set: request.set, Remove: request.remove}})
+	}
+	response := &changes{}
+	response.secure(r)
+	response.custom(r, "customResponseHeaders")
+	if len(response.set)+len(response.remove) > 0 {
+		policies = append(policies, route.Policy{ResponseHeaders: &route.ResponseHeaders{Set: response.set, Remove: response.remove}})
+	}
+	refuseHosts(r)
+	r.rest()
+	return policies
+}
+
+// refuseHosts refuses what looks at the host or the scheme of a request.
+func refuseHosts(r *record) {
+	r.refuse("allowedHosts", "an Ingress takes requests for its hosts only; remove it")
+	r.refuse("hostsProxyHeaders", "the host of a request is its Host header; remove it")
+	r.refuse("sslRedirect", "use redirectScheme, or the redirection of the entry point")
+	r.refuse("sslTemporaryRedirect", "use redirectScheme, or the redirection of the entry point")
+	r.refuse("sslHost", "use redirectRegex")
+	r.refuse("sslForceHost", "use redirectRegex")
+	// It says which requests came encrypted, for the header of STS, which is
+	// always sent.
+	r.ignore("sslProxyHeaders")
+}
+
+// changes are those of a header.
+type changes struct {
+	set    []route.HeaderValue
+	remove []string
+}
+
+// put sets a header, in the place of what was to be done with it before.
+func (c *changes) put(name, value string) {
+	c.set = slices.DeleteFunc(c.set, func(h route.HeaderValue) bool { return strings.EqualFold(h.Name, name) })
+	c.set = append(c.set, route.HeaderValue{Name: name, Value: value})
+}
+
+// drop removes a header, in the place of setting it.
+func (c *changes) drop(name string) {
+	c.set = slices.DeleteFunc(c.set, func(h route.HeaderValue) bool { return strings.EqualFold(h.Name, name) })
+	c.remove = append(c.remove, name)
+}
+
+// custom reads headers by name. An empty value removes one.
+func (c *changes) custom(r *record, field string) {
+	seen := map[string]bool{}
+	for _, header := range r.pairs(field) {
+		at := field + "." + header.name
+		switch lower := strings.ToLower(header.name); {
+		case lower == "host":
+			r.fault(at, snapshot.Unsupported, "the Host header is the backend's to choose: set service.passhostheader of the Service to false, or use an ExternalName")
+		case lower == "expect" || lower == "http2-settings":
+			r.fault(at, snapshot.Unsupported, "the header belongs to the connection and cannot be changed")
+		case seen[lower]:
+			r.fault(at, snapshot.Invalid, "the header is there twice, in two spellings: remove one")
+		case header.value == "":
+			c.drop(header.name)
+		default:
+			c.put(header.name, header.value)
+		}
+		seen[strings.ToLower(header.name)] = true
+	}
+}
+
+// secure reads the options that stand for one header each.
+func (c *changes) secure(r *record) {
+	c.strictTransport(r)
+	frame, deny := r.text("customFrameOptionsValue"), r.flag("frameDeny")
+	switch {
+	case frame != "":
+		c.put("X-Frame-Options", frame)
+	case deny:
+		c.put("X-Frame-Options", "DENY")
+	}
+	if r.flag("contentTypeNosniff") {
+		c.put("X-Content-Type-Options", "nosniff")
+	}
+	filter, block := r.text("customBrowserXSSValue"), r.flag("browserXssFilter")
+	switch {
+	case filter != "":
+		c.put("X-XSS-Protection", filter)
+	case block:
+		c.put("X-XSS-Protection", "1; mode=block")
+	}
+	for _, option := range []struct{ field, header string }{
+		{"contentSecurityPolicy", "Content-Security-Policy"},
+		{"contentSecurityPolicyReportOnly", "Content-Security-Policy-Report-Only"},
+		{"referrerPolicy", "Referrer-Policy"},
+		{"permissionsPolicy", "Permissions-Policy"},
+		{"featurePolicy", "Feature-Policy"},
+	} {
+		value := r.text(option.field)
+		if strings.Contains(value, "$NONCE") {
+			r.fault(option.field, snapshot.Unsupported, "$NONCE has no value, because the backend could not know it: let the backend send the header")
+		}
+		if value != "" {
+			c.put(option.header, value)
+		}
+	}
+}
+
+// strictTransport reads what belongs to encrypted connections. The header is
+// sent on all: browsers ignore it where the connection is not encrypted, and
+// behind a balancer that ends TLS the edge cannot tell. That is what
+// forceSTSHeader asks for.
+func (c *changes) strictTransport(r *record) {
+	seconds := r.count("stsSeconds")
+	value := fmt.Sprintf("max-age=%d", seconds)
+	if r.flag("stsIncludeSubdomains") {
+		value += "; includeSubDomains"
+	}
+	if r.flag("stsPreload") {
+		value += "; preload"
+	}
+	pins := r.text("publicKey")
+	r.ignore("forceSTSHeader")
+	if r.flag("isDevelopment") {
+		return // that is what it turns off
+	}
+	if seconds > 0 {
+		c.put("Strict-Transport-Security", value)
+	}
+	if pins != "" {
+		c.put("Public-Key-Pins", pins)
+	}
+}
+
+// crossOrigin reads what other origins may do, nil when nothing is said.
+func crossOrigin(r *record) *route.CORS {
+	cors := &route.CORS{
+		AllowOrigins:     r.texts("accessControlAllowOriginList"),
+		AllowMethods:     r.texts("accessControlAllowMethods"),
+		AllowHeaders:     r.texts("accessControlAllowHeaders"),
+		ExposeHeaders:    r.texts("accessControlExposeHeaders"),
+		AllowCredentials: r.flag("accessControlAllowCredentials"),
+	}
+	// What depends on the origin says so, whether that is asked for or not.
+	vary := r.flag("addVaryHeader")
+	age := r.count("accessControlMaxAge")
+	if age > int64(100*365*24*time.Hour/time.Second) {
+		r.fault("accessControlMaxAge", snapshot.Invalid, "%d seconds are more than a hundred years: give fewer", age)
+		age = 0
+	}
+	cors.MaxAge = route.Duration(time.Duration(age) * time.Second)
+	for i, expression := range r.texts("accessControlAllowOriginListRegex") {
+		if _, ok := r.expression(fmt.Sprintf("accessControlAllowOriginListRegex[%d]", i), expression); ok {
+			// Traefik looks for it anywhere in the origin; the table's has to
+			// fit the whole.
+			cors.AllowOriginRegexps = append(cors.AllowOriginRegexps, ".*(?:"+expression+").*")
+		}
+	}
+	asked := vary || age > 0 || cors.AllowCredentials || len(cors.AllowMethods)+len(cors.AllowHeaders)+len(cors.ExposeHeaders) > 0
+	if len(cors.AllowOrigins)+len(cors.AllowOriginRegexps) == 0 {
+		if asked {
+			r.fault("accessControlAllowOriginList", snapshot.Invalid, "no origin is allowed, so the other accessControl options have no effect: list the origins, or * for all")
+		}
+		return nil
+	}
+	if slices.Contains(cors.AllowOrigins, "*") {
+		// Browsers refuse credentials where all origins are allowed, so they
+		// notice no difference.
+		cors.AllowCredentials = false
+	}
+	return cors
+}

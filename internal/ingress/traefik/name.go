@@ -1,0 +1,106 @@
+package traefik
+
+import (
+	"fmt"
+	"strings"
+
+	"slipway.dev/slipway/internal/ingress/snapshot"
+)
+
+// provider is the one whose objects are read, as annotations name it.
+const provider = "kubernetescrd"
+
+const (
+	maxNamespace = 63
+	maxName      = 253
+)
+
+// Name is the name of an object.
+type Name struct {
+	Namespace string
+	Name      string
+}
+
+// Candidates gives the names that a text in an annotation can stand for, the
+// most likely first.
+//
+// Traefik joins namespace and name with a dash: shop-auth@kubernetescrd. Both
+// may have dashes, so a text can stand for several objects. The one in the own
+// namespace comes first, if there is one; it is the only one where references
+// into other namespaces are not allowed. Where they are, the caller looks for
+// the others too, and refuses a text that two objects answer to. The newer form
+// shop_auth@kubernetescrd stands for one object. A text without a provider is a
+// name in the own namespace.
+//
+// Other providers are refused: their objects are not in the cluster.
+func Candidates(text, ownNamespace string) ([]Name, *snapshot.Fault) {
+	joined, from, qualified := strings.Cut(text, "@")
+	switch {
+	case !qualified:
+		if !validName(text) {
+			return nil, noName(text)
+		}
+		return []Name{{ownNamespace, text}}, nil
+	case from != provider:
+		return nil, &snapshot.Fault{Reason: snapshot.Unsupported, Message: fmt.Sprintf(
+			"%s names something of the provider %s, which is not read: declare it as an object in the cluster, and name it NAMESPACE-NAME@%s",
+			brief(text), brief(from), provider)}
+	case len(joined) > maxNamespace+1+maxName:
+		return nil, noName(text)
+	}
+	names := splits(joined, ownNamespace)
+	if len(names) == 0 {
+		return nil, noName(text)
+	}
+	return names, nil
+}
+
+// splits are the ways to cut a text into namespace and name.
+func splits(joined, ownNamespace string) []Name {
+	if namespace, name, safe := strings.Cut(joined, "_"); safe {
+		if validNamespace(namespace) && validName(name) {
+			return []Name{{namespace, name}}
+		}
+		return nil
+	}
+	var names []Name
+	if name, own := strings.CutPrefix(joined, ownNamespace+"-"); own && validName(name) {
+		names = append(names, Name{ownNamespace, name})
+	}
+	for i := range len(joined) {
+		if joined[i] != '-' || joined[:i] == ownNamespace {
+			continue
+		}
+		if namespace, name := joined[:i], joined[i+1:]; validNamespace(namespace) && validName(name) {
+			names = append(names, Name{namespace, name})
+		}
+	}
+	return names
+}
+
+func noName(text string) *snapshot.Fault {
+	return &snapshot.Fault{Reason: snapshot.Invalid, Message: fmt.Sprintf(
+		"%q is no name: write NAMESPACE-NAME@%s, or the name of an object in the same namespace", brief(text), provider)}
+}
+
+// validNamespace reports whether a text has the form of a namespace's name.
+func validNamespace(text string) bool {
+	return len(text) <= maxNamespace && validName(text) && !strings.Contains(text, ".")
+}
+
+// validName reports whether a text has the form of an object's name.
+func validName(text string) bool {
+	if text == "" || len(text) > maxName {
+		return false
+	}
+	for i := range len(text) {
+		c := text[i]
+		if c >= 'a' && c <= 'z' || c >= '0' && c <= '9' {
+			continue
+		}
+		if c != '-' && c != '.' || i == 0 || i == len(text)-1 {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,70 @@
+package traefik
+
+import (
+	"strconv"
+	"strings"
+
+	"slipway.dev/slipway/internal/ingress/snapshot"
+	"slipway.dev/slipway/internal/route"
+)
+
+func (s *step) errorPages(r *record) *route.Policy {
+	pages := &route.ErrorPages{Statuses: statusRanges(r, "status"), Path: pagePath(r)}
+	r.refuse("statusRewrites", "an error keeps its status; remove it")
+	r.refuse("errorRequestHeaders", "the server of the pages gets Accept and Accept-Language, and what X-Forwarded headers say; remove it")
+	backend, found := s.service(r.inner("service"))
+	r.rest()
+	if !found {
+		return nil
+	}
+	pages.Backend = backend
+	return &route.Policy{ErrorPages: pages}
+}
+
+// pathCharacters are those that stand for themselves in a path.
+const pathCharacters = "/-._~!$&'()*+,;=:@0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+// pagePath reads what the server of the pages is asked for.
+func pagePath(r *record) string {
+	path := rooted(r.text("query"))
+	// Statuses are not changed, so it is the same one.
+	path = strings.ReplaceAll(path, "{originalStatus}", "{status}")
+	switch {
+	case strings.Contains(path, "{url}"):
+		r.fault("query", snapshot.Unsupported, "{url} has no value here: read the header X-Forwarded-Uri")
+	case strings.ContainsAny(path, "?#"):
+		r.fault("query", snapshot.Unsupported, "a page is asked for by a path without ? and #: write one such as /{status}.html")
+	case strings.Trim(strings.ReplaceAll(path, "{status}", "0"), pathCharacters) != "":
+		r.fault("query", snapshot.Invalid, "it has a character that is not for paths: write one such as /{status}.html")
+	}
+	return path
+}
+
+// maxStatuses bounds the ranges of one list.
+const maxStatuses = 64
+
+// statusRanges reads a list of statuses: each entry has numbers and ranges,
+// with commas between them.
+func statusRanges(r *record, name string) []route.StatusRange {
+	var ranges []route.StatusRange
+	for _, entry := range r.texts(name) {
+		for part := range strings.SplitSeq(entry, ",") {
+			first, last, isRange := strings.Cut(strings.TrimSpace(part), "-")
+			if !isRange {
+				last = first
+			}
+			from, err := strconv.ParseUint(strings.TrimSpace(first), 10, 10)
+			to, errTo := strconv.ParseUint(strings.TrimSpace(last), 10, 10)
+			switch {
+			case err != nil || errTo != nil || from < 100 || to > 599 || from > to:
+				r.fault(name, snapshot.Invalid, "%q is neither a status nor a range of them: write 404 or 500-599", brief(part))
+				return nil
+			case len(ranges) == maxStatuses:
+				r.fault(name, snapshot.TooLarge, "there are more than %d ranges: put them together", maxStatuses)
+				return nil
+			}
+			ranges = append(ranges, route.StatusRange{From: int(from), To: int(to)})
+		}
+	}
+	return ranges
+}

@@ -1,0 +1,134 @@
+package traefik
+
+import (
+	"slices"
+	"strings"
+
+	"slipway.dev/slipway/internal/ingress/reference"
+	"slipway.dev/slipway/internal/ingress/snapshot"
+	"slipway.dev/slipway/internal/route"
+)
+
+// ServersTransport gives the way to a backend that a ServersTransport stands
+// for. Fields that tune connections are taken and have no effect: the edge has
+// its own measure of them.
+func ServersTransport(object *snapshot.Resource, source reference.Source) (reference.Transport, []snapshot.Fault) {
+	found := &findings{}
+	r := newRecord("spec", object.Spec, found)
+	source = source.In(object.Namespace)
+	transport := reference.Transport{HTTP1Only: r.flag("disableHTTP2")}
+	tls := route.UpstreamTLS{ServerName: strings.ToLower(r.text("serverName")), SkipVerify: r.flag("insecureSkipVerify")}
+	upstreamAuthority(r, object, source, &transport, &tls)
+	upstreamCertificate(r, source, &transport, &tls)
+	if tls != (route.UpstreamTLS{}) {
+		transport.TLS = &tls
+	}
+	timeouts := r.inner("forwardingTimeouts")
+	transport.Timeouts.Connect = route.Duration(timeouts.span("dialTimeout"))
+	transport.Timeouts.Header = route.Duration(timeouts.span("responseHeaderTimeout"))
+	timeouts.ignore("idleConnTimeout", "readIdleTimeout", "pingTimeout")
+	timeouts.rest()
+	r.ignore("maxIdleConnsPerHost")
+	r.refuse("peerCertURI", "the certificate of an endpoint is verified by name: set serverName")
+	r.refuse("peerCertSANs", "the certificate of an endpoint is verified by name: set serverName")
+	r.refuse("spiffe", "use rootCAs and certificatesSecrets")
+	for _, name := range []string{"cipherSuites", "minVersion", "maxVersion"} {
+		r.refuse(name, "the edge uses TLS 1.2 and 1.3 with safe suites to endpoints; remove it")
+	}
+	r.rest()
+	if len(found.faults) == 0 {
+		checkUpstream(&transport, found)
+	}
+	if len(found.faults) > 0 {
+		return reference.Transport{}, found.faults
+	}
+	return transport, nil
+}
+
+// upstreamAuthority reads who vouches for endpoints. Several Secrets become one
+// authority. Without verification there is nothing to vouch for.
+func upstreamAuthority(r *record, object *snapshot.Resource, source reference.Source, transport *reference.Transport, tls *route.UpstreamTLS) {
+	names := r.texts("rootCAsSecrets")
+	for _, root := range r.inners("rootCAs") {
+		if name := root.text("secret"); name != "" {
+			names = append(names, name)
+		} else if root.text("configMap") == "" {
+			root.fault("secret", snapshot.Invalid, "name a Secret with ca.crt")
+		}
+		root.refuse("configMap", "ConfigMaps are not read: put the bundle into a Secret, under ca.crt, and name it as secret")
+		root.rest()
+	}
+	var bundles []*route.Authority
+	for _, name := range names {
+		authority, fault := namedAuthority(name, source)
+		if fault != nil {
+			r.fault("rootCAs", fault.Reason, "%s", fault.Message)
+			continue
+		}
+		if !slices.ContainsFunc(bundles, func(a *route.Authority) bool { return a.ID == authority.ID }) {
+			bundles = append(bundles, authority)
+		}
+	}
+	if len(bundles) == 0 || tls.SkipVerify {
+		return
+	}
+	authority := bundles[0]
+	if len(bundles) > 1 {
+		authority = joined(object, bundles)
+		if problems := authority.Validate(); len(problems) > 0 {
+			r.fault("rootCAs", snapshot.Invalid, "several Secrets cannot be put together: %s", problems[0].Message)
+			return
+		}
+	}
+	tls.Authority = authority.ID
+	transport.Authorities = []*route.Authority{authority}
+}
+
+// joined is one authority of several Secrets. No Secret can have its name,
+// since theirs have no underscores.
+func joined(object *snapshot.Resource, bundles []*route.Authority) *route.Authority {
+	var text strings.Builder
+	for _, bundle := range bundles {
+		text.WriteString(strings.TrimRight(bundle.Bundle, "\n") + "\n")
+	}
+	return &route.Authority{
+		ID:     route.AuthorityID{Namespace: object.Namespace, Name: "ServersTransport_" + object.Name},
+		Bundle: text.String(),
+	}
+}
+
+// upstreamCertificate reads what the edge shows to endpoints.
+func upstreamCertificate(r *record, source reference.Source, transport *reference.Transport, tls *route.UpstreamTLS) {
+	names := r.texts("certificatesSecrets")
+	switch {
+	case len(names) == 0:
+		return
+	case len(names) > 1:
+		r.fault("certificatesSecrets", snapshot.Unsupported, "one certificate can be shown to endpoints: name one Secret")
+		return
+	case strings.Contains(names[0], "/"):
+		r.fault("certificatesSecrets", snapshot.Invalid, "%q is no name: name a Secret of the same namespace", brief(names[0]))
+		return
+	}
+	certificate, fault := source.Certificate(names[0])
+	if fault != nil {
+		r.fault("certificatesSecrets", fault.Reason, "%s", fault.Message)
+		return
+	}
+	if problems := certificate.Validate(); len(problems) > 0 {
+		r.fault("certificatesSecrets", snapshot.Invalid, "the Secret %s: %s", certificate.ID, problems[0].Message)
+		return
+	}
+	tls.Certificate = certificate.ID
+	transport.Certificates = []*route.Certificate{certificate}
+}
+
+// checkUpstream holds the transport to what the table demands of it.
+func checkUpstream(transport *reference.Transport, found *findings) {
+	backend := route.Backend{ID: route.BackendID{Name: "transport"}}
+	backend.Transport = route.Transport{Protocol: route.ProtocolTLS, TLS: transport.TLS}
+	for _, problem := range backend.Validate() {
+		field, _ := strings.CutPrefix(problem.Field, "transport.tls.")
+		found.add("spec."+field, reasonOf(problem), "%s", problem.Message)
+	}
+}

@@ -1,0 +1,172 @@
+package traefik
+
+import (
+	"strings"
+	"time"
+
+	"slipway.dev/slipway/internal/ingress/snapshot"
+	"slipway.dev/slipway/internal/route"
+)
+
+// rateLimit gives nothing for an average of 0, which is no limit.
+func rateLimit(r *record) *route.Policy {
+	limit := &route.RateLimit{
+		Requests: r.count("average"),
+		Period:   route.Duration(r.span("period")),
+		Burst:    max(1, r.count("burst")),
+		Key:      sourceCriterion(r, route.KeyClient),
+	}
+	if limit.Period == 0 {
+		limit.Period = route.Duration(time.Second)
+	}
+	r.refuse("redis", "each replica of the edge counts on its own; remove it")
+	r.rest()
+	if limit.Requests == 0 {
+		return nil
+	}
+	return &route.Policy{RateLimit: limit}
+}
+
+func inFlight(r *record) *route.Policy {
+	amount, said := r.wholeIfSet("amount")
+	if !said || amount < 1 {
+		r.fault("amount", snapshot.Invalid, "no request may run: give a number from 1")
+	}
+	key := sourceCriterion(r, route.KeyHost)
+	r.rest()
+	return &route.Policy{InFlight: &route.InFlight{Max: amount, Key: key}}
+}
+
+// sourceCriterion says what requests are counted by; fallback is for where it
+// says nothing.
+func sourceCriterion(r *record, fallback route.KeySource) route.HashKey {
+	criterion := r.inner("sourceCriterion")
+	header, host := criterion.text("requestHeaderName"), criterion.flag("requestHost")
+	_, address := criterion.take("ipStrategy")
+	strategy := criterion.inner("ipStrategy")
+	addressStrategy(strategy)
+	if bits := strategy.count("ipv6Subnet"); bits != 0 && bits != 64 {
+		strategy.fault("ipv6Subnet", snapshot.Unsupported, "an IPv6 client always is its network of 64 bits; remove it")
+	}
+	strategy.rest()
+	criterion.rest()
+	key := route.HashKey{By: fallback}
+	chosen := 0
+	if header != "" {
+		key = route.HashKey{By: route.KeyHeader, Name: header}
+		chosen++
+	}
+	if host {
+		key = route.HashKey{By: route.KeyHost}
+		chosen++
+	}
+	if address {
+		key = route.HashKey{By: route.KeyClient}
+		chosen++
+	}
+	if chosen > 1 {
+		r.fault("sourceCriterion", snapshot.Invalid, "ipStrategy, requestHeaderName and requestHost exclude each other: keep one")
+	}
+	return key
+}
+
+// buffering streams what has no limit: a body without a bound is not kept.
+func buffering(r *record) *route.Policy {
+	buffer := &route.Buffering{
+		MaxRequestBytes: r.count("maxRequestBodyBytes"), MaxResponseBytes: r.count("maxResponseBodyBytes"),
+	}
+	if buffer.MaxRequestBytes+buffer.MaxResponseBytes == 0 {
+		r.fault("maxRequestBodyBytes", snapshot.Unsupported, "a body is buffered only up to a limit: give the most bytes of a request, or of a response")
+	}
+	// Where memory ends and the disk begins is the edge's to say.
+	r.ignore("memRequestBodyBytes", "memResponseBodyBytes")
+	r.refuse("retryExpression", "use the Middleware retry")
+	r.rest()
+	return &route.Policy{Buffering: buffer}
+}
+
+// compress leaves the types to the edge where none are listed: Traefik then
+// encodes all, also those that do not get smaller.
+func compress(r *record) *route.Policy {
+	compression := &route.Compression{
+		ContentTypes:        r.mediaTypes("includedContentTypes"),
+		ExcludeContentTypes: r.mediaTypes("excludedContentTypes"),
+	}
+	if len(compression.ContentTypes) > 0 && len(compression.ExcludeContentTypes) > 0 {
+		r.fault("excludedContentTypes", snapshot.Invalid, "it excludes includedContentTypes: keep one of them")
+	}
+	least, said := r.wholeIfSet("minResponseBodyBytes")
+	switch {
+	case least < 0:
+		r.fault("minResponseBodyBytes", snapshot.Invalid, "%d is negative: give a number from 0", least)
+	case said:
+		compression.MinBytes = max(1, least) // 0 would be the default
+	}
+	for _, encoding := range r.texts("encodings") {
+		compression.Encodings = append(compression.Encodings, route.Encoding(encoding))
+	}
+	r.refuse("defaultEncoding", "a client that does not say what it can read gets answers as they are; remove it")
+	r.rest()
+	return &route.Policy{Compression: compression}
+}
+
+// mediaTypes reads a list of types such as text/html.
+func (r *record) mediaTypes(name string) []string {
+	types := r.texts(name)
+	for _, text := range types {
+		kind, _, _ := strings.Cut(text, ";")
+		main, sub, found := strings.Cut(strings.TrimSpace(kind), "/")
+		if !found || main == "" || sub == "" || main == "*" && sub != "*" {
+			r.fault(name, snapshot.Invalid, "%q is not a media type: write one such as text/html", brief(text))
+		}
+	}
+	return types
+}
+
+// retry gives nothing for one attempt, which is no repetition.
+func retry(r *record) *route.Policy {
+	again := &route.Retry{Backoff: route.Duration(r.span("initialInterval")), UnsafeMethods: r.flag("retryNonIdempotentMethod")}
+	attempts := r.whole("attempts")
+	switch {
+	case attempts < 1:
+		r.fault("attempts", snapshot.Invalid, "give the number of attempts, the first one included")
+	case attempts > 10:
+		r.fault("attempts", snapshot.TooLarge, "%d are more than 10: every one of them adds to the load of a backend in trouble", attempts)
+	}
+	again.Attempts = int(attempts)
+	statuses := statusRanges(r, "status")
+	network := !r.flag("disableRetryOnNetworkError")
+	switch {
+	case len(statuses) == 0 && !network:
+		r.fault("disableRetryOnNetworkError", snapshot.Invalid, "nothing is left to repeat a request for: list 502-504 in status")
+	case len(statuses) > 0 && !gatewayErrors(statuses):
+		r.fault("status", snapshot.Unsupported, "requests are repeated for all of 502, 503 and 504, and for no others: write 502-504")
+	case len(statuses) > 0 && network:
+		again.On = []route.RetryCondition{route.RetryConnect, route.RetryUnavailable}
+	case len(statuses) > 0:
+		again.On = []route.RetryCondition{route.RetryUnavailable}
+	}
+	r.refuse("timeout", "use initialInterval and fewer attempts")
+	if most := r.whole("maxRequestBodyBytes"); most > 0 {
+		r.fault("maxRequestBodyBytes", snapshot.Unsupported, "use the Middleware buffering")
+	}
+	r.rest()
+	if attempts == 1 {
+		return nil
+	}
+	return &route.Policy{Retry: again}
+}
+
+// gatewayErrors reports whether ranges are 502, 503 and 504 together.
+func gatewayErrors(ranges []route.StatusRange) bool {
+	covered := map[int]bool{}
+	for _, span := range ranges {
+		if span.From < 502 || span.To > 504 {
+			return false
+		}
+		for status := span.From; status <= span.To; status++ {
+			covered[status] = true
+		}
+	}
+	return len(covered) == 3
+}

@@ -1,0 +1,46 @@
+package watch
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"slipway.dev/slipway/internal/ingress/snapshot"
+)
+
+// builtIn are the kinds that every cluster has and every edge reads.
+func (w *Watcher) builtIn() []source {
+	var sources []source
+	all := metav1.ListOptions{}
+	client := w.cluster.Client
+	for _, namespace := range w.scopes() {
+		sources = append(sources,
+			w.mirrored(snapshot.Ingress, feedName{"ingresses", namespace}, &networkingv1.Ingress{},
+				from(client.NetworkingV1().Ingresses(namespace), metav1.ListOptions{LabelSelector: w.options.Selector})),
+			w.mirrored(snapshot.Service, feedName{"services", namespace}, &corev1.Service{},
+				from(client.CoreV1().Services(namespace), all)),
+			w.mirrored(snapshot.EndpointSlice, feedName{"endpointslices", namespace}, &discoveryv1.EndpointSlice{},
+				from(client.DiscoveryV1().EndpointSlices(namespace), all)),
+		)
+	}
+	if !w.options.NoClasses {
+		sources = append(sources, w.mirrored(snapshot.IngressClass, feedName{resource: "ingressclasses"}, &networkingv1.IngressClass{},
+			from(client.NetworkingV1().IngressClasses(), all)))
+	}
+	if !w.options.NoNodes {
+		sources = append(sources, w.mirrored(snapshot.Node, feedName{resource: "nodes"}, &corev1.Node{},
+			from(client.CoreV1().Nodes(), all)))
+	}
+	return sources
+}
+
+// sourcesOf are those of a kind that is read only when something needs it.
+func (w *Watcher) sourcesOf(ctx context.Context, kind snapshot.Kind) []source {
+	if kind == snapshot.Secret {
+		return w.secretSources()
+	}
+	return w.customSources(ctx, kind)
+}

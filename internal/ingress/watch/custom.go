@@ -1,0 +1,160 @@
+package watch
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/tools/cache"
+
+	"slipway.dev/slipway/internal/ingress/snapshot"
+)
+
+// believedAfter is how often the API server must deny in a row what was there
+// before. While it starts it may not know yet of kinds and of rights.
+const believedAfter = 3
+
+// resourceOf is where the objects of a custom kind are, and whether there is
+// such a kind.
+func resourceOf(kind snapshot.Kind) (schema.GroupVersionResource, bool) {
+	const ours, traefik, version = "slipway.dev", "traefik.io", "v1alpha1"
+	switch kind {
+	case snapshot.Middleware:
+		return schema.GroupVersionResource{Group: ours, Version: version, Resource: "middlewares"}, true
+	case snapshot.TLSOption:
+		return schema.GroupVersionResource{Group: ours, Version: version, Resource: "tlsoptions"}, true
+	case snapshot.BackendTransport:
+		return schema.GroupVersionResource{Group: ours, Version: version, Resource: "backendtransports"}, true
+	case snapshot.TraefikMiddleware:
+		return schema.GroupVersionResource{Group: traefik, Version: version, Resource: "middlewares"}, true
+	case snapshot.TraefikTLSOption:
+		return schema.GroupVersionResource{Group: traefik, Version: version, Resource: "tlsoptions"}, true
+	case snapshot.TraefikServersTransport:
+		return schema.GroupVersionResource{Group: traefik, Version: version, Resource: "serverstransports"}, true
+	default:
+		return schema.GroupVersionResource{}, false
+	}
+}
+
+// customSources are those of a custom kind, one for each namespace.
+func (w *Watcher) customSources(ctx context.Context, kind snapshot.Kind) []source {
+	resource, exists := resourceOf(kind)
+	if !exists {
+		return nil
+	}
+	standing := &standing{kind: kind, watcher: w, of: map[string]snapshot.KindState{}}
+	var sources []source
+	for _, namespace := range w.scopes() {
+		standing.of[namespace] = snapshot.KindPending
+		part := &part{namespace: namespace, standing: standing, mirror: newMirror(ctx, w.queue, kind), pace: w.pace}
+		part.mirror.listed = part.known
+		sources = append(sources, source{
+			name:    feedName{resource.Resource + "." + resource.Group, namespace},
+			example: &unstructured.Unstructured{},
+			// A client for no namespace asks for all.
+			requests: from(w.cluster.Dynamic.Resource(resource).Namespace(namespace), metav1.ListOptions{}),
+			store:    func(context.Context) cache.ReflectorStore { return part.mirror },
+			answered: part.answered,
+		})
+	}
+	return sources
+}
+
+// part is a custom kind in one namespace. Only its reflector uses it.
+type part struct {
+	namespace string
+	standing  *standing
+	mirror    *mirror
+	pace      pace
+	// denials are those in a row.
+	denials int
+	was     snapshot.KindState
+}
+
+// known is called when all objects have been handed on.
+func (p *part) known() { p.become(snapshot.KindKnown) }
+
+// answered is called when the API server gives what was asked for, and when it
+// says that there is no such kind, or that it is not for us.
+func (p *part) answered(err error) time.Duration {
+	if err == nil {
+		p.denials = 0
+		return 0
+	}
+	p.denials++
+	if p.was == snapshot.KindKnown && p.denials < believedAfter {
+		return p.pace.first
+	}
+	state := snapshot.KindForbidden
+	if apierrors.IsNotFound(err) {
+		state = snapshot.KindMissing
+		p.mirror.clear()
+	}
+	p.become(state)
+	return wait.Jitter(p.pace.rare, 0.3)
+}
+
+func (p *part) become(state snapshot.KindState) {
+	p.was = state
+	p.standing.set(p.mirror.ctx, p.namespace, state)
+}
+
+// standing is what is known of a custom kind over all namespaces.
+type standing struct {
+	kind    snapshot.Kind
+	watcher *Watcher
+
+	// mu is held while a state goes into the queue, so that the state that is
+	// last there is the last one that was set.
+	mu   sync.Mutex
+	of   map[string]snapshot.KindState
+	last snapshot.KindState
+}
+
+func (s *standing) set(ctx context.Context, namespace string, state snapshot.KindState) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.of[namespace] = state
+	now := s.sum()
+	if now == s.last {
+		return
+	}
+	s.last = now
+	// Only the end of the context keeps it out of the queue.
+	_ = s.watcher.queue.push(ctx, item{
+		event:     Event{Kind: s.kind, State: now, At: time.Now()},
+		delivered: func() { s.watcher.stands(s.kind, now) },
+	})
+}
+
+// sum says how it stands with the kind as a whole. Whether it exists is the same
+// in all namespaces. One that we may not read does not take the kind away from
+// the others.
+func (s *standing) sum() snapshot.KindState {
+	count := map[snapshot.KindState]int{}
+	for _, state := range s.of {
+		count[state]++
+	}
+	switch {
+	case count[snapshot.KindMissing] > 0:
+		return snapshot.KindMissing
+	case count[snapshot.KindPending] > 0:
+		return snapshot.KindPending
+	case count[snapshot.KindKnown] > 0:
+		return snapshot.KindKnown
+	default:
+		return snapshot.KindForbidden
+	}
+}
+
+// stands notes what Next has said about a kind.
+func (w *Watcher) stands(kind snapshot.Kind, state snapshot.KindState) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.kinds[kind] = state
+}

@@ -1,0 +1,16 @@
+package watch
+
+import "time"
+
+// Hurry shortens the pauses, for tests that wait for the end of one.
+func (w *Watcher) Hurry(rare time.Duration) { w.pace.rare, w.pace.longest = rare, rare }
+
+// Narrow makes the queue short.
+func (w *Watcher) Narrow(limit int) { w.queue = newQueue(limit) }
+
+// Queued is how many events wait for Next.
+func (w *Watcher) Queued() int {
+	w.queue.mu.Lock()
+	defer w.queue.mu.Unlock()
+	return len(w.queue.items)
+}

@@ -1,0 +1,293 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/workqueue"
+
+	"slipway.dev/slipway/internal/ingress/snapshot"
+)
+
+const (
+	secretReaders = 16
+	secretLimit   = 1 << 20
+	// helmRelease is the type of the Secrets that Helm keeps its releases in.
+	// They are large and many.
+	helmRelease = "helm.sh/release.v1"
+)
+
+// secretKeeper reads the Secrets that are wanted, by name. A Secret that is
+// wanted is read until it is settled, and again when it is said to have changed.
+// Events about it go into the part of the queue where the newest one wins.
+type secretKeeper struct {
+	watcher *Watcher
+
+	mu sync.Mutex
+	// work has the names to read; nil before run. No name is worked on twice at
+	// a time.
+	work   workqueue.TypedDelayingInterface[name]
+	wanted map[name]*wantedSecret
+	// unwatched are the namespaces where metadata may not be watched. Secrets
+	// there are read again and again.
+	unwatched map[string]bool
+}
+
+// wantedSecret is what is known of a Secret that is wanted.
+type wantedSecret struct {
+	// version is that of the data that was handed on.
+	version string
+	// failure is what was handed on in the place of data.
+	failure *snapshot.Fault
+	// handed is set while the Snapshot has the Secret, or is about to.
+	handed bool
+	// settled is set once Next has returned all there is to say.
+	settled bool
+	// failed counts the failures in a row.
+	failed int
+}
+
+func newSecretKeeper(w *Watcher) *secretKeeper {
+	return &secretKeeper{watcher: w, wanted: map[name]*wantedSecret{}, unwatched: map[string]bool{}}
+}
+
+// run reads until the context is done.
+func (k *secretKeeper) run(ctx context.Context) {
+	work := workqueue.NewTypedDelayingQueue[name]()
+	var readers sync.WaitGroup
+	defer readers.Wait()
+	defer work.ShutDown()
+	for range secretReaders {
+		readers.Go(func() {
+			for {
+				at, stopped := work.Get()
+				if stopped {
+					return
+				}
+				k.read(ctx, at)
+				work.Done(at)
+			}
+		})
+	}
+	k.begin(work)
+	for pause(ctx, wait.Jitter(k.watcher.pace.rare, 0.3)) == nil {
+		k.readUnwatched()
+	}
+}
+
+// begin starts with what was wanted before.
+func (k *secretKeeper) begin(work workqueue.TypedDelayingInterface[name]) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.work = work
+	for at := range k.wanted {
+		work.Add(at)
+	}
+}
+
+// want makes this the set of Secrets that are wanted. It never waits.
+func (k *secretKeeper) want(names map[name]struct{}) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for at, secret := range k.wanted {
+		if _, still := names[at]; still {
+			continue
+		}
+		delete(k.wanted, at)
+		k.watcher.failures.note(secretResource, attempt{at.namespace, "get " + at.own}, nil)
+		if secret.handed {
+			k.watcher.queue.set(refOf(at), item{event: Event{Delete: refOf(at), At: time.Now()}})
+		}
+	}
+	for at := range names {
+		if _, already := k.wanted[at]; already {
+			continue
+		}
+		k.wanted[at] = &wantedSecret{}
+		k.readSoon(at)
+	}
+}
+
+// readSoon has a Secret read. Before run there is nothing to do: it reads all
+// that is wanted. The caller holds mu.
+func (k *secretKeeper) readSoon(at name) {
+	if k.work != nil {
+		k.work.Add(at)
+	}
+}
+
+func (k *secretKeeper) settled() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, secret := range k.wanted {
+		if !secret.settled {
+			return false
+		}
+	}
+	return true
+}
+
+// read reads one Secret and hands on what has changed.
+func (k *secretKeeper) read(ctx context.Context, at name) {
+	k.mu.Lock()
+	secret := k.wanted[at]
+	k.mu.Unlock()
+	if secret == nil || ctx.Err() != nil {
+		return
+	}
+	body, err := k.get(ctx, at)
+	if ctx.Err() != nil {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.wanted[at] != secret {
+		return // forgotten meanwhile, and perhaps wanted anew: that is queued
+	}
+	failure := err
+	if apierrors.IsNotFound(err) {
+		failure = nil
+	}
+	k.watcher.failures.note(secretResource, attempt{at.namespace, "get " + at.own}, failure)
+	switch {
+	case err == nil:
+		secret.failed = 0
+		k.hand(at, secret, body)
+	case apierrors.IsNotFound(err):
+		secret.failed = 0
+		k.drop(at, secret)
+	default:
+		secret.failed++
+		if fault := secret.verdict(at, err); fault != nil {
+			k.hand(at, secret, &snapshot.SecretBody{Namespace: at.namespace, Name: at.own, Failure: fault})
+		}
+		k.work.AddAfter(at, k.watcher.pace.after(secret.failed, err))
+	}
+}
+
+// get reads a Secret. A name that no Secret can have is not found.
+func (k *secretKeeper) get(ctx context.Context, at name) (*snapshot.SecretBody, error) {
+	if len(validation.IsDNS1123Label(at.namespace)) > 0 || len(validation.IsDNS1123Subdomain(at.own)) > 0 {
+		return nil, apierrors.NewNotFound(corev1.Resource(secretResource), at.own)
+	}
+	body := &snapshot.SecretBody{Namespace: at.namespace, Name: at.own}
+	if !k.watcher.reads(at.namespace) {
+		body.Failure = &snapshot.Fault{Reason: snapshot.Unreadable, Message: fmt.Sprintf(
+			"the Secret %s/%s is not read: add %[1]s to providers.kubernetesIngress.namespaces", at.namespace, at.own)}
+		return body, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, k.watcher.pace.request)
+	defer cancel()
+	secret, err := k.watcher.cluster.Client.CoreV1().Secrets(at.namespace).Get(ctx, at.own, metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	body.Type, body.Version = string(secret.Type), secret.ResourceVersion
+	if body.Failure = unfit(secret); body.Failure == nil {
+		body.Data = secret.Data
+	}
+	return body, nil
+}
+
+// unfit says why a Secret is not kept.
+func unfit(secret *corev1.Secret) *snapshot.Fault {
+	size := 0
+	for _, value := range secret.Data {
+		size += len(value)
+	}
+	switch {
+	case secret.Type == helmRelease:
+		return &snapshot.Fault{Reason: snapshot.Invalid, Message: fmt.Sprintf(
+			"the Secret %s/%s is a release of Helm: name another one", secret.Namespace, secret.Name)}
+	case size > secretLimit:
+		return &snapshot.Fault{Reason: snapshot.TooLarge, Message: fmt.Sprintf(
+			"the Secret %s/%s has more than %d bytes of data", secret.Namespace, secret.Name, secretLimit)}
+	}
+	return nil
+}
+
+// verdict says what an error means for who needs the Secret; nil is nothing yet.
+// An API server that starts denies rights that we have, so data that is known is
+// not given up at once. An answer that is neither yes nor no must not keep the
+// edge from being ready for ever, but never takes away data that is known.
+func (s *wantedSecret) verdict(at name, err error) *snapshot.Fault {
+	good := s.handed && s.failure == nil
+	switch {
+	case apierrors.IsForbidden(err):
+		if good && s.failed < believedAfter {
+			return nil
+		}
+		return &snapshot.Fault{Reason: snapshot.Unreadable, Message: fmt.Sprintf(
+			"the edge may not read the Secret %s/%s: allow its role to get it", at.namespace, at.own)}
+	case !good && s.failed >= believedAfter && isBroken(err):
+		return &snapshot.Fault{Reason: snapshot.Unreadable, Message: fmt.Sprintf(
+			"the API server cannot read the Secret %s/%s: %v", at.namespace, at.own, err)}
+	}
+	return nil
+}
+
+// isBroken reports whether the API server is there and fails for this object,
+// such as for one that it cannot decrypt.
+func isBroken(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && !apierrors.IsTooManyRequests(err) && !apierrors.IsServiceUnavailable(err) &&
+		!apierrors.IsServerTimeout(err) && !apierrors.IsTimeout(err) && !apierrors.IsUnauthorized(err)
+}
+
+// after is the pause after so many failures in a row.
+func (p pace) after(failed int, err error) time.Duration {
+	if apierrors.IsForbidden(err) && failed >= believedAfter {
+		return wait.Jitter(p.rare, 0.3)
+	}
+	delay := p.first
+	for range min(failed-1, 16) {
+		delay = min(2*delay, p.longest)
+	}
+	return wait.Jitter(delay, 0.5)
+}
+
+// hand puts a body into the queue, unless it is what was handed on before. The
+// caller holds mu.
+func (k *secretKeeper) hand(at name, secret *wantedSecret, body *snapshot.SecretBody) {
+	if secret.handed && secret.version == body.Version && sameFault(secret.failure, body.Failure) {
+		return
+	}
+	secret.handed, secret.version, secret.failure = true, body.Version, body.Failure
+	k.watcher.queue.set(refOf(at), item{event: Event{Put: body, At: time.Now()}, delivered: func() { k.settle(secret) }})
+}
+
+// drop takes a Secret that does not exist out of the Snapshot. The caller holds
+// mu.
+func (k *secretKeeper) drop(at name, secret *wantedSecret) {
+	news := item{silent: true, delivered: func() { k.settle(secret) }}
+	if secret.handed {
+		news.silent = false
+		news.event = Event{Delete: refOf(at), At: time.Now()}
+	} else if secret.settled {
+		return
+	}
+	secret.handed, secret.version, secret.failure = false, "", nil
+	k.watcher.queue.set(refOf(at), news)
+}
+
+func (k *secretKeeper) settle(secret *wantedSecret) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	secret.settled = true
+}
+
+func refOf(at name) snapshot.Ref {
+	return snapshot.Ref{Kind: snapshot.Secret, Namespace: at.namespace, Name: at.own}
+}
+
+func sameFault(a, b *snapshot.Fault) bool {
+	return a == nil && b == nil || a != nil && b != nil && *a == *b
+}

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+const root = "../../.."
+
+// TestFilesAreCurrent: the files in the repository are what is generated.
+func TestFilesAreCurrent(t *testing.T) {
+	files, err := generate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range files {
+		committed, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil || string(committed) != string(content) {
+			t.Errorf("%s is out of date: run make generate (%v)", name, err)
+		}
+	}
+}
+
+// TestOnlyOurKinds: a definition that is no longer generated is not left behind.
+func TestOnlyOurKinds(t *testing.T) {
+	files, err := generate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := filepath.Glob(filepath.Join(root, crdFolder, "slipway.dev_*.yaml"))
+	if err != nil || len(found) != len(files)-1 {
+		t.Errorf("there are %d definitions, and %d are generated: %v", len(found), len(files)-1, err)
+	}
+}
+
+// TestRun writes into an empty folder what the repository has.
+func TestRun(t *testing.T) {
+	dir := t.TempDir()
+	if err := run(dir); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"docs/reference/annotations.md", crdFolder + "slipway.dev_middlewares.yaml"} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			t.Error(err)
+		}
+	}
+}
