@@ -23,6 +23,8 @@ type ForwardAuth struct {
 	// it is the backend's.
 	Path string `json:"path"`
 	Host string `json:"host,omitempty"`
+	// Query follows the path, without its question mark.
+	Query string `json:"query,omitempty"`
 	// Method is that of the question; GET when it is empty.
 	Method string `json:"method,omitempty"`
 	// RequestHeaders are copied into the question; none means all.

@@ -244,6 +244,9 @@ func (p *BasicAuth) check(r *report) {
 func (p *ForwardAuth) check(r *report) {
 	r.enter("forwardAuth")
 	checkPath(r, "path", p.Path)
+	if len(p.Query) > MaxPathLength || strings.ContainsFunc(p.Query, func(c rune) bool { return c <= ' ' || c > '~' || c == '#' }) {
+		r.add("query", FaultInvalid, "a query has at most %d visible characters and no #; write others as %%XX", MaxPathLength)
+	}
 	if p.Host != "" && !validHostHeader(p.Host) {
 		r.add("host", FaultInvalid, "%q is not a host", p.Host)
 	}

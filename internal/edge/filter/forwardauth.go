@@ -3,6 +3,7 @@ package filter
 import (
 	"bytes"
 	"fmt"
+	"strings"
 	"time"
 
 	"slipway.dev/slipway/internal/edge/h1"
@@ -57,6 +58,12 @@ func newForwardAuth(a *route.ForwardAuth, c *compiler) (*forwardAuth, error) {
 	path, hazards, err := normalize.Path(nil, []byte(a.Path))
 	if err != nil || hazards != 0 {
 		return nil, invalid("path", "%q is not a path that can be asked for", a.Path)
+	}
+	if strings.ContainsFunc(a.Query, func(c rune) bool { return c <= ' ' || c > '~' || c == '#' }) {
+		return nil, invalid("query", "%q is not a query that can be asked for", a.Query)
+	}
+	if a.Query != "" {
+		path = append(append(path, '?'), a.Query...)
 	}
 	f := &forwardAuth{
 		backend: backend, allowed: a.RequestHeaders, vouched: c.vouched, maxBody: a.MaxBodyBytes,

@@ -50,11 +50,12 @@ func TestForwardAuthQuestion(t *testing.T) {
 
 	table = authTable(t, remember, func(a *route.ForwardAuth) {
 		a.Method, a.Host, a.RequestHeaders, a.MaxBodyBytes = "POST", "auth.example", []string{"cookie"}, 10
+		a.Query = "rd=https://login.example"
 	})
 	e = start(t, table)
 	_, body := dial(t, e.address).post("/", "pay: 5", "Cookie: session=1", "X-Other: not this")
 	r = <-asked
-	if r.Method != "POST" || r.Host != "auth.example" || r.Header.Get("Cookie") != "session=1" || r.Header.Get("X-Other") != "" || r.ContentLength != 6 {
+	if r.Method != "POST" || r.Host != "auth.example" || r.RequestURI != "/check?rd=https://login.example" || r.Header.Get("Cookie") != "session=1" || r.Header.Get("X-Other") != "" || r.ContentLength != 6 {
 		t.Errorf("asked %s at %s with %v", r.Method, r.Host, r.Header)
 	}
 	if !strings.HasPrefix(body, "POST / pay: 5\n") {

@@ -39,7 +39,7 @@ func (e *Engine) exchangeClaims(u *ingressUnit, born time.Time, next *translate.
 		e.closeHost(u, host, nil)
 		e.refusals.setClaims(u, host, nil)
 	}
-	u.born = born
+	u.born, u.wishes = born, wishesOf(next)
 	for _, host := range next.Hosts {
 		e.following.hosts[host] = struct{}{}
 		claims := e.hosts[host]
@@ -49,6 +49,37 @@ func (e *Engine) exchangeClaims(u *ingressUnit, born time.Time, next *translate.
 		}
 		claims.sites[u] = struct{}{}
 	}
+}
+
+// hostWishes is what one Ingress claims for one host.
+type hostWishes struct {
+	certificates []*translate.CertificateClaim
+	options      []*translate.OptionsClaim
+}
+
+// wishesOf sorts the claims of an Ingress by host.
+func wishesOf(outcome *translate.Outcome) map[string]hostWishes {
+	if len(outcome.Certificates)+len(outcome.Options) == 0 {
+		return nil
+	}
+	wishes := make(map[string]hostWishes, len(outcome.Hosts))
+	for i := range outcome.Certificates {
+		claim := &outcome.Certificates[i]
+		for _, host := range claim.Hosts {
+			of := wishes[host]
+			of.certificates = append(of.certificates, claim)
+			wishes[host] = of
+		}
+	}
+	for i := range outcome.Options {
+		claim := &outcome.Options[i]
+		for _, host := range claim.Hosts {
+			of := wishes[host]
+			of.options = append(of.options, claim)
+			wishes[host] = of
+		}
+	}
+	return wishes
 }
 
 // settleHosts decides the claims of the hosts that changed.
@@ -77,21 +108,17 @@ func (e *Engine) settleHost(host string, claims *hostClaims) {
 	for _, u := range sites {
 		var refusals []snapshot.Refusal
 		foreign := u.ref.Namespace != owner
-		for i := range u.outcome.Certificates {
-			claim := &u.outcome.Certificates[i]
-			switch {
-			case !slices.Contains(claim.Hosts, host):
-			case foreign:
+		wishes := u.wishes[host]
+		for _, claim := range wishes.certificates {
+			if foreign {
 				refusals = append(refusals, refuse(u, claim.Field, "the certificate is not used for %s: an older Ingress of namespace %s has the host", host, owner))
-			default:
+			} else {
 				certificates = append(certificates, claim.Certificate)
 			}
 		}
 		fault := (*snapshot.Fault)(nil)
-		for i := range u.outcome.Options {
-			claim := &u.outcome.Options[i]
+		for _, claim := range wishes.options {
 			switch {
-			case !slices.Contains(claim.Hosts, host):
 			case foreign:
 				fault = &snapshot.Fault{Field: claim.Field, Reason: snapshot.Conflict, Message: fmt.Sprintf(
 					"the TLS options do not count for %s: an older Ingress of namespace %s has the host", host, owner)}

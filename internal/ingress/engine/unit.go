@@ -25,6 +25,7 @@ type ingressUnit struct {
 	ours    bool
 	born    time.Time // when the Ingress was made
 	outcome translate.Outcome
+	wishes  map[string]hostWishes // what of the outcome is for each host
 	// live are the rules that the table has.
 	live map[route.ID]*route.Rule
 	// closed are the hosts that it may not serve, with the reason.

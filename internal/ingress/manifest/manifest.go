@@ -147,6 +147,13 @@ func (s *Set) take(from source, document []byte, depth int) {
 		s.find(from.file, snapshot.Ref{}, "a document is not an object of Kubernetes: %v", err)
 		return
 	}
+	if head.Kind == "" {
+		var content any
+		if yaml.Unmarshal(document, &content) == nil && content != nil {
+			s.find(from.file, snapshot.Ref{}, "a document names no kind")
+		}
+		return // else it was only comments
+	}
 	if head.Kind == "List" && depth > 0 {
 		for _, item := range head.Items {
 			if text, err := yaml.Marshal(item); err == nil { // it was read as YAML
@@ -187,7 +194,7 @@ func takeObject[T metav1.Object](s *Set, from source, document []byte, kind snap
 	ref := s.place(from, kind, object)
 	strict := reflect.New(reflect.TypeOf(object).Elem()).Interface()
 	if err := yaml.UnmarshalStrict(document, strict); err != nil {
-		s.find(from.file, ref, "%v", err)
+		s.find(from.file, ref, "%s", strings.TrimPrefix(err.Error(), "error unmarshaling JSON: while decoding JSON: json: "))
 	}
 	s.Snapshot.Put(object)
 }

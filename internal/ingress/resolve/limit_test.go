@@ -94,11 +94,17 @@ func TestLooks(t *testing.T) {
 	wantTold(t, site, "spec.rules[1].http.paths[1].backend.service NotAllowed")
 }
 
-// TestMiddlewareLimit: a long list of names closes the Ingress before it is
-// looked up.
+// TestMiddlewareLimit: two long lists of names close the Ingress before they
+// are looked up.
 func TestMiddlewareLimit(t *testing.T) {
 	ingress := ingressOf("a.example.com")
-	ingress.Annotations["slipway.dev/middlewares"] = strings.Repeat("one,", route.MaxPolicies) + "one"
+	var ours, theirs []string
+	for i := range route.MaxPolicies/2 + 1 {
+		ours = append(ours, fmt.Sprintf("m%d", i))
+		theirs = append(theirs, fmt.Sprintf("shop-m%d@kubernetescrd", i))
+	}
+	ingress.Annotations["slipway.dev/middlewares"] = strings.Join(ours, ",")
+	ingress.Annotations["traefik.ingress.kubernetes.io/router.middlewares"] = strings.Join(theirs, ",")
 	site := resolved(snapshotOf(ingress, serviceOf("app")), resolve.Options{})
 	if site.Closed == nil || site.Closed.Reason != snapshot.TooLarge {
 		t.Errorf("closed: %v", site.Closed)

@@ -30,8 +30,8 @@ func (s *step) authAddress(r *record, auth *route.ForwardAuth) {
 	case parsed.User != nil:
 		r.fault("address", snapshot.Unsupported, "it has a user: let the server recognise the edge in another way")
 		return
-	case parsed.RawQuery != "" || parsed.ForceQuery || parsed.Fragment != "":
-		r.fault("address", snapshot.Unsupported, "a query is not sent: set its values at the server that is asked, and remove it")
+	case parsed.Fragment != "":
+		r.fault("address", snapshot.Unsupported, "the part behind # is never sent: remove it")
 		return
 	}
 	name, found := serviceName(strings.TrimSuffix(strings.ToLower(parsed.Hostname()), "."))
@@ -57,7 +57,8 @@ func (s *step) authAddress(r *record, auth *route.ForwardAuth) {
 		return
 	}
 	s.wantScheme(r, "address", parsed.Scheme, backend)
-	auth.Backend, auth.Host, auth.Path = backend, parsed.Host, rooted(parsed.EscapedPath())
+	auth.Backend, auth.Host = backend, parsed.Host
+	auth.Path, auth.Query = rooted(parsed.EscapedPath()), parsed.RawQuery
 }
 
 // serviceName gives the Service that a host name of the cluster stands for, as

@@ -10,12 +10,13 @@ import (
 )
 
 // TLSOption gives the conditions of handshakes that a TLSOption stands for, for
-// no host yet. Their identity is that of the object.
+// no host yet. Their identity has the name of the object, marked so that an
+// object of our own kind with that name has another.
 func TLSOption(object *snapshot.Resource, source reference.Source) (reference.TLSConditions, []snapshot.Fault) {
 	found := &findings{}
 	r := newRecord("spec", object.Spec, found)
 	conditions := reference.TLSConditions{Options: route.TLSOptions{
-		ID:         route.TLSOptionsID{Namespace: object.Namespace, Name: object.Name},
+		ID:         route.TLSOptionsID{Namespace: object.Namespace, Name: "traefik_" + object.Name},
 		MinVersion: tlsVersion(r, "minVersion"),
 		MaxVersion: tlsVersion(r, "maxVersion"),
 		ALPN:       protocols(r),

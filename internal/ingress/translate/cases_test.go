@@ -27,7 +27,7 @@ import (
 //	requests.txt      a request a line, and the Service that answers, or the
 //	                  status and its reason
 //	claims.txt        a claim a line: host, certificate
-//	handshakes.txt    a claim of TLS options a line: host, options or refused
+//	handshakes.txt    a claim of TLS options a line: host, some of the options
 //	policies.txt      the policies of a rule a line
 //	refusals.txt      a refusal a line: object, field, reason; all of them
 func TestCases(t *testing.T) {
@@ -200,11 +200,8 @@ func handshakeLines(w *world) []string {
 	for _, outcome := range w.outcomes {
 		for _, claim := range outcome.Options {
 			for _, host := range claim.Hosts {
-				what := claim.Conditions.Options.ID.String()
-				if claim.Conditions.Options.Refused {
-					what = "refused"
-				}
-				lines = append(lines, host+" "+what)
+				options := claim.Conditions.Options
+				lines = append(lines, fmt.Sprintf("%s refused=%v minVersion=%s sniStrict=%v", host, options.Refused, options.MinVersion, options.SNIStrict))
 			}
 		}
 	}

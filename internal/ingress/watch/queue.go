@@ -65,7 +65,7 @@ func (q *queue) push(ctx context.Context, it item) error {
 func (q *queue) tryPush(it item) <-chan struct{} {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if false {
+	if len(q.items) >= q.limit {
 		return q.room
 	}
 	q.items = append(q.items, it)

@@ -1,0 +1,70 @@
+package status
+
+import (
+	"testing"
+	"time"
+
+	networkingv1 "k8s.io/api/networking/v1"
+)
+
+// The watch is behind our own writes: what it shows from before one says nothing.
+func TestOlderIngressIsNotSeen(t *testing.T) {
+	ours := []addressEntry{{IP: "192.0.2.1"}}
+	known := &record{uid: "1", ours: true}
+	known.see(testIngress("shop", "1", 99))
+	known.written(stepWrite, ours, testIngress("shop", "1", 101, ours...), time.Now())
+	known.see(testIngress("shop", "1", 100))
+	if got, _ := known.next(ours, time.Now()); got != stepLeave {
+		t.Errorf("got step %d for an Ingress from before the write", got)
+	}
+	known.see(testIngress("shop", "1", 102))
+	if got, _ := known.next(ours, time.Now()); got != stepWrite {
+		t.Errorf("got step %d for an Ingress from after the write", got)
+	}
+}
+
+func TestGoal(t *testing.T) {
+	ours, other := []addressEntry{{IP: "192.0.2.1"}}, []addressEntry{{IP: "192.0.2.2"}}
+	for _, test := range []struct {
+		name      string
+		known     record
+		addresses []addressEntry
+		want      step
+	}{
+		{"new", record{ours: true}, ours, stepWrite},
+		{"written", record{ours: true, signed: true, seen: ours}, ours, stepLeave},
+		{"written by others, as we would", record{ours: true, seen: ours}, ours, stepLeave},
+		{"another address", record{ours: true, signed: true, seen: other}, ours, stepWrite},
+		{"address unknown", record{ours: true, signed: true, seen: other}, nil, stepLeave},
+		{"no longer ours", record{signed: true, seen: ours}, ours, stepWithdraw},
+		{"no longer ours, and the address has changed since", record{signed: true, seen: other, wrote: other}, ours, stepWithdraw},
+		{"no longer ours, and the address is not known any more", record{signed: true, seen: other, wrote: other}, nil, stepWithdraw},
+		{"another Slipway's", record{signed: true, seen: other}, ours, stepLeave},
+		{"another Slipway's, and our address is unknown", record{signed: true, seen: other}, nil, stepLeave},
+		{"another controller's", record{seen: ours}, ours, stepLeave},
+		{"withdrawn", record{signed: true}, ours, stepLeave},
+	} {
+		if got := test.known.goal(test.addresses); got != test.want {
+			t.Errorf("%s: got step %d, want %d", test.name, got, test.want)
+		}
+	}
+}
+
+func TestSigned(t *testing.T) {
+	object := testIngress("shop", "1", 1)
+	if !isSigned(object) || isSigned(&networkingv1.Ingress{}) {
+		t.Error("our field manager is not found, or found where it is not")
+	}
+	object.ManagedFields[0].Subresource = ""
+	if isSigned(object) {
+		t.Error("who has the spec is not who has the status")
+	}
+}
+
+func TestRetryAfter(t *testing.T) {
+	for failures, want := range map[int]time.Duration{1: retryFirst, 2: 2 * retryFirst, 5: 16 * retryFirst, 9: retryLimit, 1000: retryLimit} {
+		if got := retryAfter(failures); got < want || got > want*13/10 {
+			t.Errorf("after %d failures: got %s, want about %s", failures, got, want)
+		}
+	}
+}
