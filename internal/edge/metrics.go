@@ -101,7 +101,7 @@ func (m *Metrics) observe(r *proxy.Record) {
 		return
 	}
 	point := m.points[r.EntryPoint]
-	if point == nil || r.Status < 0 || r.Status >= len(point.statuses) {
+	if r.Unrecorded().Metrics || point == nil || r.Status < 0 || r.Status >= len(point.statuses) {
 		return
 	}
 	counter := point.statuses[r.Status].Load()

@@ -3,6 +3,7 @@ package ingress
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -56,6 +57,9 @@ type Controller struct {
 	// of it came.
 	changed  []snapshot.Ref
 	received time.Time
+	// seen are the Ingresses that the writer has not been told of: whose they
+	// are is known when they are resolved.
+	seen map[snapshot.Ref]struct{}
 	// pending is what has been resolved and not been said to the edge: that of
 	// the first table.
 	pending []route.Change
@@ -65,7 +69,9 @@ type Controller struct {
 
 // New gives a Controller that reads by a watcher and writes back by a writer.
 func New(watcher *watch.Watcher, writer *status.Writer, options Options) *Controller {
-	return &Controller{options: options, watcher: watcher, writer: writer, snapshot: snapshot.New()}
+	return &Controller{
+		options: options, watcher: watcher, writer: writer, snapshot: snapshot.New(), seen: map[snapshot.Ref]struct{}{},
+	}
 }
 
 // Run follows the cluster until ctx is done.
@@ -134,10 +140,7 @@ func (c *Controller) take(events []watch.Event) {
 func (c *Controller) tell(object any) bool {
 	switch o := object.(type) {
 	case *networkingv1.Ingress:
-		ref := snapshot.Ref{Kind: snapshot.Ingress, Namespace: o.Namespace, Name: o.Name}
-		if c.live { // before, nobody knows whose it is
-			c.writer.Ingress(o, c.engine.Ours(ref))
-		}
+		c.seen[snapshot.Ref{Kind: snapshot.Ingress, Namespace: o.Namespace, Name: o.Name}] = struct{}{}
 	case *corev1.Service:
 		if o.Namespace+"/"+o.Name == c.options.PublishedService {
 			c.writer.Published(o)
@@ -173,7 +176,9 @@ func (c *Controller) step() {
 			c.watcher.Want(c.engine.Wants())
 		}
 		c.pending = append(c.pending, result.Change)
-		c.tellSites(result.Sites)
+		for _, ref := range result.Sites {
+			c.seen[ref] = struct{}{}
+		}
 	}
 	if !c.live && !c.watcher.Synced() {
 		return
@@ -190,6 +195,7 @@ func (c *Controller) step() {
 	if !c.live {
 		c.goLive()
 	}
+	c.tellSites()
 	c.tellRefusals()
 }
 
@@ -220,23 +226,21 @@ func (c *Controller) apply(change *route.Change) {
 	}
 }
 
-// goLive says that the first table is in place, and tells the writer whose each
-// Ingress is.
+// goLive says that the first table is in place.
 func (c *Controller) goLive() {
 	c.live = true
 	c.options.Live()
-	for namespace, name := range c.snapshot.Names(snapshot.Ingress) {
-		ref := snapshot.Ref{Kind: snapshot.Ingress, Namespace: namespace, Name: name}
-		c.writer.Ingress(c.snapshot.Ingress(namespace, name), c.engine.Ours(ref))
+	namespace, name, _ := strings.Cut(c.options.PublishedService, "/")
+	if name != "" && c.snapshot.View().Service(namespace, name) == nil {
+		c.writer.Published(nil)
 	}
 }
 
-// tellSites tells the writer of Ingresses that began or ceased to be ours.
-func (c *Controller) tellSites(sites []snapshot.Ref) {
-	if !c.live {
-		return
-	}
-	for _, ref := range sites {
+// tellSites tells the writer of Ingresses that changed, or that began or ceased
+// to be ours.
+func (c *Controller) tellSites() {
+	for ref := range c.seen {
+		delete(c.seen, ref)
 		if object := c.snapshot.Ingress(ref.Namespace, ref.Name); object != nil {
 			c.writer.Ingress(object, c.engine.Ours(ref))
 		}
@@ -249,6 +253,11 @@ func (c *Controller) tellRefusals() {
 	changed := false
 	for object, refusals := range c.engine.ChangedRefusals() {
 		changed = true
+		uid := c.snapshot.UID(object)
+		if len(refusals) == 0 {
+			uid = ""
+		}
+		c.writer.Identify(object, uid)
 		c.writer.Refusals(object, refusals)
 		for _, refusal := range refusals {
 			c.options.Log.Debug("something is refused", "object", object.String(), "field", refusal.Field, "reason", refusal.Reason, "message", refusal.Message)

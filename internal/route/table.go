@@ -42,6 +42,15 @@ type Rule struct {
 	// Sticky keeps a client at the backend that it got first, where there are
 	// several. To keep it at one endpoint, see Backend.Sticky.
 	Sticky *StickyCookie `json:"sticky,omitempty"`
+	// Unrecorded is what the edge does not record of the requests.
+	Unrecorded Unrecorded `json:"unrecorded,omitzero"`
+}
+
+// Unrecorded says what is left out of what the edge records of requests.
+type Unrecorded struct {
+	AccessLog bool `json:"accessLog,omitempty"`
+	Metrics   bool `json:"metrics,omitempty"`
+	Tracing   bool `json:"tracing,omitempty"`
 }
 
 // BackendRef names a backend and its share of the requests.

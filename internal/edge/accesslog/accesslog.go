@@ -119,7 +119,7 @@ func New(options Options) (*Log, error) {
 // wait, does not keep the record, and does not allocate once it is warm.
 func (l *Log) Record(r *proxy.Record) {
 	number := l.requests.Add(1)
-	if !l.filters.want(r) {
+	if r.Unrecorded().AccessLog || !l.filters.want(r) {
 		l.filtered.Add(1)
 		return
 	}

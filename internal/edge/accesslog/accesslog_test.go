@@ -153,6 +153,17 @@ func TestFilters(t *testing.T) {
 }
 
 // checkMetrics: the metrics are the counters.
+// A rule can ask for silence.
+func TestUnrecorded(t *testing.T) {
+	quiet := sample(t)
+	rule := *quiet.Rule
+	rule.Unrecorded.AccessLog = true
+	quiet.Rule = &rule
+	if got := written(t, accesslog.Options{}, quiet, sample(t)); strings.Count(got, "\n") != 1 {
+		t.Errorf("of two requests, one of them silent, it wrote\n%s", got)
+	}
+}
+
 func checkMetrics(t *testing.T, log *accesslog.Log) {
 	t.Helper()
 	registry := prometheus.NewRegistry()

@@ -60,5 +60,13 @@ type Record struct {
 	Received, Sent, Origin int64
 }
 
+// Unrecorded is what the rule wants left out.
+func (r *Record) Unrecorded() route.Unrecorded {
+	if r.Rule == nil {
+		return route.Unrecorded{}
+	}
+	return r.Rule.Unrecorded
+}
+
 // Retries is how often the backend was asked again.
 func (r *Record) Retries() int { return max(0, r.Attempts-1) }

@@ -20,6 +20,9 @@ import (
 // the backend its parent. It is proxy.Config.Trace; what it returns ends the
 // backend's part.
 func (t *Tracer) Trace(r *proxy.Record, x *filter.Exchange) (finish func()) {
+	if r.Unrecorded().Tracing {
+		return nil
+	}
 	ctx, server := t.serverSpan(r)
 	_, client := t.tracer.Start(ctx, methodName(r.Method), trace.WithSpanKind(trace.SpanKindClient))
 	edits, err := outgoing(client.SpanContext())
@@ -39,7 +42,7 @@ func (t *Tracer) Trace(r *proxy.Record, x *filter.Exchange) (finish func()) {
 // Observe ends the span of a request, and makes that of one that no backend was
 // asked for. It is to be called for every record, when it is complete.
 func (t *Tracer) Observe(r *proxy.Record) {
-	if r.TCPRoute != nil {
+	if r.TCPRoute != nil || r.Unrecorded().Tracing {
 		return
 	}
 	var server trace.Span

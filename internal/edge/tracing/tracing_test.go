@@ -274,3 +274,20 @@ func TestWrongOptions(t *testing.T) {
 		}
 	}
 }
+
+// A rule can ask for silence.
+func TestUnrecorded(t *testing.T) {
+	r := newReceiver(t)
+	tracer := newTracer(t, options(r))
+	record, x := recordOf(t, sampled)
+	record.Rule.Unrecorded.Tracing = true
+	if tracer.Trace(record, x) != nil || len(x.RequestEdits) > 0 {
+		t.Error("the backend is told about a trace")
+	}
+	tracer.Observe(record)
+	traced(t, tracer, sampled)
+	closeTracer(t, tracer)
+	if count := len(r.of(server)); count != 1 {
+		t.Errorf("of two requests, one of them silent, it sent %d spans", count)
+	}
+}

@@ -221,8 +221,8 @@ func traefikObservabilityKeys() []*key {
 	const observability = traefikPrefix + "router.observability."
 	shown := func(name, what string, slot func(*Observability) **bool) *key {
 		return &key{
-			name: observability + name, meaning: fmt.Sprintf("Whether requests have %s. Only `true` is possible.", what),
-			form: "`true` or `false`", otherwise: "true", example: "true",
+			name: observability + name, meaning: fmt.Sprintf("Whether requests have %s.", what),
+			form: "`true` or `false`", otherwise: "true", example: "false",
 			read: setting(func(r *reading) **bool { return slot(&r.ingress.Observability) }, parseBool),
 		}
 	}

@@ -76,7 +76,7 @@ func (b builder) service(wanted v1alpha1.ServiceRef) (route.BackendID, *snapshot
 func (b builder) forwardAuth(f *v1alpha1.ForwardAuth) (*route.ForwardAuth, *snapshot.Fault) {
 	backend, fault := b.service(f.Service)
 	return &route.ForwardAuth{
-		Backend: backend, Path: f.Path, Host: f.Host, Method: f.Method,
+		Backend: backend, Path: f.Path, Query: f.Query, Host: f.Host, Method: f.Method,
 		RequestHeaders: f.RequestHeaders, ResponseHeaders: f.ResponseHeaders, SigninURL: f.SigninURL,
 		MaxBodyBytes: int64(f.MaxBodyBytes), MaxResponseBytes: int64(f.MaxResponseBytes), Timeout: route.Duration(f.Timeout),
 	}, fault

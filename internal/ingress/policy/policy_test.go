@@ -22,7 +22,7 @@ var full = map[string]string{
 	"inFlight":           `{max: 5, key: {by: client}}`,
 	"bodyLimit":          `{maxBytes: 1Mi}`,
 	"basicAuth":          `{secret: users, realm: Shop, userHeader: X-User, keepAuthorization: true}`,
-	"forwardAuth":        `{service: {name: auth, port: 8080}, path: /check, host: auth.local, method: POST, requestHeaders: [Cookie], responseHeaders: [X-User], signinURL: 'https://login.example', maxBodyBytes: 1Ki, maxResponseBytes: 64Ki, timeout: 2s}`,
+	"forwardAuth":        `{service: {name: auth, port: 8080}, path: /check, query: 'a=b', host: auth.local, method: POST, requestHeaders: [Cookie], responseHeaders: [X-User], signinURL: 'https://login.example', maxBodyBytes: 1Ki, maxResponseBytes: 64Ki, timeout: 2s}`,
 	"forwardCertificate": `{pemHeader: X-Cert, infoHeader: X-Info, info: [subject, names]}`,
 	"errorPages":         `{statuses: [404, 500-599], service: {name: pages, port: http}, path: '/{status}.html'}`,
 	"compression":        `{encodings: [zstd, br, gzip], minBytes: 512, contentTypes: [text/html], excludeContentTypes: [text/css]}`,

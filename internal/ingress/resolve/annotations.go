@@ -76,7 +76,7 @@ func (r *resolver) readAnnotations() {
 			r.addDomain(name, domain.Field)
 		}
 	}
-	r.checkObservability(parsed.Observability)
+	r.site.Unrecorded = unrecorded(parsed.Observability)
 }
 
 func (r *resolver) addDomain(name, field string) {
@@ -85,18 +85,10 @@ func (r *resolver) addDomain(name, field string) {
 	}
 }
 
-// checkObservability refuses to record less of some requests than of others.
-// They are served: recording them hurts nobody.
-func (r *resolver) checkObservability(wanted annotation.Observability) {
-	for _, record := range []struct {
-		key    string
-		wanted *bool
-	}{{"accesslogs", wanted.AccessLogs}, {"metrics", wanted.Metrics}, {"tracing", wanted.Tracing}} {
-		if record.wanted != nil && !*record.wanted {
-			r.refuseHere(annotationField("observability."+record.key), snapshot.Unsupported,
-				"this cannot be turned off for an Ingress alone: use the options of the edge, and remove the annotation")
-		}
-	}
+// unrecorded is what the annotations turn off.
+func unrecorded(wanted annotation.Observability) route.Unrecorded {
+	off := func(wanted *bool) bool { return wanted != nil && !*wanted }
+	return route.Unrecorded{AccessLog: off(wanted.AccessLogs), Metrics: off(wanted.Metrics), Tracing: off(wanted.Tracing)}
 }
 
 func annotationField(key string) string {

@@ -60,6 +60,8 @@ type Site struct {
 	EncryptedOnly bool
 	// Policies are those of every path, in their order.
 	Policies []route.Policy
+	// Unrecorded is what is not recorded of the requests.
+	Unrecorded route.Unrecorded
 	// Timeouts are what the annotations say, before those of a backend.
 	Timeouts route.Timeouts
 	// AllowEmpty runs the policies before the 503 of a backend without endpoints.

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Objects that are put into a Snapshot are *networkingv1.Ingress,
@@ -14,6 +15,7 @@ import (
 type SecretBody struct {
 	Namespace string
 	Name      string
+	UID       types.UID
 	// Type is such as kubernetes.io/tls.
 	Type string
 	// Version is the resource version, which changes with the data.
@@ -45,6 +47,7 @@ type Resource struct {
 	Kind      Kind
 	Namespace string
 	Name      string
+	UID       types.UID
 	// Version is the resource version.
 	Version string
 	// Spec is the object's spec as JSON: maps, lists, strings, numbers

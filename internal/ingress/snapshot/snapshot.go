@@ -13,6 +13,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // key is a namespace and a name.
@@ -152,6 +153,30 @@ func (s *Snapshot) Names(kind Kind) iter.Seq2[string, string] {
 // its status; nil when there is none.
 func (s *Snapshot) Ingress(namespace, name string) *networkingv1.Ingress {
 	return s.ingresses[key{namespace, name}]
+}
+
+// UID is that of an object, empty when it is not known.
+func (s *Snapshot) UID(ref Ref) types.UID {
+	at := key{ref.Namespace, ref.Name}
+	switch ref.Kind {
+	case Ingress:
+		if object := s.ingresses[at]; object != nil {
+			return object.UID
+		}
+	case Service:
+		if object := s.services[at]; object != nil {
+			return object.UID
+		}
+	case Secret:
+		if object := s.secrets[at]; object != nil {
+			return object.UID
+		}
+	default:
+		if object := s.resources[ref]; object != nil {
+			return object.UID
+		}
+	}
+	return ""
 }
 
 func (s *Snapshot) putSlice(slice *discoveryv1.EndpointSlice) []Ref {

@@ -10,6 +10,9 @@ import (
 const (
 	// notReadyPatience is how long something may be missing before it is told.
 	notReadyPatience = 10 * time.Second
+	// notFoundPatience is shorter: objects that are applied together come one
+	// after the other.
+	notFoundPatience = 2 * time.Second
 
 	// An object gets no more Events than this in each span.
 	accountEvents = 10
@@ -106,13 +109,11 @@ func (a *account) untold(now time.Time) (*tiding, time.Duration) {
 		if opened.told {
 			continue
 		}
-		if fault.Reason == snapshot.NotReady {
-			if more := opened.since.Add(notReadyPatience).Sub(now); more > 0 {
-				if rest == 0 || more < rest {
-					rest = more
-				}
-				continue
+		if more := opened.since.Add(patienceWith(fault.Reason)).Sub(now); more > 0 {
+			if rest == 0 || more < rest {
+				rest = more
 			}
+			continue
 		}
 		return &tiding{fault: fault}, 0
 	}
@@ -120,6 +121,18 @@ func (a *account) untold(now time.Time) (*tiding, time.Duration) {
 		return &tiding{accepted: true}, 0
 	}
 	return nil, rest
+}
+
+// patienceWith is how long a refusal may be gone again without having been told.
+func patienceWith(reason snapshot.Reason) time.Duration {
+	switch reason {
+	case snapshot.NotReady:
+		return notReadyPatience
+	case snapshot.NotFound:
+		return notFoundPatience
+	default:
+		return 0
+	}
 }
 
 // times is how often it will have been told when it is told now.

@@ -111,7 +111,9 @@ func hopeless(err error) bool {
 
 // regarding names an object as Events do. The lock is held.
 func (w *Writer) regarding(object snapshot.Ref) corev1.ObjectReference {
-	reference := corev1.ObjectReference{Namespace: object.Namespace, Name: object.Name, Kind: string(object.Kind), APIVersion: "v1"}
+	reference := corev1.ObjectReference{
+		Namespace: object.Namespace, Name: object.Name, Kind: string(object.Kind), APIVersion: "v1", UID: w.uids[object],
+	}
 	switch object.Kind {
 	case snapshot.Ingress:
 		reference.APIVersion = "networking.k8s.io/v1"

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/kube"
@@ -71,6 +72,7 @@ type Writer struct {
 	mu           sync.Mutex
 	records      map[ingressKey]*record
 	accounts     map[snapshot.Ref]*account
+	uids         map[snapshot.Ref]types.UID
 	service      *corev1.Service
 	serviceKnown bool
 	nodes        []*snapshot.NodeFacts
@@ -94,7 +96,7 @@ func New(cluster *kube.Cluster, options Options) *Writer {
 	options.Identity = cmp.Or(options.Identity, madeIdentity())
 	w := &Writer{
 		cluster: cluster, options: options, log: options.Log, metrics: options.Metrics,
-		records: map[ingressKey]*record{}, accounts: map[snapshot.Ref]*account{},
+		records: map[ingressKey]*record{}, accounts: map[snapshot.Ref]*account{}, uids: map[snapshot.Ref]types.UID{},
 	}
 	w.election = kube.Election{
 		Namespace: options.LeaseNamespace, Name: options.LeaseName, Identity: options.Identity,
@@ -187,6 +189,18 @@ func (w *Writer) Nodes(nodes []*snapshot.NodeFacts) {
 	problem := w.readdress()
 	w.mu.Unlock()
 	w.lament(problem)
+}
+
+// Identify says which object a name stands for just now, so that Events about
+// it are found with it. It is for kinds that the Writer does not see itself.
+func (w *Writer) Identify(object snapshot.Ref, uid types.UID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if uid == "" {
+		delete(w.uids, object)
+		return
+	}
+	w.uids[object] = uid
 }
 
 // Refusals takes everything that is refused of an object; nothing, when nothing

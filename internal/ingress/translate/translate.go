@@ -89,6 +89,7 @@ func (t *translation) place(path *resolve.Path) *route.Rule {
 		Match:       route.Match{Path: path.Match},
 		Priority:    site.Priority,
 		Created:     site.Created,
+		Unrecorded:  site.Unrecorded,
 	}
 	if site.EncryptedOnly {
 		rule.Match.Scheme = route.SchemeHTTPS

@@ -181,9 +181,9 @@ func full() metav1.ObjectMeta {
 		Annotations:       map[string]string{"slipway.dev/timeout": "3s", "kubectl.kubernetes.io/last-applied-configuration": "{}"},
 		OwnerReferences:   []metav1.OwnerReference{{Name: "owner"}}, Finalizers: []string{"f"},
 		ManagedFields: []metav1.ManagedFieldsEntry{
-			{Manager: "slipway-edge", FieldsV1: &metav1.FieldsV1{Raw: []byte("{}")}},
+			{Manager: "slipway-edge", FieldsV1: metav1.NewFieldsV1("{}")},
 			{Manager: "other", Subresource: "status"},
-			{Manager: "slipway-edge", Subresource: "status", Operation: "Apply", FieldsV1: &metav1.FieldsV1{Raw: []byte("{}")}},
+			{Manager: "slipway-edge", Subresource: "status", Operation: "Apply", FieldsV1: metav1.NewFieldsV1("{}")},
 		},
 	}
 }

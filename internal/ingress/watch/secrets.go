@@ -190,7 +190,7 @@ func (k *secretKeeper) get(ctx context.Context, at name) (*snapshot.SecretBody, 
 	if err != nil {
 		return nil, err
 	}
-	body.Type, body.Version = string(secret.Type), secret.ResourceVersion
+	body.UID, body.Type, body.Version = secret.UID, string(secret.Type), secret.ResourceVersion
 	if body.Failure = unfit(secret); body.Failure == nil {
 		body.Data = secret.Data
 	}

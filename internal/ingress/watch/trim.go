@@ -142,7 +142,7 @@ func shape(kind snapshot.Kind, object any) any {
 		// A spec that is no object is as good as none: whoever reads it finds
 		// that what it needs is missing.
 		spec, _ := o.Object["spec"].(map[string]any)
-		return &snapshot.Resource{Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName(), Version: o.GetResourceVersion(), Spec: spec}
+		return &snapshot.Resource{Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(), Version: o.GetResourceVersion(), Spec: spec}
 	default:
 		return object
 	}
