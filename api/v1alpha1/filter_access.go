@@ -12,6 +12,7 @@ type BasicAuth struct {
 type ForwardAuth struct {
 	Service          ServiceRef `json:"service" required:"true" description:"The Service that is asked."`
 	Path             string     `json:"path,omitempty" default:"/" pattern:"^/" maxLength:"4096" description:"The path that is asked for."`
+	Query            string     `json:"query,omitempty" maxLength:"4096" description:"Query of the question, without its question mark."`
 	Host             string     `json:"host,omitempty" description:"Host header of the question. Without it, the one that the backend gets."`
 	Method           string     `json:"method,omitempty" pattern:"^[A-Z]+$" description:"Method of the question. Without it GET."`
 	RequestHeaders   []string   `json:"requestHeaders,omitempty" maxItems:"64" description:"Headers that are copied into the question. Without it all."`

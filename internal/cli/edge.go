@@ -19,6 +19,7 @@ import (
 	"slipway.dev/slipway/internal/edge/filetable"
 	"slipway.dev/slipway/internal/edge/lastgood"
 	"slipway.dev/slipway/internal/edge/overload"
+	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/observe"
 	"slipway.dev/slipway/internal/route"
 )
@@ -120,6 +121,7 @@ func startProviders(ctx context.Context, options *config.Edge, with edgeProvider
 	if options.Providers.KubernetesIngress == nil {
 		return nil
 	}
+	kube.LogTo(log)
 	provider, err := newIngressProvider(options, server, with.parts)
 	if err != nil {
 		return err

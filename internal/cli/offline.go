@@ -11,18 +11,24 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
+	networkingv1 "k8s.io/api/networking/v1"
 
 	"slipway.dev/slipway/internal/config"
 	"slipway.dev/slipway/internal/edge"
 	"slipway.dev/slipway/internal/edge/overload"
 	"slipway.dev/slipway/internal/ingress/engine"
 	"slipway.dev/slipway/internal/ingress/manifest"
+	"slipway.dev/slipway/internal/ingress/resolve"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/observe"
 )
 
-// readTimeout bounds the reading of a cluster.
-const readTimeout = time.Minute
+const (
+	// readTimeout bounds the reading of a cluster.
+	readTimeout = time.Minute
+	// usualClass is the IngressClass of the shipped manifests.
+	usualClass = "slipway"
+)
 
 // offline is an edge that serves nobody: it has the routes of a cluster or of
 // manifests, made by the same code, and can be asked about them.
@@ -103,6 +109,7 @@ func (o *offline) readManifests(input io.Reader) error {
 		return err
 	}
 	o.set, o.facts = set, set.Snapshot
+	o.assumeClasses()
 	o.engine = engine.New(set.Snapshot, resolveOptions(o.options.Providers.KubernetesIngress))
 	result := o.engine.All()
 	feedback := ingressFeedback(o.server.Update(&result.Change))
@@ -111,6 +118,20 @@ func (o *offline) readManifests(input io.Reader) error {
 		o.engine.NoteCertificates(feedback.Certificates)
 	}
 	return nil
+}
+
+// assumeClasses puts the classes that every cluster with this edge has where the
+// manifests leave them out. Without them no Ingress of a class would be judged.
+func (o *offline) assumeClasses() {
+	view := o.facts.View()
+	for _, name := range []string{usualClass, o.options.Providers.KubernetesIngress.IngressClass} {
+		if name == "" || view.Class(name) != nil {
+			continue
+		}
+		class := &networkingv1.IngressClass{}
+		class.Name, class.Spec.Controller = name, resolve.ControllerName
+		o.facts.Put(class)
+	}
 }
 
 // readCluster reads a cluster once, as an edge does at its start.

@@ -103,6 +103,30 @@ func TestFilterOrder(t *testing.T) {
 	}
 }
 
+// The order is a promise: users rely on who is asked before whom.
+func TestWholeOrder(t *testing.T) {
+	given := map[string]string{}
+	for name, field := range filterFields() {
+		given[filterKey(name)] = field.Tag.Get("example")
+	}
+	got, faults := ParseIngress(given)
+	if len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	order := ""
+	for _, filters := range [][]v1alpha1.Filter{got.Before, {{}}, got.After} {
+		for i := range filters {
+			order += filters[i].Name() + " "
+		}
+	}
+	const want = "redirectScheme redirectRegexp ipFilter cors rateLimit inFlight bodyLimit basicAuth forwardAuth forwardCertificate  " +
+		"errorPages compression responseHeaders requestHeaders stripPrefix stripPrefixRegexp replacePath replacePathRegexp addPrefix " +
+		"buffering retry circuitBreaker mirror "
+	if order != want {
+		t.Errorf("got  %s\nwant %s", order, want)
+	}
+}
+
 // Every filter that an annotation can have is in the order once.
 func TestOrderIsComplete(t *testing.T) {
 	before, after := filterOrder()

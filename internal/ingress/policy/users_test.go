@@ -37,7 +37,7 @@ func TestUsers(t *testing.T) {
 		{"no name", file("users", ":{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ="), "", "line 1"},
 		{"plain as it should be", plain("anna", "secret"), sha, ""},
 		{"no password", plain("anna", ""), "", "give both"},
-		{"a second line", plain("anna\nroot:{SHA}x", "secret"), "", "control character"},
+		{"a second line", plain("anna\nroot", "secret"), "", "control character"},
 		{"a colon", plain("an:na", "secret"), "", "colon"},
 		{"a comment", plain("#anna", "secret"), "", "#"},
 	} {
@@ -53,8 +53,8 @@ func TestUsers(t *testing.T) {
 	}
 }
 
-// FuzzUsers: what is taken here is what the edge takes, so that nothing is
-// refused there in silence.
+// FuzzUsers: what is taken here the edge takes too, so that nothing is refused
+// there in silence.
 func FuzzUsers(f *testing.F) {
 	f.Add(bcryptLine)
 	f.Add("# x\n\nbob:$apr1$abcdefgh$0123456789012345678901:more\n")
@@ -67,7 +67,7 @@ func FuzzUsers(f *testing.F) {
 		policies := []route.Policy{{BasicAuth: &route.BasicAuth{Users: route.NewSecret(lines)}}}
 		rule := route.Rule{ID: route.ID{Name: "x"}, Policies: policies, Response: &route.Response{Status: 503}}
 		_, err := filter.Compile(policies, filter.NewCounters(time.Unix(0, 0)))
-		if taken := err == nil && len(rule.Validate()) == 0; taken != (problem == "") {
+		if taken := err == nil && len(rule.Validate()) == 0; problem == "" && !taken {
 			t.Errorf("%q: here %q, and the edge says %v", lines, problem, err)
 		}
 	})
