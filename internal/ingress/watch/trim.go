@@ -126,6 +126,7 @@ func trimResource(resource *unstructured.Unstructured) {
 	kept.SetGroupVersionKind(resource.GroupVersionKind())
 	kept.SetNamespace(resource.GetNamespace())
 	kept.SetName(resource.GetName())
+	kept.SetUID(resource.GetUID())
 	kept.SetResourceVersion(resource.GetResourceVersion())
 	if spec, has := resource.Object["spec"]; has {
 		kept.Object["spec"] = spec
