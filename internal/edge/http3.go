@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"net/http"
 
+	"slipway.dev/slipway/internal/edge/bridge"
 	"slipway.dev/slipway/internal/edge/h1"
 	"slipway.dev/slipway/internal/edge/h3"
 	"slipway.dev/slipway/internal/edge/proxy"
@@ -53,13 +53,13 @@ type pointKey struct{}
 // acceptedHTTP3 is what the proxy is told about a stream of HTTP/3. Its
 // connection may have changed its address since the handshake, so each stream
 // is asked.
-func acceptedHTTP3(r *http.Request, conn net.Conn) (proxy.Accepted, bool) {
-	p, ok := r.Context().Value(pointKey{}).(*point)
-	if !ok || r.TLS == nil {
+func acceptedHTTP3(stream bridge.Stream, conn net.Conn) (proxy.Accepted, bool) {
+	p, ok := stream.Context().Value(pointKey{}).(*point)
+	if !ok || stream.TLS == nil {
 		return proxy.Accepted{}, false
 	}
 	from := p.accepted(conn.RemoteAddr(), conn.LocalAddr())
-	from.Handshake = tlsstore.HandshakeFrom(r.Context())
-	noteTLS(&from, *r.TLS)
+	from.Handshake = tlsstore.HandshakeFrom(stream.Context())
+	noteTLS(&from, *stream.TLS)
 	return from, true
 }

@@ -14,7 +14,7 @@ import (
 func BenchmarkExchange(b *testing.B) {
 	answer := []byte("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nDate: Sun, 15 Nov 2026 06:00:00 GMT\r\nContent-Length: 5\r\n\r\nhello")
 	buf := make([]byte, 4096)
-	h := &Handler{Pool: new(h1.BufferPool), Serve: func(_ *http.Request, conn net.Conn) {
+	h := &Handler{Pool: new(h1.BufferPool), Serve: func(_ Stream, conn net.Conn) {
 		defer conn.Close()
 		if _, err := conn.Read(buf); err != nil {
 			b.Error(err)
@@ -24,7 +24,7 @@ func BenchmarkExchange(b *testing.B) {
 		}
 	}}
 	r := httptest.NewRequest("GET", "/some/path?x=1", nil)
-	r.ProtoMajor = 2
+	r.ProtoMajor = 3
 	r.Header = http.Header{
 		"User-Agent": {"Mozilla/5.0 (X11; Linux x86_64)"}, "Accept": {"*/*"}, "Accept-Language": {"en"},
 		"Accept-Encoding": {"gzip, br"}, "Cookie": {"session=0123456789abcdef; theme=dark"},
@@ -34,6 +34,6 @@ func BenchmarkExchange(b *testing.B) {
 	for b.Loop() {
 		clear(record.header)
 		record.Body = record.Body[:0]
-		h.ServeHTTP(writer{record}, r)
+		h.ServeHTTP(recording{record}, r)
 	}
 }

@@ -15,14 +15,14 @@ import (
 func (u *upload) compose() error {
 	r := u.request
 	if r.Method == http.MethodConnect {
-		// Both libraries let it pass, with protocols that HTTP/1.1 cannot say.
+		// The library lets it pass, with protocols that HTTP/1.1 cannot say.
 		return h1.ErrConnect
 	}
 	framing, length, err := u.measure()
 	if err != nil {
 		return err
 	}
-	// The libraries see to it too. They changed their minds about it before.
+	// The library sees to it too. It changed its mind about it before.
 	if hosts := r.Header["Host"]; len(hosts) > 1 || len(hosts) == 1 && hosts[0] != r.Host {
 		return h1.ErrHostTwice
 	}
@@ -58,7 +58,7 @@ func headSize(r *http.Request) int {
 	return size
 }
 
-// announced lists the trailers that the libraries took out of Trailer.
+// announced lists the trailers that the library took out of Trailer.
 func announced(trailers http.Header) string {
 	names := make([]string, 0, len(trailers))
 	for name := range trailers {
@@ -78,8 +78,7 @@ func (u *upload) measure() (h1.Framing, int64, error) {
 	case len(lengths) == 1:
 		length, err := strconv.ParseUint(lengths[0], 10, 63)
 		if err != nil || int64(length) != r.ContentLength {
-			// The library of HTTP/2 says 0 for what is not a number, and for a
-			// stream that ended with its headers.
+			// The library may say something else for what is not a number.
 			return 0, 0, h1.ErrLength
 		}
 		return h1.Fixed, int64(length), nil

@@ -51,10 +51,11 @@ func (c *conn) Write(p []byte) (int, error) {
 	if err := c.out.begin(); err != nil {
 		return 0, err
 	}
-	if err := c.out.end(c.stream.reply.write(p)); err != nil {
+	n, err := c.stream.reply.Write(p)
+	if err = c.out.end(err); err != nil {
 		return 0, err
 	}
-	return len(p), nil
+	return n, nil
 }
 
 // Close ends what waits, and everything after it. A response that is not
@@ -90,9 +91,8 @@ func (c *conn) SetReadDeadline(t time.Time) error { return c.in.setDeadline(t) }
 func (c *conn) SetWriteDeadline(t time.Time) error { return c.out.setDeadline(t) }
 
 // side is one direction of a conn. One call runs at a time, and it can be
-// ended: by a deadline or by Close. The deadlines of the libraries are used
-// for that moment only. Those of HTTP/2 end a stream for good even when nobody
-// waits for it, and a client must not pay for a backend that is slow.
+// ended: by a deadline or by Close. The deadlines of the library are used for
+// that moment only: a client must not pay for a backend that is slow.
 type side struct {
 	interrupt func() // makes the call in the library return
 

@@ -3,9 +3,10 @@
 // parser, one normaliser and one set of filters judge every request, so that
 // nothing gets past them in a translation.
 //
-// A [Handler] turns each stream into a net.Conn on which exactly one request
-// comes, composed by h1.Composer, and whose written response is translated
-// back. It is an http.Handler, so that the servers of both protocols use it.
+// A stream becomes a net.Conn on which exactly one request comes, composed by
+// h1.Composer, and whose written response is translated back by a [Reply]. The
+// server of HTTP/2 is our own and makes the conn itself; for that of HTTP/3 a
+// [Handler], which is an http.Handler, does.
 //
 // It promises:
 //   - the request says what the client said: the target is the client's :path
@@ -23,8 +24,4 @@
 // a connection, two Hosts that differ, a length that is not the stream's,
 // CONNECT. On the way back it refuses 101, and responses whose end only the end
 // of a connection would show.
-//
-// What a client sends as trailers of HTTP/2 without announcing them in Trailer
-// is lost: the library drops them. Those of HTTP/3, and all trailers of
-// responses, pass.
 package bridge

@@ -2,6 +2,8 @@ package bridge
 
 import (
 	"cmp"
+	"context"
+	"crypto/tls"
 	"io"
 	"net"
 	"net/http"
@@ -16,15 +18,31 @@ import (
 // has a body.
 const DefaultHeadTimeout = 10 * time.Second
 
+// Stream is what is known about a stream besides what is said on it.
+type Stream struct {
+	// Major is the protocol: 2 or 3.
+	Major int
+	// TLS is how a connection of HTTP/3 is encrypted, nil for HTTP/2.
+	TLS *tls.ConnectionState
+
+	context context.Context
+}
+
+// NewStream describes a stream that lasts as long as ctx.
+func NewStream(ctx context.Context, major int, state *tls.ConnectionState) Stream {
+	return Stream{Major: major, TLS: state, context: ctx}
+}
+
+// Context ends with the stream. It comes from that of the connection.
+func (s Stream) Context() context.Context { return s.context }
+
 // Handler serves the streams of HTTP/2 and HTTP/3. It is ready once its fields
 // are set, and must not be copied after that.
 type Handler struct {
 	// Serve answers the one request that comes on conn, and returns when it is
 	// over. It closes conn, and no goroutine of its own uses conn after it has
-	// returned. The end of the stream is held back until then, so it does not
-	// dawdle. r is for its Context, which ends with the stream; its Body is
-	// conn's to read.
-	Serve func(r *http.Request, conn net.Conn)
+	// returned. A stream is not over before that, so it does not dawdle.
+	Serve func(s Stream, conn net.Conn)
 	// Pool lends the buffers.
 	Pool *h1.BufferPool
 	// Limits are those that responses were held to when they came from a
@@ -46,10 +64,11 @@ type Handler struct {
 // of it: who keeps that for too long must not meet another client's stream.
 type stream struct {
 	upload upload
-	reply  reply
+	reply  Reply
+	writer writer
 }
 
-// ServeHTTP answers one stream. It panics with http.ErrAbortHandler, which
+// ServeHTTP answers one stream of HTTP/3. It panics with http.ErrAbortHandler, which
 // resets the stream, when the response was not written to its end.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s, _ := h.streams.Get().(*stream)
@@ -63,7 +82,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.refuse(w, r, err)
 		return
 	}
-	s.reply.begin(h, w, r, control)
+	s.writer.begin(w, r, control)
+	limits := cmp.Or(h.Limits, h1.DefaultLimits())
+	s.reply.Begin(&s.writer, h1.Asked{Head: r.Method == http.MethodHead}, &limits)
 	conn := newConn(r.Context(), s, control)
 	returned := false
 	defer func() {
@@ -71,13 +92,14 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		// more, and the library resets it.
 		conn.finish()
 		s.upload.release()
-		complete := s.reply.release()
+		complete := s.reply.Release()
+		s.writer = writer{}
 		h.streams.Put(s)
 		if returned && !complete {
 			panic(http.ErrAbortHandler)
 		}
 	}()
-	h.Serve(r, conn)
+	h.Serve(NewStream(r.Context(), r.ProtoMajor, r.TLS), conn)
 	returned = true
 }
 
@@ -97,13 +119,6 @@ func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	w.WriteHeader(status)
 	// A client that is gone needs no answer.
 	_, _ = io.WriteString(w, text)
-}
-
-func (h *Handler) replyLimits() h1.Limits {
-	limits := cmp.Or(h.Limits, h1.DefaultLimits())
-	limits.HeadBytes *= 2
-	limits.Fields *= 2
-	return limits
 }
 
 func (h *Handler) headTimeout() time.Duration {

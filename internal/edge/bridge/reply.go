@@ -2,12 +2,8 @@ package bridge
 
 import (
 	"errors"
-	"net/http"
-	"strconv"
-	"strings"
 
 	"slipway.dev/slipway/internal/edge/h1"
-	"slipway.dev/slipway/internal/edge/normalize"
 )
 
 // What is wrong with a response, beside the faults of h1.
@@ -16,6 +12,23 @@ var (
 	errSurplus  = errors.New("bytes were written after the end of the response")
 )
 
+// Output is a stream that a response is sent on. What it is given holds for the
+// call only. An error ends the response.
+type Output interface {
+	// Interim sends a response that another one follows.
+	Interim(head *h1.ResponseHead) error
+	// Head sends the head of the response, and ends the stream if there is no
+	// body.
+	Head(head *h1.ResponseHead, end bool) error
+	// Data sends a piece of the body, and ends the stream after the last one.
+	// The last one may be empty.
+	Data(piece []byte, end bool) error
+	// Trailers ends the stream with trailers.
+	Trailers(trailers *h1.Fields) error
+	// Flush sees to it that all so far is on its way.
+	Flush() error
+}
+
 // The states of a reply.
 const (
 	replyHead  = iota // the final head has not come, or not all of it
@@ -23,62 +36,61 @@ const (
 	replyEnded        // the response is complete
 )
 
-// reply translates a response of HTTP/1.1, in whatever pieces it is written,
-// to calls of an http.ResponseWriter.
-type reply struct {
-	w       http.ResponseWriter
-	control *http.ResponseController
-	limits  h1.Limits
-	asked   h1.Asked
-	// major is the client's HTTP version.
-	major int
-	// expects says that the client waits for 100, and that the library leaves
-	// saying so to us.
-	expects bool
+// Reply translates a response of HTTP/1.1, in whatever pieces it is written, to
+// calls of an Output. It can be used again after Begin.
+type Reply struct {
+	out    Output
+	limits h1.Limits
+	asked  h1.Asked
 
-	state   uint8
-	flushed bool // headers, and all that was written since, are on their way
-	err     error
-	head    h1.ResponseHead
-	body    h1.Body
-	held    []byte // the start of a head, or of a line between chunks
+	state uint8
+	told  bool // the end was sent
+	err   error
+	head  h1.ResponseHead
+	body  h1.Body
+	pass  []byte // a piece of the body that may be the last
+	held  []byte // the start of a head, or of a line between chunks
 }
 
-func (a *reply) begin(h *Handler, w http.ResponseWriter, r *http.Request, control *http.ResponseController) {
-	*a = reply{
-		w: w, control: control, limits: h.replyLimits(), major: r.ProtoMajor,
-		asked: h1.Asked{Head: r.Method == http.MethodHead},
-		head:  a.head, body: a.body, held: a.held[:0],
-	}
-	for _, value := range r.Header["Expect"] {
-		a.expects = a.expects || strings.EqualFold(value, "100-continue")
-	}
+// Begin makes ready for the response to a request. limits are those that
+// responses were held to when they came from a backend: a head that is written
+// may be twice as large, because filters add to it.
+func (a *Reply) Begin(out Output, asked h1.Asked, limits *h1.Limits) {
+	a.out, a.asked = out, asked
+	a.limits = *limits
+	a.limits.HeadBytes *= 2
+	a.limits.Fields *= 2
+	a.state, a.told, a.err, a.held = replyHead, false, nil, a.held[:0]
 	a.head.Reset(a.asked)
 }
 
 // maxHeld bounds the memory that is kept from one reply to the next.
 const maxHeld = 16 << 10
 
-// release forgets the stream, and reports whether its response was complete.
-func (a *reply) release() (complete bool) {
+// Release forgets the stream, and reports whether its response was complete.
+func (a *Reply) Release() (complete bool) {
 	complete = a.state == replyEnded && a.err == nil
 	if cap(a.held) > maxHeld {
 		a.held = nil
 	}
-	a.w, a.control = nil, nil
+	a.out, a.pass = nil, nil
 	a.head.Reset(h1.Asked{}) // it refers to bytes of others
 	return complete
 }
 
-// write translates what comes next. After an error nothing more is taken.
-func (a *reply) write(p []byte) error {
+// Write translates what comes next. What it makes up is on its way when it
+// returns. After an error nothing more is taken.
+func (a *Reply) Write(p []byte) (int, error) {
 	if a.err == nil {
 		a.err = a.translate(p)
 	}
-	return a.err
+	if a.err != nil {
+		return 0, a.err
+	}
+	return len(p), nil
 }
 
-func (a *reply) translate(p []byte) error {
+func (a *Reply) translate(p []byte) error {
 	buf := p
 	if len(a.held) > 0 {
 		a.held = append(a.held, p...)
@@ -95,13 +107,16 @@ func (a *reply) translate(p []byte) error {
 		}
 		used += n
 	}
+	if err := a.give(a.state == replyEnded); err != nil {
+		return err
+	}
 	a.held = append(a.held[:0], buf[used:]...)
-	return a.flush()
+	return a.out.Flush()
 }
 
 // next translates one piece from the start of buf, and says how long it is: 0
 // when it is not complete.
-func (a *reply) next(buf []byte) (int, error) {
+func (a *Reply) next(buf []byte) (int, error) {
 	switch a.state {
 	case replyHead:
 		n, err := a.head.Parse(buf, &a.limits)
@@ -109,144 +124,63 @@ func (a *reply) next(buf []byte) (int, error) {
 			return 0, err
 		}
 		if a.head.Interim() {
-			a.interim()
+			err := a.out.Interim(&a.head)
 			a.head.Reset(a.asked)
-			return n, nil
+			return n, err
 		}
-		return n, a.final()
+		return n, a.final(n < len(buf))
 	case replyBody:
 		pass, n, err := a.body.Next(buf)
 		if err != nil {
 			return 0, err
 		}
 		if len(pass) > 0 {
-			a.flushed = false
-			if _, err := a.w.Write(pass); err != nil {
+			if err := a.give(false); err != nil {
 				return 0, err
 			}
+			a.pass = pass
 		}
 		if a.body.Done() {
-			return n, a.finish()
+			a.state = replyEnded
 		}
 		return n, nil
 	}
 	return 0, errSurplus
 }
 
-// interim sends a response that another one follows. 100 is for the library of
-// HTTP/2 to say; that of HTTP/3 leaves it to us, and it is said once.
-func (a *reply) interim() {
-	if a.head.Status == http.StatusContinue {
-		if a.expects {
-			a.expects = false
-			a.w.WriteHeader(http.StatusContinue)
-		}
-		return
-	}
-	header := a.w.Header()
-	a.addFields(header)
-	a.w.WriteHeader(a.head.Status)
-	clear(header)
-}
-
-// final sends the head of the response.
-func (a *reply) final() error {
+// final sends the head of the response; more says that something follows.
+func (a *Reply) final(more bool) error {
 	if a.head.Framing == h1.UntilClose {
 		return errNoLength
 	}
-	header := a.w.Header()
-	a.addFields(header)
-	if a.head.Length >= 0 && a.head.Status != http.StatusNotModified {
-		// Clients of these protocols take the length of 304 for that of a body
-		// which has to follow; Go's do.
-		header["Content-Length"] = []string{strconv.FormatInt(a.head.Length, 10)}
-	}
-	// The libraries would make these up.
-	for _, name := range [...]string{"Content-Type", "Date"} {
-		if _, said := header[name]; !said {
-			header[name] = nil
-		}
-	}
-	a.w.WriteHeader(a.head.Status)
 	a.body.Reset(a.head.Framing, a.head.Length, true, &a.limits)
 	a.state = replyBody
 	if a.body.Done() {
-		return a.finish()
-	}
-	return nil
-}
-
-// addFields copies the fields of the head, as far as they are not about a
-// connection or the framing of HTTP/1.1.
-func (a *reply) addFields(header http.Header) {
-	for i := range a.head.Len() {
-		id := a.head.ID(i)
-		if id.ConnectionOnly() || id == normalize.FieldTransferEncoding || id == normalize.FieldContentLength ||
-			id == normalize.FieldTrailer && a.named(a.head.Value(i)) {
-			continue
-		}
-		name := http.CanonicalHeaderKey(string(a.head.Name(i)))
-		header[name] = append(header[name], string(a.head.Value(i)))
-	}
-}
-
-// named reports whether a list of trailers has the name of a header. The
-// libraries take such a header for a trailer then.
-func (a *reply) named(list []byte) bool {
-	for name := range strings.SplitSeq(string(list), ",") {
-		if _, said := a.head.Find(strings.TrimSpace(name)); said {
-			return true
+		a.state, a.told = replyEnded, true
+		if more {
+			return errSurplus
 		}
 	}
-	return false
+	return a.out.Head(&a.head, a.told)
 }
 
-// finish notes that the response is complete, and adds its trailers.
-func (a *reply) finish() error {
-	a.state = replyEnded
-	trailers := &a.body.Trailers
-	if trailers.Len() == 0 {
-		return nil
-	}
-	// Headers have to be gone before trailers can be said: the libraries keep
-	// both in one map.
-	header := a.w.Header()
-	if err := a.control.Flush(); err != nil {
-		return err
-	}
-	a.flushed = true
-	clear(header)
-	for i := range trailers.Len() {
-		name := http.TrailerPrefix + http.CanonicalHeaderKey(string(trailers.Name(i)))
-		header[name] = append(header[name], string(trailers.Value(i)))
-	}
-	return nil
-}
-
-// flush sends what the libraries hold back. A response that is complete needs
-// none: its end follows at once, and takes the rest along.
-func (a *reply) flush() error {
+// give sends the piece that was held back to see whether it is the last, and the
+// end once all was looked at that came with it.
+func (a *Reply) give(end bool) error {
+	piece, trailers := a.pass, &a.body.Trailers
+	a.pass = nil
 	switch {
-	case a.state == replyHead || a.flushed:
+	case end && !a.told && trailers.Len() == 0:
+		a.told = true
+		return a.out.Data(piece, true)
+	case len(piece) > 0:
+		if err := a.out.Data(piece, false); err != nil {
+			return err
+		}
+	}
+	if !end || a.told {
 		return nil
-	case a.state == replyEnded && a.endsItself():
-		return nil
 	}
-	if err := a.control.Flush(); err != nil {
-		return err
-	}
-	a.flushed = true
-	return nil
-}
-
-// endsItself reports whether the library makes no length up for a response
-// whose headers it sends together with its end.
-func (a *reply) endsItself() bool {
-	switch a.head.Framing {
-	case h1.Fixed:
-		return true
-	case h1.NoBody:
-		return a.major == 2 || a.asked.Head && a.head.Length >= 0
-	}
-	return false
+	a.told = true
+	return a.out.Trailers(trailers)
 }

@@ -26,12 +26,12 @@ type recorder struct {
 
 func newRecorder() *recorder { return &recorder{header: http.Header{}} }
 
-// writer is a recorder as an http.ResponseWriter.
-type writer struct{ r *recorder }
+// recording is a recorder as an http.ResponseWriter.
+type recording struct{ r *recorder }
 
-func (w writer) Header() http.Header { return w.r.header }
+func (w recording) Header() http.Header { return w.r.header }
 
-func (w writer) WriteHeader(status int) {
+func (w recording) WriteHeader(status int) {
 	if status < 200 {
 		w.r.hints = append(w.r.hints, status)
 		return
@@ -39,12 +39,12 @@ func (w writer) WriteHeader(status int) {
 	w.r.Status, w.r.Header = status, maps.Clone(w.r.header)
 }
 
-func (w writer) Write(p []byte) (int, error) {
+func (w recording) Write(p []byte) (int, error) {
 	w.r.Body = append(w.r.Body, p...)
 	return len(p), nil
 }
 
-func (w writer) FlushError() error { return nil }
+func (w recording) FlushError() error { return nil }
 
 // outcome is all that a client sees of a response.
 type outcome struct {
@@ -59,15 +59,18 @@ type outcome struct {
 // replyTo translates a response that is written in pieces of a size.
 func replyTo(r *http.Request, raw []byte, size int) outcome {
 	record := newRecorder()
-	w := writer{record}
-	var a reply
-	a.begin(&Handler{Limits: h1.DefaultLimits()}, w, r, http.NewResponseController(w))
+	w := recording{record}
+	var out writer
+	out.begin(w, r, http.NewResponseController(w))
+	var a Reply
+	limits := h1.DefaultLimits()
+	a.Begin(&out, h1.Asked{Head: r.Method == http.MethodHead}, &limits)
 	for part := range slices.Chunk(raw, size) {
-		if a.write(part) != nil {
+		if _, err := a.Write(part); err != nil {
 			break
 		}
 	}
-	got := outcome{Status: record.Status, Header: record.Header, Body: string(record.Body), Hints: record.hints, Complete: a.release()}
+	got := outcome{Status: record.Status, Header: record.Header, Body: string(record.Body), Hints: record.hints, Complete: a.Release()}
 	for name, values := range record.header {
 		if trailer, ok := strings.CutPrefix(name, http.TrailerPrefix); ok {
 			if got.Trailers == nil {

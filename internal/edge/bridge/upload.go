@@ -69,8 +69,7 @@ func (u *upload) dropEarly() {
 }
 
 // read gives the next of the request. The head comes alone, even when there is
-// room for more: the first read of the body tells a client of HTTP/2 that
-// waits with Expect to go on, so it happens only when the body is wanted.
+// room for more: the body is waited for only when it is wanted.
 func (u *upload) read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
@@ -163,7 +162,7 @@ func (u *upload) endChunks() error {
 	out := append(u.buf[:0], "0\r\n"...)
 	for name, values := range u.request.Trailer {
 		for _, value := range values {
-			// The libraries check this. A line break here would be a request.
+			// The library checks this. A line break here would be a request.
 			if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
 				return h1.ErrTrailerName
 			}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"log/slog"
-	"net/http"
 	"net/netip"
 	"time"
 
@@ -16,7 +15,7 @@ import (
 type Config struct {
 	// Handler answers the requests. Their contexts come from the one that
 	// ServeConn was given.
-	Handler http.Handler
+	Handler *bridge.Handler
 
 	// MaxStreams is how many requests of one connection run at a time.
 	// Default 100.
@@ -91,8 +90,9 @@ type GuardLimits struct {
 	// Continuations is how many CONTINUATION frames one block of headers may
 	// have. Default 16: headers that are allowed need two.
 	Continuations int
-	// BlockBytes bounds one block of headers as it is sent. Default 128 KiB:
-	// somewhat more than allowed is answered with 431, much more is an attack.
+	// BlockBytes bounds one block of headers, as it is sent and unpacked. Default
+	// 128 KiB: somewhat more than allowed is answered with 431, much more is an
+	// attack.
 	BlockBytes int
 	// Resets say how many requests may be cut off. Those count that the client
 	// resets, and those that we have to because of an error of the client's.
@@ -123,6 +123,7 @@ const (
 	ReasonWindows       = "window_update_flood"
 	ReasonUnknown       = "unknown_frame_flood"
 	ReasonEmptyData     = "empty_data_flood"
+	ReasonUnread        = "answers_unread"     // it goes on without reading what we say
 	ReasonContinuations = "continuation_flood" // too many frames of one block of headers
 	ReasonBlock         = "header_block"       // too many bytes of one block of headers
 )
@@ -185,8 +186,8 @@ func (c Config) withDefaults() Config {
 
 // check finds what is wrong with a config whose defaults are filled in.
 func (c *Config) check() error {
-	if c.Handler == nil {
-		return errors.New("there is no handler for requests of HTTP/2; give one")
+	if c.Handler == nil || c.Handler.Serve == nil || c.Handler.Pool == nil {
+		return errors.New("there is no handler for requests of HTTP/2; give one, with a pool")
 	}
 	g := &c.Guard
 	for _, n := range [...]int{

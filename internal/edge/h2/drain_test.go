@@ -1,8 +1,8 @@
 package h2_test
 
 import (
+	"context"
 	"io"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -143,8 +143,8 @@ func TestFloodDuringDrain(t *testing.T) {
 // ServeConn waits for its requests, and Close ends them.
 func TestCloseWaits(t *testing.T) {
 	ended, release := make(chan struct{}), make(chan struct{})
-	s := start(t, h2.Config{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		<-r.Context().Done()
+	s := start(t, h2.Config{Handler: lasting(func(ctx context.Context) {
+		<-ctx.Done()
 		close(ended)
 		<-release
 	})}, nil)

@@ -1,118 +1,104 @@
 package h2
 
-import "encoding/binary"
+import (
+	"encoding/binary"
 
-// The frames that the guard tells apart (RFC 9113 section 6).
+	"golang.org/x/net/http2"
+)
+
+// The frames that the ledger tells apart (RFC 9113 section 6).
 const (
-	frameData         = 0x0
-	frameHeaders      = 0x1
-	framePriority     = 0x2
-	frameReset        = 0x3
-	frameSettings     = 0x4
-	framePing         = 0x6
-	frameGoAway       = 0x7
-	frameWindowUpdate = 0x8
-	frameContinuation = 0x9
+	frameData         = uint8(http2.FrameData)
+	frameHeaders      = uint8(http2.FrameHeaders)
+	framePriority     = uint8(http2.FramePriority)
+	frameReset        = uint8(http2.FrameRSTStream)
+	frameSettings     = uint8(http2.FrameSettings)
+	framePing         = uint8(http2.FramePing)
+	frameGoAway       = uint8(http2.FrameGoAway)
+	frameWindowUpdate = uint8(http2.FrameWindowUpdate)
+	frameContinuation = uint8(http2.FrameContinuation)
 	framePriority9218 = 0x10 // PRIORITY_UPDATE of RFC 9218
 )
 
-// The flags that the guard looks at.
+// The flags that matter here.
 const (
+	flagAck        = 0x1
 	flagEndStream  = 0x1
 	flagEndHeaders = 0x4
-	flagPadded     = 0x8
 )
 
 const (
 	frameHeaderSize = 9
-	leadSize        = 4
-	// prefaceSize is what comes before the first frame of a client.
-	prefaceSize = 24
+	// maxFrame is the largest frame that is read, and that is written: the least
+	// that RFC 9113 allows.
+	maxFrame = 16 << 10
+	// everyStream is the last stream of a GOAWAY that refuses none.
+	everyStream = 1<<31 - 1
+	// maxWindow is the largest window.
+	maxWindow = 1<<31 - 1
+	// firstWindow is every window of which nothing was said yet.
+	firstWindow = 1<<16 - 1
 )
 
-// frame is the header of a frame, and as much of its content as the guard
-// needs.
+// frame is what the ledger needs of a frame.
 type frame struct {
 	length uint32
 	kind   uint8
 	flags  uint8
 	stream uint32
-	// lead is the start of the content: all four bytes of RST_STREAM, one of
-	// DATA that is padded, none of others.
-	lead [leadSize]byte
+	data   int           // bytes of DATA, without padding
+	code   http2.ErrCode // of RST_STREAM
 }
 
 func (f *frame) has(flag uint8) bool { return f.flags&flag != 0 }
 
-// data is how many bytes a DATA frame carries. Padding that is longer than the
-// frame is for the library to refuse.
-func (f *frame) data() int {
-	if !f.has(flagPadded) || f.length == 0 {
-		return int(f.length)
-	}
-	return max(int(f.length)-1-int(f.lead[0]), 0)
+// appendFrame appends the header of a frame.
+func appendFrame(dst []byte, kind, flags uint8, stream uint32, length int) []byte {
+	return append(dst, byte(length>>16), byte(length>>8), byte(length), kind, flags,
+		byte(stream>>24), byte(stream>>16), byte(stream>>8), byte(stream))
 }
 
-// code is the error of RST_STREAM.
-func (f *frame) code() uint32 { return binary.BigEndian.Uint32(f.lead[:]) }
-
-// lookedAt is how much of a frame's content goes to its lead.
-func (f *frame) lookedAt() int {
-	switch {
-	case f.kind == frameReset:
-		return min(leadSize, int(f.length))
-	case f.kind == frameData && f.has(flagPadded):
-		return min(1, int(f.length))
-	}
-	return 0
+// appendNumber appends a frame whose content is a number of 32 bits.
+func appendNumber(dst []byte, kind uint8, stream, value uint32) []byte {
+	return binary.BigEndian.AppendUint32(appendFrame(dst, kind, 0, stream, 4), value)
 }
 
-// scanner finds the frames in bytes that come in any pieces. It holds a frame
-// header and no content. The zero value is at the start of a frame.
-type scanner struct {
-	skip  int // bytes of content that come first
-	have  int // bytes of the next header and lead that are in space
-	space [frameHeaderSize + leadSize]byte
+func appendGoAway(dst []byte, last uint32, code http2.ErrCode) []byte {
+	dst = appendFrame(dst, frameGoAway, 0, 0, 8)
+	dst = binary.BigEndian.AppendUint32(dst, last)
+	return binary.BigEndian.AppendUint32(dst, uint32(code))
 }
 
-// atBoundary reports whether the bytes so far end with a frame.
-func (s *scanner) atBoundary() bool { return s.skip == 0 && s.have == 0 }
+func appendPing(dst []byte, flags uint8, data [8]byte) []byte {
+	return append(appendFrame(dst, framePing, flags, 0, len(data)), data[:]...)
+}
 
-// next reads on in p, which is not empty. It returns how many bytes it used,
-// and whether f is a frame now; its content may be still to come.
-func (s *scanner) next(p []byte, f *frame) (used int, found bool) {
-	if s.skip > 0 {
-		used = min(s.skip, len(p))
-		s.skip -= used
-		return used, false
+// appendSettings appends what a server begins with.
+func appendSettings(dst []byte, settings ...http2.Setting) []byte {
+	dst = appendFrame(dst, frameSettings, 0, 0, 6*len(settings))
+	for _, s := range settings {
+		dst = binary.BigEndian.AppendUint16(dst, uint16(s.ID))
+		dst = binary.BigEndian.AppendUint32(dst, s.Val)
 	}
-	if s.have < frameHeaderSize {
-		used = copy(s.space[s.have:frameHeaderSize], p)
-		if s.have += used; s.have < frameHeaderSize {
-			return used, false
+	return dst
+}
+
+// appendBlock appends a block of headers, in as many frames as it needs.
+func appendBlock(dst []byte, stream uint32, block []byte, end bool) []byte {
+	kind, flags := frameHeaders, uint8(0)
+	if end {
+		flags = flagEndStream
+	}
+	for {
+		part := block[:min(len(block), maxFrame)]
+		block = block[len(part):]
+		if len(block) == 0 {
+			flags |= flagEndHeaders
 		}
+		dst = append(appendFrame(dst, kind, flags, stream, len(part)), part...)
+		if len(block) == 0 {
+			return dst
+		}
+		kind, flags = frameContinuation, 0
 	}
-	head := s.space[:]
-	*f = frame{
-		length: uint32(head[0])<<16 | uint32(head[1])<<8 | uint32(head[2]),
-		kind:   head[3],
-		flags:  head[4],
-		stream: binary.BigEndian.Uint32(head[5:9]) & (1<<31 - 1),
-	}
-	want := f.lookedAt()
-	n := copy(s.space[s.have:frameHeaderSize+want], p[used:])
-	used += n
-	if s.have += n; s.have < frameHeaderSize+want {
-		return used, false
-	}
-	copy(f.lead[:want], s.space[frameHeaderSize:])
-	s.have, s.skip = 0, int(f.length)-want
-	return used, true
-}
-
-// goAway is a GOAWAY frame.
-func goAway(last, code uint32) []byte {
-	b := []byte{0, 0, 8, frameGoAway, 0, 0, 0, 0, 0}
-	b = binary.BigEndian.AppendUint32(b, last)
-	return binary.BigEndian.AppendUint32(b, code)
 }

@@ -3,6 +3,8 @@ package h2
 import (
 	"time"
 
+	"golang.org/x/net/http2"
+
 	"slipway.dev/slipway/internal/edge/bridge"
 )
 
@@ -12,17 +14,6 @@ const emptyCost = 10
 // openFactor is how many times MaxStreams may be open at once before it is a
 // flood. A client can be ahead of its limit by what is on the wire.
 const openFactor = 4
-
-// The errors that matter here (RFC 9113 section 7). For none, internal and
-// cancel we reset a stream without the client being at fault: an answer before
-// the end of an upload, a handler that broke off, a stream that nobody wants.
-const (
-	codeNone     = 0x0
-	codeProtocol = 0x1
-	codeInternal = 0x2
-	codeCancel   = 0x8
-	codeCalm     = 0xb
-)
 
 // ledger weighs what one connection does. It sees frames and nothing else, and
 // knows of no connection. It is for one goroutine at a time.
@@ -61,7 +52,7 @@ func newLedger(cfg *Config) ledger {
 func (l *ledger) fromClient(f *frame) (reason string) {
 	switch f.kind {
 	case frameData:
-		if f.data() > 0 {
+		if f.data > 0 {
 			l.earn(1)
 		} else if !f.has(flagEndStream) {
 			return l.spend(emptyCost, ReasonEmptyData)
@@ -109,8 +100,10 @@ func (l *ledger) fromServer(f *frame) (reason string) {
 			delete(l.open, f.stream)
 		}
 	case frameReset:
-		switch f.code() {
-		case codeNone, codeInternal, codeCancel:
+		// With these a stream is reset without the client being at fault: an answer
+		// before the end of an upload, or a request that was given up.
+		switch f.code {
+		case http2.ErrCodeNo, http2.ErrCodeInternal, http2.ErrCodeCancel:
 			delete(l.open, f.stream)
 		default:
 			return l.cut(f.stream, ReasonProvoked)

@@ -45,7 +45,7 @@ var malformed = []struct {
 	{"capital letters", []string{"X-A: 1"}, "PROTOCOL_ERROR"},
 	{"underscores", []string{"x_forwarded_for: 1.2.3.4"}, "400"},
 	{"a hidden slash", []string{":path: /a%2f..%2fb"}, "400"},
-	{"a bad escape", []string{":path: /%zz"}, "PROTOCOL_ERROR"},
+	{"a bad escape", []string{":path: /%zz"}, "400"},
 	{"too many headers", strings.Split(strings.Repeat("x-a: 1\n", 120)+"x-b: 1", "\n"), "431"},
 	{"too large", strings.Split(strings.Repeat("x-a: "+strings.Repeat("a", 10<<10)+"\n", 3)+"x-b: "+strings.Repeat("a", 10<<10), "\n"), "431"},
 	{"too large a path", []string{":path: /" + strings.Repeat("a", 9<<10)}, "414"},
@@ -112,9 +112,10 @@ func (p *peer) openLarge(stream uint32, lines ...string) error {
 	return err
 }
 
-// A body that is shorter or longer than it says is no whole body.
+// A body that is shorter or longer than it says is no whole body, and its stream
+// is reset.
 func TestFalseLengths(t *testing.T) {
-	outcome := make(chan error, 1)
+	outcome := make(chan error, 3)
 	s := start(t, h2.Config{Handler: bridgetest.Handler(func(x *bridgetest.Exchange) {
 		_, _, err := x.Upload()
 		outcome <- err
@@ -129,8 +130,15 @@ func TestFalseLengths(t *testing.T) {
 		if err := p.WriteData(id, true, []byte(body)); err != nil {
 			t.Fatal(err)
 		}
-		if err := bridgetest.Within(t, "the upload", outcome); err == nil {
-			t.Errorf("%q passes for 5 bytes", body)
+		e := p.await(t, "a reset", func(e event) bool { return e.stream == id && e.kind == http2.FrameRSTStream })
+		if e.code != http2.ErrCodeProtocol {
+			t.Errorf("%q is reset with %v", body, e.code)
+		}
+	}
+	roundTrip(t, p)
+	for len(outcome) > 0 {
+		if <-outcome == nil {
+			t.Error("a false length passes")
 		}
 	}
 }

@@ -1,8 +1,8 @@
 package h2_test
 
 import (
+	"context"
 	"net"
-	"net/http"
 	"runtime"
 	"testing"
 	"time"
@@ -19,9 +19,9 @@ type tracked struct{ net.Conn }
 // has ended, however it did. Clients that come again and again would fill it.
 func TestEndedConnectionIsForgotten(t *testing.T) {
 	entered := make(chan struct{})
-	s, err := h2.New(h2.Config{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	s, err := h2.New(h2.Config{Handler: lasting(func(ctx context.Context) {
 		close(entered)
-		<-r.Context().Done()
+		<-ctx.Done()
 	})})
 	if err != nil {
 		t.Fatal(err)

@@ -1,7 +1,8 @@
 package h2_test
 
 import (
-	"net/http"
+	"bytes"
+	"context"
 	"net/netip"
 	"sync/atomic"
 	"testing"
@@ -38,7 +39,7 @@ func TestProbation(t *testing.T) {
 	}{{"client", false}, {"trusted proxy", true}} {
 		t.Run(c.name, func(t *testing.T) {
 			s := start(t, h2.Config{
-				Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}),
+				Handler: quick(),
 				Trusts:  func(netip.Addr) bool { return c.trusted },
 			}, nil)
 			first := resetsUntilEnd(t, s)
@@ -63,18 +64,20 @@ func TestProbation(t *testing.T) {
 func TestBide(t *testing.T) {
 	const streams = 100
 	var served atomic.Int32
-	s := start(t, h2.Config{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	s := start(t, h2.Config{Handler: lasting(func(ctx context.Context) {
 		served.Add(1)
-		<-r.Context().Done()
+		<-ctx.Done()
 	})}, nil)
 	p := dial(t, s)
+	// All at once, and cut off at once, so that a busy machine has no say in it.
+	var opened, reset bytes.Buffer
+	open, cut := http2.NewFramer(&opened, nil), http2.NewFramer(&reset, nil)
 	for i := range uint32(streams) {
-		if err := p.open(2*i+1, true); err != nil {
-			t.Fatal(err)
-		}
+		_ = open.WriteHeaders(http2.HeadersFrameParam{StreamID: 2*i + 1, BlockFragment: p.head(), EndHeaders: true, EndStream: true})
+		_ = cut.WriteRSTStream(2*i+1, http2.ErrCodeCancel)
 	}
-	for i := range uint32(streams) {
-		if err := p.WriteRSTStream(2*i+1, http2.ErrCodeCancel); err != nil {
+	for _, wire := range []*bytes.Buffer{&opened, &reset} {
+		if _, err := p.conn.Write(wire.Bytes()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -89,9 +92,9 @@ func TestBide(t *testing.T) {
 func TestBideIsShort(t *testing.T) {
 	const streams = 60
 	entered := make(chan struct{}, streams)
-	s := start(t, h2.Config{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	s := start(t, h2.Config{Handler: lasting(func(ctx context.Context) {
 		entered <- struct{}{}
-		<-r.Context().Done()
+		<-ctx.Done()
 	})}, nil)
 	p := dial(t, s)
 	for i := range uint32(streams) {

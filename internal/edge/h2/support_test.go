@@ -14,6 +14,7 @@ import (
 
 	"slipway.dev/slipway/internal/edge/bridge"
 	"slipway.dev/slipway/internal/edge/bridge/bridgetest"
+	"slipway.dev/slipway/internal/edge/h1"
 	"slipway.dev/slipway/internal/edge/h2"
 	"slipway.dev/slipway/internal/edge/pkitest"
 )
@@ -68,6 +69,20 @@ func start(t testing.TB, cfg h2.Config, certificate *tls.Certificate) *server {
 		serving.Wait()
 	})
 	return s
+}
+
+// lasting makes a handler that answers nothing. It is given the context of each
+// request.
+func lasting(serve func(ctx context.Context)) *bridge.Handler {
+	return &bridge.Handler{Pool: new(h1.BufferPool), Serve: func(s bridge.Stream, conn net.Conn) {
+		defer conn.Close()
+		serve(s.Context())
+	}}
+}
+
+// quick answers at once.
+func quick() *bridge.Handler {
+	return bridgetest.Handler(func(x *bridgetest.Exchange) { _ = x.Answer(200, "") })
 }
 
 // client makes a client of HTTP/2 that is closed with the test.
@@ -151,9 +166,9 @@ func TestContext(t *testing.T) {
 func TestConfig(t *testing.T) {
 	for _, cfg := range []h2.Config{
 		{},
-		{Handler: http.NotFoundHandler(), MaxStreams: -1},
-		{Handler: http.NotFoundHandler(), ConnWindow: 1000},
-		{Handler: http.NotFoundHandler(), IdleTimeout: -1},
+		{Handler: quick(), MaxStreams: -1},
+		{Handler: quick(), ConnWindow: 1000},
+		{Handler: quick(), IdleTimeout: -1},
 	} {
 		if _, err := h2.New(cfg); err == nil {
 			t.Errorf("%+v is accepted", cfg)

@@ -51,6 +51,9 @@ func (p *Proxy) bind(rule *route.Rule) (any, error) {
 	b.chain = chain
 	if r := rule.Response; r != nil {
 		b.response = &filter.Answer{Status: r.Status, Reason: string(r.Reason)}
+		if r.Body != "" {
+			b.response.Body, b.response.ContentType = []byte(r.Body), "text/plain; charset=utf-8"
+		}
 		return b, nil
 	}
 	if len(rule.Backends) == 0 {

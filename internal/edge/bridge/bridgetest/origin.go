@@ -26,8 +26,8 @@ const Timeout = 30 * time.Second
 
 // Exchange is one request at the origin.
 type Exchange struct {
-	// Stream is the request as the protocol's library has it.
-	Stream *http.Request
+	// Stream is what is known besides.
+	Stream bridge.Stream
 	// Conn is the stream as a connection.
 	Conn net.Conn
 	// Reader has read the head.
@@ -43,10 +43,10 @@ type Exchange struct {
 // not requests are answered like the edge does.
 func Handler(serve func(*Exchange)) *bridge.Handler {
 	pool := new(h1.BufferPool)
-	return &bridge.Handler{Pool: pool, Limits: h1.DefaultLimits(), Serve: func(r *http.Request, conn net.Conn) {
+	return &bridge.Handler{Pool: pool, Limits: h1.DefaultLimits(), Serve: func(s bridge.Stream, conn net.Conn) {
 		defer conn.Close()
 		times := h1.DefaultTimeouts()
-		x := &Exchange{Stream: r, Conn: conn, Reader: h1.NewReader(conn, pool, times), pool: pool, limits: h1.DefaultLimits()}
+		x := &Exchange{Stream: s, Conn: conn, Reader: h1.NewReader(conn, pool, times), pool: pool, limits: h1.DefaultLimits()}
 		defer x.Reader.Close()
 		if err := x.Reader.ReadRequest(&x.Head, &x.limits); err != nil {
 			if status := h1.StatusOf(err); status != 0 {
@@ -141,7 +141,7 @@ func (l *oneConn) Addr() net.Addr { return l.conn.LocalAddr() }
 // else's reading of what is composed, and writing of what is translated.
 func NetHTTP(t *testing.T, handler http.Handler) *bridge.Handler {
 	t.Helper()
-	return &bridge.Handler{Pool: new(h1.BufferPool), Serve: func(_ *http.Request, conn net.Conn) {
+	return &bridge.Handler{Pool: new(h1.BufferPool), Serve: func(_ bridge.Stream, conn net.Conn) {
 		listener := &oneConn{conn: conn, done: make(chan struct{})}
 		server := &http.Server{Handler: handler, ReadHeaderTimeout: Timeout, ConnState: func(_ net.Conn, state http.ConnState) {
 			if state == http.StateClosed || state == http.StateIdle {

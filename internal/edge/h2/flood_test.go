@@ -1,10 +1,12 @@
 package h2_test
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -100,6 +102,14 @@ var attacks = []struct {
 			return p.WriteData(uint32(2*i+1), false, []byte("x"))
 		})
 	}, true},
+	{"headers that unpack to megabytes (CVE-2016-6581)", h2.ReasonBlock, func(p *peer) error {
+		block := append(p.head("x-bomb: "+strings.Repeat("b", 3900)), bytes.Repeat([]byte{0x80 | 62}, 8000)...)
+		return p.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block, EndHeaders: true, EndStream: true})
+	}, false},
+	{"cookies by the thousand", h2.ReasonBlock, func(p *peer) error {
+		block := append(p.head("cookie: a=b"), bytes.Repeat([]byte{0x80 | 62}, 12000)...)
+		return p.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block, EndHeaders: true, EndStream: true})
+	}, false},
 	{"more streams than allowed", h2.ReasonProvoked, func(p *peer) error {
 		return times(380, func(i int) error { return p.open(uint32(2*i+1), true) })
 	}, true},

@@ -1,0 +1,144 @@
+package bridge
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+
+	"slipway.dev/slipway/internal/edge/h1"
+	"slipway.dev/slipway/internal/edge/normalize"
+)
+
+// writer is the Output of a server that has an http.ResponseWriter.
+type writer struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	// expects says that the client waits for 100, which the library leaves to us.
+	expects bool
+	// endsItself says that the library makes no length up for the response when
+	// it sends its headers together with its end.
+	endsItself bool
+	head       bool // the method was HEAD
+	begun      bool // the final head was said
+	ended      bool // all of it was
+	flushed    bool // headers, and all that was written since, are on their way
+}
+
+func (o *writer) begin(w http.ResponseWriter, r *http.Request, control *http.ResponseController) {
+	*o = writer{w: w, control: control, head: r.Method == http.MethodHead}
+	for _, value := range r.Header["Expect"] {
+		o.expects = o.expects || strings.EqualFold(value, "100-continue")
+	}
+}
+
+// Interim implements [Output]. 100 is said once, if it was asked for.
+func (o *writer) Interim(head *h1.ResponseHead) error {
+	if head.Status == http.StatusContinue {
+		if o.expects {
+			o.expects = false
+			o.w.WriteHeader(http.StatusContinue)
+		}
+		return nil
+	}
+	header := o.w.Header()
+	addFields(header, head)
+	o.w.WriteHeader(head.Status)
+	clear(header)
+	return nil
+}
+
+// Head implements [Output].
+func (o *writer) Head(head *h1.ResponseHead, end bool) error {
+	header := o.w.Header()
+	addFields(header, head)
+	if SaysLength(head) {
+		header["Content-Length"] = []string{strconv.FormatInt(head.Length, 10)}
+	}
+	// The libraries would make these up.
+	for _, name := range [...]string{"Content-Type", "Date"} {
+		if _, said := header[name]; !said {
+			header[name] = nil
+		}
+	}
+	o.w.WriteHeader(head.Status)
+	o.begun, o.ended = true, end
+	o.endsItself = head.Framing == h1.Fixed || head.Framing == h1.NoBody && o.head && head.Length >= 0
+	return nil
+}
+
+// Data implements [Output].
+func (o *writer) Data(piece []byte, end bool) error {
+	o.ended = end
+	if len(piece) == 0 {
+		return nil
+	}
+	o.flushed = false
+	_, err := o.w.Write(piece)
+	return err
+}
+
+// Trailers implements [Output]. Headers have to be gone before trailers can be
+// said: the libraries keep both in one map.
+func (o *writer) Trailers(trailers *h1.Fields) error {
+	o.ended = true
+	header := o.w.Header()
+	if err := o.control.Flush(); err != nil {
+		return err
+	}
+	o.flushed = true
+	clear(header)
+	for i := range trailers.Len() {
+		name := http.TrailerPrefix + http.CanonicalHeaderKey(string(trailers.Name(i)))
+		header[name] = append(header[name], string(trailers.Value(i)))
+	}
+	return nil
+}
+
+// Flush implements [Output]. A response that is complete needs none: its end
+// follows at once, and takes the rest along.
+func (o *writer) Flush() error {
+	if !o.begun || o.flushed || o.ended && o.endsItself {
+		return nil
+	}
+	if err := o.control.Flush(); err != nil {
+		return err
+	}
+	o.flushed = true
+	return nil
+}
+
+// SaysLength reports whether a response has a length to tell the client. Clients
+// of HTTP/2 and HTTP/3 take the length of 304 for that of a body which has to
+// follow; Go's do.
+func SaysLength(head *h1.ResponseHead) bool {
+	return head.Length >= 0 && head.Status != http.StatusNotModified
+}
+
+// Passes reports whether a field of a response is for the client: those about a
+// connection, and the framing of HTTP/1.1, are not.
+func Passes(id normalize.Field) bool {
+	return !id.ConnectionOnly() && id != normalize.FieldTransferEncoding && id != normalize.FieldContentLength
+}
+
+// addFields copies the fields of the head.
+func addFields(header http.Header, head *h1.ResponseHead) {
+	for i := range head.Len() {
+		id := head.ID(i)
+		if !Passes(id) || id == normalize.FieldTrailer && named(head, head.Value(i)) {
+			continue
+		}
+		name := http.CanonicalHeaderKey(string(head.Name(i)))
+		header[name] = append(header[name], string(head.Value(i)))
+	}
+}
+
+// named reports whether a list of trailers has the name of a header. The
+// libraries take such a header for a trailer then.
+func named(head *h1.ResponseHead, list []byte) bool {
+	for name := range strings.SplitSeq(string(list), ",") {
+		if _, said := head.Find(strings.TrimSpace(name)); said {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,169 @@
+package h2
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+	"golang.org/x/net/http2/hpack"
+
+	"slipway.dev/slipway/internal/edge/h1"
+	"slipway.dev/slipway/internal/edge/normalize"
+)
+
+// errMalformed is a request that RFC 9113 section 8.1.1 calls malformed: its
+// stream is reset. What HTTP/1.1 would refuse too is answered instead.
+var errMalformed = errors.New("the request is malformed")
+
+// composed is a request that can be served.
+type composed struct {
+	head    []byte // from the pool
+	framing h1.Framing
+	length  int64 // of the body, -1 when that was not said
+	headers bool  // the method was HEAD
+	expects bool  // the client waits for 100 with its body
+}
+
+// composer makes requests of HTTP/1.1 from those of HTTP/2. It keeps its memory.
+type composer struct {
+	pool    *h1.BufferPool
+	compose h1.Composer
+	cookies []byte
+	name    []byte
+}
+
+// request composes the request that is in a block. ends says that there is no
+// body.
+func (c *composer) request(b *block, ends bool) (r composed, err error) {
+	p, ok := b.request()
+	if !ok || b.malformed {
+		return r, errMalformed
+	}
+	host, hosts, err := single(b, "host")
+	if err != nil || !p.complete() {
+		return r, errMalformed
+	}
+	switch {
+	case hosts == 1 && p.authority == "":
+		p.authority = host
+	case hosts == 1 && host != p.authority:
+		return r, errMalformed
+	}
+	if strings.IndexByte(p.authority, '@') >= 0 || p.authority != "" && !httpguts.ValidHostHeader(p.authority) {
+		return r, errMalformed
+	}
+	if p.method == "CONNECT" {
+		return r, h1.ErrConnect
+	}
+	if r.framing, r.length, err = measure(b, ends); err != nil {
+		return r, err
+	}
+	r.headers = p.method == "HEAD"
+	buf := c.pool.Get(b.size)
+	c.compose.Start(buf[:0], p.method, p.path, p.authority)
+	r.expects = c.fields(b.fields[b.pseudo:], r.framing)
+	if r.head, err = c.compose.End(r.framing, max(r.length, 0)); err != nil {
+		c.pool.Put(buf)
+	}
+	return r, err
+}
+
+// complete reports whether there is all that a request needs.
+func (p *pseudos) complete() bool {
+	if p.method == "CONNECT" {
+		return p.path == "" && p.scheme == "" && p.authority != ""
+	}
+	return p.method != "" && (p.scheme == "http" || p.scheme == "https") &&
+		(p.path == "*" || strings.HasPrefix(p.path, "/"))
+}
+
+// single finds the value of a header that may come once.
+func single(b *block, name string) (value string, count int, err error) {
+	for _, f := range b.fields[b.pseudo:] {
+		if f.Name != name {
+			continue
+		}
+		if value = f.Value; count > 0 {
+			return "", 2, errMalformed
+		}
+		count++
+	}
+	return value, count, nil
+}
+
+// measure says how the end of the body is found. A stream has an end of its own,
+// so a length that says otherwise is a lie about one of the two.
+func measure(b *block, ends bool) (h1.Framing, int64, error) {
+	text, count, err := single(b, "content-length")
+	switch {
+	case err != nil:
+		return 0, 0, h1.ErrLengthTwice
+	case count == 1:
+		length, err := strconv.ParseUint(text, 10, 63)
+		if err != nil || ends && length > 0 {
+			return 0, 0, h1.ErrLength
+		}
+		return h1.Fixed, int64(length), nil
+	case ends:
+		return h1.NoBody, 0, nil
+	}
+	return h1.Chunked, -1, nil
+}
+
+// fields composes the headers, and reports whether the client waits for 100.
+func (c *composer) fields(fields []hpack.HeaderField, framing h1.Framing) (expects bool) {
+	c.cookies = c.cookies[:0]
+	for _, f := range fields {
+		switch f.Name {
+		case "cookie":
+			// In pieces they pack better; HTTP/1.1 has them in one.
+			if len(c.cookies) > 0 {
+				c.cookies = append(c.cookies, "; "...)
+			}
+			c.cookies = append(c.cookies, f.Value...)
+			continue
+		case "expect":
+			if strings.EqualFold(f.Value, "100-continue") {
+				expects = true
+				continue
+			}
+		case "trailer":
+			if framing != h1.Chunked {
+				continue // there is no place for any
+			}
+		}
+		c.compose.Field(c.canonical(f.Name), f.Value)
+	}
+	if len(c.cookies) > 0 {
+		c.compose.Field("Cookie", normalize.View(c.cookies))
+	}
+	return expects && framing != h1.NoBody
+}
+
+// canonical spells a name as HTTP/1.1 is used to. It holds until the next one.
+func (c *composer) canonical(name string) string {
+	c.name = append(c.name[:0], name...)
+	first := true
+	for i, b := range c.name {
+		if first && b-'a' < 26 {
+			c.name[i] = b - 'a' + 'A'
+		}
+		first = b == '-'
+	}
+	return normalize.View(c.name)
+}
+
+// trailers composes the end of a body in chunks, with the trailers that are in a
+// block.
+func (c *composer) trailers(b *block) []byte {
+	out := make([]byte, 0, b.size+8)
+	out = append(out, "0\r\n"...)
+	for _, f := range b.fields {
+		out = append(out, c.canonical(f.Name)...)
+		out = append(out, ": "...)
+		out = append(out, f.Value...)
+		out = append(out, "\r\n"...)
+	}
+	return append(out, "\r\n"...)
+}
