@@ -29,6 +29,9 @@ const (
 	// apiPatience is how long a start waits for an API server that fails before
 	// it serves the routes that were served last.
 	apiPatience = 3 * time.Second
+	// apiSilence is how long it waits for one that neither fails nor gives
+	// everything: one that hangs takes connections and says nothing.
+	apiSilence = 15 * time.Second
 	// apiLook is how often a start looks whether the API server fails.
 	apiLook = 250 * time.Millisecond
 	// Secrets are read one by one, and many at a start. The API server protects
@@ -155,12 +158,16 @@ func (p *ingressProvider) await(ctx context.Context, condition *observe.Conditio
 			return ctx.Err()
 		case <-tick.C:
 		}
-		failures := p.watcher.Failures()
-		if len(failures) == 0 {
+		failures, waited := p.watcher.Failures(), time.Since(began)
+		switch {
+		case len(failures) > 0:
+			condition.Unmet("the cluster cannot be read: " + failureText(failures))
+		case waited < apiSilence:
 			continue
+		default:
+			condition.Unmet("the cluster has not been read: the API server does not fail, and does not answer everything either")
 		}
-		condition.Unmet("the cluster cannot be read: " + failureText(failures))
-		if tried || time.Since(began) < apiPatience {
+		if tried || waited < apiPatience {
 			continue
 		}
 		tried = true

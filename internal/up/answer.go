@@ -3,6 +3,7 @@ package up
 import (
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"slices"
@@ -17,6 +18,8 @@ import (
 const (
 	answerInterval = 250 * time.Millisecond
 	answerTimeout  = 2 * time.Second
+	// answerLimit bounds what is read of an answer.
+	answerLimit = 4 << 10
 )
 
 // awaitAnswers waits until as many Pods answer at the addresses of the
@@ -90,17 +93,29 @@ func readyEndpoints(ctx context.Context, cluster *kube.Cluster) ([]string, error
 
 // answers tells whether an HTTP server is there that is not failing.
 func answers(ctx context.Context, endpoint string) bool {
+	status, _ := ask(ctx, endpoint, "")
+	return status != 0 && status < http.StatusInternalServerError
+}
+
+// ask sends a request for /readyz, with a Host of its own if one is given, and
+// returns the status and the text of the answer: 0 when there is none.
+func ask(ctx context.Context, endpoint, host string) (status int, text string) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+endpoint+"/readyz", nil)
 	if err != nil {
-		return false
+		return 0, ""
 	}
+	request.Host = host
 	// Not the default transport: that one goes through the user's proxy.
 	response, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(request)
 	if err != nil {
-		return false
+		return 0, ""
 	}
-	response.Body.Close()
-	return response.StatusCode < http.StatusInternalServerError
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, answerLimit))
+	if err != nil {
+		return 0, ""
+	}
+	return response.StatusCode, string(body)
 }

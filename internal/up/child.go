@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"runtime"
 	"sync"
 	"syscall"
 	"time"
@@ -32,14 +35,22 @@ type program struct {
 	args []string
 	// log is the file that the program writes, for the message when it dies.
 	log string
+	// logs is set for a program that logs to its standard error: what it writes
+	// there goes into the log.
+	logs bool
+	// env replaces our environment, unless it is nil.
+	env []string
+	// tied is set for a program that does not watch its input: the kernel ends it
+	// when we die.
+	tied bool
 	// hold is inherited, so that its lock lives as long as the program.
 	hold *os.File
 }
 
 // child is a started process. It ends when our end of its standard input is
-// closed, even by our own death; that is its contract. It has a process group
-// of its own, so that Ctrl-C in the terminal reaches only us and the parts stop
-// in their order.
+// closed, even by our own death; that is its contract, unless it is tied. It has
+// a process group of its own, so that Ctrl-C in the terminal reaches only us and
+// the parts stop in their order.
 type child struct {
 	program
 	command *exec.Cmd
@@ -63,8 +74,17 @@ func startChild(p program) (*child, error) {
 	if info, err := os.Stat(p.log); err == nil {
 		c.logBefore = info
 	}
+	c.command.Env = p.env
 	c.command.Stdout = c.output
 	c.command.Stderr = c.errors
+	if p.logs {
+		log, err := freshLog(p.log)
+		if err != nil {
+			return nil, err
+		}
+		defer log.Close()
+		c.command.Stderr = log
+	}
 	c.command.WaitDelay = pipeGrace
 	c.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if p.hold != nil {
@@ -74,14 +94,40 @@ func startChild(p program) (*child, error) {
 	if _, err := c.command.StdinPipe(); err != nil {
 		return nil, err
 	}
-	if err := c.command.Start(); err != nil {
+	started := make(chan error, 1)
+	go c.run(started)
+	if err := <-started; err != nil {
 		return nil, fmt.Errorf("start %s: %w", p.path, err)
 	}
-	go func() {
+	return c, nil
+}
+
+// run starts the process, says so, and waits for its end.
+func (c *child) run(started chan<- error) {
+	if c.tied {
+		// For the kernel the parent is the thread that starts a process.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		tie(c.command.SysProcAttr)
+	}
+	err := c.command.Start()
+	started <- err
+	if err == nil {
 		defer close(c.exited)
 		c.outcome = c.command.Wait()
-	}()
-	return c, nil
+	}
+}
+
+// freshLog opens a log that a program only appends to. That of the run before is
+// kept beside it.
+func freshLog(path string) (*os.File, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, err
+	}
+	if err := os.Rename(path, path+".1"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 }
 
 func (c *child) pid() int { return c.command.Process.Pid }

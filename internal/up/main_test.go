@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 }
 
 // fakeChild is a process that behaves as its mode says. All but the stubborn
-// ones end with their standard input, as a part must.
+// and deaf ones end with their standard input, as a part must.
 func fakeChild(mode string, args []string) int {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGINT)
@@ -52,6 +52,8 @@ func fakeChild(mode string, args []string) int {
 	switch mode {
 	case "part":
 		return obedient(args[0], args[1], signals, stdin)
+	case "deaf":
+		return obedient(args[0], args[1], signals, nil)
 	case "silent":
 		select {
 		case <-signals:
@@ -76,7 +78,11 @@ func fakeChild(mode string, args []string) int {
 		fmt.Println("ready")
 		select {}
 	case "runner":
-		return runner(args[0], args[1])
+		return runner(args[0], fakeProgram("part", "orphan", args[1]))
+	case "runner of a deaf one":
+		deaf := fakeProgram("deaf", "orphan", args[1])
+		deaf.tied = true
+		return runner(args[0], deaf)
 	}
 	return 2
 }
@@ -104,13 +110,12 @@ func obedient(name, journal string, signals <-chan os.Signal, stdin <-chan struc
 }
 
 // runner holds a state directory and a child, until it is killed.
-func runner(dir, journal string) int {
+func runner(dir string, p program) int {
 	s, err := openState(context.Background(), dir, nil, func(string) {})
 	if err != nil {
 		fmt.Println(err)
 		return 1
 	}
-	p := fakeProgram("part", "orphan", journal)
 	p.hold = s.lock
 	c, err := startChild(p)
 	if err != nil {

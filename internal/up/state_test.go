@@ -236,9 +236,9 @@ func TestInterruptedResetIsFinished(t *testing.T) {
 
 // startRunner runs another process that holds the directory as `slipway up`
 // does, with a child, and returns when both are there.
-func startRunner(t *testing.T, dir, journal string) *exec.Cmd {
+func startRunner(t *testing.T, mode, dir, journal string) *exec.Cmd {
 	t.Helper()
-	command := exec.Command(os.Args[0], "child", "runner", dir, journal)
+	command := exec.Command(os.Args[0], "child", mode, dir, journal)
 	output, err := command.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -258,26 +258,30 @@ func startRunner(t *testing.T, dir, journal string) *exec.Cmd {
 
 func TestStateInUse(t *testing.T) {
 	dir := t.TempDir()
-	other := startRunner(t, dir, filepath.Join(t.TempDir(), "journal"))
+	other := startRunner(t, "runner", dir, filepath.Join(t.TempDir(), "journal"))
 	_, err := open(t, dir)
 	requireText(t, err, dir, "pid "+strconv.Itoa(other.Process.Pid), "--dir", "--port-offset")
 }
 
 // After kill -9 of `slipway up` its children are ending, and hold the
-// directory until they have.
+// directory until they have. One that does not watch its input ends too.
 func TestStateWaitsForLeftovers(t *testing.T) {
-	dir, journal := t.TempDir(), filepath.Join(t.TempDir(), "journal")
-	other := startRunner(t, dir, journal)
-	if err := other.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	other.Wait()
-	if _, err := open(t, dir); err != nil {
-		t.Fatal(err)
-	}
-	content, err := os.ReadFile(journal)
-	if err != nil || string(content) != "orphan: input ended\n" {
-		t.Errorf("the directory was free before the orphan had ended: %q, %v", content, err)
+	for mode, end := range map[string]string{"runner": "input ended", "runner of a deaf one": "terminated"} {
+		t.Run(mode, func(t *testing.T) {
+			dir, journal := t.TempDir(), filepath.Join(t.TempDir(), "journal")
+			other := startRunner(t, mode, dir, journal)
+			if err := other.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			other.Wait()
+			if _, err := open(t, dir); err != nil {
+				t.Fatal(err)
+			}
+			content, err := os.ReadFile(journal)
+			if err != nil || string(content) != "orphan: "+end+"\n" {
+				t.Errorf("the directory was free before the orphan had ended: %q, %v", content, err)
+			}
+		})
 	}
 }
 

@@ -43,6 +43,13 @@ func parts() []part {
 			ready: demoReady,
 			show:  showDemo,
 		},
+		{
+			name:  edgeName,
+			ports: edgePorts(),
+			start: startEdge,
+			ready: edgeReady,
+			show:  showEdge,
+		},
 	}
 }
 
@@ -58,8 +65,9 @@ type Options struct {
 	Timeout time.Duration
 	// JSON prints the facts as one JSON object instead of a table.
 	JSON bool
-	// Executable is this program: others are looked for beside it. Default:
-	// the running executable.
+	// Executable is this program, which is started again for the parts that it
+	// has itself; others are looked for beside it. Default: the running
+	// executable.
 	Executable string
 	// Version is what the API server's audit log sees. Default: devel.
 	Version string
@@ -93,6 +101,7 @@ type scene struct {
 	cluster    *kube.Cluster
 	version    string
 	demo       demoStatus
+	edge       edgeStatus
 }
 
 // Run brings everything up, prints the facts, and returns when everything has

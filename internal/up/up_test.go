@@ -35,13 +35,29 @@ func testBinary(t *testing.T) string {
 // freeOptions are options for a state directory and ports of the test's own.
 func freeOptions(t *testing.T, program string) Options {
 	t.Helper()
+	var ports []fixedPort
+	for _, p := range parts() {
+		ports = append(ports, p.ports...)
+	}
+	options := Options{Dir: filepath.Join(t.TempDir(), "state"), Executable: program, Timeout: testDeadline}
+	for range 20 {
+		options.PortOffset = freePort(t) - apiServerPort
+		if allFree(ports, options.PortOffset) {
+			return options
+		}
+	}
+	t.Fatal("there are no free ports")
+	return options
+}
+
+func freePort(t *testing.T) int {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer listener.Close()
-	port := listener.Addr().(*net.TCPAddr).Port
-	return Options{Dir: filepath.Join(t.TempDir(), "state"), PortOffset: port - apiServerPort, Executable: program, Timeout: testDeadline}
+	return listener.Addr().(*net.TCPAddr).Port
 }
 
 func TestRunReportsRefusal(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -17,6 +18,7 @@ import (
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
 	"slipway.dev/slipway/internal/up"
+	"slipway.dev/slipway/test/conformance/edgeprocess"
 )
 
 func TestMain(m *testing.M) { kubetest.Main(m) }
@@ -34,21 +36,11 @@ type slipway struct {
 	exited         chan struct{}
 }
 
-// binary is the built bin/slipway, beside the cluster's binary.
-func binary(t *testing.T) string {
-	t.Helper()
-	path := filepath.Join(filepath.Dir(kubetest.Binary(t)), "slipway")
-	if _, err := os.Stat(path); err != nil {
-		t.Fatalf("slipway is missing: run make build: %v", err)
-	}
-	return path
-}
-
 // start runs `slipway up` with the arguments and returns at once.
 func start(t *testing.T, arguments ...string) *slipway {
 	t.Helper()
 	s := &slipway{
-		command: exec.Command(binary(t), append([]string{"up"}, arguments...)...),
+		command: exec.Command(os.Getenv(edgeprocess.BinaryVariable), append([]string{"up"}, arguments...)...),
 		stdout:  newTranscript(), stderr: newTranscript(),
 		exited: make(chan struct{}),
 	}
@@ -218,12 +210,18 @@ func shell(t *testing.T, command string) string {
 		t.Fatal(err)
 	}
 	run := exec.CommandContext(t.Context(), "sh", "-c", command)
-	run.Env = append(os.Environ(), "PATH="+tools+":"+os.Getenv("PATH"))
+	run.Env = append(userEnvironment(), "PATH="+tools+":"+os.Getenv("PATH"))
 	output, err := run.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%s: %v\n%s", command, err, output)
 	}
 	return string(output)
+}
+
+// userEnvironment is ours without the variables that tests have and users have
+// not: the program takes them for options.
+func userEnvironment() []string {
+	return slices.DeleteFunc(os.Environ(), func(variable string) bool { return strings.HasPrefix(variable, "SLIPWAY_") })
 }
 
 // hint is the printed command of that title.
@@ -236,6 +234,10 @@ func hint(t *testing.T, facts up.Facts, title string) string {
 	}
 	t.Fatalf("there is no hint %q in %+v", title, facts.Try)
 	return ""
+}
+
+func hasHint(facts up.Facts, title string) bool {
+	return slices.ContainsFunc(facts.Try, func(one up.Hint) bool { return one.Title == title })
 }
 
 // row is the row of a part.

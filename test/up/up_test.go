@@ -19,8 +19,17 @@ import (
 	"slipway.dev/slipway/internal/kube/kubetest"
 )
 
-// TestUp is the life of one state directory, from the first start to a reset.
-func TestUp(t *testing.T) {
+// TestSlipway is everything that needs the program, which is built once.
+func TestSlipway(t *testing.T) {
+	useBinary(t)
+	t.Run("usage", usage)
+	t.Run("documents", documents)
+	t.Run("deploy", deploy)
+	t.Run("up", life)
+}
+
+// life is that of one state directory, from the first start to a reset.
+func life(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state with a space")
 	kubeconfig := filepath.Join(dir, "devcluster", "kubeconfig")
 	for _, step := range []struct {
@@ -32,6 +41,8 @@ func TestUp(t *testing.T) {
 		{"deleted demo stays deleted", deletedDemo},
 		{"kill -9 leaves nothing", killed},
 		{"reset starts afresh", reset},
+		{"the edge serves the demo", edgeServes},
+		{"dead edge ends it", deadEdge},
 		{"dead cluster ends it", deadCluster},
 		{"second Ctrl-C kills", impatient},
 	} {
@@ -41,8 +52,8 @@ func TestUp(t *testing.T) {
 	}
 }
 
-// TestUsage: what is wrong on the command line is told before anything starts.
-func TestUsage(t *testing.T) {
+// usage: what is wrong on the command line is told before anything starts.
+func usage(t *testing.T) {
 	for _, test := range []struct {
 		name      string
 		arguments []string
@@ -71,14 +82,15 @@ func firstStart(t *testing.T, dir, kubeconfig string) {
 	for _, text := range []string{
 		"devcluster: waiting for the API server\n", "slipway is up.", "https://127.0.0.1:6443", kubeconfig,
 		"2 of 2 replicas ready", "slipway.dev/demo:v1", "roll to v2", fmt.Sprintf("kill %d", s.command.Process.Pid),
+		"edge: waiting for", "http://127.0.0.1:8080", "https://127.0.0.1:8443", "curl http://demo.localhost:8080/api",
 	} {
 		if !strings.Contains(shown, text) {
 			t.Errorf("%q is missing in:\n%s", text, shown)
 		}
 	}
 	requireReadyDemo(t, connect(t, kubeconfig), "slipway.dev/demo:v1")
-	if running := clusterProcesses(t); len(running) != 4 {
-		t.Errorf("slipway, the cluster and two Pods should run, but there are: %s", strings.Join(running, ", "))
+	if running := clusterProcesses(t); len(running) != 5 {
+		t.Errorf("slipway, the cluster, the edge and two Pods should run, but there are: %s", strings.Join(running, ", "))
 	}
 
 	said := fails(t, 1, "--dir", dir, "--reset")
@@ -86,8 +98,10 @@ func firstStart(t *testing.T, dir, kubeconfig string) {
 		t.Errorf("a second one in the same directory said: %s", said)
 	}
 	said = fails(t, 1, "--dir", t.TempDir())
-	if !strings.Contains(said, "port 6443") || !strings.Contains(said, "--port-offset") || !strings.Contains(said, "slipway-devclu") {
-		t.Errorf("a second one with the same port said: %s", said)
+	for _, text := range []string{"port 6443", "port 8080", "port 8443", "--port-offset", "slipway-devclu"} {
+		if !strings.Contains(said, text) {
+			t.Errorf("a second one with the same ports does not say %q: %s", text, said)
+		}
 	}
 
 	makeConfigMap(t, connect(t, kubeconfig))
@@ -96,8 +110,8 @@ func firstStart(t *testing.T, dir, kubeconfig string) {
 	if code := s.wait(t); code != 0 {
 		t.Errorf("exit code %d after Ctrl-C", code)
 	}
-	if !strings.Contains(s.stdout.String(), "devcluster: stopped") {
-		t.Error("it did not say that it stopped")
+	if _, after, _ := strings.Cut(s.stdout.String(), "edge: stopped"); !strings.Contains(after, "devcluster: stopped") {
+		t.Error("it did not say that it stopped, the edge first")
 	}
 	requireNothingRuns(t)
 }
@@ -113,6 +127,9 @@ func secondStart(t *testing.T, dir, kubeconfig string) {
 	}
 	if hasIngress(t, cluster) {
 		t.Error("the Ingress that was deleted is back")
+	}
+	if hasHint(facts, "ask through the edge") {
+		t.Error("it suggests an Ingress that was deleted")
 	}
 	requireReadyDemo(t, cluster, "slipway.dev/demo:v1")
 

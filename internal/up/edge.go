@@ -1,0 +1,231 @@
+package up
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"slipway.dev/slipway/internal/kube"
+)
+
+const (
+	edgeName = "edge"
+	// The ports of the edge: what users type, and the edge's own defaults.
+	webPort         = 8080
+	secureWebPort   = 8443
+	edgeHealthPort  = 8082
+	edgeAdminPort   = 8090
+	edgeOptionsFile = "edge.yaml"
+	// ingressClass is the class of the Ingresses that are served.
+	ingressClass      = "slipway"
+	ingressController = "slipway.dev/ingress-controller"
+)
+
+// edgeOptions are complete, so that no options of the user's own get in.
+const edgeOptions = `# The options of the edge. slipway up writes them anew at each start.
+log:
+  format: text
+admin:
+  address: %q
+health:
+  address: %q
+entryPoints:
+  web:
+    address: %q
+    transport:
+      lifeCycle: {requestAcceptGraceTimeout: 0s, graceTimeOut: 5s}
+  websecure:
+    address: %q
+    http:
+      tls: true
+    transport:
+      lifeCycle: {requestAcceptGraceTimeout: 0s, graceTimeOut: 5s}
+providers:
+  kubernetesIngress:
+    ingressEndpoint:
+      ip: 127.0.0.1
+lastGood:
+  dir: %q
+`
+
+// edgeStatus is what a run knows of the edge.
+type edgeStatus struct {
+	child *child
+	// host is that of the demo's Ingress; empty when there is none.
+	host string
+	// serves is set when the demo has answered through the edge.
+	serves bool
+}
+
+func edgePorts() []fixedPort {
+	return []fixedPort{
+		{webPort, "the edge (HTTP)"}, {secureWebPort, "the edge (HTTPS)"},
+		{edgeHealthPort, "the edge's health and metrics"}, {edgeAdminPort, "the edge's admin API"},
+	}
+}
+
+// startEdge starts this program again, as an edge for the cluster. It listens on
+// this machine only.
+func startEdge(ctx context.Context, s *scene) (*child, error) {
+	if err := provideClass(ctx, s.cluster); err != nil {
+		return nil, err
+	}
+	dir := s.state.path(edgeName)
+	if err := s.state.root.MkdirAll(edgeName, 0o700); err != nil {
+		return nil, err
+	}
+	options := fmt.Sprintf(edgeOptions,
+		s.local(edgeAdminPort), s.local(edgeHealthPort), s.local(webPort), s.local(secureWebPort), filepath.Join(dir, "last-good"))
+	if err := s.state.writeSynced(filepath.Join(edgeName, edgeOptionsFile), []byte(options)); err != nil {
+		return nil, fmt.Errorf("write the options of the edge: %w", err)
+	}
+	c, err := startChild(program{
+		path: s.options.Executable,
+		args: []string{"edge", "--configFile=" + filepath.Join(dir, edgeOptionsFile)},
+		env:  edgeEnvironment(os.Environ(), s.kubeconfig),
+		log:  filepath.Join(dir, "edge.log"),
+		logs: true,
+		tied: true,
+		hold: s.state.lock,
+	})
+	s.edge.child = c
+	return c, err
+}
+
+// provideClass makes the IngressClass if it is missing. It is the edge's, and
+// not part of the demo.
+func provideClass(ctx context.Context, cluster *kube.Cluster) error {
+	class := &networkingv1.IngressClass{
+		ObjectMeta: metav1.ObjectMeta{Name: ingressClass},
+		Spec:       networkingv1.IngressClassSpec{Controller: ingressController},
+	}
+	_, err := cluster.Client.NetworkingV1().IngressClasses().Create(ctx, class, metav1.CreateOptions{FieldManager: demoOwner})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("make the IngressClass %s: %w", ingressClass, err)
+	}
+	return nil
+}
+
+// edgeEnvironment is ours without what could lead the edge to another cluster,
+// or change its options.
+func edgeEnvironment(own []string, kubeconfig string) []string {
+	kept := slices.DeleteFunc(slices.Clone(own), func(variable string) bool {
+		name, _, _ := strings.Cut(variable, "=")
+		return strings.HasPrefix(strings.ToUpper(name), "SLIPWAY_") || strings.HasPrefix(name, "KUBERNETES_SERVICE_") ||
+			name == "KUBECONFIG" || name == "POD_NAMESPACE"
+	})
+	return append(kept, "KUBECONFIG="+kubeconfig)
+}
+
+// edgeReady waits until the routes are live. A demo that this run has applied
+// has to answer through them; one that the user may have changed need not.
+func edgeReady(ctx context.Context, s *scene, say func(string)) (string, error) {
+	say("waiting for the edge to start")
+	if err := poll(ctx, func() bool {
+		status, text := ask(ctx, s.local(edgeHealthPort), "")
+		if missing := notReady(text); missing != "" {
+			say(missing)
+		}
+		return status == 200
+	}); err != nil {
+		return "", err
+	}
+	host, err := demoHost(ctx, s.cluster)
+	if host == "" || err != nil {
+		return "ready", err
+	}
+	s.edge.host = host
+	serves := func() bool {
+		status, _ := ask(ctx, s.local(webPort), host)
+		s.edge.serves = status == 200
+		return s.edge.serves
+	}
+	if !s.demo.fresh {
+		serves()
+		return "ready", nil
+	}
+	say("waiting for " + host + " to answer")
+	return "ready", poll(ctx, serves)
+}
+
+// poll asks again and again until the answer is yes.
+func poll(ctx context.Context, done func() bool) error {
+	retry := time.NewTicker(answerInterval)
+	defer retry.Stop()
+	for !done() {
+		select {
+		case <-retry.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// notReady is what the edge says is missing: what follows the first line.
+func notReady(text string) string {
+	_, missing, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	return strings.ReplaceAll(missing, "\n", "; ")
+}
+
+// demoHost is the host of the demo's Ingress, empty when the user has deleted it.
+func demoHost(ctx context.Context, cluster *kube.Cluster) (string, error) {
+	ingress, err := cluster.Client.NetworkingV1().Ingresses(demoName).Get(ctx, demoName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("read the Ingress of the demo: %w", err)
+	}
+	for _, rule := range ingress.Spec.Rules {
+		// A name with a star is none that a person could ask for.
+		if rule.Host != "" && !strings.HasPrefix(rule.Host, "*") {
+			return rule.Host, nil
+		}
+	}
+	return "", nil
+}
+
+// local is the address of one of the edge's ports.
+func (s *scene) local(port int) string {
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port+s.options.PortOffset))
+}
+
+func showEdge(s *scene) (Row, []Hint) {
+	row := Row{
+		Part:    edgeName,
+		Address: "http://" + s.local(webPort),
+		Detail:  fmt.Sprintf("Ingresses of class %s, https://%s for TLS, pid %d", ingressClass, s.local(secureWebPort), s.edge.child.pid()),
+		PID:     s.edge.child.pid(),
+		Log:     s.edge.child.log,
+	}
+	hints := []Hint{{"see the Ingresses", s.kubectl("get ingress --all-namespaces")}}
+	if s.edge.host == "" {
+		return row, hints
+	}
+	url := fmt.Sprintf("http://%s:%d/api", s.edge.host, webPort+s.options.PortOffset)
+	if s.edge.serves {
+		hints = append([]Hint{{"ask through the edge", "curl " + s.resolved() + shellQuote(url)}}, hints...)
+	}
+	return row, append(hints, Hint{"why it goes there", fmt.Sprintf("KUBECONFIG=%s %s explain %s",
+		shellQuote(s.kubeconfig), shellQuote(s.options.Executable), shellQuote(url))})
+}
+
+// resolved is the option by which curl finds a host that is not here by its
+// name.
+func (s *scene) resolved() string {
+	if strings.HasSuffix(s.edge.host, ".localhost") {
+		return ""
+	}
+	return "--resolve " + shellQuote(fmt.Sprintf("%s:%d:127.0.0.1", s.edge.host, webPort+s.options.PortOffset)) + " "
+}

@@ -1,0 +1,155 @@
+package up
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+
+	"slipway.dev/slipway/internal/kube"
+	"slipway.dev/slipway/internal/kube/kubetest"
+)
+
+// deploy applies the shipped manifests to a real API server: all of them are
+// valid there, and it has nothing to say against them.
+func deploy(t *testing.T) {
+	cluster := kubetest.Start(t, kubetest.WithoutNode())
+	warned := &warnings{}
+	connected, err := kube.Connect(cluster.Kubeconfig, warned.listen)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(connected.Close)
+	apply := func(namespace, text string) []*unstructured.Unstructured {
+		t.Helper()
+		objects, err := connected.Apply(t.Context(), kube.Target{Namespace: namespace, Manager: "kubectl"}, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return objects
+	}
+	definitions := manifests(t, "../../charts/gitops-runtime/crds")
+	if len(definitions) == 0 {
+		t.Fatal("there are no CustomResourceDefinitions")
+	}
+	for _, path := range definitions {
+		apply("", read(t, path))
+	}
+	installed := apply("", kustomized(t))
+	if len(installed) < 10 {
+		t.Errorf("only %d objects are installed", len(installed))
+	}
+	apply(cluster.Namespace(t), read(t, "../../deploy/rbac/role-namespaced.yaml"))
+	if heard := warned.all(); len(heard) > 0 {
+		t.Errorf("the API server warns:\n%s", strings.Join(heard, "\n"))
+	}
+	requireAllListed(t)
+	requireOptions(t, installed)
+}
+
+// requireAllListed fails when a manifest is forgotten in the kustomization.
+func requireAllListed(t *testing.T) {
+	t.Helper()
+	listed := read(t, "../../deploy/kustomization.yaml")
+	for _, path := range manifests(t, "../../deploy") {
+		name, err := filepath.Rel("../../deploy", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The one is for the place of the other, and the last is the list itself.
+		if !strings.Contains(listed, "- "+name+"\n") && name != "rbac/role-namespaced.yaml" && name != "kustomization.yaml" {
+			t.Errorf("kustomization.yaml does not list %s", name)
+		}
+	}
+}
+
+// requireOptions starts nothing, but has the edge read the options that it gets
+// in its Pod.
+func requireOptions(t *testing.T, installed []*unstructured.Unstructured) {
+	t.Helper()
+	for _, object := range installed {
+		if object.GetKind() != "ConfigMap" {
+			continue
+		}
+		var options corev1.ConfigMap
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &options); err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(t.TempDir(), "edge.yaml")
+		if err := os.WriteFile(file, []byte(options.Data["edge.yaml"]), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		command := program(t, "edge", "--configFile="+file, "--print-config")
+		command.Env = append(command.Env, "SLIPWAY_PROVIDERS_KUBERNETESINGRESS_NODENAME=node-1")
+		printed, err := command.CombinedOutput()
+		if err != nil || !strings.Contains(string(printed), "nodeName: node-1") || !strings.Contains(string(printed), "slipway-system/slipway-edge") {
+			t.Errorf("the edge reads the options of the ConfigMap as (%v):\n%s", err, printed)
+		}
+		return
+	}
+	t.Error("there is no ConfigMap")
+}
+
+// kustomized is what kubectl apply -k would apply.
+func kustomized(t *testing.T) string {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), kubetest.Binary(t), "kubectl", "kustomize", "../../deploy")
+	output, err := command.Output()
+	if err != nil {
+		t.Fatalf("kubectl kustomize: %v", err)
+	}
+	return string(output)
+}
+
+// manifests are the YAML files below a directory.
+func manifests(t *testing.T, dir string) []string {
+	t.Helper()
+	var found []string
+	for _, pattern := range []string{"*.yaml", "*/*.yaml"} {
+		paths, err := filepath.Glob(filepath.Join(dir, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found = append(found, paths...)
+	}
+	return found
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+// warnings keeps what the API server warns of.
+type warnings struct {
+	mu    sync.Mutex
+	heard []string
+}
+
+func (w *warnings) listen(config *rest.Config) { config.WarningHandlerWithContext = w }
+
+// HandleWarningHeaderWithContext is called for each warning.
+func (w *warnings) HandleWarningHeaderWithContext(_ context.Context, _ int, _, text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.heard = append(w.heard, text)
+}
+
+func (w *warnings) all() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.heard)
+}

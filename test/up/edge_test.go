@@ -1,0 +1,186 @@
+package up
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	networkingv1 "k8s.io/api/networking/v1"
+
+	"slipway.dev/slipway/internal/kube"
+	"slipway.dev/slipway/internal/kube/kubetest"
+)
+
+// clients is how many ask the demo at a time while it rolls.
+const clients = 4
+
+// edgeServes asks the demo through the edge, by the printed commands, and while
+// it rolls to the next version. All ports are moved.
+func edgeServes(t *testing.T, dir, kubeconfig string) {
+	s, facts := startJSON(t, "--dir", dir, "--port-offset", "100")
+	if address := row(t, facts, "edge").Address; address != "http://127.0.0.1:8180" {
+		t.Errorf("the edge is at %s", address)
+	}
+	if version := askedVersion(t, hint(t, facts, "ask through the edge")); version != "v1" {
+		t.Errorf("version %q answers through the edge", version)
+	}
+	if output := shell(t, hint(t, facts, "why it goes there")); !strings.Contains(output, "demo/demo") {
+		t.Errorf("the explanation is:\n%s", output)
+	}
+	requireStatus(t, connect(t, kubeconfig))
+	if output := shell(t, hint(t, facts, "see the Ingresses")); !strings.Contains(output, "demo.localhost") || !strings.Contains(output, "127.0.0.1") {
+		t.Errorf("the Ingresses are:\n%s", output)
+	}
+
+	load := startTraffic(t, "http://127.0.0.1:8180/api", "https://127.0.0.1:8543/api")
+	load.await(t, "v1")
+	shell(t, hint(t, facts, "roll to v2"))
+	shell(t, hint(t, facts, "watch it roll"))
+	load.await(t, "v2")
+	for version, count := range load.stop() {
+		switch version {
+		case "v1", "v2":
+			t.Logf("%d answers of %s", count, version)
+		default:
+			t.Errorf("%d requests failed while the demo rolled: %s", count, version)
+		}
+	}
+	s.signal(t, syscall.SIGTERM)
+	if code := s.wait(t); code != 0 {
+		t.Errorf("exit code %d after SIGTERM", code)
+	}
+	requireNothingRuns(t)
+}
+
+// deadEdge kills the edge: everything ends, with its last words.
+func deadEdge(t *testing.T, dir, _ string) {
+	s, facts := startJSON(t, "--dir", dir)
+	edge := row(t, facts, "edge")
+	if err := syscall.Kill(edge.PID, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if code := s.wait(t); code != 1 {
+		t.Errorf("exit code %d, want 1", code)
+	}
+	for _, text := range []string{"edge ended by itself (signal: killed)", "the end of " + edge.Log, "entry point takes traffic"} {
+		if !strings.Contains(s.stderr.String(), text) {
+			t.Errorf("%q is missing in:\n%s", text, s.stderr)
+		}
+	}
+	requireNothingRuns(t)
+}
+
+// requireStatus waits until the edge has written where the demo is reached.
+func requireStatus(t *testing.T, cluster *kube.Cluster) {
+	t.Helper()
+	ingresses := cluster.Client.NetworkingV1().Ingresses("demo")
+	kubetest.WaitFor(t, ingresses, kube.Named("demo"), time.Minute, func(found []*networkingv1.Ingress) error {
+		if len(found) != 1 {
+			return errors.New("there is no Ingress")
+		}
+		published := found[0].Status.LoadBalancer.Ingress
+		if len(published) != 1 || published[0].IP != "127.0.0.1" {
+			return fmt.Errorf("the status says %+v", published)
+		}
+		return nil
+	})
+}
+
+// traffic asks the demo again and again, and counts the answers by version, and
+// failures by what they say.
+type traffic struct {
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+
+	mu      sync.Mutex
+	counts  map[string]int
+	last    string
+	changed chan struct{}
+}
+
+func startTraffic(t *testing.T, urls ...string) *traffic {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	load := &traffic{cancel: cancel, counts: map[string]int{}, changed: make(chan struct{})}
+	t.Cleanup(func() { load.stop() })
+	for client := range clients {
+		url := urls[client%len(urls)]
+		load.running.Go(func() { load.ask(ctx, url) })
+	}
+	return load
+}
+
+// ask is one client, with connections of its own that it keeps.
+func (r *traffic) ask(ctx context.Context, url string) {
+	// The certificate is one that the edge made for itself.
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, ServerName: "demo.localhost"}}
+	defer transport.CloseIdleConnections()
+	client := &http.Client{Transport: transport, Timeout: 10 * time.Second}
+	for ctx.Err() == nil {
+		version, err := askVersion(ctx, client, url)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			version = err.Error()
+		}
+		r.mu.Lock()
+		r.counts[version]++
+		r.last = version
+		close(r.changed)
+		r.changed = make(chan struct{})
+		r.mu.Unlock()
+	}
+}
+
+func askVersion(ctx context.Context, client *http.Client, url string) (string, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return "", err
+	}
+	request.Host = "demo.localhost"
+	response, err := client.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close()
+	var answer struct{ Version string }
+	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil || response.StatusCode != http.StatusOK {
+		return "", fmt.Errorf("status %d, %w", response.StatusCode, err)
+	}
+	return answer.Version, nil
+}
+
+// await returns when the version has answered.
+func (r *traffic) await(t *testing.T, version string) {
+	t.Helper()
+	deadline := time.After(stopDeadline)
+	for {
+		r.mu.Lock()
+		last, changed := r.last, r.changed
+		r.mu.Unlock()
+		if last == version {
+			return
+		}
+		select {
+		case <-changed:
+		case <-deadline:
+			t.Fatalf("no answer of version %s: the last was %s", version, last)
+		}
+	}
+}
+
+// stop ends the clients and returns what they counted.
+func (r *traffic) stop() map[string]int {
+	r.cancel()
+	r.running.Wait()
+	return r.counts
+}
