@@ -11,6 +11,7 @@ needed=(
 	gcc=gcc # the race detector needs cgo
 	nginx=nginx-light # a backend that requests must not be smuggled to
 	node=nodejs # another one
+	pebble=pebble # a certificate authority to fetch certificates from
 )
 if [ "${1:-}" = bench ]; then
 	needed=(nginx=nginx-light haproxy=haproxy caddy=caddy wrk=wrk h2load=nghttp2-client)

@@ -16,6 +16,7 @@ import (
 	"slipway.dev/slipway/internal/edge/lastgood"
 	"slipway.dev/slipway/internal/edge/tlsstore"
 	"slipway.dev/slipway/internal/ingress"
+	"slipway.dev/slipway/internal/ingress/acme"
 	"slipway.dev/slipway/internal/ingress/engine"
 	"slipway.dev/slipway/internal/ingress/resolve"
 	"slipway.dev/slipway/internal/ingress/status"
@@ -46,6 +47,7 @@ type ingressProvider struct {
 	cluster *kube.Cluster
 	watcher *watch.Watcher
 	writer  *status.Writer
+	fetcher *acme.Manager // nil where no certificates are fetched
 	control *ingress.Controller
 	server  *edge.Server
 	log     *slog.Logger
@@ -77,8 +79,12 @@ func newIngressProvider(options *config.Edge, server *edge.Server, parts edgePar
 		Namespaces: k.Namespaces, Selector: k.LabelSelector,
 		NoClasses: k.DisableIngressClassLookup || k.DisableClusterScopeResources,
 		NoNodes:   !readsNodes(k),
+		Home:      homeOf(options, cluster.Namespace),
 		Log:       parts.log,
 	})
+	if err == nil {
+		p.fetcher, err = p.newFetcher(parts)
+	}
 	if err != nil {
 		cluster.Close()
 		return nil, err
@@ -86,7 +92,7 @@ func newIngressProvider(options *config.Edge, server *edge.Server, parts edgePar
 	p.writer = status.New(cluster, status.Options{
 		IP: k.IngressEndpoint.IP, Hostname: k.IngressEndpoint.Hostname, PublishedService: k.IngressEndpoint.PublishedService,
 		NoNodes: !readsNodes(k), Namespaces: k.Namespaces,
-		LeaseNamespace: cluster.Namespace, LeaseName: leaseName(k.IngressClass),
+		LeaseNamespace: cluster.Namespace, LeaseName: leaseName(k.IngressClass), While: p.lead,
 		Log: parts.log, Metrics: status.NewMetrics(parts.metrics.For("ingress")),
 	})
 	p.control = ingress.New(p.watcher, p.writer, p.controllerOptions(parts.metrics))
@@ -107,9 +113,10 @@ func leaseName(class string) string {
 
 func (p *ingressProvider) controllerOptions(metrics *observe.Metrics) ingress.Options {
 	k := p.options.Providers.KubernetesIngress
-	return ingress.Options{
-		Resolve:          resolveOptions(k),
+	given := ingress.Options{
+		Resolve:          resolveOptions(p.options, p.cluster.Namespace),
 		Node:             k.NodeName,
+		Zone:             p.server.SetZone,
 		Throttle:         max(time.Duration(k.ThrottleDuration), time.Duration(p.options.Providers.ProvidersThrottleDuration)),
 		PublishedService: k.IngressEndpoint.PublishedService,
 		Apply:            p.apply,
@@ -117,11 +124,22 @@ func (p *ingressProvider) controllerOptions(metrics *observe.Metrics) ingress.Op
 		Metrics:          ingress.NewMetrics(metrics.For("ingress"), p.watcher.Behind),
 		Log:              p.log,
 	}
+	if p.fetcher != nil {
+		given.Fetcher = p.fetcher
+	}
+	return given
 }
 
-// resolveOptions are those that decide what objects mean.
-func resolveOptions(k *config.KubernetesIngress) resolve.Options {
+// resolveOptions are those that decide what objects mean. The edge is at home in
+// a namespace.
+func resolveOptions(options *config.Edge, home string) resolve.Options {
+	k := options.Providers.KubernetesIngress
+	resolvers := map[string]bool{}
+	for name := range options.CertificatesResolvers {
+		resolvers[name] = true
+	}
 	return resolve.Options{
+		Resolvers: resolvers, Home: homeOf(options, home),
 		IngressClass: k.IngressClass, NoClassLookup: k.DisableIngressClassLookup, NoClusterScope: k.DisableClusterScopeResources,
 		AllowEmptyServices: k.AllowEmptyServices, CrossNamespace: k.AllowCrossNamespace, ExternalNames: k.AllowExternalNameServices,
 		NativeByDefault: k.NativeLBByDefault, StrictPrefix: k.StrictPrefixMatching, DisablePassHost: k.DisablePassHostHeaders,

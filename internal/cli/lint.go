@@ -82,6 +82,9 @@ func (o *offline) findings(strict bool) []lintFinding {
 		})
 	}
 	for _, refusal := range o.engine.Refusals() {
+		if refusal.Reason == snapshot.NotReady {
+			continue // a certificate that the edge will fetch is nothing to repair
+		}
 		severity := lintError
 		if refusal.Reason == snapshot.NotFound && !strict {
 			severity = lintWarning

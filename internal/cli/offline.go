@@ -110,7 +110,7 @@ func (o *offline) readManifests(input io.Reader) error {
 	}
 	o.set, o.facts = set, set.Snapshot
 	o.assumeClasses()
-	o.engine = engine.New(set.Snapshot, resolveOptions(o.options.Providers.KubernetesIngress))
+	o.engine = engine.New(set.Snapshot, resolveOptions(o.options, ""))
 	result := o.engine.All()
 	feedback := ingressFeedback(o.server.Update(&result.Change))
 	o.engine.NoteRules(&result.Change, feedback.Problems)

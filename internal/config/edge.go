@@ -19,9 +19,12 @@ type Edge struct {
 	EntryPoints map[string]EntryPoint `yaml:"entryPoints"`
 	Shared      Shared                `yaml:"shared"`
 	Providers   Providers             `yaml:"providers"`
-	AccessLog   *AccessLog            `yaml:"accessLog,omitempty" label:"allowEmpty" description:"Writes a line for each request. true turns it on with its defaults, and so does any option of this group; false turns it off, whatever else is set."`
-	Tracing     *Tracing              `yaml:"tracing,omitempty" label:"allowEmpty" description:"Sends spans to an OpenTelemetry collector. true turns it on with its defaults, and so does any option of this group; false turns it off, whatever else is set."`
-	LastGood    LastGood              `yaml:"lastGood"`
+
+	CertificatesResolvers map[string]CertificatesResolver `yaml:"certificatesResolvers"`
+
+	AccessLog *AccessLog `yaml:"accessLog,omitempty" label:"allowEmpty" description:"Writes a line for each request. true turns it on with its defaults, and so does any option of this group; false turns it off, whatever else is set."`
+	Tracing   *Tracing   `yaml:"tracing,omitempty" label:"allowEmpty" description:"Sends spans to an OpenTelemetry collector. true turns it on with its defaults, and so does any option of this group; false turns it off, whatever else is set."`
+	LastGood  LastGood   `yaml:"lastGood"`
 }
 
 // Log says what is logged and how.

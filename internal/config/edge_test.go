@@ -207,6 +207,21 @@ func entryPointOptions() map[string]string {
 	}
 }
 
+// resolverOptions are those that each resolver of certificates has.
+func resolverOptions() map[string]string {
+	const p = "certificatesResolvers.<name>.acme."
+	return map[string]string{
+		p + "email":                    `string ""`,
+		p + "caServer":                 `string "https://acme-v02.api.letsencrypt.org/directory"`,
+		p + "caCertificate":            `string ""`,
+		p + "keyType":                  `string "EC256"`,
+		p + "eab.kid":                  `string ""`,
+		p + "eab.hmacEncoded":          `secret ""`,
+		p + "preferredChain":           `string ""`,
+		p + "httpChallenge.entryPoint": `string ""`,
+	}
+}
+
 // TestOptionList holds the list of options to the structs and to the names
 // that the documents give.
 func TestOptionList(t *testing.T) {
@@ -245,6 +260,7 @@ func TestOptionList(t *testing.T) {
 	}
 	maps.Copy(want, observedOptions())
 	maps.Copy(want, entryPointOptions())
+	maps.Copy(want, resolverOptions())
 	for _, o := range config.EdgeOptions() {
 		if got := string(o.Type) + ` "` + o.Default + `"`; got != want[o.Name] {
 			t.Errorf("%s: got %s, want %s", o.Name, got, want[o.Name])

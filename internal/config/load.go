@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/traefik/paerser/parser"
@@ -114,6 +115,11 @@ func (l layer) decode(known schema) (*Edge, error) {
 		}
 		if given.option.Type != TypeSecret {
 			labels[labelRoot+"."+name] = given.value
+		} else if member, named := given.option.namedMember(); named {
+			// A secret alone does not make the decoder make its member.
+			if _, said := labels[labelRoot+"."+member]; !said {
+				labels[labelRoot+"."+member] = ""
+			}
 		}
 	}
 	if err := parser.Decode(labels, edge, labelRoot); err != nil {
@@ -121,7 +127,7 @@ func (l layer) decode(known schema) (*Edge, error) {
 	}
 	for _, given := range l {
 		if given.option.Type == TypeSecret {
-			setSecret(reflect.ValueOf(edge).Elem(), given.option.fields, secret.New(given.value))
+			setSecret(reflect.ValueOf(edge).Elem(), given.option, secret.New(given.value))
 		}
 	}
 	return edge, nil
@@ -138,17 +144,37 @@ func (s schema) switchesAbove(option Option) []Option {
 	return out
 }
 
+// namedMember is the name of the member of a map that an option is in.
+func (o Option) namedMember() (string, bool) {
+	at := slices.Index(o.fields, "")
+	if at < 0 {
+		return "", false
+	}
+	return strings.Join(o.path[:at+1], "."), true
+}
+
 // setSecret sets a field by its path. The decoder fills only plain types; a
 // group that is off has no field to fill.
-func setSecret(v reflect.Value, fields []string, value secret.Text) {
-	for _, field := range fields {
-		if v.Kind() == reflect.Pointer {
-			if v.IsNil() {
-				return
-			}
-			v = v.Elem()
+func setSecret(v reflect.Value, option Option, value secret.Text) {
+	if v.Kind() == reflect.Pointer {
+		if v.IsNil() {
+			return
 		}
-		v = v.FieldByName(field)
+		v = v.Elem()
 	}
-	v.Set(reflect.ValueOf(value))
+	if len(option.fields) == 0 {
+		v.Set(reflect.ValueOf(value))
+		return
+	}
+	field, name := option.fields[0], option.path[0]
+	rest := Option{fields: option.fields[1:], path: option.path[1:]}
+	if v.Kind() != reflect.Map {
+		setSecret(v.FieldByName(field), rest, value)
+		return
+	}
+	// What is in a map cannot be changed in its place.
+	member := reflect.New(v.Type().Elem()).Elem()
+	member.Set(v.MapIndex(reflect.ValueOf(name)))
+	setSecret(member, rest, value)
+	v.SetMapIndex(reflect.ValueOf(name), member)
 }

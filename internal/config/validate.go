@@ -39,6 +39,7 @@ func (e *Edge) Validate() error {
 	if e.Providers.KubernetesIngress != nil {
 		c.kubernetesIngress(e.Providers.KubernetesIngress)
 	}
+	c.certificatesResolvers(e)
 	c.observed(e)
 	return errors.Join(c.findings...)
 }

@@ -3,25 +3,64 @@ package edge
 import (
 	"crypto/tls"
 	"log/slog"
+	"slices"
 	"strings"
 
 	"slipway.dev/slipway/internal/edge/tlsstore"
 	"slipway.dev/slipway/internal/route"
 )
 
-// applyTLS serves the certificates and TLS options of a table from the next
-// handshake on. What is wrong with one of them costs only its own hosts.
-func (s *Server) applyTLS(table *route.Table) []tlsstore.Problem {
-	index, problems := tlsstore.Build(tlsInput(table), s.certificates.Index())
+// applyTLS serves the certificates and TLS options of the book from the next
+// handshake on, of which the change is already part. What is wrong with one of
+// them costs only its own hosts.
+func (s *Server) applyTLS(change *route.Change) []tlsstore.Problem {
+	index, problems, ok := s.changeCertificates(change)
+	if !ok {
+		index, problems = tlsstore.Build(tlsInput(s.book.TLS()), s.certificates.Index())
+	}
+	s.logTLS(problems)
+	s.certificates.Swap(index)
+	return problems
+}
+
+// changeCertificates makes the next index of the last one where nothing but
+// certificates of hosts changed, which is at the cost of these.
+func (s *Server) changeCertificates(change *route.Change) (*tlsstore.Index, []tlsstore.Problem, bool) {
+	if !change.Authorities.Empty() || !change.TLSOptions.Empty() {
+		return nil, nil, false
+	}
+	var certificates tlsstore.CertificateChange
+	for _, certificate := range slices.Concat(change.Certificates.Added, change.Certificates.Changed) {
+		switch {
+		case certificate.Default:
+			return nil, nil, false
+		case len(certificate.Hosts) > 0:
+			certificates.Set = append(certificates.Set, servedCertificate(certificate))
+		default:
+			certificates.Removed = append(certificates.Removed, tlsstore.ID(certificate.ID))
+		}
+	}
+	for _, id := range change.Certificates.Removed {
+		certificates.Removed = append(certificates.Removed, tlsstore.ID(id))
+	}
+	return s.certificates.Index().Change(certificates)
+}
+
+// logTLS says what is wrong, each thing once.
+func (s *Server) logTLS(problems []tlsstore.Problem) {
+	known := make(map[tlsstore.Problem]struct{}, len(problems))
 	for _, problem := range problems {
+		known[problem] = struct{}{}
+		if _, before := s.tlsProblems[problem]; before {
+			continue
+		}
 		level := slog.LevelWarn
 		if problem.Served {
 			level = slog.LevelInfo
 		}
 		s.options.Log.Log(s.lifetime, level, "TLS is not as the routes ask for", "problem", problem.String())
 	}
-	s.certificates.Swap(index)
-	return problems
+	s.tlsProblems = known
 }
 
 // tlsChanged reports whether a change has anything to do with TLS.
@@ -34,11 +73,7 @@ func tlsChanged(change *route.Change) bool {
 func tlsInput(table *route.Table) tlsstore.Input {
 	var in tlsstore.Input
 	for _, certificate := range table.Certificates {
-		served := tlsstore.Certificate{
-			ID:      tlsstore.ID(certificate.ID),
-			CertPEM: certificate.Chain, KeyPEM: certificate.Key.Text,
-			Hosts: certificate.Hosts,
-		}
+		served := servedCertificate(certificate)
 		if certificate.Default {
 			in.Default = &served
 		}
@@ -61,6 +96,14 @@ func tlsInput(table *route.Table) tlsstore.Input {
 		})
 	}
 	return in
+}
+
+func servedCertificate(certificate *route.Certificate) tlsstore.Certificate {
+	return tlsstore.Certificate{
+		ID:      tlsstore.ID(certificate.ID),
+		CertPEM: certificate.Chain, KeyPEM: certificate.Key.Text,
+		Hosts: certificate.Hosts,
+	}
 }
 
 func tlsOptions(options *route.TLSOptions, bundles map[route.AuthorityID]string) tlsstore.Options {

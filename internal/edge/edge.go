@@ -78,6 +78,8 @@ type Server struct {
 	applied *route.Table
 	// parked are rules that have no place: they come back when there is one.
 	parked map[route.ID]*route.Rule
+	// tlsProblems are those that the log has.
+	tlsProblems map[tlsstore.Problem]struct{}
 	// refused are the rules whose policies could not be compiled, since it was
 	// emptied last.
 	refused []route.Problem

@@ -123,11 +123,11 @@ func (s *Server) withParked(change *route.Change) *route.Change {
 func (s *Server) serve(next *program.Program, change *route.Change) []tlsstore.Problem {
 	s.book.Apply(change)
 	arriving := *change
-	arriving.Backends.Removed = nil
+	arriving.Backends.Removed, arriving.Authorities.Removed, arriving.Certificates.Removed = nil, nil, nil
 	s.upstreams.Apply(&arriving)
 	var problems []tlsstore.Problem
 	if tlsChanged(change) {
-		problems = s.applyTLS(s.book.TLS())
+		problems = s.applyTLS(change)
 	}
 	if !change.TCPRoutes.Empty() {
 		table := s.book.Table()
@@ -136,8 +136,10 @@ func (s *Server) serve(next *program.Program, change *route.Change) []tlsstore.P
 		}
 	}
 	s.proxy.Swap(next)
+	// A backend and what vouched for it go together, when no rule names it.
 	leaving := route.Change{}
-	leaving.Backends.Removed = change.Backends.Removed
+	leaving.Backends.Removed, leaving.Authorities.Removed = change.Backends.Removed, change.Authorities.Removed
+	leaving.Certificates.Removed = change.Certificates.Removed
 	s.upstreams.Apply(&leaving)
 	return problems
 }
@@ -146,6 +148,9 @@ func (s *Server) serve(next *program.Program, change *route.Change) []tlsstore.P
 func (s *Server) noteRefused(id route.ID, err error) {
 	s.refused = append(s.refused, route.Problem{Subject: id, Field: "policies", Fault: route.FaultInvalid, Message: err.Error()})
 }
+
+// SetZone says where this replica runs, before the first table that cares.
+func (s *Server) SetZone(zone string) { s.upstreams.SetZone(zone) }
 
 // begin serves what the options of the entry points say, before there is any
 // table.

@@ -14,6 +14,7 @@ import (
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/ingress/status"
 	"slipway.dev/slipway/internal/ingress/watch"
+	"slipway.dev/slipway/internal/ingress/wish"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -22,6 +23,8 @@ type Options struct {
 	Resolve resolve.Options
 	// Node is the name of the node that this replica runs on; empty when unknown.
 	Node string
+	// Zone is told the zone of that node before the first change; it may be nil.
+	Zone func(string)
 	// Throttle is the shortest time between two changes of the table.
 	Throttle time.Duration
 	// PublishedService is namespace/name of the Service whose addresses the
@@ -30,9 +33,18 @@ type Options struct {
 	// Apply puts a change in place.
 	Apply func(*route.Change) Feedback
 	// Live is called once, when the first table is in place.
-	Live    func()
+	Live func()
+	// Fetcher fetches certificates; nil where none are.
+	Fetcher Fetcher
 	Metrics *Metrics
 	Log     *slog.Logger
+}
+
+// Fetcher is told which certificates Ingresses wish for, and which challenges of
+// authorities this replica answers. It does not wait.
+type Fetcher interface {
+	Wishes([]wish.Wish)
+	Serving(tokens []string)
 }
 
 // Feedback is what of a change is not served as it was asked for.
@@ -60,17 +72,21 @@ type Controller struct {
 	// seen are the Ingresses that the writer has not been told of: whose they
 	// are is known when they are resolved.
 	seen map[snapshot.Ref]struct{}
-	// pending is what has been resolved and not been said to the edge: that of
-	// the first table.
-	pending []route.Change
-	live    bool
-	last    time.Time // when the edge was told last
+	// first gathers what is resolved before the first table is in place, so that
+	// it is said to the edge at once: what was served last may be live meanwhile,
+	// and must not give way to something that is half read.
+	first *route.Book
+	live  bool
+	last  time.Time // when the edge was told last
+	// wished and asked are set when the wishes and the challenges have changed
+	// since the Fetcher was told of them.
+	wished, asked bool
 }
 
 // New gives a Controller that reads by a watcher and writes back by a writer.
 func New(watcher *watch.Watcher, writer *status.Writer, options Options) *Controller {
 	return &Controller{
-		options: options, watcher: watcher, writer: writer, snapshot: snapshot.New(), seen: map[snapshot.Ref]struct{}{},
+		options: options, watcher: watcher, writer: writer, snapshot: snapshot.New(), seen: map[snapshot.Ref]struct{}{}, first: route.NewBook(),
 	}
 }
 
@@ -169,32 +185,31 @@ func (c *Controller) step() {
 	if c.engine == nil {
 		c.begin()
 	}
+	change := route.Change{}
 	if len(c.changed) > 0 {
 		result := c.engine.Update(c.changed)
 		c.changed = c.changed[:0]
-		if result.WantsChanged {
-			c.watcher.Want(c.engine.Wants())
-		}
-		c.pending = append(c.pending, result.Change)
+		c.watcher.Want(result.Wanted, result.Unwanted)
+		change = result.Change
+		c.wished = c.wished || result.WishesChanged
+		c.asked = c.asked || result.TokensChanged
 		for _, ref := range result.Sites {
 			c.seen[ref] = struct{}{}
 		}
 	}
-	if !c.live && !c.watcher.Synced() {
-		return
+	if !c.live {
+		c.first.Apply(c.first.Fit(&change))
+		if !c.watcher.Synced() {
+			return
+		}
+		change = route.Diff(nil, c.first.Table())
+		c.first = nil
 	}
-	began := time.Now()
-	for i := range c.pending {
-		c.apply(&c.pending[i])
-	}
-	if len(c.pending) > 0 {
-		c.last = time.Now()
-		c.options.Metrics.applied(c.received, began)
-	}
-	c.pending = nil
+	c.apply(&change)
 	if !c.live {
 		c.goLive()
 	}
+	c.tellFetcher()
 	c.tellSites()
 	c.tellRefusals()
 }
@@ -209,6 +224,9 @@ func (c *Controller) begin() {
 	for _, node := range c.snapshot.View().Nodes() {
 		if node.Name == c.options.Node {
 			resolving.Zone = node.Zone
+			if c.options.Zone != nil {
+				c.options.Zone(node.Zone)
+			}
 		}
 	}
 	c.engine = engine.New(c.snapshot, resolving)
@@ -219,7 +237,10 @@ func (c *Controller) apply(change *route.Change) {
 	if change.Empty() {
 		return
 	}
+	began := time.Now()
 	feedback := c.options.Apply(change)
+	c.last = time.Now()
+	c.options.Metrics.applied(c.received, began)
 	c.engine.NoteRules(change, feedback.Problems)
 	if feedback.CertificatesChanged {
 		c.engine.NoteCertificates(feedback.Certificates)
@@ -229,11 +250,26 @@ func (c *Controller) apply(change *route.Change) {
 // goLive says that the first table is in place.
 func (c *Controller) goLive() {
 	c.live = true
+	c.wished = true // none is something to know too
 	c.options.Live()
 	namespace, name, _ := strings.Cut(c.options.PublishedService, "/")
 	if name != "" && c.snapshot.View().Service(namespace, name) == nil {
 		c.writer.Published(nil)
 	}
+}
+
+// tellFetcher passes on what is wished for, and which answers are in place now.
+func (c *Controller) tellFetcher() {
+	if c.options.Fetcher == nil {
+		return
+	}
+	if c.asked {
+		c.options.Fetcher.Serving(c.engine.Tokens())
+	}
+	if c.wished {
+		c.options.Fetcher.Wishes(c.engine.Wishes())
+	}
+	c.asked, c.wished = false, false
 }
 
 // tellSites tells the writer of Ingresses that changed, or that began or ceased

@@ -84,6 +84,17 @@ func syntaxMessage(err error) string {
 	return err.Error()
 }
 
+// ExpressionSteps is about the number of steps that an expression compiles to,
+// at most a little more than MaxExpressionSize; 0 for what is no expression. An
+// object with many expressions is bounded by their sum.
+func ExpressionSteps(expression string) int {
+	parsed, err := syntax.Parse(expression, syntax.Perl)
+	if err != nil {
+		return 0
+	}
+	return expressionSize(parsed)
+}
+
 // expressionSize is about the number of instructions that an expression
 // compiles to. It stops counting a little above MaxExpressionSize.
 func expressionSize(expression *syntax.Regexp) int {

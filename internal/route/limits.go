@@ -29,4 +29,6 @@ const (
 	MaxChainDepth = 4
 	// MaxBackendRefs bounds the backends of one rule.
 	MaxBackendRefs = 64
+	// MaxResponseBody bounds the body of a response of the edge's own, in bytes.
+	MaxResponseBody = 1 << 10
 )

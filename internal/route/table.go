@@ -86,6 +86,9 @@ type Response struct {
 	// Message explains it to people, in logs and in the answer to explain.
 	// Clients do not get it.
 	Message string `json:"message,omitempty"`
+	// Body is what clients get, as plain text. Only a response that was asked
+	// for has one; other answers say their status.
+	Body string `json:"body,omitempty"`
 }
 
 // Timeouts bound the waits for a backend. 0 means the edge's default.

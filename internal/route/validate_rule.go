@@ -47,7 +47,23 @@ func (response *Response) check(r *report) {
 	}
 	checkOptionalName(r, "reason", string(response.Reason))
 	checkText(r, "message", response.Message)
+	response.checkBody(r)
 	r.leave()
+}
+
+func (response *Response) checkBody(r *report) {
+	if response.Body == "" {
+		return
+	}
+	checkText(r, "body", response.Body)
+	switch {
+	case response.Reason != ReasonConfigured:
+		r.add("body", FaultConflict, "only a response with the reason %s has a body; remove it", ReasonConfigured)
+	case response.Status == 204 || response.Status == 304:
+		r.add("body", FaultConflict, "an answer with status %d has no body; remove it", response.Status)
+	case len(response.Body) > MaxResponseBody:
+		r.add("body", FaultTooMany, "it has %d bytes; at most %d are possible", len(response.Body), MaxResponseBody)
+	}
 }
 
 // Validate finds what is wrong with the route on its own.

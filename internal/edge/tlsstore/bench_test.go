@@ -77,6 +77,27 @@ func BenchmarkRebuild(b *testing.B) {
 	}
 }
 
+// BenchmarkChange is the same by a change.
+func BenchmarkChange(b *testing.B) {
+	ca := newIssuer(b)
+	store := newStore(b, tlsstore.Config{})
+	load(b, store, benchInput(b, ca))
+	fresh := make([]tlsstore.Certificate, 2)
+	for i := range fresh {
+		fresh[i] = ca.certificate(b, "cert-0", wanted{names: []string{"host-0.example"}})
+	}
+	b.ReportAllocs()
+	turn := 0
+	for b.Loop() {
+		index, _, ok := store.Index().Change(tlsstore.CertificateChange{Set: fresh[turn%2 : turn%2+1]})
+		turn++
+		if !ok || index.Parsed() != 1 {
+			b.Fatalf("%d certificates were parsed", index.Parsed())
+		}
+		store.Swap(index)
+	}
+}
+
 // BenchmarkHandshake is a whole handshake over a pipe, to set the others
 // against.
 func BenchmarkHandshake(b *testing.B) {

@@ -6,10 +6,10 @@ import (
 )
 
 // addOptions checks all options and gives them to their hosts.
-func (b *builder) addOptions() {
+func (b *builder) addOptions(in *Input) {
 	base, _ := b.setOf(Options{})
 	b.out.fallback = base
-	if set, err := b.setOf(b.in.DefaultOptions); err != nil {
+	if set, err := b.setOf(in.DefaultOptions); err != nil {
 		b.out.fallback = b.refusedSet()
 		b.report(Problem{Kind: KindOptions, Object: ID{Name: "default"}, Reason: ReasonBadOptions,
 			Message: err.Error() + ". Hosts without options of their own are not served"})
@@ -18,7 +18,7 @@ func (b *builder) addOptions() {
 	}
 	// The order of the input must not decide which object is told about a
 	// conflict.
-	sorted := slices.Clone(b.in.Options)
+	sorted := slices.Clone(in.Options)
 	slices.SortStableFunc(sorted, func(a, b HostOptions) int { return a.ID.Compare(b.ID) })
 	for i := range sorted {
 		b.addHostOptions(&sorted[i])

@@ -147,13 +147,16 @@ func parsePair(c Certificate, sum digest) (*pair, Reason, error) {
 	if err != nil {
 		return nil, ReasonKeyType, err
 	}
+	leaf := certificate.Leaf
+	// A server's handshake does not look at it, and it is most of the memory.
+	certificate.Leaf = nil
 	return &pair{
 		certificate: certificate,
 		digest:      sum,
 		kind:        kind,
-		notBefore:   certificate.Leaf.NotBefore.Unix(),
-		notAfter:    certificate.Leaf.NotAfter.Unix(),
-		names:       leafNames(certificate.Leaf),
+		notBefore:   leaf.NotBefore.Unix(),
+		notAfter:    leaf.NotAfter.Unix(),
+		names:       leafNames(leaf),
 	}, "", nil
 }
 

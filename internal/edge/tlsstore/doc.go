@@ -2,9 +2,11 @@
 // certificate is shown, and under which options the client is let in.
 //
 // An [Index] holds every certificate and every option of one moment. [Build]
-// makes it completely, with the parsed certificates of the previous one, and
-// [Store.Swap] puts it in place with one pointer. A handshake takes two map
-// lookups, whatever the number of certificates and whatever name is asked for.
+// makes it completely, with the parsed certificates of the previous one;
+// [Index.Change] makes it from the previous one, at the cost of the
+// certificates that change. [Store.Swap] puts it in place with one pointer. A
+// handshake takes two map lookups, whatever the number of certificates and
+// whatever name is asked for.
 //
 // It promises:
 //   - a broken certificate or option is a [Problem] with a reason, and hurts

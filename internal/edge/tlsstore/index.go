@@ -3,6 +3,8 @@ package tlsstore
 import (
 	"bytes"
 	"fmt"
+	"hash/maphash"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -30,20 +32,33 @@ type Input struct {
 
 // entry is what is known about a name or about a wildcard.
 type entry struct {
-	certs   []candidate // best first
+	all     []candidate // those of all objects, best first
+	certs   []candidate // the same without copies
 	options *optionSet  // nil when it has none of its own
 	from    ID          // the object that gave the options
 	owner   string
 	owned   bool
 }
 
+// object is what an object with certificates has in the index.
+type object struct {
+	pairs []*pair // one for each time it was given; the first is its own
+	hosts []pattern
+}
+
+// sharedPair is a certificate and how many objects hold it.
+type sharedPair struct {
+	*pair
+	uses int
+}
+
 // Index is the certificates and options of one moment. It never changes.
 type Index struct {
-	exact map[string]*entry
-	wild  map[string]*entry // by the name below the star
+	exact shards[string, *entry]
+	wild  shards[string, *entry] // by the name below the star
 
-	pairs map[digest]*pair // for the next Build
-	byID  map[ID]*pair
+	pairs   shards[digest, sharedPair]
+	objects shards[ID, *object]
 
 	// sets are the distinct options; 0 are the base options, which are always
 	// safe to make a handshake with.
@@ -51,8 +66,26 @@ type Index struct {
 	setByID  map[OptionsID]*optionSet
 	fallback *optionSet // of hosts without options
 	backup   *pair      // the default certificate; nil means the store's own
+	backupID ID
 
+	// problems are those of options, and those of certificates by object.
+	problems []Problem
+	troubled map[ID][]Problem
+	// due is when the next certificate begins or ceases to be valid, in Unix
+	// seconds.
+	due    int64
 	parsed int
+}
+
+func newIndex() *Index {
+	return &Index{
+		exact:   newShards[string, *entry](maphash.String),
+		wild:    newShards[string, *entry](maphash.String),
+		pairs:   newShards[digest, sharedPair](maphash.Comparable[digest]),
+		objects: newShards[ID, *object](maphash.Comparable[ID]),
+		setByID: make(map[OptionsID]*optionSet),
+		due:     math.MaxInt64,
+	}
 }
 
 // Build makes an index. Certificates that previous already has are not parsed
@@ -64,57 +97,43 @@ type Index struct {
 // refused here must not be served either.
 func Build(in Input, previous *Index) (*Index, []Problem) {
 	if previous == nil {
-		previous = &Index{}
+		previous = newIndex()
 	}
-	if in.Now.IsZero() {
-		in.Now = time.Now()
-	}
-	b := &builder{
-		in:       &in,
-		previous: previous,
-		digester: newDigester(),
-		out: &Index{
-			exact:   make(map[string]*entry, len(in.Certificates)),
-			wild:    make(map[string]*entry),
-			pairs:   make(map[digest]*pair, len(in.Certificates)),
-			byID:    make(map[ID]*pair, len(in.Certificates)),
-			setByID: make(map[OptionsID]*optionSet),
-		},
-	}
-	b.addOwners()
-	b.addOptions()
+	b := newBuilder(newIndex(), previous, in.Now)
+	b.addOwners(in.Owners)
+	b.addOptions(&in)
 	for i := range in.Certificates {
 		b.addCertificate(&in.Certificates[i])
 	}
 	if in.Default != nil {
-		b.out.backup = b.pairOf(in.Default)
+		b.out.backup, b.out.backupID = b.pairOf(in.Default), in.Default.ID
 	}
-	b.sortCandidates()
-	sortProblems(b.problems)
-	return b.out, b.problems
+	return b.finish()
 }
 
-// Parsed is the number of certificates that had to be parsed to build the
+// Parsed is the number of certificates that had to be parsed to make the
 // index.
 func (ix *Index) Parsed() int { return ix.parsed }
 
 // Certificates lists what the index can serve, by identity.
 func (ix *Index) Certificates() []CertificateInfo {
-	list := make([]CertificateInfo, 0, len(ix.byID))
-	for id, p := range ix.byID {
-		list = append(list, p.info(id))
-	}
+	var list []CertificateInfo
+	ix.objects.each(func(id ID, o *object) { list = append(list, o.pairs[0].info(id)) })
 	slices.SortFunc(list, func(a, b CertificateInfo) int { return a.ID.Compare(b.ID) })
 	return list
 }
 
 // find looks a canonical name up, without an allocation.
 func (ix *Index) find(name []byte) (exact, wild *entry) {
-	exact = ix.exact[string(name)]
+	exact = named(&ix.exact, name)
 	if dot := bytes.IndexByte(name, '.'); dot >= 0 {
-		wild = ix.wild[string(name[dot+1:])]
+		wild = named(&ix.wild, name[dot+1:])
 	}
 	return exact, wild
+}
+
+func named(names *shards[string, *entry], name []byte) *entry {
+	return names.part(maphash.Bytes(names.seed, name))[string(name)]
 }
 
 // optionsOf chooses the options of a name: its own, those of the wildcard
@@ -129,32 +148,8 @@ func (ix *Index) optionsOf(exact, wild *entry) *optionSet {
 	return ix.fallback
 }
 
-// builder is one call of Build.
-type builder struct {
-	in       *Input
-	previous *Index
-	digester *digester
-	out      *Index
-	problems []Problem
-}
-
-func (b *builder) report(p Problem) { b.problems = append(b.problems, p) }
-
-func (b *builder) entry(p pattern) *entry {
-	names := b.out.exact
-	if p.wild {
-		names = b.out.wild
-	}
-	e := names[p.name]
-	if e == nil {
-		e = &entry{}
-		names[p.name] = e
-	}
-	return e
-}
-
-func (b *builder) addOwners() {
-	for host, owner := range b.in.Owners {
+func (b *builder) addOwners(owners map[string]string) {
+	for host, owner := range owners {
 		// A host that is no name cannot be asked for, so nobody can take it.
 		if p, ok := parsePattern(host); ok {
 			e := b.entry(p)
@@ -188,7 +183,9 @@ func (b *builder) addCertificate(c *Certificate) {
 				Message: fmt.Sprintf("host %q belongs to namespace %q; the certificate is not used for it", host, e.owner)})
 			continue
 		}
-		e.certs = append(e.certs, candidate{pair: p, id: c.ID, owner: c.Owner})
+		e.all = append(e.all, candidate{pair: p, id: c.ID, owner: c.Owner})
+		o := b.objects.get(c.ID)
+		o.hosts = append(o.hosts, host)
 	}
 }
 
@@ -227,20 +224,22 @@ func listNames(names []pattern) string {
 	return strings.Join(texts, ", ")
 }
 
-// pairOf gives the parsed certificate: this build's, the previous index's, a
-// new one, or the object's last good one. It is nil when there is none.
+// pairOf gives the parsed certificate: one that is known, a new one, or the
+// object's last good one. It is nil when there is none.
 func (b *builder) pairOf(c *Certificate) *pair {
 	sum := b.digester.sum(c.CertPEM, c.KeyPEM.Reveal())
-	p := b.out.pairs[sum]
+	p := b.pairs.get(sum).pair
 	if p == nil {
-		p = b.previous.pairs[sum]
+		p = b.previous.pairs.get(sum).pair
 	}
 	if p == nil {
 		b.out.parsed++
 		var reason Reason
 		var err error
 		if p, reason, err = parsePair(*c, sum); err != nil {
-			p = b.previous.byID[c.ID]
+			if last := b.previous.objects.get(c.ID); last != nil {
+				p = last.pairs[0]
+			}
 			message := err.Error()
 			if p != nil {
 				message += ". Its last good certificate is still served"
@@ -251,33 +250,27 @@ func (b *builder) pairOf(c *Certificate) *pair {
 			}
 		}
 	}
-	b.out.pairs[p.digest] = p
-	if b.out.byID[c.ID] == nil {
-		b.out.byID[c.ID] = p
-		b.reportValidity(c.ID, p)
+	b.pairs.set(p.digest, sharedPair{p, b.pairs.get(p.digest).uses + 1})
+	if o := b.objects.get(c.ID); o != nil {
+		o.pairs = append(o.pairs, p)
+		return p
 	}
+	b.objects.set(c.ID, &object{pairs: []*pair{p}})
+	b.reportValidity(c.ID, p)
 	return p
 }
 
 func (b *builder) reportValidity(id ID, p *pair) {
-	now := b.in.Now.Unix()
+	now := b.now.Unix()
 	switch {
 	case now > p.notAfter:
 		b.report(Problem{Object: id, Reason: ReasonExpired, Served: true,
 			Message: fmt.Sprintf("the certificate expired on %s; renew it", p.info(id).NotAfter.Format(time.RFC3339))})
 	case now < p.notBefore:
+		b.out.due = min(b.out.due, p.notBefore)
 		b.report(Problem{Object: id, Reason: ReasonNotYetValid, Served: true,
 			Message: fmt.Sprintf("the certificate is not valid before %s; wait, or check the clock", p.info(id).NotBefore.Format(time.RFC3339))})
-	}
-}
-
-func (b *builder) sortCandidates() {
-	for _, names := range []map[string]*entry{b.out.exact, b.out.wild} {
-		for _, e := range names {
-			if len(e.certs) > 1 {
-				slices.SortFunc(e.certs, compareCandidates)
-				e.certs = slices.CompactFunc(e.certs, sameCandidate)
-			}
-		}
+	default:
+		b.out.due = min(b.out.due, p.notAfter+1)
 	}
 }

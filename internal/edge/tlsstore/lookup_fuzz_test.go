@@ -57,7 +57,7 @@ func FuzzLookup(f *testing.F) {
 		must(t, err)
 		certificate, err := config.GetCertificate(hello)
 		must(t, err)
-		if got, want := certName(certificate.Leaf), oracle(sni, certMask, "default.slipway.invalid"); got != want {
+		if got, want := certName(t, certificate), oracle(sni, certMask, "default.slipway.invalid"); got != want {
 			t.Errorf("SNI %q got the certificate for %q, want %q", sni, got, want)
 		}
 		want := "h2"
@@ -70,7 +70,12 @@ func FuzzLookup(f *testing.F) {
 	})
 }
 
-func certName(leaf *x509.Certificate) string { return leaf.DNSNames[0] }
+func certName(t *testing.T, certificate *tls.Certificate) string {
+	t.Helper()
+	leaf, err := x509.ParseCertificate(certificate.Certificate[0])
+	must(t, err)
+	return leaf.DNSNames[0]
+}
 
 func oracle(sni string, mask uint16, fallback string) string {
 	if i := oracleIndex(sni, mask); i >= 0 {

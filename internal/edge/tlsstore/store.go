@@ -227,7 +227,7 @@ func (s *Store) selectOptions(host string) (*optionSet, bool) {
 	case flaw == nameNumeric:
 		return live.fallback, true
 	case kind == authorityPattern:
-		return live.optionsOf(nil, live.wild[string(buf[:n])]), true
+		return live.optionsOf(nil, named(&live.wild, buf[:n])), true
 	}
 	return live.optionsOf(live.find(buf[:n])), true
 }

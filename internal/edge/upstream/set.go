@@ -92,6 +92,14 @@ func (s *Set) remember(h *Handle) {
 	s.tidyAt = 2*len(s.others) + 64
 }
 
+// SetZone says where this replica runs, for backends that prefer their own zone.
+// It counts for those that change afterwards, so it is for the start.
+func (s *Set) SetZone(zone string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cfg.Zone = zone
+}
+
 // Apply follows a change of the table. Each backend changes at one moment, with
 // all of its endpoints; one that cannot be served is broken afterwards, and the
 // others are as they should be. It must not be called concurrently with a later

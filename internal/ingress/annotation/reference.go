@@ -45,8 +45,8 @@ two spellings, ours and Traefik's, may be written in both if they say the same.
 
 An annotation that is not understood is an Event on its object, and is never ignored. Where serving without it would be wrong,
 it also closes the object: rules of the Ingress, or requests to the Service, are answered with 503. The column *Closes* says
-where that is so. It is so, too, for an annotation under ` + "`slipway.dev/`" + ` that does not exist. One that belongs on the
-other object is an Event as well; it closes if it is one of ours and closes there.
+where that is so. It is so, too, for an annotation that does not exist: under ` + "`slipway.dev/`" + `, and Traefik's
+` + "`router.`" + ` on an Ingress and ` + "`service.`" + ` on a Service. One that belongs on the other object is an Event as well; it closes if it is one of ours and closes there.
 
 Values are short forms, or YAML: they are YAML when they start with ` + "`{`, `[` or `- `" + `, when they start with the name of a
 field and a colon, or when they have several lines. A value has at most 64 KiB, and no anchors, aliases or tags. A field that is

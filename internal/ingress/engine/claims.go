@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"slipway.dev/slipway/internal/ingress/reference"
+	"slipway.dev/slipway/internal/ingress/resolve"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/ingress/translate"
 	"slipway.dev/slipway/internal/route"
@@ -21,15 +22,21 @@ import (
 // options.
 type hostClaims struct {
 	sites map[*ingressUnit]struct{}
+	// owner is the namespace that the host belongs to.
+	owner string
 }
 
 // exchangeClaims puts what an Ingress claims now in the place of what it
 // claimed before.
 func (e *Engine) exchangeClaims(u *ingressUnit, born time.Time, next *translate.Outcome) {
 	same := u.born.Equal(born) && slices.Equal(u.outcome.Hosts, next.Hosts) &&
-		reflect.DeepEqual(u.outcome.Certificates, next.Certificates) && reflect.DeepEqual(u.outcome.Options, next.Options)
+		reflect.DeepEqual(u.outcome.Certificates, next.Certificates) && reflect.DeepEqual(u.outcome.Options, next.Options) &&
+		reflect.DeepEqual(u.outcome.Wishes, next.Wishes)
 	if same {
 		return
+	}
+	if len(u.outcome.Wishes)+len(next.Wishes) > 0 {
+		e.following.wishers[u] = struct{}{}
 	}
 	for _, host := range u.outcome.Hosts {
 		e.following.hosts[host] = struct{}{}
@@ -55,11 +62,12 @@ func (e *Engine) exchangeClaims(u *ingressUnit, born time.Time, next *translate.
 type hostWishes struct {
 	certificates []*translate.CertificateClaim
 	options      []*translate.OptionsClaim
+	fetched      []*resolve.CertificateWish
 }
 
 // wishesOf sorts the claims of an Ingress by host.
 func wishesOf(outcome *translate.Outcome) map[string]hostWishes {
-	if len(outcome.Certificates)+len(outcome.Options) == 0 {
+	if len(outcome.Certificates)+len(outcome.Options)+len(outcome.Wishes) == 0 {
 		return nil
 	}
 	wishes := make(map[string]hostWishes, len(outcome.Hosts))
@@ -76,6 +84,14 @@ func wishesOf(outcome *translate.Outcome) map[string]hostWishes {
 		for _, host := range claim.Hosts {
 			of := wishes[host]
 			of.options = append(of.options, claim)
+			wishes[host] = of
+		}
+	}
+	for i := range outcome.Wishes {
+		asked := &outcome.Wishes[i]
+		for _, host := range asked.Hosts {
+			of := wishes[host]
+			of.fetched = append(of.fetched, asked)
 			wishes[host] = of
 		}
 	}
@@ -103,12 +119,19 @@ func (e *Engine) settleHosts() {
 func (e *Engine) settleHost(host string, claims *hostClaims) {
 	sites := slices.SortedFunc(maps.Keys(claims.sites), olderSite)
 	owner := sites[0].ref.Namespace
+	claims.owner = owner
 	var certificates []*route.Certificate
 	var options *reference.TLSConditions
 	for _, u := range sites {
 		var refusals []snapshot.Refusal
 		foreign := u.ref.Namespace != owner
 		wishes := u.wishes[host]
+		for _, asked := range wishes.fetched {
+			e.following.wishers[u] = struct{}{}
+			if foreign {
+				refusals = append(refusals, refuse(u, asked.Field, "no certificate is fetched for %s: an older Ingress of namespace %s has the host", host, owner))
+			}
+		}
 		for _, claim := range wishes.certificates {
 			if foreign {
 				refusals = append(refusals, refuse(u, claim.Field, "the certificate is not used for %s: an older Ingress of namespace %s has the host", host, owner))

@@ -33,13 +33,17 @@ type Engine struct {
 	backends  map[route.BackendID]*backendUnit
 	// readers are the units that read something.
 	readers map[snapshot.Ref][]unit
-	// wantsChanged is set when the Secrets and custom objects among them have.
-	wantsChanged bool
 
-	hosts     map[string]*hostClaims
-	trust     trust
-	refusals  refusalBook
-	following round
+	hosts    map[string]*hostClaims
+	trust    trust
+	refusals refusalBook
+	// wishes are the certificates to be fetched, by Secret.
+	wishes     map[snapshot.Ref]*sharedWish
+	challenges challengeUnit
+	// wishesChanged and tokensChanged are about the last Update.
+	wishesChanged bool
+	tokensChanged bool
+	following     round
 }
 
 // round is what one Update has found so far.
@@ -49,13 +53,19 @@ type round struct {
 	backends  map[*backendUnit]struct{}
 	// idle are backends that may have lost their last user.
 	idle map[*backendUnit]struct{}
+	// wants are the Secrets and custom objects that began or ceased to be read.
+	wants map[snapshot.Ref]struct{}
 	// hosts are those whose claims changed.
 	hosts map[string]struct{}
 	// emitted are units whose rules have to be compared with what was said last.
 	emitted map[*ingressUnit]struct{}
 	// sites are Ingresses that began or ceased to be ours.
-	sites  map[snapshot.Ref]struct{}
-	change route.Change
+	sites map[snapshot.Ref]struct{}
+	// wishers are units whose wishes, or the hosts of these, changed.
+	wishers map[*ingressUnit]struct{}
+	// challenges is set when the Secret of challenges changed.
+	challenges bool
+	change     route.Change
 }
 
 // New gives an Engine for an empty Snapshot, or for a full one of which nothing
@@ -69,6 +79,7 @@ func New(facts *snapshot.Snapshot, options resolve.Options) *Engine {
 		hosts:     map[string]*hostClaims{},
 		trust:     newTrust(),
 		refusals:  newRefusalBook(),
+		wishes:    map[snapshot.Ref]*sharedWish{},
 	}
 }
 
@@ -76,10 +87,15 @@ func New(facts *snapshot.Snapshot, options resolve.Options) *Engine {
 type Result struct {
 	// Change leads from the last table to this one.
 	Change route.Change
-	// WantsChanged says that Wants gives another set now.
-	WantsChanged bool
+	// Wanted are the Secrets and objects of custom kinds that units read now and
+	// did not before, and Unwanted are those that they do not read any more.
+	Wanted, Unwanted []snapshot.Ref
 	// Sites are the Ingresses that began or ceased to be ours.
 	Sites []snapshot.Ref
+	// WishesChanged says that Wishes gives something else now, and TokensChanged
+	// that Tokens does.
+	WishesChanged bool
+	TokensChanged bool
 }
 
 // Update resolves what read what changed.
@@ -87,8 +103,9 @@ func (e *Engine) Update(changed []snapshot.Ref) Result {
 	e.following = round{
 		ingresses: map[*ingressUnit]struct{}{}, backends: map[*backendUnit]struct{}{}, idle: map[*backendUnit]struct{}{},
 		hosts: map[string]struct{}{}, emitted: map[*ingressUnit]struct{}{}, sites: map[snapshot.Ref]struct{}{},
+		wishers: map[*ingressUnit]struct{}{}, wants: map[snapshot.Ref]struct{}{},
 	}
-	e.wantsChanged = false
+	e.wishesChanged, e.tokensChanged = false, false
 	for _, ref := range changed {
 		if ref.Kind == snapshot.Ingress && e.ingresses[ref] == nil {
 			unit := &ingressUnit{ref: ref}
@@ -101,13 +118,24 @@ func (e *Engine) Update(changed []snapshot.Ref) Result {
 	}
 	e.resolve()
 	e.settleHosts()
+	e.settleWishes()
 	e.emitRules()
+	e.answerChallenges()
 	e.dropIdle()
 	e.trust.emit(&e.following.change)
-	return Result{
-		Change: e.following.change, WantsChanged: e.wantsChanged,
-		Sites: slices.SortedFunc(maps.Keys(e.following.sites), snapshot.Ref.Compare),
+	result := Result{
+		Change:        e.following.change,
+		Sites:         slices.SortedFunc(maps.Keys(e.following.sites), snapshot.Ref.Compare),
+		WishesChanged: e.wishesChanged, TokensChanged: e.tokensChanged,
 	}
+	for ref := range e.following.wants {
+		if len(e.readers[ref]) > 0 {
+			result.Wanted = append(result.Wanted, ref)
+		} else {
+			result.Unwanted = append(result.Unwanted, ref)
+		}
+	}
+	return result
 }
 
 // All is Update for everything that is in the Snapshot.
@@ -149,6 +177,19 @@ func (e *Engine) Wants() iter.Seq[snapshot.Ref] {
 			}
 		}
 	}
+}
+
+// turnWant notes that something is wanted, or not any more. What turns twice in
+// a round is as it was.
+func (e *Engine) turnWant(ref snapshot.Ref) {
+	if !wanted(ref) {
+		return
+	}
+	if _, turned := e.following.wants[ref]; turned {
+		delete(e.following.wants, ref)
+		return
+	}
+	e.following.wants[ref] = struct{}{}
 }
 
 // wanted reports whether something is read only when a unit asks for it.

@@ -170,12 +170,14 @@ func TestChangesLeadToTheSame(t *testing.T) {
 			}
 			followed := engine.New(w.facts, resolve.Options{StrictPrefix: true})
 			book := route.NewBook()
+			wants := map[snapshot.Ref]struct{}{}
 			for range 100 {
 				result := followed.Update(w.step())
 				if fit := book.Fit(&result.Change); len(fit.Rules.Added) != len(result.Change.Rules.Added) || len(fit.Backends.Removed) != len(result.Change.Backends.Removed) {
 					t.Fatalf("a change does not fit what was said before")
 				}
 				book.Apply(&result.Change)
+				noteWants(t, followed, wants, &result)
 				compareFresh(t, w.facts, followed, book)
 			}
 		})
@@ -190,6 +192,26 @@ func firstDifference(a, b string) string {
 	}
 	from := max(0, at-200)
 	return a[from:min(len(a), at+300)] + "\n" + b[from:min(len(b), at+300)]
+}
+
+// noteWants follows what is wanted. What is said must be news.
+func noteWants(t *testing.T, followed *engine.Engine, wants map[snapshot.Ref]struct{}, result *engine.Result) {
+	t.Helper()
+	for _, ref := range result.Wanted {
+		if _, known := wants[ref]; known {
+			t.Fatalf("%s is wanted twice", ref)
+		}
+		wants[ref] = struct{}{}
+	}
+	for _, ref := range result.Unwanted {
+		if _, known := wants[ref]; !known {
+			t.Fatalf("%s is not wanted any more, and was not before", ref)
+		}
+		delete(wants, ref)
+	}
+	if got, want := len(wants), len(slices.Collect(followed.Wants())); got != want {
+		t.Fatalf("%d objects are wanted by changes, and %d in all", got, want)
+	}
 }
 
 func compareFresh(t *testing.T, facts *snapshot.Snapshot, followed *engine.Engine, book *route.Book) {

@@ -27,10 +27,12 @@ type ingressUnit struct {
 	outcome translate.Outcome
 	wishes  map[string]hostWishes // what of the outcome is for each host
 	// live are the rules that the table has.
-	live map[route.ID]*route.Rule
+	live ruleSet
 	// closed are the hosts that it may not serve, with the reason.
 	closed map[string]*snapshot.Fault
-	users  []*backendUnit
+	// granted are the Secrets of the certificates that are fetched for it.
+	granted []snapshot.Ref
+	users   []*backendUnit
 }
 
 func (u *ingressUnit) soil(r *round) { r.ingresses[u] = struct{}{} }
@@ -63,8 +65,8 @@ func (e *Engine) read(u unit, before []snapshot.Ref, view *snapshot.View) []snap
 		if _, known := slices.BinarySearchFunc(before, ref, snapshot.Ref.Compare); known {
 			continue
 		}
-		if len(e.readers[ref]) == 0 && wanted(ref) {
-			e.wantsChanged = true
+		if len(e.readers[ref]) == 0 {
+			e.turnWant(ref)
 		}
 		e.readers[ref] = append(e.readers[ref], u)
 	}
@@ -83,9 +85,7 @@ func (e *Engine) forget(u unit, ref snapshot.Ref) {
 		return
 	}
 	delete(e.readers, ref)
-	if wanted(ref) {
-		e.wantsChanged = true
-	}
+	e.turnWant(ref)
 }
 
 func (e *Engine) forgetAll(u unit, refs []snapshot.Ref) {
@@ -210,31 +210,49 @@ func (e *Engine) dropIdle() {
 // emitRules says what changed of the rules of the units that were resolved, or
 // whose hosts were closed or opened.
 func (e *Engine) emitRules() {
-	delta := &e.following.change.Rules
 	for u := range e.following.emitted {
-		next := make(map[route.ID]*route.Rule, len(u.outcome.Rules))
-		for _, rule := range u.outcome.Rules {
+		rules := u.outcome.Rules
+		if len(u.closed) > 0 {
+			rules = slices.Clone(rules)
+		}
+		for i, rule := range rules {
 			if fault := u.closed[rule.Host]; fault != nil {
-				rule = closedRule(rule, fault)
-			}
-			before := u.live[rule.ID]
-			switch {
-			case before == nil:
-				delta.Added = append(delta.Added, rule)
-			case before != rule && !reflect.DeepEqual(before, rule):
-				delta.Changed = append(delta.Changed, rule)
-			default:
-				rule = before // what is the same stays the same
-			}
-			next[rule.ID] = rule
-		}
-		for id := range u.live {
-			if next[id] == nil {
-				delta.Removed = append(delta.Removed, id)
+				rules[i] = closedRule(rule, fault)
 			}
 		}
-		u.live = next
+		u.live.become(rules, &e.following.change.Rules)
 	}
+}
+
+// ruleSet are the rules of a unit that the table has.
+type ruleSet map[route.ID]*route.Rule
+
+// become makes these the rules, and adds to a delta what leads there. It reports
+// whether that is anything.
+func (s *ruleSet) become(rules []*route.Rule, delta *route.Delta[route.ID, route.Rule]) (changed bool) {
+	next := make(ruleSet, len(rules))
+	for _, rule := range rules {
+		before := (*s)[rule.ID]
+		switch {
+		case before == nil:
+			delta.Added = append(delta.Added, rule)
+			changed = true
+		case before != rule && !reflect.DeepEqual(before, rule):
+			delta.Changed = append(delta.Changed, rule)
+			changed = true
+		default:
+			rule = before // what is the same stays the same
+		}
+		next[rule.ID] = rule
+	}
+	for id := range *s {
+		if next[id] == nil {
+			delta.Removed = append(delta.Removed, id)
+			changed = true
+		}
+	}
+	*s = next
+	return changed
 }
 
 // closedRule is the rule with nothing but a 503.

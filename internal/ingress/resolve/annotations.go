@@ -27,6 +27,8 @@ type settings struct {
 	certResolver      string
 	certResolverField string
 	domains           []domainName
+	// together are the domains again, those of one certificate in one list.
+	together [][]domainName
 }
 
 // objectName is the name of an object as it is written, and where.
@@ -71,10 +73,12 @@ func (r *resolver) readAnnotations() {
 		r.settings.handshake = &objectName{name.Kind, name.Name, name.Field}
 	}
 	for _, domain := range parsed.Domains {
+		first := len(r.settings.domains)
 		r.addDomain(domain.Main, domain.Field)
 		for _, name := range domain.SANs {
 			r.addDomain(name, domain.Field)
 		}
+		r.settings.together = append(r.settings.together, r.settings.domains[first:len(r.settings.domains):len(r.settings.domains)])
 	}
 	r.site.Unrecorded = unrecorded(parsed.Observability)
 }

@@ -32,6 +32,7 @@ func (r *resolver) readCertificates() {
 	pairs := map[string]pair{}
 	var used []pair // each Secret once
 	claims := 0
+	supplied := map[string]bool{} // hosts that a Secret is named for
 	for i := range r.object.Spec.TLS {
 		entry := &r.object.Spec.TLS[i]
 		field := fmt.Sprintf("spec.tls[%d]", i)
@@ -42,6 +43,9 @@ func (r *resolver) readCertificates() {
 		hosts := r.tlsHosts(field, entry.Hosts, named)
 		if entry.SecretName == "" {
 			continue // TLS with the default certificate
+		}
+		for _, host := range hosts {
+			supplied[host] = true
 		}
 		found, known := pairs[entry.SecretName]
 		if !known {
@@ -64,7 +68,7 @@ func (r *resolver) readCertificates() {
 		}
 	}
 	r.addDomains(used)
-	r.checkResolver()
+	r.readWishes(supplied)
 }
 
 // namedHosts are the hosts of the rules, without the empty one.
@@ -164,27 +168,4 @@ func covers(leaf *x509.Certificate, host string) bool {
 		return slices.ContainsFunc(leaf.DNSNames, func(name string) bool { return strings.EqualFold(name, host) })
 	}
 	return leaf.VerifyHostname(host) == nil
-}
-
-// checkResolver refuses to fetch certificates. A host that has one in spec.tls
-// is served with that; one that was to get its only one in this way is not.
-func (r *resolver) checkResolver() {
-	if r.settings.certResolver == "" {
-		return
-	}
-	fault := r.refuseHere(r.settings.certResolverField, snapshot.Unsupported,
-		"certificates are not fetched, so %s gives none: name a Secret for each host in spec.tls, or remove the annotation", quoted(r.settings.certResolver))
-	covered := map[string]bool{}
-	for i := range r.site.Certificates {
-		for _, host := range r.site.Certificates[i].Hosts {
-			covered[host] = true
-		}
-	}
-	for i := range r.site.Paths {
-		path := &r.site.Paths[i]
-		_, parent, _ := strings.Cut(path.Host, ".")
-		if !covered[path.Host] && !covered["*."+parent] && path.Target.Closed == nil {
-			path.Target.Closed = fault
-		}
-	}
 }

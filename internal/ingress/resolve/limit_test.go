@@ -29,6 +29,25 @@ func TestPathLimit(t *testing.T) {
 	}
 }
 
+// TestExpressionLimit: expressions that are fine one by one are too much together.
+func TestExpressionLimit(t *testing.T) {
+	ingress := ingressOf("a.example.com")
+	ingress.Annotations = map[string]string{"slipway.dev/path-matcher": "PathRegexp"}
+	steps := route.ExpressionSteps("/[a-z]{900}/0")
+	for i := range 2 * resolve.MaxExpressionSteps / steps {
+		path := pathTo(fmt.Sprintf("/[a-z]{900}/%d", i), "app")
+		path.PathType = nil
+		ingress.Spec.Rules[0].HTTP.Paths = append(ingress.Spec.Rules[0].HTTP.Paths, path)
+	}
+	site := resolved(snapshotOf(ingress, serviceOf("app")), resolve.Options{StrictPrefix: true})
+	if most := resolve.MaxExpressionSteps / steps; len(site.Paths) < most-2 || len(site.Paths) > most+2 {
+		t.Errorf("%d paths, not about %d", len(site.Paths), most)
+	}
+	if len(site.Refusals) == 0 || site.Refusals[0].Reason != snapshot.TooLarge {
+		t.Errorf("it is not said: %.300v", site.Refusals)
+	}
+}
+
 func TestHostLimit(t *testing.T) {
 	var hosts []string
 	for i := range resolve.MaxHosts + 10 {

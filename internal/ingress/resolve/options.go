@@ -24,6 +24,11 @@ type Options struct {
 	StrictPrefix bool
 	// DisablePassHost sends backends their own address as the Host header.
 	DisablePassHost bool
+	// Resolvers are the names of those that fetch certificates.
+	Resolvers map[string]bool
+	// Home is the namespace of the edge itself, where the answers to the
+	// challenges of authorities are kept; empty where nothing is fetched.
+	Home string
 	// Zone is where this replica runs, for topology hints; empty when unknown.
 	Zone string
 }

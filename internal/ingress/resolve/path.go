@@ -75,6 +75,12 @@ func (r *resolver) readPath(path Path, written *networkingv1.HTTPIngressPath) {
 		r.refuse(r.site.Ingress, fault.At(field))
 		return
 	}
+	if match.Type == route.PathRegexp {
+		if r.steps += route.ExpressionSteps(match.Value); r.steps > MaxExpressionSteps {
+			r.refuseHere(field+".path", snapshot.TooLarge, "the regular expressions of this Ingress need more than %d steps, and those after them are not served: use several Ingresses", MaxExpressionSteps)
+			return
+		}
+	}
 	path.Match = match
 	path.Target = r.targetOf(field+".backend", &written.Backend)
 	r.site.Paths = append(r.site.Paths, path)

@@ -60,6 +60,8 @@ type resolver struct {
 	// hosts are all that were accepted.
 	hosts map[string]bool
 	looks map[route.BackendID]Look
+	// steps are those of all expressions so far.
+	steps int
 
 	noted   map[snapshot.Refusal]bool
 	omitted int

@@ -16,6 +16,9 @@ const (
 	// MaxHosts bounds the different hosts of an Ingress, those of spec.tls
 	// included.
 	MaxHosts = 2000
+	// MaxExpressionSteps bounds what the paths of an Ingress that are regular
+	// expressions compile to, together. Each step takes memory of all replicas.
+	MaxExpressionSteps = 1 << 16
 	// MaxRefusals bounds what is reported of one Ingress.
 	MaxRefusals = 100
 )
@@ -70,6 +73,7 @@ type Site struct {
 	Closed *snapshot.Fault
 
 	Certificates []CertificateUse
+	Wishes       []CertificateWish
 	Handshakes   []HandshakeUse
 
 	// Refusals are everything that is not done as it is written.
@@ -111,6 +115,20 @@ type CertificateUse struct {
 	Hosts       []string
 	// Field is the place in the Ingress that names it.
 	Field string
+}
+
+// CertificateWish is a certificate that an Ingress wants to have fetched.
+type CertificateWish struct {
+	Resolver string
+	// Hosts are the names that it is to have, the main one first.
+	Hosts []string
+	// Secret is the name of the Secret that it is kept in, in the namespace of
+	// the Ingress.
+	Secret string
+	// Field is the place in the Ingress that asks for it.
+	Field string
+	// Pending is what to tell while it is not there; nil once it is.
+	Pending *snapshot.Fault
 }
 
 // HandshakeUse are TLS options that an Ingress has for some hosts.

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -24,9 +25,11 @@ const (
 
 // account is what is refused of one object, and what was told about it.
 type account struct {
-	// refusals are the engine's, own those of the Writer itself.
+	// refusals are the engine's, own those of the Writer itself, and missed what
+	// the leader could not get, by its name.
 	refusals []snapshot.Fault
 	own      []snapshot.Fault
+	missed   map[string]snapshot.Fault
 	// open has each of them.
 	open map[snapshot.Fault]*opening
 	// told says that an Event was written that nothing has taken back.
@@ -57,8 +60,8 @@ func newAccount() *account {
 
 // settle makes the open refusals those that hold now.
 func (a *account) settle(now time.Time) {
-	holds := make(map[snapshot.Fault]*opening, len(a.refusals)+len(a.own))
-	for _, fault := range slices.Concat(a.refusals, a.own) {
+	holds := make(map[snapshot.Fault]*opening, len(a.refusals)+len(a.own)+len(a.missed))
+	for _, fault := range a.faults() {
 		known := a.open[fault]
 		if known == nil {
 			known = &opening{since: now}
@@ -66,6 +69,15 @@ func (a *account) settle(now time.Time) {
 		holds[fault] = known
 	}
 	a.open = holds
+}
+
+// faults are all of them, in the order in which they are told.
+func (a *account) faults() []snapshot.Fault {
+	all := slices.Concat(a.refusals, a.own)
+	for _, name := range slices.Sorted(maps.Keys(a.missed)) {
+		all = append(all, a.missed[name])
+	}
+	return all
 }
 
 // forgetTold makes everything news again, for a new leader or a new object.
@@ -104,7 +116,7 @@ func (a *account) next(now time.Time) (news *tiding, rest time.Duration) {
 // untold finds what was not told yet, in the order of the list.
 func (a *account) untold(now time.Time) (*tiding, time.Duration) {
 	var rest time.Duration
-	for _, fault := range slices.Concat(a.refusals, a.own) {
+	for _, fault := range a.faults() {
 		opened := a.open[fault]
 		if opened.told {
 			continue

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -97,6 +98,43 @@ func TestEventsRegardEachKind(t *testing.T) {
 	class := snapshot.Ref{Kind: snapshot.IngressClass, Name: namespace}
 	r.Refusals(class, faults(snapshot.Invalid, "", "no"))
 	waitEvents(t, cluster, metav1.NamespaceDefault, namespace, "Warning RefusedInvalid no")
+}
+
+// What the leader could not get is told until it could, and forgotten with the
+// lead; what runs beside the leader ends before another one leads.
+func TestMissedBecomesEvents(t *testing.T) {
+	cluster := kubetest.Shared(t)
+	namespace := cluster.Namespace(t)
+	shop := snapshot.Ref{Kind: snapshot.Service, Namespace: namespace, Name: "shop"}
+	missing := &snapshot.Fault{Field: "spec", Reason: snapshot.Conflict, Message: "nobody gives it"}
+	led, ended := make(chan struct{}), make(chan struct{})
+	w := (*Writer)(nil)
+	first := start(t, cluster, namespace, Options{While: func(ctx context.Context) {
+		w.Missed(shop, "one", missing)
+		close(led)
+		<-ctx.Done()
+		close(ended)
+	}}, func(made *Writer) {
+		w = made
+		w.Missed(shop, "early", missing) // who does not lead has nothing to tell
+	})
+	<-led
+	const told, accepted = "Warning RefusedConflict spec: nobody gives it", "Normal Accepted nothing of it is refused any more"
+	waitEvents(t, cluster, namespace, "shop", told)
+	noted := func() bool {
+		first.mu.Lock()
+		defer first.mu.Unlock()
+		return first.accounts[shop] != nil && first.accounts[shop].told
+	}
+	eventually(t, "it is noted", noted)
+	first.Missed(shop, "one", nil)
+	first.Missed(shop, "other", nil)
+	waitEvents(t, cluster, namespace, "shop", told, accepted)
+	first.Missed(shop, "one", missing)
+	eventually(t, "it is noted again", noted)
+	first.stop()
+	<-ended
+	eventually(t, "who does not lead any more has forgotten it", func() bool { return !noted() && !first.Leading() })
 }
 
 // A new leader tells what is refused again, which is still the same Event.

@@ -56,6 +56,9 @@ func (w *Writer) lead(ctx context.Context) {
 	for range eventWorkers {
 		workers.Go(func() { serve(ctx, t.notices, t.notify) })
 	}
+	if w.options.While != nil {
+		workers.Go(func() { w.options.While(ctx) })
+	}
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
@@ -91,7 +94,7 @@ func (t *term) end() {
 	w.mu.Lock()
 	w.term = nil
 	for object, a := range w.accounts {
-		a.own = nil
+		a.own, a.missed = nil, nil
 		a.settle(time.Now())
 		a.forgetTold()
 		a.recent = nil

@@ -45,6 +45,10 @@ type Options struct {
 	// is made of the name of the machine.
 	Identity string
 
+	// While runs while this replica leads, and must return when its context is
+	// done: no other replica leads before it has. It may be nil.
+	While func(context.Context)
+
 	// Log and Metrics may be nil.
 	Log     *slog.Logger
 	Metrics *Metrics
@@ -213,6 +217,26 @@ func (w *Writer) Refusals(object snapshot.Ref, refusals []snapshot.Refusal) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.setFaults(object, func(a *account) { a.refusals = faults })
+}
+
+// Missed takes what the leader could not get for an object, by a name of its
+// own; nil, when it could. What was told is forgotten with the lead.
+func (w *Writer) Missed(object snapshot.Ref, name string, fault *snapshot.Fault) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.term == nil || w.accounts[object] == nil && fault == nil {
+		return
+	}
+	w.setFaults(object, func(a *account) {
+		if fault == nil {
+			delete(a.missed, name)
+			return
+		}
+		if a.missed == nil {
+			a.missed = map[string]snapshot.Fault{}
+		}
+		a.missed[name] = *fault
+	})
 }
 
 // setFaults changes what is refused of an object. The lock is held.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"slipway.dev/slipway/internal/ingress/reference"
+	"slipway.dev/slipway/internal/ingress/resolve"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/route"
 )
@@ -26,6 +27,9 @@ type Outcome struct {
 	// knows all Ingresses chooses.
 	Certificates []CertificateClaim
 	Options      []OptionsClaim
+	// Wishes are certificates to be fetched, if the Ingress may have them for
+	// its hosts.
+	Wishes []resolve.CertificateWish
 	// Hosts are every host of the Ingress, of rules and of TLS, sorted, each
 	// once.
 	Hosts    []string

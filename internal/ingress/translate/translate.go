@@ -19,7 +19,7 @@ func Site(site *resolve.Site) Outcome {
 		return Outcome{}
 	}
 	t := translation{site: site, closed: site.Closed}
-	t.outcome = Outcome{Hosts: site.Hosts, Backends: site.Backends, Refusals: site.Refusals}
+	t.outcome = Outcome{Hosts: site.Hosts, Backends: site.Backends, Wishes: site.Wishes, Refusals: site.Refusals}
 	t.checkPolicies()
 	for i := range site.Paths {
 		t.add(&site.Paths[i])

@@ -20,7 +20,7 @@ func (w *Watcher) secretSources() []source {
 	client := w.cluster.Metadata.Resource(corev1.SchemeGroupVersion.WithResource(secretResource))
 	selected := metav1.ListOptions{FieldSelector: fields.OneTermNotEqualSelector("type", helmRelease).String()}
 	var sources []source
-	for _, namespace := range w.scopes() {
+	for _, namespace := range w.secretScopes() {
 		feed := feedName{secretResource, namespace}
 		sources = append(sources, source{
 			name: feed, example: &metav1.PartialObjectMetadata{},

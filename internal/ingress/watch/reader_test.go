@@ -55,6 +55,7 @@ type reader struct {
 	snapshot *snapshot.Snapshot
 	events   []watch.Event
 	stop     func()
+	wanted   []snapshot.Ref
 }
 
 // read starts a Watcher. It is stopped at the end of the test, and must stop
@@ -143,6 +144,16 @@ func (r *reader) has(kind snapshot.Kind, namespace, name string) bool {
 }
 
 func (r *reader) want(refs ...snapshot.Ref) { r.Want(slices.Values(refs)) }
+
+// Want makes these all that is wanted.
+func (r *reader) Want(all iter.Seq[snapshot.Ref]) {
+	without := func(from, these []snapshot.Ref) []snapshot.Ref {
+		return slices.DeleteFunc(slices.Clone(from), func(ref snapshot.Ref) bool { return slices.Contains(these, ref) })
+	}
+	now := slices.Collect(all)
+	r.Watcher.Want(without(now, r.wanted), without(r.wanted, now))
+	r.wanted = now
+}
 
 func (r *reader) secret(namespace, name string) *snapshot.SecretBody {
 	return r.snapshot.View().Secret(namespace, name)

@@ -93,26 +93,28 @@ func (k *secretKeeper) begin(work workqueue.TypedDelayingInterface[name]) {
 	}
 }
 
-// want makes this the set of Secrets that are wanted. It never waits.
-func (k *secretKeeper) want(names map[name]struct{}) {
+// want has a Secret read. It never waits.
+func (k *secretKeeper) want(at name) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for at, secret := range k.wanted {
-		if _, still := names[at]; still {
-			continue
-		}
-		delete(k.wanted, at)
-		k.watcher.failures.note(secretResource, attempt{at.namespace, "get " + at.own}, nil)
-		if secret.handed {
-			k.watcher.queue.set(refOf(at), item{event: Event{Delete: refOf(at), At: time.Now()}})
-		}
-	}
-	for at := range names {
-		if _, already := k.wanted[at]; already {
-			continue
-		}
+	if _, already := k.wanted[at]; !already {
 		k.wanted[at] = &wantedSecret{}
 		k.readSoon(at)
+	}
+}
+
+// unwant forgets a Secret. It never waits.
+func (k *secretKeeper) unwant(at name) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	secret := k.wanted[at]
+	if secret == nil {
+		return
+	}
+	delete(k.wanted, at)
+	k.watcher.failures.note(secretResource, attempt{at.namespace, "get " + at.own}, nil)
+	if secret.handed {
+		k.watcher.queue.set(refOf(at), item{event: Event{Delete: refOf(at), At: time.Now()}})
 	}
 }
 

@@ -1,6 +1,7 @@
 package watch_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -120,6 +121,33 @@ func TestSecretWantedAgain(t *testing.T) {
 	r.Want(secrets(namespace, "one"))
 	r.untilSynced()
 	r.untilValue(namespace, "one", "absent")
+}
+
+// Secrets of the edge's own namespace are read besides, and nothing else of it.
+func TestSecretsOfHome(t *testing.T) {
+	cluster := kubetest.Shared(t)
+	served, home, foreign := cluster.Namespace(t), cluster.Namespace(t), cluster.Namespace(t)
+	for _, namespace := range []string{served, home, foreign} {
+		cluster.Apply(t, namespace, secretManifest("one", "Opaque", "first"))
+	}
+	r := read(t, connect(t, cluster), watch.Options{Namespaces: []string{served}, Home: home, NoClasses: true, NoNodes: true})
+	var wanted []snapshot.Ref
+	for _, namespace := range []string{served, home, foreign} {
+		wanted = append(wanted, snapshot.Ref{Kind: snapshot.Secret, Namespace: namespace, Name: "one"})
+	}
+	r.Want(slices.Values(wanted))
+	r.untilSynced()
+	r.untilValue(home, "one", "first")
+	if got := r.value(foreign, "one"); got != "failure Unreadable" {
+		t.Errorf("the Secret of another namespace is %q", got)
+	}
+	cluster.Apply(t, home, secretManifest("one", "Opaque", "second"))
+	r.untilValue(home, "one", "second")
+	for _, event := range r.events {
+		if service, is := event.Put.(*corev1.Service); is && service.Namespace == home {
+			t.Errorf("the Service %s of the edge's own namespace is read", service.Name)
+		}
+	}
 }
 
 // Where Secrets may be read by name only, they are read again and again.

@@ -43,14 +43,13 @@ func (w *Watcher) events() []Event {
 func TestForgottenAndMissing(t *testing.T) {
 	w := alone()
 	k, at := w.secrets, name{"shop", "tls"}
-	wanted := map[name]struct{}{at: {}}
-	k.want(wanted)
+	k.want(at)
 	k.hand(at, k.wanted[at], &snapshot.SecretBody{Namespace: "shop", Name: "tls", Version: "1"})
 	if got := w.events(); len(got) != 1 || got[0].Put == nil || !k.settled() {
 		t.Fatalf("got %v, settled %t, want the Secret", got, k.settled())
 	}
-	k.want(nil)
-	k.want(wanted)
+	k.unwant(at)
+	k.want(at)
 	if k.settled() {
 		t.Error("settled before it was read again")
 	}
@@ -67,7 +66,7 @@ func TestForgottenAndMissing(t *testing.T) {
 func TestNewestSecretWins(t *testing.T) {
 	w := alone()
 	k, at := w.secrets, name{"shop", "tls"}
-	k.want(map[name]struct{}{at: {}})
+	k.want(at)
 	for _, version := range []string{"1", "2", "2"} {
 		k.hand(at, k.wanted[at], &snapshot.SecretBody{Namespace: "shop", Name: "tls", Version: version})
 	}

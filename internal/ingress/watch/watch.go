@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"log/slog"
 	"slices"
 	"strings"
@@ -28,6 +27,9 @@ type Options struct {
 	NoClasses bool
 	// NoNodes leaves nodes out.
 	NoNodes bool
+	// Home is a namespace whose Secrets can be wanted besides, for what the edge
+	// keeps there itself; empty is none.
+	Home string
 	// Log gets failures, each once; nil is none.
 	Log *slog.Logger
 }
@@ -67,8 +69,8 @@ type Watcher struct {
 	// kinds are the custom kinds that were ever wanted, and what Next has said
 	// about them.
 	kinds map[snapshot.Kind]snapshot.KindState
-	// needed are those of them that are wanted now.
-	needed map[snapshot.Kind]struct{}
+	// needed counts the objects of each of them that are wanted now.
+	needed map[snapshot.Kind]int
 }
 
 // pace is how fast and how much. Tests change it.
@@ -116,7 +118,7 @@ func New(cluster *kube.Cluster, options Options) (*Watcher, error) {
 		grown:    make(chan struct{}, 1),
 		unlisted: map[feedName]struct{}{},
 		kinds:    map[snapshot.Kind]snapshot.KindState{},
-		needed:   map[snapshot.Kind]struct{}{},
+		needed:   map[snapshot.Kind]int{},
 	}
 	w.queue = newQueue(w.pace.queued)
 	w.secrets = newSecretKeeper(w)
@@ -179,31 +181,33 @@ func (w *Watcher) Next(ctx context.Context) ([]Event, error) {
 	return events, nil
 }
 
-// Want says which Secrets and which objects of custom kinds are needed: all of
-// them, each time. References to other kinds are passed over. A Secret that is
-// not among them any more is forgotten, with an event; a custom kind goes on
-// being followed.
-func (w *Watcher) Want(refs iter.Seq[snapshot.Ref]) {
-	secrets := map[name]struct{}{}
-	needed := map[snapshot.Kind]struct{}{}
-	for ref := range refs {
+// Want says which Secrets and which objects of custom kinds are needed that were
+// not before, and which are not any more. References to other kinds are passed
+// over. A Secret that is not wanted any more is forgotten, with an event; a
+// custom kind goes on being followed.
+func (w *Watcher) Want(wanted, unwanted []snapshot.Ref) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, ref := range wanted {
 		switch {
 		case ref.Kind == snapshot.Secret && ref.Name != "":
-			secrets[name{ref.Namespace, ref.Name}] = struct{}{}
+			w.follows(snapshot.Secret)
+			w.secrets.want(name{ref.Namespace, ref.Name})
 		case ref.Kind.Custom():
-			needed[ref.Kind] = struct{}{}
+			w.needed[ref.Kind]++
+			w.follows(ref.Kind)
 		}
 	}
-	w.mu.Lock()
-	w.needed = needed
-	for kind := range needed {
-		w.follows(kind)
+	for _, ref := range unwanted {
+		switch {
+		case ref.Kind == snapshot.Secret && ref.Name != "":
+			w.secrets.unwant(name{ref.Namespace, ref.Name})
+		case ref.Kind.Custom():
+			if w.needed[ref.Kind]--; w.needed[ref.Kind] <= 0 {
+				delete(w.needed, ref.Kind)
+			}
+		}
 	}
-	if len(secrets) > 0 {
-		w.follows(snapshot.Secret)
-	}
-	w.mu.Unlock()
-	w.secrets.want(secrets)
 }
 
 // follows sees to it that a kind is watched. The caller holds mu.
@@ -213,7 +217,7 @@ func (w *Watcher) follows(kind snapshot.Kind) {
 	}
 	w.kinds[kind] = snapshot.KindPending
 	if kind == snapshot.Secret {
-		for _, namespace := range w.scopes() {
+		for _, namespace := range w.secretScopes() {
 			w.unlisted[feedName{secretResource, namespace}] = struct{}{}
 		}
 	}
@@ -279,11 +283,16 @@ func (w *Watcher) scopes() []string {
 	return w.options.Namespaces
 }
 
-// reads reports whether objects of a namespace are read.
-func (w *Watcher) reads(namespace string) bool {
-	if len(w.options.Namespaces) == 0 {
-		return true
+// secretScopes are the namespaces to ask for Secrets.
+func (w *Watcher) secretScopes() []string {
+	home := w.options.Home
+	if home == "" || len(w.options.Namespaces) == 0 || slices.Contains(w.options.Namespaces, home) {
+		return w.scopes()
 	}
-	_, found := slices.BinarySearch(w.options.Namespaces, namespace)
-	return found
+	return append(slices.Clone(w.options.Namespaces), home)
+}
+
+// reads reports whether Secrets of a namespace are read.
+func (w *Watcher) reads(namespace string) bool {
+	return len(w.options.Namespaces) == 0 || slices.Contains(w.secretScopes(), namespace)
 }

@@ -10,6 +10,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -72,6 +74,9 @@ func start(t *testing.T, points int, arguments []string) *Edge {
 		command: exec.Command(os.Getenv(BinaryVariable), arguments...),
 		points:  map[string]string{}, servers: map[string]string{}, exited: make(chan struct{}),
 	}
+	// The options are the arguments alone, whatever the environment of the tests
+	// has; the edge refuses variables of its prefix that it does not know.
+	e.command.Env = slices.DeleteFunc(os.Environ(), func(variable string) bool { return strings.HasPrefix(variable, "SLIPWAY_") })
 	Tie(e.command)
 	stderr, err := e.command.StderrPipe()
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/netip"
@@ -12,7 +13,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 )
 
 // received is what a backend says of a request.
@@ -54,7 +54,7 @@ func startBackend(t *testing.T, name, address, speaking string, certificate *tls
 		t.Fatal(err)
 	}
 	b := &backend{name: name, address: listener.Addr().(*net.TCPAddr).AddrPort(), release: make(chan struct{})}
-	server := &http.Server{Handler: b, ReadHeaderTimeout: patience, Protocols: &http.Protocols{}}
+	server := &http.Server{Handler: b, ReadHeaderTimeout: patience, Protocols: &http.Protocols{}, ErrorLog: log.New(io.Discard, "", 0)}
 	switch speaking {
 	case "h2c":
 		server.Protocols.SetUnencryptedHTTP2(true)
@@ -106,6 +106,7 @@ func (b *backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	more, _ := strconv.Atoi(query.Get("size"))
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-From", b.name)
+	w.Header().Set("X-Path", r.RequestURI)
 	w.WriteHeader(status)
 	_, _ = fmt.Fprintf(w, "%s%s", text, strings.Repeat(" ", more)) // the client may have left
 }
@@ -248,6 +249,3 @@ ports: [{name: "", port: 8080}]
 endpoints:
 %[4]s`, namespace, name, annotations, endpoints)
 }
-
-// settleTime bounds requests that end by themselves.
-const settleTime = 5 * time.Second

@@ -118,6 +118,7 @@ func (c *scene) clientTLS(t *testing.T, q *request, shown *string) *tls.Config {
 		// The edge's own certificate is vouched for by nobody. Which one is shown
 		// is what the case asks.
 		InsecureSkipVerify: true,
+		ServerName:         q.serverName,
 		NextProtos:         []string{"http/1.1"},
 		MaxVersion:         q.tlsVersion,
 		VerifyConnection: func(state tls.ConnectionState) error {

@@ -2,10 +2,12 @@ package ingress
 
 import (
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -73,6 +75,7 @@ func (c *scene) awaitStatus(t *testing.T, name, addresses string) {
 			want = append(want, word)
 		}
 	}
+	slices.Sort(want)
 	namespace, _, own := c.place(t, "Ingress/"+name)
 	kubetest.WaitFor(t, c.suite.kube.Client.NetworkingV1().Ingresses(namespace), kube.Named(own), patience,
 		func(found []*networkingv1.Ingress) error {
@@ -87,11 +90,35 @@ func (c *scene) awaitStatus(t *testing.T, name, addresses string) {
 				}
 				got = append(got, address)
 			}
+			slices.Sort(got)
 			if !slices.Equal(got, want) {
 				return fmt.Errorf("the status of %s has %v, want %v", name, got, want)
 			}
 			return nil
 		})
+}
+
+// setBalancer gives a Service of type LoadBalancer its addresses, as the
+// controller of a cloud does.
+func (c *scene) setBalancer(t *testing.T, service, addresses string) {
+	t.Helper()
+	namespace, _, name := c.place(t, "Service/"+service)
+	services := c.suite.kube.Client.CoreV1().Services(namespace)
+	found, err := services.Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found.Status.LoadBalancer.Ingress = nil
+	for word := range strings.SplitSeq(addresses, ",") {
+		entry := corev1.LoadBalancerIngress{Hostname: strings.TrimSpace(word)}
+		if net.ParseIP(entry.Hostname) != nil {
+			entry.IP, entry.Hostname = entry.Hostname, ""
+		}
+		found.Status.LoadBalancer.Ingress = append(found.Status.LoadBalancer.Ingress, entry)
+	}
+	if _, err := services.UpdateStatus(t.Context(), found, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // remove deletes an object of the case.

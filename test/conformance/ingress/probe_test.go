@@ -1,17 +1,27 @@
 package ingress
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
+
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // settle returns when the edge has seen everything that was written so far, of
 // the kinds that a probe has.
 func (c *scene) settle(t *testing.T) {
+	t.Helper()
+	c.settleWithin(t, patience)
+}
+
+// settleWithin is settle for an edge that may take its time.
+func (c *scene) settleWithin(t *testing.T, limit time.Duration) {
 	t.Helper()
 	c.suite.probes++
 	name := fmt.Sprintf("probe-%d", c.suite.probes)
@@ -20,21 +30,19 @@ func (c *scene) settle(t *testing.T) {
 		namespace, _, _ = strings.Cut(watched, ",")
 	}
 	server := startBackend(t, name, c.suite.freeAddress(), "http", nil)
-	metadata := ""
-	if class := c.group.option("ingressClass"); class != "" {
-		metadata += "\n    kubernetes.io/ingress.class: " + class
-	}
+	// With the annotation it does not get the default class of the cluster.
+	metadata := "\n    kubernetes.io/ingress.class: " + cmp.Or(c.group.option("ingressClass"), "slipway")
 	if label, value, found := strings.Cut(c.group.option("labelSelector"), "="); found {
-		metadata += fmt.Sprintf("\n  labels: {%s: %s}", label, value)
+		metadata += fmt.Sprintf("\n  labels: {%s: %q}", label, value)
 	}
 	service := serviceManifest(namespace, name, `slipway.dev/native-lb: "false"`, fmt.Sprintf("- addresses: [%s]\n", server.address.Addr()))
 	c.suite.apply(t, namespace, service+fmt.Sprintf(probeManifest, namespace, name, metadata))
-	c.awaitProbe(t, name+".probe")
+	c.awaitProbe(t, name+".probe", limit)
 }
 
-func (c *scene) awaitProbe(t *testing.T, host string) {
+func (c *scene) awaitProbe(t *testing.T, host string, limit time.Duration) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	last := "no answer"
 	for ctx.Err() == nil {
@@ -47,7 +55,7 @@ func (c *scene) awaitProbe(t *testing.T, host string) {
 		last = got.String()
 		pause(ctx)
 	}
-	t.Fatalf("the edge does not follow: after %s the probe %s gets %s", patience, host, last)
+	t.Fatalf("the edge does not follow: after %s the probe %s gets %s", limit, host, last)
 }
 
 // awaitAge returns when an object that is made now is younger than all others:
@@ -61,6 +69,30 @@ func (c *scene) awaitAge(t *testing.T) {
 	for !made().After(before) {
 		if ctx.Err() != nil {
 			t.Fatal("the clock of the API server stands still")
+		}
+		pause(ctx)
+	}
+}
+
+// awaitDefaultClass returns when the API server writes a class into an Ingress
+// that is made without one.
+func (c *scene) awaitDefaultClass(t *testing.T, class string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	backend := &networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{
+		Name: "any", Port: networkingv1.ServiceBackendPort{Number: 80},
+	}}
+	for {
+		made, err := c.suite.kube.Client.NetworkingV1().Ingresses(c.namespace).Create(ctx, &networkingv1.Ingress{
+			ObjectMeta: metav1.ObjectMeta{GenerateName: "classless-"},
+			Spec:       networkingv1.IngressSpec{DefaultBackend: backend},
+		}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		switch {
+		case err != nil:
+			t.Fatal(err)
+		case made.Spec.IngressClassName != nil && *made.Spec.IngressClassName == class:
+			return
 		}
 		pause(ctx)
 	}

@@ -119,24 +119,20 @@ func readBody(response *http.Response) ([]byte, error) {
 }
 
 // play sends the request as often as it takes, and says what is wrong.
-func (q *request) play(t *testing.T, c *scene) {
+func (q *request) play(t *testing.T, c *scene) string {
 	if q.start {
 		q.begin(t, c)
-		return
+		return ""
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for {
 		wrong := q.try(t, c)
 		switch {
-		case wrong == "":
-			return
-		case !q.eventually:
-			t.Error(wrong)
-			return
+		case wrong == "" || !q.eventually:
+			return wrong
 		case ctx.Err() != nil:
-			t.Errorf("after %s still: %s", patience, wrong)
-			return
+			return fmt.Sprintf("after %s still: %s", patience, wrong)
 		}
 		pause(ctx)
 	}
@@ -220,6 +216,11 @@ func parseCheck(word, rest string) func(*answer) string {
 	switch {
 	case word == "shown":
 		return func(got *answer) string { return differs("the certificate", got.shown, rest) }
+	case word == "attributes":
+		return func(got *answer) string {
+			_, attributes, _ := strings.Cut(got.header.Get("Set-Cookie"), "; ")
+			return differs("the attributes of the cookie", attributes, rest)
+		}
 	case word == "answer" && no:
 		return func(got *answer) string { return differs(absent, strings.Join(got.header.Values(absent), ", "), "") }
 	case word == "answer" && pair:

@@ -32,8 +32,23 @@ type scene struct {
 	backends map[string]*backend
 	clients  map[string]tls.Certificate
 	jars     map[string][]*http.Cookie
+	at       *step
 	// pending are requests that were started and are not finished.
 	pending sync.WaitGroup
+}
+
+// newScene is a case in a namespace of its own, which is cleared at the end of
+// the test.
+func (s *suite) newScene(t *testing.T, g *group, edge *edgeprocess.Edge, namespace string) *scene {
+	t.Helper()
+	c := &scene{
+		suite: s, group: g, edge: edge, namespace: namespace,
+		sections: map[string]string{}, backends: map[string]*backend{},
+		clients: map[string]tls.Certificate{}, jars: map[string][]*http.Cookie{},
+	}
+	s.ensureNamespace(t, namespace)
+	t.Cleanup(func() { c.clear(t) })
+	return c
 }
 
 // run plays a case.
@@ -45,14 +60,15 @@ func (c *scene) run(t *testing.T, path string) {
 	if len(strings.TrimSpace(string(archive.Comment))) == 0 {
 		t.Fatal("the case does not say what it shows")
 	}
-	c.sections, c.backends = map[string]string{}, map[string]*backend{}
-	c.clients, c.jars = map[string]tls.Certificate{}, map[string][]*http.Cookie{}
 	for _, file := range archive.Files {
 		c.sections[file.Name] = strings.ReplaceAll(string(file.Data), "$ns", c.namespace)
 	}
 	steps := parseSteps(t, c.sections["steps"])
-	c.suite.ensureNamespace(t, c.namespace)
-	t.Cleanup(func() { c.clear(t) })
+	t.Cleanup(func() {
+		if t.Failed() && c.at != nil {
+			t.Logf("it ended at line %d of the steps: %s", c.at.line, c.at.text)
+		}
+	})
 	for _, name := range namespacesIn(strings.ReplaceAll(strings.Join(c.texts(), "\n"), " in ", "\nnamespace: ")) {
 		c.suite.ensureNamespace(t, name)
 	}
@@ -61,9 +77,9 @@ func (c *scene) run(t *testing.T, path string) {
 	}
 	c.settle(t)
 	for i := range steps {
-		steps[i].play(t, c)
-		if t.Failed() {
-			t.Fatalf("%s: at line %d of its steps: %s", path, steps[i].line, steps[i].text)
+		c.at = &steps[i]
+		if wrong := steps[i].play(t, c); wrong != "" {
+			t.Errorf("line %d of the steps: %s\n%s", steps[i].line, steps[i].text, wrong)
 		}
 	}
 }

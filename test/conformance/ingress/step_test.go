@@ -13,7 +13,8 @@ import (
 type step struct {
 	line int
 	text string
-	play func(*testing.T, *scene)
+	// play gives what is wrong; empty is nothing.
+	play func(*testing.T, *scene) string
 }
 
 // parseSteps reads the section steps. A line is one of these; # starts a comment
@@ -30,11 +31,14 @@ type step struct {
 //	finish                                 lets go of what is held
 //	apply SECTION                          applies it; the edge has seen it then
 //	a second later                         what is made next is younger
+//	default class NAME                     what is made next without a class gets
+//	                                       this one
 //	delete KIND/NAME                       deletes an object
 //	event KIND/NAME REASON TEXT            there is such an Event, or will be
 //	no event KIND/NAME                     there is none now
 //	status INGRESS ADDRESS, ADDRESS        its status comes to have just these
 //	no status INGRESS                      or none
+//	balancer SERVICE ADDRESS, ADDRESS      its load balancer gets these addresses
 //	counted BACKEND N                      it comes to have got so many requests
 //	sick BACKEND, well BACKEND             it fails its health checks, or not
 //
@@ -59,11 +63,11 @@ func parseSteps(t *testing.T, text string) []step {
 			steps = append(steps, step{number, trimmed, last.play})
 		default:
 			last = nil
-			play := parseDeed(trimmed)
-			if play == nil {
+			deed := parseDeed(trimmed)
+			if deed == nil {
 				t.Fatalf("steps, line %d: what is %q?", number, trimmed)
 			}
-			steps = append(steps, step{number, trimmed, play})
+			steps = append(steps, step{number, trimmed, func(t *testing.T, c *scene) string { deed(t, c); return "" }})
 		}
 	}
 	if len(steps) == 0 {
@@ -83,6 +87,7 @@ type request struct {
 	protocol   string // h2, or empty for HTTP/1.1
 	tlsVersion uint16 // the newest that is spoken; 0 is any
 	entryPoint string
+	serverName string // of the handshake; empty is the host
 	client     string // the certificate that is shown
 	jar        string // keeps cookies
 	times      int
@@ -147,6 +152,7 @@ func parseRequest(t *testing.T, line string) *request {
 //	by h2                        HTTP/2, where it is encrypted
 //	by tls1.2                    no newer version of TLS
 //	at ENTRYPOINT                another entry point
+//	for NAME                     asks for another server name in the handshake
 //	as CLIENT                    shows this certificate
 //	jar NAME                     keeps cookies between requests with this name
 //	times N                      sent so often, and answered so each time
@@ -157,6 +163,7 @@ func parseRequest(t *testing.T, line string) *request {
 //	got no NAME                  it did not
 //	answer NAME: VALUE           the client received this header; * is any value
 //	answer no NAME               it did not
+//	attributes A; B              those of the cookie that the client received
 //	shown NAME                   the common name of the edge's certificate
 func (q *request) modify(line string) bool {
 	word, rest, _ := strings.Cut(line, " ")
@@ -179,6 +186,8 @@ func (q *request) modify(line string) bool {
 		}
 	case "at":
 		q.entryPoint = rest
+	case "for":
+		q.serverName = rest
 	case "as":
 		q.client = rest
 	case "jar":
@@ -187,7 +196,7 @@ func (q *request) modify(line string) bool {
 		count, same := strings.CutSuffix(rest, " same")
 		q.same = same
 		q.times, err = strconv.Atoi(count)
-	case "got", "answer", "shown":
+	case "got", "answer", "attributes", "shown":
 		check := parseCheck(word, rest)
 		q.checks = append(q.checks, check)
 		return check != nil
@@ -219,6 +228,8 @@ func parseDeed(line string) func(*testing.T, *scene) {
 			c.applySection(t, rest)
 			c.settle(t)
 		}
+	case strings.HasPrefix(line, "default class ") && len(words) == 3:
+		return func(t *testing.T, c *scene) { c.awaitDefaultClass(t, words[2]) }
 	case words[0] == "delete" && len(words) == 2:
 		return func(t *testing.T, c *scene) {
 			c.remove(t, rest)
@@ -232,6 +243,9 @@ func parseDeed(line string) func(*testing.T, *scene) {
 	case words[0] == "status" && len(words) > 2:
 		addresses := strings.TrimSpace(strings.TrimPrefix(rest, words[1]))
 		return func(t *testing.T, c *scene) { c.awaitStatus(t, words[1], addresses) }
+	case words[0] == "balancer" && len(words) > 2:
+		addresses := strings.TrimSpace(strings.TrimPrefix(rest, words[1]))
+		return func(t *testing.T, c *scene) { c.setBalancer(t, words[1], addresses) }
 	case strings.HasPrefix(line, "no status ") && len(words) == 3:
 		return func(t *testing.T, c *scene) { c.awaitStatus(t, words[2], "") }
 	case words[0] == "counted" && len(words) == 3:

@@ -38,10 +38,10 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
 
 	"slipway.dev/slipway/internal/edge/pkitest"
 	"slipway.dev/slipway/internal/kube"
@@ -63,11 +63,15 @@ const (
 // TestConformance runs all cases against one cluster.
 func TestConformance(t *testing.T) {
 	s := newSuite(t)
+	rotated := s.beginRotation(t)
+	t.Setenv("KUBECONFIG", s.cluster.Kubeconfig)
 	for _, group := range readGroups(t) {
 		t.Run(group.name, func(t *testing.T) { s.runGroup(t, group) })
 	}
 	t.Run("connection", s.testConnection)
 	t.Run("throttle", s.testThrottle)
+	t.Run("records", s.testRecords)
+	t.Run("token by file", rotated.finish)
 }
 
 // suite is what all cases share.
@@ -92,11 +96,11 @@ func newSuite(t *testing.T) *suite {
 		authority: pkitest.NewAuthority(t), stranger: pkitest.NewAuthority(t),
 	}
 	var err error
-	if s.kube, err = kube.Connect(s.cluster.Kubeconfig, kube.Rate(1000, 1000)); err != nil {
+	if s.kube, err = kube.Connect(s.cluster.Kubeconfig, kube.Rate(1000, 1000), withoutWarnings); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.kube.Close)
-	t.Setenv("KUBECONFIG", s.cluster.Kubeconfig)
+	t.Setenv("KUBECONFIG", "")
 	definitions, err := filepath.Glob("../../../charts/gitops-runtime/crds/*.yaml")
 	if err != nil || len(definitions) == 0 {
 		t.Fatal("no CustomResourceDefinitions of our own kinds", err)
@@ -107,7 +111,7 @@ func newSuite(t *testing.T) *suite {
 	return s
 }
 
-// extendNetwork makes the addresses of Services local, and some of IPv6, beside
+// extendNetwork makes the addresses of Services local, and a few of IPv6, beside
 // those of Pods.
 func extendNetwork(t *testing.T) {
 	t.Helper()
@@ -115,18 +119,25 @@ func extendNetwork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, network := range []string{"10.96.0.0/16", "fd00:244::/64"} {
-		_, prefix, err := net.ParseCIDR(network)
+	_, services, err := net.ParseCIDR("10.96.0.0/16")
+	if err != nil {
+		t.Fatal(err)
+	}
+	local := &netlink.Route{
+		LinkIndex: loopback.Attrs().Index, Dst: services,
+		Type: unix.RTN_LOCAL, Table: unix.RT_TABLE_LOCAL, Scope: netlink.SCOPE_HOST,
+	}
+	// The tests of one process can be run several times.
+	if err := netlink.RouteAdd(local); err != nil && !errors.Is(err, unix.EEXIST) {
+		t.Fatalf("make %s local: %v", services, err)
+	}
+	for _, address := range []string{"fd00:244::1/128", "fd00:244::2/128"} {
+		parsed, err := netlink.ParseAddr(address)
 		if err != nil {
 			t.Fatal(err)
 		}
-		local := &netlink.Route{
-			LinkIndex: loopback.Attrs().Index, Dst: prefix,
-			Type: unix.RTN_LOCAL, Table: unix.RT_TABLE_LOCAL, Scope: netlink.SCOPE_HOST,
-		}
-		// The tests of one process can be run several times.
-		if err := netlink.RouteAdd(local); err != nil && !errors.Is(err, unix.EEXIST) {
-			t.Fatalf("make %s local: %v", network, err)
+		if err := netlink.AddrAdd(loopback, parsed); err != nil && !errors.Is(err, unix.EEXIST) {
+			t.Fatalf("add %s: %v", address, err)
 		}
 	}
 }
@@ -184,8 +195,7 @@ func (s *suite) runGroup(t *testing.T, g group) {
 	for _, path := range g.cases {
 		name := strings.TrimSuffix(filepath.Base(path), ".txtar")
 		t.Run(name, func(t *testing.T) {
-			c := &scene{suite: s, group: &g, edge: edge, namespace: g.name + "-" + name}
-			c.run(t, path)
+			s.newScene(t, &g, edge, g.name+"-"+name).run(t, path)
 		})
 	}
 }
@@ -268,6 +278,10 @@ func pause(ctx context.Context) {
 	case <-ctx.Done():
 	}
 }
+
+// withoutWarnings keeps the API server's remarks about the old annotation for
+// classes, which cases use on purpose, out of the output.
+func withoutWarnings(config *rest.Config) { config.WarningHandler = rest.NoWarnings{} }
 
 func readFile(t *testing.T, path string) string {
 	t.Helper()

@@ -1,0 +1,117 @@
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// Application says what is to be live in a cluster, and where it is in Git.
+type Application struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+
+	Spec      ApplicationSpec   `json:"spec"`
+	Status    ApplicationStatus `json:"status,omitzero"`
+	Operation *Operation        `json:"operation,omitzero"`
+}
+
+// ApplicationSpec is what an Application asks for.
+type ApplicationSpec struct {
+	Source               *ApplicationSource          `json:"source,omitzero" description:"Where the manifests are. An Application has either source or sources."`
+	Sources              []ApplicationSource         `json:"sources,omitzero" description:"Several places that the manifests are in."`
+	Destination          ApplicationDestination      `json:"destination" required:"true" description:"Where the objects go."`
+	Project              string                      `json:"project" required:"true" description:"Name of the AppProject whose limits apply. Empty is default."`
+	SyncPolicy           *SyncPolicy                 `json:"syncPolicy,omitzero" description:"When and how the cluster is made equal to Git."`
+	IgnoreDifferences    []ResourceIgnoreDifferences `json:"ignoreDifferences,omitzero" description:"Fields of objects that do not count when Git and cluster are compared."`
+	Info                 []Info                      `json:"info,omitzero" description:"What people should know about the application."`
+	RevisionHistoryLimit *int64                      `json:"revisionHistoryLimit,omitzero" minimum:"0" description:"How many past syncs are kept in the status. Without it 10."`
+	SourceHydrator       Unsupported                 `json:"sourceHydrator,omitzero" refused:"rendered manifests are not written to Git: name what to render in source" description:"Not supported."`
+}
+
+// DefaultRevisionHistoryLimit is how many past syncs are kept when an
+// Application does not say.
+const DefaultRevisionHistoryLimit = 10
+
+// DefaultProject is the project of an Application that names none.
+const DefaultProject = "default"
+
+// AllSources lists the sources in their order, whichever field has them.
+func (s *ApplicationSpec) AllSources() []ApplicationSource {
+	if len(s.Sources) > 0 {
+		return s.Sources
+	}
+	if s.Source != nil {
+		return []ApplicationSource{*s.Source}
+	}
+	return nil
+}
+
+// ProjectName is the project, also when none is named.
+func (s *ApplicationSpec) ProjectName() string {
+	if s.Project == "" {
+		return DefaultProject
+	}
+	return s.Project
+}
+
+// HistoryLimit is how many past syncs are kept.
+func (s *ApplicationSpec) HistoryLimit() int {
+	if s.RevisionHistoryLimit == nil {
+		return DefaultRevisionHistoryLimit
+	}
+	return int(max(0, min(*s.RevisionHistoryLimit, maxHistory)))
+}
+
+// maxHistory bounds the status of an Application, which the API server bounds
+// as well.
+const maxHistory = 1000
+
+// ApplicationDestination is the cluster and namespace that objects go to. In an
+// AppProject each field is a pattern.
+type ApplicationDestination struct {
+	Server    string `json:"server,omitzero" description:"Address of the API server, such as https://kubernetes.default.svc."`
+	Name      string `json:"name,omitzero" description:"Name of the cluster, in place of its address."`
+	Namespace string `json:"namespace,omitzero" description:"Namespace of objects that name none."`
+}
+
+// ResourceIgnoreDifferences names objects and the fields of them that do not
+// count when Git and cluster are compared.
+type ResourceIgnoreDifferences struct {
+	Group                 string   `json:"group,omitzero" description:"Group of the objects; * is every group."`
+	Kind                  string   `json:"kind" required:"true" description:"Kind of the objects; * is every kind."`
+	Name                  string   `json:"name,omitzero" description:"Name of the object. Without it all of the kind."`
+	Namespace             string   `json:"namespace,omitzero" description:"Namespace of the objects. Without it all."`
+	JSONPointers          []string `json:"jsonPointers,omitzero" description:"Fields as JSON pointers, such as /spec/replicas."`
+	JQPathExpressions     []string `json:"jqPathExpressions,omitzero" description:"Fields as jq paths, such as .spec.template.spec.initContainers[]."`
+	ManagedFieldsManagers []string `json:"managedFieldsManagers,omitzero" description:"Field managers whose fields do not count."`
+}
+
+// Info is a name and a value for people.
+type Info struct {
+	Name  string `json:"name" required:"true" description:"What the value is."`
+	Value string `json:"value" required:"true" description:"The value, such as an address."`
+}
+
+// SyncPolicy says when and how the cluster is made equal to Git.
+type SyncPolicy struct {
+	Automated                *SyncPolicyAutomated      `json:"automated,omitzero" description:"Syncs without being asked."`
+	SyncOptions              []string                  `json:"syncOptions,omitzero" description:"How objects are applied, such as CreateNamespace=true."`
+	Retry                    *RetryStrategy            `json:"retry,omitzero" description:"What follows a sync that failed."`
+	ManagedNamespaceMetadata *ManagedNamespaceMetadata `json:"managedNamespaceMetadata,omitzero" description:"Labels and annotations of the namespace, with CreateNamespace=true."`
+}
+
+// SyncPolicyAutomated says what is done without being asked.
+type SyncPolicyAutomated struct {
+	Prune      bool  `json:"prune,omitzero" description:"Deletes what is no longer in Git."`
+	SelfHeal   bool  `json:"selfHeal,omitzero" description:"Undoes changes that were made in the cluster."`
+	AllowEmpty bool  `json:"allowEmpty,omitzero" description:"Allows that nothing is left in Git."`
+	Enabled    *bool `json:"enabled,omitzero" description:"Turns automated syncs off when it is false."`
+}
+
+// IsAutomated reports whether syncs start without being asked.
+func (p *SyncPolicy) IsAutomated() bool {
+	return p != nil && p.Automated != nil && (p.Automated.Enabled == nil || *p.Automated.Enabled)
+}
+
+// ManagedNamespaceMetadata is what the namespace of an Application has.
+type ManagedNamespaceMetadata struct {
+	Labels      map[string]string `json:"labels,omitzero" description:"Labels of the namespace."`
+	Annotations map[string]string `json:"annotations,omitzero" description:"Annotations of the namespace."`
+}

@@ -1,0 +1,192 @@
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// ApplicationSet makes Applications from a template.
+type ApplicationSet struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+
+	Spec   ApplicationSetSpec   `json:"spec"`
+	Status ApplicationSetStatus `json:"status,omitzero"`
+}
+
+// ApplicationSetSpec is what an ApplicationSet asks for.
+type ApplicationSetSpec struct {
+	Generators                   []ApplicationSetGenerator   `json:"generators" required:"true" description:"Where the parameters come from. Each set of parameters makes one Application."`
+	Template                     ApplicationSetTemplate      `json:"template" required:"true" description:"The Applications, with parameters in their texts."`
+	GoTemplate                   bool                        `json:"goTemplate,omitzero" description:"Texts are Go templates, such as {{.path.basename}}."`
+	GoTemplateOptions            []string                    `json:"goTemplateOptions,omitzero" description:"Options of Go templates, such as missingkey=error."`
+	SyncPolicy                   *ApplicationSetSyncPolicy   `json:"syncPolicy,omitzero" description:"What becomes of the Applications."`
+	PreservedFields              *ApplicationPreservedFields `json:"preservedFields,omitzero" description:"What of the Applications others may write."`
+	ApplyNestedSelectors         bool                        `json:"applyNestedSelectors,omitzero" description:"Has no effect: selectors of nested generators always apply."`
+	Strategy                     Unsupported                 `json:"strategy,omitzero" refused:"Applications are all changed at once: remove it, or use sync waves of an Application that has the others" description:"Not supported."`
+	TemplatePatch                Unsupported                 `json:"templatePatch,omitzero" refused:"the template cannot be patched: write it into the template, or use one ApplicationSet for each form" description:"Not supported."`
+	IgnoreApplicationDifferences Unsupported                 `json:"ignoreApplicationDifferences,omitzero" refused:"Applications are made as the template says: use preservedFields, or remove it" description:"Not supported."`
+}
+
+// ApplicationSetSyncPolicy says what becomes of the Applications.
+type ApplicationSetSyncPolicy struct {
+	PreserveResourcesOnDeletion bool   `json:"preserveResourcesOnDeletion,omitzero" description:"Keeps the objects of an Application that is deleted."`
+	ApplicationsSync            string `json:"applicationsSync,omitzero" enum:"create-only,create-update,create-delete,sync" description:"What may be done to Applications. Without it sync, which is everything."`
+}
+
+// ApplicationPreservedFields says what of the Applications others may write.
+type ApplicationPreservedFields struct {
+	Annotations []string `json:"annotations,omitzero" description:"Names of annotations."`
+	Labels      []string `json:"labels,omitzero" description:"Names of labels."`
+}
+
+// ApplicationSetTemplate is an Application with parameters in its texts.
+type ApplicationSetTemplate struct {
+	Metadata ApplicationSetTemplateMeta `json:"metadata" required:"true" description:"Name, labels and annotations of the Applications."`
+	Spec     ApplicationSpec            `json:"spec" required:"true" description:"What the Applications ask for."`
+}
+
+// ApplicationSetTemplateMeta is the metadata of the Applications.
+type ApplicationSetTemplateMeta struct {
+	Name        string            `json:"name,omitzero" description:"Name of the Application."`
+	Namespace   string            `json:"namespace,omitzero" description:"Namespace of the Application. Without it that of the ApplicationSet."`
+	Labels      map[string]string `json:"labels,omitzero" description:"Labels of the Application."`
+	Annotations map[string]string `json:"annotations,omitzero" description:"Annotations of the Application."`
+	Finalizers  []string          `json:"finalizers,omitzero" description:"Finalizers of the Application."`
+}
+
+// ApplicationSetGenerator is where parameters come from. Exactly one of its
+// fields is set, beside selector.
+type ApplicationSetGenerator struct {
+	List                    *ListGenerator        `json:"list,omitzero" description:"Parameters that are written here."`
+	Clusters                *ClusterGenerator     `json:"clusters,omitzero" description:"One set for each cluster."`
+	Git                     *GitGenerator         `json:"git,omitzero" description:"One set for each folder or file in Git."`
+	Matrix                  *MatrixGenerator      `json:"matrix,omitzero" description:"Every set of one generator with every set of another."`
+	Merge                   *MergeGenerator       `json:"merge,omitzero" description:"Sets of several generators that have the same keys, in one."`
+	Selector                *metav1.LabelSelector `json:"selector,omitzero" free:"true" description:"Keeps the sets whose parameters fit."`
+	SCMProvider             Unsupported           `json:"scmProvider,omitzero" refused:"parameters do not come from the API of a Git host: list them, or read files with the git generator" description:"Not supported."`
+	PullRequest             Unsupported           `json:"pullRequest,omitzero" refused:"parameters do not come from pull requests: list them, or read files with the git generator" description:"Not supported."`
+	ClusterDecisionResource Unsupported           `json:"clusterDecisionResource,omitzero" refused:"parameters do not come from other objects: use the clusters generator with a selector" description:"Not supported."`
+	Plugin                  Unsupported           `json:"plugin,omitzero" refused:"parameters do not come from other programs: list them, or read files with the git generator" description:"Not supported."`
+}
+
+// NestedGenerator is a generator in a matrix or merge generator.
+type NestedGenerator struct {
+	List                    *ListGenerator         `json:"list,omitzero" description:"Parameters that are written here."`
+	Clusters                *ClusterGenerator      `json:"clusters,omitzero" description:"One set for each cluster."`
+	Git                     *GitGenerator          `json:"git,omitzero" description:"One set for each folder or file in Git."`
+	Matrix                  *NestedMatrixGenerator `json:"matrix,omitzero" free:"true" description:"Every set of one generator with every set of another."`
+	Merge                   *NestedMergeGenerator  `json:"merge,omitzero" free:"true" description:"Sets of several generators that have the same keys, in one."`
+	Selector                *metav1.LabelSelector  `json:"selector,omitzero" free:"true" description:"Keeps the sets whose parameters fit."`
+	SCMProvider             Unsupported            `json:"scmProvider,omitzero" refused:"parameters do not come from the API of a Git host: list them, or read files with the git generator" description:"Not supported."`
+	PullRequest             Unsupported            `json:"pullRequest,omitzero" refused:"parameters do not come from pull requests: list them, or read files with the git generator" description:"Not supported."`
+	ClusterDecisionResource Unsupported            `json:"clusterDecisionResource,omitzero" refused:"parameters do not come from other objects: use the clusters generator with a selector" description:"Not supported."`
+	Plugin                  Unsupported            `json:"plugin,omitzero" refused:"parameters do not come from other programs: list them, or read files with the git generator" description:"Not supported."`
+}
+
+// TerminalGenerator is a generator in a nested one, where the nesting ends.
+type TerminalGenerator struct {
+	List                    *ListGenerator        `json:"list,omitzero" description:"Parameters that are written here."`
+	Clusters                *ClusterGenerator     `json:"clusters,omitzero" description:"One set for each cluster."`
+	Git                     *GitGenerator         `json:"git,omitzero" description:"One set for each folder or file in Git."`
+	Selector                *metav1.LabelSelector `json:"selector,omitzero" free:"true" description:"Keeps the sets whose parameters fit."`
+	SCMProvider             Unsupported           `json:"scmProvider,omitzero" refused:"parameters do not come from the API of a Git host: list them, or read files with the git generator" description:"Not supported."`
+	PullRequest             Unsupported           `json:"pullRequest,omitzero" refused:"parameters do not come from pull requests: list them, or read files with the git generator" description:"Not supported."`
+	ClusterDecisionResource Unsupported           `json:"clusterDecisionResource,omitzero" refused:"parameters do not come from other objects: use the clusters generator with a selector" description:"Not supported."`
+	Plugin                  Unsupported           `json:"plugin,omitzero" refused:"parameters do not come from other programs: list them, or read files with the git generator" description:"Not supported."`
+}
+
+// ListGenerator has parameters that are written out.
+type ListGenerator struct {
+	Elements     []map[string]any        `json:"elements,omitzero" description:"The sets of parameters."`
+	ElementsYaml string                  `json:"elementsYaml,omitzero" description:"The sets of parameters as YAML text."`
+	Template     *ApplicationSetTemplate `json:"template,omitzero" free:"true" description:"Wins over the template of the ApplicationSet."`
+}
+
+// ClusterGenerator gives one set of parameters for each cluster.
+type ClusterGenerator struct {
+	Selector *metav1.LabelSelector   `json:"selector,omitzero" free:"true" description:"Labels of the clusters. Without it all, the own one included."`
+	Values   map[string]string       `json:"values,omitzero" description:"Further parameters, under values."`
+	FlatList bool                    `json:"flatList,omitzero" description:"Gives one set with all clusters under clusters."`
+	Template *ApplicationSetTemplate `json:"template,omitzero" free:"true" description:"Wins over the template of the ApplicationSet."`
+}
+
+// GitGenerator gives one set of parameters for each folder or file.
+type GitGenerator struct {
+	RepoURL             string                      `json:"repoURL" required:"true" description:"Address of the repository."`
+	Revision            string                      `json:"revision" required:"true" description:"Branch, tag or commit."`
+	Directories         []GitDirectoryGeneratorItem `json:"directories,omitzero" description:"Folders that make a set each."`
+	Files               []GitFileGeneratorItem      `json:"files,omitzero" description:"Files of JSON or YAML that make a set each."`
+	Values              map[string]string           `json:"values,omitzero" description:"Further parameters, under values."`
+	PathParamPrefix     string                      `json:"pathParamPrefix,omitzero" description:"Text before the names of the parameters that the path gives."`
+	RequeueAfterSeconds *int64                      `json:"requeueAfterSeconds,omitzero" description:"How often Git is asked."`
+	Template            *ApplicationSetTemplate     `json:"template,omitzero" free:"true" description:"Wins over the template of the ApplicationSet."`
+}
+
+// GitDirectoryGeneratorItem is a pattern of folders.
+type GitDirectoryGeneratorItem struct {
+	Path    string `json:"path" required:"true" description:"Pattern of folders."`
+	Exclude bool   `json:"exclude,omitzero" description:"Leaves the folders out."`
+}
+
+// GitFileGeneratorItem is a pattern of files.
+type GitFileGeneratorItem struct {
+	Path    string `json:"path" required:"true" description:"Pattern of files."`
+	Exclude bool   `json:"exclude,omitzero" description:"Leaves the files out."`
+}
+
+// MatrixGenerator gives every set of one generator with every set of another.
+type MatrixGenerator struct {
+	Generators []NestedGenerator       `json:"generators" required:"true" description:"Two generators. The second can use parameters of the first."`
+	Template   *ApplicationSetTemplate `json:"template,omitzero" free:"true" description:"Wins over the template of the ApplicationSet."`
+}
+
+// NestedMatrixGenerator is a matrix in a matrix or merge generator.
+type NestedMatrixGenerator struct {
+	Generators []TerminalGenerator `json:"generators" required:"true" description:"Two generators."`
+}
+
+// MergeGenerator puts sets of several generators into one.
+type MergeGenerator struct {
+	Generators []NestedGenerator       `json:"generators" required:"true" description:"The generators. Later ones win."`
+	MergeKeys  []string                `json:"mergeKeys" required:"true" description:"Parameters that are the same in sets that belong together."`
+	Template   *ApplicationSetTemplate `json:"template,omitzero" free:"true" description:"Wins over the template of the ApplicationSet."`
+}
+
+// NestedMergeGenerator is a merge in a matrix or merge generator.
+type NestedMergeGenerator struct {
+	Generators []TerminalGenerator `json:"generators" required:"true" description:"The generators. Later ones win."`
+	MergeKeys  []string            `json:"mergeKeys" required:"true" description:"Parameters that are the same in sets that belong together."`
+}
+
+// ApplicationSetStatus is what is known about an ApplicationSet.
+type ApplicationSetStatus struct {
+	Conditions        []ApplicationSetCondition         `json:"conditions,omitzero" description:"Errors and warnings."`
+	ApplicationStatus []ApplicationSetApplicationStatus `json:"applicationStatus,omitzero" description:"How each Application is."`
+	Resources         []ResourceStatus                  `json:"resources,omitzero" description:"The Applications."`
+	ResourcesCount    int64                             `json:"resourcesCount,omitzero" description:"How many Applications there are."`
+	Health            *HealthStatus                     `json:"health,omitzero" description:"How the Applications are."`
+}
+
+// The types of conditions of an ApplicationSet.
+const (
+	SetConditionErrorOccurred       = "ErrorOccurred"
+	SetConditionParametersGenerated = "ParametersGenerated"
+	SetConditionResourcesUpToDate   = "ResourcesUpToDate"
+)
+
+// ApplicationSetCondition is an error or a warning.
+type ApplicationSetCondition struct {
+	Type               string       `json:"type" description:"What it is about, such as ErrorOccurred."`
+	Status             string       `json:"status" description:"True, False or Unknown."`
+	Reason             string       `json:"reason" description:"Why, in one word."`
+	Message            string       `json:"message" description:"What is wrong and what to do."`
+	LastTransitionTime *metav1.Time `json:"lastTransitionTime,omitzero" description:"Since when."`
+}
+
+// ApplicationSetApplicationStatus is how one Application of a set is.
+type ApplicationSetApplicationStatus struct {
+	Application        string       `json:"application" description:"Name of the Application."`
+	Status             string       `json:"status" description:"Waiting, Pending, Progressing or Healthy."`
+	Message            string       `json:"message" description:"Why."`
+	Step               string       `json:"step" description:"Step of the rollout."`
+	TargetRevisions    []string     `json:"targetRevisions,omitzero" description:"The revisions it should have."`
+	LastTransitionTime *metav1.Time `json:"lastTransitionTime,omitzero" description:"Since when."`
+}

@@ -1,0 +1,129 @@
+package v1alpha1
+
+import (
+	"reflect"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+// Kind is one of the kinds, for whoever writes about all of them.
+type Kind struct {
+	Name        string
+	Plural      string
+	ShortNames  []string
+	Description string
+
+	spec, status, operation reflect.Type
+	columns                 []column
+	// statusSubresource is whether the status has an address of its own. Argo
+	// CD's clients write the status of an Application together with the rest,
+	// so that there it has none.
+	statusSubresource bool
+}
+
+type column struct {
+	name, path string
+	priority   int
+}
+
+// Kinds lists the kinds.
+func Kinds() []Kind {
+	return []Kind{
+		{
+			Name: KindApplication, Plural: "applications", ShortNames: []string{"app", "apps"},
+			Description: "What is to be live in a cluster, and where it is in Git.",
+			spec:        reflect.TypeFor[ApplicationSpec](), status: reflect.TypeFor[ApplicationStatus](), operation: reflect.TypeFor[Operation](),
+			columns: []column{
+				{"Sync Status", ".status.sync.status", 0},
+				{"Health Status", ".status.health.status", 0},
+				{"Revision", ".status.sync.revision", 10},
+				{"Project", ".spec.project", 10},
+			},
+		},
+		{
+			Name: KindAppProject, Plural: "appprojects", ShortNames: []string{"appproj", "appprojs"},
+			Description: "What the Applications of a tenant may do.",
+			spec:        reflect.TypeFor[AppProjectSpec](), status: reflect.TypeFor[AppProjectStatus](),
+		},
+		{
+			Name: KindApplicationSet, Plural: "applicationsets", ShortNames: []string{"appset", "appsets"},
+			Description: "Applications that are made from a template.",
+			spec:        reflect.TypeFor[ApplicationSetSpec](), status: reflect.TypeFor[ApplicationSetStatus](), statusSubresource: true,
+		},
+	}
+}
+
+// File is the name of the file with the CustomResourceDefinition of the kind.
+func (k Kind) File() string { return Group + "_" + k.Plural + ".yaml" }
+
+// CRD is the CustomResourceDefinition of the kind, as YAML.
+func (k Kind) CRD() ([]byte, error) {
+	version := map[string]any{
+		"name": Version, "served": true, "storage": true,
+		"schema": map[string]any{"openAPIV3Schema": k.schema()},
+	}
+	if k.statusSubresource {
+		version["subresources"] = map[string]any{"status": map[string]any{}}
+	}
+	var columns []any
+	for _, column := range k.columns {
+		entry := map[string]any{"name": column.name, "type": "string", "jsonPath": column.path}
+		if column.priority != 0 {
+			entry["priority"] = column.priority
+		}
+		columns = append(columns, entry)
+	}
+	if len(columns) > 0 {
+		version["additionalPrinterColumns"] = columns
+	}
+	return yaml.Marshal(map[string]any{
+		"apiVersion": "apiextensions.k8s.io/v1",
+		"kind":       "CustomResourceDefinition",
+		"metadata":   map[string]any{"name": k.Plural + "." + Group},
+		"spec": map[string]any{
+			"group": Group,
+			"scope": "Namespaced",
+			"names": map[string]any{
+				"kind": k.Name, "listKind": k.Name + "List", "plural": k.Plural, "singular": strings.ToLower(k.Name),
+				"shortNames": k.ShortNames,
+			},
+			"versions": []any{version},
+		},
+	})
+}
+
+func (k Kind) schema() map[string]any {
+	spec := schema(k.spec, true)
+	spec["description"] = "What the object asks for."
+	status := schema(k.status, false)
+	status["description"] = "What is known about it."
+	properties := map[string]any{
+		"apiVersion": map[string]any{"type": "string"},
+		"kind":       map[string]any{"type": "string"},
+		"metadata":   map[string]any{"type": "object"},
+		"spec":       spec,
+		"status":     status,
+	}
+	if k.operation != nil {
+		operation := schema(k.operation, true)
+		operation["description"] = "A request for a sync. It is removed when the sync starts."
+		properties["operation"] = operation
+	}
+	return map[string]any{
+		"type": "object", "description": k.Description, "required": []any{"metadata", "spec"}, "properties": properties,
+	}
+}
+
+// CRDs are the CustomResourceDefinitions of all kinds, as one YAML text.
+func CRDs() ([]byte, error) {
+	var all []byte
+	for _, kind := range Kinds() {
+		text, err := kind.CRD()
+		if err != nil {
+			return nil, err
+		}
+		all = append(append(all, "---\n"...), text...)
+	}
+	return all, nil
+}

@@ -1,0 +1,56 @@
+// Crdgen writes the CustomResourceDefinitions that follow from the declarations
+// in api/argo/v1alpha1. `make generate` runs it.
+//
+// It promises that what it writes depends on the declarations alone, and a test
+// fails when a file in the repository is another.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
+)
+
+// folder has one file for each kind.
+const folder = "charts/gitops-runtime/crds/"
+
+func main() {
+	root := flag.String("root", ".", "folder of the repository")
+	flag.Parse()
+	if err := run(*root); err != nil {
+		fmt.Fprintln(os.Stderr, "crdgen:", err)
+		os.Exit(1)
+	}
+}
+
+func run(root string) error {
+	files, err := generate()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Join(root, filepath.FromSlash(folder)), 0o755); err != nil {
+		return err
+	}
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join(root, filepath.FromSlash(name)), content, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// generate gives the files by their place in the repository.
+func generate() (map[string][]byte, error) {
+	files := map[string][]byte{}
+	for _, kind := range v1alpha1.Kinds() {
+		crd, err := kind.CRD()
+		if err != nil {
+			return nil, err
+		}
+		files[folder+kind.File()] = append([]byte("# Written by make generate. Change the declarations in api/argo/v1alpha1, not this file.\n"), crd...)
+	}
+	return files, nil
+}

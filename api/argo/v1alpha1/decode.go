@@ -1,0 +1,103 @@
+package v1alpha1
+
+import (
+	"errors"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// Decode reads an Application from decoded JSON, such as the content of an
+// unstructured object. It returns what could be read, and a Refused for
+// everything in spec and operation that we will not do. An error means that the
+// object is no Application.
+func Decode(object map[string]any) (*Application, []Refused, error) {
+	application := &Application{}
+	if err := header(object, KindApplication, &application.TypeMeta, &application.ObjectMeta); err != nil {
+		return nil, nil, err
+	}
+	d := &decoder{}
+	d.required(object, "spec", &application.Spec)
+	if object["operation"] != nil {
+		application.Operation = &Operation{}
+		d.part(object, "operation", application.Operation)
+	}
+	d.unknownParts(object, "spec", "status", "operation")
+	d.specRules(&application.Spec, "spec")
+	d.operationRules(application.Operation)
+	(&decoder{lenient: true}).part(object, "status", &application.Status)
+	return application, bounded(d.refused), nil
+}
+
+// DecodeProject is Decode for an AppProject.
+func DecodeProject(object map[string]any) (*AppProject, []Refused, error) {
+	project := &AppProject{}
+	if err := header(object, KindAppProject, &project.TypeMeta, &project.ObjectMeta); err != nil {
+		return nil, nil, err
+	}
+	d := &decoder{}
+	d.required(object, "spec", &project.Spec)
+	d.unknownParts(object, "spec", "status")
+	d.projectRules(&project.Spec)
+	(&decoder{lenient: true}).part(object, "status", &project.Status)
+	return project, bounded(d.refused), nil
+}
+
+// DecodeSet is Decode for an ApplicationSet. Texts of the template can have
+// parameters, so that what they mean is checked when an Application is made of
+// them, by Decode.
+func DecodeSet(object map[string]any) (*ApplicationSet, []Refused, error) {
+	set := &ApplicationSet{}
+	if err := header(object, KindApplicationSet, &set.TypeMeta, &set.ObjectMeta); err != nil {
+		return nil, nil, err
+	}
+	d := &decoder{}
+	d.required(object, "spec", &set.Spec)
+	d.unknownParts(object, "spec", "status")
+	d.setRules(&set.Spec)
+	(&decoder{lenient: true}).part(object, "status", &set.Status)
+	return set, bounded(d.refused), nil
+}
+
+// header reads what every object has, and checks that it is of the kind.
+func header(object map[string]any, kind string, into *metav1.TypeMeta, metadata *metav1.ObjectMeta) error {
+	version, _ := object["apiVersion"].(string)
+	given, _ := object["kind"].(string)
+	if version != APIVersion || given != kind {
+		return fmt.Errorf("it is %s of %s, and not %s of %s", quoted(given), quoted(version), kind, APIVersion)
+	}
+	*into = metav1.TypeMeta{APIVersion: version, Kind: given}
+	content, ok := object["metadata"].(map[string]any)
+	if !ok {
+		return errors.New("it has no metadata: give it a name")
+	}
+	// The converter panics on values that no JSON has.
+	copied, err := freeForm(content, 0)
+	if err != nil {
+		return fmt.Errorf("the metadata cannot be read: %w", err)
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(copied.(map[string]any), metadata); err != nil {
+		return fmt.Errorf("the metadata cannot be read: %w", err)
+	}
+	return nil
+}
+
+// Unstructured is the Application as decoded JSON. Fields that are empty are
+// left out.
+func (a *Application) Unstructured() (map[string]any, error) { return encode(a) }
+
+// Unstructured is the AppProject as decoded JSON.
+func (p *AppProject) Unstructured() (map[string]any, error) { return encode(p) }
+
+// Unstructured is the ApplicationSet as decoded JSON.
+func (s *ApplicationSet) Unstructured() (map[string]any, error) { return encode(s) }
+
+// Unstructured is the status as decoded JSON, for a patch.
+func (s *ApplicationStatus) Unstructured() (map[string]any, error) { return encode(s) }
+
+// encode gives the form that clients send. What is in a free-form field is
+// copied, so that a change of the result does not change the object.
+func encode(object any) (map[string]any, error) {
+	return runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+}

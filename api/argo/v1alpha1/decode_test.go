@@ -1,0 +1,319 @@
+package v1alpha1_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+	"sigs.k8s.io/yaml"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
+)
+
+// decoded is an object of any of the kinds.
+type decoded interface {
+	Unstructured() (map[string]any, error)
+}
+
+// decodeAny reads an object by its kind.
+func decodeAny(object map[string]any) (decoded, []v1alpha1.Refused, error) {
+	switch object["kind"] {
+	case v1alpha1.KindAppProject:
+		return v1alpha1.DecodeProject(object)
+	case v1alpha1.KindApplicationSet:
+		return v1alpha1.DecodeSet(object)
+	default:
+		return v1alpha1.Decode(object)
+	}
+}
+
+// parse reads YAML with the numbers that unstructured objects have.
+func parse(t testing.TB, text []byte) map[string]any {
+	t.Helper()
+	var object map[string]any
+	if err := yaml.Unmarshal(text, &object); err != nil {
+		t.Fatal(err)
+	}
+	return numbers(object).(map[string]any)
+}
+
+func numbers(value any) any {
+	switch v := value.(type) {
+	case float64:
+		if v == math.Trunc(v) {
+			return int64(v)
+		}
+	case []any:
+		for i := range v {
+			v[i] = numbers(v[i])
+		}
+	case map[string]any:
+		for name := range v {
+			v[name] = numbers(v[name])
+		}
+	}
+	return value
+}
+
+// accepted gives the objects that everything is supported of.
+func accepted(t testing.TB) map[string]map[string]any {
+	t.Helper()
+	files, err := filepath.Glob("testdata/accepted/*.yaml")
+	if err != nil || len(files) < 9 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	objects := map[string]map[string]any{}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		objects[strings.TrimSuffix(filepath.Base(file), ".yaml")] = parse(t, text)
+	}
+	return objects
+}
+
+// TestRoundTrip: an object whose fields are all supported is the same when it is
+// read and written.
+func TestRoundTrip(t *testing.T) {
+	for name, object := range accepted(t) {
+		t.Run(name, func(t *testing.T) {
+			read, refused, err := decodeAny(object)
+			if err != nil || len(refused) > 0 {
+				t.Fatalf("%v, refused: %s", err, v1alpha1.Summary(refused))
+			}
+			written, err := read.Unstructured()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, want := text(t, written), text(t, object); got != want {
+				t.Errorf("got\n%s\nwant\n%s", got, want)
+			}
+		})
+	}
+}
+
+// text is an object as YAML, without values that mean none.
+func text(t testing.TB, object map[string]any) string {
+	t.Helper()
+	encoded, err := json.Marshal(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var copied map[string]any
+	if err := json.Unmarshal(encoded, &copied); err != nil {
+		t.Fatal(err)
+	}
+	result, err := yaml.Marshal(copied)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(result)
+}
+
+// TestEveryFieldIsInAnExample: what TestRoundTrip promises holds for every
+// field, because each is in an example.
+func TestEveryFieldIsInAnExample(t *testing.T) {
+	seen := map[string]bool{}
+	for _, object := range accepted(t) {
+		read, _, err := decodeAny(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		note(reflect.ValueOf(read), seen)
+	}
+	// These mean nothing, or are written by Argo CD only.
+	exempt := map[string]bool{"SyncStrategy.Apply": true,
+		"ApplicationSetSpec.ApplyNestedSelectors": true, "SyncOperation.Source": true, "SyncOperation.Sources": true,
+		"RevisionHistory.Sources": true, "SyncOperationResult.Sources": true, "SyncOperationResult.Revisions": true,
+		"ComparedTo.Sources": true, "ComparedTo.IgnoreDifferences": true, "SyncStatus.Revisions": true}
+	if len(seen) < 150 {
+		t.Errorf("only %d fields were looked at", len(seen))
+	}
+	for name, used := range seen {
+		if !used && !exempt[name] {
+			t.Errorf("no example has %s", name)
+		}
+	}
+}
+
+// note marks the fields of our structs that have a value.
+func note(value reflect.Value, seen map[string]bool) {
+	switch value.Kind() {
+	case reflect.Pointer:
+		if !value.IsNil() {
+			note(value.Elem(), seen)
+		}
+	case reflect.Slice:
+		for i := range value.Len() {
+			note(value.Index(i), seen)
+		}
+	case reflect.Struct:
+		if !strings.HasSuffix(value.Type().PkgPath(), "api/argo/v1alpha1") {
+			return
+		}
+		for i := range value.NumField() {
+			field := value.Type().Field(i)
+			if field.Anonymous || field.Tag.Get("refused") != "" {
+				continue
+			}
+			name := value.Type().Name() + "." + field.Name
+			seen[name] = seen[name] || !value.Field(i).IsZero()
+			note(value.Field(i), seen)
+		}
+	}
+}
+
+// TestRefused compares what is refused with the archives in testdata/refused.
+func TestRefused(t *testing.T) {
+	archives, err := filepath.Glob("testdata/refused/*.txtar")
+	if err != nil || len(archives) == 0 {
+		t.Fatal(archives, err)
+	}
+	for _, file := range archives {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			archive, err := txtar.ParseFile(file)
+			if err != nil || len(archive.Files) != 2 {
+				t.Fatal(err)
+			}
+			_, refused, err := decodeAny(parse(t, archive.Files[0].Data))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got strings.Builder
+			for _, r := range refused {
+				fmt.Fprintf(&got, "%s %s\n", r.Reason, r)
+			}
+			if want := string(archive.Files[1].Data); got.String() != want {
+				t.Errorf("got\n%s\nwant\n%s", got.String(), want)
+			}
+		})
+	}
+}
+
+// TestNoObject: what is not of the kind is an error.
+func TestNoObject(t *testing.T) {
+	for name, object := range map[string]map[string]any{
+		"nothing":           nil,
+		"another kind":      {"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "metadata": map[string]any{}},
+		"another group":     {"apiVersion": "app.k8s.io/v1beta1", "kind": "Application", "metadata": map[string]any{}},
+		"no metadata":       {"apiVersion": "argoproj.io/v1alpha1", "kind": "Application"},
+		"metadata is text":  {"apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "metadata": "a"},
+		"name is a number":  {"apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "metadata": map[string]any{"name": int64(1)}},
+		"labels are a list": {"apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "metadata": map[string]any{"labels": []any{"a"}}},
+		"not JSON":          {"apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "metadata": map[string]any{"name": make(chan int)}},
+	} {
+		if application, _, err := v1alpha1.Decode(object); err == nil {
+			t.Errorf("%s is the Application %+v", name, application)
+		}
+	}
+}
+
+// TestSpecIsMissing: an object without a spec, or with another thing there, is
+// refused and not a panic.
+func TestSpecIsMissing(t *testing.T) {
+	for _, spec := range []any{nil, "text", []any{}, int64(1)} {
+		object := map[string]any{"apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "metadata": map[string]any{"name": "a"}, "spec": spec}
+		_, refused, err := v1alpha1.Decode(object)
+		if err != nil || len(refused) == 0 || refused[0].Field != "spec" {
+			t.Errorf("%v: %v, %v", spec, refused, err)
+		}
+	}
+}
+
+// TestStatusIsReadWithPatience: what another program wrote into a status never
+// stops an Application.
+func TestStatusIsReadWithPatience(t *testing.T) {
+	object := accepted(t)["guestbook"]
+	object["status"] = map[string]any{
+		"sync":           map[string]any{"status": "Synced", "future": true},
+		"health":         "Healthy",
+		"reconciledAt":   "yesterday",
+		"sourceHydrator": map[string]any{"currentOperation": map[string]any{}},
+		"history":        []any{nil, map[string]any{"id": "three"}, map[string]any{"id": int64(4), "source": map[string]any{"plugin": map[string]any{"name": "x"}}}},
+	}
+	application, refused, err := v1alpha1.Decode(object)
+	if err != nil || len(refused) > 0 {
+		t.Fatalf("%v, %v", refused, err)
+	}
+	if application.Status.Sync.Status != v1alpha1.SyncSynced || len(application.Status.History) != 3 || application.Status.History[2].ID != 4 {
+		t.Errorf("%+v", application.Status)
+	}
+}
+
+// TestManyRefusals: what is said about one object is bounded.
+func TestManyRefusals(t *testing.T) {
+	object := accepted(t)["guestbook"]
+	for i := range 5000 {
+		object["spec"].(map[string]any)[fmt.Sprintf("x%04d", i)] = true
+	}
+	_, refused, err := v1alpha1.Decode(object)
+	if err != nil || len(refused) != 21 || !strings.Contains(refused[20].Message, "more problems") {
+		t.Errorf("%d refusals, the last: %v, %v", len(refused), refused[len(refused)-1], err)
+	}
+}
+
+// TestFreeFormIsACopy: the content of a free-form field is not shared with the
+// object that it was read from.
+func TestFreeFormIsACopy(t *testing.T) {
+	object := accepted(t)["helm-guestbook"]
+	application, _, err := v1alpha1.Decode(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	application.Spec.Source.Helm.ValuesObject["ingress"].(map[string]any)["hosts"] = nil
+	values := object["spec"].(map[string]any)["source"].(map[string]any)["helm"].(map[string]any)["valuesObject"].(map[string]any)
+	if values["ingress"].(map[string]any)["hosts"] == nil {
+		t.Error("a change of what was decoded changed the object")
+	}
+	deep := any("end")
+	for range 100 {
+		deep = []any{deep}
+	}
+	values["deep"] = deep
+	if _, refused, err := v1alpha1.Decode(object); err != nil || len(refused) != 1 {
+		t.Errorf("values that are too deep: %v, %v", refused, err)
+	}
+}
+
+// FuzzDecode: whatever an object is, nothing panics, and what is accepted can be
+// written and read again.
+func FuzzDecode(f *testing.F) {
+	for _, object := range accepted(f) {
+		seed, err := json.Marshal(object)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(seed)
+	}
+	f.Add([]byte(`{"apiVersion":"argoproj.io/v1alpha1","kind":"Application","metadata":{},"spec":{"source":{"helm":{"valuesObject":[1e400]}}}}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var object map[string]any
+		if json.Unmarshal(data, &object) != nil {
+			return
+		}
+		for _, whole := range []map[string]any{object, numbers(object).(map[string]any)} {
+			read, refused, err := decodeAny(whole)
+			if err != nil {
+				continue
+			}
+			written, err := read.Unstructured()
+			if err != nil {
+				t.Fatal(err)
+			}
+			again, refusedAgain, err := decodeAny(written)
+			if err != nil || len(refused) == 0 && len(refusedAgain) > 0 {
+				t.Fatalf("%v; what was written is refused: %v", err, refusedAgain)
+			}
+			if len(refused) == 0 && !reflect.DeepEqual(read, again) {
+				t.Fatalf("read\n%+v\nand again\n%+v", read, again)
+			}
+		}
+	})
+}

@@ -1,0 +1,323 @@
+package v1alpha1
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"slipway.dev/slipway/api/declare"
+)
+
+// decoder puts decoded JSON into the structs of this package and notes what
+// does not fit.
+type decoder struct {
+	refused []Refused
+	// lenient leaves out what does not fit, for a status.
+	lenient bool
+}
+
+// maxNoted bounds the memory for one object. What is left out is counted from
+// here on.
+const maxNoted = 1000
+
+func (d *decoder) refuse(place string, reason Reason, format string, args ...any) {
+	if !d.lenient && len(d.refused) < maxNoted {
+		d.refused = append(d.refused, Refused{Field: place, Reason: reason, Message: fmt.Sprintf(format, args...)})
+	}
+}
+
+func (d *decoder) invalid(place, format string, args ...any) {
+	d.refuse(place, ReasonInvalid, format, args...)
+}
+
+// part decodes one part of an object, if it is there.
+func (d *decoder) part(object map[string]any, name string, into any) {
+	if value := object[name]; value != nil {
+		d.value(value, reflect.ValueOf(into).Elem(), &field{}, name)
+	}
+}
+
+// required is part for one that has to be there.
+func (d *decoder) required(object map[string]any, name string, into any) {
+	if object[name] == nil {
+		d.invalid(name, "it is missing")
+		return
+	}
+	d.part(object, name, into)
+}
+
+// unknownParts refuses parts of an object that the kind does not have.
+func (d *decoder) unknownParts(object map[string]any, known ...string) {
+	known = append(known, "apiVersion", "kind", "metadata")
+	d.unknown(object, known, "")
+}
+
+// value decodes one value that is there.
+func (d *decoder) value(value any, target reflect.Value, declared *field, place string) {
+	switch target.Addr().Interface().(type) {
+	case *metav1.Time:
+		d.time(value, target, place)
+		return
+	case *intstr.IntOrString:
+		d.intOrString(value, target, place)
+		return
+	}
+	switch target.Kind() {
+	case reflect.Pointer:
+		fresh := reflect.New(target.Type().Elem())
+		d.value(value, fresh.Elem(), declared, place)
+		target.Set(fresh)
+	case reflect.Struct:
+		d.structure(value, target, place)
+	case reflect.Slice:
+		d.list(value, target, place)
+	case reflect.Map:
+		d.entries(value, target, place)
+	case reflect.String:
+		d.text(value, target, declared, place)
+	case reflect.Bool:
+		yes, ok := value.(bool)
+		if !ok {
+			d.invalid(place, "it is %s: write true or false", nameOf(value))
+			return
+		}
+		target.SetBool(yes)
+	case reflect.Int64:
+		d.number(value, target, declared, place)
+	default:
+		panic(fmt.Sprintf("no kind has a field of type %s", target.Type())) // a mistake of the program
+	}
+}
+
+func (d *decoder) structure(value any, target reflect.Value, place string) {
+	given, ok := value.(map[string]any)
+	if !ok {
+		d.invalid(place, "it is %s: write fields and their values", nameOf(value))
+		return
+	}
+	fields := fieldsOf(target.Type())
+	names := make([]string, 0, len(fields))
+	for i := range fields {
+		declared := &fields[i]
+		names = append(names, declared.name)
+		content, at := given[declared.name], join(place, declared.name)
+		switch {
+		case content == nil && declared.required:
+			d.invalid(at, "it is missing: %s", lowered(declared.description))
+		case content == nil:
+		case declared.refusal != "":
+			if !isNothing(content) {
+				d.refuse(at, ReasonUnsupported, "it is not supported: %s", declared.refusal)
+			}
+		default:
+			d.value(content, target.Field(declared.position), declared, at)
+		}
+	}
+	d.unknown(given, names, place)
+}
+
+// isNothing reports whether a value means the same as none. A field that is not
+// supported may be written so.
+func isNothing(value any) bool {
+	switch v := value.(type) {
+	case bool:
+		return !v
+	case string:
+		return v == ""
+	case []any:
+		return len(v) == 0
+	case map[string]any:
+		return len(v) == 0
+	case int64:
+		return v == 0
+	case float64:
+		return v == 0
+	}
+	return value == nil
+}
+
+// unknown refuses the fields that are not declared, each with the one that is
+// meant.
+func (d *decoder) unknown(given map[string]any, names []string, place string) {
+	if d.lenient {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if slices.Contains(names, name) {
+			continue
+		}
+		at := join(place, shortened(name))
+		if near := declare.Nearest(name, names); near != "" {
+			d.refuse(at, ReasonUnknown, "there is no such field: did you mean %s?", near)
+		} else {
+			d.refuse(at, ReasonUnknown, "there is no such field: the fields are %s", strings.Join(names, ", "))
+		}
+	}
+}
+
+func (d *decoder) list(value any, target reflect.Value, place string) {
+	given, ok := value.([]any)
+	if !ok {
+		d.invalid(place, "it is %s: write a list", nameOf(value))
+		return
+	}
+	list := reflect.MakeSlice(target.Type(), len(given), len(given))
+	for i, content := range given {
+		at := fmt.Sprintf("%s[%d]", place, i)
+		if content == nil {
+			d.invalid(at, "it is empty: remove it")
+			continue
+		}
+		d.value(content, list.Index(i), &field{}, at)
+	}
+	// A list that is written and empty is not the same as none.
+	target.Set(list)
+}
+
+// entries decodes a map of texts, of booleans, or of anything.
+func (d *decoder) entries(value any, target reflect.Value, place string) {
+	given, ok := value.(map[string]any)
+	if !ok {
+		d.invalid(place, "it is %s: write names and their values", nameOf(value))
+		return
+	}
+	if target.Type().Elem().Kind() == reflect.Interface {
+		copied, err := freeForm(given, 0)
+		if err != nil {
+			d.invalid(place, "%v", err)
+			return
+		}
+		target.Set(reflect.ValueOf(copied))
+		return
+	}
+	result := reflect.MakeMapWithSize(target.Type(), len(given))
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		element := reflect.New(target.Type().Elem()).Elem()
+		d.value(given[name], element, &field{}, join(place, shortened(name)))
+		result.SetMapIndex(reflect.ValueOf(name), element)
+	}
+	target.Set(result)
+}
+
+func (d *decoder) text(value any, target reflect.Value, declared *field, place string) {
+	text, ok := value.(string)
+	switch {
+	case !ok:
+		d.invalid(place, "it is %s: write it as text, in quotes", nameOf(value))
+	case len(declared.enum) > 0 && text != "" && !slices.Contains(declared.enum, text):
+		d.invalid(place, "%s is not possible: use one of %s", quoted(text), strings.Join(declared.enum, ", "))
+	default:
+		target.SetString(text)
+	}
+}
+
+func (d *decoder) number(value any, target reflect.Value, declared *field, place string) {
+	number, ok := wholeNumber(value)
+	switch {
+	case !ok:
+		d.invalid(place, "it is %s: write a whole number", nameOf(value))
+	case declared.minimum != nil && number < *declared.minimum:
+		d.invalid(place, "%d is less than %d", number, *declared.minimum)
+	default:
+		target.SetInt(number)
+	}
+}
+
+func (d *decoder) time(value any, target reflect.Value, place string) {
+	text, _ := value.(string)
+	parsed, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		d.invalid(place, "it is %s: write a time such as 2006-01-02T15:04:05Z", nameOf(value))
+		return
+	}
+	target.Set(reflect.ValueOf(metav1.NewTime(parsed)))
+}
+
+func (d *decoder) intOrString(value any, target reflect.Value, place string) {
+	if text, ok := value.(string); ok {
+		target.Set(reflect.ValueOf(intstr.FromString(text)))
+		return
+	}
+	number, ok := wholeNumber(value)
+	if !ok || number != int64(int32(number)) {
+		d.invalid(place, "it is %s: write a whole number", nameOf(value))
+		return
+	}
+	target.Set(reflect.ValueOf(intstr.FromInt32(int32(number))))
+}
+
+// wholeNumber accepts what decoders of JSON and YAML make of a number.
+func wholeNumber(value any) (int64, bool) {
+	switch n := value.(type) {
+	case int:
+		return int64(n), true
+	case int64:
+		return n, true
+	case float64:
+		// Beyond 2^53 neighbours are the same number.
+		if n == math.Trunc(n) && math.Abs(n) <= 1<<53 {
+			return int64(n), true
+		}
+	}
+	return 0, false
+}
+
+// maxDepth bounds lists and groups in each other, where the content is free.
+const maxDepth = 64
+
+// freeForm copies a value whose form is up to who writes it. The numbers are
+// int64 and float64 then, as in every unstructured object.
+func freeForm(value any, depth int) (any, error) {
+	if depth > maxDepth {
+		return nil, fmt.Errorf("lists and groups are nested more than %d deep", maxDepth)
+	}
+	switch v := value.(type) {
+	case nil, string, bool, int64:
+		return v, nil
+	case int:
+		return int64(v), nil
+	case float64:
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return nil, errors.New("a number is not finite")
+		}
+		return v, nil
+	case []any:
+		list := make([]any, len(v))
+		for i := range v {
+			copied, err := freeForm(v[i], depth+1)
+			if err != nil {
+				return nil, err
+			}
+			list[i] = copied
+		}
+		return list, nil
+	case map[string]any:
+		group := make(map[string]any, len(v))
+		for name := range v {
+			copied, err := freeForm(v[name], depth+1)
+			if err != nil {
+				return nil, err
+			}
+			group[name] = copied
+		}
+		return group, nil
+	}
+	return nil, fmt.Errorf("a value is %s, which JSON does not have", nameOf(value))
+}
+
+// lowered is the first sentence of a description, to end a message with.
+func lowered(description string) string {
+	text, _, _ := strings.Cut(strings.TrimSuffix(description, "."), ". ")
+	if text == "" {
+		return "give a value"
+	}
+	return strings.ToLower(text[:1]) + text[1:]
+}

@@ -1,0 +1,161 @@
+package v1alpha1
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+	_ "time/tzdata" // time zones of sync windows are the same on every machine
+)
+
+// specRules refuses what each field of a spec allows and all of them together
+// do not.
+func (d *decoder) specRules(spec *ApplicationSpec, place string) {
+	d.sourceCount(spec, place)
+	if spec.Source != nil {
+		d.sourceRules(spec.Source, join(place, "source"), false)
+	}
+	refs := map[string]bool{}
+	for i := range spec.Sources {
+		source := &spec.Sources[i]
+		at := fmt.Sprintf("%s[%d]", join(place, "sources"), i)
+		d.sourceRules(source, at, true)
+		if source.Ref != "" && refs[source.Ref] {
+			d.invalid(join(at, "ref"), "another source is called %s as well: give each its own name", quoted(source.Ref))
+		}
+		refs[source.Ref] = true
+	}
+	if spec.Destination.Server != "" && spec.Destination.Name != "" {
+		d.invalid(join(place, "destination"), "server and name are both there: keep one")
+	}
+	if policy := spec.SyncPolicy; policy != nil {
+		at := join(place, "syncPolicy")
+		d.optionRules(policy.SyncOptions, join(at, "syncOptions"))
+		d.retryRules(policy.Retry, join(at, "retry"))
+		if policy.ManagedNamespaceMetadata != nil {
+			options, _ := ParseSyncOptions(policy.SyncOptions, "")
+			if !options.CreateNamespace.Or(false) {
+				d.invalid(join(at, "managedNamespaceMetadata"), "it needs CreateNamespace=true in syncOptions")
+			}
+		}
+	}
+	for i, ignored := range spec.IgnoreDifferences {
+		for j, pointer := range ignored.JSONPointers {
+			if !strings.HasPrefix(pointer, "/") {
+				at := fmt.Sprintf("%s[%d].jsonPointers[%d]", join(place, "ignoreDifferences"), i, j)
+				d.invalid(at, "%s is not a JSON pointer: write one such as /spec/replicas", quoted(pointer))
+			}
+		}
+	}
+}
+
+func (d *decoder) sourceCount(spec *ApplicationSpec, place string) {
+	switch {
+	case spec.Source != nil && len(spec.Sources) > 0:
+		d.invalid(join(place, "source"), "source and sources are both there: keep one")
+	case spec.Source == nil && len(spec.Sources) == 0:
+		d.invalid(join(place, "source"), "it is missing: say where the manifests are")
+	}
+}
+
+func (d *decoder) sourceRules(source *ApplicationSource, place string, several bool) {
+	switch {
+	case source.RepoURL == "":
+		d.invalid(join(place, "repoURL"), "it is empty: give the address of the repository")
+	case source.Chart != "" && source.Path != "":
+		d.invalid(join(place, "chart"), "chart and path are both there: a chart repository has charts, and Git has paths")
+	case source.Chart != "" && source.TargetRevision == "":
+		d.invalid(join(place, "targetRevision"), "it is missing: a chart needs a version, or a range such as 1.x")
+	case source.Ref != "" && !several:
+		d.invalid(join(place, "ref"), "only a source in sources can have it: there is nothing that could refer to it")
+	case source.Path == "" && source.Chart == "" && source.Ref == "":
+		d.invalid(join(place, "path"), "it is missing: give the folder, or . for the whole repository")
+	}
+	if given := present(source.Helm != nil, source.Kustomize != nil, source.Directory != nil); given > 1 {
+		d.invalid(place, "it has %d of helm, kustomize and directory: keep the one that renders it", given)
+	}
+	if source.Kustomize != nil {
+		d.kustomizeRules(source.Kustomize, join(place, "kustomize"))
+	}
+}
+
+func (d *decoder) kustomizeRules(options *ApplicationSourceKustomize, place string) {
+	for i := range options.Patches {
+		for _, name := range slices.Sorted(maps.Keys(options.Patches[i].Options)) {
+			if name != "allowNameChange" && name != "allowKindChange" {
+				at := fmt.Sprintf("%s.patches[%d].options.%s", place, i, shortened(name))
+				d.refuse(at, ReasonUnknown, "there is no such option: the options are allowNameChange, allowKindChange")
+			}
+		}
+	}
+	for i := range options.Replicas {
+		if _, err := options.Replicas[i].Number(); err != nil {
+			d.invalid(fmt.Sprintf("%s.replicas[%d].count", place, i), "%v", err)
+		}
+	}
+}
+
+func (d *decoder) optionRules(options []string, place string) {
+	_, refused := ParseSyncOptions(options, place)
+	for _, r := range refused {
+		d.refuse(r.Field, r.Reason, "%s", r.Message)
+	}
+}
+
+func (d *decoder) retryRules(retry *RetryStrategy, place string) {
+	if retry == nil || retry.Backoff == nil {
+		return
+	}
+	if _, err := parseWait(retry.Backoff.Duration); err != nil {
+		d.invalid(join(place, "backoff.duration"), "%v", err)
+	}
+	if _, err := parseWait(retry.Backoff.MaxDuration); err != nil {
+		d.invalid(join(place, "backoff.maxDuration"), "%v", err)
+	}
+}
+
+func (d *decoder) operationRules(operation *Operation) {
+	if operation == nil {
+		return
+	}
+	d.retryRules(operation.Retry, "operation.retry")
+	if operation.Sync == nil {
+		d.invalid("operation.sync", "it is missing: an operation is a sync")
+		return
+	}
+	d.optionRules(operation.Sync.SyncOptions, "operation.sync.syncOptions")
+	if operation.Sync.Source != nil {
+		d.sourceRules(operation.Sync.Source, "operation.sync.source", false)
+	}
+	for i := range operation.Sync.Sources {
+		d.sourceRules(&operation.Sync.Sources[i], fmt.Sprintf("operation.sync.sources[%d]", i), true)
+	}
+}
+
+// maxWindow bounds a sync window: what is longer is a rule, and not a time.
+const maxWindow = 366 * 24 * time.Hour
+
+func (d *decoder) projectRules(spec *AppProjectSpec) {
+	for i := range spec.SyncWindows {
+		window := &spec.SyncWindows[i]
+		place := fmt.Sprintf("spec.syncWindows[%d]", i)
+		if window.Kind == "" && !d.refusedAt(join(place, "kind")) {
+			d.invalid(join(place, "kind"), "it is missing: write allow or deny")
+		}
+		if len(strings.Fields(window.Schedule)) != 5 {
+			d.invalid(join(place, "schedule"), "%s is not a cron expression: write minute, hour, day, month and weekday", quoted(window.Schedule))
+		}
+		if length, err := time.ParseDuration(window.Duration); err != nil || length <= 0 || length > maxWindow {
+			d.invalid(join(place, "duration"), "%s is not a time: write one such as 1h", quoted(window.Duration))
+		}
+		if _, err := time.LoadLocation(window.TimeZone); err != nil {
+			d.invalid(join(place, "timeZone"), "%s is not a time zone: write one such as Europe/Berlin", quoted(window.TimeZone))
+		}
+	}
+	for i, account := range spec.DestinationServiceAccounts {
+		if strings.ContainsAny(account.DefaultServiceAccount, "!*") || account.DefaultServiceAccount == "" {
+			d.invalid(fmt.Sprintf("spec.destinationServiceAccounts[%d].defaultServiceAccount", i), "it has to name one ServiceAccount, as name or namespace:name")
+		}
+	}
+}

@@ -1,0 +1,115 @@
+package v1alpha1
+
+import "fmt"
+
+// setRules refuses what each field of an ApplicationSet allows and all of them
+// together do not.
+func (d *decoder) setRules(spec *ApplicationSetSpec) {
+	if !spec.GoTemplate {
+		d.refuse("spec.goTemplate", ReasonUnsupported, "it is not supported: only Go templates are: write goTemplate: true, and {{.name}} in the place of {{name}}")
+	}
+	for i := range spec.Generators {
+		generator := &spec.Generators[i]
+		place := fmt.Sprintf("spec.generators[%d]", i)
+		count := present(generator.List != nil, generator.Clusters != nil, generator.Git != nil, generator.Matrix != nil, generator.Merge != nil)
+		d.generatorCount(count, place)
+		d.gitRules(generator.Git, join(place, "git"))
+		if generator.Matrix != nil {
+			d.nestedRules(generator.Matrix.Generators, join(place, "matrix"), 2)
+		}
+		if generator.Merge != nil {
+			d.nestedRules(generator.Merge.Generators, join(place, "merge"), 0)
+			d.mergeRules(len(generator.Merge.Generators), generator.Merge.MergeKeys, join(place, "merge"))
+		}
+	}
+}
+
+// nestedRules checks generators in another one. The number is how many there
+// have to be; 0 is any.
+func (d *decoder) nestedRules(generators []NestedGenerator, place string, number int) {
+	d.matrixCount(len(generators), place, number)
+	for i := range generators {
+		generator := &generators[i]
+		at := fmt.Sprintf("%s.generators[%d]", place, i)
+		count := present(generator.List != nil, generator.Clusters != nil, generator.Git != nil, generator.Matrix != nil, generator.Merge != nil)
+		d.generatorCount(count, at)
+		d.gitRules(generator.Git, join(at, "git"))
+		if generator.Matrix != nil {
+			d.terminalRules(generator.Matrix.Generators, join(at, "matrix"), 2)
+		}
+		if generator.Merge != nil {
+			d.terminalRules(generator.Merge.Generators, join(at, "merge"), 0)
+			d.mergeRules(len(generator.Merge.Generators), generator.Merge.MergeKeys, join(at, "merge"))
+		}
+	}
+}
+
+func (d *decoder) terminalRules(generators []TerminalGenerator, place string, number int) {
+	d.matrixCount(len(generators), place, number)
+	for i := range generators {
+		generator := &generators[i]
+		at := fmt.Sprintf("%s.generators[%d]", place, i)
+		d.generatorCount(present(generator.List != nil, generator.Clusters != nil, generator.Git != nil), at)
+		d.gitRules(generator.Git, join(at, "git"))
+	}
+}
+
+func (d *decoder) matrixCount(given int, place string, number int) {
+	if number != 0 && given != number {
+		d.invalid(join(place, "generators"), "it has %d generators, and must have %d: nest them for more", given, number)
+	}
+}
+
+func (d *decoder) mergeRules(generators int, keys []string, place string) {
+	if generators < 2 {
+		d.invalid(join(place, "generators"), "it has %d generators, and must have two or more", generators)
+	}
+	if len(keys) == 0 {
+		d.invalid(join(place, "mergeKeys"), "it is empty: name the parameters that are the same")
+	}
+}
+
+func (d *decoder) gitRules(generator *GitGenerator, place string) {
+	if generator == nil {
+		return
+	}
+	if count := present(len(generator.Directories) > 0, len(generator.Files) > 0); count != 1 {
+		d.invalid(place, "it has %d of directories and files, and must have one", count)
+	}
+}
+
+// generatorCount allows none where a kind of generator that is not supported
+// was refused already.
+func (d *decoder) generatorCount(count int, place string) {
+	if count > 1 || count == 0 && !d.refusedBelow(place) {
+		d.invalid(place, "it has %d generators, and must have exactly one: make an element of each", count)
+	}
+}
+
+func (d *decoder) refusedBelow(place string) bool {
+	for _, r := range d.refused {
+		if len(r.Field) > len(place) && r.Field[:len(place)+1] == place+"." {
+			return true
+		}
+	}
+	return false
+}
+
+func (d *decoder) refusedAt(place string) bool {
+	for _, r := range d.refused {
+		if r.Field == place {
+			return true
+		}
+	}
+	return false
+}
+
+func present(given ...bool) int {
+	count := 0
+	for _, there := range given {
+		if there {
+			count++
+		}
+	}
+	return count
+}

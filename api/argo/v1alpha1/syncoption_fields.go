@@ -1,0 +1,46 @@
+package v1alpha1
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// optionField is one field of SyncOptions, as its tags declare it.
+type optionField struct {
+	name          string
+	values        []string
+	ofApplication bool
+	target        reflect.Value
+}
+
+func (f *optionField) value() string           { return f.target.String() }
+func (f *optionField) set(value string)        { f.target.SetString(value) }
+func (f *optionField) takes(value string) bool { return slices.Contains(f.values, value) }
+
+// optionFields lists the options in the order in which they are declared.
+func optionFields(of *SyncOptions) []*optionField {
+	structure := reflect.ValueOf(of).Elem()
+	fields := make([]*optionField, 0, structure.NumField())
+	for i := range structure.NumField() {
+		tag := structure.Type().Field(i).Tag
+		values := tag.Get("values")
+		if values == "" {
+			values = string(On) + "," + string(Off)
+		}
+		fields = append(fields, &optionField{
+			name: tag.Get("option"), values: strings.Split(values, ","), ofApplication: tag.Get("scope") == "application",
+			target: structure.Field(i),
+		})
+	}
+	return fields
+}
+
+func optionNamed(of *SyncOptions, name string) *optionField {
+	for _, option := range optionFields(of) {
+		if option.name == name {
+			return option
+		}
+	}
+	return nil
+}

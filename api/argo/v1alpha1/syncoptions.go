@@ -1,0 +1,137 @@
+package v1alpha1
+
+import (
+	"fmt"
+	"strings"
+
+	"slipway.dev/slipway/api/declare"
+)
+
+// Toggle is an option that is on, off, or not written.
+type Toggle string
+
+// What is written for a Toggle.
+const (
+	On  Toggle = "true"
+	Off Toggle = "false"
+)
+
+// Or is the option, or a default where it is not written.
+func (t Toggle) Or(fallback bool) bool {
+	if t == "" {
+		return fallback
+	}
+	return t == On
+}
+
+// Consent says whether objects may be deleted: On, Off, or once somebody
+// confirms it. Where it is not written they may.
+type Consent string
+
+// Confirm is for objects that are deleted once somebody confirms it.
+const Confirm Consent = "confirm"
+
+// Allowed reports whether objects may be deleted, and whether somebody has to
+// confirm it first.
+func (c Consent) Allowed() (allowed, confirmed bool) {
+	return c != Consent(Off), c == Confirm
+}
+
+// SyncOptions is what syncOptions of an Application, or the annotation
+// sync-options of an object, say. A field that is empty was not written.
+type SyncOptions struct {
+	// Prune and Delete are for objects that left Git, and for objects of an
+	// Application that is deleted.
+	Prune  Consent `option:"Prune" values:"true,false,confirm"`
+	Delete Consent `option:"Delete" values:"true,false,confirm"`
+
+	Validate                    Toggle `option:"Validate"`
+	SkipDryRunOnMissingResource Toggle `option:"SkipDryRunOnMissingResource"`
+	PruneLast                   Toggle `option:"PruneLast"`
+	Replace                     Toggle `option:"Replace"`
+	Force                       Toggle `option:"Force"`
+	ServerSideApply             Toggle `option:"ServerSideApply"`
+	ClientSideApplyMigration    Toggle `option:"ClientSideApplyMigration"`
+
+	// These are of the Application and not of an object.
+	ApplyOutOfSyncOnly       Toggle `option:"ApplyOutOfSyncOnly" scope:"application"`
+	FailOnSharedResource     Toggle `option:"FailOnSharedResource" scope:"application"`
+	RespectIgnoreDifferences Toggle `option:"RespectIgnoreDifferences" scope:"application"`
+	CreateNamespace          Toggle `option:"CreateNamespace" scope:"application"`
+	// PrunePropagationPolicy is foreground, background or orphan.
+	PrunePropagationPolicy string `option:"PrunePropagationPolicy" values:"foreground,background,orphan" scope:"application"`
+}
+
+// SyncOptionsAnnotation is where an object has its sync options, parted by
+// commas.
+const SyncOptionsAnnotation = "argocd.argoproj.io/sync-options"
+
+// ParseSyncOptions reads the sync options of an Application. The field is the
+// place of the list, for what is refused.
+func ParseSyncOptions(options []string, field string) (SyncOptions, []Refused) {
+	var parsed SyncOptions
+	var refused []Refused
+	for i, text := range options {
+		if err := parsed.set(text, false); err != nil {
+			refused = append(refused, Refused{Field: fmt.Sprintf("%s[%d]", field, i), Reason: err.reason, Message: err.message})
+		}
+	}
+	return parsed, bounded(refused)
+}
+
+// ParseSyncOptionsOf reads the sync options in the annotation of an object.
+func ParseSyncOptionsOf(annotations map[string]string) (SyncOptions, []Refused) {
+	var parsed SyncOptions
+	var refused []Refused
+	for text := range strings.SplitSeq(annotations[SyncOptionsAnnotation], ",") {
+		if strings.TrimSpace(text) == "" {
+			continue
+		}
+		if err := parsed.set(text, true); err != nil {
+			field := "metadata.annotations[" + SyncOptionsAnnotation + "]"
+			refused = append(refused, Refused{Field: field, Reason: err.reason, Message: err.message})
+		}
+	}
+	return parsed, bounded(refused)
+}
+
+// Over gives these options, and where they are not written those of an
+// Application. That is how the annotation of an object wins.
+func (o SyncOptions) Over(application SyncOptions) SyncOptions {
+	for _, option := range optionFields(&o) {
+		if option.value() == "" {
+			option.set(optionNamed(&application, option.name).value())
+		}
+	}
+	return o
+}
+
+type optionError struct {
+	reason  Reason
+	message string
+}
+
+// set reads one option such as Prune=false. A later one wins.
+func (o *SyncOptions) set(text string, ofObject bool) *optionError {
+	name, value, _ := strings.Cut(text, "=")
+	name, value = strings.TrimSpace(name), strings.TrimSpace(value)
+	fields := optionFields(o)
+	names := make([]string, 0, len(fields))
+	for _, option := range fields {
+		names = append(names, option.name)
+	}
+	option := optionNamed(o, name)
+	switch {
+	case option == nil:
+		if near := declare.Nearest(name, names); near != "" {
+			return &optionError{ReasonUnknown, fmt.Sprintf("there is no sync option %s: did you mean %s?", quoted(name), near)}
+		}
+		return &optionError{ReasonUnknown, fmt.Sprintf("there is no sync option %s: the options are %s", quoted(name), strings.Join(names, ", "))}
+	case ofObject && option.ofApplication:
+		return &optionError{ReasonInvalid, fmt.Sprintf("%s is not for single objects: write it in syncOptions of the Application", name)}
+	case !option.takes(value):
+		return &optionError{ReasonInvalid, fmt.Sprintf("%s=%s is not possible: use one of %s", name, shortened(value), strings.Join(option.values, ", "))}
+	}
+	option.set(value)
+	return nil
+}

@@ -1,0 +1,118 @@
+package config
+
+import (
+	"encoding/base64"
+	"maps"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+
+	"slipway.dev/slipway/internal/secret"
+)
+
+// CertificatesResolver gets certificates for the Ingresses that name it.
+type CertificatesResolver struct {
+	ACME ACMEResolver `yaml:"acme"`
+}
+
+// ACMEResolver gets certificates from an authority that speaks ACME.
+type ACMEResolver struct {
+	Email          string        `yaml:"email" description:"Address that the authority may write to about certificates. It may be empty."`
+	CAServer       string        `yaml:"caServer" description:"URL of the authority's ACME directory. Using it means to agree to the authority's terms of service. The name of the resolver, as Ingresses write it in router.tls.certresolver, consists of lower-case letters, digits and dashes; capitals are folded."`
+	CACertificate  string        `yaml:"caCertificate" description:"PEM file with the authorities that may vouch for caServer itself. When empty, they are the system's."`
+	KeyType        string        `yaml:"keyType" description:"Key of each certificate: EC256, EC384, RSA2048 or RSA4096. Each certificate has a key of its own, and each renewal a new one."`
+	EAB            ACMEBinding   `yaml:"eab"`
+	PreferredChain string        `yaml:"preferredChain" description:"Common name of the root whose chain is taken where the authority offers several. When empty, or when there is no such chain, it is the authority's first."`
+	HTTPChallenge  HTTPChallenge `yaml:"httpChallenge"`
+}
+
+// ACMEBinding ties an ACME account to one that the authority has already.
+type ACMEBinding struct {
+	KID         string      `yaml:"kid" description:"Key identifier that the authority gave for an external account. It needs hmacEncoded."`
+	HMACEncoded secret.Text `yaml:"hmacEncoded" description:"Key of the external account, in base64url as the authority gives it. Other users of a machine can see flags: prefer the file or the environment."`
+}
+
+// HTTPChallenge proves that a host is ours by an answer over plain HTTP.
+type HTTPChallenge struct {
+	EntryPoint string `yaml:"entryPoint" description:"Entry point at which the authority asks for the answers to its challenges. It asks at port 80 of the host, so this entry point has to get what comes there. Redirections and other routes of the entry point come after these answers."`
+}
+
+// LetsEncrypt is the directory that certificates come from by default.
+const LetsEncrypt = "https://acme-v02.api.letsencrypt.org/directory"
+
+// SetDefaults sets every option of the resolver to its default. The name is the
+// one that the decoder calls for each resolver that is named.
+func (r *CertificatesResolver) SetDefaults() {
+	*r = CertificatesResolver{ACME: ACMEResolver{CAServer: LetsEncrypt, KeyType: "EC256"}}
+}
+
+// certificatesResolvers checks all resolvers.
+func (c *checker) certificatesResolvers(e *Edge) {
+	for _, name := range slices.Sorted(maps.Keys(e.CertificatesResolvers)) {
+		at := "certificatesResolvers." + name
+		if !validLabel(name) {
+			c.add(at, "is not a valid name: %s", nameRule)
+			continue
+		}
+		if e.Providers.KubernetesIngress == nil {
+			c.add(at, "is set, but nothing can ask for certificates: turn on providers.kubernetesIngress, or remove it")
+		}
+		resolver := e.CertificatesResolvers[name].ACME
+		c.acme(at+".acme.", &resolver)
+		switch point := resolver.HTTPChallenge.EntryPoint; {
+		case point == "":
+			c.add(at+".acme.httpChallenge.entryPoint", "is missing: name the entry point that gets what comes to port 80; other challenges are not supported")
+		case !hasKey(e.EntryPoints, point):
+			c.add(at+".acme.httpChallenge.entryPoint", "is %s, which is no entry point: name one of %s", quoted(point), strings.Join(slices.Sorted(maps.Keys(e.EntryPoints)), ", "))
+		}
+	}
+}
+
+func hasKey[V any](in map[string]V, key string) bool {
+	_, there := in[key]
+	return there
+}
+
+func (c *checker) acme(prefix string, r *ACMEResolver) {
+	c.oneOf(prefix+"keyType", r.KeyType, "EC256", "EC384", "RSA2048", "RSA4096")
+	if strings.ContainsAny(r.Email, " ,<>\r\n") || r.Email != "" && !strings.Contains(r.Email, "@") {
+		c.add(prefix+"email", "is %s: write one address such as ops@example.com", quoted(r.Email))
+	}
+	c.caServer(prefix+"caServer", r.CAServer)
+	hmac := r.EAB.HMACEncoded.Reveal()
+	switch {
+	case (r.EAB.KID == "") != (hmac == ""):
+		c.add(prefix+"eab", "has one of kid and hmacEncoded: set both, or none")
+	case hmac == secret.Redacted:
+		c.add(prefix+"eab.hmacEncoded", "is the text that stands for a hidden key in printed options: set the key itself")
+	case !validHMAC(hmac):
+		c.add(prefix+"eab.hmacEncoded", "is not base64url: write the key as the authority gave it")
+	}
+}
+
+// validHMAC reports whether a key is written as authorities write them. Padding
+// is neither needed nor wrong.
+func validHMAC(text string) bool {
+	_, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(text, "="))
+	return err == nil
+}
+
+// caServer checks the URL of a directory. What is exchanged there is signed, and
+// yet who could change it could hand out certificates of his own.
+func (c *checker) caServer(option, text string) {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
+		c.add(option, "is not a URL such as %s", LetsEncrypt)
+	case u.User != nil || u.Fragment != "":
+		c.add(option, "has a user name, a password or a part after #: take it out")
+	case u.Scheme == "http" && !loopbackHost(u.Hostname()):
+		c.add(option, "is not encrypted: write https, unless the server is on this machine")
+	}
+}
+
+func loopbackHost(host string) bool {
+	address, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && address.IsLoopback()
+}

@@ -1,0 +1,151 @@
+package tlsstore
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+// builder makes one index: a new one, or a changed copy of another.
+type builder struct {
+	previous *Index // what is known is taken from there
+	now      time.Time
+	digester *digester
+	out      *Index
+
+	exact, wild *shardsEdit[string, *entry]
+	pairs       *shardsEdit[digest, sharedPair]
+	objects     *shardsEdit[ID, *object]
+	// fresh are the entries that are not shared with another index.
+	fresh map[pattern]*entry
+}
+
+// newBuilder starts with what out has. No time means the present.
+func newBuilder(out, previous *Index, now time.Time) *builder {
+	if now.IsZero() {
+		now = time.Now()
+	}
+	return &builder{
+		previous: previous, now: now, digester: newDigester(), out: out,
+		exact: out.exact.edit(), wild: out.wild.edit(), pairs: out.pairs.edit(), objects: out.objects.edit(),
+		fresh: map[pattern]*entry{},
+	}
+}
+
+// finish gives the index, with all problems that it has.
+func (b *builder) finish() (*Index, []Problem) {
+	for host, e := range b.fresh {
+		if len(e.all) == 0 && e.options == nil && !e.owned {
+			b.names(host).delete(host.name)
+			continue
+		}
+		slices.SortFunc(e.all, compareCandidates)
+		e.certs = e.all
+		if len(e.all) > 1 {
+			e.certs = slices.CompactFunc(slices.Clone(e.all), sameCandidate)
+		}
+	}
+	b.out.exact, b.out.wild = b.exact.shards, b.wild.shards
+	b.out.pairs, b.out.objects = b.pairs.shards, b.objects.shards
+	problems := slices.Clone(b.out.problems)
+	for _, those := range b.out.troubled {
+		problems = append(problems, those...)
+	}
+	sortProblems(problems)
+	return b.out, problems
+}
+
+func (b *builder) report(p Problem) {
+	if p.Kind == KindOptions {
+		b.out.problems = append(b.out.problems, p)
+		return
+	}
+	if b.out.troubled == nil {
+		b.out.troubled = map[ID][]Problem{}
+	}
+	b.out.troubled[p.Object] = append(b.out.troubled[p.Object], p)
+}
+
+func (b *builder) names(p pattern) *shardsEdit[string, *entry] {
+	if p.wild {
+		return b.wild
+	}
+	return b.exact
+}
+
+// entry gives the entry of a host, free to be changed.
+func (b *builder) entry(host pattern) *entry {
+	if e := b.fresh[host]; e != nil {
+		return e
+	}
+	e := &entry{}
+	if shared := b.names(host).get(host.name); shared != nil {
+		*e = *shared
+		e.all = slices.Clone(shared.all)
+	}
+	b.names(host).set(host.name, e)
+	b.fresh[host] = e
+	return e
+}
+
+// remove takes the certificates of an object out.
+func (b *builder) remove(id ID) {
+	o := b.objects.get(id)
+	delete(b.out.troubled, id)
+	if o == nil {
+		return
+	}
+	for _, host := range o.hosts {
+		e := b.entry(host)
+		e.all = slices.DeleteFunc(e.all, func(c candidate) bool { return c.id == id })
+	}
+	for _, p := range o.pairs {
+		shared := b.pairs.get(p.digest)
+		shared.uses--
+		if shared.uses > 0 {
+			b.pairs.set(p.digest, shared)
+		} else {
+			b.pairs.delete(p.digest)
+		}
+	}
+	b.objects.delete(id)
+}
+
+// CertificateChange is a change of certificates, each with its hosts.
+type CertificateChange struct {
+	// Set are those of objects that are new, or not as they were.
+	Set []Certificate
+	// Removed are objects that are gone.
+	Removed []ID
+	// Now is the moment as in [Input].
+	Now time.Time
+}
+
+// Change makes an index with other certificates from this one. It gives what
+// [Build] would give of all certificates, and its cost follows the change. It is
+// false where that cannot be: when the default certificate is among them, and
+// when another one has begun or ceased to be valid since.
+func (ix *Index) Change(change CertificateChange) (*Index, []Problem, bool) {
+	next := *ix
+	next.parsed = 0
+	next.troubled = maps.Clone(ix.troubled)
+	b := newBuilder(&next, ix, change.Now)
+	if b.now.Unix() >= ix.due {
+		return nil, nil, false
+	}
+	ids := slices.Clone(change.Removed)
+	for i := range change.Set {
+		ids = append(ids, change.Set[i].ID)
+	}
+	for _, id := range ids {
+		if ix.backup != nil && id == ix.backupID {
+			return nil, nil, false
+		}
+		b.remove(id)
+	}
+	for i := range change.Set {
+		b.addCertificate(&change.Set[i])
+	}
+	index, problems := b.finish()
+	return index, problems, true
+}

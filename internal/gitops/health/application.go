@@ -1,0 +1,31 @@
+package health
+
+import "slipway.dev/slipway/api/argo/v1alpha1"
+
+// application is the health of an Application in an Application: what its own
+// status says. One that was never looked at is Progressing, so that a wave waits
+// for it.
+func application(o *object) *Status {
+	code := Code(o.status.group("health").text("status"))
+	if c, found := find(o.status.conditions(), v1alpha1.ConditionInvalidSpecError); found && code != v1alpha1.Healthy {
+		return degraded("%s", c.says())
+	}
+	switch {
+	case code == "":
+		return progressing("Waiting for the first comparison with Git")
+	case !known(code):
+		return unknown("the health is %q", string(code))
+	}
+	return status(code, "%s", o.status.group("health").text("message"))
+}
+
+func applicationSet(o *object) *Status {
+	conditions := o.status.conditions()
+	if c, found := find(conditions, v1alpha1.SetConditionErrorOccurred); found && c.status == "True" {
+		return degraded("%s", c.says())
+	}
+	if c, found := find(conditions, v1alpha1.SetConditionResourcesUpToDate); found && c.status == "True" {
+		return healthy("%s", c.message)
+	}
+	return progressing("Waiting for the Applications to be made")
+}

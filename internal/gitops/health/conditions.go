@@ -1,0 +1,46 @@
+package health
+
+// byConditions is the rule for kinds that have none of their own: what most
+// controllers write. It is nil when an object says none of it.
+func byConditions(o *object) *Status {
+	if o.status == nil {
+		return nil
+	}
+	if o.status.has("observedGeneration") && !o.observed() {
+		return progressing(notObserved)
+	}
+	conditions := o.status.conditions()
+	for _, kind := range []string{"Stalled", "Failed", "Degraded"} {
+		if c, found := find(conditions, kind); found && c.status == "True" {
+			return degraded("%s", c.explains(kind))
+		}
+	}
+	if c, found := find(conditions, "Reconciling"); found && c.status == "True" {
+		return progressing("%s", c.explains("Reconciling"))
+	}
+	for _, kind := range []string{"Ready", "Available", "Succeeded"} {
+		c, found := find(conditions, kind)
+		if !found {
+			continue
+		}
+		switch {
+		case c.observed != 0 && c.observed < o.generation:
+			return progressing(notObserved)
+		case c.status == "True":
+			return healthy("%s", c.message)
+		case c.status == "False" && kind == "Succeeded":
+			return degraded("%s", c.explains(kind+" is "+c.status))
+		}
+		// What is not ready may become so. A deadline tells when it does not.
+		return progressing("%s", c.explains(kind+" is "+c.status))
+	}
+	return nil
+}
+
+// explains is what a condition says, or else what it is.
+func (c condition) explains(otherwise string) string {
+	if text := c.says(); text != "" {
+		return text
+	}
+	return otherwise
+}

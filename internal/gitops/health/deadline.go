@@ -1,0 +1,131 @@
+package health
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
+)
+
+// DeadlineAnnotation says how long an object may be Progressing, such as 10m;
+// none is without end.
+const DeadlineAnnotation = "slipway.dev/progress-deadline"
+
+const (
+	// maxDeadline bounds what is written: beyond it nobody waits.
+	maxDeadline = 30 * 24 * time.Hour
+	// maxRollout bounds what is given to the Pods of one object.
+	maxRollout = 2 * time.Hour
+)
+
+// Deadline is how long an object may be Progressing: what its annotation says,
+// or else a default of its kind. It is false when there is no limit. An
+// annotation that cannot be read counts as none; CheckDeadline tells.
+func Deadline(live *unstructured.Unstructured) (time.Duration, bool) {
+	if live == nil || live.Object == nil {
+		return 0, false
+	}
+	return read(live).deadline()
+}
+
+// CheckDeadline says what is wrong with the annotation of an object.
+func CheckDeadline(live *unstructured.Unstructured) error {
+	if live == nil {
+		return nil
+	}
+	text := group(live.Object).group("metadata").group("annotations").text(DeadlineAnnotation)
+	if _, _, err := parseDeadline(text); text != "" && err != nil {
+		return err
+	}
+	return nil
+}
+
+// WithDeadline is the status of an object that is so since a time: Progressing
+// beyond its deadline is Degraded.
+func WithDeadline(status *Status, live *unstructured.Unstructured, since, now time.Time) *Status {
+	if live == nil || live.Object == nil {
+		return status
+	}
+	return read(live).expire(status, since, now)
+}
+
+func (o *object) expire(status *Status, since, now time.Time) *Status {
+	if status == nil || status.Code != v1alpha1.Progressing || since.IsZero() {
+		return status
+	}
+	limit, limited := o.deadline()
+	if !limited || now.Sub(since) < limit {
+		return status
+	}
+	text := fmt.Sprintf("it takes longer than %s", limit)
+	if status.Message != "" {
+		text += ": " + status.Message
+	}
+	if annotation := o.metadata.group("annotations").text(DeadlineAnnotation); annotation != "" {
+		if _, _, err := parseDeadline(annotation); err != nil {
+			text += "; " + err.Error()
+		}
+	}
+	return degraded("%s", text)
+}
+
+func (o *object) deadline() (time.Duration, bool) {
+	if text := o.metadata.group("annotations").text(DeadlineAnnotation); text != "" {
+		if limit, limited, err := parseDeadline(text); err == nil {
+			return limit, limited
+		}
+	}
+	return o.defaultDeadline()
+}
+
+func parseDeadline(text string) (limit time.Duration, limited bool, err error) {
+	if text == "none" {
+		return 0, false, nil
+	}
+	limit, err = time.ParseDuration(text)
+	if err != nil || limit < time.Second || limit > maxDeadline {
+		return 0, false, fmt.Errorf("the annotation %s is %s: write a time from 1s to 720h, such as 10m, or none",
+			DeadlineAnnotation, strconv.Quote(shortened(text)))
+	}
+	return limit, true, nil
+}
+
+// defaultDeadline is long enough for what goes well. What ends by itself has no
+// limit here: a Deployment has its own deadline, which starts again with every
+// Pod; a Job runs as long as it was told to; and an Application waits for its
+// objects, which have theirs.
+func (o *object) defaultDeadline() (time.Duration, bool) {
+	const short, normal, long = 5 * time.Minute, 10 * time.Minute, time.Hour
+	deleted := o.metadata.has("deletionTimestamp")
+	switch o.kind.Group {
+	case "apps", "extensions":
+		switch o.kind.Kind {
+		case "Deployment":
+			return normal, deleted
+		case "StatefulSet":
+			// Its Pods start one after the other.
+			return rollout(o.spec.number("replicas"), normal), true
+		case "DaemonSet":
+			return rollout(o.status.number("desiredNumberScheduled"), 2*time.Minute), true
+		}
+		return normal, true
+	case "batch", v1alpha1.Group:
+		return normal, deleted
+	case "":
+		return normal, deleted || o.kind.Kind != "Pod" || o.spec.text("restartPolicy") == "Always"
+	case "networking.k8s.io", "autoscaling", "policy":
+		return normal, true
+	case "apiregistration.k8s.io", "apiextensions.k8s.io":
+		return short, true
+	}
+	return long, true
+}
+
+// rollout is the time for Pods that start one after the other.
+func rollout(pods int64, each time.Duration) time.Duration {
+	pods = max(1, min(pods, int64(maxRollout/time.Minute)))
+	return min(maxRollout, max(10*time.Minute, time.Duration(pods)*each))
+}

@@ -1,0 +1,101 @@
+package health
+
+import (
+	"math"
+	"strings"
+)
+
+// group is a part of an object. What is not there, or of another type, reads as
+// nothing: an object is whatever somebody stored.
+type group map[string]any
+
+func (g group) group(name string) group {
+	inner, _ := g[name].(map[string]any)
+	return inner
+}
+
+func (g group) list(name string) []any {
+	list, _ := g[name].([]any)
+	return list
+}
+
+// groups are the elements of a list that are groups.
+func (g group) groups(name string) []group {
+	var found []group
+	for _, element := range g.list(name) {
+		if inner, ok := element.(map[string]any); ok {
+			found = append(found, inner)
+		}
+	}
+	return found
+}
+
+func (g group) text(name string) string {
+	text, _ := g[name].(string)
+	return text
+}
+
+func (g group) flag(name string) bool {
+	yes, _ := g[name].(bool)
+	return yes
+}
+
+func (g group) has(name string) bool { return g[name] != nil }
+
+func (g group) number(name string) int64 {
+	switch n := g[name].(type) {
+	case int64:
+		return n
+	case int:
+		return int64(n)
+	case float64:
+		if math.Abs(n) <= 1<<53 {
+			return int64(n)
+		}
+	}
+	return 0
+}
+
+// condition is one of those in a status.
+type condition struct {
+	kind, status, reason, message string
+	observed                      int64 // 0 when it does not say
+}
+
+func (g group) conditions() []condition {
+	var found []condition
+	for _, c := range g.groups("conditions") {
+		found = append(found, condition{
+			kind: c.text("type"), status: c.text("status"), reason: c.text("reason"), message: c.text("message"),
+			observed: c.number("observedGeneration"),
+		})
+	}
+	return found
+}
+
+func find(conditions []condition, kind string) (condition, bool) {
+	for _, c := range conditions {
+		if c.kind == kind {
+			return c, true
+		}
+	}
+	return condition{}, false
+}
+
+// says is the message of a condition, or else its reason.
+func (c condition) says() string {
+	if c.message != "" {
+		return c.message
+	}
+	return c.reason
+}
+
+// maxMessage bounds what a status has to carry for one object.
+const maxMessage = 512
+
+func shortened(text string) string {
+	if len(text) > maxMessage {
+		return strings.ToValidUTF8(text[:maxMessage], "") + "..."
+	}
+	return text
+}

@@ -1,0 +1,107 @@
+package plan
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"slipway.dev/slipway/internal/gitops/tracking"
+)
+
+// SyncState is how a live object is, compared with the desired one.
+type SyncState string
+
+// The states. Argo CD calls all but Synced OutOfSync.
+const (
+	Synced    SyncState = "Synced"
+	OutOfSync SyncState = "OutOfSync"
+	// Absent: it is desired, and not there.
+	Absent SyncState = "Missing"
+	// Extra: it is there, and no longer desired.
+	Extra SyncState = "Extra"
+)
+
+// Predict gives what a live object would be after the desired one is applied:
+// the apply engine's dry run. What it returns may be changed.
+type Predict func(desired, live *unstructured.Unstructured) (*unstructured.Unstructured, error)
+
+// Compare compares one object. Either may be nil, but not both. Neither is
+// changed.
+func Compare(desired, live *unstructured.Unstructured, ignore *Ignore, predict Predict) (SyncState, error) {
+	switch {
+	case live == nil:
+		return Absent, nil
+	case desired == nil:
+		return Extra, nil
+	}
+	after, err := predict(desired, live)
+	if err != nil {
+		return OutOfSync, fmt.Errorf("%s cannot be compared: %w", tracking.KeyOf(desired), err)
+	}
+	before := live.DeepCopy()
+	ignore.Strip(before, after)
+	for _, object := range []*unstructured.Unstructured{before, after} {
+		// A write changes these whatever it writes.
+		for _, field := range []string{"managedFields", "resourceVersion", "generation"} {
+			unstructured.RemoveNestedField(object.Object, "metadata", field)
+		}
+	}
+	if !equality.Semantic.DeepEqual(before.Object, after.Object) {
+		return OutOfSync, nil
+	}
+	return Synced, nil
+}
+
+// Status is the state of one resource of an Application.
+type Status struct {
+	Key   tracking.Key
+	State SyncState
+	// Prune: syncing it means deleting it.
+	Prune bool
+	// Hidden: it does not count for the state of the Application.
+	Hidden bool
+	// Problem is why it could not be compared.
+	Problem error
+}
+
+// Comparison is what CompareAll needs.
+type Comparison struct {
+	Set     *Set
+	Live    map[tracking.Key]*unstructured.Unstructured
+	Ignore  *Ignore
+	Predict Predict
+}
+
+// CompareAll compares the resources of an Application, and says whether all are
+// as desired. Hooks do not count. What is there and no longer desired counts
+// unless its compare-options say IgnoreExtraneous. A comparison that fails is
+// OutOfSync, so that a sync is tried.
+func CompareAll(in Comparison) ([]Status, SyncState) {
+	var all []Status
+	wanted := map[tracking.Key]bool{}
+	for _, desired := range in.Set.Objects {
+		wanted[desired.Key] = true
+	}
+	for _, desired := range in.Set.Resources() {
+		state, err := Compare(desired.Object, in.Live[desired.Key], in.Ignore, in.Predict)
+		all = append(all, Status{Key: desired.Key, State: state, Problem: err})
+	}
+	b := &builder{set: in.Set}
+	for _, key := range slices.SortedFunc(maps.Keys(in.Live), tracking.Key.Compare) {
+		live := in.Live[key]
+		if live == nil || wanted[key] || !b.mine(key, live) || isHook(live) || key == b.applicationKey() {
+			continue
+		}
+		all = append(all, Status{Key: key, State: Extra, Prune: true, Hidden: hasWord(live, annotationCompare, "IgnoreExtraneous")})
+	}
+	overall := Synced
+	for _, status := range all {
+		if status.State != Synced && !status.Hidden {
+			overall = OutOfSync
+		}
+	}
+	return all, overall
+}

@@ -1,0 +1,73 @@
+package glob_test
+
+import (
+	"strings"
+	"testing"
+
+	"slipway.dev/slipway/internal/gitops/plan/glob"
+)
+
+func TestMatch(t *testing.T) {
+	for _, test := range []struct{ pattern, yes, no string }{
+		{"", "|", "a"},
+		{"*", "|a|a/b.c", ""},
+		{"**", "|a/b", ""},
+		{"prod", "prod", "prod-a|Prod| prod"},
+		{"*-prod", "a-prod|-prod|a/b-prod", "prod|a-prod-b"},
+		{"a?c", "abc|a/c|aéc", "ac|abbc"},
+		{"[ab]c", "ac|bc", "cc|abc"},
+		{"[a-c]", "a|b|c", "d|-"},
+		{"[!a-c]x", "dx|-x", "ax"},
+		{"[-a]", "-|a", "b"},
+		{"{dev,test}-*", "dev-1|test-", "prod-1|dev"},
+		{"{a,b{c,d}}", "a|bc|bd", "b|c"},
+		{"a,b", "a,b", "a|b"},
+		{`\*`, "*", "a"},
+		{`a.b`, "a.b", "axb"},
+		{`*.b`, "a.b", "axb"},
+		{"https://10.0.0.?:6443", "https://10.0.0.1:6443", "https://10x0.0.1:6443"},
+	} {
+		pattern, err := glob.Compile(test.pattern)
+		if err != nil {
+			t.Errorf("%q: %v", test.pattern, err)
+			continue
+		}
+		for _, text := range strings.Split(test.yes, "|") {
+			if !pattern.Match(text) {
+				t.Errorf("%q does not match %q", test.pattern, text)
+			}
+		}
+		for _, text := range strings.Split(test.no, "|") {
+			if test.no != "" && pattern.Match(text) {
+				t.Errorf("%q matches %q", test.pattern, text)
+			}
+		}
+	}
+	if (glob.Pattern{}).Match("") {
+		t.Error("a pattern that was not compiled matches")
+	}
+}
+
+func TestRefused(t *testing.T) {
+	for _, text := range []string{"{a", "a}", "[a", "a]", "[]", "[!]", "[b-a]", `a\`, strings.Repeat("a", 600)} {
+		if _, err := glob.Compile(text); err == nil {
+			t.Errorf("%.20q is taken", text)
+		}
+	}
+}
+
+func FuzzCompile(f *testing.F) {
+	for _, seed := range []string{"*", "a?[!b-c]{d,e*}", `\{`, "{{{,}}}", "[^-]"} {
+		f.Add(seed, "abc")
+	}
+	f.Fuzz(func(t *testing.T, text, name string) {
+		pattern, err := glob.Compile(text)
+		if err != nil {
+			return
+		}
+		pattern.Match(name)
+		if !strings.ContainsAny(text, `*?[]{}\`) && pattern.Match(name) != (text == name) {
+			t.Errorf("%q has no special character and matches %q: %v", text, name, pattern.Match(name))
+		}
+	})
+}

@@ -1,0 +1,169 @@
+package plan
+
+import "maps"
+
+// Result is what became of a step, with Argo CD's names.
+type Result string
+
+// The results.
+const (
+	ResultSynced     Result = "Synced"
+	ResultSyncFailed Result = "SyncFailed"
+	ResultPruned     Result = "Pruned"
+)
+
+// Progress is how far a step is, with the names of Argo CD's operation phases.
+type Progress string
+
+// The progress of a step. Empty means that it has not been tried.
+const (
+	Pending Progress = ""
+	// Started: its request is under way.
+	Started   Progress = "Started"
+	Running   Progress = "Running"
+	Succeeded Progress = "Succeeded"
+	Failed    Progress = "Failed"
+)
+
+// Health is how an object is, with Argo CD's names.
+type Health string
+
+// The codes of health. NoHealth is that of an object for which there is no rule,
+// such as a ConfigMap: to exist is all it has to do.
+const (
+	NoHealth    Health = ""
+	Healthy     Health = "Healthy"
+	Suspended   Health = "Suspended"
+	Progressing Health = "Progressing"
+	Missing     Health = "Missing"
+	Degraded    Health = "Degraded"
+	Unknown     Health = "Unknown"
+)
+
+// Mark is what is known of one step. It is what an Application's status keeps,
+// so that an operation goes on after a restart.
+type Mark struct {
+	Result   Result
+	Progress Progress
+	Message  string
+	// Clearing is set from when the deletion of an old hook was requested until
+	// it is gone, Cleared from then on.
+	Clearing bool
+	Cleared  bool
+}
+
+// State is what has happened in an operation. It belongs to one goroutine.
+//
+// What it is told is kept: a step that was healthy once is done, whatever
+// becomes of it later.
+type State struct {
+	// Confirmed says that somebody confirmed what Confirm asks for.
+	Confirmed bool
+	// Terminated says that somebody ended the operation.
+	Terminated bool
+	marks      map[StepID]Mark
+}
+
+// NewState is that of an operation that begins, or that goes on with marks that
+// were kept. What was Started then has to be tried again.
+func NewState(marks map[StepID]Mark) *State {
+	state := &State{marks: map[StepID]Mark{}}
+	for id, mark := range marks {
+		if mark.Progress == Started {
+			mark.Progress = Pending
+		}
+		mark.Clearing = false
+		state.marks[id] = mark
+	}
+	return state
+}
+
+// Mark is what is known of a step.
+func (s *State) Mark(id StepID) Mark { return s.marks[id] }
+
+// Marks is a copy of all marks.
+func (s *State) Marks() map[StepID]Mark { return maps.Clone(s.marks) }
+
+func (s *State) change(id StepID, change func(*Mark)) {
+	mark := s.marks[id]
+	change(&mark)
+	s.marks[id] = mark
+}
+
+// Start notes that the request of a step is under way. It is not handed out
+// again.
+func (s *State) Start(id StepID) {
+	s.change(id, func(m *Mark) {
+		if m.Progress == Pending {
+			m.Progress = Started
+		}
+	})
+}
+
+// Applied notes that the API server accepted an object.
+func (s *State) Applied(id StepID, message string) {
+	s.change(id, func(m *Mark) { m.Result, m.Progress, m.Message = ResultSynced, Running, message })
+}
+
+// Deleted notes that the API server accepted the deletion of an object that is
+// pruned. It may still be there.
+func (s *State) Deleted(id StepID, message string) {
+	s.change(id, func(m *Mark) { m.Result, m.Progress, m.Message = ResultPruned, Running, message })
+}
+
+// Refused notes that the API server did not accept a step.
+func (s *State) Refused(id StepID, message string) {
+	s.change(id, func(m *Mark) { m.Result, m.Progress, m.Message = ResultSyncFailed, Failed, message })
+}
+
+// Observe notes the health of an object that was applied. It must be that of an
+// object at least as new as the one that the API server answered with: an older
+// one would be found healthy as it was before. That is what Argo CD sleeps for.
+//
+// A hook whose health is Unknown has failed, as in Argo CD.
+func (s *State) Observe(step *Step, health Health, message string) {
+	if step.Action == Remove {
+		return
+	}
+	s.change(step.StepID, func(m *Mark) {
+		if m.Progress != Running {
+			return
+		}
+		m.Message = message
+		switch {
+		case health == NoHealth || health == Healthy:
+			m.Progress = Succeeded
+		case health == Degraded || health == Unknown && step.Hook != nil:
+			m.Progress = Failed
+		}
+	})
+}
+
+// Clearing notes that the deletion of an old hook was requested.
+func (s *State) Clearing(id StepID) {
+	s.change(id, func(m *Mark) {
+		if m.Progress == Pending && !m.Cleared {
+			m.Clearing = true
+		}
+	})
+}
+
+// Gone notes that an object does not exist. For what is pruned that is the end,
+// and for an old hook the sign that the new one can be created. A hook that is
+// gone before it was seen to finish has failed: nobody knows what it did. The
+// event of a deletion carries the last state of the object, so a Job that its
+// own time to live deletes is to be observed once more before it is gone.
+func (s *State) Gone(step *Step) {
+	s.change(step.StepID, func(m *Mark) {
+		switch {
+		case m.Progress == Running && step.Action == Remove:
+			m.Progress = Succeeded
+		case m.Progress == Running && step.Hook != nil:
+			m.Progress, m.Message = Failed, "it was deleted before it was seen to finish"
+		case m.Progress == Running:
+			m.Message = "it was deleted by somebody else"
+		case m.Progress == Pending && step.Hook != nil:
+			m.Clearing, m.Cleared = false, true
+		}
+	})
+}

@@ -1,0 +1,56 @@
+package tracking
+
+import (
+	"cmp"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Key is the identity of an object in a cluster. The version is not part of it:
+// one object can be read in several.
+type Key struct {
+	Group     string
+	Kind      string
+	Namespace string
+	Name      string
+}
+
+// KeyOf is the identity of an object as it is written. A namespace that is not
+// written is not filled in.
+func KeyOf(object *unstructured.Unstructured) Key {
+	kind := object.GroupVersionKind()
+	return Key{Group: kind.Group, Kind: kind.Kind, Namespace: object.GetNamespace(), Name: object.GetName()}
+}
+
+// GroupKind is the key without the object's name.
+func (k Key) GroupKind() schema.GroupKind { return schema.GroupKind{Group: k.Group, Kind: k.Kind} }
+
+// Compare orders by kind, group, namespace, name.
+func (k Key) Compare(other Key) int {
+	return cmp.Or(
+		cmp.Compare(k.Kind, other.Kind),
+		cmp.Compare(k.Group, other.Group),
+		cmp.Compare(k.Namespace, other.Namespace),
+		cmp.Compare(k.Name, other.Name),
+	)
+}
+
+// String is the key for people: Deployment.apps shop/web, Namespace shop.
+func (k Key) String() string {
+	kind := k.Kind
+	if kind == "" {
+		kind = "object without a kind"
+	}
+	if k.Group != "" {
+		kind += "." + k.Group
+	}
+	name := k.Name
+	if name == "" {
+		name = "(no name)"
+	}
+	if k.Namespace != "" {
+		name = k.Namespace + "/" + name
+	}
+	return kind + " " + name
+}

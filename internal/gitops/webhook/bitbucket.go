@@ -1,0 +1,135 @@
+package webhook
+
+// maxRefs bounds the branches and tags of one request.
+const maxRefs = 1000
+
+// bitbucketCloudPush is the part of a push that matters here. It has no paths.
+type bitbucketCloudPush struct {
+	Push struct {
+		Changes []struct {
+			Old *bitbucketCloudRef `json:"old"`
+			New *bitbucketCloudRef `json:"new"`
+		} `json:"changes"`
+	} `json:"push"`
+	Repository struct {
+		FullName string `json:"full_name"`
+		Links    struct {
+			HTML struct {
+				Href string `json:"href"`
+			} `json:"html"`
+		} `json:"links"`
+	} `json:"repository"`
+}
+
+type bitbucketCloudRef struct {
+	Type   string `json:"type"`
+	Name   string `json:"name"`
+	Target struct {
+		Hash string `json:"hash"`
+	} `json:"target"`
+}
+
+// ref is the full name. Bitbucket has named branches for other systems, which
+// are branches all the same.
+func (r *bitbucketCloudRef) ref() string {
+	if r.Type == "tag" || r.Type == "annotated_tag" {
+		return "refs/tags/" + r.Name
+	}
+	return "refs/heads/" + r.Name
+}
+
+func readBitbucketCloud(provider Provider, body []byte) ([]Push, error) {
+	var sent bitbucketCloudPush
+	if err := decode(body, &sent); err != nil {
+		return nil, err
+	}
+	name := sent.Repository.FullName
+	urls := []string{sent.Repository.Links.HTML.Href}
+	if name != "" {
+		// Requests do not have the addresses to clone from, which follow from the
+		// name.
+		urls = append(urls, "https://bitbucket.org/"+name+".git", "git@bitbucket.org:"+name+".git")
+	}
+	urls = addresses(urls...)
+	var pushes []Push
+	for _, change := range sent.Push.Changes[:min(len(sent.Push.Changes), maxRefs)] {
+		push := Push{Provider: provider, Repository: name, RepositoryURLs: urls}
+		switch {
+		case change.New != nil:
+			push.Ref, push.After = change.New.ref(), change.New.Target.Hash
+		case change.Old != nil:
+			push.Ref = change.Old.ref()
+		default:
+			continue
+		}
+		if change.Old != nil {
+			push.Before = change.Old.Target.Hash
+		}
+		push, err := newPush(push)
+		if err != nil {
+			return nil, err
+		}
+		pushes = append(pushes, push)
+	}
+	return pushes, nil
+}
+
+// pingOfBitbucketServer is sent by the button that tests a connection. Older
+// versions do not sign it.
+const pingOfBitbucketServer = "diagnostics:ping"
+
+// bitbucketServerPush is the part of a push that matters here. It has no paths.
+type bitbucketServerPush struct {
+	Repository struct {
+		Slug    string `json:"slug"`
+		Project struct {
+			Key string `json:"key"`
+		} `json:"project"`
+		Links struct {
+			Clone []bitbucketLink `json:"clone"`
+		} `json:"links"`
+	} `json:"repository"`
+	Changes []struct {
+		Ref struct {
+			ID string `json:"id"`
+		} `json:"ref"`
+		RefID    string `json:"refId"`
+		FromHash string `json:"fromHash"`
+		ToHash   string `json:"toHash"`
+	} `json:"changes"`
+}
+
+type bitbucketLink struct {
+	Href string `json:"href"`
+}
+
+func readBitbucketServer(provider Provider, body []byte) ([]Push, error) {
+	var sent bitbucketServerPush
+	if err := decode(body, &sent); err != nil {
+		return nil, err
+	}
+	name := ""
+	if sent.Repository.Project.Key != "" && sent.Repository.Slug != "" {
+		name = sent.Repository.Project.Key + "/" + sent.Repository.Slug
+	}
+	var urls []string
+	for _, link := range sent.Repository.Links.Clone[:min(len(sent.Repository.Links.Clone), maxRefs)] {
+		urls = append(urls, link.Href)
+	}
+	urls = addresses(urls...)
+	var pushes []Push
+	for _, change := range sent.Changes[:min(len(sent.Changes), maxRefs)] {
+		ref := change.Ref.ID
+		if ref == "" {
+			ref = change.RefID
+		}
+		push, err := newPush(Push{
+			Provider: provider, Repository: name, RepositoryURLs: urls, Ref: ref, Before: change.FromHash, After: change.ToHash,
+		})
+		if err != nil {
+			return nil, err
+		}
+		pushes = append(pushes, push)
+	}
+	return pushes, nil
+}

@@ -1,0 +1,53 @@
+package webhook
+
+// gitLabPush is the part of a push that matters here.
+type gitLabPush struct {
+	ObjectKind   string   `json:"object_kind"`
+	EventName    string   `json:"event_name"`
+	Ref          string   `json:"ref"`
+	Before       string   `json:"before"`
+	After        string   `json:"after"`
+	Commits      []commit `json:"commits"`
+	TotalCommits int      `json:"total_commits_count"`
+	Project      struct {
+		PathWithNamespace string `json:"path_with_namespace"`
+		WebURL            string `json:"web_url"`
+		GitHTTPURL        string `json:"git_http_url"`
+		GitSSHURL         string `json:"git_ssh_url"`
+		HTTPURL           string `json:"http_url"`
+		SSHURL            string `json:"ssh_url"`
+		URL               string `json:"url"`
+	} `json:"project"`
+	Repository struct {
+		GitHTTPURL string `json:"git_http_url"`
+		GitSSHURL  string `json:"git_ssh_url"`
+		Homepage   string `json:"homepage"`
+		URL        string `json:"url"`
+	} `json:"repository"`
+}
+
+func readGitLab(provider Provider, body []byte) ([]Push, error) {
+	var sent gitLabPush
+	if err := decode(body, &sent); err != nil {
+		return nil, err
+	}
+	kind := sent.ObjectKind
+	if kind == "" {
+		kind = sent.EventName
+	}
+	if kind != "push" && kind != "tag_push" {
+		return nil, nil
+	}
+	// GitLab lists the last 20 commits and says how many there are.
+	paths, known := pathsOf(sent.Commits, sent.TotalCommits == len(sent.Commits))
+	push, err := newPush(Push{
+		Provider: provider, Repository: sent.Project.PathWithNamespace,
+		RepositoryURLs: addresses(sent.Project.GitHTTPURL, sent.Project.GitSSHURL, sent.Project.HTTPURL, sent.Project.SSHURL, sent.Project.URL,
+			sent.Project.WebURL, sent.Repository.GitHTTPURL, sent.Repository.GitSSHURL, sent.Repository.URL, sent.Repository.Homepage),
+		Ref: sent.Ref, Before: sent.Before, After: sent.After, ChangedPaths: paths, PathsKnown: known,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return []Push{push}, nil
+}

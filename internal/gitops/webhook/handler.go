@@ -1,0 +1,198 @@
+package webhook
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"time"
+)
+
+// What a Handler does where it is not told.
+const (
+	// DefaultMaxBytes is enough for a push of some ten thousand files. Hosts send
+	// up to 25 MiB; what does not fit is found when Git is asked next.
+	DefaultMaxBytes = 4 << 20
+	// DefaultPerMinute is more than a busy repository is pushed to, with bursts
+	// of a fifth of it.
+	DefaultPerMinute = 300
+)
+
+const (
+	// maxInFlight bounds the bodies that are held in memory at one time.
+	maxInFlight = 16
+	// readTimeout is for the body, which a host sends at once.
+	readTimeout = 10 * time.Second
+)
+
+// Outcome is what became of a request, for a counter.
+type Outcome string
+
+// What becomes of requests.
+const (
+	OutcomePush            Outcome = "push"
+	OutcomePing            Outcome = "ping"
+	OutcomeIgnored         Outcome = "ignored"
+	OutcomeMalformed       Outcome = "malformed"
+	OutcomeUnauthenticated Outcome = "unauthenticated"
+	OutcomeTooLarge        Outcome = "too_large"
+	OutcomeLimited         Outcome = "limited"
+	OutcomeOverloaded      Outcome = "overloaded"
+)
+
+// Handler answers the webhooks of Git hosts. Secrets and Notify have to be
+// there. It keeps no secret: it asks for them with each request, so that new
+// ones count at once.
+type Handler struct {
+	// Secrets gives the secrets of a host. Several are for the time of a change.
+	// Without one, requests of the host are refused.
+	Secrets func(Provider) []string
+	// Notify is told of each push, in the goroutine of the request. It must be
+	// quick: hosts wait some seconds for the answer.
+	Notify func(Push)
+	// Count is told what became of each request. It can be nil. The provider is
+	// empty when it is not known.
+	Count func(Provider, Outcome)
+	// Source tells senders apart, for the limit of requests. Without it, it is
+	// the address of the connection.
+	Source func(*http.Request) string
+	// MaxBytes bounds a body, and PerMinute the requests of a source. 0 is the
+	// default.
+	MaxBytes  int64
+	PerMinute int
+
+	limiter  limiter
+	inFlight atomic.Int64
+}
+
+// ServeHTTP authenticates and reads a request, and tells of its pushes.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	provider, outcome := h.serve(w, r)
+	if h.Count != nil {
+		h.Count(provider, outcome)
+	}
+}
+
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request) (Provider, Outcome) {
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		answer(w, http.StatusMethodNotAllowed, "webhooks are sent with POST")
+		return "", OutcomeMalformed
+	}
+	if wait, allowed := h.take(r); !allowed {
+		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(wait.Seconds()))))
+		answer(w, http.StatusTooManyRequests, "there are too many requests: send it again later")
+		return "", OutcomeLimited
+	}
+	provider, event, ok := detect(r.Header)
+	if !ok {
+		answer(w, http.StatusBadRequest, errUnknownSender.Error())
+		return "", OutcomeMalformed
+	}
+	defer h.inFlight.Add(-1)
+	if h.inFlight.Add(1) > maxInFlight {
+		w.Header().Set("Retry-After", "5")
+		answer(w, http.StatusServiceUnavailable, "too many requests are being read: send it again later")
+		return provider, OutcomeOverloaded
+	}
+	body, err := h.read(w, r)
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		answer(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the body has more than %d bytes: what was pushed is found when Git is asked next", tooLarge.Limit))
+		return provider, OutcomeTooLarge
+	case err != nil:
+		answer(w, http.StatusBadRequest, "the body cannot be read")
+		return provider, OutcomeMalformed
+	}
+	if err := Authenticate(provider, r.Header, body, h.Secrets(provider)); err != nil {
+		return provider, refuse(w, provider, event, err)
+	}
+	return provider, h.tell(w, r, body)
+}
+
+// refuse answers a request whose sender is not known. The test of a connection
+// by a Bitbucket that does not sign it is answered, for it tells and does
+// nothing.
+func refuse(w http.ResponseWriter, provider Provider, event string, err error) Outcome {
+	switch {
+	case provider == BitbucketServer && event == pingOfBitbucketServer && errors.Is(err, errUnsigned):
+		answer(w, http.StatusOK, "pong, but the request is not signed: pushes have to be")
+		return OutcomePing
+	case errors.Is(err, errNoSecret):
+		answer(w, http.StatusForbidden, err.Error())
+	default:
+		answer(w, http.StatusUnauthorized, err.Error())
+	}
+	return OutcomeUnauthenticated
+}
+
+// tell reads a request of a known sender.
+func (h *Handler) tell(w http.ResponseWriter, r *http.Request, body []byte) Outcome {
+	event, err := Parse(r, body)
+	switch {
+	case err != nil:
+		answer(w, http.StatusBadRequest, err.Error())
+		return OutcomeMalformed
+	case event.Ping:
+		answer(w, http.StatusOK, "pong")
+		return OutcomePing
+	case event.Ignored != "":
+		answer(w, http.StatusAccepted, "nothing is done: "+event.Ignored)
+		return OutcomeIgnored
+	}
+	for _, push := range event.Pushes {
+		h.Notify(push)
+	}
+	answer(w, http.StatusOK, "applications of the repository are refreshed")
+	return OutcomePush
+}
+
+func (h *Handler) take(r *http.Request) (time.Duration, bool) {
+	perMinute := h.PerMinute
+	if perMinute <= 0 {
+		perMinute = DefaultPerMinute
+	}
+	return h.limiter.take(h.source(r), perMinute, max(1, perMinute/5), time.Now())
+}
+
+func (h *Handler) source(r *http.Request) string {
+	if h.Source != nil {
+		return h.Source(r)
+	}
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	return host
+}
+
+// read reads the body, bounded in bytes and time.
+func (h *Handler) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	limit := h.MaxBytes
+	if limit <= 0 {
+		limit = DefaultMaxBytes
+	}
+	if r.ContentLength > limit {
+		// Nothing of it has to be read to say so.
+		return nil, &http.MaxBytesError{Limit: limit}
+	}
+	// A writer that has no deadlines is not a connection.
+	control := http.NewResponseController(w)
+	if control.SetReadDeadline(time.Now().Add(readTimeout)) == nil {
+		defer func() { _ = control.SetReadDeadline(time.Time{}) }()
+	}
+	return io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+}
+
+func answer(w http.ResponseWriter, code int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(code)
+	// A client that has gone needs no answer.
+	_, _ = io.WriteString(w, text+"\n")
+}

@@ -1,0 +1,129 @@
+package webhook
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// Event is what a request tells.
+type Event struct {
+	Provider Provider
+	// Name is what the host calls it.
+	Name string
+	// Ping is set when the host only asks whether somebody is there.
+	Ping bool
+	// Pushes are there when something was pushed. A request can tell of several
+	// branches.
+	Pushes []Push
+	// Ignored says why there is nothing to do; empty otherwise.
+	Ignored string
+}
+
+// Parse reads a request whose sender is known. The body is what was
+// authenticated, and the body of the request is not read.
+func Parse(r *http.Request, body []byte) (Event, error) {
+	provider, name, ok := detect(r.Header)
+	if !ok {
+		return Event{}, errUnknownSender
+	}
+	event := Event{Provider: provider, Name: name}
+	body, err := payload(r.Header, body)
+	if err != nil {
+		return event, err
+	}
+	var read func(Provider, []byte) ([]Push, error)
+	switch provider {
+	case GitHub, GitHubEnterprise, Gitea:
+		event.Ping = name == "ping"
+		if name == "push" {
+			read = readGitHub
+		}
+	case GitLab:
+		if name == "Push Hook" || name == "Tag Push Hook" || name == "System Hook" {
+			read = readGitLab
+		}
+	case BitbucketCloud:
+		if name == "repo:push" {
+			read = readBitbucketCloud
+		}
+	case BitbucketServer:
+		event.Ping = name == pingOfBitbucketServer
+		if name == "repo:refs_changed" {
+			read = readBitbucketServer
+		}
+	}
+	switch {
+	case event.Ping:
+		return event, nil
+	case read == nil:
+		event.Ignored = fmt.Sprintf("only pushes are of interest, and this is %q", shortened(name))
+		return event, nil
+	}
+	event.Pushes, err = read(provider, body)
+	if err == nil && len(event.Pushes) == 0 {
+		event.Ignored = "it tells of no branch or tag"
+	}
+	return event, err
+}
+
+var errUnknownSender = errors.New("it is not from a Git host that is known: GitHub, GitLab, Bitbucket or Gitea")
+
+// payload takes the JSON out of a form, which GitHub and Gitea can be told to
+// send.
+func payload(header http.Header, body []byte) ([]byte, error) {
+	kind, _, err := mime.ParseMediaType(header.Get("Content-Type"))
+	if err != nil || kind != "application/x-www-form-urlencoded" {
+		return body, nil
+	}
+	form, err := url.ParseQuery(string(body))
+	if err != nil {
+		return nil, errors.New("the form cannot be read")
+	}
+	return []byte(form.Get("payload")), nil
+}
+
+func decode(body []byte, into any) error {
+	if err := json.Unmarshal(body, into); err != nil {
+		return fmt.Errorf("the body cannot be read as JSON of a push: %s", shortened(err.Error()))
+	}
+	return nil
+}
+
+// newPush checks what all hosts tell. A commit of zeros is none.
+func newPush(push Push) (Push, error) {
+	if !isName(push.Ref) || !strings.HasPrefix(push.Ref, "refs/") {
+		return Push{}, fmt.Errorf("the ref is %q", shortened(push.Ref))
+	}
+	for _, hash := range []*string{&push.Before, &push.After} {
+		if strings.Trim(*hash, "0") == "" {
+			*hash = ""
+		}
+		if !isHash(*hash) {
+			return Push{}, fmt.Errorf("a commit is %q", shortened(*hash))
+		}
+	}
+	if len(push.RepositoryURLs) == 0 && !isName(push.Repository) {
+		return Push{}, errors.New("it names no repository")
+	}
+	if push.Before == "" || push.After == "" {
+		push.ChangedPaths, push.PathsKnown = nil, false
+	}
+	return push, nil
+}
+
+func isHash(text string) bool {
+	return text == "" || len(text) >= 7 && len(text) <= 64 && strings.Trim(text, "0123456789abcdefABCDEF") == ""
+}
+
+func shortened(text string) string {
+	const most = 128
+	if len(text) > most {
+		return strings.ToValidUTF8(text[:most], "") + "..."
+	}
+	return text
+}

@@ -1,0 +1,175 @@
+package acme
+
+import (
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/mholt/acmez/v3"
+	"github.com/mholt/acmez/v3/acme"
+)
+
+// authority orders certificates by ACME. It is for one goroutine.
+type authority struct {
+	manager  *Manager
+	name     string
+	resolver Resolver
+	courier  *courier
+	// account is what orders are signed with; nil before it is known.
+	account *acme.Account
+}
+
+func newAuthority(m *Manager, name string, resolver Resolver) *authority {
+	return &authority{manager: m, name: name, resolver: resolver, courier: newCourier(resolver.Roots)}
+}
+
+func (a *authority) close() { a.courier.transport.CloseIdleConnections() }
+
+// client makes a client. The directory is fetched before: the library fetches it
+// while it holds a lock that all authorities share, and one that is slow must not
+// hold up the others.
+func (a *authority) client(ctx context.Context) (*acmez.Client, error) {
+	if err := a.courier.prefetch(ctx, a.resolver.Directory); err != nil {
+		return nil, fmt.Errorf("the authority's directory: %w", err)
+	}
+	return &acmez.Client{
+		Client: &acme.Client{
+			Directory: a.resolver.Directory, UserAgent: a.manager.options.Agent,
+			HTTPClient: &http.Client{Transport: a.courier, Timeout: exchangeTimeout},
+		},
+		ChallengeSolvers: map[string]acmez.Solver{
+			acme.ChallengeTypeHTTP01: &answerer{manager: a.manager, entryPoint: a.resolver.EntryPoint},
+		},
+	}, nil
+}
+
+func (a *authority) obtain(ctx context.Context, hosts []string, replaces *x509.Certificate) (*issued, error) {
+	a.courier.forget()
+	fresh, err := a.tryObtain(ctx, hosts, replaces)
+	if problem := (acme.Problem{}); errors.As(err, &problem) && problem.Type == acme.ProblemTypeAccountDoesNotExist {
+		// It was lost there, not here.
+		a.account = nil
+		if err = a.forgetAccount(ctx); err == nil {
+			fresh, err = a.tryObtain(ctx, hosts, replaces)
+		}
+	}
+	if err == nil {
+		return fresh, nil
+	}
+	if at, busy := a.courier.comeBack(); !at.IsZero() {
+		err = &comeBackError{error: err, at: at, busy: busy}
+	}
+	return nil, err
+}
+
+func (a *authority) tryObtain(ctx context.Context, hosts []string, replaces *x509.Certificate) (*issued, error) {
+	client, err := a.client(ctx)
+	if err != nil {
+		return nil, err
+	}
+	account, err := a.register(ctx, client.Client)
+	if err != nil {
+		return nil, fmt.Errorf("the account of the resolver: %w", err)
+	}
+	key, err := newKey(a.resolver.KeyType)
+	if err != nil {
+		return nil, err
+	}
+	request, err := acmez.NewCSR(key, hosts)
+	if err != nil {
+		return nil, err
+	}
+	order, err := acmez.OrderParametersFromCSR(account, request)
+	if err != nil {
+		return nil, err
+	}
+	directory, err := client.GetDirectory(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if directory.RenewalInfo != "" {
+		order.Replaces = replaces
+	}
+	chains, err := client.ObtainCertificate(ctx, order)
+	if err != nil {
+		return nil, err
+	}
+	return a.choose(chains, key)
+}
+
+// choose takes the chain that is preferred, or else the first.
+func (a *authority) choose(chains []acme.Certificate, key crypto.Signer) (*issued, error) {
+	if len(chains) == 0 {
+		return nil, errors.New("the authority gave no certificate")
+	}
+	chosen := chains[0].ChainPEM
+	for _, chain := range chains {
+		if a.resolver.PreferredChain != "" && rootOf(chain.ChainPEM) == a.resolver.PreferredChain {
+			chosen = chain.ChainPEM
+			break
+		}
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, err
+	}
+	fresh := &issued{chain: chosen, key: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})}
+	pair, err := tls.X509KeyPair(fresh.chain, fresh.key)
+	if err != nil {
+		return nil, fmt.Errorf("the authority gave a certificate that cannot be used: %w", err)
+	}
+	fresh.leaf = pair.Leaf
+	return fresh, nil
+}
+
+// rootOf is the name of the root that vouches for the last certificate of a
+// chain.
+func rootOf(chain []byte) string {
+	name := ""
+	for block, rest := pem.Decode(chain); block != nil; block, rest = pem.Decode(rest) {
+		if certificate, err := x509.ParseCertificate(block.Bytes); err == nil {
+			name = certificate.Issuer.CommonName
+		}
+	}
+	return name
+}
+
+func (a *authority) advise(ctx context.Context, leaf *x509.Certificate) (time.Time, error) {
+	ctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
+	defer cancel()
+	client, err := a.client(ctx)
+	if err != nil {
+		return time.Time{}, err
+	}
+	info, err := client.GetRenewalInfo(ctx, leaf)
+	if errors.Is(err, acme.ErrUnsupported) {
+		return time.Time{}, errNoAdvice
+	}
+	return info.SelectedTime, err
+}
+
+// newKey makes a key of a kind.
+func newKey(kind string) (crypto.Signer, error) {
+	switch kind {
+	case "", "EC256":
+		return ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	case "EC384":
+		return ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
+	case "RSA2048":
+		return rsa.GenerateKey(rand.Reader, 2048)
+	case "RSA4096":
+		return rsa.GenerateKey(rand.Reader, 4096)
+	default:
+		return nil, fmt.Errorf("there are no keys of kind %q", kind)
+	}
+}

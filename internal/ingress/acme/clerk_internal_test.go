@@ -1,0 +1,271 @@
+package acme
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"slipway.dev/slipway/internal/ingress/snapshot"
+	"slipway.dev/slipway/internal/ingress/wish"
+)
+
+// desk is a clerk whose vault and source are in memory. It runs in a bubble of
+// testing/synctest, so hours cost nothing.
+type desk struct {
+	*clerk
+	// kept are the certificates, by Secret, and refused why nothing can be kept.
+	kept    map[snapshot.Ref]*x509.Certificate
+	stale   bool
+	refused error
+	// orders are the times of orders since the beginning, by host, and fail is
+	// what becomes of them.
+	orders  []string
+	fail    error
+	advice  time.Time
+	advised int
+	began   time.Time
+	// told is what was said last, by Ingress.
+	told map[string]string
+}
+
+const lifetime = 90 * 24 * time.Hour
+
+// newDesk starts a clerk until the end of the test.
+func newDesk(t *testing.T) *desk {
+	d := &desk{kept: map[snapshot.Ref]*x509.Certificate{}, told: map[string]string{}, began: time.Now()}
+	manager := New(nil, Options{Tell: func(ingress snapshot.Ref, _ string, fault *snapshot.Fault) {
+		delete(d.told, ingress.Name)
+		if fault != nil {
+			d.told[ingress.Name] = string(fault.Reason) + " " + fault.Error()
+		}
+	}})
+	d.clerk = newClerk(manager, "le", d, d)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	t.Cleanup(func() { cancel(); <-done })
+	go func() {
+		defer close(done)
+		d.run(ctx)
+	}()
+	return d
+}
+
+func (d *desk) read(_ context.Context, wanted wish.Wish) (held, error) {
+	return held{leaf: d.kept[wanted.Secret], stale: d.stale}, nil
+}
+
+func (d *desk) write(_ context.Context, wanted wish.Wish, _ held, fresh *issued) error {
+	if fresh != nil {
+		d.kept[wanted.Secret], d.stale = fresh.leaf, false
+	}
+	return d.refused
+}
+
+func (d *desk) obtain(_ context.Context, hosts []string, _ *x509.Certificate) (*issued, error) {
+	d.orders = append(d.orders, fmt.Sprintf("%s %v", hosts[0], time.Since(d.began).Round(time.Minute)))
+	if d.fail != nil {
+		return nil, d.fail
+	}
+	return &issued{leaf: valid(time.Now())}, nil
+}
+
+func (d *desk) advise(context.Context, *x509.Certificate) (time.Time, error) {
+	d.advised++
+	if d.advice.IsZero() {
+		return time.Time{}, errNoAdvice
+	}
+	return d.advice, nil
+}
+
+func valid(from time.Time) *x509.Certificate {
+	return &x509.Certificate{NotBefore: from, NotAfter: from.Add(lifetime)}
+}
+
+// wishFor is a wish of the Ingress that is called as the host.
+func wishFor(host string) wish.Wish {
+	return wish.Wish{
+		Resolver: "le", Hosts: []string{host}, Secret: snapshot.Ref{Kind: snapshot.Secret, Namespace: "shop", Name: host},
+		From: []wish.Wisher{{Ingress: snapshot.Ref{Kind: snapshot.Ingress, Namespace: "shop", Name: host}, Field: "field"}},
+	}
+}
+
+func (d *desk) wantOrders(t *testing.T, want ...string) {
+	t.Helper()
+	synctest.Wait()
+	if !slices.Equal(d.orders, want) {
+		t.Errorf("orders: %q, want %q", d.orders, want)
+	}
+}
+
+// pass lets time pass, and what is due then be done.
+func pass(duration time.Duration) {
+	<-time.After(duration)
+	synctest.Wait()
+}
+
+// TestBackoff: after a failure a minute passes, then twice as long each time, up
+// to six hours, with a fifth of jitter; the Ingress is told.
+func TestBackoff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.fail = errors.New("no")
+		d.manager.Wishes([]wish.Wish{wishFor("a")})
+		synctest.Wait()
+		if !strings.Contains(d.told["a"], "NotReady field: the certificate for a could not be fetched by the resolver le: no; it is tried again after 2000-01-01T00:01:") {
+			t.Errorf("told: %q", d.told)
+		}
+		at := time.Now()
+		for i, least := range []time.Duration{1, 2, 4, 8, 16, 32, 64, 128, 256, 360, 360} {
+			least *= time.Minute
+			pass(time.Until(at.Add(least - time.Second)))
+			if len(d.orders) != i+1 {
+				t.Fatalf("attempt %d came before %v", i+2, least)
+			}
+			pass(least/5 + 2*time.Second)
+			if len(d.orders) != i+2 {
+				t.Fatalf("attempt %d did not come within %v", i+2, least*6/5)
+			}
+			at = d.jobs[wishFor("a").Secret].due.Add(-d.manager.pace.after(i + 2)) // with the next jitter
+		}
+		d.fail = nil
+		pass(8 * time.Hour)
+		if len(d.told) > 0 || d.kept[wishFor("a").Secret] == nil {
+			t.Errorf("after success it is told: %q", d.told)
+		}
+	})
+}
+
+// TestRenewalTime: a certificate is renewed when a third of its time is left or
+// a little earlier, and again when a third of the new one's is.
+func TestRenewalTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.manager.Wishes([]wish.Wish{wishFor("a")})
+		d.wantOrders(t, "a 0s")
+		pass(lifetime*2/3 - lifetime/30 - time.Hour)
+		d.wantOrders(t, "a 0s")
+		pass(lifetime/30 + 2*time.Hour)
+		if len(d.orders) != 2 {
+			t.Errorf("orders: %q", d.orders)
+		}
+		pass(lifetime * 2 / 3)
+		if len(d.orders) != 3 {
+			t.Errorf("orders: %q", d.orders)
+		}
+	})
+}
+
+// TestNothingIsOrderedAnew: what is there is used, whoever fetched it; one that
+// is past its renewal, or of another authority, is replaced.
+func TestNothingIsOrderedAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		there, old := wishFor("there"), wishFor("old")
+		d.kept[there.Secret] = valid(time.Now())
+		d.kept[old.Secret] = valid(time.Now().Add(-lifetime * 3 / 4))
+		d.manager.Wishes([]wish.Wish{there, old})
+		d.wantOrders(t, "old 0s")
+		// Told once more, nothing happens.
+		d.manager.Wishes([]wish.Wish{there, old})
+		d.wantOrders(t, "old 0s")
+		// Deleted by somebody, it is fetched again.
+		there.Ready = true
+		d.manager.Wishes([]wish.Wish{there, old})
+		synctest.Wait()
+		delete(d.kept, there.Secret)
+		there.Ready = false
+		d.manager.Wishes([]wish.Wish{there, old})
+		d.wantOrders(t, "old 0s", "there 0s")
+		// From another authority.
+		d.stale = true
+		there.Ready = true
+		d.manager.Wishes([]wish.Wish{there, old})
+		synctest.Wait()
+		there.Ready = false
+		d.manager.Wishes([]wish.Wish{there, old})
+		d.wantOrders(t, "old 0s", "there 0s", "there 0s")
+	})
+}
+
+// TestNothingIsOrderedInVain: what could not be kept is not ordered.
+func TestNothingIsOrderedInVain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.refused = errors.New("forbidden")
+		d.manager.Wishes([]wish.Wish{wishFor("a")})
+		d.wantOrders(t)
+		if !strings.Contains(d.told["a"], "nothing is ordered, because it could not be kept: forbidden") {
+			t.Errorf("told: %q", d.told)
+		}
+		d.manager.Wishes(nil)
+		synctest.Wait()
+		if len(d.told) > 0 {
+			t.Errorf("told to who does not wish any more: %q", d.told)
+		}
+	})
+}
+
+// TestComeBack: an authority that says when to come back is believed, by the
+// wish that it said it to, and when it is busy by all.
+func TestComeBack(t *testing.T) {
+	for _, busy := range []bool{false, true} {
+		t.Run(fmt.Sprintf("busy %v", busy), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := newDesk(t)
+				d.fail = fmt.Errorf("order: %w", &comeBackError{error: errors.New("too many"), at: time.Now().Add(3 * time.Hour), busy: busy})
+				d.manager.Wishes([]wish.Wish{wishFor("a")})
+				d.wantOrders(t, "a 0s")
+				d.fail = nil
+				pass(time.Hour)
+				d.manager.Wishes([]wish.Wish{wishFor("a"), wishFor("b")})
+				if busy {
+					d.wantOrders(t, "a 0s")
+				} else {
+					d.wantOrders(t, "a 0s", "b 1h0m0s")
+				}
+				pass(2*time.Hour + time.Minute)
+				if len(d.orders) != 3 || !slices.Contains(d.orders, "a 3h0m0s") {
+					t.Errorf("orders: %q", d.orders)
+				}
+			})
+		})
+	}
+}
+
+// TestAdvice: a certificate that the authority wants replaced is replaced, and
+// an authority without advice is asked once.
+func TestAdvice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.advice = time.Now().Add(10 * 24 * time.Hour)
+		d.manager.Wishes([]wish.Wish{wishFor("a")})
+		d.wantOrders(t, "a 0s")
+		there := wishFor("b")
+		d.kept[there.Secret] = valid(time.Now())
+		d.manager.Wishes([]wish.Wish{wishFor("a"), there})
+		pass(10*24*time.Hour - time.Hour)
+		d.wantOrders(t, "a 0s")
+		pass(2 * time.Hour)
+		slices.Sort(d.orders)
+		d.wantOrders(t, "a 0s", "a 240h0m0s", "b 240h0m0s")
+		if d.advised < 40 {
+			t.Errorf("it was asked %d times", d.advised)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		there := wishFor("b")
+		d.kept[there.Secret] = valid(time.Now())
+		d.manager.Wishes([]wish.Wish{there})
+		pass(5 * 24 * time.Hour)
+		if d.advised != 1 {
+			t.Errorf("an authority without advice was asked %d times", d.advised)
+		}
+	})
+}

@@ -1,0 +1,264 @@
+package acme
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mholt/acmez/v3/acme"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"slipway.dev/slipway/internal/ingress/snapshot"
+	"slipway.dev/slipway/internal/ingress/wish"
+	"slipway.dev/slipway/internal/kube"
+	"slipway.dev/slipway/internal/kube/kubetest"
+)
+
+// TestSecrets needs an API server, which is started once.
+func TestSecrets(t *testing.T) {
+	cluster := kubetest.Start(t, kubetest.WithoutNode())
+	for name, test := range map[string]func(*testing.T, *Manager, string){
+		"keep": testKeep, "not ours": testNotOurs, "sweep": testSweep, "account": testAccount, "challenges": testChallenges,
+	} {
+		t.Run(name, func(t *testing.T) {
+			namespace := cluster.Namespace(t)
+			home := *cluster.Cluster
+			home.Namespace = namespace
+			test(t, managerIn(&home), namespace)
+		})
+	}
+}
+
+func managerIn(cluster *kube.Cluster) *Manager {
+	m := New(cluster, Options{Owner: "owner", Namespaces: []string{cluster.Namespace}})
+	m.pace.grace, m.pace.served = time.Millisecond, time.Second
+	return m
+}
+
+// given is a certificate of an authority, signed by nobody in particular.
+func given(t *testing.T, hosts ...string) *issued {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: hosts[0]}, DNSNames: hosts,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &issued{
+		chain: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		key:   pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}),
+	}
+}
+
+func leafOfChain(t *testing.T, of *issued) *x509.Certificate {
+	t.Helper()
+	block, _ := pem.Decode(of.chain)
+	leaf, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return leaf
+}
+
+func wishIn(namespace string, hosts ...string) wish.Wish {
+	return wish.Wish{Resolver: "le", Hosts: hosts, Secret: snapshot.Ref{Kind: snapshot.Secret, Namespace: namespace, Name: wish.SecretName("le", hosts)}}
+}
+
+// testKeep: a rehearsal writes nothing, a certificate is found again, and one
+// that was read before somebody else wrote is written even so.
+func testKeep(t *testing.T, m *Manager, namespace string) {
+	c := &cupboard{manager: m, resolver: Resolver{Directory: "https://one.example"}}
+	wanted := wishIn(namespace, "a.example", "b.example")
+	if err := c.write(t.Context(), wanted, held{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if has, err := c.read(t.Context(), wanted); err != nil || has.secret != nil {
+		t.Fatalf("a rehearsal left %v, %v", has.secret, err)
+	}
+	if err := c.write(t.Context(), wanted, held{}, given(t, "a.example", "b.example")); err != nil {
+		t.Fatal(err)
+	}
+	has, err := c.read(t.Context(), wanted)
+	if err != nil || has.leaf == nil || has.stale {
+		t.Fatalf("it is not there: %+v, %v", has, err)
+	}
+	// Written with what was known before the Secret was.
+	if err := c.write(t.Context(), wanted, held{}, given(t, "a.example", "b.example")); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := c.read(t.Context(), wanted); err != nil || again.leaf.SerialNumber.Cmp(has.leaf.SerialNumber) == 0 {
+		t.Errorf("it is the old one still: %v", err)
+	}
+	other := &cupboard{manager: m, resolver: Resolver{Directory: "https://two.example"}}
+	if has, err := other.read(t.Context(), wanted); err != nil || !has.stale {
+		t.Errorf("one of another authority is as good: %v", err)
+	}
+	gone := wishIn("nowhere", "a.example")
+	if err := c.write(t.Context(), gone, held{}, nil); err == nil {
+		t.Error("a rehearsal for a namespace that is not there succeeds")
+	}
+}
+
+// testNotOurs: a Secret that somebody else made is not touched.
+func testNotOurs(t *testing.T, m *Manager, namespace string) {
+	wanted := wishIn(namespace, "a.example")
+	client := m.cluster.Client.CoreV1().Secrets(namespace)
+	foreign := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: wanted.Secret.Name}, Data: map[string][]byte{"mine": []byte("x")}}
+	if _, err := client.Create(t.Context(), foreign, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	c := &cupboard{manager: m}
+	if _, err := c.read(t.Context(), wanted); !errors.Is(err, errNotOurs) {
+		t.Errorf("read: %v", err)
+	}
+	if err := c.write(t.Context(), wanted, held{}, given(t, "a.example")); !errors.Is(err, errNotOurs) {
+		t.Errorf("write: %v", err)
+	}
+	m.Wishes(nil)
+	m.pace.keep = 0
+	for range 3 {
+		if err := m.sweepCertificates(t.Context(), namespace); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if found, err := client.Get(t.Context(), foreign.Name, metav1.GetOptions{}); err != nil || string(found.Data["mine"]) != "x" || len(found.Data) != 1 {
+		t.Errorf("it is %v, %v", found.Data, err)
+	}
+}
+
+// testSweep: what nobody wishes for is marked, kept for its time, saved by a new
+// wish, and deleted; what another installation looks after is not.
+func testSweep(t *testing.T, m *Manager, namespace string) {
+	client := m.cluster.Client.CoreV1().Secrets(namespace)
+	another := New(m.cluster, Options{Owner: "another"})
+	wanted, theirs := wishIn(namespace, "a.example"), wishIn(namespace, "b.example")
+	for who, what := range map[*Manager]wish.Wish{m: wanted, another: theirs} {
+		if err := (&cupboard{manager: who}).write(t.Context(), what, held{}, given(t, what.Hosts...)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	marked := func(of wish.Wish) (string, bool) {
+		found, err := client.Get(t.Context(), of.Secret.Name, metav1.GetOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			t.Fatal(err)
+		}
+		return found.Annotations[unwishedAnnotation], err == nil
+	}
+	for _, step := range []struct {
+		name   string
+		wishes []wish.Wish
+		keep   time.Duration
+		marked bool
+		there  bool
+	}{
+		{"wished for", []wish.Wish{wanted}, time.Hour, false, true},
+		{"not any more", nil, time.Hour, true, true},
+		{"within its time", nil, time.Hour, true, true},
+		{"wished for again", []wish.Wish{wanted}, 0, false, true},
+		{"and not again", nil, 0, true, true},
+		{"after its time", nil, 0, false, false},
+	} {
+		m.Wishes(step.wishes)
+		m.pace.keep = step.keep
+		if err := m.sweepCertificates(t.Context(), namespace); err != nil {
+			t.Fatal(err)
+		}
+		if since, there := marked(wanted); there != step.there || (since != "") != step.marked {
+			t.Errorf("%s: there %v, marked %q", step.name, there, since)
+		}
+	}
+	if since, there := marked(theirs); !there || since != "" {
+		t.Errorf("that of another installation: there %v, marked %q", there, since)
+	}
+}
+
+// testAccount: of several who make the account at a time, all have one key.
+func testAccount(t *testing.T, m *Manager, _ string) {
+	var making sync.WaitGroup
+	keys := make([]string, 8)
+	for i := range keys {
+		making.Go(func() {
+			_, key, err := newAuthority(m, "le", Resolver{}).keptAccount(t.Context())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			keys[i] = fmt.Sprint(key.Public())
+		})
+	}
+	making.Wait()
+	for _, key := range keys {
+		if key != keys[0] || key == "" {
+			t.Fatalf("there are several keys: %q", keys)
+		}
+	}
+}
+
+// testChallenges: many who write at a time do not undo each other's, an answer
+// counts as served when it is, and what was left behind is removed.
+func testChallenges(t *testing.T, m *Manager, namespace string) {
+	a := &answerer{manager: m, entryPoint: "web"}
+	challenge := func(token string) acme.Challenge {
+		return acme.Challenge{Token: token, KeyAuthorization: token + ".thumb", Identifier: acme.Identifier{Type: "dns", Value: token + ".example"}}
+	}
+	var posting sync.WaitGroup
+	for i := range 4 {
+		posting.Go(func() {
+			if err := a.Present(t.Context(), challenge(fmt.Sprintf("t%d", i))); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	posting.Wait()
+	entries := func() map[string][]byte {
+		found, err := m.cluster.Client.CoreV1().Secrets(namespace).Get(t.Context(), wish.ChallengesSecret, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found.Data
+	}
+	if rules, bad := wish.ChallengeRules(namespace, entries()); len(rules) != 4 || len(bad) > 0 {
+		t.Fatalf("%d rules, and %q", len(rules), bad)
+	}
+	m.pace.served = 50 * time.Millisecond
+	if err := a.Wait(t.Context(), challenge("t0")); err == nil || !strings.Contains(err.Error(), "does not serve the answer") {
+		t.Errorf("an answer that nobody gives: %v", err)
+	}
+	m.pace.served = time.Minute
+	go m.Serving([]string{"t0", "t1"})
+	if err := a.Wait(t.Context(), challenge("t0")); err != nil {
+		t.Error(err)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if err := a.CleanUp(ended, challenge("t0")); err != nil || len(entries()) != 3 {
+		t.Errorf("%d are left: %v", len(entries()), err)
+	}
+	m.pace.left = 0
+	if err := m.sweepChallenges(t.Context()); err != nil || len(entries()) != 0 {
+		t.Errorf("%d are left: %v", len(entries()), err)
+	}
+}

@@ -1,0 +1,144 @@
+package resolve
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"slipway.dev/slipway/internal/ingress/snapshot"
+	"slipway.dev/slipway/internal/ingress/wish"
+	"slipway.dev/slipway/internal/route"
+)
+
+// maxWishes bounds the certificates that one Ingress has fetched.
+const maxWishes = 100
+
+// readWishes finds the certificates that the Ingress wants to have fetched: one
+// for each set of domains that the annotations name, or else one for each host
+// of the rules. A host that spec.tls names a Secret for gets that one and none
+// else, also while it is missing: a Secret that somebody is about to write must
+// not cost an order.
+//
+// While a certificate is not there its hosts are served with the default one. A
+// host that can never get its certificate in this way is not served.
+func (r *resolver) readWishes(supplied map[string]bool) {
+	written := r.settings.certResolver
+	if written == "" {
+		return
+	}
+	name := strings.ToLower(written) // as the options have it
+	if !r.options.Resolvers[name] {
+		fault := r.refuseResolver(written)
+		r.closeUncovered(func(string) *snapshot.Fault { return fault })
+		return
+	}
+	wildcards := map[string]*snapshot.Fault{}
+	defer r.closeUncovered(func(host string) *snapshot.Fault { return wildcards[host] })
+	for _, hosts := range r.wanted() {
+		hosts = slices.DeleteFunc(hosts, func(host string) bool {
+			if coveredBy(supplied, host) {
+				return true
+			}
+			_, wildcard := route.WildcardParent(host)
+			if wildcard {
+				wildcards[host] = r.refuseWildcard(host)
+			}
+			return wildcard
+		})
+		switch {
+		case len(hosts) == 0:
+		case len(r.site.Wishes) == maxWishes:
+			r.refuseHere(r.settings.certResolverField, snapshot.TooLarge,
+				"more than %d certificates are asked for, and those after them are not fetched: use several Ingresses", maxWishes)
+			return
+		default:
+			r.wish(name, hosts)
+		}
+	}
+}
+
+// refuseResolver says which resolvers there are.
+func (r *resolver) refuseResolver(written string) *snapshot.Fault {
+	if len(r.options.Resolvers) == 0 {
+		return r.refuseHere(r.settings.certResolverField, snapshot.Unsupported,
+			"no resolver is set in the options of the edge, so %s gives no certificates: set one under certificatesResolvers, name a Secret for each host in spec.tls, or remove the annotation", quoted(written))
+	}
+	return r.refuseHere(r.settings.certResolverField, snapshot.NotFound, "there is no resolver %s: the options of the edge have %s",
+		quoted(written), strings.Join(slices.Sorted(maps.Keys(r.options.Resolvers)), ", "))
+}
+
+// wanted are the hosts of each certificate, the main one first.
+func (r *resolver) wanted() [][]string {
+	var all [][]string
+	if len(r.settings.together) == 0 {
+		for _, host := range r.namedHosts() {
+			all = append(all, []string{host})
+		}
+		return all
+	}
+	left := maxDomains // what is beyond has been refused with the domains
+	for _, domains := range r.settings.together {
+		var hosts []string
+		for _, domain := range domains[:min(left, len(domains))] {
+			host, accepted := r.acceptHost(domain.field, domain.name, false)
+			if accepted && !slices.Contains(hosts, host) {
+				hosts = append(hosts, host)
+			}
+		}
+		left -= min(left, len(domains))
+		all = append(all, hosts)
+	}
+	return all
+}
+
+// refuseWildcard refuses a host that an authority gives no certificate for
+// without a change of the DNS.
+func (r *resolver) refuseWildcard(host string) *snapshot.Fault {
+	return r.refuseHere(r.settings.certResolverField, snapshot.Unsupported,
+		"a certificate for %s needs a challenge by DNS, which is not supported: name a Secret for it in spec.tls", host)
+}
+
+// wish notes a certificate to be fetched, and uses it if it is there.
+func (r *resolver) wish(resolver string, hosts []string) {
+	field := r.settings.certResolverField
+	asked := CertificateWish{Resolver: resolver, Hosts: hosts, Secret: wish.SecretName(resolver, hosts), Field: field}
+	found := r.readPair(asked.Secret)
+	fits := found.certificate != nil && !slices.ContainsFunc(hosts, func(host string) bool { return !covers(found.leaf, host) })
+	switch {
+	case fits:
+		r.site.Certificates = append(r.site.Certificates, CertificateUse{Certificate: found.certificate, Hosts: hosts, Field: field})
+		if found.fault != nil {
+			r.refuse(r.site.Ingress, found.fault.At(field))
+		}
+	case found.fault != nil && found.fault.Reason != snapshot.NotFound:
+		asked.Pending = found.fault.At(field)
+	default:
+		asked.Pending = &snapshot.Fault{Field: field, Reason: snapshot.NotReady, Message: fmt.Sprintf(
+			"the certificate for %s is being fetched by the resolver %s; the default one is shown meanwhile", shorten(strings.Join(hosts, ", "), maxField), resolver)}
+	}
+	r.site.Wishes = append(r.site.Wishes, asked)
+}
+
+// closeUncovered closes the paths of hosts that have no certificate and that
+// there is a fault for.
+func (r *resolver) closeUncovered(faultOf func(host string) *snapshot.Fault) {
+	covered := map[string]bool{}
+	for i := range r.site.Certificates {
+		for _, host := range r.site.Certificates[i].Hosts {
+			covered[host] = true
+		}
+	}
+	for i := range r.site.Paths {
+		path := &r.site.Paths[i]
+		if fault := faultOf(path.Host); fault != nil && path.Target.Closed == nil && !coveredBy(covered, path.Host) {
+			path.Target.Closed = fault
+		}
+	}
+}
+
+// coveredBy reports whether a host is in a set, by its name or by a wildcard.
+func coveredBy(set map[string]bool, host string) bool {
+	_, parent, _ := strings.Cut(host, ".")
+	return set[host] || set["*."+parent]
+}

@@ -1,0 +1,192 @@
+package acme
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/net/dns/dnsmessage"
+
+	"slipway.dev/slipway/test/conformance/edgeprocess"
+)
+
+const (
+	directoryPort = 14000
+	// challengePort is where pebble looks for answers.
+	challengePort = 5002
+)
+
+// pebble is a running authority.
+type pebble struct {
+	address netip.Addr
+	// rootFile vouches for its directory.
+	rootFile string
+
+	mu     sync.Mutex
+	logged bytes.Buffer
+	orders int
+}
+
+// startPebble runs an authority whose certificates are valid for a time.
+func startPebble(t *testing.T, address netip.Addr, validity time.Duration, dns string) *pebble {
+	t.Helper()
+	dir := t.TempDir()
+	p := &pebble{address: address, rootFile: filepath.Join(dir, "root.pem")}
+	certificate, key := selfSigned(t, address)
+	config, err := json.Marshal(map[string]any{"pebble": map[string]any{
+		"listenAddress": netip.AddrPortFrom(address, directoryPort).String(), "managementListenAddress": "",
+		"certificate": write(t, p.rootFile, certificate), "privateKey": write(t, filepath.Join(dir, "key.pem"), key),
+		"httpPort": challengePort, "tlsPort": 5001, "certificateValidityPeriod": int(validity.Seconds()),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := exec.Command("pebble", "-config", write(t, filepath.Join(dir, "pebble.json"), config), "-dnsserver", dns)
+	// The rest of its torments stays: some good nonces are refused, and challenges
+	// are looked at several times. Each order has to be proved anew.
+	command.Env = append(os.Environ(), "PEBBLE_VA_NOSLEEP=1", "PEBBLE_AUTHZREUSE=0")
+	edgeprocess.Tie(command)
+	output, err := command.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	command.Stderr = command.Stdout
+	if err := command.Start(); err != nil {
+		t.Fatalf("%v: run make deps", err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		p.readLog(bufio.NewScanner(output))
+		_ = command.Wait() // it is killed
+	}()
+	t.Cleanup(func() {
+		_ = command.Process.Kill() // it fails when the process is gone
+		<-ended
+		if t.Failed() {
+			t.Logf("the log of pebble at %s:\n%s", address, p.logged.String())
+		}
+	})
+	eventually(t, func() error {
+		conn, err := net.Dial("tcp", netip.AddrPortFrom(address, directoryPort).String())
+		if err == nil {
+			err = conn.Close()
+		}
+		return err
+	})
+	return p
+}
+
+func (p *pebble) readLog(lines *bufio.Scanner) {
+	for lines.Scan() {
+		p.mu.Lock()
+		fmt.Fprintf(&p.logged, "%s\n", lines.Text())
+		if strings.Contains(lines.Text(), "Added order") {
+			p.orders++
+		}
+		p.mu.Unlock()
+	}
+}
+
+// ordered is how many orders there were.
+func (p *pebble) ordered() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.orders
+}
+
+func (p *pebble) directory() string {
+	return fmt.Sprintf("https://%s:%d/dir", p.address, directoryPort)
+}
+
+func write(t *testing.T, path string, text []byte) string {
+	t.Helper()
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// selfSigned is a certificate for an address, and its key.
+func selfSigned(t *testing.T, address netip.Addr) (certificate, private []byte) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "directory"}, IsCA: true, BasicConstraintsValid: true,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{address.AsSlice()},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: text})
+}
+
+// startNames runs a DNS server that gives every name one address.
+func startNames(t *testing.T, at, answer netip.Addr) string {
+	t.Helper()
+	conn, err := net.ListenPacket("udp", netip.AddrPortFrom(at, 5353).String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		buffer := make([]byte, 4096)
+		for {
+			n, from, err := conn.ReadFrom(buffer)
+			if err != nil {
+				return
+			}
+			if reply, err := nameReply(buffer[:n], answer); err == nil {
+				_, _ = conn.WriteTo(reply, from) // who does not get it asks again
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		_ = conn.Close() // it ends the loop
+		<-ended
+	})
+	return conn.LocalAddr().String()
+}
+
+func nameReply(query []byte, answer netip.Addr) ([]byte, error) {
+	var message dnsmessage.Message
+	if err := message.Unpack(query); err != nil {
+		return nil, err
+	}
+	message.Response, message.RecursionAvailable, message.Additionals = true, true, nil
+	for _, question := range message.Questions {
+		if question.Type == dnsmessage.TypeA {
+			message.Answers = append(message.Answers, dnsmessage.Resource{
+				Header: dnsmessage.ResourceHeader{Name: question.Name, Class: question.Class, TTL: 1},
+				Body:   &dnsmessage.AResource{A: answer.As4()},
+			})
+		}
+	}
+	return message.Pack()
+}

@@ -1,0 +1,225 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// sampleHosts is how many random hosts must answer before all routes count as
+// live.
+const sampleHosts = 100
+
+// bench measures one edge at one size.
+type bench struct {
+	settings *settings
+	world    *world
+	dir      string
+	out      io.Writer
+	figures  *figures
+
+	edge *edge
+	// idle is the share of a processor that the edge uses when nothing happens.
+	idle float64
+}
+
+// run fills the cluster and goes through the phases.
+func (b *bench) run(ctx context.Context) (err error) {
+	took, err := b.world.grow(ctx, b.figures.Ingresses)
+	if err != nil {
+		return err
+	}
+	b.tell("%d Ingresses (objects created in %s)", b.figures.Ingresses, took.Round(100*time.Millisecond))
+	if b.edge, err = startEdge(b.settings, b.world.cluster, b.dir); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.edge.stop(nil)) }()
+	for _, phase := range []struct {
+		name string
+		run  func(context.Context) error
+	}{
+		{"cold start", b.cold},
+		{"idle", b.rest},
+		{"create", b.delaysOfCreate},
+		{"endpoint", b.delaysOfEndpoint},
+		{"work", b.work},
+		{"load", b.load},
+		{"end", b.end},
+	} {
+		if err := phase.run(ctx); err != nil {
+			return fmt.Errorf("%s: %w; the edge said: %s", phase.name, err, b.edge.said())
+		}
+	}
+	return nil
+}
+
+func (b *bench) tell(format string, args ...any) { fmt.Fprintf(b.out, "  "+format+"\n", args...) }
+
+// cold waits until all routes are live.
+func (b *bench) cold(ctx context.Context) error {
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, coldTimeout)
+	defer cancel()
+	finish := b.profile("cold", 5*time.Second)
+	if err := b.edge.await(ctx, 5*time.Millisecond, b.edge.ready); err != nil {
+		return err
+	}
+	b.figures.Ready = seconds(time.Since(began))
+	c, ask := b.edge.asker(b.settings.tls)
+	defer c.close()
+	for range sampleHosts {
+		app := rand.IntN(b.world.apps)
+		_, err := b.until(ctx, hostOf(app), ask, func(got answer) bool { return got.backend == endpointOf(app, b.world.moved[app]) })
+		if err != nil {
+			return err
+		}
+	}
+	b.figures.Cold = seconds(time.Since(began))
+	used, err := cpuTime(b.edge.pid())
+	if err != nil {
+		return err
+	}
+	b.figures.ColdCPU = seconds(used)
+	b.tell("cold: ready after %.2f s, all live after %.2f s, %.2f s CPU", b.figures.Ready, b.figures.Cold, b.figures.ColdCPU)
+	return finish()
+}
+
+// until asks for a host until the answer is the one that is waited for.
+func (b *bench) until(
+	ctx context.Context, host string, ask func(context.Context, string) (answer, error), done func(answer) bool,
+) (time.Time, error) {
+	var at time.Time
+	err := b.edge.await(ctx, lookPeriod, func(ctx context.Context) error {
+		got, err := ask(ctx, host)
+		switch {
+		case err != nil:
+			return err
+		case !done(got):
+			return fmt.Errorf("%s answers %d from %s", host, got.status, got.backend)
+		}
+		at = time.Now()
+		return nil
+	})
+	return at, err
+}
+
+// rest leaves the edge alone, and then reads what it has and needs.
+func (b *bench) rest(ctx context.Context) error {
+	if b.settings.status {
+		if err := b.edge.await(ctx, time.Second, b.world.published); err != nil {
+			return err
+		}
+	}
+	if err := wait(ctx, b.settings.settle); err != nil {
+		return err
+	}
+	used, err := b.measure(func() error { return wait(ctx, max(b.settings.settle, 2*time.Second)) })
+	if err != nil {
+		return err
+	}
+	b.idle = used.cpu.Seconds() / used.took.Seconds()
+	m, err := readMemory(b.edge.pid())
+	if err != nil {
+		return err
+	}
+	b.figures.Idle = b.idle
+	b.figures.Settled, b.figures.Peak = megabytes(m.resident), megabytes(m.most)
+	b.tell("idle: RSS %.0f MB, at most %.0f MB until then, %.1f ms CPU per second", b.figures.Settled, b.figures.Peak, 1000*b.idle)
+	return b.heap("settled")
+}
+
+// end reads the memory after all of it.
+func (b *bench) end(context.Context) error {
+	m, err := readMemory(b.edge.pid())
+	if err != nil {
+		return err
+	}
+	b.figures.Loaded, b.figures.PeakEver = megabytes(m.resident), megabytes(m.most)
+	b.tell("end: RSS %.0f MB, at most %.0f MB", b.figures.Loaded, b.figures.PeakEver)
+	return b.heap("end")
+}
+
+// used is the CPU time of the edge over some time.
+type used struct{ cpu, took time.Duration }
+
+// beyondIdle is what was used besides what is used anyway.
+func (b *bench) beyondIdle(u used) time.Duration {
+	return max(0, u.cpu-time.Duration(b.idle*float64(u.took)))
+}
+
+// measure counts what the edge uses meanwhile.
+func (b *bench) measure(do func() error) (used, error) {
+	before, err := cpuTime(b.edge.pid())
+	if err != nil {
+		return used{}, err
+	}
+	began := time.Now()
+	if err := do(); err != nil {
+		return used{}, err
+	}
+	took := time.Since(began)
+	after, err := cpuTime(b.edge.pid())
+	return used{cpu: after - before, took: took}, err
+}
+
+// profile begins to record a CPU profile, where profiles are asked for. What it
+// returns waits for its end.
+func (b *bench) profile(name string, length time.Duration) (finish func() error) {
+	if b.settings.profile == "" {
+		return func() error { return nil }
+	}
+	ended := make(chan error, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), length+coldTimeout)
+		defer cancel()
+		page := fmt.Sprintf("/debug/pprof/profile?seconds=%d", max(1, int(length.Seconds())))
+		var text []byte
+		err := b.edge.await(ctx, 10*time.Millisecond, func(ctx context.Context) (err error) {
+			text, err = b.edge.fetch(ctx, adminAddress, page)
+			return err
+		})
+		ended <- errors.Join(err, b.keep(name+".cpu", text))
+	}()
+	return func() error { return <-ended }
+}
+
+// heap writes a profile of the memory that is in use, where profiles are asked
+// for.
+func (b *bench) heap(name string) error {
+	if b.settings.profile == "" {
+		return nil
+	}
+	text, err := b.edge.fetch(context.Background(), adminAddress, "/debug/pprof/heap?gc=1")
+	return errors.Join(err, b.keep(name+".heap", text))
+}
+
+func (b *bench) keep(name string, profile []byte) error {
+	if err := os.MkdirAll(b.settings.profile, 0o755); err != nil {
+		return err
+	}
+	file := filepath.Join(b.settings.profile, fmt.Sprintf("%d-%s.pprof", b.figures.Ingresses, name))
+	return os.WriteFile(file, profile, 0o644)
+}
+
+// wait lets time pass.
+func wait(ctx context.Context, length time.Duration) error {
+	timer := time.NewTimer(length)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func seconds(d time.Duration) float64 { return d.Seconds() }
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+func megabytes(bytes int64) float64 { return float64(bytes) / 1e6 }

@@ -1,0 +1,223 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// change is one change of the cluster, not made yet.
+type change struct {
+	host string
+	// make makes it, and gives the version of the object that it made.
+	make func(context.Context) (version string, err error)
+	// live reports whether an answer shows that it is served.
+	live func(answer) bool
+}
+
+// kindOfChange makes changes of one kind.
+type kindOfChange struct {
+	name string
+	next func(context.Context, int) (change, error)
+	look func(context.Context) (*sight, error)
+}
+
+// created is a new Ingress for a Service that is there.
+func (b *bench) created() kindOfChange {
+	w := b.world
+	return kindOfChange{
+		name: "create",
+		next: func(ctx context.Context, app int) (change, error) {
+			ingress, host, err := w.newIngress(ctx, app)
+			return change{
+				host: host,
+				make: func(ctx context.Context) (string, error) {
+					made, err := w.Client.NetworkingV1().Ingresses(ingress.Namespace).Create(ctx, ingress, metav1.CreateOptions{})
+					return made.GetResourceVersion(), err
+				},
+				live: func(got answer) bool { return got.backend == endpointOf(app, w.moved[app]) },
+			}, err
+		},
+		look: func(ctx context.Context) (*sight, error) {
+			list, err := w.Client.NetworkingV1().Ingresses("").List(ctx, metav1.ListOptions{Limit: 1})
+			if err != nil {
+				return nil, err
+			}
+			return look(ctx, w.Client.NetworkingV1().Ingresses("").Watch, list.ResourceVersion)
+		},
+	}
+}
+
+// movedEndpoint is a Service that goes to its other endpoint.
+func (b *bench) movedEndpoint() kindOfChange {
+	w := b.world
+	return kindOfChange{
+		name: "endpoint",
+		next: func(_ context.Context, app int) (change, error) {
+			moved := !w.moved[app]
+			w.moved[app] = moved
+			return change{
+				host: hostOf(app),
+				make: func(ctx context.Context) (string, error) {
+					slice := newSlice(appName(app), appName(app), appLabels(app), endpointOf(app, moved))
+					made, err := w.Client.DiscoveryV1().EndpointSlices(namespaceOf(app)).Update(ctx, slice, metav1.UpdateOptions{})
+					return made.GetResourceVersion(), err
+				},
+				live: func(got answer) bool { return got.backend == endpointOf(app, moved) },
+			}, nil
+		},
+		look: func(ctx context.Context) (*sight, error) {
+			list, err := w.Client.DiscoveryV1().EndpointSlices("").List(ctx, metav1.ListOptions{Limit: 1})
+			if err != nil {
+				return nil, err
+			}
+			return look(ctx, w.Client.DiscoveryV1().EndpointSlices("").Watch, list.ResourceVersion)
+		},
+	}
+}
+
+// delaysOfCreate measures how long new Ingresses take.
+func (b *bench) delaysOfCreate(ctx context.Context) (err error) {
+	if b.figures.Create, err = b.delays(ctx, b.created()); err != nil {
+		return err
+	}
+	return b.clear(ctx)
+}
+
+// delaysOfEndpoint measures how long endpoints take.
+func (b *bench) delaysOfEndpoint(ctx context.Context) (err error) {
+	b.figures.Endpoint, err = b.delays(ctx, b.movedEndpoint())
+	return err
+}
+
+// delays makes changes at a pace, and asks until each is live.
+func (b *bench) delays(ctx context.Context, kind kindOfChange) (delayFigures, error) {
+	seen, err := kind.look(ctx)
+	if err != nil {
+		return delayFigures{}, err
+	}
+	defer seen.close()
+	c, ask := b.edge.asker(b.settings.tls)
+	defer c.close()
+	var fromCall, fromSight []time.Duration
+	pace := time.NewTicker(b.settings.pace())
+	defer pace.Stop()
+	for n := range b.settings.samples {
+		next, err := kind.next(ctx, n%b.world.apps)
+		if err != nil {
+			return delayFigures{}, err
+		}
+		if _, err := ask(ctx, next.host); err != nil && !b.settings.tls { // the connection is there
+			return delayFigures{}, err
+		}
+		call, sight, err := b.delay(ctx, next, ask, seen)
+		if err != nil {
+			return delayFigures{}, fmt.Errorf("change %d: %w", n, err)
+		}
+		fromCall, fromSight = append(fromCall, call), append(fromSight, sight)
+		select {
+		case <-pace.C:
+		case <-ctx.Done():
+			return delayFigures{}, context.Cause(ctx)
+		}
+	}
+	figures := delayFigures{FromCall: spreadOf(fromCall), FromSight: spreadOf(fromSight)}
+	b.tell("%s: live %s after the call, %s after the event (%d samples)", kind.name, figures.FromCall, figures.FromSight, len(fromCall))
+	return figures, nil
+}
+
+// delay makes one change and asks until it is live. It may be before the call
+// returns.
+func (b *bench) delay(
+	ctx context.Context, next change, ask func(context.Context, string) (answer, error), seen *sight,
+) (fromCall, fromSight time.Duration, err error) {
+	type made struct {
+		version string
+		err     error
+	}
+	returned := make(chan made, 1)
+	began := time.Now()
+	go func() {
+		version, err := next.make(ctx)
+		returned <- made{version, err}
+	}()
+	live, err := b.until(ctx, next.host, ask, next.live)
+	change := <-returned
+	if change.err != nil {
+		return 0, 0, change.err
+	}
+	if err != nil {
+		return 0, 0, err
+	}
+	sight, err := seen.when(ctx, change.version)
+	return live.Sub(began), max(0, live.Sub(sight)), err
+}
+
+// work counts the CPU time of changes while nobody asks.
+func (b *bench) work(ctx context.Context) (err error) {
+	if b.figures.CreateCPU, err = b.workOf(ctx, b.created()); err != nil {
+		return err
+	}
+	if err := b.clear(ctx); err != nil {
+		return err
+	}
+	b.figures.EndpointCPU, err = b.workOf(ctx, b.movedEndpoint())
+	return err
+}
+
+// workOf gives milliseconds of CPU time for each change of a kind.
+func (b *bench) workOf(ctx context.Context, kind kindOfChange) (float64, error) {
+	// What is needed for them is made before.
+	changes := make([]change, b.settings.samples)
+	for n := range changes {
+		var err error
+		if changes[n], err = kind.next(ctx, n%b.world.apps); err != nil {
+			return 0, err
+		}
+	}
+	c, ask := b.edge.asker(b.settings.tls)
+	defer c.close()
+	finish := b.profile(kind.name, time.Duration(len(changes))*b.settings.pace())
+	u, err := b.measure(func() error {
+		pace := time.NewTicker(b.settings.pace())
+		defer pace.Stop()
+		for _, next := range changes {
+			if _, err := next.make(ctx); err != nil {
+				return err
+			}
+			select {
+			case <-pace.C:
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
+		last := changes[len(changes)-1]
+		_, err := b.until(ctx, last.host, ask, last.live)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	each := milliseconds(b.beyondIdle(u)) / float64(len(changes))
+	b.tell("%s: %.2f ms CPU per change", kind.name, each)
+	return each, finish()
+}
+
+// clear deletes the Ingresses that a phase made, and waits until the edge does
+// not serve them.
+func (b *bench) clear(ctx context.Context) error {
+	if err := b.world.dropExtra(ctx); err != nil {
+		return err
+	}
+	c, ask := b.edge.asker(false)
+	defer c.close()
+	for n := range min(b.world.extra, namespaces) { // the newest of each namespace
+		host := extraHost(b.world.extra - 1 - n)
+		if _, err := b.until(ctx, host, ask, func(got answer) bool { return got.status == 404 }); err != nil {
+			return err
+		}
+	}
+	return nil
+}

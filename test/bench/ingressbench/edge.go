@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+)
+
+const (
+	// coldTimeout is when a start is given up.
+	coldTimeout = 3 * time.Minute
+	// lookPeriod is the pause between two looks at something that says nothing by
+	// itself. It bounds how exact delays are.
+	lookPeriod = 500 * time.Microsecond
+	// maxProfile bounds what is taken for a profile.
+	maxProfile = 64 << 20
+)
+
+// The servers of the edge. Nobody else is in this network.
+const (
+	plainAddress     = "127.0.0.1:80"
+	encryptedAddress = "127.0.0.1:443"
+	adminAddress     = "127.0.0.1:8090"
+	healthAddress    = "127.0.0.1:8082"
+)
+
+// edge is the process that is measured.
+type edge struct{ *child }
+
+// startEdge starts an edge that serves a cluster. It is not ready yet.
+func startEdge(s *settings, c *cluster, dir string) (*edge, error) {
+	if _, err := os.Stat(s.slipway); err != nil {
+		return nil, fmt.Errorf("the program is missing: run make build-slipway, or name it with -slipway: %w", err)
+	}
+	command := exec.Command(s.slipway, "edge",
+		"--log.format=json", "--providers.kubernetesIngress",
+		"--admin.address="+adminAddress, "--health.address="+healthAddress, "--entryPoints.web.address="+plainAddress)
+	if s.tls {
+		command.Args = append(command.Args, "--entryPoints.websecure.address="+encryptedAddress, "--entryPoints.websecure.http.tls=true")
+	}
+	if s.status {
+		command.Args = append(command.Args, "--providers.kubernetesIngress.ingressEndpoint.ip="+hostAddress().String())
+	}
+	command.Args = append(command.Args, s.options...)
+	command.Env = append([]string{"KUBECONFIG=" + c.kubeconfig}, s.environment...)
+	process, err := startChild("the edge", filepath.Join(dir, "edge.log"), command)
+	return &edge{process}, err
+}
+
+func (e *edge) pid() int { return e.command.Process.Pid }
+
+// ready reports whether the edge says that it is.
+func (e *edge) ready(ctx context.Context) error {
+	body, err := e.fetch(ctx, healthAddress, "/readyz")
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, body)
+	}
+	return nil
+}
+
+// fetch reads a page of one of the edge's own servers.
+func (e *edge) fetch(ctx context.Context, address, page string) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+page, nil)
+	if err != nil {
+		return nil, err
+	}
+	request.Close = true
+	response, err := new(http.Transport).RoundTrip(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxProfile))
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = errors.New(response.Status)
+	}
+	return body, err
+}
+
+// asker is a client for the entry point that is asked, and how it asks.
+func (e *edge) asker(encrypted bool) (*client, func(context.Context, string) (answer, error)) {
+	if encrypted {
+		c := newClient(encryptedAddress)
+		return c, c.askEncrypted
+	}
+	c := newClient(plainAddress)
+	return c, c.ask
+}

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"syscall"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// networkVariable tells the process in the private network that it is there.
+const networkVariable = "INGRESSBENCH_NETWORK"
+
+// podNetwork is local as a whole in the private network.
+func podNetwork() netip.Prefix { return netip.MustParsePrefix("10.244.0.0/16") }
+
+// hostAddress is the address that the API server finds for itself.
+func hostAddress() netip.Addr { return netip.MustParseAddr("192.0.2.2") }
+
+// enterNetwork reports whether this process is in a private network, which it
+// then sets up.
+func enterNetwork() (bool, error) {
+	if os.Getenv(networkVariable) == "" {
+		return false, nil
+	}
+	if err := os.Unsetenv(networkVariable); err != nil {
+		return false, err
+	}
+	if err := setUpNetwork(); err != nil {
+		return false, fmt.Errorf("set up the private network: %w", err)
+	}
+	return true, nil
+}
+
+func setUpNetwork() error {
+	lo, err := netlink.LinkByName("lo")
+	if err != nil {
+		return fmt.Errorf("find interface lo: %w", err)
+	}
+	interfaces, err := net.Interfaces()
+	if err != nil {
+		return err
+	}
+	if len(interfaces) != 1 || lo.Attrs().Flags&net.FlagUp != 0 {
+		return fmt.Errorf("this network is in use: %s must not be set by hand", networkVariable)
+	}
+	if err := netlink.LinkSetUp(lo); err != nil {
+		return fmt.Errorf("bring lo up: %w", err)
+	}
+	pods := &netlink.Route{
+		LinkIndex: lo.Attrs().Index, Dst: ipNet(podNetwork()),
+		Type: unix.RTN_LOCAL, Table: unix.RT_TABLE_LOCAL, Scope: netlink.SCOPE_HOST,
+	}
+	if err := netlink.RouteAdd(pods); err != nil {
+		return fmt.Errorf("make %s local: %w", podNetwork(), err)
+	}
+	host := netip.PrefixFrom(hostAddress(), hostAddress().BitLen())
+	if err := netlink.AddrAdd(lo, &netlink.Addr{IPNet: ipNet(host)}); err != nil {
+		return fmt.Errorf("add address %s to lo: %w", host, err)
+	}
+	// The API server looks for its own address at the default route.
+	all := &netlink.Route{LinkIndex: lo.Attrs().Index, Dst: ipNet(netip.MustParsePrefix("0.0.0.0/0")), Scope: netlink.SCOPE_LINK}
+	if err := netlink.RouteAdd(all); err != nil {
+		return fmt.Errorf("add a default route on lo: %w", err)
+	}
+	return nil
+}
+
+func ipNet(prefix netip.Prefix) *net.IPNet {
+	return &net.IPNet{
+		IP:   prefix.Addr().AsSlice(),
+		Mask: net.CIDRMask(prefix.Bits(), prefix.Addr().BitLen()),
+	}
+}
+
+// runInNetwork runs this program again, with the same arguments, in a new
+// network, and returns its exit code.
+func runInNetwork(complain io.Writer) int {
+	// The kernel kills the child when the thread that started it ends.
+	runtime.LockOSThread()
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(signals)
+	child, err := startInNetwork()
+	if err != nil {
+		fmt.Fprintln(complain, "ingressbench: a private network needs root, or user namespaces that the kernel permits:", err)
+		return exitFailure
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- child.Wait() }()
+	for {
+		select {
+		case received := <-signals:
+			_ = child.Process.Signal(received) // it fails only when the child has ended
+		case <-ended:
+			if code := child.ProcessState.ExitCode(); code >= 0 {
+				return code
+			}
+			fmt.Fprintln(complain, "ingressbench:", child.ProcessState)
+			return exitFailure
+		}
+	}
+}
+
+// startInNetwork needs root for a network of its own, and gets it where it is
+// missing by being root of a new user namespace.
+func startInNetwork() (*exec.Cmd, error) {
+	if os.Geteuid() == 0 {
+		child, err := startAgain(&syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET})
+		// Root of a container may lack the capability.
+		if !errors.Is(err, unix.EPERM) {
+			return child, err
+		}
+	}
+	return startAgain(&syscall.SysProcAttr{
+		Cloneflags:  unix.CLONE_NEWUSER | unix.CLONE_NEWNET,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Geteuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getegid(), Size: 1}},
+	})
+}
+
+func startAgain(attributes *syscall.SysProcAttr) (*exec.Cmd, error) {
+	attributes.Pdeathsig = unix.SIGKILL
+	// Ctrl-C on the terminal comes once, by the process that waits.
+	attributes.Setpgid = true
+	child := exec.Command("/proc/self/exe", os.Args[1:]...)
+	child.Args[0] = os.Args[0]
+	child.Env = append(os.Environ(), networkVariable+"=1")
+	child.Stdin, child.Stdout, child.Stderr = os.Stdin, os.Stdout, os.Stderr
+	child.SysProcAttr = attributes
+	return child, child.Start()
+}

@@ -1,0 +1,214 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// report is everything that was measured.
+type report struct {
+	Began   time.Time  `json:"began"`
+	Machine string     `json:"machine"`
+	Setting string     `json:"setting"`
+	Sizes   []*figures `json:"sizes"`
+}
+
+// figures are those of one size.
+type figures struct {
+	Ingresses int `json:"ingresses"`
+
+	Ready   float64 `json:"readySeconds"`
+	Cold    float64 `json:"coldSeconds"`
+	ColdCPU float64 `json:"coldCPUSeconds"`
+
+	Settled  float64 `json:"settledMB"`
+	Peak     float64 `json:"peakMB"`
+	Loaded   float64 `json:"loadedMB"`
+	PeakEver float64 `json:"peakEverMB"`
+	Idle     float64 `json:"idleCPUShare"`
+
+	Create   delayFigures `json:"create"`
+	Endpoint delayFigures `json:"endpoint"`
+
+	CreateCPU   float64 `json:"createCPUMillis"`
+	EndpointCPU float64 `json:"endpointCPUMillis"`
+
+	RequestOne  float64 `json:"requestOneEndpointCPUMicros"`
+	RequestWide float64 `json:"requestOneHostCPUMicros"`
+	RequestAll  float64 `json:"requestAllHostsCPUMicros"`
+}
+
+// delayFigures are how long changes took to be live.
+type delayFigures struct {
+	FromCall  spread `json:"fromCall"`
+	FromSight spread `json:"fromEvent"`
+}
+
+// spread is a set of delays, in milliseconds.
+type spread struct {
+	P50 float64 `json:"p50Millis"`
+	P99 float64 `json:"p99Millis"`
+	Max float64 `json:"maxMillis"`
+}
+
+func (s spread) String() string {
+	return fmt.Sprintf("p50 %.1f ms, p99 %.1f ms, at most %.1f ms", s.P50, s.P99, s.Max)
+}
+
+// spreadOf sorts the delays, of which there is at least one.
+func spreadOf(delays []time.Duration) spread {
+	slices.Sort(delays)
+	at := func(percent int) float64 { return milliseconds(delays[(len(delays)*percent+99)/100-1]) }
+	return spread{P50: at(50), P99: at(99), Max: at(100)}
+}
+
+// median is the middle of some values, of which there is at least one.
+func median(values []float64) float64 {
+	slices.Sort(values)
+	middle := len(values) / 2
+	if len(values)%2 == 1 {
+		return values[middle]
+	}
+	return (values[middle-1] + values[middle]) / 2
+}
+
+// goal is what a figure should be below.
+type goal struct {
+	ingresses int
+	name      string
+	limit     float64
+	unit      string
+	figure    func(*figures) float64
+}
+
+// requestRatio is how much more a request may cost with all hosts than with one
+// that has as many endpoints: what each route has of its own is more for the
+// caches of the processor, and the machine is not quiet. Looking for the route
+// must not show.
+const requestRatio = 1.25
+
+// houseGoals are what a run is judged by, as far as it has the sizes.
+func houseGoals() []goal {
+	return []goal{
+		{5000, "new Ingress live, p99", 100, "ms", func(f *figures) float64 { return f.Create.FromCall.P99 }},
+		{5000, "endpoint change live, p99", 50, "ms", func(f *figures) float64 { return f.Endpoint.FromCall.P99 }},
+		{5000, "CPU per new Ingress", 5, "ms", func(f *figures) float64 { return f.CreateCPU }},
+		{5000, "CPU per endpoint change", 5, "ms", func(f *figures) float64 { return f.EndpointCPU }},
+		{5000, "CPU per request, all routes to one", requestRatio, "times", func(f *figures) float64 { return f.RequestAll / f.RequestWide }},
+		{5000, "memory", 150, "MB", func(f *figures) float64 { return f.Settled }},
+		{10_000, "cold start", 5, "s", func(f *figures) float64 { return f.Cold }},
+	}
+}
+
+// met reports whether the goal is reached. What was not measured is not.
+func (g goal) met(f *figures) bool {
+	value := g.figure(f)
+	return value > 0 && value < g.limit
+}
+
+func newReport(s *settings) *report {
+	var setting []string
+	for name, on := range map[string]bool{"tls": s.tls, "status": s.status} {
+		if on {
+			setting = append(setting, name)
+		}
+	}
+	slices.Sort(setting)
+	setting = append(append(setting, s.environment...), s.options...)
+	return &report{
+		Began: time.Now(), Setting: strings.Join(setting, " "),
+		Machine: fmt.Sprintf("%s/%s, %d cores", runtime.GOOS, runtime.GOARCH, runtime.NumCPU()),
+	}
+}
+
+// heading says where and how it is measured. A machine that others use shows in
+// its load.
+func (r *report) heading() string {
+	load, _ := os.ReadFile("/proc/loadavg")
+	average, _, _ := strings.Cut(string(load), " ")
+	return strings.TrimSpace(fmt.Sprintf("%s, load average %s at the start; %s", r.Machine, average, r.Setting))
+}
+
+// missed counts the goals that are not reached.
+func (r *report) missed() int {
+	count := 0
+	for _, f := range r.Sizes {
+		for _, g := range houseGoals() {
+			if g.ingresses == f.Ingresses && !g.met(f) {
+				count++
+			}
+		}
+	}
+	return count
+}
+
+// deliver prints the tables, and writes the file if there is one to write.
+func (r *report) deliver(out io.Writer, jsonFile string) error {
+	r.print(out)
+	if jsonFile == "" {
+		return nil
+	}
+	text, err := json.MarshalIndent(r, "", "\t")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(jsonFile, append(text, '\n'), 0o644)
+}
+
+func (r *report) print(out io.Writer) {
+	if len(r.Sizes) == 0 {
+		return
+	}
+	fmt.Fprintln(out)
+	table := tabwriter.NewWriter(out, 0, 8, 2, ' ', tabwriter.AlignRight)
+	row := func(name, format string, values func(*figures) []any) {
+		fmt.Fprint(table, name, "\t")
+		for _, f := range r.Sizes {
+			fmt.Fprintf(table, format+"\t", values(f)...)
+		}
+		fmt.Fprintln(table)
+	}
+	row("Ingresses", "%d", func(f *figures) []any { return []any{f.Ingresses} })
+	row("cold start, s", "%.2f", func(f *figures) []any { return []any{f.Cold} })
+	row("CPU of it, s", "%.2f", func(f *figures) []any { return []any{f.ColdCPU} })
+	row("RSS settled (peak), MB", "%.0f (%.0f)", func(f *figures) []any { return []any{f.Settled, f.Peak} })
+	row("RSS at the end (peak), MB", "%.0f (%.0f)", func(f *figures) []any { return []any{f.Loaded, f.PeakEver} })
+	delays := func(name string, of func(*figures) spread) {
+		row(name+" p50 / p99, ms", "%.1f / %.1f", func(f *figures) []any { return []any{of(f).P50, of(f).P99} })
+	}
+	delays("create to 200", func(f *figures) spread { return f.Create.FromCall })
+	delays("event to 200", func(f *figures) spread { return f.Create.FromSight })
+	delays("endpoint change to routed", func(f *figures) spread { return f.Endpoint.FromCall })
+	delays("event to routed", func(f *figures) spread { return f.Endpoint.FromSight })
+	row("CPU per create, ms", "%.2f", func(f *figures) []any { return []any{f.CreateCPU} })
+	row("CPU per endpoint change, ms", "%.2f", func(f *figures) []any { return []any{f.EndpointCPU} })
+	row("CPU per request, one endpoint, µs", "%.1f", func(f *figures) []any { return []any{f.RequestOne} })
+	row("one route / all routes, µs", "%.1f / %.1f", func(f *figures) []any { return []any{f.RequestWide, f.RequestAll} })
+	_ = table.Flush() // out is a terminal or a pipe
+	r.printGoals(out)
+}
+
+func (r *report) printGoals(out io.Writer) {
+	table := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(table)
+	for _, f := range r.Sizes {
+		for _, g := range houseGoals() {
+			if g.ingresses != f.Ingresses {
+				continue
+			}
+			verdict := "MISSED"
+			if g.met(f) {
+				verdict = "ok"
+			}
+			fmt.Fprintf(table, "%s\t%d Ingresses\t%s\t%.2f %s\tgoal below %.4g %s\n", verdict, g.ingresses, g.name, g.figure(f), g.unit, g.limit, g.unit)
+		}
+	}
+	_ = table.Flush()
+}

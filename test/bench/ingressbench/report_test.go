@@ -1,0 +1,90 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestSpread(t *testing.T) {
+	var delays []time.Duration
+	for i := 200; i > 0; i-- {
+		delays = append(delays, time.Duration(i)*time.Millisecond)
+	}
+	if got := spreadOf(delays); got != (spread{P50: 100, P99: 198, Max: 200}) {
+		t.Errorf("got %+v", got)
+	}
+	if got := spreadOf([]time.Duration{time.Second}); got != (spread{P50: 1000, P99: 1000, Max: 1000}) {
+		t.Errorf("one: got %+v", got)
+	}
+}
+
+func TestMedian(t *testing.T) {
+	if got := median([]float64{9, 1, 5}); got != 5 {
+		t.Errorf("three: %v", got)
+	}
+	if got := median([]float64{9, 1, 5, 6}); got != 5.5 {
+		t.Errorf("four: %v", got)
+	}
+}
+
+// good are figures that reach every goal.
+func good() *figures {
+	return &figures{
+		Ingresses: 5000, Cold: 1, Settled: 149,
+		Create:    delayFigures{FromCall: spread{P99: 99}},
+		Endpoint:  delayFigures{FromCall: spread{P99: 49}},
+		CreateCPU: 4.9, EndpointCPU: 4.9, RequestOne: 10, RequestWide: 19, RequestAll: 20,
+	}
+}
+
+func TestGoals(t *testing.T) {
+	for name, worse := range map[string]func(*figures){
+		"new Ingress live":        func(f *figures) { f.Create.FromCall.P99 = 100 },
+		"endpoint change live":    func(f *figures) { f.Endpoint.FromCall.P99 = 50 },
+		"CPU per new Ingress":     func(f *figures) { f.CreateCPU = 5.1 },
+		"CPU per endpoint change": func(f *figures) { f.EndpointCPU = 5.1 },
+		"CPU per request":         func(f *figures) { f.RequestAll = 24 },
+		"memory":                  func(f *figures) { f.Settled = 150 },
+		"cold start":              func(f *figures) { f.Ingresses, f.Cold = 10_000, 5 },
+	} {
+		f := good()
+		r := &report{Sizes: []*figures{f}}
+		if r.missed() != 0 {
+			t.Fatalf("missed %d goals of %+v", r.missed(), f)
+		}
+		worse(f)
+		var out strings.Builder
+		r.print(&out)
+		if r.missed() != 1 || strings.Count(out.String(), "MISSED") != 1 || !lineHas(out.String(), "MISSED", name) {
+			t.Errorf("%s: %d missed:\n%s", name, r.missed(), out.String())
+		}
+	}
+	// What was not measured is missed.
+	if r := (&report{Sizes: []*figures{{Ingresses: 5000}}}); r.missed() != 6 {
+		t.Errorf("%d missed without any figure", r.missed())
+	}
+}
+
+func lineHas(text string, parts ...string) bool {
+	for line := range strings.Lines(text) {
+		all := true
+		for _, part := range parts {
+			all = all && strings.Contains(line, part)
+		}
+		if all {
+			return true
+		}
+	}
+	return false
+}
+
+func TestCPUTime(t *testing.T) {
+	got, err := parseCPUTime([]byte("42 (a ) b) S 1 2 3 4 5 6 7 8 9 10 120 30 1 1 20 0 9 0\n"))
+	if err != nil || got != 1500*time.Millisecond {
+		t.Errorf("got %s, %v", got, err)
+	}
+	if _, err := parseCPUTime([]byte("42 (a) S")); err == nil {
+		t.Error("a short line is read")
+	}
+}

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// What one run may ask for. The largest size is what the Pod network has
+// addresses for.
+const (
+	maxSize     = 30_000
+	maxSamples  = 10_000
+	maxRate     = 100
+	maxDuration = time.Minute
+	maxRounds   = 20
+)
+
+var errHelp = errors.New("help was asked for")
+
+// settings is what the flags say.
+type settings struct {
+	sizes    []int // ascending
+	samples  int   // changes of each kind
+	rate     int   // changes per second
+	settle   time.Duration
+	duration time.Duration // of one load
+	rounds   int
+
+	tls    bool
+	status bool
+
+	slipway, devcluster string
+	options             []string // further ones of the edge
+	environment         []string // of the edge
+
+	profile  string // folder for profiles; empty makes none
+	jsonFile string
+}
+
+// parseSettings reads the flags. It complains itself about those it does not
+// know.
+func parseSettings(args []string, complain io.Writer) (*settings, error) {
+	s := &settings{}
+	flags := flag.NewFlagSet("ingressbench", flag.ContinueOnError)
+	flags.SetOutput(complain)
+	sizes := flags.String("sizes", "1000,5000,10000", "numbers of Ingresses, ascending, with commas")
+	flags.IntVar(&s.samples, "samples", 300, "how many changes of each kind are measured at each size")
+	flags.IntVar(&s.rate, "rate", 10, "most changes per second")
+	flags.DurationVar(&s.settle, "settle", 10*time.Second, "how long the edge is left alone before its memory is read")
+	flags.DurationVar(&s.duration, "duration", 4*time.Second, "how long each measured load lasts")
+	flags.IntVar(&s.rounds, "rounds", 5, "how often the two loads take their turn")
+	flags.BoolVar(&s.tls, "tls", false, "give each Ingress a certificate in a Secret of its own, and ask over TLS")
+	flags.BoolVar(&s.status, "status", false, "let the edge write an address into the status of each Ingress")
+	flags.StringVar(&s.slipway, "slipway", filepath.Join("bin", "slipway"), "the slipway program to measure")
+	flags.StringVar(&s.devcluster, "devcluster", filepath.Join("bin", "slipway-devcluster"), "the development cluster")
+	flags.Func("option", "further `option` of the edge, such as --lastGood.dir=/tmp/x; may be given several times",
+		func(text string) error { s.options = append(s.options, text); return nil })
+	flags.Func("env", "`VARIABLE=value` for the edge, such as GOGC=50; may be given several times",
+		func(text string) error { s.environment = append(s.environment, text); return nil })
+	flags.StringVar(&s.profile, "profile", "", "write profiles of the edge into this `folder`; they cost CPU time that is counted")
+	flags.StringVar(&s.jsonFile, "json", "", "write everything that was measured to this `file` too")
+	switch err := flags.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		return nil, errHelp
+	case err != nil:
+		return nil, err
+	}
+	if flags.NArg() > 0 {
+		return nil, fmt.Errorf("%q is not a flag; see -help", flags.Arg(0))
+	}
+	var err error
+	if s.sizes, err = parseSizes(*sizes); err != nil {
+		return nil, err
+	}
+	return s, s.check()
+}
+
+func parseSizes(text string) ([]int, error) {
+	var sizes []int
+	for part := range strings.SplitSeq(text, ",") {
+		size, err := strconv.Atoi(strings.TrimSpace(part))
+		if err != nil || size < 1 || size > maxSize {
+			return nil, fmt.Errorf("-sizes: %q is not a number from 1 to %d", part, maxSize)
+		}
+		sizes = append(sizes, size)
+	}
+	// The cluster only grows.
+	if !slices.IsSorted(sizes) {
+		return nil, fmt.Errorf("-sizes is %s; the sizes must ascend", text)
+	}
+	return sizes, nil
+}
+
+func (s *settings) check() error {
+	switch {
+	case s.samples < 1 || s.samples > maxSamples:
+		return fmt.Errorf("-samples is %d; it must be from 1 to %d", s.samples, maxSamples)
+	case s.rate < 1 || s.rate > maxRate:
+		return fmt.Errorf("-rate is %d; it must be from 1 to %d", s.rate, maxRate)
+	case s.settle < 0 || s.settle > maxDuration:
+		return fmt.Errorf("-settle is %s; it must be at most %s", s.settle, maxDuration)
+	case s.duration < time.Second || s.duration > maxDuration:
+		return fmt.Errorf("-duration is %s; it must be from 1s to %s", s.duration, maxDuration)
+	case s.rounds < 1 || s.rounds > maxRounds:
+		return fmt.Errorf("-rounds is %d; it must be from 1 to %d", s.rounds, maxRounds)
+	}
+	return nil
+}
+
+// pace is the time between two changes.
+func (s *settings) pace() time.Duration { return time.Second / time.Duration(s.rate) }
+
+// longest is when the run is given up.
+func (s *settings) longest() time.Duration {
+	const (
+		start  = 5 * time.Minute        // of the cluster and the edges
+		object = 100 * time.Millisecond // to create one
+		slack  = 5                      // a busy machine
+	)
+	changes := time.Duration(4*s.samples) * s.pace()
+	loads := time.Duration(2*s.rounds+1) * s.duration
+	each := start + 2*s.settle + slack*(changes+loads)
+	return time.Duration(len(s.sizes))*each + time.Duration(4*slices.Max(s.sizes))*object
+}

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestSettings(t *testing.T) {
+	s, err := parseSettings([]string{"-sizes", "10, 20", "-rate=20", "-env=GOGC=50", "-env=A=b", "-option=--log.level=warn"}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(s.sizes, []int{10, 20}) || s.pace() != 50*time.Millisecond ||
+		!slices.Equal(s.environment, []string{"GOGC=50", "A=b"}) || !slices.Equal(s.options, []string{"--log.level=warn"}) {
+		t.Errorf("got %+v", s)
+	}
+}
+
+func TestSettingsRefused(t *testing.T) {
+	for want, args := range map[string][]string{
+		"must ascend":      {"-sizes=20,10"},
+		`"" is not`:        {"-sizes="},
+		`"30001" is not`:   {"-sizes=30001"},
+		"-samples is 0":    {"-samples=0"},
+		"-rate is 101":     {"-rate=101"},
+		"-settle is -1s":   {"-settle=-1s"},
+		"-duration is 1ms": {"-duration=1ms"},
+		"-rounds is 21":    {"-rounds=21"},
+		"is not a flag":    {"1000"},
+	} {
+		if _, err := parseSettings(args, io.Discard); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want %q", args, err, want)
+		}
+	}
+}
+
+// Every application has two addresses that nobody else has, at the largest size
+// too.
+func TestEndpoints(t *testing.T) {
+	seen := map[string]bool{}
+	for i := range maxSize {
+		for _, moved := range []bool{false, true} {
+			address := endpointOf(i, moved)
+			if !podNetwork().Contains(address) || seen[address.String()] {
+				t.Fatalf("application %d has %s, which is outside or taken", i, address)
+			}
+			seen[address.String()] = true
+		}
+	}
+}

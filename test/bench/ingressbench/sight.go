@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// sight is a watch that notes when each version of an object was seen. It tells
+// what the API server takes for a change before anybody can know of it.
+type sight struct {
+	stop  func()
+	ended chan struct{}
+
+	mu   sync.Mutex
+	seen map[string]time.Time // by resource version
+	// news is closed, and made anew, when something was seen.
+	news chan struct{}
+}
+
+// look begins to watch, from now on.
+func look(ctx context.Context, open func(context.Context, metav1.ListOptions) (watch.Interface, error), version string) (*sight, error) {
+	stream, err := open(ctx, metav1.ListOptions{ResourceVersion: version})
+	if err != nil {
+		return nil, fmt.Errorf("watch: %w", err)
+	}
+	s := &sight{stop: stream.Stop, ended: make(chan struct{}), seen: map[string]time.Time{}, news: make(chan struct{})}
+	go func() {
+		defer close(s.ended)
+		for event := range stream.ResultChan() {
+			now := time.Now()
+			if object, ok := event.Object.(metav1.Object); ok {
+				s.note(object.GetResourceVersion(), now)
+			}
+		}
+	}()
+	return s, nil
+}
+
+func (s *sight) note(version string, at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seen[version] = at
+	close(s.news)
+	s.news = make(chan struct{})
+}
+
+// when waits until a version has been seen.
+func (s *sight) when(ctx context.Context, version string) (time.Time, error) {
+	for {
+		s.mu.Lock()
+		at, seen := s.seen[version]
+		news := s.news
+		s.mu.Unlock()
+		if seen {
+			return at, nil
+		}
+		select {
+		case <-news:
+		case <-s.ended:
+			return time.Time{}, errors.New("the watch of the benchmark ended")
+		case <-ctx.Done():
+			return time.Time{}, context.Cause(ctx)
+		}
+	}
+}
+
+func (s *sight) close() {
+	s.stop()
+	<-s.ended
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"slipway.dev/slipway/test/conformance/edgeprocess"
+)
+
+// programVariable makes the test binary be the program, so that the tests run
+// what make bench-ingress runs, with the race detector.
+const programVariable = "INGRESSBENCH_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(programVariable) != "" {
+		main()
+	}
+	edgeprocess.Main(m)
+}
+
+// program is a run of the whole program.
+func program(t *testing.T, args ...string) (code int, out, complaint string) {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), os.Args[0], args...)
+	command.Env = append(os.Environ(), programVariable+"=1")
+	var stdout, stderr bytes.Buffer
+	command.Stdout, command.Stderr = &stdout, &stderr
+	// The program stops what it has started; killed, it could not.
+	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
+	err := command.Run()
+	if command.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return command.ProcessState.ExitCode(), stdout.String(), stderr.String()
+}
+
+// TestSmoke goes through all phases with few Ingresses. What it measures is not
+// judged, only that there is something.
+func TestSmoke(t *testing.T) {
+	temporary := t.TempDir()
+	t.Setenv("TMPDIR", temporary)
+	result := filepath.Join(t.TempDir(), "result.json")
+	cluster, err := filepath.Abs("../../../bin/slipway-devcluster")
+	if err != nil {
+		t.Fatal(err)
+	}
+	code, out, complaint := program(t, "-sizes=10,20", "-samples=5", "-rate=50", "-settle=0s", "-duration=1s", "-rounds=1",
+		"-tls", "-status", "-json="+result, "-slipway="+os.Getenv(edgeprocess.BinaryVariable), "-devcluster="+cluster)
+	if code != exitOK {
+		t.Fatalf("exit code %d: %s\n%s", code, complaint, out)
+	}
+	text, err := os.ReadFile(result)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got report
+	if err := json.Unmarshal(text, &got); err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Sizes) != 2 || got.Sizes[0].Ingresses != 10 || got.Sizes[1].Ingresses != 20 {
+		t.Fatalf("the sizes are wrong: %s", text)
+	}
+	for _, f := range got.Sizes {
+		if f.Ready <= 0 || f.Cold < f.Ready || f.Settled <= 0 || f.Peak < f.Settled || f.PeakEver < f.Loaded ||
+			f.Create.FromCall.P50 <= 0 || f.Endpoint.FromCall.P99 < f.Endpoint.FromCall.P50 ||
+			f.RequestOne <= 0 || f.RequestWide <= 0 || f.RequestAll <= 0 {
+			t.Errorf("a figure is missing: %+v", f)
+		}
+	}
+	if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// A program that is missing is named, with what to do.
+func TestMissingProgram(t *testing.T) {
+	code, _, complaint := program(t, "-devcluster=none")
+	if code != exitFailure || !strings.Contains(complaint, "run make build") {
+		t.Errorf("exit code %d: %s", code, complaint)
+	}
+}
+
+func TestUsage(t *testing.T) {
+	if code, _, complaint := program(t, "-sizes=0"); code != exitUsage || !strings.Contains(complaint, "-sizes") {
+		t.Errorf("exit code %d: %s", code, complaint)
+	}
+	if code, _, complaint := program(t, "-help"); code != exitOK || !strings.Contains(complaint, "-samples") {
+		t.Errorf("exit code %d: %s", code, complaint)
+	}
+}

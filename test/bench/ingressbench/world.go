@@ -1,0 +1,248 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"golang.org/x/sync/errgroup"
+)
+
+const (
+	// namespaces is how many the Ingresses are spread over.
+	namespaces = 20
+	// creators is how many create objects at a time.
+	creators = 32
+	// labelMade tells Ingresses that a phase made from those that stay.
+	labelMade = "bench"
+)
+
+// world is what is in the cluster.
+type world struct {
+	*cluster
+	tls   bool
+	certs *issuer
+	// apps is how many Ingresses there are, each with its Service.
+	apps int
+	// extra counts the Ingresses that phases made.
+	extra int
+	// moved says which of an application's two endpoints it has.
+	moved map[int]bool
+}
+
+// newWorld makes the namespaces.
+func newWorld(ctx context.Context, c *cluster, s *settings) (*world, error) {
+	w := &world{cluster: c, tls: s.tls, moved: map[int]bool{}}
+	var err error
+	if w.certs, err = newIssuer(); err != nil {
+		return nil, err
+	}
+	for i := range namespaces {
+		object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespaceOf(i)}}
+		if _, err := c.Client.CoreV1().Namespaces().Create(ctx, object, metav1.CreateOptions{}); err != nil {
+			return nil, err
+		}
+	}
+	return w, nil
+}
+
+func namespaceOf(i int) string { return fmt.Sprintf("bench-%02d", i%namespaces) }
+
+func appName(i int) string { return fmt.Sprintf("app-%05d", i) }
+
+func hostOf(i int) string { return appName(i) + ".bench.test" }
+
+func extraName(i int) string { return fmt.Sprintf("extra-%05d", i) }
+
+func extraHost(i int) string { return extraName(i) + ".bench.test" }
+
+// endpointOf is one of the two addresses of an application: each half of the Pod
+// network has one.
+func endpointOf(i int, moved bool) netip.Addr {
+	raw := podNetwork().Addr().As4()
+	if moved {
+		raw[2] += 128
+	}
+	i++ // not the address of the network
+	raw[2] += byte(i >> 8)
+	raw[3] += byte(i)
+	return netip.AddrFrom4(raw)
+}
+
+// grow adds applications until there are so many.
+func (w *world) grow(ctx context.Context, size int) (took time.Duration, err error) {
+	began := time.Now()
+	group, ctx := errgroup.WithContext(ctx)
+	var next atomic.Int64
+	next.Store(int64(w.apps))
+	for range creators {
+		group.Go(func() error {
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= size {
+					return nil
+				}
+				if err := w.create(ctx, i); err != nil {
+					return fmt.Errorf("create %s: %w", appName(i), err)
+				}
+			}
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return 0, err
+	}
+	w.apps = size
+	return time.Since(began), nil
+}
+
+// create makes the objects of an application.
+func (w *world) create(ctx context.Context, i int) error {
+	namespace := namespaceOf(i)
+	if _, err := w.Client.CoreV1().Services(namespace).Create(ctx, serviceOf(appName(i), appLabels(i)), metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	slice := newSlice(appName(i), appName(i), appLabels(i), endpointOf(i, false))
+	if _, err := w.Client.DiscoveryV1().EndpointSlices(namespace).Create(ctx, slice, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	if err := w.createCertificate(ctx, namespace, appName(i), hostOf(i)); err != nil {
+		return err
+	}
+	ingress := w.ingressOf(appName(i), hostOf(i), appName(i))
+	ingress.Labels = appLabels(i)
+	_, err := w.Client.NetworkingV1().Ingresses(namespace).Create(ctx, ingress, metav1.CreateOptions{})
+	return err
+}
+
+// appLabels are what such objects have in a real cluster, which nobody reads.
+func appLabels(i int) map[string]string {
+	return map[string]string{
+		"app.kubernetes.io/name": appName(i), "app.kubernetes.io/instance": appName(i) + "-production",
+		"app.kubernetes.io/managed-by": "Helm", "helm.sh/chart": "application-1.2.3",
+	}
+}
+
+// serviceOf is a Service without a selector: its EndpointSlices are written here.
+// It has no address of its own, which would take the API server as long as all
+// the rest and which no route is made of.
+func serviceOf(name string, labels map[string]string) *corev1.Service {
+	return &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels},
+		Spec: corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, Ports: []corev1.ServicePort{{
+			Name: "http", Port: 80, TargetPort: intstr.FromInt32(backendPort), Protocol: corev1.ProtocolTCP,
+		}}},
+	}
+}
+
+// newSlice is an EndpointSlice of a Service.
+func newSlice(name, service string, labels map[string]string, addresses ...netip.Addr) *discoveryv1.EndpointSlice {
+	ready, portName, port, protocol, node := true, "http", int32(backendPort), corev1.ProtocolTCP, "node-1"
+	labels[discoveryv1.LabelServiceName] = service
+	labels[discoveryv1.LabelManagedBy] = "ingressbench"
+	slice := &discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Name: name, Labels: labels},
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Ports:       []discoveryv1.EndpointPort{{Name: &portName, Port: &port, Protocol: &protocol}},
+	}
+	for _, address := range addresses {
+		slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{
+			Addresses:  []string{address.String()},
+			Conditions: discoveryv1.EndpointConditions{Ready: &ready, Serving: &ready},
+			NodeName:   &node,
+			TargetRef:  &corev1.ObjectReference{Kind: "Pod", Name: service + "-5d4f9c7b8-" + address.String()},
+		})
+	}
+	return slice
+}
+
+// ingressOf is an Ingress of a host, for a Service.
+func (w *world) ingressOf(name, host, service string) *networkingv1.Ingress {
+	prefix := networkingv1.PathTypePrefix
+	ingress := &networkingv1.Ingress{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: networkingv1.IngressSpec{Rules: []networkingv1.IngressRule{{
+			Host: host,
+			IngressRuleValue: networkingv1.IngressRuleValue{HTTP: &networkingv1.HTTPIngressRuleValue{
+				Paths: []networkingv1.HTTPIngressPath{{
+					Path: "/", PathType: &prefix,
+					Backend: networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{
+						Name: service, Port: networkingv1.ServiceBackendPort{Name: "http"},
+					}},
+				}},
+			}},
+		}}},
+	}
+	if w.tls {
+		ingress.Spec.TLS = []networkingv1.IngressTLS{{Hosts: []string{host}, SecretName: name}}
+	}
+	return ingress
+}
+
+// createCertificate makes the Secret of a host, where there are any.
+func (w *world) createCertificate(ctx context.Context, namespace, name, host string) error {
+	if !w.tls {
+		return nil
+	}
+	chain, key, err := w.certs.issue(host)
+	if err != nil {
+		return err
+	}
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{labelMade: "certificate"}},
+		Type:       corev1.SecretTypeTLS,
+		Data:       map[string][]byte{corev1.TLSCertKey: chain, corev1.TLSPrivateKeyKey: key},
+	}
+	_, err = w.Client.CoreV1().Secrets(namespace).Create(ctx, secret, metav1.CreateOptions{})
+	return err
+}
+
+// published reports whether every Ingress has a status.
+func (w *world) published(ctx context.Context) error {
+	// The version makes the API server answer from memory.
+	list, err := w.Client.NetworkingV1().Ingresses("").List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil {
+		return err
+	}
+	missing := 0
+	for i := range list.Items {
+		if len(list.Items[i].Status.LoadBalancer.Ingress) == 0 {
+			missing++
+		}
+	}
+	if missing > 0 {
+		return fmt.Errorf("%d Ingresses have no status", missing)
+	}
+	return nil
+}
+
+// newIngress is a further Ingress for the Service of an application. Its Secret
+// is there when this returns.
+func (w *world) newIngress(ctx context.Context, app int) (*networkingv1.Ingress, string, error) {
+	name, host := extraName(w.extra), extraHost(w.extra)
+	w.extra++
+	ingress := w.ingressOf(name, host, appName(app))
+	ingress.Namespace = namespaceOf(app)
+	ingress.Labels = appLabels(app)
+	ingress.Labels[labelMade] = "extra"
+	return ingress, host, w.createCertificate(ctx, ingress.Namespace, name, host)
+}
+
+// dropExtra deletes all Ingresses that a phase made.
+func (w *world) dropExtra(ctx context.Context) error {
+	for i := range namespaces {
+		err := w.Client.NetworkingV1().Ingresses(namespaceOf(i)).DeleteCollection(ctx,
+			metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: labelMade + "=extra"})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,138 @@
+package ingress
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+const (
+	podPort = 8080
+	// nonceHeader has the nonce of a request a second time; the path has it too.
+	nonceHeader = "X-Nonce"
+	// holdHeader says how long a request is to be kept.
+	holdHeader = "X-Hold"
+)
+
+// echoed is what a pod says of a request.
+type echoed struct {
+	Service string
+	Pod     string
+	Host    string
+	Nonces  []string // in the path, in the header, in the body
+}
+
+// pod is a server of a Service. It answers with its name and all of the nonces
+// of a request.
+type pod struct {
+	service string
+	address netip.Addr
+	born    time.Time
+	server  *http.Server
+	done    chan struct{}
+
+	// leaves is when it was said to be terminating; zero while it is not. unready
+	// is set while it says so. Both belong to the Service.
+	leaves  time.Time
+	unready bool
+
+	mu   sync.Mutex
+	last time.Time // of the last request
+}
+
+// startPod listens on an address. The caller ends it.
+func startPod(service string, address netip.Addr) (*pod, error) {
+	listener, err := net.Listen("tcp", netip.AddrPortFrom(address, podPort).String())
+	if err != nil {
+		return nil, err
+	}
+	p := &pod{service: service, address: address, born: time.Now(), done: make(chan struct{})}
+	p.server = &http.Server{Handler: p, ReadHeaderTimeout: patience}
+	go func() {
+		defer close(p.done)
+		_ = p.server.Serve(listener) // it ends when it is shut down
+	}()
+	return p, nil
+}
+
+// ServeHTTP answers a request.
+func (p *pod) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	p.mu.Lock()
+	p.last = time.Now()
+	p.mu.Unlock()
+	body, err := io.ReadAll(io.LimitReader(r.Body, 1<<10))
+	if err != nil {
+		return
+	}
+	if held, err := time.ParseDuration(r.Header.Get(holdHeader)); err == nil {
+		pause(r.Context(), held)
+	}
+	answer, err := json.Marshal(echoed{
+		Service: p.service, Pod: p.address.String(), Host: r.Host,
+		Nonces: []string{r.URL.Path, r.Header.Get(nonceHeader), string(body)},
+	})
+	if err != nil {
+		panic(err) // plain values
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(answer) // the client may have left
+}
+
+// asked is when the last request came.
+func (p *pod) asked() time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.last
+}
+
+// end finishes what is under way and takes nothing new, as a program does that
+// was told to stop.
+func (p *pod) end(ctx context.Context) error {
+	err := p.server.Shutdown(ctx)
+	<-p.done
+	return err
+}
+
+// cut ends the server at once.
+func (p *pod) cut() {
+	_ = p.server.Close() // the test is over
+	<-p.done
+}
+
+// addresses are those that pods can have. One that is given back comes last, so
+// that another Service gets it soon enough, and not at once.
+type addresses struct {
+	mu   sync.Mutex
+	free []netip.Addr
+}
+
+func newAddresses(network netip.Prefix) *addresses {
+	a := &addresses{}
+	for at := network.Addr().Next(); network.Contains(at.Next()); at = at.Next() {
+		a.free = append(a.free, at)
+	}
+	return a
+}
+
+func (a *addresses) take() (netip.Addr, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.free) == 0 {
+		return netip.Addr{}, errors.New("no address is left")
+	}
+	first := a.free[0]
+	a.free = a.free[1:]
+	return first, nil
+}
+
+func (a *addresses) give(address netip.Addr) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.free = append(a.free, address)
+}
