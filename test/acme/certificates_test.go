@@ -43,12 +43,12 @@ func (w *world) testOrder(t *testing.T) {
 			t.Errorf("%s: %d %q %v", r.address, status, body, err)
 		}
 	}
-	home := w.cluster.Client.CoreV1().Secrets("default")
-	if _, err := home.Get(t.Context(), "slipway-acme-account-le", metav1.GetOptions{}); err != nil {
+	own := w.cluster.Client.CoreV1().Secrets(home)
+	if _, err := own.Get(t.Context(), "slipway-acme-account-le", metav1.GetOptions{}); err != nil {
 		t.Error(err)
 	}
 	eventually(t, func() error {
-		challenges, err := home.Get(t.Context(), wish.ChallengesSecret, metav1.GetOptions{})
+		challenges, err := own.Get(t.Context(), wish.ChallengesSecret, metav1.GetOptions{})
 		if err == nil && len(challenges.Data) > 0 {
 			err = fmt.Errorf("%d challenges are left", len(challenges.Data))
 		}

@@ -52,7 +52,7 @@ func (w *world) startReplica(t *testing.T, address netip.Addr) *replica {
 		"--entryPoints.websecure.address=" + r.at(tlsPort), "--entryPoints.websecure.http.tls=true",
 		"--entryPoints.web.transport.lifeCycle.requestAcceptGraceTimeout=0s", "--entryPoints.websecure.transport.lifeCycle.requestAcceptGraceTimeout=0s",
 	}, w.options...)...)
-	r.command.Env = []string{"PATH=" + os.Getenv("PATH"), "KUBECONFIG=" + w.cluster.Kubeconfig}
+	r.command.Env = []string{"PATH=" + os.Getenv("PATH"), "KUBECONFIG=" + w.kubeconfig}
 	edgeprocess.Tie(r.command)
 	stderr, err := r.command.StderrPipe()
 	if err != nil {

@@ -68,7 +68,7 @@ func binary(t *testing.T) string {
 // after a change of the edge, of which the tests import nothing.
 func touchSources(t *testing.T) {
 	t.Helper()
-	for _, folder := range []string{"cmd", "internal", "api"} {
+	for _, folder := range []string{"cmd", "internal", "api", "deploy"} {
 		err := filepath.WalkDir(filepath.Join("../..", folder), func(path string, _ fs.DirEntry, err error) error {
 			if err == nil {
 				_, err = os.Stat(path)

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -13,10 +15,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"slipway.dev/slipway/internal/ingress/wish"
 	"slipway.dev/slipway/internal/kube/kubetest"
 )
+
+// home is the namespace of the edges.
+const home = "slipway-system"
 
 // shortLife is how long the certificates of one of the authorities live.
 const shortLife = 10 * time.Second
@@ -31,6 +37,8 @@ type world struct {
 	// authority gives certificates for long, brief for seconds.
 	authority, brief *pebble
 	options          []string
+	// kubeconfig is that of an account with the rights of deploy/rbac.
+	kubeconfig string
 	replicas         []*replica
 	backend          netip.AddrPort
 }
@@ -52,11 +60,39 @@ func newWorld(t *testing.T) *world {
 			w.options = append(w.options, at+"caServer=https://127.0.7.99:1/dir")
 		}
 	}
+	w.kubeconfig = w.account(t)
 	w.backend = startBackend(t, w.cluster.PodNetwork.Addr().Next())
 	for _, address := range []netip.Addr{first, second} {
 		w.replicas = append(w.replicas, w.startReplica(t, address))
 	}
 	return w
+}
+
+// account gives the edges the rights that are shipped for them, and no others.
+func (w *world) account(t *testing.T) string {
+	t.Helper()
+	for _, file := range []string{
+		"namespace.yaml", "rbac/serviceaccount.yaml", "rbac/clusterrole.yaml", "rbac/clusterrolebinding.yaml", "rbac/role-lease.yaml", "rbac/acme-role.yaml",
+	} {
+		text, err := os.ReadFile(filepath.Join("../../deploy", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.cluster.Apply(t, home, string(text))
+	}
+	config, err := clientcmd.LoadFromFile(w.cluster.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	current := config.Contexts[config.CurrentContext]
+	current.Namespace = home
+	user := config.AuthInfos[current.AuthInfo]
+	user.Impersonate, user.ImpersonateGroups = "system:serviceaccount:"+home+":slipway-edge", []string{"system:serviceaccounts", "system:authenticated"}
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*config, path); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 func (w *world) cleanup(end func()) { w.t.Cleanup(end) }

@@ -34,8 +34,11 @@ func (d *decoder) refuse(place string, reason Reason, format string, args ...any
 	}
 }
 
-func (d *decoder) invalid(place, format string, args ...any) {
+// invalid refuses a value that does not fit. It returns false, which is what
+// those who decode it report then.
+func (d *decoder) invalid(place, format string, args ...any) bool {
 	d.refuse(place, ReasonInvalid, format, args...)
+	return false
 }
 
 // part decodes one part of an object, if it is there.
@@ -60,48 +63,48 @@ func (d *decoder) unknownParts(object map[string]any, known ...string) {
 	d.unknown(object, known, "")
 }
 
-// value decodes one value that is there.
-func (d *decoder) value(value any, target reflect.Value, declared *field, place string) {
+// value decodes one value that is there, and reports whether it has the type of
+// the target. If not, the target stays as it is.
+func (d *decoder) value(value any, target reflect.Value, declared *field, place string) bool {
 	switch target.Addr().Interface().(type) {
 	case *metav1.Time:
-		d.time(value, target, place)
-		return
+		return d.time(value, target, place)
 	case *intstr.IntOrString:
-		d.intOrString(value, target, place)
-		return
+		return d.intOrString(value, target, place)
 	}
 	switch target.Kind() {
 	case reflect.Pointer:
 		fresh := reflect.New(target.Type().Elem())
-		d.value(value, fresh.Elem(), declared, place)
-		target.Set(fresh)
+		fits := d.value(value, fresh.Elem(), declared, place)
+		if fits {
+			target.Set(fresh)
+		}
+		return fits
 	case reflect.Struct:
-		d.structure(value, target, place)
+		return d.structure(value, target, place)
 	case reflect.Slice:
-		d.list(value, target, place)
+		return d.list(value, target, place)
 	case reflect.Map:
-		d.entries(value, target, place)
+		return d.entries(value, target, place)
 	case reflect.String:
-		d.text(value, target, declared, place)
+		return d.text(value, target, declared, place)
 	case reflect.Bool:
 		yes, ok := value.(bool)
 		if !ok {
-			d.invalid(place, "it is %s: write true or false", nameOf(value))
-			return
+			return d.invalid(place, "it is %s: write true or false", nameOf(value))
 		}
 		target.SetBool(yes)
+		return true
 	case reflect.Int64:
-		d.number(value, target, declared, place)
-	default:
-		panic(fmt.Sprintf("no kind has a field of type %s", target.Type())) // a mistake of the program
+		return d.number(value, target, declared, place)
 	}
+	panic(fmt.Sprintf("no kind has a field of type %s", target.Type())) // a mistake of the program
 }
 
-func (d *decoder) structure(value any, target reflect.Value, place string) {
+func (d *decoder) structure(value any, target reflect.Value, place string) bool {
 	given, ok := value.(map[string]any)
 	if !ok {
-		d.invalid(place, "it is %s: write fields and their values", nameOf(value))
-		return
+		return d.invalid(place, "it is %s: write fields and their values", nameOf(value))
 	}
 	fields := fieldsOf(target.Type())
 	names := make([]string, 0, len(fields))
@@ -122,6 +125,7 @@ func (d *decoder) structure(value any, target reflect.Value, place string) {
 		}
 	}
 	d.unknown(given, names, place)
+	return true
 }
 
 // isNothing reports whether a value means the same as none. A field that is not
@@ -163,95 +167,104 @@ func (d *decoder) unknown(given map[string]any, names []string, place string) {
 	}
 }
 
-func (d *decoder) list(value any, target reflect.Value, place string) {
+func (d *decoder) list(value any, target reflect.Value, place string) bool {
 	given, ok := value.([]any)
 	if !ok {
-		d.invalid(place, "it is %s: write a list", nameOf(value))
-		return
-	}
-	list := reflect.MakeSlice(target.Type(), len(given), len(given))
-	for i, content := range given {
-		at := fmt.Sprintf("%s[%d]", place, i)
-		if content == nil {
-			d.invalid(at, "it is empty: remove it")
-			continue
-		}
-		d.value(content, list.Index(i), &field{}, at)
+		return d.invalid(place, "it is %s: write a list", nameOf(value))
 	}
 	// A list that is written and empty is not the same as none.
+	list := reflect.MakeSlice(target.Type(), 0, len(given))
+	for i, content := range given {
+		at := fmt.Sprintf("%s[%d]", place, i)
+		element := reflect.New(target.Type().Elem()).Elem()
+		fits := false
+		if content == nil {
+			d.invalid(at, "it is empty: remove it")
+		} else {
+			fits = d.value(content, element, &field{}, at)
+		}
+		// The elements of what is refused keep their places, for what else is said
+		// about them.
+		if fits || !d.lenient {
+			list = reflect.Append(list, element)
+		}
+	}
 	target.Set(list)
+	return true
 }
 
 // entries decodes a map of texts, of booleans, or of anything.
-func (d *decoder) entries(value any, target reflect.Value, place string) {
+func (d *decoder) entries(value any, target reflect.Value, place string) bool {
 	given, ok := value.(map[string]any)
 	if !ok {
-		d.invalid(place, "it is %s: write names and their values", nameOf(value))
-		return
+		return d.invalid(place, "it is %s: write names and their values", nameOf(value))
 	}
 	if target.Type().Elem().Kind() == reflect.Interface {
 		copied, err := freeForm(given, 0)
 		if err != nil {
-			d.invalid(place, "%v", err)
-			return
+			return d.invalid(place, "%v", err)
 		}
 		target.Set(reflect.ValueOf(copied))
-		return
+		return true
 	}
 	result := reflect.MakeMapWithSize(target.Type(), len(given))
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		element := reflect.New(target.Type().Elem()).Elem()
-		d.value(given[name], element, &field{}, join(place, shortened(name)))
-		result.SetMapIndex(reflect.ValueOf(name), element)
+		if d.value(given[name], element, &field{}, join(place, shortened(name))) {
+			result.SetMapIndex(reflect.ValueOf(name), element)
+		}
 	}
 	target.Set(result)
+	return true
 }
 
-func (d *decoder) text(value any, target reflect.Value, declared *field, place string) {
+func (d *decoder) text(value any, target reflect.Value, declared *field, place string) bool {
 	text, ok := value.(string)
 	switch {
 	case !ok:
-		d.invalid(place, "it is %s: write it as text, in quotes", nameOf(value))
+		return d.invalid(place, "it is %s: write it as text, in quotes", nameOf(value))
 	case len(declared.enum) > 0 && text != "" && !slices.Contains(declared.enum, text):
-		d.invalid(place, "%s is not possible: use one of %s", quoted(text), strings.Join(declared.enum, ", "))
-	default:
-		target.SetString(text)
+		return d.invalid(place, "%s is not possible: use one of %s", quoted(text), strings.Join(declared.enum, ", "))
 	}
+	target.SetString(text)
+	return true
 }
 
-func (d *decoder) number(value any, target reflect.Value, declared *field, place string) {
+func (d *decoder) number(value any, target reflect.Value, declared *field, place string) bool {
 	number, ok := wholeNumber(value)
 	switch {
 	case !ok:
-		d.invalid(place, "it is %s: write a whole number", nameOf(value))
+		return d.invalid(place, "it is %s: write a whole number", nameOf(value))
 	case declared.minimum != nil && number < *declared.minimum:
-		d.invalid(place, "%d is less than %d", number, *declared.minimum)
-	default:
-		target.SetInt(number)
+		return d.invalid(place, "%d is less than %d", number, *declared.minimum)
 	}
+	target.SetInt(number)
+	return true
 }
 
-func (d *decoder) time(value any, target reflect.Value, place string) {
+func (d *decoder) time(value any, target reflect.Value, place string) bool {
 	text, _ := value.(string)
 	parsed, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		d.invalid(place, "it is %s: write a time such as 2006-01-02T15:04:05Z", nameOf(value))
-		return
+	if err != nil || parsed.IsZero() {
+		return d.invalid(place, "it is %s: write a time such as 2006-01-02T15:04:05Z", nameOf(value))
 	}
-	target.Set(reflect.ValueOf(metav1.NewTime(parsed)))
+	// This is what is written, so that what was read and is written again is the
+	// same.
+	target.Set(reflect.ValueOf(metav1.NewTime(parsed.UTC().Truncate(time.Second))))
+	return true
 }
 
-func (d *decoder) intOrString(value any, target reflect.Value, place string) {
+func (d *decoder) intOrString(value any, target reflect.Value, place string) bool {
 	if text, ok := value.(string); ok {
 		target.Set(reflect.ValueOf(intstr.FromString(text)))
-		return
+		return true
 	}
 	number, ok := wholeNumber(value)
 	if !ok || number != int64(int32(number)) {
-		d.invalid(place, "it is %s: write a whole number", nameOf(value))
-		return
+		return d.invalid(place, "it is %s: write a whole number", nameOf(value))
 	}
 	target.Set(reflect.ValueOf(intstr.FromInt32(int32(number))))
+	return true
 }
 
 // wholeNumber accepts what decoders of JSON and YAML make of a number.

@@ -192,7 +192,7 @@ func TestSummerTime(t *testing.T) {
 	windows := compile(t, window.Spec{
 		Kind: window.Deny, Schedule: "0 1 * * *", Duration: "3h", TimeZone: "Europe/Berlin", Applications: []string{"*"},
 	})
-	for now, open := range map[string]bool{
+	for clockText, open := range map[string]bool{
 		"Sun 2026-03-29 00:59 +0100": false,
 		"Sun 2026-03-29 01:00 +0100": true,
 		"Sun 2026-03-29 04:59 +0200": true, // three hours later, the clock shows four
@@ -200,9 +200,9 @@ func TestSummerTime(t *testing.T) {
 		"Sun 2026-10-25 02:59 +0100": true, // the second time that the clock shows it
 		"Sun 2026-10-25 03:00 +0100": false,
 	} {
-		got := window.Decide(windows, window.App{Name: "shop"}, instant(t, now))
+		got := window.Decide(windows, window.App{Name: "shop"}, instant(t, clockText))
 		if got.CanSync == open {
-			t.Errorf("at %s it is open: %v", now, !open)
+			t.Errorf("at %s it is open: %v", clockText, !open)
 		}
 	}
 }
