@@ -63,6 +63,7 @@ generate: ## Write generated files anew: docs/reference, the CustomResourceDefin
 	go run ./cmd/slipway docs --dir docs/reference
 	go run ./internal/tools/routeref
 	go run ./internal/tools/annotationref
+	go run ./internal/tools/argocrds
 
 .PHONY: bench
 bench: ## Run the Go benchmarks
@@ -72,6 +73,10 @@ bench: ## Run the Go benchmarks
 bench-edge: build-slipway ## Measure the edge beside nginx, HAProxy and Caddy (about 20 minutes; see BENCH_FLAGS)
 	@scripts/install-packages.sh bench
 	go run ./test/bench/edgebench $(BENCH_FLAGS)
+
+.PHONY: bench-ingress
+bench-ingress: build ## Measure the edge with 1,000, 5,000 and 10,000 Ingresses on a real API server (about 15 minutes; see BENCH_FLAGS)
+	go run ./test/bench/ingressbench $(BENCH_FLAGS)
 
 .PHONY: resilience
 resilience: deps ## Attack the edge for long: slow clients, a minute of each flood (about 20 minutes)

@@ -142,6 +142,7 @@ func HouseTable() Table {
 			{Packages: "./internal/tools/...", MayUse: nothing, Foreign: nothing},
 			// This one reads declarations, which are Go values and not text.
 			{Packages: "./internal/tools/annotationref", MayUse: []string{ingress, api}, Foreign: anything},
+			{Packages: "./internal/tools/argocrds", MayUse: []string{api}, Foreign: anything},
 
 			// What looks at the whole from outside.
 			{Packages: "./internal/archtest/...", MayUse: nothing, Foreign: nothing},

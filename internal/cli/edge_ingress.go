@@ -35,10 +35,11 @@ const (
 	apiSilence = 15 * time.Second
 	// apiLook is how often a start looks whether the API server fails.
 	apiLook = 250 * time.Millisecond
-	// Secrets are read one by one, and many at a start. The API server protects
-	// itself; this only stops a loop that has gone wild.
-	apiRequestsPerSecond = 500
-	apiRequestBurst      = 1000
+	// Secrets are read one by one, and thousands at a start: what is waited for
+	// here is waited for by traffic. The API server protects itself; this only
+	// stops a loop that has gone wild.
+	apiRequestsPerSecond = 2000
+	apiRequestBurst      = 4000
 )
 
 // ingressProvider serves the Ingresses of a cluster.

@@ -39,8 +39,8 @@ type world struct {
 	options          []string
 	// kubeconfig is that of an account with the rights of deploy/rbac.
 	kubeconfig string
-	replicas         []*replica
-	backend          netip.AddrPort
+	replicas   []*replica
+	backend    netip.AddrPort
 }
 
 func newWorld(t *testing.T) *world {

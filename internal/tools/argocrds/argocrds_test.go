@@ -8,7 +8,7 @@ import (
 	"slipway.dev/slipway/api/argo/v1alpha1"
 )
 
-const root = "../../../.."
+const root = "../../.."
 
 // TestFilesAreCurrent: the files in the repository are what is generated.
 func TestFilesAreCurrent(t *testing.T) {

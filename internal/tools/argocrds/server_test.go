@@ -114,7 +114,7 @@ func decode(object map[string]any) ([]v1alpha1.Refused, error) {
 func TestServerTakesExamples(t *testing.T) {
 	cluster := install(t)
 	namespace := cluster.Namespace(t)
-	files, err := filepath.Glob("../testdata/accepted/*.yaml")
+	files, err := filepath.Glob("../../../api/argo/v1alpha1/testdata/accepted/*.yaml")
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
 	}

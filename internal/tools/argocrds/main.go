@@ -1,4 +1,4 @@
-// Crdgen writes the CustomResourceDefinitions that follow from the declarations
+// Argocrds writes the CustomResourceDefinitions that follow from the declarations
 // in api/argo/v1alpha1. `make generate` runs it.
 //
 // It promises that what it writes depends on the declarations alone, and a test
@@ -21,7 +21,7 @@ func main() {
 	root := flag.String("root", ".", "folder of the repository")
 	flag.Parse()
 	if err := run(*root); err != nil {
-		fmt.Fprintln(os.Stderr, "crdgen:", err)
+		fmt.Fprintln(os.Stderr, "argocrds:", err)
 		os.Exit(1)
 	}
 }
