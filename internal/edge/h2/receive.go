@@ -133,7 +133,7 @@ func (c *session) onRequest(id uint32, ends bool) {
 		c.refuse(s, status)
 		return
 	}
-	s.in = inbox{pool: c.pool, head: r.head, text: r.head, chunked: r.framing == h1.Chunked}
+	s.in = inbox{head: r.head, Backlog: h1.Backlog{Pool: c.pool, Text: r.head, Chunked: r.framing == h1.Chunked}}
 	if ends {
 		s.in.finish(nil)
 	}
@@ -214,7 +214,7 @@ func (c *session) onData(f *http2.DataFrame) error {
 	if s.err != nil {
 		unused = size // nobody reads it
 	} else {
-		s.in.data.write(data, c.pool)
+		s.in.Add(data)
 		s.readable.wake()
 	}
 	if unused > 0 {

@@ -117,8 +117,8 @@ func (s *stream) Read(p []byte) (int, error) {
 			}
 			return n, nil
 		}
-		if s.in.over {
-			return 0, s.in.end
+		if s.in.Over {
+			return 0, s.in.End
 		}
 		if s.expects {
 			s.expects = false

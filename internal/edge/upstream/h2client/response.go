@@ -23,7 +23,7 @@ func (s *Stream) begun() bool {
 func (s *Stream) takeHeaders(f *http2.MetaHeadersFrame) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.in.over || s.closed {
+	if s.in.Over || s.closed {
 		return nil
 	}
 	defer s.readable.Broadcast()
@@ -55,14 +55,14 @@ func (in *inbox) takeHead(f *http2.MetaHeadersFrame, limits *h1.Limits) error {
 	if len(text) > limits.HeadBytes {
 		return h1.ErrHeadTooLarge
 	}
-	in.text = append(in.text, text...)
+	in.Text = append(in.Text, text...)
 	in.begun, in.headed = true, true
 	switch framing {
 	case h1.NoBody:
 		in.bodiless = true
 	case h1.Chunked:
-		in.chunked = true
-		in.tail = []byte("0\r\n\r\n")
+		in.Chunked = true
+		in.Tail = []byte("0\r\n\r\n")
 	}
 	in.left = head.length
 	return nil
@@ -82,7 +82,7 @@ func (in *inbox) takeInterim(f *http2.MetaHeadersFrame, status int, limits *h1.L
 	if len(text) > limits.HeadBytes {
 		return h1.ErrHeadTooLarge
 	}
-	in.text = append(in.text, text...)
+	in.Text = append(in.Text, text...)
 	in.begun = true
 	return nil
 }
@@ -181,7 +181,7 @@ func (in *inbox) takeTrailers(f *http2.MetaHeadersFrame, limits *h1.Limits) erro
 		return faultTrailers
 	case f.Truncated || len(f.RegularFields()) > limits.Fields:
 		return h1.ErrTrailerTooLarge
-	case !in.chunked:
+	case !in.Chunked:
 		return nil
 	}
 	tail := []byte("0\r\n")
@@ -194,7 +194,7 @@ func (in *inbox) takeTrailers(f *http2.MetaHeadersFrame, limits *h1.Limits) erro
 	if len(tail) > limits.TrailerBytes {
 		return h1.ErrTrailerTooLarge
 	}
-	in.tail = append(tail, crlf...)
+	in.Tail = append(tail, crlf...)
 	return nil
 }
 
@@ -207,7 +207,7 @@ func (s *Stream) takeData(f *http2.DataFrame) error {
 		return http2.ConnectionError(http2.ErrCodeFlowControl)
 	}
 	switch {
-	case in.over || s.closed:
+	case in.Over || s.closed:
 		return nil
 	case !in.headed:
 		return faultEarly
@@ -224,7 +224,7 @@ func (s *Stream) takeData(f *http2.DataFrame) error {
 		in.left -= int64(len(data))
 	}
 	in.owed += int64(f.Length) - int64(len(data))
-	in.data.write(data, in.pool)
+	in.Add(data)
 	s.readable.Broadcast()
 	return nil
 }
@@ -234,7 +234,7 @@ func (s *Stream) takeEnd() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch in := &s.in; {
-	case in.over || s.closed:
+	case in.Over || s.closed:
 		return nil
 	case !in.headed:
 		return faultEarly

@@ -49,7 +49,7 @@ type Stream struct {
 func newStream(c *Conn, reused bool) *Stream {
 	s := &Stream{conn: c, reused: reused}
 	s.writable.L, s.readable.L = &c.mu, &s.mu
-	s.in.room, s.in.pool = streamWindow, c.cfg.Pool
+	s.in.room, s.in.Pool = streamWindow, c.cfg.Pool
 	return s
 }
 
@@ -96,8 +96,8 @@ func (s *Stream) receive(b []byte) (int, error) {
 		if n := s.in.read(b); n > 0 {
 			return n, nil
 		}
-		if s.in.over {
-			return 0, s.in.end
+		if s.in.Over {
+			return 0, s.in.End
 		}
 		await(&s.readable, s.readBy)
 	}
@@ -268,7 +268,7 @@ func (s *Stream) Close() error {
 		return nil
 	}
 	s.closed = true
-	s.in.drop()
+	s.in.Drop()
 	s.readable.Broadcast()
 	s.mu.Unlock()
 
@@ -316,8 +316,8 @@ func (s *Stream) fail(err error) {
 
 // finishReading is called with mu held.
 func (s *Stream) finishReading(err error) {
-	if !s.in.over {
-		s.in.over, s.in.end = true, err
+	if !s.in.Over {
+		s.in.Over, s.in.End = true, err
 		s.readable.Broadcast()
 	}
 }
