@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,6 +33,8 @@ type desk struct {
 	began   time.Time
 	// told is what was said last, by Ingress.
 	told map[string]string
+	// mu is with the test while it looks, and with the clerk while the test waits.
+	mu sync.Mutex
 }
 
 const lifetime = 90 * 24 * time.Hour
@@ -40,6 +43,8 @@ const lifetime = 90 * 24 * time.Hour
 func newDesk(t *testing.T) *desk {
 	d := &desk{kept: map[snapshot.Ref]*x509.Certificate{}, told: map[string]string{}, began: time.Now()}
 	manager := New(nil, Options{Tell: func(ingress snapshot.Ref, _ string, fault *snapshot.Fault) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
 		delete(d.told, ingress.Name)
 		if fault != nil {
 			d.told[ingress.Name] = string(fault.Reason) + " " + fault.Error()
@@ -48,7 +53,12 @@ func newDesk(t *testing.T) *desk {
 	d.clerk = newClerk(manager, "le", d, d)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
-	t.Cleanup(func() { cancel(); <-done })
+	t.Cleanup(func() {
+		d.mu.Unlock()
+		cancel()
+		<-done
+	})
+	d.mu.Lock()
 	go func() {
 		defer close(done)
 		d.run(ctx)
@@ -57,10 +67,14 @@ func newDesk(t *testing.T) *desk {
 }
 
 func (d *desk) read(_ context.Context, wanted wish.Wish) (held, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	return held{leaf: d.kept[wanted.Secret], stale: d.stale}, nil
 }
 
 func (d *desk) write(_ context.Context, wanted wish.Wish, _ held, fresh *issued) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	if fresh != nil {
 		d.kept[wanted.Secret], d.stale = fresh.leaf, false
 	}
@@ -68,6 +82,8 @@ func (d *desk) write(_ context.Context, wanted wish.Wish, _ held, fresh *issued)
 }
 
 func (d *desk) obtain(_ context.Context, hosts []string, _ *x509.Certificate) (*issued, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	d.orders = append(d.orders, fmt.Sprintf("%s %v", hosts[0], time.Since(d.began).Round(time.Minute)))
 	if d.fail != nil {
 		return nil, d.fail
@@ -76,6 +92,8 @@ func (d *desk) obtain(_ context.Context, hosts []string, _ *x509.Certificate) (*
 }
 
 func (d *desk) advise(context.Context, *x509.Certificate) (time.Time, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	d.advised++
 	if d.advice.IsZero() {
 		return time.Time{}, errNoAdvice
@@ -97,16 +115,25 @@ func wishFor(host string) wish.Wish {
 
 func (d *desk) wantOrders(t *testing.T, want ...string) {
 	t.Helper()
-	synctest.Wait()
+	d.wait()
 	if !slices.Equal(d.orders, want) {
 		t.Errorf("orders: %q, want %q", d.orders, want)
 	}
 }
 
-// pass lets time pass, and what is due then be done.
-func pass(duration time.Duration) {
-	<-time.After(duration)
+// wait lets the clerk do all that is due.
+func (d *desk) wait() {
+	d.mu.Unlock()
 	synctest.Wait()
+	d.mu.Lock()
+}
+
+// pass lets time pass, and what is due then be done.
+func (d *desk) pass(duration time.Duration) {
+	d.mu.Unlock()
+	<-time.After(duration)
+	d.mu.Lock()
+	d.wait()
 }
 
 // TestBackoff: after a failure a minute passes, then twice as long each time, up
@@ -116,25 +143,25 @@ func TestBackoff(t *testing.T) {
 		d := newDesk(t)
 		d.fail = errors.New("no")
 		d.manager.Wishes([]wish.Wish{wishFor("a")})
-		synctest.Wait()
+		d.wait()
 		if !strings.Contains(d.told["a"], "NotReady field: the certificate for a could not be fetched by the resolver le: no; it is tried again after 2000-01-01T00:01:") {
 			t.Errorf("told: %q", d.told)
 		}
 		at := time.Now()
 		for i, least := range []time.Duration{1, 2, 4, 8, 16, 32, 64, 128, 256, 360, 360} {
 			least *= time.Minute
-			pass(time.Until(at.Add(least - time.Second)))
+			d.pass(time.Until(at.Add(least - time.Second)))
 			if len(d.orders) != i+1 {
 				t.Fatalf("attempt %d came before %v", i+2, least)
 			}
-			pass(least/5 + 2*time.Second)
+			d.pass(least/5 + 2*time.Second)
 			if len(d.orders) != i+2 {
 				t.Fatalf("attempt %d did not come within %v", i+2, least*6/5)
 			}
 			at = d.jobs[wishFor("a").Secret].due.Add(-d.manager.pace.after(i + 2)) // with the next jitter
 		}
 		d.fail = nil
-		pass(8 * time.Hour)
+		d.pass(8 * time.Hour)
 		if len(d.told) > 0 || d.kept[wishFor("a").Secret] == nil {
 			t.Errorf("after success it is told: %q", d.told)
 		}
@@ -148,13 +175,13 @@ func TestRenewalTime(t *testing.T) {
 		d := newDesk(t)
 		d.manager.Wishes([]wish.Wish{wishFor("a")})
 		d.wantOrders(t, "a 0s")
-		pass(lifetime*2/3 - lifetime/30 - time.Hour)
+		d.pass(lifetime*2/3 - lifetime/30 - time.Hour)
 		d.wantOrders(t, "a 0s")
-		pass(lifetime/30 + 2*time.Hour)
+		d.pass(lifetime/30 + 2*time.Hour)
 		if len(d.orders) != 2 {
 			t.Errorf("orders: %q", d.orders)
 		}
-		pass(lifetime * 2 / 3)
+		d.pass(lifetime * 2 / 3)
 		if len(d.orders) != 3 {
 			t.Errorf("orders: %q", d.orders)
 		}
@@ -177,7 +204,7 @@ func TestNothingIsOrderedAnew(t *testing.T) {
 		// Deleted by somebody, it is fetched again.
 		there.Ready = true
 		d.manager.Wishes([]wish.Wish{there, old})
-		synctest.Wait()
+		d.wait()
 		delete(d.kept, there.Secret)
 		there.Ready = false
 		d.manager.Wishes([]wish.Wish{there, old})
@@ -186,7 +213,7 @@ func TestNothingIsOrderedAnew(t *testing.T) {
 		d.stale = true
 		there.Ready = true
 		d.manager.Wishes([]wish.Wish{there, old})
-		synctest.Wait()
+		d.wait()
 		there.Ready = false
 		d.manager.Wishes([]wish.Wish{there, old})
 		d.wantOrders(t, "old 0s", "there 0s", "there 0s")
@@ -204,7 +231,7 @@ func TestNothingIsOrderedInVain(t *testing.T) {
 			t.Errorf("told: %q", d.told)
 		}
 		d.manager.Wishes(nil)
-		synctest.Wait()
+		d.wait()
 		if len(d.told) > 0 {
 			t.Errorf("told to who does not wish any more: %q", d.told)
 		}
@@ -222,14 +249,14 @@ func TestComeBack(t *testing.T) {
 				d.manager.Wishes([]wish.Wish{wishFor("a")})
 				d.wantOrders(t, "a 0s")
 				d.fail = nil
-				pass(time.Hour)
+				d.pass(time.Hour)
 				d.manager.Wishes([]wish.Wish{wishFor("a"), wishFor("b")})
 				if busy {
 					d.wantOrders(t, "a 0s")
 				} else {
 					d.wantOrders(t, "a 0s", "b 1h0m0s")
 				}
-				pass(2*time.Hour + time.Minute)
+				d.pass(2*time.Hour + time.Minute)
 				if len(d.orders) != 3 || !slices.Contains(d.orders, "a 3h0m0s") {
 					t.Errorf("orders: %q", d.orders)
 				}
@@ -249,9 +276,9 @@ func TestAdvice(t *testing.T) {
 		there := wishFor("b")
 		d.kept[there.Secret] = valid(time.Now())
 		d.manager.Wishes([]wish.Wish{wishFor("a"), there})
-		pass(10*24*time.Hour - time.Hour)
+		d.pass(10*24*time.Hour - time.Hour)
 		d.wantOrders(t, "a 0s")
-		pass(2 * time.Hour)
+		d.pass(2 * time.Hour)
 		slices.Sort(d.orders)
 		d.wantOrders(t, "a 0s", "a 240h0m0s", "b 240h0m0s")
 		if d.advised < 40 {
@@ -263,7 +290,7 @@ func TestAdvice(t *testing.T) {
 		there := wishFor("b")
 		d.kept[there.Secret] = valid(time.Now())
 		d.manager.Wishes([]wish.Wish{there})
-		pass(5 * 24 * time.Hour)
+		d.pass(5 * 24 * time.Hour)
 		if d.advised != 1 {
 			t.Errorf("an authority without advice was asked %d times", d.advised)
 		}
