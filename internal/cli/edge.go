@@ -27,6 +27,9 @@ import (
 // edgeSwitches are the flags of the command that are not options of the edge.
 var edgeSwitches = []string{"help", "print-config"}
 
+// routesMissing is why an edge that starts is not ready.
+const routesMissing = "the first routes are not live yet"
+
 // edgeParts is what the edge is given to work with.
 type edgeParts struct {
 	log     *slog.Logger
@@ -39,7 +42,7 @@ type edgeParts struct {
 // finishes what it has begun. It declares in parts.health what must hold
 // before traffic may come. The servers for health and admin run around it.
 func runEdge(ctx context.Context, options *config.Edge, parts edgeParts) error {
-	routes := parts.health.Condition("routes", "the first routes are not live yet")
+	routes := parts.health.Condition("routes", routesMissing)
 	points, err := entryPoints(options)
 	if err != nil {
 		return err

@@ -182,7 +182,7 @@ func (p *ingressProvider) await(ctx context.Context, condition *observe.Conditio
 		case len(failures) > 0:
 			condition.Unmet("the cluster cannot be read: " + failureText(failures))
 		case waited < apiSilence:
-			condition.Unmet("the cluster is being read")
+			condition.Unmet(routesMissing)
 			continue
 		default:
 			condition.Unmet("the cluster has not been read: the API server does not fail, and does not answer everything either")
