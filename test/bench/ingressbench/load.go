@@ -31,8 +31,9 @@ type question struct {
 // load compares three kinds of requests: for one host with one endpoint, for one
 // host with as many endpoints as there are others, and for all hosts at random.
 // The first shows what a request costs when all that it needs is in the caches
-// of the processor. The others differ in nothing but the routes. They take
-// turns, so that a disturbance does not meet one alone.
+// of the processor. The others use as many connections, and differ in the number
+// of routes and backends. They take turns, so that a disturbance does not meet
+// one alone.
 func (b *bench) load(ctx context.Context) (err error) {
 	hosts := min(b.world.apps, loadHosts, openFiles()/4)
 	if err := b.world.createWide(ctx, hosts); err != nil {
