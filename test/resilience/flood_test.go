@@ -258,10 +258,35 @@ func TestFloods(t *testing.T) {
 	watch(edge.Address("web"), baseline/2) // it is warm now
 	before := watch(edge.Address("web"), baseline)
 	start := measure(t, edge)
+	var other *edgeprocess.Edge
+	if long() {
+		other = startEdge(t, []string{"web"})
+	}
 	for _, f := range floods() {
-		t.Run(f.name, func(t *testing.T) { f.run(t, edge, duration, before) })
+		t.Run(f.name, func(t *testing.T) {
+			if long() {
+				f.aside(t, edge, other, duration)
+			}
+			f.run(t, edge, duration, before)
+		})
 	}
 	settles(t, edge, start)
+}
+
+// aside floods another edge on the same machine, and says how the honest client
+// of this one fares. What it then loses, it loses to an attacker that uses the
+// same processors, and to nothing that the edge could do about it.
+func (f flood) aside(t *testing.T, edge, other *edgeprocess.Edge, duration time.Duration) {
+	l := &lives{}
+	stop := honest(edge.Address("web"))
+	stopAttack := f.begins(t, other.Address("web"), l)
+	began := time.Now()
+	for !l.enough(f, time.Since(began), duration) {
+		<-time.After(50 * time.Millisecond)
+	}
+	report := stop()
+	stopAttack()
+	t.Logf("while another edge is flooded: %v", report)
 }
 
 // run floods for a while and looks at what became of everybody.
