@@ -27,21 +27,21 @@ type statusWrite struct {
 // A configuration without a status gives up all that our field manager has. The
 // addresses go then, unless somebody else wrote the same ones, and so does the
 // entry that says that they are ours.
-func (w *Writer) applyStatus(ctx context.Context, todo statusWrite) (*networkingv1.Ingress, error) {
-	wanted := applynetworkingv1.Ingress(todo.at.name, todo.at.namespace).
-		WithUID(todo.uid).
-		WithResourceVersion(todo.version)
-	if todo.step == stepWrite {
+func (w *Writer) applyStatus(ctx context.Context, task statusWrite) (*networkingv1.Ingress, error) {
+	wanted := applynetworkingv1.Ingress(task.at.name, task.at.namespace).
+		WithUID(task.uid).
+		WithResourceVersion(task.version)
+	if task.step == stepWrite {
 		balancer := applynetworkingv1.IngressLoadBalancerStatus()
-		for i := range todo.addresses {
-			balancer.WithIngress(applyEntry(&todo.addresses[i]))
+		for i := range task.addresses {
+			balancer.WithIngress(applyEntry(&task.addresses[i]))
 		}
 		wanted.WithStatus(applynetworkingv1.IngressStatus().WithLoadBalancer(balancer))
 	}
-	object, err := w.cluster.Client.NetworkingV1().Ingresses(todo.at.namespace).ApplyStatus(
+	object, err := w.cluster.Client.NetworkingV1().Ingresses(task.at.namespace).ApplyStatus(
 		ctx, wanted, metav1.ApplyOptions{FieldManager: FieldManager, Force: true})
 	if err != nil {
-		return nil, fmt.Errorf("write the status of %s: %w", todo.at.ref(), err)
+		return nil, fmt.Errorf("write the status of %s: %w", task.at.ref(), err)
 	}
 	return object, nil
 }

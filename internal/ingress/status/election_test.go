@@ -24,10 +24,10 @@ type turns struct {
 func (c *turns) watch(name string) func(*Writer) {
 	return func(w *Writer) {
 		apply := w.apply
-		w.apply = func(ctx context.Context, todo statusWrite) (*networkingv1.Ingress, error) {
+		w.apply = func(ctx context.Context, task statusWrite) (*networkingv1.Ingress, error) {
 			c.enter(name, 1)
 			defer c.enter(name, -1)
-			return apply(ctx, todo)
+			return apply(ctx, task)
 		}
 	}
 }

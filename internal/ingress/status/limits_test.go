@@ -60,7 +60,7 @@ func (a *asked) number() int {
 func leadFor(t *testing.T, options Options, requests *asked) *Writer {
 	t.Helper()
 	w := New(&kube.Cluster{}, options)
-	w.apply = func(_ context.Context, todo statusWrite) (*networkingv1.Ingress, error) {
+	w.apply = func(_ context.Context, task statusWrite) (*networkingv1.Ingress, error) {
 		requests.note()
 		requests.mu.Lock()
 		defer requests.mu.Unlock()
@@ -68,7 +68,7 @@ func leadFor(t *testing.T, options Options, requests *asked) *Writer {
 			return nil, requests.fail
 		}
 		requests.version++
-		return testIngress(todo.at.name, todo.uid, 1000+requests.version, todo.addresses...), nil
+		return testIngress(task.at.name, task.uid, 1000+requests.version, task.addresses...), nil
 	}
 	w.announce = func(_ context.Context, notice kube.Notice) error {
 		requests.note()
@@ -133,21 +133,21 @@ func TestWritesUnderWay(t *testing.T) {
 		var mu sync.Mutex
 		most, number, underWay := 0, 0, map[ingressKey]int{}
 		apply := w.apply
-		w.apply = func(ctx context.Context, todo statusWrite) (*networkingv1.Ingress, error) {
+		w.apply = func(ctx context.Context, task statusWrite) (*networkingv1.Ingress, error) {
 			mu.Lock()
-			underWay[todo.at]++
+			underWay[task.at]++
 			number++
 			most = max(most, number)
-			if underWay[todo.at] > 1 {
-				t.Errorf("two writes of %s at a time", todo.at.name)
+			if underWay[task.at] > 1 {
+				t.Errorf("two writes of %s at a time", task.at.name)
 			}
 			mu.Unlock()
 			<-time.After(time.Second)
 			mu.Lock()
 			defer mu.Unlock()
-			underWay[todo.at]--
+			underWay[task.at]--
 			number--
-			return apply(ctx, todo)
+			return apply(ctx, task)
 		}
 		for version := range 100 {
 			for _, name := range []string{"a", "b", "c", "d", "e", "f"} {

@@ -153,33 +153,33 @@ func serve[K comparable](ctx context.Context, queue workqueue.TypedDelayingInter
 // write does what the status of an Ingress needs, and returns when to look
 // again.
 func (t *term) write(ctx context.Context, at ingressKey) time.Duration {
-	todo, rest := t.plan(at)
-	if todo.step == stepLeave {
+	task, rest := t.plan(at)
+	if task.step == stepLeave {
 		return rest
 	}
 	// Only what is written takes from the rate. It may have changed meanwhile.
 	if t.writeRate.Wait(ctx) != nil {
 		return 0
 	}
-	if todo, rest = t.plan(at); todo.step == stepLeave {
+	if task, rest = t.plan(at); task.step == stepLeave {
 		return rest
 	}
 	request, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	object, err := t.writer.apply(request, todo)
+	object, err := t.writer.apply(request, task)
 	if err != nil {
-		return t.missed(ctx, todo, err)
+		return t.missed(ctx, task, err)
 	}
 	w := t.writer
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	result := resultWritten
-	if todo.step == stepWithdraw {
+	if task.step == stepWithdraw {
 		result = resultWithdrawn
 	}
 	w.metrics.writes.WithLabelValues(result).Inc()
-	if known := w.records[at]; known != nil && known.uid == todo.uid {
-		known.written(todo.step, todo.addresses, object, time.Now())
+	if known := w.records[at]; known != nil && known.uid == task.uid {
+		known.written(task.step, task.addresses, object, time.Now())
 		if known.idle() {
 			delete(w.records, at)
 		}
@@ -197,12 +197,12 @@ func (t *term) plan(at ingressKey) (statusWrite, time.Duration) {
 		return statusWrite{}, 0
 	}
 	before := known.contested
-	todo, rest := known.next(w.published.addresses, time.Now())
+	task, rest := known.next(w.published.addresses, time.Now())
 	changed := known.contested != before
 	if changed {
 		w.contest(at, known.contested)
 	}
-	write := statusWrite{at: at, uid: known.uid, version: known.version, step: todo, addresses: w.published.addresses}
+	write := statusWrite{at: at, uid: known.uid, version: known.version, step: task, addresses: w.published.addresses}
 	w.mu.Unlock()
 	if changed && !before {
 		w.metrics.contested.Inc()
@@ -223,7 +223,7 @@ func (w *Writer) contest(at ingressKey, contested bool) {
 }
 
 // missed says when to try again after an error.
-func (t *term) missed(ctx context.Context, todo statusWrite, err error) time.Duration {
+func (t *term) missed(ctx context.Context, task statusWrite, err error) time.Duration {
 	w := t.writer
 	result := resultFailed
 	switch {
@@ -236,13 +236,13 @@ func (t *term) missed(ctx context.Context, todo statusWrite, err error) time.Dur
 		// It has changed; the watch brings what it is now.
 		result = resultConflict
 	default:
-		w.complaints.log(w.log, "a status was not written and is tried again", todo.at.ref().String(), err)
+		w.complaints.log(w.log, "a status was not written and is tried again", task.at.ref().String(), err)
 	}
 	w.metrics.writes.WithLabelValues(result).Inc()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	known := w.records[todo.at]
-	if known == nil || known.uid != todo.uid {
+	known := w.records[task.at]
+	if known == nil || known.uid != task.uid {
 		return 0
 	}
 	return known.failed(time.Now())
