@@ -57,7 +57,7 @@ func (f flood) begins(t *testing.T, address string, l *lives) (stop func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	command := exec.Command("nice", "-n", "19", self)
+	command := exec.Command("chrt", "--idle", "0", self)
 	command.Env = append(os.Environ(), attackVariable+"="+f.name+"@"+address)
 	command.Stderr = os.Stderr
 	edgeprocess.Tie(command)
