@@ -32,6 +32,7 @@ func writeReference(root *cobra.Command, dir string) error {
 	pages := []struct{ name, text string }{
 		{"cli.md", cliReference(root)},
 		{"edge.md", edgeReference()},
+		{"agent.md", agentReference()},
 	}
 	for _, page := range pages {
 		if err := os.WriteFile(filepath.Join(dir, page.name), []byte(page.text), 0o644); err != nil {

@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"strings"
 	"sync"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sync/errgroup"
 
 	"slipway.dev/slipway/internal/config"
 	"slipway.dev/slipway/internal/edge"
@@ -175,9 +173,9 @@ the requests that it has. A second signal ends it at once, with exit code 130.`,
 		RunE: func(command *cobra.Command, args []string) error {
 			return p.edge(command, args)
 		},
-		ValidArgsFunction: completeEdge,
+		ValidArgsFunction: completeRole(config.EdgeOptions),
 	}
-	command.SetHelpFunc(func(command *cobra.Command, _ []string) { printEdgeHelp(command) })
+	command.SetHelpFunc(func(command *cobra.Command, _ []string) { printRoleHelp(command, config.EdgeOptions()) })
 	command.AddCommand(edgeAdminCommands()...)
 	return command
 }
@@ -216,87 +214,50 @@ func (p program) edge(command *cobra.Command, args []string) error {
 	if options.Providers.File == nil && options.Providers.KubernetesIngress == nil {
 		return usageError{errors.New("no provider is enabled: set --providers.file.filename=… or --providers.kubernetesingress")}
 	}
-	logStart(log, loaded)
+	logStart(log, "edge", loaded.File, options.Changes())
 	return p.serveEdge(command.Context(), options, log)
 }
 
 // logStart says what is starting, and every option that is not its default.
-func logStart(log *slog.Logger, loaded *config.Loaded) {
+func logStart(log *slog.Logger, role, file string, changes []config.Change) {
 	facts := readBuildFacts()
-	log.Info("edge starts", observe.KeyVersion, facts.Version, observe.KeyCommit, facts.Commit)
-	if loaded.File != "" {
-		log.Info("options come from a file", observe.KeyFile, loaded.File)
+	log.Info(role+" starts", observe.KeyVersion, facts.Version, observe.KeyCommit, facts.Commit)
+	if file != "" {
+		log.Info("options come from a file", observe.KeyFile, file)
 	}
-	for _, change := range loaded.Edge.Changes() {
+	for _, change := range changes {
 		log.Info("option is set", observe.KeyOption, change.Option, observe.KeyValue, change.Value)
 	}
 }
 
-// serveEdge runs the data plane with its servers for health and admin around
-// it: they start before it, so that its start can be watched, and stop after
-// it, so that its end can be. If one of them breaks, all of it ends.
+// serveEdge runs the data plane with its servers around it.
 func (p program) serveEdge(ctx context.Context, options *config.Edge, log *slog.Logger) error {
 	facts := readBuildFacts()
 	parts := edgeParts{
 		log: log, metrics: observe.NewMetrics(facts.Version, facts.Commit), health: &observe.Health{},
 		admin: admin.New(admin.Build(facts)),
 	}
-	api := observe.Mount{Prefix: admin.Prefix, Handler: parts.admin}
-
-	local, err := listen(ctx, "admin.address", options.Admin.Address)
-	if err != nil {
-		return err
-	}
-	health, err := listen(ctx, "health.address", options.Health.Address)
-	if err != nil {
-		return errors.Join(err, local.Close())
-	}
-	serving, stopServers := context.WithCancel(context.WithoutCancel(ctx))
-	defer stopServers()
-	servers, serving := errgroup.WithContext(serving)
-	servers.Go(func() error { return observe.ServeAdmin(serving, local, log, api) })
-	servers.Go(func() error { return observe.ServeHealth(serving, health, parts.health, parts.metrics, log) })
-
-	running, stopEdge := context.WithCancel(ctx)
-	defer stopEdge()
-	defer context.AfterFunc(serving, stopEdge)()
-	defer context.AfterFunc(running, parts.health.Stopping)()
-	err = p.runEdge(running, options, parts)
-	if running.Err() != nil && errors.Is(err, context.Canceled) {
-		err = nil // it was told to stop
-	}
-	stopServers()
-	err = errors.Join(err, servers.Wait())
-	if err == nil {
-		log.Info("edge has stopped")
-	}
-	return err
+	return surroundings{
+		role: "edge", admin: options.Admin.Address, health: options.Health.Address,
+		mounts: []observe.Mount{{Prefix: admin.Prefix, Handler: parts.admin}},
+		log:    log, metrics: parts.metrics, state: parts.health,
+	}.run(ctx, func(running context.Context) error { return p.runEdge(running, options, parts) })
 }
 
-// listen opens the address of an option.
-func listen(ctx context.Context, option, address string) (net.Listener, error) {
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
-	if err != nil {
-		if failed := (*net.OpError)(nil); errors.As(err, &failed) {
-			err = failed.Err // the address is in the message already
+// completeRole completes the names of options for shells.
+func completeRole(options func() []config.Option) cobra.CompletionFunc {
+	return func(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if strings.Contains(typed, "=") {
+			return nil, cobra.ShellCompDirectiveDefault // a value, often a file
 		}
-		return nil, fmt.Errorf("cannot listen on %s: %w: choose another address with --%s", address, err, option)
-	}
-	return listener, nil
-}
-
-// completeEdge completes the names of options for shells.
-func completeEdge(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	if strings.Contains(typed, "=") {
-		return nil, cobra.ShellCompDirectiveDefault // a value, often a file
-	}
-	var found []cobra.Completion
-	for _, option := range config.EdgeOptions() {
-		flag := strings.ReplaceAll(option.Flag(), "<name>", "web") + "="
-		if strings.HasPrefix(strings.ToLower(flag), strings.ToLower(typed)) {
-			sentence, _, _ := strings.Cut(option.Description, ". ")
-			found = append(found, cobra.CompletionWithDesc(flag, sentence))
+		var found []cobra.Completion
+		for _, option := range options() {
+			flag := strings.ReplaceAll(option.Flag(), "<name>", "web") + "="
+			if strings.HasPrefix(strings.ToLower(flag), strings.ToLower(typed)) {
+				sentence, _, _ := strings.Cut(option.Description, ". ")
+				found = append(found, cobra.CompletionWithDesc(flag, sentence))
+			}
 		}
+		return found, cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
 	}
-	return found, cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
 }

@@ -26,8 +26,9 @@ const layersText = "Options come from a file, from environment variables and fro
 	"over both, option by option. Names are the same everywhere, in any case: log.level is the key level under log in the " +
 	"file, the variable SLIPWAY_LOG_LEVEL and the flag --log.level. An option that does not exist is an error, wherever it is set."
 
-// printEdgeHelp prints the help of `slipway edge`, wrapped to the terminal.
-func printEdgeHelp(command *cobra.Command) {
+// printRoleHelp prints the help of a command whose flags are options of a role,
+// wrapped to the terminal.
+func printRoleHelp(command *cobra.Command, options []config.Option) {
 	w := command.OutOrStdout()
 	width := helpWidth(w)
 	p := helpPrinter{w: w, width: width}
@@ -40,7 +41,7 @@ func printEdgeHelp(command *cobra.Command) {
 	p.line("  --print-config")
 	p.paragraph(8, "Print the effective options as a file, secrets redacted, and exit. It also checks them.")
 	group := ""
-	for _, option := range config.EdgeOptions() {
+	for _, option := range options {
 		if option.Group() != group {
 			group = option.Group()
 			p.line("\n%s:", group)

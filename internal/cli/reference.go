@@ -36,15 +36,32 @@ var groupTitles = map[string]string{
 	"tracing":                     "Tracing",
 	"tracing.otlp":                "Tracing: the collector",
 	"lastGood":                    "Last good routes",
+	"kubernetes":                  "Kubernetes API server",
+	"applications":                "Applications",
+	"sources":                     "Repositories and charts",
+	"render":                      "Rendering",
+	"webhooks":                    "Webhooks",
+	"leaderElection":              "Leader election",
 }
 
+// agentExamples is edgeExamples for the agent.
+//
+//go:embed agent_examples.md
+var agentExamples string
+
 // edgeReference gives the page with the options of the edge.
-func edgeReference() string {
+func edgeReference() string { return roleReference("edge", edgeExamples, config.EdgeOptions()) }
+
+// agentReference gives the page with the options of the agent.
+func agentReference() string { return roleReference("agent", agentExamples, config.AgentOptions()) }
+
+// roleReference gives the page with the options of a role.
+func roleReference(role, examples string, options []config.Option) string {
 	var out strings.Builder
-	out.WriteString(generatedNote + "# Options of slipway edge\n\n")
-	out.WriteString(strings.Join(wrap(layersText, widestHelp), "\n") + "\n\n" + edgeExamples)
+	out.WriteString(generatedNote + "# Options of slipway " + role + "\n\n")
+	out.WriteString(strings.Join(wrap(layersText, widestHelp), "\n") + "\n\n" + examples)
 	group, first := "", true
-	for _, option := range config.EdgeOptions() {
+	for _, option := range options {
 		if first || option.Group() != group {
 			group, first = option.Group(), false
 			title := groupTitles[group]
@@ -97,7 +114,7 @@ func writeCommand(out *strings.Builder, command *cobra.Command) {
 		fmt.Fprintf(out, "\nExamples:\n\n```sh\n%s\n```\n", unindent(command.Example))
 	}
 	if command.DisableFlagParsing {
-		out.WriteString("\nIts options are on [their own page](edge.md).\n")
+		fmt.Fprintf(out, "\nIts options are on [their own page](%s.md).\n", command.Name())
 		for _, child := range command.Commands() {
 			writeCommand(out, child)
 		}

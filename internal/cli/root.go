@@ -60,6 +60,7 @@ traffic for it: a GitOps runtime and an ingress controller in one program.`,
 	root.PersistentFlags().String("log.format", "auto", "how messages are written: text, json, or auto (text on a terminal)")
 	root.AddCommand(
 		p.edgeCommand(),
+		appCommand(),
 		explainCommand(),
 		lintCommand(),
 		upCommand(),
@@ -106,6 +107,22 @@ type usageError struct{ error }
 
 func (u usageError) Unwrap() error { return u.error }
 
+// verdict is the exit code of a command that says something by it, such as a
+// diff. Without an error there is nothing to print.
+type verdict struct {
+	code int
+	err  error
+}
+
+func (v verdict) Error() string {
+	if v.err == nil {
+		return ""
+	}
+	return v.err.Error()
+}
+
+func (v verdict) Unwrap() error { return v.err }
+
 func (p program) execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := p.root()
 	root.SetArgs(args)
@@ -124,13 +141,18 @@ func (p program) execute(ctx context.Context, args []string, stdout, stderr io.W
 	if err == nil {
 		return exitOK
 	}
-	printError(stderr, err)
+	if said := (verdict{}); !errors.As(err, &said) || said.err != nil {
+		printError(stderr, err)
+	}
 	if !started {
 		_, _ = fmt.Fprintf(stderr, "Run '%s --help' for what it takes.\n", command.CommandPath())
 		return exitUsage
 	}
 	if usage := (usageError{}); errors.As(err, &usage) {
 		return exitUsage
+	}
+	if said := (verdict{}); errors.As(err, &said) {
+		return said.code
 	}
 	return exitFailure
 }
@@ -150,8 +172,11 @@ func printError(w io.Writer, err error) {
 
 // problemsOf takes joined errors apart.
 func problemsOf(err error) []error {
-	if usage, ok := err.(usageError); ok {
-		err = usage.error
+	switch wrapped := err.(type) {
+	case usageError:
+		err = wrapped.error
+	case verdict:
+		err = wrapped.err
 	}
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {

@@ -7,7 +7,7 @@
 // promises that nothing a user wrote is ignored: an unknown option, a value
 // that does not fit, or one option in two spellings is an error that names the
 // place and the fix, and all of them are reported at once. The list of options
-// is derived from the struct (see [EdgeOptions]), so that help, reference and
+// is derived from the struct (see [EdgeOptions] and [AgentOptions]), so that help, reference and
 // suggestions cannot disagree with it.
 //
 // It refuses to read more than 1 MiB, to follow YAML aliases, and to show a

@@ -18,9 +18,6 @@ const (
 	maxDepth = 16
 )
 
-// edgeFileNames are the names that are looked for in each directory.
-var edgeFileNames = [...]string{"edge.yaml", "edge.yml", "edge.toml"}
-
 // fileNode is a value of a file, whatever its format.
 type fileNode struct {
 	key      string
@@ -52,10 +49,10 @@ func lookupVariable(environ []string, name string) string {
 
 // findFile looks for a configuration file in the first directory that has one.
 // Two in one directory are an error: nobody could tell which one counts.
-func findFile(dirs []string) (string, error) {
+func findFile(role role, dirs []string) (string, error) {
 	for _, dir := range dirs {
 		var found []string
-		for _, name := range edgeFileNames {
+		for _, name := range role.fileNames() {
 			path := filepath.Join(dir, name)
 			if _, err := os.Stat(path); err == nil {
 				found = append(found, path)

@@ -53,7 +53,7 @@ func (r *flagReader) wordHint(previous string) string {
 	if ok && option.takesNoWord() && !strings.Contains(previous, "=") {
 		return ": join a value to its option, as in " + previous + "=false"
 	}
-	return ": slipway edge takes only options"
+	return ": slipway " + string(r.schema.role) + " takes only options"
 }
 
 func (r *flagReader) flag(word string) {

@@ -31,8 +31,10 @@ type Sources struct {
 
 // Loaded is the result of reading all sources.
 type Loaded struct {
-	// Edge holds the effective options. It is not validated yet.
-	Edge *Edge
+	// Edge or Agent holds the effective options, that of the role that was loaded.
+	// They are not validated yet.
+	Edge  *Edge
+	Agent *Agent
 	// File is the configuration file that was read, or "".
 	File string
 	// Given holds the switches that the command line has.
@@ -43,24 +45,60 @@ type Loaded struct {
 // error for each thing that is wrong. Also with an error, Given is set, so that
 // help can be shown.
 func LoadEdge(sources Sources) (*Loaded, error) {
-	known := schema(EdgeOptions())
-	flags := readFlags(sources.Args, sources.Switches, known)
+	known := schema{edgeRole, EdgeOptions()}
+	loaded, merged, err := known.load(sources)
+	if err != nil {
+		return loaded, err
+	}
+	edge := &Edge{}
+	edge.Defaults()
+	for name := range merged {
+		if strings.HasPrefix(name, "entryPoints.") {
+			edge.EntryPoints = nil // the default is for when there is none
+		}
+	}
+	if err := merged.decode(known, edge); err != nil {
+		return loaded, err
+	}
+	loaded.Edge = edge
+	return loaded, nil
+}
+
+// LoadAgent is LoadEdge for the agent.
+func LoadAgent(sources Sources) (*Loaded, error) {
+	known := schema{agentRole, AgentOptions()}
+	loaded, merged, err := known.load(sources)
+	if err != nil {
+		return loaded, err
+	}
+	agent := &Agent{}
+	agent.Defaults()
+	if err := merged.decode(known, agent); err != nil {
+		return loaded, err
+	}
+	loaded.Agent = agent
+	return loaded, nil
+}
+
+// load reads all sources into one layer.
+func (s schema) load(sources Sources) (*Loaded, layer, error) {
+	flags := readFlags(sources.Args, sources.Switches, s)
 	loaded := &Loaded{Given: flags.given}
 
-	flagLayer, flagFindings := known.resolve(flags.settings)
-	envLayer, envFindings := known.resolve(readEnvironment(sources.Environ, known))
+	flagLayer, flagFindings := s.resolve(flags.settings)
+	envLayer, envFindings := s.resolve(readEnvironment(sources.Environ, s))
 	upper := layer{}
 	maps.Copy(upper, envLayer)
 	maps.Copy(upper, flagLayer)
 
 	merged := layer{}
 	var findings []error
-	path, err := chooseFile(upper, sources.Dirs)
+	path, err := s.role.chooseFile(upper, sources.Dirs)
 	if err != nil {
 		findings = append(findings, err)
 	}
 	if path != "" {
-		fileLayer, fileFindings := known.resolveFile(path)
+		fileLayer, fileFindings := s.resolveFile(path)
 		findings = append(findings, fileFindings...)
 		maps.Copy(merged, fileLayer)
 		loaded.File = path
@@ -69,21 +107,20 @@ func LoadEdge(sources Sources) (*Loaded, error) {
 	findings = append(findings, flags.findings...)
 	findings = append(findings, flagFindings...)
 	if err := errors.Join(findings...); err != nil {
-		return loaded, err
+		return loaded, nil, err
 	}
 	maps.Copy(merged, upper)
-	loaded.Edge, err = merged.decode(known)
-	return loaded, err
+	return loaded, merged, nil
 }
 
 // chooseFile gives the file that the flags or the environment name, or else
 // the one that is found.
-func chooseFile(upper layer, dirs []string) (string, error) {
+func (r role) chooseFile(upper layer, dirs []string) (string, error) {
 	chosen, ok := upper[configFileName]
 	if ok && chosen.value != "" {
 		return chosen.value, nil
 	}
-	return findFile(dirs)
+	return findFile(r, dirs)
 }
 
 // resolveFile reads a file into a layer.
@@ -96,17 +133,12 @@ func (s schema) resolveFile(path string) (layer, []error) {
 	return fileLayer, append(findings, more...)
 }
 
-// decode fills a struct with the assignments over the defaults.
-func (l layer) decode(known schema) (*Edge, error) {
-	edge := &Edge{}
-	edge.Defaults()
+// decode fills a struct, which has its defaults, with the assignments.
+func (l layer) decode(known schema, options any) error {
 	labels := map[string]string{}
 	for name, given := range l {
 		if name == configFileName {
 			continue
-		}
-		if strings.HasPrefix(name, "entryPoints.") {
-			edge.EntryPoints = nil // the default is for when there is none
 		}
 		for _, o := range known.switchesAbove(given.option) {
 			if _, said := l[o.Name]; !said {
@@ -122,21 +154,21 @@ func (l layer) decode(known schema) (*Edge, error) {
 			}
 		}
 	}
-	if err := parser.Decode(labels, edge, labelRoot); err != nil {
-		return nil, fmt.Errorf("cannot decode the options: %w", err)
+	if err := parser.Decode(labels, options, labelRoot); err != nil {
+		return fmt.Errorf("cannot decode the options: %w", err)
 	}
 	for _, given := range l {
 		if given.option.Type == TypeSecret {
-			setSecret(reflect.ValueOf(edge).Elem(), given.option, secret.New(given.value))
+			setSecret(reflect.ValueOf(options).Elem(), given.option, secret.New(given.value))
 		}
 	}
-	return edge, nil
+	return nil
 }
 
 // switchesAbove lists the groups that an option turns on by being set.
 func (s schema) switchesAbove(option Option) []Option {
 	var out []Option
-	for _, o := range s {
+	for _, o := range s.options {
 		if o.Type == TypeSwitch && len(o.path) < len(option.path) && option.startsWith(o.path) {
 			out = append(out, o)
 		}

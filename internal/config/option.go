@@ -71,14 +71,42 @@ func (o Option) Group() string {
 	return ""
 }
 
+// role is a part of the program that has options of its own: the name of its
+// command, and of its files.
+type role string
+
+const (
+	edgeRole  role = "edge"
+	agentRole role = "agent"
+)
+
+// fileNames are the names that are looked for in each directory.
+func (r role) fileNames() [3]string {
+	return [...]string{string(r) + ".yaml", string(r) + ".yml", string(r) + ".toml"}
+}
+
 // EdgeOptions lists every option of the edge in the order of its struct.
 func EdgeOptions() []Option {
 	var edge Edge
 	edge.Defaults()
+	return edgeRole.options(edge)
+}
+
+// AgentOptions lists every option of the agent in the order of its struct.
+func AgentOptions() []Option {
+	var agent Agent
+	agent.Defaults()
+	return agentRole.options(agent)
+}
+
+// options lists the options of a struct that has its defaults.
+func (r role) options(defaults any) []Option {
+	names := r.fileNames()
 	options := []Option{{
-		Name:        configFileName,
-		Type:        TypeString,
-		Description: "File with options, YAML or TOML. When empty, it is edge.yaml, edge.yml or edge.toml in $XDG_CONFIG_HOME/slipway or else in /etc/slipway, if there is one.",
+		Name: configFileName,
+		Type: TypeString,
+		Description: "File with options, YAML or TOML. When empty, it is " + names[0] + ", " + names[1] + " or " + names[2] +
+			" in $XDG_CONFIG_HOME/slipway or else in /etc/slipway, if there is one.",
 		Environment: environmentPrefix + strings.ToUpper(configFileName),
 		path:        []string{configFileName},
 		fields:      []string{""},
@@ -87,7 +115,7 @@ func EdgeOptions() []Option {
 		o.Default = value
 		options = append(options, o)
 	}}
-	walk.structure(reflect.ValueOf(edge), Option{})
+	walk.structure(reflect.ValueOf(defaults), Option{})
 	return options
 }
 

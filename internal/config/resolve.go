@@ -76,7 +76,7 @@ func (r *resolver) takeGroup(given setting, option Option) error {
 
 // takeNamed is a mapping for a group that is always there, or for one named
 // member of a map: the member then exists, even with nothing set, so that
-// [Edge.Validate] can say what it lacks.
+// Validate can say what it lacks.
 func (r *resolver) takeNamed(given setting, member Option) error {
 	last := len(given.path) - 1
 	if err := checkNames(given, member); err != nil {
@@ -126,7 +126,7 @@ func (r *resolver) assign(given setting, option Option, value string) error {
 // unknown says which option is not known and which one may be meant. It does
 // not show the value, which may be a misplaced secret.
 func (r *resolver) unknown(given setting) error {
-	hint := "see slipway edge --help for the options"
+	hint := "see slipway " + string(r.schema.role) + " --help for the options"
 	if option, ok := r.schema.find(strings.Split(strings.Join(given.path, "."), ".")); ok {
 		hint = "write " + option.Name + " as nested keys, without dots"
 	} else if option, ok := r.schema.nearest(given.path); ok {
@@ -148,7 +148,7 @@ func (s schema) underLeaf(path []string) bool {
 
 // isName reports whether the last element of a path is a free name.
 func (s schema) isName(path []string) bool {
-	for _, o := range s {
+	for _, o := range s.options {
 		if len(o.path) > len(path) && o.startsWith(path) {
 			return o.path[len(path)-1] == nameElement
 		}

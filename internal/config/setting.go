@@ -71,13 +71,16 @@ func (o origin) spell(option Option) string {
 	return option.Name
 }
 
-// schema is the list of known options.
-type schema []Option
+// schema is the known options of one role.
+type schema struct {
+	role    role
+	options []Option
+}
 
 // find gives the option at a path, whatever its case, with the path's elements
 // in place of free names.
 func (s schema) find(path []string) (Option, bool) {
-	for _, o := range s {
+	for _, o := range s.options {
 		if len(o.path) == len(path) && o.startsWith(path) {
 			return o.named(path), true
 		}
@@ -88,7 +91,7 @@ func (s schema) find(path []string) (Option, bool) {
 // below lists the options under a path.
 func (s schema) below(path []string) []Option {
 	var out []Option
-	for _, o := range s {
+	for _, o := range s.options {
 		if len(o.path) > len(path) && o.startsWith(path) {
 			out = append(out, o.named(path))
 		}

@@ -17,18 +17,29 @@ type Change struct {
 
 // Changes lists what differs from the defaults, in the order of the struct.
 func (e *Edge) Changes() []Change {
-	defaults := map[string]string{}
-	known := schema(EdgeOptions())
-	for _, o := range known {
-		defaults[o.Name] = o.Default
-	}
 	var fresh Edge
 	fresh.Defaults()
+	return changes(schema{edgeRole, EdgeOptions()}, fresh, *e)
+}
+
+// Changes lists what differs from the defaults, in the order of the struct.
+func (a *Agent) Changes() []Change {
+	var fresh Agent
+	fresh.Defaults()
+	return changes(schema{agentRole, AgentOptions()}, fresh, *a)
+}
+
+// changes lists what of a struct differs from another with the defaults.
+func changes(known schema, fresh, given any) []Change {
+	defaults := map[string]string{}
+	for _, o := range known.options {
+		defaults[o.Name] = o.Default
+	}
 	optionWalk{visit: func(o Option, value string) {
 		defaults[o.Name] = value
 	}}.structure(reflect.ValueOf(fresh), Option{})
 
-	var changes []Change
+	var out []Change
 	optionWalk{visit: func(o Option, value string) {
 		before, ok := defaults[o.Name]
 		if !ok {
@@ -37,18 +48,23 @@ func (e *Edge) Changes() []Change {
 			before = general.Default
 		}
 		if value != before {
-			changes = append(changes, Change{Option: o.Name, Value: value})
+			out = append(out, Change{Option: o.Name, Value: value})
 		}
-	}}.structure(reflect.ValueOf(*e), Option{})
-	return changes
+	}}.structure(reflect.ValueOf(given), Option{})
+	return out
 }
 
 // YAML gives all effective options as a configuration file, secrets redacted.
-func (e *Edge) YAML() ([]byte, error) {
+func (e *Edge) YAML() ([]byte, error) { return asFile(e) }
+
+// YAML gives all effective options as a configuration file, secrets redacted.
+func (a *Agent) YAML() ([]byte, error) { return asFile(a) }
+
+func asFile(options any) ([]byte, error) {
 	var out bytes.Buffer
 	encoder := yaml.NewEncoder(&out)
 	encoder.SetIndent(2)
-	if err := encoder.Encode(e); err != nil {
+	if err := encoder.Encode(options); err != nil {
 		return nil, err
 	}
 	if err := encoder.Close(); err != nil {

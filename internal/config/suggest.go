@@ -14,7 +14,7 @@ func (s schema) nearest(path []string) (Option, bool) {
 		return Option{}, false
 	}
 	best, least := Option{}, len(given)
-	for _, o := range s {
+	for _, o := range s.options {
 		o = o.named(path)
 		d := distance(given, strings.ToLower(o.Name))
 		if d < least && d <= max(2, len(unmatched(o, path))/3) {
@@ -41,7 +41,7 @@ func unmatched(o Option, path []string) string {
 // what was meant when the group in front of it is missing or another.
 func (s schema) sameEnding(path []string) (Option, bool) {
 	var found []Option
-	for _, o := range s {
+	for _, o := range s.options {
 		if strings.EqualFold(o.path[len(o.path)-1], path[len(path)-1]) {
 			found = append(found, o.named(path))
 		}

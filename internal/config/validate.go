@@ -73,9 +73,7 @@ func (c *checker) notNegative(option string, d Duration) {
 }
 
 func (c *checker) listeners(e *Edge) {
-	if admin, ok := c.address("admin.address", e.Admin.Address); ok && !admin.Addr().IsLoopback() {
-		c.add("admin.address", "is %s, which others can reach: profiles show what is in memory, so use a loopback address such as 127.0.0.1:8090", quoted(e.Admin.Address))
-	}
+	c.admin(e.Admin.Address)
 	c.address("health.address", e.Health.Address)
 	c.entryPoints(e)
 }
@@ -150,22 +148,15 @@ func (c *checker) kubernetesIngress(k *KubernetesIngress) {
 	if k.Token.Reveal() == secret.Redacted {
 		c.add(prefix+"token", "is the text that stands for a hidden token in printed options: set the token itself")
 	}
-	c.endpoint(prefix+"endpoint", k.Endpoint)
-	seen := map[string]bool{}
-	for _, namespace := range k.Namespaces {
-		if !validLabel(namespace) {
-			c.add(prefix+"namespaces", "has %s, which is not the name of a namespace: lower-case letters, digits and dashes, at most 63 characters", quoted(namespace))
-		} else if seen[namespace] {
-			c.add(prefix+"namespaces", "has %s twice: keep one", quoted(namespace))
-		}
-		seen[namespace] = true
-	}
+	c.endpoint(prefix, k.Endpoint)
+	c.namespaces(prefix+"namespaces", k.Namespaces, "")
 	c.ingressEndpoint(prefix+"ingressEndpoint.", k.IngressEndpoint)
 }
 
 // endpoint checks the URL of the API server. It does not show it, because a
 // URL can hold a password.
-func (c *checker) endpoint(option, text string) {
+func (c *checker) endpoint(prefix, text string) {
+	option := prefix + "endpoint"
 	if text == "" {
 		return
 	}
@@ -174,7 +165,7 @@ func (c *checker) endpoint(option, text string) {
 	case err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "":
 		c.add(option, "is not a URL such as https://10.0.0.1:6443")
 	case u.User != nil:
-		c.add(option, "has a user name or password in it: take it out and use providers.kubernetesIngress.token")
+		c.add(option, "has a user name or password in it: take it out and use %stoken", prefix)
 	case u.RawQuery != "" || u.Fragment != "":
 		c.add(option, "has a part after ? or #: the API server has none")
 	}

@@ -78,6 +78,8 @@ type Controller struct {
 	first *route.Book
 	live  bool
 	last  time.Time // when the edge was told last
+	// looked is when the certificates were last looked at for what time does.
+	looked time.Time
 	// wished and asked are set when the wishes and the challenges have changed
 	// since the Fetcher was told of them.
 	wished, asked bool
@@ -93,11 +95,12 @@ func New(watcher *watch.Watcher, writer *status.Writer, options Options) *Contro
 // Run follows the cluster until ctx is done.
 func (c *Controller) Run(ctx context.Context) error {
 	for {
-		events, err := c.watcher.Next(ctx)
+		events, err := c.next(ctx)
 		if err != nil {
 			return err
 		}
 		c.take(events)
+		c.look()
 		if c.live {
 			if err := c.pause(ctx); err != nil {
 				return err
@@ -105,6 +108,38 @@ func (c *Controller) Run(ctx context.Context) error {
 		}
 		c.step()
 	}
+}
+
+// lookInterval is how often certificates are looked at for what time does to
+// them. What comes so late has been announced for months.
+const lookInterval = time.Minute
+
+// next gives what has changed; nothing, when it is time to look at certificates.
+func (c *Controller) next(ctx context.Context) ([]watch.Event, error) {
+	if !c.live {
+		return c.watcher.Next(ctx)
+	}
+	until, cancel := context.WithDeadline(ctx, c.looked.Add(lookInterval))
+	defer cancel()
+	events, err := c.watcher.Next(until)
+	if err != nil && ctx.Err() == nil && until.Err() != nil {
+		return nil, nil
+	}
+	return events, err
+}
+
+// look adds what has changed by time alone.
+func (c *Controller) look() {
+	now := time.Now()
+	if !c.live || now.Sub(c.looked) < lookInterval {
+		return
+	}
+	c.looked = now
+	turned := c.engine.Turned(now)
+	if len(turned) > 0 && len(c.changed) == 0 {
+		c.received = now
+	}
+	c.changed = append(c.changed, turned...)
 }
 
 // pause waits until the edge may be told again, and takes what comes meanwhile.
@@ -250,6 +285,7 @@ func (c *Controller) apply(change *route.Change) {
 // goLive says that the first table is in place.
 func (c *Controller) goLive() {
 	c.live = true
+	c.looked = time.Now()
 	c.wished = true // none is something to know too
 	c.options.Live()
 	namespace, name, _ := strings.Cut(c.options.PublishedService, "/")
@@ -272,13 +308,17 @@ func (c *Controller) tellFetcher() {
 	c.asked, c.wished = false, false
 }
 
-// tellSites tells the writer of Ingresses that changed, or that began or ceased
-// to be ours.
+// tellSites tells the writer of Ingresses that changed, that began or ceased to
+// be ours, or whose condition is another. The edge has been told by then: who
+// reads in a status that all is well can send requests.
 func (c *Controller) tellSites() {
+	for ref := range c.engine.ChangedConditions() {
+		c.seen[ref] = struct{}{}
+	}
 	for ref := range c.seen {
 		delete(c.seen, ref)
 		if object := c.snapshot.Ingress(ref.Namespace, ref.Name); object != nil {
-			c.writer.Ingress(object, c.engine.Ours(ref))
+			c.writer.Ingress(object, c.engine.Ours(ref), c.engine.Condition(ref))
 		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"slipway.dev/slipway/internal/gitops/plan/glob"
+	"slipway.dev/slipway/internal/gitops/glob"
 )
 
 // IgnoreRule is one of an Application's ignoreDifferences. Group and Kind are

@@ -247,8 +247,8 @@ func (s *Step) aim(mark Mark) string {
 	default:
 		text += " to be healthy"
 	}
-	if mark.Message != "" {
-		text += ": " + mark.Message
+	if mark.Detail != "" {
+		text += ": " + mark.Detail
 	}
 	return text
 }
@@ -328,7 +328,7 @@ func (p *Plan) spent(state *State) []*Step {
 // terminate ends the operation at once. Hooks that run are deleted, whatever
 // their policy is.
 func (p *Plan) terminate(state *State) Decision {
-	decision := Decision{Phase: Failed, Message: "operation terminated"}
+	decision := Decision{Phase: Failed, Message: "Operation terminated"}
 	for _, step := range p.Steps() {
 		progress := state.Mark(step.StepID).Progress
 		if step.Hook != nil && (progress == Running || progress == Started) {

@@ -32,8 +32,13 @@ func (b *builder) prune() {
 			continue
 		}
 		options, _ := b.Options.ObjectOptions.of(live)
-		if reason := b.spared(key, live, options, same); reason != "" {
-			b.plan.Skipped = append(b.plan.Skipped, Skipped{Key: key, Prune: true, Reason: reason})
+		reason := b.spared(key, live, same)
+		kept := reason == ""
+		if kept {
+			reason = b.notPruned(options)
+		}
+		if reason != "" {
+			b.plan.Skipped = append(b.plan.Skipped, Skipped{Key: key, Prune: true, Kept: kept, Reason: reason})
 			continue
 		}
 		doomed = append(doomed, &Step{
@@ -59,8 +64,9 @@ func (b *builder) mine(key tracking.Key, live *unstructured.Unstructured) bool {
 	return key == tracking.KeyOf(live) && b.set.source.Tracker.Stamped(live, b.app()) && len(live.GetOwnerReferences()) == 0
 }
 
-// spared says why something that is no longer rendered stays, or nothing.
-func (b *builder) spared(key tracking.Key, live *unstructured.Unstructured, options ObjectOptions, same map[types.UID]bool) string {
+// spared says why something that is no longer rendered stays whatever the
+// options are, or nothing.
+func (b *builder) spared(key tracking.Key, live *unstructured.Unstructured, same map[types.UID]bool) string {
 	switch {
 	case isHook(live):
 		return "it is a hook, and its delete policy says when it goes"
@@ -70,6 +76,14 @@ func (b *builder) spared(key tracking.Key, live *unstructured.Unstructured, opti
 		return "it is an object of the application under another group"
 	case !selected(b.Options.Selection, key):
 		return "it is not selected"
+	}
+	return ""
+}
+
+// notPruned says which option keeps something that is no longer rendered, or
+// nothing.
+func (b *builder) notPruned(options ObjectOptions) string {
+	switch {
 	case !b.Options.AllowPrune:
 		return "ignored (requires pruning)"
 	case options.Prune == No:

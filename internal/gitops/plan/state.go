@@ -45,7 +45,11 @@ const (
 type Mark struct {
 	Result   Result
 	Progress Progress
-	Message  string
+	// Message is what was done, or why it failed.
+	Message string
+	// Detail is what the object says while it is waited for. It is not kept
+	// over a restart: the first look at the object tells it again.
+	Detail string
 	// Clearing is set from when the deletion of an old hook was requested until
 	// it is gone, Cleared from then on.
 	Clearing bool
@@ -72,7 +76,7 @@ func NewState(marks map[StepID]Mark) *State {
 		if mark.Progress == Started {
 			mark.Progress = Pending
 		}
-		mark.Clearing = false
+		mark.Clearing, mark.Detail = false, ""
 		state.marks[id] = mark
 	}
 	return state
@@ -120,21 +124,24 @@ func (s *State) Refused(id StepID, message string) {
 // object at least as new as the one that the API server answered with: an older
 // one would be found healthy as it was before. That is what Argo CD sleeps for.
 //
-// A hook whose health is Unknown has failed, as in Argo CD.
+// A hook whose health is Unknown has failed, as in Argo CD. What is deleted is
+// done when it is gone, whatever it says; Degraded means that this takes too
+// long.
 func (s *State) Observe(step *Step, health Health, message string) {
-	if step.Action == Remove {
-		return
-	}
 	s.change(step.StepID, func(m *Mark) {
 		if m.Progress != Running {
 			return
 		}
-		m.Message = message
+		m.Detail = message
 		switch {
-		case health == NoHealth || health == Healthy:
-			m.Progress = Succeeded
 		case health == Degraded || health == Unknown && step.Hook != nil:
-			m.Progress = Failed
+			m.Progress, m.Message, m.Detail = Failed, message, ""
+		case step.Action == Remove:
+		case health == NoHealth || health == Healthy:
+			m.Progress, m.Detail = Succeeded, ""
+			if step.Hook != nil && message != "" {
+				m.Message = message // a Job says how it ended
+			}
 		}
 	})
 }
@@ -157,11 +164,11 @@ func (s *State) Gone(step *Step) {
 	s.change(step.StepID, func(m *Mark) {
 		switch {
 		case m.Progress == Running && step.Action == Remove:
-			m.Progress = Succeeded
+			m.Progress, m.Detail = Succeeded, ""
 		case m.Progress == Running && step.Hook != nil:
-			m.Progress, m.Message = Failed, "it was deleted before it was seen to finish"
+			m.Progress, m.Message, m.Detail = Failed, "it was deleted before it was seen to finish", ""
 		case m.Progress == Running:
-			m.Message = "it was deleted by somebody else"
+			m.Detail = "it was deleted by somebody else"
 		case m.Progress == Pending && step.Hook != nil:
 			m.Clearing, m.Cleared = false, true
 		}

@@ -101,7 +101,10 @@ type Phase struct {
 type Skipped struct {
 	Key tracking.Key
 	// Prune: it is no longer rendered, and would be pruned otherwise.
-	Prune  bool
+	Prune bool
+	// Kept: it would be pruned if the options let it, which Argo CD tells in the
+	// results as PruneSkipped.
+	Kept   bool
 	Reason string
 }
 

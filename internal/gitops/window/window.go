@@ -6,7 +6,7 @@ import (
 	"time"
 	_ "time/tzdata" // images without a zone database decide like the others
 
-	"slipway.dev/slipway/internal/gitops/plan/glob"
+	"slipway.dev/slipway/internal/gitops/glob"
 )
 
 // Kind says what an open window means.

@@ -229,8 +229,23 @@ func compareFresh(t *testing.T, facts *snapshot.Snapshot, followed *engine.Engin
 	if got, want := slices.SortedFunc(followed.Wants(), snapshot.Ref.Compare), slices.SortedFunc(fresh.Wants(), snapshot.Ref.Compare); !slices.Equal(got, want) {
 		t.Fatalf("wants by changes: %v, at once: %v", got, want)
 	}
+	compareConditions(t, facts, followed, fresh)
 	table := *book.Table()
 	if problems := table.Validate(); len(problems) > 0 {
 		t.Fatalf("the table has problems: %v", problems)
+	}
+}
+
+func compareConditions(t *testing.T, facts *snapshot.Snapshot, followed, fresh *engine.Engine) {
+	t.Helper()
+	for range followed.ChangedConditions() {
+	}
+	for range fresh.ChangedConditions() {
+	}
+	for namespace, name := range facts.Names(snapshot.Ingress) {
+		ref := snapshot.Ref{Kind: snapshot.Ingress, Namespace: namespace, Name: name}
+		if got, want := followed.Condition(ref), fresh.Condition(ref); got != want {
+			t.Fatalf("%s by changes: %+v, at once: %+v", ref, got, want)
+		}
 	}
 }

@@ -31,11 +31,14 @@ type refusalBook struct {
 	bySource map[any][]snapshot.Refusal
 	byObject map[snapshot.Ref]map[any]struct{}
 	changed  map[snapshot.Ref]struct{}
+	// doubted are Ingresses whose condition may be another.
+	doubted map[snapshot.Ref]struct{}
 }
 
 func newRefusalBook() refusalBook {
 	return refusalBook{
 		bySource: map[any][]snapshot.Refusal{}, byObject: map[snapshot.Ref]map[any]struct{}{}, changed: map[snapshot.Ref]struct{}{},
+		doubted: map[snapshot.Ref]struct{}{},
 	}
 }
 
@@ -50,7 +53,7 @@ func (b *refusalBook) set(source any, refusals []snapshot.Refusal) {
 		if len(b.byObject[refusal.Object]) == 0 {
 			delete(b.byObject, refusal.Object)
 		}
-		b.changed[refusal.Object] = struct{}{}
+		b.alter(refusal.Object)
 	}
 	if len(refusals) == 0 {
 		delete(b.bySource, source)
@@ -62,7 +65,15 @@ func (b *refusalBook) set(source any, refusals []snapshot.Refusal) {
 			b.byObject[refusal.Object] = map[any]struct{}{}
 		}
 		b.byObject[refusal.Object][source] = struct{}{}
-		b.changed[refusal.Object] = struct{}{}
+		b.alter(refusal.Object)
+	}
+}
+
+// alter notes that the refusals of an object have changed.
+func (b *refusalBook) alter(object snapshot.Ref) {
+	b.changed[object] = struct{}{}
+	if object.Kind == snapshot.Ingress {
+		b.doubted[object] = struct{}{}
 	}
 }
 

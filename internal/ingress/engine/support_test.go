@@ -19,15 +19,20 @@ import (
 // kind but not of each other.
 var certificates = [][2]string{issue("one.example"), issue("two.example")}
 
-// issue makes a certificate that vouches for itself.
+// issue makes a certificate that vouches for itself and is valid now.
 func issue(host string) [2]string {
+	return issueFor(host, time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
+}
+
+// issueFor makes one that is valid in a time.
+func issueFor(host string, from, to time.Time) [2]string {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		panic(err)
 	}
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: host}, DNSNames: []string{host},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		NotBefore: from, NotAfter: to,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"time"
 
 	"slipway.dev/slipway/internal/ingress/backend"
 	"slipway.dev/slipway/internal/ingress/reference"
@@ -37,6 +38,10 @@ type sharedCertificate struct {
 	hosts    map[string]struct{}
 	backends int
 	said     *route.Certificate
+	// turns is when it begins or ceases to be valid, and turned is set when it has
+	// and that was not said yet.
+	turns  time.Time
+	turned bool
 }
 
 type sharedOptions struct {
@@ -172,7 +177,15 @@ func (t *trust) emit(change *route.Change) {
 		} else {
 			delete(t.certificates, id)
 		}
-		shared.said = say(&change.Certificates, id, shared.said, next)
+		before := shared.said
+		shared.said = say(&change.Certificates, id, before, next)
+		switch {
+		case next != nil && (before == nil || before.Chain != next.Chain):
+			shared.turns = turnOf(next, time.Now())
+		case next != nil && shared.turned && shared.said == before:
+			change.Certificates.Changed = append(change.Certificates.Changed, next)
+		}
+		shared.turned = false
 	}
 	for id := range t.dirtyOptions {
 		shared := t.options[id]

@@ -33,6 +33,8 @@ type ingressUnit struct {
 	// granted are the Secrets of the certificates that are fetched for it.
 	granted []snapshot.Ref
 	users   []*backendUnit
+	// condition is what was told last.
+	condition Condition
 }
 
 func (u *ingressUnit) soil(r *round) { r.ingresses[u] = struct{}{} }
@@ -178,6 +180,7 @@ func (e *Engine) resolveIngress(u *ingressUnit) {
 	e.refusals.set(u, outcome.Refusals)
 	u.outcome = outcome
 	e.following.emitted[u] = struct{}{}
+	e.refusals.doubted[u.ref] = struct{}{}
 	if e.snapshot.Ingress(u.ref.Namespace, u.ref.Name) == nil {
 		e.forgetAll(u, u.reads)
 		u.reads = nil

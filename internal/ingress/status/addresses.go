@@ -30,8 +30,12 @@ type (
 // what it was made of.
 type published struct {
 	addresses []addressEntry
-	problem   string
+	// plain is the port that is not encrypted; all others may be.
+	plain   int32
+	problem string
 }
+
+const protocolTCP = corev1.ProtocolTCP
 
 // addressesOf follows the options: the published Service if one is named, else
 // the address and the name that were given.
@@ -43,6 +47,10 @@ func addressesOf(options *Options, service *corev1.Service, nodes []*snapshot.No
 		found = givenAddresses(options)
 	}
 	found.addresses = canonical(found.addresses)
+	found.plain = plainPort
+	if options.PublishedService != "" && service != nil && service.Spec.Type == corev1.ServiceTypeNodePort {
+		found.plain = nodePortOf(service, plainPort)
+	}
 	if extra := len(found.addresses) - addressLimit; extra > 0 {
 		found.addresses = found.addresses[:addressLimit]
 		found.problem = fmt.Sprintf("%d addresses are left out: a status has at most %d", extra, addressLimit)
@@ -158,6 +166,16 @@ func nodeAddresses(options *Options, service *corev1.Service, nodes []*snapshot.
 	return found
 }
 
+// nodePortOf is the port of nodes for a port of a Service; 0 when there is none.
+func nodePortOf(service *corev1.Service, port int32) int32 {
+	for i := range service.Spec.Ports {
+		if service.Spec.Ports[i].Port == port {
+			return service.Spec.Ports[i].NodePort
+		}
+	}
+	return 0
+}
+
 // canonical gives the entries in one order, without duplicates and with
 // protocols spelt out. It changes nothing that it is given.
 func canonical(entries []addressEntry) []addressEntry {
@@ -165,7 +183,7 @@ func canonical(entries []addressEntry) []addressEntry {
 	for _, entry := range entries {
 		entry.Ports = slices.Clone(entry.Ports)
 		for i := range entry.Ports {
-			entry.Ports[i].Protocol = cmp.Or(entry.Ports[i].Protocol, corev1.ProtocolTCP)
+			entry.Ports[i].Protocol = cmp.Or(entry.Ports[i].Protocol, protocolTCP)
 		}
 		slices.SortFunc(entry.Ports, comparePorts)
 		entry.Ports = slices.CompactFunc(entry.Ports, func(a, b portEntry) bool { return comparePorts(a, b) == 0 })

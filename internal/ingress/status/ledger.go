@@ -45,6 +45,8 @@ type record struct {
 	// signed says that our field manager has the status.
 	signed bool
 	seen   []addressEntry
+	// trouble is nil for an Ingress that nothing is wrong with.
+	trouble *trouble
 
 	// wrote is what this process wrote last, nil for nothing.
 	wrote   []addressEntry
@@ -80,46 +82,79 @@ func isSigned(object *networkingv1.Ingress) bool {
 // idle says that nothing will ever be done about the status.
 func (r *record) idle() bool { return !r.ours && !r.signed }
 
-// goal is what the status needs. The addresses are unknown when they are empty.
-func (r *record) goal(addresses []addressEntry) step {
+// goal is what the status needs, with the entries that it is to have. The
+// addresses are unknown when they are empty.
+func (r *record) goal(where *published, found *diagnosis) (step, []addressEntry) {
 	switch {
-	case r.ours && len(addresses) > 0 && !sameAddresses(r.seen, addresses):
-		return stepWrite
+	case r.ours && len(where.addresses) > 0:
+		if found.waits && found.errors.encrypted == "" && !r.stands() {
+			// A first status would say that all is well.
+			return stepLeave, nil
+		}
+		if wanted := where.told(found.errors); !sameAddresses(r.seen, wanted) {
+			return stepWrite, wanted
+		}
 	case !r.ours && r.signed && len(r.seen) > 0 &&
-		(sameAddresses(r.seen, addresses) || sameAddresses(r.seen, r.wrote)):
-		return stepWithdraw
+		(samePlaces(r.seen, where.addresses) || sameAddresses(r.seen, r.wrote)):
+		return stepWithdraw, nil
 	}
-	return stepLeave
+	return stepLeave, nil
 }
 
-// next is what to do at this moment, and when to look again; zero when only a
-// change is a reason to.
-func (r *record) next(addresses []addressEntry, now time.Time) (step, time.Duration) {
-	goal := r.goal(addresses)
+// stands reports whether the status has addresses of ours.
+func (r *record) stands() bool { return r.signed && len(r.seen) > 0 }
+
+// next is what to do at this moment, with the entries to be written, and when to
+// look again; zero when only a change is a reason to.
+func (r *record) next(where *published, now time.Time) (step, []addressEntry, time.Duration) {
+	found := r.diagnose(now)
+	goal, wanted := r.goal(where, &found)
 	if goal == stepLeave {
-		if !r.contested {
-			return stepLeave, 0
-		}
-		if rest := r.wroteAt.Add(contestCalm).Sub(now); rest > 0 {
-			return stepLeave, rest
-		}
-		r.contested, r.rewrites = false, 0
-		return stepLeave, 0
+		return stepLeave, nil, sooner(found.rest, r.calm(now))
 	}
+	rest := r.wait(goal, wanted, now)
+	if rest > 0 {
+		return stepLeave, nil, rest
+	}
+	return goal, wanted, 0
+}
+
+// sooner is the shorter of two times; zero is none.
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// calm ends a dispute that is over, or says when it will be.
+func (r *record) calm(now time.Time) time.Duration {
+	if !r.contested {
+		return 0
+	}
+	if rest := r.wroteAt.Add(contestCalm).Sub(now); rest > 0 {
+		return rest
+	}
+	r.contested, r.rewrites = false, 0
+	return 0
+}
+
+// wait says how long a write has to wait.
+func (r *record) wait(goal step, wanted []addressEntry, now time.Time) time.Duration {
 	if rest := r.notBefore.Sub(now); rest > 0 {
-		return stepLeave, rest
+		return rest
 	}
-	if r.overwritten(goal, addresses) {
+	if r.overwritten(goal, wanted) {
 		stood := now.Sub(r.wroteAt)
 		if stood >= contestCalm {
 			r.rewrites, r.contested = 0, false
 		}
 		if r.rewrites >= contestTries && stood < contestPause {
 			r.contested = true
-			return stepLeave, contestPause - stood
+			return contestPause - stood
 		}
 	}
-	return goal, 0
+	return 0
 }
 
 // overwritten says that what we wrote is no longer there, though we still mean it.
@@ -132,6 +167,7 @@ func (r *record) written(done step, addresses []addressEntry, object *networking
 	if r.overwritten(done, addresses) {
 		r.rewrites++
 	}
+	r.telling(addresses, now)
 	r.wrote = nil
 	if done == stepWrite {
 		r.wrote = addresses

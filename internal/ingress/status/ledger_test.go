@@ -14,11 +14,11 @@ func TestOlderIngressIsNotSeen(t *testing.T) {
 	known.see(testIngress("shop", "1", 99))
 	known.written(stepWrite, ours, testIngress("shop", "1", 101, ours...), time.Now())
 	known.see(testIngress("shop", "1", 100))
-	if got, _ := known.next(ours, time.Now()); got != stepLeave {
+	if got, _, _ := known.next(&published{addresses: ours}, time.Now()); got != stepLeave {
 		t.Errorf("got step %d for an Ingress from before the write", got)
 	}
 	known.see(testIngress("shop", "1", 102))
-	if got, _ := known.next(ours, time.Now()); got != stepWrite {
+	if got, _, _ := known.next(&published{addresses: ours}, time.Now()); got != stepWrite {
 		t.Errorf("got step %d for an Ingress from after the write", got)
 	}
 }
@@ -44,7 +44,7 @@ func TestGoal(t *testing.T) {
 		{"another controller's", record{seen: ours}, ours, stepLeave},
 		{"withdrawn", record{signed: true}, ours, stepLeave},
 	} {
-		if got := test.known.goal(test.addresses); got != test.want {
+		if got, _ := test.known.goal(&published{addresses: test.addresses}, &diagnosis{}); got != test.want {
 			t.Errorf("%s: got step %d, want %d", test.name, got, test.want)
 		}
 	}

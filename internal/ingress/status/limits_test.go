@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"slipway.dev/slipway/internal/ingress/engine"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/kube"
 )
@@ -108,7 +109,7 @@ func TestWriteRate(t *testing.T) {
 		var requests asked
 		w := leadFor(t, Options{IP: "192.0.2.1"}, &requests)
 		for i := range 1000 {
-			w.Ingress(testIngress(fmt.Sprint(i), "1", 1), true)
+			w.Ingress(testIngress(fmt.Sprint(i), "1", 1), true, engine.Condition{})
 		}
 		pass(time.Second)
 		if first := requests.within(time.Second); first < writeBurst || first > writeBurst+writesPerSecond {
@@ -151,7 +152,7 @@ func TestWritesUnderWay(t *testing.T) {
 		}
 		for version := range 100 {
 			for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
-				w.Ingress(testIngress(name, "1", 10000+version, addressEntry{IP: "192.0.2.77"}), true)
+				w.Ingress(testIngress(name, "1", 10000+version, addressEntry{IP: "192.0.2.77"}), true, engine.Condition{})
 			}
 			pass(100 * time.Millisecond)
 		}
@@ -166,11 +167,11 @@ func TestWriteRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		requests := asked{fail: errors.New("no")}
 		w := leadFor(t, Options{IP: "192.0.2.1"}, &requests)
-		w.Ingress(testIngress("shop", "1", 1), true)
+		w.Ingress(testIngress("shop", "1", 1), true, engine.Condition{})
 		for range 100 {
 			pass(100 * time.Millisecond)
 			// A change of the Ingress is no reason to be faster.
-			w.Ingress(testIngress("shop", "1", 2), true)
+			w.Ingress(testIngress("shop", "1", 2), true, engine.Condition{})
 		}
 		if got := requests.number(); got < 4 || got > 6 {
 			t.Errorf("%d tries in ten seconds", got)
@@ -199,14 +200,14 @@ func TestContestRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var requests asked
 		w := leadFor(t, Options{IP: "192.0.2.1"}, &requests)
-		w.Ingress(testIngress("shop", "1", 1), true)
+		w.Ingress(testIngress("shop", "1", 1), true, engine.Condition{})
 		synctest.Wait()
 		version := 10000
 		fight := func(seconds int) {
 			for range seconds {
 				pass(time.Second)
 				version++
-				w.Ingress(testIngress("shop", "1", version, addressEntry{IP: "192.0.2.77"}), true)
+				w.Ingress(testIngress("shop", "1", version, addressEntry{IP: "192.0.2.77"}), true, engine.Condition{})
 			}
 		}
 		statusWrites := func() int { return requests.number() - len(requests.notices) }
@@ -222,7 +223,7 @@ func TestContestRate(t *testing.T) {
 			t.Errorf("got Events %v", requests.notices)
 		}
 		pass(contestPause)
-		w.Ingress(testIngress("shop", "1", version+1, addressEntry{IP: "192.0.2.1"}), true)
+		w.Ingress(testIngress("shop", "1", version+1, addressEntry{IP: "192.0.2.1"}), true, engine.Condition{})
 		pass(2 * contestCalm)
 		if fmt.Sprint(requests.notices) != "[RefusedConflict Accepted]" {
 			t.Errorf("got Events %v", requests.notices)
@@ -310,10 +311,10 @@ func TestEventsOfNewAndGoneIngresses(t *testing.T) {
 		var requests asked
 		w := leadFor(t, Options{}, &requests)
 		object := snapshot.Ref{Kind: snapshot.Ingress, Namespace: "shop", Name: "one"}
-		w.Ingress(testIngress("one", "1", 1), true)
+		w.Ingress(testIngress("one", "1", 1), true, engine.Condition{})
 		w.Refusals(object, faults(snapshot.Invalid, "", "no"))
 		pass(time.Second)
-		w.Ingress(testIngress("one", "2", 5), true)
+		w.Ingress(testIngress("one", "2", 5), true, engine.Condition{})
 		w.Refusals(object, faults(snapshot.Invalid, "", "no"))
 		pass(time.Second)
 		if requests.number() != 2 {

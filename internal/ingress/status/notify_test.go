@@ -10,6 +10,7 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"slipway.dev/slipway/internal/ingress/engine"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/kube/kubetest"
 )
@@ -28,7 +29,7 @@ func TestRefusalsBecomeEvents(t *testing.T) {
 	cluster := kubetest.Shared(t)
 	namespace := cluster.Namespace(t)
 	made := makeIngress(t, cluster, namespace, "shop", "ours")
-	r := start(t, cluster, namespace, Options{}, func(w *Writer) { w.Ingress(made, true) })
+	r := start(t, cluster, namespace, Options{}, func(w *Writer) { w.Ingress(made, true, engine.Condition{}) })
 	shop := snapshot.Ref{Kind: snapshot.Ingress, Namespace: namespace, Name: "shop"}
 	const (
 		first    = "Warning RefusedInvalid spec.rules[0]: it is blue"

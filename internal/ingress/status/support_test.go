@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
+	"slipway.dev/slipway/internal/ingress/engine"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
 )
@@ -109,7 +110,7 @@ func feed(ctx context.Context, cluster *kubetest.Cluster, namespace string, w *W
 	see := func(object any) {
 		ingress := trimmed(object.(*networkingv1.Ingress))
 		class := ingress.Spec.IngressClassName
-		w.Ingress(ingress, class != nil && *class == "ours")
+		w.Ingress(ingress, class != nil && *class == "ours", conditionOf(ingress))
 	}
 	_, informer := cache.NewInformerWithOptions(cache.InformerOptions{
 		ListerWatcher: cache.NewListWatchFromClient(cluster.Client.NetworkingV1().RESTClient(), "ingresses", namespace, fields.Everything()),
@@ -125,6 +126,14 @@ func feed(ctx context.Context, cluster *kubetest.Cluster, namespace string, w *W
 		},
 	})
 	informer.RunWithContext(ctx)
+}
+
+// conditionAnnotation says what is wrong with an Ingress of a test.
+const conditionAnnotation = "example.com/condition"
+
+func conditionOf(ingress *networkingv1.Ingress) engine.Condition {
+	text := ingress.Annotations[conditionAnnotation]
+	return engine.Condition{Refused: text == "refused", Uncertified: text == "uncertified", Unanswered: text == "unanswered"}
 }
 
 // trimmed keeps of the managed fields only who has the status.
@@ -245,7 +254,7 @@ func show(entries []addressEntry) string {
 	for _, entry := range canonical(entries) {
 		part := entry.IP + entry.Hostname
 		for _, port := range entry.Ports {
-			part += fmt.Sprintf(" %d/%s", port.Port, port.Protocol)
+			part += strings.TrimRight(fmt.Sprintf(" %d/%s %s", port.Port, port.Protocol, errorOf(port)), " ")
 		}
 		parts = append(parts, part)
 	}

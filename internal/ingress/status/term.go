@@ -178,13 +178,17 @@ func (t *term) write(ctx context.Context, at ingressKey) time.Duration {
 		result = resultWithdrawn
 	}
 	w.metrics.writes.WithLabelValues(result).Inc()
-	if known := w.records[at]; known != nil && known.uid == task.uid {
-		known.written(task.step, task.addresses, object, time.Now())
-		if known.idle() {
-			delete(w.records, at)
-		}
+	known := w.records[at]
+	if known == nil || known.uid != task.uid {
+		return 0
 	}
-	return 0
+	now := time.Now()
+	known.written(task.step, task.addresses, object, now)
+	if known.idle() {
+		delete(w.records, at)
+	}
+	// Something may be wrong that is not told yet.
+	return known.diagnose(now).rest
 }
 
 // plan copies what a write needs, so that it can be done without the lock.
@@ -197,12 +201,12 @@ func (t *term) plan(at ingressKey) (statusWrite, time.Duration) {
 		return statusWrite{}, 0
 	}
 	before := known.contested
-	task, rest := known.next(w.published.addresses, time.Now())
+	task, wanted, rest := known.next(&w.published, time.Now())
 	changed := known.contested != before
 	if changed {
 		w.contest(at, known.contested)
 	}
-	write := statusWrite{at: at, uid: known.uid, version: known.version, step: task, addresses: w.published.addresses}
+	write := statusWrite{at: at, uid: known.uid, version: known.version, step: task, addresses: wanted}
 	w.mu.Unlock()
 	if changed && !before {
 		w.metrics.contested.Inc()

@@ -9,6 +9,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"slipway.dev/slipway/internal/ingress/engine"
 	"slipway.dev/slipway/internal/kube/kubetest"
 )
 
@@ -188,7 +189,7 @@ func TestStaleIngressIsNotWritten(t *testing.T) {
 	setClass(t, cluster, namespace, "shop", "theirs")
 	overwrite(t, cluster, namespace, "shop", "192.0.2.77")
 
-	r := start(t, cluster, elsewhere, Options{IP: "192.0.2.1"}, func(w *Writer) { w.Ingress(old, true) })
+	r := start(t, cluster, elsewhere, Options{IP: "192.0.2.1"}, func(w *Writer) { w.Ingress(old, true, engine.Condition{}) })
 	eventually(t, "the write is refused, and tried again", func() bool { return r.writes(resultConflict) >= 2 })
 	waitStatus(t, cluster, namespace, 1, "192.0.2.77")
 
@@ -197,12 +198,12 @@ func TestStaleIngressIsNotWritten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Ingress(fresh, true)
+	r.Ingress(fresh, true, engine.Condition{})
 	waitStatus(t, cluster, namespace, 1, "192.0.2.1")
 
 	// One of the same name is another one.
 	r.Ingress(&networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{
-		Namespace: namespace, Name: "shop", UID: "another", ResourceVersion: fresh.ResourceVersion}}, true)
+		Namespace: namespace, Name: "shop", UID: "another", ResourceVersion: fresh.ResourceVersion}}, true, engine.Condition{})
 	before := r.writes(resultConflict)
 	eventually(t, "the write is refused", func() bool { return r.writes(resultConflict) > before })
 	// One that is gone is left alone.

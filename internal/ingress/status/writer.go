@@ -16,6 +16,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"slipway.dev/slipway/internal/ingress/engine"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/observe"
@@ -134,10 +135,10 @@ func (w *Writer) Run(ctx context.Context) error {
 func (w *Writer) Leading() bool { return w.leading.Load() }
 
 // Ingress takes an Ingress as it was last seen, with its status and the entry of
-// our field manager, and whether it is served by us. It must not be called
-// before it is known which Ingresses are ours: the status of others is withdrawn.
-// It comes before the refusals of the same Ingress.
-func (w *Writer) Ingress(object *networkingv1.Ingress, ours bool) {
+// our field manager, whether it is served by us, and what is wrong with it. It
+// must not be called before it is known which Ingresses are ours: the status of
+// others is withdrawn. It comes before the refusals of the same Ingress.
+func (w *Writer) Ingress(object *networkingv1.Ingress, ours bool, condition engine.Condition) {
 	at := ingressKey{object.Namespace, object.Name}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -153,6 +154,7 @@ func (w *Writer) Ingress(object *networkingv1.Ingress, ours bool) {
 	}
 	known.ours = ours
 	known.see(object)
+	known.suffer(condition, time.Now())
 	if known.idle() {
 		delete(w.records, at)
 		return

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"slipway.dev/slipway/internal/gitops/plan/glob"
+	"slipway.dev/slipway/internal/gitops/glob"
 )
 
 func TestMatch(t *testing.T) {
@@ -45,6 +45,34 @@ func TestMatch(t *testing.T) {
 	}
 	if (glob.Pattern{}).Match("") {
 		t.Error("a pattern that was not compiled matches")
+	}
+}
+
+// The patterns of sourceRepos are those of Argo CD: * is one part of the path.
+func TestAddress(t *testing.T) {
+	for _, test := range []struct{ pattern, yes, no string }{
+		{"*", "|a|https://a/b/c", ""},
+		{"https://github.com/argoproj/*", "https://github.com/argoproj/a", "https://github.com/argoproj/a/b|https://github.com/other/a"},
+		{"https://gitlab.com/group/**", "https://gitlab.com/group/a|https://gitlab.com/group/a/b", "https://gitlab.com/groups/a"},
+		{"https://*.example.com/a", "https://x.example.com/a|https://x.y.example.com/a", "https://x/.example.com/a"},
+		{"a?c", "abc", "a/c"},
+		{"{a,b}/*", "a/x|b/x", "c/x|a/x/y"},
+	} {
+		pattern, err := glob.CompileAddress(test.pattern)
+		if err != nil {
+			t.Errorf("%q: %v", test.pattern, err)
+			continue
+		}
+		for _, text := range strings.Split(test.yes, "|") {
+			if !pattern.Match(text) {
+				t.Errorf("%q does not match %q", test.pattern, text)
+			}
+		}
+		for _, text := range strings.Split(test.no, "|") {
+			if test.no != "" && pattern.Match(text) {
+				t.Errorf("%q matches %q", test.pattern, text)
+			}
+		}
 	}
 }
 

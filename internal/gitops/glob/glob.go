@@ -7,7 +7,9 @@
 //     {ab,cd}  one of these texts, which may be patterns
 //     \x       the character x itself
 //
-// There is no separator: * takes dots and slashes too, as in Argo CD.
+// There is no separator: * takes dots and slashes too, as in Argo CD. Patterns of
+// addresses ([CompileAddress]) are different: there * and ? stop at a slash, and
+// ** does not.
 //
 // It promises that matching takes time in proportion to the text, whatever the
 // pattern is. It refuses patterns that are malformed or long.
@@ -33,7 +35,13 @@ type Pattern struct {
 }
 
 // Compile reads a pattern.
-func Compile(text string) (Pattern, error) {
+func Compile(text string) (Pattern, error) { return compile(text, false) }
+
+// CompileAddress reads a pattern of addresses of repositories: * and ? take no
+// slash, and ** takes everything. A * alone is everything nevertheless.
+func CompileAddress(text string) (Pattern, error) { return compile(text, true) }
+
+func compile(text string, separated bool) (Pattern, error) {
 	if len(text) > maxPattern {
 		return Pattern{}, fmt.Errorf("a pattern has %d characters, the most is %d", len(text), maxPattern)
 	}
@@ -43,7 +51,7 @@ func Compile(text string) (Pattern, error) {
 	if !strings.ContainsAny(text, `*?[]{}\`) {
 		return Pattern{literal: text, plain: true}, nil
 	}
-	reader := patternReader{rest: []rune(text)}
+	reader := patternReader{rest: []rune(text), separated: separated}
 	if err := reader.sequence(); err != nil {
 		return Pattern{}, fmt.Errorf("pattern %q: %w", text, err)
 	}
@@ -73,6 +81,8 @@ type patternReader struct {
 	rest  []rune
 	out   strings.Builder
 	depth int // of braces
+	// separated: a slash ends what * and ? take.
+	separated bool
 }
 
 var (
@@ -88,9 +98,9 @@ func (r *patternReader) sequence() error {
 		r.rest = r.rest[1:]
 		switch char {
 		case '*':
-			r.out.WriteString(`.*`)
+			r.star()
 		case '?':
-			r.out.WriteString(`.`)
+			r.out.WriteString(r.any())
 		case '[':
 			if err := r.class(); err != nil {
 				return err
@@ -126,6 +136,24 @@ func (r *patternReader) sequence() error {
 		return errBrace
 	}
 	return nil
+}
+
+// any is one character.
+func (r *patternReader) any() string {
+	if r.separated {
+		return `[^/]`
+	}
+	return `.`
+}
+
+// star reads what follows the first *.
+func (r *patternReader) star() {
+	one := r.any()
+	for len(r.rest) > 0 && r.rest[0] == '*' {
+		r.rest = r.rest[1:]
+		one = `.`
+	}
+	r.out.WriteString(one + `*`)
 }
 
 // class reads what is between brackets.

@@ -1,0 +1,79 @@
+package config
+
+import (
+	"slipway.dev/slipway/internal/secret"
+)
+
+// Agent holds every option of `slipway agent`. The description tags are the
+// reference text; the yaml tags are the names that all sources share.
+type Agent struct {
+	Log            Log            `yaml:"log"`
+	Admin          AdminServer    `yaml:"admin"`
+	Health         HealthServer   `yaml:"health"`
+	Kubernetes     KubernetesAPI  `yaml:"kubernetes"`
+	Applications   Applications   `yaml:"applications"`
+	Sources        SourceCache    `yaml:"sources"`
+	Render         RenderLimits   `yaml:"render"`
+	Webhooks       WebhookServer  `yaml:"webhooks"`
+	LeaderElection LeaderElection `yaml:"leaderElection"`
+}
+
+// KubernetesAPI is how the API server of the cluster is reached.
+type KubernetesAPI struct {
+	Endpoint         string      `yaml:"endpoint" description:"URL of the Kubernetes API server, for example http://localhost:8001 with kubectl proxy. When empty, it is the cluster that the Pod runs in, or else the one in the KUBECONFIG file; outside of both it is required."`
+	Token            secret.Text `yaml:"token" description:"Bearer token for the API server. When empty, it is the one of the Pod's service account or of the KUBECONFIG file. Other users of a machine can see flags: prefer the file or the environment."`
+	CertAuthFilePath string      `yaml:"certAuthFilePath" description:"PEM file with the authorities that may vouch for the API server. When empty, they are those of the Pod's service account or of the KUBECONFIG file."`
+}
+
+// Applications says which Applications are synced, and how often Git is asked.
+type Applications struct {
+	ControlNamespace string   `yaml:"controlNamespace" description:"Namespace of the AppProjects, of the Secrets and ConfigMaps with credentials, and of the Applications. It is where Argo CD would be installed. What it has made before is known by this name too: keep the name when you move from Argo CD."`
+	Namespaces       []string `yaml:"namespaces" description:"More namespaces whose Applications are synced: a list in a file, commas between names elsewhere; * is every namespace. The project of an Application has to list its namespace in sourceNamespaces."`
+	PollInterval     Duration `yaml:"pollInterval" description:"How often a repository is asked whether its branches and tags have moved. A webhook makes it ask at once."`
+	PollJitter       Duration `yaml:"pollJitter" description:"Up to so much is added to pollInterval, another time for each repository, so that not all of them are asked at the same moment."`
+	Workers          int      `yaml:"workers" description:"How many Applications are worked on at a time. Those that wait for the health of an object do not count."`
+}
+
+// SourceCache is where fetched repositories and charts are kept.
+type SourceCache struct {
+	CacheDir     string   `yaml:"cacheDir" description:"Folder for what was fetched: bare Git repositories and charts. It is made if it is not there, must belong to the agent alone, and can be deleted while the agent does not run. When empty, it is a new folder that is deleted at the end, and everything is fetched anew at each start."`
+	FetchTimeout Duration `yaml:"fetchTimeout" description:"Longest time that one request to a Git server, chart repository or registry may take."`
+}
+
+// RenderLimits bound what one Application can take to render. Rendering runs in
+// processes of its own.
+type RenderLimits struct {
+	Workers     int      `yaml:"workers" description:"How many Applications are rendered at a time. 0 is one for each processor."`
+	Timeout     Duration `yaml:"timeout" description:"Longest time that one render may take. It is ended then, and the Application says so."`
+	MemoryLimit string   `yaml:"memoryLimit" description:"Memory that one render may use, in bytes or with Ki, Mi or Gi."`
+	OutputLimit string   `yaml:"outputLimit" description:"Size that all objects of one Application may have together, in bytes or with Ki, Mi or Gi."`
+}
+
+// WebhookServer is the server that Git hosts tell of pushes.
+type WebhookServer struct {
+	Address string `yaml:"address" description:"Where /webhooks is served, and /api/webhook as Argo CD names it. It is a port of its own, so that an Ingress for it shows nothing else."`
+	Secret  string `yaml:"secret" description:"Name of the Secret in the control namespace with the secrets that Git hosts sign with, under Argo CD's keys: webhook.github.secret, webhook.gitlab.secret, webhook.bitbucketserver.secret, webhook.gogs.secret, and beside them webhook.bitbucket.secret and webhook.gitea.secret. Requests of a host without one are refused."`
+}
+
+// LeaderElection is how replicas agree on the one that works.
+type LeaderElection struct {
+	Enabled   bool   `yaml:"enabled" description:"Let one of several replicas work at a time. Turn it off only where there can never be a second one."`
+	LeaseName string `yaml:"leaseName" description:"Name of the Lease, in the namespace of the agent. Agents with different Applications need different names if they share a namespace."`
+}
+
+// Defaults sets every option to its default.
+func (a *Agent) Defaults() {
+	const second = Duration(1e9)
+	*a = Agent{
+		Log:          Log{Level: "info", Format: "auto"},
+		Admin:        AdminServer{Address: "127.0.0.1:8091"},
+		Health:       HealthServer{Address: ":8083"},
+		Applications: Applications{ControlNamespace: "argocd", PollInterval: 120 * second, PollJitter: 60 * second, Workers: 8},
+		Sources:      SourceCache{FetchTimeout: 90 * second},
+		Render:       RenderLimits{Timeout: 60 * second, MemoryLimit: "512Mi", OutputLimit: "32Mi"},
+		Webhooks:     WebhookServer{Address: ":8084", Secret: "argocd-secret"},
+		LeaderElection: LeaderElection{
+			Enabled: true, LeaseName: "slipway-agent",
+		},
+	}
+}

@@ -1,0 +1,123 @@
+package config
+
+import (
+	"errors"
+	"math"
+	"strconv"
+	"strings"
+
+	"slipway.dev/slipway/internal/secret"
+)
+
+// everyNamespace stands for all of them in applications.namespaces.
+const everyNamespace = "*"
+
+// mostWorkers bounds workers of every kind: beyond it a typing error is likelier
+// than a machine that gains from it.
+const mostWorkers = 256
+
+// Validate checks every option and reports all that is wrong at once, each with
+// the name of the option and the fix.
+func (a *Agent) Validate() error {
+	c := &checker{}
+	c.oneOf("log.level", a.Log.Level, "debug", "info", "warn", "error")
+	c.oneOf("log.format", a.Log.Format, "auto", "text", "json")
+	c.admin(a.Admin.Address)
+	c.address("health.address", a.Health.Address)
+	c.address("webhooks.address", a.Webhooks.Address)
+	c.endpoint("kubernetes.", a.Kubernetes.Endpoint)
+	if a.Kubernetes.Token.Reveal() == secret.Redacted {
+		c.add("kubernetes.token", "is the text that stands for a hidden token in printed options: set the token itself")
+	}
+	c.applications(&a.Applications)
+	c.above("sources.fetchTimeout", a.Sources.FetchTimeout)
+	c.render(&a.Render)
+	if !validSubdomain(a.Webhooks.Secret) {
+		c.add("webhooks.secret", "is %s, which is not the name of a Secret: write one such as argocd-secret", quoted(a.Webhooks.Secret))
+	}
+	if !validSubdomain(a.LeaderElection.LeaseName) {
+		c.add("leaderElection.leaseName", "is %s, which is not the name of a Lease: write one such as slipway-agent", quoted(a.LeaderElection.LeaseName))
+	}
+	return errors.Join(c.findings...)
+}
+
+func validSubdomain(name string) bool { return len(name) <= 253 && dnsSubdomain.MatchString(name) }
+
+// admin checks the address of the admin server.
+func (c *checker) admin(text string) {
+	if admin, ok := c.address("admin.address", text); ok && !admin.Addr().IsLoopback() {
+		c.add("admin.address", "is %s, which others can reach: profiles show what is in memory, so use a loopback address such as 127.0.0.1:8090", quoted(text))
+	}
+}
+
+func (c *checker) applications(given *Applications) {
+	const prefix = "applications."
+	if !validLabel(given.ControlNamespace) {
+		c.add(prefix+"controlNamespace", "is %s, which is not the name of a namespace: lower-case letters, digits and dashes, at most 63 characters", quoted(given.ControlNamespace))
+	}
+	c.namespaces(prefix+"namespaces", given.Namespaces, everyNamespace)
+	c.above(prefix+"pollInterval", given.PollInterval)
+	c.notNegative(prefix+"pollJitter", given.PollJitter)
+	c.workers(prefix+"workers", given.Workers, 1)
+}
+
+// namespaces checks a list of names. One that stands for all may be in it.
+func (c *checker) namespaces(option string, names []string, all string) {
+	seen := map[string]bool{}
+	for _, namespace := range names {
+		if (all == "" || namespace != all) && !validLabel(namespace) {
+			c.add(option, "has %s, which is not the name of a namespace: lower-case letters, digits and dashes, at most 63 characters", quoted(namespace))
+		} else if seen[namespace] {
+			c.add(option, "has %s twice: keep one", quoted(namespace))
+		}
+		seen[namespace] = true
+	}
+}
+
+func (c *checker) render(given *RenderLimits) {
+	const prefix = "render."
+	c.workers(prefix+"workers", given.Workers, 0)
+	c.above(prefix+"timeout", given.Timeout)
+	for _, size := range []struct {
+		option, text string
+		least        int64
+	}{
+		{prefix + "memoryLimit", given.MemoryLimit, 64 << 20},
+		{prefix + "outputLimit", given.OutputLimit, 64 << 10},
+	} {
+		number, err := ParseSize(size.text)
+		switch {
+		case err != nil:
+			c.add(size.option, "is %s: %v", quoted(size.text), err)
+		case number < size.least:
+			c.add(size.option, "is %s: it has to be at least %d", quoted(size.text), size.least)
+		}
+	}
+}
+
+func (c *checker) workers(option string, count, least int) {
+	if count < least || count > mostWorkers {
+		c.add(option, "is %d: choose a number from %d to %d", count, least, mostWorkers)
+	}
+}
+
+func (c *checker) above(option string, d Duration) {
+	if d <= 0 {
+		c.add(option, "is %s: it has to be above 0", d)
+	}
+}
+
+// ParseSize reads a number of bytes: 1048576, 512Ki, 512Mi or 2Gi.
+func ParseSize(text string) (int64, error) {
+	number, unit := text, int64(1)
+	for i, suffix := range []string{"Ki", "Mi", "Gi"} {
+		if rest, found := strings.CutSuffix(text, suffix); found {
+			number, unit = rest, 1<<(10*(i+1))
+		}
+	}
+	count, err := strconv.ParseUint(number, 10, 63)
+	if err != nil || count > math.MaxInt64/uint64(unit) {
+		return 0, errors.New("write a number of bytes such as 1048576, 512Mi or 2Gi")
+	}
+	return int64(count) * unit, nil
+}

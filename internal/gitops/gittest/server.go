@@ -1,0 +1,246 @@
+package gittest
+
+import (
+	"context"
+	"encoding/pem"
+	"fmt"
+	"net/http"
+	"net/http/cgi"
+	"net/http/httptest"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Server serves the repositories below a folder.
+type Server struct {
+	root string
+	// address makes the address of a repository of its folder's name.
+	address func(folder string) string
+
+	web *httptest.Server // nil for SSH
+	ssh *sshServer       // nil for HTTP
+
+	mu       sync.Mutex
+	down     bool
+	delay    time.Duration
+	answer   http.Handler
+	gate     chan struct{}
+	requests []string
+	ended    context.Context
+}
+
+// Option changes how a server is reached.
+type Option func(*settings)
+
+type settings struct {
+	user, password, token string
+	tls                   bool
+}
+
+// BasicAuth lets only this user in.
+func BasicAuth(user, password string) Option {
+	return func(s *settings) { s.user, s.password = user, password }
+}
+
+// BearerToken lets only requests with this token in.
+func BearerToken(token string) Option {
+	return func(s *settings) { s.token = token }
+}
+
+// TLS serves https with a certificate of an authority of its own: see
+// [Server.CertificateAuthority].
+func TLS() Option { return func(s *settings) { s.tls = true } }
+
+// Serve starts git-http-backend behind an HTTP server: the smart protocol,
+// fetching and pushing. It ends with the test.
+func Serve(t testing.TB, options ...Option) *Server {
+	t.Helper()
+	var chosen settings
+	for _, option := range options {
+		option(&chosen)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	s := &Server{root: t.TempDir(), ended: ctx}
+	backend := &cgi.Handler{
+		Path: filepath.Join(execPath(t), "git-http-backend"),
+		Env: []string{
+			"GIT_PROJECT_ROOT=" + s.root, "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=test",
+			"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "HOME=" + s.root,
+		},
+		Stderr: quiet{},
+	}
+	s.web = httptest.NewUnstartedServer(s.handle(chosen, backend))
+	if chosen.tls {
+		s.web.StartTLS()
+	} else {
+		s.web.Start()
+	}
+	s.address = func(folder string) string { return s.web.URL + "/" + folder }
+	t.Cleanup(func() {
+		cancel()
+		s.web.CloseClientConnections()
+		s.web.Close()
+	})
+	return s
+}
+
+// quiet drops what git-http-backend says of clients that went away.
+type quiet struct{}
+
+// Write takes everything.
+func (quiet) Write(p []byte) (int, error) { return len(p), nil }
+
+// handle puts the switches and the authentication before the backend.
+func (s *Server) handle(chosen settings, backend http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !s.admit(r.Context(), r.Method+" "+r.URL.RequestURI()) {
+			hangUp(w)
+			return
+		}
+		if !chosen.allows(r) {
+			w.Header().Set("WWW-Authenticate", `Basic realm="gittest"`)
+			http.Error(w, "who are you?", http.StatusUnauthorized)
+			return
+		}
+		s.mu.Lock()
+		answer := s.answer
+		s.mu.Unlock()
+		if answer != nil {
+			answer.ServeHTTP(w, r)
+			return
+		}
+		backend.ServeHTTP(w, r)
+	})
+}
+
+func (s settings) allows(r *http.Request) bool {
+	if s.user != "" {
+		user, password, ok := r.BasicAuth()
+		return ok && user == s.user && password == s.password
+	}
+	return s.token == "" || r.Header.Get("Authorization") == "Bearer "+s.token
+}
+
+// hangUp ends the connection without an answer.
+func hangUp(w http.ResponseWriter) {
+	if hijacker, ok := w.(http.Hijacker); ok {
+		if connection, _, err := hijacker.Hijack(); err == nil {
+			_ = connection.Close()
+			return
+		}
+	}
+	panic(http.ErrAbortHandler)
+}
+
+// admit notes a request and waits as the switches say. It is false where the
+// connection is to be closed.
+func (s *Server) admit(ctx context.Context, request string) bool {
+	s.mu.Lock()
+	s.requests = append(s.requests, request)
+	down, delay, gate := s.down, s.delay, s.gate
+	s.mu.Unlock()
+	if down {
+		return false
+	}
+	if gate != nil {
+		select {
+		case <-gate:
+		case <-ctx.Done():
+			return false
+		case <-s.ended.Done():
+			return false
+		}
+	}
+	if delay <= 0 {
+		return true
+	}
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+	case <-s.ended.Done():
+	}
+	return false
+}
+
+// SetDown makes the server close every connection without an answer.
+func (s *Server) SetDown(down bool) {
+	s.mu.Lock()
+	s.down = down
+	s.mu.Unlock()
+	if down && s.web != nil {
+		s.web.CloseClientConnections()
+	}
+}
+
+// SetDelay makes every request wait before it is answered.
+func (s *Server) SetDelay(delay time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.delay = delay
+}
+
+// SetAnswer replaces Git by another handler; nil brings Git back. It is for a
+// server that talks nonsense, and only for HTTP.
+func (s *Server) SetAnswer(handler http.Handler) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answer = handler
+}
+
+// Hold makes requests wait until the returned function is called.
+func (s *Server) Hold() (release func()) {
+	gate := make(chan struct{})
+	s.mu.Lock()
+	s.gate = gate
+	s.mu.Unlock()
+	return sync.OnceFunc(func() {
+		s.mu.Lock()
+		s.gate = nil
+		s.mu.Unlock()
+		close(gate)
+	})
+}
+
+// Requests is every request so far, as "GET /repo.git/info/refs?service=…". For
+// SSH it is "CONNECT" for each connection.
+func (s *Server) Requests() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]string(nil), s.requests...)
+}
+
+// CertificateAuthority is the PEM text of what a server with [TLS] is trusted
+// by. Its certificate is for example.com and the loopback addresses.
+func (s *Server) CertificateAuthority() string {
+	if s.web == nil || s.web.Certificate() == nil {
+		return ""
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.web.Certificate().Raw}))
+}
+
+// execPath is the folder of Git's own programs.
+func execPath(t testing.TB) string {
+	t.Helper()
+	out, err := exec.Command("git", "--exec-path").Output()
+	if err != nil {
+		t.Fatalf("git is missing: install it, make deps does: %v", err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+func (s *Server) folder(name string) string {
+	if !strings.HasSuffix(name, ".git") {
+		name += ".git"
+	}
+	return name
+}
+
+// String names the server in messages of tests.
+func (s *Server) String() string { return fmt.Sprintf("gittest server at %s", s.address("")) }

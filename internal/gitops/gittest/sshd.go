@@ -1,0 +1,192 @@
+package gittest
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// sshServer hands each connection to an sshd of its own, as inetd does: so
+// there is no daemon to look for a port for, nor to end.
+type sshServer struct {
+	listener   net.Listener
+	config     string
+	log        string
+	privateKey string
+	knownHosts string
+
+	mu          sync.Mutex
+	connections map[net.Conn]bool
+	running     sync.WaitGroup
+}
+
+// ServeSSH starts OpenSSH's sshd for the repositories. One key of a client is
+// let in, as the user of the test. It ends with the test.
+func ServeSSH(t testing.TB) *Server {
+	t.Helper()
+	program := sshd(t)
+	me, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	s := &Server{root: t.TempDir(), ended: ctx}
+	s.ssh = &sshServer{listener: listener, connections: map[net.Conn]bool{}}
+	s.ssh.prepare(t)
+	s.address = func(folder string) string {
+		return fmt.Sprintf("ssh://%s@%s%s", me.Username, listener.Addr(), filepath.Join(s.root, folder))
+	}
+	s.ssh.running.Go(func() { s.acceptSSH(program) })
+	t.Cleanup(func() {
+		cancel()
+		_ = listener.Close()
+		s.ssh.closeAll()
+		s.ssh.running.Wait()
+		if log, err := os.ReadFile(s.ssh.log); t.Failed() && err == nil {
+			t.Logf("sshd:\n%s", log)
+		}
+	})
+	return s
+}
+
+// PrivateKey is the key, in OpenSSH's form, that the server lets in.
+func (s *Server) PrivateKey() string { return s.ssh.privateKey }
+
+// KnownHosts is the line of a known_hosts file for the server.
+func (s *Server) KnownHosts() string { return s.ssh.knownHosts }
+
+// sshd is the program. It needs its folder for separated privileges, which is
+// made by the system's start script where sshd is a service.
+func sshd(t testing.TB) string {
+	t.Helper()
+	program, err := exec.LookPath("/usr/sbin/sshd")
+	if err != nil {
+		if program, err = exec.LookPath("sshd"); err != nil {
+			t.Fatalf("sshd is missing: install the package openssh-server, make deps does: %v", err)
+		}
+	}
+	if os.Geteuid() == 0 {
+		if err := os.MkdirAll("/run/sshd", 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return program
+}
+
+// prepare makes the keys and the configuration.
+func (s *sshServer) prepare(t testing.TB) {
+	t.Helper()
+	folder := t.TempDir()
+	file := func(name, content string) string {
+		path := filepath.Join(folder, name)
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	host, hostKey := newKey(t)
+	client, clientKey := newKey(t)
+	s.privateKey = clientKey
+	s.knownHosts = fmt.Sprintf("[127.0.0.1]:%d %s", s.listener.Addr().(*net.TCPAddr).Port, ssh.MarshalAuthorizedKey(host))
+	s.log = filepath.Join(folder, "log")
+	s.config = file("sshd_config", fmt.Sprintf(`HostKey %s
+AuthorizedKeysFile %s
+PidFile none
+StrictModes no
+UsePAM no
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+PermitRootLogin prohibit-password
+AllowTcpForwarding no
+`, file("host_key", hostKey), file("authorized_keys", string(ssh.MarshalAuthorizedKey(client)))))
+}
+
+func newKey(t testing.TB) (ssh.PublicKey, string) {
+	t.Helper()
+	public, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, err := ssh.MarshalPrivateKey(private, "gittest")
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := ssh.NewPublicKey(public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key, string(pem.EncodeToMemory(block))
+}
+
+func (s *Server) acceptSSH(program string) {
+	for {
+		connection, err := s.ssh.listener.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			continue
+		}
+		s.ssh.running.Go(func() {
+			defer s.ssh.forget(connection)
+			s.ssh.remember(connection)
+			if s.admit(s.ended, "CONNECT") {
+				s.ssh.serve(program, connection)
+			}
+		})
+	}
+}
+
+// serve runs sshd with the connection as its standard input, and waits.
+func (s *sshServer) serve(program string, connection net.Conn) {
+	socket, err := connection.(*net.TCPConn).File()
+	if err != nil {
+		return
+	}
+	defer func() { _ = socket.Close() }()
+	cmd := exec.Command(program, "-i", "-f", s.config, "-E", s.log)
+	cmd.Stdin, cmd.Stdout = socket, socket
+	// The log tells what went wrong, and is shown when the test fails.
+	_ = cmd.Run()
+}
+
+func (s *sshServer) remember(connection net.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.connections[connection] = true
+}
+
+func (s *sshServer) forget(connection net.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.connections, connection)
+	_ = connection.Close()
+}
+
+// closeAll ends the connections, which ends the programs that serve them.
+func (s *sshServer) closeAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for connection := range s.connections {
+		if tcp, ok := connection.(*net.TCPConn); ok {
+			_ = tcp.CloseRead()
+			_ = tcp.CloseWrite()
+		}
+	}
+}

@@ -1,0 +1,284 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"slipway.dev/slipway/internal/gitops/plan"
+	"slipway.dev/slipway/internal/kube"
+)
+
+const (
+	// discoveryPause is the least time between two discoveries because of a kind
+	// that is not known, and between two that were asked for, which is shorter.
+	discoveryPause = 5 * time.Second
+	invalidPause   = 500 * time.Millisecond
+	// discoveryAge is how old an answer for Helm may be: a cluster that was
+	// upgraded is noticed after that.
+	discoveryAge = 10 * time.Minute
+	// discoveryTimeout bounds one discovery.
+	discoveryTimeout = 30 * time.Second
+	// scopeTimeout is how long Scope waits for one.
+	scopeTimeout = 10 * time.Second
+	// learnedFor is how long a definition is believed that discovery does not
+	// show: the API server serves a kind a little before it lists it.
+	learnedFor = 30 * time.Second
+)
+
+// UnknownKind is the error of a kind that the cluster does not have.
+type UnknownKind struct {
+	Kind schema.GroupVersionKind
+	// Versions are those in which the cluster has the kind.
+	Versions []string
+}
+
+// Error says what the cluster has instead.
+func (e *UnknownKind) Error() string {
+	name := e.Kind.GroupKind().String()
+	if len(e.Versions) == 0 {
+		return fmt.Sprintf("the cluster does not have the kind %s: install its CustomResourceDefinition first", name)
+	}
+	return fmt.Sprintf("the cluster does not have the kind %s in version %s: use %s", name, e.Kind.Version, strings.Join(e.Versions, " or "))
+}
+
+// Kinds knows the kinds of a cluster. It is safe for concurrent use.
+type Kinds struct {
+	discover func(context.Context, *directory) (*directory, error)
+	now      func() time.Time
+
+	mu sync.Mutex
+	// known is nil before the first discovery. It is replaced, never changed.
+	known *directory
+	// asked is when the last discovery began, whatever came of it.
+	asked   time.Time
+	invalid bool
+	learned map[schema.GroupKind]lesson
+	// under is closed when the discovery that is under way has ended.
+	under   chan struct{}
+	failure error
+}
+
+// lesson is a kind that was learned from its definition.
+type lesson struct {
+	entry *entry
+	until time.Time
+}
+
+// NewKinds asks nothing before the first question.
+func NewKinds(cluster *kube.Cluster) *Kinds {
+	return &Kinds{discover: discoverer(cluster), now: time.Now, learned: map[schema.GroupKind]lesson{}}
+}
+
+// Scope says whether objects of a kind have a namespace. It is what plan.Source
+// needs. For a kind that is not known it waits for a discovery, but not for
+// long.
+func (k *Kinds) Scope(kind schema.GroupKind) plan.Scope {
+	ctx, cancel := context.WithTimeout(context.Background(), scopeTimeout)
+	defer cancel()
+	entry, err := k.find(ctx, kind, "")
+	switch {
+	case err != nil:
+		return plan.UnknownScope
+	case entry.namespaced:
+		return plan.NamespaceScope
+	}
+	return plan.ClusterScope
+}
+
+// Mapping says where the objects of a kind are, in the version that is asked
+// for, or without one in the version that the cluster prefers. The error of a
+// kind that is not there is an *UnknownKind.
+func (k *Kinds) Mapping(ctx context.Context, kind schema.GroupVersionKind) (Mapping, error) {
+	entry, err := k.find(ctx, kind.GroupKind(), kind.Version)
+	if err != nil {
+		return Mapping{}, err
+	}
+	served := entry.version(kind.Version)
+	return Mapping{
+		Resource:   schema.GroupVersionResource{Group: kind.Group, Version: served.name, Resource: served.resource},
+		Namespaced: entry.namespaced,
+	}, nil
+}
+
+// Version is the version of the API server, such as v1.36.3, and what it
+// serves, as Helm wants to know it: v1, apps/v1, apps/v1/Deployment.
+func (k *Kinds) Version(ctx context.Context) (kubeVersion string, apiVersions []string, err error) {
+	k.mu.Lock()
+	age := k.now().Sub(k.asked)
+	due := k.known == nil || age > discoveryAge || k.invalid && age > discoveryPause
+	k.mu.Unlock()
+	if due {
+		err = k.refresh(ctx)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.known == nil {
+		return "", nil, fmt.Errorf("the kinds of the cluster are not known: %w", err)
+	}
+	return k.known.server, k.known.apis, nil
+}
+
+// Invalidate says that kinds may have come or gone. Nothing is asked before the
+// next question that needs it.
+func (k *Kinds) Invalidate() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.invalid = true
+}
+
+// Learn takes a kind from its CustomResourceDefinition, as far as that is
+// established, so that nothing has to be asked for it.
+func (k *Kinds) Learn(definition *unstructured.Unstructured) {
+	kind, defined, ok := definedBy(definition)
+	if !ok {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.known == nil || k.known.kinds[kind].same(defined) {
+		return
+	}
+	k.learned[kind] = lesson{defined, k.now().Add(learnedFor)}
+	k.known = k.known.with(map[schema.GroupKind]*entry{kind: defined})
+}
+
+// find gives what is known of a kind, in a version if one is given.
+func (k *Kinds) find(ctx context.Context, kind schema.GroupKind, version string) (*entry, error) {
+	found, ask, err := k.look(kind, version)
+	if !ask {
+		return found, err
+	}
+	if failure := k.refresh(ctx); failure != nil {
+		return nil, failure
+	}
+	found, _, err = k.look(kind, version)
+	return found, err
+}
+
+// look answers from what is known, and says whether asking could help.
+func (k *Kinds) look(kind schema.GroupKind, version string) (found *entry, ask bool, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.known == nil {
+		return nil, true, nil
+	}
+	entry := k.known.kinds[kind]
+	if entry != nil && entry.version(version) != nil {
+		return entry, false, nil
+	}
+	pause := discoveryPause
+	if k.invalid {
+		pause = invalidPause
+	}
+	ask = k.under != nil || k.now().Sub(k.asked) >= pause
+	if broken := k.known.broken[kind.Group]; broken != nil && entry == nil {
+		return nil, ask, fmt.Errorf("the API server does not answer for the group %s: %w", kind.Group, broken)
+	}
+	return nil, ask, &UnknownKind{Kind: kind.WithVersion(version), Versions: entry.versionNames()}
+}
+
+// refresh runs a discovery, or waits for the one that is under way.
+func (k *Kinds) refresh(ctx context.Context) error {
+	k.mu.Lock()
+	if k.under == nil {
+		k.under = make(chan struct{})
+		k.asked, k.invalid = k.now(), false
+		// It is not of one caller, so that one who gives up does not end it for
+		// the others.
+		go k.ask(k.known, k.under)
+	}
+	done := k.under
+	k.mu.Unlock()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		return fmt.Errorf("waiting for the kinds of the cluster: %w", context.Cause(ctx))
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.failure
+}
+
+func (k *Kinds) ask(before *directory, done chan struct{}) {
+	ctx, cancel := context.WithTimeout(context.Background(), discoveryTimeout)
+	defer cancel()
+	found, err := k.discover(ctx, before)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err == nil {
+		more := map[schema.GroupKind]*entry{}
+		for kind, lesson := range k.learned {
+			switch {
+			case found.kinds[kind] != nil || k.now().After(lesson.until):
+				delete(k.learned, kind)
+			default:
+				more[kind] = lesson.entry
+			}
+		}
+		k.known = found.with(more)
+	} else {
+		k.invalid = true
+		err = fmt.Errorf("ask the API server for its kinds: %w", err)
+	}
+	k.failure = err
+	k.under = nil
+	close(done)
+}
+
+// IsUnknownKind reports whether an error says that the cluster does not have a
+// kind, or not in that version.
+func IsUnknownKind(err error) bool {
+	_, ok := errors.AsType[*UnknownKind](err)
+	return ok
+}
+
+// entry is one kind.
+type entry struct {
+	namespaced bool
+	// versions are those that are served, the preferred one first.
+	versions []servedVersion
+}
+
+// servedVersion is a kind in one version.
+type servedVersion struct {
+	name, resource string
+	// followed says whether objects can be listed and watched.
+	followed bool
+}
+
+// version is one of the versions, or the preferred one. It is nil if the kind
+// is not served in it.
+func (e *entry) version(name string) *servedVersion {
+	if e == nil {
+		return nil
+	}
+	for i := range e.versions {
+		if name == "" || e.versions[i].name == name {
+			return &e.versions[i]
+		}
+	}
+	return nil
+}
+
+func (e *entry) versionNames() []string {
+	if e == nil {
+		return nil
+	}
+	var names []string
+	for _, served := range e.versions {
+		names = append(names, served.name)
+	}
+	return names
+}
+
+func (e *entry) same(other *entry) bool {
+	return e != nil && e.namespaced == other.namespaced && slices.Equal(e.versions, other.versions)
+}

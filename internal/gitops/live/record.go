@@ -1,0 +1,173 @@
+package live
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	stdjson "encoding/json"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/json"
+
+	"slipway.dev/slipway/internal/gitops/tracking"
+)
+
+// Object is one object of the cluster. It does not change.
+type Object struct {
+	Key             tracking.Key
+	UID             types.UID
+	ResourceVersion string
+	// APIVersion is the one that the object was read in.
+	APIVersion string
+	// App is the value of tracking.Label, empty if the object has none.
+	App string
+
+	raw []byte
+}
+
+// Unstructured is the object, decoded: a fresh copy, with managedFields.
+func (o *Object) Unstructured() *unstructured.Unstructured {
+	var content map[string]any
+	if err := json.Unmarshal(o.raw, &content); err != nil {
+		// It was decoded once already, when it came.
+		content = map[string]any{}
+	}
+	return &unstructured.Unstructured{Object: content}
+}
+
+// JSON is the object as the API server sent it. It must not be changed.
+func (o *Object) JSON() []byte { return o.raw }
+
+// record is an object as it comes from the API server: what the reflector needs
+// to know, and the text.
+type record struct {
+	metav1.TypeMeta
+	metav1.ObjectMeta
+	app string
+	raw []byte
+}
+
+// DeepCopyObject is never called on the way to the cache; the text is shared.
+func (r *record) DeepCopyObject() runtime.Object {
+	same := *r
+	return &same
+}
+
+// recordList is one page of a list.
+type recordList struct {
+	metav1.TypeMeta
+	metav1.ListMeta
+	Items []record
+}
+
+// DeepCopyObject shares the texts.
+func (l *recordList) DeepCopyObject() runtime.Object {
+	same := *l
+	return &same
+}
+
+// head is the part of an object or of a list that is decoded.
+type head struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Metadata   struct {
+		Namespace          string    `json:"namespace"`
+		Name               string    `json:"name"`
+		UID                types.UID `json:"uid"`
+		ResourceVersion    string    `json:"resourceVersion"`
+		Continue           string    `json:"continue"`
+		RemainingItemCount *int64    `json:"remainingItemCount"`
+		Labels             struct {
+			App string `json:"slipway.dev/app"`
+		} `json:"labels"`
+		Annotations struct {
+			End string `json:"k8s.io/initial-events-end"`
+		} `json:"annotations"`
+	} `json:"metadata"`
+	Items []stdjson.RawMessage `json:"items"`
+}
+
+func readHead(raw []byte) (*head, error) {
+	h := &head{}
+	if err := json.Unmarshal(raw, h); err != nil {
+		// The text of the error may quote what it could not read.
+		return nil, errors.New("the API server's answer is not the JSON of an object")
+	}
+	return h, nil
+}
+
+// isList tells a page of a list from an object that has items.
+func (h *head) isList() bool {
+	return strings.HasSuffix(h.Kind, "List") && h.Metadata.UID == "" && h.Metadata.Name == ""
+}
+
+func (h *head) record(raw []byte) record {
+	r := record{
+		TypeMeta: metav1.TypeMeta{APIVersion: h.APIVersion, Kind: h.Kind},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: h.Metadata.Namespace, Name: h.Metadata.Name,
+			UID: h.Metadata.UID, ResourceVersion: h.Metadata.ResourceVersion,
+		},
+		app: h.Metadata.Labels.App, raw: raw,
+	}
+	if end := h.Metadata.Annotations.End; end != "" {
+		r.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: end}
+	}
+	return r
+}
+
+// list makes records of a page. The items of a list of a built-in kind do not
+// say what they are.
+func (h *head) list() (*recordList, error) {
+	list := &recordList{TypeMeta: metav1.TypeMeta{APIVersion: h.APIVersion, Kind: h.Kind}}
+	list.ResourceVersion = h.Metadata.ResourceVersion
+	list.Continue, list.RemainingItemCount = h.Metadata.Continue, h.Metadata.RemainingItemCount
+	list.Items = make([]record, 0, len(h.Items))
+	for i, raw := range h.Items {
+		item, err := readHead(raw)
+		if err != nil {
+			return nil, fmt.Errorf("item %d: %w", i, err)
+		}
+		if item.Kind == "" {
+			item.APIVersion, item.Kind = h.APIVersion, strings.TrimSuffix(h.Kind, "List")
+			raw = withKind(raw, item.APIVersion, item.Kind)
+		}
+		list.Items = append(list.Items, item.record(raw))
+	}
+	return list, nil
+}
+
+// withKind puts the kind in front of the fields of an object that has others.
+func withKind(raw []byte, version, kind string) []byte {
+	fields, _ := bytes.CutPrefix(bytes.TrimSpace(raw), []byte("{"))
+	return fmt.Appendf(make([]byte, 0, len(raw)+len(version)+len(kind)+32), `{"apiVersion":%q,"kind":%q,%s`, version, kind, fields)
+}
+
+// recordSerializer decodes answers of the API server as far as it is needed.
+type recordSerializer struct{ runtime.Serializer }
+
+// Decode makes a record, a list of records, or the Status of an answer that
+// failed.
+func (s recordSerializer) Decode(raw []byte, _ *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+	h, err := readHead(raw)
+	if err != nil {
+		return nil, nil, err
+	}
+	kind := schema.FromAPIVersionAndKind(h.APIVersion, h.Kind)
+	switch {
+	case h.APIVersion == "v1" && h.Kind == "Status":
+		return s.Serializer.Decode(raw, nil, into)
+	case h.isList():
+		list, err := h.list()
+		return list, &kind, err
+	}
+	decoded := h.record(raw)
+	return &decoded, &kind, nil
+}

@@ -1,0 +1,209 @@
+package operation
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/gitops/plan"
+	"slipway.dev/slipway/internal/gitops/tracking"
+)
+
+const (
+	// maxText bounds the message of one object. A status has one for each, and
+	// all of it must fit into one object of the API server.
+	maxText = 500
+	// maxMessage bounds the message of the operation.
+	maxMessage = 2000
+	// maxNames is how many objects of a group are named.
+	maxNames = 5
+)
+
+// What becomes of an object, with kubectl's words.
+const (
+	created    = "created"
+	configured = "configured"
+	unchanged  = "unchanged"
+	replaced   = "replaced"
+	pruned     = "pruned"
+	deleted    = "deleted"
+	// untested is what a dry run cannot know.
+	untested = "not tried"
+)
+
+// verb is what a write did. Without an answer there was none.
+func (r *Run) verb(before, after *unstructured.Unstructured) string {
+	switch {
+	case after == nil:
+		return untested
+	case before == nil:
+		return created
+	case before.GetUID() != after.GetUID():
+		return replaced
+	// A dry run gives no new version.
+	case before.GetResourceVersion() == after.GetResourceVersion() && !r.Plan.DryRun, sameMeaning(before, after):
+		return unchanged
+	}
+	return configured
+}
+
+// sameMeaning reports whether nothing changed but what others write while we
+// apply: the status.
+func sameMeaning(before, after *unstructured.Unstructured) bool {
+	meaning := func(object *unstructured.Unstructured) map[string]any {
+		content := maps.Clone(object.Object)
+		delete(content, "status")
+		metadata, _ := content["metadata"].(map[string]any)
+		metadata = maps.Clone(metadata)
+		for _, field := range []string{"managedFields", "resourceVersion", "generation"} {
+			delete(metadata, field)
+		}
+		content["metadata"] = metadata
+		return content
+	}
+	return equality.Semantic.DeepEqual(meaning(before), meaning(after))
+}
+
+// removal is what a deletion does.
+func removal(step *plan.Step) string {
+	if step.Phase == plan.Delete {
+		return deleted
+	}
+	return pruned
+}
+
+// say is what happened to an object as kubectl tells it: deployment.apps/web
+// configured.
+func (r *Run) say(step *plan.Step, verb string) string {
+	kind := strings.ToLower(step.Key.Kind)
+	if step.Key.Group != "" {
+		kind += "." + step.Key.Group
+	}
+	text := kind + "/" + step.Key.Name + " " + verb
+	if r.Plan.DryRun {
+		text += dryRun
+	}
+	return bounded(text, maxText)
+}
+
+const dryRun = " (dry run)"
+
+// tally counts what became of the objects of an operation.
+type tally struct {
+	groups map[string][]string
+}
+
+// The groups of a tally besides the verbs.
+const (
+	hooksRun = "hooks run"
+	failed   = "failed"
+	kept     = "not pruned"
+)
+
+// order is how the groups are told.
+func order() []string {
+	return []string{created, configured, replaced, pruned, deleted, hooksRun, failed, kept, untested, unchanged}
+}
+
+func count(results []v1alpha1.ResourceResult) tally {
+	counted := tally{groups: map[string][]string{}}
+	for _, result := range results {
+		group := groupOf(result)
+		if group == "" {
+			continue
+		}
+		key := tracking.Key{Group: result.Group, Kind: result.Kind, Namespace: result.Namespace, Name: result.Name}
+		counted.groups[group] = append(counted.groups[group], key.String())
+	}
+	return counted
+}
+
+// groupOf tells by the message what was done to a resource, so that it is known
+// after a restart too.
+func groupOf(result v1alpha1.ResourceResult) string {
+	switch {
+	case result.Status == v1alpha1.ResultPruneSkipped:
+		return kept
+	case result.HookPhase == v1alpha1.OperationFailed || result.HookPhase == v1alpha1.OperationError:
+		return failed
+	case result.HookType != "" && result.HookPhase == "":
+		return ""
+	case result.HookType != "":
+		return hooksRun
+	}
+	text := strings.TrimSuffix(result.Message, dryRun)
+	for _, verb := range order() {
+		if strings.HasSuffix(text, " "+verb) {
+			return verb
+		}
+	}
+	return configured // its health has replaced what was told
+}
+
+// Describe is one line that says what an operation did, for a log: how many
+// objects were created, configured, pruned, and which; at most five of each are
+// named. What did not change is only counted.
+func Describe(results []v1alpha1.ResourceResult) string {
+	return count(results).text(func(group string, names []string) string {
+		if group == unchanged {
+			return fmt.Sprintf("%d %s", len(names), group)
+		}
+		return fmt.Sprintf("%d %s (%s)", len(names), group, strings.Join(shorten(names, maxNames), ", "))
+	})
+}
+
+func (t tally) text(each func(group string, names []string) string) string {
+	var texts []string
+	for _, group := range order() {
+		if names := t.groups[group]; len(names) > 0 {
+			texts = append(texts, each(group, names))
+		}
+	}
+	if len(texts) == 0 {
+		return "nothing to do"
+	}
+	return strings.Join(texts, ", ")
+}
+
+// success is the message of an operation that went well.
+func (r *Run) success() string {
+	counts := count(r.Results()).text(func(group string, names []string) string {
+		return fmt.Sprintf("%d %s", len(names), group)
+	})
+	isDeletion := slices.ContainsFunc(r.Plan.Phases, func(phase plan.Phase) bool {
+		return phase.Name == plan.Delete || phase.Name == plan.PreDelete || phase.Name == plan.PostDelete
+	})
+	switch {
+	case r.Plan.DryRun:
+		return "dry run, nothing was changed: " + counts
+	case isDeletion:
+		return "deleted: " + counts
+	}
+	return "synced: " + counts
+}
+
+// shorten keeps the first texts and says how many more there are.
+func shorten(texts []string, most int) []string {
+	if len(texts) <= most {
+		return texts
+	}
+	return append(slices.Clone(texts[:most]), fmt.Sprintf("and %d more", len(texts)-most))
+}
+
+// bounded cuts a text at a length and makes it UTF-8.
+func bounded(text string, most int) string {
+	if len(text) > most {
+		cut := most - len("...")
+		for cut > 0 && !utf8.RuneStart(text[cut]) {
+			cut--
+		}
+		text = text[:cut] + "..."
+	}
+	return strings.ToValidUTF8(text, "?")
+}

@@ -1,0 +1,285 @@
+package operation
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/gitops/apply"
+	"slipway.dev/slipway/internal/gitops/health"
+	"slipway.dev/slipway/internal/gitops/plan"
+)
+
+const (
+	// askAgain is how soon an object is asked for that no watch knows, or that
+	// could not be asked for.
+	askAgain = 5 * time.Second
+	// absence is how long a resource may be away that somebody deleted after we
+	// applied it. A controller may bring it back.
+	absence = time.Minute
+)
+
+// sighting is what was found under the key of a step.
+type sighting struct {
+	object *found
+	// last is how the object was before it went.
+	last *found
+}
+
+// look finds the object of a step. It is false when that cannot be known now.
+func (r *Run) look(ctx context.Context, step *plan.Step) (sighting, bool) {
+	if object := r.view.get(step.Key); object != nil {
+		return sighting{object: object}, true
+	}
+	seen := sighting{}
+	if last := r.view.last(step.Key); last != nil && r.isExpected(step, last) {
+		seen.last = last
+	}
+	if seen.last != nil && (step.Action == plan.Remove || step.Hook != nil) {
+		return seen, true
+	}
+	// Nobody watched it, or somebody took the label that watches are filtered by.
+	object, err := r.view.fetch(ctx, step.Key, versionOf(step))
+	if err != nil {
+		r.Log.Debug("cannot look", "object", step.Key.String(), "problem", err.Error())
+		r.wake(r.Now().Add(askAgain))
+		return sighting{}, false
+	}
+	if object != nil {
+		r.wake(r.Now().Add(askAgain))
+	}
+	seen.object = object
+	return seen, true
+}
+
+// isExpected reports whether an object that went is the one that a step is
+// about. One that had the same name before says nothing.
+func (r *Run) isExpected(step *plan.Step, last *found) bool {
+	switch uid, isCleared := r.clearing[step.StepID]; {
+	case step.Action == plan.Remove:
+		return last.uid == step.Live.GetUID()
+	case r.State.Mark(step.StepID).Clearing && isCleared:
+		return last.uid == uid
+	}
+	return !r.isAnother(step, last)
+}
+
+// versionOf is the API version that a step is about.
+func versionOf(step *plan.Step) string {
+	if object := cmp.Or(step.Object, step.Live); object != nil {
+		return object.GroupVersionKind().Version
+	}
+	return ""
+}
+
+// observe notes how the objects of steps are that wait for something.
+func (r *Run) observe(ctx context.Context, steps []*plan.Step) {
+	if r.Plan.DryRun || r.Plan.Blocked {
+		return
+	}
+	for _, step := range steps {
+		mark := r.State.Mark(step.StepID)
+		switch {
+		case mark.Clearing:
+			r.observeOld(ctx, step)
+		case mark.Progress != plan.Running:
+		case step.Action == plan.Remove:
+			r.observeRemoval(ctx, step)
+		default:
+			r.observeApplied(ctx, step)
+		}
+	}
+}
+
+// observeOld looks whether the last object of a hook is gone. If somebody made
+// another one of that name, it is.
+func (r *Run) observeOld(ctx context.Context, step *plan.Step) {
+	seen, known := r.look(ctx, step)
+	if known && (seen.object == nil || seen.object.uid != r.clearing[step.StepID]) {
+		r.State.Gone(step)
+	}
+}
+
+// observeRemoval looks whether what was deleted is gone. Another object of the
+// same name is not what was deleted.
+func (r *Run) observeRemoval(ctx context.Context, step *plan.Step) {
+	seen, known := r.look(ctx, step)
+	switch {
+	case !known:
+		return
+	case seen.object == nil || seen.object.uid != step.Live.GetUID():
+		r.State.Gone(step)
+		return
+	}
+	object := seen.object.decode()
+	if object.GetDeletionTimestamp() == nil {
+		return // the watch does not know yet that it is being deleted
+	}
+	status := health.Of(object, r.Now())
+	if status == nil {
+		return
+	}
+	code := plan.Health(status.Code)
+	if step.Phase == plan.Delete && code == plan.Degraded {
+		code = plan.Progressing // the Application cannot go before its objects
+	}
+	r.State.Observe(step, code, status.Message)
+	if limit, limited := health.Deadline(object); limited && status.Code == v1alpha1.Progressing {
+		r.wake(object.GetDeletionTimestamp().Add(limit))
+	}
+}
+
+// observeApplied looks how an object is that was applied.
+func (r *Run) observeApplied(ctx context.Context, step *plan.Step) {
+	seen, known := r.look(ctx, step)
+	switch {
+	case !known:
+	case seen.object == nil:
+		r.observeAbsent(step, seen.last)
+	case r.isOlder(step, seen.object):
+	case step.Hook != nil && r.isAnother(step, seen.object):
+		r.State.Gone(step)
+	case r.isJudged(step, seen.object):
+	default:
+		r.judge(step, seen.object.decode())
+	}
+}
+
+// verdict is which version of an object was judged, and until when that holds.
+type verdict struct {
+	version string
+	until   time.Time
+}
+
+// isJudged reports whether an object was judged as it is. Of many objects that
+// are waited for, most have not changed when one has.
+func (r *Run) isJudged(step *plan.Step, object *found) bool {
+	last, ok := r.judged[step.StepID]
+	if !ok || last.version != object.version || !last.until.IsZero() && !r.Now().Before(last.until) {
+		return false
+	}
+	if !last.until.IsZero() {
+		r.wake(last.until)
+	}
+	return true
+}
+
+// isOlder reports whether an object is older than the answer to our write. Live
+// promises that it is not; versions that cannot be compared are believed.
+func (r *Run) isOlder(step *plan.Step, object *found) bool {
+	own, ok := r.answers[step.StepID]
+	if !ok {
+		return false
+	}
+	order, err := resourceversion.CompareResourceVersion(object.version, own.version)
+	return err == nil && order < 0
+}
+
+// isAnother reports whether an object is not the one that we wrote.
+func (r *Run) isAnother(step *plan.Step, object *found) bool {
+	own, ok := r.answers[step.StepID]
+	return ok && own.uid != object.uid
+}
+
+// observeAbsent is for what was applied and is gone. The last state of a hook
+// may say that it had finished.
+func (r *Run) observeAbsent(step *plan.Step, last *found) {
+	if step.Hook == nil {
+		r.observeMissing(step)
+		return
+	}
+	if last != nil {
+		if status := ownStatus(last.decode()); isFinal(status) {
+			r.State.Observe(step, plan.Health(status.Code), status.Message)
+			return
+		}
+	}
+	r.State.Gone(step)
+}
+
+// observeMissing is for a resource that somebody deleted after it was applied.
+func (r *Run) observeMissing(step *plan.Step) {
+	r.State.Gone(step)
+	if _, ok := r.absent[step.StepID]; !ok {
+		r.absent[step.StepID] = r.Now()
+	}
+	if end := r.absent[step.StepID].Add(absence); r.Now().Before(end) {
+		r.wake(end)
+		return
+	}
+	r.State.Observe(step, plan.Degraded, "it was deleted by somebody else")
+}
+
+// judge notes the health of an object that was applied.
+func (r *Run) judge(step *plan.Step, object *unstructured.Unstructured) {
+	now := r.Now()
+	delete(r.absent, step.StepID)
+	status := health.Of(object, now)
+	if step.Hook != nil && object.GetDeletionTimestamp() != nil {
+		// How it ended is what counts, whoever deletes it.
+		if own := ownStatus(object); isFinal(own) {
+			status = own
+		}
+	}
+	if status == nil {
+		r.State.Observe(step, plan.NoHealth, "")
+		return
+	}
+	since := r.clock(step, object)
+	status = health.WithDeadline(status, object, since, now)
+	message := status.Message
+	if message == "" && status.Code != v1alpha1.Healthy {
+		message = "it is " + string(status.Code)
+	}
+	r.State.Observe(step, plan.Health(status.Code), message)
+	end := verdict{version: object.GetResourceVersion()}
+	if limit, limited := health.Deadline(object); limited && status.Code == v1alpha1.Progressing {
+		end.until = since.Add(limit)
+		if deleted := object.GetDeletionTimestamp(); deleted != nil && deleted.Add(limit).Before(end.until) {
+			end.until = deleted.Add(limit)
+		}
+		r.wake(end.until)
+	}
+	r.judged[step.StepID] = end
+}
+
+// clock is since when a step waits for its object to be healthy.
+func (r *Run) clock(step *plan.Step, object *unstructured.Unstructured) time.Time {
+	if since, ok := r.since[step.StepID]; ok {
+		return since
+	}
+	since := latest(r.Began, object.GetCreationTimestamp().Time)
+	for _, entry := range object.GetManagedFields() {
+		if entry.Manager == apply.Manager && entry.Time != nil {
+			since = latest(since, entry.Time.Time)
+		}
+	}
+	if since.After(r.Now()) {
+		since = r.Now() // the API server's clock is ahead of ours
+	}
+	r.since[step.StepID] = since
+	return since
+}
+
+func latest(first, second time.Time) time.Time {
+	if second.After(first) {
+		return second
+	}
+	return first
+}
+
+// ownStatus is how an object is, apart from being deleted.
+func ownStatus(object *unstructured.Unstructured) *health.Status {
+	kept := object.DeepCopy()
+	kept.SetDeletionTimestamp(nil)
+	return health.Of(kept, time.Time{})
+}
+
+// isFinal reports whether a hook with this health has finished.
+func isFinal(status *health.Status) bool {
+	return status != nil && (status.Code == v1alpha1.Healthy || status.Code == v1alpha1.Degraded)
+}

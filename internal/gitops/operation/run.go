@@ -1,0 +1,210 @@
+package operation
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"reflect"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/gitops/apply"
+	"slipway.dev/slipway/internal/gitops/live"
+	"slipway.dev/slipway/internal/gitops/plan"
+	"slipway.dev/slipway/internal/gitops/tracking"
+)
+
+// Live is what is in the cluster. It is a *live.Cache.
+type Live interface {
+	// Get is the object as a watch knows it, or nil.
+	Get(key tracking.Key) *live.Object
+	// Last is the last state of an object that a watch saw go, or nil.
+	Last(key tracking.Key) *live.Object
+	// Fetch asks the API server if no watch knows the object. Nil is that there
+	// is none.
+	Fetch(ctx context.Context, key tracking.Key, version string) (*live.Object, error)
+	// Follow starts watches for kinds that have none.
+	Follow(ctx context.Context, kinds []schema.GroupKind) error
+	// Note is told what the API server answered to our own write.
+	Note(object *unstructured.Unstructured)
+}
+
+// Applier writes to the cluster. It is an *apply.Applier. It is used by several
+// goroutines.
+type Applier interface {
+	Apply(ctx context.Context, step *plan.Step, options apply.Options) (*unstructured.Unstructured, error)
+	Delete(ctx context.Context, step *plan.Step, options apply.Options) error
+	Clear(ctx context.Context, key tracking.Key, uid types.UID) error
+}
+
+// Input is what an operation is made of.
+type Input struct {
+	Plan *plan.Plan
+	// State is what has happened already; nil is nothing.
+	State   *plan.State
+	Live    Live
+	Applier Applier
+	Ignore  *plan.Ignore
+	// Began is when the operation began, before a restart too.
+	Began time.Time
+	// Parallel is how many requests there are at a time; 0 is 8.
+	Parallel int
+	// Now is the time; nil is time.Now.
+	Now func() time.Time
+	// Log is told of what is tried again; nil is nobody.
+	Log *slog.Logger
+}
+
+// Run is one operation.
+type Run struct {
+	Input
+	view view
+
+	terminated atomic.Bool
+	confirmed  atomic.Bool
+
+	// answers are what the API server said to what this Run applied.
+	answers map[plan.StepID]answer
+	// since is from when on a step waits for something that has a deadline.
+	since map[plan.StepID]time.Time
+	// absent is from when on a resource is away that was applied.
+	absent map[plan.StepID]time.Time
+	// tries are the steps that failed and are tried again.
+	tries map[plan.StepID]*attempt
+	// clearing are the objects of hooks whose deletion was requested.
+	clearing map[plan.StepID]types.UID
+	// judged is how far an object was looked at.
+	judged map[plan.StepID]verdict
+	// spent are the hooks that were deleted at the end.
+	spent map[plan.StepID]bool
+	// leftover is why some could not be deleted.
+	leftover []string
+
+	// again is the earliest time at which something is to be looked at.
+	again   time.Time
+	results []v1alpha1.ResourceResult
+	ended   *Outcome
+}
+
+// Outcome is where an operation is.
+type Outcome struct {
+	Phase v1alpha1.OperationPhase
+	// Message is for people.
+	Message string
+	// Waiting is what has to happen in the cluster; not all if it is much.
+	Waiting []string
+	// Again is when to call Advance even if nothing happens; zero is never.
+	Again time.Time
+	// Changed says that the results differ from those after the last Advance.
+	Changed bool
+}
+
+// New makes a Run. It does nothing yet.
+func New(in Input) *Run {
+	if in.State == nil {
+		in.State = plan.NewState(nil)
+	}
+	if in.Now == nil {
+		in.Now = time.Now
+	}
+	if in.Log == nil {
+		in.Log = slog.New(slog.DiscardHandler)
+	}
+	in.Parallel = cmp.Or(max(in.Parallel, 0), 8)
+	run := &Run{
+		Input: in, view: viewOf(in.Live),
+		answers: map[plan.StepID]answer{}, since: map[plan.StepID]time.Time{}, absent: map[plan.StepID]time.Time{},
+		tries: map[plan.StepID]*attempt{}, spent: map[plan.StepID]bool{},
+		clearing: map[plan.StepID]types.UID{}, judged: map[plan.StepID]verdict{},
+	}
+	run.terminated.Store(in.State.Terminated)
+	run.confirmed.Store(in.State.Confirmed)
+	run.results = run.Results()
+	return run
+}
+
+// Terminate ends the operation at the next Advance: hooks that run are deleted.
+// It may be called while Advance runs, which then stops starting steps.
+func (r *Run) Terminate() { r.terminated.Store(true) }
+
+// Confirm lets what waits for a confirmation be deleted, from the next Advance
+// on. It may be called while Advance runs.
+func (r *Run) Confirm() { r.confirmed.Store(true) }
+
+// Advance notes what is live now, does all that can be done, and returns when
+// nothing can be done without something happening in the cluster. When the
+// context ends it returns early; what was not done then is done by the next call.
+func (r *Run) Advance(ctx context.Context) Outcome {
+	if r.ended != nil {
+		outcome := *r.ended
+		outcome.Changed = false
+		return outcome
+	}
+	r.again = time.Time{}
+	r.observe(ctx, r.Plan.Steps())
+	outcome := r.advance(ctx)
+	results := r.Results()
+	outcome.Changed = !reflect.DeepEqual(results, r.results)
+	r.results = results
+	if outcome.Phase.Completed() {
+		outcome.Again = time.Time{}
+		ended := outcome
+		r.ended = &ended
+	}
+	return outcome
+}
+
+func (r *Run) advance(ctx context.Context) Outcome {
+	for {
+		r.State.Terminated, r.State.Confirmed = r.terminated.Load(), r.confirmed.Load()
+		decision := r.Plan.Next(r.State)
+		if decision.Phase != plan.Running {
+			return r.finish(ctx, decision)
+		}
+		cleared := r.clearOld(ctx, decision.Clear)
+		ran := r.runSteps(ctx, r.due(decision.Run))
+		if ctx.Err() != nil {
+			r.wake(r.Now())
+			return r.waiting(decision)
+		}
+		if !cleared && !ran && !r.interrupted() {
+			return r.waiting(decision)
+		}
+	}
+}
+
+// interrupted reports whether somebody ended the operation since Next was asked.
+func (r *Run) interrupted() bool { return r.terminated.Load() && !r.State.Terminated }
+
+// wake asks for an Advance at a time, if none is asked for earlier.
+func (r *Run) wake(at time.Time) {
+	if r.again.IsZero() || at.Before(r.again) {
+		r.again = at
+	}
+}
+
+// maxWaiting bounds what an Outcome says that it waits for.
+const maxWaiting = 20
+
+// waiting is the outcome of an operation that goes on.
+func (r *Run) waiting(decision plan.Decision) Outcome {
+	outcome := Outcome{Phase: v1alpha1.OperationRunning, Message: decision.Message, Again: r.again}
+	for _, wait := range decision.Waiting {
+		outcome.Waiting = append(outcome.Waiting, wait.For)
+	}
+	for _, step := range append(decision.Run, decision.Clear...) {
+		if try := r.tries[step.StepID]; try != nil {
+			outcome.Waiting = append(outcome.Waiting, try.text(step))
+		}
+	}
+	outcome.Waiting = shorten(outcome.Waiting, maxWaiting)
+	if len(decision.Waiting) == 0 && len(outcome.Waiting) > 0 {
+		outcome.Message = bounded("waiting for "+outcome.Waiting[0], maxMessage)
+	}
+	return outcome
+}

@@ -1,0 +1,100 @@
+package project
+
+import (
+	"fmt"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
+)
+
+// ReasonNotAllowed is for what the AppProject of an Application forbids.
+const ReasonNotAllowed v1alpha1.Reason = "NotAllowed"
+
+// Check says why an Application may not be in the project: by its namespace, its
+// sources, its destination, or because nobody's rights are given for that.
+func (p *Project) Check(app *v1alpha1.Application, controlNamespace string) []v1alpha1.Refused {
+	var refused []v1alpha1.Refused
+	refuse := func(field, format string, args ...any) {
+		refused = append(refused, v1alpha1.Refused{Field: field, Reason: ReasonNotAllowed, Message: fmt.Sprintf(format, args...)})
+	}
+	if app.Namespace != controlNamespace && !p.AllowsNamespace(app.Namespace) {
+		refuse("spec.project", "Applications in namespace %s may not be in project %s: spec.sourceNamespaces of the AppProject does not have it: add it there",
+			app.Namespace, p.name)
+	}
+	for i, source := range app.Spec.AllSources() {
+		field := "spec.source.repoURL"
+		if len(app.Spec.Sources) > 0 {
+			field = fmt.Sprintf("spec.sources[%d].repoURL", i)
+		}
+		if allowed, why := p.sources.allow(source.RepoURL); !allowed {
+			refuse(field, "project %s does not allow the repository: %s", p.name, why)
+		}
+	}
+	destination := Complete(app.Spec.Destination)
+	if !p.targets.allow(destination) {
+		refuse("spec.destination", "project %s does not allow %s: add it to spec.destinations of the AppProject, or remove the rule with ! that forbids it",
+			p.name, describe(destination))
+	}
+	if _, _, ok := p.ServiceAccount(app.Spec.Destination); !ok && len(p.accounts) > 0 {
+		refuse("spec.destination", "project %s has no ServiceAccount for %s: add one to spec.destinationServiceAccounts of the AppProject",
+			p.name, describe(destination))
+	}
+	return refused
+}
+
+// AllowsNamespace reports whether Applications of the project may be in a
+// namespace that is not the control namespace.
+func (p *Project) AllowsNamespace(namespace string) bool { return anyMatches(p.namespaces, namespace) }
+
+// AllowsSource reports whether a repository may be used, and otherwise says what
+// to do.
+func (p *Project) AllowsSource(address string) error {
+	if allowed, why := p.sources.allow(address); !allowed {
+		return fmt.Errorf("project %s does not allow the repository: %s", p.name, why)
+	}
+	return nil
+}
+
+// AllowsCluster reports whether anything may go to a cluster, in whatever
+// namespace.
+func (p *Project) AllowsCluster(server, name string) bool {
+	cluster := Complete(v1alpha1.ApplicationDestination{Server: server, Name: name})
+	found := false
+	for i := range p.targets {
+		t := &p.targets[i]
+		if t.server.deny && (cluster.Server == "" || t.server.Match(cluster.Server)) ||
+			t.name.deny && (cluster.Name == "" || t.name.Match(cluster.Name)) {
+			return false
+		}
+		found = found || !t.denies() && t.hasCluster(cluster)
+	}
+	return found
+}
+
+// ServiceAccount is whose rights objects are applied with: the first of the
+// project's that fits the destination of an Application. Without one our own
+// count. An empty namespace is that of the Application: neither the account nor
+// the destination names one.
+func (p *Project) ServiceAccount(destination v1alpha1.ApplicationDestination) (namespace, name string, ok bool) {
+	completed := Complete(destination)
+	for _, account := range p.accounts {
+		if !account.server.Match(completed.Server) || !account.namespace.Match(completed.Namespace) {
+			continue
+		}
+		if account.home != "" {
+			return account.home, account.name, true
+		}
+		return completed.Namespace, account.name, true
+	}
+	return "", "", false
+}
+
+func describe(destination v1alpha1.ApplicationDestination) string {
+	cluster := destination.Server
+	if cluster == "" {
+		cluster = destination.Name
+	}
+	if destination.Namespace == "" {
+		return fmt.Sprintf("the cluster %.100s without a namespace", cluster)
+	}
+	return fmt.Sprintf("namespace %.100s of the cluster %.100s", destination.Namespace, cluster)
+}

@@ -1,0 +1,168 @@
+package project
+
+import (
+	"fmt"
+	"strings"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/gitops/window"
+)
+
+// Project is a compiled AppProject. It is safe for concurrent use.
+type Project struct {
+	name string
+	// control is the namespace of AppProjects.
+	control string
+
+	sources    sources
+	targets    targets
+	namespaces []rule
+	cluster    kindLists
+	namespaced kindLists
+	accounts   []account
+	windows    []window.Window
+	// unlimited: everything is allowed, and with our own rights.
+	unlimited bool
+}
+
+// account says whose rights count for some destinations.
+type account struct {
+	server, namespace rule
+	// home is the namespace of the ServiceAccount; empty is that of the
+	// destination.
+	home, name string
+}
+
+// Name is the name of the AppProject.
+func (p *Project) Name() string { return p.name }
+
+// Windows are the times at which syncs may or must not run.
+func (p *Project) Windows() []window.Window { return p.windows }
+
+// Default is the project default when there is no such object. It allows
+// everything, as the one that Argo CD makes.
+func Default() *Project {
+	everything := v1alpha1.AppProject{Spec: v1alpha1.AppProjectSpec{
+		SourceRepos:              []string{"*"},
+		Destinations:             []v1alpha1.ApplicationDestination{{Server: "*", Namespace: "*"}},
+		ClusterResourceWhitelist: []v1alpha1.ClusterResourceRule{{Group: "*", Kind: "*"}},
+	}}
+	everything.Name = v1alpha1.DefaultProject
+	project, _ := Compile(&everything)
+	return project
+}
+
+// Compile reads an AppProject. What is refused belongs into the status of its
+// Applications; the Project can be used all the same, and fails closed.
+func Compile(project *v1alpha1.AppProject) (*Project, []v1alpha1.Refused) {
+	spec := &project.Spec
+	c := &compiler{}
+	compiled := &Project{
+		name: project.Name, control: project.Namespace,
+		cluster: kindLists{
+			allow: c.kinds(spec.ClusterResourceWhitelist, "spec.clusterResourceWhitelist", plainRule),
+			deny:  c.kinds(spec.ClusterResourceBlacklist, "spec.clusterResourceBlacklist", denied),
+		},
+		namespaced: kindLists{
+			all:   spec.NamespaceResourceWhitelist == nil,
+			allow: c.kinds(withoutNames(spec.NamespaceResourceWhitelist), "spec.namespaceResourceWhitelist", plainRule),
+			deny:  c.kinds(withoutNames(spec.NamespaceResourceBlacklist), "spec.namespaceResourceBlacklist", denied),
+		},
+	}
+	for i, text := range spec.SourceRepos {
+		compiled.sources = append(compiled.sources, c.rule(sourceRule, text, fmt.Sprintf("spec.sourceRepos[%d]", i)))
+	}
+	for i, destination := range spec.Destinations {
+		compiled.targets = append(compiled.targets, c.compileTarget(destination, fmt.Sprintf("spec.destinations[%d]", i)))
+	}
+	for i, text := range spec.SourceNamespaces {
+		compiled.namespaces = append(compiled.namespaces, c.rule(namespaceRule, text, fmt.Sprintf("spec.sourceNamespaces[%d]", i)))
+	}
+	for i, given := range spec.DestinationServiceAccounts {
+		compiled.accounts = append(compiled.accounts, c.account(given, fmt.Sprintf("spec.destinationServiceAccounts[%d]", i)))
+	}
+	compiled.windows = c.windows(spec.SyncWindows)
+	compiled.unlimited = len(c.refused) == 0 && isUnlimited(spec)
+	return compiled, c.refused
+}
+
+// compiler notes what cannot be read.
+type compiler struct{ refused []v1alpha1.Refused }
+
+func (c *compiler) invalid(place string, err error) {
+	c.refused = append(c.refused, v1alpha1.Refused{Field: place, Reason: v1alpha1.ReasonInvalid, Message: err.Error()})
+}
+
+func (c *compiler) rule(parse func(string) (rule, error), text, place string) rule {
+	parsed, err := parse(text)
+	if err != nil {
+		c.invalid(place, err)
+	}
+	return parsed
+}
+
+func (c *compiler) account(given v1alpha1.ApplicationDestinationServiceAccount, place string) account {
+	compiled := account{
+		server:    c.rule(plainRule, given.Server, place+".server"),
+		namespace: c.rule(plainRule, given.Namespace, place+".namespace"),
+		name:      given.DefaultServiceAccount,
+	}
+	if home, name, found := strings.Cut(given.DefaultServiceAccount, ":"); found {
+		compiled.home, compiled.name = home, name
+		if home == "" {
+			c.invalid(place+".defaultServiceAccount", errAccount)
+		}
+	}
+	if compiled.name == "" || strings.ContainsAny(compiled.home+compiled.name, "!*[]{}\\/: ") {
+		c.invalid(place+".defaultServiceAccount", errAccount)
+		// It is found all the same, and is nobody: an Application must not get our
+		// own rights because a name is misspelt.
+		compiled.home, compiled.name = "", "invalid"
+	}
+	return compiled
+}
+
+var errAccount = fmt.Errorf("it has to name one ServiceAccount, as name or namespace:name")
+
+func (c *compiler) windows(given []v1alpha1.SyncWindow) []window.Window {
+	specs := make([]window.Spec, len(given))
+	for i, w := range given {
+		specs[i] = window.Spec{
+			Kind: window.Kind(w.Kind), Schedule: w.Schedule, Duration: w.Duration, TimeZone: w.TimeZone,
+			Applications: w.Applications, Namespaces: w.Namespaces, Clusters: w.Clusters,
+			AndOperator: w.UseAndOperator, ManualSync: w.ManualSync, SyncOverrun: w.SyncOverrun,
+		}
+	}
+	windows, err := window.Compile(specs)
+	if err != nil {
+		c.invalid("spec.syncWindows", err)
+	}
+	return windows
+}
+
+// isUnlimited reports whether an AppProject allows everything. Each list has to
+// say so in the plainest form: what is more complicated may be a limit.
+func isUnlimited(spec *v1alpha1.AppProjectSpec) bool {
+	anySource, anyTarget, anyKind := false, false, false
+	for _, text := range spec.SourceRepos {
+		anySource = anySource || text == "*"
+		if strings.HasPrefix(strings.TrimSpace(text), "!") {
+			return false
+		}
+	}
+	for _, d := range spec.Destinations {
+		anyTarget = anyTarget || (d.Server == "*" || d.Name == "*") && d.Namespace == "*"
+		if strings.HasPrefix(d.Server, "!") || strings.HasPrefix(d.Name, "!") || strings.HasPrefix(d.Namespace, "!") {
+			return false
+		}
+	}
+	for _, kind := range spec.ClusterResourceWhitelist {
+		anyKind = anyKind || kind.Group == "*" && kind.Kind == "*" && (kind.Name == "" || kind.Name == "*")
+	}
+	anyNamespaced := spec.NamespaceResourceWhitelist == nil
+	for _, kind := range spec.NamespaceResourceWhitelist {
+		anyNamespaced = anyNamespaced || kind.Group == "*" && kind.Kind == "*"
+	}
+	return anySource && anyTarget && anyKind && anyNamespaced && len(spec.ClusterResourceBlacklist) == 0 &&
+		len(spec.NamespaceResourceBlacklist) == 0 && len(spec.DestinationServiceAccounts) == 0
+}

@@ -1,0 +1,51 @@
+// Package project decides what the Applications of an AppProject may do. It is
+// the one gate that every object passes: resources, hooks, prunes and the
+// namespace that is created for them.
+//
+// # Rules
+//
+// They are those that Argo CD documents.
+//
+//   - sourceRepos and destinations: one rule without ! has to allow, and none
+//     with ! may forbid. A destination that has a ! in any of its fields only
+//     forbids. Addresses of repositories are compared as Argo CD spells them:
+//     in lower case, without .git at the end, user@host:path as ssh.
+//   - sourceNamespaces: where Applications may be besides the control namespace,
+//     as patterns or, between slashes, as regular expressions.
+//   - An object without a namespace needs clusterResourceWhitelist, and must not
+//     be in clusterResourceBlacklist. One with a namespace must not be in
+//     namespaceResourceBlacklist, and has to be in namespaceResourceWhitelist if
+//     that is there, even if it is empty. Its namespace has to be a destination.
+//   - destinationServiceAccounts: the first that fits the destination of an
+//     Application is whose rights count. If a project has any and none fits, the
+//     Application is refused: it must not get more rights than the others.
+//
+// # Where it is stricter
+//
+// The control namespace is where AppProjects are, and Applications that may be in
+// any of them; who writes there gives himself what he likes. Argo CD leaves it to
+// administrators to keep tenants out. Here a project that has limits
+//
+//   - reaches the control namespace only if one of its destinations names it, a
+//     pattern does not do, and only for Applications that are there themselves;
+//   - writes AppProjects there, and Applications and ApplicationSets of another
+//     project, only if namespaceResourceWhitelist names the kind.
+//
+// A project without any limit, as default is made, is not concerned: its
+// Applications can do everything anyway. Neither are Applications that are
+// created outside of the control namespace, because sourceNamespaces limits the
+// projects they can be in.
+//
+// A Namespace object has to have the name of a destination too: its labels decide
+// what Pods in it may do, and to delete it deletes what is in it.
+//
+// Addresses of repositories with . or .. in their path are refused: a pattern
+// could not tell where they lead.
+//
+// # Promises
+//
+// Rules that cannot be read are told by [Compile], and until they are corrected
+// they fail closed: one that allows allows nothing, one that forbids forbids
+// everything. Refusals name the field of the AppProject to change. It asks
+// nobody, and everything is safe for concurrent use.
+package project

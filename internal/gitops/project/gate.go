@@ -1,0 +1,165 @@
+package project
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/gitops/plan"
+	"slipway.dev/slipway/internal/gitops/tracking"
+)
+
+// gate is what the Applications of a project that have one destination may touch.
+type gate struct {
+	project     *Project
+	destination v1alpha1.ApplicationDestination
+}
+
+// Gate decides what objects an Application with a destination may touch.
+func (p *Project) Gate(destination v1alpha1.ApplicationDestination) plan.Gate {
+	return &gate{project: p, destination: Complete(destination)}
+}
+
+// Allows is nil, or why the object must not be touched. An object without a
+// namespace in its key is one of the cluster.
+func (g *gate) Allows(key tracking.Key, object *unstructured.Unstructured, namespaceOfApp string) *plan.Refusal {
+	if key.Kind == "" {
+		return refuse("it has no kind")
+	}
+	if object != nil && !sameObject(key, object) {
+		return refuse("it is not the object that it is taken for")
+	}
+	if key.Namespace == "" || isClusterKind(key) {
+		return g.allowsClusterObject(key)
+	}
+	switch g.project.namespaced.judge(key) {
+	case forbidden:
+		return refuse("project %s forbids %s: spec.namespaceResourceBlacklist has it", g.project.name, nameOf(key))
+	case notListed:
+		return refuse("project %s does not allow %s: add it to spec.namespaceResourceWhitelist", g.project.name, nameOf(key))
+	}
+	if !g.project.targets.allow(g.in(key.Namespace)) {
+		return g.refuseNamespace(key.Namespace)
+	}
+	return g.allowsControl(key, object, namespaceOfApp)
+}
+
+func (g *gate) allowsClusterObject(key tracking.Key) *plan.Refusal {
+	switch g.project.cluster.judge(key) {
+	case forbidden:
+		return refuse("project %s forbids %s, which has no namespace: spec.clusterResourceBlacklist has it", g.project.name, nameOf(key))
+	case notListed:
+		return refuse("project %s does not allow %s, which has no namespace: add it to spec.clusterResourceWhitelist", g.project.name, nameOf(key))
+	}
+	if key.Group == "" && key.Kind == "Namespace" && !g.project.targets.allow(g.in(key.Name)) {
+		return g.refuseNamespace(key.Name)
+	}
+	return nil
+}
+
+// allowsControl keeps projects that have limits from giving themselves more in
+// the control namespace.
+func (g *gate) allowsControl(key tracking.Key, object *unstructured.Unstructured, namespaceOfApp string) *plan.Refusal {
+	p := g.project
+	if p.control == "" || key.Namespace != p.control || p.unlimited || g.destination.Server != LocalServer {
+		return nil
+	}
+	if namespaceOfApp != p.control {
+		return refuse("it is in the control namespace %s, where only Applications of that namespace may write: move the Application there, or choose another namespace", p.control)
+	}
+	if !p.targets.names(g.in(p.control)) {
+		return refuse("it is in the control namespace %s, which a pattern does not reach: name it in spec.destinations of project %s if the project is for administrators",
+			p.control, p.name)
+	}
+	if key.Group != v1alpha1.Group || p.namespaced.names(key) {
+		return nil
+	}
+	switch key.Kind {
+	case v1alpha1.KindAppProject:
+		return refuse("it decides what projects may do: name the kind %s in spec.namespaceResourceWhitelist of project %s if the project is for administrators", key.Kind, p.name)
+	case v1alpha1.KindApplication, v1alpha1.KindApplicationSet:
+		if projectOf(object) != p.name {
+			return refuse("it is in another project than %s, and in namespace %s it could be in any: give it the same project, or name the kind %s in spec.namespaceResourceWhitelist if the project is for administrators",
+				p.name, p.control, key.Kind)
+		}
+	}
+	return nil
+}
+
+// projectOf is the project of an Application, or of those that an ApplicationSet
+// makes. A project with parameters is none. What is deleted without being known
+// is of no project either.
+func projectOf(object *unstructured.Unstructured) string {
+	if object == nil {
+		return ""
+	}
+	path := []string{"spec", "project"}
+	if object.GetKind() == v1alpha1.KindApplicationSet {
+		if overridesProject(object) {
+			return ""
+		}
+		path = []string{"spec", "template", "spec", "project"}
+	}
+	name, _, err := unstructured.NestedString(object.Object, path...)
+	if err != nil {
+		return ""
+	}
+	if name == "" {
+		return v1alpha1.DefaultProject
+	}
+	return name
+}
+
+// overridesProject reports whether a generator of an ApplicationSet has a
+// template of its own, which could name another project, or the templates are
+// patched.
+func overridesProject(object *unstructured.Unstructured) bool {
+	spec, _ := object.Object["spec"].(map[string]any)
+	if spec["templatePatch"] != nil {
+		return true
+	}
+	generators, _ := spec["generators"].([]any)
+	for _, generator := range generators {
+		fields, _ := generator.(map[string]any)
+		for _, value := range fields {
+			if inner, ok := value.(map[string]any); ok && inner["template"] != nil {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// in is another namespace of the same cluster.
+func (g *gate) in(namespace string) v1alpha1.ApplicationDestination {
+	other := g.destination
+	other.Namespace = namespace
+	return other
+}
+
+func (g *gate) refuseNamespace(namespace string) *plan.Refusal {
+	return refuse("project %s does not allow %s: add it to spec.destinations, or remove the rule with ! that forbids it",
+		g.project.name, describe(g.in(namespace)))
+}
+
+// sameObject reports whether a key is that of an object. The namespace of a kind
+// that has none may be written in the object all the same.
+func sameObject(key tracking.Key, object *unstructured.Unstructured) bool {
+	is := tracking.KeyOf(object)
+	if key.Namespace == "" {
+		is.Namespace = ""
+	}
+	return is == key
+}
+
+func nameOf(key tracking.Key) string {
+	if key.Group == "" {
+		return fmt.Sprintf("%.100s of the core group", key.Kind)
+	}
+	return fmt.Sprintf("%.100s of the group %.100s", key.Kind, key.Group)
+}
+
+func refuse(format string, args ...any) *plan.Refusal {
+	return &plan.Refusal{Reason: plan.NotAllowed, Message: fmt.Sprintf(format, args...)}
+}

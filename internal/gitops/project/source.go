@@ -1,0 +1,84 @@
+package project
+
+import (
+	"errors"
+	"net/url"
+	"strings"
+
+	"slipway.dev/slipway/internal/gitops/glob"
+)
+
+// normalize spells the address of a repository as Argo CD does when it compares:
+// in lower case, without .git at the end, and user@host:path as ssh without the
+// scheme. It is for patterns too, so it does not ask for more than text.
+func normalize(address string) string {
+	address = strings.ToLower(strings.TrimSpace(address))
+	if isShort(address) {
+		address = strings.Replace(address, ":", "/", 1)
+	}
+	address = strings.TrimPrefix(address, "ssh://")
+	return strings.TrimSuffix(address, ".git")
+}
+
+// isShort reports whether an address is of the form user@host:path, which ssh
+// has.
+func isShort(address string) bool {
+	before, after, found := strings.Cut(address, "@")
+	return found && !strings.ContainsAny(before, "/:") && !strings.Contains(after, "@")
+}
+
+// checkAddress refuses addresses that lead elsewhere than they say.
+func checkAddress(address string) error {
+	trimmed := strings.TrimSpace(address)
+	if trimmed == "" {
+		return errors.New("it is empty: give the address of the repository")
+	}
+	decoded, err := url.PathUnescape(trimmed)
+	if err != nil {
+		return errors.New("it has a % that is not part of an encoded character")
+	}
+	for _, char := range decoded {
+		if char < ' ' || char == 0x7f || char == '\\' {
+			return errors.New("it has a character that no address has")
+		}
+	}
+	for part := range strings.FieldsFuncSeq(decoded, func(char rune) bool { return strings.ContainsRune("/:?#", char) }) {
+		if part == "." || part == ".." {
+			return errors.New("it has " + part + " in its path: write where the repository is")
+		}
+	}
+	return nil
+}
+
+// sources are the repositories that may be used.
+type sources []rule
+
+func sourceRule(text string) (rule, error) {
+	rest, deny := strings.CutPrefix(strings.TrimSpace(text), "!")
+	if deny {
+		return parseRule("!"+normalize(rest), glob.CompileAddress)
+	}
+	return parseRule(normalize(rest), glob.CompileAddress)
+}
+
+// allow says whether a repository may be used, and otherwise why not.
+func (s sources) allow(address string) (bool, string) {
+	if err := checkAddress(address); err != nil {
+		return false, err.Error()
+	}
+	normalized := normalize(address)
+	allowed := false
+	for _, rule := range s {
+		switch {
+		case !rule.Match(normalized):
+		case rule.deny:
+			return false, "spec.sourceRepos forbids it"
+		default:
+			allowed = true
+		}
+	}
+	if !allowed {
+		return false, "spec.sourceRepos does not have it: add it there"
+	}
+	return true, ""
+}

@@ -1,0 +1,274 @@
+package reconcile
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/gitops/apply"
+	"slipway.dev/slipway/internal/gitops/jq"
+	"slipway.dev/slipway/internal/gitops/live"
+	"slipway.dev/slipway/internal/gitops/plan"
+	"slipway.dev/slipway/internal/gitops/render"
+	"slipway.dev/slipway/internal/gitops/source"
+	"slipway.dev/slipway/internal/gitops/tracking"
+	"slipway.dev/slipway/internal/gitops/webhook"
+	"slipway.dev/slipway/internal/kube"
+)
+
+// Sources finds what a source names. It is a *source.Sources.
+type Sources interface {
+	Resolve(ctx context.Context, of v1alpha1.ApplicationSource, maxAge time.Duration) (*source.Resolved, error)
+	Forget(repoURL string)
+}
+
+// Renderer renders. It is a *render.Renderer.
+type Renderer interface {
+	Render(ctx context.Context, request render.Request) (*render.Result, error)
+}
+
+// Options are what a Controller needs. Cluster, Sources, Renderer, Live, Kinds,
+// Applier and ControlNamespace have to be there.
+type Options struct {
+	Cluster  *kube.Cluster
+	Sources  Sources
+	Renderer Renderer
+	Live     *live.Cache
+	Kinds    *live.Kinds
+	Applier  *apply.Applier
+
+	// ControlNamespace is where projects are, and the Applications that are known
+	// by their name alone.
+	ControlNamespace string
+	// Namespaces are those that Applications are read from. Empty is the control
+	// namespace, and * is all.
+	Namespaces []string
+
+	// Interval is the time between two looks at a repository, and Jitter what is
+	// added at random; 120 s and 60 s where they are zero.
+	Interval time.Duration
+	Jitter   time.Duration
+	// Workers is how many Applications are worked on at a time; 8 where it is
+	// zero.
+	Workers int
+
+	// Metrics may be nil.
+	Metrics *Metrics
+	// Events says who tells Events; without a controller none are told.
+	Events kube.Reporter
+	// Log may be nil.
+	Log *slog.Logger
+	// Now is the time; nil is time.Now.
+	Now func() time.Time
+}
+
+// What is done where Options say nothing.
+const (
+	DefaultInterval = 120 * time.Second
+	DefaultJitter   = 60 * time.Second
+	DefaultWorkers  = 8
+)
+
+const (
+	// gathering is how long events of an Application's objects are gathered
+	// before it is looked at.
+	gathering = 50 * time.Millisecond
+	// sweepPause is how long kinds stay watched that nobody needs any more.
+	sweepPause = time.Minute
+)
+
+// Controller makes Applications live. It runs once.
+type Controller struct {
+	Options
+
+	book         *book
+	queue        *queue
+	repositories *repositories
+	announcer    *announcer
+	paths        plan.PathEvaluator
+	feeds        []*feed
+}
+
+// New makes a Controller. It sends nothing before Run.
+func New(options Options) (*Controller, error) {
+	if options.Cluster == nil || options.Sources == nil || options.Renderer == nil ||
+		options.Live == nil || options.Kinds == nil || options.Applier == nil {
+		return nil, errors.New("a controller needs a cluster, sources, a renderer, live objects, kinds and an applier")
+	}
+	if len(options.Namespaces) == 0 {
+		options.Namespaces = []string{options.ControlNamespace}
+	}
+	for _, namespace := range append(slices.Clone(options.Namespaces), options.ControlNamespace) {
+		if namespace == "*" {
+			continue
+		}
+		if problems := validation.IsDNS1123Label(namespace); len(problems) > 0 {
+			return nil, fmt.Errorf("%q is no namespace: %s", namespace, problems[0])
+		}
+	}
+	options.Interval = cmp.Or(options.Interval, DefaultInterval)
+	options.Jitter = cmp.Or(options.Jitter, DefaultJitter)
+	options.Workers = cmp.Or(max(options.Workers, 0), DefaultWorkers)
+	if options.Log == nil {
+		options.Log = slog.New(slog.DiscardHandler)
+	}
+	if options.Now == nil {
+		options.Now = time.Now
+	}
+	c := &Controller{Options: options, book: newBook(), queue: newQueue(options.Now), repositories: newRepositories(), paths: jq.New()}
+	c.announcer = newAnnouncer(options.Cluster, options.Events, options.Metrics, options.Log)
+	c.feeds = c.newFeeds()
+	options.Metrics.follow(c)
+	return c, nil
+}
+
+// newFeeds are what is watched: projects, and Applications of each namespace.
+func (c *Controller) newFeeds() []*feed {
+	charters := newFeed(projects, c.ControlNamespace, c.Log)
+	charters.put = c.tookProject
+	charters.gone = func(name types.NamespacedName, _ types.UID) { c.ask(c.book.removeProject(name.Name)) }
+	feeds := []*feed{charters}
+	namespaces := slices.Compact(slices.Sorted(slices.Values(c.Namespaces)))
+	if slices.Contains(namespaces, "*") {
+		namespaces = []string{""}
+	}
+	for _, namespace := range namespaces {
+		apps := newFeed(applications, namespace, c.Log)
+		apps.put, apps.gone = c.tookApplication, c.lostApplication
+		feeds = append(feeds, apps)
+	}
+	return feeds
+}
+
+// Run works until the context is done. Only one Controller may run in a cluster
+// at a time: the caller holds the Lease.
+func (c *Controller) Run(ctx context.Context) error {
+	var running sync.WaitGroup
+	defer running.Wait()
+	for _, one := range c.feeds {
+		running.Go(func() { one.follow(ctx, c.Cluster) })
+	}
+	running.Go(func() { c.announcer.run(ctx) })
+	running.Go(func() { c.queue.run(ctx) })
+	// Until all projects are known, every Application would be refused.
+	for _, one := range c.feeds {
+		select {
+		case <-one.heard:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	c.Log.Info("reconciling", "applications", len(c.book.all()), "workers", c.Workers)
+	for range c.Workers {
+		running.Go(func() { c.work(ctx) })
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// Ready says what is missing until everything was read once.
+func (c *Controller) Ready() error {
+	for _, one := range c.feeds {
+		if err := one.ready(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Changed tells that an object of the Application with a label changed. It is
+// for live.Options.
+func (c *Controller) Changed(label string, _ tracking.Key) {
+	if id, known := c.book.labelled(label); known {
+		c.queue.within(task{app: id}, becauseLive, c.Now().Add(gathering))
+	}
+}
+
+// Pushed tells that something was pushed. It is for webhook.Handler.
+func (c *Controller) Pushed(push webhook.Push) {
+	for _, address := range c.repositories.addresses() {
+		if push.From(address) {
+			c.Sources.Forget(address)
+			c.queue.add(task{repository: address}, becauseAsked)
+		}
+	}
+}
+
+// CredentialsChanged tells that the Secrets of repositories changed: those that
+// could not be read are tried again now.
+func (c *Controller) CredentialsChanged() {
+	for _, address := range c.repositories.failing() {
+		c.queue.add(task{repository: address}, becauseAsked)
+	}
+}
+
+// work does tasks until the queue is closed.
+func (c *Controller) work(ctx context.Context) {
+	for {
+		next, why, open := c.queue.take()
+		if !open {
+			return
+		}
+		if ctx.Err() == nil {
+			c.do(ctx, next, why)
+		}
+		c.queue.done(next)
+	}
+}
+
+func (c *Controller) do(ctx context.Context, next task, why reason) {
+	switch {
+	case next.sweep:
+		if kinds, known := c.book.needed(); known {
+			c.Live.Retain(kinds)
+		}
+	case next.repository != "":
+		c.poll(ctx, next.repository)
+	default:
+		c.reconcile(ctx, next.app, why)
+	}
+}
+
+func (c *Controller) ask(apps []tracking.App) {
+	for _, id := range apps {
+		c.queue.add(task{app: id}, becauseAsked)
+	}
+}
+
+func (c *Controller) tookApplication(object *unstructured.Unstructured) {
+	app, refused, err := v1alpha1.Decode(object.Object)
+	if err != nil {
+		c.Log.Warn("this is not an Application", "namespace", object.GetNamespace(), "name", object.GetName(), "error", err)
+		return
+	}
+	if why := c.book.put(app, refused); why != 0 {
+		c.queue.add(task{app: identityOf(app)}, why)
+	}
+}
+
+func (c *Controller) lostApplication(name types.NamespacedName, uid types.UID) {
+	id := tracking.App{Namespace: name.Namespace, Name: name.Name}
+	c.book.remove(id, uid)
+	c.repositories.forget(id)
+	c.queue.forget(task{app: id})
+	c.queue.within(task{sweep: true}, becauseTime, c.Now().Add(sweepPause))
+}
+
+func (c *Controller) tookProject(object *unstructured.Unstructured) {
+	given, refused, err := v1alpha1.DecodeProject(object.Object)
+	if err != nil {
+		c.Log.Warn("this is not an AppProject", "name", object.GetName(), "error", err)
+		return
+	}
+	c.ask(c.book.putProject(given, refused))
+}

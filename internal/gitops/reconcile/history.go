@@ -1,0 +1,30 @@
+package reconcile
+
+import (
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
+)
+
+// remembered is the history with an operation that has ended. Only syncs of
+// everything that succeeded are in it: only to these can be rolled back.
+func remembered(history []v1alpha1.RevisionHistory, state *v1alpha1.OperationState, limit int) []v1alpha1.RevisionHistory {
+	sync, result := state.Operation.Sync, state.SyncResult
+	if state.Phase != v1alpha1.OperationSucceeded || sync == nil || result == nil || sync.DryRun || len(sync.Resources) > 0 {
+		return history
+	}
+	entry := v1alpha1.RevisionHistory{
+		Revision: result.Revision, Revisions: result.Revisions, Source: result.Source, Sources: result.Sources,
+		DeployStartedAt: &metav1.Time{Time: state.StartedAt.Time}, InitiatedBy: state.Operation.InitiatedBy,
+	}
+	if state.FinishedAt != nil {
+		entry.DeployedAt = *state.FinishedAt
+	}
+	if len(history) > 0 {
+		entry.ID = history[len(history)-1].ID + 1
+	}
+	all := append(slices.Clone(history), entry)
+	return all[max(0, len(all)-limit):]
+}

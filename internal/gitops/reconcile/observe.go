@@ -1,0 +1,234 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/gitops/apply"
+	"slipway.dev/slipway/internal/gitops/live"
+	"slipway.dev/slipway/internal/gitops/plan"
+	"slipway.dev/slipway/internal/gitops/tracking"
+)
+
+const (
+	// followTimeout is how long the first list of a new kind may take.
+	followTimeout = 30 * time.Second
+	// fetchTimeout is for an object that no watch knows.
+	fetchTimeout = 15 * time.Second
+	// fetches is how many objects of an Application are asked for at a time.
+	fetches = 4
+)
+
+// sight is what was seen of an Application in the cluster.
+type sight struct {
+	// set is what is desired; nil if that is not known.
+	set      *plan.Set
+	live     map[tracking.Key]*unstructured.Unstructured
+	compared []plan.Status
+	// inSync is whether all is as desired.
+	inSync bool
+}
+
+// observe looks at the cluster and compares. Without a rendering, it looks at
+// what the last status lists.
+func (p *pass) observe(ctx context.Context, of *rendering) (*sight, error) {
+	var set *plan.Set
+	if of != nil {
+		prepared, err := p.prepare(of, time.Time{})
+		if err != nil {
+			return nil, err
+		}
+		set = prepared
+	}
+	if err := p.follow(ctx, set); err != nil {
+		return nil, err
+	}
+	objects, err := p.lookUp(ctx, set)
+	if err != nil {
+		return nil, err
+	}
+	seen := &sight{set: set, live: objects}
+	if set == nil {
+		return seen, nil
+	}
+	return seen, p.compare(ctx, seen)
+}
+
+// prepare makes what is desired of what was rendered. The time is that of the
+// operation, or zero if it is for comparing only.
+func (p *pass) prepare(of *rendering, began time.Time) (*plan.Set, error) {
+	objects, err := of.decode()
+	if err != nil {
+		return nil, err
+	}
+	return plan.Prepare(plan.Source{
+		App: p.id, Tracker: p.tracker(), Namespace: p.app.Spec.Destination.Namespace,
+		Revision: strings.Join(of.revisions, ","), Began: began, Scope: p.Kinds.Scope, Objects: objects,
+	}), nil
+}
+
+// follow has the kinds watched that the Application may have objects of: what is
+// desired, what the status lists, and what the last operation touched.
+func (p *pass) follow(ctx context.Context, set *plan.Set) error {
+	kinds := map[schema.GroupKind]struct{}{}
+	if set != nil {
+		for _, desired := range set.Objects {
+			kinds[desired.Key.GroupKind()] = struct{}{}
+		}
+	}
+	for _, resource := range p.app.Status.Resources {
+		kinds[schema.GroupKind{Group: resource.Group, Kind: resource.Kind}] = struct{}{}
+	}
+	if state := p.state(); state != nil && state.SyncResult != nil {
+		for _, result := range state.SyncResult.Resources {
+			kinds[schema.GroupKind{Group: result.Group, Kind: result.Kind}] = struct{}{}
+		}
+	}
+	needed := slices.Collect(maps.Keys(kinds))
+	if needed == nil {
+		needed = []schema.GroupKind{}
+	}
+	if p.book.needs(p.entry, needed) {
+		p.queue.within(task{sweep: true}, becauseTime, p.now.Add(sweepPause))
+	}
+	ctx, cancel := context.WithTimeout(ctx, followTimeout)
+	defer cancel()
+	if err := p.Live.Follow(ctx, needed); err != nil {
+		return fmt.Errorf("the objects of the application cannot be watched: %w", err)
+	}
+	return nil
+}
+
+// lookUp gives what is live: all that has the Application's label, and what is
+// there under the keys of what is desired.
+func (p *pass) lookUp(ctx context.Context, set *plan.Set) (map[tracking.Key]*unstructured.Unstructured, error) {
+	objects := map[tracking.Key]*unstructured.Unstructured{}
+	owned := p.Live.Of(p.id)
+	for _, one := range owned {
+		objects[one.Key] = one.Unstructured()
+	}
+	p.print = fingerprint(owned)
+	if set == nil {
+		return objects, nil
+	}
+	var missing []*plan.Desired
+	for _, desired := range set.Objects {
+		if objects[desired.Key] == nil && desired.Skip == "" && p.Kinds.Scope(desired.Key.GroupKind()) != plan.UnknownScope {
+			missing = append(missing, desired)
+		}
+	}
+	found := make([]*live.Object, len(missing))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(fetches)
+	for i, desired := range missing {
+		group.Go(func() error {
+			object, err := p.fetch(ctx, desired.Key, desired.Object.GroupVersionKind().Version)
+			found[i] = object
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	for _, object := range found {
+		if object != nil {
+			objects[object.Key] = object.Unstructured()
+		}
+	}
+	return objects, nil
+}
+
+func (p *pass) fetch(ctx context.Context, key tracking.Key, version string) (*live.Object, error) {
+	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
+	defer cancel()
+	object, err := p.Live.Fetch(ctx, key, version)
+	if err != nil {
+		return nil, fmt.Errorf("%s cannot be read: %w", key, err)
+	}
+	return object, nil
+}
+
+// fingerprint is the same for the same objects in the same versions.
+func fingerprint(objects []*live.Object) string {
+	lines := make([]string, 0, len(objects))
+	for _, one := range objects {
+		lines = append(lines, one.Key.String()+" "+string(one.UID)+" "+one.ResourceVersion)
+	}
+	slices.Sort(lines)
+	sum := fnv.New128a()
+	for _, line := range lines {
+		_, _ = sum.Write([]byte(line + "\n"))
+	}
+	return string(sum.Sum(nil)) + fmt.Sprint(len(lines))
+}
+
+// compare says which objects are as desired. What was found to be so, and has
+// not changed since, is not asked about again.
+func (p *pass) compare(ctx context.Context, seen *sight) error {
+	ask := p.applier.Predict(ctx)
+	predict := func(desired, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+		if version, ok := p.session.matched[tracking.KeyOf(desired)]; ok && version == live.GetResourceVersion() {
+			return live.DeepCopy(), nil
+		}
+		return ask(desired, live)
+	}
+	compared, overall := plan.CompareAll(plan.Comparison{Set: seen.set, Live: seen.live, Ignore: p.ignore, Predict: predict})
+	matched := map[tracking.Key]string{}
+	for _, one := range compared {
+		var fault *apply.Error
+		switch {
+		case one.State == plan.Synced:
+			matched[one.Key] = seen.live[one.Key].GetResourceVersion()
+		case errors.As(one.Problem, &fault) && (fault.Kind == apply.Transient || fault.Kind == apply.Conflict), ctx.Err() != nil:
+			return one.Problem // nothing is known; what is refused is known to differ
+		}
+	}
+	p.session.matched = matched
+	seen.compared, seen.inSync = compared, overall == plan.Synced
+	return nil
+}
+
+// synced are the resources that are as desired.
+func (s *sight) synced() map[tracking.Key]bool {
+	synced := map[tracking.Key]bool{}
+	for _, one := range s.compared {
+		synced[one.Key] = one.State == plan.Synced
+	}
+	return synced
+}
+
+// warnings are the conditions that follow from what is desired and live.
+func (p *pass) warnings(seen *sight) []v1alpha1.ApplicationCondition {
+	if seen == nil || seen.set == nil {
+		return nil
+	}
+	var conditions []v1alpha1.ApplicationCondition
+	for _, warning := range seen.set.Warnings {
+		conditions = append(conditions, condition(string(warning.Condition), warning.Object.String()+": "+warning.Message))
+	}
+	for _, refusal := range seen.set.Refusals {
+		conditions = append(conditions, condition(v1alpha1.ConditionSyncError, refusal.Error()))
+	}
+	for _, desired := range seen.set.Resources() {
+		object := seen.live[desired.Key]
+		if object == nil {
+			continue
+		}
+		if owner, owned := p.tracker().OwnerOf(object); owned && owner != p.id {
+			text := fmt.Sprintf("%s is part of applications %s and %s", desired.Key, p.id, owner)
+			conditions = append(conditions, condition(v1alpha1.ConditionSharedResourceWarning, text))
+		}
+	}
+	return conditions
+}

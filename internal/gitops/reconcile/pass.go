@@ -1,0 +1,270 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/gitops/apply"
+	"slipway.dev/slipway/internal/gitops/plan"
+	"slipway.dev/slipway/internal/gitops/project"
+	"slipway.dev/slipway/internal/gitops/tracking"
+	"slipway.dev/slipway/internal/kube"
+)
+
+// The values of the refresh annotation. Any other is as normal.
+const (
+	refreshNormal = "normal"
+	refreshHard   = "hard"
+)
+
+// The one cluster that Applications can deploy to, by address and by name.
+const (
+	thisServer  = "https://kubernetes.default.svc"
+	thisCluster = "in-cluster"
+)
+
+// pass is one look at an Application.
+type pass struct {
+	*Controller
+	id      tracking.App
+	entry   *entry
+	session *session
+	// app is how the Application is now; writing it replaces it.
+	app     *v1alpha1.Application
+	refused []v1alpha1.Refused
+	reasons reason
+	now     time.Time
+	log     *slog.Logger
+
+	// refresh is the value of the annotation; empty if it is not there.
+	refresh string
+	// project, ignore and applier are those of the Application, once it was
+	// judged.
+	project *project.Project
+	ignore  *plan.Ignore
+	applier *apply.Applier
+	// fresh says that something was rendered, and print is the fingerprint of
+	// what is live.
+	fresh bool
+	print string
+	// problem is for the condition SyncError.
+	problem string
+	// again is when something has to be looked at.
+	again time.Time
+}
+
+// reconcile makes one pass over an Application.
+func (c *Controller) reconcile(ctx context.Context, id tracking.App, why reason) {
+	found, app, refused := c.book.get(id)
+	if found == nil {
+		return
+	}
+	p := &pass{
+		Controller: c, id: id, entry: found, session: &found.session, app: app, refused: refused, reasons: why,
+		now: c.Now(), log: c.Log.With("application", id.String()), refresh: app.Annotations[refreshAnnotation],
+	}
+	began := time.Now()
+	err := p.safely(ctx)
+	c.Metrics.reconciled(time.Since(began))
+	switch {
+	case ctx.Err() != nil, errors.Is(err, errGone):
+		return
+	case err != nil:
+		p.session.seen = ""
+		p.session.failures++
+		p.again = earliest(p.again, c.Now().Add(pause(p.session.failures)))
+		p.log.Warn("the application has to be looked at again", "error", err)
+	default:
+		p.session.failures = 0
+	}
+	if p.again.IsZero() && why.only(becauseLive|becauseSource) && err == nil && p.session.seen == p.print {
+		return // nothing was looked at: the time that was set stays
+	}
+	c.queue.at(task{app: id}, becauseTime, p.again)
+}
+
+// safely makes the pass, and keeps what panics in it from taking all
+// Applications down.
+func (p *pass) safely(ctx context.Context) (err error) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			err = fmt.Errorf("a mistake of the program: %v", fault)
+			p.log.Error("a pass panicked", "fault", fault, "stack", string(debug.Stack()))
+		}
+	}()
+	if p.app.DeletionTimestamp != nil {
+		return p.remove(ctx)
+	}
+	return p.run(ctx)
+}
+
+// run is the way of a pass.
+func (p *pass) run(ctx context.Context) error {
+	if p.unmoved() {
+		p.print = p.session.seen
+		return nil
+	}
+	calm := p.session.trouble == nil && p.session.seen != "" && !p.isOperating()
+	trouble := p.judge()
+	if trouble == nil {
+		trouble = p.want(ctx)
+		if trouble == nil && calm && !p.fresh && p.reasons.only(becauseSource) {
+			p.print = p.session.seen
+			return nil // another revision with the same files
+		}
+	}
+	seen, err := p.observe(ctx, p.session.rendering)
+	if trouble == nil {
+		trouble = err
+	}
+	acted, failure := p.operate(ctx, seen, trouble)
+	if failure != nil {
+		return failure
+	}
+	if acted {
+		if seen, err = p.observe(ctx, p.session.rendering); trouble == nil {
+			trouble = err
+		}
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return p.conclude(ctx, seen, trouble)
+}
+
+// unmoved reports whether the pass is only for events of objects, and these are
+// as they were: most events are the echo of our own writes.
+func (p *pass) unmoved() bool {
+	return p.reasons.only(becauseLive) && p.session.seen != "" && !p.isOperating() && fingerprint(p.Live.Of(p.id)) == p.session.seen
+}
+
+func (p *pass) isOperating() bool {
+	state := p.state()
+	return p.session.unsaved != nil || state != nil && !state.Phase.Completed()
+}
+
+// judge says whether the Application asks for something that we do, and makes
+// what follows from its project.
+func (p *pass) judge() error {
+	var refused []v1alpha1.Refused
+	for _, one := range p.refused {
+		if !ofOperation(one) {
+			refused = append(refused, one)
+		}
+	}
+	destination := p.app.Spec.Destination
+	if destination.Server != "" && destination.Server != thisServer || destination.Name != "" && destination.Name != thisCluster {
+		refused = append(refused, v1alpha1.Refused{Field: "spec.destination", Reason: v1alpha1.ReasonUnsupported, Message: fmt.Sprintf(
+			"an Application is for the cluster that it is in: write server %s or name %s, and make it in the other cluster if it is for that", thisServer, thisCluster)})
+	}
+	name := p.app.Spec.ProjectName()
+	charter := p.book.charter(name)
+	switch {
+	case charter == nil:
+		refused = append(refused, v1alpha1.Refused{Field: "spec.project", Reason: v1alpha1.ReasonInvalid, Message: fmt.Sprintf(
+			"there is no AppProject %s in namespace %s: make it, or name one of %s", name, p.ControlNamespace, p.projectList())})
+	case len(charter.refused) > 0:
+		refused = append(refused, v1alpha1.Refused{Field: "spec.project", Reason: v1alpha1.ReasonInvalid,
+			Message: fmt.Sprintf("the AppProject %s is refused: %s", name, v1alpha1.Summary(charter.refused))})
+	default:
+		p.project = charter.project
+		refused = append(refused, charter.project.Check(p.located(), p.ControlNamespace)...)
+	}
+	ignore, err := plan.NewIgnore(ignoreRules(&p.app.Spec), p.paths)
+	if err != nil {
+		refused = append(refused, v1alpha1.Refused{Field: "spec.ignoreDifferences", Reason: v1alpha1.ReasonInvalid, Message: err.Error()})
+	}
+	p.ignore = ignore
+	if len(refused) > 0 {
+		return &invalid{refused}
+	}
+	return p.impersonate()
+}
+
+func ofOperation(refused v1alpha1.Refused) bool {
+	return refused.Field == "operation" || strings.HasPrefix(refused.Field, "operation.") || strings.HasPrefix(refused.Field, "operation[")
+}
+
+// located is the Application with the cluster that it means, by address.
+func (p *pass) located() *v1alpha1.Application {
+	located := *p.app
+	located.Spec.Destination = p.destination()
+	return &located
+}
+
+func (p *pass) destination() v1alpha1.ApplicationDestination {
+	return v1alpha1.ApplicationDestination{Server: thisServer, Name: thisCluster, Namespace: p.app.Spec.Destination.Namespace}
+}
+
+func (p *pass) projectList() string {
+	names := p.book.projectNames()
+	if !slices.Contains(names, v1alpha1.DefaultProject) {
+		names = append(names, v1alpha1.DefaultProject)
+	}
+	slices.Sort(names)
+	if len(names) > 5 {
+		return strings.Join(names[:5], ", ") + " and others"
+	}
+	return strings.Join(names, ", ")
+}
+
+// impersonate finds whose rights objects are applied with.
+func (p *pass) impersonate() error {
+	p.applier = p.Applier
+	namespace, name, ok := p.project.ServiceAccount(p.destination())
+	if !ok {
+		return nil
+	}
+	applier, err := p.Applier.As(apply.Impersonation{Namespace: namespace, ServiceAccount: name})
+	if err != nil {
+		return fmt.Errorf("act as the ServiceAccount %s/%s: %w", namespace, name, err)
+	}
+	p.applier = applier
+	return nil
+}
+
+func (p *pass) tracker() tracking.Tracker { return tracking.Tracker{ControlNamespace: p.ControlNamespace} }
+
+// ownKey is the Application itself, as an object.
+func (p *pass) ownKey() tracking.Key {
+	return tracking.Key{Group: v1alpha1.Group, Kind: v1alpha1.KindApplication, Namespace: p.id.Namespace, Name: p.id.Name}
+}
+
+// state is that of the last operation, or of the one that runs; nil if there was
+// none.
+func (p *pass) state() *v1alpha1.OperationState {
+	if p.session.unsaved != nil {
+		return p.session.unsaved.state
+	}
+	return p.app.Status.OperationState
+}
+
+func (p *pass) history() []v1alpha1.RevisionHistory {
+	if p.session.unsaved != nil {
+		return p.session.unsaved.history
+	}
+	return p.app.Status.History
+}
+
+// requested is the operation that somebody asks for; nil if nobody does, or if
+// it was taken up.
+func (p *pass) requested() *v1alpha1.Operation {
+	if unsaved := p.session.unsaved; unsaved != nil && unsaved.consumed != nil && equalOperations(unsaved.consumed, p.app.Operation) {
+		return nil
+	}
+	return p.app.Operation
+}
+
+// tell announces something about the Application.
+func (p *pass) tell(warning bool, what, note string) {
+	p.announcer.tell(kube.Notice{
+		Regarding: reference(p.app), Warning: warning, Reason: what, Action: "Reconcile", Note: note, Times: 1,
+	})
+}

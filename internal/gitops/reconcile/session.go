@@ -1,0 +1,159 @@
+package reconcile
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/gitops/health"
+	"slipway.dev/slipway/internal/gitops/render"
+	"slipway.dev/slipway/internal/gitops/tracking"
+)
+
+// session is what is remembered of an Application between passes. All of it can
+// be lost: what must not be is in the status.
+type session struct {
+	// rendering is the last one that went well.
+	rendering *rendering
+	// trouble is why what is desired is not known at the moment; nil if it is.
+	trouble error
+	// failed is a render that failed, for as long as it would fail again.
+	failed *render.Error
+
+	// run is the operation that runs, if it is in memory.
+	run *run
+	// unsaved is what has happened and is not in the status yet.
+	unsaved *unsaved
+	// removal is the deletion of the Application's objects, and bare is set when
+	// its hooks cannot be known.
+	removal *removal
+
+	// matched are the versions of live objects that were found to be as desired.
+	matched map[tracking.Key]string
+	// progress is since when objects have been Progressing.
+	progress map[tracking.Key]time.Time
+	// seen is a fingerprint of the live objects of the last pass; empty if that
+	// was not a complete one.
+	seen string
+	// failures are the passes in a row that have to be done again.
+	failures int
+}
+
+// unsaved is what of the status is newer here than in the API server.
+type unsaved struct {
+	state   *v1alpha1.OperationState
+	history []v1alpha1.RevisionHistory
+	// consumed is the request that the operation was started by; nil if nobody
+	// asked.
+	consumed *v1alpha1.Operation
+}
+
+// settle forgets what depends on what is desired.
+func (s *session) settle() {
+	s.matched = nil
+	s.seen = ""
+}
+
+// progressing says since when an object has been Progressing. What is not
+// remembered is taken from the last status.
+func (s *session) progressing(key tracking.Key, raw *health.Status, told *v1alpha1.HealthStatus, expired *health.Status, now time.Time) time.Time {
+	if raw == nil || raw.Code != v1alpha1.Progressing {
+		delete(s.progress, key)
+		return time.Time{}
+	}
+	since, known := s.progress[key]
+	if !known {
+		since = now
+		if told != nil && told.LastTransitionTime != nil {
+			switch {
+			case told.Status == raw.Code:
+				since = told.LastTransitionTime.Time
+			case expired != nil && told.Status == expired.Code && told.Message == expired.Message:
+				// It had been so for too long before we were started.
+				since = time.Unix(0, 0)
+			}
+		}
+		if s.progress == nil {
+			s.progress = map[tracking.Key]time.Time{}
+		}
+		s.progress[key] = since
+	}
+	return since
+}
+
+// How soon something is tried again that failed for a reason that may be gone
+// then.
+const (
+	firstPause   = time.Second
+	longestPause = 5 * time.Minute
+)
+
+// pause is how long to wait after so many failures in a row.
+func pause(failures int) time.Duration {
+	wished := firstPause << min(max(failures-1, 0), 20)
+	return wait.Jitter(min(wished, longestPause), 0.2)
+}
+
+// rendering is what was rendered, as compact JSON.
+type rendering struct {
+	// result has no objects.
+	result *render.Result
+	// request is without files.
+	request render.Request
+	objects [][]byte
+	// revisions are those of the sources when it was rendered.
+	revisions []string
+	sources   []v1alpha1.ApplicationSource
+}
+
+func newRendering(request render.Request, result *render.Result) (*rendering, error) {
+	kept := &rendering{request: request}
+	for _, object := range result.Objects {
+		text, err := json.Marshal(object.Object)
+		if err != nil {
+			return nil, fmt.Errorf("keep what was rendered: %w", err)
+		}
+		kept.objects = append(kept.objects, text)
+	}
+	bare := *result
+	bare.Objects = nil
+	kept.result = &bare
+	kept.request.Inputs = slices.Clone(request.Inputs)
+	for i := range kept.request.Inputs {
+		input := &kept.request.Inputs[i]
+		kept.revisions = append(kept.revisions, input.Revision)
+		kept.sources = append(kept.sources, input.Source)
+		input.Store = nil
+	}
+	return kept, nil
+}
+
+// decode gives the objects, as fresh copies of JSON types.
+func (r *rendering) decode() ([]*unstructured.Unstructured, error) {
+	objects := make([]*unstructured.Unstructured, 0, len(r.objects))
+	for _, text := range r.objects {
+		object := &unstructured.Unstructured{}
+		if err := object.UnmarshalJSON(text); err != nil {
+			return nil, fmt.Errorf("read what was rendered: %w", err)
+		}
+		objects = append(objects, object)
+	}
+	return objects, nil
+}
+
+// usesCharts reports whether Helm rendered some of it. Only charts can ask for
+// the kinds of the cluster.
+func (r *rendering) usesCharts() bool { return slices.Contains(r.result.Types, v1alpha1.SourceHelm) }
+
+// revision is the revision of one source, or those of several.
+func (r *rendering) revision() (string, []string) {
+	if len(r.revisions) == 1 {
+		return r.revisions[0], nil
+	}
+	return "", r.revisions
+}

@@ -1,0 +1,184 @@
+// Package directory renders a folder of manifests: YAML, JSON and Jsonnet
+// files.
+//
+// It promises Argo CD's rules for which files are read: all of the folder, or
+// with recurse of those below too; include and exclude are patterns of the path
+// from the folder, whose * takes slashes as well; a file with the mark
+// "+argocd:skip-file-rendering" is left out; YAML that is no manifest is left
+// out with a warning, and one that looks like a manifest and cannot be read is
+// an error. Files are read in the order of their names.
+//
+// It refuses files outside of the repository, imports of Jsonnet included.
+package directory
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"strings"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/gitops/glob"
+	"slipway.dev/slipway/internal/gitops/render/job"
+	"slipway.dev/slipway/internal/gitops/render/manifest"
+	"slipway.dev/slipway/internal/gitops/tree"
+)
+
+// Render adds the objects of the folder of a source.
+func Render(files job.Files, source *job.Source, into *manifest.Set) error {
+	options := source.Source.Directory
+	if options == nil {
+		options = &v1alpha1.ApplicationSourceDirectory{}
+	}
+	w := &walk{files: files, root: source.Path, recurse: options.Recurse, into: into}
+	if options.Jsonnet != nil {
+		w.jsonnet = *options.Jsonnet
+	}
+	var err error
+	if w.include, err = pattern("include", options.Include); err != nil {
+		return err
+	}
+	if w.exclude, err = pattern("exclude", options.Exclude); err != nil {
+		return err
+	}
+	entry, err := files.Stat(source.Path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("the folder %s does not exist: correct the path of the source", quoted(source.Path))
+	case err != nil:
+		return err
+	case entry.Kind != tree.Folder:
+		return fmt.Errorf("%s is not a folder: correct the path of the source", quoted(source.Path))
+	}
+	return w.folder("", 0)
+}
+
+// pattern compiles a pattern; no pattern is nil.
+func pattern(field, text string) (*glob.Pattern, error) {
+	if text == "" {
+		return nil, nil //nolint:nilnil // there is no pattern, and that is fine
+	}
+	compiled, err := glob.Compile(text)
+	if err != nil {
+		return nil, fmt.Errorf("directory.%s: %w", field, err)
+	}
+	return &compiled, nil
+}
+
+// walk reads a folder.
+type walk struct {
+	files            job.Files
+	root             string
+	recurse          bool
+	include, exclude *glob.Pattern
+	jsonnet          v1alpha1.ApplicationSourceJsonnet
+	into             *manifest.Set
+}
+
+// maxDepth bounds how deep folders are read.
+const maxDepth = 64
+
+// folder reads what is in a folder, which is named from the root.
+func (w *walk) folder(name string, depth int) error {
+	if depth > maxDepth {
+		return job.Refuse("%s is more than %d folders deep", quoted(name), maxDepth)
+	}
+	entries, err := w.files.List(path.Join(w.root, name))
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		below := path.Join(name, entry.Name)
+		switch entry.Kind {
+		case tree.Folder:
+			if w.recurse {
+				err = w.folder(below, depth+1)
+			}
+		case tree.File, tree.Link:
+			err = w.file(below, entry.Kind == tree.Link)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// file reads a file if it is one to be read.
+func (w *walk) file(name string, link bool) error {
+	extension := path.Ext(name)
+	switch extension {
+	case ".yaml", ".yml", ".json", ".jsonnet":
+	default:
+		return nil
+	}
+	if w.exclude != nil && w.exclude.Match(name) || w.include != nil && !w.include.Match(name) {
+		return nil
+	}
+	where := path.Join(w.root, name)
+	if link {
+		entry, err := w.files.Stat(where)
+		if errors.Is(err, fs.ErrNotExist) {
+			w.into.Warn("%s is a link to something that does not exist; it is left out", where)
+			return nil
+		}
+		if err != nil || entry.Kind == tree.Folder {
+			return err
+		}
+	}
+	text, err := w.files.Read(where)
+	if err != nil {
+		return err
+	}
+	if bytes.Contains(text, []byte(manifest.Skip)) {
+		return nil
+	}
+	switch extension {
+	case ".json":
+		return w.json(where, text)
+	case ".jsonnet":
+		return w.evaluate(where)
+	}
+	return w.yaml(where, text)
+}
+
+func (w *walk) yaml(where string, text []byte) error {
+	added, err := w.into.AddYAML(where, text)
+	var refusal *job.Refusal
+	if err == nil || errors.As(err, &refusal) || errors.Is(err, manifest.ErrTooLarge) {
+		return err
+	}
+	if added > 0 || manifest.LooksLikeManifest(text) {
+		return err
+	}
+	w.into.Warn("%s is not a manifest and is left out", where)
+	return nil
+}
+
+// json reads a file with one object.
+func (w *walk) json(where string, text []byte) error {
+	decoder := json.NewDecoder(bytes.NewReader(bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))))
+	var first json.RawMessage
+	if err := decoder.Decode(&first); err != nil {
+		if errors.Is(err, io.EOF) {
+			return nil // empty
+		}
+		return fmt.Errorf("%s is not JSON: %w", where, err)
+	}
+	if decoder.More() {
+		return fmt.Errorf("%s has more than one object: a JSON file has one, use a List or several files", where)
+	}
+	return w.into.AddJSON(where, first)
+}
+
+// quoted is a path for people.
+func quoted(name string) string {
+	if name == "" {
+		return `"."`
+	}
+	return `"` + strings.ToValidUTF8(name, "?") + `"`
+}

@@ -1,0 +1,49 @@
+package frame
+
+import "slipway.dev/slipway/api/argo/v1alpha1"
+
+// Settings are how a worker limits itself. It is the payload of Hello.
+type Settings struct {
+	MemoryBytes int64 `json:"memoryBytes"`
+	CPUSeconds  int64 `json:"cpuSeconds"`
+	FileBytes   int64 `json:"fileBytes"`
+}
+
+// State is what a worker has done about its Settings. It is the payload of
+// Ready.
+type State struct {
+	// Missing are limits that the system does not permit.
+	Missing []string `json:"missing"`
+}
+
+// Question asks for a path of a source. It is the payload of Stat, Read and
+// List.
+type Question struct {
+	Source int    `json:"source"`
+	Path   string `json:"path"`
+}
+
+// Refusal is why a path is not read. It is the payload of Refused.
+type Refusal struct {
+	Path   string `json:"path"`
+	Reason string `json:"reason"`
+}
+
+// Report is the end of a job that is done. It is the payload of Done.
+type Report struct {
+	Types    []v1alpha1.SourceType `json:"types"`
+	Warnings []string              `json:"warnings"`
+	// Tired: the worker has used so much CPU time that it needs to be replaced.
+	Tired bool `json:"tired"`
+}
+
+// Problem is the end of a job that is not done. It is the payload of Failed.
+type Problem struct {
+	Source  int    `json:"source"`
+	Refused bool   `json:"refused"`
+	Large   bool   `json:"large"`
+	Message string `json:"message"`
+	// Panicked: the worker is not to be trusted any more.
+	Panicked bool `json:"panicked"`
+	Tired    bool `json:"tired"`
+}

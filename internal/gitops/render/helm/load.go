@@ -1,0 +1,181 @@
+package helm
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+	"time"
+
+	"helm.sh/helm/v4/pkg/chart/loader/archive"
+	chart "helm.sh/helm/v4/pkg/chart/v2"
+	"helm.sh/helm/v4/pkg/chart/v2/loader"
+	chartutil "helm.sh/helm/v4/pkg/chart/v2/util"
+	"helm.sh/helm/v4/pkg/ignore"
+
+	"slipway.dev/slipway/internal/gitops/render/job"
+	"slipway.dev/slipway/internal/gitops/tree"
+)
+
+// maxLocal bounds how far charts of one repository depend on each other.
+const maxLocal = 8
+
+// maxDepth bounds the folders of a chart.
+const maxDepth = 32
+
+// load reads a chart, and the charts of the same repository that it depends on
+// by a file:// address.
+func load(files job.Files, folder string, depth int) (*chart.Chart, error) {
+	if depth > maxLocal {
+		return nil, job.Refuse("charts depend on each other by file:// addresses, more than %d deep, or in a circle", maxLocal)
+	}
+	reader := chartReader{files: files, root: folder, rules: ignore.Empty()}
+	text, err := files.Read(path.Join(folder, ignore.HelmIgnore))
+	switch {
+	case err == nil:
+		if reader.rules, err = ignore.Parse(bytes.NewReader(text)); err != nil {
+			return nil, fmt.Errorf("%s: %w", path.Join(folder, ignore.HelmIgnore), err)
+		}
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	}
+	reader.rules.AddDefaults()
+	if err := reader.folder("", 0); err != nil {
+		return nil, err
+	}
+	loaded, err := loader.LoadFiles(reader.found)
+	if err != nil {
+		return nil, fmt.Errorf("the chart in %q: %w", nameOf(folder), err)
+	}
+	return loaded, resolveDependencies(files, folder, loaded, depth)
+}
+
+// resolveDependencies adds charts of the same repository, and refuses a chart
+// whose other dependencies are not there.
+func resolveDependencies(files job.Files, folder string, loaded *chart.Chart, depth int) error {
+	for _, dependency := range loaded.Metadata.Dependencies {
+		if dependency == nil || hasDependency(loaded, dependency.Name) {
+			continue
+		}
+		local, ok := strings.CutPrefix(dependency.Repository, "file://")
+		if !ok {
+			return job.Refuse("the chart %s depends on %s %s, which is not in its folder charts: "+
+				"run \"helm dependency build\" and commit the folder charts", loaded.Name(), dependency.Name, dependency.Version)
+		}
+		if strings.HasPrefix(local, "/") {
+			return job.Refuse("the chart %s depends on %s at the absolute path %s: use a path from the chart's folder", loaded.Name(), dependency.Name, local)
+		}
+		found, err := load(files, strings.TrimPrefix(folder+"/"+local, "/"), depth+1)
+		if err != nil {
+			return err
+		}
+		if found.Name() != dependency.Name || !chartutil.IsCompatibleRange(dependency.Version, found.Metadata.Version) {
+			return fmt.Errorf("the chart %s depends on %s %s, and at %s there is %s %s",
+				loaded.Name(), dependency.Name, dependency.Version, dependency.Repository, found.Name(), found.Metadata.Version)
+		}
+		loaded.AddDependency(found)
+	}
+	return nil
+}
+
+func hasDependency(loaded *chart.Chart, name string) bool {
+	for _, dependency := range loaded.Dependencies() {
+		if dependency.Name() == name {
+			return true
+		}
+	}
+	return false
+}
+
+// chartReader collects the files of a chart.
+type chartReader struct {
+	files job.Files
+	root  string
+	rules *ignore.Rules
+	found []*archive.BufferedFile
+}
+
+// folder reads a folder, which is named from the chart. Links are followed.
+func (r *chartReader) folder(name string, depth int) error {
+	if depth > maxDepth {
+		return job.Refuse("the chart in %q has folders more than %d deep", nameOf(r.root), maxDepth)
+	}
+	entries, err := r.files.List(join(r.root, name))
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		below := join(name, entry.Name)
+		kind := entry.Kind
+		if kind == tree.Link && !r.rules.Ignore(below, fileInfo(entry)) {
+			target, err := r.files.Stat(join(r.root, below))
+			if err != nil {
+				return err
+			}
+			kind = target.Kind
+		}
+		entry.Kind = kind
+		if r.rules.Ignore(below, fileInfo(entry)) {
+			continue
+		}
+		if kind == tree.Folder {
+			err = r.folder(below, depth+1)
+		} else {
+			err = r.file(below)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *chartReader) file(name string) error {
+	text, err := r.files.Read(join(r.root, name))
+	if err != nil {
+		return err
+	}
+	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
+	r.found = append(r.found, &archive.BufferedFile{Name: name, Data: text})
+	return nil
+}
+
+// join does not clean paths: a link in them decides where .. leads.
+func join(folder, name string) string {
+	switch {
+	case folder == "":
+		return name
+	case name == "":
+		return folder
+	}
+	return folder + "/" + name
+}
+
+func nameOf(folder string) string {
+	if folder == "" {
+		return "."
+	}
+	return folder
+}
+
+// entryInfo is what .helmignore asks about an entry.
+type entryInfo struct {
+	entry tree.Entry
+}
+
+func fileInfo(entry tree.Entry) fs.FileInfo { return entryInfo{entry} }
+
+func (i entryInfo) Name() string       { return i.entry.Name }
+func (i entryInfo) Size() int64        { return i.entry.Size }
+func (i entryInfo) ModTime() time.Time { return time.Time{} }
+func (i entryInfo) IsDir() bool        { return i.entry.Kind == tree.Folder }
+func (i entryInfo) Sys() any           { return nil }
+
+func (i entryInfo) Mode() fs.FileMode {
+	if i.IsDir() {
+		return fs.ModeDir | 0o755
+	}
+	return 0o644
+}

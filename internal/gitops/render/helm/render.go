@@ -1,0 +1,193 @@
+// Package helm renders charts as "helm template" does: an installation into a
+// cluster that is not asked anything.
+//
+// It promises Argo CD's order of values: those of the chart, valueFiles in
+// their order, values or valuesObject, parameters, fileParameters. Hooks are
+// given as the chart has them; whoever plans a sync knows what they mean. The
+// functions lookup and getHostByName find nothing. Functions that give another
+// result each time are told as warnings.
+//
+// It refuses dependencies that are neither in the folder charts nor in the same
+// repository, value files and schemas at an address, and library charts.
+package helm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"helm.sh/helm/v4/pkg/chart/common"
+	commonutil "helm.sh/helm/v4/pkg/chart/common/util"
+	chart "helm.sh/helm/v4/pkg/chart/v2"
+	chartutil "helm.sh/helm/v4/pkg/chart/v2/util"
+	"helm.sh/helm/v4/pkg/engine"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/gitops/render/job"
+	"slipway.dev/slipway/internal/gitops/render/manifest"
+)
+
+// Request is a chart and what it is rendered with.
+type Request struct {
+	Job    *job.Job
+	Source *job.Source
+	Files  job.Files
+	// Refs are the files of sources that value files name as $ref/path.
+	Refs map[string]job.Files
+}
+
+// options are never nil.
+func (r *Request) options() *v1alpha1.ApplicationSourceHelm {
+	if r.Source.Source.Helm != nil {
+		return r.Source.Source.Helm
+	}
+	return &v1alpha1.ApplicationSourceHelm{}
+}
+
+// Render adds the objects of a chart.
+func Render(request Request, into *manifest.Set) error {
+	loaded, err := load(request.Files, request.Source.Path, 0)
+	if err != nil {
+		return err
+	}
+	if loaded.Metadata.Type == "library" {
+		return job.Refuse("the chart %s is a library, which has nothing to apply: use a chart that depends on it", loaded.Name())
+	}
+	values, err := request.values()
+	if err != nil {
+		return err
+	}
+	release, err := request.release()
+	if err != nil {
+		return err
+	}
+	capabilities, err := request.capabilities()
+	if err != nil {
+		return err
+	}
+	if needed := loaded.Metadata.KubeVersion; needed != "" && !chartutil.IsCompatibleRange(needed, capabilities.KubeVersion.String()) {
+		return fmt.Errorf("the chart needs Kubernetes %s, and the cluster has %s", needed, capabilities.KubeVersion.Version)
+	}
+	if err := chartutil.ProcessDependencies(loaded, values); err != nil {
+		return fmt.Errorf("dependencies of the chart: %w", err)
+	}
+	if err := checkSchemas(loaded); err != nil {
+		return err
+	}
+	prepared, err := commonutil.ToRenderValues(loaded, values, release, capabilities)
+	if err != nil {
+		return errors.New(shortened(err.Error()))
+	}
+	watch := watchFunctions()
+	rendered, err := engine.Engine{CustomTemplateFuncs: watch.functions}.RenderWithContext(context.Background(), loaded, prepared)
+	if err != nil {
+		return errors.New(shortened(err.Error()))
+	}
+	watch.warn(loaded, into)
+	return request.collect(loaded, rendered, into)
+}
+
+// release is what templates know as .Release.
+func (r *Request) release() (common.ReleaseOptions, error) {
+	options := r.options()
+	release := common.ReleaseOptions{
+		Name:      r.Job.App,
+		Namespace: r.Job.Namespace,
+		Revision:  1,
+		IsInstall: true,
+	}
+	if options.ReleaseName != "" {
+		release.Name = options.ReleaseName
+	}
+	if options.Namespace != "" {
+		release.Namespace = options.Namespace
+	}
+	if err := chartutil.ValidateReleaseName(release.Name); err != nil {
+		return release, fmt.Errorf("the name of the release, %q, is not one that Helm allows (%w): set helm.releaseName", release.Name, err)
+	}
+	return release, nil
+}
+
+// capabilities is what templates know as .Capabilities.
+func (r *Request) capabilities() (*common.Capabilities, error) {
+	capabilities := common.DefaultCapabilities.Copy()
+	options := r.options()
+	version, field := r.Job.KubeVersion, "the version of the cluster"
+	if options.KubeVersion != "" {
+		version, field = options.KubeVersion, "helm.kubeVersion"
+	}
+	if version != "" {
+		parsed, err := common.ParseKubeVersion(version)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %q is not a version: %w", field, version, err)
+		}
+		capabilities.KubeVersion = *parsed
+	}
+	versions := r.Job.APIVersions
+	if len(options.APIVersions) > 0 {
+		versions = options.APIVersions
+	}
+	capabilities.APIVersions = slices.Concat(capabilities.APIVersions, versions)
+	return capabilities, nil
+}
+
+const notes = "NOTES.txt"
+
+// collect adds definitions and what the templates gave, in the order of their
+// names.
+func (r *Request) collect(loaded *chart.Chart, rendered map[string]string, into *manifest.Set) error {
+	options := r.options()
+	if !options.SkipCrds {
+		definitions := map[string][]byte{}
+		for _, definition := range loaded.CRDObjects() {
+			definitions[definition.Filename] = definition.File.Data
+		}
+		for _, name := range slices.Sorted(maps.Keys(definitions)) {
+			if _, err := into.AddYAML(name, definitions[name]); err != nil {
+				return err
+			}
+		}
+	}
+	if options.SkipTests {
+		into.LeaveOut(isTest)
+		defer into.LeaveOut(nil)
+	}
+	for _, name := range slices.Sorted(maps.Keys(rendered)) {
+		if strings.HasSuffix(name, notes) || strings.TrimSpace(rendered[name]) == "" {
+			continue
+		}
+		if _, err := into.AddYAML(name, []byte(rendered[name])); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isTest reports whether an object is a test of the chart.
+func isTest(object map[string]any) bool {
+	metadata, _ := object["metadata"].(map[string]any)
+	annotations, _ := metadata["annotations"].(map[string]any)
+	hooks, _ := annotations["helm.sh/hook"].(string)
+	for hook := range strings.SplitSeq(hooks, ",") {
+		switch strings.TrimSpace(hook) {
+		case "test", "test-success", "test-failure":
+			return true
+		}
+	}
+	return false
+}
+
+// maxError bounds the text of an error.
+const maxError = 2000
+
+// shortened is an error of Helm's on few lines.
+func shortened(text string) string {
+	text = strings.TrimSpace(strings.ToValidUTF8(text, "?"))
+	if len(text) > maxError {
+		return text[:maxError] + "..."
+	}
+	return text
+}

@@ -1,0 +1,80 @@
+package helm
+
+import (
+	"maps"
+	"path"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"text/template"
+
+	"github.com/Masterminds/sprig/v3"
+	chart "helm.sh/helm/v4/pkg/chart/v2"
+
+	"slipway.dev/slipway/internal/gitops/render/manifest"
+)
+
+// unstable are the functions that give another result each time.
+func unstable() []string {
+	return []string{
+		"ago", "bcrypt", "encryptAES", "genCA", "genCAWithKey", "genPrivateKey", "genSelfSignedCert",
+		"genSelfSignedCertWithKey", "genSignedCert", "genSignedCertWithKey", "htpasswd", "now", "randAlpha",
+		"randAlphaNum", "randAscii", "randBytes", "randInt", "randNumeric", "shuffle", "uuidv4",
+	}
+}
+
+// functionWatch notes which of them templates call.
+type functionWatch struct {
+	functions template.FuncMap
+	called    map[string]bool
+}
+
+func watchFunctions() *functionWatch {
+	watch := &functionWatch{functions: template.FuncMap{}, called: map[string]bool{}}
+	all := sprig.TxtFuncMap()
+	for _, name := range unstable() {
+		original := reflect.ValueOf(all[name])
+		if !original.IsValid() {
+			continue
+		}
+		watch.functions[name] = reflect.MakeFunc(original.Type(), func(arguments []reflect.Value) []reflect.Value {
+			watch.called[name] = true
+			if original.Type().IsVariadic() {
+				return original.CallSlice(arguments)
+			}
+			return original.Call(arguments)
+		}).Interface()
+	}
+	return watch
+}
+
+// warn tells of the functions that were called, with the templates that name
+// them.
+func (w *functionWatch) warn(loaded *chart.Chart, into *manifest.Set) {
+	for _, name := range slices.Sorted(maps.Keys(w.called)) {
+		word := regexp.MustCompile(`\b` + regexp.QuoteMeta(name) + `\b`)
+		var found []string
+		for file, text := range templatesOf(loaded) {
+			if word.Match(text) {
+				found = append(found, file)
+			}
+		}
+		slices.Sort(found)
+		into.Warn("%s: the function %s gives another result each time, so that the application changes with every render; "+
+			"keep the value in a Secret that is not rendered", strings.Join(found, ", "), name)
+	}
+}
+
+func templatesOf(loaded *chart.Chart) map[string][]byte {
+	all := map[string][]byte{}
+	for _, file := range loaded.Templates {
+		if file != nil {
+			all[path.Join(loaded.ChartFullPath(), file.Name)] = file.Data
+		}
+	}
+	for _, dependency := range loaded.Dependencies() {
+		maps.Copy(all, templatesOf(dependency))
+	}
+	return all
+}

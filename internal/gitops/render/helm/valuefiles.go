@@ -1,0 +1,164 @@
+package helm
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+
+	"slipway.dev/slipway/internal/gitops/render/job"
+	"slipway.dev/slipway/internal/gitops/tree"
+)
+
+// valueFiles are the files of valueFiles with its patterns expanded. As in Argo
+// CD, a file that is named is where it is named, and no pattern adds it; a file
+// that two patterns match is where the first one is.
+func (r *Request) valueFiles() ([]valueFile, error) {
+	options := r.options()
+	var listed []valueFile
+	named := map[[2]string]bool{}
+	for _, entry := range options.ValueFiles {
+		file, err := r.valueFile(entry)
+		if err != nil {
+			return nil, fmt.Errorf("helm.valueFiles: %w", err)
+		}
+		listed = append(listed, file)
+		if !isPattern(file.path) {
+			named[file.identity()] = true
+		}
+	}
+	var files []valueFile
+	for _, file := range listed {
+		if !isPattern(file.path) {
+			if there, err := file.exists(); err != nil {
+				return nil, err
+			} else if there || !options.IgnoreMissingValueFiles {
+				files = append(files, file)
+			}
+			continue
+		}
+		matches, err := file.expand()
+		if err != nil {
+			return nil, err
+		}
+		if len(matches) == 0 && !options.IgnoreMissingValueFiles {
+			return nil, fmt.Errorf("helm.valueFiles: no file matches %s: add one, or set ignoreMissingValueFiles", file.name)
+		}
+		for _, match := range matches {
+			if !named[match.identity()] {
+				named[match.identity()] = true
+				files = append(files, match)
+			}
+		}
+	}
+	return files, nil
+}
+
+func (f *valueFile) identity() [2]string { return [2]string{f.source, path.Clean(f.path)} }
+
+func (f *valueFile) exists() (bool, error) {
+	_, err := f.files.Stat(f.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func isPattern(name string) bool { return strings.ContainsAny(name, "*?[") }
+
+// expand finds the files that match, each folder's own files before those of
+// its folders, in the order of their names.
+func (f *valueFile) expand() ([]valueFile, error) {
+	pattern := path.Clean(f.path)
+	if pattern == ".." || strings.HasPrefix(pattern, "../") {
+		return nil, job.Refuse("helm.valueFiles: %s leaves the repository", f.name)
+	}
+	parts := strings.Split(pattern, "/")
+	for _, part := range parts {
+		if _, err := path.Match(part, ""); err != nil {
+			return nil, fmt.Errorf("helm.valueFiles: %s is not a pattern: %w", f.name, err)
+		}
+	}
+	fixed := 0
+	for fixed < len(parts)-1 && !isPattern(parts[fixed]) {
+		fixed++
+	}
+	search := search{file: f, pattern: parts, depth: len(parts) - 1}
+	for _, part := range parts {
+		if part == "**" {
+			search.depth = maxDepth
+		}
+	}
+	err := search.folder(strings.Join(parts[:fixed], "/"), fixed)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return search.found, err
+}
+
+// search looks for files that match a pattern.
+type search struct {
+	file    *valueFile
+	pattern []string
+	depth   int
+	found   []valueFile
+}
+
+func (s *search) folder(name string, depth int) error {
+	entries, err := s.file.files.List(name)
+	if err != nil {
+		return err
+	}
+	var folders []string
+	for _, entry := range entries {
+		below := join(name, entry.Name)
+		if entry.Kind == tree.Folder {
+			folders = append(folders, below)
+			continue
+		}
+		if !matches(s.pattern, strings.Split(below, "/")) {
+			continue
+		}
+		// A link that leaves the repository is refused when it is read.
+		s.found = append(s.found, valueFile{files: s.file.files, path: below, name: below, source: s.file.source})
+	}
+	if depth >= s.depth {
+		return nil
+	}
+	for _, below := range folders {
+		if err := s.folder(below, depth+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// matches reports whether a path matches a pattern, part by part; ** is any
+// number of folders.
+func matches(pattern, name []string) bool {
+	for len(pattern) > 0 {
+		if pattern[0] == "**" {
+			for len(pattern) > 1 && pattern[1] == "**" {
+				pattern = pattern[1:]
+			}
+			if len(pattern) == 1 {
+				return true
+			}
+			for i := range name {
+				if matches(pattern[1:], name[i:]) {
+					return true
+				}
+			}
+			return false
+		}
+		if len(name) == 0 {
+			return false
+		}
+		if ok, err := path.Match(pattern[0], name[0]); err != nil || !ok {
+			return false
+		}
+		pattern, name = pattern[1:], name[1:]
+	}
+	return len(name) == 0
+}

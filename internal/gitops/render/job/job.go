@@ -1,0 +1,56 @@
+// Package job is what a render worker is asked for, and what those who do it
+// share: the files that they may read, and how they refuse.
+//
+// It promises that a job can be sent to another process and means the same
+// there. It refuses nothing; it only has the words for it.
+package job
+
+import (
+	"fmt"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/gitops/tree"
+)
+
+// Job is one request for objects. Variables in its sources are replaced
+// already.
+type Job struct {
+	App         string   `json:"app"`
+	Namespace   string   `json:"namespace"`
+	KubeVersion string   `json:"kubeVersion"`
+	APIVersions []string `json:"apiVersions"`
+	Sources     []Source `json:"sources"`
+	OutputBytes int64    `json:"outputBytes"`
+}
+
+// Source is one source of a Job. Its files are asked for by its number.
+type Source struct {
+	Source v1alpha1.ApplicationSource `json:"source"`
+	// Path is the folder of the application.
+	Path string `json:"path"`
+	// Chart: the files are a chart from a chart repository.
+	Chart bool `json:"chart"`
+	// OnlyFiles: nothing is rendered, other sources read its files.
+	OnlyFiles bool `json:"onlyFiles"`
+}
+
+// Files is what an engine may read. A *[tree.View] is one.
+type Files interface {
+	Stat(path string) (tree.Entry, error)
+	Read(path string) ([]byte, error)
+	List(path string) ([]tree.Entry, error)
+}
+
+// Refusal is an error about something that is never done, whatever the
+// templates say. A *[tree.Refusal] is the same for a file.
+type Refusal struct {
+	Message string
+}
+
+// Error is the message.
+func (r *Refusal) Error() string { return r.Message }
+
+// Refuse makes a Refusal.
+func Refuse(format string, args ...any) error {
+	return &Refusal{Message: fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,82 @@
+// Package kustomize builds kustomizations in this process, from files that it
+// is given, without writing any.
+//
+// It promises what "kustomize build" gives after the options of the Application
+// were put into the kustomization with "kustomize edit", as Argo CD does it.
+// Files have to be in or below the folder of the kustomization that names them,
+// as is Kustomize's default; folders can be anywhere in the repository.
+//
+// It refuses, before Kustomize begins, everything that would run a program or
+// ask the network: addresses and Git references in any field that names files,
+// plugins, functions and Helm charts; and paths that leave the repository.
+package kustomize
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/api/resmap"
+	"sigs.k8s.io/kustomize/kyaml/openapi"
+
+	"slipway.dev/slipway/internal/gitops/render/job"
+	"slipway.dev/slipway/internal/gitops/render/manifest"
+)
+
+// Render adds the objects of a kustomization.
+func Render(files job.Files, source *job.Source, into *manifest.Set) error {
+	disk := newFileSystem(files)
+	if options := source.Source.Kustomize; options != nil {
+		if err := disk.edit(source.Path, options); err != nil {
+			return err
+		}
+	}
+	scan := &scanner{disk: disk, seen: map[string]bool{}}
+	if err := scan.folder(source.Path); err != nil {
+		return err
+	}
+	if scan.openapi {
+		// A schema is kept for the whole process; the next build must not see it.
+		defer openapi.ResetOpenAPI()
+	}
+	built, err := build(disk, source.Path)
+	if err != nil {
+		if disk.refused != nil {
+			return disk.refused
+		}
+		return errors.New(shortened(err.Error()))
+	}
+	for _, resource := range built.Resources() {
+		name := fmt.Sprintf("the %s %q of the kustomization", resource.GetKind(), resource.GetName())
+		text, err := resource.MarshalJSON()
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		if err := into.AddJSON(name, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// build runs Kustomize, which panics on some input.
+func build(disk *fileSystem, folder string) (built resmap.ResMap, err error) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			err = fmt.Errorf("kustomize cannot build it: %v", reason)
+		}
+	}()
+	return krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(disk, "/"+folder)
+}
+
+// maxError bounds the text of an error.
+const maxError = 2000
+
+func shortened(text string) string {
+	text = strings.TrimSpace(strings.ToValidUTF8(text, "?"))
+	if len(text) > maxError {
+		return text[:maxError] + "..."
+	}
+	return text
+}

@@ -1,0 +1,312 @@
+package kustomize
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"strings"
+
+	"sigs.k8s.io/kustomize/api/konfig"
+	"sigs.k8s.io/kustomize/api/types"
+	"sigs.k8s.io/yaml"
+
+	"slipway.dev/slipway/internal/gitops/render/job"
+	"slipway.dev/slipway/internal/gitops/render/manifest"
+	"slipway.dev/slipway/internal/gitops/tree"
+)
+
+// maxKustomizations bounds how many of them are one build.
+const maxKustomizations = 1000
+
+// scanner reads every kustomization that can be reached, before Kustomize does.
+// Kustomize fetches what looks like an address while it builds, so that nothing
+// that does may be left when it begins.
+type scanner struct {
+	disk *fileSystem
+	seen map[string]bool
+	// openapi: a kustomization brings a schema.
+	openapi bool
+}
+
+// folder reads the kustomization of a folder. One that is not there is left to
+// Kustomize to complain about.
+func (s *scanner) folder(folder string) error {
+	if s.seen[folder] {
+		return nil
+	}
+	s.seen[folder] = true
+	if len(s.seen) > maxKustomizations {
+		return job.Refuse("the kustomization is made of more than %d folders, or of links that lead in a circle", maxKustomizations)
+	}
+	for _, name := range konfig.RecognizedKustomizationFileNames() {
+		file := path.Join(folder, name)
+		text, err := s.disk.ReadFile(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		var parsed types.Kustomization
+		if err := unmarshal(&parsed, text); err != nil {
+			return fmt.Errorf("%s: %s", file, shortened(err.Error()))
+		}
+		if err := s.kustomization(folder, file, &parsed); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unmarshal reads a kustomization as Kustomize does, which panics on some
+// input.
+func unmarshal(into *types.Kustomization, text []byte) (err error) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			err = fmt.Errorf("it cannot be read: %v", reason)
+		}
+	}()
+	if err := into.Unmarshal(text); err != nil {
+		return err
+	}
+	into.FixKustomization()
+	return nil
+}
+
+// field is a field of a kustomization that names files.
+type field struct {
+	name    string
+	entries []string
+}
+
+func (s *scanner) kustomization(folder, file string, parsed *types.Kustomization) error {
+	if len(parsed.HelmCharts) > 0 || parsed.HelmGlobals != nil {
+		return job.Refuse("%s: helmCharts would run the program helm: make the chart a source of its own, or commit what it renders", file)
+	}
+	if len(parsed.OpenAPI) > 0 {
+		s.openapi = true
+	}
+	for _, field := range plainFields(parsed) {
+		for _, entry := range field.entries {
+			if err := checkEntry(folder, file, field.name, entry); err != nil {
+				return err
+			}
+		}
+	}
+	for _, field := range []field{{"resources", parsed.Resources}, {"components", parsed.Components}} {
+		for _, entry := range field.entries {
+			if err := s.reference(folder, file, field.name, entry); err != nil {
+				return err
+			}
+		}
+	}
+	for _, field := range []field{{"generators", parsed.Generators}, {"transformers", parsed.Transformers}, {"validators", parsed.Validators}} {
+		for _, entry := range field.entries {
+			if err := s.plugin(folder, file, field.name, entry); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// plainFields are those that name files, and nothing that has files in turn.
+func plainFields(parsed *types.Kustomization) []field {
+	fields := []field{
+		{"crds", parsed.Crds},
+		{"configurations", parsed.Configurations},
+		{"openapi.path", []string{parsed.OpenAPI["path"]}},
+	}
+	for _, patch := range append(parsed.Patches, parsed.PatchesJson6902...) {
+		fields = append(fields, field{"patches.path", []string{patch.Path}})
+	}
+	for _, patch := range parsed.PatchesStrategicMerge {
+		fields = append(fields, field{"patchesStrategicMerge", []string{string(patch)}})
+	}
+	for _, replacement := range parsed.Replacements {
+		fields = append(fields, field{"replacements.path", []string{replacement.Path}})
+	}
+	for _, generator := range parsed.ConfigMapGenerator {
+		fields = append(fields, sourceFields("configMapGenerator", &generator.KvPairSources)...)
+	}
+	for _, generator := range parsed.SecretGenerator {
+		fields = append(fields, sourceFields("secretGenerator", &generator.KvPairSources)...)
+	}
+	return fields
+}
+
+// sourceFields are the files of a generator, as [key=]path.
+func sourceFields(name string, sources *types.KvPairSources) []field {
+	files := field{name: name + ".files"}
+	for _, entry := range sources.FileSources {
+		if _, file, ok := strings.Cut(entry, "="); ok {
+			entry = file
+		}
+		files.entries = append(files.entries, entry)
+	}
+	envs := field{name: name + ".envs", entries: append([]string{sources.EnvSource}, sources.EnvSources...)}
+	return []field{files, envs}
+}
+
+// reference checks an entry that is a file or another kustomization, and reads
+// the kustomization.
+func (s *scanner) reference(folder, file, name, entry string) error {
+	if err := checkEntry(folder, file, name, entry); err != nil {
+		return err
+	}
+	at := path.Join(folder, entry)
+	kind, err := s.disk.stat(at)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%s: %s: %q does not exist", file, name, entry)
+	case err != nil:
+		return err
+	case kind.Kind == tree.Folder:
+		return s.folder(local(at))
+	}
+	return nil
+}
+
+// plugin checks an entry that configures a generator or a transformer: a text,
+// a file or a kustomization.
+func (s *scanner) plugin(folder, file, name, entry string) error {
+	if hasRemotePrefix(entry) {
+		return remoteRefusal(file, name, entry)
+	}
+	if configs, ok := configurations([]byte(entry)); ok {
+		return checkPlugins(file, name, configs)
+	}
+	if err := s.reference(folder, file, name, entry); err != nil {
+		return err
+	}
+	at := path.Join(folder, entry)
+	if s.disk.IsDir(at) {
+		return nil
+	}
+	text, err := s.disk.ReadFile(at)
+	if err != nil {
+		return err
+	}
+	configs, _ := configurations(text)
+	return checkPlugins(at, name, configs)
+}
+
+// configurations reads objects. It is not ok if the text is none.
+func configurations(text []byte) ([]map[string]any, bool) {
+	var found []map[string]any
+	for _, document := range manifest.SplitYAML(text) {
+		var config map[string]any
+		if yaml.Unmarshal(document, &config) != nil {
+			return found, false
+		}
+		if len(config) > 0 {
+			found = append(found, config)
+		}
+	}
+	return found, len(found) > 0
+}
+
+// checkPlugins refuses everything but what is built into Kustomize.
+func checkPlugins(file, name string, configs []map[string]any) error {
+	for _, config := range configs {
+		kind, _ := config["kind"].(string)
+		if version, _ := config["apiVersion"].(string); version != "builtin" {
+			return job.Refuse("%s: %s: %s is a plugin, which would be run as a program: only built-in ones, of apiVersion builtin, can be used", file, name, kind)
+		}
+		if strings.HasPrefix(kind, "HelmChart") {
+			return job.Refuse("%s: %s: %s would run the program helm: make the chart a source of its own, or commit what it renders", file, name, kind)
+		}
+		metadata, _ := config["metadata"].(map[string]any)
+		annotations, _ := metadata["annotations"].(map[string]any)
+		for _, annotation := range []string{"config.kubernetes.io/function", "config.k8s.io/function"} {
+			if _, ok := annotations[annotation]; ok {
+				return job.Refuse("%s: %s: %s is a function, which would be run as a program or a container: it cannot be used", file, name, kind)
+			}
+		}
+		if remote := remoteIn(config); remote != "" {
+			return remoteRefusal(file, name+" "+kind, remote)
+		}
+	}
+	return nil
+}
+
+// remoteIn finds a text that begins like an address, anywhere in a
+// configuration.
+func remoteIn(value any) string {
+	switch value := value.(type) {
+	case string:
+		if hasRemotePrefix(value) {
+			return value
+		}
+	case []any:
+		for _, element := range value {
+			if found := remoteIn(element); found != "" {
+				return found
+			}
+		}
+	case map[string]any:
+		for _, key := range []string{"path", "paths", "files", "envs", "env", "replacements", "configurations", "resources"} {
+			if found := remoteIn(value[key]); found != "" {
+				return found
+			}
+		}
+	}
+	return ""
+}
+
+// checkEntry refuses an entry that is not a path of the repository.
+func checkEntry(folder, file, name, entry string) error {
+	if strings.Contains(entry, "\n") && !hasRemotePrefix(entry) {
+		return nil // a patch that is written out
+	}
+	switch {
+	case entry == "":
+		return nil
+	case looksRemote(entry):
+		return remoteRefusal(file, name, entry)
+	case strings.HasPrefix(entry, "/"):
+		return job.Refuse("%s: %s: %q is an absolute path: use one from the folder of the kustomization", file, name, short(entry))
+	}
+	if at := path.Join(folder, entry); at == ".." || strings.HasPrefix(at, "../") {
+		return job.Refuse("%s: %s: %q leaves the repository", file, name, short(entry))
+	}
+	return nil
+}
+
+func remoteRefusal(file, name, entry string) error {
+	return job.Refuse("%s: %s: %q is not in the repository, and nothing is fetched while rendering: "+
+		"copy it into the repository, or make it a source of its own", file, name, short(entry))
+}
+
+// userAt is how an address as user@host:path begins.
+var userAt = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9-]*@`)
+
+// hasRemotePrefix reports whether a text begins as Kustomize tells addresses.
+func hasRemotePrefix(entry string) bool {
+	lower := strings.ToLower(strings.TrimSpace(entry))
+	for strings.HasPrefix(lower, "git::") {
+		lower = strings.TrimPrefix(lower, "git::")
+	}
+	for _, prefix := range []string{"http:", "https:", "ssh:", "git:", "file:", "github.com/", "github.com:", "gh:", "oci:", "s3:"} {
+		if strings.HasPrefix(lower, prefix) {
+			return true
+		}
+	}
+	return userAt.MatchString(lower)
+}
+
+// looksRemote is wider than what Kustomize fetches: whoever writes such a text
+// means an address.
+func looksRemote(entry string) bool {
+	return hasRemotePrefix(entry) || strings.Contains(entry, "://") || strings.ContainsAny(entry, "?\x00") ||
+		strings.Contains(entry, "_git/") || strings.Contains(entry, ".git/") || strings.HasSuffix(entry, ".git")
+}
+
+func short(entry string) string {
+	if len(entry) > 200 {
+		return entry[:200] + "..."
+	}
+	return entry
+}

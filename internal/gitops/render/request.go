@@ -1,0 +1,81 @@
+package render
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/gitops/tree"
+)
+
+// Request is what to render, and for which cluster.
+type Request struct {
+	// App is the name of the Application, which is also that of the release.
+	App string
+	// Project is the name of its AppProject, for variables.
+	Project string
+	// Namespace is that of the destination.
+	Namespace string
+	// KubeVersion and APIVersions are those of the cluster.
+	KubeVersion string
+	APIVersions []string
+	Inputs      []Input
+	Limits      Limits
+}
+
+// Input is one source with its files. One that has a Ref and neither a path nor
+// a chart renders nothing: it has files for the others.
+type Input struct {
+	Source v1alpha1.ApplicationSource
+	Store  tree.Store
+	// Path is the folder of the application in the Store; "" is its root.
+	Path     string
+	Revision string
+	// Chart: the Store is a chart from a chart repository.
+	Chart bool
+}
+
+// onlyFiles reports whether the input is there for the others.
+func (i *Input) onlyFiles() bool {
+	return i.Source.Ref != "" && i.Source.Path == "" && i.Source.Chart == "" && !i.Chart
+}
+
+// Limits bound one request. What is zero is as in Options.
+type Limits struct {
+	Files       tree.Limits
+	Timeout     time.Duration
+	OutputBytes int64
+}
+
+// Result is what was rendered.
+type Result struct {
+	// Objects are of JSON types, in the order of the inputs.
+	Objects []*unstructured.Unstructured
+	// Types says how each input was rendered; it is empty for one that was not.
+	Types    []v1alpha1.SourceType
+	Warnings []string
+	// Key is a hash of everything in the request that decides the result, but
+	// for the files.
+	Key string
+	// Reads is what was read of each input.
+	Reads []tree.Reads
+}
+
+// Holds reports whether a request, on these or other revisions, gives this very
+// result, because everything that was read is the same.
+func (r *Result) Holds(request Request) bool {
+	return holds(r.Key, r.Reads, &request)
+}
+
+func holds(key string, reads []tree.Reads, request *Request) bool {
+	if key == "" || len(reads) != len(request.Inputs) || key != requestKey(request) {
+		return false
+	}
+	for i := range reads {
+		if !reads[i].Same(request.Inputs[i].Store) {
+			return false
+		}
+	}
+	return true
+}

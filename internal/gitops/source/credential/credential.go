@@ -1,0 +1,174 @@
+package credential
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"slipway.dev/slipway/internal/secret"
+)
+
+// TypeLabel is the label that makes a Secret a credential; its values are the
+// scopes.
+const TypeLabel = "argocd.argoproj.io/secret-type"
+
+// Scope says which addresses a credential is for.
+type Scope string
+
+// The scopes, with Argo CD's words. Those for writing are for pushing to
+// repositories, which Slipway never does.
+const (
+	Repository       Scope = "repository"
+	Prefix           Scope = "repo-creds"
+	RepositoryWrites Scope = "repository-write"
+	PrefixWrites     Scope = "repo-write-creds"
+)
+
+// Kind is what is at the address.
+type Kind string
+
+// The kinds. OCI is what Argo CD calls its registries that hold no charts.
+const (
+	Git  Kind = "git"
+	Helm Kind = "helm"
+	OCI  Kind = "oci"
+)
+
+// Credential is one Secret.
+type Credential struct {
+	Scope   Scope
+	Kind    Kind
+	URL     string
+	Name    string // for people
+	Project string
+
+	Username      string
+	Password      secret.Text
+	BearerToken   secret.Text
+	SSHPrivateKey secret.Text
+
+	// ClientCertificate and ClientKey are for servers that ask for one.
+	ClientCertificate string
+	ClientKey         secret.Text
+
+	// Insecure takes any certificate; InsecureIgnoreHostKey any host of SSH.
+	Insecure              bool
+	InsecureIgnoreHostKey bool
+
+	EnableOCI          bool
+	ForceHTTPBasicAuth bool
+
+	// Proxy can have a password in it.
+	Proxy   secret.Text
+	NoProxy string
+}
+
+// HasIdentity reports whether there is anything to log in with.
+func (c *Credential) HasIdentity() bool {
+	return c.Username != "" || !c.Password.IsZero() || !c.BearerToken.IsZero() ||
+		!c.SSHPrivateKey.IsZero() || c.ClientCertificate != ""
+}
+
+// Basic is the name and password for basic authentication. A password alone is
+// a token, for which the name does not matter but must be there.
+func (c *Credential) Basic() (user string, password secret.Text, ok bool) {
+	if c.Username == "" && c.Password.IsZero() {
+		return "", secret.Text{}, false
+	}
+	if c.Username == "" {
+		return "x-access-token", c.Password, true
+	}
+	return c.Username, c.Password, true
+}
+
+// Parse reads a Secret. An error names the field and never its content.
+func Parse(s *corev1.Secret) (Credential, error) {
+	r := fields{secret: s}
+	c := Credential{
+		Scope: Scope(s.Labels[TypeLabel]), Kind: Kind(strings.ToLower(r.text("type"))),
+		URL: r.text("url"), Name: r.text("name"), Project: r.text("project"),
+		Username: r.text("username"), Password: r.hidden("password"), BearerToken: r.hidden("bearerToken"),
+		SSHPrivateKey:     r.key("sshPrivateKey"),
+		ClientCertificate: r.text("tlsClientCertData"), ClientKey: r.key("tlsClientCertKey"),
+		Insecure: r.flag("insecure"), InsecureIgnoreHostKey: r.flag("insecureIgnoreHostKey"),
+		EnableOCI: r.flag("enableOCI"), ForceHTTPBasicAuth: r.flag("forceHttpBasicAuth"),
+		Proxy: r.hidden("proxy"), NoProxy: r.text("noProxy"),
+	}
+	if c.Kind == "" {
+		c.Kind = Git
+	}
+	return c, errors.Join(r.err, c.check(s))
+}
+
+func (c *Credential) check(s *corev1.Secret) error {
+	switch c.Scope {
+	case Repository, Prefix, RepositoryWrites, PrefixWrites:
+	default:
+		return fmt.Errorf("the label %s is %q: write repository or repo-creds", TypeLabel, string(c.Scope))
+	}
+	switch c.Kind {
+	case Git, Helm, OCI:
+	default:
+		return fmt.Errorf("the field type is %q: write git, helm or oci", string(c.Kind))
+	}
+	for field, instead := range unsupported() {
+		if len(s.Data[field]) > 0 {
+			return fmt.Errorf("the field %s is not supported: %s", field, instead)
+		}
+	}
+	if c.URL == "" {
+		return errors.New("the field url is missing: write the address of the repository")
+	}
+	if _, err := parseAddress(c.URL); err != nil {
+		return fmt.Errorf("the field url: %w", err)
+	}
+	if (c.ClientCertificate == "") != c.ClientKey.IsZero() {
+		return errors.New("of the fields tlsClientCertData and tlsClientCertKey there is only one: write both or none")
+	}
+	return nil
+}
+
+// unsupported is the fields of Argo CD that log in by a cloud, and what to do.
+func unsupported() map[string]string {
+	const token = "write username and password, with a token as the password"
+	return map[string]string{
+		"githubAppID": token, "githubAppInstallationID": token, "githubAppPrivateKey": token,
+		"gcpServiceAccountKey": token, "useAzureWorkloadIdentity": token,
+	}
+}
+
+// fields reads a Secret and keeps the first problem.
+type fields struct {
+	secret *corev1.Secret
+	err    error
+}
+
+// text is without spaces at its ends, which kubectl create puts there from
+// files that end with a new line.
+func (f *fields) text(name string) string { return strings.TrimSpace(string(f.secret.Data[name])) }
+
+func (f *fields) hidden(name string) secret.Text { return secret.New(f.text(name)) }
+
+// key ends with a new line, without which some keys cannot be read.
+func (f *fields) key(name string) secret.Text {
+	text := f.text(name)
+	if text == "" {
+		return secret.Text{}
+	}
+	return secret.New(text + "\n")
+}
+
+func (f *fields) flag(name string) bool {
+	text := f.text(name)
+	if text == "" {
+		return false
+	}
+	value, err := strconv.ParseBool(text)
+	if err != nil && f.err == nil {
+		f.err = fmt.Errorf("the field %s is neither true nor false: write one of them", name)
+	}
+	return value
+}

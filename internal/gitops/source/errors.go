@@ -1,0 +1,54 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// ErrorKind says what an error means for whoever waits for the source.
+type ErrorKind string
+
+// The kinds. Only Unreachable goes away by itself.
+const (
+	Unreachable ErrorKind = "Unreachable" // try again later
+	Denied      ErrorKind = "Denied"      // the credentials, the host key or the certificate
+	NotFound    ErrorKind = "NotFound"    // no such repository, revision, chart or version
+	Ambiguous   ErrorKind = "Ambiguous"   // the revision names several commits
+	Refused     ErrorKind = "Refused"     // beyond a limit
+	Invalid     ErrorKind = "Invalid"     // the source itself is wrong
+)
+
+// Error is why a source cannot be had. Its text has no credentials.
+type Error struct {
+	Kind       ErrorKind
+	Repository string // the address, without a user and a password
+	Message    string
+	Err        error
+}
+
+// Error is the address and the message.
+func (e *Error) Error() string {
+	if e.Repository == "" {
+		return e.Message
+	}
+	return e.Repository + ": " + e.Message
+}
+
+// Unwrap is the cause, for errors.Is and errors.As.
+func (e *Error) Unwrap() error { return e.Err }
+
+// IsKind reports whether an error is an *[Error] of this kind.
+func IsKind(err error, kind ErrorKind) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Kind == kind
+}
+
+func errorf(kind ErrorKind, repository, format string, args ...any) *Error {
+	return &Error{Kind: kind, Repository: repository, Message: fmt.Sprintf(format, args...)}
+}
+
+// ended is the error for a caller that does not wait any longer.
+func ended(ctx context.Context, repository string) *Error {
+	return &Error{Kind: Unreachable, Repository: repository, Message: "no answer in time", Err: context.Cause(ctx)}
+}

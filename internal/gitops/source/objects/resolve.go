@@ -1,0 +1,193 @@
+package objects
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sort"
+
+	"github.com/go-git/go-git/v5/plumbing"
+)
+
+// resolver finds the ids of objects that are stored as differences. It goes
+// from what is stored whole to the differences to it, so that every object is
+// made once.
+type resolver struct {
+	*receiver
+	pack *pack
+	// byOffset is the differences by the place of their base: positions in
+	// objects, sorted by that.
+	byOffset []int
+	// byID is the differences that wait for an object of this id.
+	byID map[ID][]int
+	held int64
+}
+
+// frame is an object that differences are to.
+type frame struct {
+	kind    Kind
+	content []byte
+	waiting []int
+}
+
+// resolve gives every object its id and its kind.
+func (r *receiver) resolve(p *pack) error {
+	v := &resolver{receiver: r, pack: p, byID: map[ID][]int{}}
+	for i, o := range r.objects {
+		switch o.kind {
+		case plumbing.OFSDeltaObject:
+			v.byOffset = append(v.byOffset, i)
+		case plumbing.REFDeltaObject:
+			v.byID[o.baseID] = append(v.byID[o.baseID], i)
+		}
+	}
+	if len(v.byOffset) == 0 && len(v.byID) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(v.byOffset, func(a, b int) int { return compare(r.objects[a].base, r.objects[b].base) })
+	for i := range r.objects {
+		if r.objects[i].kind.IsDelta() {
+			continue
+		}
+		if err := v.whole(i); err != nil {
+			return err
+		}
+	}
+	if err := v.thin(); err != nil {
+		return err
+	}
+	for _, o := range r.objects {
+		if o.kind.IsDelta() {
+			return corrupt("a difference is to a place where no object begins")
+		}
+	}
+	return nil
+}
+
+func compare(a, b int64) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// waiting takes the differences to an object.
+func (v *resolver) waiting(i int) []int {
+	o := v.objects[i]
+	from := sort.Search(len(v.byOffset), func(n int) bool { return v.objects[v.byOffset[n]].base >= o.offset })
+	to := from
+	for to < len(v.byOffset) && v.objects[v.byOffset[to]].base == o.offset {
+		to++
+	}
+	found := slices.Clone(v.byOffset[from:to])
+	found = append(found, v.byID[o.id]...)
+	delete(v.byID, o.id)
+	return found
+}
+
+// whole resolves the differences to an object that is stored whole.
+func (v *resolver) whole(i int) error {
+	waiting := v.waiting(i)
+	if len(waiting) == 0 {
+		return nil
+	}
+	o := v.objects[i]
+	if o.length > v.limits.MemoryBytes {
+		return v.tooLarge(o.length)
+	}
+	h, err := v.pack.header(o.offset)
+	if err != nil {
+		return err
+	}
+	content, err := v.pack.inflate(v.set.inflaters, h, h.length)
+	if err != nil {
+		return err
+	}
+	return v.below(frame{kind: o.kind, content: content, waiting: waiting})
+}
+
+// thin resolves the differences to objects of other packs.
+func (v *resolver) thin() error {
+	for len(v.byID) > 0 {
+		progress := false
+		for id, waiting := range v.byID {
+			if !v.set.Has(id) {
+				continue
+			}
+			kind, content, err := v.set.Read(id, v.limits.MemoryBytes)
+			if err != nil {
+				return err
+			}
+			delete(v.byID, id)
+			if err := v.below(frame{kind: kind, content: content, waiting: waiting}); err != nil {
+				return err
+			}
+			progress = true
+			break
+		}
+		if !progress {
+			return fmt.Errorf("%w: %d of them", ErrBase, len(v.byID))
+		}
+	}
+	return nil
+}
+
+// below makes all objects that are differences to this one, and to those. An
+// object leaves memory when the last difference to it is taken.
+func (v *resolver) below(root frame) error {
+	stack := []frame{root}
+	v.held = int64(len(root.content))
+	for len(stack) > 0 {
+		if err := context.Cause(v.ctx); err != nil {
+			return err
+		}
+		top := &stack[len(stack)-1]
+		kind, base, i := top.kind, top.content, top.waiting[0]
+		if top.waiting = top.waiting[1:]; len(top.waiting) == 0 {
+			stack = stack[:len(stack)-1]
+			v.held -= int64(len(base))
+		}
+		content, err := v.make(i, kind, base)
+		if err != nil {
+			return err
+		}
+		waiting := v.waiting(i)
+		if len(waiting) == 0 {
+			continue
+		}
+		if v.held += int64(len(content)); v.held > v.limits.MemoryBytes {
+			return v.tooLarge(v.held)
+		}
+		stack = append(stack, frame{kind: kind, content: content, waiting: waiting})
+	}
+	return nil
+}
+
+// make makes an object of its base, and notes what it is.
+func (v *resolver) make(i int, kind Kind, base []byte) ([]byte, error) {
+	o := &v.objects[i]
+	if o.length > v.limits.MemoryBytes {
+		return nil, v.tooLarge(o.length)
+	}
+	h, err := v.pack.header(o.offset)
+	if err != nil {
+		return nil, err
+	}
+	delta, err := v.pack.inflate(v.set.inflaters, h, h.length)
+	if err != nil {
+		return nil, err
+	}
+	content, err := applyDelta(base, delta, v.limits.MemoryBytes)
+	if err != nil {
+		return nil, err
+	}
+	o.kind, o.id = kind, plumbing.ComputeHash(kind, content)
+	return content, nil
+}
+
+func (v *resolver) tooLarge(size int64) error {
+	return &TooLarge{What: fmt.Sprintf("files are stored as differences that need %d bytes of memory", size), Limit: v.limits.MemoryBytes}
+}

@@ -1,0 +1,112 @@
+package tree
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+)
+
+// aspect is what was asked about a path.
+type aspect byte
+
+const (
+	aboutKind    aspect = 'k'
+	aboutContent aspect = 'c'
+	aboutListing aspect = 'l'
+)
+
+type question struct {
+	path  string
+	about aspect
+}
+
+type answer struct {
+	text string
+	// inside: the hash of the folder within decides it.
+	inside bool
+}
+
+// Reads is what a View was asked, with the answers: the kind of a path or that
+// it is missing, the hash of a file, the names and kinds in a folder. The zero
+// value is no question at all.
+type Reads struct {
+	links          int
+	within, anchor string
+	asked          []asking // sorted
+}
+
+type asking struct {
+	question
+	answer
+}
+
+func newReads(v *View) Reads {
+	reads := Reads{links: v.limits.Links, within: v.within, anchor: v.anchor, asked: make([]asking, 0, len(v.answers))}
+	for question, answer := range v.answers {
+		reads.asked = append(reads.asked, asking{question, answer})
+	}
+	slices.SortFunc(reads.asked, func(a, b asking) int {
+		return cmp.Or(cmp.Compare(a.path, b.path), cmp.Compare(a.about, b.about))
+	})
+	return reads
+}
+
+// Same reports whether the same questions get the same answers in another
+// revision: what was rendered still holds. A Store that fails answers nothing,
+// so that it is not the same.
+func (r Reads) Same(store Store) bool {
+	if len(r.asked) == 0 {
+		return true
+	}
+	unchanged := false
+	if r.anchor != "" {
+		entry, err := store.Entry(r.within)
+		unchanged = err == nil && entry.Kind == Folder && entry.Hash == r.anchor
+	}
+	resolver := newResolver(store, r.links)
+	for _, asked := range r.asked {
+		if unchanged && asked.inside {
+			continue
+		}
+		if text, ok := resolver.answer(asked.question); !ok || text != asked.text {
+			return false
+		}
+	}
+	return true
+}
+
+// answer asks again. It is not ok if the Store fails.
+func (r *resolver) answer(asked question) (text string, ok bool) {
+	var err error
+	switch asked.about {
+	case aboutListing:
+		var entries []Entry
+		_, entries, err = r.list(asked.path, nowhere)
+		text = listingAnswer(entries, err)
+	case aboutContent:
+		var at place
+		if at, err = r.resolve(asked.path, nowhere); err == nil {
+			err = readable(at)
+		}
+		text = contentAnswer(at, err)
+	default:
+		var at place
+		at, err = r.resolve(asked.path, nowhere)
+		text = kindAnswer(at, err)
+	}
+	return text, err == nil || isAnswer(err)
+}
+
+// Hash is the same for the same questions with the same answers.
+func (r Reads) Hash() string {
+	sum := sha256.New()
+	for _, asked := range r.asked {
+		fmt.Fprintf(sum, "%c %q %q\n", asked.about, asked.path, asked.text)
+	}
+	return hex.EncodeToString(sum.Sum(nil))
+}
+
+// Len is the number of questions.
+func (r Reads) Len() int { return len(r.asked) }

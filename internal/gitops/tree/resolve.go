@@ -1,0 +1,123 @@
+package tree
+
+import (
+	"strings"
+)
+
+// maxPath bounds a path that is asked for, and the target of a link.
+const maxPath = 4096
+
+// resolver follows a path through a Store, links included.
+type resolver struct {
+	store Store
+	links int // the most on one way
+	// known keeps what the Store said: a render asks for the folders of its
+	// files again and again.
+	known map[string]storeAnswer
+}
+
+type storeAnswer struct {
+	entry  Entry
+	target string // of a link
+	err    error
+}
+
+// place is where a path leads.
+type place struct {
+	path  string // without links
+	entry Entry
+	// inside: everything that was looked at on the way is in, or above, the
+	// folder that was asked about.
+	inside bool
+}
+
+func newResolver(store Store, links int) *resolver {
+	return &resolver{store: store, links: links, known: map[string]storeAnswer{}}
+}
+
+// resolve follows a path. It is inside as long as nothing beside within was
+// looked at.
+func (r *resolver) resolve(asked, within string) (place, error) {
+	at := place{entry: Entry{Kind: Folder}, inside: true}
+	switch {
+	case len(asked) > maxPath:
+		return at, refusef(asked[:64]+"...", "is a path of more than %d characters", maxPath)
+	case strings.HasPrefix(asked, "/"):
+		return at, refusef(asked, "is an absolute path: only files of the repository can be read")
+	case strings.ContainsRune(asked, 0):
+		return at, refusef(strings.ReplaceAll(asked, "\x00", "?"), "has a character that no path has")
+	}
+	rest := strings.Split(asked, "/")
+	for links := 0; len(rest) > 0; {
+		name := rest[0]
+		rest = rest[1:]
+		switch name {
+		case "", ".":
+			continue
+		case "..":
+			if at.path == "" {
+				return at, refusef(asked, "leaves the repository")
+			}
+			at.path = parent(at.path)
+			at.entry = Entry{Name: base(at.path), Kind: Folder}
+			continue
+		}
+		next := join(at.path, name)
+		at.inside = at.inside && (contains(within, next) || contains(next, within))
+		answer := r.ask(next)
+		if answer.err != nil {
+			return at, answer.err
+		}
+		if answer.entry.Kind == Link {
+			if links++; links > r.links {
+				return at, refusef(asked, "leads through more than %d links, or links that lead to themselves", r.links)
+			}
+			if strings.HasPrefix(answer.target, "/") {
+				return at, refusef(next, "is a link to the absolute path %s: only files of the repository can be read", answer.target)
+			}
+			rest = append(strings.Split(answer.target, "/"), rest...)
+			continue
+		}
+		at.path, at.entry = next, answer.entry
+		if answer.entry.Kind != Folder && len(rest) > 0 {
+			return at, notFolder(asked, at)
+		}
+	}
+	return at, nil
+}
+
+// notFolder is the error for a path that goes on behind something that is not
+// a folder.
+func notFolder(asked string, at place) error {
+	if at.entry.Kind == Submodule {
+		return submoduleRefusal(at.path)
+	}
+	return missing(asked)
+}
+
+func submoduleRefusal(name string) *Refusal {
+	return refusef(name, "is a submodule, which is not fetched: put its files into the repository, or make it a source of its own")
+}
+
+func (r *resolver) ask(name string) storeAnswer {
+	answer, ok := r.known[name]
+	if ok {
+		return answer
+	}
+	answer.entry, answer.err = r.store.Entry(name)
+	if answer.err == nil && answer.entry.Kind == Link {
+		var target []byte
+		target, answer.err = r.store.Read(name, maxPath)
+		answer.target = string(target)
+		if answer.err == nil && (answer.target == "" || strings.ContainsRune(answer.target, 0)) {
+			answer.err = refusef(name, "is a link that leads nowhere")
+		}
+	}
+	r.known[name] = answer
+	return answer
+}
+
+// contains reports whether a path is a folder, or in it.
+func contains(folder, name string) bool {
+	return folder == "" || folder == name || strings.HasPrefix(name, folder+"/")
+}

@@ -1,0 +1,73 @@
+package tree
+
+import (
+	"fmt"
+	"io/fs"
+)
+
+// Kind is what an entry of a folder is.
+type Kind string
+
+// The kinds. Special is a device, a pipe or a socket, which only a local folder
+// can have.
+const (
+	File      Kind = "file"
+	Folder    Kind = "folder"
+	Link      Kind = "link"
+	Submodule Kind = "submodule"
+	Special   Kind = "special"
+)
+
+// Entry is what a Store knows of a path without reading it.
+type Entry struct {
+	Name string
+	Kind Kind
+	// Size is that of a file.
+	Size int64
+	// Hash is Git's object id, or one that the Store makes of the content. The
+	// hash of a folder covers everything below it. It may be empty; then
+	// nothing is known about what is below.
+	Hash string
+}
+
+// Store is the files of one revision as they are stored. It follows no links.
+// It is safe for concurrent use. A path that is missing gives an error that is
+// [fs.ErrNotExist].
+type Store interface {
+	// Entry tells what is at a path. The root is a folder.
+	Entry(path string) (Entry, error)
+	// Read is the content of a file, or the target of a link. More than limit
+	// bytes is a *[Refusal].
+	Read(path string, limit int64) ([]byte, error)
+	// List is what is in a folder, sorted by name.
+	List(path string) ([]Entry, error)
+}
+
+// Refusal says why something in a repository is not read. It is an error that
+// goes away when the repository changes, and not before.
+type Refusal struct {
+	Path   string
+	Reason string
+}
+
+// Error names the path and the reason.
+func (r *Refusal) Error() string {
+	if r.Path == "" {
+		return "the root of the repository " + r.Reason
+	}
+	return r.Path + " " + r.Reason
+}
+
+func refusef(path, format string, args ...any) *Refusal {
+	return &Refusal{Path: path, Reason: fmt.Sprintf(format, args...)}
+}
+
+// missing is the error for a path that does not exist.
+func missing(path string) error {
+	return &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
+}
+
+// tooLarge is the refusal of a file with more bytes than the limit.
+func tooLarge(path string, limit int64) *Refusal {
+	return refusef(path, "is larger than %d bytes: remove it, or keep it out of what is rendered", limit)
+}
