@@ -61,6 +61,8 @@ traffic for it: a GitOps runtime and an ingress controller in one program.`,
 	root.AddCommand(
 		p.edgeCommand(),
 		appCommand(),
+		renderCommand(),
+		renderWorkerCommand(),
 		explainCommand(),
 		lintCommand(),
 		upCommand(),

@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"slipway.dev/slipway/internal/gitops/plan"
 	"slipway.dev/slipway/internal/gitops/tracking"
 )
 
@@ -19,10 +20,21 @@ func (r *Run) LookAt(get, last func(tracking.Key) *unstructured.Unstructured) {
 		return &found{uid: object.GetUID(), version: object.GetResourceVersion(), decode: object.DeepCopy}
 	}
 	r.view = view{
-		get:  func(key tracking.Key) *found { return find(get, key) },
-		last: func(key tracking.Key) *found { return find(last, key) },
-		fetch: func(_ context.Context, key tracking.Key, _ string) (*found, error) {
-			return find(get, key), nil
-		},
+		get:   func(key tracking.Key) *found { return find(get, key) },
+		last:  func(key tracking.Key) *found { return find(last, key) },
+		fetch: func(_ context.Context, key tracking.Key, _ string) (*found, error) { return find(get, key), nil },
 	}
+}
+
+// FetchOnly makes a Run see objects only by asking for them.
+func (r *Run) FetchOnly(get func(tracking.Key) *unstructured.Unstructured) {
+	nothing := func(tracking.Key) *unstructured.Unstructured { return nil }
+	r.LookAt(get, nothing)
+	r.view.get = func(tracking.Key) *found { return nil }
+}
+
+// Verb is what a write did.
+func Verb(before, after *unstructured.Unstructured, dryRun bool) string {
+	run := &Run{Input: Input{Plan: &plan.Plan{DryRun: dryRun}}}
+	return run.verb(before, after)
 }

@@ -24,6 +24,7 @@ var update = flag.Bool("update", false, "write what the operations do into testd
 // a node. Each begins with what it shows, and has these sections in any number:
 //
 //	options   of the syncs that follow, one a line
+//	to        the destination of the syncs that follow, if it is another
 //	sync      manifests that are synced
 //	delete    manifests of an Application that is deleted
 //	did       what the sync before asked of the API server, how it ended, and its
@@ -65,6 +66,8 @@ func play(t *testing.T, archive *txtar.Archive) {
 		switch file.Name {
 		case "options":
 			options = optionsOf(t, text)
+		case "to":
+			w.destination = strings.TrimSpace(strings.ReplaceAll(text, "NAMESPACE", w.namespace))
 		case "sync":
 			w.applier.taken()
 			did = w.tell(w.sync(text, options))

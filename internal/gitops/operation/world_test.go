@@ -37,7 +37,9 @@ type world struct {
 	t         testing.TB
 	cluster   *kubetest.Cluster
 	namespace string
-	app       tracking.App
+	// destination is where objects go that name no namespace.
+	destination string
+	app         tracking.App
 	tracker   tracking.Tracker
 	kinds     *live.Kinds
 	cache     *live.Cache
@@ -54,7 +56,7 @@ func newWorld(t testing.TB, cluster *kubetest.Cluster) *world {
 	t.Helper()
 	namespace := cluster.Namespace(t)
 	w := &world{
-		t: t, cluster: cluster, namespace: namespace,
+		t: t, cluster: cluster, namespace: namespace, destination: namespace,
 		app: tracking.App{Namespace: "argocd", Name: namespace}, tracker: tracking.Tracker{ControlNamespace: "argocd"},
 		kinds: live.NewKinds(cluster.Cluster), changed: make(chan struct{}, 1), began: time.Now(), now: time.Now,
 		deletes: map[tracking.Key]string{},
@@ -126,7 +128,7 @@ func (w *world) build(manifests string, options plan.Options, build func(*plan.S
 	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
 	defer cancel()
 	set := plan.Prepare(plan.Source{
-		App: w.app, Tracker: w.tracker, Namespace: w.namespace, Revision: "0123456789", Began: w.began,
+		App: w.app, Tracker: w.tracker, Namespace: w.destination, Revision: "0123456789", Began: w.began,
 		Scope: w.kinds.Scope, Objects: w.objects(manifests),
 	})
 	var kinds []schema.GroupKind
@@ -139,6 +141,9 @@ func (w *world) build(manifests string, options plan.Options, build func(*plan.S
 	objects := map[tracking.Key]*unstructured.Unstructured{}
 	for _, object := range w.cache.Of(w.app) {
 		objects[object.Key] = object.Unstructured()
+	}
+	if options.CreateNamespace {
+		w.deletes[tracking.Key{Kind: "Namespace", Name: w.destination}] = "v1"
 	}
 	for _, desired := range set.Objects {
 		version := desired.Object.GroupVersionKind().Version

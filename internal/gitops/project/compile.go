@@ -1,6 +1,7 @@
 package project
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -122,7 +123,7 @@ func (c *compiler) account(given v1alpha1.ApplicationDestinationServiceAccount, 
 	return compiled
 }
 
-var errAccount = fmt.Errorf("it has to name one ServiceAccount, as name or namespace:name")
+var errAccount = errors.New("it has to name one ServiceAccount, as name or namespace:name")
 
 func (c *compiler) windows(given []v1alpha1.SyncWindow) []window.Window {
 	specs := make([]window.Spec, len(given))

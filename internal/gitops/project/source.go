@@ -3,6 +3,7 @@ package project
 import (
 	"errors"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"slipway.dev/slipway/internal/gitops/glob"
@@ -13,18 +14,28 @@ import (
 // scheme. It is for patterns too, so it does not ask for more than text.
 func normalize(address string) string {
 	address = strings.ToLower(strings.TrimSpace(address))
-	if isShort(address) {
-		address = strings.Replace(address, ":", "/", 1)
+	rest, schemed := strings.CutPrefix(address, "ssh://")
+	if host, path, short := cutShort(rest); short && (!schemed || !startsWithPort(path)) {
+		rest = host + "/" + strings.TrimPrefix(path, "/")
 	}
-	address = strings.TrimPrefix(address, "ssh://")
-	return strings.TrimSuffix(address, ".git")
+	return strings.TrimSuffix(rest, ".git")
 }
 
-// isShort reports whether an address is of the form user@host:path, which ssh
-// has.
-func isShort(address string) bool {
-	before, after, found := strings.Cut(address, "@")
-	return found && !strings.ContainsAny(before, "/:") && !strings.Contains(after, "@")
+// cutShort splits an address of the form user@host:path, which ssh has.
+func cutShort(address string) (host, path string, ok bool) {
+	user, rest, found := strings.Cut(address, "@")
+	if !found || strings.ContainsAny(user, "/:") || strings.Contains(rest, "@") {
+		return "", "", false
+	}
+	host, path, ok = strings.Cut(rest, ":")
+	return user + "@" + host, path, ok && !strings.Contains(host, "/")
+}
+
+// startsWithPort tells ssh://user@host:22/path from ssh://user@host:path.
+func startsWithPort(path string) bool {
+	port, _, _ := strings.Cut(path, "/")
+	_, err := strconv.ParseUint(port, 10, 16)
+	return err == nil
 }
 
 // checkAddress refuses addresses that lead elsewhere than they say.

@@ -176,6 +176,24 @@ func TestTroubleBehindTrouble(t *testing.T) {
 		s.is(sound)
 		s.want(noGrant, noPods, noCert, clean)
 	})
+	// What is told at one port stays while something else comes to the other, and
+	// a write that tells of one thing does not forget the next.
+	const both = "192.0.2.1 80/TCP NoEndpoints 443/TCP CertificateNotReady"
+	for _, first := range []struct {
+		condition engine.Condition
+		text      string
+	}{{unanswered, noPods}, {uncertified, noCert}} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSufferer(t)
+			s.is(first.condition)
+			pass(losePatience - time.Second)
+			s.is(engine.Condition{Uncertified: true, Unanswered: true})
+			pass(time.Second)
+			s.want(first.text)
+			pass(losePatience - time.Second)
+			s.want(first.text, both)
+		})
+	}
 }
 
 // TestFlapping: endpoints that come and go quickly are no news, and those that do
@@ -253,19 +271,18 @@ func TestErrorsInCluster(t *testing.T) {
 	r := start(t, cluster, namespace, Options{IP: "192.0.2.1", Hostname: "lb.example"})
 	makeIngress(t, cluster, namespace, "shop", "ours")
 	waitStatus(t, cluster, namespace, 1, "lb.example, 192.0.2.1")
-	for _, step := range []struct{ condition, want string }{
+	for i, step := range []struct{ condition, want string }{
 		{"refused", "lb.example 80/TCP slipway.dev/Refused 443/TCP slipway.dev/Refused, 192.0.2.1 80/TCP slipway.dev/Refused 443/TCP slipway.dev/Refused"},
 		{"", "lb.example, 192.0.2.1"},
 		{"uncertified", "lb.example 443/TCP slipway.dev/CertificateNotReady, 192.0.2.1 443/TCP slipway.dev/CertificateNotReady"},
 		{"unanswered", "lb.example 80/TCP slipway.dev/NoEndpoints 443/TCP slipway.dev/NoEndpoints, 192.0.2.1 80/TCP slipway.dev/NoEndpoints 443/TCP slipway.dev/NoEndpoints"},
 		{"", "lb.example, 192.0.2.1"},
 	} {
-		before := r.writes(resultWritten)
 		change(t, cluster, namespace, "shop", func(ingress *networkingv1.Ingress) {
 			ingress.Annotations = map[string]string{conditionAnnotation: step.condition}
 		})
 		waitStatus(t, cluster, namespace, 1, step.want)
-		eventually(t, "one write each", func() bool { return r.writes(resultWritten) == before+1 })
+		eventually(t, "one write each", func() bool { return r.writes(resultWritten) == i+2 })
 	}
 	change(t, cluster, namespace, "shop", func(ingress *networkingv1.Ingress) {
 		ingress.Annotations = map[string]string{conditionAnnotation: "refused"}

@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"slipway.dev/slipway/test/bench/ground"
 )
 
 // sampleHosts is how many random hosts must answer before all routes count as
@@ -35,10 +37,10 @@ func (b *bench) run(ctx context.Context) (err error) {
 		return err
 	}
 	b.tell("%d Ingresses (objects created in %s)", b.figures.Ingresses, took.Round(100*time.Millisecond))
-	if b.edge, err = startEdge(b.settings, b.world.cluster, b.dir); err != nil {
+	if b.edge, err = startEdge(b.settings, b.world.Cluster, b.dir); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, b.edge.stop(nil)) }()
+	defer func() { err = errors.Join(err, b.edge.Stop(nil)) }()
 	for _, phase := range []struct {
 		name string
 		run  func(context.Context) error
@@ -52,7 +54,7 @@ func (b *bench) run(ctx context.Context) (err error) {
 		{"end", b.end},
 	} {
 		if err := phase.run(ctx); err != nil {
-			return fmt.Errorf("%s: %w; the edge said: %s", phase.name, err, b.edge.said())
+			return fmt.Errorf("%s: %w; the edge said: %s", phase.name, err, b.edge.Said())
 		}
 	}
 	return nil
@@ -66,7 +68,7 @@ func (b *bench) cold(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, coldTimeout)
 	defer cancel()
 	finish := b.profile("cold", 5*time.Second)
-	if err := b.edge.await(ctx, 5*time.Millisecond, b.edge.ready); err != nil {
+	if err := b.edge.Await(ctx, 5*time.Millisecond, b.edge.ready); err != nil {
 		return err
 	}
 	b.figures.Ready = seconds(time.Since(began))
@@ -80,7 +82,7 @@ func (b *bench) cold(ctx context.Context) error {
 		}
 	}
 	b.figures.Cold = seconds(time.Since(began))
-	used, err := cpuTime(b.edge.pid())
+	used, err := ground.CPUTime(b.edge.PID())
 	if err != nil {
 		return err
 	}
@@ -94,7 +96,7 @@ func (b *bench) until(
 	ctx context.Context, host string, ask func(context.Context, string) (answer, error), done func(answer) bool,
 ) (time.Time, error) {
 	var at time.Time
-	err := b.edge.await(ctx, lookPeriod, func(ctx context.Context) error {
+	err := b.edge.Await(ctx, lookPeriod, func(ctx context.Context) error {
 		got, err := ask(ctx, host)
 		switch {
 		case err != nil:
@@ -111,7 +113,7 @@ func (b *bench) until(
 // rest leaves the edge alone, and then reads what it has and needs.
 func (b *bench) rest(ctx context.Context) error {
 	if b.settings.status {
-		if err := b.edge.await(ctx, time.Second, b.world.published); err != nil {
+		if err := b.edge.Await(ctx, time.Second, b.world.published); err != nil {
 			return err
 		}
 	}
@@ -123,23 +125,23 @@ func (b *bench) rest(ctx context.Context) error {
 		return err
 	}
 	b.idle = used.cpu.Seconds() / used.took.Seconds()
-	m, err := readMemory(b.edge.pid())
+	m, err := ground.ReadMemory(b.edge.PID())
 	if err != nil {
 		return err
 	}
 	b.figures.Idle = b.idle
-	b.figures.Settled, b.figures.Peak = megabytes(m.resident), megabytes(m.most)
+	b.figures.Settled, b.figures.Peak = megabytes(m.Resident), megabytes(m.Most)
 	b.tell("idle: RSS %.0f MB, at most %.0f MB until then, %.1f ms CPU per second", b.figures.Settled, b.figures.Peak, 1000*b.idle)
 	return b.heap("settled")
 }
 
 // end reads the memory after all of it.
 func (b *bench) end(context.Context) error {
-	m, err := readMemory(b.edge.pid())
+	m, err := ground.ReadMemory(b.edge.PID())
 	if err != nil {
 		return err
 	}
-	b.figures.Loaded, b.figures.PeakEver = megabytes(m.resident), megabytes(m.most)
+	b.figures.Loaded, b.figures.PeakEver = megabytes(m.Resident), megabytes(m.Most)
 	b.tell("end: RSS %.0f MB, at most %.0f MB", b.figures.Loaded, b.figures.PeakEver)
 	return b.heap("end")
 }
@@ -154,7 +156,7 @@ func (b *bench) beyondIdle(u used) time.Duration {
 
 // measure counts what the edge uses meanwhile.
 func (b *bench) measure(do func() error) (used, error) {
-	before, err := cpuTime(b.edge.pid())
+	before, err := ground.CPUTime(b.edge.PID())
 	if err != nil {
 		return used{}, err
 	}
@@ -163,7 +165,7 @@ func (b *bench) measure(do func() error) (used, error) {
 		return used{}, err
 	}
 	took := time.Since(began)
-	after, err := cpuTime(b.edge.pid())
+	after, err := ground.CPUTime(b.edge.PID())
 	return used{cpu: after - before, took: took}, err
 }
 
@@ -179,7 +181,7 @@ func (b *bench) profile(name string, length time.Duration) (finish func() error)
 		defer cancel()
 		page := fmt.Sprintf("/debug/pprof/profile?seconds=%d", max(1, int(length.Seconds())))
 		var text []byte
-		err := b.edge.await(ctx, 10*time.Millisecond, func(ctx context.Context) (err error) {
+		err := b.edge.Await(ctx, 10*time.Millisecond, func(ctx context.Context) (err error) {
 			text, err = b.edge.fetch(ctx, adminAddress, page)
 			return err
 		})

@@ -10,6 +10,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"time"
+
+	"slipway.dev/slipway/test/bench/ground"
 )
 
 const (
@@ -31,10 +33,10 @@ const (
 )
 
 // edge is the process that is measured.
-type edge struct{ *child }
+type edge struct{ *ground.Child }
 
 // startEdge starts an edge that serves a cluster. It is not ready yet.
-func startEdge(s *settings, c *cluster, dir string) (*edge, error) {
+func startEdge(s *settings, c *ground.Cluster, dir string) (*edge, error) {
 	if _, err := os.Stat(s.slipway); err != nil {
 		return nil, fmt.Errorf("the program is missing: run make build-slipway, or name it with -slipway: %w", err)
 	}
@@ -45,15 +47,13 @@ func startEdge(s *settings, c *cluster, dir string) (*edge, error) {
 		command.Args = append(command.Args, "--entryPoints.websecure.address="+encryptedAddress, "--entryPoints.websecure.http.tls=true")
 	}
 	if s.status {
-		command.Args = append(command.Args, "--providers.kubernetesIngress.ingressEndpoint.ip="+hostAddress().String())
+		command.Args = append(command.Args, "--providers.kubernetesIngress.ingressEndpoint.ip="+ground.HostAddress().String())
 	}
 	command.Args = append(command.Args, s.options...)
-	command.Env = append([]string{"KUBECONFIG=" + c.kubeconfig}, s.environment...)
-	process, err := startChild("the edge", filepath.Join(dir, "edge.log"), command)
+	command.Env = append([]string{"KUBECONFIG=" + c.Kubeconfig}, s.environment...)
+	process, err := ground.StartChild("the edge", filepath.Join(dir, "edge.log"), command)
 	return &edge{process}, err
 }
-
-func (e *edge) pid() int { return e.command.Process.Pid }
 
 // ready reports whether the edge says that it is.
 func (e *edge) ready(ctx context.Context) error {

@@ -37,6 +37,8 @@ import (
 	"os/signal"
 	"runtime"
 	"syscall"
+
+	"slipway.dev/slipway/test/bench/ground"
 )
 
 // Exit codes.
@@ -59,13 +61,13 @@ func start(args []string, out, complain io.Writer) int {
 		fmt.Fprintln(complain, "ingressbench:", err)
 		return exitUsage
 	}
-	inside, err := enterNetwork()
+	inside, err := ground.EnterNetwork()
 	if err != nil {
 		fmt.Fprintln(complain, "ingressbench:", err)
 		return exitFailure
 	}
 	if !inside {
-		return runInNetwork(complain)
+		return ground.RunInNetwork("ingressbench", complain)
 	}
 	// Linux ends the children when the thread that started them ends, so this
 	// one must last as long as the program.
@@ -111,11 +113,11 @@ func measureAll(ctx context.Context, s *settings, out io.Writer) (_ *report, err
 		return result, err
 	}
 	defer backend.stop()
-	cluster, err := startCluster(ctx, s.devcluster, dir)
+	cluster, err := ground.StartCluster(ctx, s.devcluster, dir, "ingressbench")
 	if err != nil {
 		return result, err
 	}
-	defer func() { err = errors.Join(err, cluster.stop()) }()
+	defer func() { err = errors.Join(err, cluster.Stop()) }()
 	w, err := newWorld(ctx, cluster, s)
 	if err != nil {
 		return result, err

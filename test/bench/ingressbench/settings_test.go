@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"slipway.dev/slipway/test/bench/ground"
 )
 
 func TestSettings(t *testing.T) {
@@ -44,7 +46,7 @@ func TestEndpoints(t *testing.T) {
 	for i := range maxSize {
 		for _, moved := range []bool{false, true} {
 			address := endpointOf(i, moved)
-			if !podNetwork().Contains(address) || seen[address.String()] {
+			if !ground.PodNetwork().Contains(address) || seen[address.String()] {
 				t.Fatalf("application %d has %s, which is outside or taken", i, address)
 			}
 			seen[address.String()] = true

@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"golang.org/x/sync/errgroup"
+
+	"slipway.dev/slipway/test/bench/ground"
 )
 
 const (
@@ -27,7 +29,7 @@ const (
 
 // world is what is in the cluster.
 type world struct {
-	*cluster
+	*ground.Cluster
 	tls   bool
 	certs *issuer
 	// apps is how many Ingresses there are, each with its Service.
@@ -39,8 +41,8 @@ type world struct {
 }
 
 // newWorld makes the namespaces.
-func newWorld(ctx context.Context, c *cluster, s *settings) (*world, error) {
-	w := &world{cluster: c, tls: s.tls, moved: map[int]bool{}}
+func newWorld(ctx context.Context, c *ground.Cluster, s *settings) (*world, error) {
+	w := &world{Cluster: c, tls: s.tls, moved: map[int]bool{}}
 	var err error
 	if w.certs, err = newIssuer(); err != nil {
 		return nil, err
@@ -67,7 +69,7 @@ func extraHost(i int) string { return extraName(i) + ".bench.test" }
 // endpointOf is one of the two addresses of an application: each half of the Pod
 // network has one.
 func endpointOf(i int, moved bool) netip.Addr {
-	raw := podNetwork().Addr().As4()
+	raw := ground.PodNetwork().Addr().As4()
 	if moved {
 		raw[2] += 128
 	}

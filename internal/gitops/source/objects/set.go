@@ -17,7 +17,7 @@ import (
 // use.
 type Set struct {
 	folder    string
-	packs     []*pack // the newest last
+	packs     []*pack // those that were received last at the end
 	memory    int64
 	inflaters *inflaters
 	bases     *baseCache

@@ -1,4 +1,4 @@
-package main
+package ground
 
 import (
 	"bytes"
@@ -14,38 +14,39 @@ import (
 // machine that Go runs on.
 const clockTick = 10 * time.Millisecond
 
-// memory is what a process has in memory, in bytes.
-type memory struct {
-	resident int64 // now
-	most     int64 // ever
+// Memory is what a process has in memory, in bytes.
+type Memory struct {
+	Resident int64 // now
+	Most     int64 // ever
 }
 
-func readMemory(pid int) (memory, error) {
+// ReadMemory asks the kernel for the memory of a process.
+func ReadMemory(pid int) (Memory, error) {
 	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))
 	if err != nil {
-		return memory{}, err
+		return Memory{}, err
 	}
-	var m memory
+	var m Memory
 	for line := range strings.Lines(string(text)) {
 		name, value, _ := strings.Cut(line, ":")
-		into := map[string]*int64{"VmRSS": &m.resident, "VmHWM": &m.most}[name]
+		into := map[string]*int64{"VmRSS": &m.Resident, "VmHWM": &m.Most}[name]
 		if into == nil {
 			continue
 		}
 		kilobytes, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
 		if err != nil {
-			return memory{}, err
+			return Memory{}, err
 		}
 		*into = kilobytes << 10
 	}
-	if m.resident == 0 || m.most == 0 {
-		return memory{}, fmt.Errorf("the kernel does not say how much memory process %d has", pid)
+	if m.Resident == 0 || m.Most == 0 {
+		return Memory{}, fmt.Errorf("the kernel does not say how much memory process %d has", pid)
 	}
 	return m, nil
 }
 
-// cpuTime is the processor time that a process has used.
-func cpuTime(pid int) (time.Duration, error) {
+// CPUTime is the processor time that a process has used.
+func CPUTime(pid int) (time.Duration, error) {
 	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	if err != nil {
 		return 0, err

@@ -1,4 +1,4 @@
-package main
+package ground
 
 import (
 	"context"
@@ -14,19 +14,19 @@ import (
 // stopTime is how long a child may take to end before it is killed.
 const stopTime = 20 * time.Second
 
-// child is a program that runs until it is stopped.
-type child struct {
+// Child is a program that runs until it is stopped.
+type Child struct {
 	name    string
 	command *exec.Cmd
 	log     string        // file with what it wrote on standard error
 	exited  chan struct{} // closed when it has ended
 }
 
-// startChild starts a program. It must be called from the main thread. Its
+// StartChild starts a program. It must be called from the main thread. Its
 // environment is what is given, and the path: no option of the person at the
 // keyboard may change what is measured.
-func startChild(name, log string, command *exec.Cmd) (*child, error) {
-	c := &child{name: name, command: command, log: log, exited: make(chan struct{})}
+func StartChild(name, log string, command *exec.Cmd) (*Child, error) {
+	c := &Child{name: name, command: command, log: log, exited: make(chan struct{})}
 	file, err := os.Create(log)
 	if err != nil {
 		return nil, err
@@ -50,8 +50,8 @@ func startChild(name, log string, command *exec.Cmd) (*child, error) {
 	return c, nil
 }
 
-// stop asks the child to end, by a function or by a signal, and waits for it.
-func (c *child) stop(ask func() error) error {
+// Stop asks the child to end, by a function or by a signal, and waits for it.
+func (c *Child) Stop(ask func() error) error {
 	if ask == nil {
 		ask = func() error { return c.command.Process.Signal(syscall.SIGTERM) }
 	}
@@ -70,8 +70,8 @@ func (c *child) stop(ask func() error) error {
 	return errors.Join(fmt.Errorf("%s did not end within %s and was killed", c.name, stopTime), err)
 }
 
-// await asks until something is so, the child has ended, or the context is done.
-func (c *child) await(ctx context.Context, period time.Duration, ready func(context.Context) error) error {
+// Await asks until something is so, the child has ended, or the context is done.
+func (c *Child) Await(ctx context.Context, period time.Duration, ready func(context.Context) error) error {
 	tick := time.NewTicker(period)
 	defer tick.Stop()
 	for {
@@ -81,16 +81,16 @@ func (c *child) await(ctx context.Context, period time.Duration, ready func(cont
 		}
 		select {
 		case <-c.exited:
-			return fmt.Errorf("%s ended: %s; it said: %s", c.name, c.command.ProcessState, c.said())
+			return fmt.Errorf("%s ended: %s; it said: %s", c.name, c.command.ProcessState, c.Said())
 		case <-ctx.Done():
-			return fmt.Errorf("%s: %w: %w; it said: %s", c.name, context.Cause(ctx), err, c.said())
+			return fmt.Errorf("%s: %w: %w; it said: %s", c.name, context.Cause(ctx), err, c.Said())
 		case <-tick.C:
 		}
 	}
 }
 
-// said is the end of what the child wrote.
-func (c *child) said() string {
+// Said is the end of what the child wrote.
+func (c *Child) Said() string {
 	const most = 1500
 	text, err := os.ReadFile(c.log)
 	if err != nil {
@@ -105,3 +105,6 @@ func (c *child) said() string {
 	}
 	return said
 }
+
+// PID is the number of the process.
+func (c *Child) PID() int { return c.command.Process.Pid }

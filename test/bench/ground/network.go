@@ -1,4 +1,4 @@
-package main
+package ground
 
 import (
 	"errors"
@@ -17,17 +17,17 @@ import (
 )
 
 // networkVariable tells the process in the private network that it is there.
-const networkVariable = "INGRESSBENCH_NETWORK"
+const networkVariable = "SLIPWAY_BENCH_NETWORK"
 
-// podNetwork is local as a whole in the private network.
-func podNetwork() netip.Prefix { return netip.MustParsePrefix("10.244.0.0/16") }
+// PodNetwork is local as a whole in the private network.
+func PodNetwork() netip.Prefix { return netip.MustParsePrefix("10.244.0.0/16") }
 
-// hostAddress is the address that the API server finds for itself.
-func hostAddress() netip.Addr { return netip.MustParseAddr("192.0.2.2") }
+// HostAddress is the address that the API server finds for itself.
+func HostAddress() netip.Addr { return netip.MustParseAddr("192.0.2.2") }
 
-// enterNetwork reports whether this process is in a private network, which it
+// EnterNetwork reports whether this process is in a private network, which it
 // then sets up.
-func enterNetwork() (bool, error) {
+func EnterNetwork() (bool, error) {
 	if os.Getenv(networkVariable) == "" {
 		return false, nil
 	}
@@ -56,13 +56,13 @@ func setUpNetwork() error {
 		return fmt.Errorf("bring lo up: %w", err)
 	}
 	pods := &netlink.Route{
-		LinkIndex: lo.Attrs().Index, Dst: ipNet(podNetwork()),
+		LinkIndex: lo.Attrs().Index, Dst: ipNet(PodNetwork()),
 		Type: unix.RTN_LOCAL, Table: unix.RT_TABLE_LOCAL, Scope: netlink.SCOPE_HOST,
 	}
 	if err := netlink.RouteAdd(pods); err != nil {
-		return fmt.Errorf("make %s local: %w", podNetwork(), err)
+		return fmt.Errorf("make %s local: %w", PodNetwork(), err)
 	}
-	host := netip.PrefixFrom(hostAddress(), hostAddress().BitLen())
+	host := netip.PrefixFrom(HostAddress(), HostAddress().BitLen())
 	if err := netlink.AddrAdd(lo, &netlink.Addr{IPNet: ipNet(host)}); err != nil {
 		return fmt.Errorf("add address %s to lo: %w", host, err)
 	}
@@ -81,9 +81,9 @@ func ipNet(prefix netip.Prefix) *net.IPNet {
 	}
 }
 
-// runInNetwork runs this program again, with the same arguments, in a new
+// RunInNetwork runs this program again, with the same arguments, in a new
 // network, and returns its exit code.
-func runInNetwork(complain io.Writer) int {
+func RunInNetwork(program string, complain io.Writer) int {
 	// The kernel kills the child when the thread that started it ends.
 	runtime.LockOSThread()
 	signals := make(chan os.Signal, 4)
@@ -91,8 +91,8 @@ func runInNetwork(complain io.Writer) int {
 	defer signal.Stop(signals)
 	child, err := startInNetwork()
 	if err != nil {
-		fmt.Fprintln(complain, "ingressbench: a private network needs root, or user namespaces that the kernel permits:", err)
-		return exitFailure
+		fmt.Fprintln(complain, program+": a private network needs root, or user namespaces that the kernel permits:", err)
+		return failure
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- child.Wait() }()
@@ -104,8 +104,8 @@ func runInNetwork(complain io.Writer) int {
 			if code := child.ProcessState.ExitCode(); code >= 0 {
 				return code
 			}
-			fmt.Fprintln(complain, "ingressbench:", child.ProcessState)
-			return exitFailure
+			fmt.Fprintln(complain, program+":", child.ProcessState)
+			return failure
 		}
 	}
 }

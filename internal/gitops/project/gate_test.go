@@ -1,0 +1,192 @@
+package project_test
+
+import (
+	"strings"
+	"testing"
+
+	"slipway.dev/slipway/internal/gitops/plan"
+	"slipway.dev/slipway/internal/gitops/tracking"
+)
+
+// TestKindsAsDocumented: the lists of Argo CD, and what it means that one is
+// empty or not there.
+func TestKindsAsDocumented(t *testing.T) {
+	const (
+		configMap   = "v1 ConfigMap x/a"
+		deployment  = "apps/v1 Deployment x/a"
+		role        = "rbac.authorization.k8s.io/v1 Role x/a"
+		clusterRole = "rbac.authorization.k8s.io/v1 ClusterRole /a"
+		definition  = "apiextensions.k8s.io/v1 CustomResourceDefinition /a"
+	)
+	everything := []string{configMap, deployment, role, clusterRole, definition}
+	for _, test := range []struct {
+		lists   string
+		allowed []string
+		// field is what refusals name.
+		field string
+	}{
+		{"", []string{configMap, deployment, role}, "spec.clusterResourceWhitelist"},
+		{"clusterResourceWhitelist: [{group: '*', kind: '*'}]", everything, ""},
+		{"clusterResourceWhitelist: []", []string{configMap, deployment, role}, "spec.clusterResourceWhitelist"},
+		{"clusterResourceWhitelist: [{group: 'apiextensions.k8s.io', kind: '*'}]", []string{configMap, deployment, role, definition}, "spec.clusterResourceWhitelist"},
+		{"clusterResourceWhitelist: [{group: '*', kind: '*', name: 'b*'}]", []string{configMap, deployment, role}, "spec.clusterResourceWhitelist"},
+		{"clusterResourceWhitelist: [{group: '*', kind: '*'}]\nclusterResourceBlacklist: [{group: '*', kind: '*', name: a}]", []string{configMap, deployment, role}, "spec.clusterResourceBlacklist"},
+		{"clusterResourceWhitelist: [{group: '*', kind: '*'}]\nclusterResourceBlacklist: [{group: rbac.authorization.k8s.io, kind: ClusterRole}]", []string{configMap, deployment, role, definition}, "spec.clusterResourceBlacklist"},
+		{"clusterResourceWhitelist: [{group: '*', kind: '*'}]\nnamespaceResourceWhitelist: []", []string{clusterRole, definition}, "spec.namespaceResourceWhitelist"},
+		{"clusterResourceWhitelist: [{group: '*', kind: '*'}]\nnamespaceResourceWhitelist: [{group: '', kind: ConfigMap}]", []string{configMap, clusterRole, definition}, "spec.namespaceResourceWhitelist"},
+		{"clusterResourceWhitelist: [{group: '*', kind: '*'}]\nnamespaceResourceWhitelist: [{group: 'app*', kind: 'D*'}]", []string{deployment, clusterRole, definition}, "spec.namespaceResourceWhitelist"},
+		{"clusterResourceWhitelist: [{group: '*', kind: '*'}]\nnamespaceResourceBlacklist: [{group: '*', kind: Role}]", []string{configMap, deployment, clusterRole, definition}, "spec.namespaceResourceBlacklist"},
+		{"clusterResourceWhitelist: [{group: '*', kind: '*'}]\nnamespaceResourceBlacklist: []", everything, ""},
+	} {
+		gate := compile(t, "destinations: [{server: '*', namespace: '*'}]\n"+test.lists).Gate(to("|x"))
+		var allowed []string
+		for _, object := range everything {
+			refusal := ask(gate, object, control)
+			if refusal == nil {
+				allowed = append(allowed, object)
+			} else if refusal.Reason != plan.NotAllowed || !strings.Contains(refusal.Message, test.field) {
+				t.Errorf("%s: %s: %v, want it to name %s", test.lists, object, refusal, test.field)
+			}
+		}
+		if strings.Join(allowed, ",") != strings.Join(test.allowed, ",") {
+			t.Errorf("%s: allows %v, want %v", test.lists, allowed, test.allowed)
+		}
+	}
+}
+
+// The namespace of each object counts, not only that of the destination.
+func TestNamespaceOfObjects(t *testing.T) {
+	gate := compile(t, "clusterResourceWhitelist: [{group: '*', kind: '*'}]\ndestinations: [{server: '*', namespace: 'team-*'}, {server: '*', namespace: '!team-x'}]").Gate(to("|team-a"))
+	for object, want := range map[string]bool{
+		"v1 ConfigMap team-a/a": true, "v1 ConfigMap team-b/a": true, "v1 ConfigMap team-x/a": false, "v1 ConfigMap other/a": false,
+		"v1 Namespace /team-b": true, "v1 Namespace /team-x": false, "v1 Namespace /other": false, "v1 Namespace team-a/other": false,
+		"rbac.authorization.k8s.io/v1 ClusterRole /a": true,
+	} {
+		refusal := ask(gate, object, control)
+		if (refusal == nil) != want {
+			t.Errorf("%s: %v", object, refusal)
+		}
+		if refusal != nil && !strings.Contains(refusal.Message, "spec.destinations") {
+			t.Errorf("%s: %v", object, refusal)
+		}
+	}
+}
+
+// A namespace in the manifest does not make a kind of the cluster one of the
+// namespace, and an object that is not what its key says is not touched.
+func TestDisguised(t *testing.T) {
+	gate := compile(t, "destinations: [{server: '*', namespace: '*'}]").Gate(to("|x"))
+	for _, object := range []string{
+		"rbac.authorization.k8s.io/v1 ClusterRoleBinding x/a", "v1 Namespace x/a", "v1 Node x/a",
+		"admissionregistration.k8s.io/v1 MutatingWebhookConfiguration x/a", "apiregistration.k8s.io/v1 APIService x/a",
+	} {
+		if refusal := ask(gate, object, control); refusal == nil {
+			t.Errorf("%s is allowed", object)
+		}
+	}
+	configMap := objectOf("v1 ConfigMap x/a")
+	for _, key := range []tracking.Key{
+		{Kind: "ConfigMap", Namespace: "y", Name: "a"}, {Kind: "Secret", Namespace: "x", Name: "a"}, {Group: "g", Kind: "ConfigMap", Namespace: "x", Name: "a"}, {},
+	} {
+		if gate.Allows(key, configMap, control) == nil {
+			t.Errorf("the ConfigMap x/a passes as %s", key)
+		}
+	}
+	if refusal := gate.Allows(tracking.KeyOf(configMap), nil, control); refusal != nil {
+		t.Errorf("a key without its object: %v", refusal)
+	}
+}
+
+// TestControlNamespace is where the gate is stricter than Argo CD.
+func TestControlNamespace(t *testing.T) {
+	const (
+		pattern = "destinations: [{server: '*', namespace: '*'}]"
+		named   = "destinations: [{server: '*', namespace: argocd}]"
+		listed  = named + "\nnamespaceResourceWhitelist: [{group: argoproj.io, kind: Application}, {group: argoproj.io, kind: AppProject}]"
+		starred = named + "\nnamespaceResourceWhitelist: [{group: '*', kind: '*'}]"
+		all     = pattern + "\nsourceRepos: ['*']\nclusterResourceWhitelist: [{group: '*', kind: '*'}]"
+
+		secret      = "v1 Secret argocd/a"
+		application = "argoproj.io/v1alpha1 Application argocd/a"
+		appProject  = "argoproj.io/v1alpha1 AppProject argocd/a"
+		set         = "argoproj.io/v1alpha1 ApplicationSet argocd/a"
+		elsewhere   = "argoproj.io/v1alpha1 Application tenant/a"
+		inSpec      = "spec.project"
+		inTemplate  = "spec.template.spec.project"
+	)
+	for _, test := range []struct {
+		name, spec, object, from string
+		fields                   []string
+		want                     string // part of the refusal, empty if it is allowed
+	}{
+		{"a pattern does not reach it", pattern, secret, control, nil, "spec.destinations"},
+		{"a name does", named, secret, control, nil, ""},
+		{"not for Applications of other namespaces", named, secret, "tenant", nil, "control namespace"},
+		{"an Application of the same project", named, application, control, []string{inSpec, "team"}, ""},
+		{"of another project", named, application, control, []string{inSpec, "other"}, "spec.namespaceResourceWhitelist"},
+		{"of no project, which is default", named, application, control, nil, "spec.namespaceResourceWhitelist"},
+		{"of another project, as an administrator", listed, application, control, []string{inSpec, "other"}, ""},
+		{"a pattern of kinds is not enough", starred, application, control, []string{inSpec, "other"}, "spec.namespaceResourceWhitelist"},
+		{"a project", named, appProject, control, nil, "spec.namespaceResourceWhitelist"},
+		{"a project, as an administrator", listed, appProject, control, nil, ""},
+		{"a set of the same project", named, set, control, []string{inTemplate, "team"}, ""},
+		{"a set of another project", named, set, control, []string{inTemplate, "other"}, "spec.namespaceResourceWhitelist"},
+		{"a set whose project has parameters", named, set, control, []string{inTemplate, "{{.project}}"}, "spec.namespaceResourceWhitelist"},
+		{"a set with a patch", named, set, control, []string{inTemplate, "team", "spec.templatePatch", "x"}, "spec.namespaceResourceWhitelist"},
+		{"another namespace", pattern, elsewhere, "tenant", []string{inSpec, "other"}, ""},
+		{"without limits", all, application, control, []string{inSpec, "other"}, ""},
+		{"without limits, from another namespace", all, appProject, "tenant", nil, ""},
+	} {
+		gate := compile(t, test.spec).Gate(to("|x"))
+		refusal := ask(gate, test.object, test.from, test.fields...)
+		if (refusal == nil) != (test.want == "") || refusal != nil && !strings.Contains(refusal.Message, test.want) {
+			t.Errorf("%s: %v, want %q", test.name, refusal, test.want)
+		}
+	}
+}
+
+// A generator of an ApplicationSet can have a template with another project.
+func TestControlNamespaceGeneratorTemplate(t *testing.T) {
+	gate := compile(t, "destinations: [{server: '*', namespace: argocd}]").Gate(to("|argocd"))
+	object := objectOf("argoproj.io/v1alpha1 ApplicationSet argocd/a")
+	object.Object["spec"] = map[string]any{
+		"template":   map[string]any{"spec": map[string]any{"project": "team"}},
+		"generators": []any{map[string]any{"list": map[string]any{"template": map[string]any{"spec": map[string]any{"project": "other"}}}}},
+	}
+	if gate.Allows(tracking.KeyOf(object), object, control) == nil {
+		t.Error("a template of a generator that names another project is allowed")
+	}
+}
+
+// A project with any limit is not without limits.
+func TestLimits(t *testing.T) {
+	base := map[string]string{
+		"sourceRepos": "['*']", "destinations": "[{server: '*', namespace: '*'}]", "clusterResourceWhitelist": "[{group: '*', kind: '*'}]",
+	}
+	for field, value := range map[string]string{
+		"":                           "",
+		"sourceRepos":                "['https://a/*']",
+		"sourceRepos ":               "['*', '!https://a']",
+		"destinations":               "[{server: 'https://kubernetes.default.svc', namespace: '*'}]",
+		"destinations ":              "[{server: '*', namespace: '*'}, {server: '*', namespace: '!x'}]",
+		"clusterResourceWhitelist":   "[{group: '*', kind: '*', name: a}]",
+		"clusterResourceBlacklist":   "[{group: a, kind: b}]",
+		"namespaceResourceWhitelist": "[{group: '*', kind: 'A*'}]",
+		"namespaceResourceBlacklist": "[{group: a, kind: b}]",
+		"destinationServiceAccounts": "[{server: 'https://kubernetes.default.svc', namespace: '*', defaultServiceAccount: x}]",
+	} {
+		var spec strings.Builder
+		for name, content := range base {
+			if name != strings.TrimSpace(field) {
+				spec.WriteString(name + ": " + content + "\n")
+			}
+		}
+		if field != "" {
+			spec.WriteString(strings.TrimSpace(field) + ": " + value + "\n")
+		}
+		refusal := ask(compile(t, spec.String()).Gate(to("|x")), "argoproj.io/v1alpha1 AppProject argocd/a", control)
+		if (refusal == nil) != (field == "") {
+			t.Errorf("%s %s: %v", field, value, refusal)
+		}
+	}
+}

@@ -1,0 +1,84 @@
+package remote
+
+import (
+	"context"
+	"io"
+
+	"slipway.dev/slipway/internal/gitops/source/credential"
+)
+
+// Access is what opens a repository.
+type Access struct {
+	Credential credential.Credential // may be empty
+	KnownHosts []byte
+	// Authorities is PEM text of what the host is trusted by, instead of the
+	// usual ones.
+	Authorities []byte
+}
+
+// Client asks one repository. It is for one use at a time; Close ends it.
+type Client struct {
+	address Address
+	access  Access
+	maxRefs int
+	way     way
+}
+
+// way is HTTP or SSH.
+type way interface {
+	refs(ctx context.Context) (*Advertisement, error)
+	fetch(ctx context.Context, a *Advertisement, want Want, take func(io.Reader) error) error
+	close()
+}
+
+// NewClient prepares a client and connects to nothing.
+func NewClient(address Address, access Access, maxRefs int) (*Client, error) {
+	c := &Client{address: address, access: access, maxRefs: maxRefs}
+	var err error
+	if address.Scheme == "ssh" {
+		c.way, err = newSSH(c)
+	} else {
+		c.way, err = newHTTP(c)
+	}
+	return c, err
+}
+
+// Close ends connections.
+func (c *Client) Close() { c.way.close() }
+
+// Refs asks for the refs.
+func (c *Client) Refs(ctx context.Context) (*Advertisement, error) {
+	a, err := c.way.refs(ctx)
+	if err != nil {
+		return nil, Broken(ctx, err)
+	}
+	return a, nil
+}
+
+// Fetch asks for a pack and hands it to take, whose error it gives back as it
+// is unless the connection broke.
+func (c *Client) Fetch(ctx context.Context, a *Advertisement, want Want, take func(io.Reader) error) error {
+	return c.way.fetch(ctx, a, want, func(r io.Reader) error {
+		noted := &notedReader{from: r}
+		err := take(noted)
+		if noted.err != nil && err != nil {
+			return Broken(ctx, noted.err)
+		}
+		return err
+	})
+}
+
+// notedReader tells apart a broken connection from a pack that is no use.
+type notedReader struct {
+	from io.Reader
+	err  error
+}
+
+// Read notes an error that is not the end.
+func (n *notedReader) Read(p []byte) (int, error) {
+	read, err := n.from.Read(p)
+	if err != nil && err != io.EOF {
+		n.err = err
+	}
+	return read, err
+}

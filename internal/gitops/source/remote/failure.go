@@ -1,0 +1,93 @@
+package remote
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+)
+
+// Reason is what a failure means.
+type Reason string
+
+// The reasons.
+const (
+	Unreachable Reason = "unreachable" // try again
+	Denied      Reason = "denied"
+	Missing     Reason = "missing"
+	TooLarge    Reason = "too large"
+	Invalid     Reason = "invalid"
+)
+
+// Failure is why a server did not give what it was asked for. The message says
+// what to do and has no credentials.
+type Failure struct {
+	Reason  Reason
+	Message string
+	Err     error
+}
+
+// Error is the message.
+func (f *Failure) Error() string { return f.Message }
+
+// Unwrap is the cause.
+func (f *Failure) Unwrap() error { return f.Err }
+
+func failf(reason Reason, format string, args ...any) *Failure {
+	return &Failure{Reason: reason, Message: fmt.Sprintf(format, args...)}
+}
+
+// Broken explains an error of a connection. The text of such an error can have
+// an address with a password in it, so that only known parts of it are told.
+func Broken(ctx context.Context, err error) *Failure {
+	var failure *Failure
+	if errors.As(err, &failure) {
+		return failure
+	}
+	f := &Failure{Reason: Unreachable, Err: err}
+	var unknown x509.UnknownAuthorityError
+	var host x509.HostnameError
+	var invalid x509.CertificateInvalidError
+	var alert tls.AlertError
+	var lookup *net.DNSError
+	var operation *net.OpError
+	var timeout interface{ Timeout() bool }
+	switch {
+	case ctx.Err() != nil:
+		f.Message = "no answer in time"
+	case errors.As(err, &unknown):
+		f.Reason, f.Message = Denied, "its certificate is of an unknown authority: add that to the ConfigMap argocd-tls-certs-cm, with the host as the key"
+	case errors.As(err, &host):
+		f.Reason, f.Message = Denied, "its certificate is for another host"
+	case errors.As(err, &invalid):
+		f.Reason, f.Message = Denied, "its certificate is not valid: "+invalid.Error()
+	case errors.As(err, &alert):
+		f.Reason, f.Message = Denied, "it refuses the connection: "+alert.Error()+": does it want a certificate of the client?"
+	case errors.As(err, &lookup):
+		f.Message = "the host " + lookup.Name + " cannot be found"
+	case errors.As(err, &operation):
+		f.Message = "the connection failed: " + operation.Err.Error()
+	case errors.As(err, &timeout) && timeout.Timeout():
+		f.Message = "no answer in time"
+	default:
+		f.Message = "the connection broke"
+	}
+	return f
+}
+
+// clean is text of a server for people: one line, not long, nothing odd.
+func clean(text string) string {
+	text, _, _ = strings.Cut(strings.TrimSpace(text), "\n")
+	if len(text) > 200 {
+		text = text[:200] + "…"
+	}
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r == 0xfffd {
+			return -1
+		}
+		return r
+	}, text)
+}

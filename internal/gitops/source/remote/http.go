@@ -1,0 +1,231 @@
+package remote
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"slipway.dev/slipway/internal/gitops/source/credential"
+)
+
+// The types of Git's answers.
+const (
+	refsType = "application/x-git-upload-pack-advertisement"
+	packType = "application/x-git-upload-pack-result"
+	askType  = "application/x-git-upload-pack-request"
+)
+
+const refsPath = "/info/refs"
+
+// UserAgent is what servers see. Some answer as Git only to what begins so.
+const UserAgent = "git/2.0 (slipway)"
+
+type httpWay struct {
+	client   *Client
+	http     *http.Client
+	identity Identity
+}
+
+func newHTTP(c *Client) (*httpWay, error) {
+	transport, err := Transport(c.access, c.address.Host)
+	if err != nil {
+		return nil, err
+	}
+	h := &httpWay{client: c, identity: IdentityOf(c.access.Credential)}
+	if h.identity.IsZero() && c.address.User != "" {
+		h.identity = Identity{user: c.address.User, password: c.address.password}
+	}
+	h.http = &http.Client{Transport: transport, CheckRedirect: checkRedirect}
+	return h, nil
+}
+
+// Transport is the connections for one credential: authorities, certificate of
+// the client, proxy. Close its idle connections after use.
+func Transport(access Access, host string) (*http.Transport, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: access.Credential.Insecure}
+	if len(access.Authorities) > 0 {
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(access.Authorities) {
+			return nil, failf(Invalid, "there is no certificate for %s in the ConfigMap argocd-tls-certs-cm: write PEM text", host)
+		}
+	}
+	if access.Credential.ClientCertificate != "" {
+		pair, err := tls.X509KeyPair([]byte(access.Credential.ClientCertificate), []byte(access.Credential.ClientKey.Reveal()))
+		if err != nil {
+			return nil, failf(Invalid, "the certificate of the client and its key cannot be used: write PEM text of both, of one pair")
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	proxy, err := proxyFor(access.Credential)
+	if err != nil {
+		return nil, err
+	}
+	t := &http.Transport{
+		Proxy: http.ProxyFromEnvironment, TLSClientConfig: config, ForceAttemptHTTP2: true,
+		TLSHandshakeTimeout: 15 * time.Second, IdleConnTimeout: 30 * time.Second,
+		MaxIdleConnsPerHost: 2, MaxResponseHeaderBytes: 64 << 10,
+		DialContext: dialer().DialContext,
+	}
+	if proxy != nil {
+		t.Proxy = proxy.forRequest
+	}
+	return t, nil
+}
+
+// Identity is who asks over HTTP.
+type Identity struct {
+	user, password, token string
+}
+
+// IdentityOf takes the identity of a credential. A token is used as it is
+// unless the credential asks for basic authentication.
+func IdentityOf(c credential.Credential) Identity {
+	if !c.BearerToken.IsZero() && !c.ForceHTTPBasicAuth {
+		return Identity{token: c.BearerToken.Reveal()}
+	}
+	user, password, ok := c.Basic()
+	if !ok && !c.BearerToken.IsZero() {
+		user, password = "x-access-token", c.BearerToken
+	}
+	return Identity{user: user, password: password.Reveal()}
+}
+
+// IsZero reports whether nobody asks.
+func (i Identity) IsZero() bool { return i == Identity{} }
+
+// Apply puts the identity on a request.
+func (i Identity) Apply(r *http.Request) {
+	switch {
+	case i.token != "":
+		r.Header.Set("Authorization", "Bearer "+i.token)
+	case i.user != "":
+		r.SetBasicAuth(i.user, i.password)
+	}
+}
+
+// checkRedirect follows the first question only, as Git does, and never to a
+// connection that others can read. Who asks is not told to another host.
+func checkRedirect(r *http.Request, via []*http.Request) error {
+	first := via[0]
+	switch {
+	case len(via) > 5:
+		return failf(Unreachable, "it redirects too often")
+	case first.Method != http.MethodGet:
+		return failf(Unreachable, "it redirects a fetch")
+	case r.URL.Scheme != "https" && r.URL.Scheme != first.URL.Scheme:
+		return failf(Denied, "it redirects from https to a connection that others can read")
+	case r.URL.Host != first.URL.Host:
+		r.Header.Del("Authorization")
+	}
+	return nil
+}
+
+func (h *httpWay) close() { h.http.CloseIdleConnections() }
+
+func (h *httpWay) refs(ctx context.Context) (*Advertisement, error) {
+	base := strings.TrimRight((&url.URL{Scheme: h.client.address.Scheme, Host: h.host(), Path: h.client.address.Path}).String(), "/")
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, base+refsPath+"?service=git-upload-pack", nil)
+	if err != nil {
+		return nil, failf(Invalid, "the address cannot be asked")
+	}
+	response, err := h.do(r, refsType)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	a, err := readAdvertisement(response.Body, h.client.maxRefs)
+	if err != nil {
+		return nil, err
+	}
+	answered := *response.Request.URL
+	answered.RawQuery, answered.User = "", nil
+	path, found := strings.CutSuffix(answered.Path, refsPath)
+	if !found {
+		return nil, failf(Unreachable, "it redirects to what is no repository")
+	}
+	answered.Path, answered.RawPath = path, ""
+	a.base = answered.String()
+	return a, nil
+}
+
+func (h *httpWay) host() string {
+	if h.client.address.Port == "" && !strings.Contains(h.client.address.Host, ":") {
+		return h.client.address.Host
+	}
+	return h.client.address.hostPort()
+}
+
+func (h *httpWay) fetch(ctx context.Context, a *Advertisement, want Want, take func(io.Reader) error) error {
+	message, err := want.request(a)
+	if err != nil {
+		return err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, a.base+"/git-upload-pack", bytes.NewReader(message))
+	if err != nil {
+		return failf(Invalid, "the address cannot be asked")
+	}
+	r.Header.Set("Content-Type", askType)
+	response, err := h.do(r, packType)
+	if err != nil {
+		return Broken(ctx, err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	pack, err := want.readPack(response.Body, a)
+	if err != nil {
+		return Broken(ctx, err)
+	}
+	return take(pack)
+}
+
+// do asks and checks that the answer is Git's.
+func (h *httpWay) do(r *http.Request, contentType string) (*http.Response, error) {
+	r.Header.Set("User-Agent", UserAgent)
+	r.Header.Set("Accept", contentType)
+	// After a redirect it is another host.
+	if r.URL.Host == h.host() {
+		h.identity.Apply(r)
+	}
+	response, err := h.http.Do(r)
+	if err != nil {
+		// The error of the client has the address in it.
+		var wrapped *url.Error
+		if errors.As(err, &wrapped) {
+			err = wrapped.Err
+		}
+		return nil, err
+	}
+	if err := CheckStatus(response, !h.identity.IsZero()); err != nil {
+		_ = response.Body.Close()
+		return nil, err
+	}
+	if got := response.Header.Get("Content-Type"); got != contentType {
+		_ = response.Body.Close()
+		return nil, failf(Unreachable, "it does not answer as a Git server does: the content is %q", clean(got))
+	}
+	return response, nil
+}
+
+// CheckStatus explains an answer that is none.
+func CheckStatus(response *http.Response, identified bool) error {
+	advice := "add a Secret with the label argocd.argoproj.io/secret-type and a password or a token"
+	if identified {
+		advice = "check the user, the password or the token, and what they may read"
+	}
+	switch code := response.StatusCode; {
+	case code == http.StatusOK:
+		return nil
+	case code == http.StatusUnauthorized, code == http.StatusForbidden, code == http.StatusProxyAuthRequired:
+		return failf(Denied, "the server says %s: %s", http.StatusText(code), advice)
+	case code == http.StatusNotFound, code == http.StatusGone:
+		return failf(Missing, "the server does not have it, or does not show it: check the address, and %s", advice)
+	default:
+		return failf(Unreachable, "the server says %d %s", code, http.StatusText(code))
+	}
+}

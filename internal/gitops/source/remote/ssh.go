@@ -1,0 +1,252 @@
+package remote
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/knownhosts"
+)
+
+type sshWay struct {
+	client *Client
+	config *ssh.ClientConfig
+	proxy  *proxied
+}
+
+func newSSH(c *Client) (*sshWay, error) {
+	key := c.access.Credential.SSHPrivateKey
+	if key.IsZero() {
+		return nil, failf(Denied, "there is no SSH key for it: add a Secret with the label argocd.argoproj.io/secret-type and the field sshPrivateKey")
+	}
+	signer, err := ssh.ParsePrivateKey([]byte(key.Reveal()))
+	if err != nil {
+		var locked *ssh.PassphraseMissingError
+		if errors.As(err, &locked) {
+			return nil, failf(Invalid, "the SSH key has a passphrase: use one without")
+		}
+		return nil, failf(Invalid, "the SSH key cannot be read: write the private key in the form of OpenSSH or PEM")
+	}
+	user := c.address.User
+	if user == "" {
+		user = "git"
+	}
+	s := &sshWay{client: c, config: &ssh.ClientConfig{User: user, Auth: []ssh.AuthMethod{ssh.PublicKeys(signer)}}}
+	if s.proxy, err = proxyFor(c.access.Credential); err != nil {
+		return nil, err
+	}
+	if c.access.Credential.InsecureIgnoreHostKey || c.access.Credential.Insecure {
+		s.config.HostKeyCallback = ssh.InsecureIgnoreHostKey() //nolint:gosec // The Secret asks for it by name.
+		return s, nil
+	}
+	return s, s.pin()
+}
+
+// pin lets only known hosts in, and asks for the kinds of keys that are known.
+func (s *sshWay) pin() error {
+	check, err := knownHosts(s.client.access.KnownHosts)
+	if err != nil {
+		return err
+	}
+	address := s.client.address
+	s.config.HostKeyCallback = func(host string, at net.Addr, key ssh.PublicKey) error {
+		return explainHost(address.Host, key, check(host, at, key))
+	}
+	s.config.HostKeyAlgorithms = knownAlgorithms(check, address.hostPort())
+	return nil
+}
+
+// knownHosts reads the lines. The reader of OpenSSH's form takes files only.
+func knownHosts(lines []byte) (ssh.HostKeyCallback, error) {
+	file, err := os.CreateTemp("", "known_hosts_*")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.Remove(file.Name()) }()
+	_, err = file.Write(lines)
+	if err := errors.Join(err, file.Close()); err != nil {
+		return nil, err
+	}
+	check, err := knownhosts.New(file.Name())
+	if err != nil {
+		return nil, failf(Invalid, "the known hosts in the ConfigMap argocd-ssh-known-hosts-cm cannot be read: write lines as ssh-keyscan prints them")
+	}
+	return check, nil
+}
+
+func explainHost(host string, key ssh.PublicKey, err error) error {
+	var unknown *knownhosts.KeyError
+	var revoked *knownhosts.RevokedError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &revoked):
+		return failf(Denied, "the key of the SSH host %s is revoked", host)
+	case errors.As(err, &unknown) && len(unknown.Want) > 0:
+		return failf(Denied, "the SSH host %s has another key (%s) than the known one: somebody may be in between; if the key did change, change it in the ConfigMap argocd-ssh-known-hosts-cm",
+			host, ssh.FingerprintSHA256(key))
+	}
+	return failf(Denied, "the SSH host %s (%s) is not known: add its line of ssh-keyscan to the ConfigMap argocd-ssh-known-hosts-cm",
+		host, ssh.FingerprintSHA256(key))
+}
+
+// knownAlgorithms is the kinds of keys that are known of a host: otherwise the
+// server chooses one, which may be another than the known.
+func knownAlgorithms(check ssh.HostKeyCallback, hostPort string) []string {
+	var unknown *knownhosts.KeyError
+	none, err := ssh.NewPublicKey(make(ed25519.PublicKey, ed25519.PublicKeySize))
+	if err != nil || !errors.As(check(hostPort, &net.TCPAddr{}, none), &unknown) {
+		return nil
+	}
+	var kinds []string
+	for _, known := range unknown.Want {
+		if kind := known.Key.Type(); kind == ssh.KeyAlgoRSA {
+			kinds = append(kinds, ssh.KeyAlgoRSASHA512, ssh.KeyAlgoRSASHA256, ssh.KeyAlgoRSA)
+		} else {
+			kinds = append(kinds, kind)
+		}
+	}
+	return kinds
+}
+
+func (s *sshWay) close() {}
+
+func (s *sshWay) refs(ctx context.Context) (*Advertisement, error) {
+	var found *Advertisement
+	err := s.run(ctx, func(a *Advertisement, in io.WriteCloser, _ io.Reader) error {
+		found = a
+		// Nothing is wanted.
+		_, _ = io.WriteString(in, "0000")
+		return in.Close()
+	})
+	return found, err
+}
+
+func (s *sshWay) fetch(ctx context.Context, _ *Advertisement, want Want, take func(io.Reader) error) error {
+	return s.run(ctx, func(a *Advertisement, in io.WriteCloser, out io.Reader) error {
+		message, err := want.request(a)
+		if err != nil {
+			return err
+		}
+		if _, err := in.Write(message); err != nil {
+			return Broken(ctx, err)
+		}
+		pack, err := want.readPack(out, a)
+		if err != nil {
+			return Broken(ctx, err)
+		}
+		return take(pack)
+	})
+}
+
+// run runs the service on the host and hands over its first answer.
+func (s *sshWay) run(ctx context.Context, use func(a *Advertisement, in io.WriteCloser, out io.Reader) error) error {
+	client, err := s.connect(ctx)
+	if err != nil {
+		return explainSSH(ctx, err)
+	}
+	defer func() { _ = client.Close() }()
+	// A connection that is closed ends every read and write of it.
+	stop := context.AfterFunc(ctx, func() { _ = client.Close() })
+	defer stop()
+	session, err := client.NewSession()
+	if err != nil {
+		return Broken(ctx, err)
+	}
+	in, inErr := session.StdinPipe()
+	out, outErr := session.StdoutPipe()
+	complaints := &complaint{}
+	session.Stderr = complaints
+	if err := errors.Join(inErr, outErr, session.Start("git-upload-pack "+quote(s.path()))); err != nil {
+		return Broken(ctx, err)
+	}
+	a, err := readAdvertisement(out, s.client.maxRefs)
+	if err != nil {
+		if ctx.Err() == nil {
+			// It says why after it has closed its output.
+			_ = session.Wait()
+		}
+		if text := complaints.String(); text != "" && ctx.Err() == nil {
+			return serverError(text)
+		}
+		return Broken(ctx, err)
+	}
+	return use(a, in, out)
+}
+
+// connect includes the handshake, which the library does not bound.
+func (s *sshWay) connect(ctx context.Context) (*ssh.Client, error) {
+	address := s.client.address.hostPort()
+	connection, err := s.proxy.dial(ctx, address)
+	if err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = connection.Close() })
+	defer stop()
+	_ = connection.SetDeadline(time.Now().Add(30 * time.Second))
+	upgraded, channels, requests, err := ssh.NewClientConn(connection, address, s.config)
+	if err != nil {
+		return nil, errors.Join(err, connection.Close())
+	}
+	_ = connection.SetDeadline(time.Time{})
+	return ssh.NewClient(upgraded, channels, requests), nil
+}
+
+func explainSSH(ctx context.Context, err error) error {
+	var failure *Failure
+	switch {
+	case errors.As(err, &failure):
+		return failure
+	case ctx.Err() == nil && strings.Contains(err.Error(), "unable to authenticate"):
+		return failf(Denied, "the server does not let this SSH key in: add its public key there")
+	case ctx.Err() == nil && strings.Contains(err.Error(), "no common algorithm"):
+		return failf(Denied, "the server has no host key of the known kind: add all lines of ssh-keyscan to the ConfigMap argocd-ssh-known-hosts-cm")
+	}
+	return Broken(ctx, err)
+}
+
+// path is what the server is asked for. As with Git, ~ at the beginning is a
+// home.
+func (s *sshWay) path() string {
+	path := s.client.address.Path
+	if strings.HasPrefix(path, "/~") {
+		return path[1:]
+	}
+	return path
+}
+
+// quote makes a text one word for any shell.
+func quote(text string) string {
+	return "'" + strings.NewReplacer("'", `'\''`, "!", `'\!'`).Replace(text) + "'"
+}
+
+// complaint keeps the beginning of what a program says on its error output.
+type complaint struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+// Write takes everything and keeps some.
+func (c *complaint) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if room := 4096 - c.text.Len(); room > 0 {
+		c.text.Write(p[:min(room, len(p))])
+	}
+	return len(p), nil
+}
+
+// String is what was said.
+func (c *complaint) String() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return strings.TrimSpace(c.text.String())
+}

@@ -1,0 +1,194 @@
+package source
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"slipway.dev/slipway/internal/gitops/source/objects"
+	"slipway.dev/slipway/internal/gitops/source/remote"
+	"slipway.dev/slipway/internal/gitops/tree"
+)
+
+// commitStore is the files of a commit, read from objects. It holds the packs,
+// so that it stays valid whatever happens to the repository.
+type commitStore struct {
+	set   *objects.Set
+	root  objects.ID
+	trees *treeCache
+	owner string // keeps what one repository has from others
+	// damaged is told when objects are not what they should be.
+	damaged func()
+}
+
+var _ tree.Store = (*commitStore)(nil)
+
+// Entry tells what is at a path.
+func (s *commitStore) Entry(path string) (tree.Entry, error) {
+	if path == "" {
+		return tree.Entry{Kind: tree.Folder, Hash: s.root.String()}, nil
+	}
+	folder := s.root
+	for {
+		name, rest, below := strings.Cut(path, "/")
+		entries, err := s.entries(folder)
+		if err != nil {
+			return tree.Entry{}, err
+		}
+		i, found := slices.BinarySearchFunc(entries, name, func(e tree.Entry, name string) int { return strings.Compare(e.Name, name) })
+		if !found {
+			return tree.Entry{}, notExist(path)
+		}
+		if !below {
+			return entries[i], nil
+		}
+		var ok bool
+		if folder, ok = remote.ParseID(entries[i].Hash); !ok || entries[i].Kind != tree.Folder {
+			return tree.Entry{}, notExist(path)
+		}
+		path = rest
+	}
+}
+
+// Read is the content of a file, or the target of a link.
+func (s *commitStore) Read(path string, limit int64) ([]byte, error) {
+	entry, err := s.Entry(path)
+	if err != nil {
+		return nil, err
+	}
+	switch entry.Kind {
+	case tree.File, tree.Link:
+	case tree.Submodule:
+		return nil, &tree.Refusal{Path: path, Reason: "is a submodule, which is not fetched: use its repository as a source of its own"}
+	default:
+		return nil, &tree.Refusal{Path: path, Reason: "is a folder, not a file"}
+	}
+	id, _ := remote.ParseID(entry.Hash)
+	kind, content, err := s.set.Read(id, limit)
+	if err == nil && kind != objects.Blob {
+		err = fmt.Errorf("%w: %s is not a file", objects.ErrCorrupt, id)
+	}
+	var large *objects.TooLarge
+	if errors.As(err, &large) {
+		return nil, &tree.Refusal{Path: path, Reason: fmt.Sprintf("is too large: %s: remove it, or keep it out of what is rendered", large)}
+	}
+	return content, s.note(err)
+}
+
+// List is what is in a folder, sorted by name.
+func (s *commitStore) List(path string) ([]tree.Entry, error) {
+	entry, err := s.Entry(path)
+	if err != nil {
+		return nil, err
+	}
+	if entry.Kind != tree.Folder {
+		return nil, &tree.Refusal{Path: path, Reason: "is not a folder"}
+	}
+	id, _ := remote.ParseID(entry.Hash)
+	entries, err := s.entries(id)
+	return slices.Clone(entries), err
+}
+
+// entries is what is in the folder with an id. The result is shared.
+func (s *commitStore) entries(id objects.ID) ([]tree.Entry, error) {
+	if entries, found := s.trees.get(s.owner, id); found {
+		return entries, nil
+	}
+	entries, err := s.decode(id)
+	if err != nil {
+		return nil, s.note(err)
+	}
+	s.trees.put(s.owner, id, entries)
+	return entries, nil
+}
+
+// maxTreeBytes is that of a folder with some 500,000 files.
+const maxTreeBytes = 32 << 20
+
+func (s *commitStore) decode(id objects.ID) ([]tree.Entry, error) {
+	kind, content, err := s.set.Read(id, maxTreeBytes)
+	if err != nil {
+		return nil, err
+	}
+	if kind != objects.Tree {
+		return nil, fmt.Errorf("%w: %s is not a folder", objects.ErrCorrupt, id)
+	}
+	entries, err := parseTree(content)
+	if err != nil {
+		return nil, err
+	}
+	for i := range entries {
+		if entries[i].Kind != tree.File {
+			continue
+		}
+		file, _ := remote.ParseID(entries[i].Hash)
+		if _, entries[i].Size, err = s.set.Stat(file); err != nil {
+			return nil, err
+		}
+	}
+	return entries, nil
+}
+
+// note tells of damage, and hides that an object is missing from those who ask
+// for a path: the path is there.
+func (s *commitStore) note(err error) error {
+	if errors.Is(err, objects.ErrCorrupt) || errors.Is(err, objects.ErrMissing) {
+		s.damaged()
+	}
+	return err
+}
+
+// parseTree reads the entries of a folder: mode, name and id of each. A name
+// that no folder can have is an error, for whoever wrote it means no good.
+func parseTree(content []byte) ([]tree.Entry, error) {
+	var entries []tree.Entry
+	text := string(content)
+	for len(text) > 0 {
+		head, rest, found := strings.Cut(text, "\x00")
+		mode, name, hasName := strings.Cut(head, " ")
+		if !found || !hasName || len(rest) < len(objects.ID{}) {
+			return nil, fmt.Errorf("%w: a folder has no proper entries", objects.ErrCorrupt)
+		}
+		if name == "" || name == "." || name == ".." || strings.Contains(name, "/") {
+			return nil, &tree.Refusal{Path: name, Reason: "is a name that no file may have"}
+		}
+		kind := kindOf(mode)
+		if kind == "" {
+			return nil, &tree.Refusal{Path: name, Reason: "is of an unknown kind"}
+		}
+		id := objects.ID([]byte(rest[:len(objects.ID{})]))
+		entries = append(entries, tree.Entry{Name: name, Kind: kind, Hash: id.String()})
+		text = rest[len(id):]
+	}
+	// Git sorts folders as if their names ended with a slash.
+	slices.SortFunc(entries, func(a, b tree.Entry) int { return strings.Compare(a.Name, b.Name) })
+	for i := 1; i < len(entries); i++ {
+		if entries[i].Name == entries[i-1].Name {
+			return nil, &tree.Refusal{Path: entries[i].Name, Reason: "is in its folder twice"}
+		}
+	}
+	return entries, nil
+}
+
+func kindOf(mode string) tree.Kind {
+	switch mode {
+	case "40000", "040000":
+		return tree.Folder
+	case "120000":
+		return tree.Link
+	case "160000":
+		return tree.Submodule
+	}
+	if len(mode) == 6 && strings.HasPrefix(mode, "100") {
+		return tree.File
+	}
+	return ""
+}
+
+func parseID(text string) (objects.ID, bool) { return remote.ParseID(text) }
+
+func notExist(path string) error {
+	return &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
+}
