@@ -4,8 +4,9 @@
 // The built-in kinds have Argo CD's rules, and so have CronJob,
 // CustomResourceDefinition and PodDisruptionBudget, which Argo CD has scripts
 // for. An Application of an Application is as its status says, which Argo CD
-// leaves to be configured. Every other kind is judged by the conditions that
-// most controllers write.
+// leaves to be configured. An Ingress that our edge serves is as the edge says:
+// refused, waiting for a certificate or for endpoints, or served. Every other
+// kind is judged by the conditions that most controllers write.
 //
 // It promises that the same object gives the same result, word for word, so
 // that a status is not written again because time went by; that no object makes

@@ -9,13 +9,6 @@ import (
 // CD, it does not matter which.
 func hasAddress(o *object) bool { return len(o.status.group("loadBalancer").list("ingress")) > 0 }
 
-func ingress(o *object) *Status {
-	if hasAddress(o) {
-		return healthy("")
-	}
-	return progressing("Waiting for an address of the load balancer")
-}
-
 func service(o *object) *Status {
 	if o.spec.text("type") != "LoadBalancer" || hasAddress(o) {
 		return healthy("")

@@ -3,6 +3,7 @@ package operation
 import (
 	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -84,7 +85,7 @@ func (r *Run) observe(ctx context.Context, steps []*plan.Step) {
 	for _, step := range steps {
 		mark := r.State.Mark(step.StepID)
 		switch {
-		case mark.Clearing:
+		case mark.Clearing && mark.Progress == plan.Pending:
 			r.observeOld(ctx, step)
 		case mark.Progress != plan.Running:
 		case step.Action == plan.Remove:
@@ -96,12 +97,34 @@ func (r *Run) observe(ctx context.Context, steps []*plan.Step) {
 }
 
 // observeOld looks whether the last object of a hook is gone. If somebody made
-// another one of that name, it is.
+// another one of that name, it is. One that does not go fails the hook.
 func (r *Run) observeOld(ctx context.Context, step *plan.Step) {
 	seen, known := r.look(ctx, step)
-	if known && (seen.object == nil || seen.object.uid != r.clearing[step.StepID]) {
+	switch {
+	case !known:
+		return
+	case seen.object == nil || seen.object.uid != r.clearing[step.StepID]:
 		r.State.Gone(step)
+		return
 	}
+	if status := r.leaving(seen.object); status != nil && status.Code == v1alpha1.Degraded {
+		r.State.Refused(step.StepID, bounded("the object of the last run does not go: "+status.Message, maxText))
+	}
+}
+
+// leaving is how far the deletion of an object is; nil if there is nothing to
+// tell. It asks to be called again when that takes too long.
+func (r *Run) leaving(found *found) *health.Status {
+	object := found.decode()
+	deleted := object.GetDeletionTimestamp()
+	if deleted == nil || slices.Contains(object.GetFinalizers(), health.HookFinalizer) {
+		return nil // the watch does not know yet, or the finalizer is ours to remove
+	}
+	status := health.Of(object, r.Now())
+	if limit, limited := health.Deadline(object); limited && status != nil && status.Code == v1alpha1.Progressing {
+		r.wake(deleted.Add(limit))
+	}
+	return status
 }
 
 // observeRemoval looks whether what was deleted is gone. Another object of the
@@ -115,11 +138,7 @@ func (r *Run) observeRemoval(ctx context.Context, step *plan.Step) {
 		r.State.Gone(step)
 		return
 	}
-	object := seen.object.decode()
-	if object.GetDeletionTimestamp() == nil {
-		return // the watch does not know yet that it is being deleted
-	}
-	status := health.Of(object, r.Now())
+	status := r.leaving(seen.object)
 	if status == nil {
 		return
 	}
@@ -128,9 +147,6 @@ func (r *Run) observeRemoval(ctx context.Context, step *plan.Step) {
 		code = plan.Progressing // the Application cannot go before its objects
 	}
 	r.State.Observe(step, code, status.Message)
-	if limit, limited := health.Deadline(object); limited && status.Code == v1alpha1.Progressing {
-		r.wake(object.GetDeletionTimestamp().Add(limit))
-	}
 }
 
 // observeApplied looks how an object is that was applied.

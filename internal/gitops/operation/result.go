@@ -1,6 +1,8 @@
 package operation
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -21,11 +23,14 @@ import (
 // deleted, and that was not created yet.
 func (r *Run) Results() []v1alpha1.ResourceResult {
 	var results []v1alpha1.ResourceResult
+	marks := r.State.Marks()
 	for _, step := range r.Plan.Steps() {
-		if result, ok := resultOf(step, r.State.Mark(step.StepID)); ok {
+		if result, ok := resultOf(step, marks[step.StepID]); ok {
 			results = append(results, result)
 		}
+		delete(marks, step.StepID)
 	}
+	results = append(results, finished(marks)...)
 	for _, skipped := range r.Plan.Skipped {
 		if skipped.Kept {
 			result := resultFor(skipped.Key, plan.Sync)
@@ -36,6 +41,26 @@ func (r *Run) Results() []v1alpha1.ResourceResult {
 	}
 	if r.Plan.Blocked {
 		results = append(results, r.refused()...)
+	}
+	return results
+}
+
+// finished are the results of steps that are not in the plan any more: it was
+// made again after a restart, when what they pruned was gone.
+func finished(marks map[plan.StepID]plan.Mark) []v1alpha1.ResourceResult {
+	var results []v1alpha1.ResourceResult
+	ids := slices.SortedFunc(maps.Keys(marks), func(a, b plan.StepID) int {
+		return cmp.Or(cmp.Compare(a.Phase, b.Phase), a.Key.Compare(b.Key))
+	})
+	for _, id := range ids {
+		mark := marks[id]
+		if mark.Result != plan.ResultPruned && mark.Result != plan.ResultSynced {
+			continue
+		}
+		result := resultFor(id.Key, id.Phase)
+		result.Status, result.HookPhase = v1alpha1.ResultCode(mark.Result), v1alpha1.OperationSucceeded
+		result.Message = mark.Message
+		results = append(results, result)
 	}
 	return results
 }
@@ -98,6 +123,10 @@ func resultOf(step *plan.Step, mark plan.Mark) (v1alpha1.ResourceResult, bool) {
 
 // Marks is what results say of the steps of a plan: the way back, after a
 // restart. What it does not know it leaves out, and the step is done again.
+//
+// The plan of an operation that goes on must have the steps that it had. Objects
+// that were applied are as desired by now: with the options that leave such
+// objects out, those of the marks are not to be told as Synced.
 func Marks(results []v1alpha1.ResourceResult) map[plan.StepID]plan.Mark {
 	marks := map[plan.StepID]plan.Mark{}
 	for _, result := range results {

@@ -146,6 +146,9 @@ func TestRestart(t *testing.T) {
 	if outcome.Phase != v1alpha1.OperationSucceeded || runs < 5 {
 		t.Errorf("it is %+v after %d runs\n%s", outcome, runs, showResults(w, results))
 	}
+	if summary := operation.Describe(results); !strings.Contains(summary, "2 pruned (ConfigMap "+w.namespace+"/old, ConfigMap "+w.namespace+"/older)") {
+		t.Errorf("what was done before is not told: %s", summary)
+	}
 	did := w.applier.taken()
 	want := []string{
 		"hook Job.batch NAMESPACE/migrate", "apply ConfigMap NAMESPACE/first", "apply Deployment.apps NAMESPACE/web",

@@ -40,13 +40,13 @@ type world struct {
 	// destination is where objects go that name no namespace.
 	destination string
 	app         tracking.App
-	tracker   tracking.Tracker
-	kinds     *live.Kinds
-	cache     *live.Cache
-	applier   *recorder
-	changed   chan struct{}
-	began     time.Time
-	now       func() time.Time
+	tracker     tracking.Tracker
+	kinds       *live.Kinds
+	cache       *live.Cache
+	applier     *recorder
+	changed     chan struct{}
+	began       time.Time
+	now         func() time.Time
 	// deletes are objects without a namespace that are deleted at the end.
 	deletes map[tracking.Key]string
 }

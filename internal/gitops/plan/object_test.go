@@ -176,7 +176,11 @@ func show(p *plan.Plan) string {
 		fmt.Fprintf(&text, "%s %s: %s\n", warning.Condition, warning.Object, warning.Message)
 	}
 	for _, skipped := range p.Skipped {
-		fmt.Fprintf(&text, "skipped %s: %s\n", skipped.Key, skipped.Reason)
+		word := "skipped"
+		if skipped.Kept {
+			word = "kept"
+		}
+		fmt.Fprintf(&text, "%s %s: %s\n", word, skipped.Key, skipped.Reason)
 	}
 	if p.Blocked {
 		text.WriteString("blocked\n")

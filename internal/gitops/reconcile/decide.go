@@ -118,12 +118,16 @@ func (s *situation) revision() (string, []string) {
 }
 
 // attempted reports whether the last operation was one to these revisions with
-// these parameters.
+// these parameters. One that was not for all of it does not count, unless it was
+// a repair.
 func (s *situation) attempted() bool {
 	if s.last == nil || s.last.Operation.Sync == nil || s.last.SyncResult == nil {
 		return false
 	}
-	result := s.last.SyncResult
+	sync, result := s.last.Operation.Sync, s.last.SyncResult
+	if sync.DryRun || len(sync.Resources) > 0 && sync.SelfHealAttemptsCount == 0 {
+		return false
+	}
 	return slices.Equal(resultRevisions(result), s.revisions) && sameSources(resultSources(result), s.sources)
 }
 

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/gitops/operation"
@@ -49,7 +49,7 @@ func (p *pass) operate(ctx context.Context, seen *sight, trouble error) (bool, e
 	}
 	switch {
 	case running:
-		return p.goOn(ctx, state.DeepCopy(), seen)
+		return p.goOn(ctx, copied(state), seen)
 	case asked != nil:
 		return p.begin(ctx, asked, seen, trouble)
 	case trouble != nil || seen == nil:
@@ -98,14 +98,14 @@ func (p *pass) begin(ctx context.Context, asked *v1alpha1.Operation, seen *sight
 		Operation: *asked, Phase: v1alpha1.OperationRunning, StartedAt: *second(p.now), Message: "the operation starts",
 	}
 	p.keep(state)
-	if !asked.InitiatedBy.Automated {
+	if asked == p.app.Operation {
 		p.session.unsaved.consumed = asked
-	}
-	if objection := p.objection(asked, trouble); objection != "" {
-		// Asking again would not help.
-		state.Operation.Retry = nil
-		p.end(state, v1alpha1.OperationError, objection)
-		return false, nil
+		if objection := p.objection(asked, trouble); objection != "" {
+			// Asking again would not help.
+			state.Operation.Retry = nil
+			p.end(state, v1alpha1.OperationError, objection)
+			return false, nil
+		}
 	}
 	return p.launch(ctx, state, seen)
 }
@@ -122,8 +122,6 @@ func (p *pass) objection(asked *v1alpha1.Operation, trouble error) string {
 	var refusal *invalid
 	sync := asked.Sync
 	switch {
-	case asked.InitiatedBy.Automated && p.requested() == nil:
-		return ""
 	case len(refused) > 0 || sync == nil:
 		return v1alpha1.Summary(refused)
 	case errors.As(trouble, &refusal):
@@ -177,27 +175,25 @@ func (p *pass) isCurrent(given []string) bool {
 
 // goOn continues the operation that runs, or one that waits to be tried again.
 func (p *pass) goOn(ctx context.Context, state *v1alpha1.OperationState, seen *sight) (bool, error) {
-	ended := isTerminating(p.app)
 	if state.FinishedAt != nil {
 		at := state.FinishedAt.Add(state.Operation.Retry.Wait(state.RetryCount - 1))
 		switch {
-		case ended:
+		case isTerminating(p.app):
 			p.end(state, v1alpha1.OperationFailed, terminated)
 			return false, nil
 		case at.After(p.now):
 			p.again = earliest(p.again, at)
 			return false, nil
 		}
-		p.restart(state)
-		return p.launch(ctx, state, seen)
 	}
-	if !ended {
-		if may, why := p.mayContinue(state); !may {
-			state.Message = "a sync window is in the way: " + why
-			p.keep(state)
-			p.again = earliest(p.again, p.windows().Until)
-			return false, nil
-		}
+	if may, why := p.mayContinue(state); !may && !isTerminating(p.app) {
+		state.Message = "a sync window is in the way: " + why
+		p.keep(state)
+		p.again = earliest(p.again, p.windows().Until)
+		return false, nil
+	}
+	if state.FinishedAt != nil {
+		p.restart(state)
 	}
 	if p.session.run == nil {
 		return p.launch(ctx, state, seen)
@@ -222,8 +218,9 @@ func (p *pass) restart(state *v1alpha1.OperationState) {
 		state.SyncResult.Resources = nil
 	}
 	if state.Operation.Retry != nil && state.Operation.Retry.Refresh && state.Operation.InitiatedBy.Automated {
-		state.SyncResult = nil
-		state.Operation.Sync.Revision, state.Operation.Sync.Revisions = "", nil
+		sync := *state.Operation.Sync
+		sync.Revision, sync.Revisions = "", nil
+		state.SyncResult, state.Operation.Sync = nil, &sync
 	}
 	p.keep(state)
 }
@@ -404,6 +401,16 @@ func (p *pass) advance(ctx context.Context, state *v1alpha1.OperationState) (boo
 func (p *pass) isApproved(since time.Time) bool {
 	at, err := time.Parse(time.RFC3339, p.app.Annotations[approvedAnnotation])
 	return err == nil && !at.Before(since.Truncate(time.Second))
+}
+
+// copied is a state that can be changed. What the Application has is shared.
+func copied(state *v1alpha1.OperationState) *v1alpha1.OperationState {
+	own := *state
+	if own.SyncResult != nil {
+		result := *own.SyncResult
+		own.SyncResult = &result
+	}
+	return &own
 }
 
 // keep notes the state of the operation, to be written.

@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,11 +19,9 @@ import (
 	"slipway.dev/slipway/internal/kube"
 )
 
-// The values of the refresh annotation. Any other is as normal.
-const (
-	refreshNormal = "normal"
-	refreshHard   = "hard"
-)
+// refreshHard is the value of the refresh annotation that has everything
+// rendered again. Any other is as normal: Git is asked now.
+const refreshHard = "hard"
 
 // The one cluster that Applications can deploy to, by address and by name.
 const (
@@ -54,6 +53,10 @@ type pass struct {
 	// what is live.
 	fresh bool
 	print string
+	// skipped says that there was nothing to look at.
+	skipped bool
+	// dropped is a request that is refused because an operation runs.
+	dropped *v1alpha1.Operation
 	// problem is for the condition SyncError.
 	problem string
 	// again is when something has to be looked at.
@@ -81,11 +84,8 @@ func (c *Controller) reconcile(ctx context.Context, id tracking.App, why reason)
 		p.session.failures++
 		p.again = earliest(p.again, c.Now().Add(pause(p.session.failures)))
 		p.log.Warn("the application has to be looked at again", "error", err)
-	default:
-		p.session.failures = 0
-	}
-	if p.again.IsZero() && why.only(becauseLive|becauseSource) && err == nil && p.session.seen == p.print {
-		return // nothing was looked at: the time that was set stays
+	case p.skipped:
+		return // the time that was set stays
 	}
 	c.queue.at(task{app: id}, becauseTime, p.again)
 }
@@ -108,7 +108,7 @@ func (p *pass) safely(ctx context.Context) (err error) {
 // run is the way of a pass.
 func (p *pass) run(ctx context.Context) error {
 	if p.unmoved() {
-		p.print = p.session.seen
+		p.skipped = true
 		return nil
 	}
 	calm := p.session.trouble == nil && p.session.seen != "" && !p.isOperating()
@@ -116,11 +116,11 @@ func (p *pass) run(ctx context.Context) error {
 	if trouble == nil {
 		trouble = p.want(ctx)
 		if trouble == nil && calm && !p.fresh && p.reasons.only(becauseSource) {
-			p.print = p.session.seen
+			p.skipped = true
 			return nil // another revision with the same files
 		}
 	}
-	seen, err := p.observe(ctx, p.session.rendering)
+	seen, err := p.observe(ctx, p.comparable())
 	if trouble == nil {
 		trouble = err
 	}
@@ -129,7 +129,7 @@ func (p *pass) run(ctx context.Context) error {
 		return failure
 	}
 	if acted {
-		if seen, err = p.observe(ctx, p.session.rendering); trouble == nil {
+		if seen, err = p.observe(ctx, p.comparable()); trouble == nil {
 			trouble = err
 		}
 	}
@@ -137,6 +137,15 @@ func (p *pass) run(ctx context.Context) error {
 		return ctx.Err()
 	}
 	return p.conclude(ctx, seen, trouble)
+}
+
+// comparable is what can be compared with the cluster; nil for an Application
+// that is refused, or of which nothing was rendered yet.
+func (p *pass) comparable() *rendering {
+	if p.applier == nil {
+		return nil
+	}
+	return p.session.rendering
 }
 
 // unmoved reports whether the pass is only for events of objects, and these are
@@ -222,6 +231,7 @@ func (p *pass) impersonate() error {
 	if !ok {
 		return nil
 	}
+	namespace = cmp.Or(namespace, p.id.Namespace)
 	applier, err := p.Applier.As(apply.Impersonation{Namespace: namespace, ServiceAccount: name})
 	if err != nil {
 		return fmt.Errorf("act as the ServiceAccount %s/%s: %w", namespace, name, err)
@@ -230,7 +240,9 @@ func (p *pass) impersonate() error {
 	return nil
 }
 
-func (p *pass) tracker() tracking.Tracker { return tracking.Tracker{ControlNamespace: p.ControlNamespace} }
+func (p *pass) tracker() tracking.Tracker {
+	return tracking.Tracker{ControlNamespace: p.ControlNamespace}
+}
 
 // ownKey is the Application itself, as an object.
 func (p *pass) ownKey() tracking.Key {

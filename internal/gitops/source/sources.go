@@ -2,12 +2,23 @@ package source
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/gitops/source/credential"
+	"slipway.dev/slipway/internal/gitops/source/remote"
 	"slipway.dev/slipway/internal/gitops/tree"
+	"slipway.dev/slipway/internal/gitops/webhook"
 )
 
 // Credentials finds what opens a repository. A credential.Book is one.
@@ -16,6 +27,18 @@ type Credentials interface {
 	KnownHosts() []byte
 	CertificateAuthorities(host string) []byte
 }
+
+// noCredentials opens what is open.
+type noCredentials struct{}
+
+// For finds nothing.
+func (noCredentials) For(string) (credential.Credential, bool) { return credential.Credential{}, false }
+
+// KnownHosts is none.
+func (noCredentials) KnownHosts() []byte { return nil }
+
+// CertificateAuthorities is none.
+func (noCredentials) CertificateAuthorities(string) []byte { return nil }
 
 // Options is what New needs. Only Folder must be set.
 type Options struct {
@@ -86,27 +109,175 @@ type Commit struct {
 // Sources keeps repositories and charts. It is safe for concurrent use.
 type Sources struct {
 	options Options
+	trees   *treeCache
+	charts  *charts
+	slots   chan struct{} // one for each exchange with a server
+	lock    *os.File
+
+	ctx     context.Context
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+
+	mu           sync.Mutex
+	repositories map[string]*repository
+	swept        time.Time
 }
 
-// New prepares the folder.
-func New(options Options) (*Sources, error) { return &Sources{options: options}, nil }
+// New prepares the folder. It fails when another process has it.
+func New(options Options) (*Sources, error) {
+	options = options.withDefaults()
+	if options.Folder == "" {
+		return nil, errors.New("sources need a folder to keep repositories in")
+	}
+	if err := os.MkdirAll(options.Folder, 0o700); err != nil {
+		return nil, fmt.Errorf("the folder for repositories cannot be made: %w", err)
+	}
+	lock, err := lockFolder(options.Folder)
+	if err != nil {
+		return nil, err
+	}
+	s := &Sources{
+		options: options, lock: lock, trees: newTreeCache(treeCacheBytes),
+		slots: make(chan struct{}, options.Limits.Parallel), repositories: map[string]*repository{},
+	}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	if s.charts, err = newCharts(s); err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	if err := s.removeUnused(); err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	return s, nil
+}
+
+// lockFolder keeps a second process out, which would remove folders that this
+// one uses. The kernel releases it when the process ends.
+func lockFolder(folder string) (*os.File, error) {
+	lock, err := os.OpenFile(filepath.Join(folder, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("the folder for repositories cannot be used: %w", err)
+	}
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return nil, errors.Join(fmt.Errorf("the folder %s is used by another process: give each its own", folder), lock.Close())
+	}
+	return lock, nil
+}
 
 // Close ends what is under way. Stores that were given out stay readable.
-func (s *Sources) Close() error { return nil }
+func (s *Sources) Close() error {
+	s.cancel()
+	s.running.Wait()
+	return s.lock.Close()
+}
 
 // Resolve finds the revision that a source names, and its files. Answers of a
 // server that are younger than maxAge are believed; 0 asks it, and less than 0
 // is Options.MaxAge. Concurrent calls for one repository share one request. A
 // full commit id that is there asks nobody. Every error is an *[Error].
 func (s *Sources) Resolve(ctx context.Context, source v1alpha1.ApplicationSource, maxAge time.Duration) (*Resolved, error) {
-	return nil, errorf(Invalid, source.RepoURL, "not ready")
+	if maxAge < 0 {
+		maxAge = s.options.MaxAge
+	}
+	if source.Chart != "" || isRegistry(source.RepoURL) {
+		return s.charts.resolve(ctx, source, maxAge)
+	}
+	r, err := s.repository(source.RepoURL)
+	if err != nil {
+		return nil, err
+	}
+	path, reason := cleanPath(source.Path)
+	if reason != "" {
+		return nil, errorf(Invalid, r.name, "the path %q %s: write a folder of the repository", source.Path, reason)
+	}
+	commit, store, err := r.resolve(ctx, source.TargetRevision, maxAge)
+	if err != nil {
+		return nil, err
+	}
+	return &Resolved{Revision: commit.ID, Store: store, Path: path, Commit: commit}, nil
 }
 
 // Commit tells about the commit that a revision names.
 func (s *Sources) Commit(ctx context.Context, repoURL, revision string) (*Commit, error) {
-	return nil, errorf(Invalid, repoURL, "not ready")
+	if isRegistry(repoURL) {
+		return nil, errorf(Invalid, remote.Redact(repoURL), "a registry has no commits")
+	}
+	r, err := s.repository(repoURL)
+	if err != nil {
+		return nil, err
+	}
+	commit, _, err := r.resolve(ctx, revision, s.options.MaxAge)
+	return commit, err
 }
 
 // Forget makes the next Resolve of a repository ask its server: somebody told
 // of a push. All ways to the repository are meant.
-func (s *Sources) Forget(repoURL string) {}
+func (s *Sources) Forget(repoURL string) {
+	s.mu.Lock()
+	var meant []*repository
+	for _, r := range s.repositories {
+		if r.url == repoURL || webhook.SameRepository(r.url, repoURL) {
+			meant = append(meant, r)
+		}
+	}
+	s.mu.Unlock()
+	for _, r := range meant {
+		r.forget()
+	}
+	s.charts.forget(repoURL)
+}
+
+// repository finds or adds the one at an address.
+func (s *Sources) repository(url string) (*repository, error) {
+	address, err := remote.ParseAddress(url)
+	if err != nil {
+		return nil, translate(err, remote.Redact(url))
+	}
+	key := address.Key()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sweep()
+	r, found := s.repositories[key]
+	if !found {
+		r = newRepository(s, address, url)
+		s.repositories[key] = r
+	}
+	r.used()
+	return r, nil
+}
+
+// access is what opens an address now.
+func (s *Sources) access(url, host string) remote.Access {
+	found, _ := s.options.Credentials.For(url)
+	return remote.Access{
+		Credential: found, KnownHosts: s.options.Credentials.KnownHosts(),
+		Authorities: s.options.Credentials.CertificateAuthorities(host),
+	}
+}
+
+// exchange runs one exchange with a server: not too many at a time, not too
+// long, and told to whoever observes.
+func (s *Sources) exchange(ctx context.Context, what, name string, do func(ctx context.Context) (int64, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, s.options.FetchTimeout)
+	defer cancel()
+	stop := context.AfterFunc(s.ctx, cancel)
+	defer stop()
+	select {
+	case s.slots <- struct{}{}:
+		defer func() { <-s.slots }()
+	case <-ctx.Done():
+		return ended(ctx, name)
+	}
+	began := time.Now()
+	bytes, err := do(ctx)
+	if err != nil {
+		err = translate(err, name)
+	}
+	s.options.Observe(Fetch{Repository: name, What: what, Took: time.Since(began), Bytes: bytes, Err: err})
+	return err
+}
+
+// folderName is the name of what is kept for a key.
+func folderName(key string) string {
+	sum := sha256.Sum256([]byte(key))
+	return hex.EncodeToString(sum[:16])
+}

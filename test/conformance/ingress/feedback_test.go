@@ -6,12 +6,16 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 
+	"slipway.dev/slipway/internal/gitops/health"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
 )
@@ -66,7 +70,8 @@ func (c *scene) refuseEvent(t *testing.T, object string) {
 }
 
 // awaitStatus waits until the status of an Ingress has these addresses and no
-// others. A port of an address is written behind it.
+// others. A port of an address is written behind it, and an error of ours behind
+// that: 192.0.2.1:443=NoEndpoints.
 func (c *scene) awaitStatus(t *testing.T, name, addresses string) {
 	t.Helper()
 	var want []string
@@ -87,12 +92,38 @@ func (c *scene) awaitStatus(t *testing.T, name, addresses string) {
 				address := entry.IP + entry.Hostname
 				for _, port := range entry.Ports {
 					address += fmt.Sprintf(":%d", port.Port)
+					if port.Error != nil {
+						address += "=" + strings.TrimPrefix(*port.Error, "slipway.dev/")
+					}
 				}
 				got = append(got, address)
 			}
 			slices.Sort(got)
 			if !slices.Equal(got, want) {
 				return fmt.Errorf("the status of %s has %v, want %v", name, got, want)
+			}
+			return nil
+		})
+}
+
+// awaitHealth waits until an Ingress is as GitOps is to find it.
+func (c *scene) awaitHealth(t *testing.T, name, code, text string) {
+	t.Helper()
+	namespace, _, own := c.place(t, "Ingress/"+name)
+	kubetest.WaitFor(t, c.suite.kube.Client.NetworkingV1().Ingresses(namespace), kube.Named(own), patience,
+		func(found []*networkingv1.Ingress) error {
+			if len(found) != 1 {
+				return fmt.Errorf("there is no Ingress %s", name)
+			}
+			content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(found[0])
+			if err != nil {
+				return err
+			}
+			live := &unstructured.Unstructured{Object: content}
+			live.SetGroupVersionKind(networkingv1.SchemeGroupVersion.WithKind("Ingress"))
+			got := health.Of(live, time.Now())
+			if got == nil || string(got.Code) != code || !strings.Contains(got.Message, text) {
+				return fmt.Errorf("%s is %+v, want %s with %q", name, got, code, text)
 			}
 			return nil
 		})

@@ -38,6 +38,7 @@ type step struct {
 //	no event KIND/NAME                     there is none now
 //	status INGRESS ADDRESS, ADDRESS        its status comes to have just these
 //	no status INGRESS                      or none
+//	health INGRESS CODE TEXT               it comes to be so, with this in the message
 //	balancer SERVICE ADDRESS, ADDRESS      its load balancer gets these addresses
 //	counted BACKEND N                      it comes to have got so many requests
 //	sick BACKEND, well BACKEND             it fails its health checks, or not
@@ -248,6 +249,9 @@ func parseDeed(line string) func(*testing.T, *scene) {
 		return func(t *testing.T, c *scene) { c.setBalancer(t, words[1], addresses) }
 	case strings.HasPrefix(line, "no status ") && len(words) == 3:
 		return func(t *testing.T, c *scene) { c.awaitStatus(t, words[2], "") }
+	case words[0] == "health" && len(words) > 2:
+		text := strings.Join(words[3:], " ")
+		return func(t *testing.T, c *scene) { c.awaitHealth(t, words[1], words[2], text) }
 	case words[0] == "counted" && len(words) == 3:
 		return func(t *testing.T, c *scene) { c.awaitCount(t, words[1], words[2]) }
 	case (words[0] == "sick" || words[0] == "well") && len(words) == 2:

@@ -82,9 +82,8 @@ func (w *Writer) Flush() error { return w.out.Flush() }
 
 // Reader receives messages.
 type Reader struct {
-	in      *bufio.Reader
-	limit   int64
-	payload bytes.Buffer
+	in    *bufio.Reader
+	limit int64
 }
 
 // NewReader makes a Reader of messages up to a limit of bytes.
@@ -92,8 +91,8 @@ func NewReader(in io.Reader, limit int64) *Reader {
 	return &Reader{in: bufio.NewReaderSize(in, 32<<10), limit: limit}
 }
 
-// Next is the next message. The payload is valid until the next call. The end
-// of the input between two messages is [io.EOF].
+// Next is the next message. The payload is the caller's. The end of the input
+// between two messages is [io.EOF].
 func (r *Reader) Next() (Type, []byte, error) {
 	var head [header]byte
 	if _, err := io.ReadFull(r.in, head[:]); err != nil {
@@ -103,19 +102,30 @@ func (r *Reader) Next() (Type, []byte, error) {
 	if length > r.limit {
 		return 0, nil, fmt.Errorf("%w: %d bytes, the most is %d", ErrTooLong, length, r.limit)
 	}
-	if r.payload.Cap() > 1<<20 {
-		r.payload = bytes.Buffer{} // one large file must not stay for ever
+	if length <= small {
+		payload := make([]byte, length)
+		_, err := io.ReadFull(r.in, payload)
+		return Type(head[0]), payload, inside(err)
 	}
-	r.payload.Reset()
 	// The buffer grows with what arrives, not with what was announced.
-	copied, err := io.Copy(&r.payload, io.LimitReader(r.in, length))
-	if err != nil {
-		return 0, nil, err
+	var payload bytes.Buffer
+	copied, err := io.Copy(&payload, io.LimitReader(r.in, length))
+	if err == nil && copied < length {
+		err = io.ErrUnexpectedEOF
 	}
-	if copied < length {
-		return 0, nil, io.ErrUnexpectedEOF
+	return Type(head[0]), payload.Bytes(), err
+}
+
+// small is a length that may be announced without being sent.
+const small = 64 << 10
+
+// inside makes the end of the input an error: it was in the middle of a
+// message.
+func inside(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
 	}
-	return Type(head[0]), r.payload.Bytes(), nil
+	return err
 }
 
 // Expect is the payload of the next message, which has to be of one type.

@@ -6,7 +6,6 @@ import "slipway.dev/slipway/api/argo/v1alpha1"
 type Settings struct {
 	MemoryBytes int64 `json:"memoryBytes"`
 	CPUSeconds  int64 `json:"cpuSeconds"`
-	FileBytes   int64 `json:"fileBytes"`
 }
 
 // State is what a worker has done about its Settings. It is the payload of
@@ -33,6 +32,8 @@ type Refusal struct {
 type Report struct {
 	Types    []v1alpha1.SourceType `json:"types"`
 	Warnings []string              `json:"warnings"`
+	// Revision: the result depends on the names of the revisions.
+	Revision bool `json:"revision"`
 	// Tired: the worker has used so much CPU time that it needs to be replaced.
 	Tired bool `json:"tired"`
 }
@@ -43,6 +44,8 @@ type Problem struct {
 	Refused bool   `json:"refused"`
 	Large   bool   `json:"large"`
 	Message string `json:"message"`
+	// Revision: the result depends on the names of the revisions.
+	Revision bool `json:"revision"`
 	// Panicked: the worker is not to be trusted any more.
 	Panicked bool `json:"panicked"`
 	Tired    bool `json:"tired"`

@@ -12,10 +12,10 @@ import (
 	"slipway.dev/slipway/internal/gitops/tree"
 )
 
-// Job is one request for objects. Variables in its sources are replaced
-// already.
+// Job is one request for objects.
 type Job struct {
 	App         string   `json:"app"`
+	Project     string   `json:"project"`
 	Namespace   string   `json:"namespace"`
 	KubeVersion string   `json:"kubeVersion"`
 	APIVersions []string `json:"apiVersions"`
@@ -27,7 +27,8 @@ type Job struct {
 type Source struct {
 	Source v1alpha1.ApplicationSource `json:"source"`
 	// Path is the folder of the application.
-	Path string `json:"path"`
+	Path     string `json:"path"`
+	Revision string `json:"revision"`
 	// Chart: the files are a chart from a chart repository.
 	Chart bool `json:"chart"`
 	// OnlyFiles: nothing is rendered, other sources read its files.

@@ -1,0 +1,148 @@
+package apply
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"slipway.dev/slipway/internal/gitops/tracking"
+)
+
+// ErrorKind says what can be done about an error.
+type ErrorKind string
+
+// The kinds of errors.
+const (
+	// Transient: the same may go well later.
+	Transient ErrorKind = "Transient"
+	// Conflict: the object is not the one that was looked at.
+	Conflict ErrorKind = "Conflict"
+	// Invalid: the API server does not accept the object.
+	Invalid ErrorKind = "Invalid"
+	// Immutable: the object exists, and cannot be changed so.
+	Immutable ErrorKind = "Immutable"
+	// Forbidden: a right is missing, or a policy is against it.
+	Forbidden ErrorKind = "Forbidden"
+	// NotFound: the kind, the namespace or the object does not exist.
+	NotFound ErrorKind = "NotFound"
+	// TooLarge: the object is larger than the API server stores.
+	TooLarge ErrorKind = "TooLarge"
+)
+
+// Error is why something was not written. The data of Secrets is in neither of
+// its texts.
+type Error struct {
+	Kind ErrorKind
+	Key  tracking.Key
+	// Message is for people, without the name of the object.
+	Message string
+	Err     error
+}
+
+// Error is the message with the name of the object.
+func (e *Error) Error() string { return e.Key.String() + ": " + e.Message }
+
+// Unwrap is the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// maxMessage bounds what is told. The API server quotes whole objects at times.
+const maxMessage = 2000
+
+// fault makes an error about the object.
+func (p *place) fault(kind ErrorKind, message string, cause error) *Error {
+	message = p.secrets.hide(message)
+	if len(message) > maxMessage {
+		message = strings.ToValidUTF8(message[:maxMessage], "") + "…"
+	}
+	return &Error{Kind: kind, Key: p.key, Message: message, Err: p.secrets.hideIn(cause)}
+}
+
+// explain makes an error of what the API server answered.
+func (p *place) explain(err error) *Error {
+	answer, ok := errors.AsType[*apierrors.StatusError](err)
+	if !ok {
+		return p.fault(Transient, "no answer from the API server: "+err.Error(), err)
+	}
+	status := answer.Status()
+	switch {
+	case isTooLarge(err):
+		return p.fault(TooLarge, "it is larger than the API server stores, which is about 1.5 MB: "+status.Message, err)
+	case apierrors.HasStatusCause(err, "NamespaceTerminating"):
+		return p.fault(Transient, "its namespace is being deleted: "+status.Message, err)
+	case isMalformed(err):
+		return p.fault(Invalid, status.Message, err)
+	case apierrors.IsInvalid(err) || status.Code == http.StatusUnprocessableEntity:
+		return p.unacceptable(status, err)
+	case apierrors.IsBadRequest(err) || status.Code == http.StatusUnsupportedMediaType || apierrors.IsNotAcceptable(err):
+		return p.fault(Invalid, status.Message, err)
+	case apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err):
+		return p.fault(Forbidden, status.Message, err)
+	case apierrors.IsNotFound(err):
+		return p.absent(status, err)
+	case apierrors.IsConflict(err):
+		return p.fault(Conflict, "it has changed meanwhile: "+status.Message, err)
+	case apierrors.IsAlreadyExists(err):
+		return p.fault(Conflict, "it was created meanwhile by somebody else", err)
+	case apierrors.IsMethodNotSupported(err):
+		return p.fault(Invalid, "objects of this kind cannot be written so: "+status.Message, err)
+	case isPassing(err):
+		return p.fault(Transient, status.Message, err)
+	}
+	return p.fault(Invalid, status.Message, err)
+}
+
+// absent tells a missing namespace and a missing kind from a missing object.
+func (p *place) absent(status metav1.Status, err error) *Error {
+	details := status.Details
+	switch {
+	case details != nil && details.Kind == "namespaces" && details.Name == p.key.Namespace && p.key.Namespace != "":
+		return p.fault(NotFound, fmt.Sprintf("the namespace %s does not exist: create it, or set the sync option CreateNamespace=true", p.key.Namespace), err)
+	case details == nil || details.Name == "":
+		return p.fault(NotFound, "the API server does not have the kind, or does not serve it yet: "+status.Message, err)
+	}
+	return p.fault(NotFound, "it does not exist: "+status.Message, err)
+}
+
+// unchangeable is how the API server says that a field cannot be changed. Each
+// kind has its own words.
+var unchangeable = regexp.MustCompile(`(?i)immutable|may not change|cannot (be )?change|can not be changed|updates to .* (are|is) forbidden|may not be (changed|updated)|not be changed|is not allowed to change`)
+
+// unacceptable tells a change that cannot be made from an object that is wrong.
+func (p *place) unacceptable(status metav1.Status, err error) *Error {
+	var fields []string
+	if status.Details != nil {
+		for _, cause := range status.Details.Causes {
+			if unchangeable.MatchString(cause.Message) && !slices.Contains(fields, cause.Field) {
+				fields = append(fields, cause.Field)
+			}
+		}
+	}
+	if len(fields) == 0 && !unchangeable.MatchString(status.Message) {
+		return p.fault(Invalid, status.Message, err)
+	}
+	what := "it"
+	if len(fields) > 0 {
+		what = strings.Join(fields, ", ")
+	}
+	return p.fault(Immutable, fmt.Sprintf("%s cannot be changed once the object exists: set the sync option Force=true (or Replace=true with Force=true) "+
+		"to have it deleted and created anew, or undo the change; the API server says: %s", what, status.Message), err)
+}
+
+func isTooLarge(err error) bool {
+	return apierrors.IsRequestEntityTooLargeError(err) || strings.Contains(err.Error(), "etcdserver: request is too large") ||
+		strings.Contains(err.Error(), "trying to send message larger than max")
+}
+
+// isMalformed reports whether the API server could not make sense of an object.
+// Some of these answers have the code of a fault of its own.
+func isMalformed(err error) bool {
+	text := err.Error()
+	return strings.Contains(text, "failed to create typed patch object") || strings.Contains(text, "field not declared in schema") ||
+		strings.Contains(text, "errors:\n") && strings.Contains(text, "expected ")
+}

@@ -1,0 +1,147 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+)
+
+// pace is how often and how long. Tests change it.
+type pace struct {
+	// tries is how often a request is sent at most.
+	tries int
+	// first is the pause after the first one; it doubles.
+	first time.Duration
+	// longest bounds a pause, whatever the API server asks for.
+	longest time.Duration
+	// request is how long one may take.
+	request time.Duration
+}
+
+func defaultPace() pace {
+	return pace{tries: 4, first: 150 * time.Millisecond, longest: 5 * time.Second, request: 45 * time.Second}
+}
+
+// call is one request.
+type call struct {
+	method      string
+	path        string
+	contentType types.PatchType
+	body        []byte
+	query       url.Values
+	// once: it must not be sent again if nobody knows whether it was done.
+	once bool
+	// exact: a conflict does not go away by asking again.
+	exact bool
+}
+
+// query are the parameters of a write.
+func (w *writing) query(more ...string) url.Values {
+	values := url.Values{"fieldManager": {Manager}, "fieldValidation": {metav1.FieldValidationStrict}}
+	if w.step.Options.SkipValidation {
+		values.Set("fieldValidation", metav1.FieldValidationIgnore)
+	}
+	if w.options.DryRun {
+		values.Set("dryRun", metav1.DryRunAll)
+	}
+	for i := 0; i+1 < len(more); i += 2 {
+		values.Set(more[i], more[i+1])
+	}
+	return values
+}
+
+// send sends a request, and again while that may help. Its error is for people.
+func (a *Applier) send(ctx context.Context, at *place, request call) ([]byte, error) {
+	for try := 1; ; try++ {
+		raw, err := a.sendOnce(ctx, request)
+		switch {
+		case err == nil:
+			return raw, nil
+		case ctx.Err() != nil:
+			return nil, at.fault(Transient, "there was no time left: "+context.Cause(ctx).Error(), context.Cause(ctx))
+		case try >= a.pace.tries || !request.mayRepeat(err):
+			return nil, at.explain(err)
+		}
+		if err := a.pause(ctx, try, err); err != nil {
+			return nil, at.explain(err)
+		}
+	}
+}
+
+func (a *Applier) sendOnce(ctx context.Context, request call) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, a.pace.request)
+	defer cancel()
+	sent := a.requests.Verb(request.method).AbsPath(request.path).MaxRetries(0)
+	for name, values := range request.query {
+		for _, value := range values {
+			sent.Param(name, value)
+		}
+	}
+	if request.body != nil {
+		kind := string(request.contentType)
+		if kind == "" {
+			kind = runtime.ContentTypeJSON
+		}
+		sent.SetHeader("Content-Type", kind).Body(request.body)
+	}
+	if a.user != "" {
+		sent.SetHeader("Impersonate-User", a.user)
+	}
+	result := sent.Do(ctx)
+	if err := result.Error(); err != nil {
+		return nil, err
+	}
+	return result.Raw()
+}
+
+// mayRepeat reports whether a request may go well if it is sent again.
+func (c *call) mayRepeat(err error) bool {
+	refused := apierrors.IsTooManyRequests(err) || utilnet.IsConnectionRefused(err)
+	switch {
+	case refused:
+		return true
+	case c.once:
+		return false
+	case apierrors.IsConflict(err):
+		return !c.exact
+	}
+	return isPassing(err)
+}
+
+// isPassing reports whether an error says nothing about the request itself.
+func isPassing(err error) bool {
+	status, ok := errors.AsType[*apierrors.StatusError](err)
+	if !ok {
+		return true // no answer came
+	}
+	code := status.Status().Code
+	return (code >= http.StatusInternalServerError || apierrors.IsTimeout(err) || apierrors.IsTooManyRequests(err)) && !isMalformed(err)
+}
+
+// pause waits before the next try: as long as the API server asks for, within
+// bounds. The jitter keeps those apart that were turned away together.
+func (a *Applier) pause(ctx context.Context, try int, err error) error {
+	pause := a.pace.first << (try - 1)
+	if seconds, asked := apierrors.SuggestsClientDelay(err); asked {
+		pause = max(pause, time.Duration(seconds)*time.Second)
+	}
+	pause = min(pause, a.pace.longest)
+	pause += time.Duration(rand.Int64N(int64(pause)/2 + 1))
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,71 @@
+package apply
+
+import (
+	"encoding/base64"
+	"maps"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/json"
+)
+
+// decode reads an answer.
+func decode(raw []byte) (*unstructured.Unstructured, error) {
+	var content map[string]any
+	if err := json.Unmarshal(raw, &content); err != nil || content == nil {
+		// The text of the error may quote what it could not read.
+		return nil, errAnswer
+	}
+	return &unstructured.Unstructured{Object: content}, nil
+}
+
+// tidy is an object as it is sent: without what the API server sets, and with
+// the stringData of a Secret in its data. What is not changed is shared.
+func tidy(object map[string]any) map[string]any {
+	metadata, _ := object["metadata"].(map[string]any)
+	for _, field := range []string{"managedFields", "resourceVersion", "uid", "creationTimestamp", "generation", "selfLink"} {
+		if _, has := metadata[field]; has {
+			metadata = without(metadata, field)
+		}
+	}
+	text, hasText := object["stringData"].(map[string]any)
+	isSecret := object["kind"] == "Secret" && object["apiVersion"] == "v1"
+	tidied := maps.Clone(object)
+	if metadata != nil {
+		tidied["metadata"] = metadata
+	}
+	if isSecret && hasText {
+		if data, ok := encoded(object["data"], text); ok {
+			delete(tidied, "stringData")
+			tidied["data"] = data
+		}
+	}
+	return tidied
+}
+
+func without(from map[string]any, field string) map[string]any {
+	rest := maps.Clone(from)
+	delete(rest, field)
+	return rest
+}
+
+// encoded is the data of a Secret with its stringData, which wins as it does in
+// the API server. It is false if one of them is not what it should be: then the
+// API server is to say so.
+func encoded(data any, text map[string]any) (map[string]any, bool) {
+	all := map[string]any{}
+	switch given := data.(type) {
+	case nil:
+	case map[string]any:
+		maps.Copy(all, given)
+	default:
+		return nil, false
+	}
+	for key, value := range text {
+		plain, ok := value.(string)
+		if !ok {
+			return nil, false
+		}
+		all[key] = base64.StdEncoding.EncodeToString([]byte(plain))
+	}
+	return all, true
+}

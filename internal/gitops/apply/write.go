@@ -1,0 +1,191 @@
+package apply
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
+	"slipway.dev/slipway/internal/kube"
+)
+
+// conflicts is how often a write is made again because the object has changed
+// meanwhile.
+const conflicts = 3
+
+// apply writes the object server-side.
+func (w *writing) apply(ctx context.Context) ([]byte, error) {
+	if w.step.Live != nil && !w.options.DryRun {
+		if err := w.migrate(ctx, w.step.Live); err != nil {
+			return nil, err
+		}
+	}
+	raw, err := w.send(ctx, &w.place, call{
+		method: http.MethodPatch, path: w.place.path, contentType: types.ApplyYAMLPatchType,
+		body: w.body, query: w.query("force", "true"),
+	})
+	if fault, ok := errors.AsType[*Error](err); ok && fault.Kind == Immutable && w.step.Options.Force {
+		return w.recreate(ctx, w.apply)
+	}
+	return raw, err
+}
+
+// create writes an object that does not exist.
+func (w *writing) create(ctx context.Context) ([]byte, error) {
+	all, err := w.place.mapping.Path(w.place.key.Namespace, "")
+	if err != nil {
+		return nil, w.place.fault(Invalid, err.Error(), err)
+	}
+	return w.send(ctx, &w.place, call{method: http.MethodPost, path: all, body: w.body, query: w.query(), once: true})
+}
+
+// replace writes the object in the place of the live one. If that has changed
+// since it was read, it is read again: to replace is to have the last word.
+func (w *writing) replace(ctx context.Context) ([]byte, error) {
+	version := w.step.Live.GetResourceVersion()
+	for try := 1; ; try++ {
+		body, err := json.Marshal(versioned(w.object, version))
+		if err != nil {
+			return nil, w.place.fault(Invalid, "it cannot be written as JSON", err)
+		}
+		raw, err := w.send(ctx, &w.place, call{method: http.MethodPut, path: w.place.path, body: body, query: w.query(), exact: true})
+		fault, ok := errors.AsType[*Error](err)
+		switch {
+		case err == nil:
+			return raw, nil
+		case ok && fault.Kind == Conflict && try < conflicts:
+			live, err := w.read(ctx)
+			if err != nil {
+				return nil, err
+			}
+			version = live.GetResourceVersion()
+		case ok && fault.Kind == Immutable:
+			return nil, err
+		default:
+			return nil, err
+		}
+	}
+}
+
+// versioned is an object with a resourceVersion.
+func versioned(object map[string]any, version string) map[string]any {
+	metadata, _ := object["metadata"].(map[string]any)
+	metadata = maps.Clone(metadata)
+	metadata["resourceVersion"] = version
+	with := maps.Clone(object)
+	with["metadata"] = metadata
+	return with
+}
+
+// read reads the live object.
+func (w *writing) read(ctx context.Context) (*unstructured.Unstructured, error) {
+	raw, err := w.send(ctx, &w.place, call{method: http.MethodGet, path: w.place.path})
+	if err != nil {
+		return nil, err
+	}
+	live, err := decode(raw)
+	if err != nil {
+		return nil, w.place.fault(Transient, err.Error(), nil)
+	}
+	return live, nil
+}
+
+// recreate deletes the live object, waits until it is gone, and writes it anew.
+func (w *writing) recreate(ctx context.Context, again func(context.Context) ([]byte, error)) ([]byte, error) {
+	old := w.step.Live
+	if old == nil || w.options.DryRun {
+		// A dry run cannot show what is created in the place of what exists. It
+		// has shown that the object is read and permitted.
+		return w.pretend(ctx)
+	}
+	propagation := w.step.Options.Propagation
+	if propagation == "" {
+		propagation = metav1.DeletePropagationBackground
+	}
+	if err := w.remove(ctx, &w.place, removal{uid: old.GetUID(), propagation: propagation}); err != nil {
+		return nil, err
+	}
+	if err := w.awaitGone(ctx, old.GetUID()); err != nil {
+		return nil, err
+	}
+	fresh := *w.step
+	fresh.Live = nil
+	w.step = &fresh
+	raw, err := again(ctx)
+	if err == nil {
+		return raw, nil
+	}
+	return nil, w.restore(ctx, old, err)
+}
+
+// pretend is the answer of a dry run that would delete and create.
+func (w *writing) pretend(ctx context.Context) ([]byte, error) {
+	if w.step.Live == nil {
+		return nil, w.place.fault(Immutable, "it was created meanwhile, and cannot be changed", nil)
+	}
+	if err := w.remove(ctx, &w.place, removal{uid: w.step.Live.GetUID(), propagation: metav1.DeletePropagationBackground, dryRun: true}); err != nil {
+		return nil, err
+	}
+	return w.body, nil
+}
+
+// restore creates the old object again, when the new one was refused.
+func (w *writing) restore(ctx context.Context, old *unstructured.Unstructured, cause error) error {
+	fault, ok := errors.AsType[*Error](cause)
+	if !ok {
+		return cause
+	}
+	told := *fault
+	previous := tidy(old.Object)
+	delete(previous, "status")
+	body, err := json.Marshal(previous)
+	if err == nil {
+		before := *w
+		before.body = body
+		_, err = before.create(ctx)
+	}
+	if err == nil {
+		told.Message += " (the old object was deleted because of Force, and has been created again)"
+	} else {
+		told.Message += " (the old object was deleted because of Force, and could not be created again)"
+	}
+	return &told
+}
+
+// awaitGone waits until an object does not exist, or is another one. The agent
+// itself watches: an account that may delete may not have the right to.
+func (w *writing) awaitGone(ctx context.Context, uid types.UID) error {
+	var objects dynamic.ResourceInterface = w.cluster.Dynamic.Resource(w.place.mapping.Resource)
+	if w.place.mapping.Namespaced {
+		objects = w.cluster.Dynamic.Resource(w.place.mapping.Resource).Namespace(w.place.key.Namespace)
+	}
+	var last *unstructured.Unstructured
+	_, err := kube.WaitFor(ctx, objects, kube.Named(w.place.key.Name), func(found []*unstructured.Unstructured) error {
+		for _, object := range found {
+			if object.GetUID() == uid {
+				last = object
+				return errors.New("it is still there")
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		return nil
+	}
+	message := "the old object is not gone yet"
+	if last != nil && len(last.GetFinalizers()) > 0 {
+		message += fmt.Sprintf("; its finalizers are %q, and whoever set them has to remove them", last.GetFinalizers())
+	}
+	return w.place.fault(Transient, message, context.Cause(ctx))
+}
+
+// isAbsent reports whether an error says that there is no such object.
+func isAbsent(err error) bool { return apierrors.IsNotFound(err) }

@@ -1,0 +1,77 @@
+package health
+
+import "strings"
+
+// What the edge of Slipway writes into the status of an Ingress: its errors at
+// ports, and the field manager that it writes as.
+const (
+	edgeManager              = "slipway-edge"
+	edgePrefix               = "slipway.dev/"
+	edgeRefused              = edgePrefix + "Refused"
+	edgeCertificateNotReady  = edgePrefix + "CertificateNotReady"
+	edgeNoEndpoints          = edgePrefix + "NoEndpoints"
+	refusedMessage           = "The edge refuses something of it: its Events say what and why, and so does slipway lint"
+	certificateNeededMessage = "Waiting for a certificate: one is missing, broken, out of date or being fetched; its Events say which"
+	endpointsNeededMessage   = "Waiting for endpoints: a Service that it names is missing, or has none that is ready"
+)
+
+// ingress is Argo CD's rule, an address and no more, for every controller that
+// writes no more. Our edge tells at the ports what keeps the Ingress from being
+// served as it is written. What gets better by itself is Progressing, and the
+// deadline ends it.
+func ingress(o *object) *Status {
+	if !hasAddress(o) {
+		return progressing("Waiting for an address of the load balancer")
+	}
+	found := portErrors(o)
+	if len(found) == 0 {
+		return healthy("")
+	}
+	ours := o.writtenBy(edgeManager)
+	has := map[string]bool{}
+	foreign := ""
+	for _, text := range found {
+		has[text] = true
+		known := text == edgeRefused || text == edgeCertificateNotReady || text == edgeNoEndpoints
+		if foreign == "" && !known && (ours || strings.HasPrefix(text, edgePrefix)) {
+			foreign = text
+		}
+	}
+	switch {
+	case has[edgeRefused]:
+		return degraded(refusedMessage)
+	case foreign != "":
+		return degraded("A port of it has the error %s", foreign)
+	case has[edgeCertificateNotReady] && has[edgeNoEndpoints]:
+		return progressing(certificateNeededMessage + ". " + endpointsNeededMessage)
+	case has[edgeCertificateNotReady]:
+		return progressing(certificateNeededMessage)
+	case has[edgeNoEndpoints]:
+		return progressing(endpointsNeededMessage)
+	default:
+		return healthy("") // what another controller says, Argo CD passes over
+	}
+}
+
+// portErrors are the errors at the ports of all addresses, in their order.
+func portErrors(o *object) []string {
+	var found []string
+	for _, address := range o.status.group("loadBalancer").groups("ingress") {
+		for _, port := range address.groups("ports") {
+			if text := port.text("error"); text != "" {
+				found = append(found, text)
+			}
+		}
+	}
+	return found
+}
+
+// writtenBy reports whether a field manager has some of the status.
+func (o *object) writtenBy(manager string) bool {
+	for _, entry := range o.metadata.groups("managedFields") {
+		if entry.text("manager") == manager && entry.text("subresource") == "status" {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,241 @@
+package jq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/itchyny/gojq"
+)
+
+// The limits. Those that Argo CD has no word for are far above what selecting
+// fields of an object needs.
+const (
+	// maxExpression bounds the text of an expression.
+	maxExpression = 4096
+	// maxKept is how many compiled expressions are kept.
+	maxKept = 512
+	// maxSteps bounds what one evaluation does, and with it what it remembers.
+	maxSteps = 2_000_000
+	// timeLimit is Argo CD's.
+	timeLimit = time.Second
+	// maxStuck is how many evaluations may be stuck before no more are begun.
+	maxStuck = 4
+)
+
+var (
+	errSteps = errors.New("the expression does too much: select less, or name the field")
+	errTime  = errors.New("the expression took longer than 1s")
+	errStuck = errors.New("the expression took too long before and is not tried again: write it in another way")
+	errLeft  = errors.New("too many expressions take too long, so that no more are begun")
+)
+
+// Evaluator evaluates expressions. It is safe for concurrent use.
+type Evaluator struct {
+	known map[string]bool
+
+	mu   sync.Mutex
+	kept map[string]*compiled
+	// stuck counts the evaluations that nobody waits for any more.
+	stuck atomic.Int32
+}
+
+// compiled is an expression, or why it cannot be evaluated.
+type compiled struct {
+	code *gojq.Code
+	err  error
+}
+
+// New makes an Evaluator.
+func New() *Evaluator { return &Evaluator{known: functions(), kept: map[string]*compiled{}} }
+
+// Check reports whether an expression can be evaluated.
+func (e *Evaluator) Check(expression string) error { return e.get(expression).err }
+
+// Delete gives a document without what an expression selects. It may change the
+// one it was given, which must not be used any more, not even after an error.
+func (e *Evaluator) Delete(expression string, document map[string]any) (map[string]any, error) {
+	expr := e.get(expression)
+	if expr.err != nil {
+		return nil, expr.err
+	}
+	if e.stuck.Load() >= maxStuck {
+		return nil, errLeft
+	}
+	type outcome struct {
+		document map[string]any
+		err      error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		rest, err := run(expr.code, document)
+		done <- outcome{rest, err}
+	}()
+	// The evaluation looks at the clock itself, between steps. Only a step that
+	// does not end is waited for no longer.
+	late := time.NewTimer(2 * timeLimit)
+	defer late.Stop()
+	select {
+	case result := <-done:
+		return result.document, result.err
+	case <-late.C:
+	}
+	e.ban(expression)
+	e.stuck.Add(1)
+	go func() {
+		<-done
+		e.stuck.Add(-1)
+	}()
+	return nil, errTime
+}
+
+// ban keeps an expression from being tried again.
+func (e *Evaluator) ban(expression string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.kept[expression] = &compiled{err: errStuck}
+}
+
+// get gives the compiled expression.
+func (e *Evaluator) get(expression string) *compiled {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if found, ok := e.kept[expression]; ok {
+		return found
+	}
+	made := &compiled{}
+	made.code, made.err = e.compile(expression)
+	if len(e.kept) >= maxKept {
+		for other := range e.kept {
+			delete(e.kept, other)
+			break
+		}
+	}
+	if len(expression) <= maxExpression {
+		e.kept[expression] = made
+	}
+	return made
+}
+
+func (e *Evaluator) compile(expression string) (code *gojq.Code, err error) {
+	if len(expression) > maxExpression {
+		return nil, fmt.Errorf("the jq expression has %d characters, the most is %d", len(expression), maxExpression)
+	}
+	defer func() {
+		if recover() != nil {
+			code, err = nil, errors.New("the jq expression cannot be read")
+		}
+	}()
+	query, err := gojq.Parse(expression)
+	if err != nil {
+		return nil, fmt.Errorf("the jq expression %.80q cannot be read: %w", expression, err)
+	}
+	selection := selection{known: e.known}
+	if err := selection.query(query); err != nil {
+		return nil, fmt.Errorf("the jq expression %.80q: %w", expression, err)
+	}
+	whole := &gojq.Query{Term: &gojq.Term{Type: gojq.TermTypeFunc, Func: &gojq.Func{Name: "del", Args: []*gojq.Query{query}}}}
+	code, err = gojq.Compile(whole, gojq.WithEnvironLoader(func() []string { return nil }))
+	if err != nil {
+		return nil, fmt.Errorf("the jq expression %.80q cannot be used: %w", expression, err)
+	}
+	return code, nil
+}
+
+// run evaluates to the first result, which is the only one.
+func run(code *gojq.Code, document map[string]any) (rest map[string]any, err error) {
+	defer func() {
+		if recover() != nil {
+			rest, err = nil, errors.New("the expression cannot be evaluated on this object")
+		}
+	}()
+	fuel := &fuel{Context: context.Background(), until: time.Now().Add(timeLimit)}
+	value, ok := code.RunWithContext(fuel, intern(document)).Next()
+	if !ok {
+		return nil, errors.New("the expression gives nothing")
+	}
+	if failure, failed := value.(error); failed {
+		if spent := fuel.Err(); spent != nil {
+			return nil, spent
+		}
+		return nil, fmt.Errorf("the expression fails on this object: %.200s", failure.Error())
+	}
+	rest, ok = value.(map[string]any)
+	if !ok {
+		return nil, errors.New("the expression leaves no object")
+	}
+	return extern(rest).(map[string]any), nil
+}
+
+// fuel is a context that is done after so many steps: the interpreter looks at it
+// before each.
+type fuel struct {
+	context.Context
+	steps int
+	until time.Time
+	err   error
+}
+
+// closed is what a context that is done has.
+func closed() <-chan struct{} {
+	channel := make(chan struct{})
+	close(channel)
+	return channel
+}
+
+// Done counts.
+func (f *fuel) Done() <-chan struct{} {
+	f.steps++
+	switch {
+	case f.err != nil:
+	case f.steps > maxSteps:
+		f.err = errSteps
+	case f.steps%4096 == 0 && time.Now().After(f.until):
+		f.err = errTime
+	default:
+		return nil
+	}
+	return closed()
+}
+
+// Err says why it is done.
+func (f *fuel) Err() error { return f.err }
+
+// intern gives a document the types of numbers that the interpreter knows.
+func intern(value any) any {
+	switch v := value.(type) {
+	case map[string]any:
+		for key, inner := range v {
+			v[key] = intern(inner)
+		}
+	case []any:
+		for i, inner := range v {
+			v[i] = intern(inner)
+		}
+	case int64:
+		return int(v)
+	case int32:
+		return int(v)
+	}
+	return value
+}
+
+// extern is the way back.
+func extern(value any) any {
+	switch v := value.(type) {
+	case map[string]any:
+		for key, inner := range v {
+			v[key] = extern(inner)
+		}
+	case []any:
+		for i, inner := range v {
+			v[i] = extern(inner)
+		}
+	case int:
+		return int64(v)
+	}
+	return value
+}

@@ -1,0 +1,75 @@
+package reconcile
+
+import (
+	"encoding/json"
+	"testing"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
+)
+
+func sample() *v1alpha1.Application {
+	app := &v1alpha1.Application{}
+	app.Name, app.Namespace, app.ResourceVersion, app.UID = "web", "apps", "7", "u"
+	app.Status.Sync.Status = v1alpha1.SyncSynced
+	app.Status.Health.Status = v1alpha1.Healthy
+	return app
+}
+
+// What is not ours alone is written for the version that was read; and what
+// somebody wrote meanwhile is not taken away.
+func TestPatch(t *testing.T) {
+	sync := &v1alpha1.Operation{Sync: &v1alpha1.SyncOperation{Revision: "aaa"}}
+	other := &v1alpha1.Operation{Sync: &v1alpha1.SyncOperation{Revision: "bbb"}}
+	running := func(phase v1alpha1.OperationPhase) *v1alpha1.OperationState {
+		return &v1alpha1.OperationState{Phase: phase, StartedAt: *second(noon()), Operation: *sync}
+	}
+	tests := []struct {
+		name   string
+		change func(app *v1alpha1.Application, want *draft)
+		patch  string
+	}{
+		{"nothing", func(*v1alpha1.Application, *draft) {}, `null`},
+		{"the time alone is nothing", func(_ *v1alpha1.Application, want *draft) { want.status.ReconciledAt = second(noon()) }, `null`},
+		{"health", func(_ *v1alpha1.Application, want *draft) { want.status.Health.Status = v1alpha1.Degraded },
+			`{"metadata":{"uid":"u"},"status":{"health":{"status":"Degraded"},"reconciledAt":"2026-03-01T12:00:00Z"}}`},
+		{"a field that goes", func(app *v1alpha1.Application, _ *draft) { app.Status.SourceType = v1alpha1.SourceHelm },
+			`{"metadata":{"uid":"u"},"status":{"reconciledAt":"2026-03-01T12:00:00Z","sourceType":null}}`},
+		{"a request is taken up", func(app *v1alpha1.Application, want *draft) { app.Operation, want.consumed = sync, sync },
+			`{"metadata":{"resourceVersion":"7","uid":"u"},"operation":null}`},
+		{"another request is there by now", func(app *v1alpha1.Application, want *draft) { app.Operation, want.consumed = other, sync }, `null`},
+		{"a refresh is done", func(app *v1alpha1.Application, want *draft) {
+			app.Annotations, want.refresh = map[string]string{refreshAnnotation: "hard"}, "hard"
+		}, `{"metadata":{"annotations":{"argocd.argoproj.io/refresh":null},"resourceVersion":"7","uid":"u"}}`},
+		{"another refresh is asked for by now", func(app *v1alpha1.Application, want *draft) {
+			app.Annotations, want.refresh = map[string]string{refreshAnnotation: "hard"}, "normal"
+		}, `null`},
+		{"finalizers of others stay", func(app *v1alpha1.Application, want *draft) {
+			app.Finalizers, want.finalizers = []string{"a", finalizer}, []string{finalizer}
+		}, `{"metadata":{"finalizers":["a"],"resourceVersion":"7","uid":"u"}}`},
+		{"an operation that was terminated meanwhile stays so", func(app *v1alpha1.Application, want *draft) {
+			app.Status.OperationState = running(v1alpha1.OperationTerminating)
+			want.status.OperationState = running(v1alpha1.OperationRunning)
+		}, `null`},
+		{"an operation that ended nevertheless has ended", func(app *v1alpha1.Application, want *draft) {
+			app.Status.OperationState = running(v1alpha1.OperationTerminating)
+			want.status.OperationState = running(v1alpha1.OperationSucceeded)
+		}, `{"metadata":{"resourceVersion":"7","uid":"u"},"status":{"operationState":{"phase":"Succeeded"},"reconciledAt":"2026-03-01T12:00:00Z"}}`},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			app, want := sample(), &draft{status: sample().Status}
+			test.change(app, want)
+			patch, err := patchFor(app, want, noon())
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := json.Marshal(patch)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if string(text) != test.patch {
+				t.Errorf("the patch is\n%s, want\n%s", text, test.patch)
+			}
+		})
+	}
+}

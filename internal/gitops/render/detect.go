@@ -1,0 +1,50 @@
+package render
+
+import (
+	"errors"
+	"io/fs"
+	"path"
+	"reflect"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/gitops/render/job"
+	"slipway.dev/slipway/internal/gitops/tree"
+)
+
+// sourceType says how a source is rendered: as it says, or by the files in its
+// folder. As in Argo CD, a folder that has both a chart and a kustomization is a
+// kustomization.
+func sourceType(files job.Files, source *job.Source) (v1alpha1.SourceType, error) {
+	given := &source.Source
+	switch {
+	case source.Chart, given.Chart != "", isGiven(given.Helm):
+		return v1alpha1.SourceHelm, nil
+	case isGiven(given.Kustomize):
+		return v1alpha1.SourceKustomize, nil
+	case isGiven(given.Directory):
+		return v1alpha1.SourceDirectory, nil
+	}
+	for _, mark := range []struct {
+		name  string
+		means v1alpha1.SourceType
+	}{
+		{"kustomization.yaml", v1alpha1.SourceKustomize},
+		{"kustomization.yml", v1alpha1.SourceKustomize},
+		{"Kustomization", v1alpha1.SourceKustomize},
+		{"Chart.yaml", v1alpha1.SourceHelm},
+	} {
+		entry, err := files.Stat(path.Join(source.Path, mark.name))
+		if err == nil && entry.Kind == tree.File {
+			return mark.means, nil
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return "", err
+		}
+	}
+	return v1alpha1.SourceDirectory, nil
+}
+
+// isGiven reports whether options say something: an empty object does not.
+func isGiven[T any](options *T) bool {
+	return options != nil && !reflect.ValueOf(options).Elem().IsZero()
+}

@@ -1,0 +1,113 @@
+package render
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"sigs.k8s.io/yaml"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/gitops/render/job"
+)
+
+// applyOverrides merges the files .argocd-source.yaml and
+// .argocd-source-NAME.yaml of the application's folder into its source, as Argo
+// CD does. They can only say how the files are rendered, not which.
+func applyOverrides(files job.Files, app string, source *job.Source) error {
+	names := []string{".argocd-source.yaml"}
+	if app != "" {
+		names = append(names, ".argocd-source-"+app+".yaml")
+	}
+	for _, name := range names {
+		file := path.Join(source.Path, name)
+		text, err := files.Read(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		var patch map[string]any
+		if err := yaml.Unmarshal(text, &patch); err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+		merged, err := mergeSource(source.Source, patch)
+		if err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+		source.Source = *merged
+	}
+	return nil
+}
+
+// mergeSource is a source with some of its fields replaced. It passes the same
+// checks as one that is in an Application.
+func mergeSource(source v1alpha1.ApplicationSource, patch map[string]any) (*v1alpha1.ApplicationSource, error) {
+	text, err := json.Marshal(source)
+	if err != nil {
+		return nil, err
+	}
+	var content map[string]any
+	if err := utiljson.Unmarshal(text, &content); err != nil {
+		return nil, err
+	}
+	kept := map[string]any{}
+	for _, field := range []string{"repoURL", "path", "chart", "targetRevision", "ref", "name"} {
+		if value, ok := content[field]; ok {
+			kept[field] = value
+		}
+		delete(patch, field)
+	}
+	// Through text, so that numbers are of the types that Decode knows.
+	mergedText, err := json.Marshal(mergePatch(content, patch))
+	if err != nil {
+		return nil, err
+	}
+	var merged map[string]any
+	if err := utiljson.Unmarshal(mergedText, &merged); err != nil {
+		return nil, err
+	}
+	for field, value := range kept {
+		merged[field] = value
+	}
+	application, refused, err := v1alpha1.Decode(map[string]any{
+		"apiVersion": v1alpha1.APIVersion, "kind": v1alpha1.KindApplication,
+		"metadata": map[string]any{"name": "overrides"},
+		"spec": map[string]any{
+			"project": v1alpha1.DefaultProject, "destination": map[string]any{}, "sources": []any{merged},
+		},
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case len(refused) > 0:
+		return nil, job.Refuse("%s", v1alpha1.Summary(refused))
+	case len(application.Spec.Sources) != 1:
+		return nil, errors.New("it is not a source")
+	}
+	return &application.Spec.Sources[0], nil
+}
+
+// mergePatch is a JSON merge patch: null removes, objects merge, all else
+// replaces.
+func mergePatch(target, patch map[string]any) map[string]any {
+	if target == nil {
+		target = map[string]any{}
+	}
+	for key, value := range patch {
+		switch value := value.(type) {
+		case nil:
+			delete(target, key)
+		case map[string]any:
+			below, _ := target[key].(map[string]any)
+			target[key] = mergePatch(below, value)
+		default:
+			target[key] = value
+		}
+	}
+	return target
+}

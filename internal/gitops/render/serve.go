@@ -1,0 +1,211 @@
+package render
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"log/slog"
+	"os"
+	"runtime/debug"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/gitops/render/confine"
+	"slipway.dev/slipway/internal/gitops/render/directory"
+	"slipway.dev/slipway/internal/gitops/render/frame"
+	"slipway.dev/slipway/internal/gitops/render/helm"
+	"slipway.dev/slipway/internal/gitops/render/job"
+	"slipway.dev/slipway/internal/gitops/render/kustomize"
+	"slipway.dev/slipway/internal/gitops/render/manifest"
+	"slipway.dev/slipway/internal/gitops/tree"
+)
+
+// maxJob bounds a job: values in an Application can be long, but not longer
+// than an object of Kubernetes.
+const maxJob = 16 << 20
+
+// ServeWorker is what a worker does: it limits itself, and renders what it is
+// asked for until its input ends. It takes over the process: what it gives up
+// is not coming back.
+func ServeWorker(in io.Reader, out io.Writer) error {
+	// Libraries log what is in errors already, or what nobody can use.
+	log.SetOutput(io.Discard)
+	slog.SetDefault(slog.New(slog.DiscardHandler))
+	w := &worker{out: frame.NewWriter(out), incoming: make(chan message)}
+	go w.receive(in)
+	var settings frame.Settings
+	if payload, err := w.expect(frame.Hello); err != nil {
+		return err
+	} else if err := json.Unmarshal(payload, &settings); err != nil {
+		return err
+	}
+	w.limits = confine.Apply(confine.Limits{MemoryBytes: settings.MemoryBytes, CPUSeconds: settings.CPUSeconds})
+	if err := w.send(frame.Ready, frame.State{Missing: w.limits.Missing}); err != nil {
+		return err
+	}
+	for {
+		payload, err := w.expect(frame.Request)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := w.do(payload); err != nil {
+			return err
+		}
+	}
+}
+
+// message is something that came in.
+type message struct {
+	kind    frame.Type
+	payload []byte
+	err     error
+}
+
+// worker is the other end of a process.
+type worker struct {
+	out       *frame.Writer
+	incoming  chan message
+	limits    confine.State
+}
+
+// receive reads all the time, so that a worker whose renderer is gone ends at
+// once, even in the middle of a template that never does.
+func (w *worker) receive(in io.Reader) {
+	reader := frame.NewReader(in, maxJob+64<<20)
+	for {
+		kind, payload, err := reader.Next()
+		if _, isProcess := in.(*os.File); err != nil && isProcess {
+			os.Exit(0)
+		}
+		w.incoming <- message{kind, payload, err}
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (w *worker) expect(kind frame.Type) ([]byte, error) {
+	got := <-w.incoming
+	if got.err == nil && got.kind != kind {
+		got.err = fmt.Errorf("a message of type %q came in place of %q", got.kind, kind)
+	}
+	return got.payload, got.err
+}
+
+func (w *worker) send(kind frame.Type, value any) error {
+	if err := w.out.SendJSON(kind, value); err != nil {
+		return err
+	}
+	return w.out.Flush()
+}
+
+// do renders a job and answers. Only an error of the pipe ends the worker.
+func (w *worker) do(payload []byte) error {
+	rendering := &rendering{worker: w}
+	decoder := json.NewDecoder(bytes.NewReader(payload))
+	decoder.UseNumber() // values keep the spelling of their numbers
+	if err := decoder.Decode(&rendering.job); err != nil {
+		return err
+	}
+	rendering.into = manifest.NewSet(rendering.job.OutputBytes)
+	problem := rendering.run()
+	if rendering.pipe != nil {
+		return rendering.pipe
+	}
+	if problem != nil {
+		problem.Tired = w.limits.Tired()
+		return w.send(frame.Failed, problem)
+	}
+	for _, object := range rendering.into.Objects() {
+		if err := w.out.Send(frame.Object, object); err != nil {
+			return err
+		}
+	}
+	return w.send(frame.Done, frame.Report{
+		Types: rendering.types, Warnings: rendering.into.Warnings(),
+		Revision: rendering.revision, Tired: w.limits.Tired(),
+	})
+}
+
+// rendering is one job under way.
+type rendering struct {
+	worker   *worker
+	job      job.Job
+	into     *manifest.Set
+	types    []v1alpha1.SourceType
+	revision bool
+	source   int
+	pipe     error // the renderer is gone
+}
+
+// run renders all sources.
+func (r *rendering) run() (problem *frame.Problem) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			debug.PrintStack() // to the end of stderr, which the renderer keeps
+			problem = &frame.Problem{Source: r.source, Panicked: true, Message: fmt.Sprintf("it cannot be rendered: %v", reason)}
+		}
+		if problem != nil {
+			problem.Revision = r.revision
+		}
+	}()
+	all := make([]job.Files, len(r.job.Sources))
+	refs := map[string]job.Files{}
+	for i := range all {
+		all[i] = &remoteFiles{rendering: r, source: i, known: map[string]fileAnswer{}}
+		if ref := r.job.Sources[i].Source.Ref; ref != "" {
+			refs[ref] = all[i]
+		}
+	}
+	for i := range r.job.Sources {
+		r.source = i
+		kind, err := r.render(&r.job.Sources[i], all[i], refs)
+		if err != nil {
+			return problemOf(i, err)
+		}
+		r.types = append(r.types, kind)
+	}
+	return nil
+}
+
+// render renders one source.
+func (r *rendering) render(source *job.Source, files job.Files, refs map[string]job.Files) (v1alpha1.SourceType, error) {
+	if source.OnlyFiles {
+		return "", nil
+	}
+	if err := applyOverrides(files, r.job.App, source); err != nil {
+		return "", err
+	}
+	variables := newVariables(&r.job, source)
+	variables.apply(source)
+	r.revision = r.revision || variables.revision
+	kind, err := sourceType(files, source)
+	if err != nil {
+		return "", err
+	}
+	switch kind {
+	case v1alpha1.SourceHelm:
+		err = helm.Render(helm.Request{Job: &r.job, Source: source, Files: files, Refs: refs}, r.into)
+	case v1alpha1.SourceKustomize:
+		err = kustomize.Render(files, source, r.into)
+	default:
+		err = directory.Render(files, source, r.into)
+	}
+	return kind, err
+}
+
+func problemOf(source int, err error) *frame.Problem {
+	var inFiles *tree.Refusal
+	var inText *job.Refusal
+	return &frame.Problem{
+		Source:  source,
+		Refused: errors.As(err, &inFiles) || errors.As(err, &inText),
+		Large:   errors.Is(err, manifest.ErrTooLarge),
+		Message: err.Error(),
+	}
+}

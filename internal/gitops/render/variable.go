@@ -1,0 +1,104 @@
+package render
+
+import (
+	"os"
+	"slices"
+	"strings"
+
+	"slipway.dev/slipway/internal/gitops/render/job"
+)
+
+// variables are Argo CD's build environment: names that fields of a source can
+// use as $NAME or ${NAME}. $$ is a $, and a name that does not exist is empty.
+type variables struct {
+	values map[string]string
+	refs   []string
+	// revision: a name was used that is another for each revision.
+	revision bool
+}
+
+func newVariables(work *job.Job, source *job.Source) *variables {
+	v := &variables{values: map[string]string{
+		"ARGOCD_APP_NAME":                   work.App,
+		"ARGOCD_APP_NAMESPACE":              work.Namespace,
+		"ARGOCD_APP_PROJECT_NAME":           work.Project,
+		"ARGOCD_APP_REVISION":               source.Revision,
+		"ARGOCD_APP_REVISION_SHORT":         firstChars(source.Revision, 7),
+		"ARGOCD_APP_REVISION_SHORT_8":       firstChars(source.Revision, 8),
+		"ARGOCD_APP_SOURCE_REPO_URL":        source.Source.RepoURL,
+		"ARGOCD_APP_SOURCE_PATH":            source.Source.Path,
+		"ARGOCD_APP_SOURCE_TARGET_REVISION": source.Source.TargetRevision,
+	}}
+	for i := range work.Sources {
+		if ref := work.Sources[i].Source.Ref; ref != "" {
+			v.refs = append(v.refs, ref)
+		}
+	}
+	return v
+}
+
+func firstChars(text string, count int) string { return text[:min(len(text), count)] }
+
+// replace puts values in place of names.
+func (v *variables) replace(text string) string {
+	if !strings.Contains(text, "$") {
+		return text
+	}
+	return os.Expand(text, func(name string) string {
+		if name == "$" {
+			return "$"
+		}
+		if strings.HasPrefix(name, "ARGOCD_APP_REVISION") {
+			v.revision = true
+		}
+		return v.values[name]
+	})
+}
+
+// replaceFile leaves the name of a source at the beginning as it is, also one
+// that does not exist: that is told later.
+func (v *variables) replaceFile(text string) string {
+	first, rest, _ := strings.Cut(text, "/")
+	name, ok := strings.CutPrefix(first, "$")
+	_, known := v.values[name]
+	if ok && (slices.Contains(v.refs, name) || !known && isName(name)) {
+		return first + "/" + v.replace(rest)
+	}
+	return v.replace(text)
+}
+
+func isName(text string) bool {
+	return text != "" && strings.Trim(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") == ""
+}
+
+// apply replaces names in the fields that Argo CD replaces them in. The source
+// is the worker's own.
+func (v *variables) apply(source *job.Source) {
+	if helm := source.Source.Helm; helm != nil {
+		for i := range helm.Parameters {
+			helm.Parameters[i].Value = v.replace(helm.Parameters[i].Value)
+		}
+		for i := range helm.FileParameters {
+			helm.FileParameters[i].Path = v.replaceFile(helm.FileParameters[i].Path)
+		}
+		for i := range helm.ValueFiles {
+			helm.ValueFiles[i] = v.replaceFile(helm.ValueFiles[i])
+		}
+	}
+	if kustomize := source.Source.Kustomize; kustomize != nil {
+		for i := range kustomize.Images {
+			kustomize.Images[i] = v.replace(kustomize.Images[i])
+		}
+		for name, value := range kustomize.CommonLabels {
+			kustomize.CommonLabels[name] = v.replace(value)
+		}
+	}
+	if directory := source.Source.Directory; directory != nil && directory.Jsonnet != nil {
+		for i := range directory.Jsonnet.ExtVars {
+			directory.Jsonnet.ExtVars[i].Value = v.replace(directory.Jsonnet.ExtVars[i].Value)
+		}
+		for i := range directory.Jsonnet.TLAs {
+			directory.Jsonnet.TLAs[i].Value = v.replace(directory.Jsonnet.TLAs[i].Value)
+		}
+	}
+}

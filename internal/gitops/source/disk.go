@@ -1,0 +1,216 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"slipway.dev/slipway/internal/gitops/source/objects"
+)
+
+// disk is one folder of a repository: a bare repository of some commits without
+// their history. It is replaced by another one when it has too many packs, or
+// is damaged; Stores that read it keep its files open.
+type disk struct {
+	folder string
+	packs  atomic.Pointer[objects.Set]
+	// damaged says that the next fetch begins anew.
+	damaged atomic.Bool
+
+	mu   sync.Mutex
+	tips []objects.ID // commits that were fetched, the last at the end
+	seen map[objects.ID]time.Time
+}
+
+// tipsFile lists the commits that were fetched. A folder without it is not
+// complete and is thrown away.
+const tipsFile = "commits"
+
+func newDisk(folder string, set *objects.Set) *disk {
+	d := &disk{folder: folder, seen: map[objects.ID]time.Time{}}
+	d.packs.Store(set)
+	return d
+}
+
+func (d *disk) objects() *objects.Set { return d.packs.Load() }
+
+// isWorn reports whether it is time for another folder.
+func (d *disk) isWorn() bool { return d.damaged.Load() || d.objects().Packs() >= maxPacks }
+
+// add takes a Set with one more pack, and the commits that it came for.
+func (d *disk) add(set *objects.Set, ids []objects.ID) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, id := range ids {
+		if !slices.Contains(d.tips, id) {
+			d.tips = append(d.tips, id)
+		}
+	}
+	if extra := len(d.tips) - 4*maxHaves; extra > 0 {
+		d.tips = slices.Delete(d.tips, 0, extra)
+	}
+	var text strings.Builder
+	for _, id := range d.tips {
+		text.WriteString(id.String() + "\n")
+	}
+	path := filepath.Join(d.folder, tipsFile)
+	err := os.WriteFile(path+".new", []byte(text.String()), 0o600)
+	if err == nil {
+		err = os.Rename(path+".new", path)
+	}
+	d.packs.Store(set)
+	return err
+}
+
+// haves is the commits that were fetched last.
+func (d *disk) haves(limit int) []objects.ID {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.tips[max(0, len(d.tips)-limit):])
+}
+
+// note remembers that a commit is used.
+func (d *disk) note(id objects.ID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.seen) > 256 {
+		clear(d.seen)
+	}
+	d.seen[id] = time.Now()
+}
+
+// recent is the commits that were used lately.
+func (d *disk) recent(within time.Duration) []objects.ID {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var ids []objects.ID
+	for id, at := range d.seen {
+		if time.Since(at) < within {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+func (d *disk) remove() error { return os.RemoveAll(d.folder) }
+
+// held is the folder that is used now. Whoever has the turn has opened it.
+func (r *repository) held() *disk {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.disk
+}
+
+func (r *repository) replace(d *disk) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.disk = d
+}
+
+// current is the folder that is used now, opened if it is not.
+func (r *repository) current(ctx context.Context) (*disk, error) {
+	if d := r.held(); d != nil {
+		return d, nil
+	}
+	select {
+	case r.turn <- struct{}{}:
+		defer func() { <-r.turn }()
+	case <-ctx.Done():
+		return nil, ended(ctx, r.name)
+	}
+	return r.open()
+}
+
+// open opens what a process before this one left, or begins anew. Whoever calls
+// it has the turn.
+func (r *repository) open() (*disk, error) {
+	if d := r.held(); d != nil {
+		return d, nil
+	}
+	numbers, err := r.numbers()
+	if err != nil {
+		return nil, err
+	}
+	var found *disk
+	for _, number := range slices.Backward(numbers) {
+		folder := filepath.Join(r.folder, strconv.Itoa(number))
+		if found == nil {
+			if found = openDisk(folder); found != nil {
+				continue
+			}
+		}
+		// Old, not complete, or damaged.
+		if err := os.RemoveAll(folder); err != nil {
+			return nil, err
+		}
+	}
+	if found == nil {
+		if found, err = r.createFolder(); err != nil {
+			return nil, err
+		}
+	}
+	r.replace(found)
+	return found, nil
+}
+
+// openDisk gives nil for a folder that is no use.
+func openDisk(folder string) *disk {
+	text, err := os.ReadFile(filepath.Join(folder, tipsFile))
+	if err != nil {
+		return nil
+	}
+	set, err := objects.Open(folder, objects.DefaultLimits().MemoryBytes)
+	if err != nil {
+		return nil
+	}
+	d := newDisk(folder, set)
+	for line := range strings.Lines(string(text)) {
+		// What is not there must not be told to a server.
+		if id, ok := parseID(strings.TrimSpace(line)); ok && set.Has(id) {
+			d.tips = append(d.tips, id)
+		}
+	}
+	return d
+}
+
+// createFolder makes the next folder.
+func (r *repository) createFolder() (*disk, error) {
+	numbers, err := r.numbers()
+	if err != nil {
+		return nil, err
+	}
+	next := 1
+	if len(numbers) > 0 {
+		next = numbers[len(numbers)-1] + 1
+	}
+	folder := filepath.Join(r.folder, strconv.Itoa(next))
+	set, err := objects.Create(folder, objects.DefaultLimits().MemoryBytes)
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(folder))
+	}
+	return newDisk(folder, set), nil
+}
+
+// numbers is the names of the folders, sorted.
+func (r *repository) numbers() ([]int, error) {
+	entries, err := os.ReadDir(r.folder)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	var numbers []int
+	for _, entry := range entries {
+		if number, err := strconv.Atoi(entry.Name()); err == nil {
+			numbers = append(numbers, number)
+		}
+	}
+	slices.Sort(numbers)
+	return numbers, nil
+}

@@ -1,0 +1,202 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"strings"
+	"time"
+
+	"slipway.dev/slipway/internal/gitops/source/remote"
+)
+
+// maxPacks is how many packs a repository has before it is fetched anew: every
+// fetch adds one, and old files stay in the old ones.
+const maxPacks = 24
+
+// maxHaves is how many commits a server is told of; the last ones have the most
+// in common with the next.
+const maxHaves = 16
+
+// depths is how far back the branches are fetched for a commit that the server
+// does not give by its id.
+func depths() []int { return []int{50, 500, 5000} }
+
+// maxDeepBranches is how many branches are looked at for it.
+const maxDeepBranches = 100
+
+// fetch brings a target to the disk, in turn with other fetches of the
+// repository.
+func (r *repository) fetch(ctx context.Context, wanted target, known *told) error {
+	select {
+	case r.turn <- struct{}{}:
+		defer func() { <-r.turn }()
+	case <-ctx.Done():
+		return ended(ctx, r.name)
+	}
+	d, err := r.open()
+	if err != nil {
+		return err
+	}
+	// Somebody else may have fetched it meanwhile.
+	if _, found, err := wanted.in(d.objects()); (found || err != nil) && !d.damaged.Load() {
+		return err
+	}
+	if wanted.prefix == "" && known.CanFetch(wanted.id) {
+		err := r.fetchCommit(ctx, wanted.id, known)
+		if !IsKind(err, NotFound) {
+			return err
+		}
+		// It does not give what it told of: the branch may have moved.
+	}
+	if wanted.prefix != "" {
+		if id, found, err := advertised(wanted.prefix, known); err != nil {
+			return err
+		} else if found {
+			return r.fetchCommit(ctx, id, known)
+		}
+	}
+	return r.fetchDeep(ctx, wanted, known)
+}
+
+// advertised looks for the beginning of an id among those that the server told
+// of.
+func advertised(prefix string, known *told) (remote.ID, bool, error) {
+	var found remote.ID
+	count := 0
+	for id := range known.Tips {
+		if strings.HasPrefix(id.String(), prefix) {
+			found = id
+			count++
+		}
+	}
+	if count > 1 {
+		return found, false, errorf(Ambiguous, "", "several commits begin with %s: write more digits", prefix)
+	}
+	return found, count == 1, nil
+}
+
+// fetchCommit fetches one commit without its history: of it what is new, or
+// all of it into a new folder where that is time.
+func (r *repository) fetchCommit(ctx context.Context, id remote.ID, known *told) error {
+	d := r.held()
+	if d.isWorn() {
+		return r.fetchAnew(ctx, id, known)
+	}
+	want := remote.Want{IDs: []remote.ID{id}, Depth: 1, Haves: d.haves(maxHaves)}
+	err := r.exchangePack(ctx, d, known, want)
+	if isDamage(err) && len(want.Haves) > 0 {
+		// The server believes that something is here that is not.
+		return r.fetchAnew(ctx, id, known)
+	}
+	return err
+}
+
+// fetchAnew fetches into a new folder, and what was used last with it. Until it
+// is complete the old one stays.
+func (r *repository) fetchAnew(ctx context.Context, id remote.ID, known *told) error {
+	old := r.held()
+	fresh, err := r.createFolder()
+	if err != nil {
+		return err
+	}
+	want := remote.Want{IDs: []remote.ID{id}, Depth: 1}
+	for _, other := range old.recent(time.Hour) {
+		if other != id && known.Tips[other] {
+			want.IDs = append(want.IDs, other)
+		}
+	}
+	if err := r.exchangePack(ctx, fresh, known, want); err != nil {
+		return errors.Join(err, fresh.remove())
+	}
+	r.replace(fresh)
+	r.sources.options.Log.Debug("fetched a repository anew", slog.String("repository", r.name), slog.Int("packs", old.objects().Packs()))
+	return old.remove()
+}
+
+// fetchDeep fetches branches with their history until the commit is among it.
+func (r *repository) fetchDeep(ctx context.Context, wanted target, known *told) error {
+	tips := deepTips(known)
+	if len(tips) == 0 {
+		return errorf(NotFound, r.name, "it has no branches")
+	}
+	if r.held().isWorn() {
+		if err := r.fetchAnew(ctx, tips[0], known); err != nil {
+			return err
+		}
+	}
+	all := depths()
+	for _, depth := range all {
+		d := r.held()
+		if err := r.exchangePack(ctx, d, known, remote.Want{IDs: tips, Depth: depth}); err != nil {
+			return err
+		}
+		if _, found, err := wanted.in(d.objects()); found || err != nil {
+			return err
+		}
+		if !known.Can("shallow") {
+			break
+		}
+	}
+	name := wanted.prefix
+	if name == "" {
+		name = wanted.id.String()
+	}
+	return errorf(NotFound, r.name, "there is no commit %s among the last %d of its branches, and the server does not give others by their ids: name a branch or a tag", name, all[len(all)-1])
+}
+
+// deepTips is the branches to look at, HEAD first.
+func deepTips(known *told) []remote.ID {
+	var tips []remote.ID
+	seen := map[remote.ID]bool{}
+	add := func(id remote.ID) {
+		if !seen[id] && len(tips) < maxDeepBranches {
+			seen[id] = true
+			tips = append(tips, id)
+		}
+	}
+	if head, found := known.Refs["HEAD"]; found {
+		add(head)
+	}
+	for name, id := range known.Refs {
+		if strings.HasPrefix(name, heads) {
+			add(id)
+		}
+	}
+	return tips
+}
+
+// exchangePack asks for a pack and adds it to the folder.
+func (r *repository) exchangePack(ctx context.Context, d *disk, known *told, want remote.Want) error {
+	return r.sources.exchange(ctx, "pack", r.name, func(ctx context.Context) (int64, error) {
+		client, err := remote.NewClient(r.address, r.sources.access(r.url, r.address.Host), r.sources.options.Limits.Refs)
+		if err != nil {
+			return 0, err
+		}
+		defer client.Close()
+		var counted countingReader
+		err = client.Fetch(ctx, known.Advertisement, want, func(pack io.Reader) error {
+			counted.from = pack
+			set, err := d.objects().Receive(ctx, &counted, r.sources.options.Limits.objects())
+			if err != nil {
+				return err
+			}
+			return d.add(set, want.IDs)
+		})
+		return counted.count, err
+	})
+}
+
+// countingReader counts for metrics.
+type countingReader struct {
+	from  io.Reader
+	count int64
+}
+
+// Read counts what is read.
+func (c *countingReader) Read(p []byte) (int, error) {
+	n, err := c.from.Read(p)
+	c.count += int64(n)
+	return n, err
+}

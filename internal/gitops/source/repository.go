@@ -1,0 +1,244 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"slipway.dev/slipway/internal/gitops/source/objects"
+	"slipway.dev/slipway/internal/gitops/source/remote"
+)
+
+// repository is one Git repository: what its server said last, and what of it
+// is on the disk.
+//
+// The refs are asked for by one question at a time, which everybody who wants
+// to know waits for. Fetches take turns. Neither holds the mutex meanwhile.
+type repository struct {
+	sources *Sources
+	address remote.Address
+	url     string // as it was written first
+	name    string // without a user and a password
+	folder  string
+
+	turn chan struct{} // holds one: the right to fetch, and to change the disk
+
+	mu       sync.Mutex
+	told     *told
+	failed   *question // the last question, if it failed
+	asking   *question
+	forgets  int // how often it was told to forget
+	disk     *disk
+	lastUsed time.Time
+}
+
+// told is an answer of the server.
+type told struct {
+	*remote.Advertisement
+	at      time.Time
+	forgets int
+}
+
+// question is a request for the refs that is under way, or was.
+type question struct {
+	done    chan struct{}
+	forgets int
+	at      time.Time
+	answer  *told
+	err     error
+}
+
+// failureAge is how long those who believe older answers also believe that the
+// server is away, so that a thousand applications do not all wait for it.
+const failureAge = 2 * time.Second
+
+func newRepository(s *Sources, address remote.Address, url string) *repository {
+	return &repository{
+		sources: s, address: address, url: url, name: address.String(),
+		folder: filepath.Join(s.options.Folder, "git", folderName(address.Key())),
+		turn:   make(chan struct{}, 1),
+	}
+}
+
+func (r *repository) used() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lastUsed = time.Now()
+}
+
+// forget makes answers, and questions that are under way, worth nothing.
+func (r *repository) forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.forgets++
+}
+
+// resolve finds the commit that a revision names, and its files.
+func (r *repository) resolve(ctx context.Context, revision string, maxAge time.Duration) (*Commit, *commitStore, error) {
+	id, isFull := remote.ParseID(revision)
+	if isFull {
+		d, err := r.current(ctx)
+		if err != nil {
+			return nil, nil, translate(err, r.name)
+		}
+		if commit, store, err := r.load(d, id); err == nil {
+			return commit, store, nil
+		}
+		// The refs are needed only to know what the server can do.
+		maxAge = max(maxAge, time.Hour)
+	}
+	known, err := r.refs(ctx, maxAge)
+	if err != nil {
+		return nil, nil, err
+	}
+	found, problem := findRevision(revision, known.Refs)
+	if problem != nil {
+		return nil, nil, translate(problem, r.name)
+	}
+	commit, store, err := r.obtain(ctx, found, known)
+	if err != nil {
+		return nil, nil, translate(err, r.name)
+	}
+	return commit, store, nil
+}
+
+// obtain gives what a revision turned out to be, and fetches it if it is not
+// there. Where that is damaged, it is fetched once more.
+func (r *repository) obtain(ctx context.Context, wanted target, known *told) (*Commit, *commitStore, error) {
+	const fetches = 2
+	var last error = errorf(Unreachable, r.name, "the server did not send the commit")
+	for attempt := range fetches + 1 {
+		d, err := r.current(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		id, found, err := wanted.in(d.objects())
+		if found {
+			var commit *Commit
+			var store *commitStore
+			if commit, store, err = r.load(d, id); err == nil {
+				return commit, store, nil
+			}
+		}
+		if err != nil {
+			if last = err; !isDamage(err) {
+				break
+			}
+			d.damaged.Store(true)
+		}
+		if attempt == fetches {
+			break
+		}
+		if err := r.fetch(ctx, wanted, known); err != nil {
+			if last = err; !isDamage(err) {
+				break
+			}
+		}
+	}
+	return nil, nil, last
+}
+
+func isDamage(err error) bool {
+	return errors.Is(err, objects.ErrCorrupt) || errors.Is(err, objects.ErrMissing) || errors.Is(err, objects.ErrBase)
+}
+
+// in looks for the target on the disk.
+func (t target) in(set *objects.Set) (objects.ID, bool, error) {
+	if t.prefix == "" {
+		return t.id, set.Has(t.id), nil
+	}
+	found, err := set.StartingWith(t.prefix)
+	switch {
+	case err != nil || len(found) == 0:
+		return objects.ID{}, false, err
+	case len(found) > 1:
+		return objects.ID{}, false, errorf(Ambiguous, "", "several commits begin with %s: write more digits", t.prefix)
+	}
+	return found[0], true, nil
+}
+
+// load reads a commit that is there and prepares its files.
+func (r *repository) load(d *disk, id objects.ID) (*Commit, *commitStore, error) {
+	set := d.objects()
+	commit, err := readCommit(set, id)
+	if err == nil && !set.Has(commit.tree) {
+		err = objects.ErrMissing
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	d.note(id)
+	store := &commitStore{set: set, root: commit.tree, trees: r.sources.trees, owner: r.folder, damaged: func() { d.damaged.Store(true) }}
+	return &commit.Commit, store, nil
+}
+
+// refs is what the server has, by an answer that is young enough. An answer
+// that fails leaves the last one for those who believe it.
+func (r *repository) refs(ctx context.Context, maxAge time.Duration) (*told, error) {
+	q, known, err := r.ask(maxAge)
+	if q == nil {
+		return known, err
+	}
+	select {
+	case <-q.done:
+		return q.answer, q.err
+	case <-ctx.Done():
+		return nil, ended(ctx, r.name)
+	}
+}
+
+// ask gives an answer that is there, or the question to wait for.
+func (r *repository) ask(maxAge time.Duration) (*question, *told, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	if maxAge > 0 && r.told != nil && r.told.forgets == r.forgets && now.Sub(r.told.at) <= maxAge {
+		return nil, r.told, nil
+	}
+	if q := r.asking; q != nil && q.forgets == r.forgets {
+		return q, nil, nil
+	}
+	if q := r.failed; maxAge > 0 && q != nil && q.forgets == r.forgets && now.Sub(q.at) < failureAge {
+		return nil, nil, q.err
+	}
+	if r.sources.ctx.Err() != nil {
+		return nil, nil, errorf(Unreachable, r.name, "the program is ending")
+	}
+	q := &question{done: make(chan struct{}), forgets: r.forgets, at: now}
+	r.asking = q
+	r.sources.running.Go(func() { r.answer(q) })
+	return q, nil, nil
+}
+
+// answer asks the server. It is nobody's own request: who gives up waiting does
+// not end it for the others.
+func (r *repository) answer(q *question) {
+	err := r.sources.exchange(r.sources.ctx, "refs", r.name, func(ctx context.Context) (int64, error) {
+		client, err := remote.NewClient(r.address, r.sources.access(r.url, r.address.Host), r.sources.options.Limits.Refs)
+		if err != nil {
+			return 0, err
+		}
+		defer client.Close()
+		advertised, err := client.Refs(ctx)
+		// The answer is as old as its question.
+		q.answer = &told{Advertisement: advertised, at: q.at, forgets: q.forgets}
+		return 0, err
+	})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err != nil {
+		q.answer, q.err, q.at = nil, err, time.Now()
+		r.failed = q
+	} else {
+		r.failed = nil
+		if r.told == nil || !q.answer.at.Before(r.told.at) {
+			r.told = q.answer
+		}
+	}
+	if r.asking == q {
+		r.asking = nil
+	}
+	close(q.done)
+}

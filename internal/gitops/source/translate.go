@@ -1,0 +1,80 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"slipway.dev/slipway/internal/gitops/source/objects"
+	"slipway.dev/slipway/internal/gitops/source/remote"
+	"slipway.dev/slipway/internal/gitops/tree"
+)
+
+// translate makes an *Error of what the packages below say.
+func translate(err error, name string) error {
+	var done *Error
+	var failure *remote.Failure
+	var large *objects.TooLarge
+	var refusal *tree.Refusal
+	switch {
+	case errors.As(err, &done):
+		if done.Repository != "" {
+			return done
+		}
+		named := *done
+		named.Repository = name
+		return &named
+	case errors.As(err, &failure):
+		return &Error{Kind: kindOfReason(failure.Reason), Repository: name, Message: failure.Message, Err: failure.Err}
+	case errors.As(err, &large):
+		return &Error{Kind: Refused, Repository: name, Message: "it is too large: " + large.Error() + ": raise the limit, or use a smaller repository", Err: err}
+	case errors.As(err, &refusal):
+		return &Error{Kind: Refused, Repository: name, Message: refusal.Error(), Err: err}
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return &Error{Kind: Unreachable, Repository: name, Message: "no answer in time", Err: err}
+	case errors.Is(err, errNoCommit):
+		return &Error{Kind: Invalid, Repository: name, Message: "the revision names no commit, but a file or a folder: write a branch, a tag or a commit", Err: err}
+	case errors.Is(err, objects.ErrCorrupt), errors.Is(err, objects.ErrMissing), errors.Is(err, objects.ErrBase):
+		return &Error{Kind: Unreachable, Repository: name, Message: "what was fetched is damaged and is fetched again: " + err.Error(), Err: err}
+	}
+	return &Error{Kind: Unreachable, Repository: name, Message: "it cannot be kept on the disk: " + err.Error(), Err: err}
+}
+
+func kindOfReason(reason remote.Reason) ErrorKind {
+	switch reason {
+	case remote.Denied:
+		return Denied
+	case remote.Missing:
+		return NotFound
+	case remote.TooLarge:
+		return Refused
+	case remote.Invalid:
+		return Invalid
+	}
+	return Unreachable
+}
+
+// cleanPath is a path of a source in the form that Stores have. As in Argo CD,
+// "." is the root and an absolute path is wrong.
+func cleanPath(path string) (clean, reason string) {
+	if strings.HasPrefix(path, "/") {
+		return "", "is absolute"
+	}
+	if strings.ContainsAny(path, "\x00\\") {
+		return "", "has a character in it that no folder has"
+	}
+	var elements []string
+	for element := range strings.SplitSeq(path, "/") {
+		switch element {
+		case "", ".":
+		case "..":
+			if len(elements) == 0 {
+				return "", "leaves the repository"
+			}
+			elements = elements[:len(elements)-1]
+		default:
+			elements = append(elements, element)
+		}
+	}
+	return strings.Join(elements, "/"), ""
+}

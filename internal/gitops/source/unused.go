@@ -1,0 +1,81 @@
+package source
+
+import (
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// When what nobody asks for is let go: from memory, and from the disk.
+const (
+	idleAfter   = time.Hour
+	unusedAfter = 7 * 24 * time.Hour
+)
+
+// sweep lets go of repositories that nobody asks for, at most once a minute.
+// The mutex is held.
+func (s *Sources) sweep() {
+	now := time.Now()
+	if now.Sub(s.swept) < time.Minute {
+		return
+	}
+	s.swept = now
+	for key, r := range s.repositories {
+		switch idle := r.rest(now); {
+		case idle > unusedAfter:
+			delete(s.repositories, key)
+			if err := os.RemoveAll(r.folder); err != nil {
+				s.options.Log.Warn("cannot remove an unused repository", slog.String("repository", r.name), slog.Any("error", err))
+			}
+		case idle < 2*time.Minute:
+			// Its folder must not look unused after a restart.
+			if err := os.Chtimes(r.folder, now, now); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				s.options.Log.Warn("cannot mark a repository as used", slog.String("repository", r.name), slog.Any("error", err))
+			}
+		}
+	}
+}
+
+// rest closes the files of a repository that nobody asks for, unless something
+// is under way, and tells for how long that is so.
+func (r *repository) rest(now time.Time) time.Duration {
+	select {
+	case r.turn <- struct{}{}:
+		defer func() { <-r.turn }()
+	default:
+		return 0
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	idle := now.Sub(r.lastUsed)
+	if idle > idleAfter && r.asking == nil {
+		// The runtime closes files that nothing holds any more.
+		r.disk, r.told = nil, nil
+	}
+	return idle
+}
+
+// removeUnused removes what no process has used for a week.
+func (s *Sources) removeUnused() error {
+	folder := filepath.Join(s.options.Folder, "git")
+	entries, err := os.ReadDir(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		info, err := entry.Info()
+		if err != nil || time.Since(info.ModTime()) < unusedAfter {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(folder, entry.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}

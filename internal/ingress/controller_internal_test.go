@@ -1,0 +1,111 @@
+package ingress
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"log/slog"
+	"math/big"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"slipway.dev/slipway/internal/ingress/engine"
+	"slipway.dev/slipway/internal/ingress/snapshot"
+	"slipway.dev/slipway/internal/ingress/status"
+	"slipway.dev/slipway/internal/ingress/watch"
+	"slipway.dev/slipway/internal/kube"
+	"slipway.dev/slipway/internal/route"
+)
+
+// TestTimeIsAChange: a certificate that runs out while nothing happens in the
+// cluster is noticed within a minute, and the edge is told. A controller that
+// has nothing to notice tells nothing.
+func TestTimeIsAChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		watcher, err := watch.New(&kube.Cluster{}, watch.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var told []*route.Change
+		c := New(watcher, status.New(&kube.Cluster{}, status.Options{}), Options{
+			Apply: func(change *route.Change) Feedback {
+				told = append(told, change)
+				return Feedback{}
+			},
+			Live: func() {}, Log: slog.New(slog.DiscardHandler),
+			Metrics: NewMetrics(prometheus.NewRegistry(), func() time.Duration { return 0 }),
+		})
+		c.engine = engine.New(c.snapshot, c.options.Resolve)
+		c.snapshot.Put(securedIngress())
+		c.snapshot.Put(certificateUntil(t, time.Now().Add(time.Hour)))
+		c.engine.All()
+		c.goLive()
+
+		ctx, stop := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { _ = c.Run(ctx) }) // it ends with the context
+		passes := func(span time.Duration, want int) {
+			t.Helper()
+			<-time.After(span)
+			synctest.Wait()
+			if len(told) != want {
+				t.Errorf("after %s the edge was told of %d changes, want %d", span, len(told), want)
+			}
+		}
+		passes(59*time.Minute, 0)
+		passes(2*lookInterval, 1)
+		passes(24*time.Hour, 1)
+		stop()
+		running.Wait()
+		if len(told) == 1 && len(told[0].Certificates.Changed) != 1 {
+			t.Errorf("told: %+v", told[0])
+		}
+		site := snapshot.Ref{Kind: snapshot.Ingress, Namespace: "shop", Name: "cart"}
+		if !c.engine.Condition(site).Uncertified {
+			t.Errorf("the Ingress is %+v", c.engine.Condition(site))
+		}
+	})
+}
+
+func securedIngress() *networkingv1.Ingress {
+	return &networkingv1.Ingress{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "cart"},
+		Spec: networkingv1.IngressSpec{
+			Rules: []networkingv1.IngressRule{{Host: "one.example"}},
+			TLS:   []networkingv1.IngressTLS{{SecretName: "cert"}},
+		},
+	}
+}
+
+// certificateUntil is a Secret with a certificate that is valid until then.
+func certificateUntil(t *testing.T, end time.Time) *snapshot.SecretBody {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), DNSNames: []string{"one.example"}, NotBefore: end.AddDate(-1, 0, 0), NotAfter: end,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &snapshot.SecretBody{Namespace: "shop", Name: "cert", Data: map[string][]byte{
+		"tls.crt": pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		"tls.key": pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}),
+	}}
+}

@@ -1,0 +1,226 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"slipway.dev/slipway/test/bench/ground"
+)
+
+// The servers of the agent. Nobody else is in this network.
+const (
+	adminAddress   = "127.0.0.1:8091"
+	healthAddress  = "127.0.0.1:8083"
+	webhookAddress = "127.0.0.1:8084"
+	// maxPage bounds what is taken for a page or a profile.
+	maxPage = 64 << 20
+)
+
+// agent is the process that is measured.
+type agent struct {
+	*ground.Child
+	client *http.Client
+
+	mu   sync.Mutex
+	most int64 // memory of the agent and its workers
+}
+
+// startAgent starts an agent for a cluster. It is not ready yet.
+func startAgent(s *settings, c *ground.Cluster, dir string) (*agent, error) {
+	if _, err := os.Stat(s.slipway); err != nil {
+		return nil, fmt.Errorf("the program is missing: run make build-slipway, or name it with -slipway: %w", err)
+	}
+	command := exec.Command(s.slipway, append([]string{"agent",
+		"--log.format=json", "--admin.address=" + adminAddress, "--health.address=" + healthAddress,
+		"--webhooks.address=" + webhookAddress, "--applications.controlNamespace=" + controlNamespace,
+		"--sources.cacheDir=" + filepath.Join(dir, "cache")}, s.options...)...)
+	command.Env = append([]string{"KUBECONFIG=" + c.Kubeconfig}, s.environment...)
+	process, err := ground.StartChild("the agent", filepath.Join(dir, "agent.log"), command)
+	return &agent{Child: process, client: &http.Client{Timeout: time.Minute}}, err
+}
+
+// ready reports whether the agent says that it is.
+func (a *agent) ready(ctx context.Context) error {
+	_, err := a.fetch(ctx, "http://"+healthAddress+"/readyz")
+	return err
+}
+
+func (a *agent) fetch(ctx context.Context, address string) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil, err
+	}
+	return a.send(request)
+}
+
+func (a *agent) send(request *http.Request) ([]byte, error) {
+	response, err := a.client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxPage))
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s", response.Status, body)
+	}
+	return body, err
+}
+
+// notify sends the webhook of a push, as GitHub does.
+func (a *agent) notify(ctx context.Context, repository, commit string) error {
+	body, err := json.Marshal(map[string]any{
+		"ref": "refs/heads/main", "after": commit,
+		"repository": map[string]any{"full_name": "bench/fleet", "clone_url": repository, "html_url": repository},
+	})
+	if err != nil {
+		return err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+webhookAddress+"/webhooks", bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	signature := hmac.New(sha256.New, []byte(webhookSecret))
+	signature.Write(body)
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("X-GitHub-Event", "push")
+	request.Header.Set("X-GitHub-Delivery", commit)
+	request.Header.Set("X-Hub-Signature-256", "sha256="+hex.EncodeToString(signature.Sum(nil)))
+	_, err = a.send(request)
+	return err
+}
+
+// counts are what the agent has counted since its start, and the processor time
+// that it and its workers have used.
+type counts struct {
+	requests, writes, renders float64
+	cpu                       time.Duration
+}
+
+func (c counts) since(before counts) counts {
+	return counts{c.requests - before.requests, c.writes - before.writes, c.renders - before.renders, c.cpu - before.cpu}
+}
+
+func (a *agent) counts(ctx context.Context) (counts, error) {
+	page, err := a.fetch(ctx, "http://"+adminAddress+"/metrics")
+	if err != nil {
+		return counts{}, err
+	}
+	var c counts
+	for line := range strings.Lines(string(page)) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		number, err := strconv.ParseFloat(value, 64)
+		if err != nil {
+			continue
+		}
+		switch {
+		case strings.HasPrefix(name, "slipway_gitops_api_requests_total"):
+			c.requests += number
+			if !strings.Contains(name, `method="GET"`) && !strings.Contains(name, `resource="leases"`) {
+				c.writes += number
+			}
+		case strings.HasPrefix(name, "slipway_gitops_renders_total"):
+			c.renders += number
+		}
+	}
+	c.cpu, err = ground.CPUTime(a.PID())
+	return c, err
+}
+
+// memory is what the agent and its workers have in memory now.
+func (a *agent) memory() (int64, error) {
+	sum, err := ground.ReadMemory(a.PID())
+	if err != nil {
+		return 0, err
+	}
+	total := sum.Resident
+	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", a.PID()))
+	if err != nil {
+		return 0, err
+	}
+	for _, task := range tasks {
+		text, err := os.ReadFile(task)
+		if err != nil {
+			continue // the thread has ended
+		}
+		for _, field := range strings.Fields(string(text)) {
+			pid, err := strconv.Atoi(field)
+			if err != nil {
+				return 0, err
+			}
+			if worker, err := ground.ReadMemory(pid); err == nil { // it may have ended
+				total += worker.Resident
+			}
+		}
+	}
+	return total, nil
+}
+
+// follow reads the memory again and again, and keeps the most.
+func (a *agent) follow(ctx context.Context) error {
+	for {
+		now, err := a.memory()
+		if err != nil {
+			return err
+		}
+		a.mu.Lock()
+		a.most = max(a.most, now)
+		a.mu.Unlock()
+		if err := wait(ctx, 100*time.Millisecond); err != nil {
+			return nil
+		}
+	}
+}
+
+// peak is the most memory since the last call.
+func (a *agent) peak() int64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	most := a.most
+	a.most = 0
+	return most
+}
+
+// profile records what the agent does meanwhile, where profiles are asked for.
+func (a *agent) profile(ctx context.Context, folder, name string, length time.Duration) (finish func() error) {
+	if folder == "" {
+		return func() error { return nil }
+	}
+	ended := make(chan error, 1)
+	go func() {
+		page := fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", adminAddress, max(1, int(length.Seconds())))
+		text, err := a.fetch(ctx, page)
+		ended <- errors.Join(err, keep(folder, name+".cpu.pprof", text))
+	}()
+	return func() error { return <-ended }
+}
+
+// heap writes a profile of the memory in use, where profiles are asked for.
+func (a *agent) heap(ctx context.Context, folder, name string) error {
+	if folder == "" {
+		return nil
+	}
+	text, err := a.fetch(ctx, "http://"+adminAddress+"/debug/pprof/heap?gc=1")
+	return errors.Join(err, keep(folder, name+".heap.pprof", text))
+}
+
+func keep(folder, name string, text []byte) error {
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(folder, name), text, 0o644)
+}

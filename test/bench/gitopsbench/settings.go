@@ -1,0 +1,94 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	maxSize  = 10_000
+	maxIdle  = time.Hour
+	maxDrift = 1000
+)
+
+var errHelp = errors.New("help was asked for")
+
+// settings is what the flags say.
+type settings struct {
+	sizes []int
+	form  form
+	idle  time.Duration
+	drift int
+
+	slipway, devcluster string
+	options             []string // further ones of the agent
+	environment         []string // of the agent
+	profile             string   // folder for profiles; empty makes none
+	jsonFile            string
+}
+
+// parseSettings reads the flags. It complains itself about those it does not
+// know.
+func parseSettings(args []string, complain io.Writer) (*settings, error) {
+	s := &settings{}
+	flags := flag.NewFlagSet(program, flag.ContinueOnError)
+	flags.SetOutput(complain)
+	sizes := flags.String("sizes", "100,500,1000", "numbers of Applications, with commas; each has a cluster of its own")
+	name := flags.String("form", string(directory), "what is in Git: directory, kustomize or helm")
+	flags.DurationVar(&s.idle, "idle", 10*time.Minute, "how long nothing happens")
+	flags.IntVar(&s.drift, "drift", 100, "how many objects are changed in the cluster")
+	flags.StringVar(&s.slipway, "slipway", filepath.Join("bin", "slipway"), "the slipway program to measure")
+	flags.StringVar(&s.devcluster, "devcluster", filepath.Join("bin", "slipway-devcluster"), "the development cluster")
+	flags.Func("option", "further `option` of the agent; may be given several times",
+		func(text string) error { s.options = append(s.options, text); return nil })
+	flags.Func("env", "`VARIABLE=value` for the agent, such as GOGC=50; may be given several times",
+		func(text string) error { s.environment = append(s.environment, text); return nil })
+	flags.StringVar(&s.profile, "profile", "", "write profiles of the agent into this `folder`; they cost CPU time that is counted")
+	flags.StringVar(&s.jsonFile, "json", "", "write everything that was measured to this `file` too")
+	switch err := flags.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		return nil, errHelp
+	case err != nil:
+		return nil, err
+	}
+	if flags.NArg() > 0 {
+		return nil, fmt.Errorf("%q is not a flag; see -help", flags.Arg(0))
+	}
+	s.form = form(*name)
+	for part := range strings.SplitSeq(*sizes, ",") {
+		size, err := strconv.Atoi(strings.TrimSpace(part))
+		if err != nil || size < 1 || size > maxSize {
+			return nil, fmt.Errorf("-sizes: %q is not a number from 1 to %d", part, maxSize)
+		}
+		s.sizes = append(s.sizes, size)
+	}
+	return s, s.check()
+}
+
+func (s *settings) check() error {
+	switch {
+	case !slices.Contains([]form{directory, kustomization, chart}, s.form):
+		return fmt.Errorf("-form is %q; it is one of directory, kustomize, helm", s.form)
+	case s.idle < 0 || s.idle > maxIdle:
+		return fmt.Errorf("-idle is %s; it must be at most %s", s.idle, maxIdle)
+	case s.drift < 1 || s.drift > maxDrift:
+		return fmt.Errorf("-drift is %d; it must be from 1 to %d", s.drift, maxDrift)
+	}
+	return nil
+}
+
+// longest is when the run is given up.
+func (s *settings) longest() time.Duration {
+	each := 15*time.Minute + s.idle
+	for _, size := range s.sizes {
+		each += time.Duration(size) * time.Second
+	}
+	return time.Duration(len(s.sizes)) * each
+}

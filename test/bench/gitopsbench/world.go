@@ -1,0 +1,206 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"golang.org/x/sync/errgroup"
+
+	"slipway.dev/slipway/internal/kube"
+	"slipway.dev/slipway/test/bench/ground"
+)
+
+const (
+	controlNamespace = "argocd"
+	webhookSecret    = "a secret of a benchmark"
+	// perNamespace is how many Applications share a namespace.
+	perNamespace = 50
+	parallel     = 8
+)
+
+func namespaceOf(app int) string { return fmt.Sprintf("fleet-%03d", app/perNamespace) }
+
+func applications() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: "argoproj.io", Version: "v1alpha1", Resource: "applications"}
+}
+
+// world is the cluster with its Applications, and what is known of them.
+type world struct {
+	*ground.Cluster
+	repository *repository
+	apps       int
+
+	mu    sync.Mutex
+	state map[string]appState // by name
+	// news is closed, and made anew, when something changed.
+	news chan struct{}
+}
+
+// appState is what an Application says.
+type appState struct {
+	sync, revision, phase, synced, message string
+}
+
+// newWorld makes the definitions, the namespaces and the Applications.
+func newWorld(ctx context.Context, cluster *ground.Cluster, repository *repository, apps int) (*world, error) {
+	w := &world{Cluster: cluster, repository: repository, apps: apps, state: map[string]appState{}, news: make(chan struct{})}
+	if err := w.define(ctx); err != nil {
+		return nil, err
+	}
+	for i := range (apps + perNamespace - 1) / perNamespace {
+		if err := w.createNamespace(ctx, namespaceOf(i*perNamespace)); err != nil {
+			return nil, err
+		}
+	}
+	if err := w.createNamespace(ctx, controlNamespace); err != nil {
+		return nil, err
+	}
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "argocd-secret"},
+		StringData: map[string]string{"webhook.github.secret": webhookSecret},
+	}
+	if _, err := w.Client.CoreV1().Secrets(controlNamespace).Create(ctx, secret, metav1.CreateOptions{}); err != nil {
+		return nil, err
+	}
+	group, inGroup := errgroup.WithContext(ctx)
+	group.SetLimit(parallel)
+	for app := range apps {
+		group.Go(func() error { return w.createApplication(inGroup, app) })
+	}
+	return w, group.Wait()
+}
+
+// define applies the CustomResourceDefinitions of the chart, and waits for them.
+func (w *world) define(ctx context.Context) error {
+	files, err := filepath.Glob(filepath.Join("charts", "gitops-runtime", "crds", "argoproj.io_*.yaml"))
+	if err != nil || len(files) == 0 {
+		return fmt.Errorf("the definitions are missing: run this from the root of the repository: %v", err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		if _, err := w.Apply(ctx, kube.Target{Manager: program}, string(text)); err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+	}
+	definitions := w.Dynamic.Resource(schema.GroupVersionResource{
+		Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
+	})
+	_, err = kube.WaitFor(ctx, definitions, metav1.ListOptions{}, func(all []*unstructured.Unstructured) error {
+		for _, definition := range all {
+			conditions, _, _ := unstructured.NestedSlice(definition.Object, "status", "conditions")
+			established := false
+			for _, condition := range conditions {
+				fields, _ := condition.(map[string]any)
+				established = established || fields["type"] == "Established" && fields["status"] == "True"
+			}
+			if !established {
+				return fmt.Errorf("%s is not established", definition.GetName())
+			}
+		}
+		return nil
+	})
+	return err
+}
+
+func (w *world) createNamespace(ctx context.Context, name string) error {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	_, err := w.Client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{})
+	return err
+}
+
+func (w *world) createApplication(ctx context.Context, app int) error {
+	object := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "argoproj.io/v1alpha1", "kind": "Application",
+		"metadata": map[string]any{"name": nameOf(app), "namespace": controlNamespace},
+		"spec": map[string]any{
+			"project":     "default",
+			"source":      map[string]any{"repoURL": w.repository.url, "path": folderOf(app), "targetRevision": "main"},
+			"destination": map[string]any{"server": "https://kubernetes.default.svc", "namespace": namespaceOf(app)},
+			"syncPolicy":  map[string]any{"automated": map[string]any{"prune": true, "selfHeal": true}},
+		},
+	}}
+	_, err := w.Dynamic.Resource(applications()).Namespace(controlNamespace).Create(ctx, object, metav1.CreateOptions{})
+	return err
+}
+
+// watch follows the Applications until the context is done.
+func (w *world) watch(ctx context.Context) error {
+	client := w.Dynamic.Resource(applications()).Namespace(controlNamespace)
+	list, err := client.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for i := range list.Items {
+		w.note(&list.Items[i])
+	}
+	stream, err := client.Watch(ctx, metav1.ListOptions{ResourceVersion: list.GetResourceVersion()})
+	if err != nil {
+		return err
+	}
+	defer stream.Stop()
+	for event := range stream.ResultChan() {
+		if object, ok := event.Object.(*unstructured.Unstructured); ok {
+			w.note(object)
+		}
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	return fmt.Errorf("the watch of the benchmark ended")
+}
+
+func (w *world) note(object *unstructured.Unstructured) {
+	text := func(fields ...string) string {
+		value, _, _ := unstructured.NestedString(object.Object, append([]string{"status"}, fields...)...)
+		return value
+	}
+	state := appState{
+		sync: text("sync", "status"), revision: text("sync", "revision"),
+		phase: text("operationState", "phase"), synced: text("operationState", "syncResult", "revision"),
+		message: text("operationState", "message"),
+	}
+	if conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions"); len(conditions) > 0 {
+		state.message = fmt.Sprint(conditions[0])
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.state[object.GetName()] = state
+	close(w.news)
+	w.news = make(chan struct{})
+}
+
+// until waits until so many Applications are in a state.
+func (w *world) until(ctx context.Context, want int, is func(appState) bool) error {
+	for {
+		w.mu.Lock()
+		count, other := 0, ""
+		for name, state := range w.state {
+			if is(state) {
+				count++
+			} else {
+				other = name
+			}
+		}
+		state, news := w.state[other], w.news
+		w.mu.Unlock()
+		if count >= want {
+			return nil
+		}
+		select {
+		case <-news:
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %d of %d; %s is %+v", context.Cause(ctx), count, want, other, state)
+		}
+	}
+}
