@@ -55,6 +55,7 @@ func HouseTable() Table {
 		Never: []Ban{
 			{Package: "./internal/cli/...", Except: "./cmd/...", Reason: "cli wires the program together; nothing is above it but cmd"},
 			{Package: "./internal/kube/kubetest/...", Reason: "it starts clusters and belongs in _test.go files only"},
+			{Package: "./internal/gitops/gittest/...", Reason: "it serves repositories to tests and belongs in _test.go files only"},
 			{Package: "./internal/edge/pkitest", Reason: "it makes keys for tests and belongs in _test.go files only"},
 			{Package: "./devcluster/...", Reason: "devcluster is a module of its own, and its Kubernetes must not become ours"},
 		},
@@ -87,7 +88,7 @@ func HouseTable() Table {
 			}},
 
 			// The delivery plane.
-			{Packages: gitops, MayUse: []string{kube, api, observe}, Foreign: anything, Never: []Ban{
+			{Packages: gitops, MayUse: []string{kube, api, observe, secret}, Foreign: anything, Never: []Ban{
 				{Package: edge, Reason: "delivery and traffic are separate planes"},
 				{Package: ingress, Reason: "delivery and traffic are separate planes"},
 				{Package: platform, Reason: "a runtime delivers without the platform"},
@@ -96,7 +97,7 @@ func HouseTable() Table {
 				{Package: platform, Reason: "the two ends of the tunnel share wire and nothing else"},
 				{Package: gitops, Reason: "access carries requests and does not know what they do"},
 			}},
-			{Packages: agent, MayUse: []string{access, gitops, kube, wire, observe}, Foreign: anything, Never: []Ban{
+			{Packages: agent, MayUse: []string{access, api, gitops, kube, wire, observe, secret}, Foreign: anything, Never: []Ban{
 				{Package: platform, Reason: "agent and platform share wire and nothing else"},
 				{Package: edge, Reason: "delivery and traffic are separate planes"},
 			}},

@@ -9,10 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"slipway.dev/slipway/internal/cli"
 	"slipway.dev/slipway/internal/config"
+	"slipway.dev/slipway/internal/kube/kubetest"
 	"slipway.dev/slipway/internal/observe"
 )
 
@@ -24,7 +23,10 @@ func TestMain(m *testing.M) {
 	if os.Getenv(processVariable) != "" {
 		os.Exit(cli.MainEdge(edgeThatDrains))
 	}
-	goleak.VerifyTestMain(m)
+	if len(os.Args) == 2 && os.Args[1] == "render-worker" {
+		os.Exit(cli.Main()) // this binary is its own worker
+	}
+	kubetest.Main(m)
 }
 
 // edgeThatDrains is ready at once, and when told to stop, it has work left

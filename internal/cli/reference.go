@@ -120,13 +120,21 @@ func writeCommand(out *strings.Builder, command *cobra.Command) {
 		}
 		return
 	}
-	if command.HasAvailableLocalFlags() {
+	if command.HasAvailableLocalFlags() && command.LocalNonPersistentFlags().HasAvailableFlags() {
 		out.WriteString("\n" + flagTable(command.LocalNonPersistentFlags()))
+	}
+	if command.PersistentFlags().HasAvailableFlags() {
+		out.WriteString("\nFlags of all its commands:\n\n" + flagTable(command.PersistentFlags()))
 	}
 	if command.HasAvailableSubCommands() {
 		out.WriteString("\n")
 		for _, child := range command.Commands() {
 			fmt.Fprintf(out, "- `%s`: %s\n", child.CommandPath(), child.Short)
+		}
+		if command.Name() != "completion" { // those of shells differ in nothing
+			for _, child := range command.Commands() {
+				writeCommand(out, child)
+			}
 		}
 	}
 }

@@ -60,6 +60,7 @@ traffic for it: a GitOps runtime and an ingress controller in one program.`,
 	root.PersistentFlags().String("log.format", "auto", "how messages are written: text, json, or auto (text on a terminal)")
 	root.AddCommand(
 		p.edgeCommand(),
+		agentCommand(),
 		appCommand(),
 		renderCommand(),
 		renderWorkerCommand(),

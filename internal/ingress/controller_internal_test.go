@@ -31,12 +31,17 @@ import (
 // has nothing to notice tells nothing.
 func TestTimeIsAChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		watcher, err := watch.New(&kube.Cluster{}, watch.Options{})
+		// Nothing is asked of it: the watcher does not run.
+		nobody, err := kube.ConnectAs(kube.ConnectOptions{Endpoint: "http://127.0.0.1:1", Environ: func(string) string { return "" }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		watcher, err := watch.New(nobody, watch.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		var told []*route.Change
-		c := New(watcher, status.New(&kube.Cluster{}, status.Options{}), Options{
+		c := New(watcher, status.New(nobody, status.Options{}), Options{
 			Apply: func(change *route.Change) Feedback {
 				told = append(told, change)
 				return Feedback{}

@@ -1,33 +1,209 @@
-// Package appset makes Applications from ApplicationSets.
 package appset
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
 
-	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
-	"slipway.dev/slipway/internal/gitops/tree"
+	"slipway.dev/slipway/internal/gitops/appset/expand"
 )
 
-// Facts is what generators ask about the world.
-type Facts interface {
-	// Clusters are those whose labels fit.
-	Clusters(ctx context.Context, selector labels.Selector) ([]Cluster, error)
-	// Tree is the files of a repository at a revision, and the commit.
-	Tree(ctx context.Context, repoURL, revision string) (tree.Store, string, error)
-}
+// The limits of one ApplicationSet.
+const (
+	maxApplications = 5000
+	maxSets         = 20000 // of parameters, those that are merged or left out too
+	maxTime         = time.Minute
+)
 
-// Cluster is a cluster that Applications can go to.
-type Cluster struct {
-	Name        string
-	Server      string
-	Project     string
-	Labels      map[string]string
-	Annotations map[string]string
-}
+// finalizer has the objects of an Application deleted with it.
+const finalizer = "resources-finalizer.argocd.argoproj.io"
 
-// Generate makes the Applications of a set.
+// Generate makes the Applications of a set, in the order of its generators. If
+// anything is wrong, there are none.
 func Generate(ctx context.Context, set *v1alpha1.ApplicationSet, facts Facts) ([]*v1alpha1.Application, error) {
-	return nil, nil
+	ctx, cancel := context.WithTimeoutCause(ctx, maxTime, fmt.Errorf("it took longer than %s", maxTime))
+	defer cancel()
+	r, err := newRunner(ctx, set, facts)
+	if err != nil {
+		return nil, err
+	}
+	base, err := encodeTemplate(&set.Spec.Template)
+	if err != nil {
+		return nil, err
+	}
+	var applications []*v1alpha1.Application
+	names := map[string]bool{}
+	var twice []string
+	for i := range set.Spec.Generators {
+		generator := topGenerator(&set.Spec.Generators[i], fmt.Sprintf("spec.generators[%d]", i))
+		made, err := r.applications(generator, base)
+		if err != nil {
+			return nil, err
+		}
+		for _, application := range made {
+			if names[application.Name] && !slices.Contains(twice, application.Name) {
+				twice = append(twice, application.Name)
+			}
+			names[application.Name] = true
+		}
+		applications = append(applications, made...)
+	}
+	if len(twice) > 0 {
+		return nil, fmt.Errorf("several Applications would be called %.500s: put more parameters into metadata.name of the template", strings.Join(twice, ", "))
+	}
+	return applications, nil
+}
+
+// runner is one generation.
+type runner struct {
+	ctx      context.Context
+	set      *v1alpha1.ApplicationSet
+	facts    Facts
+	expander *expand.Expander
+	// goForm: parameters are nested, and not names with dots.
+	goForm bool
+	trees  map[[2]string]*repositoryTree
+	sets   int // of parameters
+	made   int // Applications
+}
+
+func newRunner(ctx context.Context, set *v1alpha1.ApplicationSet, facts Facts) (*runner, error) {
+	expander, err := expand.New(expand.Form{Go: set.Spec.GoTemplate, Options: set.Spec.GoTemplateOptions})
+	if err != nil {
+		return nil, err
+	}
+	return &runner{
+		ctx: ctx, set: set, facts: facts, expander: expander, goForm: set.Spec.GoTemplate, trees: map[[2]string]*repositoryTree{},
+	}, nil
+}
+
+// applications makes the Applications of one generator.
+func (r *runner) applications(generator *generator, base map[string]any) ([]*v1alpha1.Application, error) {
+	template := base
+	if generator.template != nil {
+		own, err := encodeTemplate(generator.template)
+		if err != nil {
+			return nil, err
+		}
+		template = fill(own, base)
+	}
+	sets, err := r.run(generator, nil)
+	if err != nil {
+		return nil, err
+	}
+	if r.made += len(sets); r.made > maxApplications {
+		return nil, fmt.Errorf("there would be more than %d Applications: use several ApplicationSets", maxApplications)
+	}
+	applications := make([]*v1alpha1.Application, 0, len(sets))
+	for _, params := range sets {
+		if r.ctx.Err() != nil {
+			return nil, context.Cause(r.ctx)
+		}
+		application, err := r.application(template, params)
+		if err != nil {
+			return nil, err
+		}
+		applications = append(applications, application)
+	}
+	return applications, nil
+}
+
+// application makes one Application.
+func (r *runner) application(template, params map[string]any) (*v1alpha1.Application, error) {
+	expanded, err := r.expander.Value(r.ctx, template, params)
+	if err != nil {
+		return nil, fmt.Errorf("spec.template: %w", err)
+	}
+	object := expanded.(map[string]any)
+	metadata, _ := object["metadata"].(map[string]any)
+	name, _ := metadata["name"].(string)
+	if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
+		return nil, fmt.Errorf("spec.template.metadata.name: an Application cannot be called %.100q: %s", name, strings.Join(problems, "; "))
+	}
+	if namespace, _ := metadata["namespace"].(string); namespace != "" && namespace != r.set.Namespace {
+		return nil, fmt.Errorf("spec.template.metadata.namespace: Application %s would be in namespace %.100s: it is made in that of the ApplicationSet, %s", name, namespace, r.set.Namespace)
+	}
+	metadata["namespace"] = r.set.Namespace
+	preserve := r.set.Spec.SyncPolicy != nil && r.set.Spec.SyncPolicy.PreserveResourcesOnDeletion
+	if list, _ := metadata["finalizers"].([]any); len(list) == 0 && !preserve {
+		metadata["finalizers"] = []any{finalizer}
+	}
+	object["apiVersion"], object["kind"] = v1alpha1.APIVersion, v1alpha1.KindApplication
+	application, refused, err := v1alpha1.Decode(object)
+	if err != nil {
+		return nil, fmt.Errorf("application %s: %w", name, err)
+	}
+	if len(refused) > 0 {
+		return nil, fmt.Errorf("application %s: %s", name, v1alpha1.Summary(refused))
+	}
+	return application, nil
+}
+
+// encodeTemplate gives a template the form that texts are replaced in.
+func encodeTemplate(template *v1alpha1.ApplicationSetTemplate) (map[string]any, error) {
+	encoded, err := runtime.DefaultUnstructuredConverter.ToUnstructured(template)
+	if err != nil {
+		return nil, fmt.Errorf("the template cannot be read: %w", err)
+	}
+	for _, part := range []string{"metadata", "spec"} {
+		if encoded[part] == nil {
+			encoded[part] = map[string]any{}
+		}
+	}
+	return encoded, nil
+}
+
+// fill adds to a template of a generator what only the outer one has.
+func fill(own, outer map[string]any) map[string]any {
+	filled := make(map[string]any, len(outer))
+	for name, value := range own {
+		filled[name] = value
+	}
+	for name, value := range outer {
+		present, _ := filled[name].(map[string]any)
+		below, nested := value.(map[string]any)
+		switch {
+		case nested && len(present) > 0:
+			filled[name] = fill(present, below)
+		case isEmpty(filled[name]):
+			filled[name] = value
+		}
+	}
+	return filled
+}
+
+func isEmpty(value any) bool {
+	switch v := value.(type) {
+	case nil:
+		return true
+	case string:
+		return v == ""
+	case bool:
+		return !v
+	case []any:
+		return len(v) == 0
+	case map[string]any:
+		return len(v) == 0
+	}
+	return false
+}
+
+var errManySets = errors.New("there are more than 20000 sets of parameters: use several ApplicationSets")
+
+// count bounds how many sets of parameters there are.
+func (r *runner) count(more int) error {
+	if r.sets += more; r.sets > maxSets {
+		return errManySets
+	}
+	if r.ctx.Err() != nil {
+		return context.Cause(r.ctx)
+	}
+	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/pem"
 	"fmt"
+	"log"
 	"net/http"
 	"net/http/cgi"
 	"net/http/httptest"
@@ -74,6 +75,8 @@ func Serve(t testing.TB, options ...Option) *Server {
 		Stderr: quiet{},
 	}
 	s.web = httptest.NewUnstartedServer(s.handle(chosen, backend))
+	// Clients that do not trust the certificate are what tests are about.
+	s.web.Config.ErrorLog = log.New(quiet{}, "", 0)
 	if chosen.tls {
 		s.web.StartTLS()
 	} else {

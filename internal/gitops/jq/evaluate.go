@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -123,6 +124,9 @@ func (e *Evaluator) get(expression string) *compiled {
 func (e *Evaluator) compile(expression string) (code *gojq.Code, err error) {
 	if len(expression) > maxExpression {
 		return nil, fmt.Errorf("the jq expression has %d characters, the most is %d", len(expression), maxExpression)
+	}
+	if strings.TrimSpace(expression) == "" {
+		return nil, errors.New("the jq expression is empty: write a path such as .spec.replicas")
 	}
 	defer func() {
 		if recover() != nil {

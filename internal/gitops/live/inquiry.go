@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
@@ -74,7 +75,7 @@ func (i *inquiry) request(options *metav1.ListOptions) (*rest.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	return i.feed.cache.requests.Get().AbsPath(path).VersionedParams(options, scheme.ParameterCodec), nil
+	return i.feed.cache.requests.Get().AbsPath(path).SpecificallyVersionedParams(options, scheme.ParameterCodec, schema.GroupVersion{Version: "v1"}), nil
 }
 
 func (i *inquiry) watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {

@@ -137,17 +137,30 @@ func (h *head) list() (*recordList, error) {
 		}
 		if item.Kind == "" {
 			item.APIVersion, item.Kind = h.APIVersion, strings.TrimSuffix(h.Kind, "List")
-			raw = withKind(raw, item.APIVersion, item.Kind)
+			if raw, err = withKind(raw, item.APIVersion, item.Kind); err != nil {
+				return nil, fmt.Errorf("item %d: %w", i, err)
+			}
 		}
 		list.Items = append(list.Items, item.record(raw))
 	}
 	return list, nil
 }
 
-// withKind puts the kind in front of the fields of an object that has others.
-func withKind(raw []byte, version, kind string) []byte {
-	fields, _ := bytes.CutPrefix(bytes.TrimSpace(raw), []byte("{"))
-	return fmt.Appendf(make([]byte, 0, len(raw)+len(version)+len(kind)+32), `{"apiVersion":%q,"kind":%q,%s`, version, kind, fields)
+// withKind puts the kind in front of the fields of an object.
+func withKind(raw []byte, version, kind string) ([]byte, error) {
+	fields, ok := bytes.CutPrefix(bytes.TrimSpace(raw), []byte("{"))
+	start, err := stdjson.Marshal(metav1.TypeMeta{APIVersion: version, Kind: kind})
+	if !ok || err != nil {
+		return nil, errors.New("it is not an object")
+	}
+	comma := ","
+	if bytes.HasPrefix(bytes.TrimSpace(fields), []byte("}")) {
+		comma = ""
+	}
+	with := make([]byte, 0, len(start)+len(fields))
+	with = append(with, start[:len(start)-1]...)
+	with = append(with, comma...)
+	return append(with, fields...), nil
 }
 
 // recordSerializer decodes answers of the API server as far as it is needed.

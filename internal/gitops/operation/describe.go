@@ -101,7 +101,7 @@ type tally struct {
 
 // The groups of a tally besides the verbs.
 const (
-	hooksRun = "hooks run"
+	hooksRun = "ran as hook"
 	failed   = "failed"
 	kept     = "not pruned"
 )
@@ -134,10 +134,11 @@ func groupOf(result v1alpha1.ResourceResult) string {
 		return failed
 	case result.HookType != "" && result.HookPhase == "":
 		return ""
-	case result.HookType != "":
+	}
+	text, isDry := strings.CutSuffix(result.Message, dryRun)
+	if result.HookType != "" && !isDry {
 		return hooksRun
 	}
-	text := strings.TrimSuffix(result.Message, dryRun)
 	for _, verb := range order() {
 		if strings.HasSuffix(text, " "+verb) {
 			return verb
@@ -183,7 +184,7 @@ func (r *Run) success() string {
 	case r.Plan.DryRun:
 		return "dry run, nothing was changed: " + counts
 	case isDeletion:
-		return "deleted: " + counts
+		return "deletion finished: " + counts
 	}
 	return "synced: " + counts
 }

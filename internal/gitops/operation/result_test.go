@@ -55,7 +55,7 @@ func TestDescribe(t *testing.T) {
 				"Job.batch shop/j|Synced||Succeeded|job.batch/j replaced",
 			},
 			"1 created (ConfigMap shop/a), 1 configured (Deployment.apps shop/web), 1 replaced (Job.batch shop/j), 1 pruned (Secret shop/s), " +
-				"1 hooks run (Job.batch shop/run), 1 failed (Service shop/x), 1 not pruned (Pod p), 2 unchanged",
+				"1 ran as hook (Job.batch shop/run), 1 failed (Service shop/x), 1 not pruned (Pod p), 2 unchanged",
 		},
 		{
 			"many",

@@ -69,9 +69,7 @@ func TestArgoConfirmPrune(t *testing.T) {
 	if outcome := w.finish(run); outcome.Phase != v1alpha1.OperationSucceeded {
 		t.Errorf("it is %+v", outcome)
 	}
-	if w.get(w.key("ConfigMap", "precious"), "v1") != nil {
-		t.Error("it was confirmed and is still there")
-	}
+	w.check(false, "ConfigMap/v1 NAMESPACE/precious\nConfigMap/v1 NAMESPACE/other")
 }
 
 // Argo CD: an operation that is terminated has failed. Its hooks that run are

@@ -1,10 +1,6 @@
 package render
 
-import (
-	"fmt"
-
-	"slipway.dev/slipway/internal/gitops/tree"
-)
+import "fmt"
 
 // ErrorKind says what to expect of the next attempt.
 type ErrorKind string
@@ -30,8 +26,7 @@ type Error struct {
 	Message string
 	Err     error
 
-	key   string
-	reads []tree.Reads
+	basis basis
 }
 
 // Error is the message, with the number of the source if there are several.
@@ -50,7 +45,7 @@ func (e *Error) Unwrap() error { return e.Err }
 func (e *Error) Holds(request Request) bool {
 	switch e.Kind {
 	case Refused, Failed, TooLarge:
-		return holds(e.key, e.reads, &request)
+		return e.basis.holds(&request)
 	}
 	return false
 }

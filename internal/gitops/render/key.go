@@ -1,3 +1,76 @@
 package render
 
-func requestKey(*Request) string { return "" }
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/gitops/tree"
+)
+
+// requestKey is a hash of everything in a request that decides the result, but
+// for the files and the names of their revisions.
+func requestKey(request *Request) string {
+	type input struct {
+		Source v1alpha1.ApplicationSource
+		Path   string
+		Chart  bool
+	}
+	versions := slices.Clone(request.APIVersions)
+	slices.Sort(versions)
+	content := struct {
+		Version                              int
+		App, Project, Namespace, KubeVersion string
+		APIVersions                          []string
+		Inputs                               []input
+	}{1, request.App, request.Project, request.Namespace, request.KubeVersion, slices.Compact(versions), nil}
+	for i := range request.Inputs {
+		given := &request.Inputs[i]
+		content.Inputs = append(content.Inputs, input{given.Source, given.Path, given.Chart})
+	}
+	text, err := json.Marshal(content)
+	if err != nil {
+		return "" // values that are not JSON; then nothing holds
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
+
+// basis is what a result depends on.
+type basis struct {
+	key   string
+	reads []tree.Reads
+	// revisions are their names, if the result depends on them.
+	revisions []string
+}
+
+func newBasis(request *Request, views []*tree.View, revision bool) basis {
+	b := basis{key: requestKey(request)}
+	for i, view := range views {
+		b.reads = append(b.reads, view.Reads())
+		if revision {
+			b.revisions = append(b.revisions, request.Inputs[i].Revision)
+		}
+	}
+	return b
+}
+
+// holds reports whether a request depends on the same.
+func (b *basis) holds(request *Request) bool {
+	if b.key == "" || len(b.reads) != len(request.Inputs) || b.key != requestKey(request) {
+		return false
+	}
+	for i, revision := range b.revisions {
+		if request.Inputs[i].Revision != revision {
+			return false
+		}
+	}
+	for i := range b.reads {
+		if request.Inputs[i].Store == nil || !b.reads[i].Same(request.Inputs[i].Store) {
+			return false
+		}
+	}
+	return true
+}

@@ -2,9 +2,15 @@ package render
 
 import (
 	"context"
-	"io"
+	"errors"
+	"fmt"
 	"log/slog"
+	"os"
+	"runtime"
+	"sync"
 	"time"
+
+	"slipway.dev/slipway/internal/gitops/tree"
 )
 
 // Options are how workers run. The zero value is good for production.
@@ -28,6 +34,35 @@ type Options struct {
 	Observe func(Outcome)
 }
 
+// withDefaults fills in what is zero.
+func (o Options) withDefaults() Options {
+	if len(o.Command) == 0 {
+		o.Command = []string{program(), "render-worker"}
+	}
+	if o.Workers <= 0 {
+		o.Workers = runtime.GOMAXPROCS(0)
+	}
+	if o.Timeout <= 0 {
+		o.Timeout = time.Minute
+	}
+	if o.MemoryBytes <= 0 {
+		o.MemoryBytes = 512 << 20
+	}
+	if o.OutputBytes <= 0 {
+		o.OutputBytes = 16 << 20
+	}
+	if o.IdleTimeout <= 0 {
+		o.IdleTimeout = 30 * time.Second
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Observe == nil {
+		o.Observe = func(Outcome) {}
+	}
+	return o
+}
+
 // Outcome is a render that is over.
 type Outcome struct {
 	App      string
@@ -35,25 +70,214 @@ type Outcome struct {
 	Waited   time.Duration // for a worker
 	Objects  int
 	Bytes    int64 // of the objects as JSON
-	Err      error // an *Error, or nil
+	Err      error // an *Error, that of the context, or nil
 }
 
 // Renderer renders in workers. It is safe for concurrent use.
 type Renderer struct {
 	options Options
+	folder  string // empty, where workers run
+	slots   chan struct{}
+	told    sync.Once
+	closing chan struct{}
+	ended   sync.WaitGroup // workers that run
+
+	mu   sync.Mutex
+	idle []*process
+	all  map[*process]bool
+	// closed: no worker is started any more.
+	closed bool
 }
 
 // New makes a Renderer. It starts nothing until there is something to render.
-func New(options Options) (*Renderer, error) { return &Renderer{options: options}, nil }
+func New(options Options) (*Renderer, error) {
+	options = options.withDefaults()
+	if least := int64(64 << 20); options.MemoryBytes < least {
+		return nil, fmt.Errorf("a worker needs at least %d bytes of memory, and is given %d", least, options.MemoryBytes)
+	}
+	r := &Renderer{
+		options: options, slots: make(chan struct{}, options.Workers),
+		closing: make(chan struct{}), all: map[*process]bool{},
+	}
+	// Workers read and write no files; this is where they would begin to look.
+	folder, err := os.MkdirTemp("", "slipway-render-")
+	if err != nil {
+		folder = "/"
+	}
+	r.folder = folder
+	return r, nil
+}
+
+var errClosed = errors.New("the renderer is closed")
 
 // Render renders a request. An error is an *[Error], or that of the context.
 func (r *Renderer) Render(ctx context.Context, request Request) (*Result, error) {
-	return nil, &Error{Kind: WorkerDied, Source: -1, Message: "no worker"}
+	began := time.Now()
+	outcome := Outcome{App: request.App}
+	select {
+	case r.slots <- struct{}{}:
+		defer func() { <-r.slots }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-r.closing:
+		return nil, &Error{Kind: WorkerDied, Source: -1, Message: errClosed.Error(), Err: errClosed}
+	}
+	outcome.Waited = time.Since(began)
+	result, bytes, err := r.attempt(ctx, &request)
+	outcome.Duration, outcome.Err, outcome.Bytes = time.Since(began)-outcome.Waited, err, bytes
+	if result != nil {
+		outcome.Objects = len(result.Objects)
+	}
+	r.options.Observe(outcome)
+	return result, err
+}
+
+// attempt renders, and once more if a worker that was waiting turns out to have
+// ended: somebody else may have killed it.
+func (r *Renderer) attempt(ctx context.Context, request *Request) (*Result, int64, error) {
+	for {
+		worker, fresh, err := r.take(ctx)
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil, 0, ctx.Err()
+			}
+			return nil, 0, &Error{Kind: WorkerDied, Source: -1, Message: "a worker cannot be started: " + err.Error(), Err: err}
+		}
+		session := newSession(worker, request, &r.options)
+		result, err := session.run(ctx)
+		r.give(worker, session.usable)
+		if err != nil && !session.answered && !fresh && ctx.Err() == nil {
+			continue
+		}
+		if err != nil && ctx.Err() != nil {
+			return nil, session.bytes, ctx.Err()
+		}
+		return result, session.bytes, err
+	}
+}
+
+// take is a worker that waits, or a new one.
+func (r *Renderer) take(ctx context.Context) (worker *process, fresh bool, err error) {
+	r.mu.Lock()
+	for len(r.idle) > 0 && worker == nil {
+		last := len(r.idle) - 1
+		worker = r.idle[last]
+		r.idle = r.idle[:last]
+		if !worker.rest.Stop() {
+			worker = nil // it is being ended
+		}
+	}
+	closed := r.closed
+	r.mu.Unlock()
+	switch {
+	case closed:
+		return nil, false, errClosed
+	case worker != nil:
+		return worker, false, nil
+	}
+	worker, err = startProcess(ctx, &r.options, r.folder)
+	if err != nil {
+		return nil, false, err
+	}
+	r.told.Do(func() { r.tell(worker) })
+	r.mu.Lock()
+	closed = r.closed
+	if !closed {
+		r.all[worker] = true
+		r.ended.Add(1)
+	}
+	r.mu.Unlock()
+	if closed {
+		worker.kill()
+		return nil, false, errClosed
+	}
+	return worker, true, nil
+}
+
+// tell logs once what workers are not protected by.
+func (r *Renderer) tell(worker *process) {
+	if len(worker.missing) > 0 {
+		r.options.Log.Info("render workers run without some protections", "missing", worker.missing)
+	}
+}
+
+// maxRenders is how many renders a worker does before it is replaced, so that
+// whatever libraries keep does not grow for ever.
+const maxRenders = 1000
+
+// give puts a worker back, or ends it.
+func (r *Renderer) give(worker *process, usable bool) {
+	worker.renders++
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !usable || r.closed || worker.renders >= maxRenders || worker.memory() > r.options.MemoryBytes/4 {
+		r.end(worker)
+		return
+	}
+	worker.rest = time.AfterFunc(r.options.IdleTimeout, func() { r.retire(worker) })
+	r.idle = append(r.idle, worker)
+}
+
+// retire ends a worker that has waited for too long.
+func (r *Renderer) retire(worker *process) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i, waiting := range r.idle {
+		if waiting == worker {
+			r.idle = append(r.idle[:i], r.idle[i+1:]...)
+			break
+		}
+	}
+	r.end(worker)
+}
+
+// end kills a worker. The lock is held.
+func (r *Renderer) end(worker *process) {
+	if r.all[worker] {
+		delete(r.all, worker)
+		worker.kill()
+		go func() {
+			<-worker.exited
+			r.ended.Done()
+		}()
+	}
 }
 
 // Close ends all workers, and renders that are under way.
-func (r *Renderer) Close() error { return nil }
+func (r *Renderer) Close() error {
+	r.mu.Lock()
+	if !r.closed {
+		r.closed = true
+		close(r.closing)
+	}
+	for _, worker := range r.idle {
+		worker.rest.Stop()
+	}
+	r.idle = nil
+	for worker := range r.all {
+		r.end(worker)
+	}
+	r.mu.Unlock()
+	r.ended.Wait()
+	if r.folder == "/" {
+		return nil
+	}
+	return os.Remove(r.folder)
+}
 
-// ServeWorker is what a worker does: it renders what it is asked for until its
-// input ends.
-func ServeWorker(in io.Reader, out io.Writer) error { return nil }
+// newViews begins to read the files of each input.
+func newViews(request *Request) []*tree.View {
+	limits := request.Limits.Files
+	if limits == (tree.Limits{}) {
+		limits = tree.DefaultLimits()
+	}
+	views := make([]*tree.View, 0, len(request.Inputs))
+	for i := range request.Inputs {
+		view := tree.NewView(request.Inputs[i].Store, limits)
+		if !request.Inputs[i].onlyFiles() {
+			view.Within(request.Inputs[i].Path)
+		}
+		views = append(views, view)
+	}
+	return views
+}

@@ -60,22 +60,10 @@ type Result struct {
 	Key string
 	// Reads is what was read of each input.
 	Reads []tree.Reads
+
+	basis basis
 }
 
 // Holds reports whether a request, on these or other revisions, gives this very
 // result, because everything that was read is the same.
-func (r *Result) Holds(request Request) bool {
-	return holds(r.Key, r.Reads, &request)
-}
-
-func holds(key string, reads []tree.Reads, request *Request) bool {
-	if key == "" || len(reads) != len(request.Inputs) || key != requestKey(request) {
-		return false
-	}
-	for i := range reads {
-		if !reads[i].Same(request.Inputs[i].Store) {
-			return false
-		}
-	}
-	return true
-}
+func (r *Result) Holds(request Request) bool { return r.basis.holds(&request) }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log"
 	"log/slog"
 	"os"
@@ -68,9 +69,9 @@ type message struct {
 
 // worker is the other end of a process.
 type worker struct {
-	out       *frame.Writer
-	incoming  chan message
-	limits    confine.State
+	out      *frame.Writer
+	incoming chan message
+	limits   confine.State
 }
 
 // receive reads all the time, so that a worker whose renderer is gone ends at
@@ -178,6 +179,9 @@ func (r *rendering) render(source *job.Source, files job.Files, refs map[string]
 	if source.OnlyFiles {
 		return "", nil
 	}
+	if err := checkFolder(files, source.Path); err != nil {
+		return "", err
+	}
 	if err := applyOverrides(files, r.job.App, source); err != nil {
 		return "", err
 	}
@@ -197,6 +201,21 @@ func (r *rendering) render(source *job.Source, files job.Files, refs map[string]
 		err = directory.Render(files, source, r.into)
 	}
 	return kind, err
+}
+
+// checkFolder says that the folder of an application is not there, whoever would
+// have noticed it next.
+func checkFolder(files job.Files, folder string) error {
+	entry, err := files.Stat(folder)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("the folder %q does not exist: correct the path of the source", folder)
+	case err != nil:
+		return err
+	case entry.Kind != tree.Folder:
+		return fmt.Errorf("%q is not a folder: correct the path of the source", folder)
+	}
+	return nil
 }
 
 func problemOf(source int, err error) *frame.Problem {

@@ -2,20 +2,183 @@ package source
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
+	"golang.org/x/sync/singleflight"
+
+	"github.com/Masterminds/semver/v3"
+
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/gitops/source/remote"
+	"slipway.dev/slipway/internal/gitops/tree"
 )
 
-type charts struct{ sources *Sources }
+// charts finds charts in Helm repositories and OCI registries.
+type charts struct {
+	sources *Sources
+	cache   *archiveCache
+	flights singleflight.Group
 
-func newCharts(s *Sources) (*charts, error) { return &charts{sources: s}, nil }
-
-func (c *charts) forget(string) {}
-
-func (c *charts) resolve(ctx context.Context, source v1alpha1.ApplicationSource, maxAge time.Duration) (*Resolved, error) {
-	return nil, errorf(Invalid, source.RepoURL, "not ready")
+	mu    sync.Mutex
+	shelf map[string]*shelf
 }
 
+// shelf is what a chart repository, or one repository of a registry, said last.
+type shelf struct {
+	forgets int
+
+	index   *helmIndex           // of a Helm repository
+	tags    []string             // of a registry
+	tagsAt  time.Time            //
+	digests map[string]tagDigest // of a registry, by tag
+}
+
+// tagDigest is what a tag named when it was asked for.
+type tagDigest struct {
+	found ociArtifact
+	at    time.Time
+}
+
+// maxTagDigests bounds what is remembered of a registry's tags.
+const maxTagDigests = 1000
+
+func newCharts(s *Sources) (*charts, error) {
+	cache, err := newArchiveCache(s.options.Folder, s.options.Limits.ChartCacheBytes)
+	if err != nil {
+		return nil, err
+	}
+	return &charts{sources: s, cache: cache, shelf: map[string]*shelf{}}, nil
+}
+
+// isRegistry reports whether an address is that of a registry by its form.
 func isRegistry(url string) bool { return strings.HasPrefix(strings.ToLower(url), "oci://") }
+
+func (c *charts) resolve(ctx context.Context, source v1alpha1.ApplicationSource, maxAge time.Duration) (*Resolved, error) {
+	access, _ := c.sources.options.Credentials.For(source.RepoURL)
+	name := remote.Redact(source.RepoURL)
+	var found *Resolved
+	var err error
+	if isRegistry(source.RepoURL) || !strings.Contains(source.RepoURL, "://") || (source.Chart != "" && access.EnableOCI) {
+		found, err = c.fromRegistry(ctx, source, maxAge)
+	} else {
+		found, err = c.fromHelm(ctx, source, maxAge)
+	}
+	if err != nil {
+		return nil, translate(err, name)
+	}
+	return found, nil
+}
+
+// forget makes everything that was said at this address worth nothing.
+func (c *charts) forget(url string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for key, s := range c.shelf {
+		if key == url || strings.HasPrefix(key, strings.TrimSuffix(url, "/")+"/") {
+			s.forgets++
+			s.index = s.index.stale()
+			s.tagsAt = time.Time{}
+			clear(s.digests)
+		}
+	}
+}
+
+// at is the shelf of an address. The mutex is held.
+func (c *charts) at(key string) *shelf {
+	s, found := c.shelf[key]
+	if !found {
+		s = &shelf{digests: map[string]tagDigest{}}
+		c.shelf[key] = s
+	}
+	return s
+}
+
+// share runs work once for all who ask for the same at the same time. Who gives
+// up waiting does not end it for the others.
+func share[T any](ctx context.Context, c *charts, key, name string, work func(ctx context.Context) (T, error)) (T, error) {
+	var none T
+	results := c.flights.DoChan(key, func() (any, error) {
+		done := make(chan struct{})
+		var found T
+		var err error
+		if !c.sources.begin(func() {
+			defer close(done)
+			found, err = work(c.sources.ctx)
+		}) {
+			return none, errorf(Unreachable, name, "the program is ending")
+		}
+		<-done
+		return found, err
+	})
+	select {
+	case result := <-results:
+		if result.Err != nil {
+			return none, result.Err
+		}
+		return result.Val.(T), nil
+	case <-ctx.Done():
+		return none, ended(ctx, name)
+	}
+}
+
+// choose finds the version of a chart: the exact one, or the highest in a range.
+// As in Argo CD, pre-releases are in a range only if it has one.
+func choose(revision string, versions []string) (string, *Error) {
+	if revision == "" || revision == "HEAD" {
+		revision = "*"
+	}
+	if slices.Contains(versions, revision) {
+		return revision, nil
+	}
+	if exact, err := semver.NewVersion(revision); err == nil {
+		for _, version := range versions {
+			if other, err := semver.NewVersion(version); err == nil && other.Equal(exact) && other.Metadata() == exact.Metadata() {
+				return version, nil
+			}
+		}
+		return "", errorf(NotFound, "", "there is no version %q: the highest of %d is %s", revision, len(versions), highest(versions))
+	}
+	parsed, err := semver.NewConstraint(revision)
+	if err != nil {
+		return "", errorf(Invalid, "", "the revision %q is neither a version nor a range of versions: write one such as 1.2.3 or 1.2.x", revision)
+	}
+	ranged := &constraint{Constraints: parsed}
+	best, found := ranged.best(slices.Values(versions))
+	if !found {
+		return "", errorf(NotFound, "", "no version is in the range %q: the highest of %d is %s", revision, len(versions), highest(versions))
+	}
+	return best, nil
+}
+
+func highest(versions []string) string {
+	all, err := semver.NewConstraint("*-0")
+	if err != nil {
+		return "unknown"
+	}
+	if best, found := (&constraint{Constraints: all}).best(slices.Values(versions)); found {
+		return best
+	}
+	return "none"
+}
+
+// checkName refuses names that would change an address.
+func checkName(chart string) *Error {
+	clean, reason := cleanPath(chart)
+	if chart == "" || reason != "" || clean != chart || strings.ContainsAny(chart, "?#%: \t\r\n") {
+		return errorf(Invalid, "", "the chart %q has no proper name", chart)
+	}
+	return nil
+}
+
+// unpack gives the files of an archive that is in the cache.
+func (c *charts) unpack(key string, strip bool) (tree.Store, error) {
+	store, err := c.cache.store(key, tree.ArchiveLimits{StripFirst: strip, Bytes: 4 * c.sources.options.Limits.ChartBytes})
+	if err != nil {
+		return nil, &Error{Kind: Refused, Message: fmt.Sprintf("the archive is refused: %v", err), Err: err}
+	}
+	return store, nil
+}

@@ -203,12 +203,11 @@ func (r *repository) ask(maxAge time.Duration) (*question, *told, error) {
 	if q := r.failed; maxAge > 0 && q != nil && q.forgets == r.forgets && now.Sub(q.at) < failureAge {
 		return nil, nil, q.err
 	}
-	if r.sources.ctx.Err() != nil {
+	q := &question{done: make(chan struct{}), forgets: r.forgets, at: now}
+	if !r.sources.begin(func() { r.answer(q) }) {
 		return nil, nil, errorf(Unreachable, r.name, "the program is ending")
 	}
-	q := &question{done: make(chan struct{}), forgets: r.forgets, at: now}
 	r.asking = q
-	r.sources.running.Go(func() { r.answer(q) })
 	return q, nil, nil
 }
 

@@ -114,9 +114,12 @@ type Sources struct {
 	slots   chan struct{} // one for each exchange with a server
 	lock    *os.File
 
-	ctx     context.Context
-	cancel  context.CancelFunc
-	running sync.WaitGroup
+	ctx    context.Context
+	cancel context.CancelFunc
+
+	// endingMu keeps work from beginning after Close has begun to wait for it.
+	endingMu sync.Mutex
+	running  sync.WaitGroup
 
 	mu           sync.Mutex
 	repositories map[string]*repository
@@ -165,9 +168,25 @@ func lockFolder(folder string) (*os.File, error) {
 
 // Close ends what is under way. Stores that were given out stay readable.
 func (s *Sources) Close() error {
+	s.endingMu.Lock()
 	s.cancel()
+	s.endingMu.Unlock()
 	s.running.Wait()
-	return s.lock.Close()
+	if err := s.lock.Close(); !errors.Is(err, os.ErrClosed) {
+		return err
+	}
+	return nil
+}
+
+// begin runs work that Close waits for. It is false when Close has begun.
+func (s *Sources) begin(work func()) bool {
+	s.endingMu.Lock()
+	defer s.endingMu.Unlock()
+	if s.ctx.Err() != nil {
+		return false
+	}
+	s.running.Go(work)
+	return true
 }
 
 // Resolve finds the revision that a source names, and its files. Answers of a

@@ -1,5 +1,6 @@
 // Package status tells the cluster what became of its Ingresses: where they are
-// reached, in their status, and what of them is refused, in Events.
+// reached and whether they are served there as they are written, in their status,
+// and what of them is refused, in Events.
 //
 // One elected replica writes; the others keep the same picture and go on at once
 // when it is gone. All of it happens beside the traffic: what the engine says is
@@ -14,6 +15,12 @@
 //   - addresses are the same on every replica, and an unknown address never
 //     replaces a known one: a load balancer that is being replaced does not take
 //     the addresses out of DNS;
+//   - an address without an error of ours at its ports says that all of the Ingress
+//     is served. What is wrong is an error at the ports: see ErrorRefused. What
+//     gets better is told at once, what gets worse when it lasts, and the same
+//     trouble at most every half minute. A first status waits for that time too,
+//     and one that says that something is wrong never says in between that all is
+//     well;
 //   - a status is withdrawn from an Ingress that is no longer ours only if it is
 //     ours: written by our field manager, and with the addresses that this
 //     installation publishes. Another controller's is never touched, and neither

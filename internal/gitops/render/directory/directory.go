@@ -45,15 +45,6 @@ func Render(files job.Files, source *job.Source, into *manifest.Set) error {
 	if w.exclude, err = pattern("exclude", options.Exclude); err != nil {
 		return err
 	}
-	entry, err := files.Stat(source.Path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("the folder %s does not exist: correct the path of the source", quoted(source.Path))
-	case err != nil:
-		return err
-	case entry.Kind != tree.Folder:
-		return fmt.Errorf("%s is not a folder: correct the path of the source", quoted(source.Path))
-	}
 	return w.folder("", 0)
 }
 

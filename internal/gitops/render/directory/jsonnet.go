@@ -44,7 +44,7 @@ func (w *walk) evaluate(where string) error {
 		if importer.refused != nil {
 			return importer.refused
 		}
-		return fmt.Errorf("%s: %s", where, shortened(err.Error()))
+		return fmt.Errorf("%s: %s", where, job.Shorten(err.Error()))
 	}
 	return w.result(where, []byte(text))
 }
@@ -130,15 +130,4 @@ func (i *importer) read(at string) imported {
 		i.known[at] = found
 	}
 	return found
-}
-
-// maxError bounds the text of an error: a stack trace can be long.
-const maxError = 2000
-
-func shortened(text string) string {
-	text = strings.TrimSpace(strings.ToValidUTF8(text, "?"))
-	if len(text) > maxError {
-		return text[:maxError] + "..."
-	}
-	return text
 }

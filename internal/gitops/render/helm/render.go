@@ -79,12 +79,12 @@ func Render(request Request, into *manifest.Set) error {
 	}
 	prepared, err := commonutil.ToRenderValues(loaded, values, release, capabilities)
 	if err != nil {
-		return errors.New(shortened(err.Error()))
+		return errors.New(job.Shorten(err.Error()))
 	}
 	watch := watchFunctions()
 	rendered, err := engine.Engine{CustomTemplateFuncs: watch.functions}.RenderWithContext(context.Background(), loaded, prepared)
 	if err != nil {
-		return errors.New(shortened(err.Error()))
+		return errors.New(job.Shorten(err.Error()))
 	}
 	watch.warn(loaded, into)
 	return request.collect(loaded, rendered, into)
@@ -178,16 +178,4 @@ func isTest(object map[string]any) bool {
 		}
 	}
 	return false
-}
-
-// maxError bounds the text of an error.
-const maxError = 2000
-
-// shortened is an error of Helm's on few lines.
-func shortened(text string) string {
-	text = strings.TrimSpace(strings.ToValidUTF8(text, "?"))
-	if len(text) > maxError {
-		return text[:maxError] + "..."
-	}
-	return text
 }

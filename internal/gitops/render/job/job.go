@@ -7,6 +7,7 @@ package job
 
 import (
 	"fmt"
+	"strings"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/gitops/tree"
@@ -54,4 +55,15 @@ func (r *Refusal) Error() string { return r.Message }
 // Refuse makes a Refusal.
 func Refuse(format string, args ...any) error {
 	return &Refusal{Message: fmt.Sprintf(format, args...)}
+}
+
+// Shorten keeps the beginning and the end of a text: libraries put all that
+// they were doing into an error, and the reason last.
+func Shorten(text string) string {
+	const most = 600
+	text = strings.TrimSpace(strings.ToValidUTF8(text, "?"))
+	if len(text) <= 2*most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + " [...] " + strings.ToValidUTF8(text[len(text)-most:], "")
 }

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/gitops/render/job"
 )
 
 // edit puts the options of an Application into its kustomization, as "kustomize
@@ -31,7 +32,7 @@ func (d *fileSystem) edit(folder string, options *v1alpha1.ApplicationSourceKust
 		}
 		edited, err := applyOptions(text, options)
 		if err != nil {
-			return fmt.Errorf("%s: %s", file, shortened(err.Error()))
+			return fmt.Errorf("%s: %s", file, job.Shorten(err.Error()))
 		}
 		d.edited[local(file)] = edited
 		return nil

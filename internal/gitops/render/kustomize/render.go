@@ -14,7 +14,6 @@ package kustomize
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/api/resmap"
@@ -45,7 +44,7 @@ func Render(files job.Files, source *job.Source, into *manifest.Set) error {
 		if disk.refused != nil {
 			return disk.refused
 		}
-		return errors.New(shortened(err.Error()))
+		return errors.New(job.Shorten(err.Error()))
 	}
 	for _, resource := range built.Resources() {
 		name := fmt.Sprintf("the %s %q of the kustomization", resource.GetKind(), resource.GetName())
@@ -68,15 +67,4 @@ func build(disk *fileSystem, folder string) (built resmap.ResMap, err error) {
 		}
 	}()
 	return krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(disk, "/"+folder)
-}
-
-// maxError bounds the text of an error.
-const maxError = 2000
-
-func shortened(text string) string {
-	text = strings.TrimSpace(strings.ToValidUTF8(text, "?"))
-	if len(text) > maxError {
-		return text[:maxError] + "..."
-	}
-	return text
 }

@@ -51,7 +51,7 @@ func (s *scanner) folder(folder string) error {
 		}
 		var parsed types.Kustomization
 		if err := unmarshal(&parsed, text); err != nil {
-			return fmt.Errorf("%s: %s", file, shortened(err.Error()))
+			return fmt.Errorf("%s: %s", file, job.Shorten(err.Error()))
 		}
 		if err := s.kustomization(folder, file, &parsed); err != nil {
 			return err

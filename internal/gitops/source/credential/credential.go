@@ -60,6 +60,8 @@ type Credential struct {
 
 	EnableOCI          bool
 	ForceHTTPBasicAuth bool
+	// InsecureOCIForceHTTP asks a registry without TLS.
+	InsecureOCIForceHTTP bool
 
 	// Proxy can have a password in it.
 	Proxy   secret.Text
@@ -95,7 +97,8 @@ func Parse(s *corev1.Secret) (Credential, error) {
 		ClientCertificate: r.text("tlsClientCertData"), ClientKey: r.key("tlsClientCertKey"),
 		Insecure: r.flag("insecure"), InsecureIgnoreHostKey: r.flag("insecureIgnoreHostKey"),
 		EnableOCI: r.flag("enableOCI"), ForceHTTPBasicAuth: r.flag("forceHttpBasicAuth"),
-		Proxy: r.hidden("proxy"), NoProxy: r.text("noProxy"),
+		InsecureOCIForceHTTP: r.flag("insecureOCIForceHttp"),
+		Proxy:                r.hidden("proxy"), NoProxy: r.text("noProxy"),
 	}
 	if c.Kind == "" {
 		c.Kind = Git

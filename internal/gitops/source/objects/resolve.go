@@ -33,8 +33,11 @@ type frame struct {
 // resolve gives every object its id and its kind.
 func (r *receiver) resolve(p *pack) error {
 	v := &resolver{receiver: r, pack: p, byID: map[ID][]int{}}
+	var roots []int
 	for i, o := range r.objects {
 		switch o.kind {
+		default:
+			roots = append(roots, i)
 		case plumbing.OFSDeltaObject:
 			v.byOffset = append(v.byOffset, i)
 		case plumbing.REFDeltaObject:
@@ -45,10 +48,7 @@ func (r *receiver) resolve(p *pack) error {
 		return nil
 	}
 	slices.SortStableFunc(v.byOffset, func(a, b int) int { return compare(r.objects[a].base, r.objects[b].base) })
-	for i := range r.objects {
-		if r.objects[i].kind.IsDelta() {
-			continue
-		}
+	for _, i := range roots {
 		if err := v.whole(i); err != nil {
 			return err
 		}

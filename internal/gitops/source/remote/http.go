@@ -42,7 +42,7 @@ func newHTTP(c *Client) (*httpWay, error) {
 	if h.identity.IsZero() && c.address.User != "" {
 		h.identity = Identity{user: c.address.User, password: c.address.password}
 	}
-	h.http = &http.Client{Transport: transport, CheckRedirect: checkRedirect}
+	h.http = &http.Client{Transport: transport, CheckRedirect: CheckRedirect}
 	return h, nil
 }
 
@@ -110,9 +110,10 @@ func (i Identity) Apply(r *http.Request) {
 	}
 }
 
-// checkRedirect follows the first question only, as Git does, and never to a
-// connection that others can read. Who asks is not told to another host.
-func checkRedirect(r *http.Request, via []*http.Request) error {
+// CheckRedirect is for an http.Client. It follows questions only, as Git does,
+// not fetches, and never to a connection that others can read. Who asks is not
+// told to another host.
+func CheckRedirect(r *http.Request, via []*http.Request) error {
 	first := via[0]
 	switch {
 	case len(via) > 5:

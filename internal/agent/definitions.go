@@ -1,0 +1,71 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/discovery"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/kube"
+	"slipway.dev/slipway/internal/observe"
+)
+
+// definitionsPause is how often the API server is asked while kinds are missing.
+const definitionsPause = 2 * time.Second
+
+// installDefinitions is what to do where they are missing.
+const installDefinitions = "install them with kubectl apply --server-side -f charts/gitops-runtime/crds/"
+
+// awaitDefinitions waits until the API server knows the kinds of Applications.
+// It says once what is missing, and again when that changes.
+func (a *agent) awaitDefinitions(ctx context.Context) error {
+	told := ""
+	tick := time.NewTicker(definitionsPause)
+	defer tick.Stop()
+	for {
+		err := a.missingDefinitions(ctx)
+		if err == nil {
+			a.readiness.definitions.Met()
+			return nil
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		a.readiness.definitions.Unmet(err.Error())
+		if kind := kube.FailureKind(err); kind != told {
+			told = kind
+			a.log.Error("the agent waits", observe.KeyReason, err.Error())
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// missingDefinitions says which kinds the API server does not know.
+func (a *agent) missingDefinitions(ctx context.Context) error {
+	served, err := discovery.ToDiscoveryInterfaceWithContext(a.options.Cluster.Client.Discovery()).ServerResourcesForGroupVersionWithContext(ctx, v1alpha1.APIVersion)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("ask the API server for the kinds of %s: %w", v1alpha1.APIVersion, err)
+	}
+	var missing []string
+	for _, kind := range v1alpha1.Kinds() {
+		known := served != nil && slices.ContainsFunc(served.APIResources, func(r metav1.APIResource) bool { return r.Name == kind.Plural })
+		if !known {
+			missing = append(missing, kind.Plural+"."+v1alpha1.Group)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return errors.New("the cluster does not know " + strings.Join(missing, ", ") + ": " + installDefinitions)
+}

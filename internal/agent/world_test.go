@@ -1,0 +1,287 @@
+package agent_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"slipway.dev/slipway/internal/agent"
+	"slipway.dev/slipway/internal/gitops/render"
+	"slipway.dev/slipway/internal/kube"
+	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/observe"
+)
+
+// patience bounds what a test waits for.
+const patience = 60 * time.Second
+
+// hookSecret is what the tests' webhooks are signed with.
+const hookSecret = "signed-with-this"
+
+func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == "render-worker" {
+		if err := render.ServeWorker(os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	kubetest.Main(m)
+}
+
+var (
+	applications = schema.GroupVersionResource{Group: "argoproj.io", Version: "v1alpha1", Resource: "applications"}
+	crds         = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	installOnce  sync.Once
+)
+
+// world is a cluster with a control namespace of the test.
+type world struct {
+	*kubetest.Cluster
+	control string
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	cluster := kubetest.Shared(t)
+	installOnce.Do(func() { install(t, cluster) })
+	return &world{Cluster: cluster, control: cluster.Namespace(t)}
+}
+
+// install makes the cluster know Applications.
+func install(t *testing.T, cluster *kubetest.Cluster) {
+	t.Helper()
+	paths, err := filepath.Glob("../../charts/gitops-runtime/crds/argoproj.io_*.yaml")
+	if err != nil || len(paths) != 3 {
+		t.Fatalf("the definitions are %v: %v", paths, err)
+	}
+	for _, path := range paths {
+		cluster.Apply(t, "", readText(t, path))
+	}
+	kubetest.WaitFor(t, cluster.Dynamic.Resource(crds), metav1.ListOptions{}, patience, func(found []*unstructured.Unstructured) error {
+		established := 0
+		for _, definition := range found {
+			conditions, _, _ := unstructured.NestedSlice(definition.Object, "status", "conditions")
+			for _, each := range conditions {
+				condition, _ := each.(map[string]any)
+				if condition["type"] == "Established" && condition["status"] == "True" && strings.HasSuffix(definition.GetName(), ".argoproj.io") {
+					established++
+				}
+			}
+		}
+		if established < 3 {
+			return fmt.Errorf("%d of 3 kinds are established", established)
+		}
+		return nil
+	})
+}
+
+func readText(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// apply applies manifests; CONTROL in them is the control namespace.
+func (w *world) apply(t *testing.T, manifests string) {
+	t.Helper()
+	w.Apply(t, w.control, strings.ReplaceAll(manifests, "CONTROL", w.control))
+}
+
+// application is one that syncs a repository into the control namespace.
+func (w *world) application(t *testing.T, name, repository string) {
+	t.Helper()
+	w.apply(t, fmt.Sprintf(`apiVersion: argoproj.io/v1alpha1
+kind: Application
+metadata: {name: %s}
+spec:
+  project: default
+  source: {repoURL: %q, path: ".", targetRevision: main}
+  destination: {server: https://kubernetes.default.svc, namespace: CONTROL}
+  syncPolicy: {automated: {prune: true, selfHeal: true}}
+`, name, repository))
+}
+
+// await waits for a state of an Application.
+func (w *world) await(t *testing.T, name string, condition func(status map[string]any) error) {
+	t.Helper()
+	kubetest.WaitFor(t, w.Dynamic.Resource(applications).Namespace(w.control), kube.Named(name), patience, func(found []*unstructured.Unstructured) error {
+		if len(found) == 0 {
+			return errors.New("there is no such Application")
+		}
+		status, _ := found[0].Object["status"].(map[string]any)
+		return condition(status)
+	})
+}
+
+// syncedTo waits until an Application is synced to a commit.
+func (w *world) syncedTo(t *testing.T, name, commit string) {
+	t.Helper()
+	w.await(t, name, func(status map[string]any) error {
+		state, _, _ := unstructured.NestedString(status, "sync", "status")
+		revision, _, _ := unstructured.NestedString(status, "sync", "revision")
+		phase, _, _ := unstructured.NestedString(status, "operationState", "phase")
+		if state != "Synced" || revision != commit || phase != "Succeeded" {
+			return fmt.Errorf("it is %s at %s, the operation %s, and not Synced at %s", state, revision, phase, commit)
+		}
+		return nil
+	})
+}
+
+// replica is a running agent.
+type replica struct {
+	webhooks string
+	health   *observe.Health
+	log      *safeBuffer
+	stop     context.CancelFunc
+	ended    chan error
+}
+
+// start starts an agent. It ends with the test.
+func (w *world) start(t *testing.T, identity string, changes ...func(*agent.Options)) *replica {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	r := &replica{
+		webhooks: "http://" + listener.Addr().String(), health: &observe.Health{}, log: &safeBuffer{}, stop: cancel, ended: make(chan error, 1),
+	}
+	// The Lease is in the namespace of the connection.
+	cluster := *w.Cluster.Cluster
+	cluster.Namespace = w.control
+	options := agent.Options{
+		Cluster: &cluster, ControlNamespace: w.control, Interval: time.Hour, Jitter: time.Second, Workers: 4,
+		FetchTimeout: 20 * time.Second, Render: render.Options{Workers: 1}, Webhooks: listener, WebhookSecret: "argocd-secret",
+		Lease: "agent", Identity: identity,
+		Log:     slog.New(slog.NewTextHandler(r.log, nil)),
+		Metrics: agent.NewMetrics(observe.NewMetrics("test", "test")), Health: r.health,
+	}
+	for _, change := range changes {
+		change(&options)
+	}
+	go func() { r.ended <- agent.Run(ctx, options) }()
+	t.Cleanup(func() {
+		r.end(t)
+		if t.Failed() {
+			t.Logf("log of %s:\n%s", identity, r.log)
+		}
+	})
+	return r
+}
+
+// end ends an agent in good order.
+func (r *replica) end(t *testing.T) {
+	t.Helper()
+	r.stop()
+	select {
+	case err := <-r.ended:
+		r.ended <- err
+		if err != nil && !errors.Is(err, context.Canceled) {
+			t.Errorf("the agent ended with %v", err)
+		}
+	case <-time.After(patience):
+		t.Error("the agent does not end")
+	}
+}
+
+// readyWhen waits until what is missing for readiness has a text in it; nothing
+// is what is missing when it is ready.
+func (r *replica) readyWhen(t *testing.T, want string) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	for time.Now().Before(deadline) {
+		missing := strings.Join(r.health.Missing(), "\n")
+		if want == "" && missing == "" || want != "" && strings.Contains(missing, want) {
+			return
+		}
+		select {
+		case err := <-r.ended:
+			t.Fatalf("the agent ended with %v", err)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	t.Fatalf("it is not %q that is missing, but %q", want, r.health.Missing())
+}
+
+// logs waits until the log has a text.
+func (r *replica) logs(t *testing.T, want string) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	for !strings.Contains(r.log.String(), want) {
+		if time.Now().After(deadline) {
+			t.Fatalf("the log has no %q:\n%s", want, r.log)
+		}
+		<-time.After(20 * time.Millisecond)
+	}
+}
+
+// pushed sends what GitHub sends after a push.
+func (r *replica) pushed(t *testing.T, path, repository, secret string) int {
+	t.Helper()
+	body, err := json.Marshal(map[string]any{
+		"ref": "refs/heads/main", "before": strings.Repeat("a", 40), "after": strings.Repeat("b", 40), "commits": []any{},
+		"repository": map[string]any{"full_name": "team/app", "clone_url": repository, "html_url": repository, "default_branch": "main"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	signature := hmac.New(sha256.New, []byte(secret))
+	signature.Write(body)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.webhooks+path, bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("X-GitHub-Event", "push")
+	request.Header.Set("X-Hub-Signature-256", "sha256="+hex.EncodeToString(signature.Sum(nil)))
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer http.DefaultClient.CloseIdleConnections()
+	defer response.Body.Close()
+	_, _ = io.Copy(io.Discard, response.Body)
+	return response.StatusCode
+}
+
+// safeBuffer is a log that can be read while it is written.
+type safeBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *safeBuffer) Write(text []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(text)
+}
+
+func (b *safeBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}

@@ -1,0 +1,137 @@
+package cli
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+
+	"slipway.dev/slipway/internal/agent"
+	"slipway.dev/slipway/internal/config"
+	"slipway.dev/slipway/internal/gitops/render"
+	"slipway.dev/slipway/internal/kube"
+	"slipway.dev/slipway/internal/observe"
+)
+
+// agentCommand parses its flags itself: its options come from a file and the
+// environment too.
+func agentCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "agent [options]",
+		Short: "Make what is in Git live in a cluster",
+		Long: `Makes the Applications of a Kubernetes cluster live: it fetches Git, renders,
+applies, prunes, waits for health, and reports in the status of each. It runs
+until SIGINT or SIGTERM, then ends what it has begun and gives its Lease up. A
+second signal ends it at once, with exit code 130.`,
+		Example: `  slipway agent
+  slipway agent --applications.controlNamespace=argocd --sources.cacheDir=/var/lib/slipway/sources
+  slipway agent --configFile=agent.yaml --print-config`,
+		DisableFlagParsing:    true,
+		DisableFlagsInUseLine: true, // "[options]" says it
+		RunE:                  runAgentCommand,
+		ValidArgsFunction:     completeRole(config.AgentOptions),
+	}
+	command.SetHelpFunc(func(command *cobra.Command, _ []string) { printRoleHelp(command, config.AgentOptions()) })
+	return command
+}
+
+// runAgentCommand loads the options and does what they ask for.
+func runAgentCommand(command *cobra.Command, args []string) error {
+	environ := os.Environ()
+	loaded, err := config.LoadAgent(config.Sources{
+		Args: args, Switches: edgeSwitches, Environ: environ, Dirs: config.SearchDirs(environ),
+	})
+	if loaded.Given["help"] {
+		return command.Help()
+	}
+	if err != nil {
+		return usageError{err}
+	}
+	options := loaded.Agent
+	if err := options.Validate(); err != nil {
+		return usageError{err}
+	}
+	if loaded.Given["print-config"] {
+		text, err := options.YAML()
+		if err != nil {
+			return err
+		}
+		_, err = command.OutOrStdout().Write(text)
+		return err
+	}
+	log, err := observe.NewLogger(command.ErrOrStderr(), options.Log.Level, options.Log.Format)
+	if err != nil {
+		return usageError{err}
+	}
+	logStart(log, "agent", loaded.File, options.Changes())
+	return serveAgent(command.Context(), options, log)
+}
+
+// serveAgent runs the delivery plane with its servers around it.
+func serveAgent(ctx context.Context, options *config.Agent, log *slog.Logger) error {
+	facts := readBuildFacts()
+	kube.LogTo(log)
+	registry := observe.NewMetrics(facts.Version, facts.Commit)
+	metrics := agent.NewMetrics(registry)
+	cluster, err := kube.ConnectAs(
+		kube.ConnectOptions{Endpoint: options.Kubernetes.Endpoint, Token: options.Kubernetes.Token, CAFile: options.Kubernetes.CertAuthFilePath},
+		kube.Version(facts.Version), kube.Rate(apiRequestsPerSecond, apiRequestBurst),
+		func(config *rest.Config) { config.Wrap(metrics.Transport) },
+	)
+	if err != nil {
+		return usageError{fmt.Errorf("kubernetes: %w", err)}
+	}
+	defer cluster.Close()
+	given, err := agentOptions(options)
+	if err != nil {
+		return err
+	}
+	given.Cluster, given.Log, given.Metrics, given.Health = cluster, log, metrics, &observe.Health{}
+	return surroundings{
+		role: "agent", admin: options.Admin.Address, health: options.Health.Address,
+		log: log, metrics: registry, state: given.Health,
+	}.run(ctx, func(running context.Context) error {
+		given.Webhooks, err = listen(running, "webhooks.address", options.Webhooks.Address)
+		if err != nil {
+			return err
+		}
+		return agent.Run(running, given)
+	})
+}
+
+// agentOptions are the options in the words of the agent. They are valid.
+func agentOptions(options *config.Agent) (agent.Options, error) {
+	memory, errMemory := config.ParseSize(options.Render.MemoryLimit)
+	output, errOutput := config.ParseSize(options.Render.OutputLimit)
+	identity, errIdentity := replicaName()
+	given := agent.Options{
+		ControlNamespace: options.Applications.ControlNamespace, Namespaces: options.Applications.Namespaces,
+		Interval: time.Duration(options.Applications.PollInterval), Jitter: time.Duration(options.Applications.PollJitter),
+		Workers:  options.Applications.Workers,
+		CacheDir: options.Sources.CacheDir, FetchTimeout: time.Duration(options.Sources.FetchTimeout),
+		Render: render.Options{
+			Workers: options.Render.Workers, Timeout: time.Duration(options.Render.Timeout), MemoryBytes: memory, OutputBytes: output,
+		},
+		WebhookSecret: options.Webhooks.Secret, Identity: identity,
+	}
+	if options.LeaderElection.Enabled {
+		given.Lease = options.LeaderElection.LeaseName
+	}
+	return given, errors.Join(errMemory, errOutput, errIdentity)
+}
+
+// replicaName is this process among all that ever compete: the host's name, which
+// in a cluster is that of the Pod, and something that no other process has.
+func replicaName() (string, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		return "", fmt.Errorf("the name of this machine: %w", err)
+	}
+	return host + "_" + rand.Text()[:8], nil
+}

@@ -1,0 +1,83 @@
+package appset
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
+)
+
+// clusterSets is one set for each cluster, or one with all.
+func (r *runner) clusterSets(clusters *v1alpha1.ClusterGenerator, outer map[string]any) ([]map[string]any, error) {
+	expanded, err := r.inOuterSelector(clusters.Selector, outer)
+	if err != nil {
+		return nil, fmt.Errorf("selector: %w", err)
+	}
+	if expanded == nil {
+		expanded = &metav1.LabelSelector{}
+	}
+	selector, err := metav1.LabelSelectorAsSelector(expanded)
+	if err != nil {
+		return nil, fmt.Errorf("selector: %w", err)
+	}
+	found, err := r.facts.Clusters(r.ctx, selector)
+	if err != nil {
+		return nil, fmt.Errorf("the clusters cannot be read: %w", err)
+	}
+	found = slices.Clone(found)
+	slices.SortStableFunc(found, func(a, b Cluster) int { return strings.Compare(a.Name, b.Name) })
+	sets := make([]map[string]any, 0, len(found))
+	for _, cluster := range found {
+		params := r.clusterParams(cluster)
+		if err := r.withValues(params, clusters.Values, outer); err != nil {
+			return nil, err
+		}
+		sets = append(sets, params)
+	}
+	if !clusters.FlatList {
+		return sets, nil
+	}
+	all := make([]any, len(sets))
+	for i, params := range sets {
+		all[i] = params
+	}
+	return []map[string]any{{"clusters": all}}, nil
+}
+
+// lastApplied has a copy of the Secret, with its credentials.
+const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+
+func (r *runner) clusterParams(cluster Cluster) map[string]any {
+	params := map[string]any{
+		"name": cluster.Name, "nameNormalized": normalized(cluster.Name), "server": cluster.Server, "project": cluster.Project,
+	}
+	annotations := map[string]string{}
+	for name, value := range cluster.Annotations {
+		if name != lastApplied {
+			annotations[name] = value
+		}
+	}
+	if r.goForm {
+		metadata := map[string]any{}
+		if len(annotations) > 0 {
+			metadata["annotations"] = annotations
+		}
+		if len(cluster.Labels) > 0 {
+			metadata["labels"] = cluster.Labels
+		}
+		if len(metadata) > 0 {
+			params["metadata"] = metadata
+		}
+		return params
+	}
+	for name, value := range annotations {
+		params["metadata.annotations."+name] = value
+	}
+	for name, value := range cluster.Labels {
+		params["metadata.labels."+name] = value
+	}
+	return params
+}

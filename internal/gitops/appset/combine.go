@@ -1,0 +1,105 @@
+package appset
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// matrixSets is every set of the first generator with every set of the second.
+func (r *runner) matrixSets(generators []*generator, outer map[string]any) ([]map[string]any, error) {
+	for _, inner := range generators {
+		if err := refuseTemplate(inner); err != nil {
+			return nil, err
+		}
+	}
+	if len(generators) != 2 {
+		return nil, fmt.Errorf("a matrix has two generators, and not %d", len(generators))
+	}
+	first, err := r.run(generators[0], outer)
+	if err != nil {
+		return nil, err
+	}
+	var sets []map[string]any
+	for _, params := range first {
+		second, err := r.run(generators[1], under(params, outer))
+		if err != nil {
+			return nil, err
+		}
+		for _, more := range second {
+			combined, err := r.combined(params, more)
+			if err != nil {
+				return nil, err
+			}
+			sets = append(sets, combined)
+		}
+	}
+	return sets, nil
+}
+
+// mergeSets are the sets of the first generator, with what others have that have
+// the same keys. Later generators win.
+func (r *runner) mergeSets(g *generator, outer map[string]any) ([]map[string]any, error) {
+	for _, inner := range g.merge {
+		if err := refuseTemplate(inner); err != nil {
+			return nil, err
+		}
+	}
+	if len(g.merge) < 2 || len(g.keys) == 0 {
+		return nil, fmt.Errorf("merge has two generators or more, and mergeKeys")
+	}
+	sets, err := r.run(g.merge[0], outer)
+	if err != nil {
+		return nil, err
+	}
+	places, err := byKeys(sets, g.keys, g.merge[0].place)
+	if err != nil {
+		return nil, err
+	}
+	for _, other := range g.merge[1:] {
+		more, err := r.run(other, outer)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := byKeys(more, g.keys, other.place); err != nil {
+			return nil, err
+		}
+		for _, params := range more {
+			key, err := keyOf(params, g.keys)
+			if err != nil {
+				return nil, err
+			}
+			if place, found := places[key]; found {
+				sets[place] = under(params, sets[place])
+			}
+		}
+	}
+	return sets, nil
+}
+
+// byKeys finds sets by the values of keys, which have to differ.
+func byKeys(sets []map[string]any, keys []string, place string) (map[string]int, error) {
+	places := make(map[string]int, len(sets))
+	for i, params := range sets {
+		key, err := keyOf(params, keys)
+		if err != nil {
+			return nil, err
+		}
+		if _, twice := places[key]; twice {
+			return nil, located(place, fmt.Errorf("several sets of parameters have the same mergeKeys %.200s: add a key in which they differ", key))
+		}
+		places[key] = i
+	}
+	return places, nil
+}
+
+func keyOf(params map[string]any, keys []string) (string, error) {
+	values := map[string]any{}
+	for _, name := range keys {
+		values[name] = lookup(params, name)
+	}
+	encoded, err := json.Marshal(values)
+	if err != nil {
+		return "", fmt.Errorf("mergeKeys: %w", err)
+	}
+	return string(encoded), nil
+}

@@ -1,0 +1,248 @@
+package expand_test
+
+import (
+	"context"
+	"reflect"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"slipway.dev/slipway/internal/gitops/appset/expand"
+)
+
+func params() map[string]any {
+	return map[string]any{
+		"name": "web", "branch": "feature/A_b.c-a very long branch name of somebody", "number": float64(8080), "yes": true,
+		"path":     map[string]any{"path": "apps/web", "basename": "web", "segments": []any{"apps", "web"}},
+		"metadata": map[string]any{"labels": map[string]string{"env": "prod"}},
+		"list":     []any{"a", "b", "a"}, "yaml": "a: 1\nb: [x]", "path.basename": "flat",
+	}
+}
+
+func expander(t testing.TB, form expand.Form) *expand.Expander {
+	t.Helper()
+	e, err := expand.New(form)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// TestGoTemplate has what Argo CD documents about Go templates.
+func TestGoTemplate(t *testing.T) {
+	e := expander(t, expand.Form{Go: true})
+	for text, want := range map[string]string{
+		"plain":                                                       "plain",
+		"{{.name}}-guestbook":                                         "web-guestbook",
+		"{{ .path.path }} {{.path.basename}}":                         "apps/web web",
+		"{{index .path.segments 0}}":                                  "apps",
+		`{{index .metadata.labels "env"}}`:                            "prod",
+		`{{index .metadata.labels "other"}}`:                          "",
+		"{{.missing}}":                                                "<no value>",
+		`{{.name}}{{dig "nameSuffix" "" .}}`:                          "web",
+		"{{.number}} {{.yes}}":                                        "8080 true",
+		"{{.branch | normalize}}":                                     "feature-a-b.c-a-very-long-branch-name-of-somebody",
+		"{{ cat .branch | slugify 23 }}":                              "feature-a-b-c-a-very",
+		"{{ cat .branch | slugify 23 false }}":                        "feature-a-b-c-a-very-lo",
+		"{{ cat .branch | slugify }}":                                 "feature-a-b-c-a-very-long-branch-name-of-somebody",
+		"{{ (fromYaml .yaml).a }}":                                    "1",
+		`{{ index (fromYamlArray "[x, z]") 1 }}`:                      "z",
+		"{{ toYaml .path.segments }}":                                 "- apps\n- web",
+		"{{ toJson .list }}":                                          `["a","b","a"]`,
+		"{{range .list}}{{.}};{{end}}":                                "a;b;a;",
+		"{{range $i, $e := .list}}{{if eq $i 1}}{{$e}}{{end}}{{end}}": "b",
+		"{{range .list}}{{if eq . `b`}}{{break}}{{end}}{{.}}{{end}}":  "a",
+		`{{ join "," (uniq .list) }} {{ repeat 3 "x" }}`:              "a,b xxx",
+		`{{ printf "%s-%03d" .name 7 }}`:                              "web-007",
+		`{{ regexReplaceAll "[^a-z]" .branch "-" }}`:                  "feature---b-c-a-very-long-branch-name-of-somebody",
+		`{{ if and .yes (hasPrefix "w" .name) }}x{{else}}y{{end}}`:    "x",
+		`{{ default "d" .missing }}`:                                  "d",
+	} {
+		got, err := e.Text(t.Context(), text, params())
+		if err != nil || got != want {
+			t.Errorf("%s: %q %v, want %q", text, got, err, want)
+		}
+	}
+}
+
+// TestSimple: without goTemplate, {{name}} is a parameter, and stays when it is
+// none.
+func TestSimple(t *testing.T) {
+	e := expander(t, expand.Form{})
+	for text, want := range map[string]string{
+		"plain": "plain", "{{name}}-{{ name }}": "web-web", "{{path.basename}}": "flat", "{{other}}": "{{other}}",
+		"{{number}}": "{{number}}", "{{}}": "{{}}", "{{name": "{{name", "a}}{{name}}": "a}}web", "{{.name}}": "{{.name}}", "{{name}}{{": "web{{",
+	} {
+		if got, err := e.Text(t.Context(), text, params()); err != nil || got != want {
+			t.Errorf("%s: %q %v, want %q", text, got, err, want)
+		}
+	}
+}
+
+func TestMissingKey(t *testing.T) {
+	e := expander(t, expand.Form{Go: true, Options: []string{"missingkey=error"}})
+	if _, err := e.Text(t.Context(), "{{.missing}}", params()); err == nil || !strings.Contains(err.Error(), "missing") {
+		t.Errorf("a parameter that is not there: %v", err)
+	}
+	if _, err := expand.New(expand.Form{Go: true, Options: []string{"missingkey=maybe"}}); err == nil {
+		t.Error("an option that does not exist is taken")
+	}
+}
+
+func TestValue(t *testing.T) {
+	e := expander(t, expand.Form{Go: true})
+	given := map[string]any{"{{.name}}": []any{"{{.name}}", int64(1), nil, map[string]any{"a": "b{{.name}}"}}, "c": true}
+	got, err := e.Value(t.Context(), given, params())
+	want := map[string]any{"web": []any{"web", int64(1), nil, map[string]any{"a": "bweb"}}, "c": true}
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%v %v", got, err)
+	}
+	if given["{{.name}}"].([]any)[0] != "{{.name}}" {
+		t.Error("what was given is changed")
+	}
+	if _, err := e.Value(t.Context(), map[string]any{"{{.name}}": 1, "web": 2}, params()); err == nil {
+		t.Error("two fields of one name are taken")
+	}
+	if _, err := e.Value(t.Context(), []any{"{{"}, params()); err == nil {
+		t.Error("a template that cannot be read is taken")
+	}
+}
+
+// A template changes nothing for the next one.
+func TestPure(t *testing.T) {
+	e := expander(t, expand.Form{Go: true})
+	given := params()
+	if _, err := e.Text(t.Context(), `{{ $_ := set . "name" "changed" }}{{ $_ := set .path "path" "changed" }}{{ $_ := merge . (dict "more" 1) }}`, given); err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(given, params()) {
+		t.Errorf("the parameters are %v", given)
+	}
+}
+
+func TestRefused(t *testing.T) {
+	e := expander(t, expand.Form{Go: true})
+	t.Setenv("SECRET", "hidden")
+	for text, part := range map[string]string{
+		`{{env "SECRET"}}`:                        `"env" not defined`,
+		`{{expandenv "$SECRET"}}`:                 `"expandenv" not defined`,
+		`{{getHostByName "localhost"}}`:           `"getHostByName" not defined`,
+		`{{randAlpha 5}}`:                         "not defined",
+		`{{uuidv4}}`:                              "not defined",
+		`{{genPrivateKey "rsa"}}`:                 "not defined",
+		`{{genCA "a" 1}}`:                         "not defined",
+		`{{derivePassword 1 "long" "a" "b" "c"}}`: "not defined",
+		`{{define "a"}}{{template "a"}}{{end}}{{template "a"}}`: "define",
+		`{{block "a" .}}{{end}}`:                                "define",
+		`{{template "a"}}`:                                      "define",
+		`{{if .yes}}{{template "a"}}{{end}}`:                    "define",
+		`{{range .list}}{{template "a"}}{{end}}`:                "define",
+		`{{`:                                                    "unclosed action",
+		`{{.name.x}}`:                                           "name",
+		`{{slugify 1 2 3 4}}`:                                   "slugify takes",
+		`{{fail "because"}}`:                                    "because",
+		strings.Repeat("{{.name}}", 40000):                      "bytes",
+	} {
+		got, err := e.Text(t.Context(), text, params())
+		if err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("%.60s: %.40q %v, want %q in the error", text, got, err, part)
+		}
+		if err != nil && len(err.Error()) > 600 {
+			t.Errorf("%.60s: the error has %d characters", text, len(err.Error()))
+		}
+	}
+}
+
+// What would take all memory or all time is ended.
+func TestHostile(t *testing.T) {
+	e := expander(t, expand.Form{Go: true})
+	big := params()
+	big["big"] = strings.Repeat("a", 500_000)
+	for name, text := range map[string]string{
+		"repeat":               `{{repeat 1000000000 "a"}}`,
+		"repeat of repeat":     `{{repeat 1000000 (repeat 1000000 "a")}}`,
+		"negative":             `{{repeat -1 "a"}}`,
+		"until":                `{{until 1000000000}}`,
+		"untilStep":            `{{untilStep 0 1000000000 1}}`,
+		"untilStep backwards":  `{{untilStep 1000000000 0 -1}}`,
+		"seq":                  `{{seq 1 1000000000}}`,
+		"seq backwards":        `{{seq 1000000000 1}}`,
+		"seq step":             `{{seq 1 1 1000000000}}`,
+		"indent":               `{{indent 1000000000 "a"}}`,
+		"nindent":              `{{nindent 1000000000 "a"}}`,
+		"width":                `{{printf "%1000000d" 1}}`,
+		"precision":            `{{printf "%.1000000f" 1.0}}`,
+		"width as argument":    `{{printf "%*d" 1000000 1}}`,
+		"replace":              `{{replace "a" .big .big}}`,
+		"regexReplaceAll":      `{{regexReplaceAll "a" .big .big}}`,
+		"regex of a long text": `{{regexMatch "a{1000}" .big}}`,
+		"long regex":           `{{regexMatch (repeat 1000 "a") .name}}`,
+		"join":                 `{{join .big (splitList "" .big)}}`,
+		"uniq":                 `{{uniq (splitList "" .big)}}`,
+		"doubling":             `{{$x := .name}}{{range until 60}}{{$x = print $x $x}}{{end}}`,
+		"doubling by cat":      `{{$x := .name}}{{range until 60}}{{$x = cat $x $x}}{{end}}`,
+		"doubling a list":      `{{$x := list 1}}{{range until 60}}{{$x = list $x $x}}{{end}}{{toJson $x}}`,
+		"doubling a dict":      `{{$x := dict}}{{range until 60}}{{$x = dict "a" $x "b" $x}}{{end}}{{toYaml $x}}`,
+		"itself":               `{{$_ := set . "self" .}}{{toJson .}}`,
+		"loops":                `{{range until 10000}}{{range until 10000}}{{range until 10000}}{{end}}{{end}}{{end}}`,
+		"a long loop":          `{{range 1000000000000}}{{end}}`,
+		"much output":          `{{range until 10000}}{{$.branch}}{{$.branch}}{{$.branch}}{{end}}`,
+		"quotes":               `{{$x := .big}}{{range until 60}}{{$x = quote $x}}{{end}}`,
+		"html":                 `{{$x := "<"}}{{range until 60}}{{$x = html $x $x}}{{end}}`,
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		began := time.Now()
+		got, err := e.Text(t.Context(), text, big)
+		runtime.ReadMemStats(&after)
+		if err == nil {
+			t.Errorf("%s gives %d bytes", name, len(got))
+		}
+		if took := time.Since(began); took > 20*time.Second {
+			t.Errorf("%s took %s", name, took)
+		}
+		if used := after.TotalAlloc - before.TotalAlloc; used > 1<<30 {
+			t.Errorf("%s used %d MiB", name, used>>20)
+		}
+	}
+}
+
+func TestTime(t *testing.T) {
+	e := expander(t, expand.Form{Go: true})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := e.Text(ctx, "{{range until 10}}{{end}}", params()); err == nil {
+		t.Error("a template runs although there is no time left")
+	}
+}
+
+func FuzzText(f *testing.F) {
+	for _, seed := range []string{"{{.name}}", "{{range .list}}{{.}}{{end}}", `{{printf "%v" .}}`, "{{with .path}}{{.path}}{{end}}", "{{/* a */}}", "{{- .name -}}", "{{name}}", `{{slugify 3 .name}}`} {
+		f.Add(seed)
+	}
+	goForm, simpleForm := expander(f, expand.Form{Go: true}), expander(f, expand.Form{})
+	f.Fuzz(func(t *testing.T, text string) {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		for _, e := range []*expand.Expander{goForm, simpleForm} {
+			got, err := e.Text(ctx, text, params())
+			if err != nil && got != "" {
+				t.Errorf("%q gives %q and %v", text, got, err)
+			}
+			if !strings.Contains(text, "{{") && got != text {
+				t.Errorf("%q has no parameter and becomes %q", text, got)
+			}
+		}
+	})
+}
+
+func FuzzNormalize(f *testing.F) {
+	f.Add("A_b")
+	f.Fuzz(func(t *testing.T, text string) {
+		name := expand.Normalize(text)
+		if strings.Trim(name, "-.") != name || len(name) > 253 || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-.") != "" {
+			t.Errorf("%q becomes %q", text, name)
+		}
+	})
+}

@@ -1,0 +1,244 @@
+package expand
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"text/template"
+	"text/template/parse"
+)
+
+// Form says what texts are.
+type Form struct {
+	// Go is goTemplate: texts are Go templates.
+	Go bool
+	// Options are goTemplateOptions.
+	Options []string
+}
+
+// Expander expands the texts of one ApplicationSet. It is for one goroutine.
+type Expander struct {
+	form      Form
+	budget    *budget
+	functions template.FuncMap
+	tick      parse.Node
+	// parsed are the templates by their texts: most are used once for each
+	// Application.
+	parsed map[string]*template.Template
+}
+
+// options are those that Go's templates have.
+func options() []string {
+	return []string{"missingkey=default", "missingkey=invalid", "missingkey=zero", "missingkey=error"}
+}
+
+// New makes an Expander.
+func New(form Form) (*Expander, error) {
+	e := &Expander{form: form, budget: &budget{}, parsed: map[string]*template.Template{}}
+	if !form.Go {
+		return e, nil
+	}
+	for i, option := range form.Options {
+		if !slices.Contains(options(), option) {
+			return nil, fmt.Errorf("spec.goTemplateOptions[%d]: %.40q is not an option: write one of %s", i, option, strings.Join(options(), ", "))
+		}
+	}
+	e.functions = functionsOf(e.budget)
+	counter, err := template.New("").Funcs(e.functions).Parse("{{" + tickName + "}}")
+	if err != nil {
+		return nil, err
+	}
+	e.tick = counter.Root.Nodes[0]
+	return e, nil
+}
+
+// Text expands one text.
+func (e *Expander) Text(ctx context.Context, text string, params map[string]any) (string, error) {
+	if !strings.Contains(text, "{{") {
+		return text, nil
+	}
+	if len(text) > maxText {
+		return "", fmt.Errorf("a text has %d bytes, the most is %d", len(text), maxText)
+	}
+	if !e.form.Go {
+		return simple(text, params)
+	}
+	parsed, err := e.parse(text)
+	if err != nil {
+		return "", err
+	}
+	e.budget.refill(ctx)
+	out := &output{}
+	if err := parsed.Execute(out, Clone(params)); err != nil {
+		return "", explain(text, err)
+	}
+	return string(out.text), nil
+}
+
+// Value expands all texts in decoded JSON, the names of fields too. What is given
+// is not changed.
+func (e *Expander) Value(ctx context.Context, value any, params map[string]any) (any, error) {
+	switch v := value.(type) {
+	case string:
+		return e.Text(ctx, v, params)
+	case []any:
+		list := make([]any, len(v))
+		for i, element := range v {
+			var err error
+			if list[i], err = e.Value(ctx, element, params); err != nil {
+				return nil, err
+			}
+		}
+		return list, nil
+	case map[string]any:
+		return e.object(ctx, v, params)
+	}
+	return value, nil
+}
+
+func (e *Expander) object(ctx context.Context, given, params map[string]any) (map[string]any, error) {
+	object := make(map[string]any, len(given))
+	for name, content := range given {
+		expanded, err := e.Value(ctx, content, params)
+		if err != nil {
+			return nil, err
+		}
+		if name, err = e.Text(ctx, name, params); err != nil {
+			return nil, err
+		}
+		if _, twice := object[name]; twice {
+			return nil, fmt.Errorf("two fields become %.80q: give them different names", name)
+		}
+		object[name] = expanded
+	}
+	return object, nil
+}
+
+// maxParsed bounds what is kept. A set has far fewer texts.
+const maxParsed = 1000
+
+func (e *Expander) parse(text string) (*template.Template, error) {
+	if parsed, ok := e.parsed[text]; ok {
+		return parsed, nil
+	}
+	parsed, err := template.New("").Funcs(e.functions).Option(e.form.Options...).Parse(text)
+	if err != nil {
+		return nil, explain(text, err)
+	}
+	if len(parsed.Templates()) > 1 {
+		return nil, explain(text, errDefine)
+	}
+	if parsed.Tree != nil {
+		if err := e.countLoops(parsed.Root); err != nil {
+			return nil, explain(text, err)
+		}
+	}
+	if len(e.parsed) >= maxParsed {
+		clear(e.parsed)
+	}
+	e.parsed[text] = parsed
+	return parsed, nil
+}
+
+var errDefine = errors.New("define, block and template are not supported: write the text out")
+
+// countLoops puts a call that counts into every loop: a template asks nobody
+// otherwise whether it may go on.
+func (e *Expander) countLoops(list *parse.ListNode) error {
+	if list == nil {
+		return nil
+	}
+	for _, node := range list.Nodes {
+		var inner []*parse.ListNode
+		switch n := node.(type) {
+		case *parse.TemplateNode:
+			return errDefine
+		case *parse.IfNode:
+			inner = []*parse.ListNode{n.List, n.ElseList}
+		case *parse.WithNode:
+			inner = []*parse.ListNode{n.List, n.ElseList}
+		case *parse.RangeNode:
+			inner = []*parse.ListNode{n.List, n.ElseList}
+		}
+		for _, below := range inner {
+			if err := e.countLoops(below); err != nil {
+				return err
+			}
+		}
+		if loop, ok := node.(*parse.RangeNode); ok {
+			loop.List.Nodes = slices.Insert(loop.List.Nodes, 0, e.tick)
+		}
+	}
+	return nil
+}
+
+// explain names the text. What Go says begins with where in the template it is,
+// which has no name.
+func explain(text string, err error) error {
+	var limit tooMuch
+	if errors.As(err, &limit) {
+		return fmt.Errorf("the template %.100q: %w", text, limit)
+	}
+	said := strings.TrimPrefix(err.Error(), "template: ")
+	return fmt.Errorf("the template %.100q: %.300s", text, said)
+}
+
+// simple puts parameters that are texts in the place of {{name}}.
+func simple(text string, params map[string]any) (string, error) {
+	var out strings.Builder
+	rest := text
+	for {
+		before, tag, found := strings.Cut(rest, "{{")
+		if !found {
+			break
+		}
+		name, after, closed := strings.Cut(tag, "}}")
+		if !closed {
+			break
+		}
+		out.WriteString(before)
+		if value, ok := params[strings.TrimSpace(name)].(string); ok {
+			out.WriteString(value)
+		} else {
+			out.WriteString("{{" + name + "}}")
+		}
+		if out.Len() > maxOutput {
+			return "", fmt.Errorf("the template %.100q: %w", text, tooMuch(fmt.Sprintf("the result has more than %d KiB", maxOutput>>10)))
+		}
+		rest = after
+	}
+	out.WriteString(rest)
+	return out.String(), nil
+}
+
+// Clone copies parameters, so that nobody changes those of another.
+func Clone(params map[string]any) map[string]any {
+	copied, _ := cloneValue(params).(map[string]any)
+	return copied
+}
+
+func cloneValue(value any) any {
+	switch v := value.(type) {
+	case map[string]any:
+		copied := make(map[string]any, len(v))
+		for name, content := range v {
+			copied[name] = cloneValue(content)
+		}
+		return copied
+	case map[string]string:
+		copied := make(map[string]string, len(v))
+		for name, content := range v {
+			copied[name] = content
+		}
+		return copied
+	case []any:
+		copied := make([]any, len(v))
+		for i, content := range v {
+			copied[i] = cloneValue(content)
+		}
+		return copied
+	}
+	return value
+}

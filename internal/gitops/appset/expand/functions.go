@@ -1,0 +1,228 @@
+package expand
+
+import (
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+	"text/template"
+
+	"github.com/Masterminds/sprig/v3"
+	"sigs.k8s.io/yaml"
+)
+
+// tickName is called in every turn of a loop.
+const tickName = "__tick"
+
+// left out are functions of sprig: see the comment of the package.
+func leftOut(name string) bool {
+	switch name {
+	case "env", "expandenv", "getHostByName", "uuidv4", "shuffle", "bcrypt", "htpasswd", "derivePassword", "encryptAES":
+		return true
+	}
+	return strings.HasPrefix(name, "rand") || strings.HasPrefix(name, "gen")
+}
+
+// functionsOf are what templates may call. Each counts what it gets and gives.
+func functionsOf(b *budget) template.FuncMap {
+	functions := template.FuncMap{
+		"normalize": Normalize, "slugify": slugify,
+		"toYaml": toYAML, "fromYaml": fromYAML, "fromYamlArray": fromYAMLArray,
+		// Go's own, to be counted like the others.
+		"print": fmt.Sprint, "printf": fmt.Sprintf, "println": fmt.Sprintln,
+		"html": template.HTMLEscaper, "js": template.JSEscaper, "urlquery": template.URLQueryEscaper,
+	}
+	for name, function := range sprig.TxtFuncMap() {
+		if _, ours := functions[name]; !ours && !leftOut(name) {
+			functions[name] = function
+		}
+	}
+	for name, function := range functions {
+		functions[name] = counted(b, name, function)
+	}
+	functions[tickName] = b.tick
+	return functions
+}
+
+// counted is a function that counts. Those that could make much of little look
+// at what they get first.
+func counted(b *budget, name string, function any) any {
+	inner := reflect.ValueOf(function)
+	form := inner.Type()
+	guard := guardOf(name)
+	return reflect.MakeFunc(form, func(args []reflect.Value) []reflect.Value {
+		b.charge(args)
+		if guard != nil {
+			guard(b, flat(args, form.IsVariadic()))
+		}
+		call := inner.Call
+		if form.IsVariadic() {
+			call = inner.CallSlice
+		}
+		results := call(args)
+		b.charge(results)
+		return results
+	}).Interface()
+}
+
+// flat gives the arguments without their types.
+func flat(args []reflect.Value, variadic bool) []any {
+	var values []any
+	for i, arg := range args {
+		if variadic && i == len(args)-1 {
+			for j := range arg.Len() {
+				values = append(values, plain(arg.Index(j)))
+			}
+			continue
+		}
+		values = append(values, plain(arg))
+	}
+	return values
+}
+
+func plain(value reflect.Value) any {
+	if !value.IsValid() || !value.CanInterface() {
+		return nil
+	}
+	return value.Interface()
+}
+
+// guardOf is what looks at the arguments of a function that could make much of
+// little.
+func guardOf(name string) func(*budget, []any) {
+	switch strings.TrimPrefix(name, "must") {
+	case "repeat":
+		return func(b *budget, args []any) { b.result(number(args, 0), lengthOf(args, 1)) }
+	case "indent", "nindent":
+		return func(b *budget, args []any) { b.result(number(args, 0)+1, strings.Count(textAt(args, 1), "\n")+1) }
+	case "until":
+		return func(b *budget, args []any) { b.result(number(args, 0), 16) }
+	case "untilStep":
+		return func(b *budget, args []any) { b.result(steps(number(args, 0), number(args, 1), number(args, 2)), 16) }
+	case "seq":
+		return guardSeq
+	case "replace":
+		return func(b *budget, args []any) { b.result(lengthOf(args, 2)+1, lengthOf(args, 1)+1) }
+	case "regexReplaceAll", "RegexReplaceAll", "regexReplaceAllLiteral", "RegexReplaceAllLiteral":
+		return func(b *budget, args []any) {
+			guardExpression(b, args)
+			b.result(lengthOf(args, 1)+1, lengthOf(args, 2)+1)
+		}
+	case "regexMatch", "RegexMatch", "regexFind", "RegexFind", "regexFindAll", "RegexFindAll", "regexSplit", "RegexSplit":
+		return guardExpression
+	case "wrapWith":
+		return func(b *budget, args []any) { b.result(lengthOf(args, 2)+1, lengthOf(args, 1)+1) }
+	case "join":
+		return func(b *budget, args []any) { b.result(countAt(args, 1), lengthOf(args, 0)+1) }
+	case "uniq", "Uniq", "without", "Without":
+		return func(b *budget, args []any) { b.result(countAt(args, 0), countAt(args, 0)+len(args)) }
+	case "printf":
+		return guardFormat
+	}
+	return nil
+}
+
+// result counts a value of so many parts before it is made.
+func (b *budget) result(times, length int) {
+	if times > 0 && length > 0 && times > maxValue/length {
+		panic(tooMuch(fmt.Sprintf("a function would give more than %d KiB", maxValue>>10)))
+	}
+	b.spend(max(0, times*length))
+}
+
+// guardExpression bounds a search: the time is that of the text times that of
+// the expression.
+func guardExpression(_ *budget, args []any) {
+	if lengthOf(args, 0) > 512 || lengthOf(args, 1) > 64<<10 {
+		panic(tooMuch("a regular expression has more than 512 characters, or its text more than 64 KiB"))
+	}
+}
+
+func guardSeq(b *budget, args []any) {
+	switch len(args) {
+	case 1:
+		b.result(steps(1, number(args, 0), 1)+steps(number(args, 0), 1, 1), 16)
+	case 2:
+		b.result(steps(number(args, 0), number(args, 1), 1)+steps(number(args, 1), number(args, 0), 1), 16)
+	case 3:
+		b.result(steps(number(args, 0), number(args, 2), number(args, 1)), 16)
+	}
+}
+
+// guardFormat bounds widths such as that of %1000000d.
+func guardFormat(_ *budget, args []any) {
+	format := textAt(args, 0)
+	for i := 0; i < len(format); i++ {
+		if format[i] != '%' {
+			continue
+		}
+		for i++; i < len(format) && strings.IndexByte("+-# 0123456789.*[]", format[i]) >= 0; i++ {
+			end := i
+			for end < len(format) && format[end] >= '0' && format[end] <= '9' {
+				end++
+			}
+			width, _ := strconv.Atoi(format[i:end])
+			if format[i] == '*' || width > 1000 || end-i > 4 {
+				panic(tooMuch("printf has a width of more than 1000"))
+			}
+			i = max(i, end-1)
+		}
+	}
+}
+
+// steps is how many numbers there are from one to another.
+func steps(start, stop, step int) int {
+	if step == 0 {
+		step = 1
+	}
+	count := (float64(stop) - float64(start)) / float64(step)
+	return int(min(max(0, count), float64(maxValue))) + 1
+}
+
+func number(args []any, at int) int {
+	if at >= len(args) {
+		return 0
+	}
+	value := reflect.ValueOf(args[at])
+	if !value.IsValid() || !value.CanInt() {
+		return 0
+	}
+	return int(min(max(value.Int(), -maxValue*16), maxValue*16))
+}
+
+func textAt(args []any, at int) string {
+	if at >= len(args) {
+		return ""
+	}
+	text, _ := args[at].(string)
+	return text
+}
+
+func lengthOf(args []any, at int) int { return len(textAt(args, at)) }
+
+func countAt(args []any, at int) int {
+	if at >= len(args) {
+		return 0
+	}
+	if value := reflect.ValueOf(args[at]); value.IsValid() && (value.Kind() == reflect.Slice || value.Kind() == reflect.Array) {
+		return value.Len()
+	}
+	return 1
+}
+
+func toYAML(value any) (string, error) {
+	encoded, err := yaml.Marshal(value)
+	return strings.TrimSuffix(string(encoded), "\n"), err
+}
+
+func fromYAML(text string) (map[string]any, error) {
+	decoded := map[string]any{}
+	err := yaml.Unmarshal([]byte(text), &decoded)
+	return decoded, err
+}
+
+func fromYAMLArray(text string) ([]any, error) {
+	decoded := []any{}
+	err := yaml.Unmarshal([]byte(text), &decoded)
+	return decoded, err
+}

@@ -1,0 +1,65 @@
+package expand
+
+import (
+	"errors"
+	"strings"
+)
+
+// maxName is how long the name of an object may be.
+const maxName = 253
+
+// Normalize makes a text that a name can have: in lower case, with a hyphen for
+// everything else than letters, digits, hyphens and dots, and cut.
+func Normalize(text string) string {
+	var name strings.Builder
+	for _, char := range strings.ToLower(text) {
+		if char >= 'a' && char <= 'z' || char >= '0' && char <= '9' || char == '-' || char == '.' {
+			name.WriteRune(char)
+		} else {
+			name.WriteByte('-')
+		}
+	}
+	cut := name.String()
+	if len(cut) > maxName {
+		cut = cut[:maxName]
+	}
+	return strings.Trim(cut, "-.")
+}
+
+var errSlugify = errors.New("slugify takes a text, and before it a length and whether words stay whole")
+
+// slugify is Normalize without dots, of a length, 50 unless it is given, where
+// words are not cut unless that is asked for. Its last argument is the text.
+func slugify(args ...any) (string, error) {
+	length, whole, text := 50, true, ""
+	for i, arg := range args {
+		var ok bool
+		switch {
+		case i == len(args)-1:
+			text, ok = arg.(string)
+		case i == 0:
+			length, ok = arg.(int)
+		case i == 1:
+			whole, ok = arg.(bool)
+		}
+		if !ok {
+			return "", errSlugify
+		}
+	}
+	words := strings.FieldsFunc(Normalize(text), func(char rune) bool { return char == '-' || char == '.' })
+	slug := strings.Join(words, "-")
+	if length <= 0 || len(slug) <= length {
+		return slug, nil
+	}
+	if !whole || len(words[0]) > length {
+		return strings.Trim(slug[:length], "-"), nil
+	}
+	short := words[0]
+	for _, word := range words[1:] {
+		if len(short)+1+len(word) > length {
+			break
+		}
+		short += "-" + word
+	}
+	return short, nil
+}

@@ -1,0 +1,353 @@
+package appset
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/gitops/glob"
+	"slipway.dev/slipway/internal/gitops/tree"
+)
+
+// The limits of what is read of one repository.
+const (
+	maxFile    = 1 << 20  // bytes
+	maxFiles   = 32 << 20 // bytes of all files
+	maxEntries = 200_000  // folders and files that are looked at
+)
+
+// repositoryTree is the files of one repository, and how much of them was looked
+// at.
+type repositoryTree struct {
+	tree.Store
+	entries int
+	bytes   int
+}
+
+// tree is the same for all generators of a set, so that they see one commit.
+func (r *runner) tree(repoURL, revision string) (*repositoryTree, error) {
+	key := [2]string{repoURL, revision}
+	if known, ok := r.trees[key]; ok {
+		return known, nil
+	}
+	store, _, err := r.facts.Tree(r.ctx, repoURL, revision)
+	if err != nil {
+		return nil, err
+	}
+	r.trees[key] = &repositoryTree{Store: store}
+	return r.trees[key], nil
+}
+
+func (t *repositoryTree) list(folder string) ([]tree.Entry, error) {
+	entries, err := t.List(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if t.entries += len(entries); t.entries > maxEntries {
+		return nil, fmt.Errorf("the repository has more than %d folders and files where the patterns look: write longer paths", maxEntries)
+	}
+	return entries, err
+}
+
+// gitSets is one set for each folder or file that the patterns have.
+func (r *runner) gitSets(git *v1alpha1.GitGenerator, outer map[string]any) ([]map[string]any, error) {
+	place, err := r.gitPlace(git, outer)
+	if err != nil {
+		return nil, err
+	}
+	files, err := r.tree(place.repoURL, place.revision)
+	if err != nil {
+		return nil, err
+	}
+	var sets []map[string]any
+	if len(git.Directories) > 0 {
+		sets, err = r.folderSets(files, place)
+	} else {
+		sets, err = r.fileSets(files, place)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, params := range sets {
+		if err := r.withValues(params, git.Values, outer); err != nil {
+			return nil, err
+		}
+	}
+	return sets, nil
+}
+
+// gitPlace is where a generator looks, with the parameters of the one before.
+type gitPlace struct {
+	repoURL, revision, prefix string
+	patterns, excluded        []string
+}
+
+func (r *runner) gitPlace(git *v1alpha1.GitGenerator, outer map[string]any) (gitPlace, error) {
+	place := gitPlace{}
+	for _, text := range []struct {
+		name, given string
+		into        *string
+	}{{"repoURL", git.RepoURL, &place.repoURL}, {"revision", git.Revision, &place.revision}, {"pathParamPrefix", git.PathParamPrefix, &place.prefix}} {
+		expanded, err := r.inOuter(text.given, outer)
+		if err != nil {
+			return place, fmt.Errorf("%s: %w", text.name, err)
+		}
+		*text.into = expanded
+	}
+	add := func(name string, i int, pattern string, exclude bool) error {
+		expanded, err := r.inOuter(pattern, outer)
+		expanded = strings.TrimPrefix(expanded, "/")
+		if err == nil && (expanded == "" || len(expanded) > 1024) {
+			err = errors.New("the path is empty or has more than 1024 characters")
+		}
+		if err != nil {
+			return at(name, i, err)
+		}
+		if exclude {
+			place.excluded = append(place.excluded, expanded)
+		} else {
+			place.patterns = append(place.patterns, expanded)
+		}
+		return nil
+	}
+	for i, item := range git.Directories {
+		if err := add("directories", i, item.Path, item.Exclude); err != nil {
+			return place, err
+		}
+	}
+	for i, item := range git.Files {
+		if err := add("files", i, item.Path, item.Exclude); err != nil {
+			return place, err
+		}
+	}
+	return place, nil
+}
+
+// folderSets is one set for each folder.
+func (r *runner) folderSets(files *repositoryTree, place gitPlace) ([]map[string]any, error) {
+	found := map[string]bool{}
+	for _, pattern := range append(slices.Clone(place.patterns), place.excluded...) {
+		if _, err := path.Match(pattern, ""); err != nil {
+			return nil, fmt.Errorf("directories: the pattern %.80q cannot be read: see Go's path.Match", pattern)
+		}
+	}
+	for _, pattern := range place.patterns {
+		if err := r.folders(files, "", strings.Split(path.Clean(pattern), "/"), found); err != nil {
+			return nil, err
+		}
+	}
+	var sets []map[string]any
+	for _, folder := range slices.Sorted(maps.Keys(found)) {
+		excluded := slices.ContainsFunc(place.excluded, func(pattern string) bool {
+			matches, _ := path.Match(path.Clean(pattern), folder)
+			return matches
+		})
+		if !excluded {
+			params := map[string]any{}
+			r.pathParams(params, folder, "", place.prefix)
+			sets = append(sets, params)
+		}
+	}
+	return sets, nil
+}
+
+// folders looks for folders by the parts of a pattern, and so only where they
+// can be.
+func (r *runner) folders(files *repositoryTree, folder string, parts []string, found map[string]bool) error {
+	if r.ctx.Err() != nil {
+		return r.ctx.Err()
+	}
+	entries, err := files.list(folder)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		if entry.Kind != tree.Folder || strings.HasPrefix(entry.Name, ".") {
+			continue
+		}
+		if matches, _ := path.Match(parts[0], entry.Name); !matches {
+			continue
+		}
+		below := path.Join(folder, entry.Name)
+		if len(parts) == 1 {
+			found[below] = true
+		} else if err := r.folders(files, below, parts[1:], found); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fileSets is one set for each object in the files.
+func (r *runner) fileSets(files *repositoryTree, place gitPlace) ([]map[string]any, error) {
+	found := map[string]bool{}
+	for _, pattern := range place.patterns {
+		compiled, err := filePattern(pattern)
+		if err != nil {
+			return nil, err
+		}
+		if err := r.files(files, compiled.root, func(file string) {
+			if compiled.has(file) {
+				found[file] = true
+			}
+		}); err != nil {
+			return nil, err
+		}
+	}
+	for _, pattern := range place.excluded {
+		compiled, err := filePattern(pattern)
+		if err != nil {
+			return nil, err
+		}
+		for file := range found {
+			if compiled.has(file) {
+				delete(found, file)
+			}
+		}
+	}
+	var sets []map[string]any
+	for _, file := range slices.Sorted(maps.Keys(found)) {
+		content, err := files.Read(file, maxFile)
+		if err != nil {
+			return nil, err
+		}
+		if files.bytes += len(content); files.bytes > maxFiles {
+			return nil, fmt.Errorf("the files have more than %d MiB together: write a longer path", maxFiles>>20)
+		}
+		more, err := r.fileParams(file, content, place.prefix)
+		if err != nil {
+			return nil, err
+		}
+		if sets = append(sets, more...); len(sets) > maxSets {
+			return nil, errManySets
+		}
+	}
+	return sets, nil
+}
+
+// files visits all files below a folder. Links and submodules are left out.
+func (r *runner) files(files *repositoryTree, folder string, visit func(string)) error {
+	if r.ctx.Err() != nil {
+		return r.ctx.Err()
+	}
+	entries, err := files.list(folder)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		below := path.Join(folder, entry.Name)
+		switch entry.Kind {
+		case tree.File:
+			visit(below)
+		case tree.Folder:
+			if err := r.files(files, below, visit); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// pathPattern is a pattern of files, and the folder that they are all below.
+type pathPattern struct {
+	root    string
+	literal string
+	pattern glob.Pattern
+}
+
+// filePattern reads a pattern as git does: * takes slashes too, and the name of
+// a folder is all that is in it.
+func filePattern(text string) (*pathPattern, error) {
+	compiled, err := glob.Compile(text)
+	if err != nil {
+		return nil, fmt.Errorf("files: %w", err)
+	}
+	start := text
+	if special := strings.IndexAny(text, `*?[{\`); special >= 0 {
+		start = text[:special]
+	} else {
+		literal := path.Clean(text)
+		return &pathPattern{root: rootOf(literal), literal: literal}, nil
+	}
+	return &pathPattern{root: rootOf(start), pattern: compiled}, nil
+}
+
+// rootOf is the folder of a path whose last part may not be complete.
+func rootOf(text string) string {
+	folder, _ := path.Split(text)
+	return strings.Trim(path.Clean("/"+folder), "/")
+}
+
+func (p *pathPattern) has(file string) bool {
+	if p.literal != "" {
+		return file == p.literal || strings.HasPrefix(file, p.literal+"/")
+	}
+	return p.pattern.Match(file)
+}
+
+// fileParams are the parameters of one file: an object, or a list of them.
+func (r *runner) fileParams(file string, content []byte, prefix string) ([]map[string]any, error) {
+	var objects []map[string]any
+	one := map[string]any{}
+	if err := yaml.Unmarshal(content, &one); err == nil {
+		objects = append(objects, one)
+	} else if err := yaml.Unmarshal(content, &objects); err != nil {
+		return nil, fmt.Errorf("the file %s is neither an object nor a list of objects in YAML or JSON", file)
+	}
+	sets := make([]map[string]any, 0, len(objects))
+	for _, object := range objects {
+		params := object
+		if params == nil {
+			params = map[string]any{}
+		}
+		if !r.goForm {
+			params = map[string]any{}
+			flatten(params, "", object)
+		}
+		folder := path.Dir(file)
+		r.pathParams(params, folder, path.Base(file), prefix)
+		sets = append(sets, params)
+	}
+	return sets, nil
+}
+
+// pathParams adds what a path gives. The name of the file is empty for a folder.
+func (r *runner) pathParams(params map[string]any, folder, file, prefix string) {
+	segments := strings.Split(folder, "/")
+	if r.goForm {
+		list := make([]any, len(segments))
+		for i, segment := range segments {
+			list[i] = segment
+		}
+		about := map[string]any{
+			"path": folder, "basename": path.Base(folder), "basenameNormalized": normalized(path.Base(folder)), "segments": list,
+		}
+		if file != "" {
+			about["filename"], about["filenameNormalized"] = file, normalized(file)
+		}
+		if prefix != "" {
+			params[prefix] = map[string]any{"path": about}
+		} else {
+			params["path"] = about
+		}
+		return
+	}
+	name := joined(prefix, "path")
+	params[name] = folder
+	params[name+".basename"] = path.Base(folder)
+	params[name+".basenameNormalized"] = normalized(path.Base(folder))
+	if file != "" {
+		params[name+".filename"] = file
+		params[name+".filenameNormalized"] = normalized(file)
+	}
+	for i, segment := range segments {
+		params[fmt.Sprintf("%s[%d]", name, i)] = segment
+	}
+}

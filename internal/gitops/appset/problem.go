@@ -1,0 +1,37 @@
+package appset
+
+import (
+	"errors"
+	"fmt"
+)
+
+var (
+	errNothing        = errors.New("it has no generator that is known: use list, clusters, git, matrix or merge")
+	errNestedTemplate = errors.New("a generator in another one cannot have a template: write it into the outer one")
+)
+
+// problem is an error with its place in the ApplicationSet.
+type problem struct {
+	place string
+	err   error
+}
+
+func (p *problem) Error() string { return p.place + ": " + p.err.Error() }
+func (p *problem) Unwrap() error { return p.err }
+
+// located adds the place, unless a place inside of it is known already.
+func located(place string, err error) error {
+	var inner *problem
+	if err == nil || errors.As(err, &inner) {
+		return err
+	}
+	return &problem{place: place, err: err}
+}
+
+// at is located for the place in a list.
+func at(name string, index int, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s[%d]: %w", name, index, err)
+}

@@ -1,0 +1,90 @@
+package appset
+
+import (
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// selected keeps the sets whose parameters fit. The values of parameters are not
+// labels: an address is one too.
+func (r *runner) selected(selector *metav1.LabelSelector, sets []map[string]any) ([]map[string]any, error) {
+	if selector == nil {
+		return sets, nil
+	}
+	var kept []map[string]any
+	for _, params := range sets {
+		flat := map[string]any{}
+		flatten(flat, "", params)
+		fits, err := fitsSelector(selector, flat)
+		if err != nil {
+			return nil, fmt.Errorf("selector: %w", err)
+		}
+		if fits {
+			kept = append(kept, params)
+		}
+	}
+	return kept, nil
+}
+
+func fitsSelector(selector *metav1.LabelSelector, values map[string]any) (bool, error) {
+	for name, want := range selector.MatchLabels {
+		if value, ok := values[name]; !ok || value != want {
+			return false, nil
+		}
+	}
+	for _, expression := range selector.MatchExpressions {
+		value, present := values[expression.Key].(string)
+		listed := present && slices.Contains(expression.Values, value)
+		fits := false
+		switch expression.Operator {
+		case metav1.LabelSelectorOpIn:
+			fits = listed
+		case metav1.LabelSelectorOpNotIn:
+			fits = !listed
+		case metav1.LabelSelectorOpExists:
+			fits = present
+		case metav1.LabelSelectorOpDoesNotExist:
+			fits = !present
+		default:
+			return false, fmt.Errorf("%.40q is not an operator: write In, NotIn, Exists or DoesNotExist", expression.Operator)
+		}
+		if !fits {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// inOuterSelector puts parameters of the generator before into a selector.
+func (r *runner) inOuterSelector(selector *metav1.LabelSelector, outer map[string]any) (*metav1.LabelSelector, error) {
+	if selector == nil || outer == nil {
+		return selector, nil
+	}
+	expanded := &metav1.LabelSelector{MatchLabels: map[string]string{}}
+	for name, value := range selector.MatchLabels {
+		var err error
+		if name, err = r.inOuter(name, outer); err != nil {
+			return nil, err
+		}
+		if expanded.MatchLabels[name], err = r.inOuter(value, outer); err != nil {
+			return nil, err
+		}
+	}
+	for _, expression := range selector.MatchExpressions {
+		key, err := r.inOuter(expression.Key, outer)
+		if err != nil {
+			return nil, err
+		}
+		copied := metav1.LabelSelectorRequirement{Key: key, Operator: expression.Operator}
+		for _, value := range expression.Values {
+			if value, err = r.inOuter(value, outer); err != nil {
+				return nil, err
+			}
+			copied.Values = append(copied.Values, value)
+		}
+		expanded.MatchExpressions = append(expanded.MatchExpressions, copied)
+	}
+	return expanded, nil
+}

@@ -1,0 +1,291 @@
+package live_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"slipway.dev/slipway/internal/gitops/live"
+	"slipway.dev/slipway/internal/gitops/tracking"
+	"slipway.dev/slipway/internal/kube"
+	"slipway.dev/slipway/internal/kube/kubetest"
+)
+
+const patience = 45 * time.Second
+
+// connect connects as the agent does, by KUBECONFIG.
+func connect(t testing.TB, cluster *kubetest.Cluster, options ...kube.Option) *kube.Cluster {
+	t.Helper()
+	connected, err := kube.ConnectAs(kube.ConnectOptions{Environ: func(name string) string {
+		return map[string]string{"KUBECONFIG": cluster.Kubeconfig}[name]
+	}}, append([]kube.Option{kube.Rate(-1, 0)}, options...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(connected.Close)
+	return connected
+}
+
+// account acts as a service account.
+func account(namespace, name string) kube.Option {
+	return func(config *rest.Config) {
+		config.Impersonate.UserName = "system:serviceaccount:" + namespace + ":" + name
+		config.Impersonate.Groups = []string{"system:authenticated"}
+	}
+}
+
+// world is a Cache and what it tells.
+type world struct {
+	*live.Cache
+	t     testing.TB
+	kinds *live.Kinds
+	log   *textLog
+	stop  func()
+
+	mu    sync.Mutex
+	heard []string
+}
+
+// follow starts a Cache. It is stopped at the end of the test, and must stop
+// soon.
+func follow(t testing.TB, cluster *kube.Cluster, namespaces ...string) *world {
+	t.Helper()
+	w := &world{t: t, kinds: live.NewKinds(cluster), log: &textLog{}}
+	w.Cache = live.New(live.Options{
+		Cluster: cluster, Kinds: w.kinds, Namespaces: namespaces,
+		Log: slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Changed: func(label string, key tracking.Key) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.heard = append(w.heard, label+" "+key.Kind+" "+key.Name)
+		},
+	})
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the cache logged:\n%s", w.log)
+		}
+	})
+	w.Hurry(20*time.Millisecond, 100*time.Millisecond)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(ctx) }()
+	w.stop = sync.OnceFunc(func() {
+		cancel()
+		select {
+		case err := <-ended:
+			if err != nil {
+				t.Errorf("the cache ended with %v", err)
+			}
+		case <-time.After(5 * time.Second):
+			t.Error("the cache is still running 5 s after its context was done")
+		}
+	})
+	t.Cleanup(w.stop)
+	return w
+}
+
+// mustFollow follows kinds, and fails the test otherwise.
+func (w *world) mustFollow(kinds ...schema.GroupKind) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
+	defer cancel()
+	if err := w.Follow(ctx, kinds); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// took gives what was told so far, and forgets it.
+func (w *world) took() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	heard := w.heard
+	w.heard = nil
+	return heard
+}
+
+func (w *world) hears(line string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Contains(w.heard, line)
+}
+
+// until waits for a condition.
+func until(t testing.TB, what string, condition func() bool) {
+	t.Helper()
+	err := wait.PollUntilContextTimeout(t.Context(), 2*time.Millisecond, patience, true, func(context.Context) (bool, error) {
+		return condition(), nil
+	})
+	if err != nil {
+		t.Fatalf("waiting until %s: %v", what, err)
+	}
+}
+
+func (w *world) until(what string, condition func() bool) {
+	w.t.Helper()
+	until(w.t, what, condition)
+}
+
+// data is a value of a cached ConfigMap, or nothing.
+func (w *world) data(namespace, name, key string) string {
+	object := w.Get(mapKey(namespace, name))
+	if object == nil {
+		return ""
+	}
+	value, _, _ := unstructured.NestedString(object.Unstructured().Object, "data", key)
+	return value
+}
+
+func mapKey(namespace, name string) tracking.Key {
+	return tracking.Key{Kind: "ConfigMap", Namespace: namespace, Name: name}
+}
+
+var (
+	configMaps  = schema.GroupKind{Kind: "ConfigMap"}
+	deployments = schema.GroupKind{Group: "apps", Kind: "Deployment"}
+	roles       = schema.GroupKind{Group: "rbac.authorization.k8s.io", Kind: "ClusterRole"}
+	shop        = tracking.App{Namespace: "argocd", Name: "shop"}
+	bank        = tracking.App{Namespace: "argocd", Name: "bank"}
+)
+
+// configMap is a manifest with the label of an Application, or without.
+func configMap(name, value string, app ...tracking.App) string {
+	labels := ""
+	if len(app) > 0 {
+		labels = "  labels: {slipway.dev/app: " + app[0].Label() + "}\n"
+	}
+	return fmt.Sprintf("---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: %s\n%sdata: {value: %s}\n", name, labels, value)
+}
+
+func maps1(cluster *kubetest.Cluster, namespace string) dynamic.ResourceInterface {
+	return cluster.Dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace(namespace)
+}
+
+func remove(t testing.TB, objects dynamic.ResourceInterface, name string) {
+	t.Helper()
+	if err := objects.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// recorder notes the requests that are sent.
+type recorder struct {
+	mu   sync.Mutex
+	sent []string
+}
+
+func (r *recorder) option(config *rest.Config) {
+	config.Wrap(func(inner http.RoundTripper) http.RoundTripper { return recorded{r, inner} })
+}
+
+// matching are the requests with all of the parts.
+func (r *recorder) matching(parts ...string) []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var found []string
+	for _, line := range r.sent {
+		if !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(line, part) }) {
+			found = append(found, line)
+		}
+	}
+	return found
+}
+
+type recorded struct {
+	by    *recorder
+	inner http.RoundTripper
+}
+
+func (r recorded) RoundTrip(request *http.Request) (*http.Response, error) {
+	r.by.mu.Lock()
+	r.by.sent = append(r.by.sent, request.Method+" "+request.URL.RequestURI())
+	r.by.mu.Unlock()
+	return r.inner.RoundTrip(request)
+}
+
+// WrappedRoundTripper lets idle connections be closed.
+func (r recorded) WrappedRoundTripper() http.RoundTripper { return r.inner }
+
+// gate is the way to the API server. While it is shut, nobody answers.
+type gate struct {
+	mu    sync.Mutex
+	shut  bool
+	conns map[net.Conn]struct{}
+}
+
+func (g *gate) option(config *rest.Config) {
+	config.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if g.shut {
+			return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.ECONNREFUSED}
+		}
+		conn, err := new(net.Dialer).DialContext(ctx, network, address)
+		if err == nil {
+			if g.conns == nil {
+				g.conns = map[net.Conn]struct{}{}
+			}
+			g.conns[conn] = struct{}{}
+		}
+		return conn, err
+	}
+}
+
+func (g *gate) close() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.shut = true
+	var all []error
+	for conn := range maps.Keys(g.conns) {
+		if err := conn.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			all = append(all, err)
+		}
+	}
+	clear(g.conns)
+	return errors.Join(all...)
+}
+
+func (g *gate) open() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.shut = false
+}
+
+// textLog is a log that can be searched.
+type textLog struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+// Write adds a line.
+func (l *textLog) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(line)
+}
+
+// String is the whole log.
+func (l *textLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+func (l *textLog) count(part string) int { return strings.Count(l.String(), part) }

@@ -1,0 +1,330 @@
+package reconcile_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/gitops/apply"
+	"slipway.dev/slipway/internal/gitops/gittest"
+	"slipway.dev/slipway/internal/gitops/live"
+	"slipway.dev/slipway/internal/gitops/reconcile"
+	"slipway.dev/slipway/internal/gitops/render"
+	"slipway.dev/slipway/internal/gitops/source"
+	"slipway.dev/slipway/internal/gitops/tracking"
+	"slipway.dev/slipway/internal/kube"
+	"slipway.dev/slipway/internal/kube/kubetest"
+)
+
+// patience is how long tests wait for what should happen soon. The machine may
+// be busy.
+const patience = time.Minute
+
+// world is a cluster, a Git server, and the engine between them: all real.
+type world struct {
+	t       testing.TB
+	cluster *kubetest.Cluster
+	git     *gittest.Server
+	// control is where Applications and projects are, and target where their
+	// objects go.
+	control, target string
+
+	// requests are those that were not for reading by watch, and renders those
+	// of this engine and the ones before.
+	requests recorder
+	renders  atomic.Int64
+
+	options reconcile.Options
+	folder  string
+	engine  *engine
+}
+
+// engine is what runs in an agent.
+type engine struct {
+	*reconcile.Controller
+	stop func()
+}
+
+// recorder counts requests to the API server.
+type recorder struct {
+	mu   sync.Mutex
+	seen []string
+}
+
+func (r *recorder) note(request *http.Request) {
+	if request.URL.Query().Get("watch") != "" {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.seen = append(r.seen, request.Method+" "+request.URL.Path)
+}
+
+// take gives what was asked since the last call, without Events.
+func (r *recorder) take() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var taken []string
+	for _, one := range r.seen {
+		if !strings.Contains(one, "/events") {
+			taken = append(taken, one)
+		}
+	}
+	r.seen = nil
+	return taken
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+// RoundTrip calls the function.
+func (f roundTrip) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }
+
+func gvr(plural string) schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: v1alpha1.Group, Version: v1alpha1.Version, Resource: plural}
+}
+
+// newWorld prepares a world without an engine.
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	cluster := kubetest.Shared(t)
+	installKinds(t, cluster)
+	return &world{
+		t: t, cluster: cluster, git: gittest.Serve(t), control: cluster.Namespace(t), target: cluster.Namespace(t), folder: t.TempDir(),
+	}
+}
+
+// installKinds defines Argo's kinds, and waits until the cluster has them.
+func installKinds(t testing.TB, cluster *kubetest.Cluster) {
+	t.Helper()
+	text, err := v1alpha1.CRDs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, made := range cluster.Apply(t, "default", string(text)) {
+		definitions := cluster.Dynamic.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+		kubetest.WaitFor(t, definitions, kube.Named(made.GetName()), patience, func(found []*unstructured.Unstructured) error {
+			for _, one := range found {
+				conditions, _, _ := unstructured.NestedSlice(one.Object, "status", "conditions")
+				for _, entry := range conditions {
+					if condition := entry.(map[string]any); condition["type"] == "Established" && condition["status"] == "True" {
+						return nil
+					}
+				}
+			}
+			return errors.New("it is not established")
+		})
+	}
+}
+
+// start runs an engine. It is stopped at the end of the test, or by w.stop.
+func (w *world) start() {
+	w.t.Helper()
+	counted := func(config *rest.Config) {
+		config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+			return roundTrip(func(request *http.Request) (*http.Response, error) {
+				w.requests.note(request)
+				return next.RoundTrip(request)
+			})
+		})
+	}
+	cluster, err := kube.Connect(w.cluster.Kubeconfig, kube.Rate(500, 1000), counted)
+	w.must(err)
+	sources, err := source.New(source.Options{Folder: w.folder, FetchTimeout: 10 * time.Second})
+	w.must(err)
+	program, err := os.Executable()
+	w.must(err)
+	renderer, err := render.New(render.Options{
+		Command: []string{program, workerArgument}, Observe: func(render.Outcome) { w.renders.Add(1) },
+	})
+	w.must(err)
+	kinds := live.NewKinds(cluster)
+	running := &engine{}
+	cache := live.New(live.Options{Cluster: cluster, Kinds: kinds, Changed: func(label string, key tracking.Key) { running.Changed(label, key) }})
+	options := w.options
+	options.Cluster, options.Sources, options.Renderer = cluster, sources, renderer
+	options.Live, options.Kinds, options.Applier = cache, kinds, apply.New(cluster, kinds)
+	options.ControlNamespace = w.control
+	options.Events = kube.Reporter{Controller: "slipway.dev/test", Instance: "one"}
+	if testing.Verbose() {
+		options.Log = slog.New(slog.NewTextHandler(w.t.Output(), nil))
+	}
+	running.Controller, err = reconcile.New(options)
+	w.must(err)
+	ctx, cancel := context.WithCancel(context.Background())
+	var parts sync.WaitGroup
+	parts.Go(func() { _ = cache.Run(ctx) })
+	parts.Go(func() { _ = running.Run(ctx) })
+	running.stop = sync.OnceFunc(func() {
+		cancel()
+		parts.Wait()
+		_ = renderer.Close()
+		_ = sources.Close()
+		cluster.Close()
+	})
+	w.t.Cleanup(running.stop)
+	w.engine = running
+}
+
+func (w *world) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// repository makes a repository whose files are named as in a txtar: a path, and
+// a text in which NAMESPACE is the target.
+func (w *world) repository(name string, files map[string]string) *gittest.Repository {
+	w.t.Helper()
+	return w.git.Repository(w.t, name, files)
+}
+
+// configMap is the manifest of a ConfigMap with one value.
+func configMap(name, value string, annotations ...string) string {
+	text := "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: " + name + "\n"
+	if len(annotations) > 0 {
+		text += "  annotations:\n"
+		for _, one := range annotations {
+			text += "    " + one + "\n"
+		}
+	}
+	return text + "data: {value: \"" + value + "\"}\n"
+}
+
+// application makes an Application of a folder of a repository. The policy is
+// YAML for spec.syncPolicy; empty is none.
+func (w *world) application(name string, of *gittest.Repository, path, policy string) {
+	w.t.Helper()
+	if policy == "" {
+		policy = "{}"
+	}
+	w.cluster.Apply(w.t, w.control, fmt.Sprintf(`
+apiVersion: argoproj.io/v1alpha1
+kind: Application
+metadata: {name: %s}
+spec:
+  project: default
+  source: {repoURL: %q, path: %q, targetRevision: main}
+  destination: {server: https://kubernetes.default.svc, namespace: %s}
+  syncPolicy: %s
+`, name, of.URL(), path, w.target, policy))
+}
+
+// patch merges a JSON text into an Application.
+func (w *world) patch(name, text string) {
+	w.t.Helper()
+	client := w.cluster.Dynamic.Resource(gvr("applications")).Namespace(w.control)
+	_, err := client.Patch(w.t.Context(), name, types.MergePatchType, []byte(text), metav1.PatchOptions{FieldManager: "user"})
+	w.must(err)
+}
+
+// wait follows an Application until the condition holds, and returns it.
+func (w *world) wait(name string, holds func(app *v1alpha1.Application) error) *v1alpha1.Application {
+	w.t.Helper()
+	var last *v1alpha1.Application
+	client := w.cluster.Dynamic.Resource(gvr("applications")).Namespace(w.control)
+	kubetest.WaitFor(w.t, client, kube.Named(name), patience, func(found []*unstructured.Unstructured) error {
+		if len(found) != 1 {
+			return errors.New("it does not exist")
+		}
+		app, _, err := v1alpha1.Decode(found[0].Object)
+		if err != nil {
+			return err
+		}
+		last = app
+		return holds(app)
+	})
+	return last
+}
+
+// synced waits until an Application is Synced at a revision.
+func (w *world) synced(name, revision string) *v1alpha1.Application {
+	w.t.Helper()
+	return w.wait(name, func(app *v1alpha1.Application) error {
+		if app.Status.Sync.Status != v1alpha1.SyncSynced || app.Status.Sync.Revision != revision {
+			return fmt.Errorf("it is %q at %q, with %s", app.Status.Sync.Status, app.Status.Sync.Revision, told(app))
+		}
+		return nil
+	})
+}
+
+// operated waits until the last operation has ended in a phase.
+func (w *world) operated(name string, phase v1alpha1.OperationPhase) *v1alpha1.Application {
+	w.t.Helper()
+	return w.wait(name, func(app *v1alpha1.Application) error {
+		if state := app.Status.OperationState; state == nil || state.Phase != phase || app.Operation != nil {
+			return fmt.Errorf("it has %s", told(app))
+		}
+		return nil
+	})
+}
+
+// told is what an Application says about itself.
+func told(app *v1alpha1.Application) string {
+	text := fmt.Sprintf("sync %s, health %s", app.Status.Sync.Status, app.Status.Health.Status)
+	if state := app.Status.OperationState; state != nil {
+		text += fmt.Sprintf(", operation %s (%s)", state.Phase, state.Message)
+	}
+	for _, one := range app.Status.Conditions {
+		text += fmt.Sprintf(", %s: %s", one.Type, one.Message)
+	}
+	return text
+}
+
+// condition waits until an Application has a condition with a text.
+func (w *world) condition(name, kind, text string) *v1alpha1.Application {
+	w.t.Helper()
+	return w.wait(name, func(app *v1alpha1.Application) error {
+		for _, one := range app.Status.Conditions {
+			if one.Type == kind && strings.Contains(one.Message, text) {
+				return nil
+			}
+		}
+		return fmt.Errorf("it has no condition %s with %q, but %s", kind, text, told(app))
+	})
+}
+
+// value waits until a ConfigMap has a value; empty waits until there is none.
+func (w *world) value(name, want string) {
+	w.t.Helper()
+	client := w.cluster.Dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace(w.target)
+	kubetest.WaitFor(w.t, client, kube.Named(name), patience, func(found []*unstructured.Unstructured) error {
+		if len(found) == 0 {
+			if want == "" {
+				return nil
+			}
+			return errors.New("it does not exist")
+		}
+		value, _, _ := unstructured.NestedString(found[0].Object, "data", "value")
+		if value != want {
+			return fmt.Errorf("its value is %q, want %q", value, want)
+		}
+		return nil
+	})
+}
+
+// exists reports whether a ConfigMap is there now.
+func (w *world) exists(name string) bool {
+	w.t.Helper()
+	found, err := w.cluster.Client.CoreV1().ConfigMaps(w.target).List(w.t.Context(), kube.Named(name))
+	w.must(err)
+	return len(found.Items) > 0
+}
+
+func join(parts ...string) string { return filepath.Join(parts...) }

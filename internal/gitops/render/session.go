@@ -1,0 +1,289 @@
+package render
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+
+	"slipway.dev/slipway/internal/gitops/render/frame"
+	"slipway.dev/slipway/internal/gitops/render/job"
+	"slipway.dev/slipway/internal/gitops/render/manifest"
+	"slipway.dev/slipway/internal/gitops/tree"
+)
+
+// session is one request at one worker.
+type session struct {
+	worker  *process
+	request *Request
+	options *Options
+	views   []*tree.View
+	result  Result
+	bytes   int64
+	asked   int // the source that was asked about last
+	limit   struct {
+		time  time.Duration
+		bytes int64
+	}
+	// reason is why the worker was killed.
+	reason atomic.Pointer[Error]
+
+	// answered: the worker did something, so that it was alive.
+	answered bool
+	// usable: the worker can have another request.
+	usable bool
+}
+
+func newSession(worker *process, request *Request, options *Options) *session {
+	s := &session{worker: worker, request: request, options: options, views: newViews(request)}
+	s.limit.time, s.limit.bytes = options.Timeout, options.OutputBytes
+	if given := request.Limits.Timeout; given > 0 {
+		s.limit.time = min(given, options.Timeout)
+	}
+	if given := request.Limits.OutputBytes; given > 0 {
+		s.limit.bytes = min(given, options.OutputBytes)
+	}
+	return s
+}
+
+// run sends the request and serves the worker until it is done.
+func (s *session) run(ctx context.Context) (*Result, error) {
+	done := make(chan struct{})
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		s.watch(ctx, done)
+	}()
+	problem := s.serve()
+	close(done)
+	<-watched
+	if reason := s.reason.Load(); reason != nil {
+		s.usable, problem = false, reason
+		problem.Source = s.asked
+	}
+	if problem == nil {
+		return &s.result, nil
+	}
+	// A Store that could not answer is why the worker got nowhere.
+	for i, view := range s.views {
+		if err := view.Failure(); err != nil {
+			problem = &Error{Kind: Unavailable, Source: i, Message: "files cannot be read: " + err.Error(), Err: err}
+			break
+		}
+	}
+	return nil, problem
+}
+
+// watchInterval is how often a worker's memory is looked at. It can grow by
+// some 100 MB until then; the kernel's limit is there for more.
+const watchInterval = 20 * time.Millisecond
+
+// watch kills the worker when it breaks a limit. What a worker that is killed
+// is stuck in cannot be told otherwise to stop.
+func (s *session) watch(ctx context.Context, done <-chan struct{}) {
+	timeout := time.NewTimer(s.limit.time)
+	defer timeout.Stop()
+	ticker := time.NewTicker(watchInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-done:
+			return
+		case <-ctx.Done():
+			s.stop(&Error{Kind: WorkerDied, Message: "nobody waits for the result any more", Err: ctx.Err()})
+			return
+		case <-timeout.C:
+			s.stop(&Error{Kind: TooSlow, Message: fmt.Sprintf("rendering took longer than %s and was stopped: "+
+				"look for a loop in the templates, or raise the timeout of renders", s.limit.time)})
+			return
+		case <-ticker.C:
+			if s.worker.memory() > s.options.MemoryBytes {
+				s.stop(s.memoryError())
+				return
+			}
+		}
+	}
+}
+
+func (s *session) memoryError() *Error {
+	return &Error{Kind: OutOfMemory, Message: fmt.Sprintf("rendering needs more than %d MiB of memory and was stopped: "+
+		"look for something in the templates that grows without end, or raise the memory limit of renders", s.options.MemoryBytes>>20)}
+}
+
+func (s *session) stop(reason *Error) {
+	s.reason.Store(reason)
+	s.worker.kill()
+}
+
+// serve sends the job and answers questions.
+func (s *session) serve() *Error {
+	work := job.Job{
+		App: s.request.App, Project: s.request.Project, Namespace: s.request.Namespace,
+		KubeVersion: s.request.KubeVersion, APIVersions: s.request.APIVersions, OutputBytes: s.limit.bytes,
+	}
+	for i := range s.request.Inputs {
+		input := &s.request.Inputs[i]
+		work.Sources = append(work.Sources, job.Source{
+			Source: input.Source, Path: input.Path, Revision: input.Revision, Chart: input.Chart, OnlyFiles: input.onlyFiles(),
+		})
+	}
+	text, err := json.Marshal(work)
+	if err != nil || len(text) > maxJob {
+		s.usable = true
+		return &Error{Kind: Refused, Source: -1, Message: fmt.Sprintf("the application is larger than %d bytes, or has values that are not JSON", maxJob), Err: err}
+	}
+	if err := s.worker.writer.Send(frame.Request, text); err != nil {
+		return s.died(err)
+	}
+	if err := s.worker.writer.Flush(); err != nil {
+		return s.died(err)
+	}
+	for {
+		kind, payload, err := s.worker.reader.Next()
+		if err != nil {
+			return s.died(err)
+		}
+		s.answered = true
+		if over, problem := s.handle(kind, payload); over || problem != nil {
+			return problem
+		}
+	}
+}
+
+// handle does what a message says. It is over when the job is.
+func (s *session) handle(kind frame.Type, payload []byte) (over bool, problem *Error) {
+	switch kind {
+	case frame.Stat, frame.Read, frame.List:
+		if err := s.reply(kind, payload); err != nil {
+			return true, s.died(err)
+		}
+		return false, nil
+	case frame.Object:
+		return false, s.object(payload)
+	case frame.Done:
+		return true, s.done(payload)
+	case frame.Failed:
+		return true, s.failed(payload)
+	}
+	return true, s.died(fmt.Errorf("a message of type %q came", kind))
+}
+
+// reply answers a question about a file.
+func (s *session) reply(kind frame.Type, payload []byte) error {
+	var asked frame.Question
+	if err := json.Unmarshal(payload, &asked); err != nil {
+		return err
+	}
+	if asked.Source < 0 || asked.Source >= len(s.views) {
+		return fmt.Errorf("it asks for the source %d, which is not there", asked.Source)
+	}
+	s.asked = asked.Source
+	view, writer := s.views[asked.Source], s.worker.writer
+	var entries []tree.Entry
+	var content []byte
+	var err error
+	switch kind {
+	case frame.Stat:
+		var entry tree.Entry
+		entry, err = view.Stat(asked.Path)
+		entries = []tree.Entry{entry}
+	case frame.List:
+		entries, err = view.List(asked.Path)
+	default:
+		content, err = view.Read(asked.Path)
+	}
+	var refusal *tree.Refusal
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		err = writer.Send(frame.Missing, nil)
+	case errors.As(err, &refusal):
+		err = writer.SendJSON(frame.Refused, frame.Refusal{Path: refusal.Path, Reason: refusal.Reason})
+	case err != nil:
+		err = writer.SendJSON(frame.Refused, frame.Refusal{Path: asked.Path, Reason: "cannot be read"})
+	case kind == frame.Read:
+		err = writer.Send(frame.Content, content)
+	default:
+		err = writer.SendJSON(frame.Listing, entries)
+	}
+	if err != nil {
+		return err
+	}
+	return writer.Flush()
+}
+
+// object takes one object. The worker has checked it; that it did is checked
+// again where memory depends on it.
+func (s *session) object(payload []byte) *Error {
+	if s.bytes += int64(len(payload)); s.bytes > s.limit.bytes || !manifest.WithinValues(payload) {
+		s.worker.kill()
+		return s.tooLarge()
+	}
+	var content map[string]any
+	if err := utiljson.Unmarshal(payload, &content); err != nil {
+		return s.died(err)
+	}
+	s.result.Objects = append(s.result.Objects, &unstructured.Unstructured{Object: content})
+	return nil
+}
+
+func (s *session) tooLarge() *Error {
+	return &Error{Kind: TooLarge, Source: s.asked, Message: fmt.Sprintf("the objects are larger than %d bytes, or have more than %d values: "+
+		"split the application, or raise the output limit of renders", s.limit.bytes, manifest.MaxValues), basis: newBasis(s.request, s.views, false)}
+}
+
+func (s *session) done(payload []byte) *Error {
+	var report frame.Report
+	if err := json.Unmarshal(payload, &report); err != nil || len(report.Types) != len(s.request.Inputs) {
+		return s.died(errors.Join(errors.New("its report cannot be read"), err))
+	}
+	s.usable = !report.Tired
+	s.result.Types, s.result.Warnings = report.Types, report.Warnings
+	s.result.basis = newBasis(s.request, s.views, report.Revision)
+	s.result.Key, s.result.Reads = s.result.basis.key, s.result.basis.reads
+	return nil
+}
+
+func (s *session) failed(payload []byte) *Error {
+	var report frame.Problem
+	if err := json.Unmarshal(payload, &report); err != nil {
+		return s.died(err)
+	}
+	s.usable = !report.Tired && !report.Panicked
+	problem := &Error{Kind: Failed, Source: report.Source, Message: report.Message, basis: newBasis(s.request, s.views, report.Revision)}
+	switch {
+	case report.Large:
+		limit := s.tooLarge()
+		problem.Kind, problem.Message = limit.Kind, limit.Message
+	case report.Refused:
+		problem.Kind = Refused
+	}
+	return problem
+}
+
+// died says how a worker ended that was not asked to.
+func (s *session) died(err error) *Error {
+	s.worker.kill()
+	<-s.worker.exited
+	stderr := s.worker.stderr
+	switch {
+	case stderr.contains("stack overflow", "stack exceeds"):
+		return &Error{Kind: Failed, Source: s.asked, Err: err, Message: "rendering was stopped, for something calls itself without end: look for templates that include themselves"}
+	case stderr.contains("out of memory", "cannot allocate memory"):
+		problem := s.memoryError()
+		problem.Source, problem.Err = s.asked, err
+		return problem
+	}
+	message := "the worker ended while rendering"
+	if line := stderr.firstLine(); line != "" {
+		message += ": " + line
+	} else if state := s.worker.command.ProcessState; state != nil {
+		message += " (" + state.String() + ")"
+	}
+	return &Error{Kind: WorkerDied, Source: s.asked, Message: message + "; it is tried again", Err: err}
+}

@@ -1,0 +1,236 @@
+package render
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/gitops/tree"
+)
+
+func chartRequest(template string) Request {
+	store := tree.NewMemory(map[string]string{"Chart.yaml": "apiVersion: v2\nname: a\nversion: 0.1.0\n", "templates/a.yaml": template})
+	source := v1alpha1.ApplicationSource{RepoURL: "https://git.example/a.git", Path: "."}
+	return Request{App: "example", Inputs: []Input{{Source: source, Store: store}}}
+}
+
+const oneObject = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
+
+const endless = `{{ range until 100000 }}{{ range until 100000 }}{{ range until 100000 }}{{ end }}{{ end }}{{ end }}`
+
+func testRenderer(t *testing.T, options Options) *Renderer {
+	t.Helper()
+	r, err := New(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close() })
+	return r
+}
+
+// only is the one worker that waits.
+func (r *Renderer) only(t *testing.T) *process {
+	t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.idle) != 1 || len(r.all) != 1 {
+		t.Fatalf("%d workers wait, of %d", len(r.idle), len(r.all))
+	}
+	return r.idle[0]
+}
+
+func (r *Renderer) mustRender(t *testing.T) {
+	t.Helper()
+	if result, err := r.Render(t.Context(), chartRequest(oneObject)); err != nil || len(result.Objects) != 1 {
+		t.Fatal(err)
+	}
+}
+
+// One worker does one render after the other.
+func TestWorkerIsKept(t *testing.T) {
+	r := testRenderer(t, Options{Workers: 2})
+	r.mustRender(t)
+	first := r.only(t)
+	r.mustRender(t)
+	if _, err := r.Render(t.Context(), chartRequest("{{ fail `no` }}")); err == nil {
+		t.Error("no error")
+	}
+	r.mustRender(t)
+	if r.only(t) != first || first.renders != 4 {
+		t.Errorf("the worker was replaced, or has done %d renders", first.renders)
+	}
+}
+
+// A worker that waits for too long ends.
+func TestIdleWorkerEnds(t *testing.T) {
+	r := testRenderer(t, Options{IdleTimeout: time.Millisecond})
+	r.mustRender(t)
+	r.mu.Lock()
+	var workers []*process
+	for worker := range r.all {
+		workers = append(workers, worker)
+	}
+	r.mu.Unlock()
+	for _, worker := range workers {
+		<-worker.exited
+	}
+	r.mustRender(t)
+}
+
+// Somebody kills a worker that waits: the next render does not notice.
+func TestKilledWhileWaiting(t *testing.T) {
+	r := testRenderer(t, Options{Workers: 1})
+	r.mustRender(t)
+	worker := r.only(t)
+	if err := worker.command.Process.Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	<-worker.exited
+	r.mustRender(t)
+}
+
+// Somebody kills a worker that renders: that is told, and only once.
+func TestKilledWhileRendering(t *testing.T) {
+	r := testRenderer(t, Options{Workers: 1})
+	request := chartRequest(endless)
+	request.Inputs[0].Store = &onRead{Store: request.Inputs[0].Store, do: func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		for worker := range r.all {
+			_ = worker.command.Process.Signal(syscall.SIGKILL)
+		}
+	}}
+	_, err := r.Render(t.Context(), request)
+	var failure *Error
+	if !errors.As(err, &failure) || failure.Kind != WorkerDied || !strings.Contains(failure.Message, "killed") {
+		t.Errorf("%v", err)
+	}
+	r.mustRender(t)
+}
+
+// onRead does something when the template is read.
+type onRead struct {
+	tree.Store
+	do func()
+}
+
+func (o *onRead) Read(path string, limit int64) ([]byte, error) {
+	if strings.HasSuffix(path, "a.yaml") {
+		o.do()
+	}
+	return o.Store.Read(path, limit)
+}
+
+// Nobody waits any more: the worker is stopped, and the error is the context's.
+func TestCancel(t *testing.T) {
+	r := testRenderer(t, Options{Workers: 1})
+	ctx, cancel := context.WithCancel(t.Context())
+	request := chartRequest(endless)
+	request.Inputs[0].Store = &onRead{Store: request.Inputs[0].Store, do: cancel}
+	began := time.Now()
+	if _, err := r.Render(ctx, request); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	if took := time.Since(began); took > 20*time.Second {
+		t.Errorf("it took %s", took)
+	}
+	r.mustRender(t)
+}
+
+// Close ends what is under way, leaves no process and no folder.
+func TestClose(t *testing.T) {
+	r, err := New(Options{Workers: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := make(chan error, 1)
+	request := chartRequest(endless)
+	request.Inputs[0].Store = &onRead{Store: request.Inputs[0].Store, do: func() {
+		go func() { closed <- r.Close() }()
+	}}
+	var failure *Error
+	if _, err := r.Render(t.Context(), request); !errors.As(err, &failure) || failure.Kind != WorkerDied {
+		t.Errorf("%v", err)
+	}
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(r.folder); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the folder of the workers is still there: %v", err)
+	}
+	if _, err := r.Render(t.Context(), chartRequest(oneObject)); !errors.Is(err, errClosed) {
+		t.Errorf("%v", err)
+	}
+}
+
+// A Store that fails is not the fault of the repository.
+func TestStoreFails(t *testing.T) {
+	r := testRenderer(t, Options{Workers: 1})
+	broken := errors.New("the disk is broken")
+	request := chartRequest(oneObject)
+	request.Inputs[0].Store = &failingRead{Store: request.Inputs[0].Store, err: broken}
+	_, err := r.Render(t.Context(), request)
+	var failure *Error
+	if !errors.As(err, &failure) || failure.Kind != Unavailable || !errors.Is(err, broken) || failure.Holds(request) {
+		t.Errorf("%v", err)
+	}
+}
+
+type failingRead struct {
+	tree.Store
+	err error
+}
+
+func (f *failingRead) Read(string, int64) ([]byte, error) { return nil, f.err }
+
+// A program that is no worker is told at once.
+func TestNoWorker(t *testing.T) {
+	r := testRenderer(t, Options{Command: []string{program(), "-test.run=^$"}})
+	_, err := r.Render(t.Context(), chartRequest(oneObject))
+	var failure *Error
+	if !errors.As(err, &failure) || failure.Kind != WorkerDied || !strings.Contains(failure.Message, "cannot be started") {
+		t.Errorf("%v", err)
+	}
+}
+
+// A worker has no environment but what is named here, runs as nobody, cannot
+// gain privileges, and has few files open.
+func TestWorkerIsConfined(t *testing.T) {
+	r := testRenderer(t, Options{Workers: 1})
+	t.Setenv("SECRET_TOKEN", "hunter2")
+	r.mustRender(t)
+	worker := r.only(t)
+	t.Logf("missing protections: %q", worker.missing)
+	proc := "/proc/" + strconv.Itoa(worker.command.Process.Pid)
+	environment, err := os.ReadFile(proc + "/environ")
+	if err != nil {
+		t.Skip(err)
+	}
+	for variable := range strings.SplitSeq(strings.TrimRight(string(environment), "\x00"), "\x00") {
+		if name, _, _ := strings.Cut(variable, "="); name != "TZ" && name != "GOMAXPROCS" && name != "GOTRACEBACK" {
+			t.Errorf("the worker has the variable %s", name)
+		}
+	}
+	status, err := os.ReadFile(proc + "/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{"NoNewPrivs:\t1", "Seccomp:\t2"} {
+		if !strings.Contains(string(status), line) {
+			t.Errorf("the worker does not have %q:\n%s", line, status)
+		}
+	}
+	if os.Geteuid() == 0 && !strings.Contains(string(status), "Uid:\t65534\t65534") {
+		t.Errorf("the worker is root:\n%s", status)
+	}
+	open, err := os.ReadDir(proc + "/fd")
+	if err == nil && len(open) > 10 {
+		t.Errorf("the worker has %d open files", len(open))
+	}
+}

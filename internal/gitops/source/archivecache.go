@@ -1,0 +1,192 @@
+package source
+
+import (
+	"container/list"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"slipway.dev/slipway/internal/gitops/tree"
+)
+
+// How much of unpacked archives is kept in memory.
+const (
+	maxUnpacked      = 64
+	maxUnpackedBytes = 24 << 20
+)
+
+// archiveCache keeps archives on the disk by their sha256, and the last used
+// unpacked in memory. It is safe for concurrent use.
+type archiveCache struct {
+	folder string
+	limit  int64
+
+	mu       sync.Mutex
+	unpacked map[string]*list.Element
+	order    *list.List // of unpackedArchive, the last used first
+	bytes    int64
+}
+
+type unpackedArchive struct {
+	key   string
+	store tree.Store
+	size  int64
+}
+
+func newArchiveCache(folder string, limit int64) (*archiveCache, error) {
+	c := &archiveCache{folder: filepath.Join(folder, "charts"), limit: limit, unpacked: map[string]*list.Element{}, order: list.New()}
+	if err := os.MkdirAll(c.folder, 0o700); err != nil {
+		return nil, err
+	}
+	left, err := filepath.Glob(filepath.Join(c.folder, "tmp_*"))
+	for _, path := range left {
+		err = errors.Join(err, os.Remove(path))
+	}
+	return c, err
+}
+
+func (c *archiveCache) path(digest string) string { return filepath.Join(c.folder, digest+".tgz") }
+
+// has reports whether an archive is there, and marks it as used.
+func (c *archiveCache) has(digest string) bool {
+	if !isDigest(digest) {
+		return false
+	}
+	now := time.Now()
+	return os.Chtimes(c.path(digest), now, now) == nil
+}
+
+func isDigest(text string) bool {
+	return len(text) == 64 && strings.Trim(text, "0123456789abcdef") == ""
+}
+
+// put writes an archive and gives its digest. One of another digest than the
+// wanted is refused; an empty one takes any.
+func (c *archiveCache) put(from io.Reader, wanted string, limit int64) (string, error) {
+	file, err := os.CreateTemp(c.folder, "tmp_*")
+	if err != nil {
+		return "", err
+	}
+	digest, err := receiveArchive(file, from, wanted, limit)
+	if err == nil {
+		err = os.Rename(file.Name(), c.path(digest))
+	}
+	if err != nil {
+		return "", errors.Join(err, os.Remove(file.Name()))
+	}
+	return digest, c.trim(digest)
+}
+
+func receiveArchive(file *os.File, from io.Reader, wanted string, limit int64) (string, error) {
+	sum := sha256.New()
+	size, err := io.Copy(io.MultiWriter(file, sum), io.LimitReader(from, limit+1))
+	if err := errors.Join(err, file.Close()); err != nil {
+		return "", err
+	}
+	if size > limit {
+		return "", errorf(Refused, "", "the archive has more than %d bytes: raise the limit, or make it smaller", limit)
+	}
+	digest := hex.EncodeToString(sum.Sum(nil))
+	if wanted != "" && digest != wanted {
+		return "", errorf(Refused, "", "the archive has the digest %s and should have %s: it was changed, or its index is old", digest, wanted)
+	}
+	return digest, nil
+}
+
+// trim removes the longest unused archives, but not the newest.
+func (c *archiveCache) trim(newest string) error {
+	entries, err := os.ReadDir(c.folder)
+	if err != nil {
+		return err
+	}
+	var files []os.FileInfo
+	total := int64(0)
+	for _, entry := range entries {
+		info, err := entry.Info()
+		if err != nil || !strings.HasSuffix(entry.Name(), ".tgz") {
+			continue
+		}
+		total += info.Size()
+		files = append(files, info)
+	}
+	slices.SortFunc(files, func(a, b os.FileInfo) int { return a.ModTime().Compare(b.ModTime()) })
+	for _, file := range files {
+		if total <= c.limit {
+			break
+		}
+		if file.Name() == newest+".tgz" {
+			continue
+		}
+		if err := os.Remove(filepath.Join(c.folder, file.Name())); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		total -= file.Size()
+	}
+	return nil
+}
+
+// store unpacks an archive, or gives what was unpacked before. The content is
+// checked against its digest: the disk may have changed.
+func (c *archiveCache) store(digest string, limits tree.ArchiveLimits) (tree.Store, error) {
+	key := fmt.Sprint(digest, limits.StripFirst)
+	if store, found := c.remembered(key); found {
+		return store, nil
+	}
+	file, err := os.Open(c.path(digest))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.New()
+	checked := io.TeeReader(file, sum)
+	store, err := tree.FromArchive(checked, limits)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := io.Copy(io.Discard, checked); err != nil {
+		return nil, err
+	}
+	if hex.EncodeToString(sum.Sum(nil)) != digest {
+		return nil, errors.Join(errors.New("the archive on the disk is damaged and is fetched again"), os.Remove(file.Name()))
+	}
+	c.remember(unpackedArchive{key: key, store: store, size: 4 * info.Size()})
+	return store, nil
+}
+
+func (c *archiveCache) remembered(key string) (tree.Store, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	element, found := c.unpacked[key]
+	if !found {
+		return nil, false
+	}
+	c.order.MoveToFront(element)
+	return element.Value.(unpackedArchive).store, true
+}
+
+func (c *archiveCache) remember(a unpackedArchive) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, found := c.unpacked[a.key]; found || a.size > maxUnpackedBytes/2 {
+		return
+	}
+	c.unpacked[a.key] = c.order.PushFront(a)
+	c.bytes += a.size
+	for c.bytes > maxUnpackedBytes || c.order.Len() > maxUnpacked {
+		oldest := c.order.Remove(c.order.Back()).(unpackedArchive)
+		delete(c.unpacked, oldest.key)
+		c.bytes -= oldest.size
+	}
+}

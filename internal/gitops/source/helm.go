@@ -1,0 +1,272 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/gitops/source/remote"
+)
+
+// helmIndex is an index that was downloaded. It does not change, but for its
+// age.
+type helmIndex struct {
+	path string
+	etag string
+	at   time.Time
+	// charts is what was read of it.
+	charts map[string][]helmEntry
+}
+
+// stale is the same index, which nobody believes without asking.
+func (x *helmIndex) stale() *helmIndex {
+	if x == nil {
+		return nil
+	}
+	old := *x
+	old.at = time.Time{}
+	return &old
+}
+
+// fromHelm finds a chart in a Helm repository.
+func (c *charts) fromHelm(ctx context.Context, source v1alpha1.ApplicationSource, maxAge time.Duration) (*Resolved, error) {
+	base, err := url.Parse(source.RepoURL)
+	if err != nil || (base.Scheme != "https" && base.Scheme != "http") || base.Host == "" {
+		return nil, errorf(Invalid, "", "it is not an address of a Helm repository: write one such as https://charts.example.com")
+	}
+	if problem := checkName(source.Chart); problem != nil {
+		return nil, problem
+	}
+	entries, err := c.entries(ctx, source, maxAge)
+	if err != nil {
+		return nil, err
+	}
+	versions := make([]string, 0, len(entries))
+	byVersion := map[string]helmEntry{}
+	for _, entry := range entries {
+		if _, twice := byVersion[entry.Version]; !twice {
+			versions = append(versions, entry.Version)
+			byVersion[entry.Version] = entry
+		}
+	}
+	version, problem := choose(source.TargetRevision, versions)
+	if problem != nil {
+		problem.Message = fmt.Sprintf("the chart %s: %s", source.Chart, problem.Message)
+		return nil, problem
+	}
+	digest, err := c.archive(ctx, source, base, byVersion[version])
+	if err != nil {
+		return nil, err
+	}
+	store, err := c.unpack(digest, true)
+	if err != nil {
+		return nil, err
+	}
+	return &Resolved{Revision: version, Store: store, Chart: true}, nil
+}
+
+// entries is the versions of a chart, by an index that is young enough.
+func (c *charts) entries(ctx context.Context, source v1alpha1.ApplicationSource, maxAge time.Duration) ([]helmEntry, error) {
+	key := source.RepoURL
+	c.mu.Lock()
+	shelf := c.at(key)
+	index, forgets := shelf.index, shelf.forgets
+	c.mu.Unlock()
+	if maxAge <= 0 || index == nil || time.Since(index.at) > maxAge {
+		flight := fmt.Sprintf("index %s %d", key, forgets)
+		_, err := share(ctx, c, flight, remote.Redact(key), func(ctx context.Context) (*helmIndex, error) {
+			return c.download(ctx, key, forgets)
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	c.mu.Lock()
+	index = shelf.index
+	entries, found := index.charts[source.Chart]
+	c.mu.Unlock()
+	if found {
+		return entries, nil
+	}
+	entries, err := readHelmIndex(index.path, source.Chart)
+	if err != nil {
+		return nil, err
+	}
+	if len(entries) == 0 {
+		return nil, errorf(NotFound, "", "there is no chart %q in the index", source.Chart)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	// Another index may have replaced it meanwhile.
+	if shelf.index == index {
+		index.charts[source.Chart] = entries
+	}
+	return entries, nil
+}
+
+// download asks for the index. One that did not change is not sent again, and
+// one that is no index does not replace the last.
+func (c *charts) download(ctx context.Context, repoURL string, forgets int) (*helmIndex, error) {
+	c.mu.Lock()
+	last := c.at(repoURL).index
+	c.mu.Unlock()
+	began := time.Now()
+	path := filepath.Join(c.cache.folder, "index-"+folderName(repoURL)+".yaml")
+	etag, changed := "", false
+	err := c.sources.exchange(ctx, "index", remote.Redact(repoURL), func(ctx context.Context) (int64, error) {
+		address, err := url.JoinPath(repoURL, "index.yaml")
+		if err != nil {
+			return 0, errorf(Invalid, "", "it is not an address of a Helm repository")
+		}
+		header := http.Header{}
+		if last != nil && last.etag != "" {
+			header.Set("If-None-Match", last.etag)
+		}
+		return c.get(ctx, repoURL, address, header, func(response *http.Response) (int64, error) {
+			if response.StatusCode == http.StatusNotModified {
+				return 0, nil
+			}
+			etag, changed = response.Header.Get("ETag"), true
+			return keepIndex(path, response.Body, c.sources.options.Limits.IndexBytes)
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	fresh := &helmIndex{path: path, etag: etag, at: began, charts: map[string][]helmEntry{}}
+	if !changed && last != nil {
+		fresh.etag, fresh.charts = last.etag, last.charts
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	shelf := c.at(repoURL)
+	if shelf.forgets != forgets {
+		fresh.at = time.Time{}
+	}
+	shelf.index = fresh
+	return fresh, nil
+}
+
+// keepIndex writes an index to the disk, if it is one.
+func keepIndex(path string, from io.Reader, limit int64) (int64, error) {
+	file, err := os.CreateTemp(filepath.Dir(path), "tmp_*")
+	if err != nil {
+		return 0, err
+	}
+	size, err := io.Copy(file, io.LimitReader(from, limit+1))
+	err = errors.Join(err, file.Close())
+	if err == nil && size > limit {
+		err = errorf(Refused, "", "its index has more than %d bytes", limit)
+	}
+	if err == nil {
+		err = checkHelmIndex(file.Name())
+	}
+	if err == nil {
+		err = os.Rename(file.Name(), path)
+	}
+	if err != nil {
+		return size, errors.Join(err, os.Remove(file.Name()))
+	}
+	return size, nil
+}
+
+// archive brings the archive of a version to the disk.
+func (c *charts) archive(ctx context.Context, source v1alpha1.ApplicationSource, base *url.URL, entry helmEntry) (string, error) {
+	wanted := strings.TrimPrefix(strings.ToLower(entry.Digest), "sha256:")
+	if wanted != "" && !isDigest(wanted) {
+		return "", errorf(Invalid, "", "the index has no proper digest of %s %s", source.Chart, entry.Version)
+	}
+	if c.cache.has(wanted) {
+		return wanted, nil
+	}
+	if len(entry.URLs) == 0 {
+		return "", errorf(NotFound, "", "the index has no address of %s %s", source.Chart, entry.Version)
+	}
+	// Addresses are from the index, as if that were the page.
+	page := *base
+	page.Path = strings.TrimSuffix(page.Path, "/") + "/"
+	address, err := page.Parse(entry.URLs[0])
+	if err != nil || (address.Scheme != "https" && address.Scheme != "http") {
+		return "", errorf(Invalid, "", "the index has no proper address of %s %s", source.Chart, entry.Version)
+	}
+	address.User = nil
+	name := remote.Redact(source.RepoURL)
+	return share(ctx, c, "archive "+address.String()+" "+wanted, name, func(ctx context.Context) (string, error) {
+		digest := ""
+		err := c.sources.exchange(ctx, "chart", name, func(ctx context.Context) (int64, error) {
+			return c.get(ctx, source.RepoURL, address.String(), http.Header{}, func(response *http.Response) (int64, error) {
+				counted := &countingReader{from: response.Body}
+				var err error
+				digest, err = c.cache.put(counted, wanted, c.sources.options.Limits.ChartBytes)
+				return counted.count, err
+			})
+		})
+		return digest, err
+	})
+}
+
+// get asks for a file of a Helm repository. Who asks is told to the host of the
+// repository only, wherever its index points to.
+func (c *charts) get(ctx context.Context, repoURL, address string, header http.Header, use func(*http.Response) (int64, error)) (int64, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return 0, errorf(Invalid, "", "it is not an address of a Helm repository")
+	}
+	base, err := url.Parse(repoURL)
+	if err != nil {
+		return 0, errorf(Invalid, "", "it is not an address of a Helm repository")
+	}
+	access := c.sources.access(repoURL, request.URL.Host)
+	identity := remote.IdentityOf(access.Credential)
+	if request.URL.Host != base.Host || request.URL.Scheme != base.Scheme {
+		identity = remote.Identity{}
+		access.Credential.ClientCertificate = ""
+	} else if identity.IsZero() && base.User != nil {
+		password, _ := base.User.Password()
+		request.SetBasicAuth(base.User.Username(), password)
+	}
+	transport, err := remote.Transport(access, request.URL.Host)
+	if err != nil {
+		return 0, err
+	}
+	defer transport.CloseIdleConnections()
+	request.Header = mergeHeader(request.Header, header)
+	request.Header.Set("User-Agent", "slipway")
+	request.URL.User = nil
+	identity.Apply(request)
+	client := &http.Client{Transport: transport, CheckRedirect: remote.CheckRedirect}
+	response, err := client.Do(request)
+	if err != nil {
+		var wrapped *url.Error
+		if errors.As(err, &wrapped) {
+			err = wrapped.Err
+		}
+		return 0, remote.Broken(ctx, err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusNotModified {
+		if err := remote.CheckStatus(response, !identity.IsZero()); err != nil {
+			return 0, err
+		}
+	}
+	size, err := use(response)
+	if err != nil && ctx.Err() != nil {
+		return size, remote.Broken(ctx, err)
+	}
+	return size, err
+}
+
+func mergeHeader(to, from http.Header) http.Header {
+	for key, values := range from {
+		to[key] = values
+	}
+	return to
+}

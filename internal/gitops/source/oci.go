@@ -1,0 +1,300 @@
+package source
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/content"
+	"oras.land/oras-go/v2/errdef"
+	"oras.land/oras-go/v2/registry"
+	ociremote "oras.land/oras-go/v2/registry/remote"
+	"oras.land/oras-go/v2/registry/remote/auth"
+	"oras.land/oras-go/v2/registry/remote/errcode"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/gitops/source/remote"
+)
+
+// Bounds of what a registry says.
+const (
+	maxManifestBytes = 4 << 20
+	maxTags          = 100_000
+)
+
+// ociArtifact is the one layer of an artifact that has files.
+type ociArtifact struct {
+	Manifest string // digest of the manifest, with sha256:
+	Layer    string // digest of the layer, hexadecimal
+	Chart    bool   // the files are in a folder of the chart's name
+}
+
+// fromRegistry finds a chart, or other files, in a registry.
+func (c *charts) fromRegistry(ctx context.Context, source v1alpha1.ApplicationSource, maxAge time.Duration) (*Resolved, error) {
+	reference, err := registryReference(source)
+	if err != nil {
+		return nil, err
+	}
+	path, reason := cleanPath(source.Path)
+	if reason != "" {
+		return nil, errorf(Invalid, "", "the path %q %s: write a folder of the artifact", source.Path, reason)
+	}
+	tag, err := c.tag(ctx, source, reference, maxAge)
+	if err != nil {
+		return nil, err
+	}
+	found, err := c.artifact(ctx, source, reference, tag, maxAge)
+	if err != nil {
+		return nil, err
+	}
+	store, err := c.unpack(found.Layer, found.Chart)
+	if err != nil {
+		return nil, err
+	}
+	if found.Chart {
+		return &Resolved{Revision: tagVersion(tag), Store: store, Path: "", Chart: true}, nil
+	}
+	return &Resolved{Revision: found.Manifest, Store: store, Path: path}, nil
+}
+
+// registryReference is the repository of the registry, without a tag.
+func registryReference(source v1alpha1.ApplicationSource) (registry.Reference, error) {
+	const what = "write an address such as oci://registry.example.com/team/app"
+	text := source.RepoURL
+	if scheme, rest, found := strings.Cut(text, "://"); found {
+		if strings.EqualFold(scheme, "http") {
+			return registry.Reference{}, errorf(Invalid, "", "a registry without TLS is named in the Secret by insecureOCIForceHttp: %s", what)
+		}
+		text = rest
+	}
+	text = strings.Trim(text, "/")
+	if source.Chart != "" {
+		if problem := checkName(source.Chart); problem != nil {
+			return registry.Reference{}, problem
+		}
+		text += "/" + source.Chart
+	}
+	reference, err := registry.ParseReference(text)
+	if err != nil || reference.Reference != "" || strings.Contains(reference.Registry, "@") {
+		return registry.Reference{}, errorf(Invalid, "", "it is not an address of a repository in a registry: %s", what)
+	}
+	return reference, nil
+}
+
+// tagVersion is the version that a tag stands for: tags may have no plus.
+func tagVersion(tag string) string { return strings.ReplaceAll(tag, "_", "+") }
+
+func versionTag(version string) string { return strings.ReplaceAll(version, "+", "_") }
+
+// tag finds the tag or the digest that a revision names.
+func (c *charts) tag(ctx context.Context, source v1alpha1.ApplicationSource, reference registry.Reference, maxAge time.Duration) (string, error) {
+	revision := source.TargetRevision
+	exact := reference
+	exact.Reference = versionTag(revision)
+	if revision != "" && revision != "HEAD" && constraintOf(revision) == nil {
+		if err := exact.ValidateReference(); err != nil {
+			return "", errorf(Invalid, "", "the revision %q is neither a tag, a digest nor a range of versions", revision)
+		}
+		return exact.Reference, nil
+	}
+	tags, err := c.tags(ctx, source, reference, maxAge)
+	if err != nil {
+		return "", err
+	}
+	versions := make([]string, len(tags))
+	for i, tag := range tags {
+		versions[i] = tagVersion(tag)
+	}
+	version, problem := choose(revision, versions)
+	if problem != nil {
+		return "", problem
+	}
+	return versionTag(version), nil
+}
+
+// tags is all tags of a repository, by an answer that is young enough.
+func (c *charts) tags(ctx context.Context, source v1alpha1.ApplicationSource, reference registry.Reference, maxAge time.Duration) ([]string, error) {
+	key := shelfKey(reference)
+	c.mu.Lock()
+	shelf := c.at(key)
+	tags, at, forgets := shelf.tags, shelf.tagsAt, shelf.forgets
+	c.mu.Unlock()
+	if maxAge > 0 && !at.IsZero() && time.Since(at) <= maxAge {
+		return tags, nil
+	}
+	name := remote.Redact(source.RepoURL)
+	return share(ctx, c, fmt.Sprintf("tags %s %d", key, forgets), name, func(ctx context.Context) ([]string, error) {
+		began := time.Now()
+		var tags []string
+		err := c.ask(ctx, "tags", source, reference, func(ctx context.Context, r *ociremote.Repository) (int64, error) {
+			return 0, r.Tags(ctx, "", func(page []string) error {
+				if tags = append(tags, page...); len(tags) > maxTags {
+					return errorf(Refused, "", "it has more than %d tags", maxTags)
+				}
+				return nil
+			})
+		})
+		if err != nil {
+			return nil, err
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if shelf.forgets == forgets {
+			shelf.tags, shelf.tagsAt = tags, began
+		}
+		return tags, nil
+	})
+}
+
+func shelfKey(reference registry.Reference) string {
+	return "oci://" + reference.Registry + "/" + reference.Repository
+}
+
+// artifact finds the layer that a tag names, and brings it to the disk. A
+// digest that is there asks nobody.
+func (c *charts) artifact(ctx context.Context, source v1alpha1.ApplicationSource, reference registry.Reference, tag string, maxAge time.Duration) (ociArtifact, error) {
+	key := shelfKey(reference)
+	c.mu.Lock()
+	shelf := c.at(key)
+	known, found := shelf.digests[tag]
+	forgets := shelf.forgets
+	c.mu.Unlock()
+	isDigest := strings.Contains(tag, ":")
+	if found && c.cache.has(known.found.Layer) && (isDigest || (maxAge > 0 && time.Since(known.at) <= maxAge)) {
+		return known.found, nil
+	}
+	name := remote.Redact(source.RepoURL)
+	return share(ctx, c, fmt.Sprintf("artifact %s %s %d", key, tag, forgets), name, func(ctx context.Context) (ociArtifact, error) {
+		began := time.Now()
+		var artifact ociArtifact
+		err := c.ask(ctx, "chart", source, reference, func(ctx context.Context, r *ociremote.Repository) (int64, error) {
+			var size int64
+			var err error
+			artifact, size, err = c.pull(ctx, r, tag)
+			return size, err
+		})
+		if err != nil {
+			return ociArtifact{}, err
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if len(shelf.digests) >= maxTagDigests {
+			clear(shelf.digests)
+		}
+		shelf.digests[tag] = tagDigest{found: artifact, at: began}
+		return artifact, nil
+	})
+}
+
+// pull reads the manifest of a tag and, if it is not there, the layer.
+func (c *charts) pull(ctx context.Context, r *ociremote.Repository, tag string) (ociArtifact, int64, error) {
+	descriptor, reader, err := r.Manifests().FetchReference(ctx, tag)
+	if err != nil {
+		return ociArtifact{}, 0, err
+	}
+	defer func() { _ = reader.Close() }()
+	if descriptor.Size > maxManifestBytes {
+		return ociArtifact{}, 0, errorf(Refused, "", "the manifest of %s is too large", tag)
+	}
+	text, err := content.ReadAll(reader, descriptor)
+	if err != nil {
+		return ociArtifact{}, 0, err
+	}
+	var manifest ocispec.Manifest
+	if err := json.Unmarshal(text, &manifest); err != nil {
+		return ociArtifact{}, 0, errorf(Invalid, "", "%s has no manifest that can be read", tag)
+	}
+	layer, isChart, err := layerOf(manifest, tag)
+	if err != nil {
+		return ociArtifact{}, 0, err
+	}
+	digest, isSHA := strings.CutPrefix(layer.Digest.String(), "sha256:")
+	if !isSHA || layer.Digest.Validate() != nil {
+		return ociArtifact{}, 0, errorf(Invalid, "", "%s has a layer without a sha256 digest", tag)
+	}
+	found := ociArtifact{Manifest: descriptor.Digest.String(), Layer: digest, Chart: isChart}
+	if c.cache.has(digest) {
+		return found, 0, nil
+	}
+	limit := c.sources.options.Limits.ChartBytes
+	if layer.Size > limit {
+		return ociArtifact{}, 0, errorf(Refused, "", "%s has %d bytes, the limit is %d", tag, layer.Size, limit)
+	}
+	blob, err := r.Blobs().Fetch(ctx, layer)
+	if err != nil {
+		return ociArtifact{}, 0, err
+	}
+	defer func() { _ = blob.Close() }()
+	counted := &countingReader{from: blob}
+	_, err = c.cache.put(counted, digest, limit)
+	return found, counted.count, err
+}
+
+// ask runs one exchange with a registry.
+func (c *charts) ask(ctx context.Context, what string, source v1alpha1.ApplicationSource, reference registry.Reference, do func(context.Context, *ociremote.Repository) (int64, error)) error {
+	return c.sources.exchange(ctx, what, remote.Redact(source.RepoURL), func(ctx context.Context) (int64, error) {
+		access := c.sources.access(source.RepoURL, reference.Host())
+		transport, err := remote.Transport(access, reference.Host())
+		if err != nil {
+			return 0, err
+		}
+		defer transport.CloseIdleConnections()
+		client := &auth.Client{Client: &http.Client{Transport: transport, CheckRedirect: remote.CheckRedirect}, Cache: auth.NewCache(), Header: http.Header{"User-Agent": {"slipway"}}}
+		if user, password, ok := access.Credential.Basic(); ok {
+			client.Credential = auth.StaticCredential(reference.Host(), auth.Credential{Username: user, Password: password.Reveal()})
+		} else if !access.Credential.BearerToken.IsZero() {
+			client.Credential = auth.StaticCredential(reference.Host(), auth.Credential{AccessToken: access.Credential.BearerToken.Reveal()})
+		}
+		size, err := do(ctx, &ociremote.Repository{
+			Client: client, Reference: reference, PlainHTTP: access.Credential.InsecureOCIForceHTTP,
+			MaxMetadataBytes: maxManifestBytes, TagListPageSize: 1000,
+		})
+		return size, registryError(ctx, err, access.Credential.HasIdentity())
+	})
+}
+
+// registryError explains what a registry says.
+func registryError(ctx context.Context, err error, identified bool) error {
+	var problem *Error
+	var answer *errcode.ErrorResponse
+	switch {
+	case err == nil, errors.As(err, &problem):
+		return err
+	case errors.As(err, &answer):
+		if status := remote.CheckStatus(&http.Response{StatusCode: answer.StatusCode}, identified); status != nil {
+			return status
+		}
+	case errors.Is(err, errdef.ErrNotFound):
+		return errorf(NotFound, "", "there is no such tag or repository: check the address and the revision")
+	case errors.Is(err, content.ErrMismatchedDigest), errors.Is(err, errdef.ErrSizeExceedsLimit), errors.Is(err, content.ErrTrailingData):
+		return errorf(Refused, "", "the registry sends another content than it says")
+	case errors.Is(err, auth.ErrBasicCredentialNotFound):
+		return errorf(Denied, "", "the registry asks for a user: add a Secret with the label argocd.argoproj.io/secret-type, a username and a password")
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return errorf(Unreachable, "", "the answer ends too early")
+	}
+	return remote.Broken(ctx, err)
+}
+
+// layerOf is the layer that has files: a chart's, or the only archive.
+func layerOf(m ocispec.Manifest, tag string) (found ocispec.Descriptor, isChart bool, err error) {
+	for _, layer := range m.Layers {
+		if layer.MediaType == "application/vnd.cncf.helm.chart.content.v1.tar+gzip" || layer.MediaType == "application/tar+gzip" {
+			return layer, true, nil
+		}
+	}
+	archives := slices.DeleteFunc(slices.Clone(m.Layers), func(l ocispec.Descriptor) bool {
+		return !strings.HasSuffix(l.MediaType, ".tar+gzip") && !strings.HasSuffix(l.MediaType, ".tar")
+	})
+	if len(archives) != 1 {
+		return ocispec.Descriptor{}, false, errorf(Invalid, "", "%s has %d layers with files, of %d: it must have exactly one, of a chart or of a tar archive", tag, len(archives), len(m.Layers))
+	}
+	return archives[0], false, nil
+}
