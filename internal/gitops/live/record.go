@@ -149,7 +149,10 @@ func (h *head) list() (*recordList, error) {
 // withKind puts the kind in front of the fields of an object.
 func withKind(raw []byte, version, kind string) ([]byte, error) {
 	fields, ok := bytes.CutPrefix(bytes.TrimSpace(raw), []byte("{"))
-	start, err := stdjson.Marshal(metav1.TypeMeta{APIVersion: version, Kind: kind})
+	start, err := stdjson.Marshal(struct {
+		APIVersion string `json:"apiVersion"`
+		Kind       string `json:"kind"`
+	}{version, kind})
 	if !ok || err != nil {
 		return nil, errors.New("it is not an object")
 	}

@@ -124,7 +124,10 @@ func (p *pass) lookUp(ctx context.Context, set *plan.Set) (map[tracking.Key]*uns
 	}
 	var missing []*plan.Desired
 	for _, desired := range set.Objects {
-		if objects[desired.Key] == nil && desired.Skip == "" && p.Kinds.Scope(desired.Key.GroupKind()) != plan.UnknownScope {
+		// What is compared has to be in the same version.
+		found := objects[desired.Key]
+		isThere := found != nil && found.GetAPIVersion() == desired.Object.GetAPIVersion()
+		if !isThere && desired.Skip == "" && p.Kinds.Scope(desired.Key.GroupKind()) != plan.UnknownScope {
 			missing = append(missing, desired)
 		}
 	}

@@ -81,9 +81,9 @@ func peak(t *testing.T, work func()) uint64 {
 	}
 }
 
-// A file of 300 MB, which is small on the wire.
+// A file of 160 MB, which is small on the wire.
 func TestLargeFile(t *testing.T) {
-	const size = 300 << 20
+	const size = 160 << 20
 	_, repository := demo(t)
 	repository.Large(t, "apps/large.bin", size)
 	const allowed = 48 << 20
@@ -91,7 +91,7 @@ func TestLargeFile(t *testing.T) {
 	var err error
 	strict := open(t, func(o *source.Options) { o.Limits.FileBytes = 100 << 20 })
 	grown := peak(t, func() { _, err = strict.Resolve(t.Context(), at(repository.URL(), "main"), 0) })
-	wantError(t, err, source.Refused, "314572800 bytes")
+	wantError(t, err, source.Refused, "167772160 bytes")
 	if grown > allowed {
 		t.Errorf("refusing it needs %d bytes", grown)
 	}

@@ -116,7 +116,7 @@ func (c counts) since(before counts) counts {
 }
 
 func (a *agent) counts(ctx context.Context) (counts, error) {
-	page, err := a.fetch(ctx, "http://"+adminAddress+"/metrics")
+	page, err := a.fetch(ctx, "http://"+healthAddress+"/metrics")
 	if err != nil {
 		return counts{}, err
 	}

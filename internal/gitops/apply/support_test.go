@@ -1,0 +1,226 @@
+package apply_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
+
+	"slipway.dev/slipway/internal/gitops/apply"
+	"slipway.dev/slipway/internal/gitops/live"
+	"slipway.dev/slipway/internal/gitops/plan"
+	"slipway.dev/slipway/internal/gitops/tracking"
+	"slipway.dev/slipway/internal/kube"
+	"slipway.dev/slipway/internal/kube/kubetest"
+)
+
+const patience = 45 * time.Second
+
+// world is an Applier in a namespace of its own.
+type world struct {
+	*apply.Applier
+	t         testing.TB
+	cluster   *kubetest.Cluster
+	kinds     *live.Kinds
+	namespace string
+	sent      *recorder
+}
+
+// enter connects as the agent does.
+func enter(t testing.TB, options ...kube.Option) *world {
+	t.Helper()
+	cluster := kubetest.Shared(t)
+	w := &world{t: t, cluster: cluster, namespace: cluster.Namespace(t), sent: &recorder{}}
+	connected, err := kube.ConnectAs(kube.ConnectOptions{Environ: func(name string) string {
+		return map[string]string{"KUBECONFIG": cluster.Kubeconfig}[name]
+	}}, append([]kube.Option{kube.Rate(-1, 0), w.sent.option}, options...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(connected.Close)
+	w.kinds = live.NewKinds(connected)
+	w.Applier = apply.New(connected, w.kinds)
+	w.Hurry(5*time.Millisecond, 50*time.Millisecond)
+	w.kinds.Scope(schema.GroupKind{Kind: "ConfigMap"})
+	return w
+}
+
+func (w *world) context() context.Context {
+	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
+	w.t.Cleanup(cancel)
+	return ctx
+}
+
+// object reads a manifest. It gets the namespace and the marks of an Application,
+// as plan gives them.
+func (w *world) object(manifest string) *unstructured.Unstructured {
+	w.t.Helper()
+	raw, err := yaml.YAMLToJSON([]byte(manifest))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	object := &unstructured.Unstructured{}
+	if err := object.UnmarshalJSON(raw); err != nil {
+		w.t.Fatal(err)
+	}
+	if w.kinds.Scope(tracking.KeyOf(object).GroupKind()) == plan.NamespaceScope {
+		object.SetNamespace(w.namespace)
+	}
+	tracking.Tracker{ControlNamespace: "argocd"}.Stamp(object, tracking.App{Namespace: "argocd", Name: "shop"})
+	return object
+}
+
+// step is that of a manifest, with what is live now.
+func (w *world) step(manifest string) *plan.Step {
+	w.t.Helper()
+	object := w.object(manifest)
+	return &plan.Step{StepID: plan.StepID{Phase: plan.Sync, Key: tracking.KeyOf(object)}, Action: plan.Apply, Object: object, Live: w.live(object)}
+}
+
+func (w *world) resource(object *unstructured.Unstructured) dynamic.ResourceInterface {
+	w.t.Helper()
+	mapping, err := w.kinds.Mapping(w.context(), object.GroupVersionKind())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if !mapping.Namespaced {
+		return w.cluster.Dynamic.Resource(mapping.Resource)
+	}
+	return w.cluster.Dynamic.Resource(mapping.Resource).Namespace(object.GetNamespace())
+}
+
+// live is the object in the cluster, or nil.
+func (w *world) live(object *unstructured.Unstructured) *unstructured.Unstructured {
+	w.t.Helper()
+	found, err := w.resource(object).List(w.context(), kube.Named(object.GetName()))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if len(found.Items) == 0 {
+		return nil
+	}
+	return &found.Items[0]
+}
+
+// apply applies a manifest, and fails the test if that fails.
+func (w *world) apply(manifest string) *unstructured.Unstructured {
+	w.t.Helper()
+	answer, err := w.Apply(w.context(), w.step(manifest), apply.Options{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return answer
+}
+
+// fails runs a step, which must fail in a way.
+func (w *world) fails(step *plan.Step, kind apply.ErrorKind, parts ...string) *apply.Error {
+	w.t.Helper()
+	_, err := w.Apply(w.context(), step, apply.Options{})
+	return w.isFault(err, kind, parts...)
+}
+
+func (w *world) isFault(err error, kind apply.ErrorKind, parts ...string) *apply.Error {
+	w.t.Helper()
+	fault, ok := errors.AsType[*apply.Error](err)
+	if !ok || fault.Kind != kind {
+		w.t.Fatalf("got %v, want an error of the kind %s", err, kind)
+	}
+	for _, part := range parts {
+		if !strings.Contains(fault.Message, part) {
+			w.t.Errorf("the message is %q, want %q in it", fault.Message, part)
+		}
+	}
+	return fault
+}
+
+// patch changes a live object as somebody else.
+func (w *world) patch(object *unstructured.Unstructured, manager, patch string) *unstructured.Unstructured {
+	w.t.Helper()
+	answer, err := w.resource(object).Patch(w.context(), object.GetName(), types.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: manager})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return answer
+}
+
+// at is a field of an object as text.
+func at(t testing.TB, object *unstructured.Unstructured, fields ...string) string {
+	t.Helper()
+	if object == nil {
+		return "no object"
+	}
+	value, found, err := unstructured.NestedFieldNoCopy(object.Object, fields...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !found {
+		return "nothing"
+	}
+	raw, err := yaml.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(raw))
+}
+
+// recorder notes the requests that are sent, and can answer them itself.
+type recorder struct {
+	mu   sync.Mutex
+	sent []string
+	// turn is asked before each request that is not a question for kinds.
+	turn func(*http.Request) (*http.Response, error)
+}
+
+func (r *recorder) option(config *rest.Config) {
+	config.Wrap(func(inner http.RoundTripper) http.RoundTripper { return recorded{r, inner} })
+}
+
+// of are the requests that a function sends, without discovery.
+func (r *recorder) of(do func()) []string {
+	r.mu.Lock()
+	before := len(r.sent)
+	r.mu.Unlock()
+	do()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.sent[before:])
+}
+
+type recorded struct {
+	by    *recorder
+	inner http.RoundTripper
+}
+
+func (r recorded) RoundTrip(request *http.Request) (*http.Response, error) {
+	if strings.Contains(request.URL.Path, "/namespaces/") {
+		r.by.mu.Lock()
+		line := request.Method
+		if request.URL.Query().Has("dryRun") {
+			line += " dry"
+		}
+		r.by.sent = append(r.by.sent, line)
+		turn := r.by.turn
+		r.by.mu.Unlock()
+		if turn != nil {
+			if answer, err := turn(request); answer != nil || err != nil {
+				return answer, err
+			}
+		}
+	}
+	return r.inner.RoundTrip(request)
+}
+
+// WrappedRoundTripper lets idle connections be closed.
+func (r recorded) WrappedRoundTripper() http.RoundTripper { return r.inner }

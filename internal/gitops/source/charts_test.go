@@ -1,0 +1,266 @@
+package source_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/gitops/source"
+	"slipway.dev/slipway/internal/gitops/source/credential"
+	"slipway.dev/slipway/internal/secret"
+)
+
+// archive is a chart, as helm package writes it.
+func archive(t testing.TB, files map[string]string) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	compressed := gzip.NewWriter(&out)
+	packed := tar.NewWriter(compressed)
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if err := packed.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(files[name])), Typeflag: tar.TypeReg}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := packed.Write([]byte(files[name])); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := packed.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := compressed.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+func chart(t testing.TB, name, version string) []byte {
+	t.Helper()
+	return archive(t, map[string]string{
+		name + "/Chart.yaml":           "name: " + name + "\nversion: " + version + "\n",
+		name + "/templates/thing.yaml": "kind: Thing\n",
+	})
+}
+
+func digestOf(content []byte) string {
+	sum := sha256.Sum256(content)
+	return hex.EncodeToString(sum[:])
+}
+
+// helmServer is a Helm repository: files, of which index.yaml is one.
+type helmServer struct {
+	*httptest.Server
+	mu       sync.Mutex
+	files    map[string][]byte
+	user     string
+	requests []string
+	statuses []int
+}
+
+func serveHelm(t *testing.T) *helmServer {
+	t.Helper()
+	h := &helmServer{files: map[string][]byte{}}
+	h.Server = httptest.NewServer(http.HandlerFunc(h.answer))
+	t.Cleanup(h.Close)
+	return h
+}
+
+func (h *helmServer) answer(w http.ResponseWriter, r *http.Request) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.requests = append(h.requests, r.URL.Path)
+	if user, _, _ := r.BasicAuth(); user != h.user {
+		w.WriteHeader(http.StatusUnauthorized)
+		return
+	}
+	content, found := h.files[r.URL.Path]
+	if !found {
+		w.WriteHeader(http.StatusNotFound)
+		return
+	}
+	w.Header().Set("ETag", `"`+digestOf(content)[:16]+`"`)
+	recorder := &statusRecorder{ResponseWriter: w, status: http.StatusOK}
+	http.ServeContent(recorder, r, "", time.Time{}, bytes.NewReader(content))
+	h.statuses = append(h.statuses, recorder.status)
+}
+
+type statusRecorder struct {
+	http.ResponseWriter
+	status int
+}
+
+func (s *statusRecorder) WriteHeader(status int) {
+	s.status = status
+	s.ResponseWriter.WriteHeader(status)
+}
+
+func (h *helmServer) set(path string, content []byte) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.files[path] = content
+}
+
+func (h *helmServer) asked(path string) (n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, request := range h.requests {
+		if strings.HasPrefix(request, path) {
+			n++
+		}
+	}
+	return n
+}
+
+// publish adds versions of a chart and writes the index as helm does.
+func (h *helmServer) publish(t *testing.T, name string, versions ...string) {
+	t.Helper()
+	var index strings.Builder
+	index.WriteString("apiVersion: v1\nentries:\n  another:\n  - name: another\n    urls:\n    - another-1.0.0.tgz\n    version: 1.0.0\n  " + name + ":\n")
+	for _, version := range versions {
+		content := chart(t, name, version)
+		h.set("/charts/"+name+"-"+version+".tgz", content)
+		fmt.Fprintf(&index, "  - apiVersion: v2\n    description: |-\n      It has a line:\n      - version: 99.0.0\n    digest: %s\n    name: %s\n    urls:\n    - charts/%s-%s.tgz\n    version: %s\n", digestOf(content), name, name, version, version)
+	}
+	index.WriteString("generated: \"2026-01-01T00:00:00Z\"\n")
+	h.set("/index.yaml", []byte(index.String()))
+}
+
+func chartAt(url, name, revision string) v1alpha1.ApplicationSource {
+	return v1alpha1.ApplicationSource{RepoURL: url, Chart: name, TargetRevision: revision}
+}
+
+// The versions and ranges of charts that Argo CD documents.
+func TestHelmRepository(t *testing.T) {
+	server := serveHelm(t)
+	server.publish(t, "web", "1.2.0", "1.2.9", "1.3.0", "2.0.0-rc.1", "0.9.0")
+	s := open(t)
+	for revision, want := range map[string]string{
+		"1.2.0": "1.2.0", "v1.2.0": "1.2.0", "1.2.*": "1.2.9", ">=1.2.0 <1.3.0": "1.2.9", "1.*": "1.3.0", "*": "1.3.0",
+		"*-0": "2.0.0-rc.1", "": "1.3.0", "^0.9": "0.9.0",
+	} {
+		got, err := s.Resolve(t.Context(), chartAt(server.URL, "web", revision), time.Hour)
+		if err != nil {
+			t.Fatalf("%q: %v", revision, err)
+		}
+		if got.Revision != want || !got.Chart || got.Path != "" || got.Commit != nil {
+			t.Errorf("%q is %+v, want %s", revision, got, want)
+		}
+		if text := read(t, got.Store, "Chart.yaml"); text != "name: web\nversion: "+want+"\n" {
+			t.Errorf("%q: Chart.yaml is %q", revision, text)
+		}
+	}
+	if n := server.asked("/index.yaml"); n != 1 {
+		t.Errorf("the index was asked for %d times", n)
+	}
+	if n := server.asked("/charts/web-1.2.9.tgz"); n != 1 {
+		t.Errorf("a chart was asked for %d times", n)
+	}
+	_, err := s.Resolve(t.Context(), chartAt(server.URL, "web", "7.0.0"), time.Hour)
+	wantError(t, err, source.NotFound, "7.0.0", "2.0.0-rc.1")
+	_, err = s.Resolve(t.Context(), chartAt(server.URL, "web", ">7"), time.Hour)
+	wantError(t, err, source.NotFound, "range")
+	_, err = s.Resolve(t.Context(), chartAt(server.URL, "nothing", "1.0.0"), time.Hour)
+	wantError(t, err, source.NotFound, "nothing")
+	_, err = s.Resolve(t.Context(), chartAt(server.URL, "../web", "1.0.0"), time.Hour)
+	wantError(t, err, source.Invalid)
+	_, err = s.Resolve(t.Context(), chartAt(server.URL, "web", "latest?"), time.Hour)
+	wantError(t, err, source.Invalid)
+}
+
+func TestHelmIndexIsAskedForChanges(t *testing.T) {
+	server := serveHelm(t)
+	server.publish(t, "web", "1.0.0")
+	s := open(t)
+	resolveChart := func(maxAge time.Duration) string {
+		t.Helper()
+		got, err := s.Resolve(t.Context(), chartAt(server.URL, "web", "*"), maxAge)
+		must(t, err)
+		return got.Revision
+	}
+	resolveChart(0)
+	resolveChart(0)
+	if statuses := server.statuses; !slices.Equal(statuses, []int{200, 200, 304}) {
+		t.Errorf("statuses are %v", statuses)
+	}
+	server.publish(t, "web", "1.0.0", "1.1.0")
+	if got := resolveChart(time.Hour); got != "1.0.0" {
+		t.Errorf("got %s", got)
+	}
+	s.Forget(server.URL)
+	if got := resolveChart(time.Hour); got != "1.1.0" {
+		t.Errorf("got %s", got)
+	}
+	// What is no index does not replace the last one.
+	server.set("/index.yaml", []byte("<html>sign in</html>"))
+	_, err := s.Resolve(t.Context(), chartAt(server.URL, "web", "*"), 0)
+	wantError(t, err, source.Unreachable, "index")
+	if got := resolveChart(time.Hour); got != "1.1.0" {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestHelmChartsAreChecked(t *testing.T) {
+	server := serveHelm(t)
+	server.publish(t, "web", "1.0.0")
+	server.set("/charts/web-1.0.0.tgz", chart(t, "web", "6.6.6"))
+	_, err := open(t).Resolve(t.Context(), chartAt(server.URL, "web", "1.0.0"), 0)
+	wantError(t, err, source.Refused, "digest")
+
+	server.publish(t, "web", "1.0.0")
+	_, err = open(t, func(o *source.Options) { o.Limits.ChartBytes = 50 }).Resolve(t.Context(), chartAt(server.URL, "web", "1.0.0"), 0)
+	wantError(t, err, source.Refused, "50 bytes")
+	_, err = open(t, func(o *source.Options) { o.Limits.IndexBytes = 50 }).Resolve(t.Context(), chartAt(server.URL, "web", "1.0.0"), 0)
+	wantError(t, err, source.Refused, "50 bytes")
+
+	evil := archive(t, map[string]string{"web/../../etc/passwd": "x"})
+	server.set("/charts/web-1.0.0.tgz", evil)
+	server.set("/index.yaml", fmt.Appendf(nil, "entries:\n  web:\n  - urls: [charts/web-1.0.0.tgz]\n    version: 1.0.0\n    digest: %s\n", digestOf(evil)))
+	_, err = open(t).Resolve(t.Context(), chartAt(server.URL, "web", "1.0.0"), 0)
+	wantError(t, err, source.Refused, "leaves the archive")
+}
+
+// The index may point to another host, which is not told who asks.
+func TestHelmCredentials(t *testing.T) {
+	server, other := serveHelm(t), serveHelm(t)
+	server.publish(t, "web", "1.0.0")
+	content := chart(t, "web", "1.0.0")
+	other.set("/web.tgz", content)
+	server.set("/index.yaml", fmt.Appendf(nil, "entries:\n  web:\n  - urls:\n    - %s/web.tgz\n    version: 1.0.0\n", other.URL))
+	server.user = "ada"
+	c := credential.Credential{URL: server.URL, Kind: credential.Helm, Username: "ada", Password: secret.New(password)}
+	got, err := open(t, with(c)).Resolve(t.Context(), chartAt(server.URL, "web", "1.0.0"), 0)
+	must(t, err)
+	if read(t, got.Store, "templates/thing.yaml") != "kind: Thing\n" {
+		t.Error("another content")
+	}
+	_, err = open(t).Resolve(t.Context(), chartAt(server.URL, "web", "1.0.0"), 0)
+	wantError(t, err, source.Denied, "Secret")
+}
+
+// The cache on the disk has a limit, and what is damaged there is not used.
+func TestChartCacheIsBounded(t *testing.T) {
+	server := serveHelm(t)
+	versions := []string{"1.0.0", "1.0.1", "1.0.2", "1.0.3", "1.0.4"}
+	server.publish(t, "web", versions...)
+	size := int64(len(chart(t, "web", "1.0.0")))
+	folder := t.TempDir()
+	s := open(t, func(o *source.Options) { o.Folder, o.Limits.ChartCacheBytes = folder, 2*size+size/2 })
+	for _, version := range versions {
+		_, err := s.Resolve(t.Context(), chartAt(server.URL, "web", version), time.Hour)
+		must(t, err)
+	}
+	if kept := glob(t, folder, "charts/*.tgz"); len(kept) != 2 {
+		t.Errorf("kept are %q", kept)
+	}
+}
