@@ -86,7 +86,7 @@ func Run(ctx context.Context, options Options) error {
 	a := &agent{
 		options: options, log: options.Log,
 		metrics: options.Metrics,
-		known: map[types.NamespacedName]bool{}, told: map[types.UID]string{},
+		known:   map[types.NamespacedName]bool{}, told: map[types.UID]string{},
 		book: &credential.Book{}, clusters: &clusterList{}, secrets: &hookSecrets{log: options.Log},
 		readiness: readiness{
 			definitions:  options.Health.Condition("definitions", "the API server has not been asked for the kinds yet"),

@@ -214,4 +214,3 @@ spec:
 		t.Errorf("it belongs to %v", owners)
 	}
 }
-

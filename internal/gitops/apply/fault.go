@@ -140,9 +140,16 @@ func isTooLarge(err error) bool {
 }
 
 // isMalformed reports whether the API server could not make sense of an object.
-// Some of these answers have the code of a fault of its own.
+// These answers have the code of a fault of its own, as if trying again helped.
 func isMalformed(err error) bool {
 	text := err.Error()
-	return strings.Contains(text, "failed to create typed patch object") || strings.Contains(text, "field not declared in schema") ||
-		strings.Contains(text, "errors:\n") && strings.Contains(text, "expected ")
+	for _, words := range []string{
+		"failed to create typed patch object", "field not declared in schema",
+		"failed to convert new object", "unable to convert unstructured object",
+	} {
+		if strings.Contains(text, words) {
+			return true
+		}
+	}
+	return false
 }

@@ -88,8 +88,8 @@ spec:
 apiVersion: v1
 kind: Service
 metadata: {name: web}
-spec: {clusterIP: None, ports: [{port: 80}]}
-`, [2]string{"clusterIP: None", "clusterIP: 10.96.77.77"}, "spec.clusterIP"},
+spec: {clusterIP: 10.96.77.76, ports: [{port: 80}]}
+`, [2]string{"10.96.77.76", "10.96.77.77"}, "spec.clusterIP"},
 	{"spec of a PersistentVolumeClaim", `
 apiVersion: v1
 kind: PersistentVolumeClaim

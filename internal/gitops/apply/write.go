@@ -67,8 +67,6 @@ func (w *writing) replace(ctx context.Context) ([]byte, error) {
 				return nil, err
 			}
 			version = live.GetResourceVersion()
-		case ok && fault.Kind == Immutable:
-			return nil, err
 		default:
 			return nil, err
 		}

@@ -1,13 +1,13 @@
 package reconcile_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -90,10 +90,19 @@ func (r *recorder) take() []string {
 	return taken
 }
 
-type roundTrip func(*http.Request) (*http.Response, error)
+type counted struct {
+	next     http.RoundTripper
+	requests *recorder
+}
 
-// RoundTrip calls the function.
-func (f roundTrip) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }
+// RoundTrip notes a request and passes it on.
+func (t *counted) RoundTrip(request *http.Request) (*http.Response, error) {
+	t.requests.note(request)
+	return t.next.RoundTrip(request)
+}
+
+// WrappedRoundTripper lets client-go find the idle connections.
+func (t *counted) WrappedRoundTripper() http.RoundTripper { return t.next }
 
 func gvr(plural string) schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: v1alpha1.Group, Version: v1alpha1.Version, Resource: plural}
@@ -135,15 +144,10 @@ func installKinds(t testing.TB, cluster *kubetest.Cluster) {
 // start runs an engine. It is stopped at the end of the test, or by w.stop.
 func (w *world) start() {
 	w.t.Helper()
-	counted := func(config *rest.Config) {
-		config.Wrap(func(next http.RoundTripper) http.RoundTripper {
-			return roundTrip(func(request *http.Request) (*http.Response, error) {
-				w.requests.note(request)
-				return next.RoundTrip(request)
-			})
-		})
+	counting := func(config *rest.Config) {
+		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &counted{next, &w.requests} })
 	}
-	cluster, err := kube.Connect(w.cluster.Kubeconfig, kube.Rate(500, 1000), counted)
+	cluster, err := kube.Connect(w.cluster.Kubeconfig, kube.Rate(500, 1000), counting)
 	w.must(err)
 	sources, err := source.New(source.Options{Folder: w.folder, FetchTimeout: 10 * time.Second})
 	w.must(err)
@@ -188,8 +192,7 @@ func (w *world) must(err error) {
 	}
 }
 
-// repository makes a repository whose files are named as in a txtar: a path, and
-// a text in which NAMESPACE is the target.
+// repository makes a repository with files.
 func (w *world) repository(name string, files map[string]string) *gittest.Repository {
 	w.t.Helper()
 	return w.git.Repository(w.t, name, files)
@@ -211,19 +214,26 @@ func configMap(name, value string, annotations ...string) string {
 // YAML for spec.syncPolicy; empty is none.
 func (w *world) application(name string, of *gittest.Repository, path, policy string) {
 	w.t.Helper()
-	if policy == "" {
-		policy = "{}"
-	}
-	w.cluster.Apply(w.t, w.control, fmt.Sprintf(`
+	w.applicationIn("default", name, of, path, policy)
+}
+
+// applicationIn is application for one of a project.
+func (w *world) applicationIn(project, name string, of *gittest.Repository, path, policy string) {
+	w.t.Helper()
+	w.cluster.Apply(w.t, w.control, w.manifest(project, name, of, path, policy))
+}
+
+func (w *world) manifest(project, name string, of *gittest.Repository, path, policy string) string {
+	return fmt.Sprintf(`
 apiVersion: argoproj.io/v1alpha1
 kind: Application
 metadata: {name: %s}
 spec:
-  project: default
+  project: %s
   source: {repoURL: %q, path: %q, targetRevision: main}
   destination: {server: https://kubernetes.default.svc, namespace: %s}
   syncPolicy: %s
-`, name, of.URL(), path, w.target, policy))
+`, name, project, of.URL(), path, w.target, cmp.Or(policy, "{}"))
 }
 
 // patch merges a JSON text into an Application.
@@ -326,5 +336,3 @@ func (w *world) exists(name string) bool {
 	w.must(err)
 	return len(found.Items) > 0
 }
-
-func join(parts ...string) string { return filepath.Join(parts...) }

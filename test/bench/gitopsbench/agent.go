@@ -143,11 +143,10 @@ func (a *agent) counts(ctx context.Context) (counts, error) {
 
 // memory is what the agent and its workers have in memory now.
 func (a *agent) memory() (int64, error) {
-	sum, err := ground.ReadMemory(a.PID())
+	total, err := ground.ProportionalMemory(a.PID())
 	if err != nil {
 		return 0, err
 	}
-	total := sum.Resident
 	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", a.PID()))
 	if err != nil {
 		return 0, err
@@ -162,8 +161,8 @@ func (a *agent) memory() (int64, error) {
 			if err != nil {
 				return 0, err
 			}
-			if worker, err := ground.ReadMemory(pid); err == nil { // it may have ended
-				total += worker.Resident
+			if worker, err := ground.ProportionalMemory(pid); err == nil { // it may have ended
+				total += worker
 			}
 		}
 	}

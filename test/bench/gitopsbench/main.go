@@ -16,7 +16,8 @@
 //   - drift: somebody changes objects in the cluster; until they are repaired.
 //
 // Requests are those that the agent counts on its way to the API server. Memory
-// is that of the agent and of the workers that render for it, together. The
+// is that of the agent and of the workers that render for it, together; the pages
+// of their program, which they share, count once. The
 // machine is shared by the agent, the API server with its database, the Git
 // server and this program.
 //

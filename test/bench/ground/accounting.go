@@ -45,6 +45,23 @@ func ReadMemory(pid int) (Memory, error) {
 	return m, nil
 }
 
+// ProportionalMemory is what a process has in memory, in bytes. Pages that
+// several processes share, such as those of their program, are divided by their
+// number, so that a sum counts them once.
+func ProportionalMemory(pid int) (int64, error) {
+	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "smaps_rollup"))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(text)) {
+		if value, found := strings.CutPrefix(line, "Pss:"); found {
+			kilobytes, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
+			return kilobytes << 10, err
+		}
+	}
+	return 0, fmt.Errorf("the kernel does not say how much memory process %d has", pid)
+}
+
 // CPUTime is the processor time that a process has used.
 func CPUTime(pid int) (time.Duration, error) {
 	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))

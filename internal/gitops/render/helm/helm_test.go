@@ -53,14 +53,14 @@ func TestWatchedFunctions(t *testing.T) {
 	}
 	store := tree.NewMemory(map[string]string{
 		"Chart.yaml":       "apiVersion: v2\nname: a\nversion: 0.1.0\n",
-		"templates/a.yaml": "apiVersion: v1\nkind: A\nn: {{ randInt 1 2 }}\nt: {{ (now | date \"2006\") | len }}\nl: {{ shuffle \"a\" | quote }}\n",
+		"templates/a.yaml": "apiVersion: v1\nkind: A\nm: {{ randInt 1 2 }}\nt: {{ (now | date \"2006\") | len }}\nl: {{ shuffle \"a\" | quote }}\n",
 	})
 	set := manifest.NewSet(1 << 20)
 	request := Request{Job: &job.Job{App: "a"}, Source: &job.Source{}, Files: tree.NewView(store, tree.DefaultLimits())}
 	if err := Render(request, set); err != nil {
 		t.Fatal(err)
 	}
-	if got := string(set.Objects()[0]); got != `{"apiVersion":"v1","kind":"A","l":"a","n":1,"t":4}` {
+	if got := string(set.Objects()[0]); got != `{"apiVersion":"v1","kind":"A","l":"a","m":1,"t":4}` {
 		t.Error(got)
 	}
 	if len(set.Warnings()) != 3 || !strings.HasPrefix(set.Warnings()[0], "a/templates/a.yaml: the function now ") {
