@@ -188,6 +188,12 @@ func (w *world) start(t *testing.T, identity string, changes ...func(*agent.Opti
 		r.end(t)
 		if t.Failed() {
 			t.Logf("log of %s:\n%s", identity, r.log)
+			found, err := w.Dynamic.Resource(applications).Namespace(w.control).List(context.Background(), metav1.ListOptions{})
+			if err == nil {
+				for _, app := range found.Items {
+					t.Logf("status of %s: %v", app.GetName(), app.Object["status"])
+				}
+			}
 		}
 	})
 	return r
@@ -230,12 +236,17 @@ func (r *replica) readyWhen(t *testing.T, want string) {
 // logs waits until the log has a text.
 func (r *replica) logs(t *testing.T, want string) {
 	t.Helper()
-	deadline := time.Now().Add(patience)
-	for !strings.Contains(r.log.String(), want) {
-		if time.Now().After(deadline) {
-			t.Fatalf("the log has no %q:\n%s", want, r.log)
+	late := time.After(patience)
+	for {
+		text, more := r.log.read()
+		if strings.Contains(text, want) {
+			return
 		}
-		<-time.After(20 * time.Millisecond)
+		select {
+		case <-more:
+		case <-late:
+			t.Fatalf("the log has no %q:\n%s", want, text)
+		}
 	}
 }
 
@@ -272,16 +283,32 @@ func (r *replica) pushed(t *testing.T, path, repository, secret string) int {
 type safeBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
+	more chan struct{}
 }
 
+// Write adds a line.
 func (b *safeBuffer) Write(text []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.more != nil {
+		close(b.more)
+		b.more = nil
+	}
 	return b.text.Write(text)
 }
 
-func (b *safeBuffer) String() string {
+// read is the log, and what is closed when there is more of it.
+func (b *safeBuffer) read() (string, <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.text.String()
+	if b.more == nil {
+		b.more = make(chan struct{})
+	}
+	return b.text.String(), b.more
+}
+
+// String is the log.
+func (b *safeBuffer) String() string {
+	text, _ := b.read()
+	return text
 }

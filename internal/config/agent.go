@@ -70,7 +70,7 @@ func (a *Agent) Defaults() {
 		Health:       HealthServer{Address: ":8083"},
 		Applications: Applications{ControlNamespace: "argocd", PollInterval: 120 * second, PollJitter: 60 * second, Workers: 8},
 		Sources:      SourceCache{FetchTimeout: 90 * second},
-		Render:       RenderLimits{Timeout: 60 * second, MemoryLimit: "512Mi", OutputLimit: "32Mi"},
+		Render:       RenderLimits{Timeout: 60 * second, MemoryLimit: "512Mi", OutputLimit: "16Mi"},
 		Webhooks:     WebhookServer{Address: ":8084", Secret: "argocd-secret"},
 		LeaderElection: LeaderElection{
 			Enabled: true, LeaseName: "slipway-agent",

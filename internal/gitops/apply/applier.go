@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
 
@@ -190,7 +189,7 @@ func (w *writing) finish(raw []byte) (*unstructured.Unstructured, error) {
 		w.kinds.Invalidate()
 	}
 	if w.step.Action == plan.Apply && !isCertain(w.object, answer) {
-		w.known.learn(types.UID(answer.GetUID()), w.body, answer)
+		w.known.learn(request{w.object, w.body}, answer)
 	}
 	return answer, nil
 }

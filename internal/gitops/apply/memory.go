@@ -24,9 +24,17 @@ type settled struct{ desired, state [sha256.Size]byte }
 // memoryMost bounds how many objects are remembered. Each takes about 150 bytes.
 const memoryMost = 1 << 15
 
-// learn notes that applying a text to an object in this state changes nothing.
-func (m *memory) learn(uid types.UID, desired []byte, live *unstructured.Unstructured) {
-	state, ok := stateOf(live)
+// request is an object that is applied, and its text.
+type request struct {
+	object map[string]any
+	body   []byte
+}
+
+// learn notes that applying something to an object in this state changes
+// nothing.
+func (m *memory) learn(sent request, live *unstructured.Unstructured) {
+	state, ok := stateOf(sent.object, live)
+	uid := live.GetUID()
 	if !ok || uid == "" {
 		return
 	}
@@ -35,34 +43,43 @@ func (m *memory) learn(uid types.UID, desired []byte, live *unstructured.Unstruc
 	if m.of == nil || len(m.of) >= memoryMost {
 		m.of = map[types.UID]settled{}
 	}
-	m.of[uid] = settled{sha256.Sum256(desired), state}
+	m.of[uid] = settled{sha256.Sum256(sent.body), state}
 }
 
-// knows reports whether applying a text to an object changes nothing.
-func (m *memory) knows(desired []byte, live *unstructured.Unstructured) bool {
+// knows reports whether applying something to an object changes nothing.
+func (m *memory) knows(sent request, live *unstructured.Unstructured) bool {
 	m.mu.Lock()
 	known, ok := m.of[live.GetUID()]
 	m.mu.Unlock()
-	if !ok || known.desired != sha256.Sum256(desired) {
+	if !ok || known.desired != sha256.Sum256(sent.body) {
 		return false
 	}
-	state, ok := stateOf(live)
+	state, ok := stateOf(sent.object, live)
 	return ok && known.state == state
 }
 
-// stateOf is a hash of all of an object that an apply depends on: everything but
-// its status and when something was written.
-func stateOf(live *unstructured.Unstructured) ([sha256.Size]byte, bool) {
+// stateOf is a hash of all of an object on which it depends what an apply
+// changes: everything but its status, when something was written, and labels and
+// annotations that are neither ours nor to be.
+func stateOf(desired map[string]any, live *unstructured.Unstructured) ([sha256.Size]byte, bool) {
+	entries := entriesOf(live.Object)
 	object := without(live.Object, "status")
 	metadata, _ := object["metadata"].(map[string]any)
 	metadata = without(metadata, "resourceVersion")
-	var entries []any
-	for _, entry := range entriesOf(live.Object) {
-		if entry.text("subresource") == "" {
-			entries = append(entries, without(entry, "time"))
+	owned, _ := ours(entries).fields()["f:metadata"].(map[string]any)
+	wanted, _ := desired["metadata"].(map[string]any)
+	for _, field := range []string{"labels", "annotations"} {
+		if is, ok := metadata[field].(map[string]any); ok {
+			metadata[field] = concerned(is, wanted[field], owned["f:"+field])
 		}
 	}
-	metadata["managedFields"] = entries
+	var kept []any
+	for _, entry := range entries {
+		if entry.text("subresource") == "" {
+			kept = append(kept, without(entry, "time"))
+		}
+	}
+	metadata["managedFields"] = kept
 	object["metadata"] = metadata
 	raw, err := json.Marshal(object)
 	if err != nil {
@@ -71,9 +88,32 @@ func stateOf(live *unstructured.Unstructured) ([sha256.Size]byte, bool) {
 	return sha256.Sum256(raw), true
 }
 
-// contentOf is an object without what a write changes whatever it writes.
-func contentOf(object *unstructured.Unstructured) map[string]any {
+// concerned are the values of a map that are wanted or ours.
+func concerned(is map[string]any, wanted, owned any) map[string]any {
+	want, _ := wanted.(map[string]any)
+	have, _ := owned.(map[string]any)
+	kept := map[string]any{}
+	for key, value := range is {
+		_, isWanted := want[key]
+		_, isOwned := have["f:"+key]
+		if isWanted || isOwned {
+			kept[key] = value
+		}
+	}
+	return kept
+}
+
+// sameContent compares two states of an object, without what a write changes
+// whatever it writes, and without the status, unless it was applied.
+func sameContent(sent request, before, after *unstructured.Unstructured) bool {
+	return equal(contentOf(sent, before), contentOf(sent, after))
+}
+
+func contentOf(sent request, object *unstructured.Unstructured) map[string]any {
 	content := maps.Clone(object.Object)
+	if _, applied := sent.object["status"]; !applied {
+		delete(content, "status")
+	}
 	metadata, _ := content["metadata"].(map[string]any)
 	for _, field := range []string{"managedFields", "resourceVersion", "generation"} {
 		metadata = without(metadata, field)

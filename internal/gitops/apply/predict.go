@@ -26,7 +26,8 @@ func (a *Applier) Predict(ctx context.Context) plan.Predict {
 			return live.DeepCopy(), nil
 		}
 		body, err := json.Marshal(object)
-		if err == nil && a.known.knows(body, live) {
+		sent := request{object, body}
+		if err == nil && a.known.knows(sent, live) {
 			return live.DeepCopy(), nil
 		}
 		at, fault := a.placeOf(ctx, desired)
@@ -37,14 +38,18 @@ func (a *Applier) Predict(ctx context.Context) plan.Predict {
 		if err != nil {
 			return nil, at.fault(Invalid, "it cannot be written as JSON", err)
 		}
-		return a.foresee(ctx, &at, body, live)
+		return a.foresee(ctx, &at, sent, live)
 	}
 }
 
 // foresee makes a dry run. What turns out to change nothing is remembered.
-func (a *Applier) foresee(ctx context.Context, at *place, body []byte, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+//
+// The live object may be older than the one that the API server has by now, and
+// the answer has what controllers have changed since. That is not what an apply
+// changes, so the object is read again then.
+func (a *Applier) foresee(ctx context.Context, at *place, sent request, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	raw, err := a.send(ctx, at, call{
-		method: http.MethodPatch, path: at.path, contentType: types.ApplyYAMLPatchType, body: body,
+		method: http.MethodPatch, path: at.path, contentType: types.ApplyYAMLPatchType, body: sent.body,
 		query: url.Values{
 			"fieldManager": {Manager}, "force": {"true"}, "dryRun": {metav1.DryRunAll},
 			"fieldValidation": {metav1.FieldValidationIgnore},
@@ -57,19 +62,20 @@ func (a *Applier) foresee(ctx context.Context, at *place, body []byte, live *uns
 	if err != nil {
 		return nil, at.fault(Transient, err.Error(), nil)
 	}
+	isSame := live.GetResourceVersion() == after.GetResourceVersion()
 	before := live
-	if live.GetAPIVersion() != after.GetAPIVersion() {
-		w := &writing{Applier: a, place: *at}
-		if before, err = w.read(ctx); err != nil {
+	if !isSame || live.GetAPIVersion() != after.GetAPIVersion() {
+		if before, err = (&writing{Applier: a, place: *at}).read(ctx); err != nil {
 			return nil, err
 		}
 	}
-	if after.GetUID() != before.GetUID() || !equal(contentOf(before), contentOf(after)) {
+	if after.GetUID() != live.GetUID() || !sameContent(sent, before, after) {
 		return after, nil
 	}
-	a.known.learn(live.GetUID(), body, live)
-	if before != live {
-		return live.DeepCopy(), nil
+	if isSame {
+		a.known.learn(sent, live)
+	} else {
+		a.known.learn(sent, before)
 	}
-	return after, nil
+	return live.DeepCopy(), nil
 }

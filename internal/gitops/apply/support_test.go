@@ -33,6 +33,7 @@ type world struct {
 	*apply.Applier
 	t         testing.TB
 	cluster   *kubetest.Cluster
+	connected *kube.Cluster
 	kinds     *live.Kinds
 	namespace string
 	sent      *recorder
@@ -50,11 +51,17 @@ func enter(t testing.TB, options ...kube.Option) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(connected.Close)
-	w.kinds = live.NewKinds(connected)
-	w.Applier = apply.New(connected, w.kinds)
-	w.Hurry(5*time.Millisecond, 50*time.Millisecond)
+	w.kinds, w.connected = live.NewKinds(connected), connected
+	w.Applier = w.restarted()
 	w.kinds.Scope(schema.GroupKind{Kind: "ConfigMap"})
 	return w
+}
+
+// restarted is an Applier that remembers nothing, as after a restart.
+func (w *world) restarted() *apply.Applier {
+	fresh := apply.New(w.connected, w.kinds)
+	fresh.Hurry(5*time.Millisecond, 50*time.Millisecond)
+	return fresh
 }
 
 func (w *world) context() context.Context {
@@ -224,3 +231,8 @@ func (r recorded) RoundTrip(request *http.Request) (*http.Response, error) {
 
 // WrappedRoundTripper lets idle connections be closed.
 func (r recorded) WrappedRoundTripper() http.RoundTripper { return r.inner }
+
+// stepOf is a step for an object that may be there already.
+func stepOf(object, is *unstructured.Unstructured) *plan.Step {
+	return &plan.Step{StepID: plan.StepID{Phase: plan.Sync, Key: tracking.KeyOf(object)}, Action: plan.Apply, Object: object, Live: is}
+}

@@ -223,7 +223,7 @@ func TestBounded(t *testing.T) {
 		"spec:\n  goTemplate: true\n  generators: [{git: {repoURL: https://git/many, revision: HEAD, directories: [{path: '*/*/*'}]}}]" + rest:             "more than 200000 folders",
 		"spec:\n  goTemplate: true\n  generators: [{git: {repoURL: https://git/many, revision: HEAD, files: [{path: '*.yaml'}]}}]" + rest:                  "more than 200000 folders",
 		"spec:\n  goTemplate: true\n  generators: [{matrix: {generators: [{list: {elements: " + many + "}}, {list: {elements: " + many + "}}]}}]" + rest:   "more than 20000 sets",
-		"spec:\n  goTemplate: true\n  generators: [{list: {elementsYaml: '[" + strings.Repeat("{a: x, b: z},", 6000) + "]'}}]" + rest:                            "more than 5000 Applications",
+		"spec:\n  goTemplate: true\n  generators: [{list: {elementsYaml: '[" + strings.Repeat("{a: x, b: z},", 6000) + "]'}}]" + rest:                      "more than 5000 Applications",
 		"spec:\n  goTemplate: true\n  generators: [{git: {repoURL: https://git/large, revision: HEAD, files: [{path: 'large.yaml'}]}}]" + rest:             "larger than",
 		"spec:\n  goTemplate: true\n  generators: [{list: {elementsYaml: 'x: &x [a,a,a,a,a,a,a,a]'}}]" + rest:                                              "not a list",
 		"spec:\n  goTemplate: true\n  generators: [{list: {elements: [{a: x}]}}]" + strings.Replace(rest, "path: x", "path: '{{repeat 100000000 .a}}'", 1): "KiB",

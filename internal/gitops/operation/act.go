@@ -232,7 +232,7 @@ func (r *Run) note(ctx context.Context, step *plan.Step, result done) bool {
 		r.since[step.StepID] = r.Now()
 		r.observe(ctx, []*plan.Step{step})
 	case err == nil:
-		r.State.Applied(step.StepID, r.say(step, r.verb(result.before, result.answer)))
+		r.State.Applied(step.StepID, r.say(step, verb(step.Object, result.before, result.answer)))
 		r.accept(step, result.answer)
 	case ctx.Err() != nil:
 		return false

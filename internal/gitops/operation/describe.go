@@ -1,16 +1,17 @@
 package operation
 
 import (
+	"bytes"
 	"fmt"
-	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/gitops/apply"
 	"slipway.dev/slipway/internal/gitops/plan"
 	"slipway.dev/slipway/internal/gitops/tracking"
 )
@@ -37,8 +38,8 @@ const (
 	untested = "not tried"
 )
 
-// verb is what a write did. Without an answer there was none.
-func (r *Run) verb(before, after *unstructured.Unstructured) string {
+// verb is what the write of an object did. Without an answer there was none.
+func verb(desired, before, after *unstructured.Unstructured) string {
 	switch {
 	case after == nil:
 		return untested
@@ -46,28 +47,52 @@ func (r *Run) verb(before, after *unstructured.Unstructured) string {
 		return created
 	case before.GetUID() != after.GetUID():
 		return replaced
-	// A dry run gives no new version.
-	case before.GetResourceVersion() == after.GetResourceVersion() && !r.Plan.DryRun, sameMeaning(before, after):
+	case isUnchanged(desired, before, after):
 		return unchanged
 	}
 	return configured
 }
 
-// sameMeaning reports whether nothing changed but what others write while we
-// apply: the status.
-func sameMeaning(before, after *unstructured.Unstructured) bool {
-	meaning := func(object *unstructured.Unstructured) map[string]any {
-		content := maps.Clone(object.Object)
-		delete(content, "status")
-		metadata, _ := content["metadata"].(map[string]any)
-		metadata = maps.Clone(metadata)
-		for _, field := range []string{"managedFields", "resourceVersion", "generation"} {
-			delete(metadata, field)
-		}
-		content["metadata"] = metadata
-		return content
+// isUnchanged reports whether our write changed nothing: we own the same fields,
+// and those that we want are as they were. That others write meanwhile, such as
+// a controller the status, is no change of ours. The version alone would not do:
+// what was before may be known late, and a dry run gives no new version.
+func isUnchanged(desired, before, after *unstructured.Unstructured) bool {
+	if !slices.EqualFunc(ownFields(before), ownFields(after), bytes.Equal) {
+		return false
 	}
-	return equality.Semantic.DeepEqual(meaning(before), meaning(after))
+	if desired.GetKind() == "Secret" && !reflect.DeepEqual(before.Object["data"], after.Object["data"]) {
+		return false // what is written as stringData is kept as data
+	}
+	return sameWhere(desired.Object, before.Object, after.Object)
+}
+
+// ownFields are the sets of fields that we own.
+func ownFields(object *unstructured.Unstructured) [][]byte {
+	var sets [][]byte
+	for _, entry := range object.GetManagedFields() {
+		if entry.Manager == apply.Manager && entry.Subresource == "" && entry.FieldsV1 != nil {
+			sets = append(sets, entry.FieldsV1.GetRawBytes())
+		}
+	}
+	return sets
+}
+
+// sameWhere reports whether two objects are the same where a third has fields.
+func sameWhere(mask, first, second map[string]any) bool {
+	for name, inner := range mask {
+		deeper, isMap := inner.(map[string]any)
+		a, isFirst := first[name].(map[string]any)
+		b, isSecond := second[name].(map[string]any)
+		if isMap && isFirst && isSecond {
+			if !sameWhere(deeper, a, b) {
+				return false
+			}
+		} else if !reflect.DeepEqual(first[name], second[name]) {
+			return false
+		}
+	}
+	return true
 }
 
 // removal is what a deletion does.

@@ -5,7 +5,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"slipway.dev/slipway/internal/gitops/plan"
 	"slipway.dev/slipway/internal/gitops/tracking"
 )
 
@@ -34,7 +33,6 @@ func (r *Run) FetchOnly(get func(tracking.Key) *unstructured.Unstructured) {
 }
 
 // Verb is what a write did.
-func Verb(before, after *unstructured.Unstructured, dryRun bool) string {
-	run := &Run{Input: Input{Plan: &plan.Plan{DryRun: dryRun}}}
-	return run.verb(before, after)
+func Verb(desired, before, after *unstructured.Unstructured) string {
+	return verb(desired, before, after)
 }

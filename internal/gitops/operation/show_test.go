@@ -28,8 +28,9 @@ func (w *world) tryGet(key tracking.Key, version string) (*unstructured.Unstruct
 	return object, err
 }
 
-// showResults is one line for each object: phase, object, status, progress of
-// the hook, message.
+// showResults is one line for each object: phase, object, status, progress,
+// message. Whether something that nobody waits for is gone when the operation
+// ends is a matter of luck.
 func showResults(w *world, results []v1alpha1.ResourceResult) string {
 	var text strings.Builder
 	for _, result := range results {
@@ -38,7 +39,11 @@ func showResults(w *world, results []v1alpha1.ResourceResult) string {
 		if result.HookType != "" {
 			status = "hook"
 		}
-		fmt.Fprintf(&text, "%s %s %s %s: %s\n", result.SyncPhase, key, status, result.HookPhase, result.Message)
+		phase := string(result.HookPhase)
+		if result.Status == v1alpha1.ResultPruned && phase != string(v1alpha1.OperationFailed) {
+			phase = "-"
+		}
+		fmt.Fprintf(&text, "%s %s %s %s: %s\n", result.SyncPhase, key, status, phase, result.Message)
 	}
 	return strings.ReplaceAll(text.String(), w.namespace, "NAMESPACE")
 }

@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"errors"
+	"time"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/gitops/render"
@@ -21,8 +22,10 @@ type consequence struct {
 	condition string
 	// again says that it is tried again by itself, after a pause that grows. What
 	// is not waits for a change of the Application, its repository or its
-	// project; that a repository is away is the business of polling.
+	// project; that a repository is away is the business of polling. What is slow
+	// waits long at once, because it costs much.
 	again bool
+	slow  bool
 	// event is the reason of the Event that tells it.
 	event string
 }
@@ -44,11 +47,22 @@ func consequenceOf(err error) consequence {
 	case errors.As(err, &remote):
 		return consequence{condition: v1alpha1.ConditionComparisonError, event: "SourceFailed"}
 	case errors.As(err, &failure):
+		follows := consequence{condition: v1alpha1.ConditionComparisonError, event: "RenderFailed"}
 		switch failure.Kind {
-		case render.Refused, render.Failed, render.TooLarge:
-			return consequence{condition: v1alpha1.ConditionComparisonError, event: "RenderFailed"}
+		case render.TooSlow, render.OutOfMemory:
+			follows.again, follows.slow = true, true
+		case render.WorkerDied, render.Unavailable:
+			follows.again = true
 		}
-		return consequence{condition: v1alpha1.ConditionComparisonError, event: "RenderFailed", again: true}
+		return follows
 	}
 	return consequence{condition: v1alpha1.ConditionComparisonError, event: "ComparisonFailed", again: true}
+}
+
+// wait is how long to wait after so many failures in a row.
+func (c consequence) wait(failures int) time.Duration {
+	if c.slow {
+		return longestPause
+	}
+	return pause(failures)
 }

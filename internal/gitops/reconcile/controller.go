@@ -91,8 +91,10 @@ const (
 type Controller struct {
 	Options
 
-	book         *book
+	book *book
+	// queue has the Applications, and polls the repositories.
 	queue        *queue
+	polls        *queue
 	repositories *repositories
 	announcer    *announcer
 	paths        plan.PathEvaluator
@@ -125,7 +127,10 @@ func New(options Options) (*Controller, error) {
 	if options.Now == nil {
 		options.Now = time.Now
 	}
-	c := &Controller{Options: options, book: newBook(), queue: newQueue(options.Now), repositories: newRepositories(), paths: jq.New()}
+	c := &Controller{
+		Options: options, book: newBook(), queue: newQueue(options.Now), polls: newQueue(options.Now),
+		repositories: newRepositories(), paths: jq.New(),
+	}
 	c.announcer = newAnnouncer(options.Cluster, options.Events, options.Metrics, options.Log)
 	c.feeds = c.newFeeds()
 	options.Metrics.follow(c)
@@ -160,6 +165,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	}
 	running.Go(func() { c.announcer.run(ctx) })
 	running.Go(func() { c.queue.run(ctx) })
+	running.Go(func() { c.polls.run(ctx) })
 	// Until all projects are known, every Application would be refused.
 	for _, one := range c.feeds {
 		select {
@@ -170,7 +176,10 @@ func (c *Controller) Run(ctx context.Context) error {
 	}
 	c.Log.Info("reconciling", "applications", len(c.book.all()), "workers", c.Workers)
 	for range c.Workers {
-		running.Go(func() { c.work(ctx) })
+		running.Go(func() { c.work(ctx, c.queue) })
+	}
+	for range pollers {
+		running.Go(func() { c.work(ctx, c.polls) })
 	}
 	<-ctx.Done()
 	return ctx.Err()
@@ -196,10 +205,10 @@ func (c *Controller) Changed(label string, _ tracking.Key) {
 
 // Pushed tells that something was pushed. It is for webhook.Handler.
 func (c *Controller) Pushed(push webhook.Push) {
-	for _, address := range c.repositories.addresses() {
+	for _, address := range c.repositories.addresses(false) {
 		if push.From(address) {
 			c.Sources.Forget(address)
-			c.queue.add(task{repository: address}, becauseAsked)
+			c.look(address)
 		}
 	}
 }
@@ -207,22 +216,22 @@ func (c *Controller) Pushed(push webhook.Push) {
 // CredentialsChanged tells that the Secrets of repositories changed: those that
 // could not be read are tried again now.
 func (c *Controller) CredentialsChanged() {
-	for _, address := range c.repositories.failing() {
-		c.queue.add(task{repository: address}, becauseAsked)
+	for _, address := range c.repositories.addresses(true) {
+		c.look(address)
 	}
 }
 
-// work does tasks until the queue is closed.
-func (c *Controller) work(ctx context.Context) {
+// work does the tasks of a queue until it is closed.
+func (c *Controller) work(ctx context.Context, from *queue) {
 	for {
-		next, why, open := c.queue.take()
+		next, why, open := from.take()
 		if !open {
 			return
 		}
 		if ctx.Err() == nil {
 			c.do(ctx, next, why)
 		}
-		c.queue.done(next)
+		from.done(next)
 	}
 }
 

@@ -54,15 +54,17 @@ func (p *pass) observe(ctx context.Context, of *rendering) (*sight, error) {
 	if err := p.follow(ctx, set); err != nil {
 		return nil, err
 	}
-	objects, err := p.lookUp(ctx, set)
-	if err != nil {
-		return nil, err
-	}
-	seen := &sight{set: set, live: objects}
+	seen := &sight{set: set, live: p.owned()}
 	if set == nil {
 		return seen, nil
 	}
-	return seen, p.compare(ctx, seen)
+	if err := p.complete(ctx, seen.live, set.Resources()); err != nil {
+		return nil, err
+	}
+	if err := p.compare(ctx, seen); err != nil {
+		return nil, err
+	}
+	return seen, nil
 }
 
 // prepare makes what is desired of what was rendered. The time is that of the
@@ -110,46 +112,52 @@ func (p *pass) follow(ctx context.Context, set *plan.Set) error {
 	return nil
 }
 
-// lookUp gives what is live: all that has the Application's label, and what is
-// there under the keys of what is desired.
-func (p *pass) lookUp(ctx context.Context, set *plan.Set) (map[tracking.Key]*unstructured.Unstructured, error) {
+// owned is everything that has the Application's label.
+func (p *pass) owned() map[tracking.Key]*unstructured.Unstructured {
 	objects := map[tracking.Key]*unstructured.Unstructured{}
 	owned := p.Live.Of(p.id)
 	for _, one := range owned {
 		objects[one.Key] = one.Unstructured()
 	}
 	p.print = fingerprint(owned)
-	if set == nil {
-		return objects, nil
-	}
+	return objects
+}
+
+// complete adds what is there under the keys of what is desired, whoever made
+// it. What is compared has to be in the same version.
+func (p *pass) complete(ctx context.Context, objects map[tracking.Key]*unstructured.Unstructured, desired []*plan.Desired) error {
 	var missing []*plan.Desired
-	for _, desired := range set.Objects {
-		// What is compared has to be in the same version.
-		found := objects[desired.Key]
-		isThere := found != nil && found.GetAPIVersion() == desired.Object.GetAPIVersion()
-		if !isThere && desired.Skip == "" && p.Kinds.Scope(desired.Key.GroupKind()) != plan.UnknownScope {
-			missing = append(missing, desired)
+	for _, one := range desired {
+		found := objects[one.Key]
+		isThere := found != nil && found.GetAPIVersion() == one.Object.GetAPIVersion()
+		if !isThere && one.Skip == "" && p.Kinds.Scope(one.Key.GroupKind()) != plan.UnknownScope {
+			missing = append(missing, one)
 		}
 	}
-	found := make([]*live.Object, len(missing))
+	fetched := make([]*live.Object, len(missing))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(fetches)
-	for i, desired := range missing {
+	for i, one := range missing {
 		group.Go(func() error {
-			object, err := p.fetch(ctx, desired.Key, desired.Object.GroupVersionKind().Version)
-			found[i] = object
+			object, err := p.fetch(ctx, one.Key, one.Object.GroupVersionKind().Version)
+			fetched[i] = object
 			return err
 		})
 	}
 	if err := group.Wait(); err != nil {
-		return nil, err
+		return err
 	}
-	for _, object := range found {
+	for _, object := range fetched {
 		if object != nil {
 			objects[object.Key] = object.Unstructured()
 		}
 	}
-	return objects, nil
+	return nil
+}
+
+// hooks are the hooks of a set.
+func hooks(set *plan.Set) []*plan.Desired {
+	return slices.DeleteFunc(slices.Clone(set.Objects), func(one *plan.Desired) bool { return one.Hook == nil })
 }
 
 func (p *pass) fetch(ctx context.Context, key tracking.Key, version string) (*live.Object, error) {

@@ -122,8 +122,10 @@ func (p *pass) objection(asked *v1alpha1.Operation, trouble error) string {
 	var refusal *invalid
 	sync := asked.Sync
 	switch {
-	case len(refused) > 0 || sync == nil:
+	case len(refused) > 0:
 		return v1alpha1.Summary(refused)
+	case sync == nil:
+		return "operation.sync is missing"
 	case errors.As(trouble, &refusal):
 		return v1alpha1.ConditionInvalidSpecError + ": " + refusal.Error()
 	}
@@ -175,6 +177,10 @@ func (p *pass) isCurrent(given []string) bool {
 
 // goOn continues the operation that runs, or one that waits to be tried again.
 func (p *pass) goOn(ctx context.Context, state *v1alpha1.OperationState, seen *sight) (bool, error) {
+	if state.Operation.Sync == nil {
+		p.end(state, v1alpha1.OperationError, "the operation has no sync")
+		return false, nil
+	}
 	if state.FinishedAt != nil {
 		at := state.FinishedAt.Add(state.Operation.Retry.Wait(state.RetryCount - 1))
 		switch {
@@ -286,6 +292,9 @@ func (p *pass) build(ctx context.Context, state *v1alpha1.OperationState, seen *
 	}
 	options := planOptions(&p.app.Spec, sync)
 	own, err := p.sightFor(ctx, chosen, set, seen)
+	if err == nil {
+		err = p.complete(ctx, own.live, hooks(set))
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -352,21 +361,19 @@ func (p *pass) result(of *rendering, sources []v1alpha1.ApplicationSource) *v1al
 // sightFor is what is live, compared with what an operation applies. That is
 // what the pass saw already, or another set.
 func (p *pass) sightFor(ctx context.Context, of *rendering, set *plan.Set, seen *sight) (*sight, error) {
-	hooked := slices.ContainsFunc(set.Objects, func(one *plan.Desired) bool { return one.Object.GetGenerateName() != "" })
-	if of == p.session.rendering && seen != nil && seen.set != nil && !hooked {
+	if of == p.session.rendering && seen != nil && seen.set != nil {
 		return seen, nil
 	}
 	if err := p.follow(ctx, set); err != nil {
 		return nil, err
 	}
-	objects, err := p.lookUp(ctx, set)
-	if err != nil {
+	own := &sight{set: set, live: p.owned()}
+	if err := p.complete(ctx, own.live, set.Resources()); err != nil {
 		return nil, err
 	}
-	own := &sight{set: set, live: objects}
 	matched := p.session.matched
 	p.session.matched = nil // it is about another set
-	err = p.compare(ctx, own)
+	err := p.compare(ctx, own)
 	p.session.matched = matched
 	return own, err
 }

@@ -53,8 +53,10 @@ type pass struct {
 	// what is live.
 	fresh bool
 	print string
-	// skipped says that there was nothing to look at.
+	// skipped says that there was nothing to look at, and pending that the
+	// repository has to be looked at first.
 	skipped bool
+	pending bool
 	// dropped is a request that is refused because an operation runs.
 	dropped *v1alpha1.Operation
 	// problem is for the condition SyncError.
@@ -111,13 +113,15 @@ func (p *pass) run(ctx context.Context) error {
 		p.skipped = true
 		return nil
 	}
+	p.prepareSession()
 	calm := p.session.trouble == nil && p.session.seen != "" && !p.isOperating()
 	trouble := p.judge()
 	if trouble == nil {
 		trouble = p.want(ctx)
-		if trouble == nil && calm && !p.fresh && p.reasons.only(becauseSource) {
-			p.skipped = true
-			return nil // another revision with the same files
+		sameFiles := trouble == nil && calm && !p.fresh && p.reasons.only(becauseSource)
+		p.pending = errors.Is(trouble, errPending)
+		if p.skipped = sameFiles || p.pending && (!p.isOperating() || p.session.rendering == nil); p.skipped {
+			return nil
 		}
 	}
 	seen, err := p.observe(ctx, p.comparable())
@@ -136,7 +140,23 @@ func (p *pass) run(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
+	if p.pending {
+		trouble = p.session.trouble
+	}
 	return p.conclude(ctx, seen, trouble)
+}
+
+// prepareSession forgets what the Application as it is now may have changed.
+func (p *pass) prepareSession() {
+	if p.reasons&becauseAsked != 0 {
+		p.session.matched = nil
+	}
+	switch {
+	case p.refresh == "":
+		p.session.refreshing = time.Time{}
+	case p.session.refreshing.IsZero():
+		p.session.refreshing = p.now
+	}
 }
 
 // comparable is what can be compared with the cluster; nil for an Application

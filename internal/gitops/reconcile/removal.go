@@ -134,8 +134,8 @@ func (p *pass) planRemoval(ctx context.Context) (*removal, error) {
 	if err := p.follow(ctx, set); err != nil {
 		return nil, err
 	}
-	objects, err := p.lookUp(ctx, set)
-	if err != nil {
+	objects := p.owned()
+	if err := p.complete(ctx, objects, hooks(set)); err != nil {
 		return nil, err
 	}
 	options := objectOptions(&p.app.Spec, nil)

@@ -1,9 +1,6 @@
 package reconcile
 
 import (
-	"context"
-	"errors"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -33,100 +30,112 @@ type repositories struct {
 
 // repository is what is known of one.
 type repository struct {
-	// asked is when it was last to be looked at: answers must be newer.
-	asked time.Time
-	// failure is why it could not be read since; nil if it could.
+	// answered is when the last look at it began that is over; zero before the
+	// first.
+	answered time.Time
+	// failure is why that one failed; nil if it did not.
 	failure error
-	tries   int
+	// tries are the failures in a row that may be gone the next time.
+	tries int
 	// found is the revision of each wish, or what is wrong with it.
 	found map[wish]string
 	users map[tracking.App]struct{}
+	// waiting are the Applications that want to know of the next answer.
+	waiting map[tracking.App]struct{}
 }
 
 func newRepositories() *repositories {
 	return &repositories{known: map[string]*repository{}, wishes: map[tracking.App][]wish{}}
 }
 
-// use notes what an Application names. It returns the repositories that nobody
-// used before.
-func (r *repositories) use(id tracking.App, sources []v1alpha1.ApplicationSource, now time.Time) []string {
+// use notes what an Application names.
+func (r *repositories) use(id tracking.App, sources []v1alpha1.ApplicationSource) {
 	wishes := make([]wish, 0, len(sources))
 	for i := range sources {
 		wishes = append(wishes, wishOf(&sources[i]))
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if slices.Equal(r.wishes[id], wishes) {
-		return nil
+	before := r.wishes[id]
+	if slices.Equal(before, wishes) {
+		return
 	}
-	r.drop(id)
 	r.wishes[id] = wishes
-	var fresh []string
 	for _, one := range wishes {
 		if r.known[one.repository] == nil {
-			r.known[one.repository] = &repository{asked: now, found: map[wish]string{}, users: map[tracking.App]struct{}{}}
-			fresh = append(fresh, one.repository)
+			r.known[one.repository] = &repository{
+				found: map[wish]string{}, users: map[tracking.App]struct{}{}, waiting: map[tracking.App]struct{}{},
+			}
 		}
 		r.known[one.repository].users[id] = struct{}{}
 	}
-	return fresh
+	r.leave(id, before, wishes)
+}
+
+// leave drops an Application from repositories that it does not name any more.
+func (r *repositories) leave(id tracking.App, before, now []wish) {
+	for _, one := range before {
+		still := slices.ContainsFunc(now, func(other wish) bool { return other.repository == one.repository })
+		used := r.known[one.repository]
+		if still || used == nil {
+			continue
+		}
+		delete(used.users, id)
+		delete(used.waiting, id)
+		if len(used.users) == 0 {
+			delete(r.known, one.repository)
+		}
+	}
 }
 
 // forget drops an Application.
 func (r *repositories) forget(id tracking.App) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.drop(id)
-}
-
-func (r *repositories) drop(id tracking.App) {
-	for _, one := range r.wishes[id] {
-		used := r.known[one.repository]
-		if used == nil {
-			continue
-		}
-		delete(used.users, id)
-		if len(used.users) == 0 {
-			delete(r.known, one.repository)
-		}
-	}
+	r.leave(id, r.wishes[id], nil)
 	delete(r.wishes, id)
 }
 
-// addresses are the repositories that are used.
-func (r *repositories) addresses() []string {
+// addresses are the repositories that are used; only those that could not be
+// read if failing is set.
+func (r *repositories) addresses(failing bool) []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	all := make([]string, 0, len(r.known))
-	for address := range r.known {
-		all = append(all, address)
-	}
-	return all
-}
-
-// failing are those that could not be read.
-func (r *repositories) failing() []string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var all []string
 	for address, one := range r.known {
-		if one.failure != nil {
+		if !failing || one.failure != nil {
 			all = append(all, address)
 		}
 	}
 	return all
 }
 
-// begin is the start of a look at a repository: answers must be newer than now.
-// It returns what is wished of it.
-func (r *repositories) begin(address string, now time.Time) []wish {
+// answer is what is known for a wish. It is false if the repository has not been
+// asked since a time, or not about that; then the Application is told when it
+// has.
+func (r *repositories) answer(id tracking.App, of wish, since time.Time) (asked time.Time, failure error, known bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	one := r.known[of.repository]
+	if one == nil {
+		return time.Time{}, nil, false
+	}
+	_, found := one.found[of]
+	if one.answered.IsZero() || one.answered.Before(since) || !found && one.failure == nil {
+		one.waiting[id] = struct{}{}
+		return time.Time{}, nil, false
+	}
+	return one.answered, one.failure, true
+}
+
+// wished are the wishes of a repository.
+func (r *repositories) wished(address string) []wish {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	one := r.known[address]
 	if one == nil {
 		return nil
 	}
-	one.asked = now
 	var wishes []wish
 	for id := range one.users {
 		for _, named := range r.wishes[id] {
@@ -135,74 +144,50 @@ func (r *repositories) begin(address string, now time.Time) []wish {
 			}
 		}
 	}
-	for named := range one.found {
-		if !slices.Contains(wishes, named) {
-			delete(one.found, named)
-		}
-	}
 	return wishes
 }
 
-// since is how old an answer about a repository may be, and why it cannot be
-// read, if that is known.
-func (r *repositories) since(address string, now time.Time) (time.Duration, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	one := r.known[address]
-	if one == nil {
-		return 0, nil
-	}
-	return max(0, now.Sub(one.asked)), one.failure
-}
-
-// note keeps what was found for a wish. It reports whether that is another
-// revision, or another failure, than before.
-func (r *repositories) note(of wish, revision string, err error) (changed bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	one := r.known[of.repository]
-	if one == nil {
-		return false
-	}
-	var fault *source.Error
-	if errors.As(err, &fault) && (fault.Kind == source.Unreachable || fault.Kind == source.Denied) {
-		changed = one.failure == nil || one.failure.Error() != err.Error()
-		one.failure = err
-		if fault.Kind == source.Unreachable {
-			one.tries++ // a repository that says no is not asked more often
-		}
-		return changed
-	}
-	changed = one.failure != nil
-	one.failure, one.tries = nil, 0
-	if err != nil {
-		revision = "error: " + err.Error()
-	}
-	before, had := one.found[of]
-	one.found[of] = revision
-	return changed || had && before != revision
-}
-
-// users are the Applications that named a wish, or any of the repository if it
-// could not be read.
-func (r *repositories) usersOf(address string, of *wish) []tracking.App {
+// note takes the result of a look at a repository that began at a time. It
+// returns the Applications for which that is news.
+func (r *repositories) note(address string, began time.Time, found map[wish]string, failure error) []tracking.App {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	one := r.known[address]
 	if one == nil {
 		return nil
 	}
-	var users []tracking.App
+	news := one.waiting
+	one.waiting = map[tracking.App]struct{}{}
+	before, was := one.found, one.failure
+	one.answered, one.failure = began, failure
+	switch {
+	case failure == nil:
+		one.found, one.tries = found, 0
+	case source.IsKind(failure, source.Unreachable):
+		one.tries++
+	default:
+		one.tries = 0 // one that says no is not asked more often
+	}
+	turned := (was == nil) != (failure == nil) || was != nil && was.Error() != failure.Error()
 	for id := range one.users {
-		if of == nil || slices.Contains(r.wishes[id], *of) {
-			users = append(users, id)
+		moved := failure == nil && slices.ContainsFunc(r.wishes[id], func(named wish) bool {
+			old, had := before[named]
+			return named.repository == address && had && old != found[named]
+		})
+		if turned || moved {
+			news[id] = struct{}{}
 		}
 	}
-	return users
+	told := make([]tracking.App, 0, len(news))
+	for id := range news {
+		told = append(told, id)
+	}
+	return told
 }
 
-// tries are the failures in a row of a repository.
-func (r *repositories) tries(address string) (int, bool) {
+// retry is how many looks at a repository failed in a row, and false if nobody
+// uses it.
+func (r *repositories) retry(address string) (int, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	one := r.known[address]
@@ -210,67 +195,4 @@ func (r *repositories) tries(address string) (int, bool) {
 		return 0, false
 	}
 	return one.tries, true
-}
-
-// poll looks at a repository once for all Applications that use it, and has
-// those looked at that name a revision that is another one now.
-func (c *Controller) poll(ctx context.Context, address string) {
-	began := c.Now()
-	for _, named := range c.repositories.begin(address, began) {
-		if ctx.Err() != nil {
-			return
-		}
-		found, err := c.Sources.Resolve(ctx, v1alpha1.ApplicationSource{
-			RepoURL: named.repository, Chart: named.chart, TargetRevision: named.revision,
-		}, max(0, c.Now().Sub(began)))
-		if ctx.Err() != nil {
-			return
-		}
-		revision := ""
-		if err == nil {
-			revision = found.Revision
-		}
-		unreadable := source.IsKind(err, source.Unreachable) || source.IsKind(err, source.Denied)
-		recovers := slices.Contains(c.repositories.failing(), address)
-		changed := c.repositories.note(named, revision, err)
-		if unreadable {
-			c.Log.Warn("a repository cannot be read", "repository", address, "error", err)
-		}
-		switch {
-		case !changed:
-		case unreadable || recovers:
-			c.moved(c.repositories.usersOf(address, nil))
-		default:
-			c.moved(c.repositories.usersOf(address, &named))
-		}
-		if unreadable {
-			break
-		}
-	}
-	c.schedule(address)
-}
-
-// moved has Applications looked at whose repository has something new.
-func (c *Controller) moved(apps []tracking.App) {
-	for _, id := range apps {
-		c.queue.add(task{app: id}, becauseSource)
-	}
-}
-
-// schedule says when a repository is looked at next: after the interval, and
-// sooner if it could not be read.
-func (c *Controller) schedule(address string) {
-	tries, known := c.repositories.tries(address)
-	if !known {
-		c.queue.forget(task{repository: address})
-		return
-	}
-	wait := c.Interval
-	if c.Jitter > 0 {
-		wait += rand.N(c.Jitter)
-	}
-	if tries > 0 {
-		wait = min(wait, pause(tries+2))
-	}
-	c.queue.at(task{repository: address}, becauseTime, c.Now().Add(wait))
 }

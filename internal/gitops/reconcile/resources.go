@@ -39,6 +39,7 @@ func (p *pass) count(seen *sight) census {
 	} else {
 		counter.asCompared(seen)
 	}
+	p.session.keepProgress(result.resources)
 	slices.SortStableFunc(result.resources, func(a, b v1alpha1.ResourceStatus) int {
 		return resourceKey(&a).Compare(resourceKey(&b))
 	})

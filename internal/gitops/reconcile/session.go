@@ -25,12 +25,15 @@ type session struct {
 	// failed is a render that failed, for as long as it would fail again.
 	failed *render.Error
 
+	// refreshing is since when somebody has been waiting for a refresh; zero if
+	// nobody is.
+	refreshing time.Time
+
 	// run is the operation that runs, if it is in memory.
 	run *run
 	// unsaved is what has happened and is not in the status yet.
 	unsaved *unsaved
-	// removal is the deletion of the Application's objects, and bare is set when
-	// its hooks cannot be known.
+	// removal is the deletion of the Application's objects.
 	removal *removal
 
 	// matched are the versions of live objects that were found to be as desired.
@@ -84,6 +87,21 @@ func (s *session) progressing(key tracking.Key, raw *health.Status, told *v1alph
 		s.progress[key] = since
 	}
 	return since
+}
+
+// keepProgress forgets objects that are not among the listed ones.
+func (s *session) keepProgress(resources []v1alpha1.ResourceStatus) {
+	if len(s.progress) == 0 {
+		return
+	}
+	kept := map[tracking.Key]time.Time{}
+	for i := range resources {
+		key := resourceKey(&resources[i])
+		if since, known := s.progress[key]; known {
+			kept[key] = since
+		}
+	}
+	s.progress = kept
 }
 
 // How soon something is tried again that failed for a reason that may be gone

@@ -10,17 +10,24 @@ import (
 
 // conclude writes what was found, and says when to look again.
 func (p *pass) conclude(ctx context.Context, seen *sight, trouble error) error {
-	want := &draft{status: p.compose(seen, trouble), consumed: p.dropped, refresh: p.refresh}
+	want := &draft{status: p.compose(seen, trouble), consumed: p.dropped}
+	if !p.pending {
+		want.refresh = p.refresh
+	}
 	before := p.app.Status
 	if err := p.commit(ctx, want); err != nil {
 		return err
 	}
 	p.announce(&before, trouble)
+	follows := consequence{}
+	if trouble != nil {
+		follows = consequenceOf(trouble)
+	}
 	switch {
-	case trouble != nil && consequenceOf(trouble).again:
+	case follows.again:
 		p.session.seen = ""
 		p.session.failures++
-		p.again = earliest(p.again, p.Now().Add(pause(p.session.failures)))
+		p.again = earliest(p.again, p.Now().Add(follows.wait(p.session.failures)))
 	case seen != nil && seen.set != nil && trouble == nil:
 		p.session.failures = 0
 		p.session.seen = p.print

@@ -22,9 +22,16 @@ func (p *pass) want(ctx context.Context) error {
 	if p.reasons&(becauseAsked|becauseSource) == 0 && !tryAgain && (s.rendering != nil || s.trouble != nil) {
 		return s.trouble
 	}
-	s.trouble = p.renew(ctx)
-	return s.trouble
+	err := p.renew(ctx)
+	if !errors.Is(err, errPending) {
+		s.trouble = err
+	}
+	return err
 }
+
+// errPending says that the repository has not been looked at yet. When it has,
+// there is another pass.
+var errPending = errors.New("the repository has not been looked at yet")
 
 // renew renders what is in Git, unless it is what was rendered.
 func (p *pass) renew(ctx context.Context) error {
@@ -70,9 +77,7 @@ func (r *rendering) holds(request render.Request) bool {
 func (p *pass) resolve(ctx context.Context, sources []v1alpha1.ApplicationSource, polled bool) (render.Request, error) {
 	request := render.Request{App: p.id.Name, Project: p.app.Spec.ProjectName(), Namespace: p.app.Spec.Destination.Namespace}
 	if polled {
-		for _, address := range p.repositories.use(p.id, sources, p.now) {
-			p.schedule(address)
-		}
+		p.repositories.use(p.id, sources)
 	}
 	for _, one := range sources {
 		found, err := p.find(ctx, one, polled)
@@ -91,38 +96,21 @@ func (p *pass) resolve(ctx context.Context, sources []v1alpha1.ApplicationSource
 	return request, nil
 }
 
-// find asks for one source. All Applications share what was found since the
-// repository was last looked at, and that it could not be read.
+// find asks for one source. Those of the spec are looked for where their
+// repository was looked at for all Applications: no pass waits for a server.
 func (p *pass) find(ctx context.Context, of v1alpha1.ApplicationSource, polled bool) (*source.Resolved, error) {
-	age, failure := p.repositories.since(of.RepoURL, p.Now())
+	if !polled {
+		return p.Sources.Resolve(ctx, of, 0)
+	}
+	asked, failure, known := p.repositories.answer(p.id, wishOf(&of), p.session.refreshing)
 	switch {
-	case polled && p.refresh != "":
-		age = 0
-	case polled && failure != nil:
+	case !known:
+		p.look(of.RepoURL)
+		return nil, errPending
+	case failure != nil:
 		return nil, failure
 	}
-	found, err := p.Sources.Resolve(ctx, of, age)
-	if !polled || ctx.Err() != nil {
-		return found, err
-	}
-	revision := ""
-	if err == nil {
-		revision = found.Revision
-	}
-	named := wishOf(&of)
-	if p.repositories.note(named, revision, err) {
-		users := p.repositories.usersOf(of.RepoURL, &named)
-		if failure != nil || source.IsKind(err, source.Unreachable) || source.IsKind(err, source.Denied) {
-			users = p.repositories.usersOf(of.RepoURL, nil)
-			p.schedule(of.RepoURL)
-		}
-		for _, other := range users {
-			if other != p.id {
-				p.queue.add(task{app: other}, becauseSource)
-			}
-		}
-	}
-	return found, err
+	return p.Sources.Resolve(ctx, of, max(0, p.Now().Sub(asked)))
 }
 
 func (p *pass) render(ctx context.Context, request render.Request) (*rendering, error) {

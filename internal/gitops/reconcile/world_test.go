@@ -336,3 +336,10 @@ func (w *world) exists(name string) bool {
 	w.must(err)
 	return len(found.Items) > 0
 }
+
+// count is how many requests there have been since the last take.
+func (r *recorder) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.seen)
+}

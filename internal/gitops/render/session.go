@@ -274,7 +274,7 @@ func (s *session) died(err error) *Error {
 	switch {
 	case stderr.contains("stack overflow", "stack exceeds"):
 		return &Error{Kind: Failed, Source: s.asked, Err: err, Message: "rendering was stopped, for something calls itself without end: look for templates that include themselves"}
-	case stderr.contains("out of memory", "cannot allocate memory"):
+	case stderr.contains("out of memory", "cannot allocate memory", "failed to allocate"):
 		problem := s.memoryError()
 		problem.Source, problem.Err = s.asked, err
 		return problem

@@ -125,7 +125,7 @@ func findPart(reader *bufio.Reader, chart string) (part []byte, usual bool, err 
 			continue
 		}
 		switch {
-		case depth == 0 && !strings.HasPrefix(text, "- "):
+		case depth == 0 && !isItem(text):
 			if inEntries {
 				return part, true, nil
 			}
@@ -136,7 +136,7 @@ func findPart(reader *bufio.Reader, chart string) (part []byte, usual bool, err 
 		case indent < 0:
 			indent = depth
 		}
-		if depth == indent && !strings.HasPrefix(text, "-") {
+		if depth == indent && !isItem(text) {
 			if inChart {
 				return part, true, nil
 			}
@@ -154,6 +154,9 @@ func findPart(reader *bufio.Reader, chart string) (part []byte, usual bool, err 
 		}
 	}
 }
+
+// isItem reports whether a line begins an item of a list.
+func isItem(text string) bool { return strings.HasPrefix(text, "- ") || text == "-" }
 
 // indexLine reads a line without its end.
 func indexLine(reader *bufio.Reader) (string, error) {

@@ -91,6 +91,7 @@ func FuzzHelmEntries(f *testing.F) {
 	f.Add("a.b-c", "v1", "entries:\n  web:\n", "'")
 	f.Add("'", "\"", "\t", "#")
 	f.Add("- x", "1", "- y", "? :")
+	f.Add("-A", "0", "0", "0")
 	f.Fuzz(func(t *testing.T, chart, version, description, other string) {
 		for _, text := range []string{chart, version, description, other} {
 			if !utf8.ValidString(text) || strings.ContainsAny(text, "\x00\ufffd\ufeff\u0085\u2028\u2029\x7f") {

@@ -2,7 +2,9 @@ package status
 
 import (
 	"context"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -80,6 +82,7 @@ type sufferer struct {
 	w        *Writer
 	requests asked
 	version  int
+	mu       sync.Mutex
 	told     []string
 }
 
@@ -88,7 +91,9 @@ func newSufferer(t *testing.T, before ...addressEntry) *sufferer {
 	s.w = leadFor(t, Options{IP: "192.0.2.1"}, &s.requests)
 	write := s.w.apply
 	s.w.apply = func(ctx context.Context, task statusWrite) (*networkingv1.Ingress, error) {
+		s.mu.Lock()
 		s.told = append(s.told, strings.ReplaceAll(show(task.addresses), errorPrefix, ""))
+		s.mu.Unlock()
 		return write(ctx, task)
 	}
 	if len(before) > 0 {
@@ -104,10 +109,17 @@ func (s *sufferer) is(condition engine.Condition, seen ...addressEntry) {
 	synctest.Wait()
 }
 
+// written is all that was written so far.
+func (s *sufferer) written() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.told)
+}
+
 // want compares all that was written so far.
 func (s *sufferer) want(written ...string) {
 	s.t.Helper()
-	if got, want := strings.Join(s.told, "; "), strings.Join(written, "; "); got != want {
+	if got, want := strings.Join(s.written(), "; "), strings.Join(written, "; "); got != want {
 		s.t.Errorf("written: %s, want %s", got, want)
 	}
 }
@@ -212,19 +224,20 @@ func TestFlapping(t *testing.T) {
 				s.is(unanswered)
 				pass(test.away)
 				s.is(sound)
-				if last := s.told[len(s.told)-1]; last != clean {
-					t.Fatalf("it is well again, and the status is %s", last)
+				if told := s.written(); told[len(told)-1] != clean {
+					t.Fatalf("it is well again, and the status is %s", told[len(told)-1])
 				}
 				pass(test.away)
 			}
-			if len(s.told) > test.most+1 || test.most > 1 && len(s.told) < 10 {
-				t.Errorf("away for %s: %d writes in ten minutes, want at most %d", test.away, len(s.told), test.most)
+			if got := len(s.written()); got > test.most+1 || test.most > 1 && got < 10 {
+				t.Errorf("away for %s: %d writes in ten minutes, want at most %d", test.away, got, test.most)
 			}
-			if known := s.w.records[ingressKey{"shop", "shop"}]; known.trouble != nil {
-				pass(troublePause)
-				if s.is(sound); known.trouble != nil {
-					t.Error("an Ingress that is well for long keeps its troubles")
-				}
+			pass(troublePause)
+			s.is(sound)
+			s.w.mu.Lock()
+			defer s.w.mu.Unlock()
+			if s.w.records[ingressKey{"shop", "shop"}].trouble != nil {
+				t.Error("an Ingress that is well for long keeps its troubles")
 			}
 		})
 	}
@@ -249,8 +262,8 @@ func TestTroubleAfterRestart(t *testing.T) {
 		s := newSufferer(t, before)
 		s.w.Ingress(testIngress("shop", "1", s.version, before), false, sound)
 		pass(time.Second)
-		if got := s.requests.number(); got != 1 || s.told[0] != "" {
-			t.Errorf("it is not withdrawn: %d writes, %q", got, s.told)
+		if got := s.requests.number(); got != 1 || s.written()[0] != "" {
+			t.Errorf("it is not withdrawn: %d writes, %q", got, s.written())
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {

@@ -143,13 +143,14 @@ func (c *leaders) publishes(t *testing.T, within time.Duration) {
 		})
 }
 
+// leaderManifest names no Service: one that waits for endpoints gets its status
+// later.
 const leaderManifest = `
 apiVersion: networking.k8s.io/v1
 kind: Ingress
 metadata: {name: %[1]s}
 spec:
-  rules:
-  - {host: %[1]s.test, http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: shop, port: {number: 80}}}}]}}
+  rules: [{host: %[1]s.test}]
 `
 
 // awaitLeader waits until a replica leads, and gives its index.

@@ -51,7 +51,7 @@ func Render(files job.Files, source *job.Source, into *manifest.Set) error {
 // pattern compiles a pattern; no pattern is nil.
 func pattern(field, text string) (*glob.Pattern, error) {
 	if text == "" {
-		return nil, nil //nolint:nilnil // there is no pattern, and that is fine
+		return nil, nil
 	}
 	compiled, err := glob.Compile(text)
 	if err != nil {

@@ -156,21 +156,20 @@ func addLabels(edited *types.Kustomization, options *v1alpha1.ApplicationSourceK
 			added[name] = value
 		}
 	}
-	switch {
-	case len(added) == 0:
-	case options.LabelWithoutSelector:
-		edited.Labels = append(edited.Labels, types.Label{Pairs: added, IncludeTemplates: options.LabelIncludeTemplates})
-	default:
-		if edited.CommonLabels == nil {
-			edited.CommonLabels = map[string]string{}
-		}
-		maps.Copy(edited.CommonLabels, added)
+	if len(added) == 0 {
+		return nil
 	}
+	label := types.Label{Pairs: added, IncludeSelectors: true}
+	if options.LabelWithoutSelector {
+		label = types.Label{Pairs: added, IncludeTemplates: options.LabelIncludeTemplates}
+	}
+	edited.Labels = append(edited.Labels, label)
 	return nil
 }
 
 // labelPlaces are where a kustomization has labels.
 func labelPlaces(edited *types.Kustomization) []map[string]string {
+	//lint:ignore SA1019 kustomizations have it, whether it is deprecated or not
 	places := []map[string]string{edited.CommonLabels}
 	for _, label := range edited.Labels {
 		places = append(places, label.Pairs)

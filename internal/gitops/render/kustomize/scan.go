@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 
 	"sigs.k8s.io/kustomize/api/konfig"
@@ -119,9 +120,11 @@ func plainFields(parsed *types.Kustomization) []field {
 		{"configurations", parsed.Configurations},
 		{"openapi.path", []string{parsed.OpenAPI["path"]}},
 	}
-	for _, patch := range append(parsed.Patches, parsed.PatchesJson6902...) {
+	//lint:ignore SA1019 kustomizations have it, whether it is deprecated or not
+	for _, patch := range slices.Concat(parsed.Patches, parsed.PatchesJson6902) {
 		fields = append(fields, field{"patches.path", []string{patch.Path}})
 	}
+	//lint:ignore SA1019 kustomizations have it, whether it is deprecated or not
 	for _, patch := range parsed.PatchesStrategicMerge {
 		fields = append(fields, field{"patchesStrategicMerge", []string{string(patch)}})
 	}

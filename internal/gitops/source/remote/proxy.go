@@ -134,7 +134,7 @@ func (p *proxied) connect(ctx context.Context, address string) (net.Conn, error)
 	return connection, nil
 }
 
-// oneByte reads no more than is asked for now.
+// oneByte reads no more than one byte at a time.
 type oneByte struct{ net.Conn }
 
 // Read reads a byte.

@@ -1,0 +1,70 @@
+package appset
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/gitops/project"
+	"slipway.dev/slipway/internal/gitops/source"
+	"slipway.dev/slipway/internal/gitops/tree"
+	"slipway.dev/slipway/internal/kube"
+)
+
+// clusterSecrets selects Argo CD's cluster Secrets.
+const clusterSecrets = "argocd.argoproj.io/secret-type=cluster"
+
+// Resolver finds revisions and their files, as [source.Sources] does.
+type Resolver interface {
+	Resolve(ctx context.Context, source v1alpha1.ApplicationSource, maxAge time.Duration) (*source.Resolved, error)
+}
+
+// ClusterFacts are Facts of a cluster and of the repositories it reads.
+type ClusterFacts struct {
+	Cluster *kube.Cluster
+	// Namespace is where cluster Secrets are: the control namespace.
+	Namespace string
+	Sources   Resolver
+	// MaxAge is how old an answer about a repository may be.
+	MaxAge time.Duration
+}
+
+// Clusters reads the cluster Secrets. Of their data only name, server and project
+// are looked at.
+func (f *ClusterFacts) Clusters(ctx context.Context, selector labels.Selector) ([]Cluster, error) {
+	list, err := f.Cluster.Client.CoreV1().Secrets(f.Namespace).List(ctx, metav1.ListOptions{LabelSelector: clusterSecrets})
+	if err != nil {
+		return nil, fmt.Errorf("cluster Secrets of namespace %s: %w", f.Namespace, err)
+	}
+	var clusters []Cluster
+	local := true
+	for i := range list.Items {
+		secret := &list.Items[i]
+		server := string(secret.Data["server"])
+		local = local && server != project.LocalServer
+		if !selector.Matches(labels.Set(secret.Labels)) {
+			continue
+		}
+		clusters = append(clusters, Cluster{
+			Name: string(secret.Data["name"]), Server: server, Project: string(secret.Data["project"]),
+			Labels: secret.Labels, Annotations: secret.Annotations,
+		})
+	}
+	if local && selector.Empty() {
+		clusters = append(clusters, Cluster{Name: project.LocalName, Server: project.LocalServer})
+	}
+	return clusters, nil
+}
+
+// Tree is the files of a Git repository.
+func (f *ClusterFacts) Tree(ctx context.Context, repoURL, revision string) (tree.Store, string, error) {
+	resolved, err := f.Sources.Resolve(ctx, v1alpha1.ApplicationSource{RepoURL: repoURL, TargetRevision: revision, Path: "."}, f.MaxAge)
+	if err != nil {
+		return nil, "", err
+	}
+	return resolved.Store, resolved.Revision, nil
+}

@@ -1,0 +1,281 @@
+package appset_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/gitops/appset"
+	"slipway.dev/slipway/internal/gitops/gittest"
+	"slipway.dev/slipway/internal/gitops/source"
+	"slipway.dev/slipway/internal/kube"
+	"slipway.dev/slipway/internal/kube/kubetest"
+)
+
+const patience = time.Minute
+
+// scene is a cluster with a Git server, and a controller on it.
+type scene struct {
+	t       *testing.T
+	cluster *kubetest.Cluster
+	git     *gittest.Server
+	// control and tenant are namespaces.
+	control, tenant string
+
+	controller *appset.Controller
+	sources    *source.Sources
+	writes     writeLog
+	stop       func()
+}
+
+// writeLog counts requests that change something.
+type writeLog struct {
+	mu   sync.Mutex
+	seen []string
+}
+
+type countingTransport struct {
+	next http.RoundTripper
+	log  *writeLog
+}
+
+// RoundTrip notes a request that is not only a question.
+func (c *countingTransport) RoundTrip(request *http.Request) (*http.Response, error) {
+	if request.Method != http.MethodGet && !strings.Contains(request.URL.Path, "/events") {
+		c.log.mu.Lock()
+		c.log.seen = append(c.log.seen, request.Method+" "+request.URL.Path)
+		c.log.mu.Unlock()
+	}
+	return c.next.RoundTrip(request)
+}
+
+// WrappedRoundTripper lets client-go find the idle connections.
+func (c *countingTransport) WrappedRoundTripper() http.RoundTripper { return c.next }
+
+// take gives what was written since the last call.
+func (l *writeLog) take() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	taken := l.seen
+	l.seen = nil
+	return taken
+}
+
+func resourceOf(plural string) schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: v1alpha1.Group, Version: v1alpha1.Version, Resource: plural}
+}
+
+func newScene(t *testing.T) *scene {
+	t.Helper()
+	s := &scene{t: t, cluster: kubetest.Shared(t), git: gittest.Serve(t)}
+	s.installKinds()
+	s.control, s.tenant = s.cluster.Namespace(t), s.cluster.Namespace(t)
+	s.start()
+	return s
+}
+
+// installKinds defines Argo's kinds, and waits until the cluster has them.
+func (s *scene) installKinds() {
+	s.t.Helper()
+	text, err := v1alpha1.CRDs()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, made := range s.cluster.Apply(s.t, "default", string(text)) {
+		definitions := s.cluster.Dynamic.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+		kubetest.WaitFor(s.t, definitions, kube.Named(made.GetName()), patience, func(found []*unstructured.Unstructured) error {
+			for _, one := range found {
+				conditions, _, _ := unstructured.NestedSlice(one.Object, "status", "conditions")
+				for _, entry := range conditions {
+					if condition := entry.(map[string]any); condition["type"] == "Established" && condition["status"] == "True" {
+						return nil
+					}
+				}
+			}
+			return errors.New("it is not established")
+		})
+	}
+}
+
+// start runs a controller. It is stopped at the end of the test, or by s.stop.
+func (s *scene) start() {
+	s.t.Helper()
+	cluster, err := kube.Connect(s.cluster.Kubeconfig, kube.Rate(500, 1000), func(config *rest.Config) {
+		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &countingTransport{next, &s.writes} })
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.sources, err = source.New(source.Options{Folder: s.t.TempDir(), FetchTimeout: 10 * time.Second})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	options := appset.ControllerOptions{
+		Cluster: cluster, ControlNamespace: s.control, Namespaces: []string{s.control, s.tenant}, Interval: time.Hour,
+		Facts:    &appset.ClusterFacts{Cluster: cluster, Namespace: s.control, Sources: s.sources, MaxAge: time.Hour},
+		Reporter: kube.Reporter{Controller: "slipway.dev/test", Instance: "one"},
+	}
+	if testing.Verbose() {
+		options.Log = slog.New(slog.NewTextHandler(s.t.Output(), nil))
+	}
+	s.controller = appset.NewController(options)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.controller.Run(ctx) }()
+	s.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			s.t.Errorf("the controller ended: %v", err)
+		}
+		_ = s.sources.Close()
+		cluster.Close()
+	})
+	s.t.Cleanup(s.stop)
+}
+
+// refresh tells of a push.
+func (s *scene) refresh(repository *gittest.Repository) {
+	s.sources.Forget(repository.URL())
+	s.controller.Refresh(repository.URL())
+}
+
+func (s *scene) applications(namespace string) dynamic.ResourceInterface {
+	return s.cluster.Dynamic.Resource(resourceOf("applications")).Namespace(namespace)
+}
+
+func (s *scene) sets(namespace string) dynamic.ResourceInterface {
+	return s.cluster.Dynamic.Resource(resourceOf("applicationsets")).Namespace(namespace)
+}
+
+// awaits waits until the Applications of a namespace, without those that are
+// being deleted, are as wanted: names with commas.
+func (s *scene) awaits(namespace, want string) []*unstructured.Unstructured {
+	s.t.Helper()
+	return kubetest.WaitFor(s.t, s.applications(namespace), metav1.ListOptions{}, patience, func(found []*unstructured.Unstructured) error {
+		var names []string
+		for _, one := range found {
+			if one.GetDeletionTimestamp() == nil {
+				names = append(names, one.GetName())
+			}
+		}
+		slices.Sort(names)
+		if got := strings.Join(names, ","); got != want {
+			return fmt.Errorf("the Applications are %q, want %q", got, want)
+		}
+		return nil
+	})
+}
+
+// until waits until an Application is as wanted.
+func (s *scene) until(namespace, name string, holds func(*unstructured.Unstructured) error) *unstructured.Unstructured {
+	s.t.Helper()
+	return kubetest.WaitFor(s.t, s.applications(namespace), kube.Named(name), patience, func(found []*unstructured.Unstructured) error {
+		if len(found) == 0 {
+			return errors.New("there is no such Application")
+		}
+		return holds(found[0])
+	})[0]
+}
+
+// told waits until a condition of the set says something.
+func (s *scene) told(namespace, kind, status, part string) *unstructured.Unstructured {
+	s.t.Helper()
+	return kubetest.WaitFor(s.t, s.sets(namespace), kube.Named("set"), patience, func(found []*unstructured.Unstructured) error {
+		if len(found) == 0 {
+			return errors.New("there is no such set")
+		}
+		conditions, _, _ := unstructured.NestedSlice(found[0].Object, "status", "conditions")
+		for _, entry := range conditions {
+			condition := entry.(map[string]any)
+			message, _ := condition["message"].(string)
+			if condition["type"] == kind && condition["status"] == status && strings.Contains(message, part) {
+				return nil
+			}
+		}
+		return fmt.Errorf("no condition %s=%s with %q: %v", kind, status, part, conditions)
+	})[0]
+}
+
+// settled waits until the set has been generated and told as it is now.
+func (s *scene) settled(namespace string, count int64) {
+	s.t.Helper()
+	kubetest.WaitFor(s.t, s.sets(namespace), kube.Named("set"), patience, func(found []*unstructured.Unstructured) error {
+		for _, one := range found {
+			if listed, _, _ := unstructured.NestedInt64(one.Object, "status", "resourcesCount"); listed == count {
+				return nil
+			}
+		}
+		return fmt.Errorf("the set does not list %d Applications", count)
+	})
+}
+
+// askAgain asks by annotation for a set to be generated, and waits until it was.
+func (s *scene) askAgain(namespace string) {
+	s.t.Helper()
+	const annotation = "argocd.argoproj.io/application-set-refresh"
+	s.patch(s.sets(namespace), "set", `{"metadata": {"annotations": {"`+annotation+`": "true"}}}`)
+	kubetest.WaitFor(s.t, s.sets(namespace), kube.Named("set"), patience, func(found []*unstructured.Unstructured) error {
+		if found[0].GetAnnotations()[annotation] != "" {
+			return errors.New("the set was not looked at")
+		}
+		return nil
+	})
+}
+
+func (s *scene) patch(client dynamic.ResourceInterface, name, text string) {
+	s.t.Helper()
+	if _, err := client.Patch(s.t.Context(), name, types.MergePatchType, []byte(text), metav1.PatchOptions{}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// listSet is a set with a list: names with commas.
+func (s *scene) listSet(namespace, names, more string) {
+	s.t.Helper()
+	var elements []string
+	for name := range strings.SplitSeq(names, ",") {
+		elements = append(elements, "{name: "+name+"}")
+	}
+	s.cluster.Apply(s.t, namespace, `
+apiVersion: argoproj.io/v1alpha1
+kind: ApplicationSet
+metadata: {name: set}
+spec:
+  goTemplate: true
+  generators: [{list: {elements: [`+strings.Join(elements, ", ")+`]}}]
+  template:
+    metadata: {name: '{{.name}}', labels: {from: set}, annotations: {from: set}}
+    spec: {project: default, source: {repoURL: https://git/a, path: x}, destination: {namespace: '{{.name}}'}}
+`+more)
+}
+
+// gitSet is a set with a folder for each Application.
+func (s *scene) gitSet(namespace, project string, repository *gittest.Repository) {
+	s.t.Helper()
+	s.cluster.Apply(s.t, namespace, `
+apiVersion: argoproj.io/v1alpha1
+kind: ApplicationSet
+metadata: {name: set}
+spec:
+  goTemplate: true
+  generators: [{git: {repoURL: `+repository.URL()+`, revision: main, directories: [{path: apps/*}]}}]
+  template:
+    metadata: {name: '{{.path.basename}}'}
+    spec: {project: `+project+`, source: {repoURL: `+repository.URL()+`, path: '{{.path.path}}'}, destination: {namespace: x}}
+`)
+}

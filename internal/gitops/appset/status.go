@@ -1,0 +1,188 @@
+package appset
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/kube"
+)
+
+func v1alpha1Kind() schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: v1alpha1.Group, Version: v1alpha1.Version, Kind: v1alpha1.KindApplicationSet}
+}
+
+// The reasons of conditions, with Argo CD's words.
+const (
+	reasonUpToDate   = "ApplicationSetUpToDate"
+	reasonParameters = "ParametersGenerated"
+	reasonInvalid    = "ApplicationValidationError"
+	reasonGeneration = "ApplicationParamsGenerationError"
+	reasonCreate     = "CreateApplicationError"
+	reasonUpdate     = "UpdateApplicationError"
+	reasonDelete     = "DeleteApplicationError"
+)
+
+const (
+	// maxMessage bounds a message of a condition.
+	maxMessage = 2000
+	// maxListed is how many Applications the status lists.
+	maxListed = 1000
+)
+
+// report is how a pass went.
+type report struct {
+	reason string
+	err    error
+	// generated: the Applications are known, whatever became of writing them.
+	generated bool
+}
+
+// conditions are what a report says.
+func (r report) conditions() []v1alpha1.ApplicationSetCondition {
+	const fine = "ApplicationSet up to date"
+	if r.err == nil {
+		return []v1alpha1.ApplicationSetCondition{
+			{Type: v1alpha1.SetConditionErrorOccurred, Status: "False", Reason: reasonUpToDate, Message: fine},
+			{Type: v1alpha1.SetConditionParametersGenerated, Status: "True", Reason: reasonParameters, Message: "Successfully generated parameters for all Applications"},
+			{Type: v1alpha1.SetConditionResourcesUpToDate, Status: "True", Reason: reasonUpToDate, Message: fine},
+		}
+	}
+	message := strings.ReplaceAll(r.err.Error(), "\n", "; ")
+	if len(message) > maxMessage {
+		message = strings.ToValidUTF8(message[:maxMessage], "") + "..."
+	}
+	parameters := v1alpha1.ApplicationSetCondition{Type: v1alpha1.SetConditionParametersGenerated, Status: "False", Reason: "ErrorOccurred", Message: message}
+	if r.generated {
+		parameters.Status, parameters.Reason, parameters.Message = "True", reasonParameters, "Successfully generated parameters for all Applications"
+	}
+	return []v1alpha1.ApplicationSetCondition{
+		{Type: v1alpha1.SetConditionErrorOccurred, Status: "True", Reason: r.reason, Message: message},
+		parameters,
+		{Type: v1alpha1.SetConditionResourcesUpToDate, Status: "False", Reason: r.reason, Message: message},
+	}
+}
+
+// tell writes the status of a set if it says something new.
+func (c *Controller) tell(ctx context.Context, set *v1alpha1.ApplicationSet, how report) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	conditions, news := since(set.Status.Conditions, how.conditions(), time.Now())
+	resources, count := c.listed(set)
+	if !news && count == set.Status.ResourcesCount && sameResources(resources, set.Status.Resources) {
+		return nil
+	}
+	if news && how.err != nil {
+		c.options.Log.Warn("an ApplicationSet fails", "set", set.Namespace+"/"+set.Name, "reason", how.reason, "error", how.err)
+		c.announce(ctx, set, how)
+	}
+	status := map[string]any{"conditions": conditions, "resources": resources, "resourcesCount": count}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": string(set.UID)}, "status": status})
+	if err != nil {
+		return err
+	}
+	written, err := c.options.Cluster.Dynamic.Resource(setResource()).Namespace(set.Namespace).
+		Patch(ctx, set.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager}, "status")
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("the status of %s/%s cannot be written: %w", set.Namespace, set.Name, err)
+	}
+	unstructured.RemoveNestedField(written.Object, "metadata", "managedFields")
+	c.setChanged(written)
+	return nil
+}
+
+// since gives conditions the times that they had before, and reports whether one
+// of them is new.
+func since(before, now []v1alpha1.ApplicationSetCondition, at time.Time) ([]v1alpha1.ApplicationSetCondition, bool) {
+	news := len(before) != len(now)
+	for i := range now {
+		old := slices.IndexFunc(before, func(b v1alpha1.ApplicationSetCondition) bool { return b.Type == now[i].Type })
+		if old >= 0 && before[old].Status == now[i].Status && before[old].Reason == now[i].Reason && before[old].Message == now[i].Message {
+			now[i].LastTransitionTime = before[old].LastTransitionTime
+			continue
+		}
+		news = true
+		stamp := metav1.NewTime(at.Truncate(time.Second))
+		now[i].LastTransitionTime = &stamp
+	}
+	return now, news
+}
+
+// listed is the Applications for the status.
+func (c *Controller) listed(set *v1alpha1.ApplicationSet) ([]v1alpha1.ResourceStatus, int64) {
+	owned := c.book.owned(&unstructured.Unstructured{Object: map[string]any{
+		"metadata": map[string]any{"namespace": set.Namespace, "uid": string(set.UID)},
+	}})
+	names := slices.Sorted(maps.Keys(owned))
+	resources := make([]v1alpha1.ResourceStatus, 0, min(len(names), maxListed))
+	for _, name := range names[:min(len(names), maxListed)] {
+		one := v1alpha1.ResourceStatus{
+			Group: v1alpha1.Group, Version: v1alpha1.Version, Kind: v1alpha1.KindApplication,
+			Namespace: set.Namespace, Name: name, Status: owned[name].sync,
+		}
+		if health := owned[name].health; health != "" {
+			one.Health = &v1alpha1.HealthStatus{Status: health}
+		}
+		resources = append(resources, one)
+	}
+	return resources, int64(len(names))
+}
+
+func sameResources(a, b []v1alpha1.ResourceStatus) bool {
+	return slices.EqualFunc(a, b, func(x, y v1alpha1.ResourceStatus) bool {
+		sameHealth := (x.Health == nil) == (y.Health == nil) && (x.Health == nil || x.Health.Status == y.Health.Status)
+		return x.Namespace == y.Namespace && x.Name == y.Name && x.Status == y.Status && sameHealth
+	})
+}
+
+// announce tells of an error by an Event. That it could not be told is not worth
+// trying again: the status says the same.
+func (c *Controller) announce(ctx context.Context, set *v1alpha1.ApplicationSet, how report) {
+	if c.options.Reporter.Controller == "" {
+		return
+	}
+	err := c.options.Cluster.Announce(ctx, c.options.Reporter, kube.Notice{
+		Regarding: corev1.ObjectReference{
+			APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.KindApplicationSet, Namespace: set.Namespace, Name: set.Name, UID: set.UID,
+		},
+		Warning: true, Reason: how.reason, Action: "Generate", Note: how.err.Error(), Times: 1,
+	})
+	if err != nil {
+		c.options.Log.Debug("cannot write an Event", "error", err)
+	}
+}
+
+// answered removes the annotation that asked for a generation.
+func (c *Controller) answered(ctx context.Context, object *unstructured.Unstructured) error {
+	if object.GetAnnotations()[refreshAnnotation] == "" || ctx.Err() != nil {
+		return nil
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": string(object.GetUID()), "annotations": map[string]any{refreshAnnotation: nil},
+	}})
+	if err != nil {
+		return err
+	}
+	_, err = c.options.Cluster.Dynamic.Resource(setResource()).Namespace(object.GetNamespace()).
+		Patch(ctx, object.GetName(), types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("the annotation %s cannot be removed: %w", refreshAnnotation, err)
+	}
+	return nil
+}

@@ -1,0 +1,103 @@
+package appset
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/gitops/project"
+	"slipway.dev/slipway/internal/gitops/tree"
+)
+
+// factsOf is what a set may see. Who may write into the control namespace may see
+// everything; a set elsewhere sees what its project allows.
+func (c *Controller) factsOf(ctx context.Context, set *v1alpha1.ApplicationSet) (Facts, error) {
+	if set.Namespace == c.options.ControlNamespace {
+		return c.options.Facts, nil
+	}
+	name, err := projectOf(set)
+	if err != nil {
+		return nil, err
+	}
+	object, err := c.options.Cluster.Dynamic.Resource(projectResource()).Namespace(c.options.ControlNamespace).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("there is no project %s: create it in namespace %s, or name another", name, c.options.ControlNamespace)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("project %s cannot be read: %w", name, err)
+	}
+	decoded, refused, err := v1alpha1.DecodeProject(object.Object)
+	if err != nil {
+		return nil, fmt.Errorf("project %s cannot be read: %w", name, err)
+	}
+	limits, more := project.Compile(decoded)
+	if refused = append(refused, more...); len(refused) > 0 {
+		return nil, fmt.Errorf("project %s: %s", name, v1alpha1.Summary(refused))
+	}
+	if !limits.AllowsNamespace(set.Namespace) {
+		return nil, fmt.Errorf("project %s does not allow Applications in namespace %s: add it to spec.sourceNamespaces of the AppProject", name, set.Namespace)
+	}
+	return &tenantFacts{Facts: c.options.Facts, limits: limits}, nil
+}
+
+// projectOf is the one project of a set outside of the control namespace.
+func projectOf(set *v1alpha1.ApplicationSet) (string, error) {
+	templates := []*v1alpha1.ApplicationSetTemplate{&set.Spec.Template}
+	for i := range set.Spec.Generators {
+		if own := topGenerator(&set.Spec.Generators[i], "").template; own != nil {
+			templates = append(templates, own)
+		}
+	}
+	name := ""
+	for _, template := range templates {
+		given := template.Spec.Project
+		switch {
+		case strings.Contains(given, "{{"):
+			return "", fmt.Errorf("spec.template.spec.project: an ApplicationSet outside of the control namespace names its project without parameters")
+		case given == "" && name != "":
+		case name != "" && given != name:
+			return "", fmt.Errorf("spec.template.spec.project: an ApplicationSet outside of the control namespace has one project, and not %s and %s", name, given)
+		default:
+			name = given
+		}
+	}
+	if name == "" {
+		name = v1alpha1.DefaultProject
+	}
+	return name, nil
+}
+
+// tenantFacts is what a tenant may see.
+type tenantFacts struct {
+	Facts
+	limits *project.Project
+}
+
+// Tree refuses repositories that the project does not allow.
+func (f *tenantFacts) Tree(ctx context.Context, repoURL, revision string) (tree.Store, string, error) {
+	if err := f.limits.AllowsSource(repoURL); err != nil {
+		return nil, "", err
+	}
+	return f.Facts.Tree(ctx, repoURL, revision)
+}
+
+// Clusters leaves out those that the project does not reach, and those of another
+// project.
+func (f *tenantFacts) Clusters(ctx context.Context, selector labels.Selector) ([]Cluster, error) {
+	all, err := f.Facts.Clusters(ctx, selector)
+	if err != nil {
+		return nil, err
+	}
+	var seen []Cluster
+	for _, cluster := range all {
+		if f.limits.AllowsCluster(cluster.Server, cluster.Name) && (cluster.Project == "" || cluster.Project == f.limits.Name()) {
+			seen = append(seen, cluster)
+		}
+	}
+	return seen, nil
+}

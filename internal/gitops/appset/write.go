@@ -1,0 +1,262 @@
+package appset
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
+)
+
+// fieldManager is who writes Applications.
+const fieldManager = "slipway-applicationset"
+
+// policy is what may be done to Applications.
+type policy struct{ update, remove bool }
+
+func policyOf(set *v1alpha1.ApplicationSet) policy {
+	mode := ""
+	if set.Spec.SyncPolicy != nil {
+		mode = set.Spec.SyncPolicy.ApplicationsSync
+	}
+	switch mode {
+	case "create-only":
+		return policy{}
+	case "create-update":
+		return policy{update: true}
+	case "create-delete":
+		return policy{remove: true}
+	}
+	return policy{update: true, remove: true}
+}
+
+// maxErrors bounds what is told about the Applications of one set.
+const maxErrors = 10
+
+// synchronize makes the Applications in the cluster what they should be. Every
+// one is tried; the errors are those of all. The reason is that of the first.
+func (c *Controller) synchronize(ctx context.Context, set *v1alpha1.ApplicationSet, wanted map[string]*desired) (string, error) {
+	allowed, live := policyOf(set), c.book.owned(&unstructured.Unstructured{Object: map[string]any{
+		"metadata": map[string]any{"namespace": set.Namespace, "uid": string(set.UID)},
+	}})
+	reason, failures := "", []error{}
+	note := func(because string, err error) {
+		if err != nil && len(failures) < maxErrors {
+			failures = append(failures, err)
+			reason = firstOf(reason, because)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
+		known, exists := live[name]
+		switch {
+		case ctx.Err() != nil:
+			return reasonUpdate, ctx.Err()
+		case !exists:
+			note(reasonCreate, c.create(ctx, set, wanted[name], allowed))
+		case allowed.update && !known.deleting:
+			note(reasonUpdate, c.update(ctx, set, wanted[name], known))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(live)) {
+		if _, stays := wanted[name]; !stays && allowed.remove && !live[name].deleting && ctx.Err() == nil {
+			note(reasonDelete, c.remove(ctx, set, name, live[name]))
+		}
+	}
+	return reason, errors.Join(failures...)
+}
+
+func firstOf(before, now string) string {
+	if before != "" {
+		return before
+	}
+	return now
+}
+
+func (c *Controller) client(namespace string) dynamic.ResourceInterface {
+	return c.options.Cluster.Dynamic.Resource(applicationResource()).Namespace(namespace)
+}
+
+// ownerOf is the reference to a set that its Applications have.
+func ownerOf(set *v1alpha1.ApplicationSet) metav1.OwnerReference {
+	return *metav1.NewControllerRef(set, v1alpha1Kind())
+}
+
+func (c *Controller) create(ctx context.Context, set *v1alpha1.ApplicationSet, wanted *desired, allowed policy) error {
+	content, err := decodeBody(wanted.body)
+	if err != nil {
+		return err
+	}
+	object := &unstructured.Unstructured{Object: content}
+	object.SetAPIVersion(v1alpha1.APIVersion)
+	object.SetKind(v1alpha1.KindApplication)
+	object.SetNamespace(set.Namespace)
+	object.SetName(wanted.name)
+	object.SetOwnerReferences([]metav1.OwnerReference{ownerOf(set)})
+	made, err := c.client(set.Namespace).Create(ctx, object, metav1.CreateOptions{FieldManager: fieldManager})
+	switch {
+	case apierrors.IsAlreadyExists(err):
+		return c.adopt(ctx, set, wanted, allowed)
+	case err != nil:
+		return fmt.Errorf("application %s cannot be created: %w", wanted.name, err)
+	}
+	c.options.Log.Info("created an Application", "set", set.Namespace+"/"+set.Name, "application", wanted.name)
+	c.written(made)
+	return nil
+}
+
+// adopt takes over an Application of the name that nobody controls, as Argo CD
+// does. What another set has made is left alone.
+func (c *Controller) adopt(ctx context.Context, set *v1alpha1.ApplicationSet, wanted *desired, allowed policy) error {
+	object, err := c.client(set.Namespace).Get(ctx, wanted.name, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("application %s cannot be read: %w", wanted.name, err)
+	}
+	owner := metav1.GetControllerOf(object)
+	switch {
+	case owner != nil && owner.UID == set.UID:
+		c.written(object)
+		return nil
+	case owner != nil:
+		return fmt.Errorf("application %s belongs to %s %s: give it another name", wanted.name, owner.Kind, owner.Name)
+	case !allowed.update:
+		return fmt.Errorf("application %s exists, and applicationsSync does not allow that it is changed: give it another name", wanted.name)
+	}
+	references := append(object.GetOwnerReferences(), ownerOf(set))
+	patch := map[string]any{"metadata": map[string]any{
+		"ownerReferences": references, "uid": string(object.GetUID()), "resourceVersion": object.GetResourceVersion(),
+	}}
+	taken, err := c.patch(ctx, set.Namespace, wanted.name, patch)
+	if err != nil {
+		return fmt.Errorf("application %s cannot be taken over: %w", wanted.name, err)
+	}
+	known := newRecord(taken)
+	if known == nil {
+		return fmt.Errorf("application %s has not been taken over", wanted.name)
+	}
+	return c.update(ctx, set, wanted, *known)
+}
+
+// update changes what differs, and writes nothing if that is nothing.
+func (c *Controller) update(ctx context.Context, set *v1alpha1.ApplicationSet, wanted *desired, known record) error {
+	patch, err := wanted.patch(known.body, set.Spec.PreservedFields)
+	if err != nil || patch == nil {
+		return err
+	}
+	metadata, _ := patch["metadata"].(map[string]any)
+	if metadata == nil {
+		metadata = map[string]any{}
+		patch["metadata"] = metadata
+	}
+	metadata["uid"] = string(known.uid)
+	if _, err := c.patch(ctx, set.Namespace, wanted.name, patch); err != nil {
+		return fmt.Errorf("application %s cannot be changed: %w", wanted.name, err)
+	}
+	c.options.Log.Info("changed an Application", "set", set.Namespace+"/"+set.Name, "application", wanted.name)
+	return nil
+}
+
+// remove deletes an Application that the set does not make any more. If objects
+// are to stay, it first loses the finalizer that would delete them.
+func (c *Controller) remove(ctx context.Context, set *v1alpha1.ApplicationSet, name string, known record) error {
+	if set.Spec.SyncPolicy != nil && set.Spec.SyncPolicy.PreserveResourcesOnDeletion {
+		content, err := decodeBody(known.body)
+		if err != nil {
+			return err
+		}
+		present, _ := content["metadata"].(map[string]any)["finalizers"].([]any)
+		if kept := keepFinalizers(present, nil); len(kept) < len(present) {
+			patch := map[string]any{"metadata": map[string]any{"finalizers": kept, "uid": string(known.uid)}}
+			if _, err := c.patch(ctx, set.Namespace, name, patch); err != nil {
+				return fmt.Errorf("application %s cannot be changed so that its objects stay: %w", name, err)
+			}
+		}
+	}
+	background := metav1.DeletePropagationBackground
+	err := c.client(set.Namespace).Delete(ctx, name, metav1.DeleteOptions{
+		Preconditions: &metav1.Preconditions{UID: &known.uid}, PropagationPolicy: &background,
+	})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("application %s cannot be deleted: %w", name, err)
+	}
+	c.options.Log.Info("deleted an Application", "set", set.Namespace+"/"+set.Name, "application", name)
+	return nil
+}
+
+// patch sends a JSON merge patch, and notes what the Application has become.
+func (c *Controller) patch(ctx context.Context, namespace, name string, content map[string]any) (*unstructured.Unstructured, error) {
+	encoded, err := json.Marshal(content)
+	if err != nil {
+		return nil, err
+	}
+	made, err := c.client(namespace).Patch(ctx, name, types.MergePatchType, encoded, metav1.PatchOptions{FieldManager: fieldManager})
+	if err == nil {
+		c.written(made)
+	}
+	return made, err
+}
+
+// written notes what the API server answered, so that the next pass does not do
+// the same again before the event has come.
+func (c *Controller) written(object *unstructured.Unstructured) {
+	unstructured.RemoveNestedField(object.Object, "metadata", "managedFields")
+	c.book.putApplication(object)
+}
+
+// release lets a set go that is being deleted. Kubernetes deletes its
+// Applications, which have it as their owner. A set with the finalizer whose
+// policy keeps Applications gives them up first, as Argo CD documents.
+func (c *Controller) release(ctx context.Context, set *v1alpha1.ApplicationSet) error {
+	if !slices.Contains(set.Finalizers, finalizer) {
+		return nil
+	}
+	if !policyOf(set).remove {
+		if err := c.disown(ctx, set); err != nil {
+			return err
+		}
+	}
+	kept := slices.DeleteFunc(slices.Clone(set.Finalizers), func(one string) bool { return one == finalizer })
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"finalizers": kept, "uid": string(set.UID), "resourceVersion": set.ResourceVersion,
+	}})
+	if err != nil {
+		return err
+	}
+	_, err = c.options.Cluster.Dynamic.Resource(setResource()).Namespace(set.Namespace).
+		Patch(ctx, set.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("the finalizer of %s/%s cannot be removed: %w", set.Namespace, set.Name, err)
+	}
+	return nil
+}
+
+// disown takes the set from the owners of its Applications.
+func (c *Controller) disown(ctx context.Context, set *v1alpha1.ApplicationSet) error {
+	list, err := c.client(set.Namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("the Applications of %s/%s cannot be read: %w", set.Namespace, set.Name, err)
+	}
+	for i := range list.Items {
+		object := &list.Items[i]
+		owners := object.GetOwnerReferences()
+		kept := slices.DeleteFunc(slices.Clone(owners), func(owner metav1.OwnerReference) bool { return owner.UID == set.UID })
+		if len(kept) == len(owners) {
+			continue
+		}
+		patch := map[string]any{"metadata": map[string]any{
+			"ownerReferences": kept, "uid": string(object.GetUID()), "resourceVersion": object.GetResourceVersion(),
+		}}
+		if _, err := c.patch(ctx, set.Namespace, object.GetName(), patch); err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("application %s cannot be given up: %w", object.GetName(), err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,194 @@
+package reconcile_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
+)
+
+// What we do not do is told in the status, and nothing is done.
+func TestInvalidSpecIsTold(t *testing.T) {
+	w := newWorld(t)
+	repository := w.repository("shop", map[string]string{"web/one.yaml": configMap("one", "1")})
+	tests := []struct{ name, from, to, want string }{
+		{"plugin", "path: \"web\"", "path: web, plugin: {name: p}", "spec.source.plugin"},
+		{"unknown", "project: default", "projekt: default\n  project: default", "did you mean project?"},
+		{"cluster", "https://kubernetes.default.svc", "https://elsewhere.example", "make it in the other cluster"},
+		{"noproject", "project: default", "project: nobody", "there is no AppProject nobody"},
+		{"pointer", "syncPolicy: {", "ignoreDifferences: [{kind: ConfigMap, jqPathExpressions: [\".a[\"]}]\n  syncPolicy: {", "ignoreDifferences"},
+	}
+	w.start()
+	for _, test := range tests {
+		text := strings.Replace(w.manifest("default", test.name, repository, "web", automated), test.from, test.to, 1)
+		w.cluster.Apply(t, w.control, text)
+		app := w.condition(test.name, v1alpha1.ConditionInvalidSpecError, test.want)
+		if app.Status.Sync.Status != v1alpha1.SyncUnknown || app.Status.Health.Status != v1alpha1.Unknown || app.Status.OperationState != nil {
+			t.Errorf("%s: the application is %s", test.name, told(app))
+		}
+	}
+	if w.exists("one") {
+		t.Error("a refused application was synced")
+	}
+	w.patch("cluster", `{"spec": {"destination": {"server": "https://kubernetes.default.svc"}}}`)
+	if app := w.synced("cluster", repository.Head(t)); len(app.Status.Conditions) > 0 {
+		t.Errorf("the conditions are %+v after it was corrected", app.Status.Conditions)
+	}
+}
+
+// A project forbids a repository, and lets it in again.
+func TestProjectRefuses(t *testing.T) {
+	w := newWorld(t)
+	repository := w.repository("shop", map[string]string{"web/one.yaml": configMap("one", "1")})
+	w.cluster.Apply(t, w.control, "apiVersion: argoproj.io/v1alpha1\nkind: AppProject\nmetadata: {name: team}\nspec: {sourceRepos: [\"https://other.example/*\"], destinations: [{server: \"*\", namespace: \"*\"}]}\n")
+	w.start()
+	w.applicationIn("team", "web", repository, "web", automated)
+	w.condition("web", v1alpha1.ConditionInvalidSpecError, "does not allow the repository")
+	w.project("team", `namespaceResourceBlacklist: [{group: "", kind: ConfigMap}]`)
+	app := w.operated("web", v1alpha1.OperationRunning)
+	if message := app.Status.OperationState.Message; !strings.Contains(message, "refused") || w.exists("one") {
+		t.Errorf("the operation says %q, want that the kind is refused", message)
+	}
+	// The retry meets the new project.
+	w.project("team", ``)
+	w.synced("web", repository.Head(t))
+}
+
+// Git that is away prunes nothing and hides nothing: the condition says so, and
+// health goes on being told. When it is back, so is the application, without
+// anybody asking.
+func TestGitDownThenUp(t *testing.T) {
+	w := newWorld(t)
+	repository := w.repository("shop", map[string]string{"web/one.yaml": configMap("one", "1")})
+	w.options.Interval, w.options.Jitter = 500*time.Millisecond, time.Millisecond
+	w.start()
+	w.application("web", repository, "web", `{automated: {prune: true, selfHeal: true}}`)
+	first := repository.Head(t)
+	w.synced("web", first)
+	w.git.SetDown(true)
+	app := w.condition("web", v1alpha1.ConditionComparisonError, repository.URL())
+	if app.Status.Sync.Status != v1alpha1.SyncUnknown || app.Status.Sync.Revision != first || app.Status.Health.Status != v1alpha1.Healthy || len(app.Status.Resources) != 1 {
+		t.Errorf("the application is %s at %s, want what was known last", told(app), app.Status.Sync.Revision)
+	}
+	if !w.exists("one") {
+		t.Error("something was pruned because Git is away")
+	}
+	second := repository.Commit(t, map[string]string{"web/one.yaml": configMap("one", "2")}, "meanwhile")
+	w.git.SetDown(false)
+	if app := w.synced("web", second); len(app.Status.Conditions) > 0 {
+		t.Errorf("the conditions are %+v", app.Status.Conditions)
+	}
+	w.value("one", "2")
+}
+
+// After a restart with Git away, what the status lists is looked at, and nothing
+// else is done.
+func TestRestartWithoutGit(t *testing.T) {
+	w := newWorld(t)
+	repository := w.repository("shop", map[string]string{"web/one.yaml": configMap("one", "1")})
+	w.start()
+	w.application("web", repository, "web", `{automated: {prune: true, selfHeal: true}}`)
+	w.synced("web", repository.Head(t))
+	w.engine.stop()
+	w.git.SetDown(true)
+	w.folder = t.TempDir()
+	w.start()
+	app := w.condition("web", v1alpha1.ConditionComparisonError, repository.URL())
+	if app.Status.Health.Status != v1alpha1.Healthy || len(app.Status.Resources) != 1 || !w.exists("one") {
+		t.Errorf("the application is %s with %+v", told(app), app.Status.Resources)
+	}
+	w.git.SetDown(false)
+	w.engine.CredentialsChanged()
+	w.synced("web", repository.Head(t))
+}
+
+// A render that fails is told, and not tried again before Git changes.
+func TestRenderFails(t *testing.T) {
+	w := newWorld(t)
+	repository := w.repository("shop", map[string]string{"web/one.yaml": configMap("one", "1")})
+	w.start()
+	w.application("web", repository, "web", `{automated: {prune: true}}`)
+	w.synced("web", repository.Head(t))
+	repository.Commit(t, map[string]string{"web/two.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: [not, closed\n"}, "wrong")
+	w.refresh("web")
+	app := w.condition("web", v1alpha1.ConditionComparisonError, "two.yaml")
+	if !w.exists("one") || app.Status.Sync.Status != v1alpha1.SyncUnknown {
+		t.Errorf("the application is %s", told(app))
+	}
+	before := w.renders.Load()
+	w.refresh("web")
+	w.wait("web", func(app *v1alpha1.Application) error {
+		if app.Annotations["argocd.argoproj.io/refresh"] != "" {
+			return fmt.Errorf("the refresh is not done")
+		}
+		return nil
+	})
+	if after := w.renders.Load(); after != before {
+		t.Errorf("what fails was rendered again, %d times", after-before)
+	}
+	right := repository.Commit(t, map[string]string{"web/two.yaml": configMap("two", "2")}, "right")
+	w.refresh("web")
+	w.synced("web", right)
+}
+
+// An operation that runs is not pushed aside by another.
+func TestSecondOperationIsRefused(t *testing.T) {
+	w := newWorld(t)
+	repository := w.repository("shop", waiting())
+	w.start()
+	w.application("web", repository, "web", "")
+	w.outOfSync("web")
+	w.patch("web", `{"operation": {"initiatedBy": {"username": "ann"}, "sync": {}}}`)
+	w.operated("web", v1alpha1.OperationRunning)
+	w.patch("web", `{"operation": {"initiatedBy": {"username": "bob"}, "sync": {}}}`)
+	app := w.operated("web", v1alpha1.OperationRunning)
+	if by := app.Status.OperationState.Operation.InitiatedBy.Username; by != "ann" {
+		t.Errorf("the operation is now that of %s", by)
+	}
+	w.eventually("an Event tells it", func() error {
+		events, err := w.cluster.Client.EventsV1().Events(w.control).List(t.Context(), listAll())
+		if err != nil {
+			return err
+		}
+		for _, event := range events.Items {
+			if event.Reason == "OperationRefused" && event.Regarding.Name == "web" {
+				return nil
+			}
+		}
+		return fmt.Errorf("there are %d others", len(events.Items))
+	})
+}
+
+// waiting is an application whose first wave does not become healthy before
+// somebody says so: a Deployment that is looked after by the test.
+func waiting() map[string]string {
+	return map[string]string{
+		"web/first.yaml":  gate("first", "-1"),
+		"web/second.yaml": configMap("second", "2"),
+	}
+}
+
+// gate is an object that is healthy when its condition Ready is set.
+func gate(name, wave string) string {
+	return fmt.Sprintf(`apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata:
+  name: %s
+  annotations: {argocd.argoproj.io/sync-wave: %q}
+spec:
+  defaultBackend: {service: {name: none, port: {number: 80}}}
+`, name, wave)
+}
+
+// resourceNames are the objects of an Application.
+func resourceNames(app *v1alpha1.Application) []string {
+	var names []string
+	for _, one := range app.Status.Resources {
+		names = append(names, one.Kind+"/"+one.Name)
+	}
+	slices.Sort(names)
+	return names
+}

@@ -1,0 +1,196 @@
+package credential_test
+
+import (
+	"fmt"
+	neturl "net/url"
+	"strings"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"slipway.dev/slipway/internal/gitops/source/credential"
+	"slipway.dev/slipway/internal/secret"
+)
+
+func newSecret(scope string, data map[string]string) *corev1.Secret {
+	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{credential.TypeLabel: scope}}, Data: map[string][]byte{}}
+	for key, value := range data {
+		s.Data[key] = []byte(value)
+	}
+	return s
+}
+
+// The fields of Argo CD's documents on declarative repositories.
+func TestParse(t *testing.T) {
+	got, err := credential.Parse(newSecret("repository", map[string]string{
+		"url": "https://example.com/team/app.git\n", "type": "git", "name": "app", "project": "team", "username": "ada", "password": "pw\n",
+		"insecure": "true", "insecureIgnoreHostKey": "false", "enableOCI": "true", "forceHttpBasicAuth": "true",
+		"tlsClientCertData": "cert", "tlsClientCertKey": "key", "proxy": "http://proxy:1", "noProxy": "x", "sshPrivateKey": "ssh", "bearerToken": "bt",
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.URL != "https://example.com/team/app.git" || got.Scope != credential.Repository || got.Kind != credential.Git || got.Project != "team" {
+		t.Errorf("got %+v", got)
+	}
+	if got.Password.Reveal() != "pw" || got.SSHPrivateKey.Reveal() != "ssh\n" || got.ClientKey.Reveal() != "key\n" || got.BearerToken.Reveal() != "bt" {
+		t.Error("the secrets are not what was written")
+	}
+	if !got.Insecure || got.InsecureIgnoreHostKey || !got.EnableOCI || !got.ForceHTTPBasicAuth || got.NoProxy != "x" {
+		t.Errorf("got %+v", got)
+	}
+	for _, text := range []string{fmt.Sprintf("%v %+v %#v", got, got, got)} {
+		for _, value := range []string{"pw", "ssh\n", "http://proxy"} {
+			if strings.Contains(text, value) {
+				t.Errorf("%q is shown in %s", value, text)
+			}
+		}
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	for _, tt := range []struct {
+		name, scope string
+		data        map[string]string
+		want        string
+	}{
+		{"no label", "", map[string]string{"url": "https://example.com/x"}, "secret-type"},
+		{"cluster", "cluster", map[string]string{"url": "https://example.com/x"}, "secret-type"},
+		{"no url", "repository", nil, "url"},
+		{"url that is none", "repository", map[string]string{"url": "https://user:hidden@ /x"}, "url"},
+		{"type", "repository", map[string]string{"url": "https://example.com/x", "type": "svn"}, "type"},
+		{"flag", "repository", map[string]string{"url": "https://example.com/x", "insecure": "maybe"}, "insecure"},
+		{"half a pair", "repository", map[string]string{"url": "https://example.com/x", "tlsClientCertData": "x"}, "tlsClientCertKey"},
+		{"GitHub App", "repo-creds", map[string]string{"url": "https://github.com/x", "githubAppID": "1", "githubAppPrivateKey": "hidden"}, "token"},
+	} {
+		_, err := credential.Parse(newSecret(tt.scope, tt.data))
+		if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "hidden") {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+	}
+}
+
+func key(name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: "argocd", Name: name}
+}
+
+func put(b *credential.Book, name string, scope credential.Scope, url, user string) {
+	b.Set(key(name), credential.Credential{Scope: scope, URL: url, Username: user, Name: name})
+}
+
+// Argo CD: a repository's own credentials first, then the longest prefix.
+func TestFor(t *testing.T) {
+	var b credential.Book
+	put(&b, "exact", credential.Repository, "https://example.com/team/app.git", "exact")
+	put(&b, "bare", credential.Repository, "https://example.com/team/bare", "")
+	put(&b, "host", credential.Prefix, "https://example.com", "host")
+	put(&b, "team", credential.Prefix, "https://example.com/team/", "team")
+	put(&b, "ssh", credential.Prefix, "git@example.com:team", "ssh")
+	put(&b, "write", credential.RepositoryWrites, "https://example.com/team/other", "write")
+	put(&b, "registry", credential.Prefix, "registry.example.com/charts", "registry")
+	for url, want := range map[string]string{
+		"https://example.com/team/app":           "exact",
+		"https://Example.com:443/Team/App.git/":  "exact",
+		"https://example.com/team/bare":          "team",
+		"https://example.com/team/other":         "team",
+		"https://example.com/other/x":            "host",
+		"https://example.com.evil.test/team/app": "",
+		"https://example.comevil/team/app":       "",
+		"http://example.com/team/app":            "",
+		"https://example.com:8443/team/app":      "",
+		"git@example.com:team/app.git":           "ssh",
+		"ssh://git@example.com/team/app":         "ssh",
+		"ssh://other@example.com/team/app":       "",
+		"oci://registry.example.com/charts/web":  "registry",
+		"registry.example.com/charts":            "registry",
+		"registry.example.com/other":             "",
+		"":                                       "",
+	} {
+		got, found := b.For(url)
+		if got.Username != want || found != (want != "") {
+			t.Errorf("%q has %q, %t, want %q", url, got.Username, found, want)
+		}
+	}
+	if bare, _ := b.For("https://example.com/team/bare"); bare.Name != "bare" {
+		t.Errorf("the repository lost its own fields: %+v", bare)
+	}
+	b.Remove(key("exact"))
+	if got, _ := b.For("https://example.com/team/app"); got.Username != "team" {
+		t.Errorf("after removal it is %q", got.Username)
+	}
+}
+
+func TestForPrefersThoseForEveryone(t *testing.T) {
+	var b credential.Book
+	b.Set(key("a"), credential.Credential{Scope: credential.Repository, URL: "https://example.com/x", Username: "project", Project: "team"})
+	b.Set(key("b"), credential.Credential{Scope: credential.Repository, URL: "https://example.com/x", Username: "all"})
+	if got, _ := b.For("https://example.com/x"); got.Username != "all" {
+		t.Errorf("got %q", got.Username)
+	}
+}
+
+func TestConfigMaps(t *testing.T) {
+	var b credential.Book
+	b.SetConfigMap(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: credential.KnownHostsConfigMap}, Data: map[string]string{credential.KnownHostsKey: "line"}})
+	b.SetConfigMap(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: credential.AuthoritiesConfigMap}, Data: map[string]string{"example.com": "one", "other.com:8443": "two"}})
+	b.SetConfigMap(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "unrelated"}, Data: map[string]string{"example.com": "three"}})
+	if string(b.KnownHosts()) != "line" {
+		t.Errorf("known hosts are %q", b.KnownHosts())
+	}
+	for host, want := range map[string]string{"example.com": "one", "Example.com:443": "one", "other.com:8443": "two", "other.com": "", "[::1]:5": ""} {
+		if got := string(b.CertificateAuthorities(host)); got != want {
+			t.Errorf("%s has %q, want %q", host, got, want)
+		}
+	}
+}
+
+func TestBookIsSafeForConcurrentUse(t *testing.T) {
+	var b credential.Book
+	var wait sync.WaitGroup
+	for i := range 20 {
+		wait.Go(func() {
+			for n := range 50 {
+				put(&b, fmt.Sprint(i), credential.Prefix, fmt.Sprintf("https://example.com/%d", n), "u")
+				b.For("https://example.com/1")
+				b.SetKnownHosts([]byte("x"))
+				b.KnownHosts()
+			}
+		})
+	}
+	wait.Wait()
+}
+
+func TestBasic(t *testing.T) {
+	token := credential.Credential{Password: secret.New("t")}
+	if user, password, ok := token.Basic(); !ok || user == "" || password.Reveal() != "t" {
+		t.Errorf("a password alone is %q, %t", user, ok)
+	}
+	if _, _, ok := (&credential.Credential{}).Basic(); ok {
+		t.Error("nothing is something")
+	}
+}
+
+// Any address may be in a Secret; what is found for it is of its own host.
+func FuzzFor(f *testing.F) {
+	f.Add("https://example.com/team", "https://example.com/team/app")
+	f.Add("git@example.com:a", "ssh://git@example.com/a/b")
+	f.Add("example.com", "oci://example.com.evil/x")
+	f.Fuzz(func(t *testing.T, prefix, url string) {
+		var b credential.Book
+		put(&b, "one", credential.Prefix, prefix, "u")
+		if _, found := b.For(url); !found {
+			return
+		}
+		one, err := neturl.Parse(strings.TrimSpace(prefix))
+		other, otherErr := neturl.Parse(strings.TrimSpace(url))
+		if err != nil || otherErr != nil || one.Host == "" || other.Host == "" {
+			return
+		}
+		if !strings.EqualFold(one.Hostname(), other.Hostname()) {
+			t.Errorf("%q opens %q", prefix, url)
+		}
+	})
+}
