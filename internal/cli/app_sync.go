@@ -24,6 +24,8 @@ import (
 const (
 	// requestInfo marks an operation, so that its result is known from others.
 	requestInfo = "slipway.dev/request"
+	// refreshAnnotation has an Application looked at anew.
+	refreshAnnotation = "argocd.argoproj.io/refresh"
 	// patchTries is how often a change is tried that others were faster with.
 	patchTries = 10
 )
@@ -216,7 +218,10 @@ func (c *appCluster) request(ctx context.Context, app *application, operation *v
 		if state := app.Status.OperationState; state != nil && !state.Phase.Completed() {
 			return nil, fmt.Errorf("another operation of %s runs: wait for it with slipway app wait --operation, or end it with slipway app terminate", app.id())
 		}
-		return map[string]any{"operation": operation}, nil
+		// The repository is asked for what was pushed a moment ago.
+		return map[string]any{
+			"operation": operation, "metadata": map[string]any{"annotations": map[string]any{refreshAnnotation: "normal"}},
+		}, nil
 	})
 }
 
@@ -231,7 +236,12 @@ func (c *appCluster) change(ctx context.Context, app *application, patch func(*a
 		if err != nil {
 			return nil, err
 		}
-		content["metadata"] = map[string]any{"resourceVersion": app.ResourceVersion}
+		metadata, _ := content["metadata"].(map[string]any)
+		if metadata == nil {
+			metadata = map[string]any{}
+			content["metadata"] = metadata
+		}
+		metadata["resourceVersion"] = app.ResourceVersion
 		body, err := json.Marshal(content)
 		if err != nil {
 			return nil, err

@@ -40,9 +40,12 @@ func TestTimeIsAChange(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		var mu sync.Mutex
 		var told []*route.Change
 		c := New(watcher, status.New(nobody, status.Options{}), Options{
 			Apply: func(change *route.Change) Feedback {
+				mu.Lock()
+				defer mu.Unlock()
 				told = append(told, change)
 				return Feedback{}
 			},
@@ -62,6 +65,8 @@ func TestTimeIsAChange(t *testing.T) {
 			t.Helper()
 			<-time.After(span)
 			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
 			if len(told) != want {
 				t.Errorf("after %s the edge was told of %d changes, want %d", span, len(told), want)
 			}

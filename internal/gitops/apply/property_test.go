@@ -24,7 +24,7 @@ func TestCertainIsCertain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rounds := 1200
+	rounds := 1000
 	if testing.Short() {
 		rounds = 10
 	}

@@ -34,6 +34,8 @@ type world struct {
 	t         testing.TB
 	cluster   *kubetest.Cluster
 	connected *kube.Cluster
+	// others are everybody else.
+	others *kube.Cluster
 	kinds     *live.Kinds
 	namespace string
 	sent      *recorder
@@ -44,17 +46,24 @@ func enter(t testing.TB, options ...kube.Option) *world {
 	t.Helper()
 	cluster := kubetest.Shared(t)
 	w := &world{t: t, cluster: cluster, namespace: cluster.Namespace(t), sent: &recorder{}}
-	connected, err := kube.ConnectAs(kube.ConnectOptions{Environ: func(name string) string {
-		return map[string]string{"KUBECONFIG": cluster.Kubeconfig}[name]
-	}}, append([]kube.Option{kube.Rate(-1, 0), w.sent.option}, options...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(connected.Close)
+	connected := connect(t, cluster, append([]kube.Option{w.sent.option}, options...)...)
+	w.others = connect(t, cluster)
 	w.kinds, w.connected = live.NewKinds(connected), connected
 	w.Applier = w.restarted()
 	w.kinds.Scope(schema.GroupKind{Kind: "ConfigMap"})
 	return w
+}
+
+func connect(t testing.TB, cluster *kubetest.Cluster, options ...kube.Option) *kube.Cluster {
+	t.Helper()
+	connected, err := kube.ConnectAs(kube.ConnectOptions{Environ: func(name string) string {
+		return map[string]string{"KUBECONFIG": cluster.Kubeconfig}[name]
+	}}, append([]kube.Option{kube.Rate(-1, 0)}, options...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(connected.Close)
+	return connected
 }
 
 // restarted is an Applier that remembers nothing, as after a restart.
@@ -103,9 +112,9 @@ func (w *world) resource(object *unstructured.Unstructured) dynamic.ResourceInte
 		w.t.Fatal(err)
 	}
 	if !mapping.Namespaced {
-		return w.cluster.Dynamic.Resource(mapping.Resource)
+		return w.others.Dynamic.Resource(mapping.Resource)
 	}
-	return w.cluster.Dynamic.Resource(mapping.Resource).Namespace(object.GetNamespace())
+	return w.others.Dynamic.Resource(mapping.Resource).Namespace(object.GetNamespace())
 }
 
 // live is the object in the cluster, or nil.

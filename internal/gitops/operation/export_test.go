@@ -25,10 +25,10 @@ func (r *Run) LookAt(get, last func(tracking.Key) *unstructured.Unstructured) {
 	}
 }
 
-// FetchOnly makes a Run see objects only by asking for them.
-func (r *Run) FetchOnly(get func(tracking.Key) *unstructured.Unstructured) {
-	nothing := func(tracking.Key) *unstructured.Unstructured { return nil }
-	r.LookAt(get, nothing)
+// FetchOnly makes a Run see objects only by asking for them, or when they are
+// gone.
+func (r *Run) FetchOnly(get, last func(tracking.Key) *unstructured.Unstructured) {
+	r.LookAt(get, last)
 	r.view.get = func(tracking.Key) *found { return nil }
 }
 

@@ -14,20 +14,12 @@ import (
 	"slipway.dev/slipway/internal/gitops/tracking"
 )
 
-type unstructuredObject = unstructured.Unstructured
-
 // twoWaves is a Deployment that a ConfigMap waits for.
 func twoWaves(t *testing.T) (*story, tracking.Key) {
-	s := newStory(t, 0)
-	s.deletion, s.trouble = false, 0
-	clear(s.objects)
-	web := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "spec": map[string]any{"replicas": int64(0)}}}
-	web.SetName("web")
-	after := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap"}}
-	after.SetName("after")
-	after.SetAnnotations(map[string]string{"argocd.argoproj.io/sync-wave": "1"})
-	s.rendered = []*unstructured.Unstructured{web, after}
-	return s, parseKey("Deployment.apps shop/web")
+	web := plainObject("apps/v1", "Deployment", "web", nil)
+	web.Object["spec"] = map[string]any{"replicas": int64(0)}
+	after := plainObject("v1", "ConfigMap", "after", map[string]string{"argocd.argoproj.io/sync-wave": "1"})
+	return quietStory(t, web, after), parseKey("Deployment.apps shop/web")
 }
 
 // change gives an object another state and version.
@@ -131,7 +123,7 @@ func TestDeadlineClock(t *testing.T) {
 func TestUnwatchedIsAskedFor(t *testing.T) {
 	s, key := twoWaves(t)
 	run := s.run(s.plan(), nil, 1)
-	run.FetchOnly(s.find(s.objects))
+	run.FetchOnly(s.find(s.objects), s.find(s.last))
 	run.Advance(t.Context())
 	outcome := run.Advance(t.Context())
 	if outcome.Phase.Completed() || outcome.Again.Sub(s.now) != 5*time.Second {
@@ -139,6 +131,59 @@ func TestUnwatchedIsAskedFor(t *testing.T) {
 	}
 	s.change(key, rolledOut)
 	if outcome = run.Advance(t.Context()); outcome.Phase != v1alpha1.OperationSucceeded {
+		t.Errorf("it is %+v", outcome)
+	}
+}
+
+// A hook that was deleted counts as it ended, whoever deleted it and whether it
+// is gone. One that had not ended has failed.
+func TestDeletedHookCountsAsItEnded(t *testing.T) {
+	for _, test := range []struct {
+		name, condition string
+		gone            bool
+		want            v1alpha1.OperationPhase
+	}{
+		{"going, complete", "Complete", false, v1alpha1.OperationSucceeded},
+		{"gone, complete", "Complete", true, v1alpha1.OperationSucceeded},
+		{"going, failed", "Failed", false, v1alpha1.OperationFailed},
+		{"gone, failed", "Failed", true, v1alpha1.OperationFailed},
+		{"going, unfinished", "Other", false, v1alpha1.OperationRunning},
+		{"gone, unfinished", "Other", true, v1alpha1.OperationFailed},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := quietStory(t, plainObject("batch/v1", "Job", "hook", map[string]string{"argocd.argoproj.io/hook": "Sync"}))
+			key := parseKey("Job.batch shop/hook")
+			run := s.run(s.plan(), nil, 1)
+			if outcome := run.Advance(t.Context()); outcome.Phase.Completed() {
+				t.Fatalf("it is %+v", outcome)
+			}
+			s.change(key, func(object *unstructured.Unstructured) {
+				object.SetDeletionTimestamp(&metav1.Time{Time: s.now})
+				object.SetFinalizers([]string{"foregroundDeletion"})
+				object.Object["status"] = map[string]any{"conditions": []any{map[string]any{"type": test.condition, "status": "True"}}}
+			})
+			if test.gone {
+				s.last[key] = s.objects[key]
+				delete(s.objects, key)
+			}
+			if outcome := run.Advance(t.Context()); outcome.Phase != test.want {
+				t.Errorf("it is %+v, want %s", outcome, test.want)
+			}
+		})
+	}
+}
+
+// The last state of an older object of that name says nothing of a hook that no
+// watch knows.
+func TestOlderHookIsAnother(t *testing.T) {
+	s := quietStory(t, plainObject("batch/v1", "Job", "hook", map[string]string{"argocd.argoproj.io/hook": "Sync"}))
+	key := parseKey("Job.batch shop/hook")
+	s.last[key] = plainObject("batch/v1", "Job", "hook", nil)
+	s.last[key].SetUID("older")
+	run := s.run(s.plan(), nil, 1)
+	run.FetchOnly(s.find(s.objects), s.find(s.last))
+	run.Advance(t.Context())
+	if outcome := run.Advance(t.Context()); outcome.Phase != v1alpha1.OperationRunning {
 		t.Errorf("it is %+v", outcome)
 	}
 }

@@ -23,6 +23,8 @@ type story struct {
 	rendered []*unstructured.Unstructured
 	options  plan.Options
 	deletion bool
+	// newKinds: the cluster does not have the kinds yet.
+	newKinds bool
 	began    time.Time
 }
 
@@ -53,7 +55,12 @@ func (s *story) prepare(objects []*unstructured.Unstructured) *plan.Set {
 	return plan.Prepare(plan.Source{
 		App: tracking.App{Namespace: "argocd", Name: "shop"}, Tracker: tracking.Tracker{ControlNamespace: "argocd"},
 		Namespace: "shop", Began: s.began, Objects: objects,
-		Scope: func(schema.GroupKind) plan.Scope { return plan.NamespaceScope },
+		Scope: func(schema.GroupKind) plan.Scope {
+			if s.newKinds {
+				return plan.UnknownScope
+			}
+			return plan.NamespaceScope
+		},
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
@@ -202,19 +203,23 @@ func TestContextEnds(t *testing.T) {
 	}
 }
 
-// What may go well the next time is tried again, later and not for ever.
+// What may go well the next time is tried again, later and not for ever. A kind
+// that the cluster did not have when the plan was made may come.
 func TestTriesAgain(t *testing.T) {
 	for _, test := range []struct {
-		kind  apply.ErrorKind
-		tries int
-	}{{apply.Transient, 10}, {apply.Conflict, 10}, {apply.Invalid, 1}, {apply.Immutable, 1}, {apply.Forbidden, 1}, {apply.NotFound, 1}, {apply.TooLarge, 1}} {
-		t.Run(string(test.kind), func(t *testing.T) {
-			s := newStory(t, 3)
-			s.deletion, s.trouble, s.rendered = false, 0, s.rendered[:1]
-			clear(s.objects)
+		kind    apply.ErrorKind
+		newKind bool
+		tries   int
+	}{
+		{apply.Transient, false, 10}, {apply.Conflict, false, 10}, {apply.Invalid, false, 1}, {apply.Immutable, false, 1},
+		{apply.Forbidden, false, 1}, {apply.NotFound, false, 1}, {apply.NotFound, true, 10}, {apply.TooLarge, false, 1},
+	} {
+		t.Run(fmt.Sprint(test.kind, test.newKind), func(t *testing.T) {
+			s := quietStory(t, plainObject("v1", "ConfigMap", "a", nil))
+			s.newKinds, s.options.SkipDryRunOnMissingResource = test.newKind, true
 			faulty := &faulty{memory: s.memory, kind: test.kind}
-			run := operation.New(operation.Input{Plan: s.plan(), Live: memoryLive{}, Applier: faulty, Now: func() time.Time { return s.now }})
-			run.LookAt(s.find(s.objects), s.find(s.last))
+			run := s.run(s.plan(), nil, 1)
+			run.Applier = faulty
 			outcome := run.Advance(t.Context())
 			for !outcome.Phase.Completed() {
 				before := faulty.asked
@@ -241,7 +246,7 @@ type faulty struct {
 	asked int
 }
 
-func (f *faulty) Apply(_ context.Context, step *plan.Step, _ apply.Options) (*unstructuredObject, error) {
+func (f *faulty) Apply(_ context.Context, step *plan.Step, _ apply.Options) (*unstructured.Unstructured, error) {
 	f.asked++
 	return nil, &apply.Error{Kind: f.kind, Key: step.Key, Message: "trouble"}
 }

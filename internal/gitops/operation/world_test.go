@@ -333,6 +333,9 @@ func (w *world) ready(step *plan.Step) error {
 	case object == nil:
 		return errors.New("is not there")
 	}
+	if step.Hook != nil {
+		object.SetDeletionTimestamp(nil) // how it ended is what counts
+	}
 	if status := health.Of(object, time.Now()); status != nil && status.Code != v1alpha1.Healthy {
 		return fmt.Errorf("is %s: %s", status.Code, status.Message)
 	}

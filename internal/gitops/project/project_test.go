@@ -185,6 +185,17 @@ destinationServiceAccounts:
 	}
 }
 
+// A name that cannot be read is nobody's, and not that of somebody else.
+func TestInvalidServiceAccount(t *testing.T) {
+	for _, text := range []string{"a:b:c", "kube-system:", "a/b", "a b"} {
+		p, refused := compileAny(t, "destinationServiceAccounts: [{server: '*', namespace: '*', defaultServiceAccount: '"+text+"'}]")
+		namespace, name, ok := p.ServiceAccount(to("|x"))
+		if len(refused) != 1 || !ok || namespace != "x" || name != "invalid" {
+			t.Errorf("%q: %v, and it is %s/%s %t", text, refused, namespace, name, ok)
+		}
+	}
+}
+
 func TestDefault(t *testing.T) {
 	p := project.Default()
 	if refused := p.Check(app(control, "https://a/b", "|x"), control); len(refused) > 0 {

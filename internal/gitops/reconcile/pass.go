@@ -118,7 +118,7 @@ func (p *pass) run(ctx context.Context) error {
 	trouble := p.judge()
 	if trouble == nil {
 		trouble = p.want(ctx)
-		sameFiles := trouble == nil && calm && !p.fresh && p.reasons.only(becauseSource)
+		sameFiles := trouble == nil && calm && !p.fresh && p.refresh == "" && p.reasons.only(becauseSource)
 		p.pending = errors.Is(trouble, errPending)
 		if p.skipped = sameFiles || p.pending && (!p.isOperating() || p.session.rendering == nil); p.skipped {
 			return nil

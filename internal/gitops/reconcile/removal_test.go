@@ -38,11 +38,11 @@ func (w *world) gone(name string) {
 	})
 }
 
-// annotate changes something of a Deployment that nobody cares about.
-func (w *world) annotate(name, key string) {
+// label changes something of a Deployment that nobody cares about.
+func (w *world) label(name, key string) {
 	w.t.Helper()
 	_, err := w.cluster.Client.AppsV1().Deployments(w.target).Patch(w.t.Context(), name, types.MergePatchType,
-		fmt.Appendf(nil, `{"metadata": {"annotations": {"example.com/%s": "x"}}}`, key), metav1.PatchOptions{FieldManager: "somebody"})
+		fmt.Appendf(nil, `{"metadata": {"labels": {"example.com/%s": "x"}}}`, key), metav1.PatchOptions{FieldManager: "somebody"})
 	w.must(err)
 }
 

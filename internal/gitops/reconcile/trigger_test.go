@@ -171,7 +171,7 @@ func TestStatusIsStable(t *testing.T) {
 	})
 	// Objects that change without becoming others are looked at, and nothing is
 	// written.
-	w.annotate("idle", "note")
+	w.label("idle", "note")
 	w.engine.Look("web", w.control)
 	w.idle()
 	for _, request := range w.requests.take() {

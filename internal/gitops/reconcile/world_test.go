@@ -65,6 +65,14 @@ type engine struct {
 type recorder struct {
 	mu   sync.Mutex
 	seen []string
+	// meet is called with each request before it is sent, if it is set. Its error
+	// is what the request ends with.
+	meet atomic.Pointer[func(*http.Request) error]
+}
+
+// writes reports whether a request writes an Application.
+func writes(request *http.Request) bool {
+	return request.Method == http.MethodPatch && strings.Contains(request.URL.Path, "/applications/") && request.URL.Query().Get("fieldManager") == "slipway-agent"
 }
 
 func (r *recorder) note(request *http.Request) {
@@ -98,6 +106,11 @@ type counted struct {
 // RoundTrip notes a request and passes it on.
 func (t *counted) RoundTrip(request *http.Request) (*http.Response, error) {
 	t.requests.note(request)
+	if meet := t.requests.meet.Load(); meet != nil {
+		if err := (*meet)(request); err != nil {
+			return nil, err
+		}
+	}
 	return t.next.RoundTrip(request)
 }
 

@@ -2,6 +2,8 @@ package reconcile
 
 import (
 	"encoding/json"
+	"maps"
+	"reflect"
 	"testing"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
@@ -72,4 +74,62 @@ func TestPatch(t *testing.T) {
 			}
 		})
 	}
+}
+
+// merged is a document after a JSON merge patch, as RFC 7386 says.
+func merged(document, patch map[string]any) map[string]any {
+	result := maps.Clone(document)
+	for name, value := range patch {
+		group, isGroup := value.(map[string]any)
+		below, _ := result[name].(map[string]any)
+		switch {
+		case value == nil:
+			delete(result, name)
+		case isGroup && below == nil:
+			result[name] = merged(map[string]any{}, group)
+		case isGroup:
+			result[name] = merged(below, group)
+		default:
+			result[name] = value
+		}
+	}
+	return result
+}
+
+// A difference leads from one document to the other, and is empty only if they
+// are the same.
+func FuzzDifference(f *testing.F) {
+	f.Add(`{"a": {"b": 1, "c": [1]}, "d": "x"}`, `{"a": {"b": 2}, "e": {"f": {}}}`)
+	f.Add(`{"a": {"b": {}}}`, `{"a": "text"}`)
+	f.Add(`{"a": "text"}`, `{"a": {"b": {}}}`)
+	f.Fuzz(func(t *testing.T, first, second string) {
+		var before, after map[string]any
+		if json.Unmarshal([]byte(first), &before) != nil || json.Unmarshal([]byte(second), &after) != nil || hasNull(before) || hasNull(after) {
+			t.Skip() // no status has null
+		}
+		patch := difference(before, after)
+		got := merged(before, patch)
+		if len(got)+len(after) > 0 && !reflect.DeepEqual(got, after) {
+			t.Errorf("%s with the patch %v is %v, want %s", first, patch, got, second)
+		}
+		if len(patch) == 0 && len(before)+len(after) > 0 && !reflect.DeepEqual(before, after) {
+			t.Errorf("%s and %s are not the same, and there is no patch", first, second)
+		}
+	})
+}
+
+func hasNull(value any) bool {
+	switch value := value.(type) {
+	case nil:
+		return true
+	case []any:
+		return false // lists are replaced as a whole
+	case map[string]any:
+		for _, one := range value {
+			if hasNull(one) {
+				return true
+			}
+		}
+	}
+	return false
 }

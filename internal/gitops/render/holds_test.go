@@ -90,6 +90,20 @@ func TestHoldsForRevision(t *testing.T) {
 	}
 }
 
+// A new kind in the cluster renders no folder of manifests again.
+func TestHoldsForCluster(t *testing.T) {
+	renderer := newRenderer(t, render.Options{})
+	request := small()
+	result, err := renderer.Render(t.Context(), request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.APIVersions, request.KubeVersion = []string{"new/v1"}, "v1.99.0"
+	if !result.Holds(request) {
+		t.Error("a folder of manifests depends on the kinds of the cluster")
+	}
+}
+
 // What is wrong stays wrong until something that was read changes.
 func TestErrorHolds(t *testing.T) {
 	renderer := newRenderer(t, render.Options{})

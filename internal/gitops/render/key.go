@@ -11,24 +11,28 @@ import (
 )
 
 // requestKey is a hash of everything in a request that decides the result, but
-// for the files and the names of their revisions.
-func requestKey(request *Request) string {
+// for the files and the names of their revisions. Only charts know about the
+// cluster: a new kind in it must not render everything else again.
+func requestKey(request *Request, cluster bool) string {
 	type input struct {
 		Source v1alpha1.ApplicationSource
 		Path   string
 		Chart  bool
 	}
-	versions := slices.Clone(request.APIVersions)
-	slices.Sort(versions)
+	version, versions := "", []string(nil)
+	if cluster {
+		version, versions = request.KubeVersion, slices.Clone(request.APIVersions)
+		slices.Sort(versions)
+	}
 	content := struct {
 		Version                              int
 		App, Project, Namespace, KubeVersion string
 		APIVersions                          []string
 		Inputs                               []input
-	}{1, request.App, request.Project, request.Namespace, request.KubeVersion, slices.Compact(versions), nil}
+	}{1, request.App, request.Project, request.Namespace, version, slices.Compact(versions), nil}
 	for i := range request.Inputs {
 		given := &request.Inputs[i]
-		content.Inputs = append(content.Inputs, input{given.Source, given.Path, given.Chart})
+		content.Inputs = append(content.Inputs, input{given.Source, given.folder(), given.Chart})
 	}
 	text, err := json.Marshal(content)
 	if err != nil {
@@ -42,12 +46,14 @@ func requestKey(request *Request) string {
 type basis struct {
 	key   string
 	reads []tree.Reads
+	// cluster: the key covers what is known about the cluster.
+	cluster bool
 	// revisions are their names, if the result depends on them.
 	revisions []string
 }
 
-func newBasis(request *Request, views []*tree.View, revision bool) basis {
-	b := basis{key: requestKey(request)}
+func newBasis(request *Request, views []*tree.View, cluster, revision bool) basis {
+	b := basis{key: requestKey(request, cluster), cluster: cluster}
 	for i, view := range views {
 		b.reads = append(b.reads, view.Reads())
 		if revision {
@@ -59,7 +65,7 @@ func newBasis(request *Request, views []*tree.View, revision bool) basis {
 
 // holds reports whether a request depends on the same.
 func (b *basis) holds(request *Request) bool {
-	if b.key == "" || len(b.reads) != len(request.Inputs) || b.key != requestKey(request) {
+	if b.key == "" || len(b.reads) != len(request.Inputs) || b.key != requestKey(request, b.cluster) {
 		return false
 	}
 	for i, revision := range b.revisions {

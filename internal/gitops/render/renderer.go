@@ -275,7 +275,7 @@ func newViews(request *Request) []*tree.View {
 	for i := range request.Inputs {
 		view := tree.NewView(request.Inputs[i].Store, limits)
 		if !request.Inputs[i].onlyFiles() {
-			view.Within(request.Inputs[i].Path)
+			view.Within(request.Inputs[i].folder())
 		}
 		views = append(views, view)
 	}

@@ -1,6 +1,8 @@
 package render
 
 import (
+	"path"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -35,6 +37,9 @@ type Input struct {
 	// Chart: the Store is a chart from a chart repository.
 	Chart bool
 }
+
+// folder is Path as the Store spells it.
+func (i *Input) folder() string { return strings.TrimPrefix(path.Clean("/"+i.Path), "/") }
 
 // onlyFiles reports whether the input is there for the others.
 func (i *Input) onlyFiles() bool {

@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
+	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/gitops/render/frame"
 	"slipway.dev/slipway/internal/gitops/render/job"
 	"slipway.dev/slipway/internal/gitops/render/manifest"
@@ -130,7 +132,7 @@ func (s *session) serve() *Error {
 	for i := range s.request.Inputs {
 		input := &s.request.Inputs[i]
 		work.Sources = append(work.Sources, job.Source{
-			Source: input.Source, Path: input.Path, Revision: input.Revision, Chart: input.Chart, OnlyFiles: input.onlyFiles(),
+			Source: input.Source, Path: input.folder(), Revision: input.Revision, Chart: input.Chart, OnlyFiles: input.onlyFiles(),
 		})
 	}
 	text, err := json.Marshal(work)
@@ -234,7 +236,7 @@ func (s *session) object(payload []byte) *Error {
 
 func (s *session) tooLarge() *Error {
 	return &Error{Kind: TooLarge, Source: s.asked, Message: fmt.Sprintf("the objects are larger than %d bytes, or have more than %d values: "+
-		"split the application, or raise the output limit of renders", s.limit.bytes, manifest.MaxValues), basis: newBasis(s.request, s.views, false)}
+		"split the application, or raise the output limit of renders", s.limit.bytes, manifest.MaxValues), basis: newBasis(s.request, s.views, true, false)}
 }
 
 func (s *session) done(payload []byte) *Error {
@@ -244,7 +246,7 @@ func (s *session) done(payload []byte) *Error {
 	}
 	s.usable = !report.Tired
 	s.result.Types, s.result.Warnings = report.Types, report.Warnings
-	s.result.basis = newBasis(s.request, s.views, report.Revision)
+	s.result.basis = newBasis(s.request, s.views, slices.Contains(report.Types, v1alpha1.SourceHelm), report.Revision)
 	s.result.Key, s.result.Reads = s.result.basis.key, s.result.basis.reads
 	return nil
 }
@@ -255,7 +257,7 @@ func (s *session) failed(payload []byte) *Error {
 		return s.died(err)
 	}
 	s.usable = !report.Tired && !report.Panicked
-	problem := &Error{Kind: Failed, Source: report.Source, Message: report.Message, basis: newBasis(s.request, s.views, report.Revision)}
+	problem := &Error{Kind: Failed, Source: report.Source, Message: report.Message, basis: newBasis(s.request, s.views, true, report.Revision)}
 	switch {
 	case report.Large:
 		limit := s.tooLarge()

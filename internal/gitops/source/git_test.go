@@ -426,6 +426,9 @@ func TestDamagedFolderIsFetchedAgain(t *testing.T) {
 			if read(t, got.Store, "README") != "hello" {
 				t.Error("another content")
 			}
+			if left, err := filepath.Glob(filepath.Join(folder, "git/*/*")); err != nil || len(left) != 1 {
+				t.Errorf("folders are %q, %v", left, err)
+			}
 		})
 	}
 }

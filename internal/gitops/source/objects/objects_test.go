@@ -7,11 +7,13 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"slipway.dev/slipway/internal/gitops/gittest"
 	"slipway.dev/slipway/internal/gitops/source/objects"
@@ -222,8 +224,11 @@ func TestChangedPackIsNoticed(t *testing.T) {
 			t.Errorf("cut off at %d, and nothing was noticed", end)
 		}
 	}
-	if _, err := set.Receive(t.Context(), bytes.NewReader(append(bytes.Clone(content), 'x')), objects.DefaultLimits()); !errors.Is(err, objects.ErrCorrupt) {
-		t.Errorf("something behind the end: %v", err)
+	longer := append(bytes.Clone(content), 'x')
+	for _, from := range []io.Reader{bytes.NewReader(longer), iotest.OneByteReader(bytes.NewReader(longer))} {
+		if _, err := set.Receive(t.Context(), from, objects.DefaultLimits()); !errors.Is(err, objects.ErrCorrupt) {
+			t.Errorf("something behind the end: %v", err)
+		}
 	}
 }
 

@@ -1,0 +1,137 @@
+package cli_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"slipway.dev/slipway/internal/cli"
+	"slipway.dev/slipway/internal/gitops/gittest"
+)
+
+// startAgent runs `slipway agent` for the namespace of a world until the test
+// ends.
+func (w *appWorld) startAgent(t *testing.T) {
+	t.Helper()
+	t.Setenv("KUBECONFIG", w.Kubeconfig)
+	ctx, cancel := context.WithCancel(context.Background())
+	var log lockedBuffer
+	ended := make(chan int, 1)
+	args := []string{
+		"agent", "--log.format=text", "--admin.address=127.0.0.1:0", "--health.address=127.0.0.1:0", "--webhooks.address=127.0.0.1:0",
+		"--applications.controlNamespace=" + w.namespace, "--applications.pollInterval=1h", "--leaderElection.enabled=false", "--render.workers=1",
+	}
+	go func() { ended <- cli.Execute(ctx, args, &log, &log) }()
+	t.Cleanup(func() {
+		cancel()
+		if code := <-ended; code != 0 {
+			t.Errorf("the agent ended with %d", code)
+		}
+		if t.Failed() {
+			t.Logf("log of the agent:\n%s", log.String())
+		}
+	})
+}
+
+// lockedBuffer is written by the agent and read by the test.
+type lockedBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(text []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(text)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+// manualApp is an Application that syncs when it is asked to.
+func (w *appWorld) manualApp(t *testing.T, repository *gittest.Repository, more string) {
+	t.Helper()
+	w.apply(t, fmt.Sprintf(`apiVersion: argoproj.io/v1alpha1
+kind: Application
+metadata: {name: shop}
+spec:
+  project: default
+  source: {repoURL: %q, path: deploy, targetRevision: main}
+  destination: {server: https://kubernetes.default.svc, namespace: NAMESPACE}
+  %s
+`, repository.URL(), more))
+	w.await(t, "shop", func(app *unstructured.Unstructured) error {
+		if state, _, _ := unstructured.NestedString(app.Object, "status", "sync", "status"); state != "OutOfSync" {
+			return fmt.Errorf("it is %q, and not OutOfSync", state)
+		}
+		return nil
+	})
+}
+
+const settingsV1 = `apiVersion: v1
+kind: ConfigMap
+metadata: {name: settings}
+data: {colour: green}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: key}
+stringData: {key: first-key}
+`
+
+// TestAppEndToEnd: an Application from its first diff to a rollback, by commands
+// alone, with a real agent, a real API server and a real Git server.
+func TestAppEndToEnd(t *testing.T) {
+	w := newAppWorld(t)
+	repository := gittest.Serve(t).Repository(t, "shop", map[string]string{"deploy/settings.yaml": settingsV1})
+	first := repository.Head(t)
+	w.startAgent(t)
+	w.manualApp(t, repository, "")
+	flags := " --control-namespace " + w.namespace
+
+	got := w.app(t, "diff shop"+flags)
+	if got.code != 1 || strings.Contains(got.stdout, "first-key") ||
+		!strings.Contains(got.stdout, "+  colour: green") || !strings.Contains(got.stdout, "+  key: '[redacted]'") {
+		t.Errorf("the first diff: %+v", got)
+	}
+	got = w.app(t, "sync shop --timeout 60s")
+	if got.code != 0 || !strings.Contains(got.stdout, "is synced to "+first[:7]) || !strings.Contains(got.stdout, "ConfigMap "+w.namespace+"/settings") {
+		t.Fatalf("the first sync: %+v", got)
+	}
+	if got := w.app(t, "wait shop --timeout 60s"); got.code != 0 || !strings.Contains(got.stdout, "is Synced, Healthy, at "+first[:7]) {
+		t.Errorf("wait: %+v", got)
+	}
+	if got := w.app(t, "diff shop"+flags); got.code != 0 || got.stdout != "" {
+		t.Errorf("a diff of what is synced: %+v", got)
+	}
+
+	second := repository.Commit(t, map[string]string{"deploy/settings.yaml": strings.ReplaceAll(strings.ReplaceAll(settingsV1, "green", "blue"), "first-key", "second-key")}, "blue")
+	got = w.app(t, "diff shop"+flags)
+	if got.code != 1 || !strings.Contains(got.stdout, "-  colour: green\n+  colour: blue\n") ||
+		!strings.Contains(got.stdout, "-  key: '[redacted]'\n+  key: '[redacted] (another value)'\n") || !strings.Contains(got.stderr, "2 changed, 0 new, 0 no longer in Git") {
+		t.Errorf("the second diff: %+v", got)
+	}
+	if got := w.app(t, "diff shop --revision "+first+flags); got.code != 0 {
+		t.Errorf("a diff with the first revision: %+v", got)
+	}
+	if got := w.app(t, "sync shop --timeout 60s"); got.code != 0 || !strings.Contains(got.stdout, "is synced to "+second[:7]) {
+		t.Fatalf("the second sync: %+v", got)
+	}
+	if got := w.app(t, "history shop -o json"); strings.Count(got.stdout, `"id"`) != 2 {
+		t.Errorf("history: %+v", got)
+	}
+	if got := w.app(t, "rollback shop 0 --timeout 60s"); got.code != 0 || !strings.Contains(got.stdout, "is synced to "+first[:7]) {
+		t.Errorf("rollback: %+v", got)
+	}
+	if got := w.app(t, "diff shop"+flags); got.code != 1 || !strings.Contains(got.stdout, "-  colour: green\n+  colour: blue\n") {
+		t.Errorf("a diff after the rollback: %+v", got)
+	}
+}
