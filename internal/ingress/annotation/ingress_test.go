@@ -240,6 +240,17 @@ func TestFaultsAreIndependent(t *testing.T) {
 	}
 }
 
+// What the delivery plane reads is not taken for a mistake.
+func TestDelivery(t *testing.T) {
+	given := map[string]string{own + "progress-deadline": "10m"}
+	if got, faults := ParseIngress(given); len(faults) > 0 || got.Closed {
+		t.Errorf("on an Ingress: %+v %v", got, faults)
+	}
+	if _, faults := ParseService(given); len(faults) > 0 {
+		t.Errorf("on a Service: %v", faults)
+	}
+}
+
 func TestPlace(t *testing.T) {
 	filters := []v1alpha1.Filter{{RateLimit: &v1alpha1.RateLimit{}}, {BasicAuth: &v1alpha1.BasicAuth{}}}
 	for given, want := range map[string]string{

@@ -40,7 +40,7 @@ type reading struct {
 func (o *object) read(annotations map[string]string) *reading {
 	r := &reading{filters: map[string]v1alpha1.Filter{}, domains: map[int]*Domain{}, given: map[any]place{}}
 	for _, name := range slices.Sorted(maps.Keys(annotations)) {
-		if !isOwn(name) && !isTraefik(name) {
+		if !isOwn(name) && !isTraefik(name) || isDelivery(name) {
 			continue
 		}
 		at := o.find(name)
@@ -52,6 +52,10 @@ func (o *object) read(annotations map[string]string) *reading {
 	}
 	return r
 }
+
+// isDelivery reports whether an annotation is for the delivery plane, which reads
+// it of objects of any kind: how long one may take to become healthy.
+func isDelivery(name string) bool { return name == "slipway.dev/progress-deadline" }
 
 // stray is for an annotation that the object does not have. Unless Traefik
 // ignores it as well, nobody knows what would be served without it.
