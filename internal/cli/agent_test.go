@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -38,15 +39,20 @@ func (w *appWorld) startAgent(t *testing.T) {
 	})
 }
 
-// lockedBuffer is written by the agent and read by the test.
+// lockedBuffer is written by a command and read by the test.
 type lockedBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
+	more chan struct{}
 }
 
 func (b *lockedBuffer) Write(text []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.more != nil {
+		close(b.more)
+		b.more = nil
+	}
 	return b.text.Write(text)
 }
 
@@ -54,6 +60,28 @@ func (b *lockedBuffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.text.String()
+}
+
+// waitFor waits until a text was written.
+func (b *lockedBuffer) waitFor(t *testing.T, want string) {
+	t.Helper()
+	late := time.After(appPatience)
+	for {
+		b.mu.Lock()
+		if b.more == nil {
+			b.more = make(chan struct{})
+		}
+		found, more := strings.Contains(b.text.String(), want), b.more
+		b.mu.Unlock()
+		if found {
+			return
+		}
+		select {
+		case <-more:
+		case <-late:
+			t.Fatalf("there is no %q in %q", want, b.String())
+		}
+	}
 }
 
 // manualApp is an Application that syncs when it is asked to.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -102,6 +103,17 @@ func (w *appWorld) appContext(t *testing.T, ctx context.Context, line string) re
 	var stdout, stderr bytes.Buffer
 	code := cli.Execute(ctx, args, &stdout, &stderr)
 	return result{code, stdout.String(), stderr.String()}
+}
+
+// appBackground runs a command until it is stopped, as by Ctrl-C.
+func (w *appWorld) appBackground(t *testing.T, out io.Writer, line string) (stop func(), done <-chan int) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	args := append([]string{"app"}, strings.Fields(line)...)
+	args = append(args, "--kubeconfig", w.kubeconfig, "-n", w.namespace)
+	ended := make(chan int, 1)
+	go func() { ended <- cli.Execute(ctx, args, out, out) }()
+	return cancel, ended
 }
 
 // apply applies manifests in the namespace; NAMESPACE in them is its name.

@@ -35,7 +35,7 @@ type world struct {
 	cluster   *kubetest.Cluster
 	connected *kube.Cluster
 	// others are everybody else.
-	others *kube.Cluster
+	others    *kube.Cluster
 	kinds     *live.Kinds
 	namespace string
 	sent      *recorder

@@ -30,7 +30,7 @@ import (
 func TestMain(m *testing.M) { kubetest.Main(m) }
 
 // patience is how long a test waits for something that takes seconds at most.
-const patience = 40 * time.Second
+const patience = 2 * time.Minute
 
 // world is one Application in a real cluster, with the real cache and applier.
 type world struct {

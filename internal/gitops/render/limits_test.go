@@ -14,6 +14,7 @@ import (
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/gitops/render"
+	"slipway.dev/slipway/internal/gitops/render/manifest"
 	"slipway.dev/slipway/internal/gitops/tree"
 )
 
@@ -62,14 +63,14 @@ func breakers() []breaker {
 		{"jsonnet that calls itself", jsonnet("local f(x) = f(x + 1) tailstrict; f(1)"), render.Failed, "calls itself without end"},
 		{"jsonnet that grows", jsonnet("local f(x) = f(x + x) tailstrict; f('aaaaaaaaaaaaaaaa')"), render.OutOfMemory, "memory"},
 		{"long text by aliases", memory(map[string]string{"a.yaml": aliases()}), render.Refused, "aliases that expand"},
-		{"more output than allowed", template(`{{ range until 3000 }}
+		{"more output than allowed", template(`{{ range until 200 }}
 ---
 apiVersion: v1
 kind: ConfigMap
 metadata: {name: "a{{ . }}"}
 data: {text: "{{ repeat 8000 "a" }}"}
 {{ end }}`), render.TooLarge, "larger than"},
-		{"many tiny values", memory(map[string]string{"a.json": `{"apiVersion": "v1", "kind": "A", "d": [` + strings.Repeat("[],", 1500000) + `[]]}`}),
+		{"many tiny values", memory(map[string]string{"a.json": `{"apiVersion": "v1", "kind": "A", "d": [` + strings.Repeat("1,", manifest.MaxValues) + `1]}`}),
 			render.TooLarge, "more than 1048576 values"},
 		{"deep nesting", memory(map[string]string{"a.yaml": "apiVersion: v1\nkind: A\nmetadata:\n x: " + strings.Repeat("[", 200000)}), render.Failed, "a.yaml"},
 	}
@@ -124,6 +125,7 @@ func TestLimits(t *testing.T) {
 			before := residentBytes(t)
 			request := requestFor(store)
 			request.Limits.Files = tree.Limits{FileBytes: 10 << 20, TotalBytes: 20 << 20, Files: 1000, Links: 8}
+			request.Limits.OutputBytes = 1 << 20
 			if tt.kind == render.TooSlow {
 				request.Limits.Timeout = 2 * time.Second
 			}

@@ -43,19 +43,21 @@ func (r *repository) fetch(ctx context.Context, wanted target, known *told) erro
 	if _, found, err := wanted.in(d.objects()); (found || err != nil) && !d.damaged.Load() {
 		return err
 	}
-	if wanted.prefix == "" && known.CanFetch(wanted.id) {
-		err := r.fetchCommit(ctx, wanted.id, known)
-		if !IsKind(err, NotFound) {
-			return err
-		}
-		// It does not give what it told of: the branch may have moved.
-	}
+	id := wanted.id
 	if wanted.prefix != "" {
-		if id, found, err := advertised(wanted.prefix, known); err != nil {
+		var found bool
+		if id, found, err = advertised(wanted.prefix, known); err != nil {
 			return err
-		} else if found {
-			return r.fetchCommit(ctx, id, known)
+		} else if !found {
+			return r.fetchDeep(ctx, wanted, known)
 		}
+	}
+	if known.CanFetch(id) {
+		err := r.fetchCommit(ctx, id, known)
+		if IsKind(err, NotFound) && known.Tips[id] {
+			return &Error{Kind: Unreachable, Repository: r.name, Message: "a branch moved while it was fetched", Err: errMoved}
+		}
+		return err
 	}
 	return r.fetchDeep(ctx, wanted, known)
 }

@@ -321,6 +321,51 @@ func TestServerWithoutCommitsByID(t *testing.T) {
 	}
 }
 
+// A branch that moves between the question and the fetch.
+func TestBranchMovesMeanwhile(t *testing.T) {
+	_, repository := demo(t)
+	repository.Config(t, "uploadpack.allowReachableSHA1InWant", "false")
+	first := repository.Head(t)
+	repository.CommitTo(t, "side", map[string]string{"README": "lost"}, "lost")
+	s := open(t)
+	resolve(t, s, repository.URL(), "main")
+	repository.Git(t, "update-ref", "refs/heads/side", first)
+	moved := repository.CommitTo(t, "side", map[string]string{"README": "moved"}, "moved")
+	got, err := s.Resolve(t.Context(), at(repository.URL(), "side"), time.Hour)
+	if err != nil || got.Revision != moved {
+		t.Errorf("got %v, %v, want %s", got, err, moved)
+	}
+	// A commit that is new since the last answer, by its id.
+	repository.Branch(t, "other")
+	newest := repository.CommitTo(t, "other", map[string]string{"README": "newest"}, "newest")
+	got, err = s.Resolve(t.Context(), at(repository.URL(), newest), 0)
+	if err != nil || got.Revision != newest {
+		t.Errorf("got %v, %v, want %s", got, err, newest)
+	}
+}
+
+// Damage that is seen while a file is read is gone at the next Resolve.
+func TestDamageWhileOpen(t *testing.T) {
+	_, repository := demo(t)
+	folder := t.TempDir()
+	s := open(t, func(o *source.Options) { o.Folder = folder })
+	got := resolve(t, s, repository.URL(), "main")
+	packs, err := filepath.Glob(filepath.Join(folder, "git/*/*/objects/pack/*.pack"))
+	must(t, err)
+	content, err := os.ReadFile(packs[0])
+	must(t, err)
+	must(t, os.Chmod(packs[0], 0o600))
+	must(t, os.WriteFile(packs[0], make([]byte, len(content)), 0o600))
+	if _, err := got.Store.Read("README", 100); err == nil || isMissing(err) {
+		t.Errorf("reading a damaged file: %v", err)
+	}
+	for _, revision := range []string{"main", got.Revision} {
+		if again := resolve(t, s, repository.URL(), revision); read(t, again.Store, "README") != "hello" {
+			t.Error("another content")
+		}
+	}
+}
+
 func TestNoRepository(t *testing.T) {
 	server, repository := demo(t)
 	_, err := open(t).Resolve(t.Context(), at(strings.Replace(repository.URL(), "demo", "other", 1), "main"), 0)

@@ -75,33 +75,55 @@ func (r *repository) forget() {
 	r.forgets++
 }
 
-// resolve finds the commit that a revision names, and its files.
+// resolve finds the commit that a revision names, and its files. Where a branch
+// moves between the question and the fetch, it asks once more.
 func (r *repository) resolve(ctx context.Context, revision string, maxAge time.Duration) (*Commit, *commitStore, error) {
-	id, isFull := remote.ParseID(revision)
-	if isFull {
+	if id, isFull := remote.ParseID(revision); isFull {
 		d, err := r.current(ctx)
 		if err != nil {
 			return nil, nil, translate(err, r.name)
 		}
-		if commit, store, err := r.load(d, id); err == nil {
+		if commit, store, err := r.load(d, id); err == nil && !d.damaged.Load() {
 			return commit, store, nil
 		}
-		// The refs are needed only to know what the server can do.
-		maxAge = max(maxAge, time.Hour)
 	}
-	known, err := r.refs(ctx, maxAge)
+	commit, store, err := r.seek(ctx, revision, maxAge)
+	if errors.Is(err, errMoved) {
+		commit, store, err = r.seek(ctx, revision, 0)
+	}
+	if err != nil {
+		return nil, nil, translate(err, r.name)
+	}
+	return commit, store, nil
+}
+
+// errMoved is for a commit that the server told of and then does not give.
+var errMoved = errors.New("a branch moved")
+
+// seek is resolve by one answer of the server.
+func (r *repository) seek(ctx context.Context, revision string, maxAge time.Duration) (*Commit, *commitStore, error) {
+	known, err := r.knowing(ctx, revision, maxAge)
 	if err != nil {
 		return nil, nil, err
 	}
 	found, problem := findRevision(revision, known.Refs)
 	if problem != nil {
-		return nil, nil, translate(problem, r.name)
+		return nil, nil, problem
 	}
-	commit, store, err := r.obtain(ctx, found, known)
-	if err != nil {
-		return nil, nil, translate(err, r.name)
+	return r.obtain(ctx, found, known)
+}
+
+// knowing is the refs for a revision. For a full id they are needed only to
+// know what the server can do, and may be old.
+func (r *repository) knowing(ctx context.Context, revision string, maxAge time.Duration) (*told, error) {
+	id, isFull := remote.ParseID(revision)
+	if isFull && maxAge > 0 {
+		known, err := r.refs(ctx, max(maxAge, time.Hour))
+		if err != nil || known.CanFetch(id) {
+			return known, err
+		}
 	}
-	return commit, store, nil
+	return r.refs(ctx, maxAge)
 }
 
 // obtain gives what a revision turned out to be, and fetches it if it is not
@@ -115,7 +137,7 @@ func (r *repository) obtain(ctx context.Context, wanted target, known *told) (*C
 			return nil, nil, err
 		}
 		id, found, err := wanted.in(d.objects())
-		if found {
+		if found && !d.damaged.Load() {
 			var commit *Commit
 			var store *commitStore
 			if commit, store, err = r.load(d, id); err == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"time"
 )
 
 // The limits of one text.
@@ -13,6 +14,7 @@ const (
 	maxWork   = 32 << 20  // steps, and units of values that functions get and give
 	maxValue  = 2 << 20   // units of one value: bytes of texts, and 16 for each other part
 	maxNested = 64        // how deep values are in values
+	maxTime   = 5 * time.Second
 )
 
 // tooMuch is the error of a limit.
@@ -22,12 +24,16 @@ func (t tooMuch) Error() string { return string(t) }
 
 // budget is what the text that is being expanded may still do.
 type budget struct {
-	ctx  context.Context
-	work int
+	ctx   context.Context
+	work  int
+	until time.Time
+	asked int // how often it was asked
 }
 
 // refill begins a text.
-func (b *budget) refill(ctx context.Context) { b.ctx, b.work = ctx, maxWork }
+func (b *budget) refill(ctx context.Context) {
+	b.ctx, b.work, b.until, b.asked = ctx, maxWork, time.Now().Add(maxTime), 0
+}
 
 // spend counts work. It panics when there is too much: that is how a function of
 // a template fails, whatever its results are.
@@ -36,14 +42,15 @@ func (b *budget) spend(units int) {
 	if b.work < 0 {
 		panic(tooMuch("the template does too much: loop over less"))
 	}
-	if b.ctx.Err() != nil {
+	// The clock is looked at now and then: most calls are short.
+	if b.asked++; b.asked%64 == 1 && (b.ctx.Err() != nil || time.Now().After(b.until)) {
 		panic(tooMuch("there was no time left for the template"))
 	}
 }
 
 // tick counts one turn of a loop.
 func (b *budget) tick() string {
-	b.spend(16)
+	b.spend(64)
 	return ""
 }
 

@@ -1,0 +1,154 @@
+package cli_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"slipway.dev/slipway/internal/gitops/gittest"
+)
+
+// configMap is a manifest.
+func configMap(name, value string) string {
+	return fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s}\ndata: {value: %q}\n", name, value)
+}
+
+// has reports whether the namespace has a ConfigMap.
+func (w *appWorld) has(t *testing.T, name string) bool {
+	t.Helper()
+	_, err := w.Client.CoreV1().ConfigMaps(w.namespace).Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		t.Fatal(err)
+	}
+	return err == nil
+}
+
+// TestAppSyncChoices: a dry run changes nothing, --resource syncs one object,
+// and --prune deletes what left Git.
+func TestAppSyncChoices(t *testing.T) {
+	w := newAppWorld(t)
+	repository := gittest.Serve(t).Repository(t, "shop", map[string]string{
+		"deploy/one.yaml": configMap("one", "1"), "deploy/two.yaml": configMap("two", "1"),
+	})
+	w.startAgent(t)
+	w.manualApp(t, repository, "")
+	steps := []struct {
+		name, line string
+		one, two   bool
+	}{
+		{"dry run", "sync shop --dry-run --timeout 60s", false, false},
+		{"one object", "sync shop --resource :ConfigMap:one --timeout 60s", true, false},
+		{"all but one", "sync shop --resource !:ConfigMap:one --timeout 60s", true, true},
+	}
+	for _, step := range steps {
+		if got := w.app(t, step.line); got.code != 0 {
+			t.Fatalf("%s: %+v", step.name, got)
+		}
+		if one, two := w.has(t, "one"), w.has(t, "two"); one != step.one || two != step.two {
+			t.Errorf("%s: one is there: %t, two is there: %t", step.name, one, two)
+		}
+	}
+	repository.Delete(t, "deploy/two.yaml")
+	if got := w.app(t, "sync shop --timeout 60s"); got.code != 0 || !w.has(t, "two") {
+		t.Errorf("without --prune: %+v", got)
+	}
+	if got := w.app(t, "diff shop --control-namespace "+w.namespace); got.code != 1 || !strings.Contains(got.stdout, "+++ git/ConfigMap "+w.namespace+"/two (not there)") {
+		t.Errorf("a diff of what left Git: %+v", got)
+	}
+	if got := w.app(t, "sync shop --prune --timeout 60s"); got.code != 0 || w.has(t, "two") || !strings.Contains(got.stdout, "Pruned") {
+		t.Errorf("with --prune: %+v", got)
+	}
+}
+
+// TestAppSyncFails: the exit code says so, and the object and its error are told.
+func TestAppSyncFails(t *testing.T) {
+	w := newAppWorld(t)
+	repository := gittest.Serve(t).Repository(t, "shop", map[string]string{
+		"deploy/bad.yaml": "apiVersion: v1\nkind: Service\nmetadata: {name: bad}\nspec: {ports: [{port: 99999}]}\n",
+	})
+	w.startAgent(t)
+	w.manualApp(t, repository, "")
+	got := w.app(t, "sync shop --timeout 60s")
+	if got.code != 1 || !strings.Contains(got.stdout, "Service "+w.namespace+"/bad") || !strings.Contains(got.stdout, "SyncFailed") ||
+		!strings.Contains(got.stderr, "Failed") {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// endlessHook is a Job that never ends: nothing runs its image.
+const endlessHook = `apiVersion: batch/v1
+kind: Job
+metadata: {name: migrate, annotations: {argocd.argoproj.io/hook: PreSync}}
+spec:
+  template:
+    spec:
+      restartPolicy: Never
+      nodeSelector: {no-such-node: "true"}
+      containers: [{name: migrate, image: slipway.dev/demo:v1}]
+`
+
+// TestAppSyncWaitsAndEnds: a sync tells what it waits for, another is refused
+// meanwhile, and terminate ends it.
+func TestAppSyncWaitsAndEnds(t *testing.T) {
+	w := newAppWorld(t)
+	repository := gittest.Serve(t).Repository(t, "shop", map[string]string{"deploy/hook.yaml": endlessHook, "deploy/one.yaml": configMap("one", "1")})
+	w.startAgent(t)
+	w.manualApp(t, repository, "")
+	if got := w.app(t, "sync shop --async"); got.code != 0 || !strings.Contains(got.stdout, "A sync of") {
+		t.Fatalf("--async: %+v", got)
+	}
+	w.await(t, "shop", func(app *unstructured.Unstructured) error {
+		if phase, _, _ := unstructured.NestedString(app.Object, "status", "operationState", "phase"); phase != "Running" {
+			return fmt.Errorf("the operation is %q, and not Running", phase)
+		}
+		return nil
+	})
+	if got := w.app(t, "sync shop"); got.code != 1 || !strings.Contains(got.stderr, "another operation of") || !strings.Contains(got.stderr, "slipway app terminate") {
+		t.Errorf("a second sync: %+v", got)
+	}
+	if got := w.app(t, "wait shop --operation --timeout 1s"); got.code != 1 || !strings.Contains(got.stderr, "is not there after 1s") || !strings.Contains(got.stderr, "migrate") {
+		t.Errorf("a wait that is too short: %+v", got)
+	}
+	if got := w.app(t, "terminate shop"); got.code != 0 {
+		t.Errorf("terminate: %+v", got)
+	}
+	if got := w.app(t, "wait shop --operation --timeout 60s"); got.code != 0 {
+		t.Errorf("wait: %+v", got)
+	}
+	if got := w.app(t, "get shop"); !strings.Contains(got.stdout, "Failed") || w.has(t, "one") {
+		t.Errorf("after the end: %+v", got)
+	}
+}
+
+// TestAppWait: a wait follows the status, and Ctrl-C ends it.
+func TestAppWait(t *testing.T) {
+	w := newAppWorld(t)
+	w.apply(t, shopApp)
+	got := w.app(t, "wait shop --health --timeout 1s")
+	if got.code != 1 || !strings.Contains(got.stderr, "waiting: health: Progressing: Deployment web: 1 of 2 replicas are ready\n") {
+		t.Errorf("it is not healthy: %+v", got)
+	}
+	if got := w.app(t, "wait shop --operation --timeout 60s"); got.code != 0 {
+		t.Errorf("no operation runs: %+v", got)
+	}
+	done := make(chan result, 1)
+	go func() { done <- w.app(t, "wait shop --health --sync --timeout 60s") }()
+	w.patch(t, "shop", map[string]any{"status": map[string]any{
+		"health": map[string]any{"status": "Healthy", "message": nil}, "sync": map[string]any{"status": "Synced"},
+	}})
+	if got := <-done; got.code != 0 || w.shown(got.stdout) != "NAMESPACE/shop is Synced, Healthy, at aaaa111\n" {
+		t.Errorf("it became healthy: %+v", got)
+	}
+	w.patch(t, "shop", map[string]any{"operation": map[string]any{"sync": map[string]any{}}})
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	if got := w.appContext(t, ctx, "wait shop --operation"); got.code != 1 {
+		t.Errorf("it was interrupted: %+v", got)
+	}
+}

@@ -1,0 +1,91 @@
+package gitserver
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	// commandTimeout bounds a call of git that works on a small repository.
+	commandTimeout = 30 * time.Second
+	// maxSaid bounds what is quoted of an error of git.
+	maxSaid = 2 << 10
+	// maxPush bounds what one push may send.
+	maxPush = 64 << 20
+)
+
+// Git is the installed git.
+type Git struct {
+	command string // path of git
+	backend string // path of git-http-backend
+}
+
+// Find finds git in PATH. Its error says what to install.
+func Find(ctx context.Context) (Git, error) {
+	command, err := exec.LookPath("git")
+	if err != nil {
+		return Git{}, fmt.Errorf("git is not installed: install the package git")
+	}
+	g := Git{command: command}
+	folder, err := g.run(ctx, "", nil, "--exec-path")
+	if err != nil {
+		return Git{}, err
+	}
+	g.backend = filepath.Join(strings.TrimSpace(folder), "git-http-backend")
+	if info, err := os.Stat(g.backend); err != nil || !info.Mode().IsRegular() {
+		return Git{}, fmt.Errorf("git has no git-http-backend in %s: install the package that has it (git-daemon on Alpine, git-core on Fedora, git elsewhere)",
+			filepath.Dir(g.backend))
+	}
+	return g, nil
+}
+
+// run runs git and returns what it prints.
+func (g Git) run(ctx context.Context, dir string, input io.Reader, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
+	defer cancel()
+	command := exec.CommandContext(ctx, g.command, args...)
+	command.Dir, command.Stdin = dir, input
+	command.Env = append(environment(dir), "PATH="+os.Getenv("PATH"))
+	var out, said bytes.Buffer
+	command.Stdout, command.Stderr = &out, &said
+	if err := command.Run(); err != nil {
+		text := strings.TrimSpace(said.String())
+		return "", fmt.Errorf("git %s: %w: %s", args[0], err, text[:min(len(text), maxSaid)])
+	}
+	return out.String(), nil
+}
+
+// environment is that of every git that runs here: nothing of the user's own
+// settings, which are for other repositories, and ours in their place.
+func environment(dir string) []string {
+	settings := []struct{ key, value string }{
+		{"http.receivepack", "true"},
+		// Hooks are programs, and a clean-up in the background would outlive us.
+		{"core.hooksPath", os.DevNull},
+		{"receive.autogc", "false"},
+		{"gc.auto", "0"},
+		{"receive.fsckObjects", "true"},
+		{"receive.maxInputSize", strconv.Itoa(maxPush)},
+		// A rollback asks for a commit that no branch has.
+		{"uploadpack.allowAnySHA1InWant", "true"},
+		// The caller chose the folder; under sudo it may be another user's.
+		{"safe.directory", "*"},
+	}
+	env := []string{
+		"HOME=" + dir, "XDG_CONFIG_HOME=" + dir, "LC_ALL=C",
+		"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=" + os.DevNull, "GIT_TERMINAL_PROMPT=0",
+		"GIT_CONFIG_COUNT=" + strconv.Itoa(len(settings)),
+	}
+	for i, setting := range settings {
+		env = append(env, fmt.Sprintf("GIT_CONFIG_KEY_%d=%s", i, setting.key), fmt.Sprintf("GIT_CONFIG_VALUE_%d=%s", i, setting.value))
+	}
+	return env
+}

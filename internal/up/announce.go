@@ -1,0 +1,149 @@
+package up
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"slipway.dev/slipway/internal/gitserver"
+	"slipway.dev/slipway/internal/secret"
+)
+
+const (
+	// announceQueue bounds the pushes that wait. One too many is found when the
+	// agent asks the repository by itself.
+	announceQueue    = 32
+	announceAttempts = 20
+	announceInterval = 500 * time.Millisecond
+)
+
+// announcer tells the agent of pushes, as a Git host would: by a signed
+// webhook, in the form of Gitea.
+type announcer struct {
+	target, repository string
+	log                io.Writer
+	queue              chan gitserver.Change
+	stop               context.CancelFunc
+	running            sync.WaitGroup
+
+	mu  sync.Mutex
+	key secret.Text
+}
+
+func newAnnouncer(target, repository string, log io.Writer) *announcer {
+	ctx, stop := context.WithCancel(context.Background())
+	a := &announcer{target: target, repository: repository, log: log, queue: make(chan gitserver.Change, announceQueue), stop: stop}
+	a.running.Go(func() { a.run(ctx) })
+	return a
+}
+
+// sign sets what pushes are signed with. None is told before.
+func (a *announcer) sign(key secret.Text) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.key = key
+}
+
+// announce has changes told. It does not wait.
+func (a *announcer) announce(changes []gitserver.Change) {
+	for _, change := range changes {
+		select {
+		case a.queue <- change:
+		default:
+			fmt.Fprintf(a.log, "a push to %s is not told: too many wait\n", change.Ref)
+		}
+	}
+}
+
+func (a *announcer) close() {
+	a.stop()
+	a.running.Wait()
+}
+
+func (a *announcer) run(ctx context.Context) {
+	for {
+		select {
+		case change := <-a.queue:
+			a.tell(ctx, change)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// tell tries again for a while: the agent may be starting.
+func (a *announcer) tell(ctx context.Context, change gitserver.Change) {
+	retry := time.NewTicker(announceInterval)
+	defer retry.Stop()
+	var err error
+	for range announceAttempts {
+		if err = a.post(ctx, change); err == nil {
+			return
+		}
+		select {
+		case <-retry.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+	fmt.Fprintf(a.log, "a push to %s could not be told to the agent, which asks by itself: %v\n", change.Ref, err)
+}
+
+func (a *announcer) post(ctx context.Context, change gitserver.Change) error {
+	a.mu.Lock()
+	key := a.key
+	a.mu.Unlock()
+	if key.IsZero() {
+		return fmt.Errorf("there is nothing to sign with yet")
+	}
+	body, err := pushEvent(a.repository, change)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, a.target, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	signature := hmac.New(sha256.New, []byte(key.Reveal()))
+	signature.Write(body)
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("X-Gitea-Event", "push")
+	request.Header.Set("X-Gitea-Signature", hex.EncodeToString(signature.Sum(nil)))
+	// Not the default transport: that one goes through the user's proxy.
+	response, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode >= http.StatusMultipleChoices {
+		text, _ := io.ReadAll(io.LimitReader(response.Body, answerLimit))
+		return fmt.Errorf("%s: %s", response.Status, strings.TrimSpace(string(text)))
+	}
+	return nil
+}
+
+// pushEvent is the body of the webhook. It does not tell of paths: the agent
+// looks.
+func pushEvent(repository string, change gitserver.Change) ([]byte, error) {
+	commit := func(id string) string {
+		if id == "" {
+			return strings.Repeat("0", 40) // as Git writes that there is none
+		}
+		return id
+	}
+	return json.Marshal(map[string]any{
+		"ref": change.Ref, "before": commit(change.Before), "after": commit(change.After),
+		"repository": map[string]string{"full_name": "slipway/demo", "clone_url": repository},
+	})
+}

@@ -1,0 +1,155 @@
+package up
+
+import (
+	"context"
+	"embed"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"slipway.dev/slipway/internal/gitserver"
+)
+
+const (
+	gitName = "git"
+	gitPort = 8085
+	// repositoryName is the folder of the sample below that of the part, and its
+	// address.
+	repositoryName = "demo.git"
+	// maxGitLog bounds the log of the Git server, which has failures only.
+	maxGitLog = 1 << 20
+)
+
+// sample is what the sample repository has in the beginning.
+//
+//go:embed sample
+var sample embed.FS
+
+// gitStatus is what a run knows of the sample repository.
+type gitStatus struct {
+	// missing says why there is no Git server; empty when there is one.
+	missing string
+	server  *gitserver.Server
+	log     *boundedLog
+	// pushes tells the agent of pushes.
+	pushes *announcer
+}
+
+// startGit serves the sample repository, which is made when it is missing. A
+// machine without git has all the rest.
+func startGit(ctx context.Context, s *scene) (*child, error) {
+	git, err := gitserver.Find(ctx)
+	if err != nil {
+		s.git.missing = err.Error()
+		return nil, nil
+	}
+	files, err := sampleFiles()
+	if err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(s.state.path(gitName), repositoryName)
+	if err := git.Create(ctx, dir, files); err != nil {
+		return nil, err
+	}
+	if s.git.log, err = openBoundedLog(filepath.Join(s.state.path(gitName), "git.log")); err != nil {
+		return nil, err
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.local(gitPort))
+	if err != nil {
+		return nil, fmt.Errorf("serve the sample repository: %w", err)
+	}
+	s.git.pushes = newAnnouncer("http://"+s.local(agentHookPort)+"/webhooks", s.repositoryURL(), s.git.log)
+	s.git.server = git.Serve(listener, gitserver.Options{Dir: dir, Pushed: s.git.pushes.announce, Log: s.git.log})
+	return nil, nil
+}
+
+// sampleFiles are the files of the sample by their paths.
+func sampleFiles() (map[string][]byte, error) {
+	files := map[string][]byte{}
+	err := fs.WalkDir(sample, "sample", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		content, err := sample.ReadFile(path)
+		files[strings.TrimPrefix(path, "sample/")] = content
+		return err
+	})
+	return files, err
+}
+
+func gitReady(_ context.Context, s *scene, _ func(string)) (string, error) {
+	if s.git.missing != "" {
+		return "left out: " + s.git.missing, nil
+	}
+	return "ready", nil
+}
+
+// repositoryURL is the address of the sample, for clients and the agent.
+func (s *scene) repositoryURL() string { return "http://" + s.local(gitPort) + "/" + repositoryName }
+
+func showGit(s *scene) (Row, []Hint) {
+	row := Row{Part: gitName}
+	if s.git.missing != "" {
+		row.Detail = "left out: " + s.git.missing + ", and start again"
+		return row, nil
+	}
+	row.Address = s.repositoryURL()
+	row.Detail = "the repository of the demo: what is pushed to " + gitserver.Branch + " goes live"
+	return row, []Hint{{"clone the demo", "git clone " + row.Address}}
+}
+
+// close ends the Git server.
+func (g *gitStatus) close() {
+	if g.server != nil {
+		// What did not end in time is cut: nobody is left to be told.
+		_ = g.server.Close()
+	}
+	if g.pushes != nil {
+		g.pushes.close()
+	}
+	if g.log != nil {
+		g.log.close()
+	}
+}
+
+// boundedLog is a log that stops at its bound. It may be written to by several
+// at a time.
+type boundedLog struct {
+	mu   sync.Mutex
+	file *os.File
+	left int
+}
+
+func openBoundedLog(path string) (*boundedLog, error) {
+	file, err := freshLog(path)
+	if err != nil {
+		return nil, err
+	}
+	return &boundedLog{file: file, left: maxGitLog}, nil
+}
+
+// Write takes everything, and keeps what there is room for.
+func (l *boundedLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(p) <= l.left {
+		l.left -= len(p)
+		// A log that cannot be written does not stop what it is about.
+		_, _ = l.file.Write(p)
+	}
+	return len(p), nil
+}
+
+func (l *boundedLog) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.left = 0
+	_ = l.file.Close()
+}
+
+var _ io.Writer = (*boundedLog)(nil)
