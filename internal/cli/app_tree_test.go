@@ -62,7 +62,9 @@ Application.argoproj.io NAMESPACE/web   Synced  Healthy
 		Kind     string
 		Children []struct {
 			Kind     string
-			Children []struct{ Children []struct{ Kind, Health string } }
+			Children []struct {
+				Children []struct{ Kind, Health string }
+			}
 		}
 	}
 	if err := json.Unmarshal([]byte(w.app(t, "tree web -o json").stdout), &root); err != nil {

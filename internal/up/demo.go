@@ -2,37 +2,36 @@ package up
 
 import (
 	"context"
-	_ "embed"
-	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
-
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 
 	"slipway.dev/slipway/internal/kube"
 )
 
 const (
 	demoName = "demo"
-	// demoOwner owns the fields of the demo in the API server.
-	demoOwner = "slipway-up"
+	// upOwner owns the fields that this program sets in the API server.
+	upOwner = "slipway-up"
 	// demoPatience is how long a later start waits for a demo that the user may
 	// have changed, or broken on purpose. The first start insists.
 	demoPatience = 30 * time.Second
 )
 
-//go:embed demo.yaml
-var demoManifests string
-
 // demoStatus is what a run knows of the demo.
 type demoStatus struct {
-	// fresh is a demo that this run has applied.
+	// fresh is a demo whose Application this run has made.
 	fresh bool
-	// gone is a demo that the user has deleted.
-	gone           bool
+	// gone is a demo whose Application the user has deleted.
+	gone bool
+	// application is how the Application is, in a few words.
+	application string
+	// image is that of the Deployment; empty when there is none.
 	image          string
 	ready, desired int
+	// legacy is a demo that an older version applied without Git.
+	legacy bool
 	// address is host:port of one Pod that answered.
 	address string
 }
@@ -41,125 +40,119 @@ func (d demoStatus) replicas() string {
 	return fmt.Sprintf("%d of %d replicas ready", d.ready, d.desired)
 }
 
-// startDemo applies the demo in a new cluster, and leaves it alone in one that
-// has had it before.
+// startDemo makes the Application of the demo in a new cluster. In one that has
+// had it before it is left as it is, but for the port of the repository.
 func startDemo(ctx context.Context, s *scene) (*child, error) {
-	if s.state.marker.DemoApplied {
+	if s.git.missing != "" {
 		return nil, nil
 	}
-	target := kube.Target{Namespace: demoName, Manager: demoOwner}
-	if _, err := s.cluster.Apply(ctx, target, demoManifests); err != nil {
+	if s.state.marker.ApplicationMade {
+		var err error
+		s.demo.gone, err = moveApplication(ctx, s.cluster, s.repositoryURL())
+		return nil, err
+	}
+	target := kube.Target{Namespace: controlNamespace, Manager: upOwner}
+	if _, err := s.cluster.Apply(ctx, target, demoApplication(s.repositoryURL())); err != nil {
 		return nil, err
 	}
 	s.demo.fresh = true
-	return nil, s.state.demoIsApplied()
+	return nil, s.state.applicationIsMade()
 }
 
-// demoReady waits until all replicas are ready and answer.
+// demoReady waits until the Application is synced and healthy, its Pods answer,
+// and the edge leads to them.
 func demoReady(ctx context.Context, s *scene, say func(string)) (string, error) {
+	if s.git.missing != "" {
+		return "left out, it comes from Git", nil
+	}
+	if s.demo.gone {
+		return "deleted by you, left so", nil
+	}
 	if s.demo.fresh {
-		return s.demo.await(ctx, s.cluster, say)
+		err := s.awaitDemo(ctx, say)
+		return s.demo.summary(), err
 	}
 	patient, cancel := context.WithTimeout(ctx, min(demoPatience, s.options.Timeout/2))
 	defer cancel()
-	note, err := s.demo.await(patient, s.cluster, say)
+	err := s.awaitDemo(patient, say)
 	if err != nil && ctx.Err() == nil && patient.Err() != nil {
 		s.demo.findAnswer(ctx, s.cluster)
-		return s.demo.replicas() + ", left as it is", nil
+		return s.demo.summary() + ", left as it is", s.findEdgeAnswer(ctx)
 	}
-	return note, err
+	return s.demo.summary(), err
 }
 
-func (d *demoStatus) await(ctx context.Context, cluster *kube.Cluster, say func(string)) (string, error) {
-	deployments := cluster.Client.AppsV1().Deployments(demoName)
-	_, err := kube.WaitFor(ctx, deployments, kube.Named(demoName), func(found []*appsv1.Deployment) error {
-		err := d.observe(found)
-		if err != nil {
-			say(err.Error())
-		}
+// awaitDemo waits for all of it.
+func (s *scene) awaitDemo(ctx context.Context, say func(string)) error {
+	if err := s.demo.awaitApplication(ctx, s.cluster, say); err != nil {
 		return err
-	})
-	if err != nil {
-		if trouble := podTrouble(ctx, cluster); trouble != "" {
-			say(d.replicas() + ", " + trouble)
+	}
+	if err := s.demo.awaitRollout(ctx, s.cluster, say); err != nil {
+		return err
+	}
+	if s.demo.legacy {
+		if err := releaseDemo(ctx, s.cluster); err != nil {
+			return err
 		}
-		return "", err
 	}
-	if d.gone {
-		return "deleted by you, left so", nil
+	if err := s.findEdgeAnswer(ctx); err != nil || s.edge.host == "" || s.demo.desired == 0 {
+		return err
 	}
-	if err := d.awaitAnswers(ctx, cluster, say); err != nil {
-		return "", err
-	}
-	return d.replicas(), nil
+	say("waiting for " + s.edge.host + " to answer")
+	return poll(ctx, func() bool { return s.edgeAnswers(ctx) })
 }
 
-// observe returns what is missing of a complete roll-out.
-func (d *demoStatus) observe(found []*appsv1.Deployment) error {
-	d.gone = len(found) == 0
-	if d.gone {
-		return nil
+// summary is the demo in a few words.
+func (d demoStatus) summary() string {
+	if d.image == "" {
+		return d.application
 	}
-	deployment := found[0]
-	d.desired = 1
-	if deployment.Spec.Replicas != nil {
-		d.desired = int(*deployment.Spec.Replicas)
-	}
-	d.ready = int(deployment.Status.ReadyReplicas)
-	if containers := deployment.Spec.Template.Spec.Containers; len(containers) > 0 {
-		d.image = containers[0].Image
-	}
-	status := deployment.Status
-	switch {
-	case status.ObservedGeneration < deployment.Generation:
-		return errors.New("waiting for the Deployment's controller")
-	case d.ready < d.desired:
-		return errors.New(d.replicas())
-	case int(status.UpdatedReplicas) < d.desired:
-		return fmt.Errorf("%d of %d replicas updated", status.UpdatedReplicas, d.desired)
-	case int(status.Replicas) > d.desired:
-		return fmt.Errorf("%d old replicas are ending", int(status.Replicas)-d.desired)
-	}
-	return nil
-}
-
-// podTrouble says why a container does not run, for a wait that has ended.
-func podTrouble(ctx context.Context, cluster *kube.Cluster) string {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
-	defer cancel()
-	pods, err := cluster.Client.CoreV1().Pods(demoName).List(ctx, kube.Labelled("app="+demoName))
-	if err != nil {
-		return ""
-	}
-	for _, pod := range pods.Items {
-		for _, status := range pod.Status.ContainerStatuses {
-			if waiting := status.State.Waiting; waiting != nil {
-				return fmt.Sprintf("Pod %s: %s %s", pod.Name, waiting.Reason, waiting.Message)
-			}
-		}
-		for _, condition := range pod.Status.Conditions {
-			if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse {
-				return fmt.Sprintf("Pod %s: %s", pod.Name, condition.Message)
-			}
-		}
-	}
-	return ""
+	return d.application + ", " + d.replicas()
 }
 
 func showDemo(s *scene) (Row, []Hint) {
 	row := Row{Part: demoName}
-	if s.demo.gone {
+	switch {
+	case s.git.missing != "":
+		row.Detail = "left out: it comes from Git"
+		return row, nil
+	case s.demo.gone:
 		row.Detail = "deleted by you; --reset brings it back, with everything else fresh"
 		return row, nil
+	case s.demo.image == "":
+		row.Detail = fmt.Sprintf("Application %s/%s, %s", controlNamespace, demoName, s.demo.application)
+	default:
+		row.Detail = fmt.Sprintf("Application %s/%s, %s, %s, %s", controlNamespace, demoName, s.demo.application, s.demo.image, s.demo.replicas())
 	}
-	row.Detail = fmt.Sprintf("Deployment %s/%s, %s, %s", demoName, demoName, s.demo.image, s.demo.replicas())
 	var hints []Hint
 	if s.demo.address != "" {
 		row.Address = "http://" + s.demo.address
 		hints = append(hints, Hint{"ask one Pod", "curl " + row.Address + "/api"})
 	}
-	return row, append(hints,
-		Hint{"roll to v2", s.kubectl("-n demo set image deployment/demo demo=slipway.dev/demo:v2")},
-		Hint{"watch it roll", s.kubectl("-n demo rollout status deployment/demo")},
-	)
+	return row, append(hints, s.changeHints()...)
+}
+
+// changeHints are the next lines to type: a change of the demo through Git.
+func (s *scene) changeHints() []Hint {
+	hints := []Hint{{"clone the demo", "git clone " + s.repositoryURL()}}
+	if next := nextVersion(s.demo.image); next != "" {
+		hints = append(hints,
+			Hint{"change it to " + next, fmt.Sprintf("sed -i 's/newTag: .*/newTag: %s/' demo/deploy/kustomization.yaml", next)},
+			Hint{"push the change", fmt.Sprintf("git -C demo commit -a -m %s && git -C demo push", next)},
+		)
+		if s.edge.serves {
+			hints = append(hints, Hint{"see it answer", s.curl()})
+		}
+	}
+	return append(hints, Hint{"how the demo is", s.slipway(fmt.Sprintf("app get %s/%s", controlNamespace, demoName))})
+}
+
+// nextVersion is the version after that of an image of the demo; empty when it
+// is not one.
+func nextVersion(image string) string {
+	number, err := strconv.Atoi(strings.TrimPrefix(image, "slipway.dev/demo:v"))
+	if err != nil || number < 1 {
+		return ""
+	}
+	return "v" + strconv.Itoa(number+1)
 }

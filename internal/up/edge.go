@@ -92,7 +92,7 @@ func startEdge(ctx context.Context, s *scene) (*child, error) {
 	c, err := startChild(program{
 		path: s.options.Executable,
 		args: []string{"edge", "--configFile=" + filepath.Join(dir, edgeOptionsFile)},
-		env:  edgeEnvironment(os.Environ(), s.kubeconfig),
+		env:  roleEnvironment(os.Environ(), s.kubeconfig),
 		log:  filepath.Join(dir, "edge.log"),
 		logs: true,
 		tied: true,
@@ -109,16 +109,16 @@ func provideClass(ctx context.Context, cluster *kube.Cluster) error {
 		ObjectMeta: metav1.ObjectMeta{Name: ingressClass},
 		Spec:       networkingv1.IngressClassSpec{Controller: ingressController},
 	}
-	_, err := cluster.Client.NetworkingV1().IngressClasses().Create(ctx, class, metav1.CreateOptions{FieldManager: demoOwner})
+	_, err := cluster.Client.NetworkingV1().IngressClasses().Create(ctx, class, metav1.CreateOptions{FieldManager: upOwner})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("make the IngressClass %s: %w", ingressClass, err)
 	}
 	return nil
 }
 
-// edgeEnvironment is ours without what could lead the edge to another cluster,
-// or change its options.
-func edgeEnvironment(own []string, kubeconfig string) []string {
+// roleEnvironment is ours without what could lead the edge or the agent to
+// another cluster, or change its options.
+func roleEnvironment(own []string, kubeconfig string) []string {
 	kept := slices.DeleteFunc(slices.Clone(own), func(variable string) bool {
 		name, _, _ := strings.Cut(variable, "=")
 		return strings.HasPrefix(strings.ToUpper(name), "SLIPWAY_") || strings.HasPrefix(name, "KUBERNETES_SERVICE_") ||
@@ -127,35 +127,26 @@ func edgeEnvironment(own []string, kubeconfig string) []string {
 	return append(kept, "KUBECONFIG="+kubeconfig)
 }
 
-// edgeReady waits until the routes are live. A demo that this run has applied
-// has to answer through them; one that the user may have changed need not.
+// edgeReady waits until the routes are live.
 func edgeReady(ctx context.Context, s *scene, say func(string)) (string, error) {
 	say("waiting for the edge to start")
-	if err := poll(ctx, func() bool {
-		status, text := ask(ctx, s.local(edgeHealthPort), "")
-		if missing := notReady(text); missing != "" {
-			say(missing)
-		}
-		return status == 200
-	}); err != nil {
-		return "", err
+	return "ready", s.awaitHealth(ctx, edgeHealthPort, say)
+}
+
+// findEdgeAnswer looks once whether the edge leads to the demo.
+func (s *scene) findEdgeAnswer(ctx context.Context) error {
+	var err error
+	if s.edge.host, err = demoHost(ctx, s.cluster); s.edge.host != "" {
+		s.edgeAnswers(ctx)
 	}
-	host, err := demoHost(ctx, s.cluster)
-	if host == "" || err != nil {
-		return "ready", err
-	}
-	s.edge.host = host
-	serves := func() bool {
-		status, _ := ask(ctx, s.local(webPort), host)
-		s.edge.serves = status == 200
-		return s.edge.serves
-	}
-	if !s.demo.fresh {
-		serves()
-		return "ready", nil
-	}
-	say("waiting for " + host + " to answer")
-	return "ready", poll(ctx, serves)
+	return err
+}
+
+// edgeAnswers asks the demo through the edge.
+func (s *scene) edgeAnswers(ctx context.Context) bool {
+	status, _ := ask(ctx, s.local(webPort), s.edge.host)
+	s.edge.serves = status == 200
+	return s.edge.serves
 }
 
 // poll asks again and again until the answer is yes.
@@ -196,7 +187,7 @@ func demoHost(ctx context.Context, cluster *kube.Cluster) (string, error) {
 	return "", nil
 }
 
-// local is the address of one of the edge's ports.
+// local is the address of a fixed port.
 func (s *scene) local(port int) string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port+s.options.PortOffset))
 }
@@ -213,13 +204,19 @@ func showEdge(s *scene) (Row, []Hint) {
 	if s.edge.host == "" {
 		return row, hints
 	}
-	url := fmt.Sprintf("http://%s:%d/api", s.edge.host, webPort+s.options.PortOffset)
 	if s.edge.serves {
-		hints = append([]Hint{{"ask through the edge", "curl " + s.resolved() + shellQuote(url)}}, hints...)
+		hints = append([]Hint{{"ask through the edge", s.curl()}}, hints...)
 	}
-	return row, append(hints, Hint{"why it goes there", fmt.Sprintf("KUBECONFIG=%s %s explain %s",
-		shellQuote(s.kubeconfig), shellQuote(s.options.Executable), shellQuote(url))})
+	return row, append(hints, Hint{"why it goes there", s.slipway("explain " + shellQuote(s.demoURL()))})
 }
+
+// demoURL is the address of the demo for people.
+func (s *scene) demoURL() string {
+	return fmt.Sprintf("http://%s:%d/api", s.edge.host, webPort+s.options.PortOffset)
+}
+
+// curl asks the demo through the edge.
+func (s *scene) curl() string { return "curl " + s.resolved() + shellQuote(s.demoURL()) }
 
 // resolved is the option by which curl finds a host that is not here by its
 // name.

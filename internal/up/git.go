@@ -100,7 +100,7 @@ func showGit(s *scene) (Row, []Hint) {
 	}
 	row.Address = s.repositoryURL()
 	row.Detail = "the repository of the demo: what is pushed to " + gitserver.Branch + " goes live"
-	return row, []Hint{{"clone the demo", "git clone " + row.Address}}
+	return row, nil
 }
 
 // close ends the Git server.

@@ -36,8 +36,12 @@ const (
 type marker struct {
 	Kind    string `json:"kind"`
 	Version int    `json:"version"`
-	// DemoApplied keeps later starts from undoing what the user did to the demo.
+	// DemoApplied keeps an older version, which has no Git, from undoing what the
+	// user did to the demo.
 	DemoApplied bool `json:"demoApplied"`
+	// ApplicationMade keeps later starts from making an Application again that the
+	// user has deleted.
+	ApplicationMade bool `json:"applicationMade,omitempty"`
 }
 
 // state is the directory of one `slipway up`. It is held by a file lock, which
@@ -282,9 +286,9 @@ func (s *state) deleteDoomed() error {
 	return nil
 }
 
-// demoIsApplied records that the demo was applied once.
-func (s *state) demoIsApplied() error {
-	s.marker.DemoApplied = true
+// applicationIsMade records that the demo was made once.
+func (s *state) applicationIsMade() error {
+	s.marker.DemoApplied, s.marker.ApplicationMade = true, true
 	return s.save()
 }
 

@@ -7,8 +7,9 @@
 // and why it gave up.
 //
 // It refuses a directory that is not its own, a port that is taken, and to
-// share its directory with another `slipway up`. It never undoes what the user
-// did to the demo: that takes a reset.
+// share its directory with another `slipway up`. The demo is what its repository
+// says, and the repository is the user's: it is filled once. An Application that
+// the user has deleted or led elsewhere stays so, until a reset.
 package up
 
 import (
@@ -38,10 +39,18 @@ func parts() []part {
 			show:  showDevcluster,
 		},
 		{
-			name:  demoName,
-			start: startDemo,
-			ready: demoReady,
-			show:  showDemo,
+			name:  gitName,
+			ports: []fixedPort{{gitPort, "the Git repository of the demo"}},
+			start: startGit,
+			ready: gitReady,
+			show:  showGit,
+		},
+		{
+			name:  agentName,
+			ports: agentPorts(),
+			start: startAgent,
+			ready: agentReady,
+			show:  showAgent,
 		},
 		{
 			name:  edgeName,
@@ -49,6 +58,12 @@ func parts() []part {
 			start: startEdge,
 			ready: edgeReady,
 			show:  showEdge,
+		},
+		{
+			name:  demoName,
+			start: startDemo,
+			ready: demoReady,
+			show:  showDemo,
 		},
 	}
 }
@@ -100,8 +115,10 @@ type scene struct {
 	kubeconfig string
 	cluster    *kube.Cluster
 	version    string
-	demo       demoStatus
+	git        gitStatus
+	agent      agentStatus
 	edge       edgeStatus
+	demo       demoStatus
 }
 
 // Run brings everything up, prints the facts, and returns when everything has
@@ -189,6 +206,7 @@ func (s *scene) print(all []part, w io.Writer) error {
 }
 
 func (s *scene) close() {
+	s.git.close()
 	if s.cluster != nil {
 		s.cluster.Close()
 	}

@@ -72,7 +72,7 @@ func Serve(t testing.TB, options ...Option) *Server {
 			"GIT_PROJECT_ROOT=" + s.root, "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=test",
 			"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "HOME=" + s.root,
 		},
-		Stderr: quiet{},
+		Stderr: quiet{}, Logger: log.New(quiet{}, "", 0),
 	}
 	s.web = httptest.NewUnstartedServer(s.handle(chosen, backend))
 	// Clients that do not trust the certificate are what tests are about.

@@ -31,8 +31,8 @@ func Requests(cluster *kube.Cluster) (rest.Interface, error) {
 	return rest.UnversionedRESTClientForConfigAndClient(config, client)
 }
 
-// jsonOnly decodes answers into records, and the frames of a watch with
-// Kubernetes' own types.
+// jsonOnly decodes answers into records, and the frames of a watch without
+// looking at what is in them.
 func jsonOnly() runtime.NegotiatedSerializer {
 	frames := runtime.NewScheme()
 	metav1.AddToGroupVersion(frames, schema.GroupVersion{Version: "v1"})
@@ -41,7 +41,7 @@ func jsonOnly() runtime.NegotiatedSerializer {
 		Serializer: recordSerializer{json.NewSerializerWithOptions(json.DefaultMetaFactory, frames, frames, json.SerializerOptions{})},
 		StreamSerializer: &runtime.StreamSerializerInfo{
 			EncodesAsText: true,
-			Serializer:    json.NewSerializerWithOptions(json.DefaultMetaFactory, frames, frames, json.SerializerOptions{}),
+			Serializer:    frameSerializer{json.NewSerializerWithOptions(json.DefaultMetaFactory, frames, frames, json.SerializerOptions{})},
 			Framer:        json.Framer,
 		},
 	})

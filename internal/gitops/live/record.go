@@ -2,15 +2,13 @@ package live
 
 import (
 	"bytes"
+	stdjson "encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
-	stdjson "encoding/json"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -186,4 +184,20 @@ func (s recordSerializer) Decode(raw []byte, _ *schema.GroupVersionKind, into ru
 	}
 	decoded := h.record(raw)
 	return &decoded, &kind, nil
+}
+
+// frameSerializer decodes the frames of a watch. That of client-go reads each
+// twice, to find out that it is one.
+type frameSerializer struct{ runtime.Serializer }
+
+// Decode reads a frame into a WatchEvent.
+func (s frameSerializer) Decode(raw []byte, kind *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+	event, ok := into.(*metav1.WatchEvent)
+	if !ok {
+		return s.Serializer.Decode(raw, kind, into)
+	}
+	if err := json.Unmarshal(raw, event); err != nil {
+		return nil, nil, errors.New("the API server sent an event that is not JSON")
+	}
+	return event, nil, nil
 }

@@ -290,4 +290,6 @@ func (l *textLog) String() string {
 
 func (l *textLog) count(part string) int { return strings.Count(l.String(), part) }
 
-func target(namespace string) kube.Target { return kube.Target{Namespace: namespace, Manager: "slipway"} }
+func target(namespace string) kube.Target {
+	return kube.Target{Namespace: namespace, Manager: "slipway"}
+}

@@ -63,7 +63,7 @@ func breakers() []breaker {
 		{"jsonnet that calls itself", jsonnet("local f(x) = f(x + 1) tailstrict; f(1)"), render.Failed, "calls itself without end"},
 		{"jsonnet that grows", jsonnet("local f(x) = f(x + x) tailstrict; f('aaaaaaaaaaaaaaaa')"), render.OutOfMemory, "memory"},
 		{"long text by aliases", memory(map[string]string{"a.yaml": aliases()}), render.Refused, "aliases that expand"},
-		{"more output than allowed", template(`{{ range until 200 }}
+		{"more output than allowed", template(`{{ range until 600 }}
 ---
 apiVersion: v1
 kind: ConfigMap
@@ -125,7 +125,7 @@ func TestLimits(t *testing.T) {
 			before := residentBytes(t)
 			request := requestFor(store)
 			request.Limits.Files = tree.Limits{FileBytes: 10 << 20, TotalBytes: 20 << 20, Files: 1000, Links: 8}
-			request.Limits.OutputBytes = 1 << 20
+			request.Limits.OutputBytes = 4 << 20
 			if tt.kind == render.TooSlow {
 				request.Limits.Timeout = 2 * time.Second
 			}

@@ -123,9 +123,11 @@ func (s *sshWay) refs(ctx context.Context) (*Advertisement, error) {
 	var found *Advertisement
 	err := s.run(ctx, func(a *Advertisement, in io.WriteCloser, _ io.Reader) error {
 		found = a
-		// Nothing is wanted.
+		// Nothing is wanted. The answer is here, so that it does not matter if
+		// the other side is gone first.
 		_, _ = io.WriteString(in, "0000")
-		return in.Close()
+		_ = in.Close()
+		return nil
 	})
 	return found, err
 }

@@ -1,0 +1,193 @@
+package up
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/kube"
+	"slipway.dev/slipway/internal/secret"
+)
+
+const (
+	agentName = "agent"
+	// The ports of the agent, which are its own defaults.
+	agentHealthPort = 8083
+	agentHookPort   = 8084
+	agentAdminPort  = 8091
+	// controlNamespace has the Applications, as with Argo CD.
+	controlNamespace = "argocd"
+	hookSecretName   = "argocd-secret"
+	hookSecretKey    = "webhook.gitea.secret"
+	agentOptionsFile = "agent.yaml"
+)
+
+// agentOptions are complete, so that no options of the user's own get in. There
+// is no Lease: the lock of the state directory sees to it that there is one
+// agent, and a start after a kill need not wait for the Lease of the killed one.
+const agentOptions = `# The options of the agent. slipway up writes them anew at each start.
+log:
+  format: text
+admin:
+  address: %q
+health:
+  address: %q
+webhooks:
+  address: %q
+  secret: %q
+applications:
+  controlNamespace: %q
+  pollInterval: 30s
+  pollJitter: 5s
+sources:
+  cacheDir: %q
+leaderElection:
+  enabled: false
+`
+
+// agentStatus is what a run knows of the agent.
+type agentStatus struct {
+	child *child
+}
+
+func agentPorts() []fixedPort {
+	return []fixedPort{
+		{agentHealthPort, "the agent's health and metrics"}, {agentHookPort, "the agent's webhooks"},
+		{agentAdminPort, "the agent's admin API"},
+	}
+}
+
+// startAgent installs the kinds of Applications and starts this program again,
+// as the agent of the cluster. It listens on this machine only.
+func startAgent(ctx context.Context, s *scene) (*child, error) {
+	if err := installKinds(ctx, s.cluster); err != nil {
+		return nil, err
+	}
+	key, err := provideHookSecret(ctx, s.cluster)
+	if err != nil {
+		return nil, err
+	}
+	if s.git.pushes != nil {
+		s.git.pushes.sign(key)
+	}
+	dir := s.state.path(agentName)
+	if err := s.state.root.MkdirAll(agentName, 0o700); err != nil {
+		return nil, err
+	}
+	options := fmt.Sprintf(agentOptions, s.local(agentAdminPort), s.local(agentHealthPort), s.local(agentHookPort),
+		hookSecretName, controlNamespace, filepath.Join(dir, "sources"))
+	if err := s.state.writeSynced(filepath.Join(agentName, agentOptionsFile), []byte(options)); err != nil {
+		return nil, fmt.Errorf("write the options of the agent: %w", err)
+	}
+	c, err := startChild(program{
+		path: s.options.Executable,
+		args: []string{"agent", "--configFile=" + filepath.Join(dir, agentOptionsFile)},
+		env:  roleEnvironment(os.Environ(), s.kubeconfig),
+		log:  filepath.Join(dir, "agent.log"),
+		logs: true,
+		tied: true,
+		hold: s.state.lock,
+	})
+	s.agent.child = c
+	return c, err
+}
+
+// installKinds makes the cluster know Applications, and waits until it does.
+func installKinds(ctx context.Context, cluster *kube.Cluster) error {
+	definitions, err := v1alpha1.CRDs()
+	if err != nil {
+		return err
+	}
+	manifests := "apiVersion: v1\nkind: Namespace\nmetadata: {name: " + controlNamespace + "}\n" + string(definitions)
+	if _, err := cluster.Apply(ctx, kube.Target{Manager: upOwner}, manifests); err != nil {
+		return err
+	}
+	kinds := cluster.Dynamic.Resource(schema.GroupVersionResource{
+		Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
+	})
+	_, err = kube.WaitFor(ctx, kinds, metav1.ListOptions{}, allEstablished)
+	return err
+}
+
+// allEstablished names a kind that the API server does not serve yet.
+func allEstablished(found []*unstructured.Unstructured) error {
+	served := map[string]bool{}
+	for _, definition := range found {
+		conditions, _, _ := unstructured.NestedSlice(definition.Object, "status", "conditions")
+		for _, each := range conditions {
+			if condition, ok := each.(map[string]any); ok && condition["type"] == "Established" && condition["status"] == "True" {
+				served[definition.GetName()] = true
+			}
+		}
+	}
+	for _, kind := range v1alpha1.Kinds() {
+		if name := kind.Plural + "." + v1alpha1.Group; !served[name] {
+			return fmt.Errorf("%s is not served yet", name)
+		}
+	}
+	return nil
+}
+
+// provideHookSecret is what pushes are signed with. It is made once, and kept in
+// the cluster, where the agent finds it.
+func provideHookSecret(ctx context.Context, cluster *kube.Cluster) (secret.Text, error) {
+	found, err := cluster.Client.CoreV1().Secrets(controlNamespace).Get(ctx, hookSecretName, metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return secret.Text{}, fmt.Errorf("read the Secret %s/%s: %w", controlNamespace, hookSecretName, err)
+	}
+	if err == nil {
+		if text := strings.TrimSpace(string(found.Data[hookSecretKey])); text != "" {
+			return secret.New(text), nil
+		}
+	}
+	text := rand.Text()
+	manifest := fmt.Sprintf("apiVersion: v1\nkind: Secret\nmetadata: {name: %s}\ndata: {%s: %s}\n",
+		hookSecretName, hookSecretKey, base64.StdEncoding.EncodeToString([]byte(text)))
+	if _, err := cluster.Apply(ctx, kube.Target{Namespace: controlNamespace, Manager: upOwner}, manifest); err != nil {
+		return secret.Text{}, err
+	}
+	return secret.New(text), nil
+}
+
+// agentReady waits until the agent works.
+func agentReady(ctx context.Context, s *scene, say func(string)) (string, error) {
+	say("waiting for the agent to start")
+	return "ready", s.awaitHealth(ctx, agentHealthPort, say)
+}
+
+// awaitHealth waits for the health server of a part, and says what it says.
+func (s *scene) awaitHealth(ctx context.Context, port int, say func(string)) error {
+	return poll(ctx, func() bool {
+		status, text := ask(ctx, s.local(port), "")
+		if missing := notReady(text); missing != "" {
+			say(missing)
+		}
+		return status == 200
+	})
+}
+
+func showAgent(s *scene) (Row, []Hint) {
+	return Row{
+		Part:    agentName,
+		Address: "http://" + s.local(agentHookPort) + "/webhooks",
+		Detail:  fmt.Sprintf("Applications in the namespace %s, pid %d", controlNamespace, s.agent.child.pid()),
+		PID:     s.agent.child.pid(),
+		Log:     s.agent.child.log,
+	}, []Hint{{"see the Applications", s.slipway("app list -n " + controlNamespace)}}
+}
+
+// slipway is a command of this program for the cluster, which works in any
+// directory and leaves the user's own kubeconfig alone.
+func (s *scene) slipway(arguments string) string {
+	return "KUBECONFIG=" + shellQuote(s.kubeconfig) + " " + shellQuote(s.options.Executable) + " " + arguments
+}

@@ -1,0 +1,182 @@
+package up
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/gitserver"
+	"slipway.dev/slipway/internal/kube"
+)
+
+const (
+	// maxTrouble bounds what is quoted of an error in the Application's status.
+	maxTrouble     = 300
+	releaseTimeout = 10 * time.Second
+)
+
+// demoApplication is the Application of the demo. It adopts what an older
+// version of this program has made.
+func demoApplication(repository string) string {
+	return fmt.Sprintf(`apiVersion: argoproj.io/v1alpha1
+kind: Application
+metadata:
+  name: %[1]s
+  finalizers: [resources-finalizer.argocd.argoproj.io]
+spec:
+  project: default
+  source: {repoURL: %[2]q, targetRevision: %[3]s, path: deploy}
+  destination: {server: https://kubernetes.default.svc, namespace: %[1]s}
+  syncPolicy:
+    automated: {prune: true, selfHeal: true}
+    syncOptions: [CreateNamespace=true]
+`, demoName, repository, gitserver.Branch)
+}
+
+func applications(cluster *kube.Cluster) dynamic.ResourceInterface {
+	return cluster.Dynamic.Resource(schema.GroupVersionResource{
+		Group: v1alpha1.Group, Version: v1alpha1.Version, Resource: "applications",
+	}).Namespace(controlNamespace)
+}
+
+// moveApplication has the Application find the repository where it is now: the
+// port is another with another --port-offset. One that the user has led to a
+// repository of their own stays there.
+func moveApplication(ctx context.Context, cluster *kube.Cluster, repository string) (gone bool, err error) {
+	found, err := applications(cluster).Get(ctx, demoName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read the Application of the demo: %w", err)
+	}
+	at, _, _ := unstructured.NestedString(found.Object, "spec", "source", "repoURL")
+	if at == repository || !isSample(at) {
+		return false, nil
+	}
+	patch := fmt.Sprintf(`{"spec":{"source":{"repoURL":%q}}}`, repository)
+	_, err = applications(cluster).Patch(ctx, demoName, types.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: upOwner})
+	if err != nil {
+		return false, fmt.Errorf("tell the Application of the demo where its repository is: %w", err)
+	}
+	return false, nil
+}
+
+// isSample tells whether an address is that of the sample repository, at any
+// port.
+func isSample(address string) bool {
+	parsed, err := url.Parse(address)
+	return err == nil && parsed.Scheme == "http" && parsed.Hostname() == "127.0.0.1" && parsed.Path == "/"+repositoryName
+}
+
+// awaitApplication waits until the Application is Synced and Healthy.
+func (d *demoStatus) awaitApplication(ctx context.Context, cluster *kube.Cluster, say func(string)) error {
+	_, err := kube.WaitFor(ctx, applications(cluster), kube.Named(demoName), func(found []*unstructured.Unstructured) error {
+		err := d.observeApplication(found)
+		if err != nil {
+			say(err.Error())
+		}
+		return err
+	})
+	if err != nil {
+		if trouble := podTrouble(ctx, cluster); trouble != "" {
+			say(d.application + ", " + trouble)
+		}
+	}
+	return err
+}
+
+// observeApplication returns what is missing of an Application that is Synced
+// and Healthy.
+func (d *demoStatus) observeApplication(found []*unstructured.Unstructured) error {
+	if len(found) == 0 {
+		return errors.New("there is no Application")
+	}
+	var status v1alpha1.ApplicationStatus
+	content, _ := found[0].Object["status"].(map[string]any)
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, &status); err != nil {
+		return fmt.Errorf("the status of the Application cannot be read: %w", err)
+	}
+	if status.Sync.Status == "" {
+		d.application = "not looked at yet"
+		return errors.New("waiting for the agent to look at the Application")
+	}
+	d.application = string(status.Sync.Status) + " and " + string(status.Health.Status)
+	if status.Sync.Status == v1alpha1.SyncSynced && status.Health.Status == v1alpha1.Healthy {
+		return nil
+	}
+	if trouble := applicationTrouble(status); trouble != "" {
+		return fmt.Errorf("the Application is %s: %s", d.application, trouble)
+	}
+	return fmt.Errorf("the Application is %s", d.application)
+}
+
+// applicationTrouble is the first thing that the status complains of.
+func applicationTrouble(status v1alpha1.ApplicationStatus) string {
+	for _, condition := range status.Conditions {
+		if strings.HasSuffix(condition.Type, "Error") {
+			return brief(condition.Message)
+		}
+	}
+	for i := range status.Resources {
+		if one := &status.Resources[i]; one.Health != nil && one.Health.Status != v1alpha1.Healthy && one.Health.Message != "" {
+			return one.Kind + " " + one.Name + ": " + brief(one.Health.Message)
+		}
+	}
+	return brief(status.Health.Message)
+}
+
+func brief(text string) string {
+	text = strings.Join(strings.Fields(text), " ")
+	if len(text) > maxTrouble {
+		return strings.ToValidUTF8(text[:maxTrouble], "") + "…"
+	}
+	return text
+}
+
+// ownedByUp tells whether an older version of this program has applied an
+// object of the demo itself.
+func ownedByUp(object metav1.Object) bool {
+	for _, entry := range object.GetManagedFields() {
+		if entry.Manager == upOwner && entry.Operation == metav1.ManagedFieldsOperationApply {
+			return true
+		}
+	}
+	return false
+}
+
+// releaseDemo gives up the fields that an older version has set, so that what
+// leaves Git leaves the cluster. The agent has them by now. The Deployment is
+// the last: as long as it is ours, this is done again at the next start.
+func releaseDemo(ctx context.Context, cluster *kube.Cluster) error {
+	const held = `apiVersion: v1
+kind: Service
+metadata: {name: demo}
+---
+apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata: {name: demo}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: demo}
+`
+	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
+	defer cancel()
+	if _, err := cluster.Apply(ctx, kube.Target{Namespace: demoName, Manager: upOwner}, held); err != nil {
+		return fmt.Errorf("leave the demo to the agent: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,86 @@
+package up
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"slipway.dev/slipway/internal/kube"
+)
+
+// awaitRollout waits until all replicas of the demo's Deployment are ready and
+// answer. A repository without that Deployment has nothing to wait for.
+func (d *demoStatus) awaitRollout(ctx context.Context, cluster *kube.Cluster, say func(string)) error {
+	deployments := cluster.Client.AppsV1().Deployments(demoName)
+	_, err := kube.WaitFor(ctx, deployments, kube.Named(demoName), func(found []*appsv1.Deployment) error {
+		err := d.observe(found)
+		if err != nil {
+			say(err.Error())
+		}
+		return err
+	})
+	if err != nil {
+		if trouble := podTrouble(ctx, cluster); trouble != "" {
+			say(d.replicas() + ", " + trouble)
+		}
+		return err
+	}
+	return d.awaitAnswers(ctx, cluster, say)
+}
+
+// observe returns what is missing of a complete roll-out.
+func (d *demoStatus) observe(found []*appsv1.Deployment) error {
+	d.image, d.ready, d.desired, d.legacy = "", 0, 0, false
+	if len(found) == 0 {
+		return nil
+	}
+	deployment := found[0]
+	d.legacy = ownedByUp(deployment)
+	d.desired = 1
+	if deployment.Spec.Replicas != nil {
+		d.desired = int(*deployment.Spec.Replicas)
+	}
+	d.ready = int(deployment.Status.ReadyReplicas)
+	if containers := deployment.Spec.Template.Spec.Containers; len(containers) > 0 {
+		d.image = containers[0].Image
+	}
+	status := deployment.Status
+	switch {
+	case status.ObservedGeneration < deployment.Generation:
+		return errors.New("waiting for the Deployment's controller")
+	case d.ready < d.desired:
+		return errors.New(d.replicas())
+	case int(status.UpdatedReplicas) < d.desired:
+		return fmt.Errorf("%d of %d replicas updated", status.UpdatedReplicas, d.desired)
+	case int(status.Replicas) > d.desired:
+		return fmt.Errorf("%d old replicas are ending", int(status.Replicas)-d.desired)
+	}
+	return nil
+}
+
+// podTrouble says why a container does not run, for a wait that has ended.
+func podTrouble(ctx context.Context, cluster *kube.Cluster) string {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer cancel()
+	pods, err := cluster.Client.CoreV1().Pods(demoName).List(ctx, kube.Labelled("app="+demoName))
+	if err != nil {
+		return ""
+	}
+	for _, pod := range pods.Items {
+		for _, status := range pod.Status.ContainerStatuses {
+			if waiting := status.State.Waiting; waiting != nil {
+				return fmt.Sprintf("Pod %s: %s %s", pod.Name, waiting.Reason, waiting.Message)
+			}
+		}
+		for _, condition := range pod.Status.Conditions {
+			if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse {
+				return fmt.Sprintf("Pod %s: %s", pod.Name, condition.Message)
+			}
+		}
+	}
+	return ""
+}
