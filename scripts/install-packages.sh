@@ -12,6 +12,8 @@ needed=(
 	nginx=nginx-light # a backend that requests must not be smuggled to
 	node=nodejs # another one
 	pebble=pebble # a certificate authority to fetch certificates from
+	sshd=openssh-server # Git over SSH
+	strace=strace # what a hostile repository makes the agent execute
 )
 if [ "${1:-}" = bench ]; then
 	needed=(nginx=nginx-light haproxy=haproxy caddy=caddy wrk=wrk h2load=nghttp2-client)

@@ -37,6 +37,7 @@ func HouseTable() Table {
 		edge        = "./internal/edge/..."
 		gitops      = "./internal/gitops/..."
 		gitprovider = "./internal/gitprovider/..."
+		gitserver   = "./internal/gitserver"
 		ingress     = "./internal/ingress/..."
 		kube        = "./internal/kube/..."
 		observe     = "./internal/observe/..."
@@ -120,7 +121,8 @@ func HouseTable() Table {
 				{Package: agent, Reason: "the installer runs before there is an agent"},
 				{Package: platform, Reason: "the installer runs without the platform's code"},
 			}},
-			{Packages: "./internal/up/...", MayUse: []string{kube, observe}, Foreign: anything, Never: []Ban{
+			{Packages: gitserver, MayUse: nothing, Foreign: nothing},
+			{Packages: "./internal/up/...", MayUse: []string{api, gitserver, kube, observe, secret}, Foreign: anything, Never: []Ban{
 				{Package: edge, Reason: "up starts the parts as processes and looks at them from outside"},
 				{Package: agent, Reason: "up starts the parts as processes and looks at them from outside"},
 				{Package: platform, Reason: "up starts the parts as processes and looks at them from outside"},

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 
@@ -124,6 +126,10 @@ func (l *localRender) request(dir string, store tree.Store) (render.Request, err
 	if err != nil {
 		return render.Request{}, usageError{err}
 	}
+	folder, err := cleanPath(l.path)
+	if err != nil {
+		return render.Request{}, usageError{err}
+	}
 	source.Path = l.path
 	if source.Path == "" {
 		source.Path = "."
@@ -137,7 +143,7 @@ func (l *localRender) request(dir string, store tree.Store) (render.Request, err
 		name = strings.ToLower(filepath.Base(absolute))
 	}
 	request := l.bare(name, "")
-	request.Inputs = []render.Input{{Source: source, Store: store, Path: cleanPath(l.path)}}
+	request.Inputs = []render.Input{{Source: source, Store: store, Path: folder}}
 	return request, nil
 }
 
@@ -180,24 +186,30 @@ func localInputs(sources []v1alpha1.ApplicationSource, store tree.Store) ([]rend
 		if source.Chart != "" {
 			return nil, fmt.Errorf("the chart %s is not in a folder of this machine: slipway app diff fetches charts", source.Chart)
 		}
-		inputs = append(inputs, render.Input{Source: source, Store: store, Path: cleanPath(source.Path)})
+		folder, err := cleanPath(source.Path)
+		if err != nil {
+			return nil, err
+		}
+		inputs = append(inputs, render.Input{Source: source, Store: store, Path: folder})
 	}
 	return inputs, nil
 }
 
-// cleanPath is a folder as a Store has it. What leaves the repository stays as it
-// is, and is refused there.
-func cleanPath(path string) string {
-	path = filepath.ToSlash(filepath.Clean(path))
-	if path == "." {
-		return ""
+// cleanPath is a folder as a Store has it: empty is the root.
+func cleanPath(folder string) (string, error) {
+	cleaned := path.Clean(filepath.ToSlash(folder))
+	switch {
+	case cleaned == ".":
+		return "", nil
+	case !fs.ValidPath(cleaned):
+		return "", fmt.Errorf("the path %q leaves the repository: write one below its root, such as apps/web", folder)
 	}
-	return strings.TrimPrefix(path, "./")
+	return cleaned, nil
 }
 
 // readApplicationFile reads the one Application of a file.
-func readApplicationFile(path string) (*v1alpha1.Application, error) {
-	file, err := os.Open(path)
+func readApplicationFile(name string) (*v1alpha1.Application, error) {
+	file, err := os.Open(name)
 	if err != nil {
 		return nil, err
 	}
@@ -207,18 +219,18 @@ func readApplicationFile(path string) (*v1alpha1.Application, error) {
 		return nil, err
 	}
 	if len(text) > manifestBytes {
-		return nil, fmt.Errorf("%s is larger than %d bytes", path, manifestBytes)
+		return nil, fmt.Errorf("%s is larger than %d bytes", name, manifestBytes)
 	}
 	var content map[string]any
 	if err := yaml.UnmarshalStrict(text, &content); err != nil {
-		return nil, fmt.Errorf("%s: %w: it must have one Application", path, err)
+		return nil, fmt.Errorf("%s: %w: it must have one Application", name, err)
 	}
 	app, refused, err := v1alpha1.Decode(content)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	if len(refused) > 0 {
-		return nil, fmt.Errorf("%s: %s", path, v1alpha1.Summary(refused))
+		return nil, fmt.Errorf("%s: %s", name, v1alpha1.Summary(refused))
 	}
 	return app, nil
 }

@@ -86,7 +86,7 @@ func TestRenderRefusals(t *testing.T) {
 	clean(t)
 	files := renderFiles()
 	files["remote/kustomization.yaml"] = "resources: [\"https://github.com/example/base?ref=main\"]\n"
-	files["broken/bad.yaml"] = "a: [\n"
+	files["broken/bad.yaml"] = "apiVersion: v1\nkind: ConfigMap\nmetadata: [\n"
 	files["apps/plugin.yaml"] = strings.Replace(files["apps/shop.yaml"], "helm: {valueFiles: [blue.yaml], parameters: [{name: colour, value: cyan}]}", "plugin: {name: x}", 1)
 	dir := writeFiles(t, files)
 	outside := filepath.Join(t.TempDir(), "outside.yaml")
@@ -106,7 +106,7 @@ func TestRenderRefusals(t *testing.T) {
 	}{
 		{"remote base", dir + " --path remote", 1, "github.com/example/base"},
 		{"link that leaves", dir + " --path links", 1, "links/x.yaml"},
-		{"path that leaves", dir + " --path ../..", 1, ""},
+		{"path that leaves", dir + " --path ../..", 2, "leaves the repository"},
 		{"malformed", dir + " --path broken", 1, "broken/bad.yaml"},
 		{"no such path", dir + " --path nowhere", 1, "nowhere"},
 		{"no such folder", dir + "/nowhere", 1, "read the folder"},

@@ -3,6 +3,7 @@ package gitserver
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -32,7 +33,7 @@ type Git struct {
 func Find(ctx context.Context) (Git, error) {
 	command, err := exec.LookPath("git")
 	if err != nil {
-		return Git{}, fmt.Errorf("git is not installed: install the package git")
+		return Git{}, errors.New("git is not installed: install the package git")
 	}
 	g := Git{command: command}
 	folder, err := g.run(ctx, "", nil, "--exec-path")

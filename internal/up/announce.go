@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -103,7 +104,7 @@ func (a *announcer) post(ctx context.Context, change gitserver.Change) error {
 	key := a.key
 	a.mu.Unlock()
 	if key.IsZero() {
-		return fmt.Errorf("there is nothing to sign with yet")
+		return errors.New("there is nothing to sign with yet")
 	}
 	body, err := pushEvent(a.repository, change)
 	if err != nil {

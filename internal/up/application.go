@@ -34,7 +34,7 @@ func demoApplication(repository string) string {
 kind: Application
 metadata:
   name: %[1]s
-  finalizers: [resources-finalizer.argocd.argoproj.io]
+  finalizers: [resources-finalizer.argocd.argoproj.io/foreground]
 spec:
   project: default
   source: {repoURL: %[2]q, targetRevision: %[3]s, path: deploy}

@@ -76,8 +76,10 @@ func demoReady(ctx context.Context, s *scene, say func(string)) (string, error) 
 	defer cancel()
 	err := s.awaitDemo(patient, say)
 	if err != nil && ctx.Err() == nil && patient.Err() != nil {
-		s.demo.findAnswer(ctx, s.cluster)
-		return s.demo.summary() + ", left as it is", s.findEdgeAnswer(ctx)
+		if err := s.lookAtDemo(ctx); err != nil {
+			return "", err
+		}
+		return s.demo.summary() + ", left as it is", nil
 	}
 	return s.demo.summary(), err
 }
@@ -100,6 +102,15 @@ func (s *scene) awaitDemo(ctx context.Context, say func(string)) error {
 	}
 	say("waiting for " + s.edge.host + " to answer")
 	return poll(ctx, func() bool { return s.edgeAnswers(ctx) })
+}
+
+// lookAtDemo looks once at what there is of it, where nobody insists.
+func (s *scene) lookAtDemo(ctx context.Context) error {
+	if err := s.demo.lookAtRollout(ctx, s.cluster); err != nil {
+		return err
+	}
+	s.demo.findAnswer(ctx, s.cluster)
+	return s.findEdgeAnswer(ctx)
 }
 
 // summary is the demo in a few words.

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -44,8 +45,8 @@ func TestDemoObserves(t *testing.T) {
 			if got := errorText(err); got != test.want {
 				t.Errorf("missing %q, want %q", got, test.want)
 			}
-			if d.gone != (test.found == nil) {
-				t.Errorf("gone is %v", d.gone)
+			if (d.image == "") != (test.found == nil) {
+				t.Errorf("the image is %q", d.image)
 			}
 		})
 	}
@@ -86,9 +87,42 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-func TestShowDeletedDemo(t *testing.T) {
-	row, hints := showDemo(&scene{demo: demoStatus{gone: true}})
-	if !strings.Contains(row.Detail, "--reset") || len(hints) != 0 {
-		t.Errorf("got %+v, %v", row, hints)
+func TestShowDemo(t *testing.T) {
+	healthy := demoStatus{application: "Synced and Healthy", image: "slipway.dev/demo:v9", ready: 2, desired: 2, address: "192.0.2.2:1"}
+	for _, test := range []struct {
+		name   string
+		scene  scene
+		detail string
+		titles []string
+	}{
+		{"healthy", scene{demo: healthy, edge: edgeStatus{host: "demo.localhost", serves: true}},
+			"Application argocd/demo, Synced and Healthy, slipway.dev/demo:v9, 2 of 2 replicas ready",
+			[]string{"ask one Pod", "clone the demo", "change it to v10", "push the change", "see it answer", "how the demo is"}},
+		{"not served", scene{demo: healthy}, "Synced and Healthy",
+			[]string{"ask one Pod", "clone the demo", "change it to v10", "push the change", "how the demo is"}},
+		{"nothing of ours in the repository", scene{demo: demoStatus{application: "Synced and Healthy"}},
+			"Application argocd/demo, Synced and Healthy", []string{"clone the demo", "how the demo is"}},
+		{"deleted", scene{demo: demoStatus{gone: true}}, "--reset", nil},
+		{"without git", scene{git: gitStatus{missing: "git is not installed"}}, "left out", nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			row, hints := showDemo(&test.scene)
+			if !strings.Contains(row.Detail, test.detail) {
+				t.Errorf("the demo is %q, want %q", row.Detail, test.detail)
+			}
+			if !slices.EqualFunc(hints, test.titles, func(hint Hint, title string) bool { return hint.Title == title }) {
+				t.Errorf("hints are %q, want %q", hints, test.titles)
+			}
+		})
+	}
+}
+
+func TestNextVersion(t *testing.T) {
+	for image, want := range map[string]string{
+		"slipway.dev/demo:v1": "v2", "slipway.dev/demo:v9": "v10", "slipway.dev/demo:latest": "", "nginx:1": "", "": "",
+	} {
+		if got := nextVersion(image); got != want {
+			t.Errorf("after %q comes %q, want %q", image, got, want)
+		}
 	}
 }

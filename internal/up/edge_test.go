@@ -8,13 +8,13 @@ import (
 	"testing"
 )
 
-// Neither the cluster that we run in nor options of the user's reach the edge.
-func TestEdgeEnvironment(t *testing.T) {
+// Neither the cluster that we run in nor options of the user's reach the edge and the agent.
+func TestRoleEnvironment(t *testing.T) {
 	own := []string{
 		"HOME=/home/me", "SLIPWAY_LOG_LEVEL=debug", "slipway_configFile=/etc/other.yaml", "KUBECONFIG=/home/me/.kube/config",
 		"KUBERNETES_SERVICE_HOST=10.0.0.1", "KUBERNETES_SERVICE_PORT=443", "POD_NAMESPACE=other", "PATH=/bin",
 	}
-	got := edgeEnvironment(own, "/state/kubeconfig")
+	got := roleEnvironment(own, "/state/kubeconfig")
 	if want := []string{"HOME=/home/me", "PATH=/bin", "KUBECONFIG=/state/kubeconfig"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}

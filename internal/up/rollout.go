@@ -32,6 +32,21 @@ func (d *demoStatus) awaitRollout(ctx context.Context, cluster *kube.Cluster, sa
 	return d.awaitAnswers(ctx, cluster, say)
 }
 
+// lookAtRollout looks once at the Deployment.
+func (d *demoStatus) lookAtRollout(ctx context.Context, cluster *kube.Cluster) error {
+	list, err := cluster.Client.AppsV1().Deployments(demoName).List(ctx, kube.Named(demoName))
+	if err != nil {
+		return fmt.Errorf("read the Deployment of the demo: %w", err)
+	}
+	var found []*appsv1.Deployment
+	for i := range list.Items {
+		found = append(found, &list.Items[i])
+	}
+	// What is missing of it is what nobody insists on.
+	_ = d.observe(found)
+	return nil
+}
+
 // observe returns what is missing of a complete roll-out.
 func (d *demoStatus) observe(found []*appsv1.Deployment) error {
 	d.image, d.ready, d.desired, d.legacy = "", 0, 0, false

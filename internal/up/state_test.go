@@ -126,10 +126,10 @@ func TestStateRemembersTheDemo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if first.marker.DemoApplied {
+	if first.marker.ApplicationMade {
 		t.Error("a new directory has had the demo")
 	}
-	if err := first.demoIsApplied(); err != nil {
+	if err := first.applicationIsMade(); err != nil {
 		t.Fatal(err)
 	}
 	first.close()
@@ -137,7 +137,7 @@ func TestStateRemembersTheDemo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !second.marker.DemoApplied {
+	if !second.marker.ApplicationMade {
 		t.Error("the demo was forgotten")
 	}
 }
@@ -156,13 +156,13 @@ func TestResetDeletesOnlyItsOwn(t *testing.T) {
 	if err := os.Symlink(outside, filepath.Join(dir, "devcluster", "link")); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.demoIsApplied(); err != nil {
+	if err := s.applicationIsMade(); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.reset(); err != nil {
 		t.Fatal(err)
 	}
-	if s.marker.DemoApplied {
+	if s.marker.ApplicationMade {
 		t.Error("the reset kept the memory of the demo")
 	}
 	want := []string{"devcluster2/kept", "notes.txt", markerName, lockName}

@@ -22,55 +22,23 @@ import (
 // clients is how many ask the demo at a time while it rolls.
 const clients = 4
 
-// edgeServes asks the demo through the edge, by the printed commands, and while
-// it rolls to the next version. All ports are moved.
-func edgeServes(t *testing.T, dir, kubeconfig string) {
-	s, facts := startJSON(t, "--dir", dir, "--port-offset", "100")
-	if address := row(t, facts, "edge").Address; address != "http://127.0.0.1:8180" {
-		t.Errorf("the edge is at %s", address)
-	}
-	if version := askedVersion(t, hint(t, facts, "ask through the edge")); version != "v1" {
-		t.Errorf("version %q answers through the edge", version)
-	}
-	if output := shell(t, hint(t, facts, "why it goes there")); !strings.Contains(output, "demo/demo") {
-		t.Errorf("the explanation is:\n%s", output)
-	}
-	requireStatus(t, connect(t, kubeconfig))
-	if output := shell(t, hint(t, facts, "see the Ingresses")); !strings.Contains(output, "demo.localhost") || !strings.Contains(output, "127.0.0.1") {
-		t.Errorf("the Ingresses are:\n%s", output)
-	}
-
-	load := startTraffic(t, "http://127.0.0.1:8180/api", "https://127.0.0.1:8543/api")
-	load.await(t, "v1")
-	shell(t, hint(t, facts, "roll to v2"))
-	shell(t, hint(t, facts, "watch it roll"))
-	load.await(t, "v2")
-	for version, count := range load.stop() {
-		switch version {
-		case "v1", "v2":
-			t.Logf("%d answers of %s", count, version)
-		default:
-			t.Errorf("%d requests failed while the demo rolled: %s", count, version)
-		}
-	}
-	s.signal(t, syscall.SIGTERM)
-	if code := s.wait(t); code != 0 {
-		t.Errorf("exit code %d after SIGTERM", code)
-	}
-	requireNothingRuns(t)
-}
-
 // deadEdge kills the edge: everything ends, with its last words.
-func deadEdge(t *testing.T, dir, _ string) {
+func deadEdge(t *testing.T, dir, _ string) { deadPart(t, dir, "edge", "entry point takes traffic") }
+
+// deadAgent kills the agent.
+func deadAgent(t *testing.T, dir, _ string) { deadPart(t, dir, "agent", "reconciling") }
+
+func deadPart(t *testing.T, dir, name, words string) {
+	t.Helper()
 	s, facts := startJSON(t, "--dir", dir)
-	edge := row(t, facts, "edge")
-	if err := syscall.Kill(edge.PID, syscall.SIGKILL); err != nil {
+	part := row(t, facts, name)
+	if err := syscall.Kill(part.PID, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	if code := s.wait(t); code != 1 {
 		t.Errorf("exit code %d, want 1", code)
 	}
-	for _, text := range []string{"edge ended by itself (signal: killed)", "the end of " + edge.Log, "entry point takes traffic"} {
+	for _, text := range []string{name + " ended by itself (signal: killed)", "the end of " + part.Log, words} {
 		if !strings.Contains(s.stderr.String(), text) {
 			t.Errorf("%q is missing in:\n%s", text, s.stderr)
 		}

@@ -37,12 +37,13 @@ func life(t *testing.T) {
 		run  func(t *testing.T, dir, kubeconfig string)
 	}{
 		{"first start", firstStart},
-		{"second start keeps everything", secondStart},
-		{"deleted demo stays deleted", deletedDemo},
+		{"second start delivers what is pushed", delivers},
+		{"third start keeps everything", thirdStart},
 		{"kill -9 leaves nothing", killed},
+		{"state of an older version is adopted", adopts},
 		{"reset starts afresh", reset},
-		{"the edge serves the demo", edgeServes},
 		{"dead edge ends it", deadEdge},
+		{"dead agent ends it", deadAgent},
 		{"dead cluster ends it", deadCluster},
 		{"second Ctrl-C kills", impatient},
 	} {
@@ -81,7 +82,7 @@ func firstStart(t *testing.T, dir, kubeconfig string) {
 	shown := s.stdout.String()
 	for _, text := range []string{
 		"devcluster: waiting for the API server\n", "slipway is up.", "https://127.0.0.1:6443", kubeconfig,
-		"2 of 2 replicas ready", "slipway.dev/demo:v1", "roll to v2", fmt.Sprintf("kill %d", s.command.Process.Pid),
+		"2 of 2 replicas ready", "slipway.dev/demo:v1", "git clone http://127.0.0.1:8085/demo.git", "change it to v2", fmt.Sprintf("kill %d", s.command.Process.Pid),
 		"edge: waiting for", "http://127.0.0.1:8080", "https://127.0.0.1:8443", "curl http://demo.localhost:8080/api",
 	} {
 		if !strings.Contains(shown, text) {
@@ -89,8 +90,8 @@ func firstStart(t *testing.T, dir, kubeconfig string) {
 		}
 	}
 	requireReadyDemo(t, connect(t, kubeconfig), "slipway.dev/demo:v1")
-	if running := clusterProcesses(t); len(running) != 5 {
-		t.Errorf("slipway, the cluster, the edge and two Pods should run, but there are: %s", strings.Join(running, ", "))
+	if running := clusterProcesses(t); len(running) != 6 {
+		t.Errorf("slipway, the cluster, the agent, the edge and two Pods should run, but there are: %s", strings.Join(running, ", "))
 	}
 
 	said := fails(t, 1, "--dir", dir, "--reset")
@@ -98,25 +99,27 @@ func firstStart(t *testing.T, dir, kubeconfig string) {
 		t.Errorf("a second one in the same directory said: %s", said)
 	}
 	said = fails(t, 1, "--dir", t.TempDir())
-	for _, text := range []string{"port 6443", "port 8080", "port 8443", "--port-offset", "slipway-devclu"} {
+	for _, text := range []string{"port 6443", "port 8080", "port 8443", "port 8085", "--port-offset", "slipway-devclu"} {
 		if !strings.Contains(said, text) {
 			t.Errorf("a second one with the same ports does not say %q: %s", text, said)
 		}
 	}
 
 	makeConfigMap(t, connect(t, kubeconfig))
-	deleteIngress(t, connect(t, kubeconfig))
+	requireHealed(t, connect(t, kubeconfig))
 	s.signal(t, syscall.SIGINT)
 	if code := s.wait(t); code != 0 {
 		t.Errorf("exit code %d after Ctrl-C", code)
 	}
-	if _, after, _ := strings.Cut(s.stdout.String(), "edge: stopped"); !strings.Contains(after, "devcluster: stopped") {
-		t.Error("it did not say that it stopped, the edge first")
+	if _, after, _ := strings.Cut(s.stdout.String(), "agent: stopped"); !strings.Contains(after, "devcluster: stopped") {
+		t.Error("it did not say that it stopped, the cluster last")
 	}
 	requireNothingRuns(t)
 }
 
-func secondStart(t *testing.T, dir, kubeconfig string) {
+// thirdStart is at other ports than the second: all that was pushed is there, and
+// the Application finds its repository. At the end the user deletes it.
+func thirdStart(t *testing.T, dir, kubeconfig string) {
 	s, facts := startJSON(t, "--dir", dir)
 	cluster := connect(t, kubeconfig)
 	if facts.Kubeconfig != kubeconfig || facts.Dir != dir || facts.PID != s.command.Process.Pid {
@@ -125,17 +128,9 @@ func secondStart(t *testing.T, dir, kubeconfig string) {
 	if !hasConfigMap(t, cluster) {
 		t.Error("the ConfigMap is gone")
 	}
-	if hasIngress(t, cluster) {
-		t.Error("the Ingress that was deleted is back")
-	}
-	if hasHint(facts, "ask through the edge") {
-		t.Error("it suggests an Ingress that was deleted")
-	}
-	requireReadyDemo(t, cluster, "slipway.dev/demo:v1")
-
-	// The printed commands work as printed.
-	if version := askedVersion(t, hint(t, facts, "ask one Pod")); version != "v1" {
-		t.Errorf("a Pod answers version %q", version)
+	requireReadyDemo(t, cluster, "slipway.dev/demo:v2")
+	if version := askedVersion(t, hint(t, facts, "ask one Pod")); version != "v2" {
+		t.Errorf("after a restart a Pod answers version %q", version)
 	}
 	if output := shell(t, hint(t, facts, "look around")); !strings.Contains(output, "pod/demo-") {
 		t.Errorf("look around: %s", output)
@@ -143,26 +138,14 @@ func secondStart(t *testing.T, dir, kubeconfig string) {
 	if output := shell(t, hint(t, facts, "without kubectl")); !strings.Contains(output, "Ready") {
 		t.Errorf("without kubectl: %s", output)
 	}
-	shell(t, hint(t, facts, "roll to v2"))
-	shell(t, hint(t, facts, "watch it roll"))
-	shell(t, hint(t, facts, "stop"))
-	if code := s.wait(t); code != 0 {
-		t.Errorf("exit code %d after SIGTERM", code)
-	}
-	requireNothingRuns(t)
-}
+	clone := newClone(t, facts)
+	clone.change(t, hint(t, facts, "change it to v3"))
+	clone.push(t)
+	awaitApplication(t, cluster, "Synced", "Healthy", clone.commit(t))
+	requireReadyDemo(t, cluster, "slipway.dev/demo:v3")
 
-func deletedDemo(t *testing.T, dir, kubeconfig string) {
-	s, facts := startJSON(t, "--dir", dir)
-	cluster := connect(t, kubeconfig)
-	requireReadyDemo(t, cluster, "slipway.dev/demo:v2")
-	if version := askedVersion(t, hint(t, facts, "ask one Pod")); version != "v2" {
-		t.Errorf("after a restart a Pod answers version %q", version)
-	}
-	if err := cluster.Client.AppsV1().Deployments("demo").Delete(t.Context(), "demo", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	s.signal(t, syscall.SIGTERM)
+	deleteApplication(t, cluster)
+	shell(t, hint(t, facts, "stop"))
 	if code := s.wait(t); code != 0 {
 		t.Errorf("exit code %d after SIGTERM", code)
 	}
@@ -174,11 +157,17 @@ func killed(t *testing.T, dir, kubeconfig string) {
 	if detail := row(t, facts, "demo").Detail; !strings.Contains(detail, "deleted by you") {
 		t.Errorf("the demo is %q", detail)
 	}
+	cluster := connect(t, kubeconfig)
+	if exists(t, deploymentError(t, cluster)) {
+		t.Error("the Deployment has outlived its Application")
+	}
+	applyOldDemo(t, cluster)
 	s.signal(t, syscall.SIGKILL)
 	if code := s.wait(t); code != -1 {
 		t.Errorf("exit code %d after SIGKILL", code)
 	}
 	requireNothingRuns(t)
+	makeOld(t, dir)
 }
 
 func reset(t *testing.T, dir, kubeconfig string) {
@@ -261,13 +250,6 @@ func hasConfigMap(t *testing.T, cluster *kube.Cluster) bool {
 	t.Helper()
 	_, err := cluster.Client.CoreV1().ConfigMaps("default").Get(t.Context(), configMapName, metav1.GetOptions{})
 	return exists(t, err)
-}
-
-func deleteIngress(t *testing.T, cluster *kube.Cluster) {
-	t.Helper()
-	if err := cluster.Client.NetworkingV1().Ingresses("demo").Delete(t.Context(), "demo", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
 }
 
 func hasIngress(t *testing.T, cluster *kube.Cluster) bool {

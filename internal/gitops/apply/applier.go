@@ -184,11 +184,10 @@ func (w *writing) finish(raw []byte) (*unstructured.Unstructured, error) {
 		return answer, nil
 	}
 	w.note(raw)
-	if w.place.key.Kind == "CustomResourceDefinition" {
-		w.kinds.Learn(answer)
+	if w.place.key.Kind == "CustomResourceDefinition" && !w.kinds.Learn(answer) {
 		w.kinds.Invalidate()
 	}
-	if w.step.Action == plan.Apply && !isCertain(w.object, answer) {
+	if w.step.Action == plan.Apply && !isCertain(w.object, answer) && resembles(w.object, answer.Object) {
 		w.known.learn(request{w.object, w.body}, answer)
 	}
 	return answer, nil

@@ -103,10 +103,17 @@ func (p *place) absent(status metav1.Status, err error) *Error {
 	switch {
 	case details != nil && details.Kind == "namespaces" && details.Name == p.key.Namespace && p.key.Namespace != "":
 		return p.fault(NotFound, fmt.Sprintf("the namespace %s does not exist: create it, or set the sync option CreateNamespace=true", p.key.Namespace), err)
-	case details == nil || details.Name == "":
+	case isWithoutKind(err):
 		return p.fault(NotFound, "the API server does not have the kind, or does not serve it yet: "+status.Message, err)
 	}
 	return p.fault(NotFound, "it does not exist: "+status.Message, err)
+}
+
+// isWithoutKind reports whether the API server has nothing at a path, which is
+// not even that it has no object there.
+func isWithoutKind(err error) bool {
+	answer, ok := errors.AsType[*apierrors.StatusError](err)
+	return ok && apierrors.IsNotFound(err) && (answer.ErrStatus.Details == nil || answer.ErrStatus.Details.Name == "")
 }
 
 // unchangeable is how the API server says that a field cannot be changed. Each

@@ -58,6 +58,45 @@ func (m *memory) knows(sent request, live *unstructured.Unstructured) bool {
 	return ok && known.state == state
 }
 
+// resembles reports whether an object became what was applied, but for how values
+// are written and for what was added. Then applying it again changes nothing.
+// That is not so for all objects: the API server merges what is null or empty in
+// ways of its own, and may need two applies to come to rest.
+func resembles(desired, is any) bool {
+	switch desired := desired.(type) {
+	case map[string]any:
+		fields, ok := is.(map[string]any)
+		if !ok || len(desired) == 0 && len(fields) > 0 {
+			return false
+		}
+		for key, value := range desired {
+			now, has := fields[key]
+			if !has && isEmpty(value) {
+				continue
+			}
+			if !resembles(value, now) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		elements, ok := is.([]any)
+		if !ok || len(elements) != len(desired) {
+			return false
+		}
+		for i := range desired {
+			if !resembles(desired[i], elements[i]) {
+				return false
+			}
+		}
+		return true
+	case string:
+		_, ok := is.(string)
+		return ok
+	}
+	return desired != nil && equal(desired, is)
+}
+
 // stateOf is a hash of all of an object on which it depends what an apply
 // changes: everything but its status, when something was written, and labels and
 // annotations that are neither ours nor to be.

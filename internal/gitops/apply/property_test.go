@@ -32,18 +32,24 @@ func TestCertainIsCertain(t *testing.T) {
 	w.defineWidgets()
 	for _, file := range archive.Files {
 		switch file.Name {
-		case "exact/deployment", "exact/service", "exact/ingress", "exact/configmap", "exact/secret", "exact/custom", "written/quantities", "written/nulls":
+		case "exact/deployment", "exact/service", "exact/ingress", "exact/configmap", "exact/secret", "exact/custom", "written/quantities", "asked/nulls":
 		default:
 			continue
 		}
 		t.Run(file.Name, func(t *testing.T) {
 			w.t = t
 			p := &property{world: w, random: rand.New(rand.NewPCG(7, uint64(len(file.Data)))), base: w.object(string(file.Data))}
+			unstructured.RemoveNestedField(p.base.Object, "metadata", "finalizers")
 			for round := range rounds {
+				if round%10 == 9 { // so that what others did does not pile up
+					if err := p.resource(p.base).Delete(p.context(), p.base.GetName(), metav1.DeleteOptions{}); err != nil {
+						t.Fatal(err)
+					}
+				}
 				p.round(round)
 			}
 			t.Logf("%d times certain, %d times asked, %d changes were refused", p.certain, p.asked, p.refused)
-			if p.certain < rounds/10 || p.asked < rounds/10 {
+			if p.certain < rounds/20 || p.asked < rounds/20 {
 				t.Errorf("%d times certain and %d times asked say too little", p.certain, p.asked)
 			}
 		})

@@ -69,6 +69,9 @@ func (a *Applier) send(ctx context.Context, at *place, request call) ([]byte, er
 		case ctx.Err() != nil:
 			return nil, at.fault(Transient, "there was no time left: "+context.Cause(ctx).Error(), context.Cause(ctx))
 		case try >= a.pace.tries || !request.mayRepeat(err):
+			if isWithoutKind(err) {
+				a.kinds.Invalidate()
+			}
 			return nil, at.explain(err)
 		}
 		if err := a.pause(ctx, try, err); err != nil {

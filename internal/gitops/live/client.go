@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -59,8 +58,8 @@ type Mapping struct {
 // refused.
 func (m Mapping) Path(namespace, name string) (string, error) {
 	for _, part := range []string{namespace, name} {
-		if problems := path.ValidatePathSegmentName(part, false); len(problems) > 0 {
-			return "", fmt.Errorf("%.80q is no name: it %s", part, strings.Join(problems, "; it "))
+		if part == "." || part == ".." || strings.ContainsAny(part, "/%") {
+			return "", fmt.Errorf("%.80q is no name: it may not be . or .., nor have / or %% in it", part)
 		}
 	}
 	text := "/apis/" + m.Resource.Group + "/" + m.Resource.Version

@@ -135,19 +135,23 @@ func (k *Kinds) Invalidate() {
 }
 
 // Learn takes a kind from its CustomResourceDefinition, as far as that is
-// established, so that nothing has to be asked for it.
-func (k *Kinds) Learn(definition *unstructured.Unstructured) {
+// established, so that nothing has to be asked for it. It reports whether the
+// kind is known now as it is defined.
+func (k *Kinds) Learn(definition *unstructured.Unstructured) bool {
 	kind, defined, ok := definedBy(definition)
 	if !ok {
-		return
+		return false
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.known == nil || k.known.kinds[kind].same(defined) {
-		return
+	if k.known == nil {
+		return false
 	}
-	k.learned[kind] = lesson{defined, k.now().Add(learnedFor)}
-	k.known = k.known.with(map[schema.GroupKind]*entry{kind: defined})
+	if !k.known.kinds[kind].same(defined) {
+		k.learned[kind] = lesson{defined, k.now().Add(learnedFor)}
+		k.known = k.known.with(map[schema.GroupKind]*entry{kind: defined})
+	}
+	return true
 }
 
 // find gives what is known of a kind, in a version if one is given.

@@ -217,6 +217,7 @@ func (c *Controller) Pushed(push webhook.Push) {
 // could not be read are tried again now.
 func (c *Controller) CredentialsChanged() {
 	for _, address := range c.repositories.addresses(true) {
+		c.Sources.Forget(address) // a failure a moment ago says nothing any more
 		c.look(address)
 	}
 }
