@@ -62,7 +62,6 @@ type agent struct {
 	log       *slog.Logger
 	metrics   *Metrics
 	book      *credential.Book
-	clusters  *clusterList
 	secrets   *hookSecrets
 	sources   *source.Sources
 	renderer  *render.Renderer
@@ -87,7 +86,7 @@ func Run(ctx context.Context, options Options) error {
 		options: options, log: options.Log,
 		metrics: options.Metrics,
 		known:   map[types.NamespacedName]bool{}, told: map[types.UID]string{},
-		book: &credential.Book{}, clusters: &clusterList{}, secrets: &hookSecrets{log: options.Log},
+		book: &credential.Book{}, secrets: &hookSecrets{log: options.Log},
 		readiness: readiness{
 			definitions:  options.Health.Condition("definitions", "the API server has not been asked for the kinds yet"),
 			credentials:  options.Health.Condition("credentials", "the credentials have not been read yet"),

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,20 +13,20 @@ import (
 	"slipway.dev/slipway/internal/observe"
 )
 
-// clusterType is the value of credential.TypeLabel of Secrets about clusters.
+// clusterType is the value of credential.TypeLabel of Secrets about clusters,
+// which are for ApplicationSets.
 const clusterType = "cluster"
 
-// takeSecrets takes all labelled Secrets of the control namespace: credentials
-// of repositories, and clusters.
+// takeSecrets takes the credentials of all labelled Secrets of the control
+// namespace.
 func (a *agent) takeSecrets(secrets []*corev1.Secret) {
 	slices.SortFunc(secrets, func(x, y *corev1.Secret) int { return cmp.Compare(x.Name, y.Name) })
-	seen := map[types.NamespacedName]bool{}
-	var clusters []*corev1.Secret
+	seen, present := map[types.NamespacedName]bool{}, map[types.UID]bool{}
 	for _, secret := range secrets {
 		if secret.Labels[credential.TypeLabel] == clusterType {
-			clusters = append(clusters, secret)
 			continue
 		}
+		present[secret.UID] = true
 		name := types.NamespacedName{Namespace: secret.Namespace, Name: secret.Name}
 		given, err := credential.Parse(secret)
 		if err != nil {
@@ -41,7 +42,7 @@ func (a *agent) takeSecrets(secrets []*corev1.Secret) {
 		}
 	}
 	a.known = seen
-	a.clusters.take(clusters)
+	maps.DeleteFunc(a.told, func(uid types.UID, _ string) bool { return !present[uid] })
 	a.leading.credentialsChanged()
 }
 

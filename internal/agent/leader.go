@@ -13,6 +13,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/appset"
 	"slipway.dev/slipway/internal/gitops/live"
 	"slipway.dev/slipway/internal/gitops/reconcile"
+	"slipway.dev/slipway/internal/gitops/source"
 	"slipway.dev/slipway/internal/gitops/tracking"
 	"slipway.dev/slipway/internal/gitops/webhook"
 	"slipway.dev/slipway/internal/kube"
@@ -37,9 +38,10 @@ type leadership struct {
 // term is what the replica that leads runs. All of it is made anew for each
 // term: what was known when the Lease was lost may be wrong.
 type term struct {
-	live *live.Cache
-	apps *reconcile.Controller
-	sets *appset.Controller
+	live    *live.Cache
+	apps    *reconcile.Controller
+	sets    *appset.Controller
+	sources *source.Sources
 }
 
 func (l *leadership) set(current *term) {
@@ -69,6 +71,7 @@ func (l *leadership) pushed(push webhook.Push) bool {
 	}
 	current.apps.Pushed(push)
 	for _, address := range push.RepositoryURLs {
+		current.sources.Forget(address)
 		current.sets.Refresh(address)
 	}
 	return true
@@ -112,7 +115,7 @@ func (a *agent) leadOnce(ctx context.Context) error {
 	parts.Go(func() error { return current.live.Run(running) })
 	parts.Go(func() error { return current.apps.Run(running) })
 	parts.Go(func() error { return current.sets.Run(running) })
-	parts.Go(func() error { return a.awaitReady(running, current.apps) })
+	parts.Go(func() error { return a.awaitReady(running, current) })
 	a.leading.set(current)
 	a.mailbox.look()
 	defer a.leading.set(nil)
@@ -123,12 +126,13 @@ func (a *agent) leadOnce(ctx context.Context) error {
 	return err
 }
 
-// awaitReady makes the agent ready when the Applications were read.
-func (a *agent) awaitReady(ctx context.Context, apps *reconcile.Controller) error {
+// awaitReady makes the agent ready when Applications and ApplicationSets were
+// read.
+func (a *agent) awaitReady(ctx context.Context, current *term) error {
 	tick := time.NewTicker(readyLook)
 	defer tick.Stop()
 	for {
-		err := apps.Ready()
+		err := errors.Join(current.apps.Ready(), current.sets.Ready())
 		if err == nil {
 			a.readiness.applications.Met()
 			<-ctx.Done()
@@ -148,6 +152,7 @@ func (a *agent) newTerm() (*term, error) {
 	cluster := a.options.Cluster
 	kinds := live.NewKinds(cluster)
 	namespaces := a.namespaces()
+	reporter := kube.Reporter{Controller: controllerName, Instance: a.options.Identity}
 	var apps *reconcile.Controller
 	cache := live.New(live.Options{
 		Cluster: cluster, Kinds: kinds, Log: a.log,
@@ -158,19 +163,19 @@ func (a *agent) newTerm() (*term, error) {
 		ControlNamespace: a.options.ControlNamespace, Namespaces: namespaces,
 		Interval: a.options.Interval, Jitter: max(a.options.Jitter, 1), // 0 would be the default
 		Workers: a.options.Workers,
-		Metrics: a.metrics.engine, Events: kube.Reporter{Controller: controllerName, Instance: a.options.Identity}, Log: a.log,
+		Metrics: a.metrics.engine, Events: reporter, Log: a.log,
 	})
 	if err != nil {
 		return nil, err
 	}
-	setNamespaces := namespaces
-	if slices.Contains(namespaces, everyNamespace) {
-		setNamespaces = nil
-	}
 	sets := appset.NewController(appset.ControllerOptions{
-		Cluster: cluster, Facts: facts{a.clusters, a.sources}, Namespaces: setNamespaces, Interval: a.options.Interval, Log: a.log,
+		Cluster: cluster, ControlNamespace: a.options.ControlNamespace, Namespaces: namespaces,
+		Facts: &appset.ClusterFacts{
+			Cluster: cluster, Namespace: a.options.ControlNamespace, Sources: a.sources, MaxAge: a.options.Interval,
+		},
+		Interval: a.options.Interval, Reporter: reporter, Log: a.log,
 	})
-	return &term{live: cache, apps: apps, sets: sets}, nil
+	return &term{live: cache, apps: apps, sets: sets, sources: a.sources}, nil
 }
 
 // everyNamespace stands for all of them.

@@ -29,7 +29,7 @@ type run struct {
 }
 
 // terminated is what is said of an operation that somebody ended.
-const terminated = "operation terminated"
+const terminated = "Operation terminated"
 
 func equalOperations(a, b *v1alpha1.Operation) bool { return equality.Semantic.DeepEqual(a, b) }
 
@@ -63,6 +63,20 @@ func (p *pass) operate(ctx context.Context, seen *sight, trouble error) (bool, e
 		return false, nil
 	}
 	return p.begin(ctx, answer.start, seen, nil)
+}
+
+// lookAhead says what follows an operation that ended in this pass: what is still
+// wrong is told with its end, and what starts next does so in a pass of its own.
+func (p *pass) lookAhead(seen *sight) {
+	if !p.closed {
+		return
+	}
+	answer := p.decide(seen)
+	p.problem = answer.problem
+	p.again = earliest(p.again, answer.again)
+	if answer.start != nil {
+		p.queue.add(task{app: p.id}, becauseTime)
+	}
 }
 
 func (p *pass) decide(seen *sight) verdict {
@@ -307,15 +321,19 @@ func (p *pass) build(ctx context.Context, state *v1alpha1.OperationState, seen *
 			own.live[key] = namespace.Unstructured()
 		}
 	}
-	made, err := plan.Build(set, plan.Input{Live: own.live, Synced: own.synced(), Gate: p.project.Gate(p.destination()), Options: options})
-	if err != nil {
-		return nil, err
-	}
 	result := p.result(chosen, sources)
 	var marks map[plan.StepID]plan.Mark
 	if state.SyncResult != nil {
 		result.Resources = state.SyncResult.Resources
 		marks = operation.Marks(result.Resources)
+	}
+	synced := own.synced()
+	for id := range marks {
+		delete(synced, id.Key) // what the operation did before stays a part of it, and is waited for
+	}
+	made, err := plan.Build(set, plan.Input{Live: own.live, Synced: synced, Gate: p.project.Gate(p.destination()), Options: options})
+	if err != nil {
+		return nil, err
 	}
 	state.SyncResult = result
 	return &run{
@@ -444,6 +462,7 @@ func (p *pass) end(state *v1alpha1.OperationState, phase v1alpha1.OperationPhase
 	}
 	p.keep(state)
 	if state.Phase.Completed() {
+		p.closed = true
 		p.session.unsaved.history = remembered(p.session.unsaved.history, state, p.app.Spec.HistoryLimit())
 	}
 	p.ended(state)

@@ -57,6 +57,8 @@ type pass struct {
 	// repository has to be looked at first.
 	skipped bool
 	pending bool
+	// closed says that an operation ended.
+	closed bool
 	// dropped is a request that is refused because an operation runs.
 	dropped *v1alpha1.Operation
 	// problem is for the condition SyncError.
@@ -142,6 +144,8 @@ func (p *pass) run(ctx context.Context) error {
 	}
 	if p.pending {
 		trouble = p.session.trouble
+	} else if trouble == nil {
+		p.lookAhead(seen)
 	}
 	return p.conclude(ctx, seen, trouble)
 }

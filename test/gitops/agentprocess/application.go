@@ -1,0 +1,112 @@
+package agentprocess
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/kube"
+)
+
+// Applications is where the Applications of a namespace are.
+func Applications(cluster *kube.Cluster, namespace string) dynamic.ResourceInterface {
+	return cluster.Dynamic.Resource(schema.GroupVersionResource{
+		Group: v1alpha1.Group, Version: v1alpha1.Version, Resource: "applications",
+	}).Namespace(namespace)
+}
+
+// AwaitKinds waits until the cluster has the kinds of Applications, which were
+// applied before.
+func AwaitKinds(t *testing.T, cluster *kube.Cluster) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	defer cancel()
+	definitions := cluster.Dynamic.Resource(schema.GroupVersionResource{
+		Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
+	})
+	_, err := kube.WaitFor(ctx, definitions, kube.Labelled(""), func(found []*unstructured.Unstructured) error {
+		established := 0
+		for _, one := range found {
+			if one.GetName() == strings.TrimSuffix(one.GetName(), "."+v1alpha1.Group) {
+				continue
+			}
+			conditions, _, _ := unstructured.NestedSlice(one.Object, "status", "conditions")
+			for _, entry := range conditions {
+				if condition, _ := entry.(map[string]any); condition["type"] == "Established" && condition["status"] == "True" {
+					established++
+				}
+			}
+		}
+		if established < 3 {
+			return fmt.Errorf("%d of 3 kinds are established", established)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Await follows an Application until the condition holds, and returns it.
+func Await(t *testing.T, in dynamic.ResourceInterface, name string, holds func(*v1alpha1.Application) error) *v1alpha1.Application {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	defer cancel()
+	var last *v1alpha1.Application
+	_, err := kube.WaitFor(ctx, in, kube.Named(name), func(found []*unstructured.Unstructured) error {
+		if len(found) != 1 {
+			return errors.New("it does not exist")
+		}
+		app, _, err := v1alpha1.Decode(found[0].Object)
+		if err != nil {
+			return err
+		}
+		last = app
+		return holds(app)
+	})
+	if err != nil {
+		t.Fatalf("Application %s: %v", name, err)
+	}
+	return last
+}
+
+// InOrder is nil for an Application that is Synced, Healthy, and whose last
+// operation succeeded. If revision is not empty, it has to be that one.
+func InOrder(revision string) func(*v1alpha1.Application) error {
+	return func(app *v1alpha1.Application) error {
+		status, phase := &app.Status, v1alpha1.OperationPhase("")
+		if status.OperationState != nil {
+			phase = status.OperationState.Phase
+		}
+		at := status.Sync.Revision
+		if status.Sync.Status == v1alpha1.SyncSynced && status.Health.Status == v1alpha1.Healthy && phase == v1alpha1.OperationSucceeded &&
+			(revision == "" || at == revision) {
+			return nil
+		}
+		return fmt.Errorf("it is %s and %s at %s, and not Synced and Healthy at %s: %s", status.Sync.Status, status.Health.Status, at, revision, Told(app))
+	}
+}
+
+// Told is what an Application says about itself, on one line.
+func Told(app *v1alpha1.Application) string {
+	var text strings.Builder
+	for _, condition := range app.Status.Conditions {
+		fmt.Fprintf(&text, "%s: %s; ", condition.Type, condition.Message)
+	}
+	if state := app.Status.OperationState; state != nil {
+		fmt.Fprintf(&text, "operation %s: %s; ", state.Phase, state.Message)
+	}
+	for _, resource := range app.Status.Resources {
+		if resource.Health != nil && resource.Health.Status != v1alpha1.Healthy {
+			fmt.Fprintf(&text, "%s %s is %s: %s; ", resource.Kind, resource.Name, resource.Health.Status, resource.Health.Message)
+		}
+	}
+	return text.String()
+}
