@@ -44,31 +44,39 @@ func deploy(t *testing.T) {
 	for _, path := range definitions {
 		apply("", read(t, path))
 	}
-	installed := apply("", kustomized(t))
+	installed := apply("", kustomized(t, "../../deploy"))
 	if len(installed) < 10 {
 		t.Errorf("only %d objects are installed", len(installed))
+	}
+	if agent := apply("", kustomized(t, "../../deploy/agent")); len(agent) < 14 {
+		t.Errorf("only %d objects of the agent are installed", len(agent))
 	}
 	apply(cluster.Namespace(t), read(t, "../../deploy/rbac/role-namespaced.yaml"))
 	apply("", read(t, "../../deploy/rbac/acme-role.yaml"))
 	if heard := warned.all(); len(heard) > 0 {
 		t.Errorf("the API server warns:\n%s", strings.Join(heard, "\n"))
 	}
-	requireAllListed(t)
+	requireAllListed(t, "../../deploy")
+	requireAllListed(t, "../../deploy/agent")
 	requireOptions(t, installed)
 }
 
 // requireAllListed fails when a manifest is forgotten in the kustomization.
-func requireAllListed(t *testing.T) {
+func requireAllListed(t *testing.T, dir string) {
 	t.Helper()
-	listed := read(t, "../../deploy/kustomization.yaml")
-	for _, path := range manifests(t, "../../deploy") {
-		name, err := filepath.Rel("../../deploy", path)
+	listed := read(t, filepath.Join(dir, "kustomization.yaml"))
+	for _, path := range manifests(t, dir) {
+		name, err := filepath.Rel(dir, path)
 		if err != nil {
 			t.Fatal(err)
 		}
 		// The first is in the place of another, the second is not for everybody,
 		// and the last is the list itself.
 		apart := []string{"rbac/role-namespaced.yaml", "rbac/acme-role.yaml", "kustomization.yaml"}
+		// The agent has a list of its own.
+		if strings.HasPrefix(name, "agent/") {
+			continue
+		}
 		if !strings.Contains(listed, "- "+name+"\n") && !slices.Contains(apart, name) {
 			t.Errorf("kustomization.yaml does not list %s", name)
 		}
@@ -103,9 +111,9 @@ func requireOptions(t *testing.T, installed []*unstructured.Unstructured) {
 }
 
 // kustomized is what kubectl apply -k would apply.
-func kustomized(t *testing.T) string {
+func kustomized(t *testing.T, dir string) string {
 	t.Helper()
-	command := exec.CommandContext(t.Context(), kubetest.Binary(t), "kubectl", "kustomize", "../../deploy")
+	command := exec.CommandContext(t.Context(), kubetest.Binary(t), "kubectl", "kustomize", dir)
 	output, err := command.Output()
 	if err != nil {
 		t.Fatalf("kubectl kustomize: %v", err)

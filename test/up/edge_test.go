@@ -23,22 +23,16 @@ import (
 const clients = 4
 
 // deadEdge kills the edge: everything ends, with its last words.
-func deadEdge(t *testing.T, dir, _ string) { deadPart(t, dir, "edge", "entry point takes traffic") }
-
-// deadAgent kills the agent.
-func deadAgent(t *testing.T, dir, _ string) { deadPart(t, dir, "agent", "reconciling") }
-
-func deadPart(t *testing.T, dir, name, words string) {
-	t.Helper()
+func deadEdge(t *testing.T, dir, _ string) {
 	s, facts := startJSON(t, "--dir", dir)
-	part := row(t, facts, name)
-	if err := syscall.Kill(part.PID, syscall.SIGKILL); err != nil {
+	edge := row(t, facts, "edge")
+	if err := syscall.Kill(edge.PID, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	if code := s.wait(t); code != 1 {
 		t.Errorf("exit code %d, want 1", code)
 	}
-	for _, text := range []string{name + " ended by itself (signal: killed)", "the end of " + part.Log, words} {
+	for _, text := range []string{"edge ended by itself (signal: killed)", "the end of " + edge.Log, "entry point takes traffic"} {
 		if !strings.Contains(s.stderr.String(), text) {
 			t.Errorf("%q is missing in:\n%s", text, s.stderr)
 		}

@@ -52,6 +52,8 @@ func delivers(t *testing.T, dir, kubeconfig string) {
 	clone.run(t, hint(t, facts, "push the change"))
 	awaitApplication(t, cluster, "Synced", "Healthy", clone.commit(t))
 	load.await(t, "v2")
+	// The agent was told, and did not find it by asking.
+	awaitOutput(t, "curl --silent --show-error http://127.0.0.1:8183/metrics", `slipway_agent_webhooks_total{outcome="push",provider="Gitea"} 1`)
 	if version := askedVersion(t, hint(t, facts, "see it answer")); version != "v2" {
 		t.Errorf("version %q answers after the push", version)
 	}

@@ -236,10 +236,6 @@ func hint(t *testing.T, facts up.Facts, title string) string {
 	return ""
 }
 
-func hasHint(facts up.Facts, title string) bool {
-	return slices.ContainsFunc(facts.Try, func(one up.Hint) bool { return one.Title == title })
-}
-
 // row is the row of a part.
 func row(t *testing.T, facts up.Facts, part string) up.Row {
 	t.Helper()

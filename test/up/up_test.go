@@ -43,7 +43,6 @@ func life(t *testing.T) {
 		{"state of an older version is adopted", adopts},
 		{"reset starts afresh", reset},
 		{"dead edge ends it", deadEdge},
-		{"dead agent ends it", deadAgent},
 		{"dead cluster ends it", deadCluster},
 		{"second Ctrl-C kills", impatient},
 	} {

@@ -84,6 +84,9 @@ func (a *Applier) Apply(ctx context.Context, step *plan.Step, options Options) (
 	if err != nil {
 		return nil, err
 	}
+	if w.isSettled() {
+		return step.Live.DeepCopy(), nil
+	}
 	var raw []byte
 	switch {
 	case !step.Options.Replace && step.Action != plan.Replace && step.Action != plan.CreateOnly:
@@ -110,6 +113,17 @@ type writing struct {
 	// object is what is sent.
 	object map[string]any
 	body   []byte
+}
+
+// isSettled reports whether applying the object certainly changes nothing of the
+// live one, as it was when the plan was made. Whoever has changed it since shows
+// in the watch, and is drift.
+func (w *writing) isSettled() bool {
+	live := w.step.Live
+	if w.step.Action != plan.Apply || w.step.Options.Replace || live == nil || live.GetDeletionTimestamp() != nil {
+		return false
+	}
+	return isCertain(w.object, live) || w.known.knows(request{w.object, w.body}, live)
 }
 
 // place is where an object is, and what must not be told of it.

@@ -153,7 +153,10 @@ func TestMigrationOfBeforeFirstApply(t *testing.T) {
 	if _, err := w.resource(object).Patch(w.context(), "web", types.MergePatchType, []byte(`{"metadata":{"managedFields":[{}]}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.resource(object).Apply(w.context(), "web", object, metav1.ApplyOptions{FieldManager: "other", Force: true}); err != nil {
+	other := object.DeepCopy()
+	delete(other.Object, "spec")
+	other.SetAnnotations(map[string]string{"other": "here"})
+	if _, err := w.resource(object).Apply(w.context(), "web", other, metav1.ApplyOptions{FieldManager: "other", Force: true}); err != nil {
 		t.Fatal(err)
 	}
 	if names := managers(w.live(object)); !slices.Contains(names, "before-first-apply Update") {

@@ -209,3 +209,25 @@ func established(definition *unstructured.Unstructured) *unstructured.Unstructur
 	definition.Object["status"] = map[string]any{"conditions": []any{map[string]any{"type": "Established", "status": "True"}}}
 	return definition
 }
+
+// What is live may be newer than what was looked at. What controllers did since
+// is no difference.
+func TestPredictStale(t *testing.T) {
+	w := enter(t)
+	archive, err := txtar.ParseFile("testdata/common.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := slices.IndexFunc(archive.Files, func(file txtar.File) bool { return file.Name == "asked/nulls" })
+	manifest := string(archive.Files[at].Data)
+	object := w.apply(manifest)
+	step := w.step(manifest)
+	w.patch(object, "controller", `{"metadata":{"annotations":{"noted":"yes"}},"data":{"more":"data"}}`)
+	if state, requests := w.compare(w.Applier, step); state != plan.Synced || !slices.Equal(requests, []string{"PATCH dry", "GET"}) {
+		t.Errorf("it is %s after %q", state, requests)
+	}
+	w.patch(object, "somebody", `{"data":{"a":"changed"}}`)
+	if state, _ := w.compare(w.Applier, step); state != plan.OutOfSync {
+		t.Errorf("it is %s", state)
+	}
+}

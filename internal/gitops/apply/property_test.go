@@ -49,7 +49,7 @@ func TestCertainIsCertain(t *testing.T) {
 				p.round(round)
 			}
 			t.Logf("%d times certain, %d times asked, %d changes were refused", p.certain, p.asked, p.refused)
-			if p.certain < rounds/20 || p.asked < rounds/20 {
+			if p.certain == 0 || p.asked == 0 {
 				t.Errorf("%d times certain and %d times asked say too little", p.certain, p.asked)
 			}
 		})

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/gitops/webhook"
@@ -23,6 +24,9 @@ type book struct {
 	records map[types.NamespacedName]*record
 	// bySet are their names, by the set.
 	bySet map[types.UID]map[string]struct{}
+	// deleted are Applications that were deleted lately: an answer to a request
+	// that was under way must not bring them back.
+	deleted map[types.UID]struct{}
 }
 
 // setEntry is one ApplicationSet.
@@ -44,6 +48,7 @@ type setEntry struct {
 // record is an Application in the cluster.
 type record struct {
 	uid      types.UID
+	version  string
 	set      types.UID
 	deleting bool
 	// body has what is compared, as canonical JSON.
@@ -53,18 +58,37 @@ type record struct {
 }
 
 func newBook() *book {
-	return &book{sets: map[types.NamespacedName]*setEntry{}, records: map[types.NamespacedName]*record{}, bySet: map[types.UID]map[string]struct{}{}}
+	return &book{
+		sets: map[types.NamespacedName]*setEntry{}, records: map[types.NamespacedName]*record{},
+		bySet: map[types.UID]map[string]struct{}{}, deleted: map[types.UID]struct{}{},
+	}
 }
 
+// origin is where news of an object come from.
+type origin int
+
+const (
+	// fromWatch: every change comes so, in its order.
+	fromWatch origin = iota
+	// fromWrite: the answer to our own request. It can be older than what the watch
+	// has told already, and of an object that is gone.
+	fromWrite
+)
+
 // putSet notes a set, and reports whether it has to be looked at.
-func (b *book) putSet(object *unstructured.Unstructured) bool {
+func (b *book) putSet(object *unstructured.Unstructured, from origin) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	name := types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
 	entry := b.sets[name]
 	if entry == nil || entry.object.GetUID() != object.GetUID() {
-		b.sets[name] = &setEntry{object: object, due: true}
-		return true
+		if from == fromWatch {
+			b.sets[name] = &setEntry{object: object, due: true}
+		}
+		return from == fromWatch
+	}
+	if isOlder(object.GetResourceVersion(), entry.object.GetResourceVersion()) {
+		return false
 	}
 	before := entry.object
 	entry.object = object
@@ -180,12 +204,18 @@ const (
 
 // putApplication notes an Application. It gives the name of the sets that it
 // belongs to and belonged to, and what is new.
-func (b *book) putApplication(object *unstructured.Unstructured) ([]types.NamespacedName, change) {
+func (b *book) putApplication(object *unstructured.Unstructured, from origin) ([]types.NamespacedName, change) {
 	name := types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
 	made := newRecord(object)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	before := b.records[name]
+	if _, deleted := b.deleted[object.GetUID()]; deleted && from == fromWrite {
+		return nil, nothingNew
+	}
+	if before != nil && before.uid == object.GetUID() && isOlder(object.GetResourceVersion(), before.version) {
+		return nil, nothingNew
+	}
 	b.index(name, before, made)
 	what := contentNew
 	switch {
@@ -206,8 +236,24 @@ func (b *book) dropApplication(name types.NamespacedName) []types.NamespacedName
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	before := b.records[name]
+	if before != nil {
+		if len(b.deleted) >= maxDeleted {
+			clear(b.deleted)
+		}
+		b.deleted[before.uid] = struct{}{}
+	}
 	b.index(name, before, nil)
 	return b.setsOf(name.Namespace, before)
+}
+
+// maxDeleted bounds what is remembered of Applications that are gone. Answers
+// come within moments.
+const maxDeleted = 10000
+
+// isOlder compares versions of one object.
+func isOlder(version, known string) bool {
+	order, err := resourceversion.CompareResourceVersion(version, known)
+	return err == nil && order < 0
 }
 
 func (b *book) index(name types.NamespacedName, before, after *record) {
@@ -259,7 +305,7 @@ func newRecord(object *unstructured.Unstructured) *record {
 	if owner == nil || owner.Kind != v1alpha1.KindApplicationSet {
 		return nil
 	}
-	made := &record{uid: object.GetUID(), set: owner.UID, deleting: isDeleting(object)}
+	made := &record{uid: object.GetUID(), version: object.GetResourceVersion(), set: owner.UID, deleting: isDeleting(object)}
 	made.body, _ = json.Marshal(contentOf(object.Object))
 	sync, _, _ := unstructured.NestedString(object.Object, "status", "sync", "status")
 	health, _, _ := unstructured.NestedString(object.Object, "status", "health", "status")

@@ -36,6 +36,8 @@ type ClusterFacts struct {
 // Clusters reads the cluster Secrets. Of their data only name, server and project
 // are looked at.
 func (f *ClusterFacts) Clusters(ctx context.Context, selector labels.Selector) ([]Cluster, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
 	list, err := f.Cluster.Client.CoreV1().Secrets(f.Namespace).List(ctx, metav1.ListOptions{LabelSelector: clusterSecrets})
 	if err != nil {
 		return nil, fmt.Errorf("cluster Secrets of namespace %s: %w", f.Namespace, err)

@@ -18,7 +18,11 @@ const refreshAnnotation = "argocd.argoproj.io/application-set-refresh"
 // setChanged is told of a set that is new or other.
 func (c *Controller) setChanged(object *unstructured.Unstructured) {
 	c.need()
-	if c.book.putSet(object) {
+	c.noteSet(object, fromWatch)
+}
+
+func (c *Controller) noteSet(object *unstructured.Unstructured, from origin) {
+	if c.book.putSet(object, from) {
 		c.queue.Add(types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()})
 	}
 }
@@ -28,7 +32,7 @@ func (c *Controller) setGone(name types.NamespacedName) { c.book.dropSet(name) }
 // applicationChanged is told of an Application. What others changed is put right
 // at once; health can wait a little.
 func (c *Controller) applicationChanged(object *unstructured.Unstructured) {
-	names, what := c.book.putApplication(object)
+	names, what := c.book.putApplication(object, fromWatch)
 	for _, name := range names {
 		switch what {
 		case contentNew:

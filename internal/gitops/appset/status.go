@@ -80,6 +80,8 @@ func (c *Controller) tell(ctx context.Context, set *v1alpha1.ApplicationSet, how
 	if ctx.Err() != nil {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
 	conditions, news := since(set.Status.Conditions, how.conditions(), time.Now())
 	resources, count := c.listed(set)
 	if !news && count == set.Status.ResourcesCount && sameResources(resources, set.Status.Resources) {
@@ -103,7 +105,7 @@ func (c *Controller) tell(ctx context.Context, set *v1alpha1.ApplicationSet, how
 		return fmt.Errorf("the status of %s/%s cannot be written: %w", set.Namespace, set.Name, err)
 	}
 	unstructured.RemoveNestedField(written.Object, "metadata", "managedFields")
-	c.setChanged(written)
+	c.noteSet(written, fromWrite)
 	return nil
 }
 
@@ -173,6 +175,8 @@ func (c *Controller) answered(ctx context.Context, object *unstructured.Unstruct
 	if object.GetAnnotations()[refreshAnnotation] == "" || ctx.Err() != nil {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": string(object.GetUID()), "annotations": map[string]any{refreshAnnotation: nil},
 	}})

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,6 +39,9 @@ func policyOf(set *v1alpha1.ApplicationSet) policy {
 	}
 	return policy{update: true, remove: true}
 }
+
+// requestTimeout is how long one request may take.
+const requestTimeout = 30 * time.Second
 
 // maxErrors bounds what is told about the Applications of one set.
 const maxErrors = 10
@@ -91,6 +95,8 @@ func ownerOf(set *v1alpha1.ApplicationSet) metav1.OwnerReference {
 }
 
 func (c *Controller) create(ctx context.Context, set *v1alpha1.ApplicationSet, wanted *desired, allowed policy) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
 	content, err := decodeBody(wanted.body)
 	if err != nil {
 		return err
@@ -167,6 +173,8 @@ func (c *Controller) update(ctx context.Context, set *v1alpha1.ApplicationSet, w
 // remove deletes an Application that the set does not make any more. If objects
 // are to stay, it first loses the finalizer that would delete them.
 func (c *Controller) remove(ctx context.Context, set *v1alpha1.ApplicationSet, name string, known record) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
 	if set.Spec.SyncPolicy != nil && set.Spec.SyncPolicy.PreserveResourcesOnDeletion {
 		content, err := decodeBody(known.body)
 		if err != nil {
@@ -193,6 +201,8 @@ func (c *Controller) remove(ctx context.Context, set *v1alpha1.ApplicationSet, n
 
 // patch sends a JSON merge patch, and notes what the Application has become.
 func (c *Controller) patch(ctx context.Context, namespace, name string, content map[string]any) (*unstructured.Unstructured, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
 	encoded, err := json.Marshal(content)
 	if err != nil {
 		return nil, err
@@ -208,7 +218,7 @@ func (c *Controller) patch(ctx context.Context, namespace, name string, content 
 // the same again before the event has come.
 func (c *Controller) written(object *unstructured.Unstructured) {
 	unstructured.RemoveNestedField(object.Object, "metadata", "managedFields")
-	c.book.putApplication(object)
+	c.book.putApplication(object, fromWrite)
 }
 
 // release lets a set go that is being deleted. Kubernetes deletes its
@@ -223,6 +233,8 @@ func (c *Controller) release(ctx context.Context, set *v1alpha1.ApplicationSet) 
 			return err
 		}
 	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
 	kept := slices.DeleteFunc(slices.Clone(set.Finalizers), func(one string) bool { return one == finalizer })
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"finalizers": kept, "uid": string(set.UID), "resourceVersion": set.ResourceVersion,
@@ -240,7 +252,9 @@ func (c *Controller) release(ctx context.Context, set *v1alpha1.ApplicationSet) 
 
 // disown takes the set from the owners of its Applications.
 func (c *Controller) disown(ctx context.Context, set *v1alpha1.ApplicationSet) error {
-	list, err := c.client(set.Namespace).List(ctx, metav1.ListOptions{})
+	listing, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	list, err := c.client(set.Namespace).List(listing, metav1.ListOptions{})
 	if err != nil {
 		return fmt.Errorf("the Applications of %s/%s cannot be read: %w", set.Namespace, set.Name, err)
 	}

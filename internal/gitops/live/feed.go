@@ -37,6 +37,9 @@ type feed struct {
 	// progress is the newest resourceVersion of which all is known that was
 	// before it.
 	progress string
+	// lost are objects that were noted without the label, with their versions:
+	// events that are older would bring them back.
+	lost map[tracking.Key]string
 	// denied is why the feed has ended, and since when.
 	denied error
 	at     time.Time
@@ -72,7 +75,7 @@ func (f *feed) Update(object any) error {
 	now := c.object(f.name.kind, r)
 	c.mu.Lock()
 	f.advance(now.ResourceVersion)
-	before, changed := c.accept(now)
+	before, changed := f.accept(now)
 	c.mu.Unlock()
 	if changed {
 		f.learn(now)
@@ -82,7 +85,11 @@ func (f *feed) Update(object any) error {
 }
 
 // accept takes a state of an object if it is news. The caller holds mu.
-func (c *Cache) accept(now *Object) (before *Object, changed bool) {
+func (f *feed) accept(now *Object) (before *Object, changed bool) {
+	c := f.cache
+	if newer(f.lost[now.Key], now.ResourceVersion) {
+		return nil, false
+	}
 	if is := c.objects[now.Key]; is != nil {
 		if newer(is.ResourceVersion, now.ResourceVersion) {
 			return is.Object, false
@@ -140,11 +147,14 @@ func (f *feed) Replace(objects []any, version string) error {
 	// An API server whose history ends before what we have seen was restored
 	// from a backup. Then its word counts, not ours.
 	restored := newer(f.progress, version)
+	if restored {
+		f.lost = nil
+	}
 	for _, now := range fresh {
 		if restored {
 			c.drop(now.Key)
 		}
-		if before, changed := c.accept(now); changed {
+		if before, changed := f.accept(now); changed {
 			changes = append(changes, change{before, now})
 		}
 	}
@@ -187,6 +197,20 @@ func (f *feed) advance(version string) {
 	if f.progress != "" && newer(version, f.progress) {
 		f.progress = version
 	}
+}
+
+// lose notes that an object has lost the label. The caller holds mu.
+func (f *feed) lose(key tracking.Key, version string) {
+	if f.lost == nil {
+		f.lost = map[tracking.Key]string{}
+	}
+	// What the watch has passed cannot come back.
+	for other, at := range f.lost {
+		if newer(f.progress, at) {
+			delete(f.lost, other)
+		}
+	}
+	f.lost[key] = version
 }
 
 // has reports whether objects with a key come from the feed.

@@ -69,6 +69,7 @@ func (c *Cache) note(note *record, text func() []byte) {
 	var before *Object
 	if note.app == "" {
 		before = c.drop(key)
+		f.lose(key, note.ResourceVersion)
 	} else {
 		before = c.put(c.object(kind, note))
 	}
@@ -84,6 +85,9 @@ func (c *Cache) note(note *record, text func() []byte) {
 // object that is not there then was deleted meanwhile. The caller holds mu.
 func (c *Cache) seen(f *feed, key tracking.Key, note *record) bool {
 	if order, err := resourceversion.CompareResourceVersion(note.ResourceVersion, f.progress); err == nil && order <= 0 {
+		return true
+	}
+	if newer(f.lost[key], note.ResourceVersion) {
 		return true
 	}
 	is := c.objects[key]

@@ -20,6 +20,10 @@ type history struct {
 	objects map[string]*record
 	events  []happened
 	notes   []*unstructured.Unstructured
+	// noted are the newest versions that were noted.
+	noted map[string]int
+	// relist is a list that the API server has made and that has not come yet.
+	relist func(*feed) error
 	// ended are the versions at which an object was deleted or lost its label.
 	ended map[string][]int
 }
@@ -99,44 +103,65 @@ func newFeed() (*Cache, *feed) {
 	return c, f
 }
 
-// However late events and notes come, and in whatever order the notes do: what
-// was noted is never replaced by something older, and in the end the cache has
-// what the API server has.
+// However late events, lists and notes come, and in whatever order the notes do:
+// what was noted is never replaced by something older, and in the end the cache
+// has what the API server has.
 func TestEventsAndNotesInAnyOrder(t *testing.T) {
-	for seed := range uint64(2000) {
+	for seed := range uint64(3000) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		c, f := newFeed()
-		h := &history{version: 100, objects: map[string]*record{}, ended: map[string][]int{}}
-		for range 30 {
-			switch random.IntN(4) {
-			case 0:
-				h.write(random)
-			case 1:
-				h.deliver(t, f, 1)
-			case 2:
-				h.note(t, c, random)
-			case 3:
-				if random.IntN(4) == 0 { // the watch was lost, and all is listed
-					h.events = nil
-					if err := f.Replace(h.list(), strconv.Itoa(h.version)); err != nil {
-						t.Fatal(err)
-					}
-				}
+		h := &history{version: 100, objects: map[string]*record{}, ended: map[string][]int{}, noted: map[string]int{}}
+		for range 40 {
+			h.step(t, c, f, random)
+			h.look(t, c, seed)
+		}
+		for h.relist != nil || len(h.events) > 0 || len(h.notes) > 0 || !f.isSynced() {
+			if h.relist == nil && !f.isSynced() {
+				h.makeList()
 			}
-		}
-		if !f.isSynced() {
-			h.events = nil
-			_ = f.Replace(h.list(), strconv.Itoa(h.version))
-		}
-		h.deliver(t, f, len(h.events))
-		for len(h.notes) > 0 {
-			h.note(t, c, random)
+			h.arrive(t, f)
+			h.note(c, random)
+			h.look(t, c, seed)
 		}
 		h.compare(t, c, seed)
 		if t.Failed() {
 			return
 		}
 	}
+}
+
+func (h *history) step(t *testing.T, c *Cache, f *feed, random *rand.Rand) {
+	switch random.IntN(9) {
+	case 0, 1, 2:
+		h.write(random)
+	case 3, 4, 5:
+		h.arrive(t, f)
+	case 6, 7:
+		h.note(c, random)
+	case 8:
+		if h.relist == nil && random.IntN(2) == 0 {
+			h.makeList()
+		}
+	}
+}
+
+// makeList ends the watch: all is listed as it is now, and comes later.
+func (h *history) makeList() {
+	all, version := h.list(), strconv.Itoa(h.version)
+	h.events = nil
+	h.relist = func(f *feed) error { return f.Replace(all, version) }
+}
+
+// arrive delivers the list that is under way, or the next event.
+func (h *history) arrive(t *testing.T, f *feed) {
+	if list := h.relist; list != nil {
+		h.relist = nil
+		if err := list(f); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	h.deliver(t, f, 1)
 }
 
 func (h *history) deliver(t *testing.T, f *feed, count int) {
@@ -156,8 +181,8 @@ func (h *history) deliver(t *testing.T, f *feed, count int) {
 	}
 }
 
-// note notes one of the answers that have not been, and looks at what is seen.
-func (h *history) note(t *testing.T, c *Cache, random *rand.Rand) {
+// note notes one of the answers that have not been.
+func (h *history) note(c *Cache, random *rand.Rand) {
 	if len(h.notes) == 0 {
 		return
 	}
@@ -166,12 +191,19 @@ func (h *history) note(t *testing.T, c *Cache, random *rand.Rand) {
 	h.notes = append(h.notes[:at:at], h.notes[at+1:]...)
 	c.Note(note)
 	version, _ := strconv.Atoi(note.GetResourceVersion())
-	is := c.Get(tracking.KeyOf(note))
-	switch {
-	case is == nil && len(note.GetLabels()) > 0 && !h.endedAfter(note.GetName(), version):
-		t.Errorf("%s was noted at %d, and is not there", note.GetName(), version)
-	case is != nil && newer(note.GetResourceVersion(), is.ResourceVersion):
-		t.Errorf("%s was noted at %d, and is seen at %s", note.GetName(), version, is.ResourceVersion)
+	h.noted[note.GetName()] = max(h.noted[note.GetName()], version)
+}
+
+// look looks whether what is seen is at least as new as what was noted.
+func (h *history) look(t *testing.T, c *Cache, seed uint64) {
+	for name, version := range h.noted {
+		is := c.Get(tracking.Key{Kind: "ConfigMap", Name: name})
+		switch {
+		case is == nil && !h.endedAfter(name, version-1):
+			t.Errorf("seed %d: %s was noted at %d, and is not there", seed, name, version)
+		case is != nil && newer(strconv.Itoa(version), is.ResourceVersion):
+			t.Errorf("seed %d: %s was noted at %d, and is seen at %s", seed, name, version, is.ResourceVersion)
+		}
 	}
 }
 

@@ -212,6 +212,9 @@ func checkFolder(files job.Files, folder string) error {
 		return fmt.Errorf("the folder %q does not exist: correct the path of the source", folder)
 	case err != nil:
 		return err
+	case entry.Kind == tree.Submodule:
+		_, err := files.List(folder)
+		return err // it says that submodules are not fetched, and what to do
 	case entry.Kind != tree.Folder:
 		return fmt.Errorf("%q is not a folder: correct the path of the source", folder)
 	}

@@ -10,10 +10,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -107,12 +109,29 @@ func (a *agent) notify(ctx context.Context, repository, commit string) error {
 // counts are what the agent has counted since its start, and the processor time
 // that it and its workers have used.
 type counts struct {
-	requests, writes, renders float64
-	cpu                       time.Duration
+	requests, renders float64
+	// kinds are the requests by method and status code.
+	kinds map[string]float64
+	cpu   time.Duration
 }
 
 func (c counts) since(before counts) counts {
-	return counts{c.requests - before.requests, c.writes - before.writes, c.renders - before.renders, c.cpu - before.cpu}
+	kinds := maps.Clone(c.kinds)
+	for kind, count := range before.kinds {
+		kinds[kind] -= count
+	}
+	return counts{c.requests - before.requests, c.renders - before.renders, kinds, c.cpu - before.cpu}
+}
+
+// String lists the requests that there were, by kind.
+func (c counts) String() string {
+	var parts []string
+	for _, kind := range slices.Sorted(maps.Keys(c.kinds)) {
+		if c.kinds[kind] > 0 {
+			parts = append(parts, fmt.Sprintf("%s %.0f", kind, c.kinds[kind]))
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 func (a *agent) counts(ctx context.Context) (counts, error) {
@@ -120,7 +139,7 @@ func (a *agent) counts(ctx context.Context) (counts, error) {
 	if err != nil {
 		return counts{}, err
 	}
-	var c counts
+	c := counts{kinds: map[string]float64{}}
 	for line := range strings.Lines(string(page)) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
 		number, err := strconv.ParseFloat(value, 64)
@@ -130,9 +149,8 @@ func (a *agent) counts(ctx context.Context) (counts, error) {
 		switch {
 		case strings.HasPrefix(name, "slipway_gitops_api_requests_total"):
 			c.requests += number
-			if !strings.Contains(name, `method="GET"`) && !strings.Contains(name, `resource="leases"`) {
-				c.writes += number
-			}
+			labels := strings.NewReplacer("slipway_gitops_api_requests_total", "", `method=`, "", `code=`, "", `"`, "", "{", "", "}", "", ",", " ").Replace(name)
+			c.kinds[labels] += number
 		case strings.HasPrefix(name, "slipway_gitops_renders_total"):
 			c.renders += number
 		}

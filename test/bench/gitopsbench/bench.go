@@ -107,6 +107,7 @@ func (b *bench) all(ctx context.Context, name, revision string, into *syncFigure
 	}
 	b.tell("%s: all Synced after %.1f s; %.0f requests, %.0f renders, %.1f s CPU of the agent, memory %.0f MB, at most %.0f MB",
 		name, into.Seconds, into.Requests, into.Renders, into.CPU, into.Memory, into.Peak)
+	b.tell("  requests by method and code: %v", used)
 	if err := finish(); err != nil {
 		return err
 	}
@@ -163,6 +164,7 @@ func (b *bench) one(ctx context.Context) error {
 	used := done.since(before)
 	b.figures.One = oneFigures{Seconds: took.Seconds(), Requests: used.requests, Renders: used.renders}
 	b.tell("one of %d: Synced after %.2f s; %.0f renders, %.0f requests", b.world.apps, took.Seconds(), used.renders, used.requests)
+	b.tell("  requests by method and code: %v", used)
 	return nil
 }
 

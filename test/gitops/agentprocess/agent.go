@@ -60,7 +60,7 @@ func Start(t *testing.T, options Options) *Agent {
 		// With -D it is strace that is the child's child: the process that is
 		// started here is the agent. Attempts that the agent's own filter refuses
 		// are seen too, which a filter of strace would not show.
-		line = append([]string{"strace", "-D", "-f", "-qq", "-e", "trace=execve,execveat", "-e", "signal=none", "-o", options.TraceFile}, line...)
+		line = append([]string{"strace", "-D", "-f", "-q", "-e", "trace=execve,execveat", "-e", "signal=none", "-o", options.TraceFile}, line...)
 	}
 	a := &Agent{command: exec.Command(line[0], line[1:]...), exited: make(chan struct{}), more: make(chan struct{})}
 	a.command.Env = []string{

@@ -85,7 +85,9 @@ func (w *walk) folder(name string, depth int) error {
 	for _, entry := range entries {
 		below := path.Join(name, entry.Name)
 		switch entry.Kind {
-		case tree.Folder:
+		case tree.Folder, tree.Submodule:
+			// A submodule is refused when it is read: without what is in it, the
+			// objects would not be complete, and the missing ones pruned.
 			if w.recurse {
 				err = w.folder(below, depth+1)
 			}

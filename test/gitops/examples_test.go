@@ -1,0 +1,147 @@
+package gitops
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+
+	"slipway.dev/slipway/internal/gitops/gittest"
+	"slipway.dev/slipway/test/gitops/agentprocess"
+)
+
+// testExamples has one agent sync all examples at a time, each from a repository
+// and to a namespace of its own.
+func (s *suite) testExamples(t *testing.T) {
+	e := &exhibition{suite: s, git: gittest.Serve(t), control: s.cluster.Namespace(t)}
+	e.charts = serveChart(t)
+	s.start(t, e.control, "--leaderElection.enabled=false")
+	t.Run("all", func(t *testing.T) {
+		archives(t, "examples", func(t *testing.T, name string, archive *txtar.Archive) {
+			t.Parallel()
+			e.show(t, name, archive)
+		})
+	})
+}
+
+// exhibition is an agent and where it takes the examples from.
+type exhibition struct {
+	*suite
+	git     *gittest.Server
+	control string
+	charts  string
+}
+
+// show applies what an archive has in apps.yaml, and waits until all is as it
+// wants. Its other files are the repository.
+func (e *exhibition) show(t *testing.T, name string, archive *txtar.Archive) {
+	target := e.cluster.Namespace(t)
+	recorder := agentprocess.Record(t, e.cluster.Cluster, target)
+	repository := e.git.Repository(t, name, map[string]string{"README": string(archive.Comment)})
+	place := strings.NewReplacer("CONTROL", e.control, "TARGET", target, "CHARTS", e.charts, "REPOSITORY", repository.URL())
+	apps, want := take(archive, "apps.yaml"), strings.Fields(take(archive, "want"))
+	order := strings.Fields(take(archive, "order"))
+	content := files(archive)
+	for path, text := range content {
+		content[path] = place.Replace(text)
+	}
+	repository.Commit(t, content, "the example")
+	e.cluster.Apply(t, e.control, place.Replace(apps))
+	var objects []string
+	for _, one := range want {
+		if app, found := strings.CutPrefix(one, "Application/"); found {
+			agentprocess.Await(t, e.applications(e.control), app, agentprocess.InOrder(""))
+		} else {
+			objects = append(objects, one)
+		}
+	}
+	lives := recorder.Await(t, func(lives []agentprocess.Life) error { return same(lives, objects) })
+	checkOrder(t, lives, order)
+}
+
+// same is nil when these objects are there and no others. What Kubernetes puts
+// into every namespace does not count.
+func same(lives []agentprocess.Life, want []string) error {
+	var got []string
+	for i := range lives {
+		if lives[i].Deletions == 0 && lives[i].Name != "kube-root-ca.crt" {
+			got = append(got, lives[i].ID())
+		}
+	}
+	slices.Sort(got)
+	if want := slices.Sorted(slices.Values(want)); !slices.Equal(got, want) {
+		return fmt.Errorf("there are %v, and not %v", got, want)
+	}
+	return nil
+}
+
+// checkOrder: moments were in this order. A moment is Kind/Name for the creation
+// of an object, and Kind/Name=done for the end of a Job.
+func checkOrder(t *testing.T, lives []agentprocess.Life, order []string) {
+	t.Helper()
+	last, lastName := int64(0), "the beginning"
+	for _, moment := range order {
+		id, done := strings.CutSuffix(moment, "=done")
+		at := int64(0)
+		for i := range lives {
+			if lives[i].ID() != id {
+				continue
+			}
+			if at = lives[i].Created; done {
+				at = lives[i].Done
+			}
+		}
+		if at == 0 || at < last {
+			t.Errorf("%s was at %d, and not after %s at %d\n%s", moment, at, lastName, last, agentprocess.Show(lives))
+		}
+		last, lastName = at, moment
+	}
+}
+
+// serveChart is a Helm repository with one chart, called settings.
+func serveChart(t *testing.T) string {
+	t.Helper()
+	content := map[string]string{
+		"settings/Chart.yaml":              "apiVersion: v2\nname: settings\nversion: 1.2.3\n",
+		"settings/values.yaml":             "colour: grey\n",
+		"settings/templates/settings.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: \"{{ .Release.Name }}-{{ .Values.colour }}\"}\n",
+	}
+	var chart bytes.Buffer
+	compressed := gzip.NewWriter(&chart)
+	packed := tar.NewWriter(compressed)
+	for _, name := range slices.Sorted(maps.Keys(content)) {
+		if err := packed.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(content[name])), Typeflag: tar.TypeReg}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := packed.Write([]byte(content[name])); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := packed.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := compressed.Close(); err != nil {
+		t.Fatal(err)
+	}
+	const index = "apiVersion: v1\nentries:\n  settings:\n  - {apiVersion: v2, name: settings, version: 1.2.3, urls: [settings-1.2.3.tgz]}\n"
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/index.yaml":
+			_, _ = w.Write([]byte(index))
+		case "/settings-1.2.3.tgz":
+			_, _ = w.Write(chart.Bytes())
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}

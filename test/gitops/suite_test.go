@@ -1,0 +1,123 @@
+// Package gitops drives `slipway agent` from outside: the built binary as a
+// process, a real Git server, a real API server, Pods that run.
+//
+//   - examples: Applications in the shape of Argo CD's examples, each from an
+//     archive in examples/, become Synced and Healthy.
+//   - hostile: repositories from archives in hostile/ that try to get out, to
+//     use all memory or to have a program run. Each is refused with a reason,
+//     while another Application goes on being synced.
+//   - leader: of two agents one works, also when that one is killed.
+package gitops
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+	"k8s.io/client-go/dynamic"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/gitops/gittest"
+	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/test/gitops/agentprocess"
+)
+
+func TestMain(m *testing.M) { kubetest.Main(m) }
+
+// TestGitops is one test, so that the program is built once.
+func TestGitops(t *testing.T) {
+	s := &suite{binary: agentprocess.Build(t), cluster: kubetest.Shared(t)}
+	text, err := v1alpha1.CRDs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.cluster.Apply(t, "default", string(text))
+	agentprocess.AwaitKinds(t, s.cluster.Cluster)
+	t.Run("examples", s.testExamples)
+	t.Run("hostile", s.testHostile)
+	t.Run("leader", s.testLeader)
+}
+
+// suite is what all tests share.
+type suite struct {
+	binary  string
+	cluster *kubetest.Cluster
+}
+
+// start runs an agent for a control namespace.
+func (s *suite) start(t *testing.T, control string, arguments ...string) *agentprocess.Agent {
+	t.Helper()
+	return agentprocess.Start(t, s.options(control, arguments...))
+}
+
+func (s *suite) options(control string, arguments ...string) agentprocess.Options {
+	return agentprocess.Options{Binary: s.binary, Kubeconfig: s.cluster.Kubeconfig, Namespace: control, Arguments: arguments}
+}
+
+func (s *suite) applications(control string) dynamic.ResourceInterface {
+	return agentprocess.Applications(s.cluster.Cluster, control)
+}
+
+// application makes an Application that syncs by itself. The source is YAML.
+func (s *suite) application(t *testing.T, control, target, name, source string) {
+	t.Helper()
+	s.cluster.Apply(t, control, fmt.Sprintf(`apiVersion: argoproj.io/v1alpha1
+kind: Application
+metadata: {name: %s}
+spec:
+  project: default
+  source: %s
+  destination: {server: https://kubernetes.default.svc, namespace: %s}
+  syncPolicy: {automated: {prune: true, selfHeal: true}}
+`, name, source, target))
+}
+
+// settings is a repository with one ConfigMap.
+func settings(value string) map[string]string {
+	return map[string]string{"app/settings.yaml": fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {value: %q}\n", value)}
+}
+
+// archives runs one subtest per archive of a folder.
+func archives(t *testing.T, folder string, run func(t *testing.T, name string, archive *txtar.Archive)) {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(folder, "*.txtar"))
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("there is no archive in %s: %v", folder, err)
+	}
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := strings.TrimSuffix(filepath.Base(path), ".txtar")
+		t.Run(name, func(t *testing.T) { run(t, name, txtar.Parse(text)) })
+	}
+}
+
+// take removes a file from an archive and gives its text.
+func take(archive *txtar.Archive, name string) string {
+	for i, file := range archive.Files {
+		if file.Name == name {
+			archive.Files = append(archive.Files[:i], archive.Files[i+1:]...)
+			return string(file.Data)
+		}
+	}
+	return ""
+}
+
+// files are those that are left in an archive.
+func files(archive *txtar.Archive) map[string]string {
+	all := map[string]string{}
+	for _, file := range archive.Files {
+		all[file.Name] = string(file.Data)
+	}
+	return all
+}
+
+// mainOf is a source of the folder app of a repository, in YAML.
+func mainOf(repository *gittest.Repository) string {
+	return fmt.Sprintf("{repoURL: %q, path: app, targetRevision: main}", repository.URL())
+}
