@@ -47,7 +47,7 @@ func (s *suite) testLeader(t *testing.T) {
 	}
 
 	third := s.start(t, control)
-	third.AwaitLog(t, "server=health")
+	third.AwaitLog(t, `"server":"health"`)
 	if third.Says(works) {
 		t.Fatal("two agents work at a time")
 	}

@@ -181,6 +181,11 @@ func (p *place) find() error {
 	if p.mapping.Namespaced && p.key.Namespace == "" {
 		return p.fault(Invalid, "it has no namespace", nil)
 	}
+	// A kind that was not known yet when the project judged it may turn out to
+	// belong to the whole cluster, and was judged as one that does not.
+	if !p.mapping.Namespaced && p.key.Namespace != "" {
+		return p.fault(Invalid, "its kind has no namespaces: remove the namespace from the object, and sync again", nil)
+	}
 	var err error
 	if p.path, err = p.mapping.Path(p.key.Namespace, p.key.Name); err != nil {
 		return p.fault(Invalid, err.Error(), err)

@@ -77,6 +77,14 @@ func (b *book) put(app *v1alpha1.Application, refused []v1alpha1.Refused) reason
 	return becauseAsked
 }
 
+// knows reports whether an Application is known in a version, or in a newer one.
+func (b *book) knows(id tracking.App, uid types.UID, version string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	known := b.apps[id]
+	return known != nil && known.app.UID == uid && !newer(version, known.app.ResourceVersion)
+}
+
 // request is what of an Application asks for something to be done.
 func request(app *v1alpha1.Application) any {
 	return struct {

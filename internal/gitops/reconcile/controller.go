@@ -256,13 +256,17 @@ func (c *Controller) ask(apps []tracking.App) {
 }
 
 func (c *Controller) tookApplication(object *unstructured.Unstructured) {
+	id := tracking.App{Namespace: object.GetNamespace(), Name: object.GetName()}
+	if c.book.knows(id, object.GetUID(), object.GetResourceVersion()) {
+		return // the echo of our own write, which need not be decoded
+	}
 	app, refused, err := v1alpha1.Decode(object.Object)
 	if err != nil {
 		c.Log.Warn("this is not an Application", "namespace", object.GetNamespace(), "name", object.GetName(), "error", err)
 		return
 	}
 	if why := c.book.put(app, refused); why != 0 {
-		c.queue.add(task{app: identityOf(app)}, why)
+		c.queue.add(task{app: id}, why)
 	}
 }
 

@@ -156,6 +156,13 @@ func (r *repositories) note(address string, began time.Time, found map[wish]stri
 	if one == nil {
 		return nil
 	}
+	away := source.IsKind(failure, source.Unreachable)
+	if away && one.failure == nil && one.tries == 0 && !one.answered.IsZero() {
+		// Once is nothing to tell a thousand Applications about. It is asked again
+		// soon, and who waits goes on waiting.
+		one.tries = 1
+		return nil
+	}
 	news := one.waiting
 	one.waiting = map[tracking.App]struct{}{}
 	before, was := one.found, one.failure
@@ -163,7 +170,7 @@ func (r *repositories) note(address string, began time.Time, found map[wish]stri
 	switch {
 	case failure == nil:
 		one.found, one.tries = found, 0
-	case source.IsKind(failure, source.Unreachable):
+	case away:
 		one.tries++
 	default:
 		one.tries = 0 // one that says no is not asked more often

@@ -1,0 +1,98 @@
+// Package gitops shows that what Git says becomes live, and nothing else,
+// whatever becomes of the agent and of the Git server: the built binary as a
+// process, a real Git server, a real API server, Jobs that run.
+//
+//   - kill: the agent is killed at a random point of a sync, again and again. Each
+//     time the next one finishes what was begun.
+//   - git: the Git server is away, slow or wrong. Nothing is pruned meanwhile, the
+//     Application says what is wrong, and recovers by itself.
+//
+// Without a setting it is short, for `make test`: eight kills. RESILIENCE=long
+// makes them a hundred; RESILIENCE_ROUNDS sets their number alone. RESILIENCE_SEED
+// repeats the random choices of a run that has failed.
+package gitops
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"testing"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/gitops/gittest"
+	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/test/gitops/agentprocess"
+)
+
+func TestMain(m *testing.M) { kubetest.Main(m) }
+
+// TestGitops is one test, so that the program is built once.
+func TestGitops(t *testing.T) {
+	s := &suite{binary: agentprocess.Build(t), cluster: kubetest.Shared(t)}
+	text, err := v1alpha1.CRDs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.cluster.Apply(t, "default", string(text))
+	agentprocess.AwaitKinds(t, s.cluster.Cluster)
+	t.Run("git", s.testGit)
+	t.Run("kill", s.testKill)
+}
+
+// suite is what all tests share.
+type suite struct {
+	binary  string
+	cluster *kubetest.Cluster
+}
+
+// options are those of an agent that need not wait for a Lease.
+func (s *suite) options(control string, arguments ...string) agentprocess.Options {
+	return agentprocess.Options{
+		Binary: s.binary, Kubeconfig: s.cluster.Kubeconfig, Namespace: control,
+		Arguments: append([]string{"--leaderElection.enabled=false"}, arguments...),
+	}
+}
+
+// application makes an Application called app that syncs by itself.
+func (s *suite) application(t *testing.T, control, target string, repository *gittest.Repository) {
+	t.Helper()
+	s.cluster.Apply(t, control, fmt.Sprintf(`apiVersion: argoproj.io/v1alpha1
+kind: Application
+metadata: {name: app}
+spec:
+  project: default
+  source: {repoURL: %q, path: app, targetRevision: main}
+  destination: {server: https://kubernetes.default.svc, namespace: %s}
+  syncPolicy: {automated: {prune: true, selfHeal: true}}
+`, repository.URL(), target))
+}
+
+// synced waits until the Application is in order and its last sync was to this
+// commit.
+func (s *suite) synced(t *testing.T, control, commit string) *v1alpha1.Application {
+	t.Helper()
+	inOrder := agentprocess.InOrder(commit)
+	return agentprocess.Await(t, agentprocess.Applications(s.cluster.Cluster, control), "app", func(app *v1alpha1.Application) error {
+		if err := inOrder(app); err != nil {
+			return err
+		}
+		if result := app.Status.OperationState.SyncResult; result == nil || result.Revision != commit {
+			return fmt.Errorf("its last sync was not to %s: %s", commit, agentprocess.Told(app))
+		}
+		return nil
+	})
+}
+
+// number is a setting, or what it is without one.
+func number(t *testing.T, name string, otherwise int64) int64 {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	value, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || value < 1 {
+		t.Fatalf("%s is %q: give a number", name, text)
+	}
+	return value
+}
