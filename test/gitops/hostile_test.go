@@ -94,6 +94,7 @@ func (h *hostility) meet(t *testing.T, name string, archive *txtar.Archive) {
 	if len(app.Status.Resources) > 0 || app.Status.OperationState != nil {
 		t.Errorf("it has resources or an operation: %+v", app.Status)
 	}
+	t.Logf("it says %s", agentprocess.Told(app))
 }
 
 // repository makes what Git can hold and an archive cannot.

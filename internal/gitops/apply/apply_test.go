@@ -42,7 +42,7 @@ metadata: {name: settings}
 data: {color: blue, size: large}
 `
 
-// One request creates, and one changes.
+// One request creates, one changes, and none is needed where nothing changes.
 func TestApply(t *testing.T) {
 	w := enter(t)
 	step := w.step(webDeployment)
@@ -65,6 +65,15 @@ func TestApply(t *testing.T) {
 	})
 	if !slices.Equal(requests, []string{"PATCH"}) {
 		t.Errorf("changing took %q", requests)
+	}
+	again := w.step(strings.ReplaceAll(webDeployment, "blue", "green"))
+	requests = w.sent.of(func() {
+		if answer, err := w.Apply(w.context(), again, apply.Options{}); err != nil || answer.GetResourceVersion() != again.Live.GetResourceVersion() {
+			t.Fatalf("got %v, %v", answer, err)
+		}
+	})
+	if len(requests) > 0 {
+		t.Errorf("changing nothing took %q", requests)
 	}
 	is := w.live(step.Object)
 	if color := at(t, is, "spec", "template", "spec", "containers"); !strings.Contains(color, "green") {

@@ -38,6 +38,9 @@ func TestRefusals(t *testing.T) {
 		})
 	}
 	w.t = t
+	escaped := &plan.Step{Action: plan.Apply, Object: w.object("apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: escaped}")}
+	escaped.Object.SetNamespace(w.namespace)
+	w.fails(escaped, apply.Invalid, "its kind has no namespaces")
 	elsewhere := &plan.Step{Action: plan.Apply, Object: w.object(settings)}
 	elsewhere.Object.SetNamespace("does-not-exist")
 	w.fails(elsewhere, apply.NotFound, "the namespace does-not-exist does not exist", "CreateNamespace=true")
