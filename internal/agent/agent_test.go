@@ -170,8 +170,8 @@ func TestWaitsForDefinitions(t *testing.T) {
 	r.readyWhen(t, "")
 	w.application(t, "app", repository.URL())
 	w.syncedTo(t, "app", repository.Head(t))
-	if count := strings.Count(r.log.String(), "the agent waits"); count != 1 {
-		t.Errorf("it said %d times that it waits:\n%s", count, r.log)
+	if count := strings.Count(r.log.String(), "does not know applications.argoproj.io"); count != 1 {
+		t.Errorf("it said %d times that it waits for all of them:\n%s", count, r.log)
 	}
 }
 

@@ -2,36 +2,42 @@ package cli_test
 
 import (
 	"bytes"
-	"context"
 	"fmt"
+	"os"
+	"os/exec"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"slipway.dev/slipway/internal/cli"
 	"slipway.dev/slipway/internal/gitops/gittest"
 )
 
-// startAgent runs `slipway agent` for the namespace of a world until the test
-// ends.
+// startAgent runs `slipway agent` for the namespace of a world as a process,
+// until the test ends: then SIGTERM has to end it in good order.
 func (w *appWorld) startAgent(t *testing.T) {
 	t.Helper()
-	t.Setenv("KUBECONFIG", w.Kubeconfig)
-	ctx, cancel := context.WithCancel(context.Background())
-	var log lockedBuffer
-	ended := make(chan int, 1)
-	args := []string{
+	command := exec.Command(os.Args[0],
 		"agent", "--log.format=text", "--admin.address=127.0.0.1:0", "--health.address=127.0.0.1:0", "--webhooks.address=127.0.0.1:0",
-		"--applications.controlNamespace=" + w.namespace, "--applications.pollInterval=1h", "--leaderElection.enabled=false", "--render.workers=1",
+		"--applications.controlNamespace="+w.namespace, "--applications.pollInterval=1h", "--leaderElection.leaseName="+w.namespace, "--render.workers=1",
+	)
+	command.Env = append(os.Environ(), programVariable+"=1", "KUBECONFIG="+w.Kubeconfig)
+	log := &lockedBuffer{}
+	command.Stdout, command.Stderr = log, log
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
 	}
-	go func() { ended <- cli.Execute(ctx, args, &log, &log) }()
 	t.Cleanup(func() {
-		cancel()
-		if code := <-ended; code != 0 {
-			t.Errorf("the agent ended with %d", code)
+		if err := command.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Error(err)
+		}
+		kill := time.AfterFunc(appPatience, func() { _ = command.Process.Kill() })
+		defer kill.Stop()
+		if err := command.Wait(); err != nil || !strings.Contains(log.String(), "agent has stopped") {
+			t.Errorf("the agent did not end in good order: %v", err)
 		}
 		if t.Failed() {
 			t.Logf("log of the agent:\n%s", log.String())

@@ -175,6 +175,14 @@ func runSync(command *cobra.Command, access *appAccess, name string, ask func(*a
 	if err != nil {
 		return err
 	}
+	if err := idle(app); err != nil {
+		return err
+	}
+	if sync.Source == nil && sync.Sources == nil { // a rollback knows its commits
+		if app, err = cluster.refresh(ctx, app); err != nil {
+			return err
+		}
+	}
 	operation := &v1alpha1.Operation{
 		Sync: sync, InitiatedBy: v1alpha1.OperationInitiator{Username: cluster.whoAmI(ctx)},
 		Info: []v1alpha1.Info{{Name: requestInfo, Value: rand.Text()}},
@@ -208,21 +216,46 @@ func (c *appCluster) whoAmI(ctx context.Context) string {
 	return answer.Status.UserInfo.Username
 }
 
+// refresh has the repository asked for what was pushed a moment ago. An agent
+// that does not answer is not waited for: the operation will tell.
+func (c *appCluster) refresh(ctx context.Context, app *application) (*application, error) {
+	asked, err := c.change(ctx, app, func(*application) (map[string]any, error) {
+		return map[string]any{"metadata": map[string]any{"annotations": map[string]any{refreshAnnotation: "normal"}}}, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	waiting, cancel := timeLimit(ctx, agentPatience)
+	defer cancel()
+	refreshed, err := c.follow(waiting, asked.id(), func(app *application) (string, error) {
+		if app.Annotations[refreshAnnotation] != "" {
+			return "the repository has not been asked yet", nil
+		}
+		return "", nil
+	})
+	if errors.Is(err, errTimeout) {
+		return asked, nil
+	}
+	return refreshed, err
+}
+
 // request writes an operation into the Application. One that runs or waits is
 // not disturbed.
 func (c *appCluster) request(ctx context.Context, app *application, operation *v1alpha1.Operation) (*application, error) {
 	return c.change(ctx, app, func(app *application) (map[string]any, error) {
-		if app.Operation != nil {
-			return nil, fmt.Errorf("another operation of %s was asked for and has not begun: wait for it with slipway app wait --operation", app.id())
-		}
-		if state := app.Status.OperationState; state != nil && !state.Phase.Completed() {
-			return nil, fmt.Errorf("another operation of %s runs: wait for it with slipway app wait --operation, or end it with slipway app terminate", app.id())
-		}
-		// The repository is asked for what was pushed a moment ago.
-		return map[string]any{
-			"operation": operation, "metadata": map[string]any{"annotations": map[string]any{refreshAnnotation: "normal"}},
-		}, nil
+		return map[string]any{"operation": operation}, idle(app)
 	})
+}
+
+// idle is an error while an operation is asked for or runs.
+func idle(app *application) error {
+	if app.Operation != nil {
+		return fmt.Errorf("another operation of %s was asked for and has not begun: wait for it with slipway app wait --operation", app.id())
+	}
+	if state := app.Status.OperationState; state != nil && !state.Phase.Completed() {
+		return fmt.Errorf("another operation of %s runs: wait for it with slipway app wait --operation, or end it with slipway app terminate", app.id())
+	}
+	return nil
 }
 
 // change patches an Application as it was seen. When others were faster it is

@@ -19,11 +19,14 @@ import (
 // of the test. It does not start with SLIPWAY_, which is for options.
 const processVariable = "CLI_TEST_EDGE"
 
+// programVariable makes the test binary run as the program itself.
+const programVariable = "CLI_TEST_PROGRAM"
+
 func TestMain(m *testing.M) {
 	if os.Getenv(processVariable) != "" {
 		os.Exit(cli.MainEdge(edgeThatDrains))
 	}
-	if len(os.Args) == 2 && os.Args[1] == "render-worker" {
+	if os.Getenv(programVariable) != "" || len(os.Args) == 2 && os.Args[1] == "render-worker" {
 		os.Exit(cli.Main()) // this binary is its own worker
 	}
 	kubetest.Main(m)

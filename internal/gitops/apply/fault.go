@@ -56,11 +56,7 @@ const maxMessage = 2000
 
 // fault makes an error about the object.
 func (p *place) fault(kind ErrorKind, message string, cause error) *Error {
-	message = p.secrets.hide(message)
-	if len(message) > maxMessage {
-		message = strings.ToValidUTF8(message[:maxMessage], "") + "…"
-	}
-	return &Error{Kind: kind, Key: p.key, Message: message, Err: p.secrets.hideIn(cause)}
+	return &Error{Kind: kind, Key: p.key, Message: p.secrets.hide(shortened(message)), Err: p.secrets.hideIn(cause)}
 }
 
 // explain makes an error of what the API server answered.

@@ -73,9 +73,7 @@ func (m mask) hide(text string) string {
 	if len(m) == 0 {
 		return text
 	}
-	if len(text) > maxMessage {
-		text = strings.ToValidUTF8(text[:maxMessage], "") + "…"
-	}
+	text = shortened(text)
 	hidden := make([]bool, len(text))
 	for _, value := range m {
 		markParts(text, value, hidden)
@@ -89,7 +87,19 @@ func (m mask) hide(text string) string {
 			told.WriteString(stars)
 		}
 	}
-	return strings.ToValidUTF8(told.String(), "")
+	return readable(told.String())
+}
+
+// readable replaces what is no text. It does not leave it out: that would put
+// together what was apart.
+func readable(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
+
+// shortened is a text that is not longer than what is told.
+func shortened(text string) string {
+	if len(text) <= maxMessage {
+		return readable(text)
+	}
+	return readable(text[:maxMessage]) + "…"
 }
 
 // markParts marks where a text has a value, or a part of it that is long enough.

@@ -42,9 +42,14 @@ func tidy(object map[string]any) map[string]any {
 	return tidied
 }
 
+// without is a copy of a map without a field.
 func without(from map[string]any, field string) map[string]any {
-	rest := maps.Clone(from)
-	delete(rest, field)
+	rest := make(map[string]any, len(from))
+	for key, value := range from {
+		if key != field {
+			rest[key] = value
+		}
+	}
 	return rest
 }
 

@@ -77,7 +77,7 @@ func TestTerminate(t *testing.T) {
 func TestRestartInTheMiddle(t *testing.T) {
 	w := newWorld(t)
 	files := waiting()
-	files["web/hook.yaml"] = configMap("hook", "1", "argocd.argoproj.io/hook: PreSync", "argocd.argoproj.io/hook-delete-policy: Never")
+	files["web/hook.yaml"] = configMap("hook", "1", "argocd.argoproj.io/hook: PreSync")
 	repository := w.repository("shop", files)
 	w.start()
 	w.application("web", repository, "web", "")

@@ -18,7 +18,8 @@ const (
 	// that is longer.
 	fetchTimeout = 2 * time.Second
 	tooSlow      = 10 * time.Second
-	// slack is for a busy machine.
+	// slack is for a busy machine, and for the two seconds in which a failure is
+	// believed that the agent has just met.
 	slack = 5 * time.Second
 )
 
@@ -36,23 +37,23 @@ func troubles() []trouble {
 		{"down", func(_ *testing.T, g *gitScene) func() {
 			g.server.SetDown(true)
 			return func() { g.server.SetDown(false) }
-		}, "EOF"},
+		}, "the connection broke"},
 		{"slow", func(_ *testing.T, g *gitScene) func() {
 			g.server.SetDelay(tooSlow)
 			return func() { g.server.SetDelay(0) }
-		}, "did not answer in time"},
-		{"a page for people", answers(http.StatusOK, "text/html", "<html><body>Please sign in</body></html>"), "is not a Git server"},
-		{"nonsense", answers(http.StatusOK, advertisement, "zzzz\x00\xff\xfe"), "zzzz"},
-		{"says that there is nothing", answers(http.StatusOK, advertisement, "001e# service=git-upload-pack\n00000000"), "empty"},
-		{"broken", answers(http.StatusInternalServerError, "text/plain", "out of order"), "500"},
-		{"not found", answers(http.StatusNotFound, "text/plain", "no such repository"), "not found"},
-		{"branch deleted", func(t *testing.T, g *gitScene) func() { return g.withoutMain(t, "other") }, "main"},
-		{"empty repository", func(t *testing.T, g *gitScene) func() { return g.withoutMain(t, "") }, "empty"},
+		}, "no answer in time"},
+		{"a page for people", answers(http.StatusOK, "text/html", "<html><body>Please sign in</body></html>"), `does not answer as a Git server does: the content is "text/html"`},
+		{"nonsense", answers(http.StatusOK, advertisement, "zzzz\x00\xff\xfe"), "does not answer as a Git server does"},
+		{"says that there is nothing", answers(http.StatusOK, advertisement, "001e# service=git-upload-pack\n00000000"), noMain},
+		{"broken", answers(http.StatusInternalServerError, "text/plain", "out of order"), "the server says 500"},
+		{"not found", answers(http.StatusNotFound, "text/plain", "no such repository"), "the server does not have it"},
+		{"branch deleted", func(t *testing.T, g *gitScene) func() { return g.withoutMain(t, "other") }, noMain},
+		{"empty repository", func(t *testing.T, g *gitScene) func() { return g.withoutMain(t, "") }, noMain},
 		{"folder deleted", func(t *testing.T, g *gitScene) func() {
 			before := g.repository.Head(t)
 			g.repository.Delete(t, "app")
 			return func() { g.repository.Reset(t, before) }
-		}, "does not exist"},
+		}, `the folder "app" does not exist`},
 		{"all manifests deleted", func(t *testing.T, g *gitScene) func() {
 			before := g.repository.Head(t)
 			g.repository.Delete(t, "app")
@@ -61,11 +62,14 @@ func troubles() []trouble {
 		}, "allowEmpty"},
 		{"a manifest that is no YAML", func(t *testing.T, g *gitScene) func() {
 			before := g.repository.Head(t)
-			g.repository.Commit(t, map[string]string{"app/broken.yaml": "a: [b"}, "broken")
+			g.repository.Commit(t, map[string]string{"app/broken.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a\n"}, "broken")
 			return func() { g.repository.Reset(t, before) }
 		}, "app/broken.yaml"},
 	}
 }
+
+// noMain is what an Application says whose branch is not there.
+const noMain = `there is no branch, tag or commit "main"`
 
 // advertisement is what a Git server says its answer is.
 const advertisement = "application/x-git-upload-pack-advertisement"

@@ -93,11 +93,15 @@ func (v *victim) round(t *testing.T, round int) {
 	commit := v.push(t, round)
 	began := time.Now()
 	point := v.awaitPoint(round, before)
+	passed := pastPreSync(v.recorder.Lives(), round)
 	v.agent.Kill()
 	killed := time.Now()
 	v.agent = agentprocess.Start(t, v.given)
 	v.synced(t, v.control, commit)
 	check(t, v.recorder, round)
+	if runs := hookRuns(v.recorder.Lives(), "before", round); passed && runs != 1 {
+		t.Errorf("round %d: the PreSync hook was over when the agent was killed, and ran %d times", round, runs)
+	}
 	took := time.Since(killed)
 	v.slowest = max(v.slowest, took)
 	t.Logf("round %d: killed %s after the push, %s; as Git says %s later",

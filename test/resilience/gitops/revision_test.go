@@ -206,6 +206,24 @@ func checkHooks(lives []agentprocess.Life, round int) error {
 	return errors.Join(problems...)
 }
 
+// pastPreSync reports whether a sync has changed an object: its PreSync hook is
+// over then, and was in the status before the agent waited for it.
+func pastPreSync(lives []agentprocess.Life, round int) bool {
+	return slices.ContainsFunc(lives, func(life agentprocess.Life) bool {
+		return life.ID() == "ConfigMap/keep" && value(&life) == strconv.Itoa(round)
+	})
+}
+
+// hookRuns is how often a hook of a round was created.
+func hookRuns(lives []agentprocess.Life, name string, round int) (count int) {
+	for i := range lives {
+		if lives[i].Kind == "Job" && lives[i].Name == name && value(&lives[i]) == strconv.Itoa(round) {
+			count++
+		}
+	}
+	return count
+}
+
 // repeated is how many hooks ran more than once.
 func repeated(lives []agentprocess.Life) (sum int) {
 	count := map[string]int{}
