@@ -78,6 +78,10 @@ bench-edge: build-slipway ## Measure the edge beside nginx, HAProxy and Caddy (a
 bench-ingress: build ## Measure the edge with 1,000, 5,000 and 10,000 Ingresses on a real API server (about 15 minutes; see BENCH_FLAGS)
 	go run ./test/bench/ingressbench $(BENCH_FLAGS)
 
+.PHONY: bench-gitops
+bench-gitops: build ## Measure the agent with 100, 500 and 1,000 Applications on a real API server (about 40 minutes; see BENCH_FLAGS)
+	go run ./test/bench/gitopsbench $(BENCH_FLAGS)
+
 .PHONY: resilience
 resilience: deps ## Attack the edge for long: slow clients, a minute of each flood (about 20 minutes)
 	RESILIENCE=long go test -count=1 -timeout 60m -v ./test/resilience/...

@@ -1,13 +1,7 @@
 package gitops
 
 import (
-	"archive/tar"
-	"bytes"
-	"compress/gzip"
 	"fmt"
-	"maps"
-	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -22,7 +16,8 @@ import (
 // and to a namespace of its own.
 func (s *suite) testExamples(t *testing.T) {
 	e := &exhibition{suite: s, git: gittest.Serve(t), control: s.cluster.Namespace(t)}
-	e.charts = serveChart(t)
+	chart := packChart(t)
+	e.charts, e.registry = serveCharts(t, chart), serveRegistry(t, chart)
 	s.start(t, e.control, "--leaderElection.enabled=false")
 	t.Run("all", func(t *testing.T) {
 		archives(t, "examples", func(t *testing.T, name string, archive *txtar.Archive) {
@@ -37,7 +32,9 @@ type exhibition struct {
 	*suite
 	git     *gittest.Server
 	control string
-	charts  string
+	// charts is the address of a Helm repository, and registry the host of a
+	// registry. Both have the chart settings.
+	charts, registry string
 }
 
 // show applies what an archive has in apps.yaml, and waits until all is as it
@@ -46,7 +43,7 @@ func (e *exhibition) show(t *testing.T, name string, archive *txtar.Archive) {
 	target := e.cluster.Namespace(t)
 	recorder := agentprocess.Record(t, e.cluster.Cluster, target)
 	repository := e.git.Repository(t, name, map[string]string{"README": string(archive.Comment)})
-	place := strings.NewReplacer("CONTROL", e.control, "TARGET", target, "CHARTS", e.charts, "REPOSITORY", repository.URL())
+	place := strings.NewReplacer("CONTROL", e.control, "TARGET", target, "CHARTS", e.charts, "REGISTRY", e.registry, "REPOSITORY", repository.URL())
 	apps, want := take(archive, "apps.yaml"), strings.Fields(take(archive, "want"))
 	order := strings.Fields(take(archive, "order"))
 	content := files(archive)
@@ -104,44 +101,4 @@ func checkOrder(t *testing.T, lives []agentprocess.Life, order []string) {
 		}
 		last, lastName = at, moment
 	}
-}
-
-// serveChart is a Helm repository with one chart, called settings.
-func serveChart(t *testing.T) string {
-	t.Helper()
-	content := map[string]string{
-		"settings/Chart.yaml":              "apiVersion: v2\nname: settings\nversion: 1.2.3\n",
-		"settings/values.yaml":             "colour: grey\n",
-		"settings/templates/settings.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: \"{{ .Release.Name }}-{{ .Values.colour }}\"}\n",
-	}
-	var chart bytes.Buffer
-	compressed := gzip.NewWriter(&chart)
-	packed := tar.NewWriter(compressed)
-	for _, name := range slices.Sorted(maps.Keys(content)) {
-		if err := packed.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(content[name])), Typeflag: tar.TypeReg}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := packed.Write([]byte(content[name])); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := packed.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := compressed.Close(); err != nil {
-		t.Fatal(err)
-	}
-	const index = "apiVersion: v1\nentries:\n  settings:\n  - {apiVersion: v2, name: settings, version: 1.2.3, urls: [settings-1.2.3.tgz]}\n"
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch r.URL.Path {
-		case "/index.yaml":
-			_, _ = w.Write([]byte(index))
-		case "/settings-1.2.3.tgz":
-			_, _ = w.Write(chart.Bytes())
-		default:
-			http.NotFound(w, r)
-		}
-	}))
-	t.Cleanup(server.Close)
-	return server.URL
 }

@@ -164,7 +164,7 @@ func (g *gitScene) withoutMain(t *testing.T, other string) func() {
 	}
 }
 
-// state is every object and its version, from the API server.
+// state is every object that ever was and its version, as the watch has it.
 func (g *gitScene) state(t *testing.T) string {
 	t.Helper()
 	lives := g.recorder.Await(t, func(lives []agentprocess.Life) error {

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"slipway.dev/slipway/test/conformance/edgeprocess"
+)
+
+// programVariable makes the test binary be the program, so that the tests run
+// what make bench-gitops runs, with the race detector.
+const programVariable = "GITOPSBENCH_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(programVariable) != "" {
+		main()
+	}
+	edgeprocess.Main(m)
+}
+
+// runProgram is a run of the whole program.
+func runProgram(t *testing.T, args ...string) (code int, out, complaint string) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := exec.CommandContext(t.Context(), self, args...)
+	command.Dir = filepath.Join("..", "..", "..") // where the definitions are
+	command.Env = append(os.Environ(), programVariable+"=1")
+	var stdout, stderr bytes.Buffer
+	command.Stdout, command.Stderr = &stdout, &stderr
+	// The program stops what it has started; killed, it could not.
+	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
+	err = command.Run()
+	if command.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return command.ProcessState.ExitCode(), stdout.String(), stderr.String()
+}
+
+// TestSmoke goes through all phases with few Applications of each form. What it
+// measures is not judged, only that there is something.
+func TestSmoke(t *testing.T) {
+	temporary := t.TempDir()
+	t.Setenv("TMPDIR", temporary)
+	result := filepath.Join(t.TempDir(), "result.json")
+	code, out, complaint := runProgram(t, "-sizes=4", "-form=helm", "-idle=1s", "-drift=2",
+		"-json="+result, "-slipway="+os.Getenv(edgeprocess.BinaryVariable))
+	if code != exitOK {
+		t.Fatalf("exit code %d: %s\n%s", code, complaint, out)
+	}
+	text, err := os.ReadFile(result)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got report
+	if err := json.Unmarshal(text, &got); err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Sizes) != 1 || got.Sizes[0].Applications != 4 {
+		t.Fatalf("the sizes are wrong: %s", text)
+	}
+	f := got.Sizes[0]
+	if f.Install.Seconds <= 0 || f.Install.Renders != 4 || f.Install.Requests < 16 || f.Install.Peak <= 0 ||
+		f.Upgrade.Seconds <= 0 || f.Upgrade.Renders != 4 || f.One.Renders != 1 || f.One.Requests < 2 || f.Drift.P50 <= 0 {
+		t.Errorf("a figure is missing or wrong: %+v", f)
+	}
+	if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// A program that is missing is named, with what to do.
+func TestMissingProgram(t *testing.T) {
+	code, _, complaint := runProgram(t, "-devcluster=none")
+	if code != exitFailure || !strings.Contains(complaint, "run make build") {
+		t.Errorf("exit code %d: %s", code, complaint)
+	}
+}
+
+func TestUsage(t *testing.T) {
+	for _, flag := range []string{"-sizes=0", "-form=none", "-drift=0", "-idle=2h"} {
+		name, _, _ := strings.Cut(flag, "=")
+		if code, _, complaint := runProgram(t, flag); code != exitUsage || !strings.Contains(complaint, name) {
+			t.Errorf("%s: exit code %d: %s", flag, code, complaint)
+		}
+	}
+	if code, _, complaint := runProgram(t, "-help"); code != exitOK || !strings.Contains(complaint, "-form") {
+		t.Errorf("exit code %d: %s", code, complaint)
+	}
+}

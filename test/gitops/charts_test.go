@@ -1,0 +1,103 @@
+package gitops
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// chartVersion is that of the chart settings, which makes a ConfigMap.
+const chartVersion = "1.2.3"
+
+// packChart is the chart as helm package writes it.
+func packChart(t *testing.T) []byte {
+	t.Helper()
+	content := map[string]string{
+		"settings/Chart.yaml":              "apiVersion: v2\nname: settings\nversion: " + chartVersion + "\n",
+		"settings/values.yaml":             "colour: grey\n",
+		"settings/templates/settings.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: \"{{ .Release.Name }}-{{ .Values.colour }}\"}\n",
+	}
+	var chart bytes.Buffer
+	compressed := gzip.NewWriter(&chart)
+	packed := tar.NewWriter(compressed)
+	for _, name := range slices.Sorted(maps.Keys(content)) {
+		if err := packed.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(content[name])), Typeflag: tar.TypeReg}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := packed.Write([]byte(content[name])); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := packed.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := compressed.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return chart.Bytes()
+}
+
+// serveCharts is a Helm repository: an index and a file. It returns its address.
+func serveCharts(t *testing.T, chart []byte) string {
+	t.Helper()
+	index := fmt.Sprintf("apiVersion: v1\nentries:\n  settings:\n  - {apiVersion: v2, name: settings, version: %s, urls: [settings.tgz]}\n", chartVersion)
+	server := httptest.NewServer(pages{"/index.yaml": {content: []byte(index)}, "/settings.tgz": {content: chart}})
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// serveRegistry is what is read of a registry, as the distribution specification
+// has it: tags, a manifest and a blob. It returns its host.
+func serveRegistry(t *testing.T, chart []byte) string {
+	t.Helper()
+	const kind = "application/vnd.oci.image.manifest.v1+json"
+	manifest := fmt.Appendf(nil, `{"schemaVersion":2,"mediaType":%q,
+"config":{"mediaType":"application/vnd.cncf.helm.config.v1+json","digest":%q,"size":2},
+"layers":[{"mediaType":"application/vnd.cncf.helm.chart.content.v1.tar+gzip","digest":%q,"size":%d}]}`,
+		kind, digestOf([]byte("{}")), digestOf(chart), len(chart))
+	const base = "/v2/charts/settings/"
+	server := httptest.NewTLSServer(pages{
+		base + "tags/list":                       {content: fmt.Appendf(nil, `{"name":"charts/settings","tags":[%q]}`, chartVersion)},
+		base + "manifests/" + chartVersion:       {content: manifest, kind: kind},
+		base + "manifests/" + digestOf(manifest): {content: manifest, kind: kind},
+		base + "blobs/" + digestOf(chart):        {content: chart},
+	})
+	t.Cleanup(server.Close)
+	return strings.TrimPrefix(server.URL, "https://")
+}
+
+func digestOf(content []byte) string { return fmt.Sprintf("sha256:%x", sha256.Sum256(content)) }
+
+// page is a file of a server.
+type page struct {
+	content []byte
+	kind    string
+}
+
+// pages are the files of a server by their paths.
+type pages map[string]page
+
+// ServeHTTP gives a file.
+func (p pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	found, ok := p[r.URL.Path]
+	if !ok {
+		http.NotFound(w, r)
+		return
+	}
+	if found.kind != "" {
+		w.Header().Set("Content-Type", found.kind)
+		w.Header().Set("Docker-Content-Digest", digestOf(found.content))
+	}
+	w.Header().Set("Content-Length", fmt.Sprint(len(found.content)))
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(found.content)
+	}
+}
