@@ -16,9 +16,15 @@ import (
 	"slipway.dev/slipway/internal/gitops/gittest"
 )
 
+// agentProcess is a running `slipway agent`.
+type agentProcess struct {
+	command *exec.Cmd
+	log     *lockedBuffer
+}
+
 // startAgent runs `slipway agent` for the namespace of a world as a process,
 // until the test ends: then SIGTERM has to end it in good order.
-func (w *appWorld) startAgent(t *testing.T) {
+func (w *appWorld) startAgent(t *testing.T) *agentProcess {
 	t.Helper()
 	command := exec.Command(os.Args[0],
 		"agent", "--log.format=text", "--admin.address=127.0.0.1:0", "--health.address=127.0.0.1:0", "--webhooks.address=127.0.0.1:0",
@@ -30,19 +36,37 @@ func (w *appWorld) startAgent(t *testing.T) {
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := command.Process.Signal(syscall.SIGTERM); err != nil {
-			t.Error(err)
-		}
-		kill := time.AfterFunc(appPatience, func() { _ = command.Process.Kill() })
-		defer kill.Stop()
-		if err := command.Wait(); err != nil || !strings.Contains(log.String(), "agent has stopped") {
-			t.Errorf("the agent did not end in good order: %v", err)
-		}
-		if t.Failed() {
-			t.Logf("log of the agent:\n%s", log.String())
-		}
-	})
+	process := &agentProcess{command, log}
+	t.Cleanup(func() { process.end(t) })
+	return process
+}
+
+// end ends the process, unless it was killed.
+func (p *agentProcess) end(t *testing.T) {
+	t.Helper()
+	if p.command.ProcessState != nil {
+		return
+	}
+	if err := p.command.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Error(err)
+	}
+	kill := time.AfterFunc(appPatience, func() { _ = p.command.Process.Kill() })
+	defer kill.Stop()
+	if err := p.command.Wait(); err != nil || !strings.Contains(p.log.String(), "agent has stopped") {
+		t.Errorf("the agent did not end in good order: %v", err)
+	}
+	if t.Failed() {
+		t.Logf("log of the agent:\n%s", p.log.String())
+	}
+}
+
+// kill ends the process at once.
+func (p *agentProcess) kill(t *testing.T) {
+	t.Helper()
+	if err := p.command.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = p.command.Wait() // it was killed
 }
 
 // lockedBuffer is written by a command and read by the test.
@@ -167,5 +191,26 @@ func TestAppEndToEnd(t *testing.T) {
 	}
 	if got := w.app(t, "diff shop"+flags); got.code != 1 || !strings.Contains(got.stdout, "-  colour: green\n+  colour: blue\n") {
 		t.Errorf("a diff after the rollback: %+v", got)
+	}
+}
+
+// TestAgentTakesOver: when the agent that works is killed, the other one works
+// within 20 seconds.
+func TestAgentTakesOver(t *testing.T) {
+	w := newAppWorld(t)
+	repository := gittest.Serve(t).Repository(t, "shop", map[string]string{"deploy/settings.yaml": settingsV1})
+	first := w.startAgent(t)
+	first.log.waitFor(t, "this replica works")
+	second := w.startAgent(t)
+	second.log.waitFor(t, "this replica waits for the Lease")
+	w.manualApp(t, repository, "")
+	began := time.Now()
+	first.kill(t)
+	second.log.waitFor(t, "this replica works")
+	if took := time.Since(began); took > 20*time.Second {
+		t.Errorf("it took %s to take over", took)
+	}
+	if got := w.app(t, "sync shop --timeout 60s"); got.code != 0 {
+		t.Errorf("a sync by the second: %+v", got)
 	}
 }

@@ -12,9 +12,10 @@ const (
 	// works is what the agent that leads says.
 	works = "this replica works"
 	// takeOver is how long the Applications may have no agent after one was
-	// killed, and handOver after one ended in good order.
+	// killed, and handOver after one ended in good order, which the other sees
+	// when it looks at the Lease the next time.
 	takeOver = 20 * time.Second
-	handOver = 5 * time.Second
+	handOver = 10 * time.Second
 )
 
 // testLeader: of two agents one works. The other takes over in time when it is

@@ -179,7 +179,7 @@ func TestFollowNamespaces(t *testing.T) {
 func TestKindComesAndGoes(t *testing.T) {
 	cluster := kubetest.Shared(t)
 	namespace := cluster.Namespace(t)
-	const group = "comes.example.test"
+	group := namespace + ".example.test"
 	gadget := schema.GroupKind{Group: group, Kind: "Gadget"}
 	key := tracking.Key{Group: group, Kind: "Gadget", Namespace: namespace, Name: "one"}
 	manifest := "apiVersion: " + group + "/v1\nkind: Gadget\nmetadata: {name: one, labels: {slipway.dev/app: " + shop.Label() + "}}\nspec: {size: 3}\n"

@@ -177,7 +177,7 @@ func TestKindsLearn(t *testing.T) {
 	cluster := kubetest.Shared(t)
 	sent := &recorder{}
 	kinds := live.NewKinds(connect(t, cluster, sent.option))
-	gadget := schema.GroupVersionKind{Group: "learn.example.test", Kind: "Gadget"}
+	gadget := schema.GroupVersionKind{Group: cluster.Namespace(t) + ".example.test", Kind: "Gadget"}
 	if _, err := kinds.Mapping(t.Context(), gadget); !live.IsUnknownKind(err) {
 		t.Fatalf("got %v, want that the kind is unknown", err)
 	}
@@ -189,7 +189,7 @@ func TestKindsLearn(t *testing.T) {
 		t.Errorf("got %+v, %v", mapping, err)
 	}
 	_, apis, err := kinds.Version(t.Context())
-	if err != nil || !slices.Contains(apis, "learn.example.test/v1beta1/Gadget") {
+	if err != nil || !slices.Contains(apis, gadget.Group+"/v1beta1/Gadget") {
 		t.Errorf("got %q, %v", apis, err)
 	}
 	if after := len(sent.matching("")); after != before {

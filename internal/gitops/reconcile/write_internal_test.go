@@ -5,6 +5,9 @@ import (
 	"maps"
 	"reflect"
 	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 )
@@ -132,4 +135,45 @@ func hasNull(value any) bool {
 		}
 	}
 	return false
+}
+
+// What somebody else wrote, and we learn by the answer to our own write, is
+// looked at: its event will be taken for an echo.
+func TestAnswerWithNewsIsLookedAt(t *testing.T) {
+	tests := []struct {
+		name   string
+		change func(*v1alpha1.Application)
+		unseen bool
+		want   int
+	}{
+		{"our own write", func(app *v1alpha1.Application) { app.Status.Health.Status = v1alpha1.Degraded }, true, 0},
+		{"another spec", func(app *v1alpha1.Application) { app.Spec.Project = "team" }, true, 1},
+		{"a request", func(app *v1alpha1.Application) { app.Operation = &v1alpha1.Operation{Sync: &v1alpha1.SyncOperation{}} }, true, 1},
+		{"a request that we removed, for one version only", func(app *v1alpha1.Application) { app.Annotations = nil }, false, 0},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			controller := &Controller{book: newBook(), queue: newQueue(time.Now)}
+			before := sample()
+			before.APIVersion, before.Kind, before.Annotations = v1alpha1.APIVersion, v1alpha1.KindApplication, map[string]string{"a": "b"}
+			controller.book.put(before, nil)
+			p := &pass{Controller: controller, id: identityOf(before), app: before}
+			after := *before
+			after.ResourceVersion = "8"
+			test.change(&after)
+			content, err := after.Unstructured()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := p.adopt(&unstructured.Unstructured{Object: content}, test.unseen); err != nil {
+				t.Fatal(err)
+			}
+			if got := controller.queue.length(); got != test.want {
+				t.Errorf("%d tasks wait, want %d", got, test.want)
+			}
+			if _, known, _ := controller.book.get(p.id); known.ResourceVersion != "8" || p.app.ResourceVersion != "8" {
+				t.Error("the answer is not what is known now")
+			}
+		})
+	}
 }
