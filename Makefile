@@ -83,7 +83,7 @@ bench-gitops: build ## Measure the agent with 100, 500 and 1,000 Applications on
 	go run ./test/bench/gitopsbench $(BENCH_FLAGS)
 
 .PHONY: resilience
-resilience: deps ## Attack the edge for long: slow clients, a minute of each flood (about 20 minutes)
+resilience: deps ## Attack the edge and kill the agent for long: slow clients, a minute of each flood, 100 kills (about 30 minutes)
 	RESILIENCE=long go test -count=1 -timeout 60m -v ./test/resilience/...
 
 .PHONY: fuzz

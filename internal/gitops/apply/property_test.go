@@ -24,7 +24,7 @@ func TestCertainIsCertain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rounds := 300
+	rounds := 40
 	if testing.Short() {
 		rounds = 10
 	}
