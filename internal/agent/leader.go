@@ -158,8 +158,10 @@ func (a *agent) newTerm() (*term, error) {
 		Cluster: cluster, Kinds: kinds, Log: a.log,
 		Changed: func(label string, key tracking.Key) { apps.Changed(label, key) },
 	})
+	applier := apply.New(cluster, kinds)
+	applier.NoteTo(cache.NoteJSON)
 	apps, err := reconcile.New(reconcile.Options{
-		Cluster: cluster, Sources: a.sources, Renderer: a.renderer, Live: cache, Kinds: kinds, Applier: apply.New(cluster, kinds),
+		Cluster: cluster, Sources: a.sources, Renderer: a.renderer, Live: cache, Kinds: kinds, Applier: applier,
 		ControlNamespace: a.options.ControlNamespace, Namespaces: namespaces,
 		Interval: a.options.Interval, Jitter: max(a.options.Jitter, 1), // 0 would be the default
 		Workers: a.options.Workers,

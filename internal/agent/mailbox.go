@@ -43,7 +43,9 @@ type mailbox struct {
 	// deliver is false when this replica does not lead.
 	deliver func(webhook.Push) bool
 	count   func(outcome string)
-	log     *slog.Logger
+	// failed is told when it cannot be read.
+	failed func(error)
+	log    *slog.Logger
 
 	queue chan webhook.Push
 
@@ -63,6 +65,7 @@ func (a *agent) newMailbox() *mailbox {
 	if a.options.Lease != "" {
 		m.name = a.options.Lease + mailboxSuffix
 	}
+	m.failed = a.complain("the ConfigMap "+m.namespace+"/"+m.name, nil)
 	return m
 }
 
@@ -73,7 +76,7 @@ func (m *mailbox) follow(ctx context.Context) {
 	}
 	var parts sync.WaitGroup
 	parts.Go(func() {
-		follow(ctx, m.cluster.Client.CoreV1().ConfigMaps(m.namespace), kube.Named(m.name), func(found []*corev1.ConfigMap) {
+		follow(ctx, m.cluster.Client.CoreV1().ConfigMaps(m.namespace), kube.Named(m.name), m.failed, func(found []*corev1.ConfigMap) {
 			content := map[string]string{}
 			if len(found) > 0 {
 				content = found[0].Data

@@ -97,6 +97,9 @@ func (f *diffFlags) run(command *cobra.Command, access *appAccess, name string) 
 	if err := compared.run(ctx, rendered); err != nil {
 		return false, err
 	}
+	for _, warning := range compared.set.Warnings {
+		_, _ = fmt.Fprintln(command.ErrOrStderr(), "warning:", printable(warning.Message))
+	}
 	return compared.print(command.OutOrStdout(), command.ErrOrStderr())
 }
 

@@ -1,13 +1,16 @@
 package reconcile_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/gitops/gittest"
 )
 
 // What we do not do is told in the status, and nothing is done.
@@ -191,4 +194,35 @@ func resourceNames(app *v1alpha1.Application) []string {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// A Git server that does not answer holds up its own applications, and no other.
+func TestSlowGitHoldsUpNobody(t *testing.T) {
+	w := newWorld(t)
+	slow := gittest.Serve(t)
+	held := slow.Repository(t, "slow", map[string]string{"web/slow.yaml": configMap("slow", "1")})
+	quick := w.repository("quick", map[string]string{"web/one.yaml": configMap("one", "1")})
+	release := sync.OnceFunc(slow.Hold())
+	defer release()
+	w.options.Workers = 2
+	w.start()
+	const many = 6 // more than there are workers
+	for i := range many {
+		w.application(fmt.Sprintf("slow-%d", i), held, "web", "")
+	}
+	w.eventually("the server is asked", func() error {
+		if len(slow.Requests()) == 0 {
+			return errors.New("there was no request")
+		}
+		return nil
+	})
+	w.application("quick", quick, "web", automated)
+	w.synced("quick", quick.Head(t))
+	if app := w.wait("slow-0", func(*v1alpha1.Application) error { return nil }); app.Status.Sync.Status != "" {
+		t.Errorf("an application whose repository was not read is %s", told(app))
+	}
+	release()
+	for i := range many {
+		w.outOfSync(fmt.Sprintf("slow-%d", i))
+	}
 }
