@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // webDeployment runs in the cluster's node.
@@ -75,26 +77,34 @@ Application.argoproj.io NAMESPACE/web   Synced  Healthy
 	}
 }
 
+// awaitLogs waits until each Pod has written something.
+func (w *appWorld) awaitLogs(t *testing.T) {
+	t.Helper()
+	pods, err := w.Client.CoreV1().Pods(w.namespace).List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(pods.Items) != 2 {
+		t.Fatalf("the Pods are %v: %v", pods, err)
+	}
+	var out lockedBuffer
+	stop, done := w.appBackground(t, &out, "logs web --follow")
+	for _, pod := range pods.Items {
+		out.waitFor(t, "["+pod.Name+"/web] ")
+	}
+	stop()
+	<-done
+}
+
 // TestAppLogs: all Pods, or those of one object, or one container.
 func TestAppLogs(t *testing.T) {
 	w := newAppWorld(t)
 	w.apply(t, webDeployment)
 	w.apply(t, webApp)
 	w.WaitForRollout(t, w.namespace, "web", 2*time.Minute)
+	w.awaitLogs(t)
 	got := w.app(t, "logs web --tail -1")
-	if got.code != 0 || strings.Count(got.stdout, "/web] ") < 2 {
-		t.Fatalf("got %+v", got)
-	}
-	pods := map[string]bool{}
 	for _, line := range strings.Split(strings.TrimSpace(got.stdout), "\n") {
-		prefix, _, found := strings.Cut(line, "/web] ")
-		if !found || !strings.HasPrefix(prefix, "[web-") {
-			t.Errorf("the line %q does not say whose it is", line)
+		if prefix, _, found := strings.Cut(line, "/web] "); got.code != 0 || !found || !strings.HasPrefix(prefix, "[web-") {
+			t.Errorf("the line %q does not say whose it is: %+v", line, got)
 		}
-		pods[prefix] = true
-	}
-	if len(pods) != 2 {
-		t.Errorf("there are logs of %v", pods)
 	}
 	if got := w.app(t, "logs web --tail 1 --resource apps:Deployment:web -c web"); got.code != 0 || strings.Count(got.stdout, "\n") != 2 {
 		t.Errorf("the last line of each: %+v", got)

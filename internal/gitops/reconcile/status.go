@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"slices"
+	"time"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/gitops/health"
@@ -17,6 +18,9 @@ func (p *pass) conclude(ctx context.Context, seen *sight, trouble error) error {
 	before := p.app.Status
 	if err := p.commit(ctx, want); err != nil {
 		return err
+	}
+	if !p.pending {
+		p.session.refreshing = time.Time{}
 	}
 	p.announce(&before, trouble)
 	follows := consequence{}

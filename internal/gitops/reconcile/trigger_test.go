@@ -64,8 +64,14 @@ func TestHardRefresh(t *testing.T) {
 		return nil
 	}
 	before := w.renders.Load()
+	asked := len(w.git.Requests())
 	w.refresh("web")
 	w.wait("web", done)
+	w.refresh("web")
+	w.wait("web", done)
+	if got := len(w.git.Requests()) - asked; got < 2 {
+		t.Errorf("Git was asked %d times for two refreshes", got)
+	}
 	if after := w.renders.Load(); after != before {
 		t.Errorf("a normal refresh rendered %d times, want 0", after-before)
 	}
