@@ -33,13 +33,22 @@ func (s *suite) testReadiness(t *testing.T) {
 	c := &readiness{suite: s, cluster: cluster, api: connect(t, cluster), namespace: cluster.Namespace(t)}
 	w := &world{cluster: cluster, api: c.api, namespace: c.namespace, addresses: newAddresses(podsOf(cluster, 3)), errors: &collector{}}
 	w.newService(t, "shop", 2)
-	cluster.Apply(t, c.namespace, fmt.Sprintf(leaderManifest, "shop"))
+	cluster.Apply(t, c.namespace, shopManifest)
 	right := newFact("shop")
 	c.asking = &client{name: "shop", method: http.MethodGet, scheme: "http", fresh: true, host: func(int) (string, *fact) { return "shop.test", right }}
 	t.Run("slow", c.testSlow)
 	t.Run("one kind missing", c.testOneKind)
 	t.Run("last good", c.testLastGood)
 }
+
+const shopManifest = `
+apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata: {name: shop}
+spec:
+  rules:
+  - {host: shop.test, http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: shop, port: {number: 80}}}}]}}
+`
 
 // seat is where an edge runs that comes by a gateway with all rights.
 func (c *readiness) seat(t *testing.T, g *gateway, fourth byte, arguments ...string) seat {
