@@ -220,28 +220,25 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// A step that does not end is waited for only so long, and not tried again.
+// A step that does not end is waited for only so long, and not tried again. Its
+// work grows with the square of the list, so that some list is too long for any
+// machine.
 func TestStuck(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes seconds")
-	}
-	list := make([]any, 30000)
-	for i := range list {
-		list[i] = strings.Repeat("a", 50) + strconv.Itoa(i)
-	}
 	evaluator := jq.New()
 	expression := `select(.list as $l | .list | contains($l | .[1:])) | .list`
-	began := time.Now()
-	_, err := evaluator.Delete(expression, map[string]any{"list": list})
-	if err == nil {
-		t.Skip("the machine is too fast for this test")
+	var err error
+	for length := 30000; err == nil; length *= 2 {
+		if length > 1<<20 {
+			t.Fatal("a step is waited for without end")
+		}
+		list := make([]any, length)
+		for i := range list {
+			list[i] = strings.Repeat("a", 50) + strconv.Itoa(i)
+		}
+		_, err = evaluator.Delete(expression, map[string]any{"list": list})
 	}
-	if took := time.Since(began); took > 10*time.Second {
-		t.Errorf("it took %s: %v", took, err)
-	}
-	began = time.Now()
-	if err := evaluator.Check(expression); err == nil || time.Since(began) > time.Second {
-		t.Errorf("it is tried again: %v", err)
+	if err := evaluator.Check(expression); err == nil {
+		t.Error("it is tried again")
 	}
 	if _, err := evaluator.Delete(".a", map[string]any{"a": int64(1)}); err != nil {
 		t.Errorf("another expression suffers: %v", err)
