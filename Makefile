@@ -59,11 +59,12 @@ lint: ## Formatting, go vet and staticcheck
 	cd devcluster && $(GO_STATIC) ../bin/staticcheck ./demo/... ./node/... ./pki/... ./statedir/...
 
 .PHONY: generate
-generate: ## Write generated files anew: docs/reference, the CustomResourceDefinitions
+generate: ## Write generated files anew: docs/reference, the CustomResourceDefinitions, the API
 	go run ./cmd/slipway docs --dir docs/reference
 	go run ./internal/tools/routeref
 	go run ./internal/tools/annotationref
 	go run ./internal/tools/argocrds
+	go run ./internal/tools/protogen
 
 .PHONY: bench
 bench: ## Run the Go benchmarks
