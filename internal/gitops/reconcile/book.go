@@ -220,6 +220,19 @@ func (b *book) charter(name string) *charter {
 	return nil
 }
 
+// elsewhere are the Applications that are for another cluster than this one.
+func (b *book) elsewhere() []tracking.App {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var apps []tracking.App
+	for id, one := range b.apps {
+		if project.Complete(one.app.Spec.Destination).Server != project.LocalServer {
+			apps = append(apps, id)
+		}
+	}
+	return apps
+}
+
 // needs notes the kinds that an Application may have objects of. It reports
 // whether some are not needed by it any more.
 func (b *book) needs(of *entry, kinds []schema.GroupKind) bool {

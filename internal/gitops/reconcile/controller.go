@@ -46,6 +46,8 @@ type Options struct {
 	Live     *live.Cache
 	Kinds    *live.Kinds
 	Applier  *apply.Applier
+	// Destinations are other clusters to deploy to; nil if there are none.
+	Destinations Destinations
 
 	// ControlNamespace is where projects are, and the Applications that are known
 	// by their name alone.
@@ -240,7 +242,9 @@ func (c *Controller) do(ctx context.Context, next task, why reason) {
 	switch {
 	case next.sweep:
 		if kinds, known := c.book.needed(); known {
-			c.Live.Retain(kinds)
+			for _, one := range c.destinations() {
+				one.Live.Retain(kinds)
+			}
 		}
 	case next.repository != "":
 		c.poll(ctx, next.repository)

@@ -35,7 +35,7 @@
 //
 // # What it refuses
 //
-// Applications whose spec we do not do completely, other clusters than this one,
-// a second operation while one runs, a rollback while syncs are automated. Each
+// Applications whose spec we do not do completely, clusters that nobody added, a
+// second operation while one runs, a rollback while syncs are automated. Each
 // is told in the status or in an Event.
 package reconcile

@@ -76,7 +76,7 @@ func (p *pass) prepare(of *rendering, began time.Time) (*plan.Set, error) {
 	}
 	return plan.Prepare(plan.Source{
 		App: p.id, Tracker: p.tracker(), Namespace: p.app.Spec.Destination.Namespace,
-		Revision: strings.Join(of.revisions, ","), Began: began, Scope: p.Kinds.Scope, Objects: objects,
+		Revision: strings.Join(of.revisions, ","), Began: began, Scope: p.to.Kinds.Scope, Objects: objects,
 	}), nil
 }
 
@@ -106,7 +106,7 @@ func (p *pass) follow(ctx context.Context, set *plan.Set) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, followTimeout)
 	defer cancel()
-	if err := p.Live.Follow(ctx, needed); err != nil {
+	if err := p.to.Live.Follow(ctx, needed); err != nil {
 		return fmt.Errorf("the objects of the application cannot be watched: %w", err)
 	}
 	return nil
@@ -115,7 +115,7 @@ func (p *pass) follow(ctx context.Context, set *plan.Set) error {
 // owned is everything that has the Application's label.
 func (p *pass) owned() map[tracking.Key]*unstructured.Unstructured {
 	objects := map[tracking.Key]*unstructured.Unstructured{}
-	owned := p.Live.Of(p.id)
+	owned := p.to.Live.Of(p.id)
 	for _, one := range owned {
 		objects[one.Key] = one.Unstructured()
 	}
@@ -130,7 +130,7 @@ func (p *pass) complete(ctx context.Context, objects map[tracking.Key]*unstructu
 	for _, one := range desired {
 		found := objects[one.Key]
 		isThere := found != nil && found.GetAPIVersion() == one.Object.GetAPIVersion()
-		if !isThere && one.Skip == "" && p.Kinds.Scope(one.Key.GroupKind()) != plan.UnknownScope {
+		if !isThere && one.Skip == "" && p.to.Kinds.Scope(one.Key.GroupKind()) != plan.UnknownScope {
 			missing = append(missing, one)
 		}
 	}
@@ -163,7 +163,7 @@ func hooks(set *plan.Set) []*plan.Desired {
 func (p *pass) fetch(ctx context.Context, key tracking.Key, version string) (*live.Object, error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
-	object, err := p.Live.Fetch(ctx, key, version)
+	object, err := p.to.Live.Fetch(ctx, key, version)
 	if err != nil {
 		return nil, fmt.Errorf("%s cannot be read: %w", key, err)
 	}

@@ -96,7 +96,7 @@ func (p *pass) decide(seen *sight) verdict {
 
 // windowApp is the Application as sync windows see it.
 func (p *pass) windowApp() window.App {
-	return window.App{Name: p.id.Name, Namespace: p.app.Spec.Destination.Namespace, Cluster: thisCluster, Server: thisServer}
+	return window.App{Name: p.id.Name, Namespace: p.app.Spec.Destination.Namespace, Cluster: p.to.Name, Server: p.to.Server}
 }
 
 func (p *pass) windows() window.Decision {
@@ -338,7 +338,7 @@ func (p *pass) build(ctx context.Context, state *v1alpha1.OperationState, seen *
 	state.SyncResult = result
 	return &run{
 		Run: operation.New(operation.Input{
-			Plan: made, State: plan.NewState(marks), Live: p.Live, Applier: p.applier, Ignore: p.ignore,
+			Plan: made, State: plan.NewState(marks), Live: p.to.Live, Applier: p.applier, Ignore: p.ignore,
 			Began: state.StartedAt.Time, Now: p.Now, Log: p.log,
 		}),
 		plan: made, began: state.StartedAt, try: state.RetryCount,

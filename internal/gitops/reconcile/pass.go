@@ -23,12 +23,6 @@ import (
 // rendered again. Any other is as normal: Git is asked now.
 const refreshHard = "hard"
 
-// The one cluster that Applications can deploy to, by address and by name.
-const (
-	thisServer  = "https://kubernetes.default.svc"
-	thisCluster = "in-cluster"
-)
-
 // pass is one look at an Application.
 type pass struct {
 	*Controller
@@ -42,6 +36,10 @@ type pass struct {
 	now     time.Time
 	log     *slog.Logger
 
+	// to is the cluster that the Application is for, and astray why that is not
+	// known; to is then the one that the Application is in.
+	to     *Destination
+	astray *v1alpha1.Refused
 	// refresh is the value of the annotation; empty if it is not there.
 	refresh string
 	// project, ignore and applier are those of the Application, once it was
@@ -77,6 +75,8 @@ func (c *Controller) reconcile(ctx context.Context, id tracking.App, why reason)
 		Controller: c, id: id, entry: found, session: &found.session, app: app, refused: refused, reasons: why,
 		now: c.Now(), log: c.Log.With("application", id.String()), refresh: app.Annotations[refreshAnnotation],
 	}
+	p.to, p.astray = c.locate(app.Spec.Destination)
+	p.session.arrive(p.to)
 	began := time.Now()
 	err := p.safely(ctx)
 	c.Metrics.reconciled(time.Since(began))
@@ -175,7 +175,7 @@ func (p *pass) comparable() *rendering {
 // unmoved reports whether the pass is only for events of objects, and these are
 // as they were: most events are the echo of our own writes.
 func (p *pass) unmoved() bool {
-	return p.reasons.only(becauseLive) && p.session.seen != "" && !p.isOperating() && fingerprint(p.Live.Of(p.id)) == p.session.seen
+	return p.reasons.only(becauseLive) && p.session.seen != "" && !p.isOperating() && fingerprint(p.to.Live.Of(p.id)) == p.session.seen
 }
 
 func (p *pass) isOperating() bool {
@@ -192,10 +192,8 @@ func (p *pass) judge() error {
 			refused = append(refused, one)
 		}
 	}
-	destination := p.app.Spec.Destination
-	if destination.Server != "" && destination.Server != thisServer || destination.Name != "" && destination.Name != thisCluster {
-		refused = append(refused, v1alpha1.Refused{Field: "spec.destination", Reason: v1alpha1.ReasonUnsupported, Message: fmt.Sprintf(
-			"an Application is for the cluster that it is in: write server %s or name %s, and make it in the other cluster if it is for that", thisServer, thisCluster)})
+	if p.astray != nil {
+		refused = append(refused, *p.astray)
 	}
 	name := p.app.Spec.ProjectName()
 	charter := p.book.charter(name)
@@ -233,7 +231,7 @@ func (p *pass) located() *v1alpha1.Application {
 }
 
 func (p *pass) destination() v1alpha1.ApplicationDestination {
-	return v1alpha1.ApplicationDestination{Server: thisServer, Name: thisCluster, Namespace: p.app.Spec.Destination.Namespace}
+	return v1alpha1.ApplicationDestination{Server: p.to.Server, Name: p.to.Name, Namespace: p.app.Spec.Destination.Namespace}
 }
 
 func (p *pass) projectList() string {
@@ -250,13 +248,13 @@ func (p *pass) projectList() string {
 
 // impersonate finds whose rights objects are applied with.
 func (p *pass) impersonate() error {
-	p.applier = p.Applier
+	p.applier = p.to.Applier
 	namespace, name, ok := p.project.ServiceAccount(p.destination())
 	if !ok {
 		return nil
 	}
 	namespace = cmp.Or(namespace, p.id.Namespace)
-	applier, err := p.Applier.As(apply.Impersonation{Namespace: namespace, ServiceAccount: name})
+	applier, err := p.to.Applier.As(apply.Impersonation{Namespace: namespace, ServiceAccount: name})
 	if err != nil {
 		return fmt.Errorf("act as the ServiceAccount %s/%s: %w", namespace, name, err)
 	}

@@ -148,7 +148,7 @@ func (p *pass) planRemoval(ctx context.Context) (*removal, error) {
 		return nil, err
 	}
 	return &removal{operation.New(operation.Input{
-		Plan: made, Live: p.Live, Applier: p.applier, Ignore: p.ignore,
+		Plan: made, Live: p.to.Live, Applier: p.applier, Ignore: p.ignore,
 		Began: p.app.DeletionTimestamp.Time, Now: p.Now, Log: p.log,
 	})}, nil
 }
@@ -160,7 +160,7 @@ func (p *pass) deleteHooks(ctx context.Context) (plan.Gate, *plan.Set, error) {
 	bare := &rendering{}
 	refusal := p.judge()
 	if refusal != nil {
-		p.applier = p.Applier
+		p.applier = p.to.Applier
 		p.log.Warn("the application is deleted without its hooks, because it is refused", "reason", refusal)
 		set, err := p.prepare(bare, time.Time{})
 		return openGate{}, set, err

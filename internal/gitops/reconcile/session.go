@@ -11,6 +11,7 @@ import (
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/gitops/health"
+	"slipway.dev/slipway/internal/gitops/live"
 	"slipway.dev/slipway/internal/gitops/render"
 	"slipway.dev/slipway/internal/gitops/tracking"
 )
@@ -18,6 +19,9 @@ import (
 // session is what is remembered of an Application between passes. All of it can
 // be lost: what must not be is in the status.
 type session struct {
+	// cache has the objects of the cluster that the Application was for at the
+	// last pass: what is remembered is about that one.
+	cache *live.Cache
 	// rendering is the last one that went well.
 	rendering *rendering
 	// trouble is why what is desired is not known at the moment; nil if it is.
@@ -54,6 +58,15 @@ type unsaved struct {
 	// consumed is the request that the operation was started by; nil if nobody
 	// asked.
 	consumed *v1alpha1.Operation
+}
+
+// arrive forgets what is about another cluster than the one that the Application
+// is for now. An operation that ran there is begun again here.
+func (s *session) arrive(at *Destination) {
+	if s.cache != nil && s.cache != at.Live {
+		*s = session{refreshing: s.refreshing, unsaved: s.unsaved}
+	}
+	s.cache = at.Live
 }
 
 // settle forgets what depends on what is desired.

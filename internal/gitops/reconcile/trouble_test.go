@@ -20,7 +20,7 @@ func TestInvalidSpecIsTold(t *testing.T) {
 	tests := []struct{ name, from, to, want string }{
 		{"plugin", "path: \"web\"", "path: web, plugin: {name: p}", "spec.source.plugin"},
 		{"unknown", "project: default", "projekt: default\n  project: default", "did you mean project?"},
-		{"cluster", "https://kubernetes.default.svc", "https://elsewhere.example", "make it in the other cluster"},
+		{"cluster", "https://kubernetes.default.svc", "https://elsewhere.example", "there is no cluster https://elsewhere.example"},
 		{"noproject", "project: default", "project: nobody", "there is no AppProject nobody"},
 		{"pointer", "syncPolicy: {", "ignoreDifferences: [{kind: ConfigMap, jqPathExpressions: [\".a[\"]}]\n  syncPolicy: {", "ignoreDifferences"},
 	}

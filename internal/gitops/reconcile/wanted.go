@@ -89,7 +89,7 @@ func (p *pass) resolve(ctx context.Context, sources []v1alpha1.ApplicationSource
 		})
 	}
 	var err error
-	request.KubeVersion, request.APIVersions, err = p.Kinds.Version(ctx)
+	request.KubeVersion, request.APIVersions, err = p.to.Kinds.Version(ctx)
 	if err != nil {
 		return request, fmt.Errorf("the kinds of the cluster cannot be read: %w", err)
 	}
