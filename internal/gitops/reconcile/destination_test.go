@@ -82,11 +82,17 @@ func (f *far) value(name, want string) {
 	})
 }
 
+func TestOtherCluster(t *testing.T) {
+	cluster := kubetest.Start(t, kubetest.WithoutNode())
+	t.Run("life", func(t *testing.T) { testOtherCluster(t, cluster) })
+	t.Run("move", func(t *testing.T) { testMove(t, cluster) })
+}
+
 // An Application deploys to another cluster that somebody added: by name and by
 // address, with repairs, pruning and deletion there and nothing here.
-func TestOtherCluster(t *testing.T) {
+func testOtherCluster(t *testing.T, cluster *kubetest.Cluster) {
 	w := newWorld(t)
-	other := &far{Cluster: kubetest.Start(t, kubetest.WithoutNode()), world: w}
+	other := &far{Cluster: cluster, world: w}
 	w.options.Destinations = other
 	repository := w.repository("shop", map[string]string{"web/one.yaml": configMap("one", "1"), "web/two.yaml": configMap("two", "1")})
 	w.start()
@@ -129,9 +135,9 @@ func TestOtherCluster(t *testing.T) {
 
 // An Application that moves to another cluster is compared with that one: what
 // was found here says nothing about there.
-func TestMoveToOtherCluster(t *testing.T) {
+func testMove(t *testing.T, cluster *kubetest.Cluster) {
 	w := newWorld(t)
-	other := &far{Cluster: kubetest.Start(t, kubetest.WithoutNode()), world: w}
+	other := &far{Cluster: cluster, world: w}
 	w.options.Destinations = other
 	repository := w.repository("shop", map[string]string{"web/one.yaml": configMap("one", "1")})
 	w.start()

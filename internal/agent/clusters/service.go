@@ -1,0 +1,236 @@
+package clusters
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/timestamppb"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/gitops/project"
+	"slipway.dev/slipway/internal/kube"
+	"slipway.dev/slipway/internal/secret"
+	"slipway.dev/slipway/internal/wire/runtimev1"
+	"slipway.dev/slipway/internal/wire/runtimev1/runtimev1connect"
+)
+
+// ServiceOptions are what a Service needs.
+type ServiceOptions struct {
+	Book *Book
+	// Home is the cluster that the runtime is in, and Namespace where the Secrets
+	// are.
+	Home      *kube.Cluster
+	Namespace string
+	// Fleet is that of the term, or nil while another replica leads.
+	Fleet func() *Fleet
+	// Applications are the Applications of the runtime.
+	Applications func(ctx context.Context) ([]*v1alpha1.Application, error)
+	Version      string
+	Log          *slog.Logger
+	Now          func() time.Time
+}
+
+// Service adds, lists and removes clusters. It is a
+// runtimev1connect.ClusterServiceHandler.
+type Service struct {
+	ServiceOptions
+}
+
+var _ runtimev1connect.ClusterServiceHandler = (*Service)(nil)
+
+// NewService makes a Service.
+func NewService(options ServiceOptions) *Service {
+	if options.Now == nil {
+		options.Now = time.Now
+	}
+	return &Service{options}
+}
+
+// ListClusters gives the own cluster and the others, by name.
+func (s *Service) ListClusters(ctx context.Context, _ *connect.Request[runtimev1.ListClustersRequest]) (*connect.Response[runtimev1.ListClustersResponse], error) {
+	return connect.NewResponse(&runtimev1.ListClustersResponse{Clusters: s.List(ctx)}), nil
+}
+
+// List is all clusters with how they are, the own one first.
+func (s *Service) List(ctx context.Context) []*runtimev1.ManagedCluster {
+	entries, _ := s.Book.read()
+	slices.SortFunc(entries, func(a, b *Entry) int { return cmp.Compare(a.Name, b.Name) })
+	own := &runtimev1.ManagedCluster{Name: project.LocalName, Server: project.LocalServer, InCluster: true}
+	s.Book.mu.Lock()
+	if local := s.Book.local; local != nil {
+		own.Labels = local.Labels
+	}
+	s.Book.mu.Unlock()
+	listed := make([]*runtimev1.ManagedCluster, len(entries))
+	var looking sync.WaitGroup
+	looking.Go(func() { describe(own, s.probe(ctx, s.Home)) })
+	for i, entry := range entries {
+		listed[i] = entry.message()
+		looking.Go(func() { describe(listed[i], s.state(ctx, entry)) })
+	}
+	looking.Wait()
+	return append([]*runtimev1.ManagedCluster{own}, listed...)
+}
+
+// state is how a cluster is: as the fleet found it, or as it is found now when
+// another replica leads.
+func (s *Service) state(ctx context.Context, entry *Entry) State {
+	if fleet := s.Fleet(); fleet != nil {
+		return fleet.State(entry.Server)
+	}
+	cluster, err := kube.ConnectRemote(entry.remote(entry.token), kube.Version(s.Version))
+	if err != nil {
+		return State{Status: StatusFailed, Message: err.Error()}
+	}
+	defer cluster.Close()
+	return s.probe(ctx, cluster)
+}
+
+func (s *Service) probe(ctx context.Context, cluster *kube.Cluster) State {
+	one := &member{cluster: cluster}
+	return one.probe(ctx)
+}
+
+// AddCluster checks that a cluster can be reached and believes the token, and
+// stores it. With dry_run it only checks.
+func (s *Service) AddCluster(ctx context.Context, request *connect.Request[runtimev1.AddClusterRequest]) (*connect.Response[runtimev1.AddClusterResponse], error) {
+	wanted, err := newSecret(s.Namespace, request.Msg)
+	if err != nil {
+		return nil, connect.NewError(connect.CodeInvalidArgument, err)
+	}
+	entry, err := Parse(wanted)
+	if err != nil {
+		return nil, connect.NewError(connect.CodeInvalidArgument, err)
+	}
+	if err := s.collides(entry, request.Msg.GetReplace()); err != nil {
+		return nil, err
+	}
+	cluster, err := kube.ConnectRemote(entry.remote(entry.token), kube.Version(s.Version))
+	if err != nil {
+		return nil, connect.NewError(connect.CodeInvalidArgument, err)
+	}
+	defer cluster.Close()
+	found := s.probe(ctx, cluster)
+	if found.Status != StatusConnected {
+		return nil, connect.NewError(connect.CodeFailedPrecondition, fmt.Errorf(
+			"the runtime cannot use the cluster %s at %s: %s; nothing was stored", entry.Name, entry.Server, found.Message))
+	}
+	if !request.Msg.GetDryRun() {
+		if err := s.store(ctx, wanted, entry); err != nil {
+			return nil, err
+		}
+		s.Log.Info("a cluster was added", "cluster", entry.Name, "server", entry.Server)
+	}
+	answer := entry.message()
+	describe(answer, found)
+	return connect.NewResponse(&runtimev1.AddClusterResponse{Cluster: answer}), nil
+}
+
+// collides refuses a name or an address that another cluster has.
+func (s *Service) collides(entry *Entry, replace bool) error {
+	entries, _ := s.Book.read()
+	for _, other := range entries {
+		same := other.Name == entry.Name && other.Server == entry.Server
+		switch {
+		case same && replace:
+		case same:
+			return connect.NewError(connect.CodeAlreadyExists, fmt.Errorf("the cluster %s is there already: replace it, or remove it first", entry.Name))
+		case other.Name == entry.Name:
+			return connect.NewError(connect.CodeAlreadyExists, fmt.Errorf("a cluster at %s has the name %s: choose another name", other.Server, entry.Name))
+		case other.Server == entry.Server:
+			return connect.NewError(connect.CodeAlreadyExists, fmt.Errorf("%s is there already, with the name %s", other.Server, other.Name))
+		}
+	}
+	return nil
+}
+
+// RemoveCluster forgets a cluster. What was deployed to it stays there.
+func (s *Service) RemoveCluster(ctx context.Context, request *connect.Request[runtimev1.RemoveClusterRequest]) (*connect.Response[runtimev1.RemoveClusterResponse], error) {
+	name, server := request.Msg.GetName(), strings.TrimSuffix(request.Msg.GetServer(), "/")
+	if (name == "") == (server == "") {
+		return nil, connect.NewError(connect.CodeInvalidArgument, errors.New("say which cluster: by its name or by its address"))
+	}
+	if name == project.LocalName || server == project.LocalServer {
+		return nil, connect.NewError(connect.CodeFailedPrecondition, errors.New("the cluster that the runtime is in cannot be removed"))
+	}
+	entry := s.Book.find(name, server)
+	if entry == nil {
+		return nil, connect.NewError(connect.CodeNotFound, fmt.Errorf("there is no cluster %s%s", name, server))
+	}
+	if !request.Msg.GetForce() {
+		if err := s.inUse(ctx, entry); err != nil {
+			return nil, err
+		}
+	}
+	err := s.Home.Client.CoreV1().Secrets(s.Namespace).Delete(ctx, entry.SecretName, metav1.DeleteOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return nil, connect.NewError(connect.CodeUnavailable, fmt.Errorf("delete the Secret of the cluster: %w", err))
+	}
+	s.Log.Info("a cluster was removed", "cluster", entry.Name, "server", entry.Server)
+	return connect.NewResponse(&runtimev1.RemoveClusterResponse{}), nil
+}
+
+// inUse refuses to remove a cluster that Applications deploy to: they would stop
+// being kept, and could not delete what they have there.
+func (s *Service) inUse(ctx context.Context, entry *Entry) error {
+	apps, err := s.Applications(ctx)
+	if err != nil {
+		return connect.NewError(connect.CodeUnavailable, fmt.Errorf("find out who uses the cluster: %w", err))
+	}
+	var users []string
+	for _, app := range apps {
+		to := app.Spec.Destination
+		if strings.TrimSuffix(to.Server, "/") == entry.Server || to.Server == "" && to.Name == entry.Name {
+			users = append(users, app.Namespace+"/"+app.Name)
+		}
+	}
+	if len(users) == 0 {
+		return nil
+	}
+	slices.Sort(users)
+	return connect.NewError(connect.CodeFailedPrecondition, fmt.Errorf(
+		"%d applications deploy to the cluster %s (%s): delete or move them first, or force it and they are left as they are",
+		len(users), entry.Name, strings.Join(users[:min(len(users), 5)], ", ")))
+}
+
+// describe adds how a cluster was found.
+func describe(one *runtimev1.ManagedCluster, found State) {
+	one.Status, one.Message, one.Version = found.Status, found.Message, found.Version
+}
+
+// message is the cluster without credentials.
+func (e *Entry) message() *runtimev1.ManagedCluster {
+	described := &runtimev1.ManagedCluster{Name: e.Name, Server: e.Server, Labels: e.Labels, Namespaces: e.Namespaces, Annotations: map[string]string{}}
+	for key, value := range e.Annotations {
+		if key != "kubectl.kubernetes.io/last-applied-configuration" {
+			described.Annotations[key] = value
+		}
+	}
+	if !e.expires.IsZero() {
+		described.TokenExpiresAt = timestamppb.New(e.expires)
+	}
+	return described
+}
+
+// expiryOf reads from a service account's token until when it is good. It decides
+// nothing but when to renew it, so that the signature does not matter.
+func expiryOf(token secret.Text) (time.Time, error) {
+	claims, err := unverifiedClaims(token)
+	if err != nil {
+		return time.Time{}, err
+	}
+	if claims.Expires == 0 {
+		return time.Time{}, errors.New("the token does not expire: give one that the cluster made for a limited time (slipway cluster add does)")
+	}
+	return time.Unix(claims.Expires, 0).UTC(), nil
+}

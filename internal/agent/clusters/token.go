@@ -1,0 +1,106 @@
+package clusters
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"slipway.dev/slipway/internal/kube"
+	"slipway.dev/slipway/internal/observe"
+	"slipway.dev/slipway/internal/secret"
+)
+
+const (
+	// tokenLifetime is asked for; the cluster may give less.
+	tokenLifetime = 24 * time.Hour
+	// renewPause is the least time between two renewals, and after one that failed.
+	renewPause   = time.Minute
+	renewTimeout = 15 * time.Second
+)
+
+// serverVersion is the version of an API server, asked in a way that fails for
+// somebody whom it does not believe: anybody may read /version.
+func serverVersion(ctx context.Context, cluster *kube.Cluster) (string, error) {
+	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+		NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: "/version", Verb: "get"},
+	}}
+	if _, err := cluster.Client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{}); err != nil {
+		return "", err
+	}
+	raw, err := cluster.Client.Discovery().RESTClient().Get().AbsPath("/version").DoRaw(ctx)
+	if err != nil {
+		return "", err
+	}
+	return parseVersion(raw)
+}
+
+// renew replaces the token of a cluster when half of its time is over, for as long
+// as the token is ours to replace.
+func (f *Fleet) renew(ctx context.Context, one *member) {
+	for ctx.Err() == nil {
+		entry := one.entry.Load()
+		if entry.accountName == "" {
+			// It may become ours when the Secret is replaced.
+			wait(ctx, renewPause)
+			continue
+		}
+		left := entry.expires.Sub(f.Now())
+		if left > tokenLifetime/2 {
+			wait(ctx, min(left-tokenLifetime/2, time.Hour))
+			continue
+		}
+		if err := f.renewOnce(ctx, one.cluster, entry); err != nil && ctx.Err() == nil {
+			f.Log.Warn("the token of a cluster cannot be renewed; it is tried again",
+				"cluster", entry.Name, "expires", entry.expires, observe.KeyError, err)
+		}
+		wait(ctx, renewPause)
+	}
+}
+
+// renewOnce asks a cluster for a new token and stores it.
+func (f *Fleet) renewOnce(ctx context.Context, cluster *kube.Cluster, entry *Entry) error {
+	ctx, cancel := context.WithTimeout(ctx, renewTimeout)
+	defer cancel()
+	seconds := int64(tokenLifetime / time.Second)
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}
+	made, err := cluster.Client.CoreV1().ServiceAccounts(entry.accountNamespace).CreateToken(ctx, entry.accountName, request, metav1.CreateOptions{})
+	if err != nil {
+		return fmt.Errorf("ask for a token of %s/%s: %w", entry.accountNamespace, entry.accountName, err)
+	}
+	if made.Status.Token == "" {
+		return errors.New("the cluster answered without a token")
+	}
+	config, err := entry.access.config(secret.New(made.Status.Token))
+	if err != nil {
+		return err
+	}
+	secrets := f.Home.Client.CoreV1().Secrets(f.Namespace)
+	stored, err := secrets.Get(ctx, entry.SecretName, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	if stored.ResourceVersion != entry.SecretVersion {
+		return nil // somebody has changed it, and the next look is at that
+	}
+	keepToken(stored, config, made.Status.ExpirationTimestamp.Time)
+	_, err = secrets.Update(ctx, stored, metav1.UpdateOptions{FieldManager: fieldManager})
+	return err
+}
+
+// keepToken puts a config and when its token expires into a Secret.
+func keepToken(into *corev1.Secret, config []byte, expires time.Time) {
+	if into.Data == nil {
+		into.Data = map[string][]byte{}
+	}
+	if into.Annotations == nil {
+		into.Annotations = map[string]string{}
+	}
+	into.Data["config"] = config
+	into.Annotations[expiryAnnotation] = expires.UTC().Format(time.RFC3339)
+}
