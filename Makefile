@@ -83,6 +83,10 @@ bench-ingress: build ## Measure the edge with 1,000, 5,000 and 10,000 Ingresses 
 bench-gitops: build ## Measure the agent with 100, 500 and 1,000 Applications on a real API server (about 40 minutes; see BENCH_FLAGS)
 	go run ./test/bench/gitopsbench $(BENCH_FLAGS)
 
+.PHONY: bench-tunnel
+bench-tunnel: ## Measure the tunnel beside requests that go directly (about 2 minutes; see BENCH_FLAGS)
+	go run ./test/bench/tunnelbench $(BENCH_FLAGS)
+
 .PHONY: resilience
 resilience: deps ## Attack the edge and kill the agent for long: slow clients, a minute of each flood, 100 kills (about 30 minutes)
 	RESILIENCE=long go test -count=1 -timeout 60m -v ./test/resilience/...

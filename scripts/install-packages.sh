@@ -3,7 +3,8 @@
 # those for the benchmark beside other proxies.
 # It can be run any number of times, says what it does, and does nothing when nothing is missing.
 set -euo pipefail
-PATH=$PATH:/usr/sbin
+# Debian keeps the servers of PostgreSQL apart, one folder for each version.
+PATH=$PATH:/usr/sbin$(printf ':%s' /usr/lib/postgresql/*/bin)
 
 # command=package: the command shows whether the package is there.
 needed=(
@@ -12,6 +13,7 @@ needed=(
 	nginx=nginx-light # a backend that requests must not be smuggled to
 	node=nodejs # another one
 	pebble=pebble # a certificate authority to fetch certificates from
+	initdb=postgresql # the database of platforms with several replicas
 	sshd=openssh-server # Git over SSH
 	strace=strace # what a hostile repository makes the agent execute
 )

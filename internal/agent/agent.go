@@ -10,8 +10,10 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/types"
 
+	"slipway.dev/slipway/internal/agent/clusters"
 	"slipway.dev/slipway/internal/gitops/render"
 	"slipway.dev/slipway/internal/gitops/source"
 	"slipway.dev/slipway/internal/gitops/source/credential"
@@ -45,6 +47,9 @@ type Options struct {
 	// WebhookSecret is the Secret in the control namespace with their secrets.
 	WebhookSecret string
 
+	// Runtime makes the agent a runtime of a platform; nil if there is none.
+	Runtime *RuntimeOptions
+
 	// Lease is what replicas compete for, in the namespace of the cluster's
 	// connection. When it is empty there is no other replica.
 	Lease string
@@ -72,12 +77,15 @@ type agent struct {
 	log       *slog.Logger
 	metrics   *Metrics
 	book      *credential.Book
+	clusters  *clusters.Book
 	secrets   *hookSecrets
 	sources   *source.Sources
 	renderer  *render.Renderer
 	mailbox   *mailbox
 	leading   leadership
 	readiness readiness
+	// runtime is what a platform needs; nil without one.
+	runtime *station
 
 	// The goroutine that follows Secrets owns these: the credentials that are in
 	// the book, and the versions of Secrets that somebody was told about.
@@ -96,7 +104,7 @@ func Run(ctx context.Context, options Options) error {
 		options: options, log: options.Log,
 		metrics: options.Metrics,
 		known:   map[types.NamespacedName]bool{}, told: map[types.UID]string{},
-		book: &credential.Book{}, secrets: &hookSecrets{log: options.Log},
+		book: &credential.Book{}, clusters: clusters.NewBook(options.Log), secrets: &hookSecrets{log: options.Log},
 		readiness: readiness{
 			definitions:  options.Health.Condition("definitions", "the API server has not been asked for the kinds yet"),
 			credentials:  options.Health.Condition("credentials", "the credentials have not been read yet"),
@@ -106,9 +114,14 @@ func Run(ctx context.Context, options Options) error {
 	a.mailbox = a.newMailbox()
 	closeParts, err := a.open()
 	if err != nil {
-		return errors.Join(err, options.Webhooks.Close())
+		return errors.Join(err, options.closeListeners())
 	}
 	defer closeParts()
+	if options.Runtime != nil {
+		if a.runtime, err = a.newRuntime(*options.Runtime); err != nil {
+			return errors.Join(err, options.closeListeners())
+		}
+	}
 
 	// What is read is followed until the loops have ended.
 	following, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -119,7 +132,7 @@ func Run(ctx context.Context, options Options) error {
 	serving, stopServing := context.WithCancel(ctx)
 	defer stopServing()
 	served := make(chan error, 1)
-	go func() { served <- a.serveWebhooks(serving) }()
+	go func() { served <- a.serve(serving) }()
 
 	running, stopRunning := context.WithCancel(ctx)
 	defer stopRunning()
@@ -133,6 +146,25 @@ func Run(ctx context.Context, options Options) error {
 		stopRunning()
 		return errors.Join(err, <-ended)
 	}
+}
+
+// closeListeners is for an agent that does not come to serve.
+func (o *Options) closeListeners() error {
+	if o.Runtime != nil {
+		return errors.Join(o.Webhooks.Close(), o.Runtime.Router.Close())
+	}
+	return o.Webhooks.Close()
+}
+
+// serve runs what every replica serves. If one part of it breaks, all of it ends.
+func (a *agent) serve(ctx context.Context) error {
+	if a.runtime == nil {
+		return a.serveWebhooks(ctx)
+	}
+	parts, serving := errgroup.WithContext(ctx)
+	parts.Go(func() error { return a.serveWebhooks(serving) })
+	parts.Go(func() error { return a.runtime.serve(serving) })
+	return parts.Wait()
 }
 
 // open makes what outlives a term of leadership. The function closes it.

@@ -9,21 +9,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"slipway.dev/slipway/internal/agent/clusters"
 	"slipway.dev/slipway/internal/gitops/source/credential"
 	"slipway.dev/slipway/internal/observe"
 )
 
-// clusterType is the value of credential.TypeLabel of Secrets about clusters,
-// which are for ApplicationSets.
-const clusterType = "cluster"
-
 // takeSecrets takes the credentials of all labelled Secrets of the control
 // namespace.
 func (a *agent) takeSecrets(secrets []*corev1.Secret) {
+	a.clusters.Take(secrets)
 	slices.SortFunc(secrets, func(x, y *corev1.Secret) int { return cmp.Compare(x.Name, y.Name) })
 	seen, present := map[types.NamespacedName]bool{}, map[types.UID]bool{}
 	for _, secret := range secrets {
-		if secret.Labels[credential.TypeLabel] == clusterType {
+		if secret.Labels[credential.TypeLabel] == clusters.TypeCluster {
 			continue
 		}
 		present[secret.UID] = true

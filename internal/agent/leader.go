@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"slipway.dev/slipway/internal/agent/clusters"
 	"slipway.dev/slipway/internal/gitops/apply"
 	"slipway.dev/slipway/internal/gitops/appset"
 	"slipway.dev/slipway/internal/gitops/live"
@@ -39,6 +40,7 @@ type leadership struct {
 // term: what was known when the Lease was lost may be wrong.
 type term struct {
 	live    *live.Cache
+	fleet   *clusters.Fleet
 	apps    *reconcile.Controller
 	sets    *appset.Controller
 	sources *source.Sources
@@ -54,6 +56,14 @@ func (l *leadership) current() *term {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.term
+}
+
+// fleet is the clusters of the term that runs; nil if none does.
+func (l *leadership) fleet() *clusters.Fleet {
+	if current := l.current(); current != nil {
+		return current.fleet
+	}
+	return nil
 }
 
 // credentialsChanged has repositories tried again that could not be read.
@@ -113,9 +123,13 @@ func (a *agent) leadOnce(ctx context.Context) error {
 	a.log.Info("this replica works")
 	parts, running := errgroup.WithContext(ctx)
 	parts.Go(func() error { return current.live.Run(running) })
+	parts.Go(func() error { return current.fleet.Run(running) })
 	parts.Go(func() error { return current.apps.Run(running) })
 	parts.Go(func() error { return current.sets.Run(running) })
 	parts.Go(func() error { return a.awaitReady(running, current) })
+	if a.runtime != nil {
+		parts.Go(func() error { a.runtime.lead(running); return nil })
+	}
 	a.leading.set(current)
 	a.mailbox.look()
 	defer a.leading.set(nil)
@@ -158,10 +172,15 @@ func (a *agent) newTerm() (*term, error) {
 		Cluster: cluster, Kinds: kinds, Log: a.log,
 		Changed: func(label string, key tracking.Key) { apps.Changed(label, key) },
 	})
+	fleet := clusters.NewFleet(clusters.FleetOptions{
+		Book: a.clusters, Home: cluster, Namespace: a.options.ControlNamespace, Log: a.log,
+		Changed: func(label string, key tracking.Key) { apps.Changed(label, key) }, Moved: func() { apps.DestinationsChanged() },
+	})
 	applier := apply.New(cluster, kinds)
 	applier.NoteTo(cache.NoteJSON)
 	apps, err := reconcile.New(reconcile.Options{
 		Cluster: cluster, Sources: a.sources, Renderer: a.renderer, Live: cache, Kinds: kinds, Applier: applier,
+		Destinations:     fleet,
 		ControlNamespace: a.options.ControlNamespace, Namespaces: namespaces,
 		Interval: a.options.Interval, Jitter: max(a.options.Jitter, 1), // 0 would be the default
 		Workers: a.options.Workers,
@@ -177,7 +196,7 @@ func (a *agent) newTerm() (*term, error) {
 		},
 		Interval: a.options.Interval, Reporter: reporter, Log: a.log,
 	})
-	return &term{live: cache, apps: apps, sets: sets, sources: a.sources}, nil
+	return &term{live: cache, fleet: fleet, apps: apps, sets: sets, sources: a.sources}, nil
 }
 
 // everyNamespace stands for all of them.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -100,12 +101,15 @@ func (a *agent) serveWebhooks(ctx context.Context) error {
 	mux := http.NewServeMux()
 	mux.Handle("/webhooks", handler)
 	mux.Handle("/api/webhook", handler) // as in Argo CD
-	listener := a.options.Webhooks
-	log := a.log.With(observe.KeyServer, "webhooks")
-	server := &http.Server{
-		Handler: mux, ReadTimeout: hookReadTimeout, WriteTimeout: hookWriteTimeout, IdleTimeout: hookIdleTimeout,
-		MaxHeaderBytes: hookHeaderBytes, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
-	}
+	return serveHTTP(ctx, a.options.Webhooks, &http.Server{
+		Handler: mux, ReadTimeout: hookReadTimeout, WriteTimeout: hookWriteTimeout,
+	}, a.log.With(observe.KeyServer, "webhooks"))
+}
+
+// serveHTTP serves until the context is done, and lets running requests end.
+func serveHTTP(ctx context.Context, listener net.Listener, server *http.Server, log *slog.Logger) error {
+	server.ReadHeaderTimeout, server.IdleTimeout, server.MaxHeaderBytes = hookReadTimeout, hookIdleTimeout, hookHeaderBytes
+	server.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug)
 	log.Info("server listens", observe.KeyAddress, listener.Addr().String())
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()

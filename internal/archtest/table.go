@@ -138,7 +138,7 @@ func HouseTable() Table {
 			{Packages: kube, MayUse: []string{observe, secret}, Foreign: anything},
 			{Packages: observe, MayUse: nothing, Foreign: anything},
 			// The two decoders are those that paerser reads files with.
-			{Packages: "./internal/config/...", MayUse: []string{secret}, Foreign: []string{
+			{Packages: "./internal/config/...", MayUse: []string{secret, "./internal/wire"}, Foreign: []string{
 				"github.com/traefik/paerser/...", "github.com/BurntSushi/toml", "go.yaml.in/yaml/...",
 			}},
 

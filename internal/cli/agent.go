@@ -101,7 +101,11 @@ func serveAgent(ctx context.Context, options *config.Agent, log *slog.Logger) er
 		if err != nil {
 			return err
 		}
-		return agent.Run(running, given)
+		finish, err := joinPlatform(running, &given, options, registry)
+		if err != nil {
+			return errors.Join(err, given.Webhooks.Close())
+		}
+		return errors.Join(agent.Run(running, given), finish())
 	})
 }
 

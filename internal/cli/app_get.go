@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/gitops/inspect"
 	"slipway.dev/slipway/internal/gitops/tracking"
 )
 
@@ -24,21 +25,17 @@ func appGetCommand(access *appAccess) *cobra.Command {
 		if err := output.check(); err != nil {
 			return err
 		}
-		cluster, err := access.open()
+		backend, app, err := access.find(command.Context(), args[0])
 		if err != nil {
 			return err
 		}
-		defer cluster.Close()
-		app, err := cluster.get(command.Context(), args[0])
-		if err != nil {
-			return err
-		}
+		defer backend.close()
 		out := command.OutOrStdout()
 		switch output.form {
 		case outputJSON, outputYAML:
-			return output.encode(out, bareObject(app.object))
+			return output.encode(out, bareObject(app.Object))
 		case outputName:
-			_, err := fmt.Fprintln(out, qualifiedName(app.object))
+			_, err := fmt.Fprintln(out, qualifiedName(app.Object))
 			return err
 		}
 		return printApplication(out, app, output.form == outputWide)
@@ -57,12 +54,12 @@ func printApplication(w io.Writer, app *application, wide bool) error {
 		facts.row(fmt.Sprintf("Source%s:", ordinal(app, i)), shownSource(&source))
 	}
 	facts.row("Sync policy:", shownPolicy(app.Spec.SyncPolicy))
-	sync := shownSync(&app.Status)
+	sync := inspect.ShownSync(&app.Status)
 	if revision := shownRevision(app.Status.Sync.Revision, app.Status.Sync.Revisions); revision != "" {
 		sync += " at " + revision
 	}
 	facts.row("Sync:", sync)
-	facts.row("Health:", withMessage(shownHealth(&app.Status), app.Status.Health.Message))
+	facts.row("Health:", withMessage(inspect.ShownHealth(&app.Status), app.Status.Health.Message))
 	for _, row := range operationRows(app) {
 		facts.row(row...)
 	}
@@ -191,7 +188,7 @@ func printResources(w io.Writer, app *application, wide bool) error {
 		if resource.Health != nil {
 			health, message = orNone(string(resource.Health.Status)), resource.Health.Message
 		}
-		row := []string{shownKind(resource), orNone(resource.Namespace), resource.Name, shownResourceSync(resource), health}
+		row := []string{shownKind(resource), orNone(resource.Namespace), resource.Name, inspect.ShownResourceSync(resource), health}
 		if wide {
 			row = append(row, fmt.Sprint(resource.SyncWave), message)
 		}
@@ -200,28 +197,11 @@ func printResources(w io.Writer, app *application, wide bool) error {
 	return flush()
 }
 
-// keyOfResource is the identity of an object in a status.
-func keyOfResource(resource *v1alpha1.ResourceStatus) tracking.Key {
-	return tracking.Key{Group: resource.Group, Kind: resource.Kind, Namespace: resource.Namespace, Name: resource.Name}
-}
-
 func shownKind(resource *v1alpha1.ResourceStatus) string {
 	if resource.Group == "" {
 		return resource.Kind
 	}
 	return resource.Kind + "." + resource.Group
-}
-
-func shownResourceSync(resource *v1alpha1.ResourceStatus) string {
-	switch {
-	case resource.Hook:
-		return "hook"
-	case resource.RequiresPruning && resource.RequiresDeletionConfirmation:
-		return "to prune, when confirmed"
-	case resource.RequiresPruning:
-		return "to prune"
-	}
-	return orNone(string(resource.Status))
 }
 
 // printResults shows what the last operation did, where that says more than the

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -24,12 +25,16 @@ func appHistoryCommand(access *appAccess) *cobra.Command {
 		if err := output.check(); err != nil {
 			return err
 		}
-		cluster, err := access.open()
+		backend, err := access.open()
 		if err != nil {
 			return err
 		}
-		defer cluster.Close()
-		app, err := cluster.get(command.Context(), args[0])
+		defer backend.close()
+		place, err := applicationPlace(backend, args[0])
+		if err != nil {
+			return err
+		}
+		app, err := backend.history(command.Context(), place)
 		if err != nil {
 			return err
 		}
@@ -47,7 +52,7 @@ func appHistoryCommand(access *appAccess) *cobra.Command {
 
 func printHistory(w io.Writer, app *application) error {
 	if len(app.Status.History) == 0 {
-		_, err := fmt.Fprintf(w, "%s has not been synced yet.\n", app.id())
+		_, err := fmt.Fprintf(w, "%s has not been synced yet.\n", app.ID())
 		return err
 	}
 	rows, flush := newTable(w)
@@ -77,9 +82,16 @@ func historySource(entry *v1alpha1.RevisionHistory) string {
 	return strings.Join(sources, "; ")
 }
 
+// rollbackFlags are what a rollback can be asked for.
+type rollbackFlags struct {
+	id     int64
+	prune  bool
+	dryRun bool
+	wait   operationFlags
+}
+
 func appRollbackCommand(access *appAccess) *cobra.Command {
-	var prune, dryRun bool
-	var wait operationFlags
+	given := &rollbackFlags{}
 	command := &cobra.Command{
 		Use:   "rollback APP ID",
 		Short: "Sync to what was synced before",
@@ -95,42 +107,20 @@ turned off first.`,
 			return nil
 		},
 		RunE: func(command *cobra.Command, args []string) error {
-			id, err := strconv.ParseInt(args[1], 10, 64)
-			if err != nil {
+			var err error
+			if given.id, err = strconv.ParseInt(args[1], 10, 64); err != nil {
 				return usageError{fmt.Errorf("%q is no ID of a past sync: slipway app history lists them", args[1])}
 			}
-			return runSync(command, access, args[0], func(app *application) (*v1alpha1.SyncOperation, error) {
-				sync, err := rollbackTo(app, id)
-				if err == nil {
-					sync.Prune, sync.DryRun = prune, dryRun
-				}
-				return sync, err
-			}, wait)
+			ask := func(ctx context.Context, backend appBackend, app *application) (v1alpha1.Info, error) {
+				return backend.rollback(ctx, app, given)
+			}
+			return runOperation(command, access, args[0], ask, given.wait)
 		},
 	}
-	command.Flags().BoolVar(&prune, "prune", false, "delete what was not there then")
-	command.Flags().BoolVar(&dryRun, "dry-run", false, "change nothing, and say what would be done")
-	wait.add(command)
+	command.Flags().BoolVar(&given.prune, "prune", false, "delete what was not there then")
+	command.Flags().BoolVar(&given.dryRun, "dry-run", false, "change nothing, and say what would be done")
+	given.wait.add(command)
 	return command
-}
-
-// rollbackTo is the sync to a past one.
-func rollbackTo(app *application, id int64) (*v1alpha1.SyncOperation, error) {
-	if app.Spec.SyncPolicy.IsAutomated() {
-		return nil, fmt.Errorf("%s is synced automatically, which would undo the rollback: turn it off first, with spec.syncPolicy.automated.enabled: false", app.id())
-	}
-	var known []string
-	for i := range app.Status.History {
-		entry := &app.Status.History[i]
-		if entry.ID != id {
-			known = append(known, strconv.FormatInt(entry.ID, 10))
-			continue
-		}
-		return &v1alpha1.SyncOperation{
-			Revision: entry.Revision, Revisions: entry.Revisions, Source: entry.Source, Sources: entry.Sources,
-		}, nil
-	}
-	return nil, fmt.Errorf("%s has no past sync %d: there are %s", app.id(), id, orNone(strings.Join(known, ", ")))
 }
 
 func appTerminateCommand(access *appAccess) *cobra.Command {
@@ -142,29 +132,15 @@ that run are deleted as their policies say.`,
 		Example: `  slipway app terminate shop`,
 		Args:    oneName,
 		RunE: func(command *cobra.Command, args []string) error {
-			cluster, err := access.open()
+			backend, app, err := access.find(command.Context(), args[0])
 			if err != nil {
 				return err
 			}
-			defer cluster.Close()
-			app, err := cluster.get(command.Context(), args[0])
-			if err != nil {
+			defer backend.close()
+			if err := backend.terminate(command.Context(), app); err != nil {
 				return err
 			}
-			app, err = cluster.change(command.Context(), app, func(app *application) (map[string]any, error) {
-				state := app.Status.OperationState
-				switch {
-				case app.Operation != nil && (state == nil || state.Phase.Completed()):
-					return map[string]any{"operation": nil}, nil // it has not begun
-				case state == nil || state.Phase.Completed():
-					return nil, fmt.Errorf("no operation of %s runs: there is nothing to end", app.id())
-				}
-				return map[string]any{"status": map[string]any{"operationState": map[string]any{"phase": v1alpha1.OperationTerminating}}}, nil
-			})
-			if err != nil {
-				return err
-			}
-			_, err = fmt.Fprintf(command.OutOrStdout(), "The operation of %s is being ended.\n", app.id())
+			_, err = fmt.Fprintf(command.OutOrStdout(), "The operation of %s is being ended.\n", app.ID())
 			return err
 		},
 	}

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -12,10 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/gitops/inspect"
 )
-
-// listPage is how many Applications are asked for at a time.
-const listPage = 500
 
 func appListCommand(access *appAccess) *cobra.Command {
 	var all bool
@@ -35,16 +32,17 @@ func appListCommand(access *appAccess) *cobra.Command {
 		if err := output.check(); err != nil {
 			return err
 		}
-		cluster, err := access.open()
+		backend, err := access.open()
 		if err != nil {
 			return err
 		}
-		defer cluster.Close()
-		namespace := cluster.namespace
+		defer backend.close()
+		namespace := backend.home()
+		all = all || namespace == ""
 		if all {
 			namespace = metav1.NamespaceAll
 		}
-		apps, err := cluster.list(command.Context(), namespace, selector)
+		apps, err := backend.list(command.Context(), namespace, selector)
 		if err != nil {
 			return err
 		}
@@ -56,45 +54,17 @@ func appListCommand(access *appAccess) *cobra.Command {
 	return command
 }
 
-// list reads the Applications of a namespace, or of all, by name.
-func (c *appCluster) list(ctx context.Context, namespace, selector string) ([]*application, error) {
-	ctx, cancel := context.WithTimeout(ctx, appRequestTimeout)
-	defer cancel()
-	var apps []*application
-	options := metav1.ListOptions{LabelSelector: selector, Limit: listPage}
-	for {
-		page, err := c.applications(namespace).List(ctx, options)
-		if err != nil {
-			return nil, c.explain(err, "list", namespace)
-		}
-		for i := range page.Items {
-			app, err := decodeApplication(&page.Items[i])
-			if err != nil {
-				return nil, err
-			}
-			apps = append(apps, app)
-		}
-		if options.Continue = page.GetContinue(); options.Continue == "" {
-			break
-		}
-	}
-	slices.SortFunc(apps, func(a, b *application) int {
-		return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
-	})
-	return apps, nil
-}
-
 func printApplications(w io.Writer, apps []*application, output *outputFlag, all bool) error {
 	switch output.form {
 	case outputJSON, outputYAML:
 		items := []any{}
 		for _, app := range apps {
-			items = append(items, bareObject(app.object))
+			items = append(items, bareObject(app.Object))
 		}
 		return output.encode(w, map[string]any{"apiVersion": v1alpha1.APIVersion, "kind": v1alpha1.KindApplication + "List", "items": items})
 	case outputName:
 		for _, app := range apps {
-			if _, err := fmt.Fprintln(w, qualifiedName(app.object)); err != nil {
+			if _, err := fmt.Fprintln(w, qualifiedName(app.Object)); err != nil {
 				return err
 			}
 		}
@@ -136,7 +106,7 @@ func applicationRow(app *application, all, wide bool) []string {
 	}
 	status := &app.Status
 	cells = append(cells,
-		app.Name, app.Spec.ProjectName(), shownSync(status), shownHealth(status),
+		app.Name, app.Spec.ProjectName(), inspect.ShownSync(status), inspect.ShownHealth(status),
 		orNone(shownRevision(status.Sync.Revision, status.Sync.Revisions)), shownPhase(app),
 	)
 	if wide {
@@ -148,22 +118,6 @@ func applicationRow(app *application, all, wide bool) []string {
 			orNone(app.Spec.Destination.Namespace), shownPolicy(app.Spec.SyncPolicy), orNone(conditionTypes(app)), strings.Join(sources, "; "))
 	}
 	return cells
-}
-
-// shownSync is the state of sync; one that nobody has looked at is Unknown.
-func shownSync(status *v1alpha1.ApplicationStatus) string {
-	if status.Sync.Status == "" {
-		return string(v1alpha1.SyncUnknown)
-	}
-	return string(status.Sync.Status)
-}
-
-// shownHealth is the health; one that nobody has looked at is Unknown.
-func shownHealth(status *v1alpha1.ApplicationStatus) string {
-	if status.Health.Status == "" {
-		return string(v1alpha1.Unknown)
-	}
-	return string(status.Health.Status)
 }
 
 // shownPhase is how far the last operation is.

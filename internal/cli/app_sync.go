@@ -2,8 +2,6 @@ package cli
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,22 +10,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	authenticationv1 "k8s.io/api/authentication/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/gitops/inspect"
 	"slipway.dev/slipway/internal/gitops/plan"
-)
-
-const (
-	// requestInfo marks an operation, so that its result is known from others.
-	requestInfo = "slipway.dev/request"
-	// refreshAnnotation has an Application looked at anew.
-	refreshAnnotation = "argocd.argoproj.io/refresh"
-	// patchTries is how often a change is tried that others were faster with.
-	patchTries = 10
 )
 
 // syncFlags are what a sync can be asked for.
@@ -66,9 +52,14 @@ is waited for is told meanwhile. The exit code is 1 when the sync failed.`,
   slipway app sync shop --resource apps:Deployment:web --dry-run`,
 		Args: oneName,
 		RunE: func(command *cobra.Command, args []string) error {
-			return runSync(command, access, args[0], func(app *application) (*v1alpha1.SyncOperation, error) {
-				return given.operation(app)
-			}, given.wait)
+			ask := func(ctx context.Context, backend appBackend, app *application) (v1alpha1.Info, error) {
+				sync, err := given.operation(app)
+				if err != nil {
+					return v1alpha1.Info{}, err
+				}
+				return backend.sync(ctx, app, sync)
+			}
+			return runOperation(command, access, args[0], ask, given.wait)
 		},
 	}
 	flags := command.Flags()
@@ -159,173 +150,61 @@ func taken(selectors []plan.Selector, resource *v1alpha1.ResourceStatus) bool {
 	return included || !includes
 }
 
-// runSync asks for an operation and, unless told otherwise, waits for its end.
-func runSync(command *cobra.Command, access *appAccess, name string, ask func(*application) (*v1alpha1.SyncOperation, error), wait operationFlags) error {
-	cluster, err := access.open()
-	if err != nil {
-		return err
-	}
-	defer cluster.Close()
+// askOperation asks for an operation, and gives the mark of it.
+type askOperation func(ctx context.Context, backend appBackend, app *application) (v1alpha1.Info, error)
+
+// runOperation asks for an operation and, unless told otherwise, waits for its
+// end.
+func runOperation(command *cobra.Command, access *appAccess, name string, ask askOperation, wait operationFlags) error {
 	ctx := command.Context()
-	app, err := cluster.get(ctx, name)
+	backend, app, err := access.find(ctx, name)
 	if err != nil {
 		return err
 	}
-	sync, err := ask(app)
-	if err != nil {
-		return err
-	}
-	if err := idle(app); err != nil {
-		return err
-	}
-	if sync.Source == nil && sync.Sources == nil { // a rollback knows its commits
-		if app, err = cluster.refresh(ctx, app); err != nil {
-			return err
-		}
-	}
-	operation := &v1alpha1.Operation{
-		Sync: sync, InitiatedBy: v1alpha1.OperationInitiator{Username: cluster.whoAmI(ctx)},
-		Info: []v1alpha1.Info{{Name: requestInfo, Value: rand.Text()}},
-	}
-	app, err = cluster.request(ctx, app, operation)
+	defer backend.close()
+	mark, err := ask(ctx, backend, app)
 	if err != nil {
 		return err
 	}
 	if wait.async {
-		_, err := fmt.Fprintf(command.OutOrStdout(), "A sync of %s was asked for; slipway app wait %s --operation waits for it.\n", app.id(), qualifiedName(app.object))
+		_, err := fmt.Fprintf(command.OutOrStdout(), "A sync of %s was asked for; slipway app wait %s --operation waits for it.\n", app.ID(), qualifiedName(app.Object))
 		return err
 	}
 	waiting, cancel := timeLimit(ctx, wait.timeout)
 	defer cancel()
-	state, err := cluster.awaitOperation(waiting, app, operation.Info[0], command.ErrOrStderr())
+	state, err := awaitOperation(waiting, backend, app, mark, command.ErrOrStderr())
 	if err != nil {
 		return err
 	}
 	return operationVerdict(command.OutOrStdout(), app, state)
 }
 
-// whoAmI is the name that the API server knows us by, for the history. A server
-// that does not tell is none the worse.
-func (c *appCluster) whoAmI(ctx context.Context) string {
-	ctx, cancel := context.WithTimeout(ctx, appRequestTimeout)
-	defer cancel()
-	answer, err := c.Client.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
-	if err != nil {
-		return ""
-	}
-	return answer.Status.UserInfo.Username
-}
-
-// refresh has the repository asked for what was pushed a moment ago. An agent
-// that does not answer is not waited for: the operation will tell.
-func (c *appCluster) refresh(ctx context.Context, app *application) (*application, error) {
-	asked, err := c.change(ctx, app, func(*application) (map[string]any, error) {
-		return map[string]any{"metadata": map[string]any{"annotations": map[string]any{refreshAnnotation: "normal"}}}, nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	waiting, cancel := timeLimit(ctx, agentPatience)
-	defer cancel()
-	refreshed, err := c.follow(waiting, asked.id(), func(app *application) (string, error) {
-		if app.Annotations[refreshAnnotation] != "" {
-			return "the repository has not been asked yet", nil
-		}
-		return "", nil
-	})
-	if errors.Is(err, errTimeout) {
-		return asked, nil
-	}
-	return refreshed, err
-}
-
-// request writes an operation into the Application. One that runs or waits is
-// not disturbed.
-func (c *appCluster) request(ctx context.Context, app *application, operation *v1alpha1.Operation) (*application, error) {
-	return c.change(ctx, app, func(app *application) (map[string]any, error) {
-		return map[string]any{"operation": operation}, idle(app)
-	})
-}
-
-// idle is an error while an operation is asked for or runs.
-func idle(app *application) error {
-	if app.Operation != nil {
-		return fmt.Errorf("another operation of %s was asked for and has not begun: wait for it with slipway app wait --operation", app.id())
-	}
-	if state := app.Status.OperationState; state != nil && !state.Phase.Completed() {
-		return fmt.Errorf("another operation of %s runs: wait for it with slipway app wait --operation, or end it with slipway app terminate", app.id())
-	}
-	return nil
-}
-
-// change patches an Application as it was seen. When others were faster it is
-// looked at again.
-func (c *appCluster) change(ctx context.Context, app *application, patch func(*application) (map[string]any, error)) (*application, error) {
-	ctx, cancel := context.WithTimeout(ctx, appRequestTimeout)
-	defer cancel()
-	applications := c.applications(app.Namespace)
-	for try := 1; ; try++ {
-		content, err := patch(app)
-		if err != nil {
-			return nil, err
-		}
-		metadata, _ := content["metadata"].(map[string]any)
-		if metadata == nil {
-			metadata = map[string]any{}
-			content["metadata"] = metadata
-		}
-		metadata["resourceVersion"] = app.ResourceVersion
-		body, err := json.Marshal(content)
-		if err != nil {
-			return nil, err
-		}
-		changed, err := applications.Patch(ctx, app.Name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: "slipway-cli"})
-		if err == nil {
-			return decodeApplication(changed)
-		}
-		if !apierrors.IsConflict(err) || try == patchTries {
-			return nil, c.explain(err, "patch", app.Namespace)
-		}
-		fresh, err := applications.Get(ctx, app.Name, metav1.GetOptions{})
-		if err != nil {
-			return nil, c.explain(err, "get", app.Namespace)
-		}
-		if app, err = decodeApplication(fresh); err != nil {
-			return nil, err
-		}
-	}
-}
-
 // awaitOperation waits for the end of the operation that is marked.
-func (c *appCluster) awaitOperation(ctx context.Context, app *application, mark v1alpha1.Info, progressTo io.Writer) (*v1alpha1.OperationState, error) {
+func awaitOperation(ctx context.Context, backend appBackend, app *application, mark v1alpha1.Info, progressTo io.Writer) (*v1alpha1.OperationState, error) {
 	told := &progress{w: progressTo}
-	var before metav1.Time
-	if app.Status.OperationState != nil {
-		before = app.Status.OperationState.StartedAt
-	}
+	before := inspect.LastBegan(app)
 	var begun atomic.Bool
-	hint := time.AfterFunc(agentPatience, func() {
+	hint := time.AfterFunc(inspect.AgentPatience, func() {
 		if !begun.Load() {
 			told.say("nobody has begun yet: does an agent run (slipway agent), and does it read the namespace " + app.Namespace + "?")
 		}
 	})
 	defer hint.Stop()
-	last, err := c.follow(ctx, app.id(), func(app *application) (string, error) {
-		state := app.Status.OperationState
+	last, err := backend.wait(ctx, app.ID(), func(app *application) (string, error) {
+		found := inspect.ProgressOf(app, mark, before)
 		switch {
-		case app.Operation != nil && hasInfo(app.Operation.Info, mark):
-			return "the sync has not begun", nil
-		case state != nil && hasInfo(state.Operation.Info, mark):
-			begun.Store(true)
-			if state.Phase.Completed() {
-				return "", nil
-			}
-			told.say(withMessage(string(state.Phase), state.Message))
-			return withMessage(string(state.Phase), state.Message), nil
-		case state != nil && state.StartedAt.After(before.Time):
+		case found.Lost:
 			return "", errors.New("another operation took the place of this one: see slipway app get")
+		case found.State == nil:
+			return "the sync has not begun", nil
 		}
-		return "the sync has not begun", nil
+		begun.Store(true)
+		if found.State.Phase.Completed() {
+			return "", nil
+		}
+		missing := withMessage(string(found.State.Phase), found.State.Message)
+		told.say(missing)
+		return missing, nil
 	})
 	if errors.Is(err, errTimeout) {
 		return nil, fmt.Errorf("%w; the operation goes on, and slipway app terminate ends it", err)
@@ -334,15 +213,6 @@ func (c *appCluster) awaitOperation(ctx context.Context, app *application, mark 
 		return nil, err
 	}
 	return last.Status.OperationState, nil
-}
-
-func hasInfo(infos []v1alpha1.Info, mark v1alpha1.Info) bool {
-	for _, info := range infos {
-		if info == mark {
-			return true
-		}
-	}
-	return false
 }
 
 // operationVerdict prints what was done, and fails when that failed.
@@ -359,8 +229,8 @@ func operationVerdict(w io.Writer, app *application, state *v1alpha1.OperationSt
 		}
 	}
 	if state.Phase != v1alpha1.OperationSucceeded {
-		return fmt.Errorf("the sync of %s to %s: %s", app.id(), orNone(revision), withMessage(string(state.Phase), state.Message))
+		return fmt.Errorf("the sync of %s to %s: %s", app.ID(), orNone(revision), withMessage(string(state.Phase), state.Message))
 	}
-	_, err := fmt.Fprintf(w, "\n%s is synced to %s: %s\n", app.id(), orNone(revision), printable(state.Message))
+	_, err := fmt.Fprintf(w, "\n%s is synced to %s: %s\n", app.ID(), orNone(revision), printable(state.Message))
 	return err
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/gitops/inspect"
 )
 
 // waitFor is what a wait ends with.
@@ -38,19 +39,15 @@ when it asks next; to wait for a push, sync first.`,
 			if !goal.sync && !goal.health && !goal.operation {
 				goal.sync, goal.health, goal.operation = true, true, true
 			}
-			cluster, err := access.open()
+			backend, app, err := access.find(command.Context(), args[0]) // for a clear error
 			if err != nil {
 				return err
 			}
-			defer cluster.Close()
-			app, err := cluster.get(command.Context(), args[0]) // for a clear error
-			if err != nil {
-				return err
-			}
+			defer backend.close()
 			waiting, cancel := timeLimit(command.Context(), timeout)
 			defer cancel()
 			told := &progress{w: command.ErrOrStderr()}
-			app, err = cluster.follow(waiting, app.id(), func(app *application) (string, error) {
+			app, err = backend.wait(waiting, app.ID(), func(app *application) (string, error) {
 				missing := goal.missing(app)
 				if missing != "" {
 					told.say("waiting: " + missing)
@@ -90,10 +87,10 @@ func (g *waitFor) missing(app *application) string {
 		missing = append(missing, "the operation: "+withMessage(string(state.Phase), state.Message))
 	}
 	if g.sync && app.Status.Sync.Status != v1alpha1.SyncSynced {
-		missing = append(missing, "sync: "+withMessage(shownSync(&app.Status), outOfSync(app)))
+		missing = append(missing, "sync: "+withMessage(inspect.ShownSync(&app.Status), outOfSync(app)))
 	}
 	if g.health && !g.healthy(app.Status.Health.Status) {
-		missing = append(missing, "health: "+withMessage(shownHealth(&app.Status), unhealthy(app)))
+		missing = append(missing, "health: "+withMessage(inspect.ShownHealth(&app.Status), unhealthy(app)))
 	}
 	return strings.Join(missing, "; ")
 }
@@ -111,7 +108,7 @@ func outOfSync(app *application) string {
 	var names []string
 	for i := range app.Status.Resources {
 		if resource := &app.Status.Resources[i]; resource.Status == v1alpha1.SyncOutOfSync {
-			names = append(names, keyOfResource(resource).String())
+			names = append(names, inspect.KeyOfResource(resource).String())
 		}
 	}
 	if len(names) == 0 && len(app.Status.Conditions) > 0 {
@@ -129,7 +126,7 @@ func unhealthy(app *application) string {
 	for i := range app.Status.Resources {
 		resource := &app.Status.Resources[i]
 		if resource.Health != nil && resource.Health.Status != v1alpha1.Healthy && resource.Health.Status != "" {
-			names = append(names, keyOfResource(resource).String()+" is "+withMessage(string(resource.Health.Status), resource.Health.Message))
+			names = append(names, inspect.KeyOfResource(resource).String()+" is "+withMessage(string(resource.Health.Status), resource.Health.Message))
 		}
 	}
 	return firstOf(names)
@@ -143,10 +140,10 @@ func firstOf(names []string) string {
 }
 
 func printWaited(w io.Writer, app *application) error {
-	words := []string{shownSync(&app.Status), shownHealth(&app.Status)}
+	words := []string{inspect.ShownSync(&app.Status), inspect.ShownHealth(&app.Status)}
 	if revision := shownRevision(app.Status.Sync.Revision, app.Status.Sync.Revisions); revision != "" {
 		words = append(words, "at "+revision)
 	}
-	_, err := fmt.Fprintf(w, "%s is %s\n", app.id(), strings.Join(words, ", "))
+	_, err := fmt.Fprintf(w, "%s is %s\n", app.ID(), strings.Join(words, ", "))
 	return err
 }

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 
 	"github.com/spf13/cobra"
+
+	"slipway.dev/slipway/internal/config"
 )
 
 // docsCommand writes the reference. It is for `make generate`, so it is not
@@ -33,6 +35,7 @@ func writeReference(root *cobra.Command, dir string) error {
 		{"cli.md", cliReference(root)},
 		{"edge.md", edgeReference()},
 		{"agent.md", agentReference()},
+		{"platform.md", roleReference("platform", platformExamples, config.PlatformOptions())},
 	}
 	for _, page := range pages {
 		if err := os.WriteFile(filepath.Join(dir, page.name), []byte(page.text), 0o644); err != nil {

@@ -42,12 +42,26 @@ var groupTitles = map[string]string{
 	"render":                      "Rendering",
 	"webhooks":                    "Webhooks",
 	"leaderElection":              "Leader election",
+	"server":                      "Server",
+	"tls":                         "Certificate",
+	"state":                       "State",
+	"database":                    "Database",
+	"tunnel":                      "Tunnels",
+	"peer":                        "Replicas",
+	"firstStart":                  "First start",
+	"audit":                       "Audit log",
+	"oidc":                        "Identity provider",
 }
 
 // agentExamples is edgeExamples for the agent.
 //
 //go:embed agent_examples.md
 var agentExamples string
+
+// platformExamples is edgeExamples for the platform.
+//
+//go:embed platform_examples.md
+var platformExamples string
 
 // edgeReference gives the page with the options of the edge.
 func edgeReference() string { return roleReference("edge", edgeExamples, config.EdgeOptions()) }

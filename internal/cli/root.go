@@ -61,6 +61,7 @@ traffic for it: a GitOps runtime and an ingress controller in one program.`,
 	root.AddCommand(
 		p.edgeCommand(),
 		agentCommand(),
+		platformCommand(),
 		appCommand(),
 		renderCommand(),
 		renderWorkerCommand(),

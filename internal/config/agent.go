@@ -16,6 +16,9 @@ type Agent struct {
 	Render         RenderLimits   `yaml:"render"`
 	Webhooks       WebhookServer  `yaml:"webhooks"`
 	LeaderElection LeaderElection `yaml:"leaderElection"`
+	Platform       PlatformLink   `yaml:"platform"`
+	Runtime        RuntimeSelf    `yaml:"runtime"`
+	Access         RuntimeAccess  `yaml:"access"`
 }
 
 // KubernetesAPI is how the API server of the cluster is reached.
@@ -61,6 +64,34 @@ type LeaderElection struct {
 	LeaseName string `yaml:"leaseName" description:"Name of the Lease, in the namespace of the agent. Agents with different Applications need different names if they share a namespace."`
 }
 
+// PlatformLink is how the agent becomes a runtime of a platform.
+type PlatformLink struct {
+	URL          string `yaml:"url" description:"URL of the platform that this agent is a runtime of, such as https://slipway.example.com. When empty, there is none, and the agent delivers all the same."`
+	AccountID    string `yaml:"accountID" description:"ID of the account that the runtime belongs to. When given, an API key of another account is refused."`
+	KeyFile      string `yaml:"keyFile" description:"File with an API key of an admin, or one with the scope runtime-register. It is needed for the first start only: what the runtime gets for it is kept in the Secret slipway-token of the control namespace."`
+	KeySecret    string `yaml:"keySecret" description:"Secret of the control namespace with the API key, under the key token, instead of a file."`
+	CAFile       string `yaml:"caFile" description:"PEM file with authorities that may vouch for the platform, beside those of the system."`
+	AllowHTTP    bool   `yaml:"allowHTTP" description:"Permit a platform without TLS that is not on this machine. Credentials can be read on the way then."`
+	StateDir     string `yaml:"stateDir" description:"Folder for what the platform has to be told, in case it is away, and for what was fetched of the Shared Configuration Repository. When empty, it is a new folder that is deleted at the end, and the platform is told everything at each start."`
+	WorkflowsURL string `yaml:"workflowsURL" description:"URL of a workflow server that /workflows leads to. When empty, there is none."`
+}
+
+// RuntimeSelf is how the runtime is known.
+type RuntimeSelf struct {
+	Name                 string `yaml:"name" description:"Name of the runtime, unique in the account: lower-case letters, digits and dashes, at most 38, beginning with a letter."`
+	Cluster              string `yaml:"cluster" description:"What people call the cluster. When empty, it is the host of its API server."`
+	ConfigurationRuntime bool   `yaml:"configurationRuntime" description:"Make this the configuration runtime of the account when it is registered. The first runtime is one anyway."`
+	ChartVersion         string `yaml:"chartVersion" description:"Version of the chart that installed the runtime. The chart sets it."`
+}
+
+// RuntimeAccess is how the platform and Git hosts reach the runtime.
+type RuntimeAccess struct {
+	Mode         string `yaml:"mode" description:"How the platform reaches the runtime: tunnel, ingress, httpRoute or mesh. All but the tunnel need access.url."`
+	URL          string `yaml:"url" description:"URL at which the Ingress, HTTPRoute or mesh serves the router, such as https://runtime.example.com."`
+	IngressClass string `yaml:"ingressClass" description:"Class of the Ingress, for people who look at the runtime."`
+	Address      string `yaml:"address" description:"Where the router is served: /app-proxy, /webhooks and /workflows. The Service internal-router leads to it in every mode."`
+}
+
 // Defaults sets every option to its default.
 func (a *Agent) Defaults() {
 	const second = Duration(1e9)
@@ -75,5 +106,7 @@ func (a *Agent) Defaults() {
 		LeaderElection: LeaderElection{
 			Enabled: true, LeaseName: "slipway-agent",
 		},
+		Runtime: RuntimeSelf{Name: "slipway"},
+		Access:  RuntimeAccess{Mode: "tunnel", Address: ":8086"},
 	}
 }

@@ -38,6 +38,7 @@ func (a *Agent) Validate() error {
 	if !validSubdomain(a.LeaderElection.LeaseName) {
 		c.add("leaderElection.leaseName", "is %s, which is not the name of a Lease: write one such as slipway-agent", quoted(a.LeaderElection.LeaseName))
 	}
+	c.platform(a)
 	return errors.Join(c.findings...)
 }
 

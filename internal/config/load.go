@@ -31,10 +31,11 @@ type Sources struct {
 
 // Loaded is the result of reading all sources.
 type Loaded struct {
-	// Edge or Agent holds the effective options, that of the role that was loaded.
-	// They are not validated yet.
-	Edge  *Edge
-	Agent *Agent
+	// Edge, Agent or Platform holds the effective options, that of the role that was
+	// loaded. They are not validated yet.
+	Edge     *Edge
+	Agent    *Agent
+	Platform *Platform
 	// File is the configuration file that was read, or "".
 	File string
 	// Given holds the switches that the command line has.

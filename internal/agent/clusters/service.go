@@ -63,23 +63,28 @@ func (s *Service) ListClusters(ctx context.Context, _ *connect.Request[runtimev1
 
 // List is all clusters with how they are, the own one first.
 func (s *Service) List(ctx context.Context) []*runtimev1.ManagedCluster {
-	entries, _ := s.Book.read()
-	slices.SortFunc(entries, func(a, b *Entry) int { return cmp.Compare(a.Name, b.Name) })
 	own := &runtimev1.ManagedCluster{Name: project.LocalName, Server: project.LocalServer, InCluster: true}
 	s.Book.mu.Lock()
 	if local := s.Book.local; local != nil {
 		own.Labels = local.Labels
 	}
 	s.Book.mu.Unlock()
+	describe(own, s.probe(ctx, s.Home))
+	return append([]*runtimev1.ManagedCluster{own}, s.Others(ctx)...)
+}
+
+// Others is the clusters beside the own one, with how they are.
+func (s *Service) Others(ctx context.Context) []*runtimev1.ManagedCluster {
+	entries, _ := s.Book.read()
+	slices.SortFunc(entries, func(a, b *Entry) int { return cmp.Compare(a.Name, b.Name) })
 	listed := make([]*runtimev1.ManagedCluster, len(entries))
 	var looking sync.WaitGroup
-	looking.Go(func() { describe(own, s.probe(ctx, s.Home)) })
 	for i, entry := range entries {
 		listed[i] = entry.message()
 		looking.Go(func() { describe(listed[i], s.state(ctx, entry)) })
 	}
 	looking.Wait()
-	return append([]*runtimev1.ManagedCluster{own}, listed...)
+	return listed
 }
 
 // state is how a cluster is: as the fleet found it, or as it is found now when

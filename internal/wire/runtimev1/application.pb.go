@@ -750,9 +750,11 @@ type GetResourceResponse struct {
 	// Empty when it is not there.
 	Live []byte `protobuf:"bytes,1,opt,name=live,proto3" json:"live,omitempty"`
 	// Empty when Git does not have it.
-	Desired       []byte `protobuf:"bytes,2,opt,name=desired,proto3" json:"desired,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Desired []byte `protobuf:"bytes,2,opt,name=desired,proto3" json:"desired,omitempty"`
+	// Why it is not known what Git has.
+	DesiredProblem string `protobuf:"bytes,3,opt,name=desired_problem,json=desiredProblem,proto3" json:"desired_problem,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *GetResourceResponse) Reset() {
@@ -797,6 +799,13 @@ func (x *GetResourceResponse) GetDesired() []byte {
 		return x.Desired
 	}
 	return nil
+}
+
+func (x *GetResourceResponse) GetDesiredProblem() string {
+	if x != nil {
+		return x.DesiredProblem
+	}
+	return ""
 }
 
 type DiffRequest struct {
@@ -934,6 +943,7 @@ type DiffResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Objects       []*ObjectDiff          `protobuf:"bytes,1,rep,name=objects,proto3" json:"objects,omitempty"`
 	Revision      string                 `protobuf:"bytes,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	Warnings      []string               `protobuf:"bytes,3,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -982,6 +992,13 @@ func (x *DiffResponse) GetRevision() string {
 	return ""
 }
 
+func (x *DiffResponse) GetWarnings() []string {
+	if x != nil {
+		return x.Warnings
+	}
+	return nil
+}
+
 type SyncRequest struct {
 	state              protoimpl.MessageState `protogen:"open.v1"`
 	Ref                *ApplicationRef        `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
@@ -994,7 +1011,9 @@ type SyncRequest struct {
 	// group:kind:namespace/name; empty: everything.
 	Resources []*ObjectRef `protobuf:"bytes,8,rep,name=resources,proto3" json:"resources,omitempty"`
 	// Options as in spec.syncPolicy.syncOptions.
-	SyncOptions   []string `protobuf:"bytes,9,rep,name=sync_options,json=syncOptions,proto3" json:"sync_options,omitempty"`
+	SyncOptions []string `protobuf:"bytes,9,rep,name=sync_options,json=syncOptions,proto3" json:"sync_options,omitempty"`
+	// hook, or apply, which runs no hooks; empty: hook.
+	Strategy      string `protobuf:"bytes,10,opt,name=strategy,proto3" json:"strategy,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1092,10 +1111,19 @@ func (x *SyncRequest) GetSyncOptions() []string {
 	return nil
 }
 
+func (x *SyncRequest) GetStrategy() string {
+	if x != nil {
+		return x.Strategy
+	}
+	return ""
+}
+
 type SyncResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// What was asked; the application tells how it goes.
-	RequestedAt   *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=requested_at,json=requestedAt,proto3" json:"requested_at,omitempty"`
+	RequestedAt *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=requested_at,json=requestedAt,proto3" json:"requested_at,omitempty"`
+	// The value of slipway.dev/request in the info of the operation.
+	RequestId     string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1137,13 +1165,22 @@ func (x *SyncResponse) GetRequestedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *SyncResponse) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
 type RollbackRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Ref   *ApplicationRef        `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
 	// Of the history; 0: the one before the last.
-	HistoryId     int64 `protobuf:"varint,2,opt,name=history_id,json=historyId,proto3" json:"history_id,omitempty"`
-	Prune         bool  `protobuf:"varint,3,opt,name=prune,proto3" json:"prune,omitempty"`
-	DryRun        bool  `protobuf:"varint,4,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	HistoryId int64 `protobuf:"varint,2,opt,name=history_id,json=historyId,proto3" json:"history_id,omitempty"`
+	Prune     bool  `protobuf:"varint,3,opt,name=prune,proto3" json:"prune,omitempty"`
+	DryRun    bool  `protobuf:"varint,4,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	// history_id is that one, 0 too: the first sync has it.
+	Exact         bool `protobuf:"varint,5,opt,name=exact,proto3" json:"exact,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1206,10 +1243,19 @@ func (x *RollbackRequest) GetDryRun() bool {
 	return false
 }
 
+func (x *RollbackRequest) GetExact() bool {
+	if x != nil {
+		return x.Exact
+	}
+	return false
+}
+
 type RollbackResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	HistoryId     int64                  `protobuf:"varint,1,opt,name=history_id,json=historyId,proto3" json:"history_id,omitempty"`
-	Revision      string                 `protobuf:"bytes,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	HistoryId int64                  `protobuf:"varint,1,opt,name=history_id,json=historyId,proto3" json:"history_id,omitempty"`
+	Revision  string                 `protobuf:"bytes,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	// As in SyncResponse.
+	RequestId     string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1254,6 +1300,13 @@ func (x *RollbackResponse) GetHistoryId() int64 {
 func (x *RollbackResponse) GetRevision() string {
 	if x != nil {
 		return x.Revision
+	}
+	return ""
+}
+
+func (x *RollbackResponse) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
 	}
 	return ""
 }
@@ -1902,7 +1955,9 @@ type LogsRequest struct {
 	Since     *durationpb.Duration `protobuf:"bytes,6,opt,name=since,proto3" json:"since,omitempty"`
 	Previous  bool                 `protobuf:"varint,7,opt,name=previous,proto3" json:"previous,omitempty"`
 	// Only lines that have this text.
-	Filter        string `protobuf:"bytes,8,opt,name=filter,proto3" json:"filter,omitempty"`
+	Filter string `protobuf:"bytes,8,opt,name=filter,proto3" json:"filter,omitempty"`
+	// More than one, in the place of object.
+	Objects       []*ObjectRef `protobuf:"bytes,9,rep,name=objects,proto3" json:"objects,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1991,6 +2046,13 @@ func (x *LogsRequest) GetFilter() string {
 		return x.Filter
 	}
 	return ""
+}
+
+func (x *LogsRequest) GetObjects() []*ObjectRef {
+	if x != nil {
+		return x.Objects
+	}
+	return nil
 }
 
 type LogsResponse struct {
@@ -2113,10 +2175,11 @@ const file_slipway_runtime_v1_application_proto_rawDesc = "" +
 	"\x05nodes\x18\x01 \x03(\v2\x18.slipway.runtime.v1.NodeR\x05nodes\"\x81\x01\n" +
 	"\x12GetResourceRequest\x124\n" +
 	"\x03ref\x18\x01 \x01(\v2\".slipway.runtime.v1.ApplicationRefR\x03ref\x125\n" +
-	"\x06object\x18\x02 \x01(\v2\x1d.slipway.runtime.v1.ObjectRefR\x06object\"C\n" +
+	"\x06object\x18\x02 \x01(\v2\x1d.slipway.runtime.v1.ObjectRefR\x06object\"l\n" +
 	"\x13GetResourceResponse\x12\x12\n" +
 	"\x04live\x18\x01 \x01(\fR\x04live\x12\x18\n" +
-	"\adesired\x18\x02 \x01(\fR\adesired\"_\n" +
+	"\adesired\x18\x02 \x01(\fR\adesired\x12'\n" +
+	"\x0fdesired_problem\x18\x03 \x01(\tR\x0edesiredProblem\"_\n" +
 	"\vDiffRequest\x124\n" +
 	"\x03ref\x18\x01 \x01(\v2\".slipway.runtime.v1.ApplicationRefR\x03ref\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\tR\brevision\"\x9b\x01\n" +
@@ -2126,10 +2189,11 @@ const file_slipway_runtime_v1_application_proto_rawDesc = "" +
 	"\x06action\x18\x02 \x01(\tR\x06action\x12\x12\n" +
 	"\x04live\x18\x03 \x01(\fR\x04live\x12\x1c\n" +
 	"\tpredicted\x18\x04 \x01(\fR\tpredicted\x12\x12\n" +
-	"\x04text\x18\x05 \x01(\tR\x04text\"d\n" +
+	"\x04text\x18\x05 \x01(\tR\x04text\"\x80\x01\n" +
 	"\fDiffResponse\x128\n" +
 	"\aobjects\x18\x01 \x03(\v2\x1e.slipway.runtime.v1.ObjectDiffR\aobjects\x12\x1a\n" +
-	"\brevision\x18\x02 \x01(\tR\brevision\"\xd2\x02\n" +
+	"\brevision\x18\x02 \x01(\tR\brevision\x12\x1a\n" +
+	"\bwarnings\x18\x03 \x03(\tR\bwarnings\"\xee\x02\n" +
 	"\vSyncRequest\x124\n" +
 	"\x03ref\x18\x01 \x01(\v2\".slipway.runtime.v1.ApplicationRefR\x03ref\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\tR\brevision\x12\x14\n" +
@@ -2139,19 +2203,26 @@ const file_slipway_runtime_v1_application_proto_rawDesc = "" +
 	"\x16apply_out_of_sync_only\x18\x06 \x01(\bR\x12applyOutOfSyncOnly\x12\x18\n" +
 	"\areplace\x18\a \x01(\bR\areplace\x12;\n" +
 	"\tresources\x18\b \x03(\v2\x1d.slipway.runtime.v1.ObjectRefR\tresources\x12!\n" +
-	"\fsync_options\x18\t \x03(\tR\vsyncOptions\"M\n" +
+	"\fsync_options\x18\t \x03(\tR\vsyncOptions\x12\x1a\n" +
+	"\bstrategy\x18\n" +
+	" \x01(\tR\bstrategy\"l\n" +
 	"\fSyncResponse\x12=\n" +
-	"\frequested_at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\vrequestedAt\"\x95\x01\n" +
+	"\frequested_at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\vrequestedAt\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x02 \x01(\tR\trequestId\"\xab\x01\n" +
 	"\x0fRollbackRequest\x124\n" +
 	"\x03ref\x18\x01 \x01(\v2\".slipway.runtime.v1.ApplicationRefR\x03ref\x12\x1d\n" +
 	"\n" +
 	"history_id\x18\x02 \x01(\x03R\thistoryId\x12\x14\n" +
 	"\x05prune\x18\x03 \x01(\bR\x05prune\x12\x17\n" +
-	"\adry_run\x18\x04 \x01(\bR\x06dryRun\"M\n" +
+	"\adry_run\x18\x04 \x01(\bR\x06dryRun\x12\x14\n" +
+	"\x05exact\x18\x05 \x01(\bR\x05exact\"l\n" +
 	"\x10RollbackResponse\x12\x1d\n" +
 	"\n" +
 	"history_id\x18\x01 \x01(\x03R\thistoryId\x12\x1a\n" +
-	"\brevision\x18\x02 \x01(\tR\brevision\"H\n" +
+	"\brevision\x18\x02 \x01(\tR\brevision\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x03 \x01(\tR\trequestId\"H\n" +
 	"\x10TerminateRequest\x124\n" +
 	"\x03ref\x18\x01 \x01(\v2\".slipway.runtime.v1.ApplicationRefR\x03ref\"\x13\n" +
 	"\x11TerminateResponse\"Z\n" +
@@ -2190,7 +2261,7 @@ const file_slipway_runtime_v1_application_proto_rawDesc = "" +
 	"lastSeenAt\x12\x16\n" +
 	"\x06source\x18\a \x01(\tR\x06source\"M\n" +
 	"\x12ListEventsResponse\x127\n" +
-	"\x06events\x18\x01 \x03(\v2\x1f.slipway.runtime.v1.ObjectEventR\x06events\"\xb4\x02\n" +
+	"\x06events\x18\x01 \x03(\v2\x1f.slipway.runtime.v1.ObjectEventR\x06events\"\xed\x02\n" +
 	"\vLogsRequest\x124\n" +
 	"\x03ref\x18\x01 \x01(\v2\".slipway.runtime.v1.ApplicationRefR\x03ref\x125\n" +
 	"\x06object\x18\x02 \x01(\v2\x1d.slipway.runtime.v1.ObjectRefR\x06object\x12\x1c\n" +
@@ -2200,7 +2271,8 @@ const file_slipway_runtime_v1_application_proto_rawDesc = "" +
 	"tail_lines\x18\x05 \x01(\x03R\ttailLines\x12/\n" +
 	"\x05since\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x05since\x12\x1a\n" +
 	"\bprevious\x18\a \x01(\bR\bprevious\x12\x16\n" +
-	"\x06filter\x18\b \x01(\tR\x06filter\"~\n" +
+	"\x06filter\x18\b \x01(\tR\x06filter\x127\n" +
+	"\aobjects\x18\t \x03(\v2\x1d.slipway.runtime.v1.ObjectRefR\aobjects\"~\n" +
 	"\fLogsResponse\x12\x10\n" +
 	"\x03pod\x18\x01 \x01(\tR\x03pod\x12\x1c\n" +
 	"\tcontainer\x18\x02 \x01(\tR\tcontainer\x12*\n" +
@@ -2314,40 +2386,41 @@ var file_slipway_runtime_v1_application_proto_depIdxs = []int32{
 	0,  // 32: slipway.runtime.v1.LogsRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
 	1,  // 33: slipway.runtime.v1.LogsRequest.object:type_name -> slipway.runtime.v1.ObjectRef
 	37, // 34: slipway.runtime.v1.LogsRequest.since:type_name -> google.protobuf.Duration
-	36, // 35: slipway.runtime.v1.LogsResponse.at:type_name -> google.protobuf.Timestamp
-	2,  // 36: slipway.runtime.v1.ApplicationService.ListApplications:input_type -> slipway.runtime.v1.ListApplicationsRequest
-	5,  // 37: slipway.runtime.v1.ApplicationService.GetApplication:input_type -> slipway.runtime.v1.GetApplicationRequest
-	7,  // 38: slipway.runtime.v1.ApplicationService.WatchApplication:input_type -> slipway.runtime.v1.WatchApplicationRequest
-	10, // 39: slipway.runtime.v1.ApplicationService.GetTree:input_type -> slipway.runtime.v1.GetTreeRequest
-	12, // 40: slipway.runtime.v1.ApplicationService.GetResource:input_type -> slipway.runtime.v1.GetResourceRequest
-	14, // 41: slipway.runtime.v1.ApplicationService.Diff:input_type -> slipway.runtime.v1.DiffRequest
-	17, // 42: slipway.runtime.v1.ApplicationService.Sync:input_type -> slipway.runtime.v1.SyncRequest
-	19, // 43: slipway.runtime.v1.ApplicationService.Rollback:input_type -> slipway.runtime.v1.RollbackRequest
-	21, // 44: slipway.runtime.v1.ApplicationService.Terminate:input_type -> slipway.runtime.v1.TerminateRequest
-	23, // 45: slipway.runtime.v1.ApplicationService.Refresh:input_type -> slipway.runtime.v1.RefreshRequest
-	27, // 46: slipway.runtime.v1.ApplicationService.GetHistory:input_type -> slipway.runtime.v1.GetHistoryRequest
-	30, // 47: slipway.runtime.v1.ApplicationService.ListEvents:input_type -> slipway.runtime.v1.ListEventsRequest
-	33, // 48: slipway.runtime.v1.ApplicationService.Logs:input_type -> slipway.runtime.v1.LogsRequest
-	25, // 49: slipway.runtime.v1.ApplicationService.DeleteApplication:input_type -> slipway.runtime.v1.DeleteApplicationRequest
-	3,  // 50: slipway.runtime.v1.ApplicationService.ListApplications:output_type -> slipway.runtime.v1.ListApplicationsResponse
-	6,  // 51: slipway.runtime.v1.ApplicationService.GetApplication:output_type -> slipway.runtime.v1.GetApplicationResponse
-	8,  // 52: slipway.runtime.v1.ApplicationService.WatchApplication:output_type -> slipway.runtime.v1.WatchApplicationResponse
-	11, // 53: slipway.runtime.v1.ApplicationService.GetTree:output_type -> slipway.runtime.v1.GetTreeResponse
-	13, // 54: slipway.runtime.v1.ApplicationService.GetResource:output_type -> slipway.runtime.v1.GetResourceResponse
-	16, // 55: slipway.runtime.v1.ApplicationService.Diff:output_type -> slipway.runtime.v1.DiffResponse
-	18, // 56: slipway.runtime.v1.ApplicationService.Sync:output_type -> slipway.runtime.v1.SyncResponse
-	20, // 57: slipway.runtime.v1.ApplicationService.Rollback:output_type -> slipway.runtime.v1.RollbackResponse
-	22, // 58: slipway.runtime.v1.ApplicationService.Terminate:output_type -> slipway.runtime.v1.TerminateResponse
-	24, // 59: slipway.runtime.v1.ApplicationService.Refresh:output_type -> slipway.runtime.v1.RefreshResponse
-	29, // 60: slipway.runtime.v1.ApplicationService.GetHistory:output_type -> slipway.runtime.v1.GetHistoryResponse
-	32, // 61: slipway.runtime.v1.ApplicationService.ListEvents:output_type -> slipway.runtime.v1.ListEventsResponse
-	34, // 62: slipway.runtime.v1.ApplicationService.Logs:output_type -> slipway.runtime.v1.LogsResponse
-	26, // 63: slipway.runtime.v1.ApplicationService.DeleteApplication:output_type -> slipway.runtime.v1.DeleteApplicationResponse
-	50, // [50:64] is the sub-list for method output_type
-	36, // [36:50] is the sub-list for method input_type
-	36, // [36:36] is the sub-list for extension type_name
-	36, // [36:36] is the sub-list for extension extendee
-	0,  // [0:36] is the sub-list for field type_name
+	1,  // 35: slipway.runtime.v1.LogsRequest.objects:type_name -> slipway.runtime.v1.ObjectRef
+	36, // 36: slipway.runtime.v1.LogsResponse.at:type_name -> google.protobuf.Timestamp
+	2,  // 37: slipway.runtime.v1.ApplicationService.ListApplications:input_type -> slipway.runtime.v1.ListApplicationsRequest
+	5,  // 38: slipway.runtime.v1.ApplicationService.GetApplication:input_type -> slipway.runtime.v1.GetApplicationRequest
+	7,  // 39: slipway.runtime.v1.ApplicationService.WatchApplication:input_type -> slipway.runtime.v1.WatchApplicationRequest
+	10, // 40: slipway.runtime.v1.ApplicationService.GetTree:input_type -> slipway.runtime.v1.GetTreeRequest
+	12, // 41: slipway.runtime.v1.ApplicationService.GetResource:input_type -> slipway.runtime.v1.GetResourceRequest
+	14, // 42: slipway.runtime.v1.ApplicationService.Diff:input_type -> slipway.runtime.v1.DiffRequest
+	17, // 43: slipway.runtime.v1.ApplicationService.Sync:input_type -> slipway.runtime.v1.SyncRequest
+	19, // 44: slipway.runtime.v1.ApplicationService.Rollback:input_type -> slipway.runtime.v1.RollbackRequest
+	21, // 45: slipway.runtime.v1.ApplicationService.Terminate:input_type -> slipway.runtime.v1.TerminateRequest
+	23, // 46: slipway.runtime.v1.ApplicationService.Refresh:input_type -> slipway.runtime.v1.RefreshRequest
+	27, // 47: slipway.runtime.v1.ApplicationService.GetHistory:input_type -> slipway.runtime.v1.GetHistoryRequest
+	30, // 48: slipway.runtime.v1.ApplicationService.ListEvents:input_type -> slipway.runtime.v1.ListEventsRequest
+	33, // 49: slipway.runtime.v1.ApplicationService.Logs:input_type -> slipway.runtime.v1.LogsRequest
+	25, // 50: slipway.runtime.v1.ApplicationService.DeleteApplication:input_type -> slipway.runtime.v1.DeleteApplicationRequest
+	3,  // 51: slipway.runtime.v1.ApplicationService.ListApplications:output_type -> slipway.runtime.v1.ListApplicationsResponse
+	6,  // 52: slipway.runtime.v1.ApplicationService.GetApplication:output_type -> slipway.runtime.v1.GetApplicationResponse
+	8,  // 53: slipway.runtime.v1.ApplicationService.WatchApplication:output_type -> slipway.runtime.v1.WatchApplicationResponse
+	11, // 54: slipway.runtime.v1.ApplicationService.GetTree:output_type -> slipway.runtime.v1.GetTreeResponse
+	13, // 55: slipway.runtime.v1.ApplicationService.GetResource:output_type -> slipway.runtime.v1.GetResourceResponse
+	16, // 56: slipway.runtime.v1.ApplicationService.Diff:output_type -> slipway.runtime.v1.DiffResponse
+	18, // 57: slipway.runtime.v1.ApplicationService.Sync:output_type -> slipway.runtime.v1.SyncResponse
+	20, // 58: slipway.runtime.v1.ApplicationService.Rollback:output_type -> slipway.runtime.v1.RollbackResponse
+	22, // 59: slipway.runtime.v1.ApplicationService.Terminate:output_type -> slipway.runtime.v1.TerminateResponse
+	24, // 60: slipway.runtime.v1.ApplicationService.Refresh:output_type -> slipway.runtime.v1.RefreshResponse
+	29, // 61: slipway.runtime.v1.ApplicationService.GetHistory:output_type -> slipway.runtime.v1.GetHistoryResponse
+	32, // 62: slipway.runtime.v1.ApplicationService.ListEvents:output_type -> slipway.runtime.v1.ListEventsResponse
+	34, // 63: slipway.runtime.v1.ApplicationService.Logs:output_type -> slipway.runtime.v1.LogsResponse
+	26, // 64: slipway.runtime.v1.ApplicationService.DeleteApplication:output_type -> slipway.runtime.v1.DeleteApplicationResponse
+	51, // [51:65] is the sub-list for method output_type
+	37, // [37:51] is the sub-list for method input_type
+	37, // [37:37] is the sub-list for extension type_name
+	37, // [37:37] is the sub-list for extension extendee
+	0,  // [0:37] is the sub-list for field type_name
 }
 
 func init() { file_slipway_runtime_v1_application_proto_init() }

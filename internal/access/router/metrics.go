@@ -1,0 +1,44 @@
+package router
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// part is what of the router was asked.
+type part string
+
+const (
+	partAppProxy  part = "app-proxy"
+	partWebhooks  part = "webhooks"
+	partWorkflows part = "workflows"
+	partProbe     part = "probe"
+	partOther     part = "other"
+)
+
+// outcome is what became of a request.
+type outcome string
+
+const (
+	outcomeServed          outcome = "served"
+	outcomeRefused         outcome = "refused"
+	outcomeUnauthenticated outcome = "unauthenticated"
+	outcomeDenied          outcome = "denied"
+	outcomeOverloaded      outcome = "overloaded"
+)
+
+// Metrics counts requests. A nil one counts nothing.
+type Metrics struct {
+	requests *prometheus.CounterVec
+}
+
+// NewMetrics registers the metrics of the router.
+func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
+	m := &Metrics{requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "requests_total", Help: "Requests to the runtime, by the part of it and what became of them.",
+	}, []string{"part", "outcome"})}
+	return m, registerer.Register(m.requests)
+}
+
+func (m *Metrics) count(part part, outcome outcome) {
+	if m != nil {
+		m.requests.WithLabelValues(string(part), string(outcome)).Inc()
+	}
+}

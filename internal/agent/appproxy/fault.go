@@ -1,0 +1,67 @@
+package appproxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"connectrpc.com/connect"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"slipway.dev/slipway/internal/gitops/inspect"
+	"slipway.dev/slipway/internal/gitops/render"
+	"slipway.dev/slipway/internal/gitops/source"
+	"slipway.dev/slipway/internal/gitops/tracking"
+	"slipway.dev/slipway/internal/observe"
+)
+
+// notFound is the error of an Application that is not there.
+func notFound(place tracking.App) error {
+	return connect.NewError(connect.CodeNotFound, fmt.Errorf("there is no Application %s in the namespace %s of this runtime", place.Name, place.Namespace))
+}
+
+// fault is an error as the API tells it. What is not known to be for others to
+// read is in the log alone.
+func (s *Service) fault(err error, place tracking.App) error {
+	var told *connect.Error
+	var busy *inspect.BusyError
+	var state *inspect.StateError
+	var access *inspect.AccessError
+	var fetching *source.Error
+	var rendering *render.Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &told):
+		return err
+	case errors.As(err, &busy), errors.As(err, &state):
+		return connect.NewError(connect.CodeFailedPrecondition, err)
+	case errors.Is(err, context.Canceled):
+		return connect.NewError(connect.CodeCanceled, errors.New("the request was ended"))
+	case errors.Is(err, context.DeadlineExceeded):
+		return connect.NewError(connect.CodeDeadlineExceeded, errors.New("it took too long: try again later"))
+	case errors.As(err, &access) && apierrors.IsNotFound(err):
+		return notFound(place)
+	case errors.As(err, &fetching), errors.As(err, &rendering):
+		return connect.NewError(connect.CodeFailedPrecondition, err)
+	}
+	return s.clusterFault(err, place)
+}
+
+// clusterFault is an error of the API server, or one that nobody expected.
+func (s *Service) clusterFault(err error, place tracking.App) error {
+	switch {
+	case apierrors.IsNotFound(err):
+		return connect.NewError(connect.CodeNotFound, err)
+	case apierrors.IsForbidden(err):
+		return connect.NewError(connect.CodeFailedPrecondition, fmt.Errorf("the agent may not do this in the cluster: %w", err))
+	case apierrors.IsConflict(err):
+		return connect.NewError(connect.CodeAborted, errors.New("others changed it at the same time: try again"))
+	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
+		return connect.NewError(connect.CodeInvalidArgument, err)
+	case apierrors.IsTooManyRequests(err), apierrors.IsServerTimeout(err), apierrors.IsServiceUnavailable(err), apierrors.IsTimeout(err):
+		return connect.NewError(connect.CodeUnavailable, errors.New("the API server of the cluster is busy: try again later"))
+	}
+	s.log.Error("a request failed", "application", place.String(), observe.KeyError, err)
+	return connect.NewError(connect.CodeUnavailable, errors.New("the cluster does not answer as it should: see the log of the runtime"))
+}

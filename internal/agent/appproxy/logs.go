@@ -1,0 +1,245 @@
+package appproxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/timestamppb"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"slipway.dev/slipway/internal/gitops/inspect"
+	"slipway.dev/slipway/internal/gitops/tracking"
+	"slipway.dev/slipway/internal/wire/runtimev1"
+)
+
+const (
+	// defaultTail is how many lines of each container are told when nobody says.
+	defaultTail = 1000
+	// logBytes bounds what one request reads that does not follow, over all
+	// containers.
+	logBytes = 64 << 20
+	// logQueue is how many lines of one container wait to be sent. A reader that is
+	// slow holds the containers' streams up, and nothing else.
+	logQueue = 16
+	// mostChosen bounds the objects of a request.
+	mostChosen = 100
+)
+
+// Logs streams what the containers of an Application have written: merged by time,
+// or as it is written if they are followed.
+func (s *Service) Logs(ctx context.Context, request *connect.Request[runtimev1.LogsRequest], stream *connect.ServerStream[runtimev1.LogsResponse]) error {
+	leave, err := s.enterNow(s.following)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	asked := request.Msg
+	app, err := s.application(ctx, asked.GetRef())
+	if err != nil {
+		return err
+	}
+	at, err := s.target(app)
+	if err != nil {
+		return err
+	}
+	streams, err := s.logStreams(ctx, app, asked)
+	if err != nil {
+		return err
+	}
+	options := inspect.LogOptions{
+		Follow: asked.GetFollow(), Previous: asked.GetPrevious(), Since: asked.GetSince().AsDuration(), Timestamps: true, Tail: asked.GetTailLines(),
+	}
+	if options.Tail == 0 {
+		options.Tail = defaultTail
+	}
+	if !options.Follow {
+		options.Bytes = int64(logBytes / len(streams))
+	}
+	send := func(line inspect.LogLineOf) error {
+		if filter := asked.GetFilter(); filter != "" && !strings.Contains(line.Text, filter) {
+			return nil
+		}
+		return stream.Send(lineOf(line))
+	}
+	reading, stop := context.WithCancel(ctx)
+	defer stop()
+	if options.Follow {
+		err = asWritten(reading, readAll(reading, s.within(at).Inspector, streams, options), send)
+	} else {
+		err = byTime(reading, readAll(reading, s.within(at).Inspector, streams, options), send)
+	}
+	if ctx.Err() != nil {
+		return s.streamEnd(ctx)
+	}
+	return s.fault(err, app.ID())
+}
+
+// enterNow takes a place, or fails at once: those who have one keep it long.
+func (s *Service) enterNow(places chan struct{}) (leave func(), err error) {
+	select {
+	case places <- struct{}{}:
+		return func() { <-places }, nil
+	default:
+		return nil, connect.NewError(connect.CodeResourceExhausted, errors.New("too many logs of this runtime are read: try again later"))
+	}
+}
+
+func lineOf(line inspect.LogLineOf) *runtimev1.LogsResponse {
+	told := &runtimev1.LogsResponse{
+		Pod: line.Stream.Pod, Container: line.Stream.Container, Line: strings.ToValidUTF8(line.Text, "\uFFFD"),
+	}
+	if !line.At.IsZero() {
+		told.At = timestamppb.New(line.At)
+	}
+	return told
+}
+
+// logStreams are the containers that a request asks for. They belong to the
+// Application.
+func (s *Service) logStreams(ctx context.Context, app *inspect.Application, asked *runtimev1.LogsRequest) ([]inspect.LogStream, error) {
+	tree, err := s.tree(ctx, app)
+	if err != nil {
+		return nil, err
+	}
+	objects := asked.GetObjects()
+	if asked.GetObject() != nil {
+		objects = append(objects, asked.GetObject())
+	}
+	if len(objects) > mostChosen {
+		return nil, connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("logs are for at most %d objects: leave objects empty for all", mostChosen))
+	}
+	chosen, err := chosenIn(tree, app, objects)
+	if err != nil {
+		return nil, err
+	}
+	pods, err := tree.Pods(chosen)
+	if err != nil {
+		return nil, s.fault(err, app.ID())
+	}
+	// What is merged by time is read at the same time, so it is as bounded.
+	streams, err := inspect.Streams(app.ID(), pods, asked.GetContainer(), true)
+	return streams, s.fault(err, app.ID())
+}
+
+// chosenIn finds the objects of a request in the tree.
+func chosenIn(tree *inspect.Tree, app *inspect.Application, objects []*runtimev1.ObjectRef) ([]tracking.Key, error) {
+	var chosen []tracking.Key
+	for _, ref := range objects {
+		key, found := keyOf(ref), false
+		tree.Root.Walk(func(node, _ *inspect.Node) {
+			found = found || node.Key() == key && (ref.GetUid() == "" || string(node.UID) == ref.GetUid())
+		})
+		if !found {
+			return nil, connect.NewError(connect.CodeNotFound, fmt.Errorf("%s has no %s", app.ID(), key))
+		}
+		chosen = append(chosen, key)
+	}
+	return chosen, nil
+}
+
+// readAll reads some containers at the same time.
+func readAll(ctx context.Context, from *inspect.Inspector, streams []inspect.LogStream, options inspect.LogOptions) []<-chan inspect.LogLineOf {
+	var all []<-chan inspect.LogLineOf
+	for _, stream := range streams {
+		all = append(all, readOne(ctx, from, stream, options))
+	}
+	return all
+}
+
+// readOne reads one container into a channel, which it closes at the end. What keeps
+// it from being read is told as a line: the others go on.
+func readOne(ctx context.Context, from *inspect.Inspector, stream inspect.LogStream, options inspect.LogOptions) <-chan inspect.LogLineOf {
+	lines := make(chan inspect.LogLineOf, logQueue)
+	put := func(line inspect.LogLineOf) error {
+		select {
+		case lines <- line:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	go func() {
+		defer close(lines)
+		err := from.ReadLog(ctx, stream, options, put)
+		if err != nil && ctx.Err() == nil {
+			text := "(the log cannot be read any more)"
+			if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+				text = "(" + err.Error() + ")"
+			}
+			_ = put(inspect.LogLineOf{Stream: stream, Text: text})
+		}
+	}()
+	return lines
+}
+
+// asWritten sends the lines of all containers in the order in which they come.
+func asWritten(ctx context.Context, containers []<-chan inspect.LogLineOf, send func(inspect.LogLineOf) error) error {
+	all := make(chan inspect.LogLineOf)
+	ended := make(chan struct{}, len(containers))
+	for _, lines := range containers {
+		go func() {
+			defer func() { ended <- struct{}{} }()
+			for line := range lines {
+				select {
+				case all <- line:
+				case <-ctx.Done():
+					return
+				}
+			}
+		}()
+	}
+	for open := len(containers); open > 0; {
+		select {
+		case line := <-all:
+			if err := send(line); err != nil {
+				return err
+			}
+		case <-ended:
+			open--
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// byTime sends the lines of all containers in the order of their times. It holds
+// one line of each.
+func byTime(ctx context.Context, containers []<-chan inspect.LogLineOf, send func(inspect.LogLineOf) error) error {
+	type head struct {
+		line  inspect.LogLineOf
+		lines <-chan inspect.LogLineOf
+	}
+	var heads []*head
+	for _, lines := range containers {
+		heads = append(heads, &head{lines: lines})
+	}
+	// next reads the next line of one; it is taken out when it has none.
+	next := func(i int) {
+		line, more := <-heads[i].lines
+		if !more {
+			heads = append(heads[:i], heads[i+1:]...)
+			return
+		}
+		heads[i].line = line
+	}
+	for i := len(heads) - 1; i >= 0; i-- {
+		next(i)
+	}
+	for len(heads) > 0 {
+		first := 0
+		for i := range heads {
+			if heads[i].line.At.Before(heads[first].line.At) {
+				first = i
+			}
+		}
+		if err := send(heads[first].line); err != nil {
+			return err
+		}
+		next(first)
+	}
+	return ctx.Err()
+}

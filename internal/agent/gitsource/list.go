@@ -1,0 +1,96 @@
+package gitsource
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"connectrpc.com/connect"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"slipway.dev/slipway/internal/agent/sharedrepo"
+	"slipway.dev/slipway/internal/observe"
+	"slipway.dev/slipway/internal/wire/runtimev1"
+)
+
+// ListGitSources implements GitSourceService: what is in Git, with what the
+// cluster says about it. When Git cannot be read it is what the cluster has.
+func (s *Service) ListGitSources(ctx context.Context, _ *connect.Request[runtimev1.ListGitSourcesRequest]) (*connect.Response[runtimev1.ListGitSourcesResponse], error) {
+	if err := signedIn(ctx); err != nil {
+		return nil, err
+	}
+	live, err := s.Live(ctx)
+	if err != nil {
+		return nil, answerError(err)
+	}
+	all := map[string]*runtimev1.GitSource{}
+	for _, one := range live {
+		all[one.GetName()] = one
+	}
+	committed, err := s.committed(ctx)
+	if err != nil {
+		s.options.Log.Warn("the Git Sources in the Shared Configuration Repository cannot be read", observe.KeyError, err)
+	}
+	for _, one := range committed {
+		one.Sync, one.Health, one.Message = "Unknown", "Missing", "it is in Git, and not in the cluster yet"
+		if there := all[one.GetName()]; there != nil {
+			one.Sync, one.Health, one.Message = there.GetSync(), there.GetHealth(), there.GetMessage()
+		}
+		all[one.GetName()] = one
+	}
+	answer := &runtimev1.ListGitSourcesResponse{}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		answer.GitSources = append(answer.GitSources, all[name])
+	}
+	return connect.NewResponse(answer), nil
+}
+
+// Live is the Git Sources as the cluster has them, by name.
+func (s *Service) Live(ctx context.Context) ([]*runtimev1.GitSource, error) {
+	list, err := s.options.Home.Applications().List(ctx, metav1.ListOptions{
+		LabelSelector: sharedrepo.EntityLabel + "=" + sharedrepo.EntityGitSource,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the Git Sources: %w", err)
+	}
+	var all []*runtimev1.GitSource
+	for i := range list.Items {
+		if one, ok := fromObject(list.Items[i].Object); ok {
+			all = append(all, one)
+		}
+	}
+	slices.SortFunc(all, func(x, y *runtimev1.GitSource) int { return strings.Compare(x.GetName(), y.GetName()) })
+	return all, nil
+}
+
+// committed is the Git Sources in the repository.
+func (s *Service) committed(ctx context.Context) ([]*runtimev1.GitSource, error) {
+	repository, err := s.options.Home.Repository(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var all []*runtimev1.GitSource
+	folder := sharedrepo.GitSourceFolder(s.options.Home.Runtime())
+	_, err = repository.View(ctx, func(files sharedrepo.Files) error {
+		names, err := files.List(folder)
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			if below := strings.TrimPrefix(name, folder+"/"); strings.Contains(below, "/") || !strings.HasSuffix(below, ".yaml") {
+				continue
+			}
+			text, _, err := files.Read(name)
+			if err != nil {
+				return err
+			}
+			if one, ok := parse(text); ok {
+				all = append(all, one)
+			}
+		}
+		return nil
+	})
+	return all, err
+}

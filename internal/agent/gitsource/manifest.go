@@ -1,0 +1,236 @@
+package gitsource
+
+import (
+	"cmp"
+	"context"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+	"unicode"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/yaml"
+
+	argo "slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/agent/sharedrepo"
+	"slipway.dev/slipway/internal/gitops/glob"
+	"slipway.dev/slipway/internal/gitops/source/remote"
+	"slipway.dev/slipway/internal/wire/runtimev1"
+)
+
+// maxRefs bounds what is read of a repository to see that it can be read.
+const maxRefs = 100_000
+
+// checkName refuses what cannot be the name of an Application.
+func checkName(name string) error {
+	if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
+		return invalid("the name of a Git Source has lower-case letters, digits and dashes, begins and ends with a letter or a digit, and has at most 63 characters")
+	}
+	return nil
+}
+
+// check checks what is given, without asking anybody.
+func (s *Service) check(given *runtimev1.GitSource) error {
+	if err := checkName(given.GetName()); err != nil {
+		return err
+	}
+	if slices.Contains(sharedrepo.ReservedNames(s.options.Home.Runtime()), given.GetName()) {
+		return invalid("the name %s is taken by the runtime itself: choose another", given.GetName())
+	}
+	if err := checkAddress(given.GetRepoUrl()); err != nil {
+		return err
+	}
+	folder := given.GetPath()
+	if path.IsAbs(folder) || (folder != "" && folder != "." && path.Clean(folder) != strings.TrimSuffix(folder, "/")) || strings.HasPrefix(path.Clean(folder), "..") || hasControl(folder) {
+		return invalid("the path is a folder of the repository, without .. and without a slash at its beginning")
+	}
+	if hasControl(given.GetRevision()) || strings.ContainsAny(given.GetRevision(), " ~^:\\") || strings.HasPrefix(given.GetRevision(), "-") {
+		return invalid("the revision is a branch, a tag or a commit")
+	}
+	for what, pattern := range map[string]string{"include": given.GetInclude(), "exclude": given.GetExclude()} {
+		if _, err := glob.Compile(pattern); err != nil {
+			return invalid("the pattern %s cannot be used: %v", what, err)
+		}
+	}
+	if given.GetDestinationNamespace() != "" && len(validation.IsDNS1123Label(given.GetDestinationNamespace())) > 0 {
+		return invalid("the destination namespace is not a name that a namespace can have")
+	}
+	if given.GetProject() != "" && len(validation.IsDNS1123Subdomain(given.GetProject())) > 0 {
+		return invalid("the project is not a name that an AppProject can have")
+	}
+	if server := given.GetDestinationServer(); server != "" {
+		if parsed, err := url.Parse(server); err != nil || parsed.Scheme != "https" || parsed.Host == "" || parsed.User != nil {
+			return invalid("the destination server is the https address of a cluster's API server, or empty for the runtime's own")
+		}
+	}
+	return nil
+}
+
+func hasControl(text string) bool { return strings.ContainsFunc(text, unicode.IsControl) }
+
+// checkAddress refuses what no repository can have, and credentials.
+func checkAddress(text string) error {
+	address, err := remote.ParseAddress(text)
+	if err != nil {
+		return invalid("the repository: %v", err)
+	}
+	if parsed, err := url.Parse(text); err == nil && parsed.User != nil {
+		if _, password := parsed.User.Password(); password || address.Scheme != "ssh" {
+			return invalid("the address of the repository has credentials in it: take them out, the runtime has its own")
+		}
+	}
+	return nil
+}
+
+// checkSSH wants a key of the runtime for an SSH address (R67).
+func (s *Service) checkSSH(ctx context.Context, repoURL string) error {
+	address, err := remote.ParseAddress(repoURL)
+	if err != nil || address.Scheme != "ssh" {
+		return err
+	}
+	ready, err := s.options.Integrations.SSHReady(ctx, address)
+	if err != nil {
+		return err
+	}
+	if !ready {
+		return sharedrepo.NotReady("the runtime has no SSH key for %s: set one with its Git credentials, or use the https address of the repository", address.Host)
+	}
+	return nil
+}
+
+// checkReadable sees that the runtime can read the repository, which is made if
+// that is asked for.
+func (s *Service) checkReadable(ctx context.Context, repoURL string, create bool) error {
+	err := s.readable(ctx, repoURL)
+	if err == nil || !create {
+		return err
+	}
+	if err := s.options.Integrations.CreateRepository(ctx, repoURL); err != nil {
+		return err
+	}
+	return s.readable(ctx, repoURL)
+}
+
+func (s *Service) readable(ctx context.Context, repoURL string) error {
+	address, err := remote.ParseAddress(repoURL)
+	if err != nil {
+		return err
+	}
+	access, err := s.options.Integrations.Access(ctx, repoURL)
+	if err != nil {
+		return err
+	}
+	client, err := remote.NewClient(address, access, maxRefs)
+	if err != nil {
+		return repositoryError(address, err)
+	}
+	defer client.Close()
+	if _, err := client.Refs(ctx); err != nil {
+		return repositoryError(address, err)
+	}
+	return nil
+}
+
+func repositoryError(address remote.Address, err error) error {
+	failure := remote.Broken(context.Background(), err)
+	return &remote.Failure{Reason: failure.Reason, Message: "the repository " + address.String() + ": " + failure.Message, Err: failure}
+}
+
+// complete is a Git Source with its defaults.
+func (s *Service) complete(given *runtimev1.GitSource) *runtimev1.GitSource {
+	return &runtimev1.GitSource{
+		Name: given.GetName(), RepoUrl: given.GetRepoUrl(),
+		Path: cmp.Or(strings.TrimSuffix(given.GetPath(), "/"), "."), Revision: cmp.Or(given.GetRevision(), "HEAD"),
+		Include: cmp.Or(given.GetInclude(), "*"), Exclude: given.GetExclude(),
+		DestinationNamespace: cmp.Or(given.GetDestinationNamespace(), s.options.Home.Namespace()),
+		DestinationServer:    cmp.Or(given.GetDestinationServer(), sharedrepo.InCluster),
+		Project:              cmp.Or(given.GetProject(), argo.DefaultProject),
+	}
+}
+
+// manifest is the Application of a Git Source.
+func (s *Service) manifest(given *runtimev1.GitSource) sharedrepo.Manifest {
+	full := s.complete(given)
+	directory := map[string]any{"recurse": true, "include": full.GetInclude()}
+	if full.GetExclude() != "" {
+		directory["exclude"] = full.GetExclude()
+	}
+	return sharedrepo.Manifest{
+		Name: full.GetName(), Runtime: s.options.Home.Runtime(), Entity: sharedrepo.EntityGitSource, Project: full.GetProject(),
+		Source: map[string]any{
+			"repoURL": full.GetRepoUrl(), "path": full.GetPath(), "targetRevision": full.GetRevision(), "directory": directory,
+		},
+		Destination: sharedrepo.Destination{Server: full.GetDestinationServer(), Namespace: full.GetDestinationNamespace()},
+	}
+}
+
+// edit puts what is given into a manifest and keeps the rest.
+func (s *Service) edit(object map[string]any, given *runtimev1.GitSource) error {
+	fresh := s.manifest(given)
+	spec, ok := object["spec"].(map[string]any)
+	if !ok {
+		return invalid("the file of the Git Source has no spec: correct it in Git")
+	}
+	source, ok := spec["source"].(map[string]any)
+	if !ok {
+		source = map[string]any{}
+		spec["source"] = source
+	}
+	directory, ok := source["directory"].(map[string]any)
+	if !ok {
+		directory = map[string]any{}
+	}
+	delete(directory, "exclude")
+	for key, value := range fresh.Source["directory"].(map[string]any) {
+		directory[key] = value
+	}
+	for key, value := range fresh.Source {
+		source[key] = value
+	}
+	source["directory"] = directory
+	spec["project"] = fresh.Project
+	spec["destination"] = map[string]any{"server": fresh.Destination.Server, "namespace": fresh.Destination.Namespace}
+	return nil
+}
+
+// parse reads a Git Source from its file; not ok for a file of something else.
+func parse(text []byte) (*runtimev1.GitSource, bool) {
+	var object map[string]any
+	if yaml.Unmarshal(text, &object) != nil {
+		return nil, false
+	}
+	return fromObject(object)
+}
+
+// fromObject reads a Git Source from its Application.
+func fromObject(object map[string]any) (*runtimev1.GitSource, bool) {
+	app, _, err := argo.Decode(object)
+	if err != nil || app.Labels[sharedrepo.EntityLabel] != sharedrepo.EntityGitSource || app.Spec.Source == nil {
+		return nil, false
+	}
+	source := app.Spec.Source
+	out := &runtimev1.GitSource{
+		Name: app.Name, RepoUrl: remote.Redact(source.RepoURL), Path: source.Path, Revision: source.TargetRevision,
+		DestinationNamespace: app.Spec.Destination.Namespace, DestinationServer: app.Spec.Destination.Server, Project: app.Spec.Project,
+		Sync: string(app.Status.Sync.Status), Health: string(app.Status.Health.Status), Message: messageOf(app),
+	}
+	if checkAddress(source.RepoURL) == nil {
+		out.RepoUrl = source.RepoURL // with the user of SSH
+	}
+	if source.Directory != nil {
+		out.Include, out.Exclude = source.Directory.Include, source.Directory.Exclude
+	}
+	return out, true
+}
+
+// messageOf is the first thing that an Application says about itself.
+func messageOf(app *argo.Application) string {
+	for _, condition := range app.Status.Conditions {
+		return condition.Message
+	}
+	if state := app.Status.OperationState; state != nil && state.Phase != argo.OperationSucceeded {
+		return state.Message
+	}
+	return ""
+}

@@ -1,0 +1,312 @@
+package gitsource_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	argo "slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/access/token"
+	"slipway.dev/slipway/internal/agent"
+	"slipway.dev/slipway/internal/agent/gitsource"
+	"slipway.dev/slipway/internal/agent/integration"
+	"slipway.dev/slipway/internal/agent/sharedrepo"
+	"slipway.dev/slipway/internal/gitops/gittest"
+	"slipway.dev/slipway/internal/gitops/render"
+	"slipway.dev/slipway/internal/gitprovider"
+	"slipway.dev/slipway/internal/gitprovider/providertest"
+	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/observe"
+	"slipway.dev/slipway/internal/wire"
+	"slipway.dev/slipway/internal/wire/permission"
+	"slipway.dev/slipway/internal/wire/platformv1"
+	"slipway.dev/slipway/internal/wire/runtimev1"
+	"slipway.dev/slipway/internal/wire/runtimev1/runtimev1connect"
+)
+
+// patience bounds what a test waits for.
+const patience = 90 * time.Second
+
+const runtimeToken = "ghp_canary0runtime"
+
+func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == "render-worker" {
+		if err := render.ServeWorker(os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	kubetest.Main(m)
+}
+
+// world is a runtime in a cluster, with a provider whose repositories are real.
+type world struct {
+	*kubetest.Cluster
+	namespace    string
+	provider     *providertest.Server
+	git          *gittest.Server
+	home         *sharedrepo.Home
+	integrations *integration.Service
+	service      *gitsource.Service
+	client       runtimev1connect.GitSourceServiceClient
+	settings     *platformv1.GitSettings
+	chart        sharedrepo.Chart
+	log          *safeLog
+
+	mu   sync.Mutex
+	made map[string]*gittest.Repository
+}
+
+// safeLog is a log that several write.
+type safeLog struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+// Write takes a line.
+func (l *safeLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+// String is all lines.
+func (l *safeLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// newWorld makes a runtime whose Shared Configuration Repository does not exist.
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{Cluster: kubetest.Shared(t), log: &safeLog{}, made: map[string]*gittest.Repository{}}
+	w.namespace = w.Namespace(t)
+	w.installKinds(t)
+	w.git = gittest.Serve(t, gittest.BasicAuth("x-access-token", runtimeToken))
+	w.provider = providertest.Start(t, gitprovider.GitHub, providertest.World{
+		Owners:       map[string]string{"team": "Organization"},
+		Repositories: []providertest.Repository{{Path: "team/apps", Private: true}, {Path: "team/guestbook", Private: true}},
+		Tokens: []providertest.Token{{
+			Value: runtimeToken, Login: "robot", UserID: 1, Scopes: []string{"repo", "admin:repo_hook"}, Roles: map[string]string{"team": "admin"},
+		}},
+	})
+	w.provider.Git = w.passOn(t)
+	w.provider.Created = func(path string) {
+		made := w.git.Repository(t, path, map[string]string{"x": "x"})
+		made.DeleteBranch(t, gittest.Main)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.made[path] = made
+	}
+	w.settings = &platformv1.GitSettings{Provider: "github", ApiUrl: w.provider.APIURL, SharedRepository: w.provider.URL + "/team/config.git/slipway?ref=live"}
+	log := slog.New(slog.NewTextHandler(w.log, nil))
+	settings := func() *platformv1.GitSettings { return w.settings }
+	w.integrations = integration.New(integration.Options{
+		Cluster: w.Cluster.Cluster, Namespace: w.namespace, Runtime: "demo", Settings: settings, Log: log,
+		Changed: func() { w.home.Changed() },
+	})
+	w.home = sharedrepo.NewHome(sharedrepo.HomeOptions{
+		Cluster: w.Cluster.Cluster, Namespace: w.namespace, Runtime: "demo", Settings: settings, Log: log, Folder: t.TempDir(),
+		Access: w.integrations.RuntimeAccess, Create: w.integrations.CreateRepository,
+		Chart: func(context.Context) (sharedrepo.Chart, error) { return w.chart, nil },
+	})
+	w.service = gitsource.New(gitsource.Options{
+		Home: w.home, Integrations: w.integrations, WebhookSecret: "argocd-secret", Log: log,
+		WebhookURL: func(source string) string { return "https://hooks.example.com/webhooks/demo/" + source },
+	})
+	w.client = w.serve(t, permission.RoleAdmin)
+	return w
+}
+
+// passOn hands requests to the Git server.
+func (w *world) passOn(t *testing.T) http.Handler {
+	t.Helper()
+	base := w.git.Repository(t, "probe", map[string]string{"x": "x"}).URL()
+	target, err := url.Parse(strings.TrimSuffix(base, "/probe.git"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return httputil.NewSingleHostReverseProxy(target)
+}
+
+func (w *world) installKinds(t *testing.T) {
+	t.Helper()
+	text, err := argo.CRDs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Apply(t, "", string(text))
+	w.until(t, func(ctx context.Context) error {
+		_, err := w.Dynamic.Resource(sharedrepo.ApplicationResource()).Namespace("default").List(ctx, metav1.ListOptions{Limit: 1})
+		return err
+	})
+}
+
+// until asks again until there is no error.
+func (w *world) until(t *testing.T, ask func(ctx context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := ask(ctx)
+		if err == nil {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("%v\n%s", err, w.log)
+		}
+	}
+}
+
+// serve is a client of Ada, who has a role.
+func (w *world) serve(t *testing.T, role string) runtimev1connect.GitSourceServiceClient {
+	t.Helper()
+	mux := http.NewServeMux()
+	for path, handler := range w.service.Handlers() {
+		mux.Handle(path, handler)
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+		mux.ServeHTTP(out, r.WithContext(w.ada(r.Context(), role)))
+	}))
+	t.Cleanup(server.Close)
+	return runtimev1connect.NewGitSourceServiceClient(server.Client(), server.URL)
+}
+
+// ada is the context of a request of Ada.
+func (w *world) ada(ctx context.Context, role string) context.Context {
+	return token.WithClaims(ctx, wire.RuntimeClaims{UserID: "ada", Name: "Ada Lovelace", Email: "ada@example.com", Role: role})
+}
+
+// credentials sets those of the runtime.
+func (w *world) credentials(t *testing.T, more *runtimev1.SetRuntimeCredentialsRequest) {
+	t.Helper()
+	more.Token, more.CertificateAuthorities = runtimeToken, string(w.provider.CA)
+	if _, err := w.integrations.SetRuntimeCredentials(w.ada(t.Context(), permission.RoleAdmin), connect.NewRequest(more)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// repository makes one at the provider, with files.
+func (w *world) repository(t *testing.T, path string, files map[string]string) (*gittest.Repository, string) {
+	t.Helper()
+	return w.git.Repository(t, path, files), w.provider.URL + "/" + path + ".git"
+}
+
+// shared is the Shared Configuration Repository.
+func (w *world) shared(t *testing.T) *gittest.Repository {
+	t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.made["team/config"] == nil {
+		t.Fatal("the Shared Configuration Repository was not made")
+	}
+	return w.made["team/config"]
+}
+
+// runAgent runs the engine until the end of the test.
+func (w *world) runAgent(t *testing.T) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 2)
+	go func() {
+		ended <- agent.Run(ctx, agent.Options{
+			Cluster: w.Cluster.Cluster, ControlNamespace: w.namespace, Interval: 2 * time.Second, Workers: 4,
+			FetchTimeout: 20 * time.Second, Render: render.Options{Workers: 1}, Webhooks: listener, WebhookSecret: "argocd-secret",
+			Log: slog.New(slog.NewTextHandler(w.log, nil)), Metrics: agent.NewMetrics(observe.NewMetrics("test", "test")), Health: &observe.Health{},
+		})
+	}()
+	go func() { ended <- w.home.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		for range 2 {
+			if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
+				t.Errorf("it ended with %v", err)
+			}
+		}
+		if t.Failed() {
+			t.Logf("log:\n%s", w.log)
+		}
+	})
+}
+
+// synced waits until an Application is Synced and Healthy.
+func (w *world) synced(t *testing.T, name string) *argo.Application {
+	t.Helper()
+	var last *argo.Application
+	w.until(t, func(ctx context.Context) error {
+		found, err := w.home.Applications().Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if last, _, err = argo.Decode(found.Object); err != nil {
+			return err
+		}
+		if last.Status.Sync.Status != argo.SyncSynced || last.Status.Health.Status != argo.Healthy {
+			return fmt.Errorf("%s is %s and %s: %v", name, last.Status.Sync.Status, last.Status.Health.Status, last.Status.Conditions)
+		}
+		return nil
+	})
+	return last
+}
+
+// gone waits until an Application is not there.
+func (w *world) gone(t *testing.T, name string) {
+	t.Helper()
+	w.until(t, func(ctx context.Context) error {
+		_, err := w.home.Applications().Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return fmt.Errorf("%s is there: %w", name, err)
+	})
+}
+
+// configMap wants a ConfigMap to be there.
+func (w *world) configMap(t *testing.T, name string) map[string]string {
+	t.Helper()
+	found, err := w.Client.CoreV1().ConfigMaps(w.namespace).Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found.Data
+}
+
+// refused checks that an answer is an error with a code and some words.
+func refused(t *testing.T, err error, code connect.Code, words ...string) {
+	t.Helper()
+	if connect.CodeOf(err) != code {
+		t.Errorf("the answer is %v, not %s", err, code)
+		return
+	}
+	for _, word := range words {
+		if !strings.Contains(err.Error(), word) {
+			t.Errorf("the answer %q does not say %q", err, word)
+		}
+	}
+}

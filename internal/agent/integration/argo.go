@@ -1,0 +1,263 @@
+package integration
+
+import (
+	"bytes"
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"net"
+	"slices"
+	"strings"
+
+	"golang.org/x/crypto/ssh"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
+
+	"slipway.dev/slipway/internal/gitops/source/credential"
+	"slipway.dev/slipway/internal/gitprovider"
+)
+
+// The credential of the runtime in Argo CD's form.
+const (
+	webSecret = runtimeSecret + "-https"
+	sshSecret = runtimeSecret + "-ssh"
+	// maxSSHPorts is how many ports of the Git host may have a key.
+	maxSSHPorts = 4
+)
+
+// writeArgo writes what the engine reads: Secrets for the host of the provider,
+// its known keys, and its authorities.
+func (s *Service) writeArgo(ctx context.Context, c *runtimeCredential) error {
+	shared := s.settings().GetSharedRepository()
+	host, plain, err := gitHost(c.apiURL, shared)
+	if err != nil {
+		return err
+	}
+	scheme := "https://"
+	if plain {
+		scheme = "http://"
+	}
+	if err := s.putSecret(ctx, prefixSecret(webSecret, map[string][]byte{
+		"url": []byte(scheme + host), "username": []byte(gitUser(c)), "password": []byte(c.Token.Reveal()),
+	})); err != nil {
+		return err
+	}
+	if c.authorities != "" {
+		if err := s.putConfig(ctx, credential.AuthoritiesConfigMap, func(data map[string]string) { data[hostName(host)] = c.authorities }); err != nil {
+			return err
+		}
+	}
+	if c.sshKey.IsZero() {
+		return nil
+	}
+	name := hostName(host)
+	for i, at := range sshHosts(name, shared, c.knownHosts) {
+		field := sshSecret
+		if i > 0 {
+			field += "-" + portOf(at)
+		}
+		if err := s.putSecret(ctx, prefixSecret(field, map[string][]byte{
+			"url": []byte("ssh://" + at), fieldSSHKey: []byte(c.sshKey.Reveal()),
+		})); err != nil {
+			return err
+		}
+	}
+	return s.putConfig(ctx, credential.KnownHostsConfigMap, func(data map[string]string) {
+		there := data[credential.KnownHostsKey]
+		switch {
+		case c.knownHosts != "":
+			data[credential.KnownHostsKey] = mergeKnownHosts(there, c.knownHosts)
+		case !knows(there, name):
+			data[credential.KnownHostsKey] = mergeKnownHosts(there, wellKnownHost(name))
+		}
+	})
+}
+
+// wellKnownHost is the line of a cloud, as it publishes it; nothing for others.
+func wellKnownHost(host string) string {
+	return map[string]string{
+		"github.com":    "github.com ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl\n",
+		"gitlab.com":    "gitlab.com ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAfuCHKVTjquxvt6CM6tdG4SLp1Btn/nOeHHE5UOzRdf\n",
+		"bitbucket.org": "bitbucket.org ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIIazEu89wgQZ4bqs3d63QSMzYVa0MuJ2e2gKTKqu+UUO\n",
+	}[host]
+}
+
+// knows reports whether there is a line for a host.
+func knows(text, host string) bool {
+	for _, line := range knownLines(text) {
+		for name := range strings.SplitSeq(strings.Fields(line)[0], ",") {
+			if hostName(name) == host {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func prefixSecret(name string, data map[string][]byte) *corev1.Secret {
+	data["type"] = []byte(credential.Git)
+	named := labels("git-runtime")
+	named[credential.TypeLabel] = string(credential.Prefix)
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: named}, Data: data}
+}
+
+// gitUser is the name that goes with a token for Git over HTTP, which is not the
+// one for the API everywhere.
+func gitUser(c *runtimeCredential) string {
+	switch {
+	case c.kind == gitprovider.Bitbucket && strings.Contains(c.Username, "@"):
+		return "x-bitbucket-api-token-auth"
+	case c.Username != "":
+		return c.Username
+	case c.kind == gitprovider.GitLab:
+		return "oauth2"
+	case c.kind == gitprovider.Bitbucket, c.kind == gitprovider.BitbucketServer:
+		return "x-token-auth"
+	}
+	return "x-access-token"
+}
+
+// sshHosts are the host, and the ports of it that are known: of the Shared
+// Configuration Repository, and of lines of known hosts.
+func sshHosts(host, shared, knownHosts string) []string {
+	all := []string{host}
+	add := func(port string) {
+		if port == "" || port == "22" || len(all) > maxSSHPorts {
+			return
+		}
+		if at := net.JoinHostPort(host, port); !slices.Contains(all, at) {
+			all = append(all, at)
+		}
+	}
+	if address, err := gitprovider.ParseAddress(shared); err == nil && address.SSH && address.Host == host {
+		add(address.Port)
+	}
+	for _, line := range knownLines(knownHosts) {
+		for name := range strings.SplitSeq(strings.Fields(line)[0], ",") {
+			if strings.HasPrefix(name, "[") {
+				add(portOf(name))
+			}
+		}
+	}
+	return all
+}
+
+func hostName(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		return name
+	}
+	return strings.Trim(host, "[]")
+}
+
+func portOf(host string) string {
+	_, port, err := net.SplitHostPort(host)
+	if err != nil {
+		return ""
+	}
+	return port
+}
+
+// putConfig changes a ConfigMap, which is made if it is not there.
+func (s *Service) putConfig(ctx context.Context, name string, change func(data map[string]string)) error {
+	err := retry.OnError(retry.DefaultBackoff, func(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }, func() error {
+		found, err := s.configMaps().Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			fresh := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{}}
+			change(fresh.Data)
+			_, err = s.configMaps().Create(ctx, fresh, metav1.CreateOptions{})
+			return err
+		}
+		if err != nil {
+			return err
+		}
+		if found.Data == nil {
+			found.Data = map[string]string{}
+		}
+		change(found.Data)
+		_, err = s.configMaps().Update(ctx, found, metav1.UpdateOptions{})
+		return err
+	})
+	if err != nil {
+		return storeError("write the ConfigMap", name, err)
+	}
+	return nil
+}
+
+// checkAuthorities wants certificates and nothing else: a private key that was
+// pasted by mistake must not get into a ConfigMap.
+func checkAuthorities(text string) (string, error) {
+	refused := invalid("the authorities are not PEM text of certificates: write only blocks of BEGIN CERTIFICATE")
+	var out bytes.Buffer
+	for rest := []byte(text); len(bytes.TrimSpace(rest)) > 0; {
+		var block *pem.Block
+		block, rest = pem.Decode(rest)
+		if block == nil || block.Type != "CERTIFICATE" {
+			return "", refused
+		}
+		if _, err := x509.ParseCertificate(block.Bytes); err != nil {
+			return "", refused
+		}
+		if err := pem.Encode(&out, &pem.Block{Type: block.Type, Bytes: block.Bytes}); err != nil {
+			return "", err
+		}
+	}
+	return out.String(), nil
+}
+
+// knownLines are the lines that are not empty and no comments.
+func knownLines(text string) []string {
+	var lines []string
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// checkKnownHosts wants lines for the Git host only: a key for another host would
+// be trusted by everything that this runtime fetches.
+func checkKnownHosts(text, host string) (string, error) {
+	name := strings.ToLower(hostName(host))
+	lines := knownLines(text)
+	for i, line := range lines {
+		if strings.HasPrefix(line, "|") {
+			return "", invalid("line %d of the known hosts has a hidden name: write it as ssh-keyscan prints it, without -H", i+1)
+		}
+		marker, hosts, _, _, _, err := ssh.ParseKnownHosts([]byte(line))
+		if err != nil || marker != "" {
+			return "", invalid("line %d of the known hosts cannot be used: write lines as ssh-keyscan prints them", i+1)
+		}
+		for _, one := range hosts {
+			if strings.ToLower(hostName(one)) != name {
+				return "", invalid("line %d of the known hosts is not for the Git server %s: leave it out", i+1, name)
+			}
+		}
+	}
+	if len(lines) == 0 {
+		return "", invalid("the known hosts have no line")
+	}
+	return strings.Join(lines, "\n") + "\n", nil
+}
+
+// mergeKnownHosts replaces the lines of the hosts in more, and keeps all others.
+func mergeKnownHosts(there, more string) string {
+	replaced := map[string]bool{}
+	for _, line := range knownLines(more) {
+		replaced[strings.Fields(line)[0]] = true
+	}
+	var out strings.Builder
+	for line := range strings.Lines(there) {
+		line = strings.TrimRight(line, "\r\n")
+		if words := strings.Fields(line); len(words) > 0 && replaced[words[0]] {
+			continue
+		}
+		out.WriteString(line + "\n")
+	}
+	for _, line := range knownLines(more) {
+		out.WriteString(line + "\n")
+	}
+	return out.String()
+}

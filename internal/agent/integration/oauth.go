@@ -1,0 +1,338 @@
+package integration
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"maps"
+	"net/url"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
+
+	"slipway.dev/slipway/internal/gitprovider"
+	"slipway.dev/slipway/internal/secret"
+	"slipway.dev/slipway/internal/wire"
+	"slipway.dev/slipway/internal/wire/permission"
+	"slipway.dev/slipway/internal/wire/runtimev1"
+)
+
+// The OAuth application of an admin, and the logins that are under way.
+const (
+	oauthPrefix = "slipway-oauth-"
+	flowsSecret = "slipway-oauth-flows"
+	// flowLifetime is how long a user has at the provider.
+	flowLifetime = 10 * time.Minute
+	// maxFlows bounds what users who never come back leave behind.
+	maxFlows = 200
+)
+
+var errFlow = errors.New("this login is not known: it was used, is older than ten minutes, or was begun by somebody else: begin again")
+
+// flow is a login that is under way. Any replica can finish it.
+type flow struct {
+	User        string    `json:"user"`
+	Integration string    `json:"integration,omitempty"`
+	Runtime     bool      `json:"runtime,omitempty"`
+	Verifier    string    `json:"verifier"`
+	Redirect    string    `json:"redirect"`
+	Provider    string    `json:"provider"`
+	APIURL      string    `json:"apiURL"`
+	Expires     time.Time `json:"expires"`
+}
+
+// storedFlow is a flow as it is stored: when it ends can be seen, to tidy up.
+type storedFlow struct {
+	Expires time.Time `json:"expires"`
+	Sealed  []byte    `json:"sealed"`
+}
+
+// oauthApplication reads the OAuth application of a provider (R64).
+func (s *Service) oauthApplication(ctx context.Context, kind gitprovider.Kind) (*corev1.Secret, error) {
+	name := oauthPrefix + string(kind)
+	found, err := s.secrets().Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, precondition("no OAuth application of %s is registered: an admin registers one there and makes the Secret %s with clientId and clientSecret; or paste a token instead", kind.Title(), name)
+	}
+	if err != nil {
+		return nil, storeError("read the Secret", name, err)
+	}
+	return found, nil
+}
+
+func (s *Service) oauth(ctx context.Context, kind gitprovider.Kind, apiURL string, purpose gitprovider.Purpose) (*gitprovider.OAuth, error) {
+	application, err := s.oauthApplication(ctx, kind)
+	if err != nil {
+		return nil, err
+	}
+	authorities, err := s.authorities(ctx, apiURL, nil)
+	if err != nil {
+		return nil, err
+	}
+	return gitprovider.NewOAuth(gitprovider.OAuthOptions{
+		Kind: kind, APIURL: apiURL, Purpose: purpose, CAs: authorities, Now: s.options.Now,
+		ClientID:     strings.TrimSpace(string(application.Data["clientId"])),
+		ClientSecret: secret.New(strings.TrimSpace(string(application.Data["clientSecret"]))),
+	})
+}
+
+// BeginOAuth implements IntegrationService.
+func (s *Service) BeginOAuth(ctx context.Context, request *connect.Request[runtimev1.BeginOAuthRequest]) (*connect.Response[runtimev1.BeginOAuthResponse], error) {
+	claims, err := caller(ctx)
+	if err != nil {
+		return nil, err
+	}
+	begun, purpose, err := s.newFlow(ctx, claims, request.Msg)
+	if err != nil {
+		return nil, err
+	}
+	provider, err := s.oauth(ctx, gitprovider.Kind(begun.Provider), begun.APIURL, purpose)
+	if err != nil {
+		return nil, answerError(err)
+	}
+	verifier, challenge := gitprovider.NewVerifier()
+	begun.Verifier = verifier.Reveal()
+	state := randomText()
+	address, err := provider.AuthorizeURL(state, begun.Redirect, challenge)
+	if err != nil {
+		return nil, answerError(err)
+	}
+	if err := s.storeFlow(ctx, state, begun); err != nil {
+		return nil, answerError(err)
+	}
+	return connect.NewResponse(&runtimev1.BeginOAuthResponse{Url: address, State: state}), nil
+}
+
+// newFlow checks what is asked for.
+func (s *Service) newFlow(ctx context.Context, claims wire.RuntimeClaims, given *runtimev1.BeginOAuthRequest) (flow, gitprovider.Purpose, error) {
+	if err := checkRedirect(given.GetRedirectUrl(), claims.Issuer); err != nil {
+		return flow{}, 0, err
+	}
+	begun := flow{User: claims.UserID, Redirect: given.GetRedirectUrl(), Expires: s.options.Now().Add(flowLifetime)}
+	if given.GetRuntimeToken() {
+		if _, err := admin(ctx); err != nil {
+			return flow{}, 0, err
+		}
+		kind, apiURL, err := s.target("", "")
+		begun.Runtime, begun.Provider, begun.APIURL = true, string(kind), apiURL
+		return begun, gitprovider.RuntimeToken, err
+	}
+	r, err := s.load(ctx, given.GetIntegration())
+	if err != nil {
+		return flow{}, 0, err
+	}
+	if r.Sharing == sharingAdmins && claims.Role != permission.RoleAdmin {
+		return flow{}, 0, connect.NewError(connect.CodePermissionDenied, errSharing)
+	}
+	begun.Integration, begun.Provider, begun.APIURL = r.name, r.Provider, r.APIURL
+	return begun, gitprovider.UserToken, nil
+}
+
+// checkRedirect lets the browser come back to the platform only: a code that is
+// sent elsewhere is somebody else's.
+func checkRedirect(redirect, issuer string) error {
+	back, err := url.Parse(redirect)
+	platform, platformErr := url.Parse(issuer)
+	if err != nil || platformErr != nil || back.Host == "" || back.User != nil || back.Scheme != platform.Scheme || !strings.EqualFold(back.Host, platform.Host) {
+		return invalid("the address to come back to has to be one of the platform")
+	}
+	return nil
+}
+
+func randomText() string {
+	raw := make([]byte, 32)
+	_, _ = rand.Read(raw) // it never fails: it ends the program instead
+	return base64.RawURLEncoding.EncodeToString(raw)
+}
+
+// flowField is where a flow is. The state itself is not stored.
+func flowField(state string) string {
+	hash := sha256.Sum256([]byte(state))
+	return hex.EncodeToString(hash[:])
+}
+
+// storeFlow seals a flow and stores it, and tidies up.
+func (s *Service) storeFlow(ctx context.Context, state string, begun flow) error {
+	seal, err := s.sealer(ctx)
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(begun)
+	if err != nil {
+		return err
+	}
+	field := flowField(state)
+	stored, err := json.Marshal(storedFlow{Expires: begun.Expires, Sealed: seal.seal(text, binding{Purpose: "oauth", User: begun.User, Flow: field})})
+	if err != nil {
+		return err
+	}
+	return s.changeFlows(ctx, func(data map[string][]byte) error {
+		now := s.options.Now()
+		maps.DeleteFunc(data, func(_ string, text []byte) bool {
+			var one storedFlow
+			return json.Unmarshal(text, &one) != nil || !now.Before(one.Expires)
+		})
+		if len(data) >= maxFlows {
+			return connect.NewError(connect.CodeResourceExhausted, errors.New("too many logins are under way: try again in some minutes"))
+		}
+		data[field] = stored
+		return nil
+	})
+}
+
+// takeFlow removes a flow and gives it to the user who began it. Of two who try,
+// one gets it: the other's write is a conflict, and then it is gone.
+func (s *Service) takeFlow(ctx context.Context, state, user string) (flow, error) {
+	if state == "" || len(state) > 256 {
+		return flow{}, precondition("%w", errFlow)
+	}
+	seal, err := s.sealer(ctx)
+	if err != nil {
+		return flow{}, err
+	}
+	var taken flow
+	field := flowField(state)
+	err = s.changeFlows(ctx, func(data map[string][]byte) error {
+		var stored storedFlow
+		if json.Unmarshal(data[field], &stored) != nil || !s.options.Now().Before(stored.Expires) {
+			return precondition("%w", errFlow)
+		}
+		// It is bound to its user: for another it cannot be opened, and stays.
+		text, err := seal.open(stored.Sealed, binding{Purpose: "oauth", User: user, Flow: field})
+		if err != nil || json.Unmarshal(text, &taken) != nil || taken.User != user {
+			return precondition("%w", errFlow)
+		}
+		delete(data, field)
+		return nil
+	})
+	if err != nil {
+		return flow{}, err
+	}
+	return taken, nil
+}
+
+// changeFlows changes the Secret of the flows as one step.
+func (s *Service) changeFlows(ctx context.Context, change func(data map[string][]byte) error) error {
+	patience := retry.DefaultBackoff
+	patience.Steps = 20
+	err := retry.OnError(patience, func(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }, func() error {
+		found, err := s.secrets().Get(ctx, flowsSecret, metav1.GetOptions{})
+		missing := apierrors.IsNotFound(err)
+		if missing {
+			found, err = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: flowsSecret, Labels: labels("oauth")}}, nil
+		}
+		if err != nil {
+			return err
+		}
+		if found.Data == nil {
+			found.Data = map[string][]byte{}
+		}
+		if err := change(found.Data); err != nil {
+			return err
+		}
+		if missing {
+			_, err = s.secrets().Create(ctx, found, metav1.CreateOptions{})
+		} else {
+			_, err = s.secrets().Update(ctx, found, metav1.UpdateOptions{})
+		}
+		return err
+	})
+	if err != nil {
+		return ownOr(err, func() error { return storeError("change the Secret", flowsSecret, err) })
+	}
+	return nil
+}
+
+// FinishOAuth implements IntegrationService: it turns what came back into a token
+// and stores it as if it had been pasted.
+func (s *Service) FinishOAuth(ctx context.Context, request *connect.Request[runtimev1.FinishOAuthRequest]) (*connect.Response[runtimev1.FinishOAuthResponse], error) {
+	claims, err := caller(ctx)
+	if err != nil {
+		return nil, err
+	}
+	taken, err := s.takeFlow(ctx, request.Msg.GetState(), claims.UserID)
+	if err != nil {
+		return nil, answerError(err)
+	}
+	purpose := gitprovider.UserToken
+	if taken.Runtime {
+		purpose = gitprovider.RuntimeToken
+		if _, err := admin(ctx); err != nil {
+			return nil, err
+		}
+	}
+	provider, err := s.oauth(ctx, gitprovider.Kind(taken.Provider), taken.APIURL, purpose)
+	if err != nil {
+		return nil, answerError(err)
+	}
+	grant, err := provider.Exchange(ctx, request.Msg.GetCode(), taken.Verifier, taken.Redirect)
+	if err != nil {
+		return nil, answerError(err)
+	}
+	status, err := s.keepGrant(ctx, claims, taken, grant)
+	if err != nil {
+		return nil, answerError(err)
+	}
+	return connect.NewResponse(&runtimev1.FinishOAuthResponse{Status: status}), nil
+}
+
+func (s *Service) keepGrant(ctx context.Context, claims wire.RuntimeClaims, taken flow, grant gitprovider.Grant) (*runtimev1.TokenStatus, error) {
+	clear := held{Token: grant.Token, Refresh: grant.Refresh, ExpiresAt: grant.ExpiresAt}
+	if !taken.Runtime {
+		r, err := s.load(ctx, taken.Integration)
+		if err != nil {
+			return nil, err
+		}
+		if r.Provider != taken.Provider || r.APIURL != taken.APIURL {
+			return nil, precondition("the integration %s was changed meanwhile: begin again", r.name)
+		}
+		return s.register(ctx, r, claims, clear)
+	}
+	wanted, err := s.merge(ctx, &runtimev1.SetRuntimeCredentialsRequest{Token: grant.Token.Reveal()})
+	if err != nil {
+		return nil, err
+	}
+	wanted.held = clear
+	if err := s.adopt(ctx, wanted, false); err != nil {
+		return nil, err
+	}
+	return wanted.status.shown(s.options.Runtime), nil
+}
+
+// due reports whether an OAuth token has to be renewed before it is used.
+func (s *Service) due(clear held) bool {
+	return !clear.Refresh.IsZero() && !clear.ExpiresAt.IsZero() && s.options.Now().Add(renewBefore).After(clear.ExpiresAt)
+}
+
+// renewed is the next token of an OAuth grant.
+func (s *Service) renewed(ctx context.Context, kind gitprovider.Kind, apiURL string, clear held) (held, error) {
+	provider, err := s.oauth(ctx, kind, apiURL, gitprovider.UserToken)
+	if err != nil {
+		return held{}, err
+	}
+	grant, err := provider.Refresh(ctx, clear.Refresh)
+	if err != nil {
+		return held{}, err
+	}
+	return held{Token: grant.Token, Refresh: grant.Refresh, ExpiresAt: grant.ExpiresAt, Username: clear.Username}, nil
+}
+
+func (s *Service) renewUser(ctx context.Context, r *record, user string, clear held) (held, error) {
+	next, err := s.renewed(ctx, gitprovider.Kind(r.Provider), r.APIURL, clear)
+	if err != nil {
+		return held{}, err
+	}
+	one := r.users[user]
+	one.User = cmp.Or(one.User, user)
+	return next, s.putToken(ctx, r, one, next)
+}

@@ -1,0 +1,140 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"strings"
+
+	"connectrpc.com/connect"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"slipway.dev/slipway/internal/gitops/source/credential"
+	"slipway.dev/slipway/internal/gitops/source/remote"
+	"slipway.dev/slipway/internal/gitprovider"
+)
+
+var errSharing = errors.New("this integration is for admins of the account: use another one")
+
+// ownOr is an error of this package, or else what instead makes.
+func ownOr(err error, instead func() error) error {
+	var own *connect.Error
+	if errors.As(err, &own) {
+		return own
+	}
+	return instead()
+}
+
+// providerChoice is whom to ask, and as whom.
+type providerChoice struct {
+	kind        gitprovider.Kind
+	apiURL      string
+	clear       held
+	authorities []byte // besides those that are stored
+}
+
+func (s *Service) provider(ctx context.Context, choice providerChoice) (gitprovider.Provider, error) {
+	authorities, err := s.authorities(ctx, choice.apiURL, choice.authorities)
+	if err != nil {
+		return nil, err
+	}
+	return gitprovider.New(gitprovider.Options{
+		Kind: choice.kind, APIURL: choice.apiURL, Token: choice.clear.Token, Username: choice.clear.Username,
+		Repository: s.settings().GetSharedRepository(), CAs: authorities, Now: s.options.Now,
+	})
+}
+
+// authorities is what the host of an API is trusted by besides the usual.
+func (s *Service) authorities(ctx context.Context, apiURL string, more []byte) ([]byte, error) {
+	if len(more) > 0 {
+		return more, nil
+	}
+	parsed, err := url.Parse(apiURL)
+	if err != nil {
+		return nil, invalid("the API URL cannot be read")
+	}
+	book, err := s.book(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return book.CertificateAuthorities(parsed.Host), nil
+}
+
+// book is all credentials of the control namespace, as the engine has them.
+func (s *Service) book(ctx context.Context) (*credential.Book, error) {
+	book := &credential.Book{}
+	list, err := s.secrets().List(ctx, metav1.ListOptions{LabelSelector: credential.TypeLabel})
+	if err != nil {
+		return nil, storeError("list", "Secrets", err)
+	}
+	for i := range list.Items {
+		if given, err := credential.Parse(&list.Items[i]); err == nil {
+			book.Set(types.NamespacedName{Namespace: list.Items[i].Namespace, Name: list.Items[i].Name}, given)
+		}
+	}
+	for _, name := range []string{credential.KnownHostsConfigMap, credential.AuthoritiesConfigMap} {
+		found, err := s.configMaps().Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			found, err = &corev1.ConfigMap{}, nil
+		}
+		if err != nil {
+			return nil, storeError("read the ConfigMap", name, err)
+		}
+		book.SetConfigMap(found)
+	}
+	return book, nil
+}
+
+// Access is what opens a repository for this runtime: the credential that the
+// engine would use. A repository that nothing fits may be public.
+func (s *Service) Access(ctx context.Context, repoURL string) (remote.Access, error) {
+	address, err := remote.ParseAddress(repoURL)
+	if err != nil {
+		return remote.Access{}, err
+	}
+	book, err := s.book(ctx)
+	if err != nil {
+		return remote.Access{}, err
+	}
+	given, _ := book.For(repoURL)
+	host := address.Host
+	if address.Port != "" {
+		host += ":" + address.Port
+	}
+	return remote.Access{Credential: given, KnownHosts: book.KnownHosts(), Authorities: book.CertificateAuthorities(host)}, nil
+}
+
+// gitHost is the host that the provider's repositories are at, with a port that
+// is not the usual one, and whether it has no TLS.
+func gitHost(apiURL, sharedRepository string) (host string, plain bool, err error) {
+	if sharedRepository != "" {
+		address, err := gitprovider.ParseAddress(sharedRepository)
+		if err != nil {
+			return "", false, err
+		}
+		if !address.SSH {
+			host = address.Host
+			if address.Port != "" {
+				host += ":" + address.Port
+			}
+			return host, address.Plain, nil
+		}
+	}
+	parsed, err := url.Parse(apiURL)
+	if err != nil || parsed.Host == "" {
+		return "", false, invalid("the API URL of the Git provider cannot be read")
+	}
+	host = strings.ToLower(parsed.Host)
+	for _, cloud := range []string{"github.com", "bitbucket.org"} {
+		if host == "api."+cloud {
+			host = cloud
+		}
+	}
+	if tenant, found := strings.CutPrefix(host, "api."); found && strings.HasSuffix(tenant, ".ghe.com") {
+		host = tenant
+	}
+	return host, parsed.Scheme == "http", nil
+}

@@ -1,0 +1,117 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"slipway.dev/slipway/internal/agent/sharedrepo"
+	"slipway.dev/slipway/internal/gitops/source/remote"
+	"slipway.dev/slipway/internal/gitprovider"
+	"slipway.dev/slipway/internal/secret"
+)
+
+// errNoCredentials is that the first of the steps after an installation is not
+// done.
+func errNoCredentials() error {
+	return sharedrepo.NotReady("the runtime has no Git credentials: set them first, with slipway integration git or in the console")
+}
+
+// RuntimeAccess is Access for what needs the runtime's own credential, such as
+// the Shared Configuration Repository.
+func (s *Service) RuntimeAccess(ctx context.Context, repoURL string) (remote.Access, error) {
+	c, err := s.loadRuntime(ctx)
+	if err != nil {
+		return remote.Access{}, err
+	}
+	if c == nil {
+		return remote.Access{}, errNoCredentials()
+	}
+	return s.Access(ctx, repoURL)
+}
+
+// Provider is the Git provider of the account, with the runtime's token.
+func (s *Service) Provider(ctx context.Context) (gitprovider.Provider, gitprovider.Kind, error) {
+	c, err := s.loadRuntime(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	if c == nil {
+		return nil, "", errNoCredentials()
+	}
+	provider, err := s.provider(ctx, providerChoice{kind: c.kind, apiURL: c.apiURL, clear: c.held, authorities: []byte(c.authorities)})
+	return provider, c.kind, err
+}
+
+// CreateRepository makes a private repository at the provider. One that is there
+// is no error.
+func (s *Service) CreateRepository(ctx context.Context, repoURL string) error {
+	provider, _, err := s.Provider(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = provider.CreateRepository(ctx, repoURL, true)
+	var refused *gitprovider.Error
+	if errors.As(err, &refused) && refused.Kind == gitprovider.Conflict {
+		return nil
+	}
+	return err
+}
+
+// SSHReady reports whether the runtime has an SSH key for the host of a
+// repository (R67).
+func (s *Service) SSHReady(ctx context.Context, address remote.Address) (bool, error) {
+	book, err := s.book(ctx)
+	if err != nil {
+		return false, err
+	}
+	host := address.Host
+	if address.Port != "" {
+		host = net.JoinHostPort(address.Host, address.Port)
+	}
+	user := ""
+	if address.User != "" {
+		user = address.User + "@"
+	}
+	given, found := book.For("ssh://" + user + host + "/" + address.Path)
+	return found && !given.SSHPrivateKey.IsZero(), nil
+}
+
+// WebhookSecret is what Git hosts sign with: a field of a Secret of the control
+// namespace, which is made if it is not there.
+func (s *Service) WebhookSecret(ctx context.Context, name, field string) (secret.Text, error) {
+	if name == "" {
+		return secret.Text{}, errors.New("the runtime has no Secret for webhooks: set webhooks.secret")
+	}
+	for range 5 {
+		found, err := s.secrets().Get(ctx, name, metav1.GetOptions{})
+		if err == nil && len(found.Data[field]) > 0 {
+			return secret.New(strings.TrimSpace(string(found.Data[field]))), nil
+		}
+		made := []byte(randomText())
+		switch {
+		case apierrors.IsNotFound(err):
+			found, err = s.secrets().Create(ctx, &corev1.Secret{
+				ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels("webhooks")}, Data: map[string][]byte{field: made},
+			}, metav1.CreateOptions{})
+		case err == nil:
+			if found.Data == nil {
+				found.Data = map[string][]byte{}
+			}
+			found.Data[field] = made
+			found, err = s.secrets().Update(ctx, found, metav1.UpdateOptions{})
+		}
+		if err == nil {
+			return secret.New(string(found.Data[field])), nil
+		}
+		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
+			return secret.Text{}, storeError("write the Secret", name, err)
+		}
+	}
+	return secret.Text{}, errors.New("write the Secret " + name + ": others change it all the time: try again")
+}

@@ -1,0 +1,164 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"connectrpc.com/connect"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	typedv1 "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"slipway.dev/slipway/internal/access/token"
+	"slipway.dev/slipway/internal/gitops/source/remote"
+	"slipway.dev/slipway/internal/gitprovider"
+	"slipway.dev/slipway/internal/kube"
+	"slipway.dev/slipway/internal/wire"
+	"slipway.dev/slipway/internal/wire/permission"
+	"slipway.dev/slipway/internal/wire/platformv1"
+	"slipway.dev/slipway/internal/wire/runtimev1/runtimev1connect"
+)
+
+// maxMessage bounds a request: a key, known hosts and a chain of authorities.
+const maxMessage = 512 << 10
+
+// Options is what a Service works with.
+type Options struct {
+	Cluster *kube.Cluster
+	// Namespace is the control namespace.
+	Namespace string
+	// Runtime is the name of the runtime.
+	Runtime string
+	// Settings is what the account says of Git; nil before the runtime joined.
+	Settings func() *platformv1.GitSettings
+	// Changed is called when the credential of the runtime is another one; it may
+	// be nil.
+	Changed func()
+	Log     *slog.Logger
+	// Now is the clock; nil is time.Now.
+	Now func() time.Time
+}
+
+// Service is the Git integrations of a runtime. It is safe for concurrent use.
+type Service struct {
+	options Options
+}
+
+var _ runtimev1connect.IntegrationServiceHandler = (*Service)(nil)
+
+// New makes a Service and asks nobody.
+func New(options Options) *Service {
+	if options.Now == nil {
+		options.Now = time.Now
+	}
+	if options.Changed == nil {
+		options.Changed = func() {}
+	}
+	return &Service{options: options}
+}
+
+// Handlers serve IntegrationService, by path.
+func (s *Service) Handlers(more ...connect.HandlerOption) map[string]http.Handler {
+	path, handler := runtimev1connect.NewIntegrationServiceHandler(s, append([]connect.HandlerOption{connect.WithReadMaxBytes(maxMessage)}, more...)...)
+	return map[string]http.Handler{path: handler}
+}
+
+func (s *Service) secrets() typedv1.SecretInterface {
+	return s.options.Cluster.Client.CoreV1().Secrets(s.options.Namespace)
+}
+
+func (s *Service) configMaps() typedv1.ConfigMapInterface {
+	return s.options.Cluster.Client.CoreV1().ConfigMaps(s.options.Namespace)
+}
+
+// settings is never nil.
+func (s *Service) settings() *platformv1.GitSettings {
+	if s.options.Settings != nil {
+		if given := s.options.Settings(); given != nil {
+			return given
+		}
+	}
+	return &platformv1.GitSettings{}
+}
+
+// caller is the user who asks. Without one nothing is answered, whoever served
+// this.
+func caller(ctx context.Context) (wire.RuntimeClaims, error) {
+	claims, ok := token.ClaimsFrom(ctx)
+	if !ok || claims.UserID == "" {
+		return claims, connect.NewError(connect.CodeUnauthenticated, errors.New("this is for a user of the platform: ask through the platform"))
+	}
+	return claims, nil
+}
+
+// admin is caller for what only admins may do. The router has checked it too.
+func admin(ctx context.Context) (wire.RuntimeClaims, error) {
+	claims, err := caller(ctx)
+	if err == nil && claims.Role != permission.RoleAdmin {
+		err = connect.NewError(connect.CodePermissionDenied, errors.New("this is for admins of the account"))
+	}
+	return claims, err
+}
+
+func invalid(format string, args ...any) error {
+	return connect.NewError(connect.CodeInvalidArgument, fmt.Errorf(format, args...))
+}
+
+func precondition(format string, args ...any) error {
+	return connect.NewError(connect.CodeFailedPrecondition, fmt.Errorf(format, args...))
+}
+
+// answerError is an error with the code that tells a client what to do.
+func answerError(err error) error {
+	var already *connect.Error
+	if err == nil || errors.As(err, &already) {
+		return err
+	}
+	var provider *gitprovider.Error
+	if errors.As(err, &provider) {
+		return connect.NewError(providerCode(provider), err)
+	}
+	var failure *remote.Failure
+	if errors.As(err, &failure) {
+		if failure.Reason == remote.Unreachable {
+			return connect.NewError(connect.CodeUnavailable, err)
+		}
+		return connect.NewError(connect.CodeFailedPrecondition, err)
+	}
+	return connect.NewError(connect.CodeInternal, err)
+}
+
+func providerCode(err *gitprovider.Error) connect.Code {
+	switch err.Kind {
+	case gitprovider.Invalid:
+		return connect.CodeInvalidArgument
+	case gitprovider.NotFound:
+		return connect.CodeNotFound
+	case gitprovider.Conflict:
+		return connect.CodeAlreadyExists
+	case gitprovider.RateLimited, gitprovider.Unreachable:
+		return connect.CodeUnavailable
+	default:
+		return connect.CodeFailedPrecondition
+	}
+}
+
+// storeError is a failed request to the API server. Only what is known to have no
+// content of an object is told in its words.
+func storeError(what, name string, err error) error {
+	code, text := connect.CodeInternal, string(apierrors.ReasonForError(err))
+	switch {
+	case apierrors.IsForbidden(err):
+		code, text = connect.CodeFailedPrecondition, "the service account of the runtime may not: "+err.Error()
+	case apierrors.IsNotFound(err):
+		code, text = connect.CodeNotFound, "it does not exist"
+	case apierrors.IsConflict(err):
+		code, text = connect.CodeAborted, "somebody else changed it at the same time: try again"
+	case apierrors.IsTimeout(err), apierrors.IsServerTimeout(err), apierrors.IsTooManyRequests(err), text == "":
+		code, text = connect.CodeUnavailable, "the API server does not answer as it should: try again"
+	}
+	return connect.NewError(code, fmt.Errorf("%s %s: %s", what, name, text))
+}

@@ -1,0 +1,21 @@
+package join
+
+import "time"
+
+// Hasten makes a membership wait for little.
+func Hasten(o *Options) {
+	o.timing = timing{
+		heartbeat: 20 * time.Millisecond, request: 5 * time.Second, firstPause: 5 * time.Millisecond,
+		longestPause: 50 * time.Millisecond, keyPause: 50 * time.Millisecond,
+	}
+}
+
+// Pauses gives the waits after failures.
+func Pauses(first, longest time.Duration, count int) []time.Duration {
+	p := pauses{first: first, longest: longest}
+	var all []time.Duration
+	for range count {
+		all = append(all, p.next())
+	}
+	return all
+}

@@ -1,0 +1,179 @@
+package join
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"slipway.dev/slipway/internal/kube"
+	"slipway.dev/slipway/internal/wire"
+	"slipway.dev/slipway/internal/wire/platformv1"
+)
+
+// State is what a heartbeat tells of a runtime.
+type State interface {
+	// Heartbeat gives the present state. The fields that Options has are set
+	// afterwards, and so is unchanged.
+	Heartbeat(context.Context) (*platformv1.HeartbeatRequest, error)
+}
+
+// Options is what a membership works with.
+type Options struct {
+	Cluster *kube.Cluster
+	// Namespace is the control namespace: the Secret is in it.
+	Namespace string
+	// Runtime is the name of the runtime.
+	Runtime string
+	// PlatformURL is where the platform is.
+	PlatformURL string
+	// AccountID is the account that the key has to belong to; empty is any.
+	AccountID string
+	// Key is the API key, which is needed for the registration only.
+	Key KeySource
+
+	// ClusterName is how people know the cluster.
+	ClusterName          string
+	Version              string
+	ChartVersion         string
+	AccessMode           platformv1.AccessMode
+	AccessURL            string
+	IngressClass         string
+	ConfigurationRuntime bool
+	ComponentNames       []string
+
+	// State may be nil: then a heartbeat tells what is above.
+	State State
+	// CleanSharedRepository removes what the runtime has in the Shared
+	// Configuration Repository, when somebody asks for it with an uninstall. It may
+	// be nil.
+	CleanSharedRepository func(context.Context) error
+	// Internal selects the Applications that are the runtime's own, whose
+	// finalizers an uninstall removes; empty is slipway.dev/internal=true.
+	Internal string
+	// Owner is given to the Secret, so that it goes with the agent. It may be nil.
+	Owner *metav1.OwnerReference
+
+	// CAs are more certificate authorities, in PEM, beside those of the system.
+	CAs []byte
+	// Proxy is for requests to the platform; nil is what the environment says.
+	Proxy func(*http.Request) (*url.URL, error)
+	// AllowPlainHTTP permits an http:// address that is not on this machine.
+	AllowPlainHTTP bool
+
+	Log *slog.Logger
+	// Metrics may be nil.
+	Metrics *Metrics
+	// Reporter is who tells Events.
+	Reporter kube.Reporter
+
+	// timing is for tests.
+	timing timing
+}
+
+// timing are the waits of a membership.
+type timing struct {
+	heartbeat    time.Duration // until the platform says another
+	request      time.Duration // bounds each request
+	firstPause   time.Duration // after a failure, twice as long each time
+	longestPause time.Duration
+	keyPause     time.Duration // how often a key that was rejected is read again
+	longestLife  time.Duration // of an access token, whatever the platform says
+}
+
+func (t *timing) complete() {
+	for _, each := range []struct {
+		value    *time.Duration
+		standard time.Duration
+	}{
+		{&t.heartbeat, 15 * time.Second}, {&t.request, 20 * time.Second}, {&t.firstPause, time.Second},
+		{&t.longestPause, 20 * time.Second}, {&t.keyPause, 15 * time.Second}, {&t.longestLife, 24 * time.Hour},
+	} {
+		if *each.value <= 0 {
+			*each.value = each.standard
+		}
+	}
+}
+
+// SecretName is the Secret with the credential. The name is ours: the key of the
+// user is in another.
+const SecretName = "slipway-token"
+
+const defaultInternal = "slipway.dev/internal=true"
+
+// complete sets what is left out and says what is wrong.
+func (o *Options) complete() error {
+	var problems []error
+	if err := wire.RuntimeName(o.Runtime); err != nil {
+		problems = append(problems, err)
+	}
+	if o.Cluster == nil || o.Namespace == "" || o.Log == nil || o.Key == nil {
+		problems = append(problems, errors.New("a membership needs a cluster, a namespace, an API key and a log"))
+	}
+	if err := checkPlatformURL(o.PlatformURL, o.AllowPlainHTTP); err != nil {
+		problems = append(problems, err)
+	}
+	if named, ok := o.Key.(keySecret); ok && named.name == SecretName {
+		problems = append(problems, fmt.Errorf("the Secret %s is for the credential that the runtime gets: keep the API key in another", SecretName))
+	}
+	if o.Internal == "" {
+		o.Internal = defaultInternal
+	}
+	o.timing.complete()
+	return errors.Join(problems...)
+}
+
+// checkPlatformURL does not repeat the text: a password may be in it.
+func checkPlatformURL(text string, plain bool) error {
+	address, err := url.Parse(text)
+	switch {
+	case err != nil, address.Host == "", address.Scheme != "https" && address.Scheme != "http":
+		return errors.New("the address of the platform cannot be read: write one such as https://slipway.example.com")
+	case address.User != nil, address.RawQuery != "", address.Fragment != "":
+		return errors.New("the address of the platform has a user, a query or a fragment: leave them out")
+	case address.Scheme == "http" && !plain && !loopback(address.Hostname()):
+		return fmt.Errorf("the address of the platform, http://%s, is not encrypted and would show the runtime's tokens: use https", address.Host)
+	}
+	return nil
+}
+
+func loopback(host string) bool {
+	address, err := netip.ParseAddr(host)
+	return strings.EqualFold(host, "localhost") || (err == nil && address.IsLoopback())
+}
+
+// httpClient connects to the platform. It follows no redirects: a token is for
+// one server.
+func (o *Options) httpClient() (*http.Client, error) {
+	roots, err := x509.SystemCertPool()
+	if err != nil {
+		roots = x509.NewCertPool()
+	}
+	if len(o.CAs) > 0 && !roots.AppendCertsFromPEM(o.CAs) {
+		return nil, errors.New("the certificate authorities for the platform have no certificate in them: give them in PEM")
+	}
+	proxy := o.Proxy
+	if proxy == nil {
+		proxy = http.ProxyFromEnvironment
+	}
+	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}
+	return &http.Client{
+		Transport: &http.Transport{
+			Proxy: proxy, DialContext: dialer.DialContext, ForceAttemptHTTP2: true,
+			TLSClientConfig:     &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
+			TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: o.timing.request,
+			IdleConnTimeout: 90 * time.Second, MaxIdleConnsPerHost: 4, MaxResponseHeaderBytes: 64 << 10,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}, nil
+}

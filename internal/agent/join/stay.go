@@ -1,0 +1,155 @@
+package join
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+
+	"slipway.dev/slipway/internal/wire/platformv1"
+)
+
+const (
+	// The platform may ask for heartbeats between these.
+	fastestHeartbeat = time.Second
+	slowestHeartbeat = 5 * time.Minute
+)
+
+// stay sends heartbeats and renews the credential, until it has to be got anew or
+// the context is done.
+func (m *Membership) stay(ctx context.Context) {
+	failures := pauses{first: m.options.timing.firstPause, longest: min(m.options.timing.longestPause, m.options.timing.heartbeat)}
+	renewals := pauses{first: m.options.timing.firstPause, longest: m.options.timing.longestPause}
+	beat := time.NewTimer(0)
+	defer beat.Stop()
+	renew := time.NewTimer(time.Until(m.renewAt))
+	defer renew.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-m.hurry:
+			if time.Since(m.renewed) > m.options.timing.firstPause {
+				renew.Reset(0)
+			}
+		case <-renew.C:
+			if err := m.join(ctx); err != nil {
+				phase := phaseOf(err)
+				if phase != Away || ctx.Err() != nil {
+					m.became(ctx, phase, err.Error())
+					return
+				}
+				m.options.Log.Warn("the credential is not renewed yet; it is tried again", "error", err)
+				renew.Reset(renewals.next())
+				continue
+			}
+			renewals.reset()
+			renew.Reset(time.Until(m.renewAt))
+		case <-beat.C:
+			next, goOn := m.heartbeat(ctx, &failures)
+			if !goOn {
+				return
+			}
+			beat.Reset(next)
+		}
+	}
+}
+
+// heartbeat tells how the runtime is, and takes what the platform answers. It says
+// when the next one is due.
+func (m *Membership) heartbeat(ctx context.Context, failures *pauses) (next time.Duration, goOn bool) {
+	full, err := m.describe(ctx)
+	if err != nil {
+		// The sign of life matters more than what it tells.
+		m.options.Log.Warn("the state of the runtime cannot be read; the heartbeat tells less", "error", err)
+	}
+	request := full
+	if m.beat != nil && proto.Equal(m.beat, full) {
+		request = &platformv1.HeartbeatRequest{Unchanged: true}
+	}
+	calling, cancel := context.WithTimeout(ctx, m.options.timing.request)
+	defer cancel()
+	answer, err := m.agent.Heartbeat(calling, connect.NewRequest(request))
+	m.options.Metrics.heartbeat(err)
+	if ctx.Err() != nil {
+		return 0, false
+	}
+	if err != nil {
+		m.became(ctx, Away, fmt.Sprintf("the platform at %s does not take heartbeats: %s", m.options.PlatformURL, connectMessage(err)))
+		return failures.next(), true
+	}
+	failures.reset()
+	m.beat = full
+	said := answer.Msg
+	if said.GetSendAll() {
+		m.beat = nil
+		if request.GetUnchanged() {
+			return 0, true
+		}
+	}
+	m.became(ctx, Joined, "the platform hears from the runtime")
+	m.take(ctx, said)
+	if said.GetUninstall() || m.known().Uninstall == uninstallAsked {
+		return m.uninstallNow(ctx, said.GetCleanSharedRepository(), failures)
+	}
+	if asked := said.GetNext().AsDuration(); asked > 0 {
+		return min(max(asked, fastestHeartbeat), slowestHeartbeat), true
+	}
+	return m.options.timing.heartbeat, true
+}
+
+// describe is the present state of the runtime.
+func (m *Membership) describe(ctx context.Context) (*platformv1.HeartbeatRequest, error) {
+	state := &platformv1.HeartbeatRequest{}
+	var err error
+	if m.options.State != nil {
+		reading, cancel := context.WithTimeout(ctx, m.options.timing.request)
+		defer cancel()
+		told, failed := m.options.State.Heartbeat(reading)
+		if err = failed; err == nil && told != nil {
+			state = proto.CloneOf(told)
+		}
+	}
+	o := &m.options
+	state.Version, state.ChartVersion, state.Unchanged = o.Version, o.ChartVersion, false
+	state.AccessMode, state.AccessUrl, state.IngressClass = o.AccessMode, o.AccessURL, o.IngressClass
+	if state.KubernetesVersion == "" && m.beat != nil {
+		state.KubernetesVersion = m.beat.GetKubernetesVersion()
+	}
+	if state.KubernetesVersion == "" {
+		state.KubernetesVersion = m.kubernetesVersion()
+	}
+	return state, err
+}
+
+// take keeps what the platform says with a heartbeat. Other replicas read it in
+// the Secret.
+func (m *Membership) take(ctx context.Context, said *platformv1.HeartbeatResponse) {
+	m.mu.Lock()
+	m.configuration = said.GetConfigurationRuntime()
+	m.mu.Unlock()
+	present := m.known()
+	next := *present
+	if keys := said.GetPlatformKeys(); keys != "" {
+		next.PlatformKeys = keys
+	}
+	if urls := said.GetTunnelUrls(); len(urls) > 0 {
+		next.TunnelURLs = urls
+	}
+	if git := said.GetGitSettings(); git != nil {
+		next.Git = git
+	}
+	if next.PlatformKeys == present.PlatformKeys && fmt.Sprint(next.TunnelURLs) == fmt.Sprint(present.TunnelURLs) && proto.Equal(next.Git, present.Git) {
+		return
+	}
+	// What is public may be used before it is stored.
+	m.adopt(&next)
+	if m.pending != nil {
+		return // the next store has it
+	}
+	if err := m.store(ctx, &next); err != nil && ctx.Err() == nil {
+		m.options.Log.Warn("what the platform said is not stored yet; it is with the next renewal", "error", err)
+	}
+}

@@ -1,0 +1,56 @@
+package report
+
+import (
+	"regexp"
+	"strings"
+
+	"slipway.dev/slipway/internal/gitops/source/remote"
+	"slipway.dev/slipway/internal/secret"
+)
+
+// longestCleaned bounds the work on a message; the rest is not told anyway.
+const longestCleaned = 64 << 10
+
+// secretForms are texts that are secrets by their form, with what stays of them.
+// The order matters: an address is cleaned before the words in it.
+var secretForms = []struct {
+	form  *regexp.Regexp
+	stays string
+}{
+	// A private key, also one that is cut off.
+	{regexp.MustCompile(`(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?(-----END [A-Z0-9 ]*PRIVATE KEY-----|$)`), secret.Redacted},
+	// The user and password of an address.
+	{regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://)[^\s/@'"]+@`), "${1}"},
+	// The header of a request.
+	{regexp.MustCompile(`(?i)\b(authorization|proxy-authorization|x-api-key|private-token)(["']?\s*[:=]\s*["']?)((?:bearer|basic|token|negotiate)\s+)?[^\s"',;]+`), "${1}${2}" + secret.Redacted},
+	{regexp.MustCompile(`(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{12,}`), "${1} " + secret.Redacted},
+	// A name that says that its value is a secret.
+	{regexp.MustCompile(`(?i)\b([A-Za-z0-9_.-]*(?:password|passwd|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|credential)[A-Za-z0-9_.-]*["']?\s*[=]\s*["']?)[^\s"'&,;]+`), "${1}" + secret.Redacted},
+	{regexp.MustCompile(`(?i)(["'](?:password|passwd|secret|token|api[_-]?key|access[_-]?key|client[_-]?secret)["']\s*:\s*["'])[^"']+`), "${1}" + secret.Redacted},
+	// Tokens that are known by their beginning.
+	{regexp.MustCompile(`\b(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,}|gl[a-z]{2,6}-[A-Za-z0-9_-]{20,}|ATBB[A-Za-z0-9]{16,}|ATATT[A-Za-z0-9_=-]{16,}|xox[abprs]-[A-Za-z0-9-]{10,}|sk-[A-Za-z0-9_-]{20,}|A[KS]IA[A-Z0-9]{16}|AIza[A-Za-z0-9_-]{30,}|hv[sb]\.[A-Za-z0-9_-]{20,}|slwr?_[A-Za-z0-9_-]+)`), secret.Redacted},
+	// A JSON Web Token.
+	{regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*`), secret.Redacted},
+}
+
+// clean takes away what is a secret by its form. Who writes a status does not put
+// secrets into it; what a Git host or a webhook answered may have some.
+func clean(text string) string {
+	if len(text) > longestCleaned {
+		text = text[:longestCleaned]
+	}
+	for _, each := range secretForms {
+		text = each.form.ReplaceAllString(text, each.stays)
+	}
+	return text
+}
+
+// cleanAddress takes the user, the password and the query of an address away.
+func cleanAddress(address string) string {
+	address = remote.Redact(address)
+	if strings.Contains(address, "://") {
+		address, _, _ = strings.Cut(address, "?")
+		address, _, _ = strings.Cut(address, "#")
+	}
+	return address
+}

@@ -1,0 +1,91 @@
+package report
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/wire/platformv1"
+)
+
+// Client is the part of AgentService that is used. The client of a membership is
+// one.
+type Client interface {
+	Report(context.Context, *connect.Request[platformv1.ReportRequest]) (*connect.Response[platformv1.ReportResponse], error)
+}
+
+// Options is what a reporter works with.
+type Options struct {
+	// Folder has the spool. It is made when it is missing, for this user alone.
+	Folder string
+	// Runtime is the name of the runtime.
+	Runtime string
+	Client  Client
+	// List gives every Application that is reported. It is asked at the start and
+	// for a resync. What Changed and Deleted were told before it answers may be
+	// older than the answer; what comes later has to be newer in the end.
+	List func(context.Context) ([]*v1alpha1.Application, error)
+	// MaxBytes bounds the spool; 64 MiB when it is zero. One that is full is
+	// emptied, and a resync follows.
+	MaxBytes int64
+	Log      *slog.Logger
+	// Metrics may be nil.
+	Metrics *Metrics
+
+	// batchEvents, firstPause, longestPause and probe are for tests.
+	batchEvents  int
+	firstPause   time.Duration
+	longestPause time.Duration
+	probe        time.Duration
+}
+
+const (
+	defaultMaxBytes = 64 << 20
+	// A batch has so many events and, about, so many bytes.
+	defaultBatchEvents = 500
+	batchBytes         = 1 << 20
+	// requestTimeout bounds a batch.
+	requestTimeout = 30 * time.Second
+	// After a failure the reporter waits, twice as long each time.
+	defaultFirstPause   = time.Second
+	defaultLongestPause = time.Minute
+	// probeInterval is how often an idle reporter asks how far the platform is. A
+	// platform that was restored from a backup is found that way.
+	probeInterval = 5 * time.Minute
+)
+
+func (o *Options) complete() error {
+	switch {
+	case o.Folder == "":
+		return errors.New("the reporter needs a folder for what is still to be told")
+	case o.Client == nil || o.List == nil || o.Log == nil:
+		return errors.New("the reporter needs a client, a list of Applications and a log")
+	}
+	if o.MaxBytes <= 0 {
+		o.MaxBytes = defaultMaxBytes
+	}
+	if o.batchEvents <= 0 {
+		o.batchEvents = defaultBatchEvents
+	}
+	if o.firstPause <= 0 {
+		o.firstPause = defaultFirstPause
+	}
+	if o.longestPause <= 0 {
+		o.longestPause = defaultLongestPause
+	}
+	if o.probe <= 0 {
+		o.probe = probeInterval
+	}
+	return nil
+}
+
+// Ref is which Application it is.
+type Ref struct {
+	Namespace string
+	Name      string
+	UID       string
+}

@@ -1,0 +1,206 @@
+package agent
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/agent/appproxy"
+	"slipway.dev/slipway/internal/agent/report"
+	"slipway.dev/slipway/internal/agent/sharedrepo"
+	"slipway.dev/slipway/internal/wire/platformv1"
+)
+
+// Heartbeat is what the platform is told of the runtime. What cannot be read is
+// left out, and said in the message of its health: a sign of life matters more.
+func (r *station) Heartbeat(ctx context.Context) (*platformv1.HeartbeatRequest, error) {
+	told := &platformv1.HeartbeatRequest{Health: platformv1.HealthStatus_HEALTH_STATUS_HEALTHY}
+	var problems []string
+	note := func(what string, err error) {
+		if err != nil {
+			problems = append(problems, fmt.Sprintf("%s cannot be read: %v", what, err))
+		}
+	}
+	components, err := r.components(ctx)
+	note("the components", err)
+	told.Components = components
+	note("the Git Sources", r.tellGitSources(ctx, told))
+	for _, one := range r.clusters.Others(ctx) {
+		told.Clusters = append(told.Clusters, &platformv1.ManagedClusterSummary{
+			Name: one.GetName(), Server: one.GetServer(), Version: one.GetVersion(), Status: one.GetStatus(), Message: one.GetMessage(),
+		})
+	}
+	told.PendingSteps, err = r.integrations.Pending(ctx)
+	note("the Git credentials", err)
+	if expires, err := r.integrations.RuntimeExpiry(ctx); err == nil && !expires.IsZero() {
+		told.GitTokenExpiresAt = timestamppb.New(expires)
+	}
+	told.SharedRepositoryValid = r.home.Valid()
+	note("the runtime's Application", r.tellOwnApplication(ctx, told))
+	for _, one := range told.Components {
+		if one.GetHealth() != platformv1.HealthStatus_HEALTH_STATUS_HEALTHY {
+			told.Health = one.GetHealth()
+			problems = append(problems, one.GetName()+": "+one.GetHealthMessage())
+		}
+	}
+	told.HealthMessage = strings.Join(problems, "; ")
+	return told, nil
+}
+
+// components are the Deployments of the runtime.
+func (r *station) components(ctx context.Context) ([]*platformv1.Component, error) {
+	deployments := r.agent.options.Cluster.Client.AppsV1().Deployments(r.agent.options.Cluster.Namespace)
+	list, err := deployments.List(ctx, metav1.ListOptions{LabelSelector: appproxy.ComponentSelector})
+	if err != nil {
+		return nil, err
+	}
+	var components []*platformv1.Component
+	for i := range list.Items {
+		components = append(components, component(&list.Items[i]))
+	}
+	return components, nil
+}
+
+func component(of *appsv1.Deployment) *platformv1.Component {
+	one := &platformv1.Component{
+		Name: of.Name, Version: of.Labels["app.kubernetes.io/version"], Health: platformv1.HealthStatus_HEALTH_STATUS_HEALTHY,
+	}
+	wanted := int32(1)
+	if of.Spec.Replicas != nil {
+		wanted = *of.Spec.Replicas
+	}
+	if of.Status.AvailableReplicas < wanted || of.Status.ObservedGeneration < of.Generation {
+		one.Health = platformv1.HealthStatus_HEALTH_STATUS_PROGRESSING
+		one.HealthMessage = fmt.Sprintf("%d of %d replicas are available", of.Status.AvailableReplicas, wanted)
+	}
+	return one
+}
+
+// tellGitSources adds the Git Sources.
+func (r *station) tellGitSources(ctx context.Context, told *platformv1.HeartbeatRequest) error {
+	found, err := r.gitSources.Live(ctx)
+	for _, one := range found {
+		told.GitSources = append(told.GitSources, &platformv1.GitSourceSummary{
+			Name: one.GetName(), RepoUrl: one.GetRepoUrl(), Path: one.GetPath(), Revision: one.GetRevision(),
+			Health: healthOf(one.GetHealth()), Sync: syncOf(one.GetSync()), Message: one.GetMessage(),
+		})
+	}
+	return err
+}
+
+// tellOwnApplication adds how the runtime's own Application is, if there is one.
+func (r *station) tellOwnApplication(ctx context.Context, told *platformv1.HeartbeatRequest) error {
+	selector := sharedrepo.EntityLabel + "=" + sharedrepo.EntityRuntime + "," + sharedrepo.RuntimeLabel + "=" + r.given.Name
+	list, err := r.home.Applications().List(ctx, metav1.ListOptions{LabelSelector: selector, Limit: 1})
+	if err != nil || len(list.Items) == 0 {
+		return err
+	}
+	app := r.decoded(&list.Items[0])
+	if app == nil {
+		return nil
+	}
+	told.Sync = syncOf(string(app.Status.Sync.Status))
+	for _, one := range told.Components {
+		one.Sync = told.Sync
+	}
+	return nil
+}
+
+// syncOf and healthOf are Argo's words in those of the platform.
+func syncOf(word string) platformv1.SyncStatus {
+	switch v1alpha1.SyncStatusCode(word) {
+	case v1alpha1.SyncSynced:
+		return platformv1.SyncStatus_SYNC_STATUS_SYNCED
+	case v1alpha1.SyncOutOfSync:
+		return platformv1.SyncStatus_SYNC_STATUS_OUT_OF_SYNC
+	}
+	return platformv1.SyncStatus_SYNC_STATUS_UNKNOWN
+}
+
+func healthOf(word string) platformv1.HealthStatus {
+	number, known := platformv1.HealthStatus_value["HEALTH_STATUS_"+strings.ToUpper(word)]
+	if !known {
+		return platformv1.HealthStatus_HEALTH_STATUS_UNKNOWN
+	}
+	return platformv1.HealthStatus(number)
+}
+
+// followApplications tells the reporter of each Application that changes, until
+// the context is done.
+func (r *station) followApplications(ctx context.Context) {
+	done := make(chan struct{})
+	namespaces := r.namespaces()
+	for _, namespace := range namespaces {
+		go func() {
+			seen := map[types.UID]*unstructured.Unstructured{}
+			failed := r.complain("the Applications for the platform", nil)
+			follow(ctx, r.applicationsOf(namespace), listEverything(), failed, func(found []*unstructured.Unstructured) {
+				r.tellChanges(seen, found)
+			})
+			done <- struct{}{}
+		}()
+	}
+	for range namespaces {
+		<-done
+	}
+}
+
+// tellChanges tells what differs from what was seen.
+func (r *station) tellChanges(seen map[types.UID]*unstructured.Unstructured, found []*unstructured.Unstructured) {
+	present := make(map[types.UID]bool, len(found))
+	for _, object := range found {
+		present[object.GetUID()] = true
+		if before := seen[object.GetUID()]; before != nil && before.GetResourceVersion() == object.GetResourceVersion() {
+			continue
+		}
+		seen[object.GetUID()] = object
+		if app := r.decoded(object); app != nil {
+			r.reporter.Changed(app)
+		}
+	}
+	for uid, object := range seen {
+		if !present[uid] {
+			delete(seen, uid)
+			r.reporter.Deleted(report.Ref{Namespace: object.GetNamespace(), Name: object.GetName(), UID: string(uid)})
+		}
+	}
+}
+
+// applicationsOf are the Applications of a namespace; * is all.
+func (a *agent) applicationsOf(namespace string) dynamic.ResourceInterface {
+	resource := a.options.Cluster.Dynamic.Resource(schema.GroupVersionResource{
+		Group: v1alpha1.Group, Version: v1alpha1.Version, Resource: "applications",
+	})
+	if namespace == everyNamespace {
+		return resource
+	}
+	return resource.Namespace(namespace)
+}
+
+func listEverything() metav1.ListOptions { return metav1.ListOptions{} }
+
+// tlsWith believes the authorities of the system and some more; nil is those of
+// the system. PEM that has none was refused when it was read.
+func tlsWith(authorities []byte) *tls.Config {
+	if len(authorities) == 0 {
+		return nil
+	}
+	roots, err := x509.SystemCertPool()
+	if err != nil {
+		roots = x509.NewCertPool()
+	}
+	roots.AppendCertsFromPEM(slices.Clone(authorities))
+	return &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
+}

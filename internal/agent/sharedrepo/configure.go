@@ -1,0 +1,192 @@
+package sharedrepo
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"slipway.dev/slipway/internal/access/token"
+)
+
+// ChartName is the chart that installs runtimes.
+const ChartName = "gitops-runtime"
+
+// Chart is what the runtime is installed from.
+type Chart struct {
+	// Repository is where the chart comes from: oci://... or https://...
+	Repository string
+	Version    string
+	// Values are those of the installation. Secrets in them are left out.
+	Values map[string]any
+	// Archive is the packed chart. It is committed too, because the engine fetches
+	// no dependencies while it renders. Without it somebody has to run helm
+	// dependency build.
+	Archive []byte
+}
+
+// Configure is ConfigureAsApplication for the user of a request.
+func (h *Home) Configure(ctx context.Context) (application, commit string, err error) {
+	return h.ConfigureAsApplication(ctx, h.Asker(ctx))
+}
+
+// Asker is who asks, as the author of a commit: the user of the request, or else
+// the runtime.
+func (h *Home) Asker(ctx context.Context) Author {
+	claims, ok := token.ClaimsFrom(ctx)
+	if !ok || claims.Name == "" && claims.Email == "" {
+		return h.Committer()
+	}
+	return Author{Name: claims.Name, Email: claims.Email}
+}
+
+// ConfigureAsApplication makes the runtime an Application of itself (R71): a chart
+// that depends on the runtime's, its values without secrets, and an Application.
+// It is done again without harm: the version that is in Git stays (R110).
+func (h *Home) ConfigureAsApplication(ctx context.Context, author Author) (application, commit string, err error) {
+	if h.options.Chart == nil {
+		return "", "", NotReady("this runtime does not know which chart it is installed from: install it with Helm to configure it as an Application")
+	}
+	repository, err := h.Repository(ctx)
+	if err != nil {
+		return "", "", err
+	}
+	if err := h.Ensure(ctx); err != nil {
+		return "", "", err
+	}
+	chart, err := h.options.Chart(ctx)
+	if err != nil {
+		return "", "", fmt.Errorf("find the chart of the runtime: %w", err)
+	}
+	runtime := h.options.Runtime
+	written, err := chart.files(runtime)
+	if err != nil {
+		return "", "", err
+	}
+	manifest, err := Manifest{
+		Name: runtime, Runtime: runtime, Entity: EntityRuntime, Internal: true,
+		Source:      sourceAt(repository.Location(), ChartFolder(runtime), nil),
+		Destination: Destination{Namespace: h.options.Namespace},
+	}.YAML()
+	if err != nil {
+		return "", "", err
+	}
+	commit, err = repository.Change(ctx, "runtime "+runtime+": configure as an Application", author, func(files Files) error {
+		if _, found, err := files.Read(path.Join(ChartFolder(runtime), "Chart.yaml")); err != nil {
+			return err
+		} else if !found {
+			for _, one := range written {
+				if err := files.Write(one.name, one.content); err != nil {
+					return err
+				}
+			}
+		}
+		return keep(files, "", runtimeFile(runtime), manifest)
+	})
+	if err != nil {
+		return "", "", err
+	}
+	h.Refresh(ctx)
+	return runtime, commit, nil
+}
+
+// file is a file to be written.
+type file struct {
+	name    string
+	content []byte
+}
+
+// files are those of the folder of the chart.
+func (c Chart) files(runtime string) ([]file, error) {
+	if c.Version == "" || c.Repository == "" {
+		return nil, NotReady("the version and the repository of the runtime's chart are not known")
+	}
+	folder := ChartFolder(runtime)
+	chart, err := yaml.Marshal(map[string]any{
+		"apiVersion": "v2", "name": runtime, "version": c.Version, "type": "application",
+		"description":  "The Slipway runtime " + runtime,
+		"dependencies": []map[string]any{{"name": ChartName, "version": c.Version, "repository": c.Repository}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	values, left := WithoutSecrets(c.Values)
+	text, err := yaml.Marshal(map[string]any{ChartName: values})
+	if err != nil {
+		return nil, err
+	}
+	if len(left) > 0 {
+		head := "# Secrets are not kept in Git. Left out: " + strings.Join(left, ", ") + "\n"
+		text = append([]byte(head), text...)
+	}
+	all := []file{{path.Join(folder, "Chart.yaml"), chart}, {path.Join(folder, "values.yaml"), text}}
+	if len(c.Archive) > 0 {
+		all = append(all, file{path.Join(folder, "charts", ChartName+"-"+c.Version+".tgz"), c.Archive})
+	}
+	return all, nil
+}
+
+// WithoutSecrets copies values and leaves out texts whose keys are those of
+// secrets, and names what it left out. References to Secrets stay.
+func WithoutSecrets(values map[string]any) (kept map[string]any, left []string) {
+	kept = withoutSecrets(values, "", &left)
+	slices.Sort(left)
+	return kept, left
+}
+
+func withoutSecrets(values map[string]any, at string, left *[]string) map[string]any {
+	kept := make(map[string]any, len(values))
+	for key, value := range values {
+		where := strings.TrimPrefix(at+"."+key, ".")
+		if cleaned, keep := cleanValue(value, where, left); keep {
+			kept[key] = cleaned
+		}
+	}
+	return kept
+}
+
+func cleanValue(value any, where string, left *[]string) (any, bool) {
+	switch value := value.(type) {
+	case map[string]any:
+		return withoutSecrets(value, where, left), true
+	case []any:
+		kept := make([]any, 0, len(value))
+		for i, one := range value {
+			if cleaned, keep := cleanValue(one, fmt.Sprintf("%s[%d]", where, i), left); keep {
+				kept = append(kept, cleaned)
+			}
+		}
+		return kept, true
+	case string:
+		if value != "" && secretPath(where) {
+			*left = append(*left, where)
+			return nil, false
+		}
+	}
+	return value, true
+}
+
+// secretPath reports whether the value at a path of keys is a secret: by its last
+// key, or by the one before for keys such as password.value. What is below
+// secretKeyRef is a name.
+func secretPath(where string) bool {
+	parts := strings.Split(strings.ToLower(where), ".")
+	last := parts[len(parts)-1]
+	for _, part := range parts {
+		if strings.HasSuffix(part, "secretkeyref") || strings.HasSuffix(part, "secretname") || strings.HasSuffix(part, "existingsecret") {
+			return false
+		}
+	}
+	if (last == "value" || last == "content" || last == "data") && len(parts) > 1 {
+		last = parts[len(parts)-2]
+	}
+	for _, word := range []string{"token", "password", "passwd", "secret", "privatekey", "apikey", "credential", "sshkey", "key.pem"} {
+		if strings.Contains(last, word) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,188 @@
+package sharedrepo
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/go-git/go-git/v5/plumbing/filemode"
+)
+
+// What a change may read and write.
+const (
+	maxFileBytes = 4 << 20
+	maxPathBytes = 1024
+	maxListed    = 50_000
+)
+
+// Files is the files below the path of a location, at one commit, with what a
+// change has made of them so far. Paths are relative and have slashes. It is for
+// one use at a time, and not after the change has returned.
+type Files struct {
+	root   *folder
+	prefix string
+}
+
+// PathError is a path that will not be read or written.
+type PathError struct {
+	Path   string
+	Reason string
+}
+
+// Error names the path and says why.
+func (e *PathError) Error() string {
+	return fmt.Sprintf("the path %q in the Shared Configuration Repository %s", e.Path, e.Reason)
+}
+
+// split checks a path and gives its parts, those of the location first.
+func (f Files) split(name string) ([]string, error) {
+	refuse := func(reason string) error { return &PathError{Path: name, Reason: reason} }
+	switch {
+	case name == "" || len(name) > maxPathBytes:
+		return nil, refuse("is empty or too long")
+	case !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) || strings.ContainsAny(name, `\`):
+		return nil, refuse("has a backslash or a character that cannot be seen")
+	case path.IsAbs(name) || path.Clean(name) != name || name == "." || name == ".." || strings.HasPrefix(name, "../"):
+		return nil, refuse("has to be inside of it, without .. and double slashes")
+	}
+	parts := strings.Split(name, "/")
+	for _, part := range parts {
+		// Git itself refuses these, whatever the case.
+		if strings.EqualFold(strings.TrimRight(part, ". "), ".git") {
+			return nil, refuse("leads into Git's own folder")
+		}
+	}
+	if f.prefix == "" {
+		return parts, nil
+	}
+	return append(strings.Split(f.prefix, "/"), parts...), nil
+}
+
+// walk gives the folder that has the last part of a path. Without make, it is
+// nil where a folder is missing.
+func (f Files) walk(name string, parts []string, create bool) (*folder, error) {
+	at := f.root
+	for _, part := range parts[:len(parts)-1] {
+		if err := at.load(); err != nil {
+			return nil, err
+		}
+		found := at.entries[part]
+		switch {
+		case found == nil && !create:
+			return nil, nil
+		case found == nil:
+			found = &entry{mode: filemode.Dir, below: newFolder()}
+			at.entries[part] = found
+		case found.mode == filemode.Symlink || found.mode == filemode.Submodule:
+			return nil, &PathError{Path: name, Reason: "goes through a link or a submodule, which is not followed"}
+		case found.mode != filemode.Dir && !create:
+			return nil, nil
+		case found.mode != filemode.Dir:
+			return nil, &PathError{Path: name, Reason: "goes through a file: " + part}
+		}
+		if create {
+			at.changed()
+		}
+		at = found.folder(at.from)
+	}
+	return at, at.load()
+}
+
+// Read is the content of a file, and whether there is one.
+func (f Files) Read(name string) ([]byte, bool, error) {
+	parts, err := f.split(name)
+	if err != nil {
+		return nil, false, err
+	}
+	at, err := f.walk(name, parts, false)
+	if err != nil || at == nil {
+		return nil, false, err
+	}
+	found := at.entries[parts[len(parts)-1]]
+	switch {
+	case found == nil || found.mode == filemode.Dir:
+		return nil, false, nil
+	case found.mode == filemode.Symlink || found.mode == filemode.Submodule:
+		return nil, false, &PathError{Path: name, Reason: "is a link or a submodule, which is not followed"}
+	}
+	content, err := found.read(at.from)
+	if err != nil {
+		return nil, false, fmt.Errorf("read %s of the Shared Configuration Repository: %w", name, err)
+	}
+	return content, true, nil
+}
+
+// Write makes or replaces a file.
+func (f Files) Write(name string, content []byte) error {
+	parts, err := f.split(name)
+	if err != nil {
+		return err
+	}
+	if len(content) > maxFileBytes {
+		return &PathError{Path: name, Reason: fmt.Sprintf("would have %d bytes, the most is %d", len(content), maxFileBytes)}
+	}
+	at, err := f.walk(name, parts, true)
+	if err != nil {
+		return err
+	}
+	last := parts[len(parts)-1]
+	mode := filemode.Regular
+	if found := at.entries[last]; found != nil {
+		switch found.mode {
+		case filemode.Dir:
+			return &PathError{Path: name, Reason: "is a folder"}
+		case filemode.Symlink, filemode.Submodule:
+			return &PathError{Path: name, Reason: "is a link or a submodule, which is not replaced"}
+		}
+		mode = found.mode
+	}
+	at.entries[last] = &entry{mode: mode, content: slices.Clone(content), written: true}
+	at.changed()
+	return nil
+}
+
+// Remove deletes a file, or a folder with all that is in it. What is not there is
+// no error.
+func (f Files) Remove(name string) error {
+	parts, err := f.split(name)
+	if err != nil {
+		return err
+	}
+	at, err := f.walk(name, parts, false)
+	if err != nil || at == nil {
+		return err
+	}
+	last := parts[len(parts)-1]
+	if at.entries[last] == nil {
+		return nil
+	}
+	// Only now is it known that the folders on the way change.
+	if at, err = f.walk(name, parts, true); err != nil {
+		return err
+	}
+	delete(at.entries, last)
+	at.changed()
+	return nil
+}
+
+// List is the paths of all files below a folder, in order. Links and submodules
+// are left out. A folder that is not there has no files.
+func (f Files) List(name string) ([]string, error) {
+	parts, err := f.split(path.Join(name, "x"))
+	if err != nil {
+		return nil, err
+	}
+	at, err := f.walk(name, parts, false)
+	if err != nil || at == nil {
+		return nil, err
+	}
+	var all []string
+	if err := at.list(name, &all); err != nil {
+		return nil, err
+	}
+	slices.Sort(all)
+	return all, nil
+}

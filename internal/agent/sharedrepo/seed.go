@@ -1,0 +1,147 @@
+package sharedrepo
+
+import (
+	"context"
+	_ "embed" // the text of README.md
+	"fmt"
+	"path"
+	"reflect"
+
+	"sigs.k8s.io/yaml"
+)
+
+//go:embed readme.md
+var readme []byte
+
+// readmeFile explains the layout to people.
+const readmeFile = "README.md"
+
+// Seed makes the layout and what a runtime has in it. What is there stays as it
+// is, but for the addresses in the runtime's own Application: so a runtime that
+// is installed again finds all it had (R117), also when the repository moved.
+func (r *Repository) Seed(ctx context.Context, runtime, namespace string) (string, error) {
+	if err := CheckRuntime(runtime); err != nil {
+		return "", err
+	}
+	return r.Change(ctx, "runtime "+runtime+": prepare the repository", r.options.Committer, func(files Files) error {
+		for _, folder := range sharedFolders() {
+			if err := keep(files, path.Join(resourcesFolder, folder), ".gitkeep", nil); err != nil {
+				return err
+			}
+		}
+		if err := keep(files, "", readmeFile, readme); err != nil {
+			return err
+		}
+		return seedInCluster(files, inClusterFile(runtime), inCluster(r.options.Location, runtime, namespace))
+	})
+}
+
+// keep writes a file unless there is one, or for .gitkeep anything else.
+func keep(files Files, folder, name string, content []byte) error {
+	if folder != "" {
+		found, err := files.List(folder)
+		if err != nil || len(found) > 0 {
+			return err
+		}
+	}
+	full := path.Join(folder, name)
+	_, found, err := files.Read(full)
+	if err != nil || found {
+		return err
+	}
+	return files.Write(full, content)
+}
+
+// seedInCluster writes the Application, or corrects where it points to.
+func seedInCluster(files Files, name string, wanted Manifest) error {
+	text, err := wanted.YAML()
+	if err != nil {
+		return err
+	}
+	there, found, err := files.Read(name)
+	if err != nil {
+		return err
+	}
+	if !found {
+		return files.Write(name, text)
+	}
+	var fresh map[string]any
+	if err := yaml.Unmarshal(text, &fresh); err != nil {
+		return err
+	}
+	return editManifest(files, name, there, func(object map[string]any) error {
+		for _, field := range [][2]string{{"source", "repoURL"}, {"source", "targetRevision"}, {"source", "path"}, {"destination", "namespace"}} {
+			value := fresh["spec"].(map[string]any)[field[0]].(map[string]any)[field[1]]
+			if err := setField(object, value, "spec", field[0], field[1]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// EditManifest changes fields of a manifest that is in the repository, and keeps
+// what people added to it.
+func (f Files) EditManifest(name string, edit func(object map[string]any) error) error {
+	text, found, err := f.Read(name)
+	if err != nil {
+		return err
+	}
+	if !found {
+		return fmt.Errorf("there is no %s in the Shared Configuration Repository", name)
+	}
+	return editManifest(f, name, text, edit)
+}
+
+func editManifest(files Files, name string, text []byte, edit func(object map[string]any) error) error {
+	var object, before map[string]any
+	if err := yaml.Unmarshal(text, &object); err != nil || object == nil {
+		return &PathError{Path: name, Reason: "is not a manifest in YAML: correct it in Git"}
+	}
+	if err := yaml.Unmarshal(text, &before); err != nil {
+		return err
+	}
+	if err := edit(object); err != nil {
+		return err
+	}
+	if reflect.DeepEqual(before, object) {
+		return nil // comments stay
+	}
+	changed, err := yaml.Marshal(object)
+	if err != nil {
+		return err
+	}
+	return files.Write(name, changed)
+}
+
+// setField sets a field of nested maps, which are made where they are missing.
+func setField(object map[string]any, value any, fields ...string) error {
+	for _, field := range fields[:len(fields)-1] {
+		if object[field] == nil {
+			object[field] = map[string]any{}
+		}
+		below, ok := object[field].(map[string]any)
+		if !ok {
+			return fmt.Errorf("the field %s of a manifest in the Shared Configuration Repository has no fields: correct it in Git", field)
+		}
+		object = below
+	}
+	object[fields[len(fields)-1]] = value
+	return nil
+}
+
+// RemoveRuntime takes away what a runtime has in the repository. Shared things
+// and what people wrote for it below resources/runtimes stay.
+func (r *Repository) RemoveRuntime(ctx context.Context, author Author, runtime string) (string, error) {
+	if err := CheckRuntime(runtime); err != nil {
+		return "", err
+	}
+	return r.Change(ctx, "runtime "+runtime+": remove", author, func(files Files) error {
+		for _, folder := range []string{RuntimeFolder(runtime), GitSourceFolder(runtime)} {
+			if err := files.Remove(folder); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}

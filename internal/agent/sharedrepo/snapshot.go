@@ -1,0 +1,148 @@
+package sharedrepo
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing"
+
+	"slipway.dev/slipway/internal/gitops/source/objects"
+	"slipway.dev/slipway/internal/gitops/source/remote"
+)
+
+// What is fetched of a repository. It is one commit without history, of files
+// that people write.
+const (
+	maxRefs        = 20_000
+	maxPackBytes   = 128 << 20
+	maxObjectBytes = 32 << 20
+	maxTotalBytes  = 1 << 30
+	maxMemoryBytes = 64 << 20
+	maxObjects     = 500_000
+)
+
+// firstBranch is the branch of an empty repository when none is named.
+const firstBranch = "main"
+
+// heads is where branches are.
+const heads = "refs/heads/"
+
+// snapshot is a branch at one moment.
+type snapshot struct {
+	ref string
+	// tip is what the branch is at; zero when it does not exist.
+	tip objects.ID
+	// base is the commit that a change is made on; zero in an empty repository. It
+	// differs from tip for a branch that does not exist.
+	base objects.ID
+	set  *objects.Set // nil in an empty repository
+}
+
+// look asks what the branch is at, and fetches nothing.
+func (r *Repository) look(ctx context.Context, client *remote.Client) (*remote.Advertisement, snapshot, error) {
+	told, err := client.Refs(ctx)
+	if err != nil {
+		return nil, snapshot{}, r.explain(err)
+	}
+	s := snapshot{ref: heads + r.options.Location.Branch}
+	if r.options.Location.Branch == "" {
+		s.ref = defaultBranch(told)
+	}
+	s.tip = told.Refs[s.ref]
+	s.base = s.tip
+	if s.base == plumbing.ZeroHash {
+		// A new branch begins where people would begin it.
+		s.base = told.Refs[defaultBranch(told)]
+	}
+	return told, s, nil
+}
+
+// defaultBranch is the branch that HEAD names. An old server tells only which
+// commit that is.
+func defaultBranch(told *remote.Advertisement) string {
+	head, candidates := told.Refs["HEAD"], []string{}
+	for _, ref := range slices.Sorted(maps.Keys(told.Refs)) {
+		if told.Can("symref=HEAD:" + ref) {
+			return ref
+		}
+		if strings.HasPrefix(ref, heads) && head != plumbing.ZeroHash && told.Refs[ref] == head {
+			candidates = append(candidates, ref)
+		}
+	}
+	for _, usual := range []string{heads + "main", heads + "master"} {
+		if slices.Contains(candidates, usual) {
+			return usual
+		}
+	}
+	if len(candidates) > 0 {
+		return candidates[0]
+	}
+	return heads + firstBranch
+}
+
+// fetch brings the commit that a change is made on here.
+func (r *Repository) fetch(ctx context.Context) (snapshot, error) {
+	client, err := r.client()
+	if err != nil {
+		return snapshot{}, err
+	}
+	defer client.Close()
+	told, s, err := r.look(ctx, client)
+	if err != nil || s.base == plumbing.ZeroHash {
+		return s, err
+	}
+	if last := r.last.Load(); last != nil && last.base == s.base {
+		s.set = last.set
+		return s, nil
+	}
+	// The files stay open, and are gone with the last one who reads them.
+	if r.options.Folder != "" {
+		if err := os.MkdirAll(r.options.Folder, 0o700); err != nil {
+			return s, fmt.Errorf("make a folder for the Shared Configuration Repository: %w", err)
+		}
+	}
+	folder, err := os.MkdirTemp(r.options.Folder, "shared-")
+	if err != nil {
+		return s, fmt.Errorf("make a folder for the Shared Configuration Repository: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(folder) }()
+	set, err := objects.Create(folder, maxMemoryBytes)
+	if err != nil {
+		return s, fmt.Errorf("make a folder for the Shared Configuration Repository: %w", err)
+	}
+	limits := objects.Limits{
+		Bytes: maxPackBytes, ObjectBytes: maxObjectBytes, TotalBytes: maxTotalBytes, MemoryBytes: maxMemoryBytes, Objects: maxObjects,
+	}
+	err = client.Fetch(ctx, told, remote.Want{IDs: []objects.ID{s.base}, Depth: 1}, func(pack io.Reader) error {
+		set, err = set.Receive(ctx, pack, limits)
+		return err
+	})
+	if err != nil {
+		return s, r.explain(err)
+	}
+	s.set = set
+	r.last.Store(&s)
+	return s, nil
+}
+
+// files is the content of the snapshot, for one change.
+func (r *Repository) files(s snapshot) (Files, error) {
+	root := newFolder()
+	if s.set != nil {
+		kind, content, err := s.set.Read(s.base, maxTreeBytes)
+		if err != nil {
+			return Files{}, r.explain(err)
+		}
+		tree, err := treeOf(kind, content)
+		if err != nil {
+			return Files{}, r.explain(err)
+		}
+		root = &folder{id: tree, from: s.set}
+	}
+	return Files{root: root, prefix: r.options.Location.Path}, nil
+}

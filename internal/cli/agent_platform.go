@@ -1,0 +1,131 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+
+	"slipway.dev/slipway/internal/access/mode"
+	"slipway.dev/slipway/internal/agent"
+	"slipway.dev/slipway/internal/agent/join"
+	"slipway.dev/slipway/internal/config"
+	"slipway.dev/slipway/internal/observe"
+)
+
+// keyOfToken is the key of an API key in a Secret.
+const keyOfToken = "token"
+
+// mostAuthorities bounds a file with authorities.
+const mostAuthorities = 4 << 20
+
+// joinPlatform makes the agent a runtime, if a platform is given. The function
+// deletes what was made for this run alone.
+func joinPlatform(ctx context.Context, given *agent.Options, options *config.Agent, registry *observe.Metrics) (func() error, error) {
+	nothing := func() error { return nil }
+	if options.Platform.URL == "" {
+		return nothing, nil
+	}
+	folder, finish, err := runtimeFolder(options.Platform.StateDir)
+	if err != nil {
+		return nothing, err
+	}
+	made, err := runtimeOptions(given, options, registry)
+	if err == nil {
+		made.Folder = folder
+		made.Router, err = listen(ctx, "access.address", options.Access.Address)
+	}
+	if err != nil {
+		return nothing, errors.Join(err, finish())
+	}
+	given.Runtime = made
+	return finish, nil
+}
+
+// runtimeOptions are the options in the words of the agent. They are valid.
+func runtimeOptions(given *agent.Options, options *config.Agent, registry *observe.Metrics) (*agent.RuntimeOptions, error) {
+	authorities, err := readAuthorities(options.Platform.CAFile)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("platform.caFile: %w", err)}
+	}
+	metrics, err := agent.NewRuntimeMetrics(registry)
+	if err != nil {
+		return nil, err
+	}
+	made := &agent.RuntimeOptions{
+		Name: options.Runtime.Name, Cluster: cmp.Or(options.Runtime.Cluster, hostOf(given.Cluster.Config.Host)),
+		PlatformURL: options.Platform.URL, AccountID: options.Platform.AccountID, CAs: authorities, AllowPlainHTTP: options.Platform.AllowHTTP,
+		Mode: accessMode(options.Access.Mode), AccessURL: options.Access.URL, IngressClass: options.Access.IngressClass,
+		ConfigurationRuntime: options.Runtime.ConfigurationRuntime,
+		Version:              readBuildFacts().Version, ChartVersion: options.Runtime.ChartVersion, Metrics: metrics,
+	}
+	switch {
+	case options.Platform.KeyFile != "":
+		made.Key = join.KeyFile(options.Platform.KeyFile)
+	case options.Platform.KeySecret != "":
+		made.Key = join.KeySecret(given.Cluster, given.ControlNamespace, options.Platform.KeySecret, keyOfToken)
+	}
+	if options.Platform.WorkflowsURL != "" {
+		if made.Workflows, err = url.Parse(options.Platform.WorkflowsURL); err != nil {
+			return nil, usageError{fmt.Errorf("platform.workflowsURL: %w", err)}
+		}
+	}
+	return made, nil
+}
+
+func accessMode(word string) mode.Mode {
+	switch word {
+	case "ingress":
+		return mode.Ingress
+	case "httpRoute":
+		return mode.HTTPRoute
+	case "mesh":
+		return mode.Mesh
+	}
+	return mode.Tunnel
+}
+
+// hostOf is the host of a URL, or the text itself.
+func hostOf(address string) string {
+	if parsed, err := url.Parse(address); err == nil && parsed.Host != "" {
+		return parsed.Hostname()
+	}
+	return address
+}
+
+// runtimeFolder is the folder that was named, or a new one that goes at the end.
+func runtimeFolder(named string) (string, func() error, error) {
+	if named == "" {
+		folder, err := os.MkdirTemp("", "slipway-runtime-")
+		return folder, func() error { return os.RemoveAll(folder) }, err
+	}
+	if err := os.MkdirAll(named, 0o700); err != nil {
+		return "", nil, fmt.Errorf("make the folder of the runtime: %w: name another with platform.stateDir", err)
+	}
+	return named, func() error { return nil }, nil
+}
+
+// readAuthorities reads a PEM file; without one there is nothing.
+func readAuthorities(path string) ([]byte, error) {
+	if path == "" {
+		return nil, nil
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() > mostAuthorities {
+		return nil, fmt.Errorf("%s has more than %d bytes", path, mostAuthorities)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	if !x509.NewCertPool().AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("%s has no certificate in PEM", path)
+	}
+	return text, nil
+}

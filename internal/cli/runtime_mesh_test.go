@@ -1,0 +1,147 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"slipway.dev/slipway/internal/cli"
+	"slipway.dev/slipway/internal/kube"
+	"slipway.dev/slipway/internal/kube/kubetest"
+)
+
+// mesh runs `slipway runtime mesh`. The words are split at blanks.
+func mesh(t *testing.T, line string) result {
+	t.Helper()
+	var stdout, stderr strings.Builder
+	code := cli.ExecuteRuntime(t.Context(), append([]string{"runtime", "mesh"}, strings.Fields(line)...), &stdout, &stderr)
+	return result{code, stdout.String(), stderr.String()}
+}
+
+// TestMeshGenerate: R90, R91, R92: the shape follows the version, and everything
+// that is wrong is told at once.
+func TestMeshGenerate(t *testing.T) {
+	clean(t)
+	for _, tt := range []struct {
+		name, line string
+		code       int
+		has        []string
+		hasNot     string
+	}{
+		{"R91 ours", "generate --runtime prod --gateway istio-system/public --host prod.example.com", 0,
+			[]string{"name: internal-router", "prefix: /workflows", "namespace: prod", "- istio-system/public"}, "cap-app-proxy"},
+		{"R91 newer", "generate --runtime prod -n rt --gateway g --host a.example.com --host b.example.com --runtime-version 0.0.543", 0,
+			[]string{"namespace: rt", "- a.example.com\n  - b.example.com"}, "cap-app-proxy"},
+		{"R92 older", "generate --runtime prod --gateway g --host a.example.com --runtime-version 0.0.542 --event-source push-github", 0,
+			[]string{"name: cap-app-proxy", "number: 3017", "prefix: /webhooks/prod/push-github", "host: push-github-eventsource-svc"}, "internal-router"},
+		{"R92 without event sources", "generate --runtime prod --gateway g --host a.example.com --runtime-version 0.0.542", 2, []string{"--event-source"}, "apiVersion"},
+		{"everything wrong", "generate --runtime Prod --host https://x --runtime-version x", 2,
+			[]string{"--runtime", "--namespace", "--gateway", "--host", "--runtime-version"}, "apiVersion"},
+		{"a warning", "generate --runtime prod --gateway g --host a.example.com --event-source x", 0, []string{"warning", "--event-source"}, "eventsource-svc"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := mesh(t, tt.line)
+			all := got.stdout + got.stderr
+			for _, part := range tt.has {
+				if !strings.Contains(all, part) {
+					t.Errorf("%q is missing in\n%s", part, all)
+				}
+			}
+			if got.code != tt.code || strings.Contains(got.stdout, tt.hasNot) {
+				t.Errorf("it ended with %d:\n%s", got.code, all)
+			}
+		})
+	}
+}
+
+// TestMeshApplyAndVerify: R90: what is applied is verified, and what is broken
+// afterwards is named by its path.
+func TestMeshApplyAndVerify(t *testing.T) {
+	w := newAppWorld(t)
+	flags := " --runtime prod -n " + w.namespace + " --host prod.example.com --kubeconfig " + w.kubeconfig
+	if got := mesh(t, "verify"+flags); got.code != 1 || !strings.Contains(got.stderr, "install Istio") {
+		t.Fatalf("without the kind: %+v", got)
+	}
+	installMeshKinds(t, w.Cluster)
+	if got := mesh(t, "verify"+flags); got.code != 1 || !strings.Contains(got.stderr, "3 of 3 paths") {
+		t.Fatalf("without a VirtualService: %+v", got)
+	}
+	if got := mesh(t, "apply --gateway istio-system/public"+flags); got.code != 0 || strings.Count(got.stdout, " ok ") != 3 {
+		t.Fatalf("apply: %+v", got)
+	}
+	if got := mesh(t, "apply --gateway istio-system/public"+flags); got.code != 0 {
+		t.Fatalf("apply again: %+v", got)
+	}
+	if got := mesh(t, "verify --gateway other"+flags); got.code != 1 || !strings.Contains(got.stdout, "not other") {
+		t.Errorf("another gateway: %+v", got)
+	}
+	var told struct {
+		Paths []struct {
+			Path string
+			OK   bool
+		}
+	}
+	got := mesh(t, "verify -o json"+flags)
+	if err := json.Unmarshal([]byte(got.stdout), &told); err != nil || len(told.Paths) != 3 || !told.Paths[0].OK {
+		t.Errorf("as JSON: %+v %v", got, err)
+	}
+
+	// Somebody else's is left alone.
+	w.apply(t, `apiVersion: networking.istio.io/v1alpha3
+kind: VirtualService
+metadata: {name: internal-router, labels: {app.kubernetes.io/managed-by: somebody}}
+spec:
+  hosts: [prod.example.com]
+  gateways: [istio-system/public]
+  http:
+  - match: [{uri: {prefix: /app-proxy}}]
+    route: [{destination: {host: internal-router, port: {number: 8080}}}]
+`)
+	got = mesh(t, "verify"+flags)
+	if got.code != 1 || !strings.Contains(got.stdout, "internal-router:8080 and not to internal-router:80") || strings.Count(got.stdout, "no route matches") != 2 {
+		t.Errorf("broken: %+v", got)
+	}
+	if got := mesh(t, "apply --gateway istio-system/public"+flags); got.code != 1 || !strings.Contains(got.stderr, "--force") {
+		t.Errorf("somebody else's is replaced: %+v", got)
+	}
+	if got := mesh(t, "apply --force --gateway istio-system/public"+flags); got.code != 0 {
+		t.Errorf("by force: %+v", got)
+	}
+}
+
+func installMeshKinds(t *testing.T, cluster *kubetest.Cluster) {
+	t.Helper()
+	text, err := os.ReadFile("../access/mode/testdata/crds.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster.Apply(t, "", string(text))
+	crds := cluster.Dynamic.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+	kubetest.WaitFor(t, crds, kube.Named("virtualservices.networking.istio.io"), appPatience, func(found []*unstructured.Unstructured) error {
+		for _, each := range found {
+			if strings.Contains(string(mustJSON(t, each.Object["status"])), `"status":"True","type":"Established"`) {
+				return nil
+			}
+		}
+		return errors.New("VirtualServices are not known yet")
+	})
+	// The list of groups follows the definition.
+	source := cluster.Dynamic.Resource(schema.GroupVersionResource{Group: "networking.istio.io", Version: "v1alpha3", Resource: "virtualservices"})
+	kubetest.WaitFor(t, source, kube.Named("none"), appPatience, func([]*unstructured.Unstructured) error {
+		groups, err := cluster.Client.Discovery().ServerGroups()
+		if err != nil {
+			return err
+		}
+		for _, group := range groups.Groups {
+			if group.Name == "networking.istio.io" {
+				return nil
+			}
+		}
+		return errors.New("the group is not listed yet")
+	})
+}

@@ -1,0 +1,134 @@
+package config
+
+import (
+	"slipway.dev/slipway/internal/secret"
+)
+
+// platformRole is the name of the command, and of its files.
+const platformRole role = "platform"
+
+// Platform holds every option of `slipway platform`. The description tags are the
+// reference text; the yaml tags are the names that all sources share.
+type Platform struct {
+	Log        Log            `yaml:"log"`
+	Server     PlatformServer `yaml:"server"`
+	TLS        ServerTLS      `yaml:"tls"`
+	Admin      AdminServer    `yaml:"admin"`
+	Health     HealthServer   `yaml:"health"`
+	State      PlatformState  `yaml:"state"`
+	Database   Database       `yaml:"database"`
+	Tunnel     TunnelServer   `yaml:"tunnel"`
+	Peer       PeerServer     `yaml:"peer"`
+	FirstStart FirstStart     `yaml:"firstStart"`
+	Audit      AuditLog       `yaml:"audit"`
+	OIDC       *OIDC          `yaml:"oidc,omitempty" description:"Let users sign in through an identity provider that speaks OpenID Connect."`
+}
+
+// PlatformServer is where the platform is reached.
+type PlatformServer struct {
+	Address        string   `yaml:"address" description:"Where the platform serves its API, the tunnels and what it forwards to runtimes. An address that others can reach needs tls, or behindProxy."`
+	PublicURL      string   `yaml:"publicURL" description:"URL under which browsers, command lines and agents reach the platform, without a path. When empty, it is the address, which must be a loopback one then. Anything but loopback has to be https."`
+	BehindProxy    bool     `yaml:"behindProxy" description:"A proxy in front ends TLS, and nobody else can reach the address. Sessions and keys travel between the two without encryption."`
+	TrustedProxies []string `yaml:"trustedProxies" description:"Addresses or networks of proxies whose X-Forwarded-For is believed: a list in a file, commas between them elsewhere. The address of a client counts for the limits of signing in, and is in the audit log."`
+}
+
+// ServerTLS is the certificate of a server.
+type ServerTLS struct {
+	CertFile string `yaml:"certFile" description:"PEM file with the certificate and those between it and the authority. It is read again when it changes."`
+	KeyFile  string `yaml:"keyFile" description:"PEM file with the private key of the certificate."`
+}
+
+// PlatformState is what a platform keeps on its disk.
+type PlatformState struct {
+	Dir string `yaml:"dir" description:"Folder for the SQLite database and the key that encrypts secrets in it. It is made if it is not there, and must belong to the platform alone. When empty, it is slipway/platform in $XDG_STATE_HOME, or else in ~/.local/state."`
+}
+
+// Database is where everything is kept that has to last.
+type Database struct {
+	URL           secret.Text `yaml:"url" description:"sqlite:///path/platform.db, or postgres://user:password@host/database for several replicas. When empty, it is platform.db in state.dir. Other users of a machine can see flags: prefer the file or the environment."`
+	SecretKeyFile string      `yaml:"secretKeyFile" description:"File with the text that encrypts the platform's private keys in the database: at least 32 characters, the same on all replicas, for example from openssl rand -hex 32. With SQLite it is made in state.dir when empty; PostgreSQL needs it. A backup is worth nothing without it."`
+}
+
+// TunnelServer is how agents reach the platform.
+type TunnelServer struct {
+	Domain string `yaml:"domain" description:"Domain of the host names of tunnels: a runtime's is <account>-<runtime>.<domain>, and *.<domain> has to lead to the platform. Without it Git providers cannot reach the webhooks of runtimes in tunnel mode."`
+	URL    string `yaml:"url" description:"URL under which agents reach this replica to open tunnels, such as wss://tunnel-1.example.com. When empty, it is server.publicURL."`
+}
+
+// PeerServer is how replicas reach each other.
+type PeerServer struct {
+	URL string `yaml:"url" description:"URL under which other replicas reach this one, such as http://10.0.0.7:8086. When empty, this replica takes no requests from others; several replicas need it."`
+}
+
+// FirstStart is what an empty database gets.
+type FirstStart struct {
+	Account string `yaml:"account" description:"Name of the account that the first start makes."`
+	Email   string `yaml:"email" description:"Email of the admin that the first start makes. The password is printed once, is good for one sign-in, and has to be changed then."`
+}
+
+// AuditLog is how long it is known who did what.
+type AuditLog struct {
+	Retention Duration `yaml:"retention" description:"How long entries of the audit log are kept. 0 keeps them for ever."`
+}
+
+// OIDC is an identity provider. A nil one is off.
+type OIDC struct {
+	Issuer         string      `yaml:"issuer" description:"URL of the identity provider, as its discovery document has it."`
+	Name           string      `yaml:"name" description:"What the sign-in page calls it."`
+	ClientID       string      `yaml:"clientID" description:"ID that the identity provider knows the platform by. The redirect URL to register there is <server.publicURL>/auth/oidc/callback."`
+	ClientSecret   secret.Text `yaml:"clientSecret" description:"Secret of the client. Other users of a machine can see flags: prefer the file or the environment."`
+	AllowedDomains []string    `yaml:"allowedDomains" description:"Domains of emails that may sign in: a list in a file, commas between them elsewhere. When empty, users have to exist already."`
+	CreateUsers    bool        `yaml:"createUsers" description:"Make a user at the first sign-in of somebody of an allowed domain. Without it an admin makes users first."`
+	RoleClaim      string      `yaml:"roleClaim" description:"Claim of the ID token, such as groups, that decides the role. When empty, new users have the role user and admins change it."`
+	AdminValues    []string    `yaml:"adminValues" description:"Values of the claim that make an admin."`
+}
+
+// SetDefaults sets every option to its default. The name is the one that the
+// decoder calls when an option turns it on.
+func (o *OIDC) SetDefaults() { *o = OIDC{Name: "Single sign-on"} }
+
+// Defaults sets every option to its default.
+func (p *Platform) Defaults() {
+	const day = Duration(24 * 3600 * 1e9)
+	*p = Platform{
+		Log:        Log{Level: "info", Format: "auto"},
+		Server:     PlatformServer{Address: "127.0.0.1:8086"},
+		Admin:      AdminServer{Address: "127.0.0.1:8092"},
+		Health:     HealthServer{Address: ":8087"},
+		FirstStart: FirstStart{Account: "default", Email: "admin@localhost"},
+		Audit:      AuditLog{Retention: 365 * day},
+	}
+}
+
+// PlatformOptions lists every option of the platform in the order of its struct.
+func PlatformOptions() []Option {
+	var platform Platform
+	platform.Defaults()
+	return platformRole.options(platform)
+}
+
+// LoadPlatform is LoadEdge for the platform.
+func LoadPlatform(sources Sources) (*Loaded, error) {
+	known := schema{platformRole, PlatformOptions()}
+	loaded, merged, err := known.load(sources)
+	if err != nil {
+		return loaded, err
+	}
+	platform := &Platform{}
+	platform.Defaults()
+	if err := merged.decode(known, platform); err != nil {
+		return loaded, err
+	}
+	loaded.Platform = platform
+	return loaded, nil
+}
+
+// Changes lists what differs from the defaults, in the order of the struct.
+func (p *Platform) Changes() []Change {
+	var fresh Platform
+	fresh.Defaults()
+	return changes(schema{platformRole, PlatformOptions()}, fresh, *p)
+}
+
+// YAML gives all effective options as a configuration file, secrets redacted.
+func (p *Platform) YAML() ([]byte, error) { return asFile(p) }

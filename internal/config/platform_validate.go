@@ -1,0 +1,158 @@
+package config
+
+import (
+	"errors"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+
+	"slipway.dev/slipway/internal/secret"
+)
+
+// Validate checks every option and reports all that is wrong at once, each with
+// the name of the option and the fix.
+func (p *Platform) Validate() error {
+	c := &checker{}
+	c.oneOf("log.level", p.Log.Level, "debug", "info", "warn", "error")
+	c.oneOf("log.format", p.Log.Format, "auto", "text", "json")
+	c.admin(p.Admin.Address)
+	c.address("health.address", p.Health.Address)
+	c.platformServer(p)
+	c.database(&p.Database)
+	c.tunnel(&p.Tunnel)
+	c.webURL("peer.url", p.Peer.URL, "http", "https")
+	c.firstStart(&p.FirstStart)
+	c.notNegative("audit.retention", p.Audit.Retention)
+	if p.OIDC != nil {
+		c.oidc(p.OIDC)
+	}
+	return errors.Join(c.findings...)
+}
+
+// platformServer checks that nothing secret travels in the open by accident.
+func (c *checker) platformServer(p *Platform) {
+	address, ok := c.address("server.address", p.Server.Address)
+	loopback := ok && address.Addr().IsLoopback()
+	encrypted := p.TLS.CertFile != "" && p.TLS.KeyFile != ""
+	if (p.TLS.CertFile == "") != (p.TLS.KeyFile == "") {
+		c.add("tls", "has one of certFile and keyFile: give both or neither")
+	}
+	if encrypted && p.Server.BehindProxy {
+		c.add("server.behindProxy", "says that a proxy ends TLS, but tls has a certificate: keep one of the two")
+	}
+	if ok && !loopback && !encrypted && !p.Server.BehindProxy && (p.TLS.CertFile == "") == (p.TLS.KeyFile == "") {
+		c.add("server.address", "is %s, which others can reach without encryption: set tls.certFile and tls.keyFile, or server.behindProxy=true when a proxy ends TLS", quoted(p.Server.Address))
+	}
+	public := c.webURL("server.publicURL", p.Server.PublicURL, "http", "https")
+	switch {
+	case p.Server.PublicURL == "" && ok && !loopback:
+		c.add("server.publicURL", "is missing: write the URL under which others reach the platform, such as https://slipway.example.com")
+	case public != nil && public.Scheme == "http" && !loopbackHost(public.Hostname()):
+		c.add("server.publicURL", "is not encrypted: let it start with https://")
+	case public != nil && strings.Trim(public.Path, "/") != "":
+		c.add("server.publicURL", "has a path: the platform needs a host name of its own")
+	}
+	for _, text := range p.Server.TrustedProxies {
+		if _, err := ParseNetwork(text); err != nil {
+			c.add("server.trustedProxies", "has %s: write an address such as 10.0.0.1 or a network such as 10.0.0.0/8", quoted(text))
+		}
+	}
+}
+
+// ParseNetwork reads an address or a network.
+func ParseNetwork(text string) (netip.Prefix, error) {
+	if address, err := netip.ParseAddr(text); err == nil && address.Zone() == "" {
+		address = address.Unmap()
+		return netip.PrefixFrom(address, address.BitLen()), nil
+	}
+	return netip.ParsePrefix(text)
+}
+
+// webURL checks a URL without credentials. It does not show it.
+func (c *checker) webURL(option, text string, schemes ...string) *url.URL {
+	if text == "" {
+		return nil
+	}
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Hostname() == "" || u.Opaque != "" || !slices.Contains(schemes, u.Scheme):
+		c.add(option, "is not a URL that starts with %s://", strings.Join(schemes, ":// or "))
+	case u.User != nil:
+		c.add(option, "has a user name or password in it: take it out")
+	case u.RawQuery != "" || u.Fragment != "":
+		c.add(option, "has a part after ? or #: take it out")
+	default:
+		return u
+	}
+	return nil
+}
+
+// database checks where things are kept. It does not show the URL.
+func (c *checker) database(d *Database) {
+	text := d.URL.Reveal()
+	if text == "" {
+		return
+	}
+	if text == secret.Redacted {
+		c.add("database.url", "is the text that stands for a hidden URL in printed options: set the URL itself")
+		return
+	}
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || !slices.Contains([]string{"sqlite", "postgres", "postgresql"}, u.Scheme):
+		c.add("database.url", "is not a URL such as sqlite:///var/lib/slipway/platform.db or postgres://user:password@host/slipway")
+	case u.Scheme == "sqlite" && (u.Host != "" || len(u.Path) < 2):
+		c.add("database.url", "has no absolute path: write sqlite:/// and the path, with three slashes")
+	case u.Scheme != "sqlite" && d.SecretKeyFile == "":
+		c.add("database.secretKeyFile", "is missing: PostgreSQL needs a key file that all replicas have, made for example with openssl rand -hex 32")
+	}
+}
+
+func (c *checker) tunnel(t *TunnelServer) {
+	if t.Domain != "" && (!validSubdomain(t.Domain) || !strings.Contains(t.Domain, ".") && t.Domain != "localhost") {
+		c.add("tunnel.domain", "is %s: write a DNS name in lower case, such as tunnels.example.com", quoted(t.Domain))
+	}
+	if u := c.webURL("tunnel.url", t.URL, "wss", "ws", "https", "http"); u != nil {
+		if (u.Scheme == "ws" || u.Scheme == "http") && !loopbackHost(u.Hostname()) {
+			c.add("tunnel.url", "is not encrypted: let it start with wss://")
+		}
+	}
+}
+
+func (c *checker) firstStart(f *FirstStart) {
+	if strings.TrimSpace(f.Account) == "" || len(f.Account) > 100 {
+		c.add("firstStart.account", "is %s: write a name with at most 100 characters", quoted(f.Account))
+	}
+	name, domain, found := strings.Cut(f.Email, "@")
+	if !found || name == "" || domain == "" || strings.ContainsAny(f.Email, " \t\r\n<>") || strings.Contains(domain, "@") || len(f.Email) > 254 {
+		c.add("firstStart.email", "is %s, which is not an email address", quoted(f.Email))
+	}
+}
+
+func (c *checker) oidc(o *OIDC) {
+	const prefix = "oidc."
+	if o.Issuer == "" {
+		c.add(prefix+"issuer", "is missing: write the URL of the identity provider")
+	}
+	if u := c.webURL(prefix+"issuer", o.Issuer, "https", "http"); u != nil && u.Scheme == "http" && !loopbackHost(u.Hostname()) {
+		c.add(prefix+"issuer", "is not encrypted: let it start with https://")
+	}
+	if o.ClientID == "" {
+		c.add(prefix+"clientID", "is missing: register the platform with the identity provider")
+	}
+	if o.ClientSecret.Reveal() == secret.Redacted {
+		c.add(prefix+"clientSecret", "is the text that stands for a hidden secret in printed options: set the secret itself")
+	}
+	for _, domain := range o.AllowedDomains {
+		if !validSubdomain(domain) {
+			c.add(prefix+"allowedDomains", "has %s, which is not a domain such as example.com", quoted(domain))
+		}
+	}
+	if o.CreateUsers && len(o.AllowedDomains) == 0 {
+		c.add(prefix+"createUsers", "needs allowedDomains: everybody whom the identity provider knows could sign in otherwise")
+	}
+	if (o.RoleClaim == "") != (len(o.AdminValues) == 0) {
+		c.add(prefix+"roleClaim", "and adminValues belong together: give both or neither")
+	}
+}

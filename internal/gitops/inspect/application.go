@@ -1,0 +1,201 @@
+package inspect
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/gitops/tracking"
+	"slipway.dev/slipway/internal/kube"
+)
+
+const (
+	// RequestTimeout bounds what is asked before something is waited for or
+	// streamed.
+	RequestTimeout = time.Minute
+	// listPage is how many objects are asked for at a time.
+	listPage = 500
+	// patchTries is how often a change is tried that others were faster with.
+	patchTries = 10
+)
+
+// Inspector looks at the Applications of a cluster. It is safe for concurrent
+// use.
+type Inspector struct {
+	*kube.Cluster
+	// Manager is the field manager of its changes.
+	Manager string
+}
+
+// AccessError is an error of the API server when it was asked about
+// Applications.
+type AccessError struct {
+	// Verb is what was asked for: get, list, patch, delete.
+	Verb string
+	// Namespace is where; empty is everywhere.
+	Namespace string
+	Err       error
+}
+
+// Error says what failed.
+func (e *AccessError) Error() string {
+	if e.Namespace == metav1.NamespaceAll {
+		return fmt.Sprintf("%s Applications in all namespaces: %v", e.Verb, e.Err)
+	}
+	return fmt.Sprintf("%s Applications in the namespace %s: %v", e.Verb, e.Namespace, e.Err)
+}
+
+// Unwrap is the error of the API server.
+func (e *AccessError) Unwrap() error { return e.Err }
+
+// Application is an Application as it was read.
+type Application struct {
+	*v1alpha1.Application
+	// Object is all of it.
+	Object *unstructured.Unstructured
+	// Refused is what it asks for and we do not do.
+	Refused []v1alpha1.Refused
+}
+
+// ID is the identity of the Application.
+func (a *Application) ID() tracking.App {
+	return tracking.App{Namespace: a.Namespace, Name: a.Name}
+}
+
+// Decode reads an Application.
+func Decode(object *unstructured.Unstructured) (*Application, error) {
+	app, refused, err := v1alpha1.Decode(object.Object)
+	if err != nil {
+		return nil, fmt.Errorf("read the Application %s/%s: %w", object.GetNamespace(), object.GetName(), err)
+	}
+	return &Application{Application: app, Object: object, Refused: refused}, nil
+}
+
+// Resource is where the API server has Applications.
+func Resource() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: v1alpha1.Group, Version: v1alpha1.Version, Resource: "applications"}
+}
+
+// Applications are those of a namespace, or of all.
+func (i *Inspector) Applications(namespace string) dynamic.ResourceInterface {
+	return i.Dynamic.Resource(Resource()).Namespace(namespace)
+}
+
+// Get reads an Application. An error of the API server is an *[AccessError].
+func (i *Inspector) Get(ctx context.Context, place tracking.App) (*Application, error) {
+	ctx, cancel := context.WithTimeout(ctx, RequestTimeout)
+	defer cancel()
+	object, err := i.Applications(place.Namespace).Get(ctx, place.Name, metav1.GetOptions{})
+	if err != nil {
+		return nil, &AccessError{Verb: "get", Namespace: place.Namespace, Err: err}
+	}
+	return Decode(object)
+}
+
+// List reads the Applications of a namespace, or of all, by name.
+func (i *Inspector) List(ctx context.Context, namespace, selector string) ([]*Application, error) {
+	ctx, cancel := context.WithTimeout(ctx, RequestTimeout)
+	defer cancel()
+	var apps []*Application
+	options := metav1.ListOptions{LabelSelector: selector, Limit: listPage}
+	for {
+		page, err := i.Applications(namespace).List(ctx, options)
+		if err != nil {
+			return nil, &AccessError{Verb: "list", Namespace: namespace, Err: err}
+		}
+		for n := range page.Items {
+			app, err := Decode(&page.Items[n])
+			if err != nil {
+				return nil, err
+			}
+			apps = append(apps, app)
+		}
+		if options.Continue = page.GetContinue(); options.Continue == "" {
+			break
+		}
+	}
+	Sort(apps)
+	return apps, nil
+}
+
+// Sort orders Applications by namespace and name.
+func Sort(apps []*Application) {
+	slices.SortFunc(apps, func(a, b *Application) int {
+		return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
+	})
+}
+
+// Follow watches an Application until done says that there is nothing to wait
+// for, or fails. Otherwise done says what is missing.
+func (i *Inspector) Follow(ctx context.Context, place tracking.App, done func(*Application) (missing string, err error)) (*Application, error) {
+	var last *Application
+	var failed error
+	_, err := kube.WaitFor(ctx, i.Applications(place.Namespace), kube.Named(place.Name), func(found []*unstructured.Unstructured) error {
+		if len(found) == 0 {
+			failed = Gone(place)
+			return nil
+		}
+		last, failed = Decode(found[0])
+		if failed != nil {
+			return nil
+		}
+		var missing string
+		if missing, failed = done(last); failed != nil || missing == "" {
+			return nil
+		}
+		return errors.New(missing)
+	})
+	if err == nil {
+		err = failed
+	}
+	return last, err
+}
+
+// Gone is the error of an Application that was deleted while it was waited for.
+func Gone(place tracking.App) error { return fmt.Errorf("the Application %s is gone", place) }
+
+// Change patches an Application as it was seen. When others were faster it is
+// looked at again.
+func (i *Inspector) Change(ctx context.Context, app *Application, patch func(*Application) (map[string]any, error)) (*Application, error) {
+	ctx, cancel := context.WithTimeout(ctx, RequestTimeout)
+	defer cancel()
+	applications := i.Applications(app.Namespace)
+	for try := 1; ; try++ {
+		content, err := patch(app)
+		if err != nil {
+			return nil, err
+		}
+		metadata, _ := content["metadata"].(map[string]any)
+		if metadata == nil {
+			metadata = map[string]any{}
+			content["metadata"] = metadata
+		}
+		metadata["resourceVersion"] = app.ResourceVersion
+		body, err := json.Marshal(content)
+		if err != nil {
+			return nil, err
+		}
+		changed, err := applications.Patch(ctx, app.Name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: i.Manager})
+		if err == nil {
+			return Decode(changed)
+		}
+		if !apierrors.IsConflict(err) || try == patchTries {
+			return nil, &AccessError{Verb: "patch", Namespace: app.Namespace, Err: err}
+		}
+		if app, err = i.Get(ctx, app.ID()); err != nil {
+			return nil, err
+		}
+	}
+}

@@ -1,0 +1,51 @@
+package inspect
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/gitops/project"
+)
+
+// Charter is the project of an Application, if it lets the Application be as it
+// is. A *[StateError] says why not. The destination has the cluster by address and
+// by name.
+func (s Strict) Charter(ctx context.Context, app *Application, destination v1alpha1.ApplicationDestination) (*project.Project, error) {
+	ctx, cancel := context.WithTimeout(ctx, RequestTimeout)
+	defer cancel()
+	name := app.Spec.ProjectName()
+	projects := schema.GroupVersionResource{Group: v1alpha1.Group, Version: v1alpha1.Version, Resource: "appprojects"}
+	object, err := s.Dynamic.Resource(projects).Namespace(s.ControlNamespace).Get(ctx, name, metav1.GetOptions{})
+	var compiled *project.Project
+	var refused []v1alpha1.Refused
+	switch {
+	case apierrors.IsNotFound(err) && name == v1alpha1.DefaultProject:
+		compiled = project.Default()
+	case apierrors.IsNotFound(err):
+		return nil, &StateError{fmt.Sprintf("there is no AppProject %s in the namespace %s", name, s.ControlNamespace)}
+	case err != nil:
+		return nil, fmt.Errorf("read the AppProject %s: %w", name, err)
+	default:
+		given, problems, err := v1alpha1.DecodeProject(object.Object)
+		if err != nil {
+			return nil, fmt.Errorf("read the AppProject %s: %w", name, err)
+		}
+		var more []v1alpha1.Refused
+		compiled, more = project.Compile(given)
+		refused = append(problems, more...)
+	}
+	if len(refused) == 0 {
+		located := *app.Application
+		located.Spec.Destination = destination
+		refused = compiled.Check(&located, s.ControlNamespace)
+	}
+	if len(refused) > 0 {
+		return nil, &StateError{fmt.Sprintf("the project %s does not allow %s: %s", name, app.ID(), v1alpha1.Summary(refused))}
+	}
+	return compiled, nil
+}

@@ -1,0 +1,257 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/gitops/apply"
+	"slipway.dev/slipway/internal/gitops/jq"
+	"slipway.dev/slipway/internal/gitops/live"
+	"slipway.dev/slipway/internal/gitops/plan"
+	"slipway.dev/slipway/internal/gitops/render"
+	"slipway.dev/slipway/internal/gitops/tracking"
+)
+
+// fetchParallel is how many objects are read at a time.
+const fetchParallel = 8
+
+// Comparison compares what Git says with what is live.
+type Comparison struct {
+	Inspector        *Inspector
+	App              *Application
+	Kinds            *live.Kinds
+	ControlNamespace string
+	// Gate says what the Application may touch. Without one everything is read
+	// that is asked for.
+	Gate plan.Gate
+	// Applier predicts. Without one it is the inspector's own rights.
+	Applier *apply.Applier
+	// Warn is told what does not stop a comparison. It can be nil.
+	Warn func(string)
+
+	set    *plan.Set
+	ignore *plan.Ignore
+	live   map[tracking.Key]*unstructured.Unstructured
+	after  map[tracking.Key]*unstructured.Unstructured
+}
+
+// ObjectDiff is an object that a sync would change, or not.
+type ObjectDiff struct {
+	Key   tracking.Key
+	State plan.SyncState
+	// Live and Predicted may be shown: they have no values of Secrets. Either can
+	// be nil.
+	Live, Predicted *unstructured.Unstructured
+	// Text is the difference as YAML, in the form of diff -u.
+	Text string
+}
+
+// Render renders the inputs for the Application's cluster.
+func (c *Comparison) Render(ctx context.Context, renderer *render.Renderer, inputs []render.Input) ([]*unstructured.Unstructured, error) {
+	version, apis, err := c.Kinds.Version(ctx)
+	if err != nil {
+		return nil, err
+	}
+	result, err := renderer.Render(ctx, render.Request{
+		App: c.App.Name, Project: c.App.Spec.ProjectName(), Namespace: c.App.Spec.Destination.Namespace,
+		KubeVersion: version, APIVersions: apis, Inputs: inputs,
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, warning := range result.Warnings {
+		c.warn(warning)
+	}
+	return result.Objects, nil
+}
+
+func (c *Comparison) warn(text string) {
+	if c.Warn != nil {
+		c.Warn(text)
+	}
+}
+
+// Prepare makes of rendered objects what would be applied: with namespaces and
+// marks, and checked by the gate.
+func (c *Comparison) Prepare(rendered []*unstructured.Unstructured) ([]*plan.Desired, error) {
+	c.set = plan.Prepare(plan.Source{
+		App: c.App.ID(), Tracker: tracking.Tracker{ControlNamespace: c.ControlNamespace}, Namespace: c.App.Spec.Destination.Namespace,
+		Began: time.Now(), Scope: c.Kinds.Scope, Objects: rendered,
+	})
+	var refused []error
+	for _, refusal := range c.set.Refusals {
+		refused = append(refused, refusal)
+	}
+	if c.Gate != nil {
+		for _, object := range c.set.Objects {
+			if refusal := c.Gate.Allows(object.Key, object.Object, c.App.Namespace); refusal != nil {
+				refusal.Object = object.Key
+				refused = append(refused, refusal)
+			}
+		}
+	}
+	if len(refused) > 0 {
+		return nil, errors.Join(refused...)
+	}
+	for _, warning := range c.set.Warnings {
+		c.warn(warning.Message)
+	}
+	return c.set.Objects, nil
+}
+
+// Run prepares rendered objects, reads the live ones, and predicts what they
+// would be. Objects that cannot be compared are in the error.
+func (c *Comparison) Run(ctx context.Context, rendered []*unstructured.Unstructured) ([]ObjectDiff, error) {
+	if _, err := c.Prepare(rendered); err != nil {
+		return nil, err
+	}
+	var rules []plan.IgnoreRule
+	for _, r := range c.App.Spec.IgnoreDifferences {
+		rules = append(rules, plan.IgnoreRule{
+			Group: r.Group, Kind: r.Kind, Name: r.Name, Namespace: r.Namespace,
+			JSONPointers: r.JSONPointers, JQPathExpressions: r.JQPathExpressions, ManagedFieldsManagers: r.ManagedFieldsManagers,
+		})
+	}
+	var err error
+	if c.ignore, err = plan.NewIgnore(rules, jq.New()); err != nil {
+		return nil, fmt.Errorf("ignoreDifferences of %s: %w", c.App.ID(), err)
+	}
+	if err := c.fetch(ctx); err != nil {
+		return nil, err
+	}
+	applier := c.Applier
+	if applier == nil {
+		applier = apply.New(c.Inspector.Cluster, c.Kinds)
+	}
+	c.after = map[tracking.Key]*unstructured.Unstructured{}
+	predict := applier.Predict(ctx)
+	statuses, _ := plan.CompareAll(plan.Comparison{
+		Set: c.set, Live: c.live, Ignore: c.ignore,
+		Predict: func(desired, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+			after, err := predict(desired, live)
+			if err == nil {
+				c.after[tracking.KeyOf(desired)] = after.DeepCopy()
+			}
+			return after, err
+		},
+	})
+	return c.differences(statuses)
+}
+
+// fetch reads what is desired, and what the Application has made before.
+func (c *Comparison) fetch(ctx context.Context) error {
+	versions := map[tracking.Key]string{}
+	for i := range c.App.Status.Resources {
+		resource := &c.App.Status.Resources[i]
+		versions[KeyOfResource(resource)] = resource.Version
+	}
+	desired := map[tracking.Key]bool{}
+	for _, object := range c.set.Objects {
+		versions[object.Key] = object.Object.GroupVersionKind().Version
+		desired[object.Key] = true
+	}
+	cache := live.New(live.Options{Cluster: c.Inspector.Cluster, Kinds: c.Kinds})
+	c.live = map[tracking.Key]*unstructured.Unstructured{}
+	found := make(chan *live.Object, len(versions))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(fetchParallel)
+	for key, version := range versions {
+		group.Go(func() error {
+			object, err := cache.Fetch(ctx, key, version)
+			if err == nil && object != nil {
+				found <- object
+			}
+			return err
+		})
+	}
+	err := group.Wait()
+	close(found)
+	for object := range found {
+		whole := object.Unstructured()
+		if c.Gate != nil && !desired[object.Key] && !c.strict().belongs(whole, c.App) {
+			continue // the status names it, and it is somebody else's
+		}
+		c.live[object.Key] = whole
+	}
+	return err
+}
+
+func (c *Comparison) strict() Strict {
+	return Strict{Inspector: c.Inspector, Kinds: c.Kinds, ControlNamespace: c.ControlNamespace}
+}
+
+// differences are what was found of each object.
+func (c *Comparison) differences(statuses []plan.Status) ([]ObjectDiff, error) {
+	desired := map[tracking.Key]*unstructured.Unstructured{}
+	for _, object := range c.set.Resources() {
+		desired[object.Key] = object.Object
+	}
+	var problems []error
+	var diffs []ObjectDiff
+	for _, status := range statuses {
+		if status.Problem != nil {
+			problems = append(problems, status.Problem)
+			continue
+		}
+		before, after := c.live[status.Key], c.after[status.Key]
+		switch status.State {
+		case plan.Absent:
+			after = desired[status.Key]
+		case plan.OutOfSync:
+			before = before.DeepCopy()
+			c.ignore.Strip(before, after)
+		case plan.Extra:
+			after = nil
+		}
+		diff, err := diffOf(status, before, after)
+		if err != nil {
+			return nil, err
+		}
+		diffs = append(diffs, diff)
+	}
+	return diffs, errors.Join(problems...)
+}
+
+// diffOf is the difference of one object. Either state may be nil.
+func diffOf(status plan.Status, before, after *unstructured.Unstructured) (ObjectDiff, error) {
+	diff := ObjectDiff{Key: status.Key, State: status.State}
+	diff.Live, diff.Predicted = MaskedPair(shownObject(before), shownObject(after))
+	if status.State == plan.Synced {
+		return diff, nil
+	}
+	from, err := objectText(diff.Live)
+	if err != nil {
+		return diff, err
+	}
+	to, err := objectText(diff.Predicted)
+	if err != nil {
+		return diff, err
+	}
+	text := UnifiedDiff(from, to)
+	if text == "" {
+		text = "(the difference is in fields that only the API server writes)\n"
+	}
+	diff.Text = fmt.Sprintf("--- live/%s%s\n+++ git/%s%s\n%s", diff.Key, absentNote(diff.Live), diff.Key, absentNote(diff.Predicted), text)
+	return diff, nil
+}
+
+func absentNote(object *unstructured.Unstructured) string {
+	if object == nil {
+		return " (not there)"
+	}
+	return ""
+}
+
+// Syncable is an error if the Application asks for something that we do not do.
+func Syncable(app *Application) error {
+	if len(app.Refused) > 0 {
+		return &StateError{fmt.Sprintf("%s cannot be synced as it is: %s", app.ID(), v1alpha1.Summary(app.Refused))}
+	}
+	return nil
+}

@@ -1,0 +1,177 @@
+package inspect
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"slipway.dev/slipway/internal/gitops/tracking"
+)
+
+const (
+	// MostStreams bounds how many containers are followed at a time.
+	MostStreams = 100
+	// LogLine bounds a line; a longer one comes in pieces.
+	LogLine = 64 << 10
+)
+
+// LogStream is one container.
+type LogStream struct {
+	Namespace, Pod, Container string
+}
+
+// LogOptions say what of a log is read.
+type LogOptions struct {
+	Follow   bool
+	Previous bool
+	// Tail is how many lines from the end; less than 0 is all.
+	Tail int64
+	// Since is how old lines may be; 0 is any age.
+	Since time.Duration
+	// Bytes bounds one log; 0 is without bound.
+	Bytes int64
+	// Timestamps has the time of each line read.
+	Timestamps bool
+}
+
+// LogLineOf is one line of a log, or a piece of a long one.
+type LogLineOf struct {
+	Stream LogStream
+	// At is when it was written, if that was asked for.
+	At   time.Time
+	Text string
+}
+
+// Pods are those of a tree: those that the Application has itself, and those that
+// its objects own. With choices, only those at or below one of them.
+func (t *Tree) Pods(chosen []tracking.Key) ([]*corev1.Pod, error) {
+	wanted := map[tracking.Key]bool{}
+	for _, key := range chosen {
+		wanted[key] = true
+	}
+	var pods []*corev1.Pod
+	var failed error
+	seen := map[tracking.Key]bool{}
+	var visit func(node *Node, taken bool)
+	visit = func(node *Node, taken bool) {
+		key := node.Key()
+		taken = taken || len(chosen) == 0 || wanted[key]
+		if taken && node.Group == "" && node.Kind == "Pod" && !seen[key] {
+			seen[key] = true
+			pod, err := t.pod(key)
+			if failed == nil {
+				failed = err
+			}
+			if pod != nil {
+				pods = append(pods, pod)
+			}
+		}
+		for _, child := range node.Children {
+			visit(child, taken)
+		}
+	}
+	for _, node := range t.Root.Children {
+		visit(node, false)
+	}
+	return pods, failed
+}
+
+func (t *Tree) pod(key tracking.Key) (*corev1.Pod, error) {
+	object := t.pods[key]
+	if object == nil {
+		return nil, nil // it is in the status, and gone
+	}
+	pod := &corev1.Pod{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, pod); err != nil {
+		return nil, fmt.Errorf("read %s: %w", key, err)
+	}
+	return pod, nil
+}
+
+// Streams are the containers of Pods, or those of a name.
+func Streams(app tracking.App, pods []*corev1.Pod, container string, follow bool) ([]LogStream, error) {
+	var streams []LogStream
+	var names []string
+	for _, pod := range pods {
+		for _, each := range pod.Spec.Containers {
+			names = append(names, each.Name)
+			if container == "" || container == each.Name {
+				streams = append(streams, LogStream{pod.Namespace, pod.Name, each.Name})
+			}
+		}
+	}
+	switch {
+	case len(pods) == 0:
+		return nil, &StateError{fmt.Sprintf("%s has no Pods: see slipway app tree %s", app, app)}
+	case len(streams) == 0:
+		slices.Sort(names)
+		return nil, &StateError{fmt.Sprintf("no container of %s is named %s: there are %s", app, container, strings.Join(slices.Compact(names), ", "))}
+	case follow && len(streams) > MostStreams:
+		return nil, &StateError{fmt.Sprintf("%d containers are too many to follow: choose some with --resource or -c", len(streams))}
+	}
+	return streams, nil
+}
+
+// ReadLog reads the log of one container, line by line, until it ends, the
+// context does, or take fails.
+func (i *Inspector) ReadLog(ctx context.Context, stream LogStream, options LogOptions, take func(LogLineOf) error) error {
+	asked := &corev1.PodLogOptions{Container: stream.Container, Follow: options.Follow, Previous: options.Previous, Timestamps: options.Timestamps}
+	if options.Tail >= 0 {
+		asked.TailLines = &options.Tail
+	}
+	if options.Since > 0 {
+		seconds := int64(max(options.Since.Seconds(), 1))
+		asked.SinceSeconds = &seconds
+	}
+	if options.Bytes > 0 {
+		asked.LimitBytes = &options.Bytes
+	}
+	body, err := i.Client.CoreV1().Pods(stream.Namespace).GetLogs(stream.Pod, asked).Stream(ctx)
+	if apierrors.IsBadRequest(err) {
+		// It waits to start, or has no earlier run: nothing to show is no failure.
+		return take(LogLineOf{Stream: stream, Text: "(" + err.Error() + ")"})
+	}
+	if err != nil {
+		return fmt.Errorf("logs of %s/%s, container %s: %w", stream.Namespace, stream.Pod, stream.Container, err)
+	}
+	defer body.Close()
+	reader := bufio.NewReaderSize(body, LogLine)
+	line := LogLineOf{Stream: stream}
+	continued := false
+	for {
+		text, more, err := reader.ReadLine()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return errors.Join(ctx.Err(), err)
+		}
+		line.Text = string(text)
+		if options.Timestamps && !continued {
+			line.At, line.Text = cutTime(line.Text)
+		}
+		continued = more
+		if err := take(line); err != nil {
+			return err
+		}
+	}
+}
+
+// cutTime takes the time in front of a line away.
+func cutTime(line string) (time.Time, string) {
+	stamp, text, _ := strings.Cut(line, " ")
+	at, err := time.Parse(time.RFC3339Nano, stamp)
+	if err != nil {
+		return time.Time{}, line
+	}
+	return at, text
+}

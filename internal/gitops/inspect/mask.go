@@ -1,0 +1,195 @@
+package inspect
+
+import (
+	"encoding/base64"
+	"maps"
+	"net/url"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"slipway.dev/slipway/internal/gitops/tracking"
+	"slipway.dev/slipway/internal/secret"
+)
+
+// lastAppliedAnnotation is where kubectl keeps a copy of the object, Secrets too.
+const lastAppliedAnnotation = "kubectl.kubernetes.io/last-applied-configuration"
+
+// anotherValue is shown for a value of a Secret that is not the one before.
+const anotherValue = secret.Redacted + " (another value)"
+
+// Masked is a copy of an object that may be shown: without managed fields,
+// without the copy that kubectl keeps, and without the values of a Secret.
+func Masked(object *unstructured.Unstructured) *unstructured.Unstructured {
+	masked, _ := MaskedPair(object, nil)
+	return masked
+}
+
+// MaskedPair is two states of one object as they may be shown. Of a Secret it can
+// be seen which values are not the same in both, and nothing else of them. Either
+// may be nil.
+func MaskedPair(before, after *unstructured.Unstructured) (*unstructured.Unstructured, *unstructured.Unstructured) {
+	before, after = tidied(before), tidied(after)
+	if isSecret(before) || isSecret(after) {
+		if before != nil && after != nil {
+			foldStringData(before)
+			foldStringData(after)
+		}
+		maskSecrets(before, after)
+	}
+	return before, after
+}
+
+func isSecret(object *unstructured.Unstructured) bool {
+	if object == nil {
+		return false
+	}
+	key := tracking.KeyOf(object)
+	return key.Group == "" && key.Kind == "Secret"
+}
+
+// tidied is a copy without what only programs read.
+func tidied(object *unstructured.Unstructured) *unstructured.Unstructured {
+	if object == nil {
+		return nil
+	}
+	tidy := object.DeepCopy()
+	tidy.SetManagedFields(nil)
+	dropLastApplied(tidy)
+	return tidy
+}
+
+// dropLastApplied takes the copy of kubectl away. Annotations that are no map
+// could hide one, and are no annotations.
+func dropLastApplied(object *unstructured.Unstructured) {
+	metadata, _ := object.Object["metadata"].(map[string]any)
+	switch annotations := metadata["annotations"].(type) {
+	case map[string]any:
+		delete(annotations, lastAppliedAnnotation)
+	default:
+		delete(metadata, "annotations")
+	}
+}
+
+// foldStringData writes what a manifest has in clear where the API server keeps
+// it, so that both states of a Secret can be compared.
+func foldStringData(object *unstructured.Unstructured) {
+	clear := nestedMap(object, "stringData")
+	if len(clear) == 0 {
+		return
+	}
+	data := maps.Clone(nestedMap(object, "data"))
+	if data == nil {
+		data = map[string]any{}
+	}
+	for key, value := range clear {
+		if text, ok := value.(string); ok {
+			value = base64.StdEncoding.EncodeToString([]byte(text))
+		}
+		data[key] = value
+	}
+	object.Object["data"] = data
+	delete(object.Object, "stringData")
+}
+
+// maskSecrets hides the values of a Secret. That one differs can be seen.
+func maskSecrets(before, after *unstructured.Unstructured) {
+	for _, field := range []string{"data", "stringData"} {
+		old, fresh := nestedMap(before, field), nestedMap(after, field)
+		for key, value := range old {
+			other, both := fresh[key]
+			if both && !sameValue(other, value) {
+				fresh[key] = anotherValue
+			} else if both {
+				fresh[key] = secret.Redacted
+			}
+			old[key] = secret.Redacted
+		}
+		for key := range fresh {
+			if _, both := old[key]; !both {
+				fresh[key] = secret.Redacted
+			}
+		}
+	}
+}
+
+// sameValue compares values of a Secret. What is no text is never the same, for
+// it may not be comparable.
+func sameValue(a, b any) bool {
+	first, ok := a.(string)
+	second, also := b.(string)
+	return ok && also && first == second
+}
+
+// nestedMap is a map in an object, not a copy; an empty one if there is none.
+// What is in its place and is no map is taken away: it could be a value.
+func nestedMap(object *unstructured.Unstructured, field string) map[string]any {
+	if object == nil {
+		return nil
+	}
+	content, ok := object.Object[field].(map[string]any)
+	if !ok {
+		delete(object.Object, field)
+	}
+	return content
+}
+
+// ShownApplication is an Application as it may be shown: a copy without managed
+// fields, and without passwords in addresses.
+func ShownApplication(app *Application) *unstructured.Unstructured {
+	shown := tidied(app.Object)
+	hidePasswords(shown.Object, 0)
+	return shown
+}
+
+// addressDepth bounds how deep addresses are looked for.
+const addressDepth = 64
+
+// hidePasswords takes passwords out of the addresses of repositories, wherever
+// they are.
+func hidePasswords(value any, depth int) {
+	if depth > addressDepth {
+		return
+	}
+	switch value := value.(type) {
+	case map[string]any:
+		for key, each := range value {
+			text, isText := each.(string)
+			if !isText {
+				hidePasswords(each, depth+1)
+				continue
+			}
+			if address, err := url.Parse(text); key == "repoURL" && err == nil && address.User != nil {
+				if _, has := address.User.Password(); has {
+					value[key] = address.Redacted()
+				}
+			}
+		}
+	case []any:
+		for _, each := range value {
+			hidePasswords(each, depth+1)
+		}
+	}
+}
+
+// shownObject is a copy without what a write changes whatever it writes, and
+// without the status.
+func shownObject(object *unstructured.Unstructured) *unstructured.Unstructured {
+	if object == nil {
+		return nil
+	}
+	shown := tidied(object)
+	for _, field := range []string{"resourceVersion", "generation", "uid", "creationTimestamp", "selfLink"} {
+		unstructured.RemoveNestedField(shown.Object, "metadata", field)
+	}
+	unstructured.RemoveNestedField(shown.Object, "status")
+	return shown
+}
+
+func objectText(object *unstructured.Unstructured) (string, error) {
+	if object == nil {
+		return "", nil
+	}
+	text, err := yaml.Marshal(object.Object)
+	return string(text), err
+}

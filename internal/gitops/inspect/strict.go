@@ -1,0 +1,220 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/metadata"
+
+	"slipway.dev/slipway/internal/gitops/live"
+	"slipway.dev/slipway/internal/gitops/tracking"
+)
+
+// Strict sees of a cluster only what belongs to an Application: objects that
+// carry its marks, and what these own by UID. It is for who asks for others, with
+// more rights than they have. A status alone proves nothing, because whoever may
+// write an Application writes its status.
+type Strict struct {
+	*Inspector
+	Kinds *live.Kinds
+	// ControlNamespace is that of the agent, for the marks.
+	ControlNamespace string
+}
+
+// identity is what is known of an object without reading all of it.
+type identity struct {
+	UID     types.UID
+	Created time.Time
+}
+
+// identities are the objects that an Application has itself, by its marks. nil
+// knows nothing and asks nothing.
+type identities interface {
+	get(key tracking.Key) (identity, bool)
+	complete(ctx context.Context, app *Application, owned *ownedObjects) error
+}
+
+// marked are identities that were read from the cluster.
+type marked struct {
+	strict Strict
+	found  map[tracking.Key]identity
+}
+
+func (m *marked) get(key tracking.Key) (identity, bool) {
+	found, ok := m.found[key]
+	return found, ok
+}
+
+// Tree reads the tree of an Application.
+func (s Strict) Tree(ctx context.Context, app *Application, skipped func(kind, namespace string)) (*Tree, error) {
+	return s.tree(ctx, app, &marked{strict: s, found: map[tracking.Key]identity{}}, skipped)
+}
+
+// complete reads the marks of what is in the status: by label, a kind and
+// namespace at a time, and one by one where an owner has no label, as it is with
+// objects that Argo CD applied.
+func (m *marked) complete(ctx context.Context, app *Application, owned *ownedObjects) error {
+	ctx, cancel := context.WithTimeout(ctx, RequestTimeout)
+	defer cancel()
+	type place struct {
+		kind      schema.GroupVersionKind
+		namespace string
+	}
+	listed := map[place]bool{}
+	for n := range app.Status.Resources {
+		resource := &app.Status.Resources[n]
+		at := place{schema.GroupVersionKind{Group: resource.Group, Version: resource.Version, Kind: resource.Kind}, resource.Namespace}
+		if listed[at] {
+			continue
+		}
+		listed[at] = true
+		if err := m.list(ctx, app, at.kind, at.namespace); err != nil {
+			return err
+		}
+	}
+	for n := range app.Status.Resources {
+		resource := &app.Status.Resources[n]
+		key := KeyOfResource(resource)
+		if _, known := m.found[key]; known || len(owned.by[key]) == 0 {
+			continue
+		}
+		if err := m.read(ctx, app, key, resource.Version); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// source is where objects of a kind are; nil if the cluster has no such kind.
+func (m *marked) source(ctx context.Context, kind schema.GroupVersionKind, namespace string) (metadata.ResourceInterface, error) {
+	mapping, err := m.strict.Kinds.Mapping(ctx, kind)
+	if _, unknown := errors.AsType[*live.UnknownKind](err); unknown {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("find the kind %s: %w", kind.GroupKind(), err)
+	}
+	if !mapping.Namespaced {
+		namespace = ""
+	}
+	return m.strict.Metadata.Resource(mapping.Resource).Namespace(namespace), nil
+}
+
+func (m *marked) list(ctx context.Context, app *Application, kind schema.GroupVersionKind, namespace string) error {
+	source, err := m.source(ctx, kind, namespace)
+	if err != nil || source == nil {
+		return err
+	}
+	options := metav1.ListOptions{LabelSelector: tracking.Label + "=" + app.ID().Label(), Limit: listPage}
+	for {
+		page, err := source.List(ctx, options)
+		if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
+			return nil // what cannot be read is not shown
+		}
+		if err != nil {
+			return fmt.Errorf("list %s of %s: %w", kind.GroupKind(), app.ID(), err)
+		}
+		for n := range page.Items {
+			m.take(app, kind, &page.Items[n])
+		}
+		if options.Continue = page.GetContinue(); options.Continue == "" {
+			return nil
+		}
+	}
+}
+
+func (m *marked) read(ctx context.Context, app *Application, key tracking.Key, version string) error {
+	kind := key.GroupKind().WithVersion(version)
+	source, err := m.source(ctx, kind, key.Namespace)
+	if err != nil || source == nil {
+		return err
+	}
+	object, err := source.Get(ctx, key.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("read %s: %w", key, err)
+	}
+	m.take(app, kind, object)
+	return nil
+}
+
+// take takes an object if its marks name the Application.
+func (m *marked) take(app *Application, kind schema.GroupVersionKind, object *metav1.PartialObjectMetadata) {
+	whole := &unstructured.Unstructured{}
+	whole.SetGroupVersionKind(kind)
+	whole.SetNamespace(object.Namespace)
+	whole.SetName(object.Name)
+	whole.SetAnnotations(object.Annotations)
+	if !m.strict.belongs(whole, app) {
+		return
+	}
+	m.found[tracking.KeyOf(whole)] = identity{UID: object.UID, Created: object.CreationTimestamp.Time}
+}
+
+// belongs reports whether the mark of an object names the Application.
+func (s Strict) belongs(object *unstructured.Unstructured, app *Application) bool {
+	owner, ok := tracking.Tracker{ControlNamespace: s.ControlNamespace}.OwnerOf(object)
+	return ok && owner == app.ID()
+}
+
+// Belongs finds an object of the Application: one that it has itself, or one that
+// these own, by UID if one is given. It is nil if there is none.
+func (s Strict) Belongs(ctx context.Context, app *Application, key tracking.Key, uid types.UID) (*unstructured.Unstructured, error) {
+	for n := range app.Status.Resources {
+		resource := &app.Status.Resources[n]
+		if KeyOfResource(resource) != key {
+			continue
+		}
+		object, err := s.fetch(ctx, key, resource.Version)
+		if err != nil || object == nil {
+			return nil, err
+		}
+		if s.belongs(object, app) && (uid == "" || object.GetUID() == uid) {
+			return object, nil
+		}
+	}
+	if !isOwnedKind(key) {
+		return nil, nil
+	}
+	tree, err := s.Tree(ctx, app, func(string, string) {})
+	if err != nil {
+		return nil, err
+	}
+	var found *unstructured.Unstructured
+	tree.Root.Walk(func(node, _ *Node) {
+		if node.Key() == key && (uid == "" || node.UID == uid) {
+			found = tree.Object(node.UID)
+		}
+	})
+	return found, nil
+}
+
+// isOwnedKind reports whether a kind is one of those below what Applications have.
+func isOwnedKind(key tracking.Key) bool {
+	switch key.GroupKind() {
+	case schema.GroupKind{Group: "apps", Kind: "ReplicaSet"}, schema.GroupKind{Group: "batch", Kind: "Job"}, schema.GroupKind{Kind: "Pod"}:
+		return true
+	}
+	return false
+}
+
+// fetch reads one object; nil if it is not there.
+func (s Strict) fetch(ctx context.Context, key tracking.Key, version string) (*unstructured.Unstructured, error) {
+	ctx, cancel := context.WithTimeout(ctx, RequestTimeout)
+	defer cancel()
+	cache := live.New(live.Options{Cluster: s.Cluster, Kinds: s.Kinds})
+	object, err := cache.Fetch(ctx, key, version)
+	if err != nil || object == nil {
+		return nil, err
+	}
+	return object.Unstructured(), nil
+}

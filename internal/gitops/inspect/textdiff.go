@@ -1,0 +1,185 @@
+package inspect
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+const (
+	// diffContext is how many equal lines are shown around a change.
+	diffContext = 3
+	// diffEffort bounds the search for a short difference: its memory grows with
+	// the square. Texts that differ more are shown as replaced.
+	diffEffort = 1500
+)
+
+// lineEdit is one line of a difference: ' ' in both, '-' in the first only, '+'
+// in the second only.
+type lineEdit struct {
+	sign byte
+	text string
+}
+
+// UnifiedDiff is the difference of two texts in the form of diff -u, without the
+// two lines of names. It is empty when they are the same.
+func UnifiedDiff(before, after string) string {
+	edits := diffLines(splitLines(before), splitLines(after))
+	var out strings.Builder
+	for _, hunk := range hunksOf(edits) {
+		hunk.write(&out, edits)
+	}
+	return out.String()
+}
+
+func splitLines(text string) []string {
+	if text == "" {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+}
+
+// diffLines finds what to do to make one list of lines another.
+func diffLines(before, after []string) []lineEdit {
+	start := 0
+	for start < len(before) && start < len(after) && before[start] == after[start] {
+		start++
+	}
+	end := 0
+	for end < len(before)-start && end < len(after)-start && before[len(before)-1-end] == after[len(after)-1-end] {
+		end++
+	}
+	var edits []lineEdit
+	for _, line := range before[:start] {
+		edits = append(edits, lineEdit{' ', line})
+	}
+	edits = append(edits, shortestEdit(before[start:len(before)-end], after[start:len(after)-end])...)
+	for _, line := range before[len(before)-end:] {
+		edits = append(edits, lineEdit{' ', line})
+	}
+	return edits
+}
+
+// shortestEdit is Myers' greedy search: after d edits, furthest[k] is how far in
+// before one can be on the diagonal k. What it was after each number of edits is
+// kept to walk back.
+func shortestEdit(before, after []string) []lineEdit {
+	n, m := len(before), len(after)
+	most := min(n+m, diffEffort)
+	furthest := make([]int, 2*most+3)
+	middle := most + 1
+	var trail [][]int
+	for d := 0; d <= most; d++ {
+		trail = append(trail, slices.Clone(furthest[middle-d-1:middle+d+2]))
+		for k := -d; k <= d; k += 2 {
+			x := furthest[middle+k-1] + 1
+			if k == -d || k != d && furthest[middle+k-1] < furthest[middle+k+1] {
+				x = furthest[middle+k+1]
+			}
+			y := x - k
+			for x < n && y < m && before[x] == after[y] {
+				x, y = x+1, y+1
+			}
+			furthest[middle+k] = x
+			if x >= n && y >= m {
+				return walkBack(before, after, trail)
+			}
+		}
+	}
+	return replaced(before, after)
+}
+
+// walkBack follows the trail from the end to the start.
+func walkBack(before, after []string, trail [][]int) []lineEdit {
+	x, y := len(before), len(after)
+	var edits []lineEdit
+	for d := len(trail) - 1; d >= 0; d-- {
+		at := func(k int) int { return trail[d][k+d+1] }
+		k := x - y
+		from := k - 1
+		if k == -d || k != d && at(k-1) < at(k+1) {
+			from = k + 1
+		}
+		startX := at(from)
+		startY := startX - from
+		for x > startX && y > startY && x > 0 && y > 0 {
+			x, y = x-1, y-1
+			edits = append(edits, lineEdit{' ', before[x]})
+		}
+		switch {
+		case d == 0:
+		case from == k+1:
+			y--
+			edits = append(edits, lineEdit{'+', after[y]})
+		default:
+			x--
+			edits = append(edits, lineEdit{'-', before[x]})
+		}
+	}
+	slices.Reverse(edits)
+	return edits
+}
+
+func replaced(before, after []string) []lineEdit {
+	var edits []lineEdit
+	for _, line := range before {
+		edits = append(edits, lineEdit{'-', line})
+	}
+	for _, line := range after {
+		edits = append(edits, lineEdit{'+', line})
+	}
+	return edits
+}
+
+// diffHunk is a run of edits that is shown, and the lines that it starts after.
+type diffHunk struct {
+	from, to      int // in the edits
+	before, after int
+}
+
+// hunksOf groups changes with what is around them.
+func hunksOf(edits []lineEdit) []diffHunk {
+	var hunks []diffHunk
+	before, after := 0, 0
+	for i, edit := range edits {
+		if edit.sign != ' ' {
+			from := max(0, i-diffContext)
+			if last := len(hunks) - 1; last >= 0 && hunks[last].to >= from {
+				hunks[last].to = min(len(edits), i+1+diffContext)
+			} else {
+				hunks = append(hunks, diffHunk{from: from, to: min(len(edits), i+1+diffContext), before: before - (i - from), after: after - (i - from)})
+			}
+		}
+		if edit.sign != '+' {
+			before++
+		}
+		if edit.sign != '-' {
+			after++
+		}
+	}
+	return hunks
+}
+
+func (h diffHunk) write(out *strings.Builder, edits []lineEdit) {
+	removed, added := 0, 0
+	for _, edit := range edits[h.from:h.to] {
+		if edit.sign != '+' {
+			removed++
+		}
+		if edit.sign != '-' {
+			added++
+		}
+	}
+	fmt.Fprintf(out, "@@ -%s +%s @@\n", lineRange(h.before, removed), lineRange(h.after, added))
+	for _, edit := range edits[h.from:h.to] {
+		fmt.Fprintf(out, "%c%s\n", edit.sign, edit.text)
+	}
+}
+
+// lineRange is where lines are. Those that are none are after the line before.
+func lineRange(before, count int) string {
+	if count == 0 {
+		return fmt.Sprintf("%d,0", before)
+	}
+	return fmt.Sprintf("%d,%d", before+1, count)
+}

@@ -1,0 +1,167 @@
+package gitprovider
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// bitbucketTokenKind goes by how the token is sent and by the prefixes that
+// Atlassian gives them.
+func (b *bitbucketCloud) tokenKind() TokenKind {
+	token := b.token.Reveal()
+	switch {
+	case !b.basic() && strings.HasPrefix(token, "ATCTT"):
+		return AccessToken
+	case !b.basic():
+		return OAuthToken
+	case strings.HasPrefix(token, "ATATT") || strings.Contains(b.username, "@"):
+		return APIToken
+	}
+	return AppPassword
+}
+
+// Check asks who the token is and what it may do.
+func (b *bitbucketCloud) Check(ctx context.Context, purpose Purpose) (TokenReport, error) {
+	report := b.newReport(b.tokenKind())
+	report.unsure("when the token expires: Bitbucket Cloud does not tell")
+	if strings.HasPrefix(b.token.Reveal(), "ATATT") && !b.basic() {
+		return TokenReport{}, invalid(Bitbucket, "this is an API token: give the email of its Atlassian account as the user name")
+	}
+	header, err := b.identify(ctx, &report)
+	if err != nil {
+		return TokenReport{}, err
+	}
+	scopes, scoped := scopesOf(header)
+	report.Scopes = scopes
+	if scoped {
+		b.judgeScopes(&report, purpose)
+	} else {
+		report.unsure("the scopes of the token: Bitbucket Cloud did not tell them")
+	}
+	return report, b.judgeRepository(ctx, &report, purpose)
+}
+
+// identify finds the login. Access tokens belong to a repository, a project or
+// a workspace and not to a user: they are shown to work on the repository.
+func (b *bitbucketCloud) identify(ctx context.Context, report *TokenReport) (http.Header, error) {
+	if report.Kind == AccessToken {
+		report.unsure("whether it is a token of a repository, a project or a workspace")
+		if b.repo == nil {
+			return nil, invalid(Bitbucket, "a Bitbucket access token can be checked only with the address of a repository that it is for")
+		}
+		resource, err := b.resource(*b.repo)
+		if err != nil {
+			return nil, err
+		}
+		got, err := b.do(ctx, call{method: http.MethodGet, path: resource})
+		if failure, ok := errors.AsType[*Error](err); ok && hidden(failure) {
+			err = nil
+		}
+		return got.header, err
+	}
+	var user struct {
+		Username string `json:"username"`
+		Nickname string `json:"nickname"`
+	}
+	got, err := b.do(ctx, call{method: http.MethodGet, path: "/user", into: &user})
+	if failure, ok := errors.AsType[*Error](err); ok && failure.Kind == Denied && failure.Token == "" {
+		report.unsure("whose token it is")
+		return got.header, nil // the scopes show what is missing
+	}
+	if report.Login = user.Username; report.Login == "" {
+		report.Login = user.Nickname
+	}
+	return got.header, err
+}
+
+// bitbucketNeed is a scope in the two spellings that Bitbucket has: of OAuth,
+// app passwords and access tokens, and of API tokens. Any name in either list
+// will do.
+type bitbucketNeed struct {
+	classic []string
+	token   []string
+	why     string
+	runtime bool
+	account bool // tokens of nobody cannot have it
+}
+
+func bitbucketNeeds() []bitbucketNeed {
+	return []bitbucketNeed{
+		{classic: []string{"account", "account:write"}, token: []string{"read:user:bitbucket", "write:user:bitbucket"}, why: "to see whose token it is", account: true},
+		{classic: []string{"repository:write"}, token: []string{"write:repository:bitbucket"}, why: "to push"},
+		{classic: []string{"repository", "repository:write"}, token: []string{"read:repository:bitbucket"}, why: "to clone"},
+		{classic: []string{"repository:admin"}, token: []string{"admin:repository:bitbucket"}, why: "to create the Shared Configuration Repository", runtime: true},
+		{classic: []string{"team", "team:write"}, token: []string{"read:workspace:bitbucket", "admin:workspace:bitbucket"}, why: "to read the workspace", runtime: true, account: true},
+		{classic: []string{"webhook"}, token: []string{"read:webhook:bitbucket"}, why: "to list webhooks", runtime: true},
+		{classic: []string{"webhook"}, token: []string{"write:webhook:bitbucket"}, why: "to register webhooks", runtime: true},
+		{classic: []string{"webhook"}, token: []string{"delete:webhook:bitbucket"}, why: "to remove webhooks", runtime: true},
+	}
+}
+
+// judgeScopes names what is missing in the spelling of this sort of token.
+func (b *bitbucketCloud) judgeScopes(report *TokenReport, purpose Purpose) {
+	where := map[TokenKind]string{
+		APIToken:    "https://id.atlassian.com/manage-profile/security/api-tokens",
+		AppPassword: "https://bitbucket.org/account/settings/app-passwords/",
+		AccessToken: "Access tokens in the settings of the repository, project or workspace",
+		OAuthToken:  "the permissions of the OAuth consumer in the workspace's settings",
+	}[report.Kind]
+	for _, need := range bitbucketNeeds() {
+		if need.runtime && purpose != RuntimeToken || need.account && report.Kind == AccessToken {
+			continue
+		}
+		if has(report.Scopes, need.classic) || has(report.Scopes, need.token) {
+			continue
+		}
+		name := need.classic[0]
+		if report.Kind == APIToken {
+			name = need.token[0]
+		}
+		if !slices.Contains(report.MissingNames(), name) {
+			report.lack(name, need.why, where)
+		}
+	}
+}
+
+func has(scopes, names []string) bool {
+	return slices.ContainsFunc(names, func(name string) bool { return slices.Contains(scopes, name) })
+}
+
+// judgeRepository sees whether webhooks can be listed, which needs the admin
+// right on the repository. Who may push no call tells.
+func (b *bitbucketCloud) judgeRepository(ctx context.Context, report *TokenReport, purpose Purpose) error {
+	if b.repo == nil {
+		return nil
+	}
+	resource, err := b.resource(*b.repo)
+	if err != nil {
+		return err
+	}
+	name := strings.TrimPrefix(resource, "/repositories/")
+	asked := call{method: http.MethodGet, path: resource}
+	if purpose == RuntimeToken && !slices.Contains(report.MissingNames(), "webhook") && !slices.Contains(report.MissingNames(), "read:webhook:bitbucket") {
+		asked.path, asked.query = resource+"/hooks", url.Values{"pagelen": {"1"}}
+	}
+	_, err = b.do(ctx, asked)
+	failure, failed := errors.AsType[*Error](err)
+	switch {
+	case err == nil && asked.query != nil:
+	case err == nil:
+		report.unsure("whether the token's user may write to %s", name)
+	case failed && failure.Kind == NotFound:
+		report.unsure("the rights on %s: it does not exist, or the token may not see it", name)
+	case failed && failure.Kind == Denied && failure.Token == "":
+		right := "read permission on "
+		if asked.query != nil {
+			right = "admin permission on "
+		}
+		report.lack(right+name, failure.Message, "https://bitbucket.org/"+name+"/admin/permissions")
+	default:
+		return err
+	}
+	return nil
+}

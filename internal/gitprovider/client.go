@@ -1,0 +1,350 @@
+package gitprovider
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"slipway.dev/slipway/internal/secret"
+)
+
+const (
+	maxAnswer   = 4 << 20 // one page of a hundred hooks or repositories is far below
+	maxPages    = 50
+	tries       = 3
+	firstDelay  = 300 * time.Millisecond
+	maxRedirect = 3
+)
+
+// client sends requests to one API with one token.
+type client struct {
+	kind     Kind
+	api      string // without a slash at the end
+	token    secret.Text
+	username string
+	repo     *Address // Options.Repository, when it is of this server
+	foreign  string   // the server of Options.Repository, when it is another
+	timeout  time.Duration
+	now      func() time.Time
+	http     *http.Client
+}
+
+func newClient(options Options) (*client, error) {
+	if _, err := ParseKind(string(options.Kind)); err != nil {
+		return nil, err
+	}
+	api, err := DefaultAPI(options.Kind, options.APIURL)
+	if options.Kind == Bitbucket && options.APIURL != "" {
+		// A proxy or a gateway in front of Bitbucket Cloud keeps its paths.
+		api, err = strings.TrimRight(options.APIURL, "/"), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := checkOrigin(options.Kind, api, options.PlainHTTP); err != nil {
+		return nil, err
+	}
+	token := strings.TrimSpace(options.Token.Reveal())
+	if token == "" || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return nil, invalid(options.Kind, "the token is empty or has characters that no token of %s has", options.Kind.Title())
+	}
+	if strings.ContainsFunc(options.Username, func(r rune) bool { return r < ' ' || r == ':' || r == 0x7f }) {
+		return nil, invalid(options.Kind, "the user name must not have a colon or a control character")
+	}
+	c := &client{kind: options.Kind, api: api, token: secret.New(token), username: strings.TrimSpace(options.Username), timeout: options.Timeout, now: options.Now}
+	if c.timeout <= 0 {
+		c.timeout = 15 * time.Second
+	}
+	if c.now == nil {
+		c.now = time.Now
+	}
+	if options.Repository != "" {
+		address, err := ParseAddress(options.Repository)
+		if err != nil {
+			return nil, err
+		}
+		if sameHost(c.kind, c.api, address) == nil {
+			c.repo = &address
+		} else {
+			c.foreign = address.Host
+		}
+	}
+	c.http, err = newHTTP(options.Kind, options.CAs, options.Proxy)
+	return c, err
+}
+
+// checkOrigin refuses to send a token where everybody on the way can read it.
+func checkOrigin(kind Kind, api string, plain bool) error {
+	u, err := url.Parse(api)
+	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return invalid(kind, "the API URL of %s cannot be read: it is as https://git.example.com/api/v4", kind.Title())
+	}
+	switch u.Scheme {
+	case "https":
+		return nil
+	case "http":
+		ip := net.ParseIP(u.Hostname())
+		if plain || u.Hostname() == "localhost" || (ip != nil && ip.IsLoopback()) {
+			return nil
+		}
+		return invalid(kind, "the API URL is http://, and the token would be readable on the way: use https://")
+	}
+	return invalid(kind, "the API URL must begin with https://")
+}
+
+func newHTTP(kind Kind, authorities []byte, proxy func(*http.Request) (*url.URL, error)) (*http.Client, error) {
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		pool = x509.NewCertPool()
+	}
+	if len(authorities) > 0 && !pool.AppendCertsFromPEM(authorities) {
+		return nil, invalid(kind, "the certificate authorities hold no certificate: give them as PEM, beginning with -----BEGIN CERTIFICATE-----")
+	}
+	if proxy == nil {
+		proxy = http.ProxyFromEnvironment
+	}
+	transport := &http.Transport{
+		Proxy:                  proxy,
+		DialContext:            (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+		TLSClientConfig:        &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12},
+		TLSHandshakeTimeout:    10 * time.Second,
+		MaxIdleConnsPerHost:    2,
+		IdleConnTimeout:        30 * time.Second,
+		MaxResponseHeaderBytes: 64 << 10,
+		ForceAttemptHTTP2:      true,
+	}
+	return &http.Client{Transport: transport, CheckRedirect: stayHome}, nil
+}
+
+// errLeaves is a redirect that would take the token to another origin.
+var errLeaves = errors.New("the answer redirects to another server")
+
+// stayHome follows redirects of renamed repositories, which stay at the API's
+// origin, and none that leaves it.
+func stayHome(request *http.Request, via []*http.Request) error {
+	first := via[0]
+	if request.URL.Scheme != first.URL.Scheme || request.URL.Host != first.URL.Host {
+		return errLeaves
+	}
+	// After 301 and 302 a write would go on as a GET and seem to succeed.
+	if request.Method != first.Method {
+		return errors.New("the answer redirects a request that changes something; use the repository's present address")
+	}
+	if len(via) > maxRedirect {
+		return errors.New("the answer redirects in circles")
+	}
+	return nil
+}
+
+// address reads a repository's address and refuses one of another server.
+func (c *client) address(repoURL string) (Address, error) {
+	address, err := ParseAddress(repoURL)
+	if err != nil {
+		return Address{}, err
+	}
+	return address, sameHost(c.kind, c.api, address)
+}
+
+// newReport begins a report.
+func (c *client) newReport(kind TokenKind) TokenReport {
+	report := TokenReport{Kind: kind}
+	if c.foreign != "" {
+		report.unsure("the rights on the repository at %s: it is not at the server of this token", c.foreign)
+	}
+	return report
+}
+
+// call is one request.
+type call struct {
+	method string
+	path   string // below the API, escaped
+	query  url.Values
+	url    string // instead of path and query: the next page, of the same origin
+	body   any    // sent as JSON
+	into   any    // filled from JSON when the status is 2xx
+	base   string // instead of the API's URL, at the same origin
+}
+
+// answer is what came back, without the body.
+type answer struct {
+	status int
+	header http.Header
+}
+
+// path joins segments, each escaped.
+func path(segments ...string) string {
+	var b strings.Builder
+	for _, segment := range segments {
+		b.WriteByte('/')
+		b.WriteString(url.PathEscape(segment))
+	}
+	return b.String()
+}
+
+// do sends the call, again after a 5xx or a lost connection when that cannot do
+// something twice. An answer that is no 2xx is an *Error, with the answer.
+func (c *client) do(ctx context.Context, call call) (answer, error) {
+	delay := firstDelay
+	for try := 1; ; try++ {
+		got, err := c.send(ctx, call)
+		failure, failed := errors.AsType[*Error](err)
+		again := failed && failure.Kind == Unreachable && call.method != http.MethodPost && ctx.Err() == nil
+		if !again || try == tries {
+			return got, err
+		}
+		// Jitter, so that the runtimes of an account do not come back as one.
+		timer := time.NewTimer(delay/2 + rand.N(delay))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return got, err
+		case <-timer.C:
+		}
+		delay *= 3
+	}
+}
+
+func (c *client) send(ctx context.Context, call call) (answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	request, err := c.request(ctx, call)
+	if err != nil {
+		return answer{}, err
+	}
+	response, err := c.http.Do(request)
+	if err != nil {
+		return answer{}, c.unreachable(request.URL.Host, err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
+	if err != nil {
+		return answer{}, c.unreachable(request.URL.Host, err)
+	}
+	got := answer{status: response.StatusCode, header: response.Header}
+	if len(body) > maxAnswer {
+		return got, invalid(c.kind, "%s answered with more than %d bytes", request.URL.Host, maxAnswer)
+	}
+	if response.StatusCode < 200 || response.StatusCode > 299 {
+		return got, c.refused(call, response, body)
+	}
+	if call.into == nil || response.StatusCode == http.StatusNoContent {
+		return got, nil
+	}
+	if err := json.Unmarshal(body, call.into); err != nil {
+		return got, invalid(c.kind, "%s did not answer as the API of %s does: check the API URL %s", request.URL.Host, c.kind.Title(), c.api)
+	}
+	return got, nil
+}
+
+func (c *client) request(ctx context.Context, call call) (*http.Request, error) {
+	target := call.url
+	if target == "" {
+		base := call.base
+		if base == "" {
+			base = c.api
+		}
+		target = base + call.path
+		if len(call.query) > 0 {
+			target += "?" + call.query.Encode()
+		}
+	} else if !sameOrigin(target, c.api) {
+		return nil, invalid(c.kind, "%s answered with a next page on another server", c.kind.Title())
+	}
+	var body io.Reader
+	if call.body != nil {
+		encoded, err := json.Marshal(call.body)
+		if err != nil {
+			return nil, err
+		}
+		body = bytes.NewReader(encoded)
+	}
+	request, err := http.NewRequestWithContext(ctx, call.method, target, body)
+	if err != nil {
+		return nil, invalid(c.kind, "the API URL of %s cannot be read", c.kind.Title())
+	}
+	if call.body != nil {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	request.Header.Set("User-Agent", "slipway")
+	request.Header.Set("Accept", "application/json")
+	if c.kind == GitHub {
+		request.Header.Set("Accept", "application/vnd.github+json")
+		request.Header.Set("X-GitHub-Api-Version", "2022-11-28")
+	}
+	if c.basic() {
+		request.SetBasicAuth(c.username, c.token.Reveal())
+	} else {
+		request.Header.Set("Authorization", "Bearer "+c.token.Reveal())
+	}
+	return request, nil
+}
+
+// basic reports whether the token is sent as a password. Only Bitbucket Cloud
+// has such tokens; x-token-auth is what Git wants beside its access tokens.
+func (c *client) basic() bool {
+	return c.kind == Bitbucket && c.username != "" && c.username != "x-token-auth"
+}
+
+func sameOrigin(a, b string) bool {
+	one, err := url.Parse(a)
+	if err != nil {
+		return false
+	}
+	two, err := url.Parse(b)
+	return err == nil && one.Scheme == two.Scheme && one.Host == two.Host && one.User == nil
+}
+
+// unreachable turns an error of the network into ours.
+func (c *client) unreachable(host string, err error) *Error {
+	failure := networkError(c.kind, host, err)
+	failure.Message = c.scrub(failure.Message)
+	return failure
+}
+
+// networkError says what to do about an error of the network.
+func networkError(kind Kind, host string, err error) *Error {
+	failure := &Error{Kind: Unreachable, Provider: kind, cause: err}
+	var wrapped *url.Error
+	if errors.As(err, &wrapped) {
+		failure.cause = wrapped.Err
+	}
+	_, authority := errors.AsType[x509.UnknownAuthorityError](err)
+	_, name := errors.AsType[x509.HostnameError](err)
+	_, certificate := errors.AsType[x509.CertificateInvalidError](err)
+	switch {
+	case errors.Is(err, errLeaves):
+		failure.Kind, failure.cause = Invalid, nil
+		failure.Message = fmt.Sprintf("%s redirects to another server, where the token is not sent: check the API URL", host)
+	case authority:
+		failure.Kind = Certificate
+		failure.Message = fmt.Sprintf("the certificate of %s is signed by an authority that is not trusted: add the authority's certificate", host)
+	case name, certificate:
+		failure.Kind = Certificate
+		failure.Message = fmt.Sprintf("the certificate of %s is not valid: %v", host, failure.cause)
+	case errors.Is(err, context.DeadlineExceeded):
+		failure.Message = fmt.Sprintf("%s did not answer in time", host)
+	default:
+		failure.Message = fmt.Sprintf("%s cannot be reached: %v", host, failure.cause)
+	}
+	return failure
+}
+
+// scrub removes the token from text, in the spellings in which it is sent: a
+// proxy's error page may show the request.
+func (c *client) scrub(text string) string {
+	token := c.token.Reveal()
+	text = strings.ReplaceAll(text, token, secret.Redacted)
+	return strings.ReplaceAll(text, base64.StdEncoding.EncodeToString([]byte(c.username+":"+token)), secret.Redacted)
+}

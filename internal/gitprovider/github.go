@@ -1,0 +1,216 @@
+package gitprovider
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// gitHub is GitHub and GitHub Enterprise.
+type gitHub struct {
+	*client
+}
+
+type gitHubRepository struct {
+	FullName      string `json:"full_name"`
+	CloneURL      string `json:"clone_url"`
+	SSHURL        string `json:"ssh_url"`
+	HTMLURL       string `json:"html_url"`
+	DefaultBranch string `json:"default_branch"`
+	Private       bool   `json:"private"`
+	Archived      bool   `json:"archived"`
+	Permissions   *struct {
+		Admin bool `json:"admin"`
+		Push  bool `json:"push"`
+		Pull  bool `json:"pull"`
+	} `json:"permissions"`
+}
+
+func (r gitHubRepository) repository() Repository {
+	access := AccessUnknown
+	if p := r.Permissions; p != nil {
+		switch {
+		case p.Admin:
+			access = AccessAdmin
+		case p.Push:
+			access = AccessWrite
+		case p.Pull:
+			access = AccessRead
+		}
+	}
+	return Repository{
+		Path: r.FullName, CloneURL: r.CloneURL, SSHURL: r.SSHURL, WebURL: r.HTMLURL,
+		DefaultBranch: r.DefaultBranch, Private: r.Private, Archived: r.Archived, Access: access,
+	}
+}
+
+func (g *gitHub) at(repoURL string) (owner, name string, err error) {
+	address, err := g.address(repoURL)
+	if err != nil {
+		return "", "", err
+	}
+	return address.ownerAndName(GitHub)
+}
+
+// Repository looks a repository up.
+func (g *gitHub) Repository(ctx context.Context, repoURL string) (Repository, error) {
+	owner, name, err := g.at(repoURL)
+	if err != nil {
+		return Repository{}, err
+	}
+	return g.repository(ctx, owner, name)
+}
+
+func (g *gitHub) repository(ctx context.Context, owner, name string) (Repository, error) {
+	var found gitHubRepository
+	_, err := g.do(ctx, call{method: http.MethodGet, path: path("repos", owner, name), into: &found})
+	return found.repository(), err
+}
+
+// CreateRepository makes it for the token's user or for an organisation. The
+// first push makes the default branch.
+func (g *gitHub) CreateRepository(ctx context.Context, repoURL string, private bool) (Repository, error) {
+	owner, name, err := g.at(repoURL)
+	if err != nil {
+		return Repository{}, err
+	}
+	var account struct {
+		Login string `json:"login"`
+		Type  string `json:"type"`
+	}
+	if _, err := g.do(ctx, call{method: http.MethodGet, path: path("users", owner), into: &account}); err != nil {
+		return Repository{}, err
+	}
+	target := path("orgs", owner, "repos")
+	if account.Type != "Organization" {
+		login, _, err := g.user(ctx)
+		if err != nil {
+			return Repository{}, err
+		}
+		if !strings.EqualFold(login, owner) {
+			return Repository{}, invalid(GitHub, "%s is a user, and the token belongs to %s: GitHub lets a token make repositories for its own user and for organisations", owner, login)
+		}
+		target = path("user", "repos")
+	}
+	var made gitHubRepository
+	body := map[string]any{"name": name, "private": private, "auto_init": false, "description": "Shared configuration of Slipway runtimes"}
+	_, err = g.do(ctx, call{method: http.MethodPost, path: target, body: body, into: &made})
+	return made.repository(), exists(err, http.StatusUnprocessableEntity, "already exists", owner+"/"+name)
+}
+
+// user is who the token is; the answer's headers tell more.
+func (g *gitHub) user(ctx context.Context) (login string, got answer, err error) {
+	var user struct {
+		Login string `json:"login"`
+	}
+	got, err = g.do(ctx, call{method: http.MethodGet, path: "/user", into: &user})
+	return user.Login, got, err
+}
+
+// exists turns the refusal of a second repository or hook into a Conflict.
+func exists(err error, status int, words, name string) error {
+	failure, ok := errors.AsType[*Error](err)
+	if !ok || (failure.Kind != Conflict && (failure.Status != status || !strings.Contains(strings.ToLower(failure.Message), words))) {
+		return err
+	}
+	return &Error{Kind: Conflict, Provider: failure.Provider, Status: failure.Status, Message: name + " exists already at " + failure.Provider.Title()}
+}
+
+// EnsureWebhook makes the hook what it should be.
+func (g *gitHub) EnsureWebhook(ctx context.Context, repoURL string, hook Webhook) error {
+	owner, name, err := g.at(repoURL)
+	if err != nil {
+		return err
+	}
+	if err := hook.check(GitHub); err != nil {
+		return err
+	}
+	return ensureHook(ctx, &gitHubHooks{g.client, path("repos", owner, name, "hooks")}, hook)
+}
+
+// RemoveWebhook removes the hooks with this URL.
+func (g *gitHub) RemoveWebhook(ctx context.Context, repoURL, hookURL string) error {
+	owner, name, err := g.at(repoURL)
+	if err != nil {
+		return err
+	}
+	return removeHook(ctx, &gitHubHooks{g.client, path("repos", owner, name, "hooks")}, hookURL)
+}
+
+type gitHubHooks struct {
+	*client
+	path string
+}
+
+func (h *gitHubHooks) list(ctx context.Context) ([]hook, error) {
+	var all []hook
+	next := call{method: http.MethodGet, path: h.path, query: url.Values{"per_page": {"100"}}}
+	for range maxPages {
+		var page []struct {
+			ID     int64 `json:"id"`
+			Config struct {
+				URL string `json:"url"`
+			} `json:"config"`
+		}
+		next.into = &page
+		got, err := h.do(ctx, next)
+		if err != nil {
+			return nil, err
+		}
+		for _, one := range page {
+			all = append(all, hook{id: strconv.FormatInt(one.ID, 10), url: one.Config.URL})
+		}
+		link := nextLink(got.header)
+		if link == "" {
+			return all, nil
+		}
+		next.url = link
+	}
+	return nil, invalid(h.kind, "the repository has too many webhooks to read")
+}
+
+func (h *gitHubHooks) body(want Webhook) map[string]any {
+	var events []string
+	if want.wants(PushEvent) {
+		events = append(events, "push")
+	}
+	if want.wants(PullRequestEvent) {
+		events = append(events, "pull_request")
+	}
+	return map[string]any{
+		"active": true, "events": events,
+		"config": map[string]string{"url": want.URL, "content_type": "json", "secret": want.Secret.Reveal(), "insecure_ssl": "0"},
+	}
+}
+
+func (h *gitHubHooks) create(ctx context.Context, want Webhook) error {
+	body := h.body(want)
+	body["name"] = "web"
+	_, err := h.do(ctx, call{method: http.MethodPost, path: h.path, body: body})
+	return exists(err, http.StatusUnprocessableEntity, "already exists", "the webhook")
+}
+
+func (h *gitHubHooks) update(ctx context.Context, id string, want Webhook) error {
+	_, err := h.do(ctx, call{method: http.MethodPatch, path: h.path + path(id), body: h.body(want)})
+	return err
+}
+
+func (h *gitHubHooks) remove(ctx context.Context, id string) error {
+	_, err := h.do(ctx, call{method: http.MethodDelete, path: h.path + path(id)})
+	return err
+}
+
+// nextLink is the address with rel="next" in a Link header.
+func nextLink(header http.Header) string {
+	pattern := regexp.MustCompile(`<([^>]+)>\s*;[^,]*\brel="?next"?`)
+	for _, value := range header.Values("Link") {
+		if found := pattern.FindStringSubmatch(value); found != nil {
+			return found[1]
+		}
+	}
+	return ""
+}

@@ -1,0 +1,206 @@
+package gitprovider
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+)
+
+// gitLab is GitLab, in the cloud and in house.
+type gitLab struct {
+	*client
+}
+
+type gitLabAccess struct {
+	Level int `json:"access_level"`
+}
+
+type gitLabProject struct {
+	ID            int64  `json:"id"`
+	FullPath      string `json:"path_with_namespace"`
+	CloneURL      string `json:"http_url_to_repo"`
+	SSHURL        string `json:"ssh_url_to_repo"`
+	WebURL        string `json:"web_url"`
+	DefaultBranch string `json:"default_branch"`
+	Visibility    string `json:"visibility"`
+	Archived      bool   `json:"archived"`
+	Permissions   *struct {
+		Project *gitLabAccess `json:"project_access"`
+		Group   *gitLabAccess `json:"group_access"`
+	} `json:"permissions"`
+}
+
+// The roles that matter here, of GitLab's list of access levels.
+const (
+	gitLabDeveloper  = 30
+	gitLabMaintainer = 40
+)
+
+// level is the higher of the two roles; 0 when they say nothing, as for a role
+// that comes from a group above.
+func (p gitLabProject) level() int {
+	level := 0
+	if p.Permissions == nil {
+		return level
+	}
+	for _, access := range []*gitLabAccess{p.Permissions.Project, p.Permissions.Group} {
+		if access != nil {
+			level = max(level, access.Level)
+		}
+	}
+	return level
+}
+
+func gitLabAccessOf(level int) Access {
+	switch {
+	case level >= gitLabMaintainer:
+		return AccessAdmin
+	case level >= gitLabDeveloper:
+		return AccessWrite
+	case level > 0:
+		return AccessRead
+	}
+	return AccessUnknown
+}
+
+func (p gitLabProject) repository() Repository {
+	return Repository{
+		Path: p.FullPath, CloneURL: p.CloneURL, SSHURL: p.SSHURL, WebURL: p.WebURL,
+		DefaultBranch: p.DefaultBranch, Private: p.Visibility != "public", Archived: p.Archived, Access: gitLabAccessOf(p.level()),
+	}
+}
+
+// at gives the group with all groups above it, and the name.
+func (g *gitLab) at(repoURL string) (group, name string, err error) {
+	address, err := g.address(repoURL)
+	if err != nil {
+		return "", "", err
+	}
+	return g.split(address)
+}
+
+// split leaves out the path below which a GitLab in house may be installed.
+func (g *gitLab) split(address Address) (group, name string, err error) {
+	if !address.SSH {
+		web, _ := url.Parse(webServer(GitLab, g.api))
+		address = address.below(web.Path)
+	}
+	return address.groupAndName()
+}
+
+func (g *gitLab) project(ctx context.Context, group, name string) (gitLabProject, error) {
+	var found gitLabProject
+	_, err := g.do(ctx, call{method: http.MethodGet, path: path("projects", group+"/"+name), into: &found})
+	return found, err
+}
+
+// Repository looks a project up.
+func (g *gitLab) Repository(ctx context.Context, repoURL string) (Repository, error) {
+	group, name, err := g.at(repoURL)
+	if err != nil {
+		return Repository{}, err
+	}
+	found, err := g.project(ctx, group, name)
+	return found.repository(), err
+}
+
+// CreateRepository makes a project in a group, a subgroup or the user's own
+// namespace. The first push makes the default branch.
+func (g *gitLab) CreateRepository(ctx context.Context, repoURL string, private bool) (Repository, error) {
+	group, name, err := g.at(repoURL)
+	if err != nil {
+		return Repository{}, err
+	}
+	var namespace struct {
+		ID int64 `json:"id"`
+	}
+	if _, err := g.do(ctx, call{method: http.MethodGet, path: path("namespaces", group), into: &namespace}); err != nil {
+		return Repository{}, err
+	}
+	visibility := "public"
+	if private {
+		visibility = "private"
+	}
+	body := map[string]any{
+		"name": name, "path": name, "namespace_id": namespace.ID, "visibility": visibility,
+		"initialize_with_readme": false, "description": "Shared configuration of Slipway runtimes",
+	}
+	var made gitLabProject
+	_, err = g.do(ctx, call{method: http.MethodPost, path: "/projects", body: body, into: &made})
+	return made.repository(), exists(err, http.StatusBadRequest, "already been taken", group+"/"+name)
+}
+
+// EnsureWebhook makes the hook what it should be.
+func (g *gitLab) EnsureWebhook(ctx context.Context, repoURL string, hook Webhook) error {
+	group, name, err := g.at(repoURL)
+	if err != nil {
+		return err
+	}
+	if err := hook.check(GitLab); err != nil {
+		return err
+	}
+	return ensureHook(ctx, &gitLabHooks{g.client, path("projects", group+"/"+name, "hooks")}, hook)
+}
+
+// RemoveWebhook removes the hooks with this URL.
+func (g *gitLab) RemoveWebhook(ctx context.Context, repoURL, hookURL string) error {
+	group, name, err := g.at(repoURL)
+	if err != nil {
+		return err
+	}
+	return removeHook(ctx, &gitLabHooks{g.client, path("projects", group+"/"+name, "hooks")}, hookURL)
+}
+
+type gitLabHooks struct {
+	*client
+	path string
+}
+
+func (h *gitLabHooks) list(ctx context.Context) ([]hook, error) {
+	var all []hook
+	next := call{method: http.MethodGet, path: h.path, query: url.Values{"per_page": {"100"}}}
+	for range maxPages {
+		var page []struct {
+			ID  int64  `json:"id"`
+			URL string `json:"url"`
+		}
+		next.into = &page
+		got, err := h.do(ctx, next)
+		if err != nil {
+			return nil, err
+		}
+		for _, one := range page {
+			all = append(all, hook{id: strconv.FormatInt(one.ID, 10), url: one.URL})
+		}
+		link := nextLink(got.header)
+		if link == "" {
+			return all, nil
+		}
+		next.url = link
+	}
+	return nil, invalid(h.kind, "the repository has too many webhooks to read")
+}
+
+func (h *gitLabHooks) body(want Webhook) map[string]any {
+	return map[string]any{
+		"url": want.URL, "token": want.Secret.Reveal(), "enable_ssl_verification": true,
+		"push_events": want.wants(PushEvent), "tag_push_events": want.wants(PushEvent),
+		"merge_requests_events": want.wants(PullRequestEvent),
+	}
+}
+
+func (h *gitLabHooks) create(ctx context.Context, want Webhook) error {
+	_, err := h.do(ctx, call{method: http.MethodPost, path: h.path, body: h.body(want)})
+	return err
+}
+
+func (h *gitLabHooks) update(ctx context.Context, id string, want Webhook) error {
+	_, err := h.do(ctx, call{method: http.MethodPut, path: h.path + path(id), body: h.body(want)})
+	return err
+}
+
+func (h *gitLabHooks) remove(ctx context.Context, id string) error {
+	_, err := h.do(ctx, call{method: http.MethodDelete, path: h.path + path(id)})
+	return err
+}

@@ -1,0 +1,52 @@
+package gitprovider
+
+// TokenHelp tells a user how to make a token, before there is one (R69, R70).
+type TokenHelp struct {
+	// Page is where tokens are made.
+	Page string
+	// Needs are the scopes or permissions to choose, as the page names them.
+	Needs []string
+	// FineGrained are those of GitHub's fine-grained tokens; empty elsewhere.
+	FineGrained []string
+	// Username says what to give as the user name; empty: nothing.
+	Username string
+	// SSHKeys is the page that takes public SSH keys.
+	SSHKeys string
+}
+
+// HelpFor is what a token for the purpose needs. An API URL that cannot be read
+// gives the cloud's pages.
+func HelpFor(kind Kind, apiURL string, purpose Purpose) TokenHelp {
+	if api, err := DefaultAPI(kind, apiURL); err == nil {
+		apiURL = api
+	} else {
+		apiURL, _ = DefaultAPI(kind, "")
+	}
+	web := webServer(kind, apiURL)
+	runtime := purpose == RuntimeToken
+	switch kind {
+	case GitHub:
+		help := TokenHelp{Page: web + "/settings/tokens", Needs: oauthScopes(kind, purpose), SSHKeys: web + "/settings/keys"}
+		for _, need := range gitHubNeeds("main") {
+			if runtime || !need.runtime {
+				help.FineGrained = append(help.FineGrained, need.name)
+			}
+		}
+		help.FineGrained = append(help.FineGrained, "Metadata: Read-only")
+		return help
+	case GitLab:
+		return TokenHelp{Page: web + "/-/user_settings/personal_access_tokens", Needs: oauthScopes(kind, purpose), SSHKeys: web + "/-/user_settings/ssh_keys"}
+	case Bitbucket:
+		help := TokenHelp{
+			Page: "https://id.atlassian.com/manage-profile/security/api-tokens", SSHKeys: web + "/account/settings/ssh-keys/",
+			Username: "the email of the Atlassian account; nothing for an access token of a repository, project or workspace",
+		}
+		for _, need := range bitbucketNeeds() {
+			if runtime || !need.runtime {
+				help.Needs = append(help.Needs, need.token[0])
+			}
+		}
+		return help
+	}
+	return TokenHelp{Page: web + "/account", Needs: []string{map[bool]string{true: "Repository admin", false: "Repository write"}[runtime]}, SSHKeys: web + "/plugins/servlet/ssh/account/keys"}
+}

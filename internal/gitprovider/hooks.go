@@ -1,0 +1,79 @@
+package gitprovider
+
+import (
+	"context"
+	"errors"
+)
+
+// hook is one that exists.
+type hook struct {
+	id, url string
+}
+
+// repositoryHooks are the hooks of one repository, as each provider does them.
+type repositoryHooks interface {
+	list(ctx context.Context) ([]hook, error)
+	create(ctx context.Context, want Webhook) error
+	update(ctx context.Context, id string, want Webhook) error
+	remove(ctx context.Context, id string) error
+}
+
+// hooksAt gives the hooks with this URL.
+func hooksAt(ctx context.Context, hooks repositoryHooks, hookURL string) ([]hook, error) {
+	all, err := hooks.list(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var found []hook
+	for _, h := range all {
+		if h.url == hookURL {
+			found = append(found, h)
+		}
+	}
+	return found, nil
+}
+
+// ensureHook leaves one hook with the URL. It always writes: providers do not
+// tell a hook's secret, so one that looks right may have another.
+func ensureHook(ctx context.Context, hooks repositoryHooks, want Webhook) error {
+	found, err := hooksAt(ctx, hooks, want.URL)
+	if err != nil {
+		return err
+	}
+	if len(found) == 0 {
+		err := hooks.create(ctx, want)
+		if failure, ok := errors.AsType[*Error](err); !ok || failure.Kind != Conflict {
+			return err
+		}
+		// Another replica made it meanwhile.
+		if found, err = hooksAt(ctx, hooks, want.URL); err != nil || len(found) == 0 {
+			return err
+		}
+	}
+	if err := hooks.update(ctx, found[0].id, want); err != nil {
+		return err
+	}
+	return removeAll(ctx, hooks, found[1:])
+}
+
+// removeHook removes every hook with the URL.
+func removeHook(ctx context.Context, hooks repositoryHooks, hookURL string) error {
+	found, err := hooksAt(ctx, hooks, hookURL)
+	if err != nil {
+		return err
+	}
+	return removeAll(ctx, hooks, found)
+}
+
+func removeAll(ctx context.Context, hooks repositoryHooks, found []hook) error {
+	for _, h := range found {
+		err := hooks.remove(ctx, h.id)
+		if failure, ok := errors.AsType[*Error](err); ok && failure.Kind == NotFound {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

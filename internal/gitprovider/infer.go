@@ -1,0 +1,180 @@
+package gitprovider
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// cloud is a provider that everybody shares.
+type cloud struct {
+	kind  Kind
+	api   string
+	web   string
+	hosts []string // of the web server and of SSH
+}
+
+func clouds() []cloud {
+	return []cloud{
+		{GitHub, "https://api.github.com", "https://github.com", []string{"github.com", "www.github.com", "ssh.github.com"}},
+		{GitLab, "https://gitlab.com/api/v4", "https://gitlab.com", []string{"gitlab.com", "www.gitlab.com", "altssh.gitlab.com"}},
+		{Bitbucket, "https://api.bitbucket.org/2.0", "https://bitbucket.org", []string{"bitbucket.org", "www.bitbucket.org", "altssh.bitbucket.org"}},
+	}
+}
+
+// tenantOfGHE is the name before .ghe.com: GitHub Enterprise Cloud with data
+// residency, whose API is api.<name>.ghe.com.
+func tenantOfGHE(host string) (string, bool) {
+	tenant, found := strings.CutSuffix(host, ".ghe.com")
+	return tenant, found && tenant != "" && !strings.Contains(tenant, ".")
+}
+
+// Infer says whose repository it is and where the API is, from the address
+// alone (R58). For a server in house it goes by what the host is called and by
+// Bitbucket Server's /scm/; not ok means: ask with [Probe], or let the user say.
+//
+// The API is always on the repository's own host, or on the one that belongs to
+// a cloud: an address cannot lead a token elsewhere.
+func Infer(repoURL string) (kind Kind, apiURL string, ok bool) {
+	address, err := ParseAddress(repoURL)
+	if err != nil {
+		return "", "", false
+	}
+	for _, c := range clouds() {
+		if slices.Contains(c.hosts, address.Host) {
+			return c.kind, c.api, true
+		}
+	}
+	if _, found := tenantOfGHE(address.Host); found {
+		return GitHub, "https://api." + address.Host, true
+	}
+	kind = kindByName(address)
+	if kind == "" {
+		return "", "", false
+	}
+	server := address.server()
+	if kind == BitbucketServer {
+		if context, _, _, err := address.projectAndSlug(); err == nil && context != "" {
+			server += "/" + context
+		}
+	}
+	apiURL, err = DefaultAPI(kind, server)
+	return kind, apiURL, err == nil
+}
+
+// kindByName guesses from the first label of a host in house.
+func kindByName(address Address) Kind {
+	if _, _, _, err := address.projectAndSlug(); err == nil && slices.Contains(address.Segments, "scm") && !address.SSH {
+		return BitbucketServer
+	}
+	label, _, _ := strings.Cut(address.Host, ".")
+	for part := range strings.SplitSeq(label, "-") {
+		switch part {
+		case "github", "ghe":
+			return GitHub
+		case "gitlab":
+			return GitLab
+		case "bitbucket", "stash":
+			return BitbucketServer
+		}
+	}
+	return ""
+}
+
+// DefaultAPI is where a server's API is (R59): <server>/api/v3 for GitHub
+// Enterprise, <server>/api/v4 for GitLab, and <server> itself for Bitbucket
+// Server. Without a server it is the cloud's. An API URL is accepted as well,
+// and stays what it is.
+func DefaultAPI(kind Kind, server string) (string, error) {
+	if server == "" {
+		for _, c := range clouds() {
+			if c.kind == kind {
+				return c.api, nil
+			}
+		}
+		return "", invalid(kind, "%s has no cloud: give the server's URL, such as https://bitbucket.example.com", kind.Title())
+	}
+	if !strings.Contains(server, "://") {
+		server = "https://" + server
+	}
+	base, err := url.Parse(server)
+	if err != nil || (base.Scheme != "https" && base.Scheme != "http") || !properHost(strings.ToLower(base.Hostname())) ||
+		base.User != nil || base.RawQuery != "" || base.Fragment != "" {
+		return "", invalid(kind, "the Git server's URL must be as https://git.example.com, without user and query")
+	}
+	host := strings.ToLower(base.Hostname())
+	for _, c := range clouds() {
+		if c.kind == kind && (slices.Contains(c.hosts, host) || strings.HasPrefix(c.api, "https://"+host)) {
+			return c.api, nil
+		}
+	}
+	base.Host = strings.ToLower(base.Host)
+	base.Path = strings.TrimRight(base.Path, "/")
+	switch kind {
+	case GitHub:
+		if _, found := tenantOfGHE(host); found {
+			return "https://api." + host, nil
+		}
+		if tenant, found := strings.CutPrefix(host, "api."); found {
+			if _, isTenant := tenantOfGHE(tenant); isTenant {
+				return "https://" + host, nil
+			}
+		}
+		base.Path = strings.TrimSuffix(base.Path, "/api/v3") + "/api/v3"
+	case GitLab:
+		base.Path = strings.TrimSuffix(base.Path, "/api/v4") + "/api/v4"
+	case BitbucketServer:
+		if i := strings.Index(base.Path, "/rest/"); i >= 0 {
+			base.Path = base.Path[:i]
+		}
+		base.Path = strings.TrimSuffix(base.Path, "/rest")
+	case Bitbucket:
+		return "", invalid(kind, "Bitbucket Cloud is at bitbucket.org only: for a server in house use bitbucket-server")
+	default:
+		return "", invalid(kind, "%q is not a Git provider: use github, gitlab, bitbucket or bitbucket-server", kind)
+	}
+	return base.String(), nil
+}
+
+// webServer is the address of the pages that belong to an API, for the OAuth
+// flow and for what is shown to people.
+func webServer(kind Kind, apiURL string) string {
+	for _, c := range clouds() {
+		if c.kind == kind && c.api == apiURL {
+			return c.web
+		}
+	}
+	if host, found := strings.CutPrefix(apiURL, "https://api."); found && kind == GitHub {
+		if _, isTenant := tenantOfGHE(host); isTenant {
+			return "https://" + host
+		}
+	}
+	for _, suffix := range []string{"/api/v3", "/api/v4", "/2.0"} {
+		apiURL = strings.TrimSuffix(apiURL, suffix)
+	}
+	return apiURL
+}
+
+// sameHost refuses a repository of another server than the API's: its owner and
+// name would be looked up where they mean something else. The SSH host of a
+// server in house may have any name.
+func sameHost(kind Kind, apiURL string, address Address) error {
+	api, err := url.Parse(apiURL)
+	if err != nil {
+		return invalid(kind, "the API URL cannot be read")
+	}
+	for _, c := range clouds() {
+		if c.kind != kind || c.api != apiURL {
+			continue
+		}
+		if slices.Contains(c.hosts, address.Host) {
+			return nil
+		}
+		return invalid(kind, "the repository is at %s, and the token is for %s", address.Host, c.web)
+	}
+	host := strings.ToLower(api.Hostname())
+	if address.SSH || address.Host == host || "api."+address.Host == host {
+		return nil
+	}
+	return invalid(kind, "the repository is at %s, and the API URL is at %s: set the API URL of the repository's server", address.Host, host)
+}

@@ -1,0 +1,308 @@
+package gitprovider
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"slipway.dev/slipway/internal/secret"
+)
+
+// OAuthOptions are the OAuth application that an admin registered with the
+// provider, and how to reach the provider.
+type OAuthOptions struct {
+	Kind Kind
+	// APIURL as in [Options]; the pages and the token endpoint are on the
+	// server that belongs to it.
+	APIURL string
+
+	ClientID     string
+	ClientSecret secret.Text
+	// Scopes are what is asked for; empty: what the purpose needs. Bitbucket
+	// Cloud takes them from its consumer and not from the request.
+	Scopes  []string
+	Purpose Purpose
+
+	CAs       []byte
+	Proxy     func(*http.Request) (*url.URL, error)
+	PlainHTTP bool
+	Timeout   time.Duration
+	Now       func() time.Time
+}
+
+// OAuth is the authorisation code flow (R64) with one provider.
+type OAuth struct {
+	kind     Kind
+	server   string
+	clientID string
+	secret   secret.Text
+	scopes   []string
+	timeout  time.Duration
+	now      func() time.Time
+	http     *http.Client
+}
+
+// Grant is what the provider gave. A grant without an end has a zero ExpiresAt,
+// and one that cannot be renewed has no Refresh.
+type Grant struct {
+	Token     secret.Text
+	Refresh   secret.Text
+	ExpiresAt time.Time
+	Scopes    []string
+}
+
+// NewOAuth prepares the flow. Without an application it is an [Error] of kind
+// NotRegistered that says how to register one.
+func NewOAuth(options OAuthOptions) (*OAuth, error) {
+	if _, err := ParseKind(string(options.Kind)); err != nil {
+		return nil, err
+	}
+	if options.ClientID == "" || options.ClientSecret.IsZero() {
+		return nil, &Error{Kind: NotRegistered, Provider: options.Kind, Message: fmt.Sprintf(
+			"no OAuth application of %s is registered: an admin registers one (%s) and gives its id and secret; a token works without one",
+			options.Kind.Title(), registerAt(options.Kind))}
+	}
+	server, err := oauthServer(options.Kind, options.APIURL)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkOrigin(options.Kind, server, options.PlainHTTP); err != nil {
+		return nil, err
+	}
+	o := &OAuth{
+		kind: options.Kind, server: server, clientID: options.ClientID, secret: options.ClientSecret,
+		scopes: options.Scopes, timeout: options.Timeout, now: options.Now,
+	}
+	if len(o.scopes) == 0 {
+		o.scopes = oauthScopes(options.Kind, options.Purpose)
+	}
+	if o.timeout <= 0 {
+		o.timeout = 15 * time.Second
+	}
+	if o.now == nil {
+		o.now = time.Now
+	}
+	o.http, err = newHTTP(options.Kind, options.CAs, options.Proxy)
+	return o, err
+}
+
+func oauthServer(kind Kind, apiURL string) (string, error) {
+	if kind == Bitbucket && apiURL != "" {
+		return webServer(kind, strings.TrimRight(apiURL, "/")), nil
+	}
+	api, err := DefaultAPI(kind, apiURL)
+	return webServer(kind, api), err
+}
+
+func registerAt(kind Kind) string {
+	switch kind {
+	case GitHub:
+		return "Settings > Developer settings > OAuth Apps"
+	case GitLab:
+		return "Preferences > Applications, or the group's Settings > Applications"
+	case Bitbucket:
+		return "Workspace settings > OAuth consumers"
+	}
+	return "Administration > Application links > Incoming, External application"
+}
+
+func oauthScopes(kind Kind, purpose Purpose) []string {
+	user := purpose == UserToken
+	switch {
+	case kind == GitHub && user:
+		return []string{"repo"}
+	case kind == GitHub:
+		return []string{"repo", "admin:repo_hook"}
+	case kind == GitLab && user:
+		return []string{"read_api", "write_repository"}
+	case kind == GitLab:
+		return []string{"api"}
+	case kind == BitbucketServer && user:
+		return []string{"REPO_WRITE"}
+	case kind == BitbucketServer:
+		return []string{"REPO_ADMIN"}
+	}
+	return nil
+}
+
+// pkce reports whether the provider documents Proof Key for Code Exchange;
+// Bitbucket Cloud does not.
+func (o *OAuth) pkce() bool { return o.kind != Bitbucket }
+
+// NewVerifier makes the secret of one flow and the challenge that belongs to it
+// (RFC 7636, S256).
+func NewVerifier() (verifier secret.Text, challenge string) {
+	raw := make([]byte, 32)
+	_, _ = rand.Read(raw) // it never fails: it ends the program instead
+	text := base64.RawURLEncoding.EncodeToString(raw)
+	return secret.New(text), Challenge(text)
+}
+
+// Challenge is the S256 challenge of a verifier.
+func Challenge(verifier string) string {
+	sum := sha256.Sum256([]byte(verifier))
+	return base64.RawURLEncoding.EncodeToString(sum[:])
+}
+
+// AuthorizeURL is where the user's browser goes. state is a one-time value that
+// the caller binds to the user's session, and redirect where the browser comes
+// back to.
+func (o *OAuth) AuthorizeURL(state, redirect, challenge string) (string, error) {
+	if state == "" {
+		return "", invalid(o.kind, "the OAuth flow needs a state, which ties the answer to the session that asked")
+	}
+	if o.pkce() && challenge == "" {
+		return "", invalid(o.kind, "the OAuth flow needs a PKCE challenge")
+	}
+	back, err := url.Parse(redirect)
+	if err != nil || (back.Scheme != "https" && back.Scheme != "http") || back.Host == "" || back.Fragment != "" {
+		return "", invalid(o.kind, "the address to come back to must be a URL without a fragment")
+	}
+	query := url.Values{"client_id": {o.clientID}, "response_type": {"code"}, "state": {state}, "redirect_uri": {redirect}}
+	if len(o.scopes) > 0 {
+		query.Set("scope", strings.Join(o.scopes, " "))
+	}
+	if o.pkce() {
+		query.Set("code_challenge", challenge)
+		query.Set("code_challenge_method", "S256")
+	}
+	return o.server + authorizePath(o.kind) + "?" + query.Encode(), nil
+}
+
+func authorizePath(kind Kind) string {
+	switch kind {
+	case GitHub:
+		return "/login/oauth/authorize"
+	case GitLab:
+		return "/oauth/authorize"
+	case Bitbucket:
+		return "/site/oauth2/authorize"
+	}
+	return "/rest/oauth2/latest/authorize"
+}
+
+func tokenPath(kind Kind) string {
+	switch kind {
+	case GitHub:
+		return "/login/oauth/access_token"
+	case GitLab:
+		return "/oauth/token"
+	case Bitbucket:
+		return "/site/oauth2/access_token"
+	}
+	return "/rest/oauth2/latest/token"
+}
+
+// Exchange turns the code that came back into a token. redirect is the same as
+// in AuthorizeURL.
+func (o *OAuth) Exchange(ctx context.Context, code, verifier, redirect string) (Grant, error) {
+	if code == "" || len(code) > 2048 {
+		return Grant{}, invalid(o.kind, "%s sent no code back: begin again", o.kind.Title())
+	}
+	form := url.Values{"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {redirect}}
+	if o.pkce() {
+		form.Set("code_verifier", verifier)
+	}
+	return o.token(ctx, form)
+}
+
+// Refresh gets the next token. Most providers replace the refresh token too:
+// what comes back is what must be stored.
+func (o *OAuth) Refresh(ctx context.Context, refresh secret.Text) (Grant, error) {
+	if refresh.IsZero() {
+		return Grant{}, &Error{Kind: Denied, Provider: o.kind, Token: StateExpired, Message: "the token cannot be renewed: authorise again"}
+	}
+	grant, err := o.token(ctx, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {refresh.Reveal()}})
+	if err == nil && grant.Refresh.IsZero() {
+		grant.Refresh = refresh
+	}
+	return grant, err
+}
+
+// tokenAnswer is RFC 6749's, and GitHub's, which answers errors with 200.
+type tokenAnswer struct {
+	AccessToken  string `json:"access_token"`
+	RefreshToken string `json:"refresh_token"`
+	ExpiresIn    int64  `json:"expires_in"`
+	Scope        string `json:"scope"`
+	Scopes       string `json:"scopes"` // Bitbucket Cloud
+	Error        string `json:"error"`
+}
+
+func (o *OAuth) token(ctx context.Context, form url.Values) (Grant, error) {
+	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	defer cancel()
+	if o.kind != Bitbucket {
+		form.Set("client_id", o.clientID)
+		form.Set("client_secret", o.secret.Reveal())
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, o.server+tokenPath(o.kind), strings.NewReader(form.Encode()))
+	if err != nil {
+		return Grant{}, invalid(o.kind, "the server's URL cannot be read")
+	}
+	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	request.Header.Set("Accept", "application/json")
+	request.Header.Set("User-Agent", "slipway")
+	if o.kind == Bitbucket {
+		request.SetBasicAuth(o.clientID, o.secret.Reveal())
+	}
+	response, err := o.http.Do(request)
+	if err != nil {
+		return Grant{}, networkError(o.kind, request.URL.Host, err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, 64<<10))
+	if err != nil {
+		return Grant{}, networkError(o.kind, request.URL.Host, err)
+	}
+	var got tokenAnswer
+	decoded := json.Unmarshal(body, &got) == nil
+	if response.StatusCode != http.StatusOK || !decoded || got.Error != "" || got.AccessToken == "" {
+		return Grant{}, o.refused(response, got.Error)
+	}
+	return o.grant(got), nil
+}
+
+func (o *OAuth) grant(got tokenAnswer) Grant {
+	grant := Grant{Token: secret.New(got.AccessToken), Refresh: secret.New(got.RefreshToken)}
+	if got.ExpiresIn > 0 {
+		grant.ExpiresAt = o.now().Add(time.Duration(got.ExpiresIn) * time.Second).UTC()
+	}
+	grant.Scopes = strings.FieldsFunc(got.Scope+" "+got.Scopes, func(r rune) bool { return r == ' ' || r == ',' })
+	slices.Sort(grant.Scopes)
+	return grant
+}
+
+// refused goes by the error's code alone: descriptions may repeat what was sent.
+func (o *OAuth) refused(response *http.Response, code string) *Error {
+	failure := &Error{Kind: Denied, Provider: o.kind, Status: response.StatusCode}
+	switch code {
+	case "invalid_client", "incorrect_client_credentials", "unauthorized_client":
+		failure.Kind = NotRegistered
+		failure.Message = fmt.Sprintf("%s does not know the OAuth application, or its secret is wrong: compare with %s", o.kind.Title(), registerAt(o.kind))
+	case "redirect_uri_mismatch":
+		failure.Kind = Invalid
+		failure.Message = fmt.Sprintf("the OAuth application at %s has another callback address: set it to the one of this platform", o.kind.Title())
+	case "bad_verification_code", "invalid_grant", "bad_refresh_token":
+		failure.Token = StateExpired
+		failure.Message = fmt.Sprintf("%s no longer accepts the code or the refresh token: authorise again", o.kind.Title())
+	case "":
+		failure.Kind = Unreachable
+		failure.Message = fmt.Sprintf("%s answered the OAuth request with %d %s", o.kind.Title(), response.StatusCode, http.StatusText(response.StatusCode))
+		if response.StatusCode < 500 {
+			failure.Kind = Invalid
+		}
+	default:
+		failure.Message = fmt.Sprintf("%s refused the OAuth request: %s", o.kind.Title(), readable(code))
+	}
+	return failure
+}

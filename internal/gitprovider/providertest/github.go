@@ -1,0 +1,271 @@
+package providertest
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+)
+
+func gitHubEndpoints() []endpoint {
+	const (
+		users    = "https://docs.github.com/rest/users/users"
+		apps     = "https://docs.github.com/rest/apps/installations"
+		repos    = "https://docs.github.com/rest/repos/repos"
+		webhooks = "https://docs.github.com/rest/repos/webhooks"
+		keys     = "https://docs.github.com/rest/deploy-keys/deploy-keys"
+		pulls    = "https://docs.github.com/rest/pulls/pulls"
+		commits  = "https://docs.github.com/rest/commits/commits"
+		statuses = "https://docs.github.com/rest/commits/statuses"
+	)
+	paging := []string{"per_page", "page"}
+	repository := map[string]string{"name": "string!", "private": "bool", "auto_init": "bool", "description": "string"}
+	hook := map[string]string{
+		"active": "bool", "events": "array", "config": "object!",
+		"config.url": "string!", "config.content_type": "string", "config.secret": "string", "config.insecure_ssl": "string",
+	}
+	newHook := map[string]string{"name": "string"}
+	for name, kind := range hook {
+		newHook[name] = kind
+	}
+	const at = "/repos/{owner}/{repo}"
+	return []endpoint{
+		{method: "GET", path: "/user", page: users, handle: gitHubUser},
+		{method: "GET", path: "/users/{name}", page: users, handle: gitHubAccount},
+		{method: "GET", path: "/installation/repositories", page: apps, query: paging, handle: gitHubInstallation},
+		{method: "GET", path: at, page: repos, handle: gitHubGet},
+		{method: "POST", path: "/user/repos", page: repos, fields: repository, handle: gitHubCreate},
+		{method: "POST", path: "/orgs/{org}/repos", page: repos, fields: repository, handle: gitHubCreate},
+		{method: "GET", path: at + "/hooks", page: webhooks, query: paging, handle: gitHubListHooks},
+		{method: "POST", path: at + "/hooks", page: webhooks, fields: newHook, handle: gitHubCreateHook},
+		{method: "PATCH", path: at + "/hooks/{id}", page: webhooks, fields: hook, handle: gitHubUpdateHook},
+		{method: "DELETE", path: at + "/hooks/{id}", page: webhooks, handle: gitHubDeleteHook},
+		{method: "GET", path: at + "/keys", page: keys, query: paging, handle: gitHubReading("administration", false)},
+		{method: "GET", path: at + "/pulls", page: pulls, query: paging, handle: gitHubReading("pull_requests", true)},
+		{method: "GET", path: at + "/commits", page: commits, query: paging, handle: gitHubReading("contents", true)},
+		{method: "GET", path: at + "/commits/heads/{branch}/status", page: statuses, handle: gitHubReading("statuses", true)},
+	}
+}
+
+// tell sets the headers that come with every answer.
+func tell(x *exchange, accepted string) {
+	if x.token.Scopes != nil {
+		x.w.Header().Set("X-OAuth-Scopes", strings.Join(x.token.Scopes, ", "))
+		x.w.Header().Set("X-Accepted-OAuth-Scopes", accepted)
+	}
+	if !x.token.ExpiresAt.IsZero() {
+		x.w.Header().Set("GitHub-Authentication-Token-Expiration", x.token.ExpiresAt.UTC().Format("2006-01-02 15:04:05 UTC"))
+	}
+}
+
+func isInstallation(x *exchange) bool { return strings.HasPrefix(x.token.Value, "ghs_") }
+
+func gitHubDenied(x *exchange, status int, message string) {
+	x.answer(status, map[string]any{"message": message, "documentation_url": x.page, "status": http.StatusText(status)})
+}
+
+func gitHubUser(x *exchange) {
+	tell(x, "")
+	if isInstallation(x) {
+		gitHubDenied(x, http.StatusForbidden, "Resource not accessible by integration")
+		return
+	}
+	x.answer(http.StatusOK, map[string]any{"login": x.token.Login, "id": x.token.UserID, "type": "User"})
+}
+
+func gitHubInstallation(x *exchange) {
+	tell(x, "")
+	if !isInstallation(x) {
+		gitHubDenied(x, http.StatusForbidden, "You must authenticate with an installation access token in order to list repositories for an installation.")
+		return
+	}
+	x.answer(http.StatusOK, map[string]any{"total_count": len(x.token.Roles), "repositories": []any{}})
+}
+
+func gitHubAccount(x *exchange) {
+	kind, found := x.world.Owners[x.r.PathValue("name")]
+	if !found {
+		gitHubDenied(x, http.StatusNotFound, "Not Found")
+		return
+	}
+	x.answer(http.StatusOK, map[string]any{"login": x.r.PathValue("name"), "type": kind})
+}
+
+func gitHubJSON(x *exchange, repository *Repository) map[string]any {
+	role, _ := x.role(repository.Path)
+	branch := repository.DefaultBranch
+	if branch == "" {
+		branch = "main"
+	}
+	return map[string]any{
+		"id": 1296269, "full_name": repository.Path, "private": repository.Private, "archived": false, "default_branch": branch,
+		"html_url": x.URL + "/" + repository.Path, "clone_url": x.URL + "/" + repository.Path + ".git",
+		"ssh_url":     "git@" + strings.TrimPrefix(x.URL, "https://") + ":" + repository.Path + ".git",
+		"permissions": map[string]any{"admin": role == "admin", "push": role == "admin" || role == "write", "pull": true},
+	}
+}
+
+func gitHubPath(x *exchange) string { return x.r.PathValue("owner") + "/" + x.r.PathValue("repo") }
+
+func gitHubGet(x *exchange) {
+	tell(x, "repo")
+	repository := x.repository(gitHubPath(x))
+	if repository == nil || x.token.Scopes != nil && repository.Private && !x.scoped("repo") {
+		gitHubDenied(x, http.StatusNotFound, "Not Found")
+		return
+	}
+	x.answer(http.StatusOK, gitHubJSON(x, repository))
+}
+
+func gitHubCreate(x *exchange) {
+	tell(x, "public_repo, repo")
+	owner := x.r.PathValue("org")
+	if owner == "" {
+		owner = x.token.Login
+	}
+	name := owner + "/" + text(x.body["name"])
+	if x.find(name) != nil {
+		x.answer(http.StatusUnprocessableEntity, map[string]any{
+			"message": "Repository creation failed.", "documentation_url": x.page,
+			"errors": []any{map[string]any{"resource": "Repository", "code": "custom", "field": "name", "message": "name already exists on this account"}},
+		})
+		return
+	}
+	if x.token.Scopes != nil && !x.scoped("repo") {
+		gitHubDenied(x, http.StatusNotFound, "Not Found")
+		return
+	}
+	x.answer(http.StatusCreated, gitHubJSON(x, x.create(name, flag(x.body["private"]))))
+}
+
+// gitHubAllowed answers what the token may not do. Fine-grained tokens get 403
+// and the header that names the permission; others need the scope and the role.
+func gitHubAllowed(x *exchange, permission, level string) *Repository {
+	tell(x, "admin:repo_hook, read:repo_hook, repo, write:repo_hook")
+	repository := x.repository(gitHubPath(x))
+	if repository == nil {
+		gitHubDenied(x, http.StatusNotFound, "Not Found")
+		return nil
+	}
+	role, _ := x.role(repository.Path)
+	fine := x.token.Scopes == nil
+	if fine && !slices.Contains(x.token.Permissions, permission) {
+		x.w.Header().Set("X-Accepted-GitHub-Permissions", permission+"="+level)
+		gitHubDenied(x, http.StatusForbidden, "Resource not accessible by personal access token")
+		return nil
+	}
+	if permission == "repository_hooks" && (role != "admin" && !isInstallation(x) || !fine && !x.scoped("admin:repo_hook", "repo")) {
+		gitHubDenied(x, http.StatusNotFound, "Not Found")
+		return nil
+	}
+	return repository
+}
+
+// gitHubReading answers an empty list to those who may read it.
+func gitHubReading(permission string, public bool) func(*exchange) {
+	return func(x *exchange) {
+		if repository := x.repository(gitHubPath(x)); public && repository != nil && !repository.Private {
+			x.answer(http.StatusOK, []any{})
+			return
+		}
+		repository := gitHubAllowed(x, permission, "read")
+		switch {
+		case repository == nil:
+		case permission == "contents" && repository.Empty:
+			gitHubDenied(x, http.StatusConflict, "Git Repository is empty.")
+		case permission == "statuses" && repository.Empty:
+			gitHubDenied(x, http.StatusNotFound, "Not Found")
+		case permission == "statuses":
+			x.answer(http.StatusOK, map[string]any{"state": "pending", "statuses": []any{}, "total_count": 0})
+		default:
+			x.answer(http.StatusOK, []any{})
+		}
+	}
+}
+
+func gitHubHookJSON(hook Hook) map[string]any {
+	config := map[string]any{"url": hook.URL, "content_type": "form", "insecure_ssl": "1"}
+	if hook.JSON {
+		config["content_type"] = "json"
+	}
+	if hook.VerifyTLS {
+		config["insecure_ssl"] = "0"
+	}
+	if hook.Secret != "" {
+		config["secret"] = "********"
+	}
+	return map[string]any{"type": "Repository", "id": hook.ID, "name": "web", "active": hook.Active, "events": hook.Events, "config": config}
+}
+
+func gitHubListHooks(x *exchange) {
+	repository := gitHubAllowed(x, "repository_hooks", "read")
+	if repository == nil {
+		return
+	}
+	list := []any{}
+	for _, hook := range x.pageOf(repository.Hooks, 30) {
+		list = append(list, gitHubHookJSON(hook))
+	}
+	x.answer(http.StatusOK, list)
+}
+
+func gitHubHook(x *exchange) Hook {
+	config, _ := x.body["config"].(map[string]any)
+	for _, event := range texts(x.body["events"]) {
+		if !slices.Contains([]string{"push", "pull_request"}, event) {
+			x.undocumented("the event %s", event)
+		}
+	}
+	return Hook{
+		URL: text(config["url"]), Secret: text(config["secret"]), Events: texts(x.body["events"]),
+		JSON: config["content_type"] == "json", VerifyTLS: config["insecure_ssl"] == "0", Active: flag(x.body["active"]),
+	}
+}
+
+func gitHubCreateHook(x *exchange) {
+	repository := gitHubAllowed(x, "repository_hooks", "write")
+	if repository == nil {
+		return
+	}
+	if x.body["name"] != "web" {
+		x.undocumented("name is %v: only web is known", x.body["name"])
+	}
+	hook := gitHubHook(x)
+	if slices.ContainsFunc(repository.Hooks, func(h Hook) bool { return h.URL == hook.URL }) {
+		x.answer(http.StatusUnprocessableEntity, map[string]any{
+			"message": "Validation Failed", "documentation_url": x.page,
+			"errors": []any{map[string]any{"resource": "Hook", "code": "custom", "message": "Hook already exists on this repository"}},
+		})
+		return
+	}
+	x.answer(http.StatusCreated, gitHubHookJSON(x.addHook(repository, hook)))
+}
+
+func gitHubUpdateHook(x *exchange) {
+	repository := gitHubAllowed(x, "repository_hooks", "write")
+	if repository == nil {
+		return
+	}
+	i := hookIndex(repository, x.r.PathValue("id"))
+	if i < 0 {
+		gitHubDenied(x, http.StatusNotFound, "Not Found")
+		return
+	}
+	hook := gitHubHook(x)
+	hook.ID = repository.Hooks[i].ID
+	repository.Hooks[i] = hook
+	x.answer(http.StatusOK, gitHubHookJSON(hook))
+}
+
+func gitHubDeleteHook(x *exchange) {
+	repository := gitHubAllowed(x, "repository_hooks", "write")
+	if repository == nil {
+		return
+	}
+	i := hookIndex(repository, x.r.PathValue("id"))
+	if i < 0 {
+		gitHubDenied(x, http.StatusNotFound, "Not Found")
+		return
+	}
+	repository.Hooks = slices.Delete(repository.Hooks, i, i+1)
+	x.answer(http.StatusNoContent, nil)
+}

@@ -1,0 +1,268 @@
+package providertest
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+func gitLabEndpoints() []endpoint {
+	const (
+		tokens     = "https://docs.gitlab.com/api/personal_access_tokens/"
+		users      = "https://docs.gitlab.com/api/users/"
+		projects   = "https://docs.gitlab.com/api/projects/"
+		members    = "https://docs.gitlab.com/api/project_members/"
+		namespaces = "https://docs.gitlab.com/api/namespaces/"
+		webhooks   = "https://docs.gitlab.com/api/project_webhooks/"
+	)
+	project := map[string]string{
+		"name": "string!", "path": "string", "namespace_id": "number", "visibility": "string",
+		"initialize_with_readme": "bool", "description": "string", "default_branch": "string",
+	}
+	hook := map[string]string{
+		"url": "string!", "token": "string", "enable_ssl_verification": "bool",
+		"push_events": "bool", "tag_push_events": "bool", "merge_requests_events": "bool",
+	}
+	return []endpoint{
+		{method: "GET", path: "/personal_access_tokens/self", page: tokens, handle: gitLabSelf},
+		{method: "GET", path: "/user", page: users, handle: gitLabUser},
+		{method: "GET", path: "/namespaces/{id}", page: namespaces, handle: gitLabNamespace},
+		{method: "GET", path: "/projects/{id}", page: projects, handle: gitLabGet},
+		{method: "POST", path: "/projects", page: projects, fields: project, handle: gitLabCreate},
+		{method: "GET", path: "/projects/{id}/members/all/{user}", page: members, handle: gitLabMember},
+		{method: "GET", path: "/projects/{id}/hooks", page: webhooks, query: []string{"per_page", "page"}, handle: gitLabListHooks},
+		{method: "POST", path: "/projects/{id}/hooks", page: webhooks, fields: hook, handle: gitLabCreateHook},
+		{method: "PUT", path: "/projects/{id}/hooks/{hook}", page: webhooks, fields: hook, handle: gitLabUpdateHook},
+		{method: "DELETE", path: "/projects/{id}/hooks/{hook}", page: webhooks, handle: gitLabDeleteHook},
+	}
+}
+
+// gitLabScope refuses a token without one of the scopes.
+func gitLabScope(x *exchange, scopes ...string) bool {
+	if x.scoped(scopes...) {
+		return true
+	}
+	x.answer(http.StatusForbidden, map[string]any{
+		"error": "insufficient_scope", "error_description": "The request requires higher privileges than provided by the access token.",
+		"scope": strings.Join(scopes, " "),
+	})
+	return false
+}
+
+func gitLabMessage(x *exchange, status int, message string) {
+	x.answer(status, map[string]any{"message": strconv.Itoa(status) + " " + message})
+}
+
+// gitLabSelf has records of personal, group and project tokens, and none of
+// OAuth tokens.
+func gitLabSelf(x *exchange) {
+	if x.token.OAuth {
+		gitLabMessage(x, http.StatusUnauthorized, "Unauthorized")
+		return
+	}
+	record := map[string]any{
+		"id": 42, "name": "slipway", "revoked": false, "active": true, "created_at": "2026-01-02T03:04:05.678Z",
+		"scopes": x.token.Scopes, "user_id": x.token.UserID, "expires_at": nil,
+	}
+	if !x.token.ExpiresAt.IsZero() {
+		record["expires_at"] = x.token.ExpiresAt.UTC().Format(time.DateOnly)
+	}
+	x.answer(http.StatusOK, record)
+}
+
+func gitLabUser(x *exchange) {
+	if gitLabScope(x, "read_user", "read_api", "api") {
+		x.answer(http.StatusOK, map[string]any{"id": x.token.UserID, "username": x.token.Login, "state": "active", "bot": strings.Contains(x.token.Login, "_bot")})
+	}
+}
+
+func gitLabNamespace(x *exchange) {
+	if !gitLabScope(x, "read_api", "api") {
+		return
+	}
+	name := x.r.PathValue("id")
+	kind, found := x.world.Owners[name]
+	if !found {
+		gitLabMessage(x, http.StatusNotFound, "Namespace Not Found")
+		return
+	}
+	x.answer(http.StatusOK, map[string]any{"id": gitLabNamespaceID(x, name), "kind": kind, "full_path": name})
+}
+
+// gitLabNamespaceID numbers the owners in the order of their names.
+func gitLabNamespaceID(x *exchange, name string) int {
+	var names []string
+	for owner := range x.world.Owners {
+		names = append(names, owner)
+	}
+	slices.Sort(names)
+	return slices.Index(names, name) + 1
+}
+
+func gitLabLevel(role string) int {
+	return map[string]int{"read": 20, "write": 30, "admin": 40}[role]
+}
+
+// gitLabProjectID numbers the projects in their order.
+func gitLabProjectID(x *exchange, repository *Repository) int {
+	return 1 + slices.IndexFunc(x.world.Repositories, func(r Repository) bool { return r.Path == repository.Path })
+}
+
+func gitLabJSON(x *exchange, repository *Repository) map[string]any {
+	visibility := "public"
+	if repository.Private {
+		visibility = "private"
+	}
+	var branch any
+	if repository.DefaultBranch != "" {
+		branch = repository.DefaultBranch
+	}
+	permissions := map[string]any{"project_access": nil, "group_access": nil}
+	if role, direct := x.role(repository.Path); direct {
+		permissions["project_access"] = map[string]any{"access_level": gitLabLevel(role), "notification_level": 3}
+	}
+	return map[string]any{
+		"id": gitLabProjectID(x, repository), "path_with_namespace": repository.Path, "visibility": visibility, "archived": false,
+		"empty_repo": repository.Empty, "default_branch": branch, "permissions": permissions,
+		"web_url": x.URL + "/" + repository.Path, "http_url_to_repo": x.URL + "/" + repository.Path + ".git",
+		"ssh_url_to_repo": "git@gitlab.example.com:" + repository.Path + ".git",
+	}
+}
+
+// gitLabProject finds a project by number or path, for those who may see it.
+func gitLabProject(x *exchange, scopes ...string) *Repository {
+	if !gitLabScope(x, scopes...) {
+		return nil
+	}
+	path := x.r.PathValue("id")
+	if n, err := strconv.Atoi(path); err == nil && n >= 1 && n <= len(x.world.Repositories) {
+		path = x.world.Repositories[n-1].Path
+	}
+	repository := x.repository(path)
+	if repository == nil {
+		gitLabMessage(x, http.StatusNotFound, "Project Not Found")
+	}
+	return repository
+}
+
+func gitLabGet(x *exchange) {
+	if repository := gitLabProject(x, "read_api", "api"); repository != nil {
+		x.answer(http.StatusOK, gitLabJSON(x, repository))
+	}
+}
+
+func gitLabMember(x *exchange) {
+	repository := gitLabProject(x, "read_api", "api")
+	if repository == nil {
+		return
+	}
+	role, _ := x.role(repository.Path)
+	if role == "" || x.r.PathValue("user") != strconv.FormatInt(x.token.UserID, 10) {
+		gitLabMessage(x, http.StatusNotFound, "Not found")
+		return
+	}
+	x.answer(http.StatusOK, map[string]any{"id": x.token.UserID, "username": x.token.Login, "access_level": gitLabLevel(role)})
+}
+
+func gitLabCreate(x *exchange) {
+	if !gitLabScope(x, "api") {
+		return
+	}
+	owner := ""
+	for name := range x.world.Owners {
+		if float64(gitLabNamespaceID(x, name)) == x.body["namespace_id"] {
+			owner = name
+		}
+	}
+	if visibility := text(x.body["visibility"]); !slices.Contains([]string{"private", "internal", "public"}, visibility) {
+		x.undocumented("the visibility %q", visibility)
+	}
+	path := owner + "/" + text(x.body["path"])
+	if x.find(path) != nil {
+		x.answer(http.StatusBadRequest, map[string]any{"message": map[string]any{
+			"name": []string{"has already been taken"}, "path": []string{"has already been taken"},
+		}})
+		return
+	}
+	x.answer(http.StatusCreated, gitLabJSON(x, x.create(path, x.body["visibility"] == "private")))
+}
+
+// gitLabMaintained is for what only maintainers may.
+func gitLabMaintained(x *exchange) *Repository {
+	repository := gitLabProject(x, "api")
+	if repository == nil {
+		return nil
+	}
+	if role, _ := x.role(repository.Path); role != "admin" {
+		gitLabMessage(x, http.StatusForbidden, "Forbidden")
+		return nil
+	}
+	return repository
+}
+
+func gitLabHookJSON(hook Hook) map[string]any {
+	return map[string]any{
+		"id": hook.ID, "url": hook.URL, "push_events": slices.Contains(hook.Events, "push_events"),
+		"enable_ssl_verification": hook.VerifyTLS, "created_at": "2026-01-02T03:04:05.678Z",
+	}
+}
+
+func gitLabHook(x *exchange) Hook {
+	hook := Hook{URL: text(x.body["url"]), Secret: text(x.body["token"]), JSON: true, Active: true, VerifyTLS: flag(x.body["enable_ssl_verification"])}
+	for _, name := range []string{"push_events", "tag_push_events", "merge_requests_events"} {
+		if flag(x.body[name]) {
+			hook.Events = append(hook.Events, name)
+		}
+	}
+	return hook
+}
+
+func gitLabListHooks(x *exchange) {
+	repository := gitLabMaintained(x)
+	if repository == nil {
+		return
+	}
+	list := []any{}
+	for _, hook := range x.pageOf(repository.Hooks, 20) {
+		list = append(list, gitLabHookJSON(hook))
+	}
+	x.answer(http.StatusOK, list)
+}
+
+func gitLabCreateHook(x *exchange) {
+	if repository := gitLabMaintained(x); repository != nil {
+		x.answer(http.StatusCreated, gitLabHookJSON(x.addHook(repository, gitLabHook(x))))
+	}
+}
+
+func gitLabUpdateHook(x *exchange) {
+	repository := gitLabMaintained(x)
+	if repository == nil {
+		return
+	}
+	i := hookIndex(repository, x.r.PathValue("hook"))
+	if i < 0 {
+		gitLabMessage(x, http.StatusNotFound, "Not found")
+		return
+	}
+	hook := gitLabHook(x)
+	hook.ID = repository.Hooks[i].ID
+	repository.Hooks[i] = hook
+	x.answer(http.StatusOK, gitLabHookJSON(hook))
+}
+
+func gitLabDeleteHook(x *exchange) {
+	repository := gitLabMaintained(x)
+	if repository == nil {
+		return
+	}
+	i := hookIndex(repository, x.r.PathValue("hook"))
+	if i < 0 {
+		gitLabMessage(x, http.StatusNotFound, "Not found")
+		return
+	}
+	repository.Hooks = slices.Delete(repository.Hooks, i, i+1)
+	x.answer(http.StatusNoContent, nil)
+}

@@ -1,0 +1,415 @@
+package providertest
+
+import (
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"slipway.dev/slipway/internal/gitprovider"
+)
+
+// Token is a credential that the server knows.
+type Token struct {
+	Value string
+	// Username comes with it in Basic authentication (Bitbucket Cloud); empty:
+	// the token is a bearer token.
+	Username string
+
+	Login  string
+	UserID int64
+
+	// Scopes are told in headers or in the token's record; nil: there are none,
+	// as for fine-grained tokens.
+	Scopes []string
+	// Permissions of fine-grained tokens and GitHub Apps, as GitHub spells them
+	// in X-Accepted-GitHub-Permissions: repository_hooks, contents, ….
+	Permissions []string
+	// Roles are read, write or admin, by the path of a repository, or of a
+	// group, project or organisation whose repositories inherit it.
+	Roles map[string]string
+
+	// Limit is the most that a token of Bitbucket Server may, whatever its
+	// user's role: read, write or admin; empty: no limit.
+	Limit string
+
+	ExpiresAt time.Time
+	Expired   bool
+	Revoked   bool
+	// OAuth: the token came from the OAuth flow.
+	OAuth bool
+}
+
+// Repository is one that exists.
+type Repository struct {
+	Path          string
+	Private       bool
+	Empty         bool
+	DefaultBranch string
+	Hooks         []Hook
+}
+
+// Hook is a webhook as the provider has it, with all that a test may ask.
+type Hook struct {
+	ID        int64
+	URL       string
+	Secret    string
+	Events    []string
+	JSON      bool
+	VerifyTLS bool
+	Active    bool
+}
+
+// Application is a registered OAuth application.
+type Application struct {
+	ClientID, ClientSecret, Redirect string
+}
+
+// World is what the server knows.
+type World struct {
+	Tokens       []Token
+	Repositories []Repository
+	// Owners are User, Organization, group or project, by name: who can have
+	// repositories.
+	Owners      map[string]string
+	Application Application
+	// Context is the path at which a server in house is installed, as /git.
+	Context string
+}
+
+// Canned is an answer that is given instead of the provider's next one.
+type Canned struct {
+	Status int
+	Header map[string]string
+	Body   string
+}
+
+// Server is one provider.
+type Server struct {
+	// URL is the server's, APIURL the API's.
+	URL, APIURL string
+	// CA is the certificate to trust, as PEM.
+	CA []byte
+	// Git serves what is not part of the API, when it is set before the first
+	// request: the repositories themselves.
+	Git http.Handler
+	// Created is called with the path of each repository that is made, before
+	// the answer is sent. It must not ask the server.
+	Created func(path string)
+
+	kind   gitprovider.Kind
+	t      testing.TB
+	origin string // URL without the context
+
+	mu       sync.Mutex
+	world    World
+	canned   []Canned
+	requests []string
+	nextID   int64
+	codes    map[string]grant
+	refresh  map[string]bool
+}
+
+// Start runs a server for the provider until the test ends.
+func Start(t testing.TB, kind gitprovider.Kind, world World) *Server {
+	t.Helper()
+	s := &Server{kind: kind, t: t, world: world, nextID: 1000, codes: map[string]grant{}, refresh: map[string]bool{}}
+	mux := http.NewServeMux()
+	prefix := ""
+	var endpoints []endpoint
+	switch kind {
+	case gitprovider.GitHub:
+		prefix, endpoints = "/api/v3", gitHubEndpoints()
+	case gitprovider.GitLab:
+		prefix, endpoints = "/api/v4", gitLabEndpoints()
+	case gitprovider.Bitbucket:
+		prefix, endpoints = "/2.0", bitbucketEndpoints()
+	case gitprovider.BitbucketServer:
+		endpoints = bitbucketServerEndpoints()
+	default:
+		t.Fatalf("unknown provider %q", kind)
+	}
+	for _, e := range endpoints {
+		mux.Handle(e.method+" "+world.Context+prefix+e.path, s.serve(e))
+	}
+	for _, e := range oauthEndpoints(kind) {
+		mux.Handle(e.method+" "+world.Context+e.path, s.serve(e))
+	}
+	mux.HandleFunc("/", s.unknown)
+	listener := httptest.NewUnstartedServer(mux)
+	listener.Config.ErrorLog = log.New(io.Discard, "", 0) // clients that do not trust it are part of the tests
+	listener.StartTLS()
+	t.Cleanup(listener.Close)
+	s.origin, s.URL = listener.URL, listener.URL+world.Context
+	s.APIURL = s.URL + prefix
+	s.CA = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: listener.Certificate().Raw})
+	return s
+}
+
+// Answer gives these answers to the next requests.
+func (s *Server) Answer(canned ...Canned) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.canned = append(s.canned, canned...)
+}
+
+// Requests are the requests to the API, as "GET /path?query".
+func (s *Server) Requests() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.requests)
+}
+
+// Writes are the requests that were no GET or HEAD.
+func (s *Server) Writes() []string {
+	return slices.DeleteFunc(s.Requests(), func(r string) bool { return strings.HasPrefix(r, "GET ") || strings.HasPrefix(r, "HEAD ") })
+}
+
+// Hooks are the webhooks of a repository.
+func (s *Server) Hooks(path string) []Hook {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if repository := s.find(path); repository != nil {
+		return slices.Clone(repository.Hooks)
+	}
+	return nil
+}
+
+// Repository gives a repository.
+func (s *Server) Repository(path string) (Repository, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if repository := s.find(path); repository != nil {
+		return *repository, true
+	}
+	return Repository{}, false
+}
+
+// SetToken replaces the token with the same value, or adds it.
+func (s *Server) SetToken(token Token) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.world.Tokens {
+		if s.world.Tokens[i].Value == token.Value {
+			s.world.Tokens[i] = token
+			return
+		}
+	}
+	s.world.Tokens = append(s.world.Tokens, token)
+}
+
+func (s *Server) find(path string) *Repository {
+	for i := range s.world.Repositories {
+		if strings.EqualFold(s.world.Repositories[i].Path, path) {
+			return &s.world.Repositories[i]
+		}
+	}
+	return nil
+}
+
+func (s *Server) unknown(w http.ResponseWriter, r *http.Request) {
+	if s.Git != nil {
+		s.Git.ServeHTTP(w, r)
+		return
+	}
+	s.t.Errorf("%s does not document %s %s", s.kind.Title(), r.Method, r.URL.EscapedPath())
+	http.NotFound(w, r)
+}
+
+// endpoint is one documented call.
+type endpoint struct {
+	method, path string
+	page         string   // that documents it
+	query        []string // parameters that may be given
+	// fields of a JSON body: string, bool, number, array or object; with a !
+	// they must be there.
+	fields map[string]string
+	open   bool // no token is needed
+	form   bool // the body is a form
+	handle func(*exchange)
+}
+
+// exchange is one request with its answer.
+type exchange struct {
+	*Server
+	w     http.ResponseWriter
+	r     *http.Request
+	token *Token
+	body  map[string]any
+	page  string
+}
+
+func (s *Server) serve(e endpoint) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.requests = append(s.requests, r.Method+" "+r.URL.RequestURI())
+		if len(s.canned) > 0 {
+			answerCanned(w, s.canned[0])
+			s.canned = s.canned[1:]
+			return
+		}
+		x := &exchange{Server: s, w: w, r: r, page: e.page}
+		x.checkQuery(e)
+		if !x.checkHeaders(e) || !x.authenticate(e) || !x.readBody(e) {
+			return
+		}
+		e.handle(x)
+	})
+}
+
+func answerCanned(w http.ResponseWriter, canned Canned) {
+	for name, value := range canned.Header {
+		w.Header().Set(name, value)
+	}
+	w.WriteHeader(canned.Status)
+	_, _ = io.WriteString(w, canned.Body)
+}
+
+// undocumented fails the test.
+func (x *exchange) undocumented(format string, args ...any) {
+	x.t.Errorf("%s %s: %s (see %s)", x.r.Method, x.r.URL.RequestURI(), fmt.Sprintf(format, args...), x.page)
+}
+
+func (x *exchange) checkQuery(e endpoint) {
+	for name, values := range x.r.URL.Query() {
+		if !slices.Contains(e.query, name) || len(values) != 1 {
+			x.undocumented("the parameter %s=%v", name, values)
+		}
+	}
+}
+
+func (x *exchange) checkHeaders(e endpoint) bool {
+	if x.r.Header.Get("User-Agent") == "" {
+		x.undocumented("no User-Agent")
+	}
+	if x.r.TLS == nil {
+		x.undocumented("plain HTTP")
+	}
+	accept := "application/json"
+	if x.kind == gitprovider.GitHub && strings.HasPrefix(x.r.URL.Path, x.world.Context+"/api/") {
+		accept = "application/vnd.github+json"
+		if !e.open && x.r.Header.Get("X-GitHub-Api-Version") != "2022-11-28" {
+			x.undocumented("X-GitHub-Api-Version is %q", x.r.Header.Get("X-GitHub-Api-Version"))
+		}
+	}
+	if got := x.r.Header.Get("Accept"); got != accept && !e.open {
+		x.undocumented("Accept is %q, not %q", got, accept)
+	}
+	return true
+}
+
+// authenticate finds the token and refuses one that is sent in the wrong way.
+func (x *exchange) authenticate(e endpoint) bool {
+	user, password, basic := x.r.BasicAuth()
+	value := password
+	if !basic {
+		value = strings.TrimPrefix(x.r.Header.Get("Authorization"), "Bearer ")
+	}
+	for i := range x.world.Tokens {
+		token := &x.world.Tokens[i]
+		if token.Value != value || value == "" {
+			continue
+		}
+		if (token.Username != "") != basic || token.Username != user {
+			x.undocumented("the token is sent in the wrong way (basic %v, user %q)", basic, user)
+			break
+		}
+		x.token = token
+		break
+	}
+	if e.open {
+		return true
+	}
+	if x.token == nil || x.token.Expired || x.token.Revoked {
+		unauthorized(x)
+		return false
+	}
+	return true
+}
+
+func (x *exchange) readBody(e endpoint) bool {
+	raw, err := io.ReadAll(x.r.Body)
+	if err != nil {
+		x.undocumented("the body cannot be read: %v", err)
+		return false
+	}
+	if e.form {
+		x.r.Body = io.NopCloser(strings.NewReader(string(raw)))
+		return true
+	}
+	if e.fields == nil {
+		if len(raw) > 0 {
+			x.undocumented("a body")
+		}
+		return true
+	}
+	if got := x.r.Header.Get("Content-Type"); got != "application/json" {
+		x.undocumented("Content-Type is %q", got)
+	}
+	if err := json.Unmarshal(raw, &x.body); err != nil {
+		x.undocumented("the body is no JSON: %v", err)
+		return false
+	}
+	return x.checkFields("", e.fields, x.body)
+}
+
+func (x *exchange) checkFields(prefix string, fields map[string]string, body map[string]any) bool {
+	ok := true
+	for name, value := range body {
+		want := strings.TrimSuffix(fields[prefix+name], "!")
+		if want == "" || want != typeOf(value) {
+			x.undocumented("the field %s%s is a %s, and documented is %q", prefix, name, typeOf(value), want)
+			ok = false
+		}
+		if object, isObject := value.(map[string]any); isObject && want == "object" {
+			ok = x.checkFields(prefix+name+".", fields, object) && ok
+		}
+	}
+	for name, want := range fields {
+		rest, here := strings.CutPrefix(name, prefix)
+		if _, found := body[rest]; strings.HasSuffix(want, "!") && here && !strings.Contains(rest, ".") && !found {
+			x.undocumented("the field %s is missing", name)
+			ok = false
+		}
+	}
+	if !ok {
+		x.answer(http.StatusUnprocessableEntity, map[string]any{"message": "Validation Failed"})
+	}
+	return ok
+}
+
+func typeOf(value any) string {
+	switch value.(type) {
+	case string:
+		return "string"
+	case bool:
+		return "bool"
+	case float64:
+		return "number"
+	case []any:
+		return "array"
+	case map[string]any:
+		return "object"
+	}
+	return "null"
+}
+
+// answer writes JSON.
+func (x *exchange) answer(status int, body any) {
+	if body == nil {
+		x.w.WriteHeader(status)
+		return
+	}
+	x.w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	x.w.WriteHeader(status)
+	_ = json.NewEncoder(x.w).Encode(body)
+}

@@ -1,0 +1,167 @@
+package gitprovider
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// refused turns an answer that is no 2xx into an error that says what to do.
+func (c *client) refused(call call, response *http.Response, body []byte) *Error {
+	said := c.scrub(saidIn(body))
+	failure := &Error{Provider: c.kind, Status: response.StatusCode}
+	switch status := response.StatusCode; {
+	case status == http.StatusTooManyRequests, status == http.StatusForbidden && spent(response.Header, said):
+		failure.Kind = RateLimited
+		failure.Until = resetTime(response.Header, c.now())
+		failure.Message = fmt.Sprintf("%s allows no more requests with this token until %s", c.kind.Title(), failure.Until.UTC().Format(time.RFC3339))
+		return failure
+	case status == http.StatusUnauthorized && !c.authorised(said):
+		failure.Kind, failure.Token = Denied, StateRevoked
+		failure.Message = fmt.Sprintf("%s does not accept the token: it is wrong, expired or revoked; make a new one", c.kind.Title())
+		// Only GitLab tells the two apart; Bitbucket's text names both.
+		if c.kind == GitLab && strings.Contains(said, "expired") {
+			failure.Token = StateExpired
+			failure.Message = fmt.Sprintf("the token has expired at %s: make a new one", c.kind.Title())
+		}
+	case status == http.StatusUnauthorized, status == http.StatusForbidden:
+		failure.Kind = Denied
+		failure.Message = fmt.Sprintf("%s does not let the token do this (%s)", c.kind.Title(), what(call))
+	case status == http.StatusNotFound, status == http.StatusGone:
+		failure.Kind = NotFound
+		failure.Message = fmt.Sprintf("%s does not find it, or the token may not see it (%s)", c.kind.Title(), what(call))
+	case status == http.StatusConflict:
+		failure.Kind = Conflict
+		failure.Message = fmt.Sprintf("%s has it already (%s)", c.kind.Title(), what(call))
+	case status >= 500:
+		failure.Kind = Unreachable
+		failure.Message = fmt.Sprintf("%s fails with %d %s", response.Request.URL.Host, status, http.StatusText(status))
+	default:
+		failure.Kind = Invalid
+		failure.Message = fmt.Sprintf("%s refuses the request with %d %s (%s)", c.kind.Title(), status, http.StatusText(status), what(call))
+	}
+	if said != "" {
+		failure.Message += ": " + said
+	}
+	return failure
+}
+
+// authorised tells a known user without the right from an unknown one:
+// Bitbucket Server answers 401 to both.
+func (c *client) authorised(said string) bool {
+	return c.kind == BitbucketServer && strings.Contains(said, "not permitted")
+}
+
+// what names the call for a message.
+func what(call call) string {
+	if call.path == "" {
+		return call.method
+	}
+	return call.method + " " + call.path
+}
+
+// saidIn finds the message in the error bodies of the four providers. A body
+// that is no JSON is a proxy's page and says nothing.
+func saidIn(body []byte) string {
+	var shape struct {
+		Message     json.RawMessage   `json:"message"`           // GitHub, GitLab
+		Description string            `json:"error_description"` // GitLab, OAuth
+		Error       json.RawMessage   `json:"error"`             // GitLab: text; Bitbucket Cloud: object
+		Errors      []json.RawMessage `json:"errors"`            // GitHub: texts or objects; Bitbucket Server
+	}
+	if json.Unmarshal(body, &shape) != nil {
+		return ""
+	}
+	var parts []string
+	for _, raw := range append([]json.RawMessage{shape.Message, shape.Error}, shape.Errors...) {
+		parts = append(parts, plainText(raw)...)
+	}
+	if shape.Description != "" {
+		parts = append(parts, shape.Description)
+	}
+	return readable(strings.Join(parts, "; "))
+}
+
+// plainText reads a text, a list of texts, {field: [texts]}, or an object with a
+// message.
+func plainText(raw json.RawMessage) []string {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		if text == "" {
+			return nil
+		}
+		return []string{text}
+	}
+	var object struct {
+		Message string `json:"message"`
+		Field   string `json:"field"`
+		Code    string `json:"code"`
+		Detail  struct {
+			Required []string `json:"required"`
+			Granted  []string `json:"granted"`
+		} `json:"detail"`
+	}
+	if json.Unmarshal(raw, &object) == nil && (object.Message != "" || object.Code != "") {
+		text := object.Message
+		if text == "" {
+			text = object.Field + " " + object.Code
+		}
+		if len(object.Detail.Required) > 0 {
+			text += " (required: " + strings.Join(object.Detail.Required, ", ") + ")"
+		}
+		return []string{text}
+	}
+	var fields map[string][]string
+	if json.Unmarshal(raw, &fields) != nil {
+		return nil
+	}
+	var parts []string
+	for _, field := range slices.Sorted(maps.Keys(fields)) {
+		parts = append(parts, field+" "+strings.Join(fields[field], ", "))
+	}
+	return parts
+}
+
+// readable bounds what a server can put into our messages.
+func readable(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, text)
+	const most = 300
+	if runes := []rune(text); len(runes) > most {
+		text = string(runes[:most]) + " …"
+	}
+	return strings.TrimSpace(text)
+}
+
+// spent reports whether a 403 is GitHub's rate limit, the first or the
+// secondary one.
+func spent(header http.Header, said string) bool {
+	return header.Get("X-RateLimit-Remaining") == "0" || header.Get("Retry-After") != "" || strings.Contains(said, "secondary rate limit")
+}
+
+// resetTime is when requests are allowed again: after Retry-After, or at the
+// reset time of GitHub and GitLab, and otherwise in a minute, as GitHub advises.
+func resetTime(header http.Header, now time.Time) time.Time {
+	if seconds, err := strconv.ParseInt(header.Get("Retry-After"), 10, 32); err == nil && seconds >= 0 {
+		return now.Add(time.Duration(seconds) * time.Second)
+	}
+	if at, err := http.ParseTime(header.Get("Retry-After")); err == nil {
+		return at
+	}
+	for _, name := range []string{"X-RateLimit-Reset", "RateLimit-Reset"} {
+		if epoch, err := strconv.ParseInt(header.Get(name), 10, 64); err == nil && epoch > 0 {
+			return time.Unix(epoch, 0)
+		}
+	}
+	return now.Add(time.Minute)
+}

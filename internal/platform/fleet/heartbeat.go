@@ -1,0 +1,125 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"slipway.dev/slipway/internal/platform/signing"
+	"slipway.dev/slipway/internal/platform/store"
+	"slipway.dev/slipway/internal/wire/platformv1"
+)
+
+// maxState bounds what a runtime says of itself.
+const maxState = 512 << 10
+
+// agentService is AgentService.
+type agentService struct{ *Fleet }
+
+// Heartbeat is a sign of life with what has changed in the runtime.
+func (a agentService) Heartbeat(ctx context.Context, request *connect.Request[platformv1.HeartbeatRequest]) (*connect.Response[platformv1.HeartbeatResponse], error) {
+	answer, err := a.beat(ctx, request.Msg)
+	a.metrics.heartbeats.WithLabelValues(outcome(err)).Inc()
+	if err != nil {
+		return nil, a.answer(err)
+	}
+	return connect.NewResponse(answer), nil
+}
+
+func (f *Fleet) beat(ctx context.Context, given *platformv1.HeartbeatRequest) (*platformv1.HeartbeatResponse, error) {
+	who, err := agent(ctx)
+	if err != nil {
+		return nil, err
+	}
+	tell := func(*store.Runtime) error { return nil }
+	if !given.GetUnchanged() {
+		if tell, err = told(given); err != nil {
+			return nil, err
+		}
+	}
+	runtime, err := f.store.UpdateRuntime(ctx, who.RuntimeID, func(runtime *store.Runtime) error {
+		runtime.HeartbeatAt = f.now().UTC()
+		return tell(runtime)
+	})
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, errGone
+	}
+	if err != nil {
+		return nil, err
+	}
+	settings, err := f.settingsFor(ctx, who, given.GetSharedRepositoryValid())
+	if err != nil {
+		return nil, err
+	}
+	return &platformv1.HeartbeatResponse{
+		Next: durationpb.New(f.options.Heartbeat), GitSettings: settings,
+		ConfigurationRuntime: runtime.ConfigurationRuntime,
+		Uninstall:            runtime.Uninstalling, CleanSharedRepository: runtime.CleanSharedRepository,
+		SendAll: len(runtime.State) == 0, PlatformKeys: f.signer.PublicKeys(), TunnelUrls: f.options.TunnelURLs(),
+	}, nil
+}
+
+// errGone is for an agent whose runtime was deleted.
+var errGone = connect.NewError(connect.CodeUnauthenticated, errors.New("the runtime was deleted from the platform: register it again, with an API key"))
+
+// told gives what stores a heartbeat.
+func told(given *platformv1.HeartbeatRequest) (func(*store.Runtime) error, error) {
+	for _, text := range []string{given.GetVersion(), given.GetChartVersion(), given.GetKubernetesVersion(), given.GetIngressClass()} {
+		if len(text) > longestField {
+			return nil, invalid("a value has %d characters; at most %d are possible", len(text), longestField)
+		}
+	}
+	if err := checkAccess(given.GetAccessMode(), given.GetAccessUrl()); err != nil {
+		return nil, err
+	}
+	state, err := proto.MarshalOptions{Deterministic: true}.Marshal(given)
+	if err != nil {
+		return nil, invalid("the heartbeat cannot be stored: %w", err)
+	}
+	if len(state) > maxState {
+		return nil, invalid("the state of the runtime has %d bytes; at most %d are possible", len(state), maxState)
+	}
+	return func(runtime *store.Runtime) error {
+		runtime.Version, runtime.ChartVersion, runtime.KubernetesVersion = given.GetVersion(), given.GetChartVersion(), given.GetKubernetesVersion()
+		runtime.AccessMode, runtime.AccessURL, runtime.IngressClass = int32(given.GetAccessMode()), given.GetAccessUrl(), given.GetIngressClass()
+		runtime.State = state
+		return nil
+	}, nil
+}
+
+// settingsFor gives the Git settings of a runtime's account, and freezes them when
+// the runtime has reached the repository (R115).
+func (f *Fleet) settingsFor(ctx context.Context, who signing.RuntimeIdentity, valid bool) (*platformv1.GitSettings, error) {
+	settings, err := f.store.GitSettings(ctx, who.AccountID)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if valid && !settings.Validated {
+		settings.Validated = true
+		if err := f.store.PutGitSettings(ctx, settings); err != nil {
+			return nil, err
+		}
+	}
+	return settingsMessage(settings), nil
+}
+
+// Unregister removes a runtime that is being uninstalled.
+func (a agentService) Unregister(ctx context.Context, _ *connect.Request[platformv1.UnregisterRequest]) (*connect.Response[platformv1.UnregisterResponse], error) {
+	who, err := agent(ctx)
+	if err != nil {
+		return nil, err
+	}
+	err = a.store.DeleteRuntime(ctx, who.AccountID, who.RuntimeID, time.Time{})
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return nil, a.answer(err)
+	}
+	a.log.Info("a runtime has unregistered", "runtime", who.Name, "account", who.AccountID)
+	return connect.NewResponse(&platformv1.UnregisterResponse{}), nil
+}

@@ -1,0 +1,110 @@
+package fleet
+
+import (
+	"context"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+
+	"slipway.dev/slipway/internal/platform/store"
+	"slipway.dev/slipway/internal/wire/platformv1"
+)
+
+const (
+	// mostEvents bounds a report; an agent sends the rest with the next.
+	mostEvents = 1000
+	// maxApplication bounds the state of one application.
+	maxApplication = 256 << 10
+	// longestStream bounds the name of a stream.
+	longestStream = 128
+)
+
+// Report stores what a runtime tells of its applications.
+func (a agentService) Report(ctx context.Context, request *connect.Request[platformv1.ReportRequest]) (*connect.Response[platformv1.ReportResponse], error) {
+	answer, err := a.report(ctx, request.Msg)
+	label := outcome(err)
+	if answer.GetResync() {
+		label = "resync"
+	}
+	a.metrics.reports.WithLabelValues(label).Inc()
+	if err != nil {
+		return nil, a.answer(err)
+	}
+	a.metrics.events.Add(float64(len(request.Msg.GetEvents())))
+	return connect.NewResponse(answer), nil
+}
+
+func (f *Fleet) report(ctx context.Context, given *platformv1.ReportRequest) (*platformv1.ReportResponse, error) {
+	who, err := agent(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if given.GetStream() == "" || len(given.GetStream()) > longestStream {
+		return nil, invalid("a report needs the name of its stream, with at most %d characters", longestStream)
+	}
+	if len(given.GetEvents()) > mostEvents {
+		return nil, invalid("the report has %d events; at most %d are possible", len(given.GetEvents()), mostEvents)
+	}
+	var changes []store.ReportChange
+	for _, event := range given.GetEvents() {
+		change, err := reportChange(event, who.Name)
+		if err != nil {
+			return nil, err
+		}
+		changes = append(changes, change)
+	}
+	cursor, err := f.store.ApplyReport(ctx, who.RuntimeID, given.GetStream(), changes)
+	if err != nil {
+		return nil, err
+	}
+	return &platformv1.ReportResponse{Stored: cursor.Stored, Resync: cursor.Gap}, nil
+}
+
+// reportChange is an event in the words of the store. Which runtime an application
+// is of is the token's to say, not the message's.
+func reportChange(event *platformv1.ReportEvent, runtime string) (store.ReportChange, error) {
+	change := store.ReportChange{Number: event.GetNumber()}
+	switch told := event.GetEvent().(type) {
+	case *platformv1.ReportEvent_Application:
+		application, err := reported(told.Application, event, runtime)
+		change.Application = application
+		return change, err
+	case *platformv1.ReportEvent_Deleted:
+		if told.Deleted.GetName() == "" {
+			return change, invalid("event %d deletes an application without a name", event.GetNumber())
+		}
+		change.Deleted = &store.ApplicationRef{
+			Namespace: told.Deleted.GetNamespace(), Name: told.Deleted.GetName(), UID: told.Deleted.GetUid(),
+		}
+	case *platformv1.ReportEvent_ResyncBegin:
+		change.ResyncBegin = true
+	case *platformv1.ReportEvent_ResyncEnd:
+		change.ResyncEnd = true
+	default:
+		return change, invalid("event %d says nothing that this platform knows", event.GetNumber())
+	}
+	return change, nil
+}
+
+func reported(given *platformv1.Application, event *platformv1.ReportEvent, runtime string) (*store.Application, error) {
+	if given.GetName() == "" || len(given.GetName()) > longestField || len(given.GetNamespace()) > longestField {
+		return nil, invalid("event %d has an application without a name, or with one that is too long", event.GetNumber())
+	}
+	given.Runtime, given.Stale = runtime, false
+	if given.GetSeenAt() == nil {
+		given.SeenAt = event.GetAt()
+	}
+	state, err := proto.MarshalOptions{Deterministic: true}.Marshal(given)
+	if err != nil {
+		return nil, invalid("event %d cannot be stored: %w", event.GetNumber(), err)
+	}
+	if len(state) > maxApplication {
+		return nil, invalid("the application of event %d has %d bytes; at most %d are possible", event.GetNumber(), len(state), maxApplication)
+	}
+	return &store.Application{
+		Namespace: given.GetNamespace(), Name: given.GetName(), UID: given.GetUid(),
+		Sync: given.GetSync(), Health: given.GetHealth(), Cluster: given.GetCluster(),
+		DestinationNamespace: given.GetDestinationNamespace(), Labels: given.GetLabels(),
+		SeenAt: given.GetSeenAt().AsTime(), State: state,
+	}, nil
+}

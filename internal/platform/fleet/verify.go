@@ -1,0 +1,41 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+
+	"slipway.dev/slipway/internal/platform/signing"
+	"slipway.dev/slipway/internal/platform/store"
+)
+
+// Verifier checks access tokens of agents completely: signature, expiry, and that
+// the credential was not revoked or replaced since.
+type Verifier struct {
+	store  *store.Store
+	signer *signing.Signer
+}
+
+// NewVerifier makes a Verifier.
+func NewVerifier(store *store.Store, signer *signing.Signer) *Verifier {
+	return &Verifier{store: store, signer: signer}
+}
+
+// VerifyRuntimeAccess says who shows the token. A token that is not good is
+// signing.ErrToken; any other error says that it could not be looked up.
+func (v *Verifier) VerifyRuntimeAccess(ctx context.Context, token string) (signing.RuntimeIdentity, error) {
+	identity, err := v.signer.VerifyRuntimeAccess(ctx, token)
+	if err != nil {
+		return signing.RuntimeIdentity{}, err
+	}
+	credential, err := v.store.Credential(ctx, identity.RuntimeID)
+	if errors.Is(err, store.ErrNotFound) {
+		return signing.RuntimeIdentity{}, signing.ErrToken
+	}
+	if err != nil {
+		return signing.RuntimeIdentity{}, err
+	}
+	if credential.Revoked || credential.Generation != identity.Generation {
+		return signing.RuntimeIdentity{}, signing.ErrToken
+	}
+	return identity, nil
+}

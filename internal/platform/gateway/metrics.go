@@ -1,0 +1,43 @@
+package gateway
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Metrics counts what goes to runtimes.
+type Metrics struct {
+	requests *prometheus.CounterVec
+	duration *prometheus.HistogramVec
+}
+
+// NewMetrics registers them.
+func NewMetrics(registry prometheus.Registerer) *Metrics {
+	m := newMetrics()
+	registry.MustRegister(m.requests, m.duration)
+	return m
+}
+
+func newMetrics() *Metrics {
+	return &Metrics{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "requests_total", Help: "Requests for runtimes, by what they are for and by the class of the status.",
+		}, []string{"service", "status"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "request_seconds", Help: "How long requests for runtimes took, streams too.",
+			Buckets: []float64{0.005, 0.02, 0.1, 0.5, 2, 10, 60, 600},
+		}, []string{"service"}),
+	}
+}
+
+func (m *Metrics) observe(prefix string, status int, took time.Duration) {
+	service := strings.Trim(prefix, "/")
+	if service == "" {
+		service = "none"
+	}
+	m.requests.WithLabelValues(service, strconv.Itoa(status/100)+"xx").Inc()
+	m.duration.WithLabelValues(service).Observe(took.Seconds())
+}

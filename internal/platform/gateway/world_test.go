@@ -1,0 +1,243 @@
+package gateway_test
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"go.uber.org/goleak"
+
+	"slipway.dev/slipway/internal/platform/fleet"
+	"slipway.dev/slipway/internal/platform/gateway"
+	"slipway.dev/slipway/internal/platform/hub"
+	"slipway.dev/slipway/internal/platform/identity"
+	"slipway.dev/slipway/internal/platform/signing"
+	"slipway.dev/slipway/internal/platform/store"
+	"slipway.dev/slipway/internal/secret"
+	"slipway.dev/slipway/internal/wire"
+	"slipway.dev/slipway/internal/wire/platformv1"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const list = "/app-proxy/slipway.runtime.v1.ApplicationService/ListApplications"
+
+// world is a gateway behind a real server, and a runtime that is one more: what it
+// gets is recorded, and it answers with what the test sets.
+type world struct {
+	store   *store.Store
+	signer  *signing.Signer
+	url     string
+	account store.Account
+	admin   string // API key
+	runtime store.Runtime
+	router  *httptest.Server
+
+	mu     sync.Mutex
+	answer http.HandlerFunc
+	got    []*http.Request
+}
+
+// tunnels are connections that the hub would have: a request goes to a server of the
+// test, or nowhere.
+type tunnels struct{ w *world }
+
+func (h tunnels) Transport(runtimeID string) http.RoundTripper {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		runtime, err := h.w.store.RuntimeByID(r.Context(), runtimeID)
+		if err != nil || runtime.Name != "tunnelled" {
+			return nil, &hub.OfflineError{RuntimeID: runtimeID}
+		}
+		r.URL.Host = h.w.router.Listener.Addr().String()
+		return http.DefaultTransport.RoundTrip(r)
+	})
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (r roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return r(request) }
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{answer: func(rw http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(rw, "{}") }}
+	opened, err := store.Open(t.Context(), store.Options{URL: "sqlite://" + filepath.Join(t.TempDir(), "p.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.store = opened
+	if w.signer, err = signing.New(t.Context(), opened, secret.New(strings.Repeat("k", 32)), time.Now); err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	public := &url.URL{Scheme: "http", Host: listener.Addr().String()}
+	callers, err := identity.New(t.Context(), identity.Options{Store: opened, Runtimes: fleet.NewVerifier(opened, w.signer), PublicURL: public})
+	if err != nil {
+		t.Fatal(err)
+	}
+	direct := &http.Transport{}
+	gate, err := gateway.New(gateway.Options{
+		Store: opened, Identity: callers, Signer: w.signer, Hub: tunnels{w}, Direct: direct, PublicURL: public,
+		TunnelDomain: "tunnels.example.com", Limits: gateway.Limits{WebhooksPerRuntime: 2, WebhookBytes: 1000, BodyBytes: 1 << 20},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: gate}}
+	server.Start()
+	w.url = server.URL
+	w.router = httptest.NewServer(http.HandlerFunc(w.serveRouter))
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+		w.router.CloseClientConnections()
+		w.router.Close()
+		direct.CloseIdleConnections()
+		http.DefaultClient.CloseIdleConnections()
+		if err := opened.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	w.fill(t)
+	return w
+}
+
+// fill makes the account, its admin and its runtimes.
+func (w *world) fill(t *testing.T) {
+	t.Helper()
+	var err error
+	if w.account, err = w.store.CreateAccount(t.Context(), store.Account{Name: "acme"}); err != nil {
+		t.Fatal(err)
+	}
+	w.admin = w.key(t, store.RoleAdmin, identity.ScopeAll)
+	w.runtime = w.addRuntime(t, "prod", platformv1.AccessMode_ACCESS_MODE_INGRESS, w.router.URL+"/base/")
+	w.addRuntime(t, "tunnelled", platformv1.AccessMode_ACCESS_MODE_TUNNEL, "")
+	w.addRuntime(t, "gone", platformv1.AccessMode_ACCESS_MODE_TUNNEL, "")
+	w.addRuntime(t, "stranger", platformv1.AccessMode_ACCESS_MODE_MESH, w.router.URL)
+}
+
+func (w *world) addRuntime(t *testing.T, name string, mode platformv1.AccessMode, access string) store.Runtime {
+	t.Helper()
+	runtime, err := w.store.CreateRuntime(t.Context(), store.Runtime{
+		AccountID: w.account.ID, Name: name, Namespace: name, Cluster: "c", ClusterUID: "u",
+		AccessMode: int32(mode), AccessURL: access, HeartbeatAt: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return runtime
+}
+
+func (w *world) key(t *testing.T, role store.Role, scope string) string {
+	t.Helper()
+	user, err := w.store.CreateUser(t.Context(), store.User{AccountID: w.account.ID, Email: rand.Text() + "@example.com", Role: role})
+	if err != nil {
+		t.Fatal(err)
+	}
+	value := strings.ToLower(rand.Text() + rand.Text())
+	hash := sha256.Sum256([]byte(value))
+	key, err := w.store.CreateKey(t.Context(), store.Key{AccountID: w.account.ID, UserID: user.ID, Name: "k", Prefix: "slw_", Hash: hash[:], Scopes: []string{scope}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return "slw_" + key.ID + "_" + value
+}
+
+// serveRouter is the runtime: it says who it is, as routers do.
+func (w *world) serveRouter(rw http.ResponseWriter, r *http.Request) {
+	name := "prod"
+	if !strings.HasPrefix(r.URL.Path, "/base/") {
+		name = "tunnelled"
+	}
+	rw.Header().Set(wire.RouterHeader, name)
+	w.mu.Lock()
+	w.got = append(w.got, r.Clone(context.Background()))
+	answer := w.answer
+	w.mu.Unlock()
+	answer(rw, r)
+}
+
+// reply sets what the runtime answers.
+func (w *world) reply(answer http.HandlerFunc) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.answer = answer
+}
+
+// received are the requests that the runtime got since it was asked last.
+func (w *world) received() []*http.Request {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	got := w.got
+	w.got = nil
+	return got
+}
+
+// call makes a request to the platform and reads the answer.
+func (w *world) call(t *testing.T, method, path string, change ...func(*http.Request)) (*http.Response, string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, w.url+path, strings.NewReader("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	for _, c := range change {
+		c(request)
+	}
+	response, err := http.DefaultTransport.RoundTrip(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response, string(body)
+}
+
+func bearer(token string) func(*http.Request) {
+	return func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+token) }
+}
+
+func header(name, value string) func(*http.Request) {
+	return func(r *http.Request) { r.Header.Set(name, value) }
+}
+
+func host(name string) func(*http.Request) { return func(r *http.Request) { r.Host = name } }
+
+// claimsOf checks a token with the published keys, as a runtime does.
+func (w *world) claimsOf(t *testing.T, authorization string) wire.RuntimeClaims {
+	t.Helper()
+	var keys jose.JSONWebKeySet
+	if err := json.Unmarshal([]byte(w.signer.PublicKeys()), &keys); err != nil {
+		t.Fatal(err)
+	}
+	parsed, err := jose.ParseSignedCompact(strings.TrimPrefix(authorization, "Bearer "), []jose.SignatureAlgorithm{jose.EdDSA})
+	if err != nil {
+		t.Fatalf("the runtime got %q: %v", authorization, err)
+	}
+	payload, err := parsed.Verify(keys.Keys[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var claims wire.RuntimeClaims
+	if err := json.Unmarshal(payload, &claims); err != nil {
+		t.Fatal(err)
+	}
+	return claims
+}

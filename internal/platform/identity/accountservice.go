@@ -1,0 +1,245 @@
+package identity
+
+import (
+	"context"
+	"errors"
+	"net/mail"
+	"strings"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"slipway.dev/slipway/internal/platform/store"
+	"slipway.dev/slipway/internal/secret"
+	"slipway.dev/slipway/internal/wire/platformv1"
+)
+
+// Bounds of what people are called.
+const (
+	emailMax = 254
+	nameMax  = 100
+)
+
+// accountService is the account and its users.
+type accountService struct{ *Identity }
+
+// GetAccount answers the caller's account.
+func (s accountService) GetAccount(ctx context.Context, _ *connect.Request[platformv1.GetAccountRequest]) (*connect.Response[platformv1.GetAccountResponse], error) {
+	caller, _ := CallerFrom(ctx)
+	return connect.NewResponse(&platformv1.GetAccountResponse{Account: accountMessage(caller.Account)}), nil
+}
+
+// UpdateAccount changes its name.
+func (s accountService) UpdateAccount(ctx context.Context, request *connect.Request[platformv1.UpdateAccountRequest]) (*connect.Response[platformv1.UpdateAccountResponse], error) {
+	caller, _ := CallerFrom(ctx)
+	account := caller.Account
+	name, err := checkName("the account", request.Msg.GetName())
+	if err != nil {
+		return nil, err
+	}
+	account.Name = name
+	if err := s.store.UpdateAccount(ctx, account); err != nil {
+		return nil, s.answer(err)
+	}
+	return connect.NewResponse(&platformv1.UpdateAccountResponse{Account: accountMessage(account)}), nil
+}
+
+// ListUsers lists the users of the account.
+func (s accountService) ListUsers(ctx context.Context, request *connect.Request[platformv1.ListUsersRequest]) (*connect.Response[platformv1.ListUsersResponse], error) {
+	caller, _ := CallerFrom(ctx)
+	users, next, err := s.store.Users(ctx, caller.Account.ID, page(request.Msg))
+	if err != nil {
+		return nil, s.answer(err)
+	}
+	answer := &platformv1.ListUsersResponse{NextPageToken: next}
+	for _, user := range users {
+		answer.Users = append(answer.Users, userMessage(user))
+	}
+	return connect.NewResponse(answer), nil
+}
+
+// CreateUser makes a user, with a one-time password unless they come through the
+// identity provider.
+func (s accountService) CreateUser(ctx context.Context, request *connect.Request[platformv1.CreateUserRequest]) (*connect.Response[platformv1.CreateUserResponse], error) {
+	caller, _ := CallerFrom(ctx)
+	email, err := checkEmail(request.Msg.GetEmail())
+	if err != nil {
+		return nil, err
+	}
+	Describe(ctx, "user/"+email, "")
+	role, err := roleOf(request.Msg.GetRole())
+	if err != nil {
+		return nil, err
+	}
+	user := store.User{AccountID: caller.Account.ID, Email: email, Role: role, CreatedAt: s.now().UTC()}
+	if user.Name, err = checkName("the user", orElse(request.Msg.GetName(), email)); err != nil {
+		return nil, err
+	}
+	var once secret.Text
+	switch {
+	case request.Msg.GetExternal() && s.oidc == nil:
+		return nil, precondition("there is no identity provider that the user could sign in through")
+	case !request.Msg.GetExternal():
+		once = oneTimePassword()
+		user.MustChangePassword = true
+		if user.PasswordHash, err = s.passwords.hash(ctx, once); err != nil {
+			return nil, s.answer(err)
+		}
+	}
+	if user, err = s.store.CreateUser(ctx, user); err != nil {
+		return nil, s.answer(err)
+	}
+	return connect.NewResponse(&platformv1.CreateUserResponse{User: userMessage(user), OneTimePassword: once.Reveal()}), nil
+}
+
+// UpdateUser changes a user. What they had open ends when they may do less.
+func (s accountService) UpdateUser(ctx context.Context, request *connect.Request[platformv1.UpdateUserRequest]) (*connect.Response[platformv1.UpdateUserResponse], error) {
+	caller, user, err := s.target(ctx, request.Msg.GetId())
+	if err != nil {
+		return nil, s.answer(err)
+	}
+	changed, err := s.people.change(ctx, user.AccountID, user.ID, func(now *store.User) error {
+		user = *now
+		return applyUpdate(caller, now, request.Msg)
+	})
+	if err != nil {
+		return nil, s.answer(err)
+	}
+	if changed.Disabled || changed.Role != user.Role {
+		if err := s.store.DeleteSessionsOf(ctx, user.ID, nil); err != nil {
+			return nil, s.answer(err)
+		}
+	}
+	return connect.NewResponse(&platformv1.UpdateUserResponse{User: userMessage(changed)}), nil
+}
+
+// applyUpdate sets what the request has.
+func applyUpdate(caller Caller, user *store.User, request *platformv1.UpdateUserRequest) (err error) {
+	role := user.Role
+	if request.Name != nil {
+		if user.Name, err = checkName("the user", request.GetName()); err != nil {
+			return err
+		}
+	}
+	if request.Role != nil {
+		if user.Role, err = roleOf(request.GetRole()); err != nil {
+			return err
+		}
+	}
+	if request.Disabled != nil {
+		user.Disabled = request.GetDisabled()
+	}
+	if user.ID == caller.User.ID && (user.Role != role || user.Disabled) {
+		return precondition("nobody can take their own rights away; ask another admin")
+	}
+	return nil
+}
+
+// ResetPassword gives a user a one-time password, and ends their sessions.
+func (s accountService) ResetPassword(ctx context.Context, request *connect.Request[platformv1.ResetPasswordRequest]) (*connect.Response[platformv1.ResetPasswordResponse], error) {
+	caller, user, err := s.target(ctx, request.Msg.GetId())
+	if err != nil {
+		return nil, s.answer(err)
+	}
+	switch {
+	case user.ID == caller.User.ID:
+		return nil, precondition("change your own password instead")
+	case user.Subject != "":
+		return nil, precondition("the user signs in through the identity provider and has no password here")
+	}
+	once, err := resetPassword(ctx, s.people, s.passwords, user)
+	if err != nil {
+		return nil, s.answer(err)
+	}
+	return connect.NewResponse(&platformv1.ResetPasswordResponse{OneTimePassword: once.Reveal()}), nil
+}
+
+// DeleteUser removes a user with their sessions and keys.
+func (s accountService) DeleteUser(ctx context.Context, request *connect.Request[platformv1.DeleteUserRequest]) (*connect.Response[platformv1.DeleteUserResponse], error) {
+	caller, user, err := s.target(ctx, request.Msg.GetId())
+	if err != nil {
+		return nil, s.answer(err)
+	}
+	if user.ID == caller.User.ID {
+		return nil, precondition("nobody can delete themselves; ask another admin")
+	}
+	if err := s.store.DeleteUser(ctx, caller.Account.ID, user.ID); err != nil {
+		return nil, s.answer(err)
+	}
+	return connect.NewResponse(&platformv1.DeleteUserResponse{}), nil
+}
+
+// target is the user that a call is about, of the caller's account.
+func (s accountService) target(ctx context.Context, id string) (Caller, store.User, error) {
+	caller, _ := CallerFrom(ctx)
+	user, err := s.store.User(ctx, caller.Account.ID, id)
+	if errors.Is(err, store.ErrNotFound) {
+		return caller, user, connect.NewError(connect.CodeNotFound, errors.New("the account has no such user"))
+	}
+	if err == nil {
+		Describe(ctx, "user/"+user.Email, "")
+	}
+	return caller, user, err
+}
+
+// checkEmail accepts a plain address.
+func checkEmail(text string) (string, error) {
+	text = strings.TrimSpace(text)
+	parsed, err := mail.ParseAddress(text)
+	if err != nil || parsed.Address != text || len(text) > emailMax || clean(text) != text {
+		return "", invalid("the email must be a plain address such as ann@example.com")
+	}
+	return text, nil
+}
+
+func checkName(of, text string) (string, error) {
+	text = strings.TrimSpace(text)
+	if text == "" || len(text) > nameMax || clean(text) != text {
+		return "", invalid("the name of %s must have 1 to %d printable characters", of, nameMax)
+	}
+	return text, nil
+}
+
+func orElse(text, other string) string {
+	if strings.TrimSpace(text) == "" {
+		return other[:min(len(other), nameMax)]
+	}
+	return text
+}
+
+func roleOf(role platformv1.Role) (store.Role, error) {
+	switch role {
+	case platformv1.Role_ROLE_ADMIN:
+		return store.RoleAdmin, nil
+	case platformv1.Role_ROLE_USER:
+		return store.RoleUser, nil
+	}
+	return "", invalid("the role must be ROLE_USER or ROLE_ADMIN")
+}
+
+// paged is a request for a part of a list.
+type paged interface {
+	GetPageSize() int32
+	GetPageToken() string
+}
+
+func page(request paged) store.Page {
+	return store.Page{Size: int(max(request.GetPageSize(), 0)), Token: request.GetPageToken()}
+}
+
+func accountMessage(account store.Account) *platformv1.Account {
+	return &platformv1.Account{Id: account.ID, Name: account.Name, CreatedAt: timestamppb.New(account.CreatedAt)}
+}
+
+// userMessage has nothing of the password.
+func userMessage(user store.User) *platformv1.User {
+	message := &platformv1.User{
+		Id: user.ID, Email: user.Email, Name: user.Name, Role: platformv1.Role_ROLE_USER,
+		Disabled: user.Disabled, MustChangePassword: user.MustChangePassword, External: user.PasswordHash == "",
+		CreatedAt: timestamppb.New(user.CreatedAt), LastSignInAt: when(user.LastSignInAt),
+	}
+	if user.Role == store.RoleAdmin {
+		message.Role = platformv1.Role_ROLE_ADMIN
+	}
+	return message
+}

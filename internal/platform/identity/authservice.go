@@ -1,0 +1,231 @@
+package identity
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"slipway.dev/slipway/internal/platform/store"
+	"slipway.dev/slipway/internal/secret"
+	"slipway.dev/slipway/internal/wire/platformv1"
+)
+
+// authService is signing in and out.
+type authService struct{ *Identity }
+
+// errSignIn is the same for a name that is not known and a password that is wrong.
+func errSignIn() *DeniedError { return unauthenticated("the email or the password is wrong") }
+
+func errDisabled() *DeniedError {
+	return unauthenticated("the user is disabled; an admin of the account can enable it")
+}
+
+// SignIn checks a password and opens a session.
+func (s authService) SignIn(ctx context.Context, request *connect.Request[platformv1.SignInRequest]) (*connect.Response[platformv1.SignInResponse], error) {
+	address := clientAddress(request.Peer().Addr, request.Header(), s.options.TrustedProxies)
+	email, password := strings.TrimSpace(request.Msg.GetEmail()), secret.New(request.Msg.GetPassword())
+	if len(email) > emailMax || len(request.Msg.GetPassword()) > passwordMax {
+		return nil, s.answer(errSignIn())
+	}
+	user, renewed, err := s.checkPassword(ctx, email, password, address)
+	if err != nil {
+		return nil, s.answer(err)
+	}
+	account, err := s.store.Account(ctx, user.AccountID)
+	if err != nil {
+		return nil, s.answer(err)
+	}
+	caller := Caller{Account: account, User: user, Address: address}
+	actAs(ctx, caller)
+	opened, err := s.signedIn(ctx, caller, request.Header(), func(now *store.User) error {
+		err := passwordIs(now, user.PasswordHash)
+		now.PasswordHash = renewed
+		return err
+	})
+	if err != nil {
+		return nil, s.answer(err)
+	}
+	response := connect.NewResponse(&platformv1.SignInResponse{
+		User: userMessage(opened.user), Account: accountMessage(account),
+		CsrfToken: opened.csrf.Reveal(), ExpiresAt: timestamppb.New(opened.ExpiresAt),
+	})
+	response.Header().Add("Set-Cookie", opened.cookie.String())
+	return response, nil
+}
+
+// checkPassword finds the user with the email and the password, and says what is to
+// be stored of the password from now on. Whoever it is not costs the same time.
+func (s authService) checkPassword(ctx context.Context, email string, password secret.Text, address string) (user store.User, renewed string, err error) {
+	user, err = s.store.UserByEmail(ctx, email)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return store.User{}, "", err
+	}
+	attempt := s.limits.attempt(email, address)
+	if err := attempt.begin(ctx); err != nil {
+		return store.User{}, "", inAuditOf(user, err)
+	}
+	stored := parseStored(user.PasswordHash)
+	ok, err := s.passwords.check(ctx, stored.hash, password)
+	switch {
+	case err != nil:
+		return store.User{}, "", err
+	case !ok:
+		return store.User{}, "", errors.Join(inAuditOf(user, errSignIn()), attempt.failed(ctx))
+	case user.Disabled:
+		return store.User{}, "", inAuditOf(user, errDisabled())
+	case user.MustChangePassword && stored.over(s.now()):
+		return store.User{}, "", inAuditOf(user, unauthenticated("the one-time password was used before; ask an admin of the account for a new one"))
+	}
+	if err := attempt.succeeded(ctx); err != nil {
+		return store.User{}, "", err
+	}
+	renewed, err = s.renewed(ctx, user, stored, password)
+	return user, renewed, err
+}
+
+// inAuditOf notes that a refusal is for the audit log of a user, if there is one.
+func inAuditOf(user store.User, err error) error {
+	var denied *DeniedError
+	if errors.As(err, &denied) {
+		return denied.of(user, user.Email, KindUser)
+	}
+	return err
+}
+
+// renewed marks a one-time password as used, and makes a hash stronger when new ones
+// are.
+func (s authService) renewed(ctx context.Context, user store.User, stored storedPassword, password secret.Text) (string, error) {
+	if user.MustChangePassword && stored.spent.IsZero() {
+		stored.spent = s.now()
+	}
+	parsed, err := parseHash(stored.hash)
+	if err == nil && parsed.weak() {
+		stored.hash, err = s.passwords.hash(ctx, password)
+	}
+	return stored.String(), err
+}
+
+// signedInSession is an open session with its user as stored.
+type signedInSession struct {
+	openedSession
+	user store.User
+}
+
+// signedIn opens a session for a user who has shown who they are, with what the
+// sign-in changes of the user.
+func (i *Identity) signedIn(ctx context.Context, caller Caller, header http.Header, change func(*store.User) error) (signedInSession, error) {
+	user, err := i.people.change(ctx, caller.User.AccountID, caller.User.ID, func(now *store.User) error {
+		if now.Disabled {
+			return errDisabled()
+		}
+		now.LastSignInAt = i.now().UTC()
+		return change(now)
+	})
+	if err != nil {
+		return signedInSession{}, err
+	}
+	opened, err := i.openSession(ctx, user, header, caller.Address)
+	return signedInSession{opened, user}, err
+}
+
+// SignOut ends the session.
+func (s authService) SignOut(ctx context.Context, _ *connect.Request[platformv1.SignOutRequest]) (*connect.Response[platformv1.SignOutResponse], error) {
+	caller, _ := CallerFrom(ctx)
+	if err := s.store.DeleteSession(ctx, caller.Session.Hash); err != nil {
+		return nil, s.answer(err)
+	}
+	response := connect.NewResponse(&platformv1.SignOutResponse{})
+	response.Header().Add("Set-Cookie", s.cookies.cookie(s.cookies.session, "", 0).String())
+	return response, nil
+}
+
+// Me says who asks.
+func (s authService) Me(ctx context.Context, _ *connect.Request[platformv1.MeRequest]) (*connect.Response[platformv1.MeResponse], error) {
+	caller, _ := CallerFrom(ctx)
+	answer := &platformv1.MeResponse{User: userMessage(caller.User), Account: accountMessage(caller.Account), PlatformVersion: s.options.Version}
+	if caller.Session != nil {
+		answer.CsrfToken = csrfToken(caller.proof).Reveal()
+	}
+	if caller.Key != nil {
+		answer.Key = keyMessage(*caller.Key)
+	}
+	return connect.NewResponse(answer), nil
+}
+
+// ChangePassword sets the password of the caller. All sessions of theirs end, and
+// the one that asks goes on as a new one.
+func (s authService) ChangePassword(ctx context.Context, request *connect.Request[platformv1.ChangePasswordRequest]) (*connect.Response[platformv1.ChangePasswordResponse], error) {
+	caller, _ := CallerFrom(ctx)
+	Describe(ctx, "user/"+caller.User.Email, "")
+	user := caller.User
+	if user.PasswordHash == "" {
+		return nil, precondition("the user signs in through the identity provider and has no password here")
+	}
+	old, chosen := secret.New(request.Msg.GetOldPassword()), secret.New(request.Msg.GetNewPassword())
+	if err := choosable(chosen, user.Email); err != nil {
+		return nil, err
+	}
+	if old.Reveal() == chosen.Reveal() {
+		return nil, invalid("the new password is the old one")
+	}
+	if err := s.oldPassword(ctx, caller, old); err != nil {
+		return nil, s.answer(err)
+	}
+	hash, err := s.passwords.hash(ctx, chosen)
+	if err != nil {
+		return nil, s.answer(err)
+	}
+	user, err = s.people.change(ctx, user.AccountID, user.ID, func(now *store.User) error {
+		err := passwordIs(now, user.PasswordHash)
+		now.PasswordHash, now.MustChangePassword = hash, false
+		return err
+	})
+	if err != nil {
+		return nil, s.answer(err)
+	}
+	opened, err := s.openSession(ctx, user, request.Header(), caller.Address)
+	if err != nil {
+		return nil, s.answer(err)
+	}
+	if err := s.store.DeleteSessionsOf(ctx, user.ID, opened.Hash); err != nil {
+		return nil, s.answer(err)
+	}
+	response := connect.NewResponse(&platformv1.ChangePasswordResponse{})
+	response.Header().Add("Set-Cookie", opened.cookie.String())
+	return response, nil
+}
+
+// oldPassword checks the password again, so that a session that was left open is not
+// enough. Guesses count as sign-ins.
+func (s authService) oldPassword(ctx context.Context, caller Caller, old secret.Text) error {
+	wrong := forbidden("the old password is wrong")
+	if len(old.Reveal()) > passwordMax {
+		return wrong
+	}
+	attempt := s.limits.attempt(caller.User.Email, caller.Address)
+	if err := attempt.begin(ctx); err != nil {
+		return err
+	}
+	ok, err := s.passwords.check(ctx, parseStored(caller.User.PasswordHash).hash, old)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return errors.Join(wrong, attempt.failed(ctx))
+	}
+	return attempt.succeeded(ctx)
+}
+
+// Methods says how one can sign in.
+func (s authService) Methods(context.Context, *connect.Request[platformv1.MethodsRequest]) (*connect.Response[platformv1.MethodsResponse], error) {
+	answer := &platformv1.MethodsResponse{Password: true}
+	if s.oidc != nil {
+		answer.OidcUrl = s.options.PublicURL.JoinPath(oidcLoginPath).String()
+		answer.OidcName = s.oidc.options.Name
+	}
+	return connect.NewResponse(answer), nil
+}

@@ -1,0 +1,153 @@
+package identity
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"slipway.dev/slipway/internal/platform/store"
+	"slipway.dev/slipway/internal/wire/platformv1"
+)
+
+// Bounds of keys.
+const (
+	keyLifeMin = time.Minute
+	keyLifeMax = 10 * 366 * 24 * time.Hour
+)
+
+// keyService is API keys.
+type keyService struct{ *Identity }
+
+// CreateKey makes a key of the caller. One that is made with a key does not outlive
+// it.
+func (s keyService) CreateKey(ctx context.Context, request *connect.Request[platformv1.CreateKeyRequest]) (*connect.Response[platformv1.CreateKeyResponse], error) {
+	caller, _ := CallerFrom(ctx)
+	name, err := checkName("the key", request.Msg.GetName())
+	if err != nil {
+		return nil, err
+	}
+	scopes, err := scopesOf(request.Msg.GetScopes())
+	if err != nil {
+		return nil, err
+	}
+	if slices.Contains(scopes, ScopeRuntimeRegister) && caller.User.Role != store.RoleAdmin {
+		return nil, s.answer(forbidden("only an admin can make a key that registers runtimes"))
+	}
+	expires, err := s.keyExpiry(caller, request.Msg)
+	if err != nil {
+		return nil, err
+	}
+	id, value := newKeyText()
+	key, err := s.store.CreateKey(ctx, store.Key{
+		ID: id, AccountID: caller.Account.ID, UserID: caller.User.ID, Name: name, Prefix: shownPrefix(id),
+		Hash: hashOf(value), Scopes: scopes, CreatedAt: s.now().UTC(), ExpiresAt: expires,
+	})
+	if err != nil {
+		return nil, s.answer(err)
+	}
+	Describe(ctx, "key/"+name, key.Prefix)
+	return connect.NewResponse(&platformv1.CreateKeyResponse{Key: keyMessage(key), Secret: keyText(id, value).Reveal()}), nil
+}
+
+func (s keyService) keyExpiry(caller Caller, request *platformv1.CreateKeyRequest) (time.Time, error) {
+	var expires time.Time
+	if request.GetLifetime() != nil {
+		life := request.GetLifetime().AsDuration()
+		if request.GetLifetime().CheckValid() != nil || life < keyLifeMin || life > keyLifeMax {
+			return time.Time{}, invalid("the lifetime of a key is between a minute and ten years; leave it out for a key that does not expire")
+		}
+		expires = s.now().UTC().Add(life)
+	}
+	if caller.Key != nil && !caller.Key.ExpiresAt.IsZero() && (expires.IsZero() || caller.Key.ExpiresAt.Before(expires)) {
+		expires = caller.Key.ExpiresAt
+	}
+	return expires, nil
+}
+
+// ListKeys lists the caller's keys, or all of the account for an admin.
+func (s keyService) ListKeys(ctx context.Context, request *connect.Request[platformv1.ListKeysRequest]) (*connect.Response[platformv1.ListKeysResponse], error) {
+	caller, _ := CallerFrom(ctx)
+	filter := store.KeyFilter{UserID: caller.User.ID, IncludeRevoked: request.Msg.GetIncludeRevoked()}
+	if caller.User.Role == store.RoleAdmin {
+		filter.UserID = ""
+	}
+	keys, next, err := s.store.Keys(ctx, caller.Account.ID, filter, page(request.Msg))
+	if err != nil {
+		return nil, s.answer(err)
+	}
+	answer := &platformv1.ListKeysResponse{NextPageToken: next}
+	for _, key := range keys {
+		answer.Keys = append(answer.Keys, keyMessage(key))
+	}
+	return connect.NewResponse(answer), nil
+}
+
+// RevokeKey ends a key of the caller, or any of the account for an admin.
+func (s keyService) RevokeKey(ctx context.Context, request *connect.Request[platformv1.RevokeKeyRequest]) (*connect.Response[platformv1.RevokeKeyResponse], error) {
+	caller, _ := CallerFrom(ctx)
+	key, err := s.store.KeyByID(ctx, request.Msg.GetId())
+	hidden := key.AccountID != caller.Account.ID || (key.UserID != caller.User.ID && caller.User.Role != store.RoleAdmin)
+	if errors.Is(err, store.ErrNotFound) || (err == nil && hidden) {
+		return nil, connect.NewError(connect.CodeNotFound, errors.New("there is no such key"))
+	}
+	if err == nil {
+		Describe(ctx, "key/"+key.Name, key.Prefix)
+		err = s.store.RevokeKey(ctx, caller.Account.ID, key.ID)
+	}
+	if err != nil {
+		return nil, s.answer(err)
+	}
+	return connect.NewResponse(&platformv1.RevokeKeyResponse{}), nil
+}
+
+func scopesOf(scopes []platformv1.Scope) ([]string, error) {
+	if len(scopes) == 0 {
+		return []string{ScopeAll}, nil
+	}
+	var names []string
+	for _, scope := range scopes {
+		name, ok := map[platformv1.Scope]string{
+			platformv1.Scope_SCOPE_ALL:              ScopeAll,
+			platformv1.Scope_SCOPE_READ:             ScopeRead,
+			platformv1.Scope_SCOPE_RUNTIME_REGISTER: ScopeRuntimeRegister,
+		}[scope]
+		if !ok {
+			return nil, invalid("the scopes of a key are SCOPE_ALL, SCOPE_READ and SCOPE_RUNTIME_REGISTER")
+		}
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+// keyMessage has nothing of the secret.
+func keyMessage(key store.Key) *platformv1.Key {
+	message := &platformv1.Key{
+		Id: key.ID, Name: key.Name, Prefix: key.Prefix, UserId: key.UserID, CreatedAt: timestamppb.New(key.CreatedAt),
+		ExpiresAt: when(key.ExpiresAt), LastUsedAt: when(key.LastUsedAt), RevokedAt: when(key.RevokedAt),
+	}
+	for _, scope := range key.Scopes {
+		switch scope {
+		case ScopeAll:
+			message.Scopes = append(message.Scopes, platformv1.Scope_SCOPE_ALL)
+		case ScopeRead:
+			message.Scopes = append(message.Scopes, platformv1.Scope_SCOPE_READ)
+		case ScopeRuntimeRegister:
+			message.Scopes = append(message.Scopes, platformv1.Scope_SCOPE_RUNTIME_REGISTER)
+		}
+	}
+	return message
+}
+
+// when leaves out a time that never was.
+func when(t time.Time) *timestamppb.Timestamp {
+	if t.IsZero() {
+		return nil
+	}
+	return timestamppb.New(t)
+}

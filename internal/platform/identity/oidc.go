@@ -1,0 +1,277 @@
+package identity
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
+
+	"slipway.dev/slipway/internal/platform/store"
+	"slipway.dev/slipway/internal/secret"
+)
+
+// Addresses of the sign-in through an identity provider.
+const (
+	oidcLoginPath    = "/auth/oidc/login"
+	oidcCallbackPath = "/auth/oidc/callback"
+)
+
+// Bounds of what is asked of the provider.
+const (
+	providerTimeout = 10 * time.Second
+	providerBytes   = 1 << 20
+	// discoveryLife is how long what the provider says of itself is believed.
+	discoveryLife = time.Hour
+)
+
+// OIDCOptions is an identity provider.
+type OIDCOptions struct {
+	// Name is what the button says.
+	Name string
+	// Issuer is its URL; the rest is discovered there.
+	Issuer   string
+	ClientID string
+	// ClientSecret is empty for a public client.
+	ClientSecret secret.Text
+	// CookieKey protects a sign-in that is under way. It is the same on all replicas.
+	// Empty: derived from the client's secret, or random when there is none.
+	CookieKey secret.Text
+	// AllowedDomains are those of emails that may sign in; empty: all.
+	AllowedDomains []string
+	// CreateUsers makes users on their first sign-in, in AccountID, or in the only
+	// account when that is empty.
+	CreateUsers bool
+	AccountID   string
+	// DefaultRole is for users that are made; empty: RoleUser.
+	DefaultRole store.Role
+	// RoleClaim names a claim of the ID token whose values Roles maps to roles, at
+	// each sign-in; who has none of them gets DefaultRole. Empty: roles are as admins
+	// set them.
+	RoleClaim string
+	Roles     map[string]store.Role
+	// Transport reaches the provider; nil: the default one.
+	Transport http.RoundTripper
+}
+
+func (o OIDCOptions) validate() error {
+	issuer, err := url.Parse(o.Issuer)
+	if err != nil || issuer.Host == "" || (issuer.Scheme != "https" && (issuer.Scheme != "http" || !loopback(issuer.Hostname()))) {
+		return errors.New("the issuer of the identity provider must be an https:// URL")
+	}
+	if o.ClientID == "" {
+		return errors.New("the identity provider needs a client ID")
+	}
+	for value, role := range o.Roles {
+		if role != store.RoleAdmin && role != store.RoleUser {
+			return fmt.Errorf("the value %q of the claim for roles must give admin or user", value)
+		}
+	}
+	if len(o.Roles) > 0 && o.RoleClaim == "" {
+		return errors.New("roles of the identity provider need the name of the claim that has them")
+	}
+	if o.DefaultRole != "" && o.DefaultRole != store.RoleAdmin && o.DefaultRole != store.RoleUser {
+		return errors.New("the default role of the identity provider's users must be admin or user")
+	}
+	return nil
+}
+
+// oidcLogin is the sign-in through an identity provider: authorization code with
+// PKCE.
+type oidcLogin struct {
+	identity *Identity
+	options  OIDCOptions
+	client   *http.Client
+	flows    flowBox
+
+	mu         sync.Mutex
+	discovered *oidc.Provider
+	at         time.Time
+}
+
+func newOIDCLogin(i *Identity, options OIDCOptions) (*oidcLogin, error) {
+	if err := options.validate(); err != nil {
+		return nil, err
+	}
+	if options.DefaultRole == "" {
+		options.DefaultRole = store.RoleUser
+	}
+	if options.Name == "" {
+		options.Name = "Single sign-on"
+	}
+	transport := options.Transport
+	if transport == nil {
+		transport = http.DefaultTransport
+	}
+	key := options.CookieKey
+	switch {
+	case !key.IsZero():
+	case !options.ClientSecret.IsZero():
+		key = options.ClientSecret
+	default:
+		key = secret.New(rand.Text())
+	}
+	return &oidcLogin{
+		identity: i, options: options,
+		client: &http.Client{Transport: boundedTransport{transport}, Timeout: providerTimeout},
+		flows:  newFlowBox(sha256.Sum256([]byte("slipway oidc flow\n" + key.Reveal()))),
+	}, nil
+}
+
+// boundedTransport cuts long answers: the libraries read all of what they get.
+type boundedTransport struct{ next http.RoundTripper }
+
+// RoundTrip bounds the body of the answer.
+func (t boundedTransport) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := t.next.RoundTrip(request)
+	if err == nil {
+		response.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.LimitReader(response.Body, providerBytes), response.Body}
+	}
+	return response, err
+}
+
+// provider asks the issuer about itself, when that is not known or old. Keys are
+// fetched as needed.
+func (o *oidcLogin) provider(ctx context.Context) (*oidc.Provider, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	now := o.identity.now()
+	if o.discovered != nil && now.Sub(o.at) < discoveryLife {
+		return o.discovered, nil
+	}
+	// The provider keeps the context for fetching keys, so it must not end with the
+	// request; the client has a deadline of its own.
+	provider, err := oidc.NewProvider(oidc.ClientContext(context.WithoutCancel(ctx), o.client), o.options.Issuer)
+	if err != nil {
+		if o.discovered != nil {
+			return o.discovered, nil
+		}
+		return nil, fmt.Errorf("the identity provider at %s could not be asked: %w", o.options.Issuer, err)
+	}
+	o.discovered, o.at = provider, now
+	return provider, nil
+}
+
+func (o *oidcLogin) config(provider *oidc.Provider) oauth2.Config {
+	return oauth2.Config{
+		ClientID: o.options.ClientID, ClientSecret: o.options.ClientSecret.Reveal(), Endpoint: provider.Endpoint(),
+		RedirectURL: o.identity.options.PublicURL.JoinPath(oidcCallbackPath).String(),
+		Scopes:      []string{oidc.ScopeOpenID, oidc.ScopeEmail, oidc.ScopeProfile},
+	}
+}
+
+// externalUser is what the provider says of who signs in.
+type externalUser struct {
+	subject, email, name string
+	// role is by the claim; empty: roles are not mapped.
+	role store.Role
+}
+
+// redeem exchanges the code and checks everything that the ID token says.
+func (o *oidcLogin) redeem(ctx context.Context, code string, flow flow) (externalUser, error) {
+	provider, err := o.provider(ctx)
+	if err != nil {
+		return externalUser{}, err
+	}
+	ctx, cancel := context.WithTimeout(oidc.ClientContext(ctx, o.client), 2*providerTimeout)
+	defer cancel()
+	config := o.config(provider)
+	token, err := config.Exchange(ctx, code, oauth2.VerifierOption(flow.Verifier))
+	if err != nil {
+		return externalUser{}, unauthenticated("the identity provider did not take its code back: %s", exchangeProblem(err))
+	}
+	raw, ok := token.Extra("id_token").(string)
+	if !ok {
+		return externalUser{}, unauthenticated("the identity provider answered without an ID token")
+	}
+	verifier := provider.Verifier(&oidc.Config{
+		ClientID: o.options.ClientID, Now: o.identity.now,
+		SupportedSigningAlgs: []string{oidc.RS256, oidc.RS384, oidc.RS512, oidc.PS256, oidc.PS384, oidc.PS512, oidc.ES256, oidc.ES384, oidc.ES512, oidc.EdDSA},
+	})
+	id, err := verifier.Verify(ctx, raw)
+	if err != nil {
+		o.identity.log.Warn("An ID token was refused", "issuer", o.options.Issuer, "err", err)
+		return externalUser{}, unauthenticated("the ID token of the identity provider is not good; the log of the platform says why")
+	}
+	if !sameText(id.Nonce, flow.Nonce) {
+		return externalUser{}, unauthenticated("the ID token belongs to another sign-in; begin again")
+	}
+	return o.claims(id)
+}
+
+// exchangeProblem is the code of an OAuth error, and never a body.
+func exchangeProblem(err error) string {
+	var refused *oauth2.RetrieveError
+	if errors.As(err, &refused) && refused.ErrorCode != "" {
+		return clean(refused.ErrorCode)
+	}
+	return "it could not be reached, or answered with an error"
+}
+
+func (o *oidcLogin) claims(id *oidc.IDToken) (externalUser, error) {
+	var standard struct {
+		Email         string `json:"email"`
+		EmailVerified bool   `json:"email_verified"`
+		Name          string `json:"name"`
+		Authorized    string `json:"azp"`
+	}
+	if err := id.Claims(&standard); err != nil {
+		return externalUser{}, unauthenticated("the ID token has claims of a wrong kind; email_verified must be true or false")
+	}
+	email, err := checkEmail(standard.Email)
+	_, domain, _ := strings.Cut(email, "@")
+	allowed := func(name string) bool { return strings.EqualFold(name, domain) }
+	switch {
+	case id.Subject == "" || strings.Contains(id.Issuer, "|"):
+		return externalUser{}, unauthenticated("the ID token does not say who it is for")
+	case len(id.Audience) > 1 && standard.Authorized != o.options.ClientID:
+		return externalUser{}, unauthenticated("the ID token was made for another client")
+	case err != nil:
+		return externalUser{}, forbidden("the identity provider gives no email; the scope email is needed")
+	case !standard.EmailVerified:
+		return externalUser{}, forbidden("the identity provider has not verified the email %s", email)
+	case len(o.options.AllowedDomains) > 0 && !slices.ContainsFunc(o.options.AllowedDomains, allowed):
+		return externalUser{}, forbidden("emails of the domain %s may not sign in here", clean(domain))
+	}
+	user := externalUser{subject: id.Issuer + "|" + id.Subject, email: email, name: clean(standard.Name)}
+	if o.options.RoleClaim != "" {
+		var all map[string]any
+		if err := id.Claims(&all); err != nil {
+			return externalUser{}, unauthenticated("the ID token cannot be read")
+		}
+		user.role = o.mappedRole(all[o.options.RoleClaim])
+	}
+	return user, nil
+}
+
+// mappedRole is the greatest role that a value of the claim gives.
+func (o *oidcLogin) mappedRole(claim any) store.Role {
+	values, ok := claim.([]any)
+	if !ok {
+		values = []any{claim}
+	}
+	role := o.options.DefaultRole
+	found := false
+	for _, value := range values {
+		text, _ := value.(string)
+		mapped, ok := o.options.Roles[text]
+		if !ok || (found && role == store.RoleAdmin) {
+			continue
+		}
+		role, found = mapped, true
+	}
+	return role
+}

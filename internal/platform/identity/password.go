@@ -1,0 +1,188 @@
+package identity
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"connectrpc.com/connect"
+	"golang.org/x/crypto/argon2"
+
+	"slipway.dev/slipway/internal/secret"
+)
+
+// What a hash costs: 19 MiB and two passes in one thread.
+const (
+	hashMemory  = 19 << 10 // KiB
+	hashPasses  = 2
+	hashThreads = 1
+	saltBytes   = 16
+	hashBytes   = 32
+)
+
+// Rules for passwords.
+const (
+	passwordMin = 12
+	// passwordMax bounds the bytes of a password, so that nobody sends books.
+	passwordMax = 1024
+)
+
+// hashWait is how long a sign-in waits for its turn.
+const hashWait = 10 * time.Second
+
+// hasher makes and checks the hashes of passwords. Few run at a time, so that
+// sign-ins cannot take the memory of the machine, and few wait.
+type hasher struct {
+	running chan struct{}
+	waiting chan struct{}
+	// decoy is compared with when there is no user.
+	decoy string
+}
+
+func newHasher(ctx context.Context) (*hasher, error) {
+	h := &hasher{
+		running: make(chan struct{}, min(max(runtime.GOMAXPROCS(0), 2), 4)),
+		waiting: make(chan struct{}, 64),
+	}
+	decoy, err := h.hash(ctx, secret.New(rand.Text()))
+	h.decoy = decoy
+	return h, err
+}
+
+// turn waits until a hash may be computed.
+func (h *hasher) turn(ctx context.Context) (done func(), err error) {
+	busy := &DeniedError{Code: connect.CodeResourceExhausted, Reason: "too many people sign in at once; try again in a few seconds", RetryAfter: 5 * time.Second}
+	select {
+	case h.waiting <- struct{}{}:
+		defer func() { <-h.waiting }()
+	default:
+		return nil, busy
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, hashWait, busy)
+	defer cancel()
+	select {
+	case h.running <- struct{}{}:
+		return func() { <-h.running }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// hash encodes a password for the store.
+func (h *hasher) hash(ctx context.Context, password secret.Text) (string, error) {
+	done, err := h.turn(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer done()
+	salt := make([]byte, saltBytes)
+	_, _ = rand.Read(salt) // never fails, as its documentation says
+	own := encodedHash{memory: hashMemory, passes: hashPasses, threads: hashThreads, salt: salt}
+	own.sum = own.of(password, hashBytes)
+	return own.String(), nil
+}
+
+// check compares a password with an encoded hash. Without one it takes as long and
+// says no.
+func (h *hasher) check(ctx context.Context, encoded string, password secret.Text) (bool, error) {
+	real := encoded != ""
+	if !real {
+		encoded = h.decoy
+	}
+	stored, err := parseHash(encoded)
+	if err != nil {
+		return false, err
+	}
+	done, err := h.turn(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer done()
+	sum := stored.of(password, len(stored.sum))
+	return subtle.ConstantTimeCompare(sum, stored.sum) == 1 && real, nil
+}
+
+// encodedHash is the parts of $argon2id$v=19$m=19456,t=2,p=1$salt$sum.
+type encodedHash struct {
+	memory, passes uint32
+	threads        uint8
+	salt, sum      []byte
+}
+
+func (e encodedHash) of(password secret.Text, size int) []byte {
+	return argon2.IDKey([]byte(password.Reveal()), e.salt, e.passes, e.memory, e.threads, uint32(size))
+}
+
+// String encodes the hash in the usual form.
+func (e encodedHash) String() string {
+	b64 := base64.RawStdEncoding
+	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, e.memory, e.passes, e.threads, b64.EncodeToString(e.salt), b64.EncodeToString(e.sum))
+}
+
+// weak reports whether the hash costs less than a new one would.
+func (e encodedHash) weak() bool { return e.memory < hashMemory || e.passes < hashPasses }
+
+var errHashForm = errors.New("the stored hash of a password has a form that is not known here")
+
+// parseHash reads what String writes. What it costs is bounded.
+func parseHash(text string) (encodedHash, error) {
+	parts := strings.Split(text, "$")
+	if len(parts) != 6 || parts[0] != "" || parts[1] != "argon2id" || parts[2] != "v="+strconv.Itoa(argon2.Version) {
+		return encodedHash{}, errHashForm
+	}
+	costs := strings.Split(parts[3], ",")
+	if len(costs) != 3 {
+		return encodedHash{}, errHashForm
+	}
+	memory, okM := cost(costs[0], "m=", 256<<10)
+	passes, okT := cost(costs[1], "t=", 16)
+	threads, okP := cost(costs[2], "p=", 16)
+	salt, errSalt := base64.RawStdEncoding.Strict().DecodeString(parts[4])
+	sum, errSum := base64.RawStdEncoding.Strict().DecodeString(parts[5])
+	if !okM || !okT || !okP || errSalt != nil || errSum != nil || len(salt) < 8 || len(salt) > 64 || len(sum) < 16 || len(sum) > 64 {
+		return encodedHash{}, errHashForm
+	}
+	return encodedHash{memory: memory, passes: passes, threads: uint8(threads), salt: salt, sum: sum}, nil
+}
+
+// cost reads a number such as t=2, as String writes it.
+func cost(text, name string, most uint32) (uint32, bool) {
+	digits, ok := strings.CutPrefix(text, name)
+	if !ok || digits == "" || digits[0] < '1' || digits[0] > '9' {
+		return 0, false
+	}
+	value, err := strconv.ParseUint(digits, 10, 32)
+	return uint32(value), err == nil && uint32(value) <= most
+}
+
+// choosable says what is wrong with a password that somebody chose.
+func choosable(password secret.Text, email string) error {
+	chosen := password.Reveal()
+	local, _, _ := strings.Cut(email, "@")
+	switch {
+	case !utf8.ValidString(chosen):
+		return invalid("the password is not text in UTF-8")
+	case utf8.RuneCountInString(chosen) < passwordMin:
+		return invalid("the password has fewer than %d characters", passwordMin)
+	case len(chosen) > passwordMax:
+		return invalid("the password has more than %d bytes", passwordMax)
+	case strings.EqualFold(strings.TrimSpace(chosen), email), strings.EqualFold(strings.TrimSpace(chosen), local):
+		return invalid("the password must not be the email")
+	}
+	distinct := make(map[rune]bool)
+	for _, r := range chosen {
+		distinct[r] = true
+	}
+	if len(distinct) < 4 {
+		return invalid("the password has fewer than 4 different characters")
+	}
+	return nil
+}

@@ -1,0 +1,166 @@
+package identity_test
+
+import (
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+)
+
+const (
+	clientID     = "slipway"
+	clientSecret = "canary-client-secret"
+)
+
+// provider is a strict OpenID provider: it wants PKCE with S256, the secret of the
+// client, the redirect that was registered, and takes each code once.
+type provider struct {
+	t      *testing.T
+	url    string
+	key    *rsa.PrivateKey
+	other  *rsa.PrivateKey
+	public string // of the platform
+
+	mu    sync.Mutex
+	codes map[string]url.Values
+	// claims and forge change the next ID token.
+	claims map[string]any
+	forge  func(claims map[string]any) string
+}
+
+func newProvider(t *testing.T) *provider {
+	t.Helper()
+	p := &provider{t: t, codes: make(map[string]url.Values)}
+	var err error
+	p.key, err = rsa.GenerateKey(rand.Reader, 2048)
+	must(t, err)
+	p.other, err = rsa.GenerateKey(rand.Reader, 2048)
+	must(t, err)
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /.well-known/openid-configuration", p.discovery)
+	mux.HandleFunc("GET /keys", p.keys)
+	mux.HandleFunc("GET /authorize", p.authorize)
+	mux.HandleFunc("POST /token", p.token)
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	p.url = server.URL
+	return p
+}
+
+func (p *provider) discovery(w http.ResponseWriter, _ *http.Request) {
+	p.json(w, map[string]any{
+		"issuer": p.url, "authorization_endpoint": p.url + "/authorize", "token_endpoint": p.url + "/token", "jwks_uri": p.url + "/keys",
+		// A provider that says so must not talk the platform into it.
+		"id_token_signing_alg_values_supported": []string{"none", "HS256", "RS256"},
+	})
+}
+
+func (p *provider) keys(w http.ResponseWriter, _ *http.Request) {
+	p.json(w, jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: p.key.Public(), KeyID: "one", Algorithm: "RS256", Use: "sig"}}})
+}
+
+func (p *provider) json(w http.ResponseWriter, value any) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(value)
+}
+
+// authorize is somebody who says yes at once.
+func (p *provider) authorize(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	for name, want := range map[string]string{
+		"response_type": "code", "client_id": clientID, "redirect_uri": p.public + "/auth/oidc/callback",
+		"scope": "openid email profile", "code_challenge_method": "S256",
+	} {
+		if query.Get(name) != want {
+			p.t.Errorf("the provider was asked with %s=%q, want %q", name, query.Get(name), want)
+		}
+	}
+	for _, name := range []string{"state", "nonce", "code_challenge"} {
+		if len(query.Get(name)) < 20 {
+			p.t.Errorf("the provider was asked with %s=%q", name, query.Get(name))
+		}
+	}
+	code := rand.Text()
+	p.mu.Lock()
+	p.codes[code] = query
+	p.mu.Unlock()
+	back := url.Values{"code": {code}, "state": {query.Get("state")}}
+	http.Redirect(w, r, query.Get("redirect_uri")+"?"+back.Encode(), http.StatusFound)
+}
+
+func (p *provider) token(w http.ResponseWriter, r *http.Request) {
+	_ = r.ParseForm()
+	p.mu.Lock()
+	asked, ok := p.codes[r.PostForm.Get("code")]
+	delete(p.codes, r.PostForm.Get("code"))
+	p.mu.Unlock()
+	sum := sha256.Sum256([]byte(r.PostForm.Get("code_verifier")))
+	id, password, basic := r.BasicAuth()
+	switch {
+	case !basic || id != clientID || password != clientSecret:
+		w.Header().Set("WWW-Authenticate", "Basic")
+		w.WriteHeader(http.StatusUnauthorized)
+		p.json(w, map[string]any{"error": "invalid_client"})
+	case !ok, asked.Get("code_challenge") != base64.RawURLEncoding.EncodeToString(sum[:]),
+		r.PostForm.Get("grant_type") != "authorization_code", r.PostForm.Get("redirect_uri") != asked.Get("redirect_uri"):
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusBadRequest)
+		p.json(w, map[string]any{"error": "invalid_grant"})
+	default:
+		p.json(w, map[string]any{"access_token": rand.Text(), "token_type": "Bearer", "expires_in": 60, "id_token": p.idToken(asked)})
+	}
+}
+
+func (p *provider) idToken(asked url.Values) string {
+	claims := map[string]any{
+		"iss": p.url, "sub": "subject-1", "aud": clientID, "exp": time.Now().Add(time.Minute).Unix(), "iat": time.Now().Unix(),
+		"nonce": asked.Get("nonce"), "email": "carol@example.com", "email_verified": true, "name": "Carol",
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for name, value := range p.claims {
+		claims[name] = value
+		if value == nil {
+			delete(claims, name)
+		}
+	}
+	if p.forge != nil {
+		return p.forge(claims)
+	}
+	return p.sign(claims, jose.SigningKey{Algorithm: jose.RS256, Key: p.key})
+}
+
+func (p *provider) sign(claims map[string]any, key jose.SigningKey) string {
+	signer, err := jose.NewSigner(key, (&jose.SignerOptions{}).WithType("JWT").WithHeader("kid", "one"))
+	must(p.t, err)
+	text, err := json.Marshal(claims)
+	must(p.t, err)
+	signed, err := signer.Sign(text)
+	must(p.t, err)
+	compact, err := signed.CompactSerialize()
+	must(p.t, err)
+	return compact
+}
+
+// unsigned is a token with alg=none.
+func unsigned(claims map[string]any) string {
+	text, _ := json.Marshal(claims)
+	b64 := base64.RawURLEncoding
+	return b64.EncodeToString([]byte(`{"alg":"none"}`)) + "." + b64.EncodeToString(text) + "."
+}
+
+// next sets what the next ID tokens say.
+func (p *provider) next(claims map[string]any, forge func(map[string]any) string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.claims, p.forge = claims, forge
+}

@@ -1,0 +1,159 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
+	"time"
+
+	"slipway.dev/slipway/internal/observe"
+	"slipway.dev/slipway/internal/platform/fleet"
+	"slipway.dev/slipway/internal/wire"
+)
+
+const (
+	// headerTimeout bounds how long a client may take to send the head of a request.
+	headerTimeout = 10 * time.Second
+	// idleTimeout bounds how long a connection may wait for the next request.
+	idleTimeout = 2 * time.Minute
+	// maxHeaderBytes bounds the head of a request.
+	maxHeaderBytes = 64 << 10
+	// agentsMove is how long agents have to connect elsewhere when the platform
+	// stops, requestsEnd how long requests have to end.
+	agentsMove  = 2 * time.Second
+	requestsEnd = 15 * time.Second
+	// bodyTimeout bounds how long a request to the platform's own services may take
+	// to arrive.
+	bodyTimeout = time.Minute
+)
+
+// serve serves everything until the context ends, and stops in good order then.
+func (p *parts) serve(ctx context.Context) error {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(p.Certificate != nil)
+	protocols.SetUnencryptedHTTP2(p.Certificate == nil)
+	server := &http.Server{
+		Handler: p.handler(), Protocols: protocols,
+		ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
+		ErrorLog: slog.NewLogLogger(p.Log.Handler(), slog.LevelDebug),
+	}
+	listener := p.Listener
+	scheme := "http"
+	if p.Certificate != nil {
+		scheme = "https"
+		server.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: p.Certificate.get, NextProtos: []string{"h2", "http/1.1"}}
+		listener = tls.NewListener(listener, server.TLSConfig)
+	}
+	p.Log.Info("server listens", observe.KeyServer, "platform", observe.KeyAddress, listener.Addr().String(), "scheme", scheme, "url", p.PublicURL.String())
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	select {
+	case err := <-served:
+		return fmt.Errorf("server at %s: %w", listener.Addr(), err)
+	case <-ctx.Done():
+	}
+	close(p.stopping)
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), agentsMove+requestsEnd)
+	defer cancel()
+	if err := server.Shutdown(grace); err != nil {
+		p.Log.Warn("server cut running requests", observe.KeyServer, "platform", observe.KeyError, errors.Join(err, server.Close()))
+	}
+	<-served
+	return nil
+}
+
+// handler decides who answers a request. Paths are matched as they are written: a
+// mux that cleans them would let two spellings mean one thing.
+func (p *parts) handler() http.Handler {
+	services := map[string]http.Handler{}
+	for path, handler := range p.identity.Handlers() {
+		services[path] = handler
+	}
+	for path, handler := range p.fleet.Handlers(p.identity.HandlerOptions(fleet.MaxMessage)) {
+		services[path] = uncached(handler)
+	}
+	tunnel, peers := p.hub.Tunnel(), p.hub.PeerHandler()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		path := r.URL.Path
+		switch {
+		case p.gateway.OwnsHost(r.Host), strings.HasPrefix(path, wire.RuntimesPath):
+			p.gateway.ServeHTTP(w, r)
+		case path == wire.TunnelPath:
+			tunnel.ServeHTTP(w, r)
+		case strings.HasPrefix(path, wire.PeerPath):
+			peers.ServeHTTP(w, r)
+		default:
+			p.service(w, r, services)
+		}
+	})
+}
+
+// service answers with one of the platform's own services.
+func (p *parts) service(w http.ResponseWriter, r *http.Request, services map[string]http.Handler) {
+	header := w.Header()
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("X-Frame-Options", "DENY")
+	header.Set("Referrer-Policy", "same-origin")
+	header.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+	if p.PublicURL.Scheme == "https" {
+		header.Set("Strict-Transport-Security", "max-age=31536000")
+	}
+	handler := services[r.URL.Path]
+	if handler == nil {
+		if cut := strings.LastIndexByte(r.URL.Path, '/'); cut >= 0 {
+			handler = services[r.URL.Path[:cut+1]]
+		}
+	}
+	if handler == nil || r.URL.RawPath != "" {
+		header.Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusNotFound)
+		_ = json.NewEncoder(w).Encode(map[string]string{"code": "not_found", "message": "the platform has no such address"})
+		return
+	}
+	// A stream lasts longer, and its callers are known before anything of it is read.
+	if content := r.Header.Get("Content-Type"); !strings.HasPrefix(content, "application/connect+") && !strings.HasPrefix(content, "application/grpc") {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout)) // a writer that has none is a test's
+	}
+	handler.ServeHTTP(w, r)
+}
+
+func uncached(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "no-store")
+		next.ServeHTTP(w, r)
+	})
+}
+
+// directTransport reaches runtimes at their access URLs. An agent says what its URL
+// is, so addresses that only mean something to this machine or its cloud are
+// refused.
+func directTransport() http.RoundTripper {
+	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second, Control: refuseLocalNetwork}
+	return &http.Transport{
+		Proxy: http.ProxyFromEnvironment, DialContext: dialer.DialContext, ForceAttemptHTTP2: true, DisableCompression: true,
+		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}, TLSHandshakeTimeout: 10 * time.Second,
+		ResponseHeaderTimeout: time.Minute, MaxResponseHeaderBytes: maxHeaderBytes,
+		MaxIdleConnsPerHost: 16, IdleConnTimeout: time.Minute,
+	}
+}
+
+// refuseLocalNetwork refuses addresses of the link, where clouds answer with the
+// machine's credentials.
+func refuseLocalNetwork(_, address string, _ syscall.RawConn) error {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return err
+	}
+	if ip := net.ParseIP(host); ip == nil || ip.IsLinkLocalUnicast() || ip.IsMulticast() || ip.IsUnspecified() {
+		return errors.New("an access URL must not lead to an address of the local link")
+	}
+	return nil
+}

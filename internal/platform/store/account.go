@@ -1,0 +1,69 @@
+package store
+
+import (
+	"context"
+	"time"
+)
+
+// Account is a tenant of the platform.
+type Account struct {
+	ID        string // 24 hexadecimal digits
+	Name      string
+	CreatedAt time.Time
+}
+
+const accountColumns = "id, name, created_at"
+
+func scanAccount(r row) (a Account, err error) {
+	return a, r.Scan(&a.ID, &a.Name, timeColumn{&a.CreatedAt})
+}
+
+// CreateAccount stores an account. It gets an ID and a time if it has none.
+func (s *Store) CreateAccount(ctx context.Context, account Account) (Account, error) {
+	s.identify(&account.ID, &account.CreatedAt)
+	err := s.write(ctx, func(c *call) error {
+		_, err := c.exec("INSERT INTO accounts ("+accountColumns+") VALUES ($1, $2, $3)",
+			account.ID, account.Name, micros(account.CreatedAt))
+		return orConflict(err, "an account with the ID %s", account.ID)
+	})
+	return account, err
+}
+
+// identify fills in what a new row needs.
+func (s *Store) identify(id *string, at *time.Time) {
+	if *id == "" {
+		*id = newID()
+	}
+	if at.IsZero() {
+		*at = s.moment()
+	}
+	*at = at.UTC().Truncate(time.Microsecond)
+}
+
+// Account finds an account.
+func (s *Store) Account(ctx context.Context, id string) (account Account, err error) {
+	err = s.read(ctx, func(c *call) error {
+		account, err = queryOne(c, scanAccount, "SELECT "+accountColumns+" FROM accounts WHERE id = $1", id)
+		return err
+	})
+	return account, err
+}
+
+// maxAccounts bounds a list that has no pages. A platform has a few tenants.
+const maxAccounts = 10_000
+
+// Accounts are all accounts, the oldest first.
+func (s *Store) Accounts(ctx context.Context) (accounts []Account, err error) {
+	err = s.read(ctx, func(c *call) error {
+		accounts, err = queryAll(c, scanAccount, "SELECT "+accountColumns+" FROM accounts ORDER BY created_at, id LIMIT $1", maxAccounts)
+		return err
+	})
+	return accounts, err
+}
+
+// UpdateAccount changes the name of an account.
+func (s *Store) UpdateAccount(ctx context.Context, account Account) error {
+	return s.write(ctx, func(c *call) error {
+		return orNotFound(c.exec("UPDATE accounts SET name = $1 WHERE id = $2", account.Name, account.ID))
+	})
+}

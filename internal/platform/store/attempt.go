@@ -1,0 +1,46 @@
+package store
+
+import (
+	"context"
+	"crypto/sha256"
+	"time"
+)
+
+// attemptMemory is how long failed sign-ins are remembered.
+const attemptMemory = 24 * time.Hour
+
+// CountAttempts says how many failed sign-ins a key has had since then, of the
+// last 24 hours. A key is an email or an address, whatever the caller counts by;
+// only its hash is stored.
+func (s *Store) CountAttempts(ctx context.Context, key string, since time.Time) (int, error) {
+	var count int64
+	err := s.read(ctx, func(c *call) (err error) {
+		count, err = queryOne(c, scanNumber, "SELECT count(*) FROM sign_in_attempts WHERE key_hash = $1 AND at >= $2", attemptKey(key), micros(since))
+		return err
+	})
+	return int(count), err
+}
+
+// AddAttempt remembers a failed sign-in of now.
+func (s *Store) AddAttempt(ctx context.Context, key string) error {
+	return s.write(ctx, func(c *call) error {
+		if _, err := c.exec("DELETE FROM sign_in_attempts WHERE at < $1", micros(c.now.Add(-attemptMemory))); err != nil {
+			return err
+		}
+		_, err := c.exec("INSERT INTO sign_in_attempts (id, key_hash, at) VALUES ($1, $2, $3)", newID(), attemptKey(key), micros(c.now))
+		return err
+	})
+}
+
+// ClearAttempts forgets the failed sign-ins of a key.
+func (s *Store) ClearAttempts(ctx context.Context, key string) error {
+	return s.write(ctx, func(c *call) error {
+		_, err := c.exec("DELETE FROM sign_in_attempts WHERE key_hash = $1", attemptKey(key))
+		return err
+	})
+}
+
+func attemptKey(key string) []byte {
+	sum := sha256.Sum256([]byte(key))
+	return sum[:]
+}

@@ -1,0 +1,179 @@
+package store
+
+import (
+	"bufio"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"hash"
+	"io"
+	"strings"
+	"time"
+)
+
+// A backup is JSON lines in gzip, the same for both databases: a header, then for
+// each table a line with its columns and one line for each row, then an end with
+// the number of rows and the SHA-256 of everything before it.
+const (
+	backupFormat  = "slipway-backup"
+	backupVersion = 1
+)
+
+type backupHeader struct {
+	Format    string    `json:"format"`
+	Version   int       `json:"version"`
+	Schema    int64     `json:"schema"` // of the tables
+	CreatedAt time.Time `json:"createdAt"`
+}
+
+type backupTable struct {
+	Table   string   `json:"table"`
+	Columns []string `json:"columns"`
+	Kinds   []string `json:"kinds"`
+}
+
+type backupEnd struct {
+	End    bool   `json:"end"`
+	Rows   int64  `json:"rows"`
+	SHA256 string `json:"sha256"`
+}
+
+// What a column holds.
+const (
+	kindText   = "text"
+	kindNumber = "number"
+	kindFlag   = "flag"
+	kindBytes  = "bytes" // base64
+)
+
+// backedUp are the tables of a backup, each after those that it refers to. Sessions,
+// failed sign-ins, replicas and connections are of the moment: a restored session
+// might be one that was ended since.
+func backedUp() []string {
+	return []string{
+		"accounts", "users", "api_keys", "audit_entries", "git_settings", "runtimes", "runtime_credentials", "spent_refresh_tokens",
+		"report_cursors", "applications", "application_labels", "signing_keys",
+	}
+}
+
+// Backup writes everything that must survive to w, as of one moment, while others
+// go on writing. It has hashes of passwords and encrypted keys, so it must be kept
+// where few can read it; the key that encrypts the signing keys is not in it. A
+// runtime that renewed its credentials after a backup must be registered again
+// when that is restored.
+func (s *Store) Backup(ctx context.Context, w io.Writer) error {
+	return s.snapshot(ctx, func(c *call) error {
+		if err := s.engine.unlimited(c); err != nil {
+			return err
+		}
+		steps, err := history(c)
+		if err != nil {
+			return err
+		}
+		out := newBackupWriter(w)
+		if err := out.line(backupHeader{Format: backupFormat, Version: backupVersion, Schema: int64(len(steps)), CreatedAt: c.now}); err != nil {
+			return err
+		}
+		for _, table := range backedUp() {
+			if err := out.table(c, table); err != nil {
+				return fmt.Errorf("backing up %s: %w", table, err)
+			}
+		}
+		return out.end()
+	})
+}
+
+type backupWriter struct {
+	packed *gzip.Writer
+	out    *bufio.Writer
+	sum    hash.Hash
+	rows   int64
+}
+
+func newBackupWriter(w io.Writer) *backupWriter {
+	packed := gzip.NewWriter(w)
+	sum := sha256.New()
+	return &backupWriter{packed: packed, sum: sum, out: bufio.NewWriterSize(io.MultiWriter(packed, sum), 64<<10)}
+}
+
+func (b *backupWriter) line(value any) error {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	_, err = b.out.Write(append(text, '\n'))
+	return err
+}
+
+// end writes the last line. It is not part of the sum that it has.
+func (b *backupWriter) end() error {
+	if err := b.out.Flush(); err != nil {
+		return err
+	}
+	sum := hex.EncodeToString(b.sum.Sum(nil))
+	if err := b.line(backupEnd{End: true, Rows: b.rows, SHA256: sum}); err != nil {
+		return err
+	}
+	if err := b.out.Flush(); err != nil {
+		return err
+	}
+	return b.packed.Close()
+}
+
+func (b *backupWriter) table(c *call, table string) error {
+	rows, err := c.asker.QueryContext(c.ctx, "SELECT * FROM "+table)
+	if err != nil {
+		return c.engine.explain(err)
+	}
+	defer rows.Close()
+	columns, err := rows.ColumnTypes()
+	if err != nil {
+		return err
+	}
+	head := backupTable{Table: table}
+	cells := make([]any, len(columns))
+	for i, column := range columns {
+		kind, cell, err := backupCell(column.DatabaseTypeName())
+		if err != nil {
+			return fmt.Errorf("%s: %w", column.Name(), err)
+		}
+		head.Columns, head.Kinds, cells[i] = append(head.Columns, column.Name()), append(head.Kinds, kind), cell
+	}
+	if err := b.line(head); err != nil {
+		return err
+	}
+	for rows.Next() {
+		if err := rows.Scan(cells...); err != nil {
+			return err
+		}
+		for _, cell := range cells {
+			if bytes, ok := cell.(*[]byte); ok {
+				*bytes = blob(*bytes)
+			}
+		}
+		if err := b.line(cells); err != nil {
+			return err
+		}
+		b.rows++
+	}
+	return c.engine.explain(rows.Err())
+}
+
+// backupCell is what a column is read into, by the name of its type in either
+// database.
+func backupCell(typeName string) (kind string, cell any, err error) {
+	switch strings.ToUpper(typeName) {
+	case "TEXT":
+		return kindText, new(string), nil
+	case "BIGINT", "INT8":
+		return kindNumber, new(int64), nil
+	case "BOOLEAN", "BOOL":
+		return kindFlag, new(bool), nil
+	case "BYTEA":
+		return kindBytes, new([]byte), nil
+	}
+	return "", nil, fmt.Errorf("a backup cannot have the type %s", typeName)
+}

@@ -1,0 +1,180 @@
+package store
+
+import (
+	"context"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// RuntimeCredential is what a runtime shows to the platform, as hashes.
+type RuntimeCredential struct {
+	RuntimeID string
+	// Generation is in every access token. Revoking adds one: tokens of older ones
+	// are dead.
+	Generation int64
+	// RefreshHash is of the refresh token that is good. PreviousHash is of the one
+	// that it replaced: it is good for a grace after RotatedAt, because the answer
+	// with the new one may have been lost.
+	RefreshHash, PreviousHash []byte
+	RotatedAt                 time.Time
+	Revoked                   bool
+}
+
+// spentMemory is how long a replaced refresh token is recognised.
+const spentMemory = 7 * 24 * time.Hour
+
+// PutCredential stores the credential of a runtime in place of any that it had. A
+// generation before the stored one is a *ConflictError: it would bring dead tokens
+// back to life.
+func (s *Store) PutCredential(ctx context.Context, credential RuntimeCredential) error {
+	return s.write(ctx, func(c *call) error {
+		before, err := credentialOf(c, credential.RuntimeID)
+		switch {
+		case err == nil && credential.Generation < before.Generation:
+			return &ConflictError{What: fmt.Sprintf("the generation %d of the credential: a new one must not be %d", before.Generation, credential.Generation)}
+		case err == nil:
+			// A token of the old credential that is shown later is a stolen or a
+			// forgotten one; it says nothing about the new credential.
+			if _, err := c.exec("DELETE FROM spent_refresh_tokens WHERE runtime_id = $1", credential.RuntimeID); err != nil {
+				return err
+			}
+		case !errors.Is(err, ErrNotFound):
+			return err
+		}
+		return storeCredential(c, credential)
+	})
+}
+
+func storeCredential(c *call, credential RuntimeCredential) error {
+	runtime, err := runtimeByID(c, credential.RuntimeID)
+	if err != nil {
+		return err
+	}
+	c.changed(Change{Kind: ChangeCredential, AccountID: runtime.AccountID, ID: runtime.ID})
+	_, err = c.exec(`INSERT INTO runtime_credentials (runtime_id, generation, refresh_hash, previous_hash, rotated_at, revoked)
+		VALUES ($1, $2, $3, $4, $5, $6)
+		ON CONFLICT (runtime_id) DO UPDATE SET generation = excluded.generation, refresh_hash = excluded.refresh_hash,
+			previous_hash = excluded.previous_hash, rotated_at = excluded.rotated_at, revoked = excluded.revoked`,
+		credential.RuntimeID, credential.Generation, blob(credential.RefreshHash), blob(credential.PreviousHash),
+		micros(credential.RotatedAt), credential.Revoked)
+	return err
+}
+
+// Credential finds the credential of a runtime.
+func (s *Store) Credential(ctx context.Context, runtimeID string) (credential RuntimeCredential, err error) {
+	err = s.read(ctx, func(c *call) error {
+		credential, err = credentialOf(c, runtimeID)
+		return err
+	})
+	return credential, err
+}
+
+func credentialOf(c *call, runtimeID string) (RuntimeCredential, error) {
+	scan := func(r row) (n RuntimeCredential, err error) {
+		return n, r.Scan(&n.RuntimeID, &n.Generation, blobColumn{&n.RefreshHash}, blobColumn{&n.PreviousHash}, timeColumn{&n.RotatedAt}, &n.Revoked)
+	}
+	return queryOne(c, scan, `SELECT runtime_id, generation, refresh_hash, previous_hash, rotated_at, revoked
+		FROM runtime_credentials WHERE runtime_id = $1`, runtimeID)
+}
+
+// Rotation is a runtime that shows its refresh token to get the next.
+type Rotation struct {
+	RuntimeID          string
+	Presented, NewHash []byte
+	Now                time.Time
+	Grace              time.Duration
+}
+
+// RotateCredential replaces the refresh token of a runtime. The presented hash
+// must be of the last one, or of the one before it within the grace. One that was
+// replaced earlier revokes everything and is ErrReused. One that was never good is
+// ErrNotFound, and changes nothing: guessing must not end a runtime. Revoked
+// credentials are ErrRevoked.
+func (s *Store) RotateCredential(ctx context.Context, rotation Rotation) (RuntimeCredential, error) {
+	if len(rotation.Presented) == 0 || len(rotation.NewHash) == 0 {
+		return RuntimeCredential{}, invalid("a rotation needs the hash of the old and of the new refresh token")
+	}
+	var credential RuntimeCredential
+	reused := false
+	err := s.write(ctx, func(c *call) (err error) {
+		credential, err = credentialOf(c, rotation.RuntimeID)
+		if err != nil {
+			return err
+		}
+		if credential.Revoked {
+			return ErrRevoked
+		}
+		if reused, err = credential.rotate(c, rotation); err != nil {
+			return err
+		}
+		if reused {
+			credential.revoke()
+		}
+		return storeCredential(c, credential)
+	})
+	switch {
+	case err != nil:
+		return RuntimeCredential{}, err
+	case reused:
+		return RuntimeCredential{}, ErrReused
+	}
+	return credential, nil
+}
+
+// rotate changes the hashes, or says that the presented one was replaced before.
+func (n *RuntimeCredential) rotate(c *call, rotation Rotation) (reused bool, err error) {
+	now := rotation.Now.UTC().Truncate(time.Microsecond)
+	switch {
+	case same(n.RefreshHash, rotation.Presented):
+		replaced := n.PreviousHash
+		n.PreviousHash, n.RefreshHash, n.RotatedAt = n.RefreshHash, rotation.NewHash, now
+		return false, spend(c, n.RuntimeID, replaced, now)
+	case same(n.PreviousHash, rotation.Presented):
+		if now.After(n.RotatedAt.Add(rotation.Grace)) {
+			return true, nil
+		}
+		// The answer was lost. The grace does not begin anew.
+		replaced := n.RefreshHash
+		n.RefreshHash = rotation.NewHash
+		return false, spend(c, n.RuntimeID, replaced, now)
+	}
+	_, err = queryOne(c, scanNumber, "SELECT spent_at FROM spent_refresh_tokens WHERE runtime_id = $1 AND hash = $2", n.RuntimeID, rotation.Presented)
+	return err == nil, err
+}
+
+// spend remembers a refresh token that is no longer good, and forgets old ones.
+func spend(c *call, runtimeID string, hash []byte, now time.Time) error {
+	if len(hash) == 0 {
+		return nil
+	}
+	if _, err := c.exec("DELETE FROM spent_refresh_tokens WHERE runtime_id = $1 AND spent_at < $2", runtimeID, micros(now.Add(-spentMemory))); err != nil {
+		return err
+	}
+	_, err := c.exec("INSERT INTO spent_refresh_tokens (runtime_id, hash, spent_at) VALUES ($1, $2, $3) ON CONFLICT (runtime_id, hash) DO NOTHING",
+		runtimeID, hash, micros(now))
+	return err
+}
+
+func same(stored, presented []byte) bool {
+	return len(stored) > 0 && subtle.ConstantTimeCompare(stored, presented) == 1
+}
+
+func (n *RuntimeCredential) revoke() {
+	n.Generation++
+	n.Revoked = true
+	n.RefreshHash, n.PreviousHash = nil, nil
+}
+
+// RevokeCredential ends everything that a runtime holds.
+func (s *Store) RevokeCredential(ctx context.Context, runtimeID string) error {
+	return s.write(ctx, func(c *call) error {
+		credential, err := credentialOf(c, runtimeID)
+		if err != nil {
+			return err
+		}
+		credential.revoke()
+		return storeCredential(c, credential)
+	})
+}

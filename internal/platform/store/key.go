@@ -1,0 +1,94 @@
+package store
+
+import (
+	"context"
+	"strconv"
+	"time"
+)
+
+// Key is an API key. Its secret is not here, only a hash.
+type Key struct {
+	ID, AccountID, UserID, Name, Prefix         string
+	Hash                                        []byte
+	Scopes                                      []string
+	CreatedAt, ExpiresAt, LastUsedAt, RevokedAt time.Time // zero: never
+}
+
+// KeyFilter says which keys a list has.
+type KeyFilter struct {
+	UserID         string // empty: of everybody in the account
+	IncludeRevoked bool
+}
+
+const keyColumns = "id, account_id, user_id, name, prefix, hash, scopes, created_at, expires_at, last_used_at, revoked_at"
+
+func scanKey(r row) (k Key, err error) {
+	return k, r.Scan(&k.ID, &k.AccountID, &k.UserID, &k.Name, &k.Prefix, blobColumn{&k.Hash}, jsonColumn{&k.Scopes},
+		timeColumn{&k.CreatedAt}, timeColumn{&k.ExpiresAt}, timeColumn{&k.LastUsedAt}, timeColumn{&k.RevokedAt})
+}
+
+// CreateKey stores a key of a user of the account. It gets an ID and a time if it
+// has none.
+func (s *Store) CreateKey(ctx context.Context, key Key) (Key, error) {
+	if len(key.Hash) == 0 {
+		return Key{}, invalid("a key needs a hash")
+	}
+	s.identify(&key.ID, &key.CreatedAt)
+	err := s.write(ctx, func(c *call) error {
+		if _, err := queryOne(c, scanText, "SELECT id FROM users WHERE account_id = $1 AND id = $2", key.AccountID, key.UserID); err != nil {
+			return err
+		}
+		_, err := c.exec("INSERT INTO api_keys ("+keyColumns+") VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
+			key.ID, key.AccountID, key.UserID, key.Name, key.Prefix, key.Hash, jsonText(key.Scopes),
+			micros(key.CreatedAt), micros(key.ExpiresAt), micros(key.LastUsedAt), micros(key.RevokedAt))
+		return orConflict(err, "a key with the ID %s", key.ID)
+	})
+	return key, err
+}
+
+// KeyByID finds a key of any account, revoked and expired ones too.
+func (s *Store) KeyByID(ctx context.Context, id string) (key Key, err error) {
+	err = s.read(ctx, func(c *call) error {
+		key, err = queryOne(c, scanKey, "SELECT "+keyColumns+" FROM api_keys WHERE id = $1", id)
+		return err
+	})
+	return key, err
+}
+
+// Keys lists the keys of an account, the newest first.
+func (s *Store) Keys(ctx context.Context, accountID string, filter KeyFilter, page Page) (keys []Key, next string, err error) {
+	list := newListing("keys", accountID, filter)
+	var where condition
+	where.add("account_id = ?", accountID)
+	where.addText("user_id = ?", filter.UserID)
+	if !filter.IncludeRevoked {
+		where.add("revoked_at = 0")
+	}
+	if err := where.before(list, page.Token, "(created_at, id)"); err != nil {
+		return nil, "", err
+	}
+	where.args = append(where.args, page.limit()+1)
+	err = s.read(ctx, func(c *call) error {
+		keys, err = queryAll(c, scanKey, "SELECT "+keyColumns+" FROM api_keys"+where.where()+" ORDER BY created_at DESC, id DESC"+where.limit(), where.args...)
+		return err
+	})
+	keys, next = cut(keys, page.limit(), func(last Key) string {
+		return list.token(strconv.FormatInt(micros(last.CreatedAt), 10), last.ID)
+	})
+	return keys, next, err
+}
+
+// TouchKey says when a key was last used.
+func (s *Store) TouchKey(ctx context.Context, id string, at time.Time) error {
+	return s.write(ctx, func(c *call) error {
+		return orNotFound(c.exec("UPDATE api_keys SET last_used_at = $1 WHERE id = $2", micros(at), id))
+	})
+}
+
+// RevokeKey ends a key for good. Doing so again is no error.
+func (s *Store) RevokeKey(ctx context.Context, accountID, id string) error {
+	return s.write(ctx, func(c *call) error {
+		return orNotFound(c.exec("UPDATE api_keys SET revoked_at = CASE revoked_at WHEN 0 THEN $1 ELSE revoked_at END WHERE account_id = $2 AND id = $3",
+			micros(c.now), accountID, id))
+	})
+}

@@ -1,0 +1,210 @@
+// Package pgtest runs a real PostgreSQL for tests. The tests of a package share one
+// server, which starts when it is first asked for, in a folder of its own and on a
+// socket that only its user and root can reach. Each test gets its own databases.
+//
+// It promises that the server and its folder are gone when the test process ends,
+// however it ends. It needs Debian's postgresql and refuses to run without.
+package pgtest
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// server is the PostgreSQL of this test process.
+var server = sync.OnceValues(start)
+
+// running is a server that accepts connections.
+type running struct {
+	sockets string
+	// alive is open as long as the test process lives: the supervisor reads it.
+	alive io.Closer
+}
+
+// URL makes a database and gives its URL, which needs no password. The database
+// orders text as people do and not by bytes, as databases of users may. It is
+// dropped when the test ends.
+func URL(t testing.TB) string {
+	t.Helper()
+	s, err := server()
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := "slipway_" + strings.ToLower(rand.Text()[:12])
+	create := "CREATE DATABASE " + name + " TEMPLATE template0 ENCODING 'UTF8' LOCALE_PROVIDER icu ICU_LOCALE 'en-US' LOCALE 'C.UTF-8'"
+	if err := s.exec(t.Context(), create); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.exec(context.Background(), "DROP DATABASE "+name+" WITH (FORCE)"); err != nil {
+			t.Error(err)
+		}
+	})
+	return s.url(name)
+}
+
+// Admin runs a statement as the server's superuser, outside of the databases of
+// tests, to end connections for example.
+func Admin(t testing.TB, statement string) {
+	t.Helper()
+	s, err := server()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.exec(t.Context(), statement); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (s running) url(database string) string {
+	location := url.URL{Scheme: "postgres", User: url.User("postgres"), Path: "/" + database,
+		RawQuery: url.Values{"host": {s.sockets}, "port": {"5432"}}.Encode()}
+	return location.String()
+}
+
+func (s running) exec(ctx context.Context, statement string) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	connection, err := pgx.Connect(ctx, s.url("postgres"))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = connection.Close(ctx) }()
+	if _, err := connection.Exec(ctx, statement); err != nil {
+		return fmt.Errorf("%s: %w", statement, err)
+	}
+	return nil
+}
+
+// supervisor runs the server until its input ends, which it does with the test
+// process, and leaves nothing behind.
+const supervisor = `
+"$1/postgres" -D "$2/data" -k "$2" >>"$2/log" 2>&1 </dev/null &
+read -r nothing
+kill -QUIT $!
+wait $!
+rm -rf "$2"
+`
+
+func start() (running, error) {
+	programs, err := programs()
+	if err != nil {
+		return running{}, err
+	}
+	folder, err := os.MkdirTemp("", "slipway-pg-")
+	if err != nil {
+		return running{}, err
+	}
+	owner, err := owner(folder)
+	if err != nil {
+		return running{}, err
+	}
+	initdb := exec.Command(filepath.Join(programs, "initdb"), "-D", filepath.Join(folder, "data"), "-U", "postgres",
+		"--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync", "--no-instructions")
+	initdb.SysProcAttr, initdb.Dir = owner, folder
+	if output, err := initdb.CombinedOutput(); err != nil {
+		return running{}, fmt.Errorf("initdb: %w\n%s", err, output)
+	}
+	settings := "listen_addresses = ''\nunix_socket_permissions = 0700\nfsync = off\nmax_connections = 200\n"
+	if err := appendFile(filepath.Join(folder, "data", "postgresql.conf"), settings); err != nil {
+		return running{}, err
+	}
+	supervise := exec.Command("/bin/sh", "-c", supervisor, "sh", programs, folder)
+	supervise.SysProcAttr, supervise.Dir = owner, folder
+	alive, err := supervise.StdinPipe()
+	if err != nil {
+		return running{}, err
+	}
+	if err := supervise.Start(); err != nil {
+		return running{}, err
+	}
+	s := running{sockets: folder, alive: alive}
+	return s, s.wait(filepath.Join(folder, "log"))
+}
+
+// wait returns when the server accepts connections.
+func (s running) wait(log string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	again := time.NewTicker(50 * time.Millisecond)
+	defer again.Stop()
+	for {
+		err := s.exec(ctx, "SELECT 1")
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			text, _ := os.ReadFile(log)
+			return fmt.Errorf("PostgreSQL does not start: %w\n%s", err, bytes.TrimSpace(text))
+		}
+	}
+}
+
+// programs is the folder of the newest PostgreSQL.
+func programs() (string, error) {
+	found, err := filepath.Glob("/usr/lib/postgresql/*/bin")
+	if err != nil {
+		return "", err
+	}
+	if len(found) == 0 {
+		return "", fmt.Errorf("the tests need PostgreSQL: run scripts/install-packages.sh")
+	}
+	version := func(folder string) int {
+		n, _ := strconv.Atoi(filepath.Base(filepath.Dir(folder))) // another name counts as the oldest
+		return n
+	}
+	return slices.MaxFunc(found, func(a, b string) int { return version(a) - version(b) }), nil
+}
+
+// owner says as whom the server runs: PostgreSQL refuses to run as root.
+func owner(folder string) (*syscall.SysProcAttr, error) {
+	attributes := &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for the tests
+	if os.Getuid() != 0 {
+		return attributes, nil
+	}
+	account, err := user.Lookup("postgres")
+	if err != nil {
+		return nil, fmt.Errorf("the tests run PostgreSQL as the user that its package makes: %w", err)
+	}
+	uid, err := strconv.ParseUint(account.Uid, 10, 32)
+	if err != nil {
+		return nil, err
+	}
+	gid, err := strconv.ParseUint(account.Gid, 10, 32)
+	if err != nil {
+		return nil, err
+	}
+	attributes.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+	return attributes, os.Chown(folder, int(uid), int(gid))
+}
+
+func appendFile(path, text string) error {
+	file, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	if _, err := file.WriteString(text); err != nil {
+		_ = file.Close() // the first error is the one to tell
+		return err
+	}
+	return file.Close()
+}

@@ -1,0 +1,251 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+)
+
+// Cursor is how far the reports of a runtime are stored.
+type Cursor struct {
+	RuntimeID, Stream string
+	Stored            int64 // number of the last change that is stored
+	Mark              int64 // counts the resyncs
+	Resyncing         bool  // one has begun and not ended: what is stored may be old
+
+	// Gap is only in the answer to ApplyReport: changes are missing before the
+	// first one that was not stored. The runtime must begin with a resync.
+	Gap bool
+}
+
+// ReportChange is one numbered change of a report. Exactly one of the others is
+// set.
+type ReportChange struct {
+	Number      int64
+	Application *Application    // its runtime, account and mark are filled in
+	Deleted     *ApplicationRef // one that is gone
+	ResyncBegin bool            // what follows is everything that there is
+	ResyncEnd   bool            // what was not named since the beginning is gone
+}
+
+// MaxReportChanges is how many changes one report may have.
+const MaxReportChanges = 5000
+
+// ApplyReport stores changes in one transaction, each exactly once. Numbers grow
+// by one within a stream; those that are stored already are ignored. A stream
+// begins with a resync, and a resync may leave numbers out. At anything else that
+// is missing the storing stops, and the cursor has Gap; what came before it is
+// stored.
+func (s *Store) ApplyReport(ctx context.Context, runtimeID, stream string, changes []ReportChange) (Cursor, error) {
+	if err := checkReport(stream, changes); err != nil {
+		return Cursor{}, err
+	}
+	var cursor Cursor
+	err := s.write(ctx, func(c *call) error {
+		runtime, err := runtimeByID(c, runtimeID)
+		if err != nil {
+			return err
+		}
+		before, err := cursorOf(c, runtimeID)
+		if err != nil {
+			return err
+		}
+		r := &report{call: c, runtime: runtime, cursor: before, stream: stream}
+		for _, change := range changes {
+			if err := r.apply(change); err != nil {
+				return err
+			}
+			if r.cursor.Gap {
+				break
+			}
+		}
+		cursor = r.cursor
+		return r.finish(before)
+	})
+	if err != nil {
+		return Cursor{}, err
+	}
+	if cursor.Stream != stream {
+		// Nothing of this stream is known; the old stream's numbers mean nothing.
+		cursor.Stream, cursor.Stored = stream, 0
+	}
+	return cursor, nil
+}
+
+func checkReport(stream string, changes []ReportChange) error {
+	if stream == "" || len(stream) > maxName {
+		return invalid("a report needs the name of its stream, of at most %d bytes", maxName)
+	}
+	if len(changes) > MaxReportChanges {
+		return invalid("a report has at most %d changes, not %d", MaxReportChanges, len(changes))
+	}
+	for _, change := range changes {
+		if err := change.check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r ReportChange) check() error {
+	set := 0
+	for _, is := range []bool{r.Application != nil, r.Deleted != nil, r.ResyncBegin, r.ResyncEnd} {
+		if is {
+			set++
+		}
+	}
+	if set != 1 || r.Number < 1 {
+		return invalid("change %d of the report must say one thing, and have a number from 1", r.Number)
+	}
+	if r.Application == nil {
+		return nil
+	}
+	a := r.Application
+	if a.Name == "" || len(a.State) > MaxApplicationState {
+		return invalid("change %d of the report: application %q needs a name, and at most %d bytes of state, not %d", r.Number, a.Name, MaxApplicationState, len(a.State))
+	}
+	for _, text := range []string{a.Namespace, a.Name, a.UID, a.Sync, a.Health, a.Cluster, a.DestinationNamespace} {
+		if len(text) > maxName {
+			return invalid("change %d of the report has a name of %d bytes; at most %d are stored", r.Number, len(text), maxName)
+		}
+	}
+	size := 0
+	for label, value := range a.Labels {
+		size += len(label) + len(value)
+	}
+	if size > maxLabelText {
+		return invalid("change %d of the report has %d bytes of labels; at most %d are stored", r.Number, size, maxLabelText)
+	}
+	return nil
+}
+
+// report is one ApplyReport at work.
+type report struct {
+	call    *call
+	runtime Runtime
+	cursor  Cursor
+	stream  string
+}
+
+func (r *report) apply(change ReportChange) error {
+	known := r.cursor.Stream == r.stream
+	switch {
+	case known && change.Number <= r.cursor.Stored:
+		return nil // it was sent again
+	case change.ResyncBegin:
+		r.cursor.Stream, r.cursor.Resyncing = r.stream, true
+		r.cursor.Mark++
+	case !known || change.Number > r.cursor.Stored+1:
+		r.cursor.Gap = true
+		return nil
+	}
+	r.cursor.Stored = change.Number
+	switch {
+	case change.Application != nil:
+		return r.put(*change.Application)
+	case change.Deleted != nil:
+		return r.remove(*change.Deleted)
+	case change.ResyncEnd && r.cursor.Resyncing:
+		r.cursor.Resyncing = false
+		return r.sweep()
+	}
+	return nil
+}
+
+func (r *report) put(a Application) error {
+	r.told(a.Namespace, a.Name)
+	_, err := r.call.exec(`INSERT INTO applications (`+applicationColumns+`)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+		ON CONFLICT (runtime_id, namespace, name) DO UPDATE SET uid = excluded.uid, sync = excluded.sync, health = excluded.health,
+			cluster = excluded.cluster, destination_namespace = excluded.destination_namespace, seen_at = excluded.seen_at,
+			mark = excluded.mark, labels = excluded.labels, state = excluded.state`,
+		r.runtime.ID, r.runtime.AccountID, a.Namespace, a.Name, a.UID, a.Sync, a.Health, a.Cluster, a.DestinationNamespace,
+		micros(a.SeenAt), r.cursor.Mark, jsonText(a.Labels), blob(a.State))
+	if err != nil {
+		return err
+	}
+	if _, err := r.call.exec("DELETE FROM application_labels WHERE runtime_id = $1 AND namespace = $2 AND name = $3", r.runtime.ID, a.Namespace, a.Name); err != nil {
+		return err
+	}
+	labels := slices.Sorted(maps.Keys(a.Labels))
+	for _, label := range labels[:min(len(labels), MaxLabels)] {
+		_, err := r.call.exec(`INSERT INTO application_labels (runtime_id, account_id, namespace, name, label, value) VALUES ($1, $2, $3, $4, $5, $6)
+			ON CONFLICT (runtime_id, namespace, name, label) DO NOTHING`, r.runtime.ID, r.runtime.AccountID, a.Namespace, a.Name, label, a.Labels[label])
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *report) remove(ref ApplicationRef) error {
+	var where condition
+	where.add("runtime_id = ?", r.runtime.ID)
+	where.add("namespace = ?", ref.Namespace)
+	where.add("name = ?", ref.Name)
+	if ref.UID != "" {
+		where.add("(uid = ? OR uid = '')", ref.UID)
+	}
+	removed, err := r.call.exec("DELETE FROM applications"+where.where(), where.args...)
+	if removed > 0 {
+		r.told(ref.Namespace, ref.Name)
+	}
+	return err
+}
+
+// sweep removes what the resync did not name.
+func (r *report) sweep() error {
+	gone, err := queryAll(r.call, func(w row) (ref ApplicationRef, err error) { return ref, w.Scan(&ref.Namespace, &ref.Name) },
+		"SELECT namespace, name FROM applications WHERE runtime_id = $1 AND mark < $2", r.runtime.ID, r.cursor.Mark)
+	if err != nil {
+		return err
+	}
+	for _, ref := range gone {
+		r.told(ref.Namespace, ref.Name)
+	}
+	_, err = r.call.exec("DELETE FROM applications WHERE runtime_id = $1 AND mark < $2", r.runtime.ID, r.cursor.Mark)
+	return err
+}
+
+func (r *report) told(namespace, name string) {
+	r.call.changed(Change{Kind: ChangeApplication, AccountID: r.runtime.AccountID, ID: r.runtime.ID, Namespace: namespace, Name: name})
+}
+
+// finish stores the cursor.
+func (r *report) finish(before Cursor) error {
+	after := r.cursor
+	after.Gap = false
+	if after == before {
+		return nil
+	}
+	if after.Resyncing != before.Resyncing {
+		// Whether its applications are stale is shown with the runtime.
+		r.call.changed(Change{Kind: ChangeRuntime, AccountID: r.runtime.AccountID, ID: r.runtime.ID})
+	}
+	_, err := r.call.exec(`INSERT INTO report_cursors (runtime_id, stream, stored, mark, resyncing) VALUES ($1, $2, $3, $4, $5)
+		ON CONFLICT (runtime_id) DO UPDATE SET stream = excluded.stream, stored = excluded.stored, mark = excluded.mark, resyncing = excluded.resyncing`,
+		r.runtime.ID, after.Stream, after.Stored, after.Mark, after.Resyncing)
+	return err
+}
+
+// Cursor says how far the reports of a runtime are stored. It has no stream for a
+// runtime that has not reported.
+func (s *Store) Cursor(ctx context.Context, runtimeID string) (cursor Cursor, err error) {
+	err = s.read(ctx, func(c *call) error {
+		cursor, err = cursorOf(c, runtimeID)
+		return err
+	})
+	return cursor, err
+}
+
+func cursorOf(c *call, runtimeID string) (Cursor, error) {
+	scan := func(r row) (n Cursor, err error) {
+		return n, r.Scan(&n.RuntimeID, &n.Stream, &n.Stored, &n.Mark, &n.Resyncing)
+	}
+	cursor, err := queryOne(c, scan, "SELECT runtime_id, stream, stored, mark, resyncing FROM report_cursors WHERE runtime_id = $1", runtimeID)
+	if errors.Is(err, ErrNotFound) {
+		return Cursor{RuntimeID: runtimeID}, nil
+	}
+	return cursor, err
+}

@@ -1,0 +1,204 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Runtime is an agent in a cluster. Its name is unique in the account.
+type Runtime struct {
+	ID, AccountID, Name, Namespace, Cluster, ClusterUID       string
+	Version, ChartVersion, KubernetesVersion                  string
+	AccessMode                                                int32 // platformv1.AccessMode
+	AccessURL, IngressClass                                   string
+	ConfigurationRuntime, Uninstalling, CleanSharedRepository bool
+	RegisteredAt, HeartbeatAt                                 time.Time
+	State                                                     []byte // the last HeartbeatRequest, as protobuf; at most MaxRuntimeState
+}
+
+// MaxRuntimeState bounds the state of a runtime, in bytes.
+const MaxRuntimeState = 1 << 20
+
+const runtimeColumns = `id, account_id, name, namespace, cluster, cluster_uid, version, chart_version, kubernetes_version, access_mode,
+	access_url, ingress_class, configuration_runtime, uninstalling, clean_shared_repository, registered_at, heartbeat_at, state`
+
+func scanRuntime(r row) (n Runtime, err error) {
+	return n, r.Scan(&n.ID, &n.AccountID, &n.Name, &n.Namespace, &n.Cluster, &n.ClusterUID, &n.Version, &n.ChartVersion, &n.KubernetesVersion,
+		&n.AccessMode, &n.AccessURL, &n.IngressClass, &n.ConfigurationRuntime, &n.Uninstalling, &n.CleanSharedRepository,
+		timeColumn{&n.RegisteredAt}, timeColumn{&n.HeartbeatAt}, blobColumn{&n.State})
+}
+
+func checkRuntime(runtime Runtime) error {
+	if runtime.Name == "" {
+		return invalid("a runtime needs a name")
+	}
+	if len(runtime.State) > MaxRuntimeState {
+		return invalid("the state of runtime %s has %d bytes; at most %d are stored", runtime.Name, len(runtime.State), MaxRuntimeState)
+	}
+	return nil
+}
+
+// CreateRuntime stores a runtime. It gets an ID and a time if it has none. If it
+// is the configuration runtime, no other of the account is any more.
+func (s *Store) CreateRuntime(ctx context.Context, runtime Runtime) (Runtime, error) {
+	if err := checkRuntime(runtime); err != nil {
+		return Runtime{}, err
+	}
+	s.identify(&runtime.ID, &runtime.RegisteredAt)
+	err := s.write(ctx, func(c *call) error {
+		if runtime.ConfigurationRuntime {
+			if err := clearConfigurationRuntime(c, runtime.AccountID, runtime.ID); err != nil {
+				return err
+			}
+		}
+		_, err := c.exec("INSERT INTO runtimes ("+runtimeColumns+`)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)`,
+			runtime.ID, runtime.AccountID, runtime.Name, runtime.Namespace, runtime.Cluster, runtime.ClusterUID,
+			runtime.Version, runtime.ChartVersion, runtime.KubernetesVersion, int64(runtime.AccessMode), runtime.AccessURL, runtime.IngressClass,
+			runtime.ConfigurationRuntime, runtime.Uninstalling, runtime.CleanSharedRepository,
+			micros(runtime.RegisteredAt), micros(runtime.HeartbeatAt), blob(runtime.State))
+		c.changed(Change{Kind: ChangeRuntime, AccountID: runtime.AccountID, ID: runtime.ID})
+		return orConflict(err, "a runtime with the name %s", runtime.Name)
+	})
+	return runtime, err
+}
+
+// clearConfigurationRuntime takes the flag from all others of the account.
+func clearConfigurationRuntime(c *call, accountID, exceptID string) error {
+	had, err := queryAll(c, scanText, "SELECT id FROM runtimes WHERE account_id = $1 AND configuration_runtime AND id <> $2", accountID, exceptID)
+	if err != nil {
+		return err
+	}
+	for _, id := range had {
+		if _, err := c.exec("UPDATE runtimes SET configuration_runtime = FALSE WHERE id = $1", id); err != nil {
+			return err
+		}
+		c.changed(Change{Kind: ChangeRuntime, AccountID: accountID, ID: id})
+	}
+	return nil
+}
+
+// RuntimeByName finds a runtime of an account.
+func (s *Store) RuntimeByName(ctx context.Context, accountID, name string) (runtime Runtime, err error) {
+	err = s.read(ctx, func(c *call) error {
+		runtime, err = queryOne(c, scanRuntime, "SELECT "+runtimeColumns+" FROM runtimes WHERE account_id = $1 AND name = $2", accountID, name)
+		return err
+	})
+	return runtime, err
+}
+
+// RuntimeByID finds a runtime of any account.
+func (s *Store) RuntimeByID(ctx context.Context, id string) (runtime Runtime, err error) {
+	err = s.read(ctx, func(c *call) error {
+		runtime, err = runtimeByID(c, id)
+		return err
+	})
+	return runtime, err
+}
+
+func runtimeByID(c *call, id string) (Runtime, error) {
+	return queryOne(c, scanRuntime, "SELECT "+runtimeColumns+" FROM runtimes WHERE id = $1", id)
+}
+
+// Runtimes lists the runtimes of an account by name.
+func (s *Store) Runtimes(ctx context.Context, accountID string, page Page) (runtimes []Runtime, next string, err error) {
+	list := newListing("runtimes", accountID)
+	after, err := list.after(page.Token, 1)
+	if err != nil {
+		return nil, "", err
+	}
+	var where condition
+	where.add("account_id = ?", accountID)
+	if after != nil {
+		where.add("name > ?", after[0])
+	}
+	where.args = append(where.args, page.limit()+1)
+	err = s.read(ctx, func(c *call) error {
+		runtimes, err = queryAll(c, scanRuntime, "SELECT "+runtimeColumns+" FROM runtimes"+where.where()+" ORDER BY name"+where.limit(), where.args...)
+		return err
+	})
+	runtimes, next = cut(runtimes, page.limit(), func(last Runtime) string { return list.token(last.Name) })
+	return runtimes, next, err
+}
+
+// UpdateRuntime reads a runtime, lets change alter it, and stores it, with nothing
+// in between. change may be called more than once, each time with a fresh Runtime;
+// its error ends the update and is answered as it is. The ID, the account and the
+// time of registration stay.
+func (s *Store) UpdateRuntime(ctx context.Context, id string, change func(*Runtime) error) (Runtime, error) {
+	var after Runtime
+	err := s.write(ctx, func(c *call) error {
+		before, err := runtimeByID(c, id)
+		if err != nil {
+			return err
+		}
+		after = before
+		if err := change(&after); err != nil {
+			return err
+		}
+		after.ID, after.AccountID, after.RegisteredAt = before.ID, before.AccountID, before.RegisteredAt
+		after.HeartbeatAt = after.HeartbeatAt.UTC().Truncate(time.Microsecond)
+		if err := checkRuntime(after); err != nil {
+			return err
+		}
+		if after.ConfigurationRuntime && !before.ConfigurationRuntime {
+			if err := clearConfigurationRuntime(c, after.AccountID, after.ID); err != nil {
+				return err
+			}
+		}
+		c.changed(Change{Kind: ChangeRuntime, AccountID: after.AccountID, ID: after.ID})
+		return storeRuntime(c, after)
+	})
+	if err != nil {
+		return Runtime{}, err
+	}
+	return after, nil
+}
+
+func storeRuntime(c *call, runtime Runtime) error {
+	_, err := c.exec(`UPDATE runtimes SET name = $1, namespace = $2, cluster = $3, cluster_uid = $4, version = $5, chart_version = $6,
+		kubernetes_version = $7, access_mode = $8, access_url = $9, ingress_class = $10, configuration_runtime = $11, uninstalling = $12,
+		clean_shared_repository = $13, heartbeat_at = $14, state = $15 WHERE id = $16`,
+		runtime.Name, runtime.Namespace, runtime.Cluster, runtime.ClusterUID, runtime.Version, runtime.ChartVersion,
+		runtime.KubernetesVersion, int64(runtime.AccessMode), runtime.AccessURL, runtime.IngressClass, runtime.ConfigurationRuntime, runtime.Uninstalling,
+		runtime.CleanSharedRepository, micros(runtime.HeartbeatAt), blob(runtime.State), runtime.ID)
+	return orConflict(err, "a runtime with the name %s", runtime.Name)
+}
+
+// SetConfigurationRuntime makes a runtime the only configuration runtime of its
+// account; an empty id leaves the account without one.
+func (s *Store) SetConfigurationRuntime(ctx context.Context, accountID, id string) error {
+	return s.write(ctx, func(c *call) error {
+		if err := clearConfigurationRuntime(c, accountID, id); err != nil || id == "" {
+			return err
+		}
+		c.changed(Change{Kind: ChangeRuntime, AccountID: accountID, ID: id})
+		return orNotFound(c.exec("UPDATE runtimes SET configuration_runtime = TRUE WHERE account_id = $1 AND id = $2", accountID, id))
+	})
+}
+
+// DeleteRuntime removes a runtime with its applications, cursor, credential and
+// connections. If onlyIfSilentSince is not zero, a runtime with a later heartbeat
+// stays, and that is a *ConflictError.
+func (s *Store) DeleteRuntime(ctx context.Context, accountID, id string, onlyIfSilentSince time.Time) error {
+	return s.write(ctx, func(c *call) error {
+		runtime, err := runtimeByID(c, id)
+		if err != nil {
+			return err
+		}
+		if runtime.AccountID != accountID {
+			return ErrNotFound
+		}
+		if !onlyIfSilentSince.IsZero() && runtime.HeartbeatAt.After(onlyIfSilentSince) {
+			return &ConflictError{What: fmt.Sprintf("the runtime %s itself: it was heard at %s and is online", runtime.Name, runtime.HeartbeatAt.Format(time.RFC3339))}
+		}
+		if _, err := c.exec("DELETE FROM runtimes WHERE id = $1", id); err != nil {
+			return err
+		}
+		for _, kind := range []ChangeKind{ChangeRuntime, ChangeCredential, ChangeApplication} {
+			c.changed(Change{Kind: kind, AccountID: accountID, ID: id})
+		}
+		return nil
+	})
+}

@@ -1,0 +1,161 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// sqliteReaders is how many reads run at once beside the one writer.
+const sqliteReaders = 4
+
+// sqliteEngine is SQLite in a file: one connection writes, some read. Writers wait
+// for each other in database/sql, so a transaction runs alone.
+type sqliteEngine struct{ path string }
+
+func (s *Store) connectSQLite(ctx context.Context, location *url.URL) error {
+	if location.Host != "" || !filepath.IsAbs(location.Path) || location.RawQuery != "" || location.User != nil {
+		return invalid("the URL of a SQLite database must be sqlite:///path/file.db, with three slashes and nothing after the path")
+	}
+	path := filepath.Clean(location.Path)
+	s.engine = sqliteEngine{path: path}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return fmt.Errorf("the folder of the database cannot be made: %w", err)
+	}
+	release, err := lockFile(path)
+	if err != nil {
+		return err
+	}
+	s.release = release
+	if err := privateFile(path); err != nil {
+		return err
+	}
+	if s.writer, err = openSQLite(path, 1, "query_only(0)"); err != nil {
+		return err
+	}
+	if s.readers, err = openSQLite(path, sqliteReaders, "query_only(1)"); err != nil {
+		return err
+	}
+	return s.checkIntegrity(ctx)
+}
+
+// openSQLite makes a pool of connections. FULL lets a commit wait for the disk,
+// also with the write-ahead log.
+func openSQLite(path string, connections int, access string) (*sql.DB, error) {
+	options := url.Values{
+		"_txlock":    {"immediate"},
+		"_defensive": {"1"},
+		"_dqs":       {"0"},
+		"_pragma": {
+			"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)",
+			"temp_store(MEMORY)", "trusted_schema(0)", "journal_size_limit(67108864)", access,
+		},
+	}
+	name := url.URL{Scheme: "file", OmitHost: true, Path: path, RawQuery: options.Encode()}
+	connector, err := sqlite.NewConnector(name.String())
+	if err != nil {
+		return nil, fmt.Errorf("the database %s cannot be opened: %w", path, err)
+	}
+	db := sql.OpenDB(connector)
+	db.SetMaxOpenConns(connections)
+	db.SetMaxIdleConns(connections)
+	return db, nil
+}
+
+// lockFile keeps a second platform out. The lock is a file beside the database:
+// SQLite has locks of its own on the database. The kernel releases it when the
+// process ends, however it ends.
+func lockFile(path string) (release func() error, err error) {
+	lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("the lock of the database cannot be made: %w", err)
+	}
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return nil, errors.Join(fmt.Errorf("the database %s is open in another process: stop it first, or use PostgreSQL for several replicas", path), lock.Close())
+	}
+	return lock.Close, nil
+}
+
+// privateFile makes the file if it is not there, and lets nobody else read it.
+// SQLite gives its other files the mode of this one.
+func privateFile(path string) error {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return fmt.Errorf("the database cannot be opened: %w", err)
+	}
+	return errors.Join(file.Chmod(0o600), file.Close())
+}
+
+// checkIntegrity refuses a damaged file before anything is written to it.
+func (s *Store) checkIntegrity(ctx context.Context) error {
+	path := s.engine.(sqliteEngine).path
+	c := &call{ctx: ctx, asker: s.writer, engine: s.engine}
+	found, err := queryAll(c, scanText, "PRAGMA integrity_check(5)")
+	if err != nil {
+		return fmt.Errorf("the database %s cannot be read: %w", path, ended(ctx, err))
+	}
+	if len(found) != 1 || found[0] != "ok" {
+		return fmt.Errorf("the database %s is damaged: restore the last backup into a new file (SQLite says: %q)", path, found)
+	}
+	broken := 0
+	err = c.query(func(row) error { broken++; return nil }, "PRAGMA foreign_key_check")
+	if err == nil && broken > 0 {
+		err = fmt.Errorf("the database %s is damaged: %d rows belong to nothing; restore the last backup into a new file", path, broken)
+	}
+	return err
+}
+
+func (e sqliteEngine) explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	var failure *sqlite.Error
+	if !errors.As(err, &failure) {
+		return &unavailableError{advice: "it did not answer in time, or is closed; try again", cause: err}
+	}
+	switch failure.Code() {
+	case sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY:
+		return fmt.Errorf("%w (%w)", errUnique, err)
+	case sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY:
+		return fmt.Errorf("what this belongs to is %w", ErrNotFound)
+	}
+	folder := filepath.Dir(e.path)
+	advice := ""
+	switch failure.Code() & 0xff {
+	case sqlite3.SQLITE_FULL:
+		advice = fmt.Sprintf("the disk of %s is full; make room there, and it goes on by itself", folder)
+	case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM:
+		advice = fmt.Sprintf("%s cannot be read or written; look at its disk, its free space and its permissions", folder)
+	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL:
+		advice = fmt.Sprintf("another program holds %s; end it", e.path)
+	case sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_NOMEM:
+		advice = "it did not answer in time or has no memory; try again"
+	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
+		advice = fmt.Sprintf("%s is damaged or is not a database; restore the last backup into a new file", e.path)
+	default:
+		return fmt.Errorf("the database refuses: %w", err)
+	}
+	return &unavailableError{advice: advice, cause: err}
+}
+
+func (sqliteEngine) writeIsolation() sql.IsolationLevel    { return sql.LevelDefault }
+func (sqliteEngine) snapshotIsolation() sql.IsolationLevel { return sql.LevelDefault }
+func (sqliteEngine) aloneIsolation() sql.IsolationLevel    { return sql.LevelDefault }
+func (sqliteEngine) announces() bool                       { return false }
+func (sqliteEngine) announce(*call, []Change) error        { return nil }
+func (sqliteEngine) exclusive(*call) error                 { return nil } // only one connection writes
+func (sqliteEngine) unlimited(*call) error                 { return nil }
+func (sqliteEngine) spelling(text string) string           { return text }
+func (sqliteEngine) name() string                          { return "sqlite" }
+
+func (sqliteEngine) tables(c *call) ([]string, error) {
+	return queryAll(c, scanText, "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%' ORDER BY name")
+}

@@ -1,0 +1,190 @@
+package main
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"log/slog"
+	"math/big"
+	"net"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"slipway.dev/slipway/internal/access/tunnel"
+	"slipway.dev/slipway/internal/platform/hub"
+	"slipway.dev/slipway/internal/platform/signing"
+	"slipway.dev/slipway/internal/platform/store"
+	"slipway.dev/slipway/internal/wire"
+)
+
+const (
+	runtimeID = "runtime"
+	token     = "token"
+)
+
+// world is what is measured: a way through the tunnel and one without.
+type world struct {
+	tunnel, direct http.RoundTripper
+	directURL      string
+	close          func()
+}
+
+// alone is the directory of a platform with one replica.
+type alone struct{}
+
+func (alone) PutReplica(context.Context, store.Replica) error              { return nil }
+func (alone) Replicas(context.Context, time.Time) ([]store.Replica, error) { return nil, nil }
+func (alone) DeleteReplica(context.Context, string) error                  { return nil }
+func (alone) PutConnection(context.Context, store.Connection) error        { return nil }
+func (alone) DeleteConnections(context.Context, string) error              { return nil }
+func (alone) Peer(string) (string, error)                                  { return "", signing.ErrToken }
+func (alone) VerifyPeer(string) (string, error)                            { return "", signing.ErrToken }
+func (alone) Connections(context.Context, string, time.Time) ([]store.Connection, error) {
+	return nil, nil
+}
+
+func (alone) Changes(ctx context.Context) <-chan store.Change {
+	changes := make(chan store.Change)
+	context.AfterFunc(ctx, func() { close(changes) })
+	return changes
+}
+
+// verify knows one token.
+func verify(_ context.Context, presented string) (signing.RuntimeIdentity, error) {
+	if presented != token {
+		return signing.RuntimeIdentity{}, signing.ErrToken
+	}
+	return signing.RuntimeIdentity{RuntimeID: runtimeID, Name: runtimeID, Expires: time.Now().Add(24 * time.Hour)}, nil
+}
+
+// answer serves /app-proxy/<n>: so many bytes.
+func answer(w http.ResponseWriter, r *http.Request) {
+	n, err := strconv.Atoi(r.URL.Path[len(wire.AppProxyPath):])
+	if err != nil {
+		http.NotFound(w, r)
+		return
+	}
+	w.Header().Set("Content-Length", strconv.Itoa(n))
+	piece := make([]byte, min(n, 32<<10))
+	for n > 0 {
+		k, err := w.Write(piece[:min(n, len(piece))])
+		if err != nil {
+			return
+		}
+		n -= k
+	}
+}
+
+// newWorld starts everything and waits for the agent.
+func newWorld(ctx context.Context, secure bool) (*world, error) {
+	certificate, roots, err := selfSigned()
+	if err != nil {
+		return nil, err
+	}
+	h, err := hub.New(hub.Options{Verify: verify, Directory: alone{}, Peer: alone{}, ReplicaID: "one"})
+	if err != nil {
+		return nil, err
+	}
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var parts sync.WaitGroup
+	var servers []*http.Server
+	closeAll := func() {
+		stop()
+		parts.Wait()
+		for _, server := range servers {
+			_ = server.Close()
+		}
+	}
+	serve := func(handler http.Handler) (string, error) {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return "", err
+		}
+		address, scheme := listener.Addr().String(), "http://"
+		if secure {
+			listener, scheme = tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{certificate}}), "https://"
+		}
+		server := &http.Server{Handler: handler, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)}
+		servers = append(servers, server)
+		go func() { _ = server.Serve(listener) }()
+		return scheme + address, nil
+	}
+	platformURL, err1 := serve(h.Tunnel())
+	directURL, err2 := serve(http.HandlerFunc(answer))
+	if err := errors.Join(err1, err2); err != nil {
+		closeAll()
+		return nil, err
+	}
+	connected := make(chan struct{}, 8)
+	parts.Go(func() { _ = h.Run(running) })
+	parts.Go(func() {
+		_ = tunnel.Run(running, tunnel.Options{
+			URLs: func() []string { return []string{platformURL} }, Connections: 1,
+			Token:   func(context.Context) (string, error) { return token, nil },
+			Handler: http.HandlerFunc(answer), TLS: &tls.Config{RootCAs: roots},
+			State: func(int) { connected <- struct{}{} },
+		})
+	})
+	select {
+	case <-connected:
+	case <-ctx.Done():
+		closeAll()
+		return nil, ctx.Err()
+	case <-time.After(30 * time.Second):
+		closeAll()
+		return nil, errors.New("the agent does not connect")
+	}
+	direct := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, MaxIdleConnsPerHost: 256, DisableCompression: true}
+	return &world{tunnel: h.Transport(runtimeID), direct: direct, directURL: directURL, close: func() {
+		direct.CloseIdleConnections()
+		closeAll()
+	}}, nil
+}
+
+// get reads one answer and checks its length.
+func (w *world) get(ctx context.Context, through http.RoundTripper, n int) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, w.directURL+wire.AppProxyPath+strconv.Itoa(n), nil)
+	if err != nil {
+		return err
+	}
+	response, err := through.RoundTrip(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	got, err := io.Copy(io.Discard, response.Body)
+	if err == nil && (response.StatusCode != http.StatusOK || got != int64(n)) {
+		err = errors.New("an answer is not what it should be: " + response.Status)
+	}
+	return err
+}
+
+// selfSigned makes a certificate for loopback.
+func selfSigned() (tls.Certificate, *x509.CertPool, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return tls.Certificate{}, nil, err
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		return tls.Certificate{}, nil, err
+	}
+	leaf, err := x509.ParseCertificate(der)
+	if err != nil {
+		return tls.Certificate{}, nil, err
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(leaf)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}, roots, nil
+}

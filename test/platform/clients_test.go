@@ -1,0 +1,179 @@
+package platform
+
+import (
+	"context"
+	"net/http"
+	"net/http/cookiejar"
+	"strings"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"slipway.dev/slipway/internal/wire"
+	"slipway.dev/slipway/internal/wire/platformv1"
+	"slipway.dev/slipway/internal/wire/platformv1/platformv1connect"
+)
+
+const email = "admin@localhost"
+
+// api are the services with one credential.
+type api struct {
+	auth         platformv1connect.AuthServiceClient
+	keys         platformv1connect.KeyServiceClient
+	runtimes     platformv1connect.RuntimeServiceClient
+	applications platformv1connect.ApplicationServiceClient
+	agent        platformv1connect.AgentServiceClient
+}
+
+func dial(t *testing.T, client *http.Client, url string) api {
+	t.Helper()
+	return api{
+		auth: platformv1connect.NewAuthServiceClient(client, url), keys: platformv1connect.NewKeyServiceClient(client, url),
+		runtimes:     platformv1connect.NewRuntimeServiceClient(client, url),
+		applications: platformv1connect.NewApplicationServiceClient(client, url), agent: platformv1connect.NewAgentServiceClient(client, url),
+	}
+}
+
+// with gives the services of a platform with a bearer token.
+func (p *process) with(t *testing.T, token string) api {
+	t.Helper()
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	return dial(t, &http.Client{Transport: bearer{token, transport}}, p.url)
+}
+
+// password is the one that the first start printed.
+func (p *process) password(t *testing.T) string {
+	t.Helper()
+	_, rest, found := strings.Cut(p.out.String(), "password: ")
+	if !found {
+		t.Fatalf("no password was printed: %q", p.out)
+	}
+	password, _, _ := strings.Cut(rest, "\n")
+	return password
+}
+
+// csrf adds the token of a session.
+type csrf struct {
+	token *string
+	next  http.RoundTripper
+}
+
+func (c csrf) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	if *c.token != "" {
+		r.Header.Set(wire.CSRFHeader, *c.token)
+	}
+	return c.next.RoundTrip(r)
+}
+
+// firstKey signs in with the printed password, chooses another, and makes a key.
+func (p *process) firstKey(t *testing.T) string {
+	t.Helper()
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, transport := "", &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	session := dial(t, &http.Client{Jar: jar, Transport: csrf{&token, transport}}, p.url)
+	signIn := func(password string) {
+		t.Helper()
+		token = ""
+		answer, err := session.auth.SignIn(t.Context(), connect.NewRequest(&platformv1.SignInRequest{Email: email, Password: password}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		token = answer.Msg.GetCsrfToken()
+	}
+	signIn(p.password(t))
+	_, err = session.keys.CreateKey(t.Context(), connect.NewRequest(&platformv1.CreateKeyRequest{Name: "early"}))
+	if connect.CodeOf(err) != connect.CodePermissionDenied {
+		t.Errorf("a one-time password is good for more than choosing another: %v", err)
+	}
+	const chosen = "correct horse battery staple"
+	if _, err := session.auth.ChangePassword(t.Context(), connect.NewRequest(&platformv1.ChangePasswordRequest{OldPassword: p.password(t), NewPassword: chosen})); err != nil {
+		t.Fatal(err)
+	}
+	signIn(chosen)
+	key, err := session.keys.CreateKey(t.Context(), connect.NewRequest(&platformv1.CreateKeyRequest{Name: "tests"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key.Msg.GetSecret()
+}
+
+// join registers a runtime.
+func join(t *testing.T, admin api, name string) *platformv1.Credential {
+	t.Helper()
+	answer, err := admin.runtimes.RegisterRuntime(t.Context(), connect.NewRequest(&platformv1.RegisterRuntimeRequest{
+		Name: name, Namespace: "slipway", Cluster: name, ClusterUid: "uid-" + name, Version: "1.0.0", AccessMode: platformv1.AccessMode_ACCESS_MODE_TUNNEL,
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.Msg.GetCredential()
+}
+
+func heartbeat(t *testing.T, agent api) {
+	t.Helper()
+	_, err := agent.agent.Heartbeat(t.Context(), connect.NewRequest(&platformv1.HeartbeatRequest{Version: "1.0.0", AccessMode: platformv1.AccessMode_ACCESS_MODE_TUNNEL}))
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func resyncBegin(number int64) *platformv1.ReportEvent {
+	return &platformv1.ReportEvent{Number: number, Event: &platformv1.ReportEvent_ResyncBegin{ResyncBegin: true}}
+}
+
+func resyncEnd(number int64) *platformv1.ReportEvent {
+	return &platformv1.ReportEvent{Number: number, Event: &platformv1.ReportEvent_ResyncEnd{ResyncEnd: true}}
+}
+
+func application(number int64, name string) *platformv1.ReportEvent {
+	return &platformv1.ReportEvent{Number: number, Event: &platformv1.ReportEvent_Application{Application: &platformv1.Application{
+		Namespace: "argocd", Name: name, Uid: "uid-" + name, Sync: "Synced", Health: "Healthy",
+	}}}
+}
+
+func report(ctx context.Context, agent api, events ...*platformv1.ReportEvent) (*platformv1.ReportResponse, error) {
+	answer, err := agent.agent.Report(ctx, connect.NewRequest(&platformv1.ReportRequest{Stream: "s", Events: events}))
+	if err != nil {
+		return nil, err
+	}
+	return answer.Msg, nil
+}
+
+func total(t *testing.T, admin api) int32 {
+	t.Helper()
+	answer, err := admin.applications.ListApplications(t.Context(), connect.NewRequest(&platformv1.ListApplicationsRequest{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.Msg.GetTotal()
+}
+
+// within gives a context that is longer than anything should take.
+func within(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// eventually waits until something holds.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	ctx := within(t)
+	ticks := time.NewTicker(20 * time.Millisecond)
+	defer ticks.Stop()
+	for !holds() {
+		select {
+		case <-ctx.Done():
+			t.Fatalf("it never came: %s", what)
+		case <-ticks.C:
+		}
+	}
+}

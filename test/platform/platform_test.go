@@ -1,0 +1,196 @@
+package platform
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"slipway.dev/slipway/internal/wire/platformv1"
+)
+
+// TestFirstStart: the password of the first admin is printed once, is good for one
+// thing, and is nowhere else; what an admin made is there after a restart.
+func TestFirstStart(t *testing.T) {
+	onBoth(t, func(t *testing.T, at place) {
+		p := start(t, at)
+		key := p.firstKey(t)
+		password := p.password(t)
+		if strings.Count(p.out.String(), password) != 1 || !strings.Contains(p.out.String(), email) {
+			t.Errorf("printed:\n%s", p.out)
+		}
+		agent := join(t, p.with(t, key), "prod")
+		heartbeat(t, p.with(t, agent.GetAccessToken()))
+		p.stop(t)
+		secrets := []string{password, strings.Split(key, "_")[2], agent.GetRefreshToken(), agent.GetAccessToken(), "correct horse battery staple"}
+		for _, canary := range secrets {
+			if strings.Contains(p.log.String(), canary) {
+				t.Errorf("a secret is in the log:\n%s", p.log)
+			}
+			if file := holds(t, at.dir, canary); file != "" {
+				t.Errorf("a secret is in %s", file)
+			}
+		}
+		again := start(t, at)
+		if again.out.String() != "" {
+			t.Errorf("a second start prints %q", again.out)
+		}
+		me, err := again.with(t, key).auth.Me(t.Context(), connect.NewRequest(&platformv1.MeRequest{}))
+		if err != nil || me.Msg.GetUser().GetEmail() != email {
+			t.Errorf("after a restart: %v, %v", me, err)
+		}
+		heartbeat(t, again.with(t, agent.GetAccessToken())) // the signing key is the same
+		again.stop(t)
+	})
+}
+
+// holds names the file below a folder that has the text.
+func holds(t *testing.T, dir, text string) string {
+	t.Helper()
+	found := ""
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		if bytes.Contains(content, []byte(text)) {
+			found = path
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// R32, R33, R113: a runtime registers, gives signs of life, reports, and is deleted
+// only when it is silent.
+func TestLifeOfARuntime(t *testing.T) {
+	onBoth(t, func(t *testing.T, at place) {
+		p := start(t, at)
+		admin := p.with(t, p.firstKey(t))
+		agent := p.with(t, join(t, admin, "prod").GetAccessToken())
+		heartbeat(t, agent)
+		if answer, err := report(t.Context(), agent, resyncBegin(1), application(2, "shop"), resyncEnd(3)); err != nil || answer.GetStored() != 3 {
+			t.Fatalf("%v, %v", answer, err)
+		}
+		list, err := admin.runtimes.ListRuntimes(t.Context(), connect.NewRequest(&platformv1.ListRuntimesRequest{}))
+		if err != nil || len(list.Msg.GetRuntimes()) != 1 || !list.Msg.GetRuntimes()[0].GetOnline() || !list.Msg.GetRuntimes()[0].GetConfigurationRuntime() {
+			t.Errorf("%v, %v", list, err)
+		}
+		if got := total(t, admin); got != 1 {
+			t.Errorf("there are %d applications", got)
+		}
+		remove := connect.NewRequest(&platformv1.DeleteRuntimeRequest{Name: "prod"})
+		if _, err := admin.runtimes.DeleteRuntime(t.Context(), remove); connect.CodeOf(err) != connect.CodeFailedPrecondition {
+			t.Errorf("one that is online is deleted: %v", err)
+		}
+		join(t, admin, "silent")
+		if _, err := admin.runtimes.DeleteRuntime(t.Context(), connect.NewRequest(&platformv1.DeleteRuntimeRequest{Name: "silent"})); err != nil {
+			t.Errorf("one that is silent is not deleted: %v", err)
+		}
+		if _, err := agent.agent.Unregister(t.Context(), connect.NewRequest(&platformv1.UnregisterRequest{})); err != nil {
+			t.Error(err)
+		}
+		if got := total(t, admin); got != 0 {
+			t.Errorf("%d applications of a runtime that is gone", got)
+		}
+		p.stop(t)
+	})
+}
+
+// TestKill: what was acknowledged is there after a kill -9, at any moment.
+func TestKill(t *testing.T) {
+	onBoth(t, func(t *testing.T, at place) {
+		p := start(t, at)
+		key := p.firstKey(t)
+		credential := join(t, p.with(t, key), "prod")
+		if _, err := report(t.Context(), p.with(t, credential.GetAccessToken()), resyncBegin(1), resyncEnd(2)); err != nil {
+			t.Fatal(err)
+		}
+		acknowledged := int64(2)
+		for round := range 4 {
+			agent := p.with(t, credential.GetAccessToken())
+			var last atomic.Int64
+			last.Store(acknowledged)
+			broken := make(chan struct{})
+			go func() {
+				defer close(broken)
+				for number := acknowledged + 1; ; number++ {
+					answer, err := report(context.WithoutCancel(t.Context()), agent, application(number, fmt.Sprintf("app-%d", number)))
+					if err != nil {
+						return
+					}
+					last.Store(answer.GetStored())
+				}
+			}()
+			want := acknowledged + int64(3+7*round)
+			eventually(t, "some reports", func() bool { return last.Load() >= want })
+			p.kill()
+			<-broken
+			acknowledged = last.Load()
+			p = start(t, at)
+			answer, err := report(t.Context(), p.with(t, credential.GetAccessToken()))
+			if err != nil || answer.GetStored() < acknowledged {
+				t.Fatalf("round %d: %d was acknowledged, stored is %v, %v", round, acknowledged, answer, err)
+			}
+			acknowledged = answer.GetStored()
+			if got := total(t, p.with(t, key)); int64(got) != acknowledged-2 {
+				t.Fatalf("round %d: there are %d applications of %d", round, got, acknowledged-2)
+			}
+		}
+		p.stop(t)
+	})
+}
+
+// TestStop: a watch ends with a reason when the platform stops, which takes seconds.
+func TestStop(t *testing.T) {
+	onBoth(t, func(t *testing.T, at place) {
+		p := start(t, at)
+		admin := p.with(t, p.firstKey(t))
+		stream, err := admin.runtimes.WatchRuntimes(within(t), connect.NewRequest(&platformv1.WatchRuntimesRequest{}))
+		if err != nil || !stream.Receive() || !stream.Msg().GetSynced() {
+			t.Fatalf("%v, %v", err, stream.Err())
+		}
+		began := time.Now()
+		p.stop(t)
+		if took := time.Since(began); took > 15*time.Second {
+			t.Errorf("stopping took %v", took)
+		}
+		if stream.Receive() || connect.CodeOf(stream.Err()) != connect.CodeUnavailable || !strings.Contains(stream.Err().Error(), "stopping") {
+			t.Errorf("the watch ended with %v", stream.Err())
+		}
+	})
+}
+
+// TestOneFolderOnePlatform: a second process is refused, and does the first no harm.
+func TestOneFolderOnePlatform(t *testing.T) {
+	at := sqlitePlace(t)
+	p := start(t, at)
+	second, _ := launch(t, at)
+	select {
+	case <-second.done:
+	case <-time.After(patience):
+		t.Fatal("the second process runs")
+	}
+	if second.err == nil || !strings.Contains(second.log.String(), "is open in another process") {
+		t.Errorf("%v\n%s", second.err, second.log)
+	}
+	out, err := run(t, at, "reset-password", email)
+	if err != nil || !strings.Contains(out, "password: ") {
+		t.Errorf("the first does not take commands any more: %v\n%s", err, out)
+	}
+	if out, err := run(t, at, "rotate-keys", "--revoke"); err != nil || !strings.Contains(out, "new key") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	p.stop(t)
+}
