@@ -118,16 +118,16 @@ func HouseTable() Table {
 			{Packages: web, MayUse: nothing, Foreign: nothing},
 
 			// Installing and trying it.
-			{Packages: "./internal/preflight/...", MayUse: []string{kube, gitprovider, observe}, Foreign: anything, Never: []Ban{
+			{Packages: "./internal/preflight/...", MayUse: []string{kube, gitprovider, observe, secret}, Foreign: anything, Never: []Ban{
 				{Package: agent, Reason: "a check runs before there is an agent"},
 				{Package: platform, Reason: "a check runs without the platform's code"},
 			}},
-			{Packages: "./internal/install/...", MayUse: []string{kube, gitprovider, observe}, Foreign: anything, Never: []Ban{
+			{Packages: "./internal/install/...", MayUse: []string{kube, gitprovider, observe, secret}, Foreign: anything, Never: []Ban{
 				{Package: agent, Reason: "the installer runs before there is an agent"},
 				{Package: platform, Reason: "the installer runs without the platform's code"},
 			}},
 			{Packages: gitserver, MayUse: nothing, Foreign: nothing},
-			{Packages: "./internal/up/...", MayUse: []string{api, gitserver, kube, observe, secret}, Foreign: anything, Never: []Ban{
+			{Packages: "./internal/up/...", MayUse: []string{api, gitserver, kube, observe, secret, wire}, Foreign: anything, Never: []Ban{
 				{Package: edge, Reason: "up starts the parts as processes and looks at them from outside"},
 				{Package: agent, Reason: "up starts the parts as processes and looks at them from outside"},
 				{Package: platform, Reason: "up starts the parts as processes and looks at them from outside"},

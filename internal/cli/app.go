@@ -52,9 +52,13 @@ func appCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "app",
 		Short: "Look at Applications and sync them",
-		Long: `Looks at the Applications of a cluster, compares them with Git, and syncs them.
-Everything goes through the Kubernetes API with your own rights: there is no
-other server and no other login. The cluster is the one that kubectl would use.
+		Long: `Looks at Applications, compares them with Git, and syncs them.
+
+When a context of a platform is current (slipway login), the platform is asked:
+app list shows those of all runtimes, and the other commands find the runtime by
+the name of the Application. With --direct, --kubeconfig or --context, and without
+a platform, everything goes through the Kubernetes API with your own rights: the
+cluster is the one that kubectl would use.
 
 An Application is named by its name, or by namespace/name.`,
 		Args: cobra.NoArgs,
@@ -63,8 +67,11 @@ An Application is named by its name, or by namespace/name.`,
 	flags := command.PersistentFlags()
 	flags.StringVar(&access.choice.Kubeconfig, "kubeconfig", "", "kubeconfig file (default KUBECONFIG or ~/.kube/config)")
 	flags.StringVar(&access.choice.Context, "context", "", "context of the kubeconfig (default its current one)")
-	flags.StringVarP(&access.namespace, "namespace", "n", "", "namespace of the Application (default that of the context)")
-	access.remote.add(flags)
+	flags.StringVarP(&access.namespace, "namespace", "n", "", "namespace of the Application (default that of the context, or of the runtime)")
+	flags.BoolVar(&access.direct, "direct", false, "ask the cluster that kubectl would use, and no platform")
+	access.platform.addRuntime(flags)
+	_ = command.RegisterFlagCompletionFunc("runtime", access.platform.completeRuntimes) // the flag is there
+	_ = command.RegisterFlagCompletionFunc("platform-context", completeContexts)        // the flag is there
 	command.AddCommand(
 		appListCommand(access),
 		appGetCommand(access),
@@ -84,17 +91,25 @@ An Application is named by its name, or by namespace/name.`,
 type appAccess struct {
 	choice    kube.UserChoice
 	namespace string
-	remote    remoteChoice
+	direct    bool
+	platform  platformChoice
 }
 
-// open connects. It sends nothing yet.
-func (a *appAccess) open() (appBackend, error) {
-	if a.remote.chosen() {
-		if a.choice.Kubeconfig != "" || a.choice.Context != "" {
-			return nil, usageError{errors.New("a kubeconfig and a platform do not go together: choose who is asked")}
-		}
-		return a.remote.open(a.namespace)
+// through reports whether a platform is asked, and refuses a choice of both.
+func (a *appAccess) through() (bool, error) {
+	direct := a.direct || a.choice.Kubeconfig != "" || a.choice.Context != ""
+	named := a.platform.url != "" || a.platform.context != "" || a.platform.runtime != ""
+	switch {
+	case direct && named:
+		return false, usageError{errors.New("a cluster and a platform do not go together: choose who is asked")}
+	case direct || named:
+		return named, nil
 	}
+	return currentPlatform()
+}
+
+// open connects to the cluster. It sends nothing yet.
+func (a *appAccess) open() (appBackend, error) {
 	cluster, err := kube.ConnectUser(a.choice, kube.Version(readBuildFacts().Version))
 	if err != nil {
 		return nil, usageError{err}
@@ -106,26 +121,43 @@ func (a *appAccess) open() (appBackend, error) {
 	return &appCluster{Inspector: &inspect.Inspector{Cluster: cluster, Manager: "slipway-cli"}, namespace: namespace}, nil
 }
 
+// openFor connects to who has the Application of a name. Who gets no error closes.
+func (a *appAccess) openFor(ctx context.Context, name string) (appBackend, tracking.App, error) {
+	through, err := a.through()
+	if err != nil {
+		return nil, tracking.App{}, err
+	}
+	if through {
+		return a.openRemote(ctx, name)
+	}
+	backend, err := a.open()
+	if err != nil {
+		return nil, tracking.App{}, err
+	}
+	place, err := applicationPlace(backend.home(), name)
+	if err != nil {
+		backend.close()
+	}
+	return backend, place, err
+}
+
 // find opens, and reads the Application of a name. Who gets no error closes.
 func (a *appAccess) find(ctx context.Context, name string) (appBackend, *application, error) {
-	backend, err := a.open()
+	backend, place, err := a.openFor(ctx, name)
 	if err != nil {
 		return nil, nil, err
 	}
-	place, err := applicationPlace(backend, name)
-	if err == nil {
-		var app *application
-		if app, err = backend.get(ctx, place); err == nil {
-			return backend, app, nil
-		}
+	app, err := backend.get(ctx, place)
+	if err != nil {
+		backend.close()
+		return nil, nil, err
 	}
-	backend.close()
-	return nil, nil, err
+	return backend, app, nil
 }
 
 // applicationPlace takes namespace/name apart, or adds the namespace.
-func applicationPlace(backend appBackend, name string) (tracking.App, error) {
-	app := tracking.App{Namespace: backend.home(), Name: name}
+func applicationPlace(home, name string) (tracking.App, error) {
+	app := tracking.App{Namespace: home, Name: name}
 	namespace, rest, qualified := strings.Cut(name, "/")
 	if qualified {
 		app = tracking.App{Namespace: namespace, Name: rest}

@@ -25,15 +25,11 @@ func appHistoryCommand(access *appAccess) *cobra.Command {
 		if err := output.check(); err != nil {
 			return err
 		}
-		backend, err := access.open()
+		backend, place, err := access.openFor(command.Context(), args[0])
 		if err != nil {
 			return err
 		}
 		defer backend.close()
-		place, err := applicationPlace(backend, args[0])
-		if err != nil {
-			return err
-		}
 		app, err := backend.history(command.Context(), place)
 		if err != nil {
 			return err

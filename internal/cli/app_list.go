@@ -20,6 +20,8 @@ func appListCommand(access *appAccess) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "list",
 		Short: "List Applications",
+		Long: `Lists Applications: those of all runtimes as they were reported to the platform,
+those of one with --runtime, or those of a cluster.`,
 		Example: `  slipway app list -n argocd
   slipway app list -A -o wide
   slipway app list -A -l team=shop -o json`,
@@ -32,7 +34,14 @@ func appListCommand(access *appAccess) *cobra.Command {
 		if err := output.check(); err != nil {
 			return err
 		}
-		backend, err := access.open()
+		through, err := access.through()
+		if err != nil {
+			return err
+		}
+		if through && access.platform.named() == "" {
+			return access.listEverywhere(command, selector, output)
+		}
+		backend, err := access.lister(through)
 		if err != nil {
 			return err
 		}

@@ -27,6 +27,7 @@ type platformTask struct {
 	use, short, long, example string
 	words                     int
 	switches                  []string
+	values                    []string // flags that have a value
 	run                       func(ctx context.Context, task taskCall) error
 }
 
@@ -35,6 +36,7 @@ type taskCall struct {
 	place platformPlace
 	words []string
 	given map[string]bool
+	value map[string]string
 	out   io.Writer
 }
 
@@ -68,6 +70,7 @@ every token that they signed is void: runtimes renew theirs within a minute.`,
 and prints the password. For when no admin can sign in any more.`,
 			example: "  slipway platform reset-password admin@example.com",
 		},
+		createKeyOffer(),
 	}
 	serve := &cobra.Command{
 		Use: "serve [options]", Short: "The same as platform without a command", RunE: runPlatformCommand,
@@ -94,19 +97,11 @@ func (t platformTask) command() *cobra.Command {
 
 // start reads the words and the options.
 func (t platformTask) start(command *cobra.Command, args []string) error {
-	call := taskCall{given: map[string]bool{}, out: command.OutOrStdout()}
+	call := taskCall{given: map[string]bool{}, value: map[string]string{}, out: command.OutOrStdout()}
 	for len(args) > 0 && len(call.words) < t.words && !strings.HasPrefix(args[0], "-") {
 		call.words, args = append(call.words, args[0]), args[1:]
 	}
-	var rest []string
-	for _, word := range args {
-		if name, found := strings.CutPrefix(word, "--"); found && slices.Contains(t.switches, name) {
-			call.given[name] = true
-			continue
-		}
-		rest = append(rest, word)
-	}
-	setting, err := loadPlatform(rest)
+	setting, err := loadPlatform(t.take(&call, args))
 	if setting.given["help"] {
 		return command.Help()
 	}
@@ -120,6 +115,27 @@ func (t platformTask) start(command *cobra.Command, args []string) error {
 		return err
 	}
 	return t.run(command.Context(), call)
+}
+
+// take takes the flags of the task out of the arguments.
+func (t platformTask) take(call *taskCall, args []string) (rest []string) {
+	for i := 0; i < len(args); i++ {
+		name, isFlag := strings.CutPrefix(args[i], "--")
+		name, value, hasValue := strings.Cut(name, "=")
+		switch {
+		case isFlag && !hasValue && slices.Contains(t.switches, name):
+			call.given[name] = true
+		case isFlag && slices.Contains(t.values, name):
+			if !hasValue && i+1 < len(args) {
+				i++
+				value = args[i]
+			}
+			call.value[name], call.given[name] = value, true
+		default:
+			rest = append(rest, args[i])
+		}
+	}
+	return rest
 }
 
 // ask asks the platform that runs, or does it here when none does.

@@ -11,6 +11,18 @@ func runtimeCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(command *cobra.Command, _ []string) error { return command.Help() },
 	}
+	choice := &platformChoice{}
+	fleet := []*cobra.Command{
+		runtimeListCommand(choice), runtimeGetCommand(choice), runtimeCheckCommand(choice),
+		runtimeInstallCommand(choice), runtimeUpgradeCommand(choice), runtimeConfigureCommand(choice),
+		runtimeConfigurationCommand(choice), runtimeRenameCommand(choice), runtimeLogsCommand(choice),
+		runtimeRevokeCommand(choice), runtimeUninstallCommand(choice), runtimeDeleteCommand(choice),
+	}
+	for _, each := range fleet {
+		choice.add(each.Flags())
+		_ = each.RegisterFlagCompletionFunc("platform-context", completeContexts) // the flag is there
+	}
+	command.AddCommand(fleet...)
 	command.AddCommand(runtimeMeshCommand())
 	return command
 }

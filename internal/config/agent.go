@@ -107,6 +107,6 @@ func (a *Agent) Defaults() {
 			Enabled: true, LeaseName: "slipway-agent",
 		},
 		Runtime: RuntimeSelf{Name: "slipway"},
-		Access:  RuntimeAccess{Mode: "tunnel", Address: ":8086"},
+		Access:  RuntimeAccess{Mode: "tunnel", Address: ":8088"},
 	}
 }

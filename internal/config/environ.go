@@ -16,7 +16,7 @@ func readEnvironment(environ []string, known schema) []setting {
 			continue
 		}
 		path := strings.Split(strings.ToLower(rest), "_")
-		if _, ok := known.find(path); !ok && isServiceLink(name, value) {
+		if _, ok := known.find(path); !ok && (isServiceLink(name, value) || isClientVariable(name)) {
 			continue
 		}
 		settings = append(settings, setting{
@@ -64,6 +64,16 @@ func isServiceLink(name, value string) bool {
 		if link.name.MatchString(name) && link.value.MatchString(value) {
 			return true
 		}
+	}
+	return false
+}
+
+// isClientVariable reports whether a variable is for the commands of people, such
+// as slipway app. A server that is started from the same shell leaves it alone.
+func isClientVariable(name string) bool {
+	switch name {
+	case "SLIPWAY_API_KEY", "SLIPWAY_CONFIG", "SLIPWAY_RUNTIME", "SLIPWAY_URL":
+		return true
 	}
 	return false
 }

@@ -209,6 +209,7 @@ func TestRepeatedFlags(t *testing.T) {
 	}
 }
 
+// Variables that are not options of the server are left alone.
 func TestServiceLinks(t *testing.T) {
 	links := []string{
 		"SLIPWAY_SERVICE_HOST=10.0.0.1",
@@ -228,6 +229,11 @@ func TestServiceLinks(t *testing.T) {
 		"SLIPWAY_EDGE_PORT_443_UDP_ADDR=fd00::1",
 		"SLIPWAY_EDGE_PORT_132_SCTP=sctp://10.0.0.1:132",
 		"SLIPWAY_PROVIDERS_FILE_PORT=tcp://10.0.0.1:80",
+		// For the commands of people, in the same shell.
+		"SLIPWAY_API_KEY=slw_x",
+		"SLIPWAY_CONFIG=/etc/slipway.yaml",
+		"SLIPWAY_RUNTIME=one",
+		"SLIPWAY_URL=https://slipway.example.com",
 	}
 	edge := mustLoad(t, "", append(links, "SLIPWAY_LOG_LEVEL=warn", "OTHER=1")...)
 	if edge.Log.Level != "warn" {

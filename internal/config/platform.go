@@ -21,7 +21,7 @@ type Platform struct {
 	Peer       PeerServer     `yaml:"peer"`
 	FirstStart FirstStart     `yaml:"firstStart"`
 	Audit      AuditLog       `yaml:"audit"`
-	OIDC       *OIDC          `yaml:"oidc,omitempty" description:"Let users sign in through an identity provider that speaks OpenID Connect."`
+	OIDC       *OIDC          `yaml:"oidc,omitempty" label:"allowEmpty" description:"Let users sign in through an identity provider that speaks OpenID Connect."`
 }
 
 // PlatformServer is where the platform is reached.

@@ -25,6 +25,9 @@ const (
 	agentHealthPort = 8083
 	agentHookPort   = 8084
 	agentAdminPort  = 8091
+	agentRouterPort = 8088
+	// runtimeName is what the platform calls the agent.
+	runtimeName = "slipway"
 	// controlNamespace has the Applications, as with Argo CD.
 	controlNamespace = "argocd"
 	hookSecretName   = "argocd-secret"
@@ -53,6 +56,15 @@ sources:
   cacheDir: %q
 leaderElection:
   enabled: false
+platform:
+  url: %q
+  keyFile: %q
+  stateDir: %q
+runtime:
+  name: %q
+  cluster: devcluster
+access:
+  address: %q
 `
 
 // agentStatus is what a run knows of the agent.
@@ -63,7 +75,7 @@ type agentStatus struct {
 func agentPorts() []fixedPort {
 	return []fixedPort{
 		{agentHealthPort, "the agent's health and metrics"}, {agentHookPort, "the agent's webhooks"},
-		{agentAdminPort, "the agent's admin API"},
+		{agentAdminPort, "the agent's admin API"}, {agentRouterPort, "the agent's router"},
 	}
 }
 
@@ -85,7 +97,8 @@ func startAgent(ctx context.Context, s *scene) (*child, error) {
 		return nil, err
 	}
 	options := fmt.Sprintf(agentOptions, s.local(agentAdminPort), s.local(agentHealthPort), s.local(agentHookPort),
-		hookSecretName, controlNamespace, filepath.Join(dir, "sources"))
+		hookSecretName, controlNamespace, filepath.Join(dir, "sources"),
+		s.platformURL(), s.platformFile(registerKeyFile), filepath.Join(dir, "runtime"), runtimeName, s.local(agentRouterPort))
 	if err := s.state.writeSynced(filepath.Join(agentName, agentOptionsFile), []byte(options)); err != nil {
 		return nil, fmt.Errorf("write the options of the agent: %w", err)
 	}
@@ -162,7 +175,11 @@ func provideHookSecret(ctx context.Context, cluster *kube.Cluster) (secret.Text,
 // agentReady waits until the agent works.
 func agentReady(ctx context.Context, s *scene, say func(string)) (string, error) {
 	say("waiting for the agent to start")
-	return "ready", s.awaitHealth(ctx, agentHealthPort, say)
+	if err := s.awaitHealth(ctx, agentHealthPort, say); err != nil {
+		return "", err
+	}
+	say("waiting for the platform to reach the runtime through its tunnel")
+	return "ready", s.awaitRuntime(ctx, say)
 }
 
 // awaitHealth waits for the health server of a part, and says what it says.
@@ -180,10 +197,10 @@ func showAgent(s *scene) (Row, []Hint) {
 	return Row{
 		Part:    agentName,
 		Address: "http://" + s.local(agentHookPort) + "/webhooks",
-		Detail:  fmt.Sprintf("Applications in the namespace %s, pid %d", controlNamespace, s.agent.child.pid()),
+		Detail:  fmt.Sprintf("the runtime %s, with Applications in the namespace %s, pid %d", runtimeName, controlNamespace, s.agent.child.pid()),
 		PID:     s.agent.child.pid(),
 		Log:     s.agent.child.log,
-	}, []Hint{{"see the Applications", s.slipway("app list -n " + controlNamespace)}}
+	}, []Hint{{"without the platform", s.slipway("app list --direct -n " + controlNamespace)}}
 }
 
 // slipway is a command of this program for the cluster, which works in any

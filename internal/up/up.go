@@ -46,6 +46,13 @@ func parts() []part {
 			show:  showGit,
 		},
 		{
+			name:  platformName,
+			ports: platformPorts(),
+			start: startPlatform,
+			ready: platformReady,
+			show:  showPlatform,
+		},
+		{
 			name:  agentName,
 			ports: agentPorts(),
 			start: startAgent,
@@ -116,6 +123,7 @@ type scene struct {
 	cluster    *kube.Cluster
 	version    string
 	git        gitStatus
+	platform   platformStatus
 	agent      agentStatus
 	edge       edgeStatus
 	demo       demoStatus
@@ -159,7 +167,12 @@ func Run(ctx context.Context, options Options, ui UI) error {
 		parts: all, scene: s, ui: ui, timeout: options.Timeout, grace: stopGrace,
 		progress: newProgress(ui.Progress, ui.Width, names),
 	}
-	return supervise.run(ctx, func() error { return s.print(all, ui.Out) })
+	return supervise.run(ctx, func() error {
+		if err := s.print(all, ui.Out); err != nil {
+			return err
+		}
+		return s.passwordIsTold()
+	})
 }
 
 func (o Options) complete() (Options, error) {

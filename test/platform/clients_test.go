@@ -43,14 +43,16 @@ func (p *process) with(t *testing.T, token string) api {
 	return dial(t, &http.Client{Transport: bearer{token, transport}}, p.url)
 }
 
-// password is the one that the first start printed.
+// password is the one that the first start printed. What was printed may be on its
+// way yet when the log has come.
 func (p *process) password(t *testing.T) string {
 	t.Helper()
-	_, rest, found := strings.Cut(p.out.String(), "password: ")
-	if !found {
-		t.Fatalf("no password was printed: %q", p.out)
-	}
-	password, _, _ := strings.Cut(rest, "\n")
+	password := ""
+	eventually(t, "a password on standard output", func() (printed bool) {
+		_, rest, _ := strings.Cut(p.out.String(), "password: ")
+		password, _, printed = strings.Cut(rest, "\n")
+		return printed
+	})
 	return password
 }
 

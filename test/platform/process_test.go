@@ -29,8 +29,15 @@ const (
 	patience = time.Minute
 )
 
-// binary builds the program once.
+// binaryVariable is the environment variable that names the binary under test.
+const binaryVariable = "PLATFORM_UNDER_TEST"
+
+// binary builds the program once, as make does, unless the variable names one that
+// is built.
 var binary = sync.OnceValues(func() (string, error) {
+	if built := os.Getenv(binaryVariable); built != "" {
+		return built, nil
+	}
 	dir, err := os.MkdirTemp("", "slipway-platform-")
 	if err != nil {
 		return "", err
@@ -39,7 +46,7 @@ var binary = sync.OnceValues(func() (string, error) {
 	defer cancel()
 	path := filepath.Join(dir, "slipway")
 	command := exec.CommandContext(ctx, "go", "build", "-o", path, "slipway.dev/slipway/cmd/slipway")
-	command.Env = append(os.Environ(), "CGO_ENABLED=0")
+	command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS="+os.Getenv("GOFLAGS")+" -trimpath -buildvcs=false")
 	if out, err := command.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("slipway does not build: %w\n%s", err, out)
 	}
@@ -48,7 +55,7 @@ var binary = sync.OnceValues(func() (string, error) {
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if path, err := binary(); err == nil {
+	if path, err := binary(); err == nil && path != os.Getenv(binaryVariable) {
 		_ = os.RemoveAll(filepath.Dir(path))
 	}
 	os.Exit(code)

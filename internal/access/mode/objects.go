@@ -11,15 +11,17 @@ import (
 )
 
 const (
-	// RouterService is the Service of the router, and RouterPort its port. The
-	// objects that lead to it have its name.
+	// RouterService is the Service of the router. The objects that lead to it have
+	// its name.
 	RouterService = "internal-router"
-	RouterPort    = 80
+	// RouterPort is the port of that Service.
+	RouterPort = 80
 
-	// ManagedLabel and RuntimeLabel mark the objects that are ours.
+	// ManagedLabel marks the objects that are ours.
 	ManagedLabel = "app.kubernetes.io/managed-by"
-	RuntimeLabel = "slipway.dev/runtime"
 	managedBy    = "slipway"
+	// RuntimeLabel says which runtime they are for.
+	RuntimeLabel = "slipway.dev/runtime"
 )
 
 // Paths are the prefixes that lead to the router, in the order of the objects.

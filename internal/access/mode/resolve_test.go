@@ -1,6 +1,7 @@
 package mode_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -62,14 +63,17 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// TestFindings: R35, R36, R43, R53: everything that is wrong is told, with its keys.
-func TestFindings(t *testing.T) {
-	for _, tt := range []struct {
-		name   string
-		change func(*mode.Settings)
-		// want is code and keys of each, in their order; warnings have a question mark.
-		want []string
-	}{
+// findingCase is settings and what is found in them.
+type findingCase struct {
+	name   string
+	change func(*mode.Settings)
+	// want is code and keys of each, in their order; warnings have a question mark.
+	want []string
+}
+
+// contradictions are settings that ask for several modes, or for none.
+func contradictions() []findingCase {
+	return []findingCase{
 		{"R36 all off", func(s *mode.Settings) { s.TunnelEnabled = set(false) },
 			[]string{"AccessMissing global.runtime.ingressUrl tunnel-client.enabled global.runtime.ingress.enabled global.runtime.httpRoute.enabled"}},
 		{"R53 mesh with the tunnel on", func(s *mode.Settings) { s.IngressURL = "https://mesh.example.com" },
@@ -108,6 +112,12 @@ func TestFindings(t *testing.T) {
 			"AccessContradiction global.runtime.ingress.protocol global.runtime.ingress.tls",
 			"AccessUnused? global.runtime.ingress.tls[0].hosts global.runtime.ingress.hosts",
 		}},
+	}
+}
+
+// mistakes are settings of one mode that are wrong.
+func mistakes() []findingCase {
+	return []findingCase{
 		{"our labels", func(s *mode.Settings) {
 			withIngress(s)
 			s.Ingress.Labels = map[string]string{"slipway.dev/runtime": "other"}
@@ -133,7 +143,12 @@ func TestFindings(t *testing.T) {
 			[]string{"AccessInvalid global.runtime.ingressUrl"}},
 		{"R43 name, R34 account", func(s *mode.Settings) { s.Runtime, s.AccountID = strings.Repeat("x", 39), "me" },
 			[]string{"AccessInvalid global.runtime.name", "AccessInvalid global.platform.accountId"}},
-	} {
+	}
+}
+
+// TestFindings: R35, R36, R43, R53: everything that is wrong is told, with its keys.
+func TestFindings(t *testing.T) {
+	for _, tt := range slices.Concat(contradictions(), mistakes()) {
 		t.Run(tt.name, func(t *testing.T) {
 			settings := base()
 			tt.change(&settings)

@@ -54,7 +54,7 @@ func TestLifecycle(t *testing.T) {
 	appsURL := w.guestbook(t)
 	apps := &runtimev1.GitSource{Name: "apps", RepoUrl: appsURL, Path: "apps"}
 	_, err := w.client.CreateGitSource(t.Context(), create(apps))
-	refused(t, err, connect.CodeFailedPrecondition)
+	refused(t, err, connect.CodeFailedPrecondition, "Git credentials")
 	_, _, err = w.home.Configure(w.ada(t.Context(), permission.RoleAdmin))
 	if err == nil || !strings.Contains(err.Error(), "Git credentials") {
 		t.Errorf("configuring without credentials: %v", err)

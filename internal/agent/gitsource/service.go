@@ -141,6 +141,10 @@ func (s *Service) checkNew(ctx context.Context, given *runtimev1.GitSource) erro
 	if err := s.check(given); err != nil {
 		return err
 	}
+	// Without it nothing can be committed, which is the first thing to know.
+	if _, err := s.options.Home.Repository(ctx); err != nil {
+		return err
+	}
 	if err := s.checkSSH(ctx, given.GetRepoUrl()); err != nil {
 		return err
 	}

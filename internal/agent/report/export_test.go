@@ -12,6 +12,9 @@ func Hasten(o *Options, probe time.Duration) {
 	o.batchEvents, o.firstPause, o.longestPause, o.probe = 3, time.Millisecond, 20*time.Millisecond, probe
 }
 
+// LargeBatches is for tests of many Applications.
+func LargeBatches(o *Options) { o.batchEvents = defaultBatchEvents }
+
 // Clean is what stays of a text.
 func Clean(text string) string { return clean(text) }
 

@@ -73,10 +73,11 @@ func TestSameStateIsNotToldAgain(t *testing.T) {
 func TestFullSpool(t *testing.T) {
 	p, c := newPlatform(t), newCluster()
 	folder := t.TempDir()
-	start(t, p, c, folder, func(o *report.Options) { o.MaxBytes = 10_000 })
+	c.set("first", "Healthy")
+	start(t, p, c, folder, report.LargeBatches, func(o *report.Options) { o.MaxBytes = 10_000 })
 	p.await(t, c)
 	p.change(func(p *platform) { p.away = true })
-	for i := range 2000 {
+	for i := range 500 {
 		c.set(fmt.Sprint("app-", i), "Healthy")
 	}
 	p.change(func(p *platform) { p.away = false })
@@ -126,7 +127,7 @@ func TestRestoredFolder(t *testing.T) {
 func TestFolderGoesAway(t *testing.T) {
 	p, c := newPlatform(t), newCluster()
 	folder := filepath.Join(t.TempDir(), "spool")
-	start(t, p, c, folder)
+	start(t, p, c, folder, report.LargeBatches)
 	c.set("shop", "Healthy")
 	p.await(t, c)
 	if err := os.RemoveAll(folder); err != nil {

@@ -295,7 +295,7 @@ func (r *Reporter) resync(ctx context.Context) error {
 			r.take()
 		}
 	}
-	r.spool.end(int64(len(events)) + 1)
+	r.spool.addEnd(int64(len(events)) + 1)
 	r.spool.rotate()
 	return nil
 }

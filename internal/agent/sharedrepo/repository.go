@@ -19,9 +19,11 @@ import (
 // How often a change is made again when somebody else was faster, and how long
 // one attempt may take.
 const (
-	maxAttempts    = 12
+	maxAttempts    = 40
 	attemptTimeout = time.Minute
-	longestPause   = 1500 * time.Millisecond
+	// longestPause does not grow: who has lost often should not wait longer than
+	// who comes first.
+	longestPause = 300 * time.Millisecond
 )
 
 // maxMessageBytes bounds the message of a commit.
@@ -151,8 +153,7 @@ func pause(ctx context.Context, attempt int) error {
 	if attempt == 0 {
 		return ctx.Err()
 	}
-	most := min(longestPause, time.Duration(attempt)*150*time.Millisecond)
-	timer := time.NewTimer(20*time.Millisecond + rand.N(most))
+	timer := time.NewTimer(20*time.Millisecond + rand.N(longestPause))
 	defer timer.Stop()
 	select {
 	case <-timer.C:

@@ -61,7 +61,7 @@ type unsaved struct {
 }
 
 // arrive forgets what is about another cluster than the one that the Application
-// is for now. An operation that ran there is begun again here.
+// names. An operation that ran there is begun again here.
 func (s *session) arrive(at *Destination) {
 	if s.cache != nil && s.cache != at.Live {
 		*s = session{refreshing: s.refreshing, unsaved: s.unsaved}

@@ -94,6 +94,10 @@ func (f *Fleet) issue(ctx context.Context, runtime store.Runtime) (*platformv1.C
 // errRefresh is any refresh token that is not good.
 var errRefresh = connect.NewError(connect.CodeUnauthenticated, errors.New("the refresh token is not valid: register the runtime again, with an API key"))
 
+// errRevoked is a refresh token that was good until somebody revoked it. The agent
+// tells it from one that is not known, and does not register again by itself.
+var errRevoked = connect.NewError(connect.CodePermissionDenied, errors.New("the credentials of the runtime were revoked: register it again, with a new API key"))
+
 // RenewCredential gives the next credential for a refresh token.
 func (a agentService) RenewCredential(ctx context.Context, request *connect.Request[platformv1.RenewCredentialRequest]) (*connect.Response[platformv1.RenewCredentialResponse], error) {
 	credential, err := a.renew(ctx, request.Msg.GetRefreshToken())
@@ -102,8 +106,8 @@ func (a agentService) RenewCredential(ctx context.Context, request *connect.Requ
 	case errors.Is(err, store.ErrReused):
 		label = "reused"
 		a.log.Warn("a refresh token was used twice: the credentials of the runtime are revoked", "address", request.Peer().Addr)
-		err = errRefresh
-	case errors.Is(err, errRefresh):
+		err = errRevoked
+	case errors.Is(err, errRefresh), errors.Is(err, errRevoked):
 		label = "denied"
 	}
 	a.metrics.renewals.WithLabelValues(label).Inc()
@@ -129,8 +133,11 @@ func (f *Fleet) renew(ctx context.Context, token string) (*platformv1.Credential
 	rotated, err := f.store.RotateCredential(ctx, store.Rotation{
 		RuntimeID: runtime.ID, Presented: refreshHash(token), NewHash: hash, Now: f.now().UTC(), Grace: refreshGrace,
 	})
-	if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrRevoked) {
+	switch {
+	case errors.Is(err, store.ErrNotFound):
 		return nil, errRefresh
+	case errors.Is(err, store.ErrRevoked):
+		return nil, errRevoked
 	}
 	if err != nil {
 		return nil, err

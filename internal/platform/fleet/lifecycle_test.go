@@ -139,7 +139,7 @@ func TestRenew(t *testing.T) {
 			t.Fatalf("guessing ended a runtime: %v", err)
 		}
 		_, err = renew(first.GetRefreshToken())
-		wantError(t, "the first token again", err, connect.CodeUnauthenticated, "")
+		wantError(t, "the first token again", err, connect.CodePermissionDenied, "revoked")
 	})
 }
 
@@ -154,7 +154,7 @@ func TestRevoke(t *testing.T) {
 		_, err := agent.agent.Heartbeat(t.Context(), connect.NewRequest(beat()))
 		wantError(t, "heartbeat", err, connect.CodeUnauthenticated, "")
 		_, err = agent.agent.RenewCredential(t.Context(), connect.NewRequest(&platformv1.RenewCredentialRequest{RefreshToken: credential.GetRefreshToken()}))
-		wantError(t, "renewal", err, connect.CodeUnauthenticated, "")
+		wantError(t, "renewal", err, connect.CodePermissionDenied, "a new API key")
 		again, _ := w.join(t, "prod", "east")
 		heartbeat(t, again, beat())
 	})

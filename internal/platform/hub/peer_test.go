@@ -236,7 +236,8 @@ func TestAgentEnds(t *testing.T) {
 		old.stop()
 	}()
 	eventually(t, "only the successor is asked", func() bool {
-		return r.mustAsk(t, "a", "/app-proxy/x") == "successor" && r.mustAsk(t, "a", "/app-proxy/x") == "successor"
+		first, second := r.mustAsk(t, "a", "/app-proxy/x"), r.mustAsk(t, "a", "/app-proxy/x")
+		return first == "successor" && second == "successor"
 	})
 	close(release)
 	if got := <-answer; got != "finished<nil>" {

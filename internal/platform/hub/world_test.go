@@ -190,7 +190,6 @@ type replica struct {
 	*hub.Hub
 	url  string
 	stop func() // ends Run as the program does, and then the server
-	kill func() // cuts everything
 }
 
 // start runs a replica on a real socket. adjust may change its options.

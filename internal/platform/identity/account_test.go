@@ -12,6 +12,7 @@ import (
 
 // Users are made with valid names, once, and change as admins say.
 func TestUsers(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	admin := w.admin()
 	bob, user := w.user(admin)
@@ -55,6 +56,7 @@ func TestUsers(t *testing.T) {
 
 // Nobody takes their own rights away, and an account keeps an admin.
 func TestLastAdmin(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	admin := w.admin()
 	me, err := admin.auth().Me(t.Context(), connect.NewRequest(&platformv1.MeRequest{}))
@@ -73,6 +75,7 @@ func TestLastAdmin(t *testing.T) {
 
 // Users of another account do not exist.
 func TestOtherAccount(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	admin := w.admin()
 	account, err := w.store.CreateAccount(t.Context(), store.Account{Name: "Elsewhere"})

@@ -46,6 +46,7 @@ func (w *world) entries() []string {
 
 // R131: who did what on what, with which outcome, and from where.
 func TestAudit(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	admin := w.admin().from("198.51.100.7")
 	bob, user := w.user(admin)
@@ -86,6 +87,7 @@ user | ann@example.com | account.delete-user | account/absent | failed | not_fou
 
 // An admin's change that cannot be written down is not done; any other change fails.
 func TestAuditFailsClosed(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	admin := w.admin()
 	db, err := sql.Open("sqlite", "file:"+w.file+"?_pragma=busy_timeout(10000)")
@@ -112,6 +114,7 @@ func TestAuditFailsClosed(t *testing.T) {
 
 // Strangers cannot fill the audit log, and what they type is not in it.
 func TestDenialsAreBounded(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	admin := w.admin()
 	made := admin.key("ci", 0)
@@ -128,6 +131,7 @@ func TestDenialsAreBounded(t *testing.T) {
 
 // No password, cookie, token or key is in the database or in the log.
 func TestCanaries(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	admin := w.admin()
 	bob, _ := w.user(admin)

@@ -120,7 +120,7 @@ func (i *Identity) Authorise(caller Caller, procedure string) error {
 		return nil
 	case caller.Runtime != nil:
 		return forbidden("a runtime may not do this")
-	case caller.User.MustChangePassword && rule.Permission != permission.Self && rule.Permission != permission.Session:
+	case caller.mustChoose() && rule.Permission != permission.Self && rule.Permission != permission.Session:
 		return forbidden("choose a password first: the one of %s is good once", caller.User.Email)
 	case caller.Key != nil && !scoped(caller.Key, rule):
 		return forbidden("the API key %s may not do this: its scope is %s", caller.Key.Prefix, strings.Join(caller.Key.Scopes, ", "))

@@ -15,6 +15,7 @@ import (
 
 // Replicas that start at the same time make one account and one admin.
 func TestBootstrapAtOnce(t *testing.T) {
+	t.Parallel()
 	database, err := store.Open(t.Context(), store.Options{URL: "sqlite://" + filepath.Join(t.TempDir(), "platform.db")})
 	must(t, err)
 	defer func() { _ = database.Close() }()
@@ -41,6 +42,7 @@ func TestBootstrapAtOnce(t *testing.T) {
 
 // An account without users, left by a start that was cut short, gets its admin.
 func TestBootstrapAgain(t *testing.T) {
+	t.Parallel()
 	database, err := store.Open(t.Context(), store.Options{URL: "sqlite://" + filepath.Join(t.TempDir(), "platform.db")})
 	must(t, err)
 	defer func() { _ = database.Close() }()
@@ -62,6 +64,7 @@ func TestBootstrapAgain(t *testing.T) {
 
 // Callers are judged before their message is read, and messages have a bound.
 func TestJudgedBeforeParsing(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	key := w.admin().key("ci", 0).GetSecret()
 	const users, auth = "/slipway.platform.v1.AccountService/ListUsers", "/slipway.platform.v1.AuthService/SignIn"

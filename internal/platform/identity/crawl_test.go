@@ -60,6 +60,7 @@ AgentService/Unregister             401    403  403   403  403  403      403   4
 
 // R32, R128: every procedure with every caller, over HTTP, as the table says.
 func TestCrawl(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	callers := crawlers(w)
 	lines := strings.Split(strings.TrimSpace(crawlTable), "\n")
@@ -171,6 +172,7 @@ func crawl(t *testing.T, p *person, procedure string) string {
 
 // A procedure without a row is for nobody, an admin neither.
 func TestAuthoriseWithoutARow(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	admin := w.admin()
 	request := caller(t, w, admin)

@@ -18,6 +18,7 @@ import (
 
 // R47: a key is made, shown once and stored as a hash.
 func TestKeyIsShownOnce(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	admin := w.admin()
 	made := admin.key("ci", 0)
@@ -47,6 +48,7 @@ func TestKeyIsShownOnce(t *testing.T) {
 
 // Keys that are not whole, have expired or were revoked are nobody's.
 func TestKeyEnds(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	admin := w.admin()
 	made := admin.key("short", time.Hour)
@@ -78,6 +80,7 @@ func TestKeyEnds(t *testing.T) {
 
 // A key that is made with a key does not outlive it, and has bounds.
 func TestKeyOfAKey(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	admin := w.admin()
 	parent := admin.key("parent", time.Hour)
@@ -102,6 +105,7 @@ func TestKeyOfAKey(t *testing.T) {
 
 // A user sees and revokes their own keys, and cannot make one that registers.
 func TestKeysOfOthers(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	admin := w.admin()
 	bob, _ := w.user(admin)
@@ -123,6 +127,7 @@ func TestKeysOfOthers(t *testing.T) {
 
 // The last use of a key is written at most once a minute.
 func TestKeyLastUse(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	made := w.admin().key("ci", 0)
 	used := func() time.Time {
@@ -202,6 +207,7 @@ func streamEnds(t *testing.T, who *person, end func() error) {
 
 // A key of a user who is gone, or has to choose a password, is good for nothing.
 func TestKeyFollowsItsUser(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	admin := w.admin()
 	bob, user := w.user(admin)

@@ -62,6 +62,7 @@ func (p *person) me() (*platformv1.User, error) {
 
 // Somebody new signs in through the provider, is made as a user, and comes back.
 func TestOIDC(t *testing.T) {
+	t.Parallel()
 	w, _ := external(t)
 	methods, err := w.nobody().auth().Methods(t.Context(), connect.NewRequest(&platformv1.MethodsRequest{}))
 	must(t, err)
@@ -96,6 +97,7 @@ func TestOIDC(t *testing.T) {
 
 // ID tokens that are not exactly right are refused, and so is who may not.
 func TestOIDCRefusals(t *testing.T) {
+	t.Parallel()
 	w, p := external(t, func(o *identity.OIDCOptions) { o.AllowedDomains = []string{"Example.com"} })
 	signed := func(key jose.SigningKey) func(map[string]any) string {
 		return func(claims map[string]any) string { return p.sign(claims, key) }
@@ -140,6 +142,7 @@ func TestOIDCRefusals(t *testing.T) {
 
 // A callback belongs to the browser that began, and works once.
 func TestOIDCState(t *testing.T) {
+	t.Parallel()
 	w, _ := external(t)
 	stop := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	begin := func() (*person, *url.URL) {
@@ -184,6 +187,7 @@ func TestOIDCState(t *testing.T) {
 
 // What comes back goes to a page of the platform only, and a callback works once.
 func TestOIDCReturn(t *testing.T) {
+	t.Parallel()
 	w, _ := external(t)
 	p := w.nobody()
 	var callback string
@@ -205,6 +209,7 @@ func TestOIDCReturn(t *testing.T) {
 // Users whom an admin expects are found by their email; those with a password are
 // not taken over.
 func TestOIDCKnownUsers(t *testing.T) {
+	t.Parallel()
 	w, p := external(t, func(o *identity.OIDCOptions) { o.CreateUsers = false })
 	admin := w.admin()
 	p.next(map[string]any{"email": "dan@example.com", "sub": "dan"}, nil)
@@ -242,6 +247,7 @@ func TestOIDCKnownUsers(t *testing.T) {
 
 // A claim decides the role at each sign-in, when it is mapped.
 func TestOIDCRoles(t *testing.T) {
+	t.Parallel()
 	w, p := external(t, func(o *identity.OIDCOptions) {
 		o.RoleClaim = "groups"
 		o.Roles = map[string]store.Role{"ops": store.RoleAdmin, "dev": store.RoleUser}
@@ -270,6 +276,7 @@ func TestOIDCRoles(t *testing.T) {
 
 // Options that cannot work are refused at the start; a provider that is away is not.
 func TestOIDCOptions(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	public, err := url.Parse(w.url)
 	must(t, err)

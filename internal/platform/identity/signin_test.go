@@ -16,6 +16,7 @@ import (
 
 // The first admin has a one-time password and can do nothing but choose another.
 func TestFirstSignIn(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	p := w.nobody()
 	answer, err := p.signIn(strings.ToUpper(adminEmail), w.once.Reveal())
@@ -41,6 +42,7 @@ func TestFirstSignIn(t *testing.T) {
 
 // A one-time password that was used is good for a short time, and then never again.
 func TestOneTimePasswordIsSpent(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	_, err := w.nobody().signIn(adminEmail, w.once.Reveal())
 	must(t, err)
@@ -61,6 +63,7 @@ func TestOneTimePasswordIsSpent(t *testing.T) {
 
 // A wrong password and a name that nobody has look the same.
 func TestWrongPassword(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.admin()
 	_, known := w.nobody().signIn(adminEmail, "not the password")
@@ -75,6 +78,7 @@ func TestWrongPassword(t *testing.T) {
 
 // Passwords that people choose have rules.
 func TestPasswordRules(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	p, elsewhere := w.admin(), w.admin()
 	for _, tt := range []struct {
@@ -103,28 +107,32 @@ func TestCookie(t *testing.T) {
 		{"http://localhost:8080", "slipway=", "; HttpOnly", "Secure"},
 		{"http://[::1]:8080", "slipway=", "; HttpOnly", "Secure"},
 	} {
-		w := newWorld(t, func(o *identity.Options) {
-			o.PublicURL, _ = url.Parse(tt.public)
-		})
-		response, err := w.nobody().auth().SignIn(t.Context(), connect.NewRequest(&platformv1.SignInRequest{Email: adminEmail, Password: w.once.Reveal()}))
-		must(t, err)
-		cookie := response.Header().Get("Set-Cookie")
-		if !strings.HasPrefix(cookie, tt.begins) || !strings.Contains(cookie, tt.has) || strings.Contains(cookie, tt.lacks) {
-			t.Errorf("%s: %s", tt.public, cookie)
-		}
-		for _, part := range []string{"; HttpOnly", "; SameSite=Lax", "; Path=/"} {
-			if !strings.Contains(cookie, part) {
-				t.Errorf("%s: the cookie lacks %q: %s", tt.public, part, cookie)
+		t.Run(tt.public, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, func(o *identity.Options) {
+				o.PublicURL, _ = url.Parse(tt.public)
+			})
+			response, err := w.nobody().auth().SignIn(t.Context(), connect.NewRequest(&platformv1.SignInRequest{Email: adminEmail, Password: w.once.Reveal()}))
+			must(t, err)
+			cookie := response.Header().Get("Set-Cookie")
+			if !strings.HasPrefix(cookie, tt.begins) || !strings.Contains(cookie, tt.has) || strings.Contains(cookie, tt.lacks) {
+				t.Errorf("the cookie is %s", cookie)
 			}
-		}
-		if response.Header().Get("Cache-Control") != "no-store" {
-			t.Errorf("the answer may be cached")
-		}
+			for _, part := range []string{"; HttpOnly", "; SameSite=Lax", "; Path=/"} {
+				if !strings.Contains(cookie, part) {
+					t.Errorf("the cookie lacks %q: %s", part, cookie)
+				}
+			}
+			if response.Header().Get("Cache-Control") != "no-store" {
+				t.Error("the answer may be cached")
+			}
+		})
 	}
 }
 
 // A session ends after 12 hours without use and after 7 days in any case.
 func TestSessionEnds(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	p := w.admin()
 	w.clock.forward(12*time.Hour - time.Minute)
@@ -145,6 +153,7 @@ func TestSessionEnds(t *testing.T) {
 
 // Signing in and out replaces the session.
 func TestRotation(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	p := w.admin()
 	first := p.cookie()
@@ -169,6 +178,7 @@ func TestRotation(t *testing.T) {
 
 // Requests with a cookie need the token of the session, and must come from our pages.
 func TestCSRF(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	p := w.admin()
 	other := w.admin()
@@ -207,6 +217,7 @@ func TestCSRF(t *testing.T) {
 
 // What the gateway asks follows the same rules, by the method of the request.
 func TestAuthenticateRequest(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	p := w.admin()
 	for _, tt := range []struct {

@@ -136,11 +136,11 @@ func (i *Identity) stillValid(ctx context.Context, caller Caller) error {
 			return err
 		}
 	}
-	now := Caller{}
+	now := Caller{Key: caller.Key}
 	if err := i.loadUser(ctx, &now, caller.User.ID, caller.User.AccountID); err != nil {
 		return err
 	}
-	if now.User.Role != caller.User.Role || (now.User.MustChangePassword && !caller.User.MustChangePassword) {
+	if now.User.Role != caller.User.Role || (now.mustChoose() && !caller.mustChoose()) {
 		return unauthenticated("what the user may do has changed; begin again")
 	}
 	return nil

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -68,6 +69,7 @@ func (p *parts) serveControl(ctx context.Context, listener net.Listener) error {
 	mux.HandleFunc("POST /backup", p.backup)
 	mux.HandleFunc("POST /keys/rotate", p.rotate)
 	mux.HandleFunc("POST /users/reset-password", p.resetPassword)
+	mux.HandleFunc("POST /users/create-key", p.createKey)
 	server := &http.Server{
 		Handler: mux, ReadHeaderTimeout: headerTimeout, MaxHeaderBytes: controlBytes,
 		BaseContext: func(net.Listener) context.Context { return ctx },
@@ -113,6 +115,22 @@ func (p *parts) resetPassword(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, password.Reveal()) // the socket is the owner's alone
 }
 
+func (p *parts) createKey(w http.ResponseWriter, r *http.Request) {
+	life, err := time.ParseDuration(r.FormValue("life"))
+	if err != nil {
+		http.Error(w, "the life of a key is a duration", http.StatusBadRequest)
+		return
+	}
+	wanted := identity.OperatorKey{Email: r.FormValue("email"), Name: r.FormValue("name"), Scope: r.FormValue("scope"), Life: life}
+	key, err := identity.CreateOperatorKey(r.Context(), p.store, wanted)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	p.Log.Info("an API key was made on the command line", "email", wanted.Email, "key", wanted.Name, "scope", wanted.Scope)
+	_, _ = io.WriteString(w, key.Reveal()) // the socket is the owner's alone
+}
+
 // AskRunning sends a command to the platform that runs with a folder, and copies
 // its answer. ErrNotRunning is when there is none.
 func AskRunning(ctx context.Context, dir, command string, answer io.Writer) error {
@@ -147,7 +165,7 @@ func AskRunning(ctx context.Context, dir, command string, answer io.Writer) erro
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
 		text, _ := io.ReadAll(io.LimitReader(response.Body, controlBytes))
-		return fmt.Errorf("the running platform refuses: %s", text)
+		return fmt.Errorf("the running platform refuses: %s", bytes.TrimSpace(text))
 	}
 	if _, err := io.Copy(answer, response.Body); err != nil {
 		return fmt.Errorf("the answer of the running platform broke off: %w", err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 )
 
 // Cursor is how far the reports of a runtime are stored.
@@ -155,28 +156,42 @@ func (r *report) apply(change ReportChange) error {
 
 func (r *report) put(a Application) error {
 	r.told(a.Namespace, a.Name)
-	_, err := r.call.exec(`INSERT INTO applications (`+applicationColumns+`)
+	labels := jsonText(a.Labels)
+	before, err := queryAll(r.call, scanText, "SELECT labels FROM applications WHERE runtime_id = $1 AND namespace = $2 AND name = $3", r.runtime.ID, a.Namespace, a.Name)
+	if err != nil {
+		return err
+	}
+	_, err = r.call.exec(`INSERT INTO applications (`+applicationColumns+`)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
 		ON CONFLICT (runtime_id, namespace, name) DO UPDATE SET uid = excluded.uid, sync = excluded.sync, health = excluded.health,
 			cluster = excluded.cluster, destination_namespace = excluded.destination_namespace, seen_at = excluded.seen_at,
 			mark = excluded.mark, labels = excluded.labels, state = excluded.state`,
 		r.runtime.ID, r.runtime.AccountID, a.Namespace, a.Name, a.UID, a.Sync, a.Health, a.Cluster, a.DestinationNamespace,
-		micros(a.SeenAt), r.cursor.Mark, jsonText(a.Labels), blob(a.State))
-	if err != nil {
-		return err
+		micros(a.SeenAt), r.cursor.Mark, labels, blob(a.State))
+	if err != nil || len(before) == 1 && before[0] == labels {
+		return err // most reports change no label
 	}
-	if _, err := r.call.exec("DELETE FROM application_labels WHERE runtime_id = $1 AND namespace = $2 AND name = $3", r.runtime.ID, a.Namespace, a.Name); err != nil {
-		return err
-	}
-	labels := slices.Sorted(maps.Keys(a.Labels))
-	for _, label := range labels[:min(len(labels), MaxLabels)] {
-		_, err := r.call.exec(`INSERT INTO application_labels (runtime_id, account_id, namespace, name, label, value) VALUES ($1, $2, $3, $4, $5, $6)
-			ON CONFLICT (runtime_id, namespace, name, label) DO NOTHING`, r.runtime.ID, r.runtime.AccountID, a.Namespace, a.Name, label, a.Labels[label])
-		if err != nil {
+	return r.label(a, len(before) == 1)
+}
+
+// label stores the labels by which an application is found.
+func (r *report) label(a Application, again bool) error {
+	if again {
+		if _, err := r.call.exec("DELETE FROM application_labels WHERE runtime_id = $1 AND namespace = $2 AND name = $3", r.runtime.ID, a.Namespace, a.Name); err != nil {
 			return err
 		}
 	}
-	return nil
+	names := slices.Sorted(maps.Keys(a.Labels))
+	var values condition
+	for _, name := range names[:min(len(names), MaxLabels)] {
+		values.add("(?, ?, ?, ?, ?, ?)", r.runtime.ID, r.runtime.AccountID, a.Namespace, a.Name, name, a.Labels[name])
+	}
+	if len(values.parts) == 0 {
+		return nil
+	}
+	_, err := r.call.exec(`INSERT INTO application_labels (runtime_id, account_id, namespace, name, label, value) VALUES `+
+		strings.Join(values.parts, ", ")+` ON CONFLICT (runtime_id, namespace, name, label) DO NOTHING`, values.args...)
+	return err
 }
 
 func (r *report) remove(ref ApplicationRef) error {

@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"strings"
 	"testing"
@@ -173,6 +174,33 @@ func TestApplicationFilters(t *testing.T) {
 		check(t, w.DeleteRuntime(t.Context(), account.ID, one.ID, time.Time{}))
 		if names := applicationNames(t, w, account, store.ApplicationFilter{}); fmt.Sprint(names) != "[api]" {
 			t.Errorf("after the runtime is gone: %v", names)
+		}
+	})
+}
+
+// An application is found by the labels that it has, not by those that it had.
+func TestLabelChanges(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, w *world) {
+		account := w.account("Harbour")
+		runtime := w.runtime(account, "prod")
+		many := map[string]string{}
+		for i := range store.MaxLabels + 10 {
+			many[fmt.Sprintf("label-%03d", i)] = "x"
+		}
+		for _, labels := range []map[string]string{{"a": "1", "b": "1"}, {"a": "2"}, {"a": "2"}, nil, {"a": "1"}, many} {
+			report(t, w, runtime, store.Application{Namespace: "apps", Name: "web", Labels: labels})
+			for _, label := range []string{"a", "b", "label-000"} {
+				for _, value := range []string{"1", "2", "x"} {
+					found := len(applicationNames(t, w, account, store.ApplicationFilter{Labels: map[string]string{label: value}})) == 1
+					if want := labels[label] == value; found != want {
+						t.Errorf("with %v: found by %s=%s is %v", labels, label, value, found)
+					}
+				}
+			}
+			if got := must(w.Application(t.Context(), account.ID, runtime.ID, store.ApplicationRef{Namespace: "apps", Name: "web"}))(t); !maps.Equal(got.Labels, labels) {
+				t.Errorf("got %v, want %v", got.Labels, labels)
+			}
 		}
 	})
 }

@@ -157,13 +157,18 @@ type backupVisitor struct {
 	row   func(backupTable, []any) error
 }
 
-// readBackup reads a backup to its end. It only trusts what it has checked: the
-// sum, the numbers of rows, and the forms of names and values.
+// readBackup reads a backup to its end.
 func readBackup(r io.Reader, visitor backupVisitor) (backupHeader, error) {
 	unpacked, err := gzip.NewReader(r)
 	if err != nil {
 		return backupHeader{}, fmt.Errorf("it is not a backup: %w", err)
 	}
+	return readLines(unpacked, visitor)
+}
+
+// readLines reads what was packed. It only trusts what it has checked: the sum, the
+// number of rows, and the forms of names and values.
+func readLines(unpacked io.Reader, visitor backupVisitor) (backupHeader, error) {
 	lines := bufio.NewScanner(unpacked)
 	lines.Buffer(make([]byte, 64<<10), maxBackupLine)
 	b := &backupReader{visitor: visitor}

@@ -15,7 +15,7 @@ const (
 	// quiet is how long a client that gets nothing waits before it says that
 	// it has nothing more to say, so that a server which waits for the rest of
 	// a body gives up.
-	quiet = 400 * time.Millisecond
+	quiet = 2 * time.Second
 	// patience is how long it then waits for the server to close.
 	patience = 20 * time.Second
 	// maxAnswer bounds what is read; no answer is larger.

@@ -163,7 +163,7 @@ CREATE TABLE application_labels (
     PRIMARY KEY (runtime_id, namespace, name, label),
     FOREIGN KEY (runtime_id, namespace, name) REFERENCES applications (runtime_id, namespace, name) ON DELETE CASCADE
 );
-CREATE INDEX application_labels_by_value ON application_labels (account_id, label, value, runtime_id, namespace, name);
+CREATE INDEX application_labels_by_value ON application_labels (account_id, label, value, name, namespace, runtime_id);
 
 CREATE TABLE git_settings (
     account_id TEXT NOT NULL PRIMARY KEY REFERENCES accounts (id) ON DELETE CASCADE,

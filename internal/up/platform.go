@@ -1,0 +1,234 @@
+package up
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"slipway.dev/slipway/internal/wire"
+	"slipway.dev/slipway/internal/wire/runtimev1"
+	"slipway.dev/slipway/internal/wire/runtimev1/runtimev1connect"
+)
+
+const (
+	platformName = "platform"
+	// The ports of the platform, which are its own defaults.
+	platformPort       = 8086
+	platformHealthPort = 8087
+	platformAdminPort  = 8092
+
+	platformOptionsFile = "platform.yaml"
+	// firstAdmin is who can sign in.
+	firstAdmin = "admin@localhost"
+	// registerKey is what the runtime joins with, adminKey what the commands that
+	// are printed use, and passwordTold is there once the password was printed.
+	registerKeyFile  = "register.key"
+	adminKeyFile     = "admin.key"
+	passwordToldFile = "password-told"
+	// commandTimeout bounds one command of the platform.
+	commandTimeout = 30 * time.Second
+	// mostAnswer bounds what a command prints.
+	mostAnswer = 4 << 10
+)
+
+// platformOptions are complete, so that no options of the user's own get in.
+const platformOptions = `# The options of the platform. slipway up writes them anew at each start.
+log:
+  format: text
+server:
+  address: %q
+admin:
+  address: %q
+health:
+  address: %q
+state:
+  dir: %q
+tunnel:
+  domain: localhost
+firstStart:
+  email: %q
+`
+
+// platformStatus is what a run knows of the platform.
+type platformStatus struct {
+	child *child
+	// password is the admin's, when it has not been printed before.
+	password string
+}
+
+func platformPorts() []fixedPort {
+	return []fixedPort{
+		{platformPort, "the platform"}, {platformHealthPort, "the platform's health and metrics"},
+		{platformAdminPort, "the platform's admin API"},
+	}
+}
+
+// startPlatform starts this program again, as the control plane. It listens on
+// this machine only.
+func startPlatform(_ context.Context, s *scene) (*child, error) {
+	if err := s.state.root.MkdirAll(platformName, 0o700); err != nil {
+		return nil, err
+	}
+	options := fmt.Sprintf(platformOptions, s.local(platformPort), s.local(platformAdminPort), s.local(platformHealthPort),
+		s.platformState(), firstAdmin)
+	if err := s.state.writeSynced(filepath.Join(platformName, platformOptionsFile), []byte(options)); err != nil {
+		return nil, fmt.Errorf("write the options of the platform: %w", err)
+	}
+	c, err := startChild(program{
+		path: s.options.Executable,
+		args: []string{"platform", "--configFile=" + s.platformFile(platformOptionsFile)},
+		env:  roleEnvironment(os.Environ(), ""),
+		log:  s.platformFile("platform.log"),
+		logs: true,
+		tied: true,
+		hold: s.state.lock,
+	})
+	s.platform.child = c
+	return c, err
+}
+
+// platformReady waits until the platform works, and gets what others need of it.
+func platformReady(ctx context.Context, s *scene, say func(string)) (string, error) {
+	say("waiting for the platform to start")
+	if err := s.awaitHealth(ctx, platformHealthPort, say); err != nil {
+		return "", err
+	}
+	for _, key := range []struct{ file, name, scope string }{
+		{registerKeyFile, "runtime of slipway up", "--register"}, {adminKeyFile, "commands of slipway up", ""},
+	} {
+		if err := s.provideKey(ctx, key.file, key.name, key.scope); err != nil {
+			return "", err
+		}
+	}
+	return "ready", s.providePassword(ctx)
+}
+
+// provideKey makes an API key, unless there is one from an earlier run.
+func (s *scene) provideKey(ctx context.Context, file, name, scope string) error {
+	if _, err := os.Stat(s.platformFile(file)); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	words := []string{"create-key", firstAdmin, name}
+	if scope != "" {
+		words = append(words, scope)
+	}
+	key, err := s.askPlatform(ctx, words...)
+	if err != nil {
+		return err
+	}
+	return s.state.writeSynced(filepath.Join(platformName, file), []byte(key+"\n"))
+}
+
+// providePassword has a password made for the first admin, if none was printed
+// yet. A run that ends before it is printed makes another next time.
+func (s *scene) providePassword(ctx context.Context) error {
+	if _, err := os.Stat(s.platformFile(passwordToldFile)); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	answer, err := s.askPlatform(ctx, "reset-password", firstAdmin)
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(answer) {
+		if _, password, found := strings.Cut(line, "password:"); found {
+			s.platform.password = strings.TrimSpace(password)
+			return nil
+		}
+	}
+	return errors.New("the platform gave no password for its admin")
+}
+
+// passwordIsTold notes that the password was printed.
+func (s *scene) passwordIsTold() error {
+	if s.platform.password == "" {
+		return nil
+	}
+	return s.state.writeSynced(filepath.Join(platformName, passwordToldFile), nil)
+}
+
+// askPlatform runs one of the commands that whoever has the state directory may
+// give to the platform, and answers what it prints.
+func (s *scene) askPlatform(ctx context.Context, words ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
+	defer cancel()
+	args := append([]string{"platform"}, words...)
+	command := exec.CommandContext(ctx, s.options.Executable, append(args, "--configFile="+s.platformFile(platformOptionsFile))...)
+	command.Env = roleEnvironment(os.Environ(), "")
+	var said outputTail
+	var answer bytes.Buffer
+	command.Stdout, command.Stderr = &answer, &said
+	if err := command.Run(); err != nil {
+		return "", fmt.Errorf("slipway platform %s: %w: %s", words[0], err, strings.TrimSpace(said.String()))
+	}
+	if answer.Len() > mostAnswer {
+		return "", fmt.Errorf("slipway platform %s: it says more than it should", words[0])
+	}
+	return strings.TrimSpace(answer.String()), nil
+}
+
+func (s *scene) platformFile(name string) string {
+	return filepath.Join(s.state.path(platformName), name)
+}
+
+// platformState is the folder of the platform's database.
+func (s *scene) platformState() string { return s.platformFile("state") }
+
+func (s *scene) platformURL() string { return "http://" + s.local(platformPort) }
+
+// awaitRuntime waits until the platform has heard of the runtime and reaches it
+// through the tunnel.
+func (s *scene) awaitRuntime(ctx context.Context, say func(string)) error {
+	key, err := os.ReadFile(s.platformFile(adminKeyFile))
+	if err != nil {
+		return err
+	}
+	client := &http.Client{Timeout: commandTimeout, Transport: bearer("Bearer " + strings.TrimSpace(string(key)))}
+	runtime := runtimev1connect.NewRuntimeServiceClient(client, s.platformURL()+wire.RuntimesPath+runtimeName+strings.TrimSuffix(wire.AppProxyPath, "/"))
+	return poll(ctx, func() bool {
+		_, err := runtime.GetInfo(ctx, connect.NewRequest(&runtimev1.GetInfoRequest{}))
+		if err != nil {
+			say(err.Error())
+		}
+		return err == nil
+	})
+}
+
+// bearer sends a key with each request.
+type bearer string
+
+// RoundTrip sends a request with the key.
+func (b bearer) RoundTrip(request *http.Request) (*http.Response, error) {
+	request = request.Clone(request.Context())
+	request.Header.Set("Authorization", string(b))
+	return http.DefaultTransport.RoundTrip(request)
+}
+
+func showPlatform(s *scene) (Row, []Hint) {
+	detail := fmt.Sprintf("the control plane, pid %d", s.platform.child.pid())
+	if s.platform.password != "" {
+		detail = fmt.Sprintf("%s; sign in as %s with %s, which is shown only this once", detail, firstAdmin, s.platform.password)
+	}
+	return Row{
+			Part: platformName, Address: s.platformURL(), Detail: detail, PID: s.platform.child.pid(), Log: s.platform.child.log,
+		}, []Hint{
+			{"see the runtimes", s.asAdmin("runtime list")},
+			{"see the Applications", s.asAdmin("app list")},
+		}
+}
+
+// asAdmin is a command of this program for the platform, which works in any
+// directory and leaves the user's own contexts alone.
+func (s *scene) asAdmin(arguments string) string {
+	return fmt.Sprintf("SLIPWAY_URL=%s SLIPWAY_API_KEY=\"$(cat %s)\" %s %s",
+		s.platformURL(), shellQuote(s.platformFile(adminKeyFile)), shellQuote(s.options.Executable), arguments)
+}

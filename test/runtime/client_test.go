@@ -1,0 +1,239 @@
+package runtime
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/cookiejar"
+	"strings"
+	"sync"
+	"testing"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"slipway.dev/slipway/internal/wire"
+	"slipway.dev/slipway/internal/wire/platformv1"
+	"slipway.dev/slipway/internal/wire/platformv1/platformv1connect"
+	"slipway.dev/slipway/internal/wire/runtimev1/runtimev1connect"
+)
+
+// caller is somebody with a credential: the services of the platform, and what is
+// behind the platform by the name of a runtime.
+type caller struct {
+	http *http.Client
+	url  string
+
+	auth         platformv1connect.AuthServiceClient
+	accounts     platformv1connect.AccountServiceClient
+	keys         platformv1connect.KeyServiceClient
+	audit        platformv1connect.AuditServiceClient
+	runtimes     platformv1connect.RuntimeServiceClient
+	git          platformv1connect.GitServiceClient
+	applications platformv1connect.ApplicationServiceClient
+	agent        platformv1connect.AgentServiceClient
+}
+
+// remote is the services of a runtime, through the platform.
+type remote struct {
+	applications runtimev1connect.ApplicationServiceClient
+	runtime      runtimev1connect.RuntimeServiceClient
+	gitSources   runtimev1connect.GitSourceServiceClient
+	clusters     runtimev1connect.ClusterServiceClient
+	integrations runtimev1connect.IntegrationServiceClient
+}
+
+func newCaller(client *http.Client, url string) *caller {
+	return &caller{
+		http: client, url: url,
+		auth: platformv1connect.NewAuthServiceClient(client, url), accounts: platformv1connect.NewAccountServiceClient(client, url),
+		keys: platformv1connect.NewKeyServiceClient(client, url), audit: platformv1connect.NewAuditServiceClient(client, url),
+		runtimes: platformv1connect.NewRuntimeServiceClient(client, url), git: platformv1connect.NewGitServiceClient(client, url),
+		applications: platformv1connect.NewApplicationServiceClient(client, url), agent: platformv1connect.NewAgentServiceClient(client, url),
+	}
+}
+
+// of is the services of a runtime.
+func (c *caller) of(runtime string) remote {
+	url := c.url + wire.RuntimesPath + runtime + strings.TrimSuffix(wire.AppProxyPath, "/")
+	return remote{
+		applications: runtimev1connect.NewApplicationServiceClient(c.http, url), runtime: runtimev1connect.NewRuntimeServiceClient(c.http, url),
+		gitSources: runtimev1connect.NewGitSourceServiceClient(c.http, url), clusters: runtimev1connect.NewClusterServiceClient(c.http, url),
+		integrations: runtimev1connect.NewIntegrationServiceClient(c.http, url),
+	}
+}
+
+// recorder keeps every answer that anybody gets, but for the few whose purpose is
+// to show a secret once.
+type recorder struct {
+	next http.RoundTripper
+
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+// showsASecret are the procedures that give a secret to the one who asks for it.
+func showsASecret(path string) bool {
+	for _, name := range []string{"/SignIn", "/CreateKey", "/CreateUser", "/ResetPassword", "/RegisterRuntime", "/RenewCredential"} {
+		if strings.HasSuffix(path, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// RoundTrip keeps the answer while it is read.
+func (r *recorder) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := r.next.RoundTrip(request)
+	if err != nil || showsASecret(request.URL.Path) {
+		return response, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_ = response.Header.Write(&r.text) // a buffer takes everything
+	response.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.TeeReader(response.Body, r), response.Body}
+	return response, nil
+}
+
+func (r *recorder) Write(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.text.Write(p)
+}
+
+func (r *recorder) String() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.text.String()
+}
+
+// newRecorder leads every host of the tunnels' domain to the platform.
+func newRecorder(authority *authority, platform string) *recorder {
+	dialer := &net.Dialer{}
+	return &recorder{next: &http.Transport{
+		TLSClientConfig: &tls.Config{RootCAs: authority.roots, MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: true,
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			if host, _, _ := net.SplitHostPort(address); strings.HasSuffix(host, "."+tunnelDomain) {
+				address = platform
+			}
+			return dialer.DialContext(ctx, network, address)
+		},
+	}}
+}
+
+// bearer adds a token to requests.
+type bearer struct {
+	token string
+	next  http.RoundTripper
+}
+
+func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	if b.token != "" {
+		r.Header.Set("Authorization", "Bearer "+b.token)
+	}
+	return b.next.RoundTrip(r)
+}
+
+// with is a caller with a token; none is nobody.
+func (g *stage) with(token string) *caller {
+	return newCaller(&http.Client{Transport: bearer{token, g.answers}}, g.url)
+}
+
+// csrf adds the token of a session.
+type csrf struct {
+	token *string
+	next  http.RoundTripper
+}
+
+func (c csrf) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	if *c.token != "" {
+		r.Header.Set(wire.CSRFHeader, *c.token)
+	}
+	return c.next.RoundTrip(r)
+}
+
+// firstKey signs in with a one-time password, chooses another, and makes a key
+// that may everything that its user may.
+func (g *stage) firstKey(t *testing.T, email, once, chosen string) string {
+	t.Helper()
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	token := ""
+	session := newCaller(&http.Client{Jar: jar, Transport: csrf{&token, g.answers}}, g.url)
+	signIn := func(password string) {
+		t.Helper()
+		token = ""
+		answer, err := session.auth.SignIn(t.Context(), connect.NewRequest(&platformv1.SignInRequest{Email: email, Password: password}))
+		if err != nil {
+			t.Fatalf("%s cannot sign in: %v", email, err)
+		}
+		token = answer.Msg.GetCsrfToken()
+	}
+	signIn(once)
+	if _, err := session.auth.ChangePassword(t.Context(), connect.NewRequest(&platformv1.ChangePasswordRequest{OldPassword: once, NewPassword: chosen})); err != nil {
+		t.Fatal(err)
+	}
+	signIn(chosen)
+	return g.newKey(t, session, &platformv1.CreateKeyRequest{Name: "tests"}).GetSecret()
+}
+
+// newKey makes a key. Its secret must be seen nowhere.
+func (g *stage) newKey(t *testing.T, as *caller, asked *platformv1.CreateKeyRequest) *platformv1.CreateKeyResponse {
+	t.Helper()
+	answer, err := as.keys.CreateKey(t.Context(), connect.NewRequest(asked))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.canary("the API key "+asked.GetName(), strings.Split(answer.Msg.GetSecret(), "_")[2])
+	return answer.Msg
+}
+
+// scoped makes a key of the admin with one scope.
+func (g *stage) scoped(t *testing.T, name string, scope platformv1.Scope) string {
+	t.Helper()
+	return g.newKey(t, g.admin, &platformv1.CreateKeyRequest{
+		Name: name, Scopes: []platformv1.Scope{scope}, Lifetime: durationpb.New(patience * 10),
+	}).GetSecret()
+}
+
+// wantCode fails unless an error has a code.
+func wantCode(t *testing.T, what string, err error, code connect.Code) {
+	t.Helper()
+	if err == nil || connect.CodeOf(err) != code {
+		t.Errorf("%s: got %v, not %s", what, err, code)
+	}
+}
+
+// message is the answer without its envelope.
+func message[T any](answer *connect.Response[T], err error) (*T, error) {
+	if err != nil {
+		return nil, err
+	}
+	if answer.Msg == nil {
+		return nil, errors.New("there is no message")
+	}
+	return answer.Msg, nil
+}
+
+// must is message for what has to work.
+func must[T any](answer *connect.Response[T], err error) func(t *testing.T) *T {
+	return func(t *testing.T) *T {
+		t.Helper()
+		found, err := message(answer, err)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+}

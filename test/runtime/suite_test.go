@@ -1,0 +1,133 @@
+// Package runtime runs a platform and its runtimes as users do: `slipway platform`
+// with each database, `slipway agent` in two clusters, `slipway edge`, a Git
+// provider whose repositories are real, and looks at them from outside.
+//
+//   - scene: runtimes join through tunnels, applications are seen and operated
+//     through the platform, a push is live, the platform goes away and comes back,
+//     credentials are revoked, runtimes are deleted and uninstalled.
+//   - crawl: every procedure with every kind of caller, as the table of
+//     internal/wire/permission says.
+//   - modes: the same runtime through a tunnel and through an Ingress.
+//   - secrets: none that the scene uses is in an answer, a log, an Event, a metric
+//     or the platform's database.
+//   - requirements: docs/requirements.md and the tests agree.
+//
+// RESILIENCE=long gives the pushes more rounds.
+package runtime
+
+import (
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/platform/store/pgtest"
+	"slipway.dev/slipway/test/gitops/agentprocess"
+)
+
+// Clients of HTTP keep their connections to processes that are gone by then.
+func TestMain(m *testing.M) { kubetest.Main(m, kubetest.AllowLeaks()) }
+
+const (
+	// patience bounds every wait. Only a test that fails waits so long.
+	patience = 90 * time.Second
+	// lookAgain is the pause between two looks at something that says nothing by
+	// itself.
+	lookAgain = 25 * time.Millisecond
+	// tunnelDomain is what the hosts of tunnels end with. Nobody resolves it.
+	tunnelDomain = "tunnels.example.com"
+)
+
+// long says that there is time.
+func long() bool { return os.Getenv("RESILIENCE") == "long" }
+
+// suite is what all tests share.
+type suite struct {
+	binary string
+	// east has a node, on which Pods run; west has none.
+	east, west *kubetest.Cluster
+	authority  *authority
+}
+
+// TestRuntime is one test, so that the program is built and the clusters are
+// started once.
+func TestRuntime(t *testing.T) {
+	s := &suite{binary: agentprocess.Build(t), authority: newAuthority(t)}
+	s.east, s.west = kubetest.Start(t), kubetest.Start(t, kubetest.WithoutNode())
+	text, err := v1alpha1.CRDs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, cluster := range []*kubetest.Cluster{s.east, s.west} {
+		cluster.Apply(t, "default", string(text))
+		agentprocess.AwaitKinds(t, cluster.Cluster)
+	}
+	t.Run("postgres", func(t *testing.T) { s.testPostgres(t) })
+	t.Run("sqlite", func(t *testing.T) { s.testSQLite(t) })
+}
+
+// place is a database with what belongs to it.
+type place struct {
+	// args are options of the platform, dir is what it keeps on the disk, and url
+	// that of a PostgreSQL.
+	args     []string
+	dir, url string
+}
+
+func sqlitePlace(t *testing.T) place {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "state")
+	return place{dir: dir, args: []string{"--state.dir=" + dir}}
+}
+
+func postgresPlace(t *testing.T) place {
+	t.Helper()
+	at := place{dir: t.TempDir(), url: pgtest.URL(t)}
+	key := filepath.Join(at.dir, "key")
+	writeFile(t, key, "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef")
+	at.args = []string{"--database.url=" + at.url, "--database.secretKeyFile=" + key}
+	return at
+}
+
+func writeFile(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// freeAddress is a port of loopback that nobody has. The network is the tests' own,
+// so that it stays free until it is used, and again after a restart.
+func freeAddress(t *testing.T, host string) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
+}
+
+// eventually waits until there is no error.
+func eventually(t *testing.T, condition func(ctx context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	tick := time.NewTicker(lookAgain)
+	defer tick.Stop()
+	for {
+		err := condition(ctx)
+		if err == nil {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("after %v: %v", patience, err)
+		}
+	}
+}
