@@ -47,7 +47,8 @@ func (r *station) Heartbeat(ctx context.Context) (*platformv1.HeartbeatRequest, 
 	if expires, err := r.integrations.RuntimeExpiry(ctx); err == nil && !expires.IsZero() {
 		told.GitTokenExpiresAt = timestamppb.New(expires)
 	}
-	told.SharedRepositoryValid = r.home.Valid()
+	told.SharedRepository = r.home.Reached()
+	told.SharedRepositoryValid = told.SharedRepository != ""
 	note("the runtime's Application", r.tellOwnApplication(ctx, told))
 	for _, one := range told.Components {
 		if one.GetHealth() != platformv1.HealthStatus_HEALTH_STATUS_HEALTHY {

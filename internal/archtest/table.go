@@ -118,11 +118,11 @@ func HouseTable() Table {
 			{Packages: web, MayUse: nothing, Foreign: nothing},
 
 			// Installing and trying it.
-			{Packages: "./internal/preflight/...", MayUse: []string{kube, gitprovider, observe, secret}, Foreign: anything, Never: []Ban{
+			{Packages: "./internal/preflight/...", MayUse: []string{api, "./internal/access/mode", kube, gitprovider, observe, secret, wire}, Foreign: anything, Never: []Ban{
 				{Package: agent, Reason: "a check runs before there is an agent"},
 				{Package: platform, Reason: "a check runs without the platform's code"},
 			}},
-			{Packages: "./internal/install/...", MayUse: []string{kube, gitprovider, observe, secret}, Foreign: anything, Never: []Ban{
+			{Packages: "./internal/install/...", MayUse: []string{api, "./internal/access/mode", "./internal/preflight/...", kube, gitprovider, observe, secret, wire}, Foreign: anything, Never: []Ban{
 				{Package: agent, Reason: "the installer runs before there is an agent"},
 				{Package: platform, Reason: "the installer runs without the platform's code"},
 			}},

@@ -73,7 +73,7 @@ func NotReady(format string, args ...any) *NotReadyError {
 // concurrent use.
 type Home struct {
 	options HomeOptions
-	valid   atomic.Bool
+	reached atomic.Pointer[Location] // nil: none
 	changed chan struct{}
 
 	mu   sync.Mutex
@@ -92,7 +92,16 @@ func NewHome(options HomeOptions) *Home {
 
 // Valid reports whether the repository was reached and seeded with the settings
 // and credentials of now.
-func (h *Home) Valid() bool { return h.valid.Load() }
+func (h *Home) Valid() bool { return h.reached.Load() != nil }
+
+// Reached is the repository that is Valid, as the settings had it when it was
+// reached; empty is none.
+func (h *Home) Reached() string {
+	if location := h.reached.Load(); location != nil {
+		return location.String()
+	}
+	return ""
+}
 
 // Changed tells Run that settings or credentials are new.
 func (h *Home) Changed() {
@@ -154,17 +163,21 @@ func (h *Home) Committer() Author {
 // Ensure makes the repository if it does not exist, seeds it, and applies the
 // Application that follows it. It can be called again at any time.
 func (h *Home) Ensure(ctx context.Context) error {
-	err := h.ensure(ctx)
-	h.valid.Store(err == nil)
-	return err
-}
-
-func (h *Home) ensure(ctx context.Context) error {
 	repository, err := h.Repository(ctx)
+	if err == nil {
+		err = h.ensure(ctx, repository)
+	}
 	if err != nil {
+		h.reached.Store(nil)
 		return err
 	}
-	_, err = repository.Seed(ctx, h.options.Runtime, h.options.Namespace)
+	location := repository.Location()
+	h.reached.Store(&location)
+	return nil
+}
+
+func (h *Home) ensure(ctx context.Context, repository *Repository) error {
+	_, err := repository.Seed(ctx, h.options.Runtime, h.options.Namespace)
 	var failure *remote.Failure
 	if errors.As(err, &failure) && failure.Reason == remote.Missing && h.options.Create != nil {
 		if createErr := h.options.Create(ctx, repository.Location().RepoURL); createErr != nil {

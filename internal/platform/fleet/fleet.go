@@ -19,7 +19,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"sync"
 	"time"
 
 	"connectrpc.com/connect"
@@ -67,11 +66,9 @@ type Fleet struct {
 	log     *slog.Logger
 	now     func() time.Time
 	metrics *Metrics
-	// registering is held while it is looked whether a cluster has a runtime
-	// already: no index of the database says that.
-	registering sync.Mutex
-	watchers    watcherCount
-	reporters   reporters
+
+	watchers  watcherCount
+	reporters reporters
 }
 
 // New makes a Fleet.

@@ -43,20 +43,20 @@ func (g gitService) SetGitSettings(ctx context.Context, request *connect.Request
 		return nil, err
 	}
 	fresh.AccountID = accountID
-	before, err := g.store.GitSettings(ctx, accountID)
-	switch {
-	case err != nil && !errors.Is(err, store.ErrNotFound):
-		return nil, g.answer(err)
-	case err == nil && before.Validated:
-		fresh.Validated = true
-		if fresh != before {
-			return nil, refused("a runtime uses the Git settings of the account, and all runtimes share them: they cannot be changed; reset them when no runtime is online")
+	// A heartbeat may freeze them at the same time.
+	stored, err := g.store.UpdateGitSettings(ctx, accountID, func(settings *store.GitSettings) error {
+		wanted := fresh
+		wanted.Validated = settings.Validated
+		if settings.Validated && wanted != *settings {
+			return refused("a runtime uses the Git settings of the account, and all runtimes share them: they cannot be changed; reset them when no runtime is online")
 		}
-	}
-	if err := g.store.PutGitSettings(ctx, fresh); err != nil {
+		*settings = wanted
+		return nil
+	})
+	if err != nil {
 		return nil, g.answer(err)
 	}
-	return connect.NewResponse(&platformv1.SetGitSettingsResponse{Settings: settingsMessage(fresh)}), nil
+	return connect.NewResponse(&platformv1.SetGitSettingsResponse{Settings: settingsMessage(stored)}), nil
 }
 
 // ResetGitSettings removes wrong settings, or those of an account without active

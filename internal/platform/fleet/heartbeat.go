@@ -51,7 +51,7 @@ func (f *Fleet) beat(ctx context.Context, given *platformv1.HeartbeatRequest) (*
 	if err != nil {
 		return nil, err
 	}
-	settings, err := f.settingsFor(ctx, who, given.GetSharedRepositoryValid())
+	settings, err := f.settingsFor(ctx, who, given)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +68,7 @@ var errGone = connect.NewError(connect.CodeUnauthenticated, errors.New("the runt
 
 // told gives what stores a heartbeat.
 func told(given *platformv1.HeartbeatRequest) (func(*store.Runtime) error, error) {
-	for _, text := range []string{given.GetVersion(), given.GetChartVersion(), given.GetKubernetesVersion(), given.GetIngressClass()} {
+	for _, text := range []string{given.GetVersion(), given.GetChartVersion(), given.GetKubernetesVersion(), given.GetIngressClass(), given.GetSharedRepository()} {
 		if len(text) > longestField {
 			return nil, invalid("a value has %d characters; at most %d are possible", len(text), longestField)
 		}
@@ -92,20 +92,24 @@ func told(given *platformv1.HeartbeatRequest) (func(*store.Runtime) error, error
 }
 
 // settingsFor gives the Git settings of a runtime's account, and freezes them when
-// the runtime has reached the repository (R115).
-func (f *Fleet) settingsFor(ctx context.Context, who signing.RuntimeIdentity, valid bool) (*platformv1.GitSettings, error) {
+// the runtime has reached the repository that is set now (R56, R115). A runtime may
+// not have heard yet that another one was set.
+func (f *Fleet) settingsFor(ctx context.Context, who signing.RuntimeIdentity, given *platformv1.HeartbeatRequest) (*platformv1.GitSettings, error) {
 	settings, err := f.store.GitSettings(ctx, who.AccountID)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, err
+	reached := func(settings store.GitSettings) bool {
+		return given.GetSharedRepositoryValid() && settings.SharedRepository != "" && settings.SharedRepository == given.GetSharedRepository()
 	}
-	if valid && !settings.Validated {
-		settings.Validated = true
-		if err := f.store.PutGitSettings(ctx, settings); err != nil {
-			return nil, err
-		}
+	if err == nil && !settings.Validated && reached(settings) {
+		settings, err = f.store.UpdateGitSettings(ctx, who.AccountID, func(now *store.GitSettings) error {
+			now.Validated = now.Validated || reached(*now)
+			return nil
+		})
+	}
+	if err != nil || settings.SharedRepository == "" { // somebody has reset them meanwhile
+		return nil, err
 	}
 	return settingsMessage(settings), nil
 }

@@ -22,6 +22,10 @@ const longestField = 512
 // mostRuntimes bounds the runtimes of an account.
 const mostRuntimes = 5000
 
+// registerAttempts is how often a registration looks for its place when others
+// register at the same time.
+const registerAttempts = 5
+
 // RegisterRuntime makes a runtime known, or gives one that registers again new
 // credentials.
 func (r runtimeService) RegisterRuntime(ctx context.Context, request *connect.Request[platformv1.RegisterRuntimeRequest]) (*connect.Response[platformv1.RegisterRuntimeResponse], error) {
@@ -49,26 +53,17 @@ func (f *Fleet) register(ctx context.Context, given *platformv1.RegisterRuntimeR
 	if err := checkRegistration(given); err != nil {
 		return nil, false, err
 	}
-	f.registering.Lock()
-	defer f.registering.Unlock()
-	others, err := f.all(ctx, accountID)
-	if err != nil {
-		return nil, false, err
-	}
-	before, err := f.place(given, others)
-	if err != nil {
-		return nil, false, err
-	}
-	runtime, err := f.put(ctx, accountID, given, before)
-	if err != nil {
-		return nil, false, err
-	}
-	// The first is the configuration runtime (R119), and so is one that asks for it.
-	if given.GetConfigurationRuntime() || !slices.ContainsFunc(others, func(o store.Runtime) bool { return o.ConfigurationRuntime }) {
-		if err := f.store.SetConfigurationRuntime(ctx, accountID, runtime.ID); err != nil {
-			return nil, false, err
+	var runtime store.Runtime
+	for attempt := 1; ; attempt++ {
+		runtime, again, err = f.settle(ctx, accountID, given)
+		conflict := (*store.ConflictError)(nil)
+		if !errors.As(err, &conflict) || attempt == registerAttempts {
+			break
 		}
-		runtime.ConfigurationRuntime = true
+		// Another has the name or the place since it was looked: to look again says who.
+	}
+	if err != nil {
+		return nil, false, err
 	}
 	credential, err := f.issue(ctx, runtime)
 	if err != nil {
@@ -76,7 +71,32 @@ func (f *Fleet) register(ctx context.Context, given *platformv1.RegisterRuntimeR
 	}
 	return &platformv1.RegisterRuntimeResponse{
 		Runtime: f.message(runtime), AccountId: accountID, Credential: credential,
-	}, before != nil, nil
+	}, again, nil
+}
+
+// settle finds the runtime that registers, or makes it. The database decides between
+// those that register at the same time, at whichever replica.
+func (f *Fleet) settle(ctx context.Context, accountID string, given *platformv1.RegisterRuntimeRequest) (runtime store.Runtime, again bool, err error) {
+	others, err := f.all(ctx, accountID)
+	if err != nil {
+		return runtime, false, err
+	}
+	before, err := f.place(given, others)
+	if err != nil {
+		return runtime, false, err
+	}
+	runtime, err = f.put(ctx, accountID, given, before)
+	if err != nil {
+		return runtime, false, err
+	}
+	// The first is the configuration runtime (R119), and so is one that asks for it.
+	if given.GetConfigurationRuntime() || !slices.ContainsFunc(others, func(o store.Runtime) bool { return o.ConfigurationRuntime }) {
+		if err := f.store.SetConfigurationRuntime(ctx, accountID, runtime.ID); err != nil {
+			return runtime, false, err
+		}
+		runtime.ConfigurationRuntime = true
+	}
+	return runtime, before != nil, nil
 }
 
 // place says which runtime registers again, or nil when it is a new one, and
@@ -123,11 +143,7 @@ func (f *Fleet) put(ctx context.Context, accountID string, given *platformv1.Reg
 	}
 	fresh := store.Runtime{AccountID: accountID, Name: given.GetName(), RegisteredAt: f.now().UTC()}
 	_ = tell(&fresh) // it never fails
-	runtime, err := f.store.CreateRuntime(ctx, fresh)
-	if conflict := (*store.ConflictError)(nil); errors.As(err, &conflict) {
-		return runtime, connect.NewError(connect.CodeAlreadyExists, fmt.Errorf("another runtime has the name %q: choose another", given.GetName()))
-	}
-	return runtime, err
+	return f.store.CreateRuntime(ctx, fresh)
 }
 
 // checkRegistration refuses what cannot be a runtime.

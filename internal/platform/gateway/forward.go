@@ -159,8 +159,11 @@ func (q *request) failure(ctx context.Context, err error) error {
 	}
 	var offline *hub.OfflineError
 	var busy *hub.BusyError
+	var refused *hub.RefusedError
 	var tooLarge *http.MaxBytesError
 	switch {
+	case errors.As(err, &refused):
+		return statusError{http.StatusBadRequest, refused.Error()}
 	case errors.As(err, &offline):
 		return connect.NewError(connect.CodeUnavailable, fmt.Errorf("the runtime %q is offline%s: see whether its agent runs and reaches the platform", name, q.since()))
 	case errors.As(err, &busy):

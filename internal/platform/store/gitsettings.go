@@ -1,6 +1,9 @@
 package store
 
-import "context"
+import (
+	"context"
+	"errors"
+)
 
 // GitSettings is the Git provider and the Shared Configuration Repository of an
 // account. No token is here.
@@ -11,25 +14,55 @@ type GitSettings struct {
 
 // GitSettings finds the settings of an account.
 func (s *Store) GitSettings(ctx context.Context, accountID string) (settings GitSettings, err error) {
-	scan := func(r row) (g GitSettings, err error) {
-		return g, r.Scan(&g.AccountID, &g.Provider, &g.APIURL, &g.SharedRepository, &g.Validated)
-	}
 	err = s.read(ctx, func(c *call) error {
-		settings, err = queryOne(c, scan, "SELECT account_id, provider, api_url, shared_repository, validated FROM git_settings WHERE account_id = $1", accountID)
+		settings, err = gitSettings(c, accountID)
 		return err
 	})
 	return settings, err
 }
 
+func gitSettings(c *call, accountID string) (GitSettings, error) {
+	scan := func(r row) (g GitSettings, err error) {
+		return g, r.Scan(&g.AccountID, &g.Provider, &g.APIURL, &g.SharedRepository, &g.Validated)
+	}
+	return queryOne(c, scan, "SELECT account_id, provider, api_url, shared_repository, validated FROM git_settings WHERE account_id = $1", accountID)
+}
+
+// UpdateGitSettings reads the settings of an account, empty ones if there are none,
+// lets change alter them, and stores them, with nothing in between. change may be
+// called more than once; its error ends the update and is answered as it is.
+// Settings that it leaves as they are, are not stored.
+func (s *Store) UpdateGitSettings(ctx context.Context, accountID string, change func(*GitSettings) error) (GitSettings, error) {
+	var after GitSettings
+	err := s.write(ctx, func(c *call) error {
+		before, err := gitSettings(c, accountID)
+		if err != nil && !errors.Is(err, ErrNotFound) {
+			return err
+		}
+		after = before
+		if err := change(&after); err != nil || after == before {
+			return err
+		}
+		after.AccountID = accountID
+		return putGitSettings(c, after)
+	})
+	if err != nil {
+		return GitSettings{}, err
+	}
+	return after, nil
+}
+
 // PutGitSettings stores the settings of an account.
 func (s *Store) PutGitSettings(ctx context.Context, settings GitSettings) error {
-	return s.write(ctx, func(c *call) error {
-		_, err := c.exec(`INSERT INTO git_settings (account_id, provider, api_url, shared_repository, validated) VALUES ($1, $2, $3, $4, $5)
-			ON CONFLICT (account_id) DO UPDATE SET provider = excluded.provider, api_url = excluded.api_url,
-				shared_repository = excluded.shared_repository, validated = excluded.validated`,
-			settings.AccountID, settings.Provider, settings.APIURL, settings.SharedRepository, settings.Validated)
-		return err
-	})
+	return s.write(ctx, func(c *call) error { return putGitSettings(c, settings) })
+}
+
+func putGitSettings(c *call, settings GitSettings) error {
+	_, err := c.exec(`INSERT INTO git_settings (account_id, provider, api_url, shared_repository, validated) VALUES ($1, $2, $3, $4, $5)
+		ON CONFLICT (account_id) DO UPDATE SET provider = excluded.provider, api_url = excluded.api_url,
+			shared_repository = excluded.shared_repository, validated = excluded.validated`,
+		settings.AccountID, settings.Provider, settings.APIURL, settings.SharedRepository, settings.Validated)
+	return err
 }
 
 // DeleteGitSettings removes the settings of an account. None is no error.

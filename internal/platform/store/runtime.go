@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Runtime is an agent in a cluster. Its name is unique in the account.
+// Runtime is an agent in a cluster. Its name is unique in the account, and so is its
+// namespace in its cluster.
 type Runtime struct {
 	ID, AccountID, Name, Namespace, Cluster, ClusterUID       string
 	Version, ChartVersion, KubernetesVersion                  string
@@ -59,7 +60,7 @@ func (s *Store) CreateRuntime(ctx context.Context, runtime Runtime) (Runtime, er
 			runtime.ConfigurationRuntime, runtime.Uninstalling, runtime.CleanSharedRepository,
 			micros(runtime.RegisteredAt), micros(runtime.HeartbeatAt), blob(runtime.State))
 		c.changed(Change{Kind: ChangeRuntime, AccountID: runtime.AccountID, ID: runtime.ID})
-		return orConflict(err, "a runtime with the name %s", runtime.Name)
+		return orConflict(err, "a runtime with the name %s, or in the namespace %s of its cluster", runtime.Name, runtime.Namespace)
 	})
 	return runtime, err
 }
@@ -163,7 +164,7 @@ func storeRuntime(c *call, runtime Runtime) error {
 		runtime.Name, runtime.Namespace, runtime.Cluster, runtime.ClusterUID, runtime.Version, runtime.ChartVersion,
 		runtime.KubernetesVersion, int64(runtime.AccessMode), runtime.AccessURL, runtime.IngressClass, runtime.ConfigurationRuntime, runtime.Uninstalling,
 		runtime.CleanSharedRepository, micros(runtime.HeartbeatAt), blob(runtime.State), runtime.ID)
-	return orConflict(err, "a runtime with the name %s", runtime.Name)
+	return orConflict(err, "a runtime with the name %s, or in the namespace %s of its cluster", runtime.Name, runtime.Namespace)
 }
 
 // SetConfigurationRuntime makes a runtime the only configuration runtime of its

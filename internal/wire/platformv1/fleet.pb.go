@@ -2769,9 +2769,12 @@ type HeartbeatRequest struct {
 	// The runtime reached the Shared Configuration Repository with its token.
 	SharedRepositoryValid bool `protobuf:"varint,15,opt,name=shared_repository_valid,json=sharedRepositoryValid,proto3" json:"shared_repository_valid,omitempty"`
 	// Nothing but the sign of life changed since the last one.
-	Unchanged     bool `protobuf:"varint,16,opt,name=unchanged,proto3" json:"unchanged,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Unchanged bool `protobuf:"varint,16,opt,name=unchanged,proto3" json:"unchanged,omitempty"`
+	// The Shared Configuration Repository that was reached, as it is written in the
+	// Git settings. Empty when none was.
+	SharedRepository string `protobuf:"bytes,17,opt,name=shared_repository,json=sharedRepository,proto3" json:"shared_repository,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *HeartbeatRequest) Reset() {
@@ -2914,6 +2917,13 @@ func (x *HeartbeatRequest) GetUnchanged() bool {
 		return x.Unchanged
 	}
 	return false
+}
+
+func (x *HeartbeatRequest) GetSharedRepository() string {
+	if x != nil {
+		return x.SharedRepository
+	}
+	return ""
 }
 
 type HeartbeatResponse struct {
@@ -3536,7 +3546,7 @@ const file_slipway_platform_v1_fleet_proto_rawDesc = "" +
 	"\x17RenewCredentialResponse\x12?\n" +
 	"\n" +
 	"credential\x18\x01 \x01(\v2\x1f.slipway.platform.v1.CredentialR\n" +
-	"credential\"\xda\x06\n" +
+	"credential\"\x87\a\n" +
 	"\x10HeartbeatRequest\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12#\n" +
 	"\rchart_version\x18\x02 \x01(\tR\fchartVersion\x12-\n" +
@@ -3559,7 +3569,8 @@ const file_slipway_platform_v1_fleet_proto_rawDesc = "" +
 	"\x0ehealth_message\x18\r \x01(\tR\rhealthMessage\x12K\n" +
 	"\x14git_token_expires_at\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\x11gitTokenExpiresAt\x126\n" +
 	"\x17shared_repository_valid\x18\x0f \x01(\bR\x15sharedRepositoryValid\x12\x1c\n" +
-	"\tunchanged\x18\x10 \x01(\bR\tunchanged\"\xf3\x02\n" +
+	"\tunchanged\x18\x10 \x01(\bR\tunchanged\x12+\n" +
+	"\x11shared_repository\x18\x11 \x01(\tR\x10sharedRepository\"\xf3\x02\n" +
 	"\x11HeartbeatResponse\x12-\n" +
 	"\x04next\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x04next\x12C\n" +
 	"\fgit_settings\x18\x02 \x01(\v2 .slipway.platform.v1.GitSettingsR\vgitSettings\x123\n" +

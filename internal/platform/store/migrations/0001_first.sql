@@ -104,6 +104,7 @@ CREATE TABLE runtimes (
     state BYTEA NOT NULL
 );
 CREATE UNIQUE INDEX runtimes_by_name ON runtimes (account_id, name);
+CREATE UNIQUE INDEX runtimes_by_place ON runtimes (account_id, cluster_uid, namespace) WHERE cluster_uid <> '';
 CREATE UNIQUE INDEX runtimes_configuration ON runtimes (account_id) WHERE configuration_runtime;
 
 CREATE TABLE runtime_credentials (

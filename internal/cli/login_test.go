@@ -1,0 +1,371 @@
+package cli_test
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestLogin: a one-time password is changed, a key for 90 days is kept in a file
+// that only its owner can read, nothing secret is shown, and logout revokes the
+// key.
+func TestLogin(t *testing.T) {
+	w := newPlatformWorld(t)
+	got := w.runWith(t, w.oneTime+"\n"+chosenPassword+"\n", "login "+w.url+" --email "+adminEmail+" --password-stdin --name test")
+	if got.code != 0 || got.stdout != "" || !strings.Contains(got.stderr, "Signed in to "+w.url+" as "+adminEmail) {
+		t.Fatalf("login: %+v", got)
+	}
+	key := w.key(t)
+	for _, canary := range []string{w.oneTime, chosenPassword, key} {
+		if strings.Contains(got.stdout+got.stderr+w.log.String(), canary) {
+			t.Errorf("a secret is shown: %+v", got)
+		}
+	}
+	for path, want := range map[string]os.FileMode{w.config: 0o600, filepath.Dir(w.config): 0o700} {
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != want {
+			t.Errorf("%s: %v, %v", path, info, err)
+		}
+	}
+	text, err := os.ReadFile(w.config)
+	if err != nil || strings.Contains(string(text), chosenPassword) || strings.Contains(string(text), w.oneTime) {
+		t.Errorf("the file has a password: %v", err)
+	}
+	who := w.must(t, "whoami")
+	host, _ := os.Hostname()
+	expires := time.Now().UTC().Add(90 * 24 * time.Hour).Format(time.DateOnly)
+	for _, part := range []string{adminEmail, "admin", "cli on " + host, "scope all", "expires " + expires} {
+		if !strings.Contains(who, part) {
+			t.Errorf("%q is missing in\n%s", part, who)
+		}
+	}
+	// Logging in again replaces the key, and the old one is dead.
+	if got := w.runWith(t, chosenPassword+"\n", "login "+w.url+" --email "+adminEmail+" --password-stdin --name test"); got.code != 0 {
+		t.Fatalf("login again: %+v", got)
+	}
+	w.environ = []string{"SLIPWAY_URL=" + w.url, "SLIPWAY_API_KEY=" + key}
+	w.fails(t, "whoami", 1, "check the key in SLIPWAY_API_KEY")
+	second := w.key(t)
+	w.environ = nil
+	if got := w.run(t, "logout"); got.code != 0 {
+		t.Fatalf("logout: %+v", got)
+	}
+	w.fails(t, "whoami", 2, "run slipway login URL")
+	w.environ = []string{"SLIPWAY_URL=" + w.url, "SLIPWAY_API_KEY=" + second}
+	w.fails(t, "whoami", 1, "the platform does not know you")
+}
+
+// TestLoginWithKey: a key that was made elsewhere is checked, kept, and not revoked
+// by logout.
+func TestLoginWithKey(t *testing.T) {
+	w := newPlatformWorld(t)
+	w.login(t)
+	secretText := strings.TrimSpace(w.must(t, "api-key create ci --scope read --lifetime 2d"))
+	if got := w.runWith(t, secretText+"\n", "login "+w.url+" --api-key-file - --name ci"); got.code != 0 || strings.Contains(got.stderr, secretText) {
+		t.Fatalf("login: %+v", got)
+	}
+	if got := w.must(t, "whoami"); !strings.Contains(got, "scope read") {
+		t.Errorf("who: %s", got)
+	}
+	if got := w.run(t, "account update --name other"); got.code != 1 || !strings.Contains(got.stderr, "you may not do this") {
+		t.Errorf("a key that only reads: %+v", got)
+	}
+	if got := w.run(t, "logout"); got.code != 0 {
+		t.Fatalf("logout: %+v", got)
+	}
+	w.environ = []string{"SLIPWAY_URL=" + w.url, "SLIPWAY_API_KEY=" + secretText}
+	w.must(t, "whoami")
+	w.environ = nil
+	if got := w.runWith(t, "slw_wrong_key", "login "+w.url+" --api-key-file -"); got.code != 1 || strings.Contains(got.stderr, "slw_wrong_key") {
+		t.Errorf("a wrong key: %+v", got)
+	}
+	if got := w.runWith(t, "wrong\n", "login "+w.url+" --email "+adminEmail+" --password-stdin"); got.code != 1 {
+		t.Errorf("a wrong password: %+v", got)
+	}
+}
+
+// TestLoginRefusals: what cannot be right is told before anything is sent.
+func TestLoginRefusals(t *testing.T) {
+	clean(t)
+	w := &platformWorld{home: t.TempDir()}
+	for line, want := range map[string]string{
+		"login http://platform.example":                                  "use https",
+		"login nonsense":                                                 "write one such as https://",
+		"login https://127.0.0.1:1":                                      "nobody can be asked for a password here",
+		"login https://127.0.0.1:1 --api-key-file x --email a@b":         "needs neither",
+		"login https://127.0.0.1:1 --api-key-file missing":               "no such file",
+		"login https://127.0.0.1:1 --api-key-file /dev/null --ca-file x": "is empty",
+		"config use nothing":                                             "there is no context nothing",
+		"config set-runtime":                                             "give the name of a runtime",
+		"whoami --platform-context nothing":                              "there is no context nothing",
+		"logout":                                                         "no context is current",
+		"runtime list":                                                   "run slipway login URL",
+		"api-key revoke slw_abc_def":                                     "run slipway login URL",
+	} {
+		w.fails(t, line, 2, want)
+	}
+	w.fails(t, "config current", 1, "no context is current")
+	got := w.runWith(t, "key", "login http://127.0.0.1:1 --api-key-file -")
+	if got.code != 1 || !strings.Contains(got.stderr, "the platform at http://127.0.0.1:1 does not answer") {
+		t.Errorf("nobody there: %+v", got)
+	}
+}
+
+// TestContexts: the commands for contexts, and files that are refused.
+func TestContexts(t *testing.T) {
+	clean(t)
+	w := &platformWorld{home: t.TempDir()}
+	w.config = filepath.Join(w.home, "contexts.yaml")
+	w.environ = []string{"SLIPWAY_CONFIG=" + w.config}
+	write := func(mode os.FileMode, text string) {
+		t.Helper()
+		_ = os.Remove(w.config)
+		if err := os.WriteFile(w.config, []byte(text), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const two = `currentContext: a
+contexts:
+- {name: a, url: "https://a.example", account: acme, user: ada@example.com, key: slw_canary_1, keyExpires: "2026-12-01T00:00:00Z"}
+- {name: b, url: "https://b.example", key: slw_canary_2, runtime: prod}
+`
+	write(0o600, two)
+	w.must(t, "config use b")
+	w.must(t, "config set-runtime staging --platform-context a")
+	requireText(t, w.must(t, "config list"), `
+CURRENT NAME URL ACCOUNT USER RUNTIME KEY_EXPIRES
+a https://a.example acme ada@example.com staging 2026-12-01T00:00:00Z
+* b https://b.example - - prod never`)
+	if got := w.must(t, "config current"); got != "b\n" {
+		t.Errorf("current: %q", got)
+	}
+	if got := w.must(t, "config list -o json"); strings.Contains(got, "canary") || !strings.Contains(got, `"name": "a"`) {
+		t.Errorf("as JSON: %s", got)
+	}
+	w.must(t, "config delete b")
+	w.fails(t, "config current", 1, "no context is current")
+	if info, err := os.Stat(w.config); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the file: %v, %v", info, err)
+	}
+	if text, err := os.ReadFile(w.config); err != nil || !strings.Contains(string(text), "slw_canary_1") || strings.Contains(string(text), "slw_canary_2") {
+		t.Errorf("the file has %s: %v", text, err)
+	}
+	write(0o644, two)
+	w.fails(t, "config list", 2, "chmod 600")
+	write(0o600, "contexts: [{name: a, url: 'https://a.example', key: slw_canary_1, more: 1}]")
+	w.fails(t, "config list", 2, "written by a newer program")
+	if os.Geteuid() == 0 {
+		write(0o600, two)
+		if err := os.Chown(w.config, 65534, -1); err != nil {
+			t.Fatal(err)
+		}
+		w.fails(t, "config list", 2, "belongs to another user")
+	}
+}
+
+// TestContextsTogether: commands that change contexts at the same time lose nothing,
+// and one that is locked out says so.
+func TestContextsTogether(t *testing.T) {
+	clean(t)
+	w := &platformWorld{home: t.TempDir()}
+	w.config = filepath.Join(w.home, "c.yaml")
+	w.environ = []string{"SLIPWAY_CONFIG=" + w.config}
+	var text strings.Builder
+	text.WriteString("contexts:\n")
+	const many = 6
+	for i := range many {
+		fmt.Fprintf(&text, "- {name: c%d, url: 'https://c%d.example'}\n", i, i)
+	}
+	if err := os.WriteFile(w.config, []byte(text.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan result, many)
+	for i := range many {
+		go func() { done <- w.run(t, fmt.Sprintf("config set-runtime r%d --platform-context c%d", i, i)) }()
+	}
+	for range many {
+		if got := <-done; got.code != 0 {
+			t.Errorf("got %+v", got)
+		}
+	}
+	list := w.must(t, "config list")
+	for i := range many {
+		if !strings.Contains(list, fmt.Sprintf("r%d", i)) {
+			t.Errorf("r%d is lost:\n%s", i, list)
+		}
+	}
+	lock, err := os.OpenFile(w.config+".lock", os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = lock.Close() }()
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	w.fails(t, "config use c1", 1, "another command changes the contexts")
+}
+
+// TestLoginOnTerminal: passwords are asked for without echo, and the new one twice.
+func TestLoginOnTerminal(t *testing.T) {
+	w := newPlatformWorld(t)
+	screen, terminal := openTerminal(t)
+	command := w.command(t.Context(), []string{"login", w.url})
+	shown := &lockedBuffer{}
+	command.Stdin, command.Stdout, command.Stderr = terminal, shown, shown
+	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	echoed := &lockedBuffer{}
+	go func() { _, _ = copyUntilEnd(echoed, screen) }()
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct{ prompt, answer string }{
+		{"Email: ", adminEmail}, {"Password: ", w.oneTime}, {"New password: ", "a mistake of mine"}, {"Once more: ", "another mistake"},
+		{"They differ.\nNew password: ", chosenPassword}, {"differ.\nNew password: \nOnce more: ", chosenPassword},
+	} {
+		shown.waitFor(t, step.prompt)
+		waitForRaw(t, terminal, step.prompt != "Email: ")
+		if _, err := screen.WriteString(step.answer + "\n"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := command.Wait(); err != nil {
+		t.Fatalf("%v: %s", err, shown)
+	}
+	for _, canary := range []string{w.oneTime, chosenPassword, "mistake"} {
+		if strings.Contains(echoed.String()+shown.String(), canary) {
+			t.Errorf("a password is shown: %q %q", echoed, shown)
+		}
+	}
+	if !strings.Contains(echoed.String(), adminEmail) {
+		t.Errorf("the terminal echoes nothing: %q", echoed)
+	}
+	w.must(t, "whoami")
+}
+
+// openTerminal gives both ends of a terminal.
+func openTerminal(t *testing.T) (screen, terminal *os.File) {
+	t.Helper()
+	screen, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fd := int(screen.Fd())
+	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	terminal, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = terminal.Close()
+		_ = screen.Close()
+	})
+	return screen, terminal
+}
+
+func copyUntilEnd(to *lockedBuffer, from *os.File) (int64, error) {
+	buffer, total := make([]byte, 1024), int64(0)
+	for {
+		n, err := from.Read(buffer)
+		_, _ = to.Write(buffer[:n])
+		total += int64(n)
+		if err != nil {
+			return total, err
+		}
+	}
+}
+
+// waitForRaw waits until the terminal echoes or does not: a prompt is written
+// before the echo is turned off.
+func waitForRaw(t *testing.T, terminal *os.File, hidden bool) {
+	t.Helper()
+	ticks := time.NewTicker(5 * time.Millisecond)
+	defer ticks.Stop()
+	late := time.After(appPatience)
+	for {
+		state, err := unix.IoctlGetTermios(int(terminal.Fd()), unix.TCGETS)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (state.Lflag&unix.ECHO == 0) == hidden {
+			return
+		}
+		select {
+		case <-ticks.C:
+		case <-late:
+			t.Fatal("the echo of the terminal does not change")
+		}
+	}
+}
+
+// TestLoginCertificate: a certificate of an unknown authority is refused, and taken
+// with its authority.
+func TestLoginCertificate(t *testing.T) {
+	cert, key := selfSigned(t)
+	w := newPlatformWorld(t, "--tls.certFile="+cert, "--tls.keyFile="+key)
+	input := w.oneTime + "\n" + chosenPassword + "\n"
+	line := "login " + w.url + " --email " + adminEmail + " --password-stdin --name test"
+	if got := w.runWith(t, input, line); got.code != 1 || !strings.Contains(got.stderr, "--ca-file") {
+		t.Fatalf("without the authority: %+v", got)
+	}
+	if got := w.runWith(t, input, line+" --ca-file "+cert); got.code != 0 {
+		t.Fatalf("with it: %+v", got)
+	}
+	w.must(t, "whoami")
+	if got := w.run(t, "doctor"); got.code != 0 || !strings.Contains(got.stdout, "certificate") || !strings.Contains(got.stdout, "by slipway test") {
+		t.Errorf("doctor: %+v", got)
+	}
+}
+
+// selfSigned makes a certificate for this machine.
+func selfSigned(t *testing.T) (certFile, keyFile string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "slipway test"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(90 * 24 * time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	certFile, keyFile = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	for path, block := range map[string]*pem.Block{certFile: {Type: "CERTIFICATE", Bytes: der}, keyFile: {Type: "PRIVATE KEY", Bytes: private}} {
+		var text bytes.Buffer
+		if err := pem.Encode(&text, block); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, text.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return certFile, keyFile
+}

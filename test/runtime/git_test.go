@@ -1,0 +1,141 @@
+package runtime
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+
+	"slipway.dev/slipway/internal/gitops/gittest"
+	"slipway.dev/slipway/internal/gitprovider"
+	"slipway.dev/slipway/internal/gitprovider/providertest"
+)
+
+// gitHost is a Git provider: its API is strict, its repositories are real, and it
+// tells of pushes as GitHub does.
+type gitHost struct {
+	stage    *stage
+	provider *providertest.Server
+	git      *gittest.Server
+	ssh      *gittest.Server
+
+	runtimeToken, userToken string
+
+	mu   sync.Mutex
+	made map[string]*gittest.Repository
+}
+
+// oauthToken is what the provider issues for the first login.
+const oauthToken = "access-1001"
+
+func newGitHost(t *testing.T, g *stage) *gitHost {
+	t.Helper()
+	h := &gitHost{
+		stage: g, made: map[string]*gittest.Repository{},
+		runtimeToken: g.canary("the Git token of the runtime", "ghp_canary0runtime0token0000000000000000"),
+		userToken:    g.canary("the Git token of a user", "ghp_canary0user0token000000000000000000"),
+	}
+	everything := map[string]string{"team": "admin"}
+	h.git = gittest.Serve(t, gittest.BasicAuth("x-access-token", h.runtimeToken))
+	h.ssh = gittest.ServeSSH(t)
+	h.provider = providertest.Start(t, gitprovider.GitHub, providertest.World{
+		Owners: map[string]string{"team": "Organization"},
+		Repositories: []providertest.Repository{
+			{Path: "team/apps", Private: true}, {Path: "team/web", Private: true},
+		},
+		Tokens: []providertest.Token{
+			{Value: h.runtimeToken, Login: "robot", UserID: 1, Scopes: []string{"repo", "admin:repo_hook"}, Roles: everything},
+			{Value: h.userToken, Login: "ada", UserID: 2, Scopes: []string{"repo"}, Roles: everything},
+			{Value: g.canary("the Git token of a login", oauthToken), Login: "ada", UserID: 2, Scopes: []string{"repo"}, Roles: everything, OAuth: true},
+		},
+		Application: providertest.Application{
+			ClientID: "slipway", ClientSecret: g.canary("the secret of the OAuth application", "canary0oauth0secret"), Redirect: g.url + "/git/callback",
+		},
+	})
+	h.provider.Git = h.passOn(t)
+	h.provider.Created = func(path string) {
+		made := h.git.Repository(t, path, map[string]string{"x": "x"})
+		made.DeleteBranch(t, gittest.Main)
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.made[path] = made
+	}
+	return h
+}
+
+// passOn hands requests to the Git server.
+func (h *gitHost) passOn(t *testing.T) http.Handler {
+	t.Helper()
+	base := h.git.Repository(t, "probe", map[string]string{"x": "x"}).URL()
+	target, err := url.Parse(strings.TrimSuffix(base, "/probe.git"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return httputil.NewSingleHostReverseProxy(target)
+}
+
+// url is the address of a repository of the provider.
+func (h *gitHost) url(path string) string { return h.provider.URL + "/" + path + ".git" }
+
+// push commits to a repository and tells every webhook of it, as a provider does
+// after a push. It gives the commit.
+func (h *gitHost) push(t *testing.T, path string, repository *gittest.Repository, files map[string]string) string {
+	t.Helper()
+	before := repository.Head(t)
+	commit := repository.Commit(t, files, "change")
+	hooks := h.provider.Hooks(path)
+	if len(hooks) == 0 {
+		t.Fatalf("%s has no webhook", path)
+	}
+	for _, hook := range hooks {
+		if status := h.deliver(t, hook, h.pushed(path, before, commit)); status != http.StatusOK && status != http.StatusAccepted && status != http.StatusNoContent {
+			t.Fatalf("the webhook %s answers %d", hook.URL, status)
+		}
+	}
+	return commit
+}
+
+// pushed is what GitHub says of a push.
+func (h *gitHost) pushed(path, before, after string) []byte {
+	text, err := json.Marshal(map[string]any{
+		"ref": "refs/heads/main", "before": before, "after": after, "forced": false, "created": false, "deleted": false,
+		"commits": []any{map[string]any{"id": after, "added": []string{}, "removed": []string{}, "modified": []string{"app/settings.yaml"}}},
+		"repository": map[string]any{
+			"full_name": path, "clone_url": h.url(path), "html_url": strings.TrimSuffix(h.url(path), ".git"),
+			"ssh_url": fmt.Sprintf("git@%s:%s.git", strings.TrimPrefix(h.provider.URL, "https://"), path),
+		},
+	})
+	if err != nil {
+		panic(err) // plain values
+	}
+	return text
+}
+
+// deliver sends a webhook with the signature of its secret.
+func (h *gitHost) deliver(t *testing.T, hook providertest.Hook, body []byte) int {
+	t.Helper()
+	sum := hmac.New(sha256.New, []byte(hook.Secret))
+	sum.Write(body)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, hook.URL, bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("X-GitHub-Event", "push")
+	request.Header.Set("X-GitHub-Delivery", "72d3162e-cc78-11e3-81ab-4c9367dc0958")
+	request.Header.Set("X-Hub-Signature-256", "sha256="+hex.EncodeToString(sum.Sum(nil)))
+	response, err := h.stage.answers.RoundTrip(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close()
+	return response.StatusCode
+}
