@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"crypto/hmac"
 	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -138,4 +140,11 @@ func (h *gitHost) deliver(t *testing.T, hook providertest.Hook, body []byte) int
 	}
 	_ = response.Body.Close()
 	return response.StatusCode
+}
+
+// client trusts the provider.
+func (h *gitHost) client() http.RoundTripper {
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(h.provider.CA)
+	return &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}
 }

@@ -55,7 +55,8 @@ func TestGitSettingsAreCompleted(t *testing.T) {
 }
 
 // R56, R115: the settings are one for all runtimes, are frozen once a runtime has
-// validated them, and are reset only when no runtime is active.
+// validated them, which is to reach the repository that is set, and are reset only
+// when no runtime is active.
 func TestGitSettingsFreeze(t *testing.T) {
 	onBoth(t, func(t *testing.T, w *world) {
 		set := func(repository string) error {
@@ -78,8 +79,19 @@ func TestGitSettingsFreeze(t *testing.T) {
 				t.Fatal(step)
 			}
 		}
+		for name, given := range map[string]*platformv1.HeartbeatRequest{
+			"the one before":  {SharedRepositoryValid: true, SharedRepository: two},
+			"one without say": {SharedRepositoryValid: true},
+			"out of reach":    {SharedRepository: one},
+		} {
+			told := beat()
+			told.SharedRepositoryValid, told.SharedRepository = given.GetSharedRepositoryValid(), given.GetSharedRepository()
+			if got := heartbeat(t, agent, told).GetGitSettings(); got.GetSharedRepository() != one || got.GetValidated() {
+				t.Errorf("%s freezes the settings: %v", name, got)
+			}
+		}
 		valid := beat()
-		valid.SharedRepositoryValid = true
+		valid.SharedRepositoryValid, valid.SharedRepository = true, one
 		if told := heartbeat(t, agent, valid).GetGitSettings(); told.GetSharedRepository() != one || !told.GetValidated() {
 			t.Errorf("told %v", told)
 		}

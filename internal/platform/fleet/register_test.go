@@ -1,6 +1,7 @@
 package fleet_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -8,6 +9,7 @@ import (
 
 	"slipway.dev/slipway/internal/platform/identity"
 	"slipway.dev/slipway/internal/platform/store"
+	"slipway.dev/slipway/internal/platform/store/pgtest"
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
@@ -82,6 +84,50 @@ func TestRegisterRules(t *testing.T) {
 			t.Errorf("38 characters: %v", err)
 		}
 	})
+}
+
+// R3, R33: of runtimes that register at the same time, at replicas that know nothing
+// of each other, one gets a place and one gets a name; the others hear who has it.
+func TestRegisterAtOnce(t *testing.T) {
+	url := pgtest.URL(t)
+	one := newWorld(t, url)
+	two := one.replica(t, url)
+	const many = 6
+	compete := func(name, cluster func(int) string) (won int, refusals []error) {
+		t.Helper()
+		answers := make(chan error, many)
+		for i := range many {
+			go func() {
+				at := []*world{one, two}[i%2]
+				_, err := at.admin.runtimes.RegisterRuntime(t.Context(), connect.NewRequest(registration(name(i), cluster(i))))
+				answers <- err
+			}()
+		}
+		for range many {
+			if err := <-answers; err != nil {
+				refusals = append(refusals, err)
+			} else {
+				won++
+			}
+		}
+		return won, refusals
+	}
+	numbered := func(prefix string) func(int) string { return func(i int) string { return fmt.Sprint(prefix, i) } }
+	always := func(text string) func(int) string { return func(int) string { return text } }
+	won, refusals := compete(numbered("one-"), always("east"))
+	for _, err := range refusals {
+		wantError(t, "the place", err, connect.CodeFailedPrecondition, `of this cluster has the runtime "one-`)
+	}
+	if won != 1 {
+		t.Errorf("%d runtimes have one place", won)
+	}
+	won, refusals = compete(always("same"), numbered("cluster-"))
+	for _, err := range refusals {
+		wantError(t, "the name", err, connect.CodeAlreadyExists, `has the runtime "same": choose another name`)
+	}
+	if won != 1 {
+		t.Errorf("%d runtimes have one name", won)
+	}
 }
 
 // TestRegisterAgain: the same runtime gets new credentials, and the old ones are

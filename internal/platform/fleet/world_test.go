@@ -75,6 +75,28 @@ func onBoth(t *testing.T, test func(t *testing.T, w *world)) {
 
 func newWorld(t *testing.T, database string) *world {
 	t.Helper()
+	w := serve(t, database)
+	account, err := w.store.CreateAccount(t.Context(), store.Account{Name: "acme"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.accountID = account.ID
+	w.admin = w.with(t, w.key(t, store.RoleAdmin, identity.ScopeAll))
+	return w
+}
+
+// replica is the same account at another replica.
+func (w *world) replica(t *testing.T, database string) *world {
+	t.Helper()
+	other := serve(t, database)
+	other.accountID = w.accountID
+	other.admin = other.with(t, other.key(t, store.RoleAdmin, identity.ScopeAll))
+	return other
+}
+
+// serve starts the services.
+func serve(t *testing.T, database string) *world {
+	t.Helper()
 	w := &world{clock: &clock{}, stop: make(chan struct{})}
 	opened, err := store.Open(t.Context(), store.Options{URL: database})
 	if err != nil {
@@ -111,12 +133,6 @@ func newWorld(t *testing.T, database string) *world {
 			t.Error(err)
 		}
 	})
-	account, err := opened.CreateAccount(t.Context(), store.Account{Name: "acme"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.accountID = account.ID
-	w.admin = w.with(t, w.key(t, store.RoleAdmin, identity.ScopeAll))
 	return w
 }
 

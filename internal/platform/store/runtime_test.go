@@ -59,6 +59,56 @@ func TestRuntimes(t *testing.T) {
 	})
 }
 
+// R3: a namespace of a cluster has one runtime of an account, whichever way it gets
+// there. Runtimes that do not say where they are do not collide.
+func TestPlaceOfARuntime(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, w *world) {
+		ctx := t.Context()
+		account := w.account("Harbour")
+		at := func(account store.Account, name, cluster, namespace string) (store.Runtime, error) {
+			return w.CreateRuntime(ctx, store.Runtime{AccountID: account.ID, Name: name, ClusterUID: cluster, Namespace: namespace})
+		}
+		must(at(account, "one", "east", "slipway"))(t)
+		_, err := at(account, "two", "east", "slipway")
+		wantConflict(t, err)
+		two := must(at(account, "two", "east", "elsewhere"))(t)
+		must(at(account, "three", "west", "slipway"))(t)
+		must(at(w.account("Other"), "one", "east", "slipway"))(t)
+		_, err = w.UpdateRuntime(ctx, two.ID, func(r *store.Runtime) error { r.Namespace = "slipway"; return nil })
+		wantConflict(t, err)
+		must(at(account, "four", "", ""))(t)
+		must(at(account, "five", "", ""))(t)
+	})
+}
+
+// UpdateGitSettings changes what is there, with nothing in between.
+func TestUpdateGitSettings(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, w *world) {
+		ctx := t.Context()
+		account := w.account("Harbour")
+		set := func(repository string) error {
+			_, err := w.UpdateGitSettings(ctx, account.ID, func(s *store.GitSettings) error { s.SharedRepository += repository; return nil })
+			return err
+		}
+		check(t, set(""))
+		_, err := w.GitSettings(ctx, account.ID)
+		wantError(t, err, store.ErrNotFound) // nothing was changed, so nothing is stored
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() { check(t, set("x")) })
+		}
+		all.Wait()
+		boom := errors.New("boom")
+		_, err = w.UpdateGitSettings(ctx, account.ID, func(s *store.GitSettings) error { s.SharedRepository = "y"; return boom })
+		wantError(t, err, boom)
+		if got := must(w.GitSettings(ctx, account.ID))(t); got.SharedRepository != "xxxxxxxx" || got.AccountID != account.ID {
+			t.Errorf("got %+v", got)
+		}
+	})
+}
+
 // An account has one configuration runtime at most, whichever way it is set.
 func TestConfigurationRuntime(t *testing.T) {
 	t.Parallel()
