@@ -59,12 +59,13 @@ lint: ## Formatting, go vet and staticcheck
 	cd devcluster && $(GO_STATIC) ../bin/staticcheck ./demo/... ./node/... ./pki/... ./statedir/...
 
 .PHONY: generate
-generate: ## Write generated files anew: docs/reference, the CustomResourceDefinitions, the API
+generate: ## Write generated files anew: docs/reference, the CustomResourceDefinitions, the API, the values of the charts
 	go run ./cmd/slipway docs --dir docs/reference
 	go run ./internal/tools/routeref
 	go run ./internal/tools/annotationref
 	go run ./internal/tools/argocrds
 	go run ./internal/tools/protogen
+	go run ./internal/tools/chartgen
 
 .PHONY: bench
 bench: ## Run the Go benchmarks

@@ -58,6 +58,7 @@ func HouseTable() Table {
 			{Package: "./internal/kube/kubetest/...", Reason: "it starts clusters and belongs in _test.go files only"},
 			{Package: "./internal/gitops/gittest/...", Reason: "it serves repositories to tests and belongs in _test.go files only"},
 			{Package: "./internal/platform/store/pgtest", Reason: "it starts a PostgreSQL and belongs in _test.go files only"},
+			{Package: "./internal/platform/identity/oidctest", Reason: "it is an identity provider for tests and belongs in _test.go files only"},
 			{Package: "./internal/gitprovider/providertest", Reason: "it answers for Git providers in tests and belongs in _test.go files only"},
 			{Package: "./internal/edge/pkitest", Reason: "it makes keys for tests and belongs in _test.go files only"},
 			{Package: "./devcluster/...", Reason: "devcluster is a module of its own, and its Kubernetes must not become ours"},

@@ -172,7 +172,12 @@ func (b bearer) RoundTrip(request *http.Request) (*http.Response, error) {
 // agent would ask with.
 func (w *platformWorld) registered(t *testing.T, name string) platformv1connect.AgentServiceClient {
 	t.Helper()
-	admin := platformv1connect.NewRuntimeServiceClient(&http.Client{Transport: bearer{w.key(t)}}, w.url)
+	return w.registeredAs(t, w.key(t), name)
+}
+
+func (w *platformWorld) registeredAs(t *testing.T, key, name string) platformv1connect.AgentServiceClient {
+	t.Helper()
+	admin := platformv1connect.NewRuntimeServiceClient(&http.Client{Transport: bearer{key}}, w.url)
 	answer, err := admin.RegisterRuntime(t.Context(), connect.NewRequest(&platformv1.RegisterRuntimeRequest{
 		Name: name, Namespace: "slipway", Cluster: name + "-cluster", ClusterUid: "uid-" + name, Version: "1.0.0", AccessMode: platformv1.AccessMode_ACCESS_MODE_TUNNEL,
 	}))

@@ -11,6 +11,8 @@ import (
 	"fmt"
 	"math/big"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -122,6 +124,32 @@ func TestLoginRefusals(t *testing.T) {
 	got := w.runWith(t, "key", "login http://127.0.0.1:1 --api-key-file -")
 	if got.code != 1 || !strings.Contains(got.stderr, "the platform at http://127.0.0.1:1 does not answer") {
 		t.Errorf("nobody there: %+v", got)
+	}
+}
+
+// TestKeyStaysAtHome: a key is sent to the platform that it is for, and to nobody
+// that it names instead.
+func TestKeyStaysAtHome(t *testing.T) {
+	clean(t)
+	w := &platformWorld{home: t.TempDir()}
+	asked := make(chan string, 8)
+	thief := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { asked <- r.Header.Get("Authorization") }))
+	defer thief.Close()
+	moved := httptest.NewServer(http.RedirectHandler(thief.URL, http.StatusTemporaryRedirect))
+	defer moved.Close()
+	stranger := httptest.NewServer(http.NotFoundHandler())
+	defer stranger.Close()
+	for _, server := range []*httptest.Server{moved, stranger} {
+		got := w.runWith(t, "slw_canary_key", "login "+server.URL+" --api-key-file -")
+		if got.code != 1 || !strings.Contains(got.stderr, "what answers at "+server.URL+" is no platform") || strings.Contains(got.stderr, "canary") {
+			t.Errorf("got %+v", got)
+		}
+	}
+	if len(asked) > 0 {
+		t.Errorf("the key went elsewhere: %q", <-asked)
+	}
+	if _, err := os.Stat(filepath.Join(w.home, ".config")); err == nil {
+		t.Error("a key that nobody believed is kept")
 	}
 }
 

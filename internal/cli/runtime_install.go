@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -35,7 +36,7 @@ const installKeyLife = loginKeyLife / 90
 type installFlags struct {
 	mode, namespace, release, chart, version string
 	hosts                                    []string
-	ingressClass, ingressURL                 string
+	ingressClass, ingressURL, gateway        string
 	keyFile                                  string
 	createKey, configuration, noWait         bool
 	form                                     string
@@ -57,9 +58,10 @@ registering runtimes only, which is good for a day, and writes it to a new file.
 		Args: cobra.MaximumNArgs(1),
 	}
 	flags := command.Flags()
-	flags.StringVar(&given.mode, "mode", "tunnel", "how the platform reaches it: tunnel, ingress or mesh")
-	flags.StringArrayVar(&given.hosts, "host", nil, "host of an Ingress; may be repeated")
+	flags.StringVar(&given.mode, "mode", "tunnel", "how the platform reaches it: tunnel, ingress, http-route or mesh")
+	flags.StringArrayVar(&given.hosts, "host", nil, "host of an Ingress or HTTPRoute; may be repeated")
 	flags.StringVar(&given.ingressClass, "ingress-class", "", "class of the Ingress")
+	flags.StringVar(&given.gateway, "gateway", "", "Gateway of an HTTPRoute, as name or namespace/name")
 	flags.StringVar(&given.ingressURL, "ingress-url", "", "URL of the runtime in a service mesh")
 	flags.StringVarP(&given.namespace, "namespace", "n", defaultNamespace, "namespace to install to")
 	flags.StringVar(&given.release, "release", defaultRelease, "name of the Helm release")
@@ -132,17 +134,38 @@ func (g *installFlags) values(command *cobra.Command, name, platform, account st
 			values = append(values, chartValue{fmt.Sprintf("global.runtime.ingress.hosts[%d]", i), host, false})
 		}
 		values = append(values, chartValue{"global.runtime.ingress.className", g.ingressClass, false})
+	case "http-route":
+		values = append(values, g.routeValues(&settings)...)
 	case "mesh":
 		settings.TunnelEnabled = &off
 		values = append(values, chartValue{"global.runtime.ingressUrl", g.ingressURL, false},
 			chartValue{"global.runtime.ingress.enabled", "false", true}, chartValue{"tunnel-client.enabled", "false", true})
 	default:
-		return nil, usageError{fmt.Errorf("--mode %q is not known: choose tunnel, ingress or mesh", g.mode)}
+		return nil, usageError{fmt.Errorf("--mode %q is not known: choose tunnel, ingress, http-route or mesh", g.mode)}
 	}
 	if g.configuration {
 		values = append(values, chartValue{"global.runtime.isConfigurationRuntime", "true", true})
 	}
 	return values, g.check(command, settings)
+}
+
+// routeValues are those of an HTTPRoute (R123).
+func (g *installFlags) routeValues(settings *mode.Settings) []chartValue {
+	settings.HTTPRoute.Enabled, settings.HTTPRoute.Hostnames = true, g.hosts
+	values := []chartValue{{"global.runtime.httpRoute.enabled", "true", true}}
+	for i, host := range g.hosts {
+		values = append(values, chartValue{fmt.Sprintf("global.runtime.httpRoute.hostnames[%d]", i), host, false})
+	}
+	if g.gateway == "" {
+		return values
+	}
+	parent := mode.ParentRef{Name: g.gateway}
+	if namespace, name, ok := strings.Cut(g.gateway, "/"); ok {
+		parent = mode.ParentRef{Namespace: namespace, Name: name}
+		values = append(values, chartValue{"global.runtime.httpRoute.parentRefs[0].namespace", namespace, false})
+	}
+	settings.HTTPRoute.ParentRefs = []mode.ParentRef{parent}
+	return append(values, chartValue{"global.runtime.httpRoute.parentRefs[0].name", parent.Name, false})
 }
 
 // check refuses what the chart would refuse, all of it at once.
@@ -162,11 +185,16 @@ func (g *installFlags) check(command *cobra.Command, settings mode.Settings) err
 			problems = append(problems, fmt.Errorf("--%s %q: %s", flag, value, wrong[0]))
 		}
 	}
-	if g.mode != "ingress" && (len(g.hosts) > 0 || g.ingressClass != "") {
-		problems = append(problems, errors.New("--host and --ingress-class are for --mode ingress"))
-	}
-	if g.mode != "mesh" && g.ingressURL != "" {
-		problems = append(problems, errors.New("--ingress-url is for --mode mesh"))
+	for _, one := range []struct {
+		flag, modes string
+		given       bool
+	}{
+		{"host", "ingress http-route", len(g.hosts) > 0}, {"ingress-class", "ingress", g.ingressClass != ""},
+		{"gateway", "http-route", g.gateway != ""}, {"ingress-url", "mesh", g.ingressURL != ""},
+	} {
+		if one.given && !slices.Contains(strings.Fields(one.modes), g.mode) {
+			problems = append(problems, fmt.Errorf("--%s is for --mode %s", one.flag, strings.ReplaceAll(one.modes, " ", " and ")))
+		}
 	}
 	if len(problems) > 0 {
 		return usageError{errors.Join(problems...)}

@@ -118,7 +118,7 @@ func (s *scene) provideKey(ctx context.Context, file, name, scope string) error 
 	if _, err := os.Stat(s.platformFile(file)); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	words := []string{"create-key", firstAdmin, name}
+	words := []string{"create-key", firstAdmin, name, "--days", "0"} // as long as the state directory
 	if scope != "" {
 		words = append(words, scope)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"github.com/jackc/pgx/v5"
 
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
@@ -38,6 +40,9 @@ func TestFirstStart(t *testing.T) {
 			if file := holds(t, at.dir, canary); file != "" {
 				t.Errorf("a secret is in %s", file)
 			}
+			if at.url != "" && strings.Contains(dump(t, at.url), canary) {
+				t.Error("a secret is in the database")
+			}
 		}
 		again := start(t, at)
 		if again.out.String() != "" {
@@ -50,6 +55,43 @@ func TestFirstStart(t *testing.T) {
 		heartbeat(t, again.with(t, agent.GetAccessToken())) // the signing key is the same
 		again.stop(t)
 	})
+}
+
+// dump is everything in a PostgreSQL database, as text. Bytes are in it as they are
+// and not in hexadecimal digits, so that what is searched for is found.
+func dump(t *testing.T, url string) string {
+	t.Helper()
+	connection, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = connection.Close(context.WithoutCancel(t.Context())) }()
+	read := func(query string) (values []any) {
+		rows, err := connection.Query(t.Context(), query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		values, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (any, error) { return row.Values() })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return values
+	}
+	var all strings.Builder
+	for _, name := range read("SELECT table_name FROM information_schema.tables WHERE table_schema NOT IN ('pg_catalog', 'information_schema')") {
+		for _, row := range read("SELECT * FROM " + pgx.Identifier{name.([]any)[0].(string)}.Sanitize()) {
+			for _, value := range row.([]any) {
+				if raw, isBytes := value.([]byte); isBytes {
+					value = string(raw)
+				}
+				fmt.Fprintln(&all, value)
+			}
+		}
+	}
+	if !strings.Contains(all.String(), email) {
+		t.Fatal("the dump has not even the email of the admin")
+	}
+	return all.String()
 }
 
 // holds names the file below a folder that has the text.
@@ -169,6 +211,68 @@ func TestStop(t *testing.T) {
 		if stream.Receive() || connect.CodeOf(stream.Err()) != connect.CodeUnavailable || !strings.Contains(stream.Err().Error(), "stopping") {
 			t.Errorf("the watch ended with %v", stream.Err())
 		}
+	})
+}
+
+// TestCreateKey: a program that sets a platform up gets a key without signing in,
+// alone on standard output, whether the platform runs or not.
+func TestCreateKey(t *testing.T) {
+	onBoth(t, func(t *testing.T, at place) {
+		p := start(t, at)
+		create := func(words ...string) string {
+			t.Helper()
+			out, err := run(t, at, append([]string{"create-key", email}, words...)...)
+			if err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			if strings.Count(out, "\n") != 1 || !strings.HasPrefix(out, "slw_") {
+				t.Errorf("printed %q", out)
+			}
+			return strings.TrimSpace(out)
+		}
+		// The admin has not chosen a password yet.
+		registering := p.with(t, create("the installer", "--register", "--days", "1"))
+		join(t, registering, "prod")
+		_, err := registering.runtimes.ListRuntimes(t.Context(), connect.NewRequest(&platformv1.ListRuntimesRequest{}))
+		if connect.CodeOf(err) != connect.CodePermissionDenied {
+			t.Errorf("a key to register lists: %v", err)
+		}
+		if got := total(t, p.with(t, create("reader", "--read"))); got != 0 {
+			t.Errorf("there are %d applications", got)
+		}
+		first := p.password(t)
+		if out, err := run(t, at, "reset-password", email); err != nil || strings.Contains(out, first) {
+			t.Errorf("%v\n%s", err, out)
+		}
+		p.stop(t)
+		offline := create("offline", "--days=0")
+		for name, words := range map[string][]string{
+			"is for --register or for --read": {email, "k", "--register", "--read"},
+			"is not a number of days":         {email, "k", "--days=-1"},
+			"write it as":                     {email},
+			"no user with the email":          {"eve@example.com", "k"},
+			"printable":                       {email, ""},
+		} {
+			if out, err := run(t, at, append([]string{"create-key"}, words...)...); err == nil || !strings.Contains(out, name) {
+				t.Errorf("%v: %v\n%s", words, err, out)
+			}
+		}
+		again := start(t, at)
+		list, err := again.with(t, offline).keys.ListKeys(t.Context(), connect.NewRequest(&platformv1.ListKeysRequest{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		life := map[string]string{}
+		for _, key := range list.Msg.GetKeys() {
+			life[key.GetName()] = "for ever"
+			if key.GetExpiresAt() != nil {
+				life[key.GetName()] = key.GetExpiresAt().AsTime().Sub(key.GetCreatedAt().AsTime()).String()
+			}
+		}
+		if want := (map[string]string{"the installer": "24h0m0s", "reader": "2160h0m0s", "offline": "for ever"}); !maps.Equal(life, want) {
+			t.Errorf("the keys are good for %v, want %v", life, want)
+		}
+		again.stop(t)
 	})
 }
 

@@ -5,6 +5,7 @@ package platform
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -63,8 +64,10 @@ func TestMain(m *testing.M) {
 
 // place is a database with what belongs to it.
 type place struct {
-	args []string // options of the platform
-	dir  string   // what is kept on the disk
+	args    []string // options of the platform
+	dir     string   // what is kept on the disk
+	address string   // where it listens; empty is any port
+	url     string   // of a PostgreSQL
 }
 
 // onBoth runs a test with each database.
@@ -86,7 +89,8 @@ func postgresPlace(t *testing.T) place {
 	if err := os.WriteFile(key, []byte(strings.Repeat("0123456789abcdef", 4)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return place{dir: dir, args: []string{"--database.url=" + pgtest.URL(t), "--database.secretKeyFile=" + key}}
+	url := pgtest.URL(t)
+	return place{dir: dir, url: url, args: []string{"--database.url=" + url, "--database.secretKeyFile=" + key}}
 }
 
 // process is a platform that runs.
@@ -138,7 +142,7 @@ func launch(t *testing.T, at place, args ...string) (*process, <-chan string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	given := append([]string{"platform", "--server.address=127.0.0.1:0", "--health.address=127.0.0.1:0", "--admin.address=127.0.0.1:0", "--log.format=json"}, at.args...)
+	given := append([]string{"platform", "--server.address=" + cmp.Or(at.address, "127.0.0.1:0"), "--health.address=127.0.0.1:0", "--admin.address=127.0.0.1:0", "--log.format=json"}, at.args...)
 	p := &process{command: exec.Command(path, append(given, args...)...), out: &tail{}, log: &tail{}, done: make(chan struct{})}
 	p.command.Env = append(os.Environ(), "XDG_CONFIG_HOME="+t.TempDir())
 	p.command.Stdout = p.out

@@ -2,11 +2,15 @@ package platform
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,9 +21,8 @@ import (
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
-// TestTwoReplicas: what one replica stores, watches of the other see, and a request
-// at one reaches a runtime whose tunnel the other has.
-func TestTwoReplicas(t *testing.T) {
+// TestWatchAcrossReplicas: what one replica stores, watches of the other see.
+func TestWatchAcrossReplicas(t *testing.T) {
 	at := postgresPlace(t)
 	one := start(t, at)
 	key := one.firstKey(t)
@@ -62,6 +65,129 @@ func TestTwoReplicas(t *testing.T) {
 	heartbeat(t, two.with(t, credential.GetAccessToken()))
 }
 
+// TestTwoReplicas: a request at one replica reaches a runtime whose tunnel only the
+// other has; when that one is killed the tunnel moves, and a replica that comes new
+// finds it.
+func TestTwoReplicas(t *testing.T) {
+	at := postgresPlace(t)
+	one := startReplica(t, at)
+	key := one.firstKey(t)
+	two := startReplica(t, at)
+	credential := join(t, one.with(t, key), "prod")
+	var reachable atomic.Pointer[[]string]
+	reachable.Store(&[]string{one.url})
+	openTunnel(t, credential, func() []string { return *reachable.Load() })
+	const want = "POST /app-proxy/slipway.runtime.v1.RuntimeService/GetInfo"
+	answers := func(p *process, where string) {
+		t.Helper()
+		eventually(t, "an answer at "+where, func() bool { status, _ := p.ask(t, key); return status == http.StatusOK })
+		for range 20 {
+			if status, body := p.ask(t, key); status != http.StatusOK || body != want {
+				t.Errorf("at %s: %d %s", where, status, body)
+			}
+		}
+	}
+	answers(one, "the replica with the tunnel")
+	answers(two, "the other replica")
+	if got := two.handedOver(t); got < 20 {
+		t.Errorf("%d requests were handed over", got)
+	}
+	for _, token := range []string{"", credential.GetAccessToken(), key} {
+		if status := two.askAsPeer(t, token); status != http.StatusUnauthorized {
+			t.Errorf("somebody who is no replica hands a request over: %d", status)
+		}
+	}
+
+	reachable.Store(&[]string{one.url, two.url})
+	one.kill()
+	answers(two, "the replica that is left")
+	three := startReplica(t, at)
+	answers(three, "a new replica")
+	if got := three.handedOver(t); got < 20 {
+		t.Errorf("%d requests were handed over", got)
+	}
+	three.stop(t)
+	two.stop(t)
+}
+
+// startReplica starts one of several replicas. It has an address of its own of this
+// machine, so that it is known before it listens.
+func startReplica(t *testing.T, at place) *process {
+	t.Helper()
+	random := make([]byte, 3)
+	_, _ = rand.Read(random) // it never fails
+	// The port is below those that clients get.
+	at.address = fmt.Sprintf("127.%d.%d.%d:20086", 1+random[0]%250, 1+random[1]%250, 1+random[2]%250)
+	return start(t, at, "--peer.url=http://"+at.address)
+}
+
+// ask asks the platform for something of the runtime prod.
+func (p *process) ask(t *testing.T, key string) (int, string) {
+	t.Helper()
+	return post(t, p.url+"/runtimes/prod/app-proxy/slipway.runtime.v1.RuntimeService/GetInfo", http.Header{"Authorization": {"Bearer " + key}})
+}
+
+// askAsPeer hands over a request as another replica would.
+func (p *process) askAsPeer(t *testing.T, token string) int {
+	t.Helper()
+	status, _ := post(t, p.url+wire.PeerPath+"some-runtime/app-proxy/slipway.runtime.v1.RuntimeService/GetInfo", http.Header{"Slipway-Peer": {token}})
+	return status
+}
+
+// handedOver is how many requests the platform has sent through other replicas.
+func (p *process) handedOver(t *testing.T) int {
+	t.Helper()
+	health := ""
+	eventually(t, "the server with the metrics", func() bool {
+		for line := range strings.Lines(p.log.String()) {
+			var listens struct{ Msg, Server, Address string }
+			if json.Unmarshal([]byte(line), &listens) == nil && listens.Msg == "server listens" && listens.Server == "health" {
+				health = listens.Address
+			}
+		}
+		return health != ""
+	})
+	response, err := http.Get("http://" + health + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if value, found := strings.CutPrefix(line, `slipway_hub_requests_total{outcome="peer"} `); found {
+			count, err := strconv.Atoi(strings.TrimSpace(value))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return count
+		}
+	}
+	return 0
+}
+
+func post(t *testing.T, url string, header http.Header) (int, string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(within(t), http.MethodPost, url, strings.NewReader("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	header.Set("Content-Type", "application/json")
+	request.Header = header
+	response, err := http.DefaultTransport.RoundTrip(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(body)
+}
+
 // TestTunnel: a request to the platform reaches the runtime at the end of its
 // tunnel, and revoking the runtime's credentials cuts it off within seconds.
 func TestTunnel(t *testing.T) {
@@ -70,25 +196,8 @@ func TestTunnel(t *testing.T) {
 		key := p.firstKey(t)
 		admin := p.with(t, key)
 		credential := join(t, admin, "prod")
-		openTunnel(t, credential)
-		ask := func() (int, string) {
-			request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.url+"/runtimes/prod/app-proxy/slipway.runtime.v1.RuntimeService/GetInfo", strings.NewReader("{}"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			request.Header.Set("Content-Type", "application/json")
-			request.Header.Set("Authorization", "Bearer "+key)
-			response, err := http.DefaultTransport.RoundTrip(request)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer response.Body.Close()
-			body, err := io.ReadAll(response.Body)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return response.StatusCode, string(body)
-		}
+		openTunnel(t, credential, credential.GetTunnelUrls)
+		ask := func() (int, string) { return p.ask(t, key) }
 		eventually(t, "a tunnel", func() bool { status, _ := ask(); return status == http.StatusOK })
 		if status, body := ask(); status != http.StatusOK || body != "POST /app-proxy/slipway.runtime.v1.RuntimeService/GetInfo" {
 			t.Errorf("got %d %s", status, body)
@@ -105,13 +214,13 @@ func TestTunnel(t *testing.T) {
 }
 
 // openTunnel connects an agent with a router that says what it is asked.
-func openTunnel(t *testing.T, credential *platformv1.Credential) {
+func openTunnel(t *testing.T, credential *platformv1.Credential, urls func() []string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
 		ended <- tunnel.Run(ctx, tunnel.Options{
-			URLs:  credential.GetTunnelUrls,
+			URLs:  urls,
 			Token: func(context.Context) (string, error) { return credential.GetAccessToken(), nil },
 			Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set(wire.RouterHeader, "prod")

@@ -13,7 +13,6 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"strings"
-	"sync"
 	"testing"
 
 	"slipway.dev/slipway/internal/gitops/gittest"
@@ -30,9 +29,8 @@ type gitHost struct {
 	ssh      *gittest.Server
 
 	runtimeToken, userToken string
-
-	mu   sync.Mutex
-	made map[string]*gittest.Repository
+	// apps has an Application, and what that deploys.
+	apps *gittest.Repository
 }
 
 // oauthToken is what the provider issues for the first login.
@@ -41,7 +39,7 @@ const oauthToken = "access-1001"
 func newGitHost(t *testing.T, g *stage) *gitHost {
 	t.Helper()
 	h := &gitHost{
-		stage: g, made: map[string]*gittest.Repository{},
+		stage:        g,
 		runtimeToken: g.canary("the Git token of the runtime", "ghp_canary0runtime0token0000000000000000"),
 		userToken:    g.canary("the Git token of a user", "ghp_canary0user0token000000000000000000"),
 	}
@@ -51,7 +49,7 @@ func newGitHost(t *testing.T, g *stage) *gitHost {
 	h.provider = providertest.Start(t, gitprovider.GitHub, providertest.World{
 		Owners: map[string]string{"team": "Organization"},
 		Repositories: []providertest.Repository{
-			{Path: "team/apps", Private: true}, {Path: "team/web", Private: true},
+			{Path: "team/apps", Private: true},
 		},
 		Tokens: []providertest.Token{
 			{Value: h.runtimeToken, Login: "robot", UserID: 1, Scopes: []string{"repo", "admin:repo_hook"}, Roles: everything},
@@ -64,11 +62,7 @@ func newGitHost(t *testing.T, g *stage) *gitHost {
 	})
 	h.provider.Git = h.passOn(t)
 	h.provider.Created = func(path string) {
-		made := h.git.Repository(t, path, map[string]string{"x": "x"})
-		made.DeleteBranch(t, gittest.Main)
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		h.made[path] = made
+		h.git.Repository(t, path, map[string]string{"x": "x"}).DeleteBranch(t, gittest.Main)
 	}
 	return h
 }
@@ -87,18 +81,27 @@ func (h *gitHost) passOn(t *testing.T) http.Handler {
 // url is the address of a repository of the provider.
 func (h *gitHost) url(path string) string { return h.provider.URL + "/" + path + ".git" }
 
-// push commits to a repository and tells every webhook of it, as a provider does
-// after a push. It gives the commit.
-func (h *gitHost) push(t *testing.T, path string, repository *gittest.Repository, files map[string]string) string {
+// folder is one of the repository with the applications.
+func (h *gitHost) folder(path string) folder { return folder{h.url("team/apps"), path} }
+
+// change commits another value to the applications, and tells nobody.
+func (h *gitHost) change(t *testing.T, value string) string {
 	t.Helper()
-	before := repository.Head(t)
-	commit := repository.Commit(t, files, "change")
-	hooks := h.provider.Hooks(path)
+	return h.apps.Commit(t, map[string]string{"app/settings.yaml": settings(value), "small/settings.yaml": settings(value)}, value)
+}
+
+// push commits another value to the application and tells every webhook, as a
+// provider does after a push. It gives the commit.
+func (h *gitHost) push(t *testing.T, value string) string {
+	t.Helper()
+	before := h.apps.Head(t)
+	commit := h.change(t, value)
+	hooks := h.provider.Hooks("team/apps")
 	if len(hooks) == 0 {
-		t.Fatalf("%s has no webhook", path)
+		t.Fatal("there is no webhook")
 	}
 	for _, hook := range hooks {
-		if status := h.deliver(t, hook, h.pushed(path, before, commit)); status != http.StatusOK && status != http.StatusAccepted && status != http.StatusNoContent {
+		if status := h.deliver(t, hook, h.pushed("team/apps", before, commit)); status != http.StatusOK && status != http.StatusAccepted && status != http.StatusNoContent {
 			t.Fatalf("the webhook %s answers %d", hook.URL, status)
 		}
 	}
@@ -109,7 +112,7 @@ func (h *gitHost) push(t *testing.T, path string, repository *gittest.Repository
 func (h *gitHost) pushed(path, before, after string) []byte {
 	text, err := json.Marshal(map[string]any{
 		"ref": "refs/heads/main", "before": before, "after": after, "forced": false, "created": false, "deleted": false,
-		"commits": []any{map[string]any{"id": after, "added": []string{}, "removed": []string{}, "modified": []string{"app/settings.yaml"}}},
+		"commits": []any{map[string]any{"id": after, "added": []string{}, "removed": []string{}, "modified": []string{"app/settings.yaml", "small/settings.yaml"}}},
 		"repository": map[string]any{
 			"full_name": path, "clone_url": h.url(path), "html_url": strings.TrimSuffix(h.url(path), ".git"),
 			"ssh_url": fmt.Sprintf("git@%s:%s.git", strings.TrimPrefix(h.provider.URL, "https://"), path),

@@ -13,7 +13,6 @@ import (
 	"connectrpc.com/connect"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"slipway.dev/slipway/internal/gitops/gittest"
 	"slipway.dev/slipway/internal/wire/platformv1"
 	"slipway.dev/slipway/internal/wire/runtimev1"
 )
@@ -93,27 +92,22 @@ func (g *stage) testJoin(t *testing.T) {
 // applications become live, all through the platform.
 func (g *stage) testGit(t *testing.T) {
 	h := g.git
-	must(g.admin.git.SetGitSettings(t.Context(), connect.NewRequest(&platformv1.SetGitSettingsRequest{Settings: &platformv1.GitSettings{
-		Provider: "github", ApiUrl: h.provider.APIURL, SharedRepository: h.url("team/config") + "/slipway?ref=live",
-	}})))(t)
 	for _, m := range []*member{g.east, g.west} {
 		m.credentials(t)
 	}
 	g.east.login(t)
 	g.canary("the SSH key", strings.Split(strings.TrimSpace(h.ssh.PrivateKey()), "\n")[1])
 
-	h.made["team/web"] = h.git.Repository(t, "team/web", map[string]string{"app/settings.yaml": settings("first"), "app/web.yaml": workload, "app/secret.yaml": g.secretManifest()})
-	h.made["team/apps"] = h.git.Repository(t, "team/apps", map[string]string{"apps/web.yaml": applicationManifest("web", h.url("team/web"), inCluster, g.east.target)})
-	for name, path := range map[string]string{"apps": "apps", "web": "app"} {
-		if name == "web" {
-			continue // its webhook is registered below
-		}
-		answer := must(g.admin.of("east").gitSources.CreateGitSource(t.Context(), connect.NewRequest(&runtimev1.CreateGitSourceRequest{
-			GitSource: &runtimev1.GitSource{Name: name, RepoUrl: h.url("team/" + name), Path: path}, RegisterWebhook: true,
-		})))(t)
-		if answer.GetWebhookProblem() != "" || answer.GetCommit() == "" {
-			t.Errorf("the Git Source is %v", answer)
-		}
+	repository := h.git.Repository(t, "team/apps", map[string]string{
+		"apps/web.yaml":     applicationManifest("web", h.folder("app"), inCluster, g.east.target),
+		"app/settings.yaml": settings("first"), "small/settings.yaml": settings("first"), "app/web.yaml": workload, "app/secret.yaml": g.secretManifest(),
+	})
+	h.apps = repository
+	answer := must(g.admin.of("east").gitSources.CreateGitSource(t.Context(), connect.NewRequest(&runtimev1.CreateGitSourceRequest{
+		GitSource: &runtimev1.GitSource{Name: "apps", RepoUrl: h.url("team/apps"), Path: "apps"}, RegisterWebhook: true,
+	})))(t)
+	if answer.GetWebhookProblem() != "" || answer.GetCommit() == "" {
+		t.Errorf("the Git Source is %v", answer)
 	}
 	hooks := h.provider.Hooks("team/apps")
 	want := fmt.Sprintf("https://%s-east.%s/webhooks/east/apps", g.account, tunnelDomain)
@@ -121,13 +115,7 @@ func (g *stage) testGit(t *testing.T) {
 		t.Fatalf("the webhooks are %v, want %s", hooks, want)
 	}
 	g.canary("the secret of webhooks", hooks[0].Secret)
-	g.east.awaitListed(t, "web", h.made["team/web"].Head(t))
-	g.east.await(t, func(found *platformv1.Runtime) error {
-		if len(found.GetGitSources()) != 1 || slices.Contains(found.GetPendingSteps(), platformv1.CompletionStep_COMPLETION_STEP_GIT_CREDENTIALS) {
-			return fmt.Errorf("the platform has Git Sources %v, and %v to do", found.GetGitSources(), found.GetPendingSteps())
-		}
-		return nil
-	})
+	g.east.awaitListed(t, "web", repository.Head(t))
 }
 
 // credentials gives the runtime its Git credentials, as soon as it knows of the
@@ -226,10 +214,4 @@ func (m *member) value(ctx context.Context) (string, error) {
 		return "", err
 	}
 	return found.Data["value"], nil
-}
-
-// commitSettings commits another value to the application, and tells nobody.
-func (h *gitHost) commitSettings(t *testing.T, repository *gittest.Repository, value string) string {
-	t.Helper()
-	return repository.Commit(t, map[string]string{"app/settings.yaml": settings(value)}, value)
 }

@@ -23,6 +23,8 @@ const adminEmail = "admin@example.com"
 // stage is a platform with its runtimes and its Git provider.
 type stage struct {
 	*suite
+	// t is the test of the whole scene: what an act starts outlives it.
+	t        *testing.T
 	at       place
 	url      string
 	answers  *recorder
@@ -56,13 +58,16 @@ type member struct {
 func (s *suite) newStage(t *testing.T, at place) *stage {
 	t.Helper()
 	address := freeAddress(t, "127.0.0.1")
-	g := &stage{suite: s, at: at, url: "https://" + address, answers: newRecorder(s.authority, address), canaries: map[string]string{}}
+	g := &stage{suite: s, t: t, at: at, url: "https://" + address, answers: newRecorder(s.authority, address), canaries: map[string]string{}}
 	g.startPlatform(t)
 	chosen := g.canary("the password of the admin", "canary0password0of0the0admin")
 	g.adminKey = g.firstKey(t, adminEmail, g.oneTimePassword(t), chosen)
 	g.admin = g.with(g.adminKey)
 	g.account = must(g.admin.accounts.GetAccount(t.Context(), connect.NewRequest(&platformv1.GetAccountRequest{})))(t).GetAccount().GetId()
 	g.git = newGitHost(t, g)
+	must(g.admin.git.SetGitSettings(t.Context(), connect.NewRequest(&platformv1.SetGitSettingsRequest{Settings: &platformv1.GitSettings{
+		Provider: "github", ApiUrl: g.git.provider.APIURL, SharedRepository: g.git.url("team/config") + "/slipway?ref=live",
+	}})))(t)
 	return g
 }
 
@@ -91,7 +96,7 @@ func (g *stage) startPlatform(t *testing.T) {
 		"--tls.certFile=" + g.authority.certFile, "--tls.keyFile=" + g.authority.keyFile,
 		"--tunnel.domain=" + tunnelDomain, "--firstStart.email=" + adminEmail,
 	}, g.at.args...)
-	g.platform = g.runs(g.launch(t, "the platform", nil, words...))
+	g.platform = g.runs(g.launch(g.t, "the platform", nil, words...))
 	g.platform.address(t, "platform")
 }
 
@@ -145,7 +150,7 @@ func (m *member) start(t *testing.T, access ...string) {
 		"--runtime.name=" + m.name, "--runtime.cluster=" + m.name, "--access.address=" + m.router,
 	}, access...)
 	environment := []string{"KUBECONFIG=" + m.cluster.Kubeconfig, "POD_NAMESPACE=" + m.namespace}
-	m.process = m.stage.runs(m.stage.launch(t, "the agent "+m.name, environment, words...))
+	m.process = m.stage.runs(m.stage.launch(m.stage.t, "the agent "+m.name, environment, words...))
 }
 
 // get is the runtime as the platform knows it.
@@ -218,23 +223,26 @@ func (m *member) ref(name string) *runtimev1.ApplicationRef {
 }
 
 // apply makes an Application that syncs by itself.
-func (m *member) apply(t *testing.T, name, repository, server, target string) {
+func (m *member) apply(t *testing.T, name string, source folder, server, target string) {
 	t.Helper()
-	m.cluster.Apply(t, m.namespace, applicationManifest(name, repository, server, target))
+	m.cluster.Apply(t, m.namespace, applicationManifest(name, source, server, target))
 }
 
 const inCluster = "https://kubernetes.default.svc"
 
-func applicationManifest(name, repository, server, target string) string {
+// folder is one of a repository.
+type folder struct{ repository, path string }
+
+func applicationManifest(name string, source folder, server, target string) string {
 	return fmt.Sprintf(`apiVersion: argoproj.io/v1alpha1
 kind: Application
 metadata: {name: %s}
 spec:
   project: default
-  source: {repoURL: %q, path: app, targetRevision: main}
+  source: {repoURL: %q, path: %s, targetRevision: main}
   destination: {server: %q, namespace: %s}
   syncPolicy: {automated: {prune: true, selfHeal: true}}
-`, name, repository, server, target)
+`, name, source.repository, source.path, server, target)
 }
 
 // ask sends a request as somebody, to any path of the platform.

@@ -119,15 +119,19 @@ func eventually(t *testing.T, condition func(ctx context.Context) error) {
 	defer cancel()
 	tick := time.NewTicker(lookAgain)
 	defer tick.Stop()
+	var last error
 	for {
 		err := condition(ctx)
 		if err == nil {
 			return
 		}
+		if ctx.Err() == nil || last == nil {
+			last = err // later ones say only that the time is over
+		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			t.Fatalf("after %v: %v", patience, err)
+			t.Fatalf("after %v: %v", patience, last)
 		}
 	}
 }

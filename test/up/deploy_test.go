@@ -51,6 +51,10 @@ func deploy(t *testing.T) {
 	if agent := apply("", kustomized(t, "../../deploy/agent")); len(agent) < 14 {
 		t.Errorf("only %d objects of the agent are installed", len(agent))
 	}
+	if platform := apply("", kustomized(t, "../../deploy/platform")); len(platform) < 3 {
+		t.Errorf("only %d objects of the platform are installed", len(platform))
+	}
+	apply("", read(t, "../../deploy/agent/rbac/runtime.yaml"))
 	apply(cluster.Namespace(t), read(t, "../../deploy/rbac/role-namespaced.yaml"))
 	apply("", read(t, "../../deploy/rbac/acme-role.yaml"))
 	if heard := warned.all(); len(heard) > 0 {
@@ -58,6 +62,7 @@ func deploy(t *testing.T) {
 	}
 	requireAllListed(t, "../../deploy")
 	requireAllListed(t, "../../deploy/agent")
+	requireAllListed(t, "../../deploy/platform")
 	requireOptions(t, installed)
 }
 
@@ -70,11 +75,11 @@ func requireAllListed(t *testing.T, dir string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// The first is in the place of another, the second is not for everybody,
+		// The first is in the place of another, the next two are not for everybody,
 		// and the last is the list itself.
-		apart := []string{"rbac/role-namespaced.yaml", "rbac/acme-role.yaml", "kustomization.yaml"}
-		// The agent has a list of its own.
-		if strings.HasPrefix(name, "agent/") {
+		apart := []string{"rbac/role-namespaced.yaml", "rbac/acme-role.yaml", "rbac/runtime.yaml", "kustomization.yaml"}
+		// The agent and the platform have lists of their own.
+		if strings.HasPrefix(name, "agent/") || strings.HasPrefix(name, "platform/") {
 			continue
 		}
 		if !strings.Contains(listed, "- "+name+"\n") && !slices.Contains(apart, name) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,6 +18,7 @@ import (
 
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/up"
 )
 
 // TestSlipway is everything that needs the program, which is built once.
@@ -89,8 +91,11 @@ func firstStart(t *testing.T, dir, kubeconfig string) {
 		}
 	}
 	requireReadyDemo(t, connect(t, kubeconfig), "slipway.dev/demo:v1")
-	if running := clusterProcesses(t); len(running) != 6 {
-		t.Errorf("slipway, the cluster, the agent, the edge and two Pods should run, but there are: %s", strings.Join(running, ", "))
+	if !strings.Contains(shown, "sign in as admin@localhost with ") {
+		t.Errorf("the password of the admin is missing in:\n%s", shown)
+	}
+	if running := clusterProcesses(t); len(running) != 7 {
+		t.Errorf("slipway, the cluster, the platform, the agent, the edge and two Pods should run, but there are: %s", strings.Join(running, ", "))
 	}
 
 	said := fails(t, 1, "--dir", dir, "--reset")
@@ -127,6 +132,7 @@ func thirdStart(t *testing.T, dir, kubeconfig string) {
 	if !hasConfigMap(t, cluster) {
 		t.Error("the ConfigMap is gone")
 	}
+	requireJoined(t, facts)
 	requireReadyDemo(t, cluster, "slipway.dev/demo:v2")
 	if version := askedVersion(t, hint(t, facts, "ask one Pod")); version != "v2" {
 		t.Errorf("after a restart a Pod answers version %q", version)
@@ -149,6 +155,22 @@ func thirdStart(t *testing.T, dir, kubeconfig string) {
 		t.Errorf("exit code %d after SIGTERM", code)
 	}
 	requireNothingRuns(t)
+}
+
+// requireJoined: the platform has the runtime and its Application, and does not
+// show the password again.
+func requireJoined(t *testing.T, facts up.Facts) {
+	t.Helper()
+	if detail := row(t, facts, "platform").Detail; strings.Contains(detail, "sign in") {
+		t.Errorf("the password is shown again: %s", detail)
+	}
+	runtimes := strings.Fields(shell(t, hint(t, facts, "see the runtimes")))
+	for _, word := range []string{"slipway", "devcluster", "tunnel", "yes"} {
+		if !slices.Contains(runtimes, word) {
+			t.Errorf("the platform tells of its runtimes without %q: %v", word, runtimes)
+		}
+	}
+	awaitOutput(t, hint(t, facts, "see the Applications"), "demo")
 }
 
 func killed(t *testing.T, dir, kubeconfig string) {

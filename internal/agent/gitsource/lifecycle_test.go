@@ -62,8 +62,8 @@ func TestLifecycle(t *testing.T) {
 	w.credentials(t, &runtimev1.SetRuntimeCredentialsRequest{})
 	w.synced(t, "demo-shared")
 	w.synced(t, "demo-in-cluster")
-	if !w.home.Valid() {
-		t.Error("the repository is not valid")
+	if got, want := w.home.Reached(), w.settings.GetSharedRepository(); !w.home.Valid() || got != want {
+		t.Errorf("reached is %q, want %q", got, want)
 	}
 
 	t.Run("create", func(t *testing.T) { w.testCreate(t, apps) })

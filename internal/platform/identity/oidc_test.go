@@ -13,6 +13,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"slipway.dev/slipway/internal/platform/identity"
+	"slipway.dev/slipway/internal/platform/identity/oidctest"
 	"slipway.dev/slipway/internal/platform/store"
 	"slipway.dev/slipway/internal/secret"
 	"slipway.dev/slipway/internal/wire"
@@ -20,15 +21,15 @@ import (
 )
 
 // external is a world with an identity provider.
-func external(t *testing.T, change ...func(*identity.OIDCOptions)) (*world, *provider) {
+func external(t *testing.T, change ...func(*identity.OIDCOptions)) (*world, *oidctest.Provider) {
 	t.Helper()
-	p := newProvider(t)
+	p := oidctest.New(t)
 	w := newWorld(t, func(o *identity.Options) {
-		o.OIDC = &identity.OIDCOptions{Name: "Example SSO", Issuer: p.url, ClientID: clientID, ClientSecret: secret.New(clientSecret), CreateUsers: true}
+		o.OIDC = &identity.OIDCOptions{Name: "Example SSO", Issuer: p.URL, ClientID: oidctest.ClientID, ClientSecret: secret.New(oidctest.ClientSecret), CreateUsers: true}
 		for _, f := range change {
 			f(o.OIDC)
 		}
-		p.public = o.PublicURL.String()
+		p.Public = o.PublicURL.String()
 	})
 	return w, p
 }
@@ -90,7 +91,7 @@ func TestOIDC(t *testing.T) {
 	if text := strings.Join(w.entries(), "\n"); !strings.Contains(text, "user | carol@example.com | auth.sign-in | auth/carol@example.com | ok | through Example SSO") {
 		t.Errorf("the audit log is\n%s", text)
 	}
-	if strings.Contains(w.logs.String(), clientSecret) {
+	if strings.Contains(w.logs.String(), oidctest.ClientSecret) {
 		t.Error("the client's secret is in the log")
 	}
 }
@@ -100,7 +101,7 @@ func TestOIDCRefusals(t *testing.T) {
 	t.Parallel()
 	w, p := external(t, func(o *identity.OIDCOptions) { o.AllowedDomains = []string{"Example.com"} })
 	signed := func(key jose.SigningKey) func(map[string]any) string {
-		return func(claims map[string]any) string { return p.sign(claims, key) }
+		return func(claims map[string]any) string { return p.Sign(claims, key) }
 	}
 	for _, tt := range []struct {
 		name   string
@@ -112,8 +113,8 @@ func TestOIDCRefusals(t *testing.T) {
 		{name: "another nonce", claims: map[string]any{"nonce": "another-nonce-of-some-length"}},
 		{name: "no nonce", claims: map[string]any{"nonce": nil}},
 		{name: "another audience", claims: map[string]any{"aud": "another"}},
-		{name: "several audiences without azp", claims: map[string]any{"aud": []string{clientID, "another"}}},
-		{name: "several audiences with azp", claims: map[string]any{"aud": []string{clientID, "another"}, "azp": clientID}, ok: true},
+		{name: "several audiences without azp", claims: map[string]any{"aud": []string{oidctest.ClientID, "another"}}},
+		{name: "several audiences with azp", claims: map[string]any{"aud": []string{oidctest.ClientID, "another"}, "azp": oidctest.ClientID}, ok: true},
 		{name: "another issuer", claims: map[string]any{"iss": "https://evil.example"}},
 		{name: "expired", claims: map[string]any{"exp": time.Now().Add(-time.Hour).Unix()}},
 		{name: "not yet good", claims: map[string]any{"nbf": time.Now().Add(time.Hour).Unix()}},
@@ -124,13 +125,13 @@ func TestOIDCRefusals(t *testing.T) {
 		{name: "email verified as text", claims: map[string]any{"email_verified": "true"}},
 		{name: "another domain", claims: map[string]any{"email": "carol@example.com.evil.example"}},
 		{name: "two at signs", claims: map[string]any{"email": "carol@evil.example@example.com"}},
-		{name: "alg none", forge: unsigned},
-		{name: "the client's secret as a key", forge: signed(jose.SigningKey{Algorithm: jose.HS256, Key: []byte(clientSecret + clientSecret)})},
-		{name: "the public key as a secret", forge: signed(jose.SigningKey{Algorithm: jose.HS256, Key: x509.MarshalPKCS1PublicKey(&p.key.PublicKey)})},
-		{name: "another key", forge: signed(jose.SigningKey{Algorithm: jose.RS256, Key: p.other})},
+		{name: "alg none", forge: oidctest.Unsigned},
+		{name: "the client's secret as a key", forge: signed(jose.SigningKey{Algorithm: jose.HS256, Key: []byte(oidctest.ClientSecret + oidctest.ClientSecret)})},
+		{name: "the public key as a secret", forge: signed(jose.SigningKey{Algorithm: jose.HS256, Key: x509.MarshalPKCS1PublicKey(&p.Key.PublicKey)})},
+		{name: "another key", forge: signed(jose.SigningKey{Algorithm: jose.RS256, Key: p.Other})},
 		{name: "no token", forge: func(map[string]any) string { return "" }},
 	} {
-		p.next(tt.claims, tt.forge)
+		p.Next(tt.claims, tt.forge)
 		who := w.nobody()
 		status, _, _ := who.sso()
 		_, err := who.me()
@@ -212,7 +213,7 @@ func TestOIDCKnownUsers(t *testing.T) {
 	t.Parallel()
 	w, p := external(t, func(o *identity.OIDCOptions) { o.CreateUsers = false })
 	admin := w.admin()
-	p.next(map[string]any{"email": "dan@example.com", "sub": "dan"}, nil)
+	p.Next(map[string]any{"email": "dan@example.com", "sub": "dan"}, nil)
 	if status, _, body := w.nobody().sso(); status != http.StatusForbidden || !strings.Contains(body, "ask an admin") {
 		t.Errorf("somebody unknown: %d %s", status, body)
 	}
@@ -228,18 +229,18 @@ func TestOIDCKnownUsers(t *testing.T) {
 	if user.GetId() != made.Msg.GetUser().GetId() || user.GetRole() != platformv1.Role_ROLE_ADMIN {
 		t.Errorf("signed in as %v", user)
 	}
-	p.next(map[string]any{"email": "dan@example.com", "sub": "another"}, nil)
+	p.Next(map[string]any{"email": "dan@example.com", "sub": "another"}, nil)
 	if status, _, _ := w.nobody().sso(); status != http.StatusForbidden {
 		t.Errorf("another subject with the email: %d", status)
 	}
-	p.next(map[string]any{"email": adminEmail, "sub": "thief"}, nil)
+	p.Next(map[string]any{"email": adminEmail, "sub": "thief"}, nil)
 	if status, _, _ := w.nobody().sso(); status != http.StatusForbidden {
 		t.Errorf("the email of a user with a password: %d", status)
 	}
 	disabled := true
 	_, err = admin.accounts().UpdateUser(t.Context(), connect.NewRequest(&platformv1.UpdateUserRequest{Id: user.GetId(), Disabled: &disabled}))
 	must(t, err)
-	p.next(map[string]any{"email": "dan@example.com", "sub": "dan"}, nil)
+	p.Next(map[string]any{"email": "dan@example.com", "sub": "dan"}, nil)
 	if status, _, _ := w.nobody().sso(); status != http.StatusForbidden {
 		t.Errorf("a disabled user: %d", status)
 	}
@@ -263,7 +264,7 @@ func TestOIDCRoles(t *testing.T) {
 		{[]any{1, nil}, platformv1.Role_ROLE_USER},
 		{nil, platformv1.Role_ROLE_USER},
 	} {
-		p.next(map[string]any{"groups": tt.groups}, nil)
+		p.Next(map[string]any{"groups": tt.groups}, nil)
 		who := w.nobody()
 		who.sso()
 		user, err := who.me()

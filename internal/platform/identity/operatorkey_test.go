@@ -17,24 +17,24 @@ import (
 func TestOperatorKey(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	make := func(scope string, life time.Duration) *person {
+	fresh := func(scope string, life time.Duration) *person {
 		t.Helper()
 		key, err := identity.CreateOperatorKey(t.Context(), w.store, identity.OperatorKey{Email: strings.ToUpper(adminEmail), Name: "up", Scope: scope, Life: life})
 		must(t, err)
 		return w.bearer(key.Reveal())
 	}
-	all := make(identity.ScopeAll, 0)
+	all := fresh(identity.ScopeAll, 0)
 	want(t, "everything", all.may(), 0)
 	_, err := all.accounts().CreateUser(t.Context(), connect.NewRequest(&platformv1.CreateUserRequest{Email: userEmail, Name: "Bob", Role: platformv1.Role_ROLE_USER}))
 	want(t, "everything, changing", err, 0)
-	reading := make(identity.ScopeRead, 0)
+	reading := fresh(identity.ScopeRead, 0)
 	want(t, "reading", reading.may(), 0)
 	_, err = reading.accounts().DeleteUser(t.Context(), connect.NewRequest(&platformv1.DeleteUserRequest{Id: "x"}))
 	want(t, "reading, changing", err, connect.CodePermissionDenied)
-	want(t, "registering, reading", make(identity.ScopeRuntimeRegister, 0).may(), connect.CodePermissionDenied)
-	short := make(identity.ScopeAll, time.Hour)
+	want(t, "registering, reading", fresh(identity.ScopeRuntimeRegister, 0).may(), connect.CodePermissionDenied)
+	short := fresh(identity.ScopeAll, time.Hour)
 	want(t, "a short one", short.may(), 0)
-	w.clock.pass(2 * time.Hour)
+	w.clock.forward(2 * time.Hour)
 	want(t, "a short one, later", short.may(), connect.CodeUnauthenticated)
 
 	list, err := all.keys().ListKeys(t.Context(), connect.NewRequest(&platformv1.ListKeysRequest{}))

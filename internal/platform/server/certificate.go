@@ -42,12 +42,14 @@ func LoadCertificate(certFile, keyFile string, log *slog.Logger) (*Certificate, 
 }
 
 func (c *Certificate) load() error {
-	stamp := c.stamps()
+	// A pair that does not fit is complained about once; it is read again when one of
+	// the files changes again.
+	c.stamp = c.stamps()
 	pair, err := tls.LoadX509KeyPair(c.certFile, c.keyFile)
 	if err != nil {
 		return fmt.Errorf("the certificate in %s and its key in %s: %w", c.certFile, c.keyFile, err)
 	}
-	c.current, c.stamp = &pair, stamp
+	c.current = &pair
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"syscall"
 	"time"
@@ -134,9 +135,14 @@ func uncached(next http.Handler) http.Handler {
 
 // directTransport reaches runtimes at their access URLs. An agent says what its URL
 // is, so addresses that only mean something to this machine or its cloud are
-// refused.
-func directTransport() http.RoundTripper {
-	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second, Control: refuseLocalNetwork}
+// refused. A platform that is itself reached on this machine alone has its runtimes
+// there too.
+func directTransport(public *url.URL) http.RoundTripper {
+	own := net.ParseIP(public.Hostname())
+	local := public.Hostname() == "localhost" || (own != nil && own.IsLoopback())
+	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second, Control: func(_, address string, _ syscall.RawConn) error {
+		return refuseLocalNetwork(address, local)
+	}}
 	return &http.Transport{
 		Proxy: http.ProxyFromEnvironment, DialContext: dialer.DialContext, ForceAttemptHTTP2: true, DisableCompression: true,
 		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}, TLSHandshakeTimeout: 10 * time.Second,
@@ -146,14 +152,18 @@ func directTransport() http.RoundTripper {
 }
 
 // refuseLocalNetwork refuses addresses of the link, where clouds answer with the
-// machine's credentials.
-func refuseLocalNetwork(_, address string, _ syscall.RawConn) error {
+// machine's credentials, and of this machine unless that is what is meant.
+func refuseLocalNetwork(address string, local bool) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return err
 	}
-	if ip := net.ParseIP(host); ip == nil || ip.IsLinkLocalUnicast() || ip.IsMulticast() || ip.IsUnspecified() {
+	ip := net.ParseIP(host)
+	switch {
+	case ip == nil || ip.IsLinkLocalUnicast() || ip.IsMulticast() || ip.IsUnspecified():
 		return errors.New("an access URL must not lead to an address of the local link")
+	case ip.IsLoopback() && !local:
+		return errors.New("an access URL must not lead to the platform's own machine")
 	}
 	return nil
 }

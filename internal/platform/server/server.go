@@ -122,7 +122,12 @@ func (p *parts) run(ctx context.Context, ready *observe.Condition) error {
 			p.Log.Warn("the signing keys could not be looked after", observe.KeyError, err)
 		})
 	})
-	group.Go(func() error { return p.hub.Run(running) })
+	group.Go(func() error {
+		if err := p.hub.Run(running); running.Err() == nil {
+			return err
+		}
+		return nil // it ends with its context, and says so
+	})
 	group.Go(func() error { return p.serve(running) })
 	if control != nil {
 		group.Go(func() error { return p.serveControl(running, control) })
@@ -162,7 +167,7 @@ func (p *parts) assemble(ctx context.Context) (err error) {
 		return err
 	}
 	p.gateway, err = gateway.New(gateway.Options{
-		Store: p.store, Identity: p.identity, Signer: p.signer, Hub: p.hub, Direct: directTransport(),
+		Store: p.store, Identity: p.identity, Signer: p.signer, Hub: p.hub, Direct: directTransport(p.PublicURL),
 		PublicURL: p.PublicURL, TunnelDomain: p.TunnelDomain,
 		Log: p.Log, Metrics: gateway.NewMetrics(p.Metrics.For("gateway")),
 	})

@@ -1,4 +1,7 @@
-package identity_test
+// Package oidctest is a strict OpenID provider for tests: it wants PKCE with S256, the
+// secret of the client and the redirect that was registered, and takes each code
+// once. Tests say what its tokens claim, and can have them forged.
+package oidctest
 
 import (
 	"crypto/rand"
@@ -16,19 +19,21 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
+// The client that the provider knows.
 const (
-	clientID     = "slipway"
-	clientSecret = "canary-client-secret"
+	ClientID     = "slipway"
+	ClientSecret = "canary-client-secret"
 )
 
-// provider is a strict OpenID provider: it wants PKCE with S256, the secret of the
-// client, the redirect that was registered, and takes each code once.
-type provider struct {
-	t      *testing.T
-	url    string
-	key    *rsa.PrivateKey
-	other  *rsa.PrivateKey
-	public string // of the platform
+// Provider is an identity provider.
+type Provider struct {
+	t testing.TB
+	// URL is the issuer.
+	URL string
+	// Key signs tokens; Other is one that nobody knows.
+	Key, Other *rsa.PrivateKey
+	// Public is the URL of the platform; set it before anybody signs in.
+	Public string
 
 	mu    sync.Mutex
 	codes map[string]url.Values
@@ -37,14 +42,15 @@ type provider struct {
 	forge  func(claims map[string]any) string
 }
 
-func newProvider(t *testing.T) *provider {
+// New starts a provider that ends with the test.
+func New(t testing.TB) *Provider {
 	t.Helper()
-	p := &provider{t: t, codes: make(map[string]url.Values)}
+	p := &Provider{t: t, codes: make(map[string]url.Values)}
 	var err error
-	p.key, err = rsa.GenerateKey(rand.Reader, 2048)
-	must(t, err)
-	p.other, err = rsa.GenerateKey(rand.Reader, 2048)
-	must(t, err)
+	p.Key, err = rsa.GenerateKey(rand.Reader, 2048)
+	check(t, err)
+	p.Other, err = rsa.GenerateKey(rand.Reader, 2048)
+	check(t, err)
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /.well-known/openid-configuration", p.discovery)
 	mux.HandleFunc("GET /keys", p.keys)
@@ -52,32 +58,32 @@ func newProvider(t *testing.T) *provider {
 	mux.HandleFunc("POST /token", p.token)
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
-	p.url = server.URL
+	p.URL = server.URL
 	return p
 }
 
-func (p *provider) discovery(w http.ResponseWriter, _ *http.Request) {
+func (p *Provider) discovery(w http.ResponseWriter, _ *http.Request) {
 	p.json(w, map[string]any{
-		"issuer": p.url, "authorization_endpoint": p.url + "/authorize", "token_endpoint": p.url + "/token", "jwks_uri": p.url + "/keys",
+		"issuer": p.URL, "authorization_endpoint": p.URL + "/authorize", "token_endpoint": p.URL + "/token", "jwks_uri": p.URL + "/keys",
 		// A provider that says so must not talk the platform into it.
 		"id_token_signing_alg_values_supported": []string{"none", "HS256", "RS256"},
 	})
 }
 
-func (p *provider) keys(w http.ResponseWriter, _ *http.Request) {
-	p.json(w, jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: p.key.Public(), KeyID: "one", Algorithm: "RS256", Use: "sig"}}})
+func (p *Provider) keys(w http.ResponseWriter, _ *http.Request) {
+	p.json(w, jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: p.Key.Public(), KeyID: "one", Algorithm: "RS256", Use: "sig"}}})
 }
 
-func (p *provider) json(w http.ResponseWriter, value any) {
+func (p *Provider) json(w http.ResponseWriter, value any) {
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(value)
 }
 
 // authorize is somebody who says yes at once.
-func (p *provider) authorize(w http.ResponseWriter, r *http.Request) {
+func (p *Provider) authorize(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	for name, want := range map[string]string{
-		"response_type": "code", "client_id": clientID, "redirect_uri": p.public + "/auth/oidc/callback",
+		"response_type": "code", "client_id": ClientID, "redirect_uri": p.Public + "/auth/oidc/callback",
 		"scope": "openid email profile", "code_challenge_method": "S256",
 	} {
 		if query.Get(name) != want {
@@ -97,7 +103,7 @@ func (p *provider) authorize(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, query.Get("redirect_uri")+"?"+back.Encode(), http.StatusFound)
 }
 
-func (p *provider) token(w http.ResponseWriter, r *http.Request) {
+func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
 	_ = r.ParseForm()
 	p.mu.Lock()
 	asked, ok := p.codes[r.PostForm.Get("code")]
@@ -106,7 +112,7 @@ func (p *provider) token(w http.ResponseWriter, r *http.Request) {
 	sum := sha256.Sum256([]byte(r.PostForm.Get("code_verifier")))
 	id, password, basic := r.BasicAuth()
 	switch {
-	case !basic || id != clientID || password != clientSecret:
+	case !basic || id != ClientID || password != ClientSecret:
 		w.Header().Set("WWW-Authenticate", "Basic")
 		w.WriteHeader(http.StatusUnauthorized)
 		p.json(w, map[string]any{"error": "invalid_client"})
@@ -120,9 +126,9 @@ func (p *provider) token(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (p *provider) idToken(asked url.Values) string {
+func (p *Provider) idToken(asked url.Values) string {
 	claims := map[string]any{
-		"iss": p.url, "sub": "subject-1", "aud": clientID, "exp": time.Now().Add(time.Minute).Unix(), "iat": time.Now().Unix(),
+		"iss": p.URL, "sub": "subject-1", "aud": ClientID, "exp": time.Now().Add(time.Minute).Unix(), "iat": time.Now().Unix(),
 		"nonce": asked.Get("nonce"), "email": "carol@example.com", "email_verified": true, "name": "Carol",
 	}
 	p.mu.Lock()
@@ -136,31 +142,40 @@ func (p *provider) idToken(asked url.Values) string {
 	if p.forge != nil {
 		return p.forge(claims)
 	}
-	return p.sign(claims, jose.SigningKey{Algorithm: jose.RS256, Key: p.key})
+	return p.Sign(claims, jose.SigningKey{Algorithm: jose.RS256, Key: p.Key})
 }
 
-func (p *provider) sign(claims map[string]any, key jose.SigningKey) string {
+// Sign makes a token.
+func (p *Provider) Sign(claims map[string]any, key jose.SigningKey) string {
 	signer, err := jose.NewSigner(key, (&jose.SignerOptions{}).WithType("JWT").WithHeader("kid", "one"))
-	must(p.t, err)
+	check(p.t, err)
 	text, err := json.Marshal(claims)
-	must(p.t, err)
+	check(p.t, err)
 	signed, err := signer.Sign(text)
-	must(p.t, err)
+	check(p.t, err)
 	compact, err := signed.CompactSerialize()
-	must(p.t, err)
+	check(p.t, err)
 	return compact
 }
 
-// unsigned is a token with alg=none.
-func unsigned(claims map[string]any) string {
+// Unsigned is a token with alg=none.
+func Unsigned(claims map[string]any) string {
 	text, _ := json.Marshal(claims)
 	b64 := base64.RawURLEncoding
 	return b64.EncodeToString([]byte(`{"alg":"none"}`)) + "." + b64.EncodeToString(text) + "."
 }
 
-// next sets what the next ID tokens say.
-func (p *provider) next(claims map[string]any, forge func(map[string]any) string) {
+// Next sets what the next ID tokens say: claims that differ, nil to leave one out,
+// and how a token is made of them; nil is with Key.
+func (p *Provider) Next(claims map[string]any, forge func(map[string]any) string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.claims, p.forge = claims, forge
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -1,0 +1,229 @@
+package values
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Check says everything that is wrong with the values as such: keys that nobody
+// reads, other kinds than are asked for, broken rules, and aliases that disagree.
+func (d Document) Check() []Problem {
+	found := d.catalogue.walk(d.catalogue.tree(true), d.given)
+	for _, value := range d.catalogue.Values {
+		if value.Alias == "" {
+			continue
+		}
+		own, first := lookup(d.given, value.Key)
+		other, second := lookup(d.given, value.Alias)
+		if first && second && !value.unchanged(own) && !value.unchanged(other) && fmt.Sprint(own) != fmt.Sprint(other) {
+			found = append(found, Problem{Code: CodeAlias, Key: value.Key,
+				Reason: value.Key + " and " + value.Alias + " are two spellings of one value, and differ", Fix: "keep " + value.Key + " and leave " + value.Alias + " out"})
+		}
+	}
+	return found
+}
+
+func (c Catalogue) walk(at *node, given map[string]any) []Problem {
+	var found []Problem
+	for _, name := range sortedKeys(given) {
+		value, key := given[name], strings.TrimPrefix(at.path+"."+name, ".")
+		next := at.child(name)
+		switch {
+		case next == nil && slices.Contains(c.Open, at.path):
+		case next == nil:
+			found = append(found, unknown(at, name, key))
+		case next.value != nil:
+			found = append(found, next.value.check(key, value)...)
+		case value == nil:
+		default:
+			below, ok := value.(map[string]any)
+			if !ok {
+				found = append(found, Problem{Code: CodeKind, Key: key, Reason: "it is " + kindOf(value) + ", and has to be a group of keys", Fix: "write the keys below it, each on a line of its own"})
+				continue
+			}
+			found = append(found, c.walk(next, below)...)
+		}
+	}
+	return found
+}
+
+func unknown(at *node, name, key string) Problem {
+	var names []string
+	for _, each := range at.below {
+		names = append(names, each.name)
+	}
+	fix := "leave it out: here are " + strings.Join(names, ", ")
+	if near := nearest(name, names); near != "" {
+		fix = "did you mean " + near + "?"
+	}
+	return Problem{Code: CodeUnknown, Key: key, Reason: "there is no such value", Fix: fix}
+}
+
+// nearest is the name that a mistyped one was meant to be.
+func nearest(name string, names []string) string {
+	best, least := "", 3
+	for _, each := range names {
+		if distance := editDistance(strings.ToLower(name), strings.ToLower(each)); distance < least && distance < len(each) {
+			best, least = each, distance
+		}
+	}
+	return best
+}
+
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		before := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := before
+			if a[i] != b[j] {
+				cost++
+			}
+			before = row[j+1]
+			row[j+1] = min(cost, row[j+1]+1, row[j]+1)
+		}
+	}
+	return row[len(b)]
+}
+
+func (v Value) check(key string, given any) []Problem {
+	if v.Ignored {
+		if filled, ok := given.(map[string]any); ok && len(filled) == 0 || given == nil {
+			return nil
+		}
+		return []Problem{{Code: CodeIgnored, Warning: true, Key: key, Reason: "it is not used: " + strings.TrimPrefix(v.About, "Taken and not used. "), Fix: "it can be left out"}}
+	}
+	if given == nil {
+		return nil
+	}
+	wrong := []Problem{{Code: CodeKind, Key: key, Reason: "it is " + kindOf(given) + ", and has to be " + v.wanted(), Fix: "write " + v.wanted()}}
+	switch v.Kind {
+	case Flag:
+		if _, ok := given.(bool); !ok {
+			return wrong
+		}
+	case Count:
+		number, ok := whole(given)
+		if !ok {
+			return wrong
+		}
+		if number < v.Rule.Least || number > v.Rule.Most {
+			return []Problem{{Code: CodeRule, Key: key, Reason: fmt.Sprintf("it is %d", number), Fix: fmt.Sprintf("choose a number from %d to %d", v.Rule.Least, v.Rule.Most)}}
+		}
+	case TextList, ObjectList:
+		return v.checkList(key, given, wrong)
+	case TextMap, Object:
+		return v.checkMap(key, given, wrong)
+	case Text:
+		text, ok := given.(string)
+		if !ok {
+			return wrong
+		}
+		return v.checkText(key, text)
+	}
+	return nil
+}
+
+func (v Value) checkList(key string, given any, wrong []Problem) []Problem {
+	list, ok := given.([]any)
+	if !ok {
+		return wrong
+	}
+	var found []Problem
+	for i, each := range list {
+		at := key + "[" + strconv.Itoa(i) + "]"
+		found = append(found, v.checkElement(at, each, v.Kind == TextList)...)
+	}
+	return found
+}
+
+func (v Value) checkMap(key string, given any, wrong []Problem) []Problem {
+	all, ok := given.(map[string]any)
+	if !ok {
+		return wrong
+	}
+	if v.Kind == Object {
+		return nil
+	}
+	var found []Problem
+	for _, name := range sortedKeys(all) {
+		found = append(found, v.checkElement(key+"."+name, all[name], true)...)
+	}
+	return found
+}
+
+func (v Value) checkElement(key string, given any, text bool) []Problem {
+	if !text {
+		if _, ok := given.(map[string]any); !ok {
+			return []Problem{{Code: CodeKind, Key: key, Reason: "it is " + kindOf(given) + ", and has to be an object", Fix: "write its fields below it"}}
+		}
+		return nil
+	}
+	word, ok := given.(string)
+	if !ok {
+		return []Problem{{Code: CodeKind, Key: key, Reason: "it is " + kindOf(given) + ", and has to be a text", Fix: "put it in quotes"}}
+	}
+	return v.checkText(key, word)
+}
+
+func (v Value) checkText(key, text string) []Problem {
+	shown := strconv.Quote(text)
+	if v.Secret {
+		shown = "what is given"
+	}
+	if len(v.Rule.OneOf) > 0 && !slices.Contains(v.Rule.OneOf, text) || !v.Rule.matches(text) {
+		if text == "" {
+			return []Problem{{Code: CodeRule, Key: key, Reason: "it is empty", Fix: "write " + v.Rule.words()}}
+		}
+		return []Problem{{Code: CodeRule, Key: key, Reason: shown + " cannot be used", Fix: "write " + v.Rule.words()}}
+	}
+	return nil
+}
+
+// wanted is the kind in a sentence.
+func (v Value) wanted() string {
+	switch v.Kind {
+	case Text:
+		return "a text, in quotes"
+	case Flag:
+		return "true or false, without quotes"
+	case Count, TextList, TextMap, Object, ObjectList:
+	}
+	return "a " + v.Kind.String()
+}
+
+func kindOf(value any) string {
+	switch value.(type) {
+	case string:
+		return "a text"
+	case bool:
+		return "true or false"
+	case map[string]any:
+		return "a group of keys"
+	case []any:
+		return "a list"
+	case nil:
+		return "nothing"
+	}
+	return "a number"
+}
+
+// whole reads a number as YAML and JSON decoders give it.
+func whole(value any) (int, bool) {
+	switch number := value.(type) {
+	case int:
+		return number, true
+	case int64:
+		return int(number), true
+	case float64:
+		return int(number), number == math.Trunc(number) && math.Abs(number) < 1<<31
+	}
+	return 0, false
+}

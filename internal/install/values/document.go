@@ -1,0 +1,169 @@
+package values
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+// MaxBytes bounds a file of values.
+const MaxBytes = 1 << 20
+
+// Problem is something about values that somebody has to know.
+type Problem struct {
+	// Code is one word for programs.
+	Code string
+	// Warning is set when the values work all the same.
+	Warning bool
+	Key     string
+	// Reason says what is wrong, and Fix what to do.
+	Reason, Fix string
+}
+
+// The codes of problems.
+const (
+	CodeUnreadable = "ValuesUnreadable"
+	CodeUnknown    = "ValueUnknown"
+	CodeKind       = "ValueKind"
+	CodeRule       = "ValueInvalid"
+	CodeAlias      = "ValueAliasConflict"
+	CodeIgnored    = "ValueIgnored"
+)
+
+// Document is a set of values over the defaults of a chart.
+type Document struct {
+	catalogue Catalogue
+	given     map[string]any
+}
+
+// Read reads a values file and says everything that is wrong with it. The
+// document has what could be read.
+func Read(catalogue Catalogue, from io.Reader) (Document, []Problem) {
+	text, err := io.ReadAll(io.LimitReader(from, MaxBytes+1))
+	switch {
+	case err != nil:
+		return New(catalogue, nil), []Problem{{Code: CodeUnreadable, Reason: "the values cannot be read: " + err.Error(), Fix: "name a file that can be read"}}
+	case len(text) > MaxBytes:
+		return New(catalogue, nil), []Problem{{Code: CodeUnreadable, Reason: fmt.Sprintf("the values have more than %d bytes", MaxBytes), Fix: "leave out what the chart does not know"}}
+	}
+	given := map[string]any{}
+	if err := yaml.UnmarshalStrict(text, &given); err != nil {
+		return New(catalogue, nil), []Problem{{Code: CodeUnreadable, Reason: "the values are no YAML: " + withoutText(err), Fix: "correct it, one key to a line and two spaces for each level"}}
+	}
+	document := New(catalogue, given)
+	return document, document.Check()
+}
+
+// withoutText is where the YAML is wrong. Messages of the decoder can repeat part
+// of the text, which can be part of a secret.
+func withoutText(err error) string {
+	message := err.Error()
+	if at := strings.Index(message, "line "); at >= 0 {
+		end := strings.IndexFunc(message[at+5:], func(r rune) bool { return r < '0' || r > '9' })
+		if end > 0 {
+			line := message[at : at+5+end]
+			if strings.Contains(message, "already defined") || strings.Contains(message, "already set") {
+				return line + " has a key that is there already"
+			}
+			return line
+		}
+	}
+	return errors.New("it has to be one map of keys").Error()
+}
+
+// New is a document of values that are decoded already. Aliases are read.
+func New(catalogue Catalogue, given map[string]any) Document {
+	return Document{catalogue: catalogue, given: given}
+}
+
+// raw is what a key has: what is given for it, else for its alias, else the
+// default. Empty texts and the default itself count as not given.
+func (d Document) raw(key string) any {
+	value, known := d.catalogue.Find(key)
+	own, there := lookup(d.given, key)
+	if there && (!known || !value.unchanged(own)) {
+		return own
+	}
+	if known && value.Alias != "" {
+		if other, found := lookup(d.given, value.Alias); found && !value.unchanged(other) {
+			return other
+		}
+	}
+	if there {
+		return own
+	}
+	given, _ := value.initial()
+	return given
+}
+
+// unchanged reports whether a value says nothing that was not so before.
+func (v Value) unchanged(given any) bool {
+	initial, _ := v.initial()
+	return given == nil || given == "" || reflect.DeepEqual(given, initial)
+}
+
+// Text is the text of a key, or "".
+func (d Document) Text(key string) string { text, _ := d.raw(key).(string); return text }
+
+// Flag is the flag of a key.
+func (d Document) Flag(key string) bool { flag, _ := d.raw(key).(bool); return flag }
+
+// FlagIfSet is nil for a flag that nobody has set.
+func (d Document) FlagIfSet(key string) *bool {
+	if flag, ok := d.raw(key).(bool); ok {
+		return &flag
+	}
+	return nil
+}
+
+// Texts are the texts of a list.
+func (d Document) Texts(key string) []string {
+	list, _ := d.raw(key).([]any)
+	var made []string
+	for _, each := range list {
+		if text, ok := each.(string); ok {
+			made = append(made, text)
+		}
+	}
+	return made
+}
+
+// TextMap is a map of texts.
+func (d Document) TextMap(key string) map[string]string {
+	found, _ := d.raw(key).(map[string]any)
+	made := map[string]string{}
+	for name, each := range found {
+		if text, ok := each.(string); ok {
+			made[name] = text
+		}
+	}
+	return made
+}
+
+// Objects decodes a list of objects.
+func Objects[T any](d Document, key string) ([]T, error) {
+	text, err := yaml.Marshal(d.raw(key))
+	if err != nil {
+		return nil, err
+	}
+	var made []T
+	if err := yaml.UnmarshalStrict(text, &made); err != nil {
+		return nil, fmt.Errorf("%s has a field that is not known or of another kind", key)
+	}
+	return made, nil
+}
+
+// sortedKeys are the keys of a map in order.
+func sortedKeys(of map[string]any) []string {
+	keys := make([]string, 0, len(of))
+	for key := range of {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}

@@ -1,0 +1,90 @@
+package values
+
+import (
+	"fmt"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+// commentWidth is where the lines of comments end.
+const commentWidth = 96
+
+// File is values.yaml: every value with its default and what it is for.
+func (c Catalogue) File() ([]byte, error) {
+	var text strings.Builder
+	text.WriteString("# Values of the chart " + c.Chart + ". " + c.About + "\n")
+	text.WriteString("# Written by make generate: change internal/install/values, not this file.\n")
+	for _, each := range c.tree(false).below {
+		text.WriteByte('\n')
+		if err := writeNode(&text, each, 0); err != nil {
+			return nil, err
+		}
+	}
+	return []byte(text.String()), nil
+}
+
+func writeNode(text *strings.Builder, of *node, depth int) error {
+	indent := strings.Repeat("  ", depth)
+	if of.value == nil {
+		text.WriteString(indent + of.name + ":\n")
+		if onlyUnset(of) {
+			// A group of comments alone would be null.
+			text.WriteString(indent + "  {}\n")
+		}
+		for _, each := range of.below {
+			if err := writeNode(text, each, depth+1); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	about := of.value.About
+	if words := of.value.Rule.words(); words != "" {
+		about += " (" + words + ")"
+	}
+	for _, line := range wrapped(about, commentWidth-len(indent)) {
+		text.WriteString(indent + "# " + line + "\n")
+	}
+	given, there := of.value.initial()
+	if !there {
+		text.WriteString(indent + "# " + of.name + ":\n")
+		return nil
+	}
+	document, err := yaml.Marshal(map[string]any{of.name: given})
+	if err != nil {
+		return fmt.Errorf("write %s: %w", of.path, err)
+	}
+	for line := range strings.Lines(string(document)) {
+		text.WriteString(indent + line)
+	}
+	return nil
+}
+
+func onlyUnset(of *node) bool {
+	for _, each := range of.below {
+		if each.value == nil {
+			return false
+		}
+		if _, there := each.value.initial(); there {
+			return false
+		}
+	}
+	return true
+}
+
+// wrapped breaks a text into lines at its spaces.
+func wrapped(text string, width int) []string {
+	var lines []string
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		if line != "" && len(line)+1+len(word) > width {
+			lines, line = append(lines, line), ""
+		}
+		if line != "" {
+			line += " "
+		}
+		line += word
+	}
+	return append(lines, line)
+}

@@ -1,0 +1,98 @@
+package values
+
+import (
+	"slices"
+	"strings"
+)
+
+// node is a name of a key and what is below it.
+type node struct {
+	name  string
+	path  string
+	below []*node
+	// value is set for a leaf.
+	value *Value
+	// alias is set for a leaf that is another spelling.
+	alias bool
+}
+
+// tree has the values in the order of their groups' first appearance.
+func (c Catalogue) tree(withAliases bool) *node {
+	root := &node{}
+	for i := range c.Values {
+		root.add(c.Values[i].Key, &c.Values[i], false)
+	}
+	for i := range c.Values {
+		if withAliases && c.Values[i].Alias != "" {
+			root.add(c.Values[i].Alias, &c.Values[i], true)
+		}
+	}
+	return root
+}
+
+func (n *node) add(key string, value *Value, alias bool) {
+	at := n
+	for name := range strings.SplitSeq(key, ".") {
+		next := at.child(name)
+		if next == nil {
+			next = &node{name: name, path: strings.TrimPrefix(at.path+"."+name, ".")}
+			at.below = append(at.below, next)
+		}
+		at = next
+	}
+	at.value, at.alias = value, alias
+}
+
+func (n *node) child(name string) *node {
+	i := slices.IndexFunc(n.below, func(each *node) bool { return each.name == name })
+	if i < 0 {
+		return nil
+	}
+	return n.below[i]
+}
+
+// Defaults are the values of a chart that nobody has changed.
+func (c Catalogue) Defaults() map[string]any {
+	made := map[string]any{}
+	for _, value := range c.Values {
+		if given, there := value.initial(); there {
+			set(made, value.Key, given)
+		}
+	}
+	return made
+}
+
+// initial is what values.yaml has for a value; it leaves out what is unset.
+func (v Value) initial() (any, bool) {
+	if v.Default != nil {
+		return v.Default, true
+	}
+	return "", v.Kind == Text
+}
+
+func set(into map[string]any, key string, value any) {
+	names := strings.Split(key, ".")
+	for _, name := range names[:len(names)-1] {
+		next, ok := into[name].(map[string]any)
+		if !ok {
+			next = map[string]any{}
+			into[name] = next
+		}
+		into = next
+	}
+	into[names[len(names)-1]] = value
+}
+
+// lookup finds a key in nested maps.
+func lookup(from map[string]any, key string) (any, bool) {
+	names := strings.Split(key, ".")
+	for _, name := range names[:len(names)-1] {
+		next, ok := from[name].(map[string]any)
+		if !ok {
+			return nil, false
+		}
+		from = next
+	}
+	found, there := from[names[len(names)-1]]
+	return found, there && found != nil
+}

@@ -1,0 +1,123 @@
+package values
+
+import (
+	"regexp"
+	"strings"
+)
+
+// Kind is what a value is made of.
+type Kind int
+
+// The kinds.
+const (
+	Text Kind = iota
+	Flag
+	Count
+	TextList
+	TextMap
+	// Object and ObjectList have the form that Kubernetes gives them, such as
+	// resources and tolerations.
+	Object
+	ObjectList
+)
+
+// String is the kind as the page for people calls it.
+func (k Kind) String() string {
+	switch k {
+	case Flag:
+		return "true or false"
+	case Count:
+		return "number"
+	case TextList:
+		return "list of texts"
+	case TextMap:
+		return "map of texts"
+	case Object:
+		return "object"
+	case ObjectList:
+		return "list of objects"
+	case Text:
+	}
+	return "text"
+}
+
+// Rule narrows what a value may be. Lists and maps have it for each element. An
+// empty text keeps every rule but Needed: it is a value that is not given.
+type Rule struct {
+	// Pattern is a regular expression that ECMA 262 and Go read alike, for the
+	// whole text; Means says it in words.
+	Pattern, Means string
+	// OneOf are the texts that are known.
+	OneOf []string
+	// Least and Most bound a Count, when Most is above 0.
+	Least, Most int
+	// Needed refuses the empty text.
+	Needed bool
+}
+
+// Value is one value of a chart.
+type Value struct {
+	// Key has dots between its names.
+	Key  string
+	Kind Kind
+	// Default is nil for a value that nobody has set: the chart then tells unset
+	// from false and empty.
+	Default any
+	// About says what it is for, in whole sentences.
+	About string
+	Rule  Rule
+	// Alias is another key that is read as this one.
+	Alias string
+	// Secret values are never shown.
+	Secret bool
+	// Ignored values are those of other charts: they are taken, and do nothing.
+	Ignored bool
+}
+
+// Catalogue is everything that a chart takes.
+type Catalogue struct {
+	// Chart is its name, and About what it installs.
+	Chart, About string
+	Values       []Value
+	// Open are groups in which others may have keys of their own.
+	Open []string
+}
+
+// Find is the value with a key or an alias.
+func (c Catalogue) Find(key string) (Value, bool) {
+	for _, value := range c.Values {
+		if value.Key == key || value.Alias != "" && value.Alias == key {
+			return value, true
+		}
+	}
+	return Value{}, false
+}
+
+// Rules that more than one value has.
+func dnsName() Rule {
+	return Rule{Pattern: `^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`, Means: "a name of Kubernetes: lower-case letters, digits, dashes and dots"}
+}
+
+func webAddress() Rule {
+	return Rule{Pattern: `^https?://[^/\s?#@]+/?$`, Means: "a URL such as https://slipway.example.com, without a path, a user and a query"}
+}
+
+func protocol() Rule { return Rule{OneOf: []string{"http", "https"}} }
+
+func quantity() Rule {
+	return Rule{Pattern: `^[0-9]+(\.[0-9]+)?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?$`, Means: "a quantity of Kubernetes such as 8Gi"}
+}
+
+func between(least, most int) Rule { return Rule{Least: least, Most: most} }
+
+// matches reports whether a text keeps a pattern. The patterns are constants.
+func (r Rule) matches(text string) bool {
+	return r.Pattern == "" || text == "" && !r.Needed || regexp.MustCompile(r.Pattern).MatchString(text)
+}
+
+func (r Rule) words() string {
+	if len(r.OneOf) > 0 {
+		return "one of " + strings.Join(r.OneOf, ", ")
+	}
+	return r.Means
+}

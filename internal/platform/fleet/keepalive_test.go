@@ -1,0 +1,100 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"slipway.dev/slipway/internal/platform/store"
+	"slipway.dev/slipway/internal/wire"
+)
+
+// pulse is a viewer that notes when it is asked for what.
+type pulse struct {
+	began time.Time
+	notes []string
+	said  bool
+	fail  error // of a sign of life
+}
+
+func (p *pulse) note(what string) {
+	p.notes = append(p.notes, what+" "+time.Since(p.began).String())
+}
+
+func (p *pulse) all(context.Context) error { p.note("all"); return nil }
+func (p *pulse) some(_ context.Context, _ []store.Change) error {
+	p.note("some")
+	p.said = true
+	return nil
+}
+func (p *pulse) aged(context.Context) error { return nil }
+func (p *pulse) synced() error              { return nil }
+func (p *pulse) alive() error               { p.note("alive"); return p.fail }
+
+func (p *pulse) sent() bool {
+	said := p.said
+	p.said = false
+	return said
+}
+
+// TestWatchKeepsAlive: a watch with nothing to say gives a sign of life every 20
+// seconds, counted from the last message, and ends with its client.
+func TestWatchKeepsAlive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, view := &Fleet{}, &pulse{began: time.Now()}
+		changes := make(chan store.Change)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- f.follow(ctx, "acme", view, changes) }()
+		time.Sleep(41 * time.Second)
+		changes <- store.Change{Kind: store.ChangeRuntime, AccountID: "other"}
+		changes <- store.Change{Kind: store.ChangeRuntime, AccountID: "acme"}
+		time.Sleep(30 * time.Second)
+		changes <- store.Change{Kind: store.ChangeAll}
+		synctest.Wait()
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("it ended with %v", err)
+		}
+		if want := []string{"alive 20s", "alive 40s", "some 41s", "alive 1m2s", "all 1m11s"}; !slices.Equal(view.notes, want) {
+			t.Errorf("got %q, want %q", view.notes, want)
+		}
+	})
+}
+
+// TestWatchEndsWithItsClient: a client that is gone is found by the sign of life.
+func TestWatchEndsWithItsClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gone := errors.New("the client is gone")
+		view := &pulse{began: time.Now(), fail: gone}
+		if err := new(Fleet).follow(t.Context(), "acme", view, make(chan store.Change)); !errors.Is(err, gone) {
+			t.Errorf("it ended with %v", err)
+		}
+		if took := time.Since(view.began); took != keepAlive {
+			t.Errorf("it took %v", took)
+		}
+	})
+}
+
+// FuzzProposal: what is proposed for any text is a name that a runtime can have and
+// that none has.
+func FuzzProposal(f *testing.F) {
+	for _, text := range []string{"", "prod", "My Prod!", "42", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "é--", "a-----------------------------------b"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		first := proposal(spelled(text), nil)
+		second := proposal(spelled(text), []store.Runtime{{Name: first}})
+		for _, name := range []string{first, second} {
+			if err := wire.RuntimeName(name); err != nil {
+				t.Errorf("%q becomes %q: %v", text, name, err)
+			}
+		}
+		if first == second {
+			t.Errorf("%q is proposed although a runtime has it", second)
+		}
+	})
+}

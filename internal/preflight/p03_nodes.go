@@ -1,0 +1,90 @@
+package preflight
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// nodeNeed is what one node has to have.
+type nodeNeed struct{ cpu, memory resource.Quantity }
+
+// documentedNeed is the documented size (R12). It is in MB of a thousand.
+func documentedNeed() nodeNeed {
+	return nodeNeed{resource.MustParse("2"), resource.MustParse("5000M")}
+}
+
+// ownNeed is what agent and edge ask for together.
+func ownNeed() nodeNeed {
+	return nodeNeed{resource.MustParse("250m"), resource.MustParse("512Mi")}
+}
+
+func (n nodeNeed) met(has corev1.ResourceList) bool {
+	return has.Cpu().Cmp(n.cpu) >= 0 && has.Memory().Cmp(n.memory) >= 0
+}
+
+// missing says what a node lacks.
+func (n nodeNeed) missing(node corev1.Node) string {
+	var parts []string
+	if has := node.Status.Allocatable.Cpu(); has.Cmp(n.cpu) < 0 {
+		parts = append(parts, fmt.Sprintf("has %s of %s CPU", has, n.cpu.String()))
+	}
+	if has := node.Status.Allocatable.Memory(); has.Cmp(n.memory) < 0 {
+		parts = append(parts, fmt.Sprintf("has %s of %s memory", has, n.memory.String()))
+	}
+	return node.Name + " " + strings.Join(parts, " and ")
+}
+
+// checkNodeSize is P3: what nodes have for Pods. It passes when one has 2 CPU and
+// 5000 MB, and warns when one has what we need ourselves.
+func checkNodeSize(_ context.Context, in *Inquiry, out *Report) {
+	out.look("allocatable CPU and memory of the nodes")
+	nodes, err := in.nodes()
+	if err != nil {
+		out.unseen("nodes", err)
+		return
+	}
+	judgeNodes(nodes, out)
+}
+
+func judgeNodes(nodes []corev1.Node, out *Report) {
+	if len(nodes) == 0 {
+		out.fail("nodes", "the cluster has no node", "add one")
+		return
+	}
+	wanted, enough := documentedNeed(), ownNeed()
+	enoughOn := ""
+	var lacks []string
+	for _, node := range nodes {
+		if node.Spec.Unschedulable {
+			lacks = append(lacks, node.Name+" takes no Pods (cordoned)")
+			continue
+		}
+		if wanted.met(node.Status.Allocatable) {
+			out.look("%s is large enough", node.Name)
+			return
+		}
+		if enough.met(node.Status.Allocatable) {
+			enoughOn = node.Name
+		}
+		lacks = append(lacks, wanted.missing(node))
+	}
+	message := "no node has 2 CPU and 5000 MB: " + shorten(lacks)
+	if enoughOn != "" {
+		out.warn("nodes", message, "the runtime itself fits on "+enoughOn+"; add a larger node before many applications are delivered")
+		return
+	}
+	out.fail("nodes", message, "add a node with 2 CPU and 5000 MB")
+}
+
+// shorten names some of many.
+func shorten(names []string) string {
+	const shown = 6
+	if len(names) <= shown {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), len(names)-shown)
+}

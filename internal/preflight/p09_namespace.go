@@ -1,0 +1,48 @@
+package preflight
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// notInNames is everything that a label of DNS has not.
+var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
+
+// checkNamespace is P9: the name of the namespace (R44), and that it is not being
+// deleted. After the install it has to be there.
+func checkNamespace(ctx context.Context, in *Inquiry, out *Report) {
+	name := in.Settings.Namespace
+	out.look("the namespace %q", name)
+	if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
+		fix := "choose a name of lower-case letters, digits and dashes"
+		if better := correctedLabel(name); better != "" {
+			fix = "use " + better
+		}
+		out.fail("namespace", fmt.Sprintf("%q is no name of a namespace: %s", name, strings.Join(problems, "; ")), fix)
+		return
+	}
+	found, err := in.Cluster.Client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err) && in.Stage == Before:
+		out.look("it is not there yet, and Helm makes it (--create-namespace)")
+	case apierrors.IsNotFound(err):
+		out.fail(named("Namespace", "", name), "it does not exist", "install the runtime, or name its namespace with --namespace")
+	case err != nil:
+		out.unseen("namespaces", err)
+	case found.Status.Phase == corev1.NamespaceTerminating:
+		out.fail(named("Namespace", "", name), "it is being deleted", "wait until it is gone: kubectl wait --for=delete namespace/"+name+" --timeout=10m")
+	}
+}
+
+// correctedLabel is the nearest name that is allowed; empty when nothing is left.
+func correctedLabel(name string) string {
+	text := strings.Trim(notInNames.ReplaceAllString(strings.ToLower(name), "-"), "-")
+	return strings.Trim(text[:min(len(text), mostLabel)], "-")
+}

@@ -1,0 +1,30 @@
+package preflight
+
+import (
+	"context"
+	"fmt"
+
+	"slipway.dev/slipway/internal/access/mode"
+)
+
+// checkAccountMatch is P12: the account of the values is that of the key (R34).
+func checkAccountMatch(_ context.Context, in *Inquiry, out *Report) {
+	if in.Platform == nil {
+		out.skip("no platform is chosen: run slipway login URL")
+		return
+	}
+	if in.Settings.AccountID == "" {
+		out.skip("no account is given: the platform knows it from the key")
+		return
+	}
+	out.look("the account %s and that of the key at %s", in.Settings.AccountID, in.Platform.URL)
+	me, err := in.me()
+	if err != nil {
+		out.platformFailed(err)
+		return
+	}
+	if account := me.GetAccount(); account.GetId() != in.Settings.AccountID {
+		out.fail(mode.KeyAccountID, fmt.Sprintf("%s is not the account of the key, which is %s (%s)", in.Settings.AccountID, account.GetId(), account.GetName()),
+			"write "+account.GetId()+", or use a key of the other account")
+	}
+}

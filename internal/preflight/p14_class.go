@@ -1,0 +1,150 @@
+package preflight
+
+import (
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"slipway.dev/slipway/internal/access/mode"
+)
+
+// checkIngressClass is P14: the IngressClass exists, its spec.controller is known
+// (R87 for ALB), and the controller runs. With the Gateway API it is the Gateways of
+// the route, and in a mesh the ingress gateway.
+func checkIngressClass(ctx context.Context, in *Inquiry, out *Report) {
+	if in.asked() == mode.HTTPRoute {
+		in.checkGateways(ctx, out)
+		return
+	}
+	if in.asked() == mode.Tunnel {
+		out.skip("the runtime is reached through its tunnel")
+		return
+	}
+	view, err := in.controller()
+	if err != nil {
+		out.unseen("ingressclasses, deployments, daemonsets and services", err)
+		return
+	}
+	if in.asked() == mode.Ingress && !in.judgeClass(view, out) {
+		return
+	}
+	in.judgeWorkloads(view, out)
+}
+
+// judgeClass reports whether the class is there and its controller known.
+func (in *Inquiry) judgeClass(view *controllerView, out *Report) bool {
+	name := in.Settings.Ingress.ClassName
+	out.look("IngressClass %s", name)
+	if view.class == nil {
+		found := "the cluster has no IngressClass"
+		if len(view.classes) > 0 {
+			found = "the cluster has " + shorten(view.classes)
+		}
+		finding := out.fail(named("IngressClass", "", name), "it does not exist; "+found, "name one that exists with --class, or install the controller")
+		in.offerClass(finding, name)
+		return false
+	}
+	out.look("its controller is %s", view.class.Spec.Controller)
+	if !view.known {
+		out.warn(named("IngressClass", "", name), fmt.Sprintf("its controller %s is none that is known", view.class.Spec.Controller),
+			"see that it serves Ingresses with WebSockets and writes their status; the checks of the host tell whether it works")
+		return false
+	}
+	return true
+}
+
+// offerClass makes a class whose name says which controller it is for.
+func (in *Inquiry) offerClass(finding *Finding, name string) {
+	var controller Controller
+	switch name {
+	case "alb":
+		controller = controllerByID(ALB)
+	case "slipway":
+		controller = controllerByID(SlipwayEdge)
+	default:
+		return
+	}
+	text := fmt.Sprintf("apiVersion: networking.k8s.io/v1\nkind: IngressClass\nmetadata:\n  name: %s\nspec:\n  controller: %s\n", name, controller.Class)
+	finding.Fix = "apply:\n" + text
+	finding.Plan = text
+	finding.Apply = in.applying(text)
+}
+
+// judgeWorkloads looks at what runs the controller.
+func (in *Inquiry) judgeWorkloads(view *controllerView, out *Report) {
+	where := "all namespaces"
+	if in.ControllerNamespace != "" {
+		where = "the namespace " + in.ControllerNamespace
+	}
+	out.look("Deployments and DaemonSets of %s in %s", view.controller.Name, where)
+	if len(view.workloads) == 0 {
+		fix := "install it, see " + view.controller.Page
+		if view.controller.ID == NGINXCommunity {
+			fix = in.provider().installHint()
+		}
+		out.warn(view.controller.Name, "no Deployment or DaemonSet of it is found in "+where, fix)
+		return
+	}
+	for _, one := range view.workloads {
+		out.look("%s", one)
+		if one.available {
+			return
+		}
+	}
+	first := view.workloads[0]
+	out.warn(first.String(), "none of its Pods is available", fmt.Sprintf("kubectl -n %s describe %s %s", first.namespace, first.kind, first.name))
+}
+
+// applying applies a manifest.
+func (in *Inquiry) applying(manifest string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		_, err := in.Cluster.Apply(ctx, in.target(), manifest)
+		return err
+	}
+}
+
+func gatewayResource() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: "gateway.networking.k8s.io", Version: "v1", Resource: "gateways"}
+}
+
+// checkGateways looks at the Gateways of an HTTPRoute.
+func (in *Inquiry) checkGateways(ctx context.Context, out *Report) {
+	for _, parent := range in.Settings.HTTPRoute.ParentRefs {
+		gateway, err := in.gateway(ctx, parent)
+		subject := named("Gateway", in.parentNamespace(parent), parent.Name)
+		out.look("%s", subject)
+		if err != nil {
+			out.missing(subject, err, "make it, or name another: kubectl get gateways -A")
+			continue
+		}
+		if state := condition(gateway, "Programmed"); state != "True" {
+			out.fail(subject, fmt.Sprintf("its condition Programmed is %q", state), "see why: kubectl describe gateway")
+		}
+	}
+}
+
+func (in *Inquiry) parentNamespace(parent mode.ParentRef) string {
+	if parent.Namespace != "" {
+		return parent.Namespace
+	}
+	return in.Settings.Namespace
+}
+
+func (in *Inquiry) gateway(ctx context.Context, parent mode.ParentRef) (*unstructured.Unstructured, error) {
+	return in.Cluster.Dynamic.Resource(gatewayResource()).Namespace(in.parentNamespace(parent)).Get(ctx, parent.Name, metav1.GetOptions{})
+}
+
+// condition is the status of a condition of an object; empty when it has none.
+func condition(object *unstructured.Unstructured, kind string) string {
+	list, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
+	for _, each := range list {
+		if one, ok := each.(map[string]any); ok && one["type"] == kind {
+			status, _ := one["status"].(string)
+			return status
+		}
+	}
+	return ""
+}

@@ -1,0 +1,198 @@
+package preflight
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"slipway.dev/slipway/internal/access/mode"
+)
+
+// checkExternalAddress is P15: the Service of the controller has an address that
+// others reach (R83). A load balancer of ALB is made for the Ingress, so its address
+// is in the Ingress, after the install.
+func checkExternalAddress(ctx context.Context, in *Inquiry, out *Report) {
+	if in.asked() == mode.HTTPRoute {
+		in.gatewayAddresses(ctx, out)
+		return
+	}
+	view := in.needsController(out)
+	if view == nil {
+		return
+	}
+	if view.controller.ID == ALB {
+		in.albAddress(ctx, out)
+		return
+	}
+	if len(view.services) == 0 {
+		in.nodeAddress(view, out)
+		return
+	}
+	for _, service := range view.services {
+		in.judgeService(view, service, out)
+	}
+}
+
+func (in *Inquiry) judgeService(view *controllerView, service corev1.Service, out *Report) {
+	subject := named("Service", service.Namespace, service.Name)
+	out.look("%s, type %s", subject, service.Spec.Type)
+	addresses := serviceAddresses(service)
+	for _, address := range addresses {
+		out.look("its address is %s", address)
+		judgeAddress(subject, address, out)
+	}
+	if len(addresses) > 0 {
+		return
+	}
+	fix := "see why: kubectl -n " + service.Namespace + " describe service " + service.Name
+	if view.controller.ID == NGINXCommunity {
+		fix += "; or install the controller as the provider wants it:\n" + in.provider().installHint()
+	}
+	if service.Spec.Type == corev1.ServiceTypeNodePort {
+		out.warn(subject, "it has no address of its own: it is reached on a port of the nodes only", fix)
+		return
+	}
+	out.fail(subject, "its load balancer has no address (EXTERNAL-IP is pending)", fix)
+}
+
+// nodeAddress is for a controller without such a Service.
+func (in *Inquiry) nodeAddress(view *controllerView, out *Report) {
+	fix := "give the controller a Service of type LoadBalancer, see " + view.controller.Page
+	if view.controller.ID == NGINXCommunity {
+		fix = in.provider().installHint()
+	}
+	for _, one := range view.workloads {
+		if !one.hostPorts() {
+			continue
+		}
+		out.look("%s listens on its nodes", one)
+		nodes, err := in.nodes()
+		if err != nil {
+			out.unseen("nodes", err)
+			return
+		}
+		for _, address := range nodeAddresses(nodes) {
+			out.look("a node has the address %s", address)
+			judgeAddress(one.String(), address, out)
+		}
+		return
+	}
+	out.look("Services of %s", view.controller.Name)
+	out.fail(view.controller.Name, "no Service of type LoadBalancer or NodePort leads to it", fix)
+}
+
+func nodeAddresses(nodes []corev1.Node) []string {
+	var external, internal []string
+	for _, node := range nodes {
+		for _, one := range node.Status.Addresses {
+			switch one.Type {
+			case corev1.NodeExternalIP:
+				external = append(external, one.Address)
+			case corev1.NodeInternalIP:
+				internal = append(internal, one.Address)
+			case corev1.NodeHostName, corev1.NodeInternalDNS, corev1.NodeExternalDNS:
+			}
+		}
+	}
+	if len(external) > 0 {
+		return external
+	}
+	return internal
+}
+
+// judgeAddress says whether others reach an address.
+func judgeAddress(subject, address string, out *Report) {
+	const near = "only this machine reaches it: the platform and webhooks of Git providers do not (R103)"
+	parsed, err := netip.ParseAddr(address)
+	switch {
+	case err != nil && (strings.EqualFold(address, "localhost") || strings.HasSuffix(strings.ToLower(address), ".localhost")):
+		out.warn(subject, "its address is "+address+": "+near, "use the tunnel, which needs no address, or a cluster with a load balancer")
+	case err != nil && len(validation.IsDNS1123Subdomain(strings.ToLower(address))) > 0:
+		out.fail(subject, fmt.Sprintf("its address %q is neither an IP address nor a host name", address), "see what sets it")
+	case err != nil:
+	case parsed.IsLoopback():
+		out.warn(subject, "its address is "+address+": "+near, "use the tunnel, which needs no address, or a cluster with a load balancer")
+	case parsed.IsUnspecified() || parsed.IsMulticast() || parsed.IsLinkLocalUnicast():
+		out.fail(subject, "nobody reaches its address "+address, "see what sets it")
+	case parsed.IsPrivate():
+		out.note(subject, "its address "+address+" is private: the platform and the Git provider have to be in that network")
+	}
+}
+
+// albAddress looks at the Ingress of the runtime.
+func (in *Inquiry) albAddress(ctx context.Context, out *Report) {
+	if in.Stage == Before {
+		out.look("nothing: ALB makes a load balancer for the Ingress of the runtime")
+		out.note("AWS ALB", "its address is there after the install, in the status of the Ingress")
+		return
+	}
+	addresses, err := in.ingressAddresses(ctx)
+	out.look("the status of the Ingress %s/%s", in.Settings.Namespace, mode.RouterService)
+	if err != nil {
+		out.missing(named("Ingress", in.Settings.Namespace, mode.RouterService), err, "install the runtime with --mode ingress")
+		return
+	}
+	if len(addresses) == 0 {
+		out.fail(named("Ingress", in.Settings.Namespace, mode.RouterService), "no load balancer was made for it", "see why: kubectl -n "+in.Settings.Namespace+" describe ingress "+mode.RouterService)
+	}
+}
+
+// gatewayAddresses looks at the Gateways of an HTTPRoute.
+func (in *Inquiry) gatewayAddresses(ctx context.Context, out *Report) {
+	for _, parent := range in.Settings.HTTPRoute.ParentRefs {
+		subject := named("Gateway", in.parentNamespace(parent), parent.Name)
+		out.look("status.addresses of %s", subject)
+		gateway, err := in.gateway(ctx, parent)
+		if err != nil {
+			out.missing(subject, err, "make it, or name another: kubectl get gateways -A")
+			continue
+		}
+		addresses := addressesOfGateway(gateway)
+		if len(addresses) == 0 {
+			out.fail(subject, "it has no address", "see why: kubectl describe gateway")
+		}
+		for _, address := range addresses {
+			judgeAddress(subject, address, out)
+		}
+	}
+}
+
+func addressesOfGateway(gateway *unstructured.Unstructured) []string {
+	var all []string
+	list, _, _ := unstructured.NestedSlice(gateway.Object, "status", "addresses")
+	for _, each := range list {
+		if one, ok := each.(map[string]any); ok {
+			if value, _ := one["value"].(string); value != "" {
+				all = append(all, value)
+			}
+		}
+	}
+	return all
+}
+
+// publicAddresses are where the host has to lead, as far as the cluster tells.
+func (in *Inquiry) publicAddresses(ctx context.Context) []string {
+	if in.asked() == mode.HTTPRoute {
+		var all []string
+		for _, parent := range in.Settings.HTTPRoute.ParentRefs {
+			if gateway, err := in.gateway(ctx, parent); err == nil {
+				all = append(all, addressesOfGateway(gateway)...)
+			}
+		}
+		return all
+	}
+	view, err := in.controller()
+	if err != nil || !view.known {
+		return nil
+	}
+	if view.controller.ID == ALB {
+		addresses, _ := in.ingressAddresses(ctx) // P15 tells what is wrong with it
+		return addresses
+	}
+	return view.addresses()
+}

@@ -1,0 +1,138 @@
+package preflight
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// ProviderID is where a cluster runs.
+type ProviderID string
+
+// The providers that the documents have for NGINX Community.
+const (
+	AWS           ProviderID = "aws"
+	AKS           ProviderID = "aks"
+	BareMetal     ProviderID = "bare-metal"
+	DigitalOcean  ProviderID = "digital-ocean"
+	DockerDesktop ProviderID = "docker-desktop"
+	Exoscale      ProviderID = "exoscale"
+	GKE           ProviderID = "gke"
+	MicroK8s      ProviderID = "microk8s"
+	MiniKube      ProviderID = "minikube"
+	Oracle        ProviderID = "oracle"
+	Scaleway      ProviderID = "scaleway"
+)
+
+// Provider is what is done for NGINX Community at a provider (R99 to R109).
+type Provider struct {
+	ID   ProviderID
+	Name string
+	// Commands install the controller.
+	Commands []string
+	// Note is what else is to be known.
+	Note string
+	// prefixes of spec.providerID, and a label of nodes, that show it.
+	prefixes []string
+	label    string
+}
+
+// nginxManifest is the command for a manifest of the controller.
+func nginxManifest(tree, folder string) string {
+	return fmt.Sprintf("kubectl apply -f https://raw.githubusercontent.com/kubernetes/ingress-nginx/%s/deploy/static/provider/%s/deploy.yaml", tree, folder)
+}
+
+// Providers are the eleven.
+func Providers() []Provider {
+	const release = "controller-v1.1.1"
+	manifest := func(folder string) []string { return []string{nginxManifest(release, folder)} }
+	return []Provider{
+		{AWS, "AWS", manifest("aws"), "the Service needs an annotation for TCP, see P17", []string{"aws://"}, ""},
+		{AKS, "Azure (AKS)", manifest("cloud"), "", []string{"azure://"}, ""},
+		{BareMetal, "bare metal", manifest("baremetal"),
+			"without a load balancer such as MetalLB the address is that of the nodes, with a port of its own: https://kubernetes.github.io/ingress-nginx/deploy/baremetal/", nil, ""},
+		{DigitalOcean, "Digital Ocean", manifest("do"), "", []string{"digitalocean://"}, ""},
+		{DockerDesktop, "Docker Desktop", manifest("cloud"), "its address is localhost: only this machine reaches the runtime, and webhooks from elsewhere do not", nil, ""},
+		{Exoscale, "Exoscale", []string{nginxManifest("main", "exoscale")}, "", []string{"exoscale://"}, ""},
+		{GKE, "Google (GKE)", slices.Concat(
+			[]string{`kubectl create clusterrolebinding cluster-admin-binding --clusterrole cluster-admin --user "$(gcloud config get-value account)"`}, manifest("cloud")),
+			"nodes may not reach the platform: see P27", []string{"gce://"}, ""},
+		{MicroK8s, "MicroK8s", []string{"microk8s enable ingress"}, "the controller listens on its nodes and has no Service", nil, "microk8s.io/cluster"},
+		{MiniKube, "MiniKube", []string{"minikube addons enable ingress"}, "minikube tunnel gives Services an address of this machine", nil, "minikube.k8s.io/name"},
+		{Oracle, "Oracle Cloud", manifest("cloud"), "", []string{"oci://", "ocid1."}, ""},
+		{Scaleway, "Scaleway", manifest("scw"), "", []string{"scaleway://"}, ""},
+	}
+}
+
+// firewallCommands let the nodes of GKE reach the platform (R105).
+func firewallCommands() string {
+	return `gcloud container clusters describe CLUSTER --format='get(network)'
+gcloud container clusters describe CLUSTER --format='get(clusterIpv4Cidr)'
+gcloud compute firewall-rules create "CLUSTER-to-all-vms-on-network" --network="NETWORK" --source-ranges="CIDR" --allow=tcp,udp,icmp,esp,ah,sctp`
+}
+
+func providerByID(id ProviderID) (Provider, bool) {
+	all := Providers()
+	at := slices.IndexFunc(all, func(one Provider) bool { return one.ID == id })
+	if at < 0 {
+		return Provider{}, false
+	}
+	return all[at], true
+}
+
+// ParseProvider reads the name of a provider.
+func ParseProvider(text string) (ProviderID, error) {
+	if _, found := providerByID(ProviderID(text)); found {
+		return ProviderID(text), nil
+	}
+	var names []string
+	for _, one := range Providers() {
+		names = append(names, string(one.ID))
+	}
+	return "", fmt.Errorf("the provider %q is not known: choose one of %s", text, strings.Join(names, ", "))
+}
+
+// providerOf tells the provider by the nodes. Nothing that is known is bare metal.
+func providerOf(nodes []corev1.Node) ProviderID {
+	for _, node := range nodes {
+		if node.Name == string(DockerDesktop) {
+			return DockerDesktop
+		}
+		for _, one := range Providers() {
+			_, labelled := node.Labels[one.label]
+			if one.label != "" && labelled || slices.ContainsFunc(one.prefixes, func(prefix string) bool { return strings.HasPrefix(node.Spec.ProviderID, prefix) }) {
+				return one.ID
+			}
+		}
+	}
+	return BareMetal
+}
+
+// provider is the one that was named, or that the nodes tell. Whoever may not read
+// nodes gets bare metal.
+func (in *Inquiry) provider() Provider {
+	id := in.Provider
+	if id == "" {
+		nodes, err := in.nodes()
+		if err != nil {
+			nodes = nil
+		}
+		id = providerOf(nodes)
+	}
+	found, known := providerByID(id)
+	if !known {
+		found, _ = providerByID(BareMetal)
+	}
+	return found
+}
+
+// installHint is how a controller gets an address at the provider.
+func (p Provider) installHint() string {
+	hint := strings.Join(p.Commands, "\n")
+	if p.Note != "" {
+		hint += "\n(" + p.Name + ": " + p.Note + ")"
+	}
+	return hint
+}

@@ -1,0 +1,203 @@
+package preflight
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"slipway.dev/slipway/internal/access/mode"
+)
+
+// workload is a Deployment or DaemonSet of a controller.
+type workload struct {
+	kind, namespace, name string
+	template              corev1.PodTemplateSpec
+	// container is the index of the controller in the Pod.
+	container int
+	available bool
+}
+
+func (w *workload) String() string { return named(w.kind, w.namespace, w.name) }
+
+// program is the container of the controller.
+func (w *workload) program() *corev1.Container { return &w.template.Spec.Containers[w.container] }
+
+// hostPorts reports whether it listens on the addresses of its nodes.
+func (w *workload) hostPorts() bool {
+	return w.template.Spec.HostNetwork || slices.ContainsFunc(w.program().Ports, func(port corev1.ContainerPort) bool { return port.HostPort > 0 })
+}
+
+// controllerView is the Ingress controller as the cluster shows it.
+type controllerView struct {
+	// class is nil when it is not there, or in a mesh, which needs none.
+	class *networkingv1.IngressClass
+	// classes are the names of all classes with their controllers.
+	classes []string
+	// known is set when it is a controller that we know.
+	known      bool
+	controller Controller
+	workloads  []*workload
+	services   []corev1.Service
+}
+
+// viewController finds the class, its controller, and what runs it.
+func (in *Inquiry) viewController(ctx context.Context) (*controllerView, error) {
+	view := &controllerView{}
+	if in.asked() == mode.Mesh {
+		view.known, view.controller = true, controllerByID(Istio)
+	} else if err := in.viewClass(ctx, view); err != nil {
+		return nil, err
+	}
+	if !view.known {
+		return view, nil
+	}
+	if err := in.viewWorkloads(ctx, view); err != nil {
+		return nil, err
+	}
+	return view, in.viewServices(ctx, view)
+}
+
+func (in *Inquiry) viewClass(ctx context.Context, view *controllerView) error {
+	list, err := in.Cluster.Client.NetworkingV1().IngressClasses().List(ctx, metav1.ListOptions{Limit: mostListed})
+	if err != nil {
+		return err
+	}
+	for i := range list.Items {
+		class := &list.Items[i]
+		view.classes = append(view.classes, fmt.Sprintf("%s (%s)", class.Name, class.Spec.Controller))
+		if class.Name == in.Settings.Ingress.ClassName {
+			view.class = class
+			view.controller, view.known = controllerOf(class.Spec.Controller)
+		}
+	}
+	return nil
+}
+
+func (in *Inquiry) viewWorkloads(ctx context.Context, view *controllerView) error {
+	apps := in.Cluster.Client.AppsV1()
+	deployments, err := apps.Deployments(in.ControllerNamespace).List(ctx, metav1.ListOptions{Limit: mostListed})
+	if err != nil {
+		return err
+	}
+	for _, one := range deployments.Items {
+		view.take(&workload{kind: "Deployment", namespace: one.Namespace, name: one.Name, template: one.Spec.Template, available: one.Status.AvailableReplicas > 0})
+	}
+	sets, err := apps.DaemonSets(in.ControllerNamespace).List(ctx, metav1.ListOptions{Limit: mostListed})
+	if err != nil {
+		return err
+	}
+	for _, one := range sets.Items {
+		view.take(&workload{kind: "DaemonSet", namespace: one.Namespace, name: one.Name, template: one.Spec.Template, available: one.Status.NumberAvailable > 0})
+	}
+	view.narrow(in.Settings.Ingress.ClassName)
+	return nil
+}
+
+// take keeps a workload that runs the controller.
+func (v *controllerView) take(found *workload) {
+	if len(found.template.Spec.Containers) == 0 || !v.controller.runs(found.template) {
+		return
+	}
+	found.container = max(0, slices.IndexFunc(found.template.Spec.Containers, func(container corev1.Container) bool {
+		return imageIs(container.Image, v.controller.images)
+	}))
+	v.workloads = append(v.workloads, found)
+}
+
+// narrow keeps those that name the class, where several controllers of one kind
+// run and some do.
+func (v *controllerView) narrow(class string) {
+	const nginx, traefik = "ingress-class", "providers.kubernetesingress.ingressclass"
+	naming := slices.DeleteFunc(slices.Clone(v.workloads), func(one *workload) bool {
+		for _, flag := range []string{nginx, traefik} {
+			if value, given := flagValue(one.program(), flag); given && value == class {
+				return false
+			}
+		}
+		return true
+	})
+	if class != "" && len(naming) > 0 {
+		v.workloads = naming
+	}
+}
+
+// viewServices finds the Services that lead to the workloads from outside. The ones
+// for webhooks and metrics are within the cluster only.
+func (in *Inquiry) viewServices(ctx context.Context, view *controllerView) error {
+	seen := map[string]bool{}
+	for _, one := range view.workloads {
+		list, err := in.Cluster.Client.CoreV1().Services(one.namespace).List(ctx, metav1.ListOptions{Limit: mostListed})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return err
+		}
+		for _, service := range list.Items {
+			if len(service.Spec.Selector) == 0 || seen[service.Namespace+"/"+service.Name] ||
+				!labels.SelectorFromSet(service.Spec.Selector).Matches(labels.Set(one.template.Labels)) || !exposes(service) {
+				continue
+			}
+			seen[service.Namespace+"/"+service.Name] = true
+			view.services = append(view.services, service)
+		}
+	}
+	return nil
+}
+
+func exposes(service corev1.Service) bool {
+	return service.Spec.Type == corev1.ServiceTypeLoadBalancer || service.Spec.Type == corev1.ServiceTypeNodePort || len(service.Spec.ExternalIPs) > 0
+}
+
+// addresses are those of the Services.
+func (v *controllerView) addresses() []string {
+	var all []string
+	for _, service := range v.services {
+		all = append(all, serviceAddresses(service)...)
+	}
+	return all
+}
+
+func serviceAddresses(service corev1.Service) []string {
+	all := slices.Clone(service.Spec.ExternalIPs)
+	for _, one := range service.Status.LoadBalancer.Ingress {
+		if one.IP != "" {
+			all = append(all, one.IP)
+		}
+		if one.Hostname != "" {
+			all = append(all, strings.TrimSuffix(one.Hostname, "."))
+		}
+	}
+	return all
+}
+
+// needsController skips a check that is about an Ingress controller, and gives it.
+func (in *Inquiry) needsController(out *Report) *controllerView {
+	switch in.asked() {
+	case mode.Tunnel, mode.Unresolved:
+		out.skip("the runtime is reached through its tunnel")
+		return nil
+	case mode.HTTPRoute:
+		out.skip("the Gateway decides, and no Ingress controller")
+		return nil
+	case mode.Ingress, mode.Mesh:
+	}
+	view, err := in.controller()
+	if err != nil {
+		out.unseen("ingressclasses, deployments, daemonsets and services", err)
+		return nil
+	}
+	if !view.known {
+		if view.class == nil {
+			out.skip("the IngressClass %q is not there: see P14", in.Settings.Ingress.ClassName)
+		} else {
+			out.skip("the controller %s is not known: see P14", view.class.Spec.Controller)
+		}
+		return nil
+	}
+	return view
+}

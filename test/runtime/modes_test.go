@@ -1,0 +1,157 @@
+package runtime
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+
+	"connectrpc.com/connect"
+
+	"slipway.dev/slipway/internal/access/mode"
+	"slipway.dev/slipway/internal/wire"
+	"slipway.dev/slipway/internal/wire/platformv1"
+	"slipway.dev/slipway/internal/wire/runtimev1"
+)
+
+// R51, R52, R54: the same runtime through an Ingress of the edge, as a mesh at the
+// same address, and through the tunnel again: other options of the agent, and no
+// other registration.
+func (g *stage) testModes(t *testing.T) {
+	m := g.east
+	before, err := m.get(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := m.startEdge(t)
+	hook := g.git.provider.Hooks("team/apps")[0]
+	for _, chosen := range []struct {
+		mode platformv1.AccessMode
+		args []string
+	}{
+		{platformv1.AccessMode_ACCESS_MODE_INGRESS, []string{"--access.mode=ingress", "--access.url=" + address, "--access.ingressClass=slipway"}},
+		{platformv1.AccessMode_ACCESS_MODE_MESH, []string{"--access.mode=mesh", "--access.url=" + address}},
+		{platformv1.AccessMode_ACCESS_MODE_TUNNEL, []string{"--access.mode=tunnel"}},
+	} {
+		direct := chosen.mode != platformv1.AccessMode_ACCESS_MODE_TUNNEL
+		m.process.stop(t)
+		m.start(t, chosen.args...)
+		after := m.await(t, func(found *platformv1.Runtime) error {
+			if found.GetAccessMode() != chosen.mode || (found.GetAccessUrl() == address) != direct {
+				return fmt.Errorf("the runtime is reached by %s at %q", found.GetAccessMode(), found.GetAccessUrl())
+			}
+			return nil
+		})
+		if after.GetId() != before.GetId() || !after.GetRegisteredAt().AsTime().Equal(before.GetRegisteredAt().AsTime()) {
+			t.Errorf("the runtime was %v and is %v", before, after)
+		}
+		m.reached(t)
+		m.stream(t)
+		target := hook
+		if direct {
+			target.URL = address + "/webhooks/east/apps"
+			requireStatus(t, "the host of a tunnel that is closed", g.git.deliver(t, hook, []byte("{}")), http.StatusNotFound)
+		}
+		g.pushTo(t, target.URL, chosen.mode.String())
+	}
+}
+
+// pushTo pushes, and has the provider tell an address.
+func (g *stage) pushTo(t *testing.T, address, value string) {
+	t.Helper()
+	hook := g.git.provider.Hooks("team/apps")[0]
+	hook.URL = address
+	head := g.git.apps.Head(t)
+	commit := g.git.change(t, value)
+	if status := g.git.deliver(t, hook, g.git.pushed("team/apps", head, commit)); status/100 != 2 {
+		t.Fatalf("the webhook at %s answers %d", address, status)
+	}
+	eventually(t, func(ctx context.Context) error {
+		found, err := g.east.value(ctx)
+		if err == nil && found != value {
+			err = fmt.Errorf("the cluster has %q, not %q", found, value)
+		}
+		return err
+	})
+	g.east.awaitListed(t, "web", commit)
+}
+
+func requireStatus(t *testing.T, what string, got, want int) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s answers %d, not %d", what, got, want)
+	}
+}
+
+// stream sees an Application change through the platform.
+func (m *member) stream(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	stream, err := m.stage.admin.of(m.name).applications.WatchApplication(ctx, connect.NewRequest(&runtimev1.WatchApplicationRequest{Ref: m.ref("web")}))
+	if err != nil || !stream.Receive() {
+		t.Fatalf("no stream: %v", err)
+	}
+	defer stream.Close()
+	if !strings.Contains(string(stream.Msg().GetApplication().GetManifest()), `"web"`) {
+		t.Errorf("the stream has %v", stream.Msg())
+	}
+}
+
+// startEdge serves the router of the runtime by the Ingress that its settings
+// give, and gives the URL.
+func (m *member) startEdge(t *testing.T) string {
+	t.Helper()
+	host, port, err := net.SplitHostPort(m.router)
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings := mode.Settings{
+		Runtime: m.name, Namespace: m.namespace,
+		Ingress: mode.IngressSettings{Enabled: true, Hosts: []string{"127.0.0.1"}, ClassName: "slipway", Protocol: "http"},
+	}
+	if chosen, findings := mode.Resolve(settings); chosen != mode.Ingress {
+		t.Fatalf("the mode is %v: %v", chosen, findings)
+	}
+	text, err := mode.YAML(mode.Objects(settings, mode.Ingress)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.cluster.Apply(t, m.namespace, fmt.Sprintf(`apiVersion: networking.k8s.io/v1
+kind: IngressClass
+metadata: {name: slipway}
+spec: {controller: slipway.dev/ingress-controller}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: %[1]s}
+spec: {ports: [{port: 80, targetPort: %[3]s}]}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: %[1]s, labels: {kubernetes.io/service-name: %[1]s}}
+addressType: IPv4
+ports: [{name: "", port: %[3]s}]
+endpoints: [{addresses: [%[2]q], conditions: {ready: true}}]
+---
+`, mode.RouterService, host, port)+text)
+	address := freeAddress(t, "127.0.0.1")
+	m.stage.runs(m.stage.launch(m.stage.t, "the edge", []string{"KUBECONFIG=" + m.cluster.Kubeconfig, "POD_NAMESPACE=" + m.namespace},
+		"edge", "--log.format=json", "--admin.address=127.0.0.1:0", "--health.address=127.0.0.1:0",
+		"--providers.kubernetesIngress", "--providers.kubernetesIngress.ingressClass=slipway", "--entryPoints.web.address="+address))
+	url := "http://" + address
+	eventually(t, func(ctx context.Context) error {
+		response, err := m.stage.ask(t, "", http.MethodPost, url+infoPath, "{}")
+		if err != nil {
+			return err
+		}
+		_ = response.Body.Close()
+		if response.Header.Get(wire.RouterHeader) != m.name || response.StatusCode != http.StatusUnauthorized {
+			return fmt.Errorf("the edge answers %s, from the router %q", response.Status, response.Header.Get(wire.RouterHeader))
+		}
+		return nil
+	})
+	return url
+}
