@@ -74,6 +74,8 @@ func HouseTable() Table {
 			// Generated: how they travel.
 			{Packages: "./internal/wire/platformv1/platformv1connect", MayUse: []string{wire}, Foreign: []string{"connectrpc.com/connect"}},
 			{Packages: "./internal/wire/runtimev1/runtimev1connect", MayUse: []string{wire}, Foreign: []string{"connectrpc.com/connect"}},
+			// What both ends of a tunnel do to a connection.
+			{Packages: "./internal/wire/link", MayUse: nothing, Foreign: []string{"github.com/coder/websocket", "github.com/hashicorp/yamux"}},
 			{Packages: api, MayUse: nothing, Foreign: anything},
 
 			// The traffic plane.

@@ -2,16 +2,20 @@ package cli_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"slipway.dev/slipway/internal/gitops/gittest"
+	"slipway.dev/slipway/internal/kube"
+	"slipway.dev/slipway/internal/kube/kubetest"
 )
 
 // configMap is a manifest.
@@ -61,9 +65,17 @@ func TestAppSyncChoices(t *testing.T) {
 	if got := w.app(t, "diff shop --control-namespace "+w.namespace); got.code != 1 || !strings.Contains(got.stdout, "+++ git/ConfigMap "+w.namespace+"/two (not there)") {
 		t.Errorf("a diff of what left Git: %+v", got)
 	}
-	if got := w.app(t, "sync shop --prune --timeout 60s"); got.code != 0 || w.has(t, "two") || !strings.Contains(got.stdout, "Pruned") {
+	if got := w.app(t, "sync shop --prune --timeout 60s"); got.code != 0 || !strings.Contains(got.stdout, "Pruned") {
 		t.Errorf("with --prune: %+v", got)
 	}
+	// It is deleted in the foreground: the cluster's garbage collector has the last
+	// word.
+	kubetest.WaitFor(t, w.Client.CoreV1().ConfigMaps(w.namespace), kube.Named("two"), appPatience, func(found []*corev1.ConfigMap) error {
+		if len(found) > 0 {
+			return errors.New("it is still there")
+		}
+		return nil
+	})
 }
 
 // TestAppSyncFails: the exit code says so, and the object and its error are told.

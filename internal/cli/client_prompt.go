@@ -3,6 +3,7 @@ package cli
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -22,6 +23,7 @@ const mostSecretBytes = 64 << 10
 // prompter asks a person. Questions go to standard error: results are on standard
 // output.
 type prompter struct {
+	ctx      context.Context // of the command: Ctrl-C ends a question
 	in       io.Reader
 	lines    *bufio.Reader
 	out      io.Writer
@@ -29,7 +31,7 @@ type prompter struct {
 }
 
 func newPrompter(command *cobra.Command) *prompter {
-	p := &prompter{in: command.InOrStdin(), out: command.ErrOrStderr(), terminal: -1}
+	p := &prompter{ctx: command.Context(), in: command.InOrStdin(), out: command.ErrOrStderr(), terminal: -1}
 	p.lines = bufio.NewReaderSize(io.LimitReader(p.in, mostSecretBytes), 1)
 	if file, ok := p.in.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
 		p.terminal = int(file.Fd())
@@ -43,7 +45,10 @@ func (p *prompter) interactive() bool { return p.terminal >= 0 }
 // line asks for a line that may be seen.
 func (p *prompter) line(question string) (string, error) {
 	_, _ = fmt.Fprint(p.out, question)
-	text, err := p.lines.ReadString('\n')
+	text, err := p.await(func() (string, error) { return p.lines.ReadString('\n') })
+	if p.ctx.Err() != nil {
+		return "", errInterrupted
+	}
 	if err != nil && (!errors.Is(err, io.EOF) || text == "") {
 		return "", errors.New("standard input ended before the answer")
 	}
@@ -61,13 +66,45 @@ func (p *prompter) hidden(question string) (secret.Text, error) {
 		return secret.New(strings.TrimRight(text, "\r\n")), nil
 	}
 	_, _ = fmt.Fprint(p.out, question)
-	text, err := term.ReadPassword(p.terminal)
+	before, err := term.GetState(p.terminal)
+	if err != nil {
+		return secret.Text{}, fmt.Errorf("look at the terminal: %w", err)
+	}
+	text, err := p.await(func() (string, error) {
+		text, err := term.ReadPassword(p.terminal)
+		return string(text), err
+	})
 	_, _ = fmt.Fprintln(p.out)
+	if p.ctx.Err() != nil {
+		// What reads is left behind: it would turn the echo on too late.
+		return secret.Text{}, errors.Join(errInterrupted, term.Restore(p.terminal, before))
+	}
 	if err != nil {
 		return secret.Text{}, fmt.Errorf("read what you typed: %w", err)
 	}
-	defer clear(text)
-	return secret.New(string(text)), nil
+	return secret.New(text), nil
+}
+
+// errInterrupted ends a question that was not answered.
+var errInterrupted = errors.New("interrupted: nothing was done")
+
+// await waits for an answer, or for the end of the command.
+func (p *prompter) await(read func() (string, error)) (string, error) {
+	type answer struct {
+		text string
+		err  error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		text, err := read()
+		answers <- answer{text, err}
+	}()
+	select {
+	case given := <-answers:
+		return given.text, given.err
+	case <-p.ctx.Done():
+		return "", p.ctx.Err()
+	}
 }
 
 // chooseTwice asks for a new password until both answers are the same.

@@ -221,13 +221,20 @@ func TestContextsTogether(t *testing.T) {
 	if err := os.WriteFile(w.config, []byte(text.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	done := make(chan result, many)
+	done := make(chan error, many)
 	for i := range many {
-		go func() { done <- w.run(t, fmt.Sprintf("config set-runtime r%d --platform-context c%d", i, i)) }()
+		command := w.command(t.Context(), strings.Fields(fmt.Sprintf("config set-runtime r%d --platform-context c%d", i, i)))
+		go func() {
+			out, err := command.CombinedOutput()
+			if err != nil {
+				err = fmt.Errorf("%w: %s", err, out)
+			}
+			done <- err
+		}()
 	}
 	for range many {
-		if got := <-done; got.code != 0 {
-			t.Errorf("got %+v", got)
+		if err := <-done; err != nil {
+			t.Error(err)
 		}
 	}
 	list := w.must(t, "config list")
@@ -282,6 +289,27 @@ func TestLoginOnTerminal(t *testing.T) {
 		t.Errorf("the terminal echoes nothing: %q", echoed)
 	}
 	w.must(t, "whoami")
+}
+
+// TestInterruptedPassword: Ctrl-C ends the question, and the terminal echoes again.
+func TestInterruptedPassword(t *testing.T) {
+	w := newPlatformWorld(t)
+	_, terminal := openTerminal(t)
+	command := w.command(t.Context(), []string{"login", w.url, "--email", adminEmail})
+	shown := &lockedBuffer{}
+	command.Stdin, command.Stdout, command.Stderr = terminal, shown, shown
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	shown.waitFor(t, "Password: ")
+	waitForRaw(t, terminal, true)
+	if err := command.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Wait(); err == nil || command.ProcessState.ExitCode() != 1 || !strings.Contains(shown.String(), "interrupted") {
+		t.Errorf("it ended with %v: %s", err, shown)
+	}
+	waitForRaw(t, terminal, false)
 }
 
 // openTerminal gives both ends of a terminal.
@@ -359,6 +387,9 @@ func TestLoginCertificate(t *testing.T) {
 		t.Fatalf("with it: %+v", got)
 	}
 	w.must(t, "whoami")
+	if got := w.must(t, "runtime install --create-key"); !strings.Contains(got, "--from-file=ca-bundle.crt="+cert) || !strings.Contains(got, "caCerts.secretKeyRef.name=slipway-platform-ca") {
+		t.Errorf("install: %s", got)
+	}
 	if got := w.run(t, "doctor"); got.code != 0 || !strings.Contains(got.stdout, "certificate") || !strings.Contains(got.stdout, "by slipway test") {
 		t.Errorf("doctor: %+v", got)
 	}

@@ -128,7 +128,12 @@ func writeCommand(out *strings.Builder, command *cobra.Command) {
 		fmt.Fprintf(out, "\nExamples:\n\n```sh\n%s\n```\n", unindent(command.Example))
 	}
 	if command.DisableFlagParsing {
-		fmt.Fprintf(out, "\nIts options are on [their own page](%s.md).\n", command.Name())
+		// The tasks of a role have its options.
+		role := command
+		for role.HasParent() && role.Parent().DisableFlagParsing {
+			role = role.Parent()
+		}
+		fmt.Fprintf(out, "\nIts options are on [their own page](%s.md).\n", role.Name())
 		for _, child := range command.Commands() {
 			writeCommand(out, child)
 		}

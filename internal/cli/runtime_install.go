@@ -27,6 +27,8 @@ const (
 	defaultRuntime   = "slipway"
 	// keySecretName is the Secret that the chart reads the API key from.
 	keySecretName = "slipway-user-token"
+	// caSecretName is the Secret with the authorities of the platform.
+	caSecretName = "slipway-platform-ca"
 )
 
 // installKeyLife is how long a key that is made for an installation is good.
@@ -40,6 +42,8 @@ type installFlags struct {
 	keyFile                                  string
 	createKey, configuration, noWait         bool
 	form                                     string
+	// caFile is that of the context.
+	caFile string
 }
 
 // runtimeInstallCommand prints how a runtime is installed (R49 to R52, R76).
@@ -89,6 +93,10 @@ func printInstall(command *cobra.Command, client *platformClient, name string, g
 	me, err := ask(command.Context(), client, client.auth().Me, &platformv1.MeRequest{})
 	if err != nil {
 		return err
+	}
+	given.caFile = client.CAFile
+	if client.address.Scheme == "http" {
+		note(command, "warning: the platform is at %s, which a runtime in a cluster may not reach, and which nobody encrypts.", client.base())
 	}
 	values, err := given.values(command, name, client.base(), me.GetAccount().GetId())
 	if err != nil {
@@ -142,6 +150,9 @@ func (g *installFlags) values(command *cobra.Command, name, platform, account st
 			chartValue{"global.runtime.ingress.enabled", "false", true}, chartValue{"tunnel-client.enabled", "false", true})
 	default:
 		return nil, usageError{fmt.Errorf("--mode %q is not known: choose tunnel, ingress, http-route or mesh", g.mode)}
+	}
+	if g.caFile != "" {
+		values = append(values, chartValue{"global.platform.tls.caCerts.secretKeyRef.name", caSecretName, false})
 	}
 	if g.configuration {
 		values = append(values, chartValue{"global.runtime.isConfigurationRuntime", "true", true})
@@ -274,9 +285,13 @@ func keyCommands(given *installFlags) string {
 	if err != nil {
 		file = given.keyFile
 	}
-	return fmt.Sprintf(`kubectl create namespace %[1]s --dry-run=client -o yaml | kubectl apply -f -
+	text := fmt.Sprintf(`kubectl create namespace %[1]s --dry-run=client -o yaml | kubectl apply -f -
 kubectl create secret generic %[2]s --namespace %[1]s --from-file=%[3]s=/dev/stdin < %[4]s
 `, given.namespace, keySecretName, keyOfToken, shellWord(file))
+	if given.caFile != "" {
+		text += fmt.Sprintf("kubectl create secret generic %s --namespace %s --from-file=%s\n", caSecretName, given.namespace, shellWord("ca-bundle.crt="+given.caFile))
+	}
+	return text
 }
 
 func printHelm(w io.Writer, given *installFlags, values []chartValue) error {

@@ -80,7 +80,7 @@ func (in *Inquiry) listNodes(ctx context.Context) ([]corev1.Node, error) {
 }
 
 func (in *Inquiry) askToken(ctx context.Context) (gitprovider.TokenReport, error) {
-	return in.Git.Check(ctx, gitprovider.RuntimeToken)
+	return in.GitProvider.Check(ctx, gitprovider.RuntimeToken)
 }
 
 // asked is the mode by what the settings ask for, also when they are wrong

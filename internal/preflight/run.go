@@ -62,8 +62,8 @@ type World struct {
 	Proxy func(*http.Request) (*url.URL, error)
 	// Platform is nil when none is chosen.
 	Platform *Platform
-	// Git has the runtime's token; nil when none was given.
-	Git gitprovider.Provider
+	// GitProvider has the runtime's token; nil when none was given.
+	GitProvider gitprovider.Provider
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"github.com/jackc/pgx/v5"
 
 	"slipway.dev/slipway/internal/access/tunnel"
 	"slipway.dev/slipway/internal/wire"
@@ -137,6 +138,22 @@ func (p *process) askAsPeer(t *testing.T, token string) int {
 // handedOver is how many requests the platform has sent through other replicas.
 func (p *process) handedOver(t *testing.T) int {
 	t.Helper()
+	_, text := p.look(t, "/metrics")
+	for line := range strings.Lines(text) {
+		if value, found := strings.CutPrefix(line, `slipway_hub_requests_total{outcome="peer"} `); found {
+			count, err := strconv.Atoi(strings.TrimSpace(value))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return count
+		}
+	}
+	return 0
+}
+
+// look asks the server for health and metrics.
+func (p *process) look(t *testing.T, path string) (int, string) {
+	t.Helper()
 	health := ""
 	eventually(t, "the server with the metrics", func() bool {
 		for line := range strings.Lines(p.log.String()) {
@@ -147,7 +164,7 @@ func (p *process) handedOver(t *testing.T) int {
 		}
 		return health != ""
 	})
-	response, err := http.Get("http://" + health + "/metrics")
+	response, err := http.Get("http://" + health + path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,16 +173,7 @@ func (p *process) handedOver(t *testing.T) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for line := range strings.Lines(string(text)) {
-		if value, found := strings.CutPrefix(line, `slipway_hub_requests_total{outcome="peer"} `); found {
-			count, err := strconv.Atoi(strings.TrimSpace(value))
-			if err != nil {
-				t.Fatal(err)
-			}
-			return count
-		}
-	}
-	return 0
+	return response.StatusCode, string(text)
 }
 
 func post(t *testing.T, url string, header http.Header) (int, string) {
@@ -232,6 +240,51 @@ func openTunnel(t *testing.T, credential *platformv1.Credential, urls func() []s
 		cancel()
 		<-ended
 	})
+}
+
+// TestDatabaseAway: without its database the platform is alive, not ready, and says
+// so; when the database is back, it goes on by itself.
+func TestDatabaseAway(t *testing.T) {
+	at := postgresPlace(t)
+	p := start(t, at)
+	admin := p.with(t, p.firstKey(t))
+	credential := join(t, admin, "prod")
+	ready := func() bool { status, _ := p.look(t, "/readyz"); return status == http.StatusOK }
+	eventually(t, "ready", ready)
+	config, err := pgx.ParseConfig(at.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := config.Database
+	config.Database = "postgres"
+	server, err := pgx.ConnectConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = server.Close(context.WithoutCancel(t.Context())) }()
+	do := func(query string, args ...any) {
+		t.Helper()
+		if _, err := server.Exec(t.Context(), query, args...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	do("ALTER DATABASE " + pgx.Identifier{name}.Sanitize() + " ALLOW_CONNECTIONS false")
+	do("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1", name)
+	eventually(t, "not ready", func() bool {
+		status, text := p.look(t, "/readyz")
+		return status == http.StatusServiceUnavailable && strings.Contains(text, "database: it does not answer")
+	})
+	if status, _ := p.look(t, "/healthz"); status != http.StatusOK {
+		t.Errorf("it is not alive: %d", status)
+	}
+	_, err = admin.runtimes.ListRuntimes(within(t), connect.NewRequest(&platformv1.ListRuntimesRequest{}))
+	if connect.CodeOf(err) != connect.CodeUnavailable || strings.Contains(err.Error(), name) {
+		t.Errorf("asked without a database: %v", err)
+	}
+	do("ALTER DATABASE " + pgx.Identifier{name}.Sanitize() + " ALLOW_CONNECTIONS true")
+	eventually(t, "ready again", ready)
+	heartbeat(t, p.with(t, credential.GetAccessToken()))
+	p.stop(t)
 }
 
 // TestBackup: a backup of a running platform is everything, in the other database

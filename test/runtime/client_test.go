@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/cookiejar"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -185,6 +186,13 @@ func (g *stage) firstKey(t *testing.T, email, once, chosen string) string {
 		t.Fatal(err)
 	}
 	signIn(chosen)
+	address, err := url.Parse(g.url)
+	if err != nil || len(jar.Cookies(address)) == 0 {
+		t.Fatalf("there is no cookie: %v", err)
+	}
+	for _, cookie := range jar.Cookies(address) {
+		g.canary("the session of "+email, cookie.Value)
+	}
 	return g.newKey(t, session, &platformv1.CreateKeyRequest{Name: "tests"}).GetSecret()
 }
 

@@ -10,10 +10,12 @@ import (
 
 	"connectrpc.com/connect"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"slipway.dev/slipway/internal/agent/join"
 	"slipway.dev/slipway/internal/wire"
 	"slipway.dev/slipway/internal/wire/platformv1"
+	"slipway.dev/slipway/test/gitops/agentprocess"
 )
 
 // infoPath is what is asked of a runtime to see whether it can be asked.
@@ -92,7 +94,10 @@ func (g *stage) testAway(t *testing.T) {
 // refresh asks for a look at Git in the cluster itself.
 func (m *member) refresh(t *testing.T, name string) {
 	t.Helper()
-	m.cluster.Apply(t, m.namespace, fmt.Sprintf("apiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {name: %s, annotations: {argocd.argoproj.io/refresh: normal}}\n", name))
+	const patch = `{"metadata":{"annotations":{"argocd.argoproj.io/refresh":"normal"}}}`
+	if _, err := agentprocess.Applications(m.cluster.Cluster, m.namespace).Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // testRevoke: five seconds after a runtime's credentials are revoked nobody reaches

@@ -16,7 +16,7 @@ import (
 	"slipway.dev/slipway/internal/wire/runtimev1"
 )
 
-// R51, R52, R54: the same runtime through an Ingress of the edge, as a mesh at the
+// R51, R52, R53, R54: the same runtime through an Ingress of the edge, as a mesh at the
 // same address, and through the tunnel again: other options of the agent, and no
 // other registration.
 func (g *stage) testModes(t *testing.T) {

@@ -20,7 +20,7 @@ import (
 	"slipway.dev/slipway/internal/wire/runtimev1"
 )
 
-// R71, R118: what an application has, how it differs, its logs, events and history
+// testOperate: what an application has, how it differs, its logs, events and history
 // are seen through the platform, and it is synced there. The data of its Secret is
 // not shown.
 func (g *stage) testOperate(t *testing.T) {
@@ -104,6 +104,7 @@ func (g *stage) testPush(t *testing.T) {
 		value := fmt.Sprintf("push %d", round)
 		began := time.Now()
 		g.git.push(t, value)
+		told := time.Since(began)
 		eventually(t, func(ctx context.Context) error {
 			found, err := g.east.value(ctx)
 			if err == nil && found != value {
@@ -112,6 +113,9 @@ func (g *stage) testPush(t *testing.T) {
 			return err
 		})
 		took = append(took, time.Since(began))
+		if took[round] > 2*time.Second {
+			t.Logf("push %d at %s took %v, of which the commit and the webhook were %v", round, began.UTC().Format(time.TimeOnly), took[round], told)
+		}
 	}
 	slices.Sort(took)
 	t.Logf("%d pushes were live through the tunnel: p50 %v, p95 %v, max %v", rounds, took[rounds/2], took[rounds*95/100], took[rounds-1])
@@ -124,7 +128,7 @@ func (g *stage) testPush(t *testing.T) {
 	}
 }
 
-// R62, R75, R116: a cluster that is added through the platform gets an application;
+// R62, R75, R77, R116: a cluster that is added through the platform gets an application;
 // it can not be removed while it is used. The platform lists it with the Git Sources
 // of the runtime.
 func (g *stage) testCluster(t *testing.T) {

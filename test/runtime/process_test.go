@@ -132,7 +132,7 @@ func (p *process) address(t *testing.T, server string) (address string) {
 // metrics is the page of metrics.
 func (p *process) metrics(t *testing.T) string {
 	t.Helper()
-	response, err := http.Get("http://" + p.address(t, "admin") + "/metrics")
+	response, err := http.Get("http://" + p.address(t, "health") + "/metrics")
 	if err != nil {
 		t.Fatal(err)
 	}

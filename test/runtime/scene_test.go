@@ -86,10 +86,11 @@ func (g *stage) testJoin(t *testing.T) {
 	}
 }
 
-// R56, R58, R60, R64, R65, R66, R70, R72, R74: the account's Git settings, the token
-// of the runtimes, a user's token, a login with the provider, the Shared
-// Configuration Repository that is made and seeded, and a Git Source whose
-// applications become live, all through the platform.
+// R6, R56, R60, R64, R65, R66, R68, R70, R72, R74, R79: with the account's Git
+// settings, which are given once, the token of both runtimes and the authority of the
+// Git server, a user's token, a login with the provider, the Shared Configuration
+// Repository that is made and seeded, and a Git Source whose applications become live,
+// all through the platform.
 func (g *stage) testGit(t *testing.T) {
 	h := g.git
 	for _, m := range []*member{g.east, g.west} {

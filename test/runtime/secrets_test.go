@@ -10,6 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"slipway.dev/slipway/internal/agent/join"
 	"slipway.dev/slipway/internal/kube/kubetest"
 )
 
@@ -17,7 +18,8 @@ import (
 // has written, in an Event, on a page of metrics, in what an agent keeps for the
 // platform, or in the platform's database.
 func (g *stage) testSecrets(t *testing.T) {
-	if len(g.canaries) < 12 {
+	g.east.canaries(t)
+	if len(g.canaries) < 14 {
 		t.Errorf("only %d secrets were used", len(g.canaries))
 	}
 	places := map[string]string{"an answer": g.answers.String()}
@@ -48,6 +50,25 @@ func (g *stage) testSecrets(t *testing.T) {
 		t.Error("the places are not those of the scene")
 	}
 	g.requireTrace(t, places)
+}
+
+// canaries are the credentials of the runtime itself.
+func (m *member) canaries(t *testing.T) {
+	t.Helper()
+	kept, err := m.cluster.Client.CoreV1().Secrets(m.namespace).Get(t.Context(), join.SecretName, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := false
+	for field, text := range kept.Data {
+		if strings.Contains(strings.ToLower(field), "token") && len(text) > 0 {
+			found = true
+			m.stage.canary("the "+field+" of "+m.name, string(text))
+		}
+	}
+	if !found {
+		t.Errorf("the Secret %s has no token", join.SecretName)
+	}
 }
 
 // requireTrace makes sure that a secret in the database would be found: something

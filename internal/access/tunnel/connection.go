@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/yamux"
 
 	"slipway.dev/slipway/internal/observe"
+	"slipway.dev/slipway/internal/wire/link"
 )
 
 // connection is one connection to a replica of the platform.
@@ -26,7 +27,7 @@ type connection struct {
 	second bool
 	// token was presented last.
 	token string
-	link  *link
+	link  *link.Link
 
 	session *yamux.Session
 	control *stream
@@ -48,7 +49,7 @@ const (
 // open starts the streams on a WebSocket, and presents the token once more, which
 // is how the platform knows that the agent speaks.
 func (c *connection) open() error {
-	session, err := yamux.Server(c.link, sessionConfig(c.Timing, c.Log))
+	session, err := yamux.Server(c.link, link.Streams(link.Settings{Ping: c.Timing.Ping, Dead: c.Timing.Dead, Close: closeTimeout, Log: c.Log}))
 	if err != nil {
 		return errors.Join(err, c.link.Close())
 	}
@@ -57,12 +58,12 @@ func (c *connection) open() error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("open the control stream: %w", err), session.Close())
 	}
-	c.control = &stream{Stream: opened, closed: func() {}}
+	c.control = newStream(opened, func() {})
 	c.heard = bufio.NewReaderSize(c.control, maxNotice)
 	if err := c.greet(); err != nil {
 		return errors.Join(err, session.Close())
 	}
-	c.beside.Go(func() { ping(session, c.Timing.Ping) })
+	c.beside.Go(func() { link.Ping(session, c.Timing.Ping) })
 	c.beside.Go(func() { _ = c.server.Serve(&streamListener{session: session, metrics: c.Metrics, ending: c.ending}) })
 	return nil
 }
@@ -233,7 +234,7 @@ func (l *streamListener) Accept() (net.Conn, error) {
 		return nil, http.ErrServerClosed
 	}
 	l.metrics.streams.Inc()
-	return &stream{Stream: accepted, closed: l.metrics.streams.Dec}, nil
+	return newStream(accepted, l.metrics.streams.Dec), nil
 }
 
 // Close does nothing: the end of the agent stops Accept, and the session is closed

@@ -16,6 +16,7 @@ import (
 	"github.com/coder/websocket"
 
 	"slipway.dev/slipway/internal/wire"
+	"slipway.dev/slipway/internal/wire/link"
 )
 
 // Headers of the upgrade.
@@ -117,7 +118,7 @@ func (t *tunnel) dial(ctx context.Context, address string) (*connection, error) 
 	return &connection{
 		tunnel: t, address: address, token: token,
 		replica: response.Header.Get(replicaHeader), replicas: max(replicas, 1),
-		link: newLink(socket, t.Timing.Dead, t.Metrics.bytes),
+		link: link.New(socket, t.Timing.Dead, t.Metrics.bytes.WithLabelValues("in"), t.Metrics.bytes.WithLabelValues("out")),
 	}, nil
 }
 

@@ -69,7 +69,7 @@ func runtimeValues() []Value {
 	return []Value{
 		{Key: KeyRuntimeName, Default: "slipway", Rule: Rule{Pattern: `^[a-z]([-a-z0-9]{0,36}[a-z0-9])?$`, Means: "at most 38 lower-case letters, digits and dashes, beginning with a letter", Needed: true}, About: "Name of the runtime, unique in the account."},
 		{Key: group + "cluster", About: "What people call the cluster. When empty, it is the host of its API server."},
-		{Key: KeySingleNamespace, Kind: Flag, Default: false, About: "Have rights in the namespace of the runtime and in agent.namespaces only, so that several runtimes share a cluster. Nothing outside of namespaces is made or read."},
+		{Key: KeySingleNamespace, Kind: Flag, Default: false, About: "Have rights in the namespace of the runtime and in agent.namespaces only, so that several runtimes share a cluster. Nothing outside of them is made; the one thing that is read is the namespace kube-system, by which a cluster is known."},
 		{Key: group + "isConfigurationRuntime", Kind: Flag, Default: false, About: "Make this the configuration runtime of the account. The first runtime is one anyway."},
 		{Key: KeyGitUsername, About: "User at the Git provider, where it needs one."},
 		{Key: KeyGitPassword, Secret: true, About: "Git runtime token. It goes to a Secret. Prefer secretKeyRef."},

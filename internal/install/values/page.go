@@ -12,7 +12,7 @@ func Page(charts ...Catalogue) ([]byte, error) {
 	text.WriteString("# Values of the charts\n\n")
 	text.WriteString("<!-- Written by make generate from internal/install/values. -->\n\n")
 	text.WriteString("Helm checks values against the schema of a chart before it renders anything. `slipway helm validate` checks a file\n" +
-		"without an installation, and says everything that is wrong at once: see [validation](validation.md).\n")
+		"without an installation, and says everything that is wrong at once.\n")
 	for _, chart := range charts {
 		fmt.Fprintf(&text, "\n## %s\n\n%s\n\n| Key | Default | What it is for |\n|---|---|---|\n", chart.Chart, chart.About)
 		for _, value := range chart.Values {

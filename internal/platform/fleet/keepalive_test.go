@@ -49,10 +49,10 @@ func TestWatchKeepsAlive(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- f.follow(ctx, "acme", view, changes) }()
-		time.Sleep(41 * time.Second)
+		<-time.After(41 * time.Second)
 		changes <- store.Change{Kind: store.ChangeRuntime, AccountID: "other"}
 		changes <- store.Change{Kind: store.ChangeRuntime, AccountID: "acme"}
-		time.Sleep(30 * time.Second)
+		<-time.After(30 * time.Second)
 		changes <- store.Change{Kind: store.ChangeAll}
 		synctest.Wait()
 		cancel()

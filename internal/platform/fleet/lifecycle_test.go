@@ -12,8 +12,8 @@ import (
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
-// R61, R63: a runtime is online as long as its heartbeats come, and says what is
-// pending.
+// R61, R63, R112: a runtime is online as long as its heartbeats come, and says what
+// is pending, and which newer version there is.
 func TestHeartbeat(t *testing.T) {
 	onBoth(t, func(t *testing.T, w *world) {
 		agent, _ := w.join(t, "prod", "east")

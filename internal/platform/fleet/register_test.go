@@ -114,19 +114,24 @@ func TestRegisterAtOnce(t *testing.T) {
 	}
 	numbered := func(prefix string) func(int) string { return func(i int) string { return fmt.Sprint(prefix, i) } }
 	always := func(text string) func(int) string { return func(int) string { return text } }
-	won, refusals := compete(numbered("one-"), always("east"))
-	for _, err := range refusals {
-		wantError(t, "the place", err, connect.CodeFailedPrecondition, `of this cluster has the runtime "one-`)
-	}
-	if won != 1 {
-		t.Errorf("%d runtimes have one place", won)
-	}
-	won, refusals = compete(always("same"), numbered("cluster-"))
-	for _, err := range refusals {
-		wantError(t, "the name", err, connect.CodeAlreadyExists, `has the runtime "same": choose another name`)
-	}
-	if won != 1 {
-		t.Errorf("%d runtimes have one name", won)
+	// Several rounds: in the first the callers' keys are noted as used, which takes
+	// them a different time.
+	for round := range 4 {
+		won, refusals := compete(numbered(fmt.Sprintf("r%d-", round)), always(fmt.Sprint("east-", round)))
+		for _, err := range refusals {
+			wantError(t, "the place", err, connect.CodeFailedPrecondition, fmt.Sprintf(`of this cluster has the runtime "r%d-`, round))
+		}
+		if won != 1 {
+			t.Errorf("%d runtimes have one place", won)
+		}
+		same := fmt.Sprint("same-", round)
+		won, refusals = compete(always(same), numbered(fmt.Sprintf("cluster-%d-", round)))
+		for _, err := range refusals {
+			wantError(t, "the name", err, connect.CodeAlreadyExists, fmt.Sprintf(`has the runtime %q: choose another name`, same))
+		}
+		if won != 1 {
+			t.Errorf("%d runtimes have one name", won)
+		}
 	}
 }
 

@@ -280,7 +280,7 @@ func plainPath(r *http.Request) (string, error) {
 	if r.URL.RawPath != "" || strings.ContainsAny(path, "\\\x00;") {
 		return "", statusError{http.StatusBadRequest, "the path has characters that are not possible here"}
 	}
-	for part := range strings.SplitSeq(strings.Trim(path, "/"), "/") {
+	for part := range strings.SplitSeq(strings.TrimSuffix(strings.TrimPrefix(path, "/"), "/"), "/") {
 		if part == "." || part == ".." || (part == "" && path != "/") {
 			return "", statusError{http.StatusBadRequest, "the path has an empty part, . or .. in it"}
 		}

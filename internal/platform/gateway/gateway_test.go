@@ -13,6 +13,7 @@ import (
 	"slipway.dev/slipway/internal/platform/identity"
 	"slipway.dev/slipway/internal/platform/store"
 	"slipway.dev/slipway/internal/wire"
+	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
 // TestNoCredentialPasses: nothing with which the caller showed who they are reaches
@@ -163,6 +164,7 @@ func TestOtherAccount(t *testing.T) {
 		t.Errorf("by path: %d", response.StatusCode)
 	}
 	name := wire.TunnelLabel(mine.ID, "tunnelled") + ".tunnels.example.com"
+	w.addRuntime(t, "tunnelled", platformv1.AccessMode_ACCESS_MODE_TUNNEL, "") // the stranger has one of that name
 	if response, _ := w.call(t, http.MethodPost, list, bearer(stranger), host(name)); response.StatusCode != http.StatusNotFound {
 		t.Errorf("by host: %d", response.StatusCode)
 	}

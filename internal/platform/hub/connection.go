@@ -19,9 +19,13 @@ import (
 	"slipway.dev/slipway/internal/platform/signing"
 	"slipway.dev/slipway/internal/platform/store"
 	"slipway.dev/slipway/internal/secret"
+	"slipway.dev/slipway/internal/wire/link"
 )
 
 const (
+	// closeTimeout is how long an agent may go on writing on a stream that is closed,
+	// because nobody waits for its answer any longer.
+	closeTimeout = 5 * time.Second
 	// idleStreams is how many streams of a connection wait for another request.
 	idleStreams = 32
 	// idleTimeout is shorter than the agent's, so that no stream is closed under a
@@ -48,10 +52,10 @@ const (
 type connection struct {
 	hub       *Hub
 	runtimeID string
-	link      *link
+	link      *link.Link
 	session   *yamux.Session
 	transport *http.Transport
-	control   stream
+	control   link.Stream
 	writing   sync.Mutex // of lines to control
 
 	// moving is set when no new requests are wanted on it.
@@ -75,13 +79,15 @@ type connection struct {
 func (h *Hub) newConnection(socket *websocket.Conn, identity signing.RuntimeIdentity, token secret.Text) *connection {
 	return &connection{
 		hub: h, runtimeID: identity.RuntimeID, identity: identity, token: token, moved: make(chan struct{}),
-		link: newLink(socket, h.options.Timing.Dead, h.options.Metrics.bytes),
+		link: link.New(socket, h.options.Timing.Dead, h.options.Metrics.bytes.WithLabelValues("in"), h.options.Metrics.bytes.WithLabelValues("out")),
 	}
 }
 
 // serve is the life of a connection.
 func (c *connection) serve() ending {
-	session, err := yamux.Client(c.link, sessionConfig(c.hub.options.Timing, c.hub.options.Log))
+	session, err := yamux.Client(c.link, link.Streams(link.Settings{
+		Ping: c.hub.options.Timing.Ping, Dead: c.hub.options.Timing.Dead, Close: closeTimeout, Log: c.hub.options.Log,
+	}))
 	if err != nil {
 		_ = c.link.Close()
 		return endLost
@@ -100,7 +106,7 @@ func (c *connection) serve() ending {
 	defer session.Close()
 	c.expireAt(c.identity.Expires)
 	defer c.stopExpiry()
-	beside.Go(func() { ping(session, c.hub.options.Timing.Ping) })
+	beside.Go(func() { link.Ping(session, c.hub.options.Timing.Ping) })
 
 	lines, err := c.meet()
 	if err != nil {
@@ -137,7 +143,7 @@ func (c *connection) meet() (*bufio.Reader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("wait for the control stream: %w", err)
 	}
-	c.control = stream{opened}
+	c.control = link.Stream{Stream: opened}
 	if err := c.control.SetReadDeadline(time.Now().Add(c.hub.options.Timing.Handshake)); err != nil {
 		return nil, err
 	}
@@ -314,5 +320,5 @@ func (c *connection) dial(context.Context, string, string) (net.Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open a stream to the agent: %w", err)
 	}
-	return stream{opened}, nil
+	return link.Stream{Stream: opened}, nil
 }

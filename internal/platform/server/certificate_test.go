@@ -51,19 +51,19 @@ func TestCertificateFiles(t *testing.T) {
 		}
 		expect("first", "one.example.com")
 		write(cert, two.Chain)
-		time.Sleep(certificateEvery - 1)
+		<-time.After(certificateEvery - 1)
 		expect("before it is looked again", "one.example.com")
 		for range 3 {
-			time.Sleep(certificateEvery)
+			<-time.After(certificateEvery)
 			expect("with half of the pair", "one.example.com")
 		}
 		write(key, two.Key)
-		time.Sleep(certificateEvery)
+		<-time.After(certificateEvery)
 		expect("with the pair", "two.example.com")
 		if err := os.Remove(key); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(certificateEvery)
+		<-time.After(certificateEvery)
 		expect("without a key", "two.example.com")
 		if text := logged.String(); strings.Count(text, "cannot be read anew") != 2 || strings.Count(text, "was read anew") != 1 {
 			t.Errorf("logged:\n%s", text)

@@ -69,7 +69,7 @@ func TestTLS(t *testing.T) {
 	if name, err := shown(&tls.Config{}); err != nil || name != "first.example.com" {
 		t.Errorf("shown %q, %v", name, err)
 	}
-	if _, err := shown(&tls.Config{MaxVersion: tls.VersionTLS11}); err == nil {
+	if _, err := shown(&tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}); err == nil {
 		t.Error("TLS 1.1 is spoken")
 	}
 	for _, protocol := range []string{"HTTP/1.1", "HTTP/2.0"} {

@@ -100,6 +100,9 @@ func TestControl(t *testing.T) {
 	}
 	p := launch(t, func(o *server.Options) { o.ControlDir = dir })
 	p.dir = dir
+	if info, err := os.Stat(filepath.Join(dir, "control.sock")); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the socket is for others too: %v, %v", info, err)
+	}
 	ask := func(command string) (string, error) {
 		var answer strings.Builder
 		err := server.AskRunning(t.Context(), p.dir, command, &answer)

@@ -1,4 +1,10 @@
-package hub
+// Package link is what both ends of a tunnel do to a connection: a WebSocket that
+// carries yamux streams, with deadlines, and frames that leave room for each other.
+//
+// It promises that silence ends a connection, that a stream which nobody reads
+// holds a bounded amount of memory and stops no other, and that a frame is one
+// message. It refuses nothing: who may connect is decided before.
+package link
 
 import (
 	"context"
@@ -10,7 +16,6 @@ import (
 
 	"github.com/coder/websocket"
 	"github.com/hashicorp/yamux"
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 const (
@@ -29,34 +34,37 @@ const (
 	frameHeader = 12
 )
 
-// link is a WebSocket as a yamux session uses it: every read and every write has a
+// Counter counts bytes. It is a counter of Prometheus.
+type Counter interface{ Add(float64) }
+
+// Link is a WebSocket as a yamux session uses it: every read and every write has a
 // deadline, and a header travels in one message with what it is about.
-type link struct {
+type Link struct {
 	net.Conn
 	socket *websocket.Conn
 	cancel context.CancelFunc
 	dead   time.Duration
-	in     prometheus.Counter
-	out    prometheus.Counter
+	in     Counter
+	out    Counter
 
 	// frame is a header whose body comes with the next write. Only the session's
 	// one sending goroutine writes.
 	frame []byte
 }
 
-// newLink takes over a WebSocket.
-func newLink(socket *websocket.Conn, dead time.Duration, bytes *prometheus.CounterVec) *link {
+// New takes over a WebSocket. Nothing may be silent for longer than dead.
+func New(socket *websocket.Conn, dead time.Duration, in, out Counter) *Link {
 	ctx, cancel := context.WithCancel(context.Background())
-	return &link{
+	return &Link{
 		Conn:   websocket.NetConn(ctx, socket, websocket.MessageBinary),
 		socket: socket, cancel: cancel, dead: dead,
-		in: bytes.WithLabelValues("in"), out: bytes.WithLabelValues("out"),
+		in: in, out: out,
 	}
 }
 
 // Read gives up when nothing comes for as long as a connection may be silent. The
 // other end sends pings, so silence means that it is gone.
-func (l *link) Read(p []byte) (int, error) {
+func (l *Link) Read(p []byte) (int, error) {
 	if err := l.Conn.SetReadDeadline(time.Now().Add(l.dead)); err != nil {
 		return 0, err
 	}
@@ -67,7 +75,7 @@ func (l *link) Read(p []byte) (int, error) {
 
 // Write holds back the header of a data frame until its body is there: yamux
 // writes them one after the other, and each write is a message and a system call.
-func (l *link) Write(p []byte) (int, error) {
+func (l *Link) Write(p []byte) (int, error) {
 	if len(l.frame) == 0 && bodyFollows(p) {
 		l.frame = append(l.frame, p...)
 		return len(p), nil
@@ -98,27 +106,35 @@ func bodyFollows(p []byte) bool {
 
 // Close ends the connection without the WebSocket's farewell: the other end may
 // not be there to answer it.
-func (l *link) Close() error {
+func (l *Link) Close() error {
 	err := l.socket.CloseNow()
 	l.cancel()
 	return err
 }
 
-// sessionConfig is how streams behave.
-func sessionConfig(timing Timing, logger *slog.Logger) *yamux.Config {
+// Settings are how the streams of one end behave.
+type Settings struct {
+	// Ping is how often something is sent when nothing else is, and Dead how long
+	// nothing may come.
+	Ping, Dead time.Duration
+	// Close is how long the other end may go on after a stream was closed here.
+	Close time.Duration
+	Log   *slog.Logger
+}
+
+// Streams is the configuration of a session.
+func Streams(settings Settings) *yamux.Config {
 	return &yamux.Config{
 		AcceptBacklog: backlog,
 		// The link watches over the connection: a ping that waits behind data on a
 		// slow line does not mean that the other end is gone.
 		EnableKeepAlive:        false,
-		KeepAliveInterval:      timing.Ping,
-		ConnectionWriteTimeout: timing.Dead,
+		KeepAliveInterval:      settings.Ping,
+		ConnectionWriteTimeout: settings.Dead,
 		MaxStreamWindowSize:    window,
 		StreamOpenTimeout:      openTimeout,
-		// A stream is closed when nobody waits for its answer any longer. An agent that
-		// goes on writing is told so after this time.
-		StreamCloseTimeout: 5 * time.Second,
-		Logger:             log.New(debugLog{logger}, "", 0),
+		StreamCloseTimeout:     settings.Close,
+		Logger:                 log.New(debugLog{settings.Log}, "", 0),
 	}
 }
 
@@ -132,9 +148,9 @@ func (d debugLog) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// ping sends something at intervals until the session ends, so that the other end
+// Ping sends something at intervals until the session ends, so that the other end
 // knows that this one is there.
-func ping(session *yamux.Session, every time.Duration) {
+func Ping(session *yamux.Session, every time.Duration) {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	for {
@@ -148,11 +164,11 @@ func ping(session *yamux.Session, every time.Duration) {
 	}
 }
 
-// stream is one stream as a connection of HTTP.
-type stream struct{ *yamux.Stream }
+// Stream is one stream as a connection of HTTP.
+type Stream struct{ *yamux.Stream }
 
 // Write sends in frames that leave room for other streams.
-func (s stream) Write(p []byte) (int, error) {
+func (s Stream) Write(p []byte) (int, error) {
 	total := 0
 	for total < len(p) {
 		n, err := s.Stream.Write(p[total:min(total+chunk, len(p))])

@@ -1,0 +1,126 @@
+// Package chart renders the charts with Helm's library: what an installation
+// would send to a cluster, without asking one.
+//
+// It promises that values are checked against the chart's schema first, and that
+// objects come in the order of their files, hooks apart from what stays.
+//
+// It refuses a chart that the version of Kubernetes is too old for.
+package chart
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"helm.sh/helm/v4/pkg/chart/common"
+	commonutil "helm.sh/helm/v4/pkg/chart/common/util"
+	helmchart "helm.sh/helm/v4/pkg/chart/v2"
+	"helm.sh/helm/v4/pkg/chart/v2/loader"
+	chartutil "helm.sh/helm/v4/pkg/chart/v2/util"
+	"helm.sh/helm/v4/pkg/engine"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+)
+
+// hookAnnotation marks an object that is made at one moment only.
+const hookAnnotation = "helm.sh/hook"
+
+// notesFile is what people read after an installation.
+const notesFile = "NOTES.txt"
+
+// Chart is a chart that was read.
+type Chart struct{ loaded *helmchart.Chart }
+
+// Load reads a chart from a folder.
+func Load(folder string) (*Chart, error) {
+	loaded, err := loader.LoadDir(folder)
+	if err != nil {
+		return nil, fmt.Errorf("read the chart %s: %w", folder, err)
+	}
+	if err := loaded.Validate(); err != nil {
+		return nil, fmt.Errorf("the chart %s: %w", folder, err)
+	}
+	return &Chart{loaded}, nil
+}
+
+// Version is that of the chart.
+func (c *Chart) Version() string { return c.loaded.Metadata.Version }
+
+// Release is what a chart is rendered for.
+type Release struct {
+	Name, Namespace string
+	// Upgrade says that there is a release already.
+	Upgrade bool
+	// Kubernetes is the version of the cluster; empty is one that Helm knows.
+	Kubernetes string
+}
+
+// Rendered is what a chart gives.
+type Rendered struct {
+	Objects []*unstructured.Unstructured
+	Hooks   []*unstructured.Unstructured
+	Notes   string
+}
+
+// Render renders a chart with values over its own.
+func (c *Chart) Render(ctx context.Context, values map[string]any, release Release) (Rendered, error) {
+	capabilities := common.DefaultCapabilities.Copy()
+	if release.Kubernetes != "" {
+		version, err := common.ParseKubeVersion(release.Kubernetes)
+		if err != nil {
+			return Rendered{}, fmt.Errorf("%q is no version of Kubernetes: %w", release.Kubernetes, err)
+		}
+		capabilities.KubeVersion = *version
+	}
+	if needed := c.loaded.Metadata.KubeVersion; needed != "" && !chartutil.IsCompatibleRange(needed, capabilities.KubeVersion.String()) {
+		return Rendered{}, fmt.Errorf("the chart needs Kubernetes %s, and the cluster has %s: upgrade the cluster", needed, capabilities.KubeVersion.Version)
+	}
+	options := common.ReleaseOptions{
+		Name: release.Name, Namespace: release.Namespace, Revision: 1, IsInstall: !release.Upgrade, IsUpgrade: release.Upgrade,
+	}
+	prepared, err := commonutil.ToRenderValues(c.loaded, values, options, capabilities)
+	if err != nil {
+		return Rendered{}, fmt.Errorf("the values: %w", err)
+	}
+	files, err := engine.Engine{}.RenderWithContext(ctx, c.loaded, prepared)
+	if err != nil {
+		return Rendered{}, fmt.Errorf("render the chart: %w", err)
+	}
+	return collect(files)
+}
+
+func collect(files map[string]string) (Rendered, error) {
+	var made Rendered
+	var problems []error
+	names := make([]string, 0, len(files))
+	for name := range files {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		if path.Base(name) == notesFile {
+			made.Notes = files[name]
+			continue
+		}
+		for document := range strings.SplitSeq(files[name], "\n---\n") {
+			content := map[string]any{}
+			if err := yaml.UnmarshalStrict([]byte(document), &content); err != nil {
+				problems = append(problems, fmt.Errorf("%s is no YAML: %w", name, err))
+				continue
+			}
+			if len(content) == 0 {
+				continue
+			}
+			object := &unstructured.Unstructured{Object: content}
+			if object.GetAnnotations()[hookAnnotation] != "" {
+				made.Hooks = append(made.Hooks, object)
+			} else {
+				made.Objects = append(made.Objects, object)
+			}
+		}
+	}
+	return made, errors.Join(problems...)
+}

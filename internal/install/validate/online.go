@@ -1,0 +1,269 @@
+package validate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"slipway.dev/slipway/internal/access/mode"
+	"slipway.dev/slipway/internal/gitprovider"
+	"slipway.dev/slipway/internal/install/values"
+	"slipway.dev/slipway/internal/secret"
+	"slipway.dev/slipway/internal/wire"
+)
+
+// soonExpires is how long before the end of a Git token somebody is told.
+const soonExpires = 14 * 24 * time.Hour
+
+// online asks the cluster, the platform, the address and the Git provider. What
+// is wrong offline is not asked about.
+func (i *inspection) online(ctx context.Context) {
+	if i.faulty("--namespace") {
+		return
+	}
+	held, err := i.options.World.Membership(ctx, i.options.Namespace)
+	if err != nil {
+		i.wrong(CodeClusterUnread, "", "the cluster cannot be read: "+err.Error(), "check the kubeconfig, and the rights to read Secrets of the namespace "+i.options.Namespace)
+		return
+	}
+	i.held, i.report.Upgrade = held, held != nil
+	if i.document.Flag(values.KeyPlatformEnabled) {
+		i.readToken(ctx)
+		i.readAuthorities(ctx)
+	}
+	i.readGitPassword(ctx)
+	i.checkClass(ctx)
+	git := i.askPlatform(ctx)
+	i.askAddress(ctx)
+	i.askGit(ctx, git)
+}
+
+// readToken: R31, P10.
+func (i *inspection) readToken(ctx context.Context) {
+	name, key := i.document.Text(values.KeyTokenRefName), i.document.Text(values.KeyTokenRefKey)
+	switch {
+	case i.faulty(values.KeyToken) || i.faulty(values.KeyTokenRefName) || !i.token.IsZero():
+	case name == "" && i.held == nil:
+		i.tokenMissing()
+	case name != "":
+		i.token = i.read(ctx, values.KeyTokenRefName, values.KeyTokenRefKey, name, key)
+	}
+}
+
+// read reads a key of a Secret that values name. A runtime that has joined needs
+// its API key no more.
+func (i *inspection) read(ctx context.Context, nameKey, keyKey, name, key string) secret.Text {
+	found, err := i.options.World.Secret(ctx, i.options.Namespace, name, key)
+	at := i.options.Namespace + "/" + name
+	complain := i.wrong
+	if nameKey == values.KeyTokenRefName && i.held != nil {
+		complain = i.warn
+	}
+	switch {
+	case errors.Is(err, ErrNoSecret):
+		complain(CodeSecretMissing, nameKey, "there is no Secret "+at, "kubectl create secret generic "+name+" -n "+i.options.Namespace+" --from-file="+key+"=FILE")
+	case errors.Is(err, ErrNoKey):
+		complain(CodeSecretKey, keyKey, "the Secret "+at+" has no key "+key+", or it is empty", "name the key that has it: kubectl describe secret "+name+" -n "+i.options.Namespace+" lists them")
+	case err != nil:
+		i.wrong(CodeClusterUnread, nameKey, "the Secret "+at+" cannot be read: "+err.Error(), "allow it, or set "+values.KeySkipValidation+" to true")
+	}
+	return found
+}
+
+func (i *inspection) readAuthorities(ctx context.Context) {
+	name := i.document.Text(values.KeyCARefName)
+	if name == "" || i.faulty(values.KeyCARefName) || i.faulty(values.KeyCACreate) {
+		return
+	}
+	found := i.read(ctx, values.KeyCARefName, values.KeyCARefKey, name, i.document.Text(values.KeyCARefKey))
+	if !found.IsZero() && !certificates(found.Reveal()) {
+		i.wrong(CodeCAInvalid, values.KeyCARefName, "the Secret has no certificate in PEM", "put the authorities of the platform into it")
+		return
+	}
+	i.authorities = []byte(found.Reveal())
+}
+
+// readGitPassword: R37.
+func (i *inspection) readGitPassword(ctx context.Context) {
+	name := i.document.Text(values.KeyGitRefName)
+	if name != "" && i.git.IsZero() && !i.faulty(values.KeyGitRefName) {
+		i.git = i.read(ctx, values.KeyGitRefName, values.KeyGitRefKey, name, i.document.Text(values.KeyGitRefKey))
+	}
+}
+
+// checkClass: P14.
+func (i *inspection) checkClass(ctx context.Context) {
+	if i.chosen != mode.Ingress || i.document.Flag(values.KeySingleNamespace) {
+		return
+	}
+	_, err := i.options.World.IngressClass(ctx, i.settings.Ingress.ClassName)
+	own := i.document.Flag("edge.enabled") && i.document.Flag("edge.ingressClass.create") && i.document.Text("edge.ingressClass.name") == i.settings.Ingress.ClassName
+	switch {
+	case err == nil || own: // the chart makes its own
+	case errors.Is(err, ErrNoClass):
+		i.wrong(CodeClassMissing, mode.KeyIngressClassName, "there is no IngressClass "+i.settings.Ingress.ClassName, "kubectl get ingressclass lists them")
+	default:
+		i.warn(CodeClusterUnread, mode.KeyIngressClassName, "the IngressClass cannot be read: "+err.Error(), "allow it: get on ingressclasses")
+	}
+}
+
+// askPlatform: R32 to R34, P8, P11, P12. It gives the Git settings of the account.
+func (i *inspection) askPlatform(ctx context.Context) *GitSettings {
+	if !i.document.Flag(values.KeyPlatformEnabled) || i.token.IsZero() || i.faulty(values.KeyPlatformURL) {
+		return nil
+	}
+	link := Link{URL: strings.TrimSuffix(i.document.Text(values.KeyPlatformURL), "/"), Token: i.token, Authorities: i.authorities}
+	caller, err := i.options.World.Caller(ctx, link)
+	tokenKey := values.KeyToken
+	if i.document.Text(values.KeyToken) == "" {
+		tokenKey = values.KeyTokenRefName
+	}
+	switch {
+	case errors.Is(err, ErrRefused) && i.held != nil:
+		// It joined with a key that may have ended since.
+		i.note(CodeTokenRefused, tokenKey, "the platform does not know the API key any more; the runtime has a credential of its own")
+		return nil
+	case errors.Is(err, ErrRefused):
+		i.wrong(CodeTokenRefused, tokenKey, "the platform does not know the API key", "make one: slipway runtime install --create-key, or slipway api-key create")
+		return nil
+	case err != nil:
+		i.wrong(CodePlatformDown, values.KeyPlatformURL, "the platform does not answer: "+err.Error(), "check the URL, the network, proxies and "+values.KeyCARefName)
+		return nil
+	}
+	i.checkCaller(caller, tokenKey)
+	i.checkName(ctx, link, caller)
+	settings, err := i.options.World.GitSettings(ctx, link)
+	if err != nil {
+		return nil
+	}
+	return &settings
+}
+
+func (i *inspection) checkCaller(caller Caller, tokenKey string) {
+	if i.held == nil && !caller.Admin {
+		i.wrong(CodeNotAdmin, tokenKey, "the API key is of "+caller.Email+", who is no admin of the account "+caller.Account, "use a key of an admin")
+	} else if i.held == nil && !caller.MayRegister {
+		i.wrong(CodeKeyScope, tokenKey, "the API key may not register runtimes", "make one with the scope all or runtime-register")
+	}
+	given := i.settings.AccountID
+	if given != "" && given != caller.AccountID && !i.faulty(values.KeyAccountID) {
+		i.wrong(CodeAccountDiffers, values.KeyAccountID, "it is "+given+", and the API key belongs to the account "+caller.AccountID+" ("+caller.Account+")", "write "+caller.AccountID+", or use a key of the other account")
+	}
+}
+
+// checkName: R33. The runtime that is there already has its name.
+func (i *inspection) checkName(ctx context.Context, link Link, caller Caller) {
+	name := i.settings.Runtime
+	if i.faulty(values.KeyRuntimeName) || !caller.Admin {
+		return
+	}
+	if i.held != nil {
+		if i.held.Runtime != "" && i.held.Runtime != name {
+			i.wrong(CodeRuntimeDiffers, values.KeyRuntimeName, "the namespace has the runtime "+i.held.Runtime+", and runtimes are not renamed", "write "+i.held.Runtime+", or uninstall it first")
+		}
+		return
+	}
+	answer, err := i.options.World.NameFree(ctx, link, name)
+	switch {
+	case err != nil:
+		i.warn(CodePlatformDown, values.KeyRuntimeName, "the platform does not say whether the name is free: "+err.Error(), "check it with slipway runtime list")
+	case !answer.Free:
+		fix := "choose another"
+		if answer.Proposal != "" {
+			fix += ", such as " + answer.Proposal
+		}
+		i.wrong(CodeNameTaken, values.KeyRuntimeName, name+" is not free in the account", fix)
+	}
+}
+
+// askAddress: R35, R41. Before the installation nothing has to answer yet.
+func (i *inspection) askAddress(ctx context.Context) {
+	address := mode.URL(i.settings, i.chosen)
+	if i.chosen == mode.Tunnel || address == "" {
+		return
+	}
+	if i.document.Flag(values.KeyIngressSkip) {
+		i.skip(values.KeyIngressSkip + " is true: " + address + " was not asked")
+		return
+	}
+	key := map[mode.Mode]string{mode.Ingress: mode.KeyIngressHosts + "[0]", mode.HTTPRoute: mode.KeyHTTPRouteHostnames + "[0]", mode.Mesh: mode.KeyIngressURL}[i.chosen]
+	answer, err := i.options.World.Get(ctx, address)
+	again := "check it again after the installation: slipway preflight --stage after, or set " + values.KeyIngressSkip + " to true"
+	switch {
+	case err != nil:
+		i.warn(CodeAddressDown, key, address+" does not answer: "+err.Error(), again)
+	case answer.Router != "" && answer.Router != i.settings.Runtime:
+		i.wrong(CodeAddressFails, key, address+" is answered by the runtime "+answer.Router, "give each runtime a host of its own")
+	case answer.Router == "" && i.held != nil:
+		i.warn(CodeAddressFails, key, fmt.Sprintf("%s answers with %d, and not from the runtime", address, answer.Status), "look at the Ingress: slipway preflight --stage after")
+	case answer.Status >= 500:
+		i.warn(CodeAddressFails, key, fmt.Sprintf("%s answers with %d", address, answer.Status), again)
+	}
+}
+
+// askGit: R38, P22 to P25.
+func (i *inspection) askGit(ctx context.Context, settings *GitSettings) {
+	if i.git.IsZero() {
+		return
+	}
+	key := values.KeyGitPassword
+	if i.document.Text(key) == "" {
+		key = values.KeyGitRefName
+	}
+	asked := i.gitSettings(settings)
+	if asked.Provider == "" {
+		i.note(CodeGitUnverified, key, "the Git provider is not known yet: the token is checked when the account has Git settings, or with "+values.KeyGitURL)
+		return
+	}
+	for _, authority := range i.document.TextMap(values.KeyRepositoryCerts) {
+		asked.Authorities = append(asked.Authorities, authority+"\n"...)
+	}
+	report, err := i.options.World.GitToken(ctx, asked, i.document.Text(values.KeyGitUsername), i.git)
+	if told, ok := errors.AsType[*gitprovider.Error](err); ok {
+		i.gitError(key, told)
+		return
+	}
+	if err != nil {
+		i.warn(CodeGitUnreachable, key, "the Git provider cannot be asked: "+err.Error(), "check the API URL of the account's Git settings")
+		return
+	}
+	if !report.OK() {
+		i.wrong(CodeGitScope, key, "the Git token lacks "+strings.Join(report.MissingNames(), ", "), "add it at "+gitprovider.Kind(asked.Provider).Title())
+	}
+	if !report.ExpiresAt.IsZero() && report.ExpiresAt.Sub(i.options.Now()) < soonExpires {
+		i.warn(CodeGitExpiry, key, "the Git token ends on "+report.ExpiresAt.UTC().Format(time.DateOnly), "make a new one")
+	}
+	for _, doubt := range report.Unverified {
+		i.note(CodeGitUnverified, key, doubt)
+	}
+}
+
+// gitSettings are those of the account, or what follows from the URL.
+func (i *inspection) gitSettings(settings *GitSettings) GitSettings {
+	if settings != nil && settings.Provider != "" {
+		if _, err := wire.ParseSharedRepository(settings.SharedRepository); err != nil && settings.SharedRepository != "" {
+			i.warn(CodeSharedRepository, "", "the Shared Configuration Repository of the account cannot be read: "+err.Error(), "an admin corrects the Git settings of the account")
+		}
+		return *settings
+	}
+	kind, api, ok := gitprovider.Infer(strings.TrimSuffix(i.document.Text(values.KeyGitURL), "/") + "/any/repository.git")
+	if !ok {
+		return GitSettings{}
+	}
+	return GitSettings{Provider: string(kind), APIURL: api}
+}
+
+func (i *inspection) gitError(key string, told *gitprovider.Error) {
+	switch told.Kind {
+	case gitprovider.Denied:
+		i.wrong(CodeGitRefused, key, told.Message, "make a new token with the scopes of a runtime")
+	case gitprovider.Certificate:
+		i.wrong(CodeGitUnreachable, key, told.Message, "add the authorities of the Git server: "+values.KeyRepositoryCerts)
+	case gitprovider.Invalid, gitprovider.NotFound, gitprovider.Conflict, gitprovider.NotRegistered:
+		i.wrong(CodeGitRefused, key, told.Message, "check the Git settings of the account")
+	case gitprovider.RateLimited, gitprovider.Unreachable:
+		i.warn(CodeGitUnreachable, key, told.Message, "it is asked again when the runtime runs")
+	}
+}

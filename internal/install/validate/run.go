@@ -1,0 +1,98 @@
+package validate
+
+import (
+	"context"
+	"io"
+	"slices"
+	"time"
+
+	"slipway.dev/slipway/internal/access/mode"
+	"slipway.dev/slipway/internal/install/values"
+	"slipway.dev/slipway/internal/secret"
+)
+
+// longest bounds a validation, so that an installation does not hang on it.
+const longest = time.Minute
+
+// Options say what is validated, and who is asked.
+type Options struct {
+	// Values is a values file of the chart gitops-runtime.
+	Values io.Reader
+	// Namespace is where the runtime is to be installed, and Version that of the
+	// chart; an empty version is the newest.
+	Namespace, Version string
+	// World is asked; nil is nobody.
+	World World
+	// Now is the clock; nil is time.Now.
+	Now func() time.Time
+}
+
+// inspection is one validation.
+type inspection struct {
+	options  Options
+	document values.Document
+	settings mode.Settings
+	chosen   mode.Mode
+	report   Report
+
+	token       secret.Text
+	git         secret.Text
+	authorities []byte
+	// held is what the runtime of the namespace got when it joined.
+	held *Membership
+}
+
+// Run validates.
+func Run(ctx context.Context, options Options) Report {
+	ctx, cancel := context.WithTimeout(ctx, longest)
+	defer cancel()
+	if options.Now == nil {
+		options.Now = time.Now
+	}
+	i := &inspection{options: options, report: Report{Findings: []Finding{}}}
+	document, problems := values.Read(values.Runtime(), options.Values)
+	i.document = document
+	for _, problem := range problems {
+		severity := Error
+		if problem.Warning {
+			severity = Warning
+		}
+		i.add(Finding{Code: problem.Code, Severity: severity, Key: problem.Key, Reason: problem.Reason, Fix: problem.Fix})
+	}
+	if len(problems) == 1 && problems[0].Code == values.CodeUnreadable {
+		return i.report
+	}
+	if document.Flag(values.KeySkipValidation) {
+		i.skip(values.KeySkipValidation + " is true: only the values themselves were checked")
+	}
+	i.offline()
+	switch {
+	case options.World == nil:
+		i.skip("nobody was asked: the cluster, the platform, the address and the Git provider were not checked")
+	case !document.Flag(values.KeySkipValidation):
+		i.online(ctx)
+	}
+	return i.report
+}
+
+func (i *inspection) add(finding Finding) { i.report.Findings = append(i.report.Findings, finding) }
+
+func (i *inspection) wrong(code, key, reason, fix string) {
+	i.add(Finding{Code: code, Severity: Error, Key: key, Reason: reason, Fix: fix})
+}
+
+func (i *inspection) warn(code, key, reason, fix string) {
+	i.add(Finding{Code: code, Severity: Warning, Key: key, Reason: reason, Fix: fix})
+}
+
+func (i *inspection) note(code, key, reason string) {
+	i.add(Finding{Code: code, Severity: Note, Key: key, Reason: reason})
+}
+
+func (i *inspection) skip(what string) { i.report.Skipped = append(i.report.Skipped, what) }
+
+// faulty reports whether a key has an error already: what follows from it is not
+// told a second time.
+func (i *inspection) faulty(key string) bool {
+	return slices.ContainsFunc(i.report.Findings, func(f Finding) bool { return f.Severity == Error && f.Key == key })
+}

@@ -1,0 +1,91 @@
+package preflight
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"slipway.dev/slipway/internal/access/mode"
+)
+
+// judgeEnterpriseTLS is what NGINX Enterprise needs on top: a certificate in the
+// namespace of the runtime (R94), and after the install the Ingress that names it
+// (R95). It shows no certificate for a host whose Ingress names none.
+func (in *Inquiry) judgeEnterpriseTLS(ctx context.Context, host string, out *Report) {
+	if in.asked() != mode.Ingress {
+		return
+	}
+	view, err := in.controller()
+	if err != nil || !view.known || view.controller.ID != NGINXEnterprise {
+		return // P14 tells
+	}
+	out.look("Secrets of type kubernetes.io/tls in the namespace %s", in.Settings.Namespace)
+	names, err := in.secretsFor(ctx, host)
+	if err != nil {
+		out.unseen("secrets", err)
+		return
+	}
+	if len(names) == 0 {
+		out.later("namespace "+in.Settings.Namespace, "it has no Secret with a certificate for "+host+", and NGINX Enterprise reads it there",
+			fmt.Sprintf("kubectl -n %s create secret tls NAME --cert=CHAIN --key=KEY, or copy one that you have", in.Settings.Namespace))
+	}
+	if in.Stage == After {
+		in.judgeIngressTLS(ctx, host, names, out)
+	}
+}
+
+// secretsFor are the Secrets with a certificate for the host that is good.
+func (in *Inquiry) secretsFor(ctx context.Context, host string) ([]string, error) {
+	list, err := in.Cluster.Client.CoreV1().Secrets(in.Settings.Namespace).List(ctx, metav1.ListOptions{
+		Limit: mostListed, FieldSelector: "type=" + string(corev1.SecretTypeTLS),
+	})
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for i := range list.Items {
+		chain := chainOf(&list.Items[i])
+		if len(chain) > 0 && chain[0].VerifyHostname(host) == nil && in.Now().Before(chain[0].NotAfter) {
+			names = append(names, list.Items[i].Name)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+func (in *Inquiry) judgeIngressTLS(ctx context.Context, host string, names []string, out *Report) {
+	subject := named("Ingress", in.Settings.Namespace, mode.RouterService)
+	out.look("spec.tls of %s", subject)
+	ingress, err := in.routerIngress(ctx)
+	if err != nil {
+		out.missing(subject, err, "install the runtime with --mode ingress")
+		return
+	}
+	if slices.ContainsFunc(ingress.Spec.TLS, func(one networkingv1.IngressTLS) bool {
+		return one.SecretName != "" && slices.Contains(one.Hosts, host)
+	}) {
+		return
+	}
+	finding := out.fail(subject, "its spec.tls names no certificate for "+host,
+		fmt.Sprintf("set global.runtime.ingress.tls to [{hosts: [%s], secretName: NAME}] and upgrade the release", host))
+	if len(names) != 1 {
+		return
+	}
+	tls := append(slices.Clone(ingress.Spec.TLS), networkingv1.IngressTLS{Hosts: []string{host}, SecretName: names[0]})
+	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"tls": tls}})
+	if err != nil {
+		return
+	}
+	finding.Fix = fmt.Sprintf("set global.runtime.ingress.tls to [{hosts: [%s], secretName: %s}] and upgrade the release, or let --fix patch the Ingress until then", host, names[0])
+	finding.Plan = fmt.Sprintf("merge into the %s: %s", subject, patch)
+	finding.Apply = func(ctx context.Context) error {
+		_, err := in.Cluster.Client.NetworkingV1().Ingresses(in.Settings.Namespace).Patch(ctx, mode.RouterService, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
+		return err
+	}
+}

@@ -1,0 +1,96 @@
+package preflight
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"slipway.dev/slipway/internal/access/mode"
+)
+
+// checkTLSCertificate is P16: the certificate that is shown for the host, by a
+// handshake: its chain, its name and its end (R84), and the Secrets that the
+// Ingress is to use. Before the install such a Secret counts, as the controller
+// shows it only when the Ingress is there.
+func checkTLSCertificate(ctx context.Context, in *Inquiry, out *Report) {
+	address := in.outside(out)
+	if address == nil {
+		return
+	}
+	if address.Scheme == "http" {
+		out.look("the address %s", address)
+		out.warn(address.Host, "the runtime is reached without TLS: tokens of the platform are readable on the way", "set the protocol to https")
+		return
+	}
+	fromSecret := in.judgeSecrets(ctx, address.Hostname(), out)
+	in.judgeEnterpriseTLS(ctx, address.Hostname(), out)
+	out.look("a TLS handshake with %s:%s", address.Hostname(), portOf(address))
+	chain, err := in.handshake(ctx, address.Hostname(), portOf(address))
+	var noTLS *noTLSError
+	switch {
+	case errors.As(err, &noTLS):
+		out.later(address.Host, "it does not speak TLS: "+why(err), "give the controller a certificate for the host: "+opensslLine(address.Hostname(), portOf(address)))
+		return
+	case err != nil:
+		out.later(address.Host, "its certificate cannot be seen: "+why(err), "see P17 and P21")
+		return
+	}
+	for _, problem := range judgeChain(chain, address.Hostname(), in.Roots, in.Now()) {
+		severity := problem.severity
+		if fromSecret && in.Stage == Before {
+			severity = SeverityWarning
+		}
+		out.add(severity, address.Host, problem.message, problem.fix+"; look at it with: "+opensslLine(address.Hostname(), portOf(address)))
+	}
+}
+
+// judgeSecrets looks at the Secrets of the Ingress, and reports whether a good one
+// is for the host.
+func (in *Inquiry) judgeSecrets(ctx context.Context, host string, out *Report) bool {
+	if in.asked() != mode.Ingress {
+		return false
+	}
+	good := false
+	for _, one := range in.Settings.Ingress.TLS {
+		if one.SecretName == "" || len(one.Hosts) > 0 && !slices.Contains(one.Hosts, host) {
+			continue
+		}
+		subject := named("Secret", in.Settings.Namespace, one.SecretName)
+		out.look("%s", subject)
+		found, err := in.Cluster.Client.CoreV1().Secrets(in.Settings.Namespace).Get(ctx, one.SecretName, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			out.later(subject, "the Secret of the certificate does not exist", fmt.Sprintf("kubectl -n %s create secret tls %s --cert=CHAIN --key=KEY", in.Settings.Namespace, one.SecretName))
+		case err != nil:
+			out.unseen("secrets", err)
+		default:
+			problems := judgeChain(chainOf(found), host, in.Roots, in.Now())
+			for _, problem := range problems {
+				out.add(problem.severity, subject, problem.message, problem.fix)
+			}
+			good = good || len(problems) == 0
+		}
+	}
+	return good
+}
+
+// chainOf reads the certificates of a Secret; what is none is left out.
+func chainOf(secret *corev1.Secret) []*x509.Certificate {
+	var chain []*x509.Certificate
+	for rest := secret.Data[corev1.TLSCertKey]; ; {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			return chain
+		}
+		if one, err := x509.ParseCertificate(block.Bytes); err == nil && block.Type == "CERTIFICATE" {
+			chain = append(chain, one)
+		}
+	}
+}

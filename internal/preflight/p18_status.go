@@ -1,0 +1,109 @@
+package preflight
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"slipway.dev/slipway/internal/access/mode"
+	"slipway.dev/slipway/internal/kube"
+)
+
+// statusPatience is how old an Ingress is before its empty status tells something.
+const statusPatience = 2 * time.Minute
+
+// checkStatusReport is P18: the controller writes the address of Ingresses into
+// their status. Without it the runtime stays Progressing until the install times
+// out (R98). Before the install it is the controller's configuration, afterwards the
+// status itself.
+func checkStatusReport(ctx context.Context, in *Inquiry, out *Report) {
+	if in.asked() == mode.Mesh {
+		out.skip("a mesh has no Ingress, and so no status of one")
+		return
+	}
+	view := in.needsController(out)
+	if view == nil {
+		return
+	}
+	if in.Stage == After {
+		in.awaitStatus(ctx, view, out)
+		return
+	}
+	out.look("other Ingresses of the class %s", in.Settings.Ingress.ClassName)
+	switch view.controller.ID {
+	case NGINXEnterprise:
+		in.enterpriseStatus(ctx, view, out)
+	case NGINXCommunity:
+		in.communityStatus(view, out)
+	case Traefik, SlipwayEdge:
+		in.endpointStatus(ctx, view, out)
+	case Ambassador, ALB, Istio:
+	}
+	in.othersStatus(ctx, view, out)
+}
+
+// awaitStatus waits until the Ingress of the runtime has an address.
+func (in *Inquiry) awaitStatus(ctx context.Context, view *controllerView, out *Report) {
+	subject := named("Ingress", in.Settings.Namespace, mode.RouterService)
+	out.look("the status of %s, for %s", subject, in.StatusWait)
+	bounded, cancel := context.WithTimeout(ctx, in.StatusWait)
+	defer cancel()
+	ingresses := in.Cluster.Client.NetworkingV1().Ingresses(in.Settings.Namespace)
+	found, err := kube.WaitFor(bounded, ingresses, kube.Named(mode.RouterService), func(all []*networkingv1.Ingress) error {
+		if len(all) == 0 {
+			return errNoIngress
+		}
+		if len(addressesIn(all[0])) == 0 {
+			return errNoStatus
+		}
+		return nil
+	})
+	switch {
+	case err == nil:
+		out.look("its address is %s", addressesIn(found[0])[0])
+	case len(found) == 0:
+		out.fail(subject, "it does not exist, or cannot be read: "+err.Error(), "install the runtime with --mode ingress")
+	default:
+		out.fail(subject, fmt.Sprintf("%s writes no address into its status: its health stays Progressing", view.controller.Name),
+			"have the controller report it, see "+view.controller.Page+"; slipway preflight --stage before --only P18 says what is missing")
+	}
+}
+
+type statusProblem string
+
+func (s statusProblem) Error() string { return string(s) }
+
+const (
+	errNoIngress = statusProblem("there is no Ingress of the runtime")
+	errNoStatus  = statusProblem("its status has no address")
+)
+
+// othersStatus looks at other Ingresses of the class: what they have, ours will get.
+func (in *Inquiry) othersStatus(ctx context.Context, view *controllerView, out *Report) {
+	list, err := in.Cluster.Client.NetworkingV1().Ingresses("").List(ctx, metav1.ListOptions{Limit: mostListed})
+	if err != nil {
+		out.look("no other Ingresses: %s", kube.FailureKind(err))
+		return
+	}
+	class := in.Settings.Ingress.ClassName
+	seen, empty := 0, ""
+	for i := range list.Items {
+		one := &list.Items[i]
+		if one.Spec.IngressClassName == nil || *one.Spec.IngressClassName != class || in.Now().Sub(one.CreationTimestamp.Time) < statusPatience {
+			continue
+		}
+		seen++
+		if len(addressesIn(one)) > 0 {
+			out.look("%s has an address", named("Ingress", one.Namespace, one.Name))
+			return
+		}
+		empty = named("Ingress", one.Namespace, one.Name)
+	}
+	if seen > 0 {
+		out.warn(empty, fmt.Sprintf("none of the %d Ingresses of the class %s has an address in its status: %s does not report it", seen, class, view.controller.Name),
+			"have the controller report it, see "+view.controller.Page)
+	}
+}

@@ -1,0 +1,191 @@
+package preflight
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"slipway.dev/slipway/internal/access/mode"
+)
+
+// checkRouteResources is P20: the Ingress, HTTPRoute or VirtualServices lead the
+// three prefixes of each host to internal-router:80 (R91, R92).
+func checkRouteResources(ctx context.Context, in *Inquiry, out *Report) {
+	address := in.outside(out)
+	if address == nil {
+		return
+	}
+	if in.Stage == Before {
+		out.skip("they are there after the install")
+		return
+	}
+	switch in.asked() {
+	case mode.Ingress:
+		in.ingressRoutes(ctx, out)
+	case mode.HTTPRoute:
+		in.httpRoutes(ctx, out)
+	case mode.Mesh:
+		in.meshRoutes(ctx, address, out)
+	case mode.Unresolved, mode.Tunnel:
+	}
+}
+
+func (in *Inquiry) ingressRoutes(ctx context.Context, out *Report) {
+	subject := named("Ingress", in.Settings.Namespace, mode.RouterService)
+	out.look("the rules of %s", subject)
+	ingress, err := in.routerIngress(ctx)
+	fix := "upgrade the release, which writes it; it has to be:\n" + in.wantedYAML(mode.Ingress)
+	if err != nil {
+		out.missing(subject, err, fix)
+		return
+	}
+	if class := ingress.Spec.IngressClassName; class == nil || *class != in.Settings.Ingress.ClassName {
+		out.fail(subject, "its ingressClassName is not "+in.Settings.Ingress.ClassName, fix)
+	}
+	var lost []string
+	for _, host := range in.Settings.Ingress.Hosts {
+		for _, path := range mode.Paths() {
+			if !ingressLeads(ingress, host, path) {
+				lost = append(lost, host+path)
+			}
+		}
+	}
+	if len(lost) > 0 {
+		out.fail(subject, "it does not lead "+shorten(lost)+" to "+routerTarget(), fix)
+	}
+}
+
+func routerTarget() string { return fmt.Sprintf("%s:%d", mode.RouterService, mode.RouterPort) }
+
+// ingressLeads reports whether a rule takes the path to the router. A rule without a
+// host is for all of them, addresses too.
+func ingressLeads(ingress *networkingv1.Ingress, host, path string) bool {
+	return slices.ContainsFunc(ingress.Spec.Rules, func(rule networkingv1.IngressRule) bool {
+		if rule.HTTP == nil || rule.Host != "" && rule.Host != host {
+			return false
+		}
+		return slices.ContainsFunc(rule.HTTP.Paths, func(one networkingv1.HTTPIngressPath) bool {
+			exact := one.PathType != nil && *one.PathType == networkingv1.PathTypeExact
+			service := one.Backend.Service
+			return !exact && covers(one.Path, path) && service != nil && service.Name == mode.RouterService && service.Port.Number == mode.RouterPort
+		})
+	})
+}
+
+// covers reports whether a prefix takes a path and what is below it.
+func covers(prefix, path string) bool {
+	prefix = strings.TrimSuffix(prefix, "/")
+	return prefix == "" || prefix == path || strings.HasPrefix(path, prefix+"/")
+}
+
+func (in *Inquiry) httpRoutes(ctx context.Context, out *Report) {
+	resource := schema.GroupVersionResource{Group: "gateway.networking.k8s.io", Version: "v1", Resource: "httproutes"}
+	subject := named("HTTPRoute", in.Settings.Namespace, mode.RouterService)
+	out.look("the rules and the status of %s", subject)
+	fix := "upgrade the release, which writes it; it has to be:\n" + in.wantedYAML(mode.HTTPRoute)
+	route, err := in.Cluster.Dynamic.Resource(resource).Namespace(in.Settings.Namespace).Get(ctx, mode.RouterService, metav1.GetOptions{})
+	if err != nil {
+		out.missing(subject, err, fix)
+		return
+	}
+	hosts, _, _ := unstructured.NestedStringSlice(route.Object, "spec", "hostnames")
+	var lost []string
+	for _, host := range in.Settings.HTTPRoute.Hostnames {
+		for _, path := range mode.Paths() {
+			if len(hosts) > 0 && !slices.Contains(hosts, host) || !routeLeads(route, path) {
+				lost = append(lost, host+path)
+			}
+		}
+	}
+	if len(lost) > 0 {
+		out.fail(subject, "it does not lead "+shorten(lost)+" to "+routerTarget(), fix)
+	}
+	in.routeAccepted(route, subject, out)
+}
+
+// routeLeads reports whether a rule of an HTTPRoute takes the path to the router.
+func routeLeads(route *unstructured.Unstructured, path string) bool {
+	rules, _, _ := unstructured.NestedSlice(route.Object, "spec", "rules")
+	for _, each := range rules {
+		matches, _ := child(each, "matches").([]any)
+		taken := len(matches) == 0 || slices.ContainsFunc(matches, func(match any) bool {
+			value, _ := child(child(match, "path"), "value").(string)
+			kind, _ := child(child(match, "path"), "type").(string)
+			return kind != "Exact" && kind != "RegularExpression" && covers(value, path)
+		})
+		backends, _ := child(each, "backendRefs").([]any)
+		if taken && slices.ContainsFunc(backends, func(backend any) bool {
+			return child(backend, "name") == mode.RouterService && fmt.Sprint(child(backend, "port")) == fmt.Sprint(mode.RouterPort)
+		}) {
+			return true
+		}
+	}
+	return false
+}
+
+// routeAccepted looks for a Gateway that does not take the route.
+func (in *Inquiry) routeAccepted(route *unstructured.Unstructured, subject string, out *Report) {
+	parents, _, _ := unstructured.NestedSlice(route.Object, "status", "parents")
+	if len(parents) == 0 {
+		out.fail(subject, "no Gateway has taken it", "see whether the Gateway allows routes of the namespace "+in.Settings.Namespace+" (allowedRoutes)")
+	}
+	for _, each := range parents {
+		parent := &unstructured.Unstructured{Object: map[string]any{"status": each}}
+		name, _ := child(child(each, "parentRef"), "name").(string)
+		for _, kind := range []string{"Accepted", "ResolvedRefs"} {
+			if state := condition(parent, kind); state != "True" {
+				out.fail(subject, fmt.Sprintf("its condition %s for the Gateway %s is %q", kind, name, state), "see why: kubectl describe httproute")
+			}
+		}
+	}
+}
+
+func (in *Inquiry) meshRoutes(ctx context.Context, address *url.URL, out *Report) {
+	resource := schema.GroupVersionResource{Group: mode.IstioGroup, Version: mode.IstioVersion, Resource: "virtualservices"}
+	settings := mode.MeshSettings{
+		Runtime: in.Settings.Runtime, Namespace: in.Settings.Namespace, Gateway: in.Gateway, Hosts: []string{address.Hostname()}, Version: in.RuntimeVersion,
+	}
+	out.look("VirtualServices of the namespace %s", settings.Namespace)
+	list, err := in.Cluster.Dynamic.Resource(resource).Namespace(settings.Namespace).List(ctx, metav1.ListOptions{Limit: mostListed})
+	if err != nil {
+		out.missing("VirtualServices", err, "install Istio, or choose another mode")
+		return
+	}
+	var found []mode.Object
+	for _, item := range list.Items {
+		found = append(found, item.Object)
+	}
+	wrong := ""
+	for _, state := range mode.VerifyMesh(settings, found) {
+		if !state.OK {
+			wrong += fmt.Sprintf("; %s%s: %s", state.Host, state.Path, state.Message)
+		}
+	}
+	if wrong == "" {
+		return
+	}
+	finding := out.fail("VirtualServices of "+settings.Namespace, "the mesh does not lead all paths to the runtime"+wrong,
+		fmt.Sprintf("slipway runtime mesh apply --runtime %s -n %s --gateway GATEWAY --host %s", settings.Runtime, settings.Namespace, address.Hostname()))
+	if in.Gateway == "" || slices.ContainsFunc(settings.Check(true), func(f mode.Finding) bool { return !f.Warning }) {
+		return
+	}
+	if text, err := mode.YAML(mode.VirtualServices(settings)...); err == nil {
+		finding.Fix, finding.Plan, finding.Apply = "apply:\n"+text, text, in.applying(text)
+	}
+}
+
+// wantedYAML is the object that the mode needs.
+func (in *Inquiry) wantedYAML(chosen mode.Mode) string {
+	text, err := mode.YAML(mode.Objects(in.Settings, chosen)...)
+	if err != nil {
+		return err.Error()
+	}
+	return text
+}

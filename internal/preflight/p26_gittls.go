@@ -1,0 +1,49 @@
+package preflight
+
+import (
+	"cmp"
+	"context"
+	"errors"
+
+	"slipway.dev/slipway/internal/gitprovider"
+	"slipway.dev/slipway/internal/wire"
+)
+
+// gitCertificates is how a runtime learns to trust a Git server (R79).
+const gitCertificates = `put the certificate of its authority into the ConfigMap argocd-tls-certs-cm of the runtime's namespace:
+kubectl -n NAMESPACE create configmap argocd-tls-certs-cm --from-file=HOST=CA.pem`
+
+// checkGitTLS is P26: the certificate of the Git server, by a handshake, with the
+// authorities that were given for it.
+func checkGitTLS(ctx context.Context, in *Inquiry, out *Report) {
+	repository, err := wire.ParseSharedRepository(in.Git.Repository)
+	if err != nil {
+		out.skip("no Shared Configuration Repository is given, or P25 fails")
+		return
+	}
+	address, err := gitprovider.ParseAddress(repository.RepoURL)
+	if err != nil || address.SSH || address.Plain {
+		out.skip("its server is not reached by https")
+		return
+	}
+	roots, err := in.gitRoots()
+	if err != nil {
+		out.fail("authorities for Git", err.Error(), "give a file with PEM certificates")
+		return
+	}
+	port := cmp.Or(address.Port, "443")
+	out.look("a TLS handshake with %s:%s", address.Host, port)
+	chain, err := in.handshake(ctx, address.Host, port)
+	var noTLS *noTLSError
+	switch {
+	case errors.As(err, &noTLS):
+		out.fail(address.Host, "it does not speak TLS: "+why(err), "see whether the port is right")
+		return
+	case err != nil:
+		out.fail(address.Host, "its certificate cannot be seen: "+why(err), "see P27")
+		return
+	}
+	for _, problem := range judgeChain(chain, address.Host, roots, in.Now()) {
+		out.add(problem.severity, address.Host, problem.message, gitCertificates+"\nand look at it with: "+opensslLine(address.Host, port))
+	}
+}
