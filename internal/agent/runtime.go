@@ -201,7 +201,7 @@ func (r *station) lead(ctx context.Context) {
 	defer parts.Wait()
 	for name, run := range map[string]func(context.Context) error{
 		"platform": r.membership.Lead, "shared repository": r.home.Run, "git integrations": r.integrations.Run,
-		"report": r.reporter.Run, "settings": r.followMembership,
+		"report": r.reporter.Run, "settings": r.followMembership, "webhooks": r.gitSources.Run,
 	} {
 		parts.Go(func() { r.logEnd(ctx, name, run(ctx)) })
 	}

@@ -155,6 +155,7 @@ func HouseTable() Table {
 			{Packages: "./internal/tools/annotationref", MayUse: []string{ingress, api}, Foreign: anything},
 			{Packages: "./internal/tools/protogen", MayUse: nothing, Foreign: []string{"github.com/bufbuild/protocompile/...", "google.golang.org/protobuf/..."}},
 			{Packages: "./internal/tools/argocrds", MayUse: []string{api}, Foreign: anything},
+			{Packages: "./internal/tools/chartgen", MayUse: []string{"./internal/install/values"}, Foreign: nothing},
 
 			// What looks at the whole from outside.
 			{Packages: "./internal/archtest/...", MayUse: nothing, Foreign: nothing},

@@ -23,8 +23,8 @@ func helmCommand() *cobra.Command {
 	return command
 }
 
-// helmFlags say what is validated.
-type helmFlags struct {
+// validateFlags say what is validated.
+type validateFlags struct {
 	values, namespace, version, output string
 	kubeconfig, context                string
 	hook, offline                      bool
@@ -32,7 +32,7 @@ type helmFlags struct {
 
 // helmValidateCommand: R42.
 func helmValidateCommand() *cobra.Command {
-	given := &helmFlags{}
+	given := &validateFlags{}
 	command := &cobra.Command{
 		Use:   "validate --values FILE",
 		Short: "Say everything that is wrong with the values of a runtime",
@@ -65,7 +65,7 @@ line is wrong.`,
 	return command
 }
 
-func runHelmValidate(command *cobra.Command, given *helmFlags) error {
+func runHelmValidate(command *cobra.Command, given *validateFlags) error {
 	switch {
 	case given.output != "text" && given.output != "json":
 		return usageError{fmt.Errorf("--output %q is neither text nor json", given.output)}

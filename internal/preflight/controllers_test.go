@@ -7,9 +7,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"slipway.dev/slipway/internal/access/mode"
+	"slipway.dev/slipway/internal/kube/kubetest"
 	"slipway.dev/slipway/internal/preflight"
 )
 
@@ -202,15 +204,8 @@ func (s *scene) established(crd string) {
 	if group == mode.IstioGroup {
 		version = mode.IstioVersion
 	}
-	ready := func() bool {
-		_, err := s.cluster.Dynamic.Resource(schema.GroupVersionResource{Group: group, Version: version, Resource: resource}).List(s.t.Context(), metav1.ListOptions{})
-		return err == nil
-	}
-	for !ready() {
-		if s.t.Context().Err() != nil {
-			s.t.Fatal("the kind is not served")
-		}
-	}
+	served := s.cluster.Dynamic.Resource(schema.GroupVersionResource{Group: group, Version: version, Resource: resource})
+	kubetest.WaitFor(s.t, served, metav1.ListOptions{}, patience, func([]*unstructured.Unstructured) error { return nil })
 }
 
 // TestEnterpriseCertificate: R94, R95: NGINX Enterprise needs the certificate in the

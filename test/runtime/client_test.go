@@ -87,11 +87,19 @@ func showsASecret(path string) bool {
 	return false
 }
 
-// RoundTrip keeps the answer while it is read.
+// RoundTrip keeps the answer while it is read. It asks for one that is not
+// compressed: a secret could not be found in it.
 func (r *recorder) RoundTrip(request *http.Request) (*http.Response, error) {
+	request = request.Clone(request.Context())
+	request.Header.Set("Accept-Encoding", "identity")
+	request.Header.Del("Connect-Accept-Encoding")
 	response, err := r.next.RoundTrip(request)
 	if err != nil || showsASecret(request.URL.Path) {
 		return response, err
+	}
+	if response.Header.Get("Content-Encoding")+response.Header.Get("Connect-Content-Encoding") != "" {
+		_ = response.Body.Close()
+		return nil, errors.New("the answer is compressed, and nobody could look for secrets in it")
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

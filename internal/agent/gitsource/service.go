@@ -1,6 +1,7 @@
 package gitsource
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -123,15 +124,17 @@ func (s *Service) CreateGitSource(ctx context.Context, request *connect.Request[
 	if err := s.checkReadable(ctx, given.GetRepoUrl(), request.Msg.GetCreateRepository()); err != nil {
 		return nil, answerError(err)
 	}
-	commit, err := s.write(ctx, given)
+	webhook, problem := "", error(nil)
+	if request.Msg.GetRegisterWebhook() {
+		webhook, problem = s.registerWebhook(ctx, given)
+	}
+	commit, err := s.write(ctx, given, webhook)
 	if err != nil {
 		return nil, answerError(err)
 	}
 	answer := &runtimev1.CreateGitSourceResponse{GitSource: s.complete(given), Commit: commit}
-	if request.Msg.GetRegisterWebhook() {
-		if err := s.registerWebhook(ctx, given); err != nil {
-			answer.WebhookProblem = err.Error()
-		}
+	if problem != nil {
+		answer.WebhookProblem = problem.Error()
 	}
 	return connect.NewResponse(answer), nil
 }
@@ -162,13 +165,17 @@ func taken(name string) error {
 	return connect.NewError(connect.CodeAlreadyExists, fmt.Errorf("there is a Git Source or an Application named %s in this runtime: choose another name", name))
 }
 
-// write commits a new Git Source.
-func (s *Service) write(ctx context.Context, given *runtimev1.GitSource) (string, error) {
+// write commits a new Git Source, with the webhook that it has.
+func (s *Service) write(ctx context.Context, given *runtimev1.GitSource, webhook string) (string, error) {
 	repository, err := s.options.Home.Repository(ctx)
 	if err != nil {
 		return "", err
 	}
-	text, err := s.manifest(given).YAML()
+	manifest := s.manifest(given)
+	if webhook != "" {
+		manifest.Annotations = map[string]string{webhookAnnotation: webhook}
+	}
+	text, err := manifest.YAML()
 	if err != nil {
 		return "", err
 	}
@@ -245,14 +252,14 @@ func (s *Service) DeleteGitSource(ctx context.Context, request *connect.Request[
 		return nil, answerError(err)
 	}
 	file := sharedrepo.GitSourceFile(s.options.Home.Runtime(), name)
-	repoURL := ""
+	repoURL, webhook := "", ""
 	commit, err := repository.Change(ctx, "git source "+name+": delete", s.options.Home.Asker(ctx), func(files sharedrepo.Files) error {
 		if err := exists(files, file, name); err != nil {
 			return err
 		}
 		if text, _, err := files.Read(file); err == nil {
 			if one, ok := parse(text); ok {
-				repoURL = one.GetRepoUrl()
+				repoURL, webhook = one.GetRepoUrl(), webhookIn(text)
 			}
 		}
 		return files.Remove(file)
@@ -261,6 +268,6 @@ func (s *Service) DeleteGitSource(ctx context.Context, request *connect.Request[
 		return nil, answerError(err)
 	}
 	s.options.Home.Refresh(ctx)
-	s.removeWebhook(ctx, name, repoURL)
+	s.removeWebhook(ctx, name, repoURL, cmp.Or(webhook, s.webhookURL(name)))
 	return connect.NewResponse(&runtimev1.DeleteGitSourceResponse{Commit: commit}), nil
 }

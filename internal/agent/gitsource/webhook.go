@@ -24,24 +24,25 @@ func secretKey(kind gitprovider.Kind) string {
 }
 
 // registerWebhook tells the provider where to say that something was pushed.
-// Without one the repository is polled, so that no error of it is fatal.
-func (s *Service) registerWebhook(ctx context.Context, given *runtimev1.GitSource) error {
+// Without one the repository is polled, so that no error of it is fatal. It gives
+// the address of the webhook.
+func (s *Service) registerWebhook(ctx context.Context, given *runtimev1.GitSource) (string, error) {
 	address := s.webhookURL(given.GetName())
 	if address == "" {
-		return errors.New("the runtime has no address that the Git provider could call yet; the repository is polled")
+		return "", errors.New("the runtime has no address that the Git provider could call yet; the repository is polled")
 	}
 	provider, kind, err := s.options.Integrations.Provider(ctx)
 	if err != nil {
-		return err
+		return "", err
 	}
 	shared, err := s.options.Integrations.WebhookSecret(ctx, s.options.WebhookSecret, secretKey(kind))
 	if err != nil {
-		return err
+		return "", err
 	}
 	if err := provider.EnsureWebhook(ctx, given.GetRepoUrl(), gitprovider.Webhook{URL: address, Secret: shared}); err != nil {
-		return fmt.Errorf("register the webhook: %w; the repository is polled", err)
+		return "", fmt.Errorf("register the webhook: %w; the repository is polled", err)
 	}
-	return nil
+	return address, nil
 }
 
 func (s *Service) webhookURL(source string) string {
@@ -53,8 +54,7 @@ func (s *Service) webhookURL(source string) string {
 
 // removeWebhook tries to take away what registerWebhook made. A provider that
 // calls in vain does no harm.
-func (s *Service) removeWebhook(ctx context.Context, source, repoURL string) {
-	address := s.webhookURL(source)
+func (s *Service) removeWebhook(ctx context.Context, source, repoURL, address string) {
 	if address == "" || repoURL == "" {
 		return
 	}

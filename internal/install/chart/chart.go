@@ -8,6 +8,7 @@
 package chart
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,6 +28,10 @@ import (
 
 // hookAnnotation marks an object that is made at one moment only.
 const hookAnnotation = "helm.sh/hook"
+
+// testedKubernetes is the newest version that the charts are tested with. Helm's
+// library knows none of its own.
+const testedKubernetes = "v1.36.0"
 
 // notesFile is what people read after an installation.
 const notesFile = "NOTES.txt"
@@ -54,7 +59,7 @@ type Release struct {
 	Name, Namespace string
 	// Upgrade says that there is a release already.
 	Upgrade bool
-	// Kubernetes is the version of the cluster; empty is one that Helm knows.
+	// Kubernetes is the version of the cluster; empty is the newest that is tested.
 	Kubernetes string
 }
 
@@ -68,13 +73,11 @@ type Rendered struct {
 // Render renders a chart with values over its own.
 func (c *Chart) Render(ctx context.Context, values map[string]any, release Release) (Rendered, error) {
 	capabilities := common.DefaultCapabilities.Copy()
-	if release.Kubernetes != "" {
-		version, err := common.ParseKubeVersion(release.Kubernetes)
-		if err != nil {
-			return Rendered{}, fmt.Errorf("%q is no version of Kubernetes: %w", release.Kubernetes, err)
-		}
-		capabilities.KubeVersion = *version
+	version, err := common.ParseKubeVersion(cmp.Or(release.Kubernetes, testedKubernetes))
+	if err != nil {
+		return Rendered{}, fmt.Errorf("%q is no version of Kubernetes: %w", release.Kubernetes, err)
 	}
+	capabilities.KubeVersion = *version
 	if needed := c.loaded.Metadata.KubeVersion; needed != "" && !chartutil.IsCompatibleRange(needed, capabilities.KubeVersion.String()) {
 		return Rendered{}, fmt.Errorf("the chart needs Kubernetes %s, and the cluster has %s: upgrade the cluster", needed, capabilities.KubeVersion.Version)
 	}

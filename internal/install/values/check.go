@@ -94,8 +94,8 @@ func editDistance(a, b string) int {
 }
 
 func (v Value) check(key string, given any) []Problem {
-	if v.Ignored {
-		if filled, ok := given.(map[string]any); ok && len(filled) == 0 || given == nil {
+	if filled, ok := given.(map[string]any); ok && v.Ignored {
+		if len(filled) == 0 {
 			return nil
 		}
 		return []Problem{{Code: CodeIgnored, Warning: true, Key: key, Reason: "it is not used: " + strings.TrimPrefix(v.About, "Taken and not used. "), Fix: "it can be left out"}}

@@ -1,0 +1,226 @@
+package preflight_test
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"slipway.dev/slipway/internal/access/mode"
+	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/preflight"
+)
+
+// outside is a world without a controller: the checks of the host only.
+func outside(t testing.TB, stage preflight.Stage, issuer *authority) (preflight.World, preflight.Options) {
+	t.Helper()
+	world := preflight.World{
+		Cluster: kubetest.Shared(t).Cluster, Roots: issuer.pool(),
+		Resolver: serveDNS(t, map[string]netip.Addr{testHost + ".": frontAddress()}),
+	}
+	return world, preflight.Options{Stage: stage, StatusWait: time.Second, Settings: mode.Settings{
+		Runtime: testRuntime, Namespace: "default", Ingress: mode.IngressSettings{Enabled: true, Hosts: []string{testHost}, ClassName: "none-of-this-name"},
+	}}
+}
+
+// TestCertificates: R84: the certificate that the host shows, by real handshakes:
+// its chain, its name and its time, each told by itself.
+func TestCertificates(t *testing.T) {
+	issuer, stranger := newAuthority(t), newAuthority(t)
+	day := 24 * time.Hour
+	selfSigned := (&authority{t: t}).leaf(testHost, 60*day)
+	everything := (&authority{t: t}).leaf("TRAEFIK DEFAULT CERT", -day)
+	for _, tt := range []struct {
+		name  string
+		shows tls.Certificate
+		state preflight.State
+		wants []string
+	}{
+		{"good chain", issuer.leaf(testHost, 60*day), preflight.Passed, nil},
+		{"expired", issuer.leaf(testHost, -day), preflight.Failed, []string{"has expired on"}},
+		{"expires soon", issuer.leaf(testHost, 3*day), preflight.Warned, []string{"expires in"}},
+		{"wrong name", issuer.leaf("other.example.com", 60*day), preflight.Failed, []string{"not for prod.example.com but for other.example.com"}},
+		{"wildcard", issuer.leaf("*.example.com", 60*day), preflight.Passed, nil},
+		{"self-signed", selfSigned, preflight.Failed, []string{"self-signed"}},
+		{"stranger", stranger.leaf(testHost, 60*day), preflight.Failed, []string{"the authority", "openssl s_client"}},
+		{"all at once", everything, preflight.Failed, []string{"has expired on", "not for prod.example.com", "self-signed", "the controller makes when it has none"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			serveTLS(t, tt.shows, router(testRuntime))
+			for _, stage := range []preflight.Stage{preflight.Before, preflight.After} {
+				world, options := outside(t, stage, issuer)
+				options.Only = []preflight.Code{preflight.TLSCertificate}
+				results := preflight.Run(t.Context(), world, options)
+				if results[0].State != tt.state {
+					t.Errorf("%s: %s", stage, shown(results[0]))
+				}
+				for _, want := range tt.wants {
+					finds(t, results, preflight.TLSCertificate, tt.state, want)
+				}
+			}
+		})
+	}
+}
+
+// TestCertificateSecret: R84: before the install the Secret of the Ingress counts:
+// the controller shows its own certificate until the Ingress is there.
+func TestCertificateSecret(t *testing.T) {
+	cluster, issuer := kubetest.Shared(t), newAuthority(t)
+	serveTLS(t, (&authority{t: t}).leaf("TRAEFIK DEFAULT CERT", time.Hour), router(testRuntime))
+	world, options := outside(t, preflight.Before, issuer)
+	s := &scene{t: t, cluster: cluster, world: world, options: options}
+	s.options.Settings.Namespace = cluster.Namespace(t)
+	s.options.Settings.Ingress.TLS = []mode.IngressTLS{{Hosts: []string{testHost}, SecretName: "prod-tls"}}
+	finds(t, s.run(preflight.TLSCertificate), preflight.TLSCertificate, preflight.Failed, "the Secret of the certificate does not exist")
+	s.certificate(t, "prod-tls")
+	finds(t, s.run(preflight.TLSCertificate), preflight.TLSCertificate, preflight.Warned, "the controller makes when it has none")
+}
+
+// listening is a socket at the front that takes connections and does with them what
+// it is told.
+func listening(t testing.TB, address string, serve func(net.Conn)) {
+	t.Helper()
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			serve(conn)
+		}
+	}()
+	t.Cleanup(func() {
+		_ = listener.Close()
+		<-done
+	})
+}
+
+// TestSockets: R85: what is not there yet is a warning before the install and an
+// error after it, and nothing that hangs keeps the checks.
+func TestSockets(t *testing.T) {
+	issuer := newAuthority(t)
+	front := netip.AddrPortFrom(frontAddress(), 443).String()
+	hang := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		short, cancel := context.WithTimeout(ctx, 50*time.Millisecond) // in place of the five seconds
+		defer cancel()
+		<-short.Done()
+		return nil, short.Err()
+	}
+	for _, tt := range []struct {
+		name  string
+		start func(t *testing.T, world *preflight.World)
+		code  preflight.Code
+		want  string
+	}{
+		{"refused", func(*testing.T, *preflight.World) {}, preflight.TCP, "the connection is refused"},
+		{"nothing answers", func(_ *testing.T, world *preflight.World) { world.Dial = hang }, preflight.TCP, "nothing answers in time"},
+		{"no record", func(t *testing.T, world *preflight.World) { world.Resolver = serveDNS(t, nil) }, preflight.DNS, "DNS has no record of prod.example.com"},
+		{"no TLS", func(t *testing.T, _ *preflight.World) {
+			listening(t, front, func(conn net.Conn) { _, _ = conn.Write([]byte("220 mail\r\n")); _ = conn.Close() })
+		}, preflight.TLSCertificate, "does not speak TLS"},
+		{"closed at once", func(t *testing.T, _ *preflight.World) {
+			listening(t, front, func(conn net.Conn) { _ = conn.Close() })
+		}, preflight.TLSCertificate, "does not speak TLS"},
+		{"refused to the handshake", func(*testing.T, *preflight.World) {}, preflight.TLSCertificate, "cannot be seen: the connection is refused"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			for stage, state := range map[preflight.Stage]preflight.State{preflight.Before: preflight.Warned, preflight.After: preflight.Failed} {
+				t.Run(string(stage), func(t *testing.T) {
+					world, options := outside(t, stage, issuer)
+					tt.start(t, &world)
+					options.Only = []preflight.Code{tt.code}
+					finds(t, preflight.Run(t.Context(), world, options), tt.code, state, tt.want)
+				})
+			}
+		})
+	}
+}
+
+// TestURL: R35: a GET counts when the runtime's own router answers it, whatever the
+// status, and a WebSocket has to reach it too.
+func TestURL(t *testing.T) {
+	issuer := newAuthority(t)
+	status := func(code int) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) })
+	}
+	noUpgrade := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Upgrade") != "" {
+			w.WriteHeader(http.StatusBadGateway)
+			return
+		}
+		router(testRuntime).ServeHTTP(w, r)
+	})
+	for _, tt := range []struct {
+		name    string
+		handler http.Handler
+		code    preflight.Code
+		state   preflight.State
+		want    string
+	}{
+		{"ours", router(testRuntime), preflight.URLAnswer, preflight.Passed, ""},
+		{"another runtime", router("staging"), preflight.URLAnswer, preflight.Failed, `another runtime answers there: "staging"`},
+		{"somebody else", status(200), preflight.URLAnswer, preflight.Failed, "something else answers there"},
+		{"no endpoints", status(503), preflight.URLAnswer, preflight.Failed, "the controller answers 503"},
+		{"websocket", router(testRuntime), preflight.TCP, preflight.Passed, ""},
+		{"no websocket", noUpgrade, preflight.TCP, preflight.Failed, "something before it answers 502"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			serveTLS(t, issuer.leaf(testHost, 60*24*time.Hour), tt.handler)
+			world, options := outside(t, preflight.After, issuer)
+			options.Only = []preflight.Code{tt.code}
+			results := preflight.Run(t.Context(), world, options)
+			if tt.state != preflight.Passed {
+				finds(t, results, tt.code, tt.state, tt.want)
+			} else {
+				clean(t, results)
+			}
+		})
+	}
+	world, options := outside(t, preflight.Before, issuer)
+	options.Only = []preflight.Code{preflight.URLAnswer, preflight.RouteResources}
+	for _, result := range preflight.Run(t.Context(), world, options) {
+		if result.State != preflight.Skipped {
+			t.Errorf("before the install: %s", shown(result))
+		}
+	}
+}
+
+// TestDNSBeforeRecord: while the name has no record, the certificate is asked for at
+// the address of the controller, and the record to make is told.
+func TestDNSBeforeRecord(t *testing.T) {
+	s := controllerCases()[3].build(t, badState{})
+	s.world.Resolver = serveDNS(t, nil)
+	results := s.run()
+	for _, result := range results {
+		if result.Code != preflight.DNS && result.State != preflight.Passed && result.State != preflight.Skipped {
+			t.Errorf("%s", shown(result))
+		}
+	}
+	finds(t, results, preflight.DNS, preflight.Warned, "make the record prod.example.com. A "+frontAddress().String())
+	s.balance("front", corev1.LoadBalancerIngress{IP: "203.0.113.7"})
+	s.world.Resolver = serveDNS(t, map[string]netip.Addr{testHost + ".": frontAddress()})
+	finds(t, s.run(preflight.DNS), preflight.DNS, preflight.Warned, "and the controller has 203.0.113.7")
+}
+
+// TestPlain: an address without TLS is a warning.
+func TestPlain(t *testing.T) {
+	world, options := outside(t, preflight.Before, newAuthority(t))
+	options.Settings.Ingress.Protocol = "http"
+	options.Only = []preflight.Code{preflight.TLSCertificate}
+	finding := finds(t, preflight.Run(t.Context(), world, options), preflight.TLSCertificate, preflight.Warned, "without TLS")
+	if !strings.Contains(finding.Fix, "https") {
+		t.Errorf("the fix is %q", finding.Fix)
+	}
+}
