@@ -37,8 +37,6 @@ func TestRefusals(t *testing.T) {
 			"slipway: log.level is \"loud\": choose one of debug, info, warn, error\n"},
 		{"unknown command", "verson", "", 2,
 			"slipway: unknown command \"verson\" for \"slipway\"\n\nDid you mean this?\n\tversion\n\nRun 'slipway --help' for what it takes.\n"},
-		{"unlisted command", "platform", "", 2,
-			"slipway: unknown command \"platform\" for \"slipway\"\nRun 'slipway --help' for what it takes.\n"},
 		{"unknown flag", "version --outptu json", "", 2,
 			"slipway: unknown flag: --outptu: did you mean --output?\nRun 'slipway version --help' for what it takes.\n"},
 		{"unlike any flag", "version --zzzzzz", "", 2,

@@ -38,6 +38,7 @@ func rightsFor(chosen mode.Mode, singleNamespace bool) []right {
 		{rbac, "rolebindings", all, false},
 		{"", "secrets", []string{"get", "list", "create", "update", "delete"}, false},
 		{apps, "deployments", all, false},
+		{"policy", "poddisruptionbudgets", all, false},
 		{"batch", "jobs", []string{"create", "delete"}, false},
 	}
 	switch chosen {

@@ -76,7 +76,8 @@ func (in *Inquiry) nodeAddress(view *controllerView, out *Report) {
 			out.unseen("nodes", err)
 			return
 		}
-		for _, address := range nodeAddresses(nodes) {
+		addresses := nodeAddresses(nodes)
+		for _, address := range addresses[:min(len(addresses), mostTried)] {
 			out.look("a node has the address %s", address)
 			judgeAddress(one.String(), address, out)
 		}

@@ -24,12 +24,12 @@ func checkStatusReport(ctx context.Context, in *Inquiry, out *Report) {
 		out.skip("a mesh has no Ingress, and so no status of one")
 		return
 	}
-	view := in.needsController(out)
-	if view == nil {
+	if in.Stage == After && in.asked() == mode.Ingress {
+		in.awaitStatus(ctx, out)
 		return
 	}
-	if in.Stage == After {
-		in.awaitStatus(ctx, view, out)
+	view := in.needsController(out)
+	if view == nil {
 		return
 	}
 	out.look("other Ingresses of the class %s", in.Settings.Ingress.ClassName)
@@ -45,8 +45,9 @@ func checkStatusReport(ctx context.Context, in *Inquiry, out *Report) {
 	in.othersStatus(ctx, view, out)
 }
 
-// awaitStatus waits until the Ingress of the runtime has an address.
-func (in *Inquiry) awaitStatus(ctx context.Context, view *controllerView, out *Report) {
+// awaitStatus waits until the Ingress of the runtime has an address, whichever
+// controller it is for.
+func (in *Inquiry) awaitStatus(ctx context.Context, out *Report) {
 	subject := named("Ingress", in.Settings.Namespace, mode.RouterService)
 	out.look("the status of %s, for %s", subject, in.StatusWait)
 	bounded, cancel := context.WithTimeout(ctx, in.StatusWait)
@@ -67,8 +68,12 @@ func (in *Inquiry) awaitStatus(ctx context.Context, view *controllerView, out *R
 	case len(found) == 0:
 		out.fail(subject, "it does not exist, or cannot be read: "+err.Error(), "install the runtime with --mode ingress")
 	default:
-		out.fail(subject, fmt.Sprintf("%s writes no address into its status: its health stays Progressing", view.controller.Name),
-			"have the controller report it, see "+view.controller.Page+"; slipway preflight --stage before --only P18 says what is missing")
+		who, page := "the controller of the class "+in.Settings.Ingress.ClassName, "its documentation"
+		if view, err := in.controller(); err == nil && view.known {
+			who, page = view.controller.Name, view.controller.Page
+		}
+		out.fail(subject, who+" writes no address into its status: its health stays Progressing",
+			"have the controller report it, see "+page+"; slipway preflight --stage before --only P18 says what is missing")
 	}
 }
 

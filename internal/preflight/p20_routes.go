@@ -64,14 +64,16 @@ func (in *Inquiry) ingressRoutes(ctx context.Context, out *Report) {
 
 func routerTarget() string { return fmt.Sprintf("%s:%d", mode.RouterService, mode.RouterPort) }
 
-// ingressLeads reports whether a rule takes the path to the router. A rule without a
-// host is for all of them, addresses too.
+// ingressLeads reports whether a rule takes the path to the router. The rule without
+// a host is for hosts that no other rule has, and for addresses.
 func ingressLeads(ingress *networkingv1.Ingress, host, path string) bool {
-	return slices.ContainsFunc(ingress.Spec.Rules, func(rule networkingv1.IngressRule) bool {
-		if rule.HTTP == nil || rule.Host != "" && rule.Host != host {
-			return false
-		}
-		return slices.ContainsFunc(rule.HTTP.Paths, func(one networkingv1.HTTPIngressPath) bool {
+	rules := ingress.Spec.Rules
+	own := ""
+	if slices.ContainsFunc(rules, func(rule networkingv1.IngressRule) bool { return rule.Host == host }) {
+		own = host
+	}
+	return slices.ContainsFunc(rules, func(rule networkingv1.IngressRule) bool {
+		return rule.Host == own && rule.HTTP != nil && slices.ContainsFunc(rule.HTTP.Paths, func(one networkingv1.HTTPIngressPath) bool {
 			exact := one.PathType != nil && *one.PathType == networkingv1.PathTypeExact
 			service := one.Backend.Service
 			return !exact && covers(one.Path, path) && service != nil && service.Name == mode.RouterService && service.Port.Number == mode.RouterPort

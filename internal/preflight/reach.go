@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"os"
 	"syscall"
 )
 
@@ -78,6 +77,7 @@ func (in *Inquiry) connect(ctx context.Context, host, port string) (net.Conn, er
 // this machine.
 func why(err error) string {
 	var dns *net.DNSError
+	var slow net.Error
 	switch {
 	case errors.As(err, &dns) && dns.IsNotFound:
 		return "DNS has no record of " + dns.Name
@@ -85,7 +85,7 @@ func why(err error) string {
 		return "DNS does not answer for " + dns.Name
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "the connection is refused"
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &slow) && slow.Timeout():
 		return "nothing answers in time"
 	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
 		return "there is no way to its network"

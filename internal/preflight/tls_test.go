@@ -148,6 +148,47 @@ func TestSockets(t *testing.T) {
 	}
 }
 
+// TestHangs: a host that takes connections and says nothing ends the checks in their
+// time, each with its reason.
+func TestHangs(t *testing.T) {
+	var held []net.Conn
+	t.Cleanup(func() { // when nothing is accepted any more
+		for _, conn := range held {
+			_ = conn.Close()
+		}
+	})
+	listening(t, netip.AddrPortFrom(frontAddress(), 443).String(), func(conn net.Conn) { held = append(held, conn) })
+	world, options := outside(t, preflight.After, newAuthority(t))
+	options.Only = []preflight.Code{preflight.TLSCertificate, preflight.TCP, preflight.URLAnswer}
+	results := preflight.Run(t.Context(), world, options)
+	finds(t, results, preflight.TLSCertificate, preflight.Failed, "nothing answers in time")
+	finds(t, results, preflight.URLAnswer, preflight.Failed, "nothing answers in time")
+}
+
+// TestOtherIngresses: R98: where other Ingresses of the class have no address, ours
+// will get none either; young ones tell nothing.
+func TestOtherIngresses(t *testing.T) {
+	s := controllerCases()[0].build(t, badState{})
+	s.apply("apiVersion: networking.k8s.io/v1\nkind: Ingress\nmetadata: {name: old}\nspec: {ingressClassName: CLASS, defaultBackend: {service: {name: a, port: {number: 80}}}}\n")
+	clean(t, s.run(preflight.StatusReport))
+	s.world.Now = func() time.Time { return time.Now().Add(time.Hour) }
+	finds(t, s.run(preflight.StatusReport), preflight.StatusReport, preflight.Warned, "none of the 1 Ingresses")
+}
+
+// TestUnknownController: a controller that nobody knows is a warning, and what it
+// does is looked at all the same.
+func TestUnknownController(t *testing.T) {
+	s := newScene(t)
+	s.class("example.com/own-controller")
+	results := s.run()
+	finds(t, results, preflight.IngressClass, preflight.Warned, "none that is known")
+	clean(t, s.run(preflight.TLSCertificate, preflight.TCP, preflight.DNS))
+	s.installed(corev1.LoadBalancerIngress{})
+	finds(t, s.run(preflight.StatusReport), preflight.StatusReport, preflight.Failed, "Progressing")
+	s.installed(front())
+	clean(t, s.run(preflight.StatusReport, preflight.URLAnswer, preflight.RouteResources))
+}
+
 // TestURL: R35: a GET counts when the runtime's own router answers it, whatever the
 // status, and a WebSocket has to reach it too.
 func TestURL(t *testing.T) {

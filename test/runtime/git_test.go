@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"slipway.dev/slipway/internal/gitops/gittest"
 	"slipway.dev/slipway/internal/gitprovider"
@@ -101,8 +102,12 @@ func (h *gitHost) push(t *testing.T, value string) string {
 		t.Fatal("there is no webhook")
 	}
 	for _, hook := range hooks {
+		began := time.Now()
 		if status := h.deliver(t, hook, h.pushed("team/apps", before, commit)); status != http.StatusOK && status != http.StatusAccepted && status != http.StatusNoContent {
 			t.Fatalf("the webhook %s answers %d", hook.URL, status)
+		}
+		if took := time.Since(began); took > time.Second {
+			t.Logf("the webhook was answered after %v", took)
 		}
 	}
 	return commit

@@ -18,7 +18,7 @@ import (
 
 // R51, R52, R53, R54: the same runtime through an Ingress of the edge, as a mesh at the
 // same address, and through the tunnel again: other options of the agent, and no
-// other registration.
+// other registration. The webhooks follow.
 func (g *stage) testModes(t *testing.T) {
 	m := g.east
 	before, err := m.get(t.Context())
@@ -49,25 +49,27 @@ func (g *stage) testModes(t *testing.T) {
 		}
 		m.reached(t)
 		m.stream(t)
-		target := hook
+		target := hook.URL
 		if direct {
-			target.URL = address + "/webhooks/east/apps"
-			requireStatus(t, "the host of a tunnel that is closed", g.git.deliver(t, hook, []byte("{}")), http.StatusNotFound)
+			target = address + "/webhooks/east/apps"
+			if status := g.git.deliver(t, hook, []byte("{}")); status != http.StatusNotFound {
+				t.Errorf("the host of a tunnel that is closed answers %d", status)
+			}
 		}
-		g.pushTo(t, target.URL, chosen.mode.String())
+		g.pushTo(t, target, chosen.mode.String())
 	}
 }
 
-// pushTo pushes, and has the provider tell an address.
+// pushTo waits until the provider knows the address of the runtime, and pushes.
 func (g *stage) pushTo(t *testing.T, address, value string) {
 	t.Helper()
-	hook := g.git.provider.Hooks("team/apps")[0]
-	hook.URL = address
-	head := g.git.apps.Head(t)
-	commit := g.git.change(t, value)
-	if status := g.git.deliver(t, hook, g.git.pushed("team/apps", head, commit)); status/100 != 2 {
-		t.Fatalf("the webhook at %s answers %d", address, status)
-	}
+	eventually(t, func(context.Context) error {
+		if hooks := g.git.provider.Hooks("team/apps"); len(hooks) != 1 || hooks[0].URL != address {
+			return fmt.Errorf("the webhooks are %v, not the one at %s", hooks, address)
+		}
+		return nil
+	})
+	commit := g.git.push(t, value)
 	eventually(t, func(ctx context.Context) error {
 		found, err := g.east.value(ctx)
 		if err == nil && found != value {
@@ -76,13 +78,6 @@ func (g *stage) pushTo(t *testing.T, address, value string) {
 		return err
 	})
 	g.east.awaitListed(t, "web", commit)
-}
-
-func requireStatus(t *testing.T, what string, got, want int) {
-	t.Helper()
-	if got != want {
-		t.Errorf("%s answers %d, not %d", what, got, want)
-	}
 }
 
 // stream sees an Application change through the platform.

@@ -8,6 +8,8 @@ securityContext:
   runAsUser: 65532
   runAsGroup: 65532
   fsGroup: 65532
+  # Without it every mount opens folders to the group that are for the owner alone.
+  fsGroupChangePolicy: OnRootMismatch
   seccompProfile:
     type: RuntimeDefault
 {{- with $root.Values.global.imagePullSecrets }}

@@ -31,10 +31,11 @@ func (s *Service) Run(ctx context.Context) error {
 	told := ""
 	for {
 		pause, text := followPause, ""
-		if err := s.moveWebhooks(ctx); err != nil && ctx.Err() == nil {
+		err := s.moveWebhooks(ctx)
+		if err != nil && ctx.Err() == nil {
 			pause, text = followSoon, err.Error()
 		}
-		if text != told && text != "" {
+		if text != told && text != "" && !errors.Is(err, errNoAddress) {
 			s.options.Log.Warn("webhooks of Git Sources lead to another address; it is tried again", observe.KeyError, text)
 		}
 		told = text

@@ -10,6 +10,8 @@ import (
 	"slipway.dev/slipway/internal/wire/runtimev1"
 )
 
+var errNoAddress = errors.New("the runtime has no address that the Git provider could call yet; the repository is polled")
+
 // secretKey is the field of the Secret that the receiver reads for a provider.
 func secretKey(kind gitprovider.Kind) string {
 	switch kind {
@@ -29,7 +31,7 @@ func secretKey(kind gitprovider.Kind) string {
 func (s *Service) registerWebhook(ctx context.Context, given *runtimev1.GitSource) (string, error) {
 	address := s.webhookURL(given.GetName())
 	if address == "" {
-		return "", errors.New("the runtime has no address that the Git provider could call yet; the repository is polled")
+		return "", errNoAddress
 	}
 	provider, kind, err := s.options.Integrations.Provider(ctx)
 	if err != nil {

@@ -245,6 +245,11 @@ func TestRestrictedPods(t *testing.T) {
 			for name, spec := range podSpecs(render(t, folder, set)) {
 				pod, _, _ := unstructured.NestedMap(spec, "securityContext")
 				seccomp, _, _ := unstructured.NestedString(pod, "seccompProfile", "type")
+				// Programs refuse folders that others than the owner can read, and a mount
+				// would open them to the group.
+				if pod["fsGroupChangePolicy"] != "OnRootMismatch" {
+					t.Errorf("%s, %s: a second mount changes the rights of files", set.name, name)
+				}
 				if pod["runAsNonRoot"] != true || seccomp != "RuntimeDefault" {
 					t.Errorf("%s, %s: %v", set.name, name, pod)
 				}

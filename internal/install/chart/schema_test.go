@@ -1,6 +1,8 @@
 package chart_test
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -139,4 +141,29 @@ func shown(t *testing.T, made chart.Rendered) string {
 	}
 	slices.Sort(all)
 	return strings.Join(all, "\n")
+}
+
+// TestUmbrella: R71: as a dependency of the chart in the Shared Configuration
+// Repository, it gives the same objects.
+func TestUmbrella(t *testing.T) {
+	folder := t.TempDir()
+	if err := os.CopyFS(filepath.Join(folder, "charts", "gitops-runtime"), os.DirFS(runtimeChart)); err != nil {
+		t.Fatal(err)
+	}
+	about := "apiVersion: v2\nname: prod\nversion: 0.1.0\ndependencies: [{name: gitops-runtime, version: 0.1.0, repository: 'oci://charts.slipway.dev'}]\n"
+	if err := os.WriteFile(filepath.Join(folder, "Chart.yaml"), []byte(about), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	umbrella, err := chart.Load(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, set := range runtimeSets() {
+		made, err := umbrella.Render(t.Context(), map[string]any{"gitops-runtime": set.values(t)}, release())
+		if err != nil {
+			t.Errorf("%s: %v", set.name, err)
+		} else if direct := render(t, runtimeChart, set); shown(t, made) != shown(t, direct) {
+			t.Errorf("%s: the objects differ", set.name)
+		}
+	}
 }

@@ -35,6 +35,7 @@ func (i *inspection) online(ctx context.Context) {
 	}
 	i.readGitPassword(ctx)
 	i.checkClass(ctx)
+	i.checkCertificates(ctx)
 	git := i.askPlatform(ctx)
 	i.askAddress(ctx)
 	i.askGit(ctx, git)
@@ -106,6 +107,29 @@ func (i *inspection) checkClass(ctx context.Context) {
 		i.wrong(CodeClassMissing, mode.KeyIngressClassName, "there is no IngressClass "+i.settings.Ingress.ClassName, "kubectl get ingressclass lists them")
 	default:
 		i.warn(CodeClusterUnread, mode.KeyIngressClassName, "the IngressClass cannot be read: "+err.Error(), "allow it: get on ingressclasses")
+	}
+}
+
+// checkCertificates looks for the certificates of the Ingress. They may be made by
+// others later.
+func (i *inspection) checkCertificates(ctx context.Context) {
+	if i.chosen != mode.Ingress {
+		return
+	}
+	for at, certificate := range i.settings.Ingress.TLS {
+		if certificate.SecretName == "" {
+			continue
+		}
+		key := fmt.Sprintf("%s[%d].secretName", mode.KeyIngressTLS, at)
+		name := i.options.Namespace + "/" + certificate.SecretName
+		switch _, err := i.options.World.Secret(ctx, i.options.Namespace, certificate.SecretName, "tls.crt"); {
+		case errors.Is(err, ErrNoSecret):
+			i.warn(CodeSecretMissing, key, "there is no Secret "+name+" yet", "make it, unless something else does: kubectl create secret tls "+certificate.SecretName+" -n "+i.options.Namespace+" --cert=FILE --key=FILE")
+		case errors.Is(err, ErrNoKey):
+			i.wrong(CodeSecretKey, key, "the Secret "+name+" has no certificate under tls.crt", "put one into it, or name another Secret")
+		case err != nil:
+			i.warn(CodeClusterUnread, key, "the Secret "+name+" cannot be read: "+err.Error(), "allow it: get on secrets")
+		}
 	}
 }
 

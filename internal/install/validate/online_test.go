@@ -129,6 +129,10 @@ func TestAddress(t *testing.T) {
 		_ = w.cluster.Client.NetworkingV1().IngressClasses().Delete(context.Background(), class, metav1.DeleteOptions{})
 	})
 	text := strings.Replace(tunnel, "{name: prod}", "{name: prod, ingress: {enabled: true, hosts: [prod.example.com], className: "+class+"}}", 1)
+	w.secret(t, namespace, "no-certificate", map[string]string{"token": "x"})
+	certified := func(name string) string {
+		return strings.Replace(text, "enabled: true", "enabled: true, tls: [{hosts: [prod.example.com], secretName: "+name+"}]", 1)
+	}
 	refused := func(context.Context, string, string) (net.Conn, error) {
 		return nil, &net.OpError{Op: "dial", Err: fmt.Errorf("connection refused")}
 	}
@@ -145,6 +149,8 @@ func TestAddress(t *testing.T) {
 		{"nobody answers", text, 0, "", "warning AddressUnreachable global.runtime.ingress.hosts[0]"},
 		{"R41 skipped", strings.Replace(text, "enabled: true", "enabled: true, skipValidation: true", 1), 0, "", ""},
 		{"P14 no class", strings.Replace(text, class, "none", 1), 200, "", "error IngressClassMissing global.runtime.ingress.className"},
+		{"R95 no certificate yet", certified("none"), 200, "", "warning SecretMissing global.runtime.ingress.tls[0].secretName"},
+		{"R95 no certificate in it", certified("no-certificate"), 200, "", "error SecretKeyMissing global.runtime.ingress.tls[0].secretName"},
 		{"our own class", strings.Replace(text, class, "slipway", 1), 200, "", ""},
 	} {
 		if tt.status == 0 {

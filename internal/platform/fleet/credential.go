@@ -63,9 +63,10 @@ func (f *Fleet) credential(runtime store.Runtime, generation int64, refresh stri
 	}, nil
 }
 
-// tunnelHost is the host name of a runtime in tunnel mode.
+// tunnelHost is the host name that a runtime has in tunnel mode. An agent is told in
+// every mode: it gets its credential before it says which one it has now.
 func (f *Fleet) tunnelHost(runtime store.Runtime) string {
-	if f.options.TunnelDomain == "" || platformv1.AccessMode(runtime.AccessMode) != platformv1.AccessMode_ACCESS_MODE_TUNNEL {
+	if f.options.TunnelDomain == "" {
 		return ""
 	}
 	return wire.TunnelLabel(runtime.AccountID, runtime.Name) + "." + f.options.TunnelDomain

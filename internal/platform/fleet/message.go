@@ -19,7 +19,7 @@ func (f *Fleet) message(runtime store.Runtime) *platformv1.Runtime {
 		Online: f.online(runtime), LastHeartbeatAt: instant(runtime.HeartbeatAt), RegisteredAt: instant(runtime.RegisteredAt),
 		ConfigurationRuntime: runtime.ConfigurationRuntime, Uninstalling: runtime.Uninstalling,
 	}
-	if host := f.tunnelHost(runtime); host != "" {
+	if host := f.tunnelHost(runtime); host != "" && message.GetAccessMode() == platformv1.AccessMode_ACCESS_MODE_TUNNEL {
 		message.AccessUrl = "https://" + host
 	}
 	if newer(f.options.Version, runtime.Version) {

@@ -157,6 +157,24 @@ func TestRegisterAgain(t *testing.T) {
 	})
 }
 
+// R53: a runtime that is reached by an Ingress is told the host of its tunnel with its
+// credential all the same, for when it goes back; others see the Ingress only.
+func TestModeIsChanged(t *testing.T) {
+	onBoth(t, func(t *testing.T, w *world) {
+		agent, credential := w.join(t, "prod", "east")
+		told := beat()
+		told.AccessMode, told.AccessUrl = platformv1.AccessMode_ACCESS_MODE_INGRESS, "https://prod.example.com"
+		heartbeat(t, agent, told)
+		if got := w.get(t, "prod"); got.GetAccessUrl() != "https://prod.example.com" || got.GetAccessMode() != told.GetAccessMode() {
+			t.Errorf("it is reached at %q by %s", got.GetAccessUrl(), got.GetAccessMode())
+		}
+		renewed, err := agent.agent.RenewCredential(t.Context(), connect.NewRequest(&platformv1.RenewCredentialRequest{RefreshToken: credential.GetRefreshToken()}))
+		if err != nil || renewed.Msg.GetCredential().GetTunnelHost() != w.accountID+"-prod.tunnels.example.com" {
+			t.Errorf("the credential is %v, %v", renewed, err)
+		}
+	})
+}
+
 // R33, R43: what is wrong with a name is said, and a free one is proposed.
 func TestCheckName(t *testing.T) {
 	w := newWorld(t, "sqlite://"+t.TempDir()+"/p.db")
