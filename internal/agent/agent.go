@@ -28,6 +28,9 @@ type Options struct {
 	ControlNamespace string
 	// Namespaces are more that have Applications; * is every one.
 	Namespaces []string
+	// Destinations are the namespaces that objects may be in; empty is the whole
+	// cluster.
+	Destinations []string
 	// Interval and Jitter are how often Git is asked: the first, and up to the
 	// second more.
 	Interval time.Duration

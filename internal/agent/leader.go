@@ -169,7 +169,7 @@ func (a *agent) newTerm() (*term, error) {
 	reporter := kube.Reporter{Controller: controllerName, Instance: a.options.Identity}
 	var apps *reconcile.Controller
 	cache := live.New(live.Options{
-		Cluster: cluster, Kinds: kinds, Log: a.log,
+		Cluster: cluster, Kinds: kinds, Namespaces: a.options.Destinations, Log: a.log,
 		Changed: func(label string, key tracking.Key) { apps.Changed(label, key) },
 	})
 	fleet := clusters.NewFleet(clusters.FleetOptions{

@@ -116,7 +116,8 @@ func agentOptions(options *config.Agent) (agent.Options, error) {
 	identity, errIdentity := replicaName()
 	given := agent.Options{
 		ControlNamespace: options.Applications.ControlNamespace, Namespaces: options.Applications.Namespaces,
-		Interval: time.Duration(options.Applications.PollInterval), Jitter: time.Duration(options.Applications.PollJitter),
+		Destinations: options.Applications.Destinations,
+		Interval:     time.Duration(options.Applications.PollInterval), Jitter: time.Duration(options.Applications.PollJitter),
 		Workers:  options.Applications.Workers,
 		CacheDir: options.Sources.CacheDir, FetchTimeout: time.Duration(options.Sources.FetchTimeout),
 		Render: render.Options{

@@ -32,6 +32,7 @@ type KubernetesAPI struct {
 type Applications struct {
 	ControlNamespace string   `yaml:"controlNamespace" description:"Namespace of the AppProjects, of the Secrets and ConfigMaps with credentials, and of the Applications. It is where Argo CD would be installed. What it has made before is known by this name too: keep the name when you move from Argo CD."`
 	Namespaces       []string `yaml:"namespaces" description:"More namespaces whose Applications are synced: a list in a file, commas between names elsewhere; * is every namespace. The project of an Application has to list its namespace in sourceNamespaces."`
+	Destinations     []string `yaml:"destinations" description:"Namespaces of this cluster that objects may be in, for an agent whose rights end there: a list in a file, commas between names elsewhere. When empty, the whole cluster is followed."`
 	PollInterval     Duration `yaml:"pollInterval" description:"How often a repository is asked whether its branches and tags have moved. A webhook makes it ask at once."`
 	PollJitter       Duration `yaml:"pollJitter" description:"Up to so much is added to pollInterval, another time for each repository, so that not all of them are asked at the same moment."`
 	Workers          int      `yaml:"workers" description:"How many Applications are worked on at a time. Those that wait for the health of an object do not count."`

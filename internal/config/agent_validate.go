@@ -57,6 +57,7 @@ func (c *checker) applications(given *Applications) {
 		c.add(prefix+"controlNamespace", "is %s, which is not the name of a namespace: lower-case letters, digits and dashes, at most 63 characters", quoted(given.ControlNamespace))
 	}
 	c.namespaces(prefix+"namespaces", given.Namespaces, everyNamespace)
+	c.namespaces(prefix+"destinations", given.Destinations, "")
 	c.above(prefix+"pollInterval", given.PollInterval)
 	c.notNegative(prefix+"pollJitter", given.PollJitter)
 	c.workers(prefix+"workers", given.Workers, 1)

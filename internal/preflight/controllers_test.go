@@ -216,6 +216,7 @@ func TestEnterpriseCertificate(t *testing.T) {
 	finds(t, s.run(preflight.TLSCertificate), preflight.TLSCertificate, preflight.Warned, "no Secret with a certificate")
 	s.certificate(t, "prod-tls")
 	clean(t, s.run(preflight.TLSCertificate))
+	s.options.Settings.Ingress.TLS = []mode.IngressTLS{{Hosts: []string{"other.example.com"}, SecretName: "other-tls"}}
 	s.installed(front())
 	found := finds(t, s.run(preflight.TLSCertificate), preflight.TLSCertificate, preflight.Failed, "spec.tls")
 	if found.Apply == nil {
@@ -225,6 +226,10 @@ func TestEnterpriseCertificate(t *testing.T) {
 		t.Fatal(err)
 	}
 	clean(t, s.run(preflight.TLSCertificate))
+	ingress, err := s.cluster.Client.NetworkingV1().Ingresses(s.options.Settings.Namespace).Get(t.Context(), mode.RouterService, metav1.GetOptions{})
+	if err != nil || len(ingress.Spec.TLS) != 2 {
+		t.Errorf("the other certificate is gone: %v %v", ingress.Spec.TLS, err)
+	}
 }
 
 // TestALB: R87, R88, R89: the class with its controller, a load balancer that is

@@ -132,8 +132,11 @@ func Errors(results []Result) int {
 
 // Report collects what one check finds.
 type Report struct {
-	code     Code
-	stage    Stage
+	code  Code
+	stage Stage
+	// versionRuns is set when P1 is among the checks.
+	versionRuns bool
+
 	looked   []string
 	skipped  string
 	findings []Finding

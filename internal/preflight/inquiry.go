@@ -3,6 +3,7 @@ package preflight
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -33,6 +34,8 @@ type Inquiry struct {
 	// Mode is how the runtime is reached; Unresolved when P13 fails.
 	Mode  mode.Mode
 	modes []mode.Finding
+	// versionRuns is set when P1 is among the checks.
+	versionRuns bool
 
 	controller func() (*controllerView, error)
 	nodes      func() ([]corev1.Node, error)
@@ -125,13 +128,19 @@ func (in *Inquiry) outside(out *Report) *url.URL {
 	return address
 }
 
-// unseen tells that the cluster did not let us look.
+// unseen tells that the cluster did not let us look. That the API server is away is
+// told once, by P1 if it runs.
 func (r *Report) unseen(what string, err error) {
-	if apierrors.IsForbidden(err) {
+	var status apierrors.APIStatus
+	answered := errors.As(err, &status)
+	switch {
+	case apierrors.IsForbidden(err):
 		r.warn(what, "it cannot be checked: "+err.Error(), "run it as somebody who may read "+what+", or ask an administrator to")
-		return
+	case !answered && r.versionRuns && r.code != KubernetesVersion:
+		r.skip("the API server does not answer: see %s", KubernetesVersion)
+	default:
+		r.fail(what, "it cannot be read: "+err.Error(), "see whether the API server answers: kubectl get --raw /readyz")
 	}
-	r.fail(what, "it cannot be read: "+err.Error(), "see whether the API server answers: kubectl get --raw /readyz")
 }
 
 // named is an object in a sentence.

@@ -25,6 +25,7 @@ func checkIngressClass(ctx context.Context, in *Inquiry, out *Report) {
 	}
 	view, err := in.controller()
 	if err != nil {
+		out.look("IngressClasses, and the Deployments, DaemonSets and Services of controllers")
 		out.unseen("ingressclasses, deployments, daemonsets and services", err)
 		return
 	}
@@ -38,6 +39,14 @@ func checkIngressClass(ctx context.Context, in *Inquiry, out *Report) {
 func (in *Inquiry) judgeClass(view *controllerView, out *Report) bool {
 	name := in.Settings.Ingress.ClassName
 	out.look("IngressClass %s", name)
+	if view.class == nil && name == ownClass {
+		if in.Stage == Before {
+			out.note(named("IngressClass", "", name), "it is not there yet: the chart of the runtime brings it, and the edge that serves it")
+			return false
+		}
+		out.fail(named("IngressClass", "", name), "it does not exist, and the chart of the runtime brings it", "upgrade the release with edge.enabled=true")
+		return false
+	}
 	if view.class == nil {
 		found := "the cluster has no IngressClass"
 		if len(view.classes) > 0 {
@@ -56,18 +65,15 @@ func (in *Inquiry) judgeClass(view *controllerView, out *Report) bool {
 	return true
 }
 
-// offerClass makes a class whose name says which controller it is for.
+// ownClass is the class of our own edge.
+const ownClass = "slipway"
+
+// offerClass makes the class of ALB, whose name says what it is for.
 func (in *Inquiry) offerClass(finding *Finding, name string) {
-	var controller Controller
-	switch name {
-	case "alb":
-		controller = controllerByID(ALB)
-	case "slipway":
-		controller = controllerByID(SlipwayEdge)
-	default:
+	if name != "alb" {
 		return
 	}
-	text := fmt.Sprintf("apiVersion: networking.k8s.io/v1\nkind: IngressClass\nmetadata:\n  name: %s\nspec:\n  controller: %s\n", name, controller.Class)
+	text := fmt.Sprintf("apiVersion: networking.k8s.io/v1\nkind: IngressClass\nmetadata:\n  name: %s\nspec:\n  controller: %s\n", name, controllerByID(ALB).Class)
 	finding.Fix = "apply:\n" + text
 	finding.Plan = text
 	finding.Apply = in.applying(text)

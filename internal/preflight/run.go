@@ -172,6 +172,7 @@ func Run(ctx context.Context, world World, options Options) []Result {
 	for _, one := range catalogue() {
 		if (len(options.Only) == 0 || slices.Contains(options.Only, one.code)) && !slices.Contains(options.Skip, one.code) {
 			chosen = append(chosen, one)
+			in.versionRuns = in.versionRuns || one.code == KubernetesVersion
 		}
 	}
 	turns := make(chan struct{}, together)
@@ -199,7 +200,7 @@ func Run(ctx context.Context, world World, options Options) []Result {
 func (in *Inquiry) run(ctx context.Context, one entry) Result {
 	bounded, cancel := context.WithTimeout(ctx, checkTimeout+in.StatusWait)
 	defer cancel()
-	report := &Report{code: one.code, stage: in.Stage}
+	report := &Report{code: one.code, stage: in.Stage, versionRuns: in.versionRuns}
 	one.check(bounded, in, report)
 	return report.result()
 }

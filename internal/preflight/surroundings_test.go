@@ -1,7 +1,9 @@
 package preflight_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -9,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
@@ -104,13 +108,12 @@ func TestTokenSecret(t *testing.T) {
 func limited(t testing.TB, cluster *kubetest.Cluster, namespace, rules string) *kube.Cluster {
 	t.Helper()
 	cluster.Apply(t, namespace, "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: limited}\n"+rules)
-	as := rest.CopyConfig(cluster.Config)
 	user := fmt.Sprintf("system:serviceaccount:%s:limited", namespace)
 	connected, err := kube.Connect(cluster.Kubeconfig, func(config *rest.Config) {
 		config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:serviceaccounts", "system:authenticated"}}
 	})
 	if err != nil {
-		t.Fatal(err, as.Host)
+		t.Fatal(err)
 	}
 	t.Cleanup(connected.Close)
 	return connected
@@ -154,6 +157,7 @@ func TestCRDs(t *testing.T) {
 	options.Only = []preflight.Code{preflight.CRDOwnership}
 	world := preflight.World{Cluster: cluster.Cluster}
 	clean(t, preflight.Run(t.Context(), world, options))
+	t.Cleanup(func() { removeCRD(t, cluster, "appprojects.argoproj.io") })
 	cluster.Apply(t, "", `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -176,6 +180,26 @@ spec:
 	}
 }
 
+// removeCRD deletes a kind and waits until it is gone.
+func removeCRD(t testing.TB, cluster *kubetest.Cluster, name string) {
+	t.Helper()
+	crds := cluster.Dynamic.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+	if err := crds.Delete(context.Background(), name, metav1.DeleteOptions{}); err != nil {
+		t.Error(err)
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if _, err := kube.WaitFor(ctx, crds, kube.Named(name), func(left []*unstructured.Unstructured) error {
+		if len(left) > 0 {
+			return errors.New(name + " is still there")
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestArgo: R19, R27: Argo CD beside us is a warning, in our namespace an error, and
 // the other projects are told.
 func TestArgo(t *testing.T) {
@@ -187,7 +211,15 @@ func TestArgo(t *testing.T) {
 		return fmt.Sprintf("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: %s}\nspec: {replicas: 0, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: %q}]}}}\n---\n", name, image)
 	}
 	clean(t, preflight.Run(t.Context(), world, options))
-	cluster.Apply(t, cluster.Namespace(t), deployment("argocd-server", "quay.io/argoproj/argocd:v3.3.10")+deployment("argo-rollouts", "quay.io/argoproj/argo-rollouts:v1.8"))
+	beside := cluster.Namespace(t)
+	t.Cleanup(func() { // the namespaces go later, and others look at all of them
+		for _, namespace := range []string{beside, options.Settings.Namespace} {
+			if err := cluster.Client.AppsV1().Deployments(namespace).DeleteCollection(context.Background(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	cluster.Apply(t, beside, deployment("argocd-server", "quay.io/argoproj/argocd:v3.3.10")+deployment("argo-rollouts", "quay.io/argoproj/argo-rollouts:v1.8"))
 	results := preflight.Run(t.Context(), world, options)
 	finds(t, results, preflight.ArgoCollision, preflight.Warned, "beside the runtime")
 	finds(t, results, preflight.ArgoCollision, preflight.Warned, "Argo Rollouts")
@@ -229,6 +261,23 @@ func TestNodes(t *testing.T) {
 		}
 		finds(t, results, preflight.NodeSize, tt.state, tt.want)
 	}
+}
+
+// TestNoCluster: an API server that is away is told once.
+func TestNoCluster(t *testing.T) {
+	away, err := kube.ConnectRemote(kube.Remote{Server: "https://127.0.0.1:9", Token: func() secret.Text { return secret.New("x") }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(away.Close)
+	options := preflight.Options{Settings: mode.Settings{Runtime: testRuntime, Namespace: "default"}}
+	results := preflight.Run(t.Context(), preflight.World{Cluster: away}, options)
+	if wrong := preflight.Errors(results); wrong != 1 {
+		t.Errorf("%d checks failed", wrong)
+	}
+	finds(t, results, preflight.KubernetesVersion, preflight.Failed, "kubectl get --raw /readyz")
+	options.Only = []preflight.Code{preflight.NodeSize}
+	finds(t, preflight.Run(t.Context(), preflight.World{Cluster: away}, options), preflight.NodeSize, preflight.Failed, "kubectl get --raw /readyz")
 }
 
 // TestSecretsAreNotTold: a token is in no result, whatever fails.

@@ -175,6 +175,19 @@ func TestOtherIngresses(t *testing.T) {
 	finds(t, s.run(preflight.StatusReport), preflight.StatusReport, preflight.Warned, "none of the 1 Ingresses")
 }
 
+// TestOwnClass: our own class and edge come with the chart, so before the install
+// nothing is wrong when they are not there, and nobody makes the class by hand: Helm
+// would refuse it.
+func TestOwnClass(t *testing.T) {
+	s := newScene(t)
+	s.options.Settings.Ingress.ClassName = "slipway"
+	clean(t, s.run())
+	s.options.Stage = preflight.After
+	if found := finds(t, s.run(preflight.IngressClass), preflight.IngressClass, preflight.Failed, "edge.enabled=true"); found.Apply != nil {
+		t.Error("it would be made outside of the release")
+	}
+}
+
 // TestUnknownController: a controller that nobody knows is a warning, and what it
 // does is looked at all the same.
 func TestUnknownController(t *testing.T) {

@@ -188,11 +188,14 @@ func (in *Inquiry) needsController(out *Report) *controllerView {
 	}
 	view, err := in.controller()
 	if err != nil {
+		out.look("IngressClasses, and the Deployments, DaemonSets and Services of controllers")
 		out.unseen("ingressclasses, deployments, daemonsets and services", err)
 		return nil
 	}
 	if !view.known {
-		if view.class == nil {
+		if view.class == nil && in.Settings.Ingress.ClassName == ownClass {
+			out.skip("the chart brings the class and the edge that serves it")
+		} else if view.class == nil {
 			out.skip("the IngressClass %q is not there: see P14", in.Settings.Ingress.ClassName)
 		} else {
 			out.skip("the controller %s is not known: see P14", view.class.Spec.Controller)

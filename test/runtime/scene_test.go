@@ -24,7 +24,7 @@ func (s *suite) testPostgres(t *testing.T) {
 	g.play(t, []act{
 		{"join", g.testJoin}, {"git", g.testGit}, {"operate", g.testOperate}, {"push", g.testPush}, {"isolation", g.testIsolation},
 		{"cluster", g.testCluster}, {"away", g.testAway}, {"crawl", g.testCrawl}, {"revoke", g.testRevoke}, {"modes", g.testModes},
-		{"secrets", g.testSecrets}, {"delete", g.testDelete}, {"uninstall", g.testUninstall},
+		{"secrets", g.testSecrets}, {"uninstall", g.testUninstall}, {"delete", g.testDelete},
 	})
 }
 

@@ -221,7 +221,7 @@ func TestWithoutPlatform(t *testing.T) {
 	}
 }
 
-// FuzzValidate: whatever the file has, there is a report, and secrets stay out.
+// FuzzValidate: whatever the file has, there is a report of complete findings.
 func FuzzValidate(f *testing.F) {
 	f.Add(good)
 	f.Add(tenMistakes)
@@ -229,9 +229,6 @@ func FuzzValidate(f *testing.F) {
 		f.Add(strings.Replace(good, tt.from, tt.to, 1))
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		if strings.Count(text, canary) != strings.Count(text, "userToken: {token: "+canary) {
-			t.Skip("the canary is not the token alone")
-		}
 		report := offline(t, text)
 		for _, finding := range report.Findings {
 			if finding.Code == "" || finding.Reason == "" || finding.Severity == "" {
