@@ -57,6 +57,8 @@ type RuntimeOptions struct {
 	// Folder is for what has to be told to the platform, and for what is fetched of
 	// the Shared Configuration Repository.
 	Folder string
+	// Chart is what the runtime is installed from; nil where that is not known.
+	Chart func(context.Context) (sharedrepo.Chart, error)
 	// Router is where the router listens, for what leads to it by an Ingress or a
 	// mesh. Run closes it.
 	Router net.Listener
@@ -130,7 +132,7 @@ func (a *agent) newRuntime(given RuntimeOptions) (*station, error) {
 	r.home = sharedrepo.NewHome(sharedrepo.HomeOptions{
 		Cluster: a.options.Cluster, Runtime: given.Name, Namespace: namespace, Settings: r.membership.GitSettings,
 		Access: r.integrations.RuntimeAccess, Create: r.integrations.CreateRepository,
-		Folder: filepath.Join(given.Folder, "shared-repository"), Log: a.log,
+		Chart: given.Chart, Folder: filepath.Join(given.Folder, "shared-repository"), Log: a.log,
 	})
 	r.gitSources = gitsource.New(gitsource.Options{
 		Home: r.home, Integrations: r.integrations, WebhookURL: r.webhookURL, WebhookSecret: a.options.WebhookSecret, Log: a.log,

@@ -119,6 +119,7 @@ func HouseTable() Table {
 			}},
 			{Packages: gitprovider, MayUse: []string{observe, secret}, Foreign: anything},
 			{Packages: web, MayUse: nothing, Foreign: nothing},
+			{Packages: "./charts", MayUse: nothing, Foreign: nothing},
 
 			// Installing and trying it.
 			{Packages: "./internal/preflight/...", MayUse: []string{api, "./internal/access/mode", kube, gitprovider, observe, secret, wire}, Foreign: anything, Never: []Ban{

@@ -6,12 +6,17 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"os"
 
+	"sigs.k8s.io/yaml"
+
+	"slipway.dev/slipway/charts"
 	"slipway.dev/slipway/internal/access/mode"
 	"slipway.dev/slipway/internal/agent"
 	"slipway.dev/slipway/internal/agent/join"
+	"slipway.dev/slipway/internal/agent/sharedrepo"
 	"slipway.dev/slipway/internal/config"
 	"slipway.dev/slipway/internal/observe"
 )
@@ -19,8 +24,8 @@ import (
 // keyOfToken is the key of an API key in a Secret.
 const keyOfToken = "token"
 
-// mostAuthorities bounds a file with authorities.
-const mostAuthorities = 4 << 20
+// mostBytes bounds a file with authorities or values.
+const mostBytes = 4 << 20
 
 // joinPlatform makes the agent a runtime, if a platform is given. The function
 // deletes what was made for this run alone.
@@ -68,12 +73,32 @@ func runtimeOptions(given *agent.Options, options *config.Agent, registry *obser
 	case options.Platform.KeySecret != "":
 		made.Key = join.KeySecret(given.Cluster, given.ControlNamespace, options.Platform.KeySecret, keyOfToken)
 	}
+	if options.Runtime.ValuesFile != "" {
+		made.Chart = runtimeChart(options.Runtime)
+	}
 	if options.Platform.WorkflowsURL != "" {
 		if made.Workflows, err = url.Parse(options.Platform.WorkflowsURL); err != nil {
 			return nil, usageError{fmt.Errorf("platform.workflowsURL: %w", err)}
 		}
 	}
 	return made, nil
+}
+
+// runtimeChart is the chart of this version, with the values of the installation as
+// they are when they are asked for.
+func runtimeChart(self config.RuntimeSelf) func(context.Context) (sharedrepo.Chart, error) {
+	return func(context.Context) (sharedrepo.Chart, error) {
+		chart := sharedrepo.Chart{Repository: self.ChartRepository, Version: self.ChartVersion}
+		text, err := readBounded(self.ValuesFile)
+		if err != nil {
+			return chart, err
+		}
+		if err := yaml.Unmarshal(text, &chart.Values); err != nil {
+			return chart, fmt.Errorf("%s is not YAML", self.ValuesFile) // what is in it may be secret
+		}
+		chart.Archive, err = charts.Archive(charts.Runtime)
+		return chart, err
+	}
 }
 
 func accessMode(word string) mode.Mode {
@@ -113,14 +138,7 @@ func readAuthorities(path string) ([]byte, error) {
 	if path == "" {
 		return nil, nil
 	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if info.Size() > mostAuthorities {
-		return nil, fmt.Errorf("%s has more than %d bytes", path, mostAuthorities)
-	}
-	text, err := os.ReadFile(path)
+	text, err := readBounded(path)
 	if err != nil {
 		return nil, err
 	}
@@ -128,4 +146,18 @@ func readAuthorities(path string) ([]byte, error) {
 		return nil, fmt.Errorf("%s has no certificate in PEM", path)
 	}
 	return text, nil
+}
+
+// readBounded reads a file that is not larger than such files are.
+func readBounded(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, mostBytes+1))
+	if err == nil && len(text) > mostBytes {
+		err = fmt.Errorf("%s has more than %d bytes", path, mostBytes)
+	}
+	return text, err
 }

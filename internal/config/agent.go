@@ -82,6 +82,8 @@ type RuntimeSelf struct {
 	Name                 string `yaml:"name" description:"Name of the runtime, unique in the account: lower-case letters, digits and dashes, at most 38, beginning with a letter."`
 	Cluster              string `yaml:"cluster" description:"What people call the cluster. When empty, it is the host of its API server."`
 	ConfigurationRuntime bool   `yaml:"configurationRuntime" description:"Make this the configuration runtime of the account when it is registered. The first runtime is one anyway."`
+	ChartRepository      string `yaml:"chartRepository" description:"Where the chart of the runtime comes from, for people who upgrade it: an oci:// or https:// address."`
+	ValuesFile           string `yaml:"valuesFile" description:"File with the values that the runtime was installed with. The chart sets it. With it the runtime can become an Application of itself; secrets in it are not written to Git."`
 	ChartVersion         string `yaml:"chartVersion" description:"Version of the chart that installed the runtime. The chart sets it."`
 }
 
@@ -107,7 +109,7 @@ func (a *Agent) Defaults() {
 		LeaderElection: LeaderElection{
 			Enabled: true, LeaseName: "slipway-agent",
 		},
-		Runtime: RuntimeSelf{Name: "slipway"},
+		Runtime: RuntimeSelf{Name: "slipway", ChartRepository: "oci://charts.slipway.dev"},
 		Access:  RuntimeAccess{Mode: "tunnel", Address: ":8088"},
 	}
 }

@@ -32,6 +32,9 @@ func (c *checker) platform(a *Agent) {
 	if given.AccountID != "" && !accountID.MatchString(given.AccountID) {
 		c.add("platform.accountID", "is %s: the ID of an account has 24 hexadecimal digits", quoted(given.AccountID))
 	}
+	if given.KeyFile == "" && given.KeySecret == "" {
+		c.add("platform.keyFile", "is missing, and so is platform.keySecret: name the file or the Secret with the API key that the runtime is registered with")
+	}
 	if given.KeyFile != "" && given.KeySecret != "" {
 		c.add("platform.keySecret", "is set, and so is platform.keyFile: keep one of them")
 	}
