@@ -54,4 +54,3 @@ func Archive(name string) ([]byte, error) {
 	}
 	return packed.Bytes(), nil
 }
-
