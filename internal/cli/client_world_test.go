@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -48,20 +49,25 @@ func newPlatformWorld(t *testing.T, args ...string) *platformWorld {
 		"--state.dir=" + filepath.Join(t.TempDir(), "state"),
 	}, args...)
 	command := w.command(context.Background(), args)
-	out := &lockedBuffer{}
-	command.Stdout = out
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	stderr, err := command.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := command.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}
-	listens, done := make(chan string, 1), make(chan struct{})
+	listens, passwords, done := make(chan string, 1), make(chan string, 1), make(chan struct{})
 	go func() {
 		defer close(done)
-		w.followLog(stderr, listens)
+		var reading sync.WaitGroup
+		reading.Go(func() { w.followLog(stderr, listens) })
+		reading.Go(func() { followPassword(stdout, passwords) })
+		reading.Wait()
 		_ = command.Wait()
 	}()
 	t.Cleanup(func() {
@@ -73,9 +79,23 @@ func newPlatformWorld(t *testing.T, args ...string) *platformWorld {
 	case <-done:
 		t.Fatalf("the platform ended: %s", w.log)
 	}
-	_, rest, _ := strings.Cut(out.String(), "password: ")
-	w.oneTime, _, _ = strings.Cut(rest, "\n")
+	select {
+	case w.oneTime = <-passwords:
+	case <-done:
+		t.Fatalf("the platform ended without a password: %s", w.log)
+	}
 	return w
+}
+
+// followPassword finds the password of the first admin. It is printed before the
+// platform listens, and may be read after that.
+func followPassword(stdout io.Reader, passwords chan<- string) {
+	lines := bufio.NewScanner(stdout)
+	for lines.Scan() {
+		if _, password, found := strings.Cut(lines.Text(), "password: "); found {
+			passwords <- password
+		}
+	}
 }
 
 func (w *platformWorld) followLog(stderr io.Reader, listens chan<- string) {
