@@ -18,7 +18,8 @@ KUBE_LDFLAGS := -s -w -X $(KUBE_VERSION).gitVersion=v$(KUBERNETES) \
 # One set of flags for building, vetting and linting, so that Kubernetes is compiled once.
 GO_STATIC := CGO_ENABLED=0 GOFLAGS="$(GOFLAGS) -trimpath -buildvcs=false"
 
-# Vetted by make lint already, and nobody debugs a test binary of make test.
+# Vetted by make lint already, and nobody debugs a test binary of make test. More packages at a time than there are
+# processors (-p below), because many wait for a cluster.
 TEST_FLAGS := -vet=off -ldflags='-s -w'
 # Their tests start programs again and again, which the race detector makes several times slower and sees nothing of.
 WITHOUT_RACE := archtest|cli|install|preflight|tools|up
@@ -51,8 +52,8 @@ deps: ## Install the Debian packages that the tests need and the machine lacks
 
 .PHONY: test
 test: deps build lint ## Check and test everything: formatting, vet, staticcheck; tests of packages with the race detector, then those of commands and whole programs
-	go test -race $(TEST_FLAGS) -timeout 20m $$(go list ./api/... ./internal/... | grep -vE '/internal/($(WITHOUT_RACE))(/|$$)')
-	$(GO_STATIC) go test $(TEST_FLAGS) -timeout 20m ./charts/... ./cmd/... $$(go list ./internal/... | grep -E '/internal/($(WITHOUT_RACE))(/|$$)') ./test/...
+	go test -race -p 3 $(TEST_FLAGS) -timeout 20m $$(go list ./api/... ./internal/... | grep -vE '/internal/($(WITHOUT_RACE))(/|$$)')
+	$(GO_STATIC) go test -p 4 $(TEST_FLAGS) -timeout 20m ./charts/... ./cmd/... $$(go list ./internal/... | grep -E '/internal/($(WITHOUT_RACE))(/|$$)') ./test/...
 	cd devcluster && go test -race -timeout 10m ./demo/... ./node/... ./pki/... ./statedir/...
 
 .PHONY: lint
