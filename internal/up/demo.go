@@ -155,7 +155,7 @@ func (s *scene) changeHints() []Hint {
 			hints = append(hints, Hint{"see it answer", s.curl()})
 		}
 	}
-	return append(hints, Hint{"how the demo is", s.slipway(fmt.Sprintf("app get %s/%s", controlNamespace, demoName))})
+	return append(hints, Hint{"how the demo is", s.slipway(fmt.Sprintf("app get --direct %s/%s", controlNamespace, demoName))})
 }
 
 // nextVersion is the version after that of an image of the demo; empty when it
