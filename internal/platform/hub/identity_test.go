@@ -111,12 +111,17 @@ func TestStoreAway(t *testing.T) {
 func TestRevocation(t *testing.T) {
 	w := newWorld()
 	one, two := w.start(t, "one", nil), w.start(t, "two", nil)
+	one.knows(t, 2)
+	two.knows(t, 2)
 	w.join(t, "b", stuck, nil, one, two).await(t, 2)
 	stolen := w.token("a")
 	w.join(t, "a", stuck, func(o *tunnel.Options) {
 		o.Token = func(context.Context) (string, error) { return stolen, nil }
 		o.Timing.Present = time.Hour
 	}, one, two).await(t, 2)
+	eventually(t, "both runtimes are at both replicas", func() bool {
+		return one.Connected("a") && one.Connected("b") && two.Connected("a") && two.Connected("b")
+	})
 	failed := make(chan error, 2)
 	for _, r := range []*replica{one, two} {
 		for _, runtimeID := range []string{"a", "b"} {
