@@ -2,6 +2,9 @@ module slipway.dev/slipway
 
 go 1.26.0
 
+// What npm installs may have Go files of its own.
+ignore ./web/node_modules
+
 require (
 	connectrpc.com/connect v1.21.1
 	github.com/BurntSushi/toml v1.6.0

@@ -1,6 +1,7 @@
-// Command protogen writes the Go code of the messages in internal/wire: types of
-// protobuf, and clients and handlers of Connect. It reads the .proto files itself
-// and runs the two generators that go.mod pins, so that nothing has to be installed.
+// Command protogen writes the code of the messages in internal/wire: types of
+// protobuf with clients and handlers of Connect in Go, and the same for the console
+// in TypeScript. It reads the .proto files itself and runs the generators that
+// go.mod and web/package.json pin, so that nothing else has to be installed.
 package main
 
 import (
@@ -24,20 +25,27 @@ import (
 	"google.golang.org/protobuf/types/pluginpb"
 )
 
-// module is what the paths of generated files begin with.
-const module = "slipway.dev/slipway"
+const (
+	// module is what the paths of generated files begin with.
+	module = "slipway.dev/slipway"
+	// console is where the console has its generated files.
+	console = "web/src/api/gen"
+	// consoleGenerator writes them. npm installs it.
+	consoleGenerator = "web/node_modules/.bin/protoc-gen-es"
+)
 
 func main() {
-	source := flag.String("proto", "internal/wire/proto", "folder with the .proto files")
-	out := flag.String("out", ".", "root of the module that files are written to")
+	root := flag.String("root", ".", "root of the repository")
+	out := flag.String("out", ".", "root of the folder that files are written to")
 	flag.Parse()
-	if err := run(context.Background(), *source, *out); err != nil {
+	if err := run(context.Background(), *root, *out); err != nil {
 		fmt.Fprintln(os.Stderr, "protogen:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, source, out string) error {
+func run(ctx context.Context, root, out string) error {
+	source := filepath.Join(root, "internal/wire/proto")
 	names, err := protoFiles(source)
 	if err != nil {
 		return err
@@ -56,11 +64,16 @@ func run(ctx context.Context, source, out string) error {
 		Parameter:      proto.String("module=" + module),
 	}
 	for _, generator := range []string{"protoc-gen-go", "protoc-gen-connect-go"} {
-		if err := generate(ctx, generator, request, out); err != nil {
+		if err := generate(exec.CommandContext(ctx, "go", "tool", generator), request, out); err != nil {
 			return fmt.Errorf("%s: %w", generator, err)
 		}
 	}
-	return nil
+	script := filepath.Join(root, filepath.FromSlash(consoleGenerator))
+	if _, err := os.Stat(script); err != nil {
+		return fmt.Errorf("the generator for the console is missing: run `make console-modules` first: %w", err)
+	}
+	request.Parameter = proto.String("target=ts")
+	return generate(exec.CommandContext(ctx, script), request, filepath.Join(out, filepath.FromSlash(console)))
 }
 
 // protoFiles are the files below a folder, relative to it.
@@ -100,12 +113,11 @@ func descriptors(files linker.Files) []*descriptorpb.FileDescriptorProto {
 }
 
 // generate runs one generator and writes what it answers.
-func generate(ctx context.Context, generator string, request *pluginpb.CodeGeneratorRequest, out string) error {
+func generate(command *exec.Cmd, request *pluginpb.CodeGeneratorRequest, out string) error {
 	input, err := proto.Marshal(request)
 	if err != nil {
 		return err
 	}
-	command := exec.CommandContext(ctx, "go", "tool", generator)
 	command.Stdin, command.Stderr = bytes.NewReader(input), os.Stderr
 	output, err := command.Output()
 	if err != nil {

@@ -1,0 +1,38 @@
+// What the platform knows of runtimes and applications, followed live.
+
+import type { Application, Runtime } from "./gen/slipway/platform/v1/fleet_pb";
+import { type Change, LiveCollection, type Snapshot, useLive } from "./live";
+import { platform } from "./transport";
+
+const runtimes = new LiveCollection({
+  open: (signal: AbortSignal) => platform.runtimes.watchRuntimes({}, { signal }),
+  read(message): Change<Runtime> {
+    if (message.runtime) return { put: [message.runtime.name, message.runtime] };
+    if (message.deleted !== "") return { remove: message.deleted };
+    return message.synced ? { synced: true } : { nothing: true };
+  },
+});
+
+/** applicationKey is what an application is known by: runtime, namespace and name. */
+export function applicationKey(application: { runtime: string; namespace: string; name: string }): string {
+  return `${application.runtime}/${application.namespace}/${application.name}`;
+}
+
+const applications = new LiveCollection({
+  open: (signal: AbortSignal) => platform.applications.watchApplications({}, { signal }),
+  read(message): Change<Application> {
+    if (message.application) return { put: [applicationKey(message.application), message.application] };
+    if (message.deleted) return { remove: applicationKey(message.deleted) };
+    return message.synced ? { synced: true } : { nothing: true };
+  },
+});
+
+/** useRuntimes is all runtimes of the account by name. */
+export function useRuntimes(): Snapshot<Runtime> {
+  return useLive(runtimes);
+}
+
+/** useApplications is all applications of the account by applicationKey. */
+export function useApplications(): Snapshot<Application> {
+  return useLive(applications);
+}

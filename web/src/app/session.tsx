@@ -1,0 +1,59 @@
+// Who is signed in.
+
+import { Code, ConnectError } from "@connectrpc/connect";
+import { queryOptions, useSuspenseQuery } from "@tanstack/react-query";
+import { type MeResponse, Role } from "../api/gen/slipway/platform/v1/identity_pb";
+import { onSignedOut, platform, setSession } from "../api/transport";
+import { queries } from "./queries";
+
+/** sessionQuery asks who is signed in; nobody is null. */
+export const sessionQuery = queryOptions({
+  queryKey: ["session"],
+  queryFn: async (): Promise<MeResponse | null> => {
+    try {
+      const me = await platform.auth.me({});
+      setSession(me.csrfToken);
+      return me;
+    } catch (error) {
+      if (ConnectError.from(error).code === Code.Unauthenticated) return null;
+      throw error;
+    }
+  },
+  staleTime: 60_000,
+});
+
+export interface Session {
+  userID: string;
+  email: string;
+  name: string;
+  isAdmin: boolean;
+  accountID: string;
+  accountName: string;
+  platformVersion: string;
+}
+
+/** useSession is for pages behind the sign-in. */
+export function useSession(): Session {
+  const { data } = useSuspenseQuery(sessionQuery);
+  return {
+    userID: data?.user?.id ?? "",
+    email: data?.user?.email ?? "",
+    name: data?.user?.name || data?.user?.email || "",
+    isAdmin: data?.user?.role === Role.ADMIN,
+    accountID: data?.account?.id ?? "",
+    accountName: data?.account?.name ?? "",
+    platformVersion: data?.platformVersion ?? "",
+  };
+}
+
+/** forgetSession drops everything that was read for a user who is not signed in any longer. */
+export function forgetSession(): void {
+  setSession("");
+  queries.clear();
+}
+
+onSignedOut(() => {
+  // A whole new page: nothing of the user stays in memory.
+  const here = window.location.pathname + window.location.search;
+  window.location.assign(`/console/sign-in?next=${encodeURIComponent(here)}`);
+});
