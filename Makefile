@@ -31,8 +31,25 @@ help: ## Show this list
 .PHONY: build
 build: build-slipway build-devcluster ## Build bin/slipway and bin/slipway-devcluster (several minutes the first time)
 
+# What npm installed, and what it built: made anew when what they come from is newer.
+CONSOLE_MODULES := web/node_modules/.package-lock.json
+CONSOLE         := internal/platform/console/dist/app/index.html
+
+$(CONSOLE_MODULES): web/package-lock.json
+	cd web && npm ci --no-audit --no-fund
+	@touch $@
+
+$(CONSOLE): $(CONSOLE_MODULES) $(shell git ls-files -co --exclude-standard web)
+	cd web && npm run build
+
+.PHONY: console-modules
+console-modules: $(CONSOLE_MODULES) ## Install what the console is built with
+
+.PHONY: console
+console: $(CONSOLE) ## Build the console that bin/slipway has in it
+
 .PHONY: build-slipway
-build-slipway: ## Build bin/slipway
+build-slipway: console ## Build bin/slipway with the console
 	@mkdir -p bin
 	$(GO_STATIC) go build -ldflags '$(LDFLAGS)' -o bin/slipway ./cmd/slipway
 
@@ -41,6 +58,30 @@ build-devcluster: ## Build bin/slipway-devcluster: Kubernetes for development an
 	@mkdir -p bin
 	@test -x bin/slipway-devcluster || echo "Building Kubernetes $(KUBERNETES); the first time takes about six minutes on two cores."
 	cd devcluster && $(GO_STATIC) go build -ldflags '$(KUBE_LDFLAGS)' -o ../bin/slipway-devcluster ./cmd/slipway-devcluster
+
+.PHONY: build-node
+build-node: ## Build bin/slipway-node: the kubelet and kube-proxy of the end-to-end test
+	@mkdir -p bin
+	cd devcluster && $(GO_STATIC) go build -ldflags '$(KUBE_LDFLAGS)' -o ../bin/slipway-node ./cmd/slipway-node
+
+# The time of the commit and not that of the building: the same commit gives the same image.
+IMAGE     ?= slipway.dev/slipway:$(VERSION)
+OCI_IMAGE := SOURCE_DATE_EPOCH=$(shell git log -1 --format=%ct 2>/dev/null || echo 0) go run ./internal/tools/ociimage
+
+.PHONY: image
+image: build-slipway ## Write the container image to bin/slipway-image.tar, without a container engine
+	@scripts/install-packages.sh image
+	$(OCI_IMAGE) --out bin/slipway-image.tar --binary bin/slipway --name $(IMAGE) --version $(VERSION) --revision $(COMMIT)
+
+.PHONY: e2e
+e2e: build build-node ## Install, upgrade under traffic and uninstall Slipway on a real node (root; about 5 minutes after the building; see E2E_FLAGS)
+	@scripts/install-packages.sh e2e
+	@mkdir -p bin/e2e
+	$(GO_STATIC) go build -ldflags '-s -w' -o bin/slipway-e2e ./test/e2e
+	$(OCI_IMAGE) --out bin/e2e/slipway.tar --binary bin/slipway --name slipway.dev/slipway:e2e-1 --version $(VERSION) --revision $(COMMIT)
+	$(OCI_IMAGE) --out bin/e2e/pause.tar --binary bin/slipway-e2e --authorities= --name slipway.dev/e2e-pause:v1 pause
+	$(OCI_IMAGE) --out bin/e2e/web.tar --binary bin/slipway-e2e --authorities= --name slipway.dev/e2e-web:v1 web
+	scripts/e2e.sh $(E2E_FLAGS)
 
 .PHONY: up
 up: build ## Run everything on this machine; Ctrl-C stops it
@@ -54,19 +95,21 @@ deps: ## Install the Debian packages that the tests need and the machine lacks
 test: deps build lint ## Check and test everything: formatting, vet, staticcheck; tests of packages with the race detector, then those of commands and whole programs
 	go test -race -p 3 $(TEST_FLAGS) -timeout 20m $$(go list ./api/... ./internal/... | grep -vE '/internal/($(WITHOUT_RACE))(/|$$)')
 	$(GO_STATIC) go test -p 4 $(TEST_FLAGS) -timeout 20m ./charts/... ./cmd/... $$(go list ./internal/... | grep -E '/internal/($(WITHOUT_RACE))(/|$$)') ./test/...
+	cd web && npm test
 	cd devcluster && go test -race -timeout 10m ./demo/... ./node/... ./pki/... ./statedir/...
 
 .PHONY: lint
-lint: ## Formatting, go vet and staticcheck
+lint: console-modules ## Formatting, go vet and staticcheck, and the same for the console
 	@unformatted=$$(git ls-files '*.go' | xargs -r gofmt -l); test -z "$$unformatted" || { echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; }
 	$(GO_STATIC) go vet ./...
 	cd devcluster && $(GO_STATIC) go vet ./...
 	$(GO_STATIC) go build -o bin/staticcheck honnef.co/go/tools/cmd/staticcheck
 	$(GO_STATIC) bin/staticcheck ./...
 	cd devcluster && $(GO_STATIC) ../bin/staticcheck ./demo/... ./node/... ./pki/... ./statedir/...
+	cd web && npm run check
 
 .PHONY: generate
-generate: ## Write generated files anew: docs/reference, the CustomResourceDefinitions, the API, the values of the charts
+generate: console-modules ## Write generated files anew: docs/reference, the CustomResourceDefinitions, the API, the values of the charts
 	go run ./cmd/slipway docs --dir docs/reference
 	go run ./internal/tools/routeref
 	go run ./internal/tools/annotationref

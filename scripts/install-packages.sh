@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that building and testing Slipway needs and this machine lacks; with the argument bench,
-# those for the benchmark beside other proxies.
+# those for the benchmark beside other proxies; with e2e, those for the test on real containers.
 # It can be run any number of times, says what it does, and does nothing when nothing is missing.
 set -euo pipefail
 # Debian keeps the servers of PostgreSQL apart, one folder for each version.
@@ -16,9 +16,27 @@ needed=(
 	initdb=postgresql # the database of platforms with several replicas
 	sshd=openssh-server # Git over SSH
 	strace=strace # what a hostile repository makes the agent execute
+	docker-registry=docker-registry # a registry to copy images to
 )
 if [ "${1:-}" = bench ]; then
 	needed=(nginx=nginx-light haproxy=haproxy caddy=caddy wrk=wrk h2load=nghttp2-client)
+elif [ "${1:-}" = e2e ]; then
+	needed=(
+		git=git # with git-http-backend, which serves the application
+		containerd=containerd
+		runc=runc
+		bridge=containernetworking-plugins # the network of Pods
+		ip=iproute2
+		iptables=iptables # what kube-proxy writes
+		conntrack=conntrack # and what it forgets
+		unshare=util-linux
+		pgrep=procps
+		update-ca-certificates=ca-certificates # the authorities in the image
+	)
+	# Plugins of the network are no commands.
+	PATH=$PATH:/usr/lib/cni
+elif [ "${1:-}" = image ]; then
+	needed=(update-ca-certificates=ca-certificates)
 fi
 
 missing=()

@@ -4,7 +4,7 @@
 // It promises a real Kubernetes: RBAC is on, every connection between the
 // parts is TLS with certificates of the cluster's own authorities, and an
 // acknowledged write is on disk. It keeps all of its state in one directory
-// and listens on loopback only. It refuses to run more than one cluster in a
+// and listens where it is told, on loopback unless a kubelet runs beside. It refuses to run more than one cluster in a
 // process, because the Kubernetes components keep global registries.
 package controlplane
 
@@ -35,7 +35,7 @@ const (
 type Config struct {
 	// Dir holds all state; it is private to this process.
 	Dir string
-	// Listener accepts connections to the API server; on loopback.
+	// Listener accepts connections to the API server; on loopback, unless Pods with addresses of their own have to reach it.
 	Listener net.Listener
 	// NodeAddress is announced as the API server's address and must not be loopback.
 	NodeAddress netip.Addr

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -63,12 +64,12 @@ func lockHolder(lock *os.File) string {
 	return "unknown"
 }
 
-// Listen opens the wanted port on 127.0.0.1, or for port 0 the one of the last
+// Listen opens the wanted port of an address, or for port 0 the one of the last
 // start, or a free one when that is taken.
-func Listen(dir string, port uint16) (net.Listener, error) {
+func Listen(dir string, address netip.Addr, port uint16) (net.Listener, error) {
 	remembered := filepath.Join(dir, "port")
 	if port != 0 {
-		ln, err := listenLoopback(port)
+		ln, err := listenTCP(address, port)
 		if err != nil {
 			return nil, fmt.Errorf("port %d of the API server cannot be used (%w): give another --port, or 0 for a free one", port, err)
 		}
@@ -77,19 +78,19 @@ func Listen(dir string, port uint16) (net.Listener, error) {
 	if last, err := readPort(remembered); err != nil {
 		return nil, err
 	} else if last != 0 {
-		if ln, err := listenLoopback(last); err == nil {
+		if ln, err := listenTCP(address, last); err == nil {
 			return ln, nil
 		}
 	}
-	ln, err := listenLoopback(0)
+	ln, err := listenTCP(address, 0)
 	if err != nil {
 		return nil, err
 	}
 	return ln, rememberPort(remembered, ln)
 }
 
-func listenLoopback(port uint16) (net.Listener, error) {
-	return net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(int(port))))
+func listenTCP(address netip.Addr, port uint16) (net.Listener, error) {
+	return net.Listen("tcp", netip.AddrPortFrom(address, port).String())
 }
 
 func readPort(path string) (uint16, error) {

@@ -3,6 +3,7 @@ package statedir
 import (
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -62,7 +63,7 @@ func TestListenKeepsThePort(t *testing.T) {
 	if again := listenPort(t, dir, 0); again != first {
 		t.Errorf("second start is on port %d, the first was on %d", again, first)
 	}
-	taken, err := listenLoopback(first)
+	taken, err := listenTCP(loopback(), first)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +71,7 @@ func TestListenKeepsThePort(t *testing.T) {
 	if other := listenPort(t, dir, 0); other == first {
 		t.Errorf("port %d was given twice", first)
 	}
-	if _, err := Listen(dir, first); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("port %d", first)) {
+	if _, err := Listen(dir, loopback(), first); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("port %d", first)) {
 		t.Errorf("a taken port gave %v, want an error that names it", err)
 	}
 }
@@ -80,7 +81,7 @@ func TestListenRefusesGarbage(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "port"), []byte("many"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Listen(dir, 0); err == nil || !strings.Contains(err.Error(), "delete it") {
+	if _, err := Listen(dir, loopback(), 0); err == nil || !strings.Contains(err.Error(), "delete it") {
 		t.Errorf("got %v, want an error that says what to do", err)
 	}
 }
@@ -88,7 +89,7 @@ func TestListenRefusesGarbage(t *testing.T) {
 // listenPort opens the port, checks that it is on loopback, and closes it again.
 func listenPort(t *testing.T, dir string, port uint16) uint16 {
 	t.Helper()
-	ln, err := Listen(dir, port)
+	ln, err := Listen(dir, loopback(), port)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,3 +100,5 @@ func listenPort(t *testing.T, dir string, port uint16) uint16 {
 	}
 	return uint16(addr.Port)
 }
+
+func loopback() netip.Addr { return netip.AddrFrom4([4]byte{127, 0, 0, 1}) }

@@ -42,6 +42,8 @@ type Options struct {
 	// is deleted at the end.
 	CacheDir     string
 	FetchTimeout time.Duration
+	// Credential is one for repositories that is in a file; nil if there is none.
+	Credential *FileCredential
 	// Render bounds rendering. Its Log and Observe are set here.
 	Render render.Options
 

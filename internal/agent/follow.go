@@ -115,6 +115,10 @@ func (a *agent) followCluster(ctx context.Context, beside *sync.WaitGroup) <-cha
 			})
 		})
 	}
+	if a.options.Credential != nil {
+		filed := once()
+		beside.Go(func() { a.followCredentialFile(ctx, filed) })
+	}
 	beside.Go(func() { a.mailbox.follow(ctx) })
 	read := make(chan struct{})
 	go func() {

@@ -25,6 +25,7 @@ import (
 	"slipway.dev/slipway/internal/agent/join"
 	"slipway.dev/slipway/internal/agent/report"
 	"slipway.dev/slipway/internal/agent/sharedrepo"
+	"slipway.dev/slipway/internal/agent/traffic"
 	"slipway.dev/slipway/internal/gitops/webhook"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/observe"
@@ -64,8 +65,21 @@ type RuntimeOptions struct {
 	Router net.Listener
 	// Workflows is the server for workflows; nil if there is none.
 	Workflows *url.URL
+	// Edges are asked about traffic.
+	Edges EdgeOptions
 	// Metrics may be nil.
 	Metrics *RuntimeMetrics
+}
+
+// EdgeOptions is where the edges of the cluster are, and what they share with the
+// agent.
+type EdgeOptions struct {
+	// Addresses are asked instead of the Pods of the agent's namespace, which have
+	// the Port.
+	Addresses []string
+	Port      int
+	// SecretFile has what is shared; or else Secret, of the control namespace.
+	Secret, SecretFile string
 }
 
 // RuntimeMetrics are those of the parts that make an agent a runtime.
@@ -100,6 +114,7 @@ type station struct {
 	clusters     *clusters.Service
 	connections  *clusters.Connections
 	reporter     *report.Reporter
+	traffic      *traffic.Service
 	router       http.Handler
 }
 
@@ -154,13 +169,14 @@ func (r *station) newRouter() http.Handler {
 	options := r.agent.options
 	proxy := appproxy.New(appproxy.Options{
 		Cluster: options.Cluster, ControlNamespace: options.ControlNamespace, Namespaces: options.Namespaces,
-		Sources: r.sources, Renderer: r.renderer, Elsewhere: r.elsewhere, Configure: r.home.Configure, Info: r.info,
+		Sources: r.sources, Renderer: r.renderer, Elsewhere: r.elsewhere, Configure: r.home.Configure, Info: r.info, Preflight: r.preflight,
 		ComponentNamespace: options.Cluster.Namespace, Log: r.log,
 	})
+	r.traffic = r.newTraffic(proxy)
 	mux := http.NewServeMux()
 	clusterPath, clusterHandler := runtimev1connect.NewClusterServiceHandler(r.clusters)
 	mux.Handle(clusterPath, clusterHandler)
-	for _, handlers := range []map[string]http.Handler{proxy.Handlers(), r.gitSources.Handlers(), r.integrations.Handlers()} {
+	for _, handlers := range []map[string]http.Handler{proxy.Handlers(), r.gitSources.Handlers(), r.integrations.Handlers(), r.traffic.Handlers(proxy.HandlerOptions()...)} {
 		for path, handler := range handlers {
 			mux.Handle(path, handler)
 		}
@@ -203,7 +219,7 @@ func (r *station) lead(ctx context.Context) {
 	defer parts.Wait()
 	for name, run := range map[string]func(context.Context) error{
 		"platform": r.membership.Lead, "shared repository": r.home.Run, "git integrations": r.integrations.Run,
-		"report": r.reporter.Run, "settings": r.followMembership, "webhooks": r.gitSources.Run,
+		"report": r.reporter.Run, "settings": r.followMembership, "webhooks": r.gitSources.Run, "traffic": r.traffic.Run,
 	} {
 		parts.Go(func() { r.logEnd(ctx, name, run(ctx)) })
 	}

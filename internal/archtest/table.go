@@ -106,7 +106,7 @@ func HouseTable() Table {
 				{Package: platform, Reason: "the two ends of the tunnel share wire and nothing else"},
 				{Package: gitops, Reason: "access carries requests and does not know what they do"},
 			}},
-			{Packages: agent, MayUse: []string{access, api, gitops, gitprovider, kube, wire, observe, secret}, Foreign: anything, Never: []Ban{
+			{Packages: agent, MayUse: []string{access, api, gitops, gitprovider, kube, "./internal/preflight", wire, observe, secret}, Foreign: anything, Never: []Ban{
 				{Package: platform, Reason: "agent and platform share wire and nothing else"},
 				{Package: edge, Reason: "delivery and traffic are separate planes"},
 			}},
@@ -126,7 +126,7 @@ func HouseTable() Table {
 				{Package: agent, Reason: "a check runs before there is an agent"},
 				{Package: platform, Reason: "a check runs without the platform's code"},
 			}},
-			{Packages: "./internal/install/...", MayUse: []string{api, "./internal/access/mode", "./internal/preflight/...", kube, gitprovider, observe, secret, wire}, Foreign: anything, Never: []Ban{
+			{Packages: "./internal/install/...", MayUse: []string{api, "./internal/access/mode", "./internal/config", "./internal/preflight/...", kube, gitprovider, observe, secret, wire}, Foreign: anything, Never: []Ban{
 				{Package: agent, Reason: "the installer runs before there is an agent"},
 				{Package: platform, Reason: "the installer runs without the platform's code"},
 			}},

@@ -125,6 +125,9 @@ func agentOptions(options *config.Agent) (agent.Options, error) {
 		},
 		WebhookSecret: options.Webhooks.Secret, Identity: identity,
 	}
+	if from := options.Sources.Credentials; from.URL != "" {
+		given.Credential = &agent.FileCredential{URL: from.URL, Username: from.Username, File: from.PasswordFile}
+	}
 	if options.LeaderElection.Enabled {
 		given.Lease = options.LeaderElection.LeaseName
 	}

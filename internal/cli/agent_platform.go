@@ -66,6 +66,9 @@ func runtimeOptions(given *agent.Options, options *config.Agent, registry *obser
 		Mode: accessMode(options.Access.Mode), AccessURL: options.Access.URL, IngressClass: options.Access.IngressClass,
 		ConfigurationRuntime: options.Runtime.ConfigurationRuntime,
 		Version:              readBuildFacts().Version, ChartVersion: options.Runtime.ChartVersion, Metrics: metrics,
+		Edges: agent.EdgeOptions{
+			Addresses: options.Traffic.Edges, Port: options.Traffic.Port, Secret: options.Traffic.Secret, SecretFile: options.Traffic.SecretFile,
+		},
 	}
 	switch {
 	case options.Platform.KeyFile != "":

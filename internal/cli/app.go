@@ -83,6 +83,7 @@ An Application is named by its name, or by namespace/name.`,
 		appHistoryCommand(access),
 		appLogsCommand(access),
 		appWaitCommand(access),
+		appMigrateCommand(access),
 	)
 	return command
 }

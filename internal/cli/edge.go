@@ -241,7 +241,9 @@ func (p program) serveEdge(ctx context.Context, options *config.Edge, log *slog.
 		role: "edge", admin: options.Admin.Address, health: options.Health.Address,
 		mounts: []observe.Mount{{Prefix: admin.Prefix, Handler: parts.admin}},
 		log:    log, metrics: parts.metrics, state: parts.health,
-	}.run(ctx, func(running context.Context) error { return p.runEdge(running, options, parts) })
+	}.run(ctx, func(running context.Context) error {
+		return withTraffic(running, options, parts, func(serving context.Context) error { return p.runEdge(serving, options, parts) })
+	})
 }
 
 // completeRole completes the names of options for shells.

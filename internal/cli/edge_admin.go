@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -154,7 +153,7 @@ would meet. No request is sent to a backend.`,
 			if client.output == "json" {
 				return writeJSON(command.OutOrStdout(), explanation)
 			}
-			_, err := io.WriteString(command.OutOrStdout(), explanationText(&explanation))
+			_, err := io.WriteString(command.OutOrStdout(), explanation.Prose())
 			return err
 		},
 	}
@@ -163,79 +162,6 @@ would meet. No request is sent to a backend.`,
 	command.Flags().StringArrayVar(&headers, "header", nil, "header of the request, as 'Name: value'; may be repeated")
 	command.Flags().StringVar(&entryPoint, "entry-point", "", "entry point that the request comes to; the first that fits the URL when empty")
 	return command
-}
-
-// explanationText is an explanation for people.
-func explanationText(e *admin.Explanation) string {
-	var out strings.Builder
-	line := func(format string, args ...any) { out.WriteString(printable(fmt.Sprintf(format, args...)) + "\n") }
-	encrypted := "plain"
-	if e.Request.TLS {
-		encrypted = "encrypted"
-	}
-	query := ""
-	if e.Request.Query != "" {
-		query = "?" + e.Request.Query
-	}
-	line("%s %s%s%s at entry point %s, %s", e.Request.Method, e.Request.Host, e.Request.Path, query, e.Request.EntryPoint, encrypted)
-	if e.Request.Rewritten {
-		line("The path was given in another spelling; this is the one that is matched and forwarded.")
-	}
-	line("")
-	switch {
-	case e.Refusal != nil:
-		line("It is refused with %d before any rule is asked: %s (%s).", e.Refusal.Status, e.Refusal.Message, e.Refusal.Label)
-	case e.Rule == nil:
-		line("No rule takes it: %d.", e.Status)
-	default:
-		takenText(e, line)
-	}
-	var others strings.Builder
-	table := tabwriter.NewWriter(&others, 0, 0, 2, ' ', 0)
-	for _, step := range e.Steps {
-		if step.Verdict != admin.Wins {
-			fmt.Fprintf(table, "  %s\t%s\t%s\n", printable(step.Name), printable(string(step.Verdict)), printable(step.Why))
-		}
-	}
-	_ = table.Flush() // a Builder takes everything
-	if others.Len() > 0 {
-		out.WriteString("\nOther rules, in the order in which they are asked:\n" + others.String())
-	}
-	return out.String()
-}
-
-// takenText says what the rule does with the request.
-func takenText(e *admin.Explanation, line func(string, ...any)) {
-	for _, step := range e.Steps {
-		if step.Verdict == admin.Wins {
-			line("%s takes it: %s.", step.Name, step.Why)
-		}
-	}
-	for _, policy := range e.Policies {
-		var settings bytes.Buffer
-		if json.Compact(&settings, policy.Settings) != nil {
-			continue // it was read as JSON
-		}
-		line("  policy %s %s", policy.Name, settings.String())
-	}
-	switch {
-	case e.Message != "":
-		line("  answers %d itself: %s", e.Status, e.Message)
-	case e.Status != 0:
-		line("  answers %d itself", e.Status)
-	}
-	for _, backend := range e.Backends {
-		line("  backend %s, weight %d", backend.Name, backend.Weight)
-		if backend.Broken != "" {
-			line("    gets nothing: %s", backend.Broken)
-		}
-		if len(backend.Endpoints) == 0 {
-			line("    has no endpoint")
-		}
-		for _, endpoint := range backend.Endpoints {
-			line("    %s %s, health %s, %d in flight", endpoint.Address, endpoint.State, endpoint.Health, endpoint.InFlight)
-		}
-	}
 }
 
 func edgeRoutesCommand() *cobra.Command {

@@ -19,6 +19,7 @@ import (
 	"slipway.dev/slipway/internal/ingress/acme"
 	"slipway.dev/slipway/internal/ingress/engine"
 	"slipway.dev/slipway/internal/ingress/resolve"
+	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/ingress/status"
 	"slipway.dev/slipway/internal/ingress/watch"
 	"slipway.dev/slipway/internal/kube"
@@ -58,8 +59,9 @@ type ingressProvider struct {
 	// before is what was served before the cluster was read, nil for nothing.
 	before *inheritance
 	mu     sync.Mutex // guards before
-	// changed is called after each change.
+	// changed is called after each change, and refused with all that is refused.
 	changed func()
+	refused func([]snapshot.Refusal)
 }
 
 // newIngressProvider connects to the API server. It sends nothing yet.
@@ -74,7 +76,7 @@ func newIngressProvider(options *config.Edge, server *edge.Server, parts edgePar
 	}
 	p := &ingressProvider{
 		options: options, cluster: cluster, server: server, log: parts.log,
-		live: make(chan struct{}), changed: func() {},
+		live: make(chan struct{}), changed: func() {}, refused: tellRefusals(parts.admin),
 	}
 	p.watcher, err = watch.New(cluster, watch.Options{
 		Namespaces: k.Namespaces, Selector: k.LabelSelector,
@@ -122,6 +124,7 @@ func (p *ingressProvider) controllerOptions(metrics *observe.Metrics) ingress.Op
 		PublishedService: k.IngressEndpoint.PublishedService,
 		Apply:            p.apply,
 		Live:             p.goLive,
+		Refused:          p.refused,
 		Metrics:          ingress.NewMetrics(metrics.For("ingress"), p.watcher.Behind),
 		Log:              p.log,
 	}

@@ -66,7 +66,7 @@ To ask a running edge about what it serves now, use: slipway edge explain.`,
 			if output == "json" {
 				return writeJSON(command.OutOrStdout(), explanation)
 			}
-			_, err = io.WriteString(command.OutOrStdout(), explanationText(explanation.Explanation)+siteText(explanation))
+			_, err = io.WriteString(command.OutOrStdout(), explanation.Explanation.Prose()+siteText(explanation))
 			return err
 		},
 	}

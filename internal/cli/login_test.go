@@ -387,7 +387,7 @@ func TestLoginCertificate(t *testing.T) {
 		t.Fatalf("with it: %+v", got)
 	}
 	w.must(t, "whoami")
-	if got := w.must(t, "runtime install --create-key"); !strings.Contains(got, "--from-file=ca-bundle.crt="+cert) || !strings.Contains(got, "caCerts.secretKeyRef.name=slipway-platform-ca") {
+	if got := w.must(t, "runtime install --create-key --print helm"); !strings.Contains(got, "--from-file=ca-bundle.crt="+cert) || !strings.Contains(got, "caCerts.secretKeyRef.name=slipway-platform-ca") {
 		t.Errorf("install: %s", got)
 	}
 	if got := w.run(t, "doctor"); got.code != 0 || !strings.Contains(got.stdout, "certificate") || !strings.Contains(got.stdout, "by slipway test") {

@@ -119,6 +119,7 @@ func servePlatform(ctx context.Context, options *config.Platform, log *slog.Logg
 		return err
 	}
 	given.Log, given.Metrics, given.Health, given.Version = log, observe.NewMetrics(facts.Version, facts.Commit), &observe.Health{}, facts.Version
+	given.Values = checkValues
 	given.Announce = func(email string, password secret.Text) error { return announce(out, email, password) }
 	return surroundings{
 		role: "platform", admin: options.Admin.Address, health: options.Health.Address,

@@ -17,6 +17,7 @@ func runtimeCommand() *cobra.Command {
 		runtimeInstallCommand(choice), runtimeUpgradeCommand(choice), runtimeConfigureCommand(choice),
 		runtimeConfigurationCommand(choice), runtimeRenameCommand(choice), runtimeLogsCommand(choice),
 		runtimeRevokeCommand(choice), runtimeUninstallCommand(choice), runtimeDeleteCommand(choice),
+		runtimeRestoreCommand(choice),
 	}
 	for _, each := range fleet {
 		choice.add(each.Flags())

@@ -70,7 +70,7 @@ far https://far.example v1.35.0 Connected`)
 	w.fails(t, "runtime rename prod other", 1, "a runtime cannot be renamed")
 	w.fails(t, "runtime delete prod --yes", 1, "only an offline one can be deleted")
 	w.fails(t, "runtime get nothing", 1, "nothing")
-	if got := w.must(t, "runtime uninstall prod --clean-shared-repository --yes"); got != "helm uninstall slipway-runtime --namespace slipway\n" {
+	if got := w.must(t, "runtime uninstall prod --clean-shared-repository --print helm --yes"); got != "helm uninstall slipway-runtime --namespace slipway\n" {
 		t.Errorf("uninstall: %q", got)
 	}
 	if got := w.must(t, "runtime list"); !strings.Contains(got, "Uninstalling") {
@@ -106,7 +106,7 @@ func TestRuntimeInstall(t *testing.T) {
 	w := newPlatformWorld(t)
 	w.login(t)
 	account := accountOf(t, w)
-	got := w.run(t, "runtime install prod --create-key")
+	got := w.run(t, "runtime install prod --create-key --print helm")
 	if got.code != 0 {
 		t.Fatalf("install: %+v", got)
 	}
@@ -131,8 +131,8 @@ helm upgrade --install slipway-runtime --create-namespace --namespace slipway \
   --set-string global.runtime.name=prod \
   --set-string global.platform.accountId=ACCOUNT \
   oci://charts.slipway.dev/gitops-runtime --wait`)
-	w.fails(t, "runtime install prod --create-key", 2, "is there already")
-	ingress := w.must(t, "runtime install prod --key-file prod.key --mode ingress --host prod.example.com --ingress-class nginx --no-wait --chart-version 1.2.3")
+	w.fails(t, "runtime install prod --create-key --print helm", 2, "is there already")
+	ingress := w.must(t, "runtime install prod --key-file prod.key --mode ingress --host prod.example.com --ingress-class nginx --no-wait --version 1.2.3 --print helm")
 	for _, part := range []string{
 		"--set global.runtime.ingress.enabled=true", "--set-string 'global.runtime.ingress.hosts[0]=prod.example.com'",
 		"--set-string global.runtime.ingress.className=nginx", "gitops-runtime --version 1.2.3\n",
@@ -141,13 +141,13 @@ helm upgrade --install slipway-runtime --create-namespace --namespace slipway \
 			t.Errorf("%q is missing in\n%s", part, ingress)
 		}
 	}
-	route := w.must(t, "runtime install prod --key-file prod.key --mode http-route --host prod.example.com --gateway infra/public")
+	route := w.must(t, "runtime install prod --key-file prod.key --mode http-route --host prod.example.com --gateway infra/public --print helm")
 	for _, part := range []string{"httpRoute.enabled=true", "'global.runtime.httpRoute.hostnames[0]=prod.example.com'", "parentRefs[0].namespace=infra", "parentRefs[0].name=public"} {
 		if !strings.Contains(route, part) {
 			t.Errorf("R123: %q is missing in\n%s", part, route)
 		}
 	}
-	terraform := w.must(t, "runtime install prod --key-file prod.key --mode mesh --ingress-url https://prod.example.com --format terraform")
+	terraform := w.must(t, "runtime install prod --key-file prod.key --mode mesh --ingress-url https://prod.example.com --print terraform")
 	for _, part := range []string{
 		`resource "helm_release" "slipway_runtime" {`, `repository       = "oci://charts.slipway.dev"`, `chart            = "gitops-runtime"`, "create_namespace = true",
 		`{ name = "global.runtime.ingressUrl", value = "https://prod.example.com", type = "string" }`, `{ name = "tunnel-client.enabled", value = "false" }`,
@@ -159,17 +159,11 @@ helm upgrade --install slipway-runtime --create-namespace --namespace slipway \
 	w.fails(t, "runtime install prod --mode ingress", 2, "global.runtime.ingress.hosts")
 	w.fails(t, "runtime install prod --mode mesh", 2, "global.runtime.ingressUrl")
 	w.fails(t, "runtime install prod --mode tunnel --host x", 2, "--host is for --mode ingress and http-route")
-	w.fails(t, "runtime install other --key-file missing", 2, "make one with --create-key")
+	w.fails(t, "runtime install other --key-file missing --print helm", 2, "make one with --create-key")
 	w.fails(t, "runtime install Prod --create-key", 2, "lower-case letters")
 	beat(t, w.registered(t, "prod"), pendingHeartbeat())
-	w.fails(t, "runtime install prod --create-key --key-file other.key", 1, "prod-2 is free")
-	if got := w.must(t, "runtime upgrade prod --chart-version 2.0.0"); got != "helm upgrade slipway-runtime oci://charts.slipway.dev/gitops-runtime --namespace slipway --version 2.0.0 --reuse-values --wait\n" {
-		t.Errorf("R110: %q", got)
-	}
-	complete := pendingHeartbeat()
-	complete.PendingSteps = nil
-	beat(t, w.registered(t, "kept"), complete)
-	if got := w.must(t, "runtime upgrade kept --chart-version 2.0.0"); !strings.Contains(got, "resources/kept/chart/Chart.yaml") {
+	w.fails(t, "runtime install prod --create-key --key-file other.key --print helm", 1, "prod-2 is free")
+	if got := w.must(t, "runtime upgrade prod --version 2.0.0 --print helm"); got != "helm upgrade slipway-runtime oci://charts.slipway.dev/gitops-runtime --namespace slipway --version 2.0.0 --reset-then-reuse-values --wait\n" {
 		t.Errorf("R110: %q", got)
 	}
 }

@@ -2,19 +2,20 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/types/known/durationpb"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"slipway.dev/slipway/internal/access/mode"
+	"slipway.dev/slipway/internal/install/handover"
+	"slipway.dev/slipway/internal/install/release"
+	"slipway.dev/slipway/internal/install/values"
 	"slipway.dev/slipway/internal/secret"
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
@@ -27,173 +28,217 @@ const (
 	defaultRuntime   = "slipway"
 	// keySecretName is the Secret that the chart reads the API key from.
 	keySecretName = "slipway-user-token"
-	// caSecretName is the Secret with the authorities of the platform.
+	// caSecretName is the Secret with the authorities of the platform, under caKey.
 	caSecretName = "slipway-platform-ca"
+	caKey        = "ca-bundle.crt"
 )
-
-// installKeyLife is how long a key that is made for an installation is good.
-const installKeyLife = loginKeyLife / 90
 
 // installFlags say what is to be installed.
 type installFlags struct {
-	mode, namespace, release, chart, version string
-	hosts                                    []string
-	ingressClass, ingressURL, gateway        string
-	keyFile                                  string
-	createKey, configuration, noWait         bool
-	form                                     string
-	// caFile is that of the context.
-	caFile string
+	releaseFlags
+	mode                              string
+	hosts                             []string
+	ingressClass, ingressURL, gateway string
+	keyFile                           string
+	createKey, configuration, noWait  bool
+	print                             string
 }
 
-// runtimeInstallCommand prints how a runtime is installed (R49 to R52, R76).
+// runtimeInstallCommand installs a runtime, or prints how (R49 to R53, R76).
 func runtimeInstallCommand(choice *platformChoice) *cobra.Command {
 	given := &installFlags{}
 	command := &cobra.Command{
 		Use:   "install [NAME]",
-		Short: "Print what installs a runtime: commands for kubectl and Helm, or Terraform",
-		Long: `Checks the name of a new runtime and how it is to be reached, and prints what
-installs it. Nothing is installed. The API key that the runtime joins with goes from
-a file into a Secret, and never into a command line: --create-key makes one for
-registering runtimes only, which is good for a day, and writes it to a new file.`,
+		Short: "Install a runtime in a cluster, or print what installs it",
+		Long: `Installs a runtime with Helm's library: it checks the values as slipway helm validate
+does, runs the checks of slipway preflight, shows what it will create, asks, installs,
+says what it waits for, and ends when the runtime is online at the platform. What is
+not healthy within --timeout is taken back, with the reason. The release is one of
+Helm: helm list shows it.
+
+The values are those of the files, then those of the flags, then those of --set. The
+API key that the runtime joins with goes into a Secret, and never into a command line
+or the values: --create-key makes one that registers runtimes only and is good for a
+day, --key-file takes one from a file, and a Secret slipway-user-token that is there
+already is used.
+
+With --print helm or --print terraform nothing is installed: what is printed installs
+the same. A key that is made then goes to a new file.`,
 		Example: `  slipway runtime install prod --create-key
-  slipway runtime install prod --key-file key.txt --mode ingress --host prod.example.com --ingress-class nginx
-  slipway runtime install prod --key-file key.txt --mode mesh --ingress-url https://prod.example.com --format terraform`,
+  slipway runtime install prod --create-key --mode ingress --host prod.example.com --ingress-class nginx
+  slipway runtime install prod --create-key -f values.yaml --dry-run --output-values -
+  slipway runtime install prod --key-file key.txt --mode mesh --ingress-url https://prod.example.com --print terraform`,
 		Args: cobra.MaximumNArgs(1),
 	}
+	given.add(command)
 	flags := command.Flags()
 	flags.StringVar(&given.mode, "mode", "tunnel", "how the platform reaches it: tunnel, ingress, http-route or mesh")
 	flags.StringArrayVar(&given.hosts, "host", nil, "host of an Ingress or HTTPRoute; may be repeated")
 	flags.StringVar(&given.ingressClass, "ingress-class", "", "class of the Ingress")
 	flags.StringVar(&given.gateway, "gateway", "", "Gateway of an HTTPRoute, as name or namespace/name")
 	flags.StringVar(&given.ingressURL, "ingress-url", "", "URL of the runtime in a service mesh")
-	flags.StringVarP(&given.namespace, "namespace", "n", defaultNamespace, "namespace to install to")
-	flags.StringVar(&given.release, "release", defaultRelease, "name of the Helm release")
-	flags.StringVar(&given.chart, "chart", defaultChart, "where the chart is")
-	flags.StringVar(&given.version, "chart-version", "", "version of the chart (default the newest)")
-	flags.BoolVar(&given.createKey, "create-key", false, "make an API key for the installation, and write it to the key file")
-	flags.StringVar(&given.keyFile, "key-file", "", "file with the API key (default NAME.key)")
+	flags.BoolVar(&given.createKey, "create-key", false, "make an API key for the installation")
+	flags.StringVar(&given.keyFile, "key-file", "", "file with the API key (with --print default NAME.key)")
 	flags.BoolVar(&given.configuration, "configuration-runtime", false, "make it the configuration runtime of the account")
-	flags.BoolVar(&given.noWait, "no-wait", false, "do not have Helm wait")
-	flags.StringVar(&given.form, "format", "helm", "what to print: helm or terraform")
-	command.RunE = withPlatform(choice, nil, func(command *cobra.Command, client *platformClient, args []string) error {
-		name := defaultRuntime
-		if len(args) == 1 {
-			name = args[0]
+	flags.BoolVar(&given.noWait, "no-wait", false, "with --print: do not have Helm wait")
+	flags.StringVar(&given.print, "print", "", "print what installs it, and install nothing: helm or terraform")
+	command.RunE = func(command *cobra.Command, args []string) error {
+		client, err := openPlatform(choice)
+		if err != nil {
+			return err
 		}
-		return printInstall(command, client, name, given)
-	})
+		if client != nil {
+			defer client.close()
+		}
+		return runInstall(command, client, args, given)
+	}
 	return command
 }
 
-func printInstall(command *cobra.Command, client *platformClient, name string, given *installFlags) error {
-	if given.form != "helm" && given.form != "terraform" {
-		return usageError{fmt.Errorf("--format %q is neither helm nor terraform", given.form)}
+func runInstall(command *cobra.Command, client *platformClient, args []string, given *installFlags) error {
+	if given.print != "" && given.print != "helm" && given.print != "terraform" {
+		return usageError{fmt.Errorf("--print %q is neither helm nor terraform", given.print)}
 	}
-	me, err := ask(command.Context(), client, client.auth().Me, &platformv1.MeRequest{})
+	o := &operation{command: command, given: &given.releaseFlags, platform: client}
+	if err := o.settle(nil, nil); err != nil {
+		return err
+	}
+	name := o.name()
+	if len(args) == 1 {
+		name = args[0]
+	}
+	flags, err := given.values(o, name)
 	if err != nil {
 		return err
 	}
-	given.caFile = client.CAFile
-	if client.address.Scheme == "http" {
-		note(command, "warning: the platform is at %s, which a runtime in a cluster may not reach, and which nobody encrypts.", client.base())
+	if err := o.settle(nil, flags); err != nil {
+		return err
 	}
-	values, err := given.values(command, name, client.base(), me.GetAccount().GetId())
+	if err := given.check(o); err != nil {
+		return err
+	}
+	if given.print != "" {
+		return given.printInstall(o, flags)
+	}
+	return given.install(o)
+}
+
+// install does it.
+func (g *installFlags) install(o *operation) error {
+	ctx := o.command.Context()
+	var err error
+	if o.chart, err = g.findChart(ctx); err != nil {
+		return err
+	}
+	if err := o.open(); err != nil {
+		return err
+	}
+	defer o.close()
+	current, err := o.client.Current(ctx)
 	if err != nil {
 		return err
 	}
-	if err := client.freeName(command, name); err != nil {
+	if current != nil && current.Lived {
+		return fmt.Errorf("the release %s/%s is there already, in revision %d: slipway runtime upgrade %s changes it", g.namespace, g.release, current.Revision, o.name())
+	}
+	if err := g.useKey(o); err != nil {
 		return err
 	}
-	given.keyFile = cmp.Or(given.keyFile, name+".key")
-	if err := given.prepareKey(command, client, name, me.GetAccount().GetId()); err != nil {
-		return err
-	}
-	if given.form == "terraform" {
-		return printTerraform(command.OutOrStdout(), given, values)
-	}
-	return printHelm(command.OutOrStdout(), given, values)
+	o.question = fmt.Sprintf("Install the runtime %s?", printable(o.name()))
+	o.done = fmt.Sprintf("The runtime %s is installed.", o.name())
+	return o.run()
 }
 
-// chartValue is a value of the chart.
-type chartValue struct {
-	key, value string
-	// plain is a value that is no text: true and false.
-	plain bool
+// values are those of the flags and of the platform, unless the files have them.
+func (g *installFlags) values(o *operation, name string) ([]handover.Value, error) {
+	d := o.document
+	all := []handover.Value{}
+	joins := d.Flag(values.KeyPlatformEnabled)
+	if joins && d.Text(values.KeyPlatformURL) == "" {
+		if o.platform == nil {
+			return nil, usageError{errNoPlatform}
+		}
+		all = append(all, handover.Value{Key: values.KeyPlatformURL, Text: o.platform.base()})
+	}
+	if joins && d.Text(values.KeyToken) == "" && d.Text(values.KeyTokenRefName) == "" {
+		all = append(all, handover.Value{Key: values.KeyTokenRefName, Text: keySecretName}, handover.Value{Key: values.KeyTokenRefKey, Text: keyOfToken})
+	}
+	all = append(all, handover.Value{Key: values.KeyRuntimeName, Text: name})
+	reached, err := g.accessValues()
+	if err != nil {
+		return nil, err
+	}
+	if g.mode == "tunnel" && joins && d.Text(values.KeyAccountID) == "" && o.platform != nil && !d.Flag(mode.KeyIngressEnabled) {
+		me, err := ask(o.command.Context(), o.platform, o.platform.auth().Me, &platformv1.MeRequest{})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, handover.Value{Key: values.KeyAccountID, Text: me.GetAccount().GetId()})
+	}
+	all = append(all, reached...)
+	if joins && o.platform != nil && o.platform.CAFile != "" && d.Text(values.KeyCARefName) == "" && !d.Flag(values.KeyCACreate) {
+		all = append(all, handover.Value{Key: values.KeyCARefName, Text: caSecretName})
+	}
+	if g.configuration {
+		all = append(all, handover.Value{Key: "global.runtime.isConfigurationRuntime", Text: "true", Plain: true})
+	}
+	return all, nil
 }
 
-// values are those of the documented commands, after a check.
-func (g *installFlags) values(command *cobra.Command, name, platform, account string) ([]chartValue, error) {
-	settings := mode.Settings{Runtime: name, AccountID: account, IngressURL: g.ingressURL}
-	off := false
-	values := []chartValue{
-		{"global.platform.url", platform, false},
-		{"global.platform.userToken.secretKeyRef.name", keySecretName, false},
-		{"global.platform.userToken.secretKeyRef.key", keyOfToken, false},
-		{"global.runtime.name", name, false},
+// accessValues are those of the mode (R50 to R53, R123).
+func (g *installFlags) accessValues() ([]handover.Value, error) {
+	var all []handover.Value
+	list := func(key string) {
+		for i, host := range g.hosts {
+			all = append(all, handover.Value{Key: fmt.Sprintf("%s[%d]", key, i), Text: host})
+		}
 	}
 	switch g.mode {
 	case "tunnel":
-		values = append(values, chartValue{"global.platform.accountId", account, false})
 	case "ingress":
-		settings.Ingress.Enabled, settings.Ingress.Hosts, settings.Ingress.ClassName = true, g.hosts, g.ingressClass
-		values = append(values, chartValue{"global.runtime.ingress.enabled", "true", true})
-		for i, host := range g.hosts {
-			values = append(values, chartValue{fmt.Sprintf("global.runtime.ingress.hosts[%d]", i), host, false})
+		all = append(all, handover.Value{Key: mode.KeyIngressEnabled, Text: "true", Plain: true})
+		list(mode.KeyIngressHosts)
+		if g.ingressClass != "" {
+			all = append(all, handover.Value{Key: mode.KeyIngressClassName, Text: g.ingressClass})
 		}
-		values = append(values, chartValue{"global.runtime.ingress.className", g.ingressClass, false})
 	case "http-route":
-		values = append(values, g.routeValues(&settings)...)
+		all = append(all, handover.Value{Key: mode.KeyHTTPRouteEnabled, Text: "true", Plain: true})
+		list(mode.KeyHTTPRouteHostnames)
+		namespace, name, qualified := strings.Cut(g.gateway, "/")
+		if qualified {
+			all = append(all, handover.Value{Key: mode.KeyHTTPRouteParents + "[0].namespace", Text: namespace})
+		} else {
+			name = g.gateway
+		}
+		if name != "" {
+			all = append(all, handover.Value{Key: mode.KeyHTTPRouteParents + "[0].name", Text: name})
+		}
 	case "mesh":
-		settings.TunnelEnabled = &off
-		values = append(values, chartValue{"global.runtime.ingressUrl", g.ingressURL, false},
-			chartValue{"global.runtime.ingress.enabled", "false", true}, chartValue{"tunnel-client.enabled", "false", true})
+		if g.ingressURL != "" {
+			all = append(all, handover.Value{Key: mode.KeyIngressURL, Text: g.ingressURL})
+		}
+		all = append(all, handover.Value{Key: mode.KeyIngressEnabled, Text: "false", Plain: true}, handover.Value{Key: mode.KeyTunnelEnabled, Text: "false", Plain: true})
 	default:
 		return nil, usageError{fmt.Errorf("--mode %q is not known: choose tunnel, ingress, http-route or mesh", g.mode)}
 	}
-	if g.caFile != "" {
-		values = append(values, chartValue{"global.platform.tls.caCerts.secretKeyRef.name", caSecretName, false})
-	}
-	if g.configuration {
-		values = append(values, chartValue{"global.runtime.isConfigurationRuntime", "true", true})
-	}
-	return values, g.check(command, settings)
+	return all, nil
 }
 
-// routeValues are those of an HTTPRoute (R123).
-func (g *installFlags) routeValues(settings *mode.Settings) []chartValue {
-	settings.HTTPRoute.Enabled, settings.HTTPRoute.Hostnames = true, g.hosts
-	values := []chartValue{{"global.runtime.httpRoute.enabled", "true", true}}
-	for i, host := range g.hosts {
-		values = append(values, chartValue{fmt.Sprintf("global.runtime.httpRoute.hostnames[%d]", i), host, false})
-	}
-	if g.gateway == "" {
-		return values
-	}
-	parent := mode.ParentRef{Name: g.gateway}
-	if namespace, name, ok := strings.Cut(g.gateway, "/"); ok {
-		parent = mode.ParentRef{Namespace: namespace, Name: name}
-		values = append(values, chartValue{"global.runtime.httpRoute.parentRefs[0].namespace", namespace, false})
-	}
-	settings.HTTPRoute.ParentRefs = []mode.ParentRef{parent}
-	return append(values, chartValue{"global.runtime.httpRoute.parentRefs[0].name", parent.Name, false})
-}
-
-// check refuses what the chart would refuse, all of it at once.
-func (g *installFlags) check(command *cobra.Command, settings mode.Settings) error {
+// check refuses flags that the chart would refuse, all of them at once.
+func (g *installFlags) check(o *operation) error {
+	settings, err := release.AccessSettings(o.document, g.namespace)
+	problems := []error{err}
 	_, findings := mode.Resolve(settings)
-	var problems []error
 	for _, finding := range findings {
-		text := finding.String()
 		if finding.Warning {
-			note(command, "warning: %s", text)
+			note(o.command, "warning: %s", finding.String())
 			continue
 		}
-		problems = append(problems, errors.New(text))
+		problems = append(problems, errors.New(finding.String()))
 	}
-	for flag, value := range map[string]string{"namespace": g.namespace, "release": g.release} {
-		if wrong := validation.IsDNS1123Label(value); len(wrong) > 0 {
-			problems = append(problems, fmt.Errorf("--%s %q: %s", flag, value, wrong[0]))
+	for _, one := range []struct{ flag, value string }{{"namespace", g.namespace}, {"release", g.release}} {
+		if wrong := validation.IsDNS1123Label(one.value); len(wrong) > 0 {
+			problems = append(problems, fmt.Errorf("--%s %q: %s", one.flag, one.value, wrong[0]))
 		}
 	}
 	for _, one := range []struct {
@@ -207,149 +252,119 @@ func (g *installFlags) check(command *cobra.Command, settings mode.Settings) err
 			problems = append(problems, fmt.Errorf("--%s is for --mode %s", one.flag, strings.ReplaceAll(one.modes, " ", " and ")))
 		}
 	}
-	if len(problems) > 0 {
-		return usageError{errors.Join(problems...)}
+	if joined := errors.Join(problems...); joined != nil {
+		return usageError{joined}
 	}
 	return nil
 }
 
-// prepareKey makes the key, or checks the one that is there.
-func (g *installFlags) prepareKey(command *cobra.Command, client *platformClient, name, account string) error {
-	if !g.createKey {
-		if _, err := os.Stat(g.keyFile); err != nil {
-			return usageError{fmt.Errorf("there is no API key in %s: name its file with --key-file, or make one with --create-key", g.keyFile)}
+// printInstall prints what installs the runtime.
+func (g *installFlags) printInstall(o *operation, flags []handover.Value) error {
+	request := handover.Request{
+		Release: g.release, Namespace: g.namespace, Chart: cmp.Or(g.chart, defaultChart), Version: g.version, Files: g.files, Values: flags,
+		Sets: g.sets, TextSets: g.textSets, Wait: !g.noWait,
+	}
+	if o.platform != nil && o.platform.address.Scheme == "http" {
+		note(o.command, "warning: the platform is at %s, which a runtime in a cluster may not reach, and which nobody encrypts.", o.platform.base())
+	}
+	if o.joins() {
+		if err := o.platform.freeName(o.command, o.name()); err != nil {
+			return err
 		}
-		key, err := readSecretFile(command, g.keyFile, "the API key")
+	}
+	if o.document.Text(values.KeyTokenRefName) == keySecretName && o.joins() {
+		g.keyFile = cmp.Or(g.keyFile, o.name()+".key")
+		if err := g.prepareKeyFile(o.command, o.platform, o.name()); err != nil {
+			return err
+		}
+		file, err := filepath.Abs(g.keyFile)
+		if err != nil {
+			file = g.keyFile
+		}
+		request.KeyFile, request.KeySecret, request.KeyName = file, keySecretName, keyOfToken
+	}
+	if o.document.Text(values.KeyCARefName) == caSecretName && o.platform != nil {
+		request.CAFile, request.CASecret = o.platform.CAFile, caSecretName
+	}
+	if g.print == "terraform" {
+		return handover.Terraform(o.command.OutOrStdout(), request)
+	}
+	return handover.Helm(o.command.OutOrStdout(), request)
+}
+
+// useKey has the Secrets made that the values name: the API key and the authorities
+// of the platform.
+func (g *installFlags) useKey(o *operation) error {
+	o.standIn = map[string]map[string]secret.Text{}
+	if o.document.Text(values.KeyCARefName) == caSecretName && o.platform != nil && o.platform.CAFile != "" {
+		authorities, err := readAuthorities(o.platform.CAFile)
+		if err != nil {
+			return usageError{fmt.Errorf("the authorities of the platform: %w", err)}
+		}
+		o.makeSecret(caSecretName, caKey, secret.New(string(authorities)))
+	}
+	if !o.document.Flag(values.KeyPlatformEnabled) || o.document.Text(values.KeyToken) != "" {
+		return nil
+	}
+	name, key := o.document.Text(values.KeyTokenRefName), o.document.Text(values.KeyTokenRefKey)
+	switch {
+	case g.keyFile != "" && g.createKey:
+		return usageError{errors.New("--key-file and --create-key do not go together here: keep one of them")}
+	case g.createKey:
+		return g.makeKey(o, name, key)
+	case g.keyFile != "":
+		text, err := readSecretFile(o.command, g.keyFile, "the API key")
 		if err != nil {
 			return err
 		}
-		return checkInstallKey(command, client, key, account)
+		if o.platform != nil {
+			if err := checkInstallKey(o.command, o.platform, text); err != nil {
+				return err
+			}
+		}
+		o.makeSecret(name, key, text)
+		return nil
 	}
-	if _, err := os.Lstat(g.keyFile); err == nil {
-		return usageError{fmt.Errorf("%s is there already: name another with --key-file, or use it without --create-key", g.keyFile)}
+	if name != keySecretName {
+		return nil // validation says when it is missing
 	}
-	answer, err := ask(command.Context(), client, client.keys().CreateKey, &platformv1.CreateKeyRequest{
-		Name: "runtime " + name, Scopes: []platformv1.Scope{platformv1.Scope_SCOPE_RUNTIME_REGISTER}, Lifetime: durationpb.New(installKeyLife),
-	})
-	if err != nil {
-		return err
-	}
-	err = writePrivate(g.keyFile, func(w io.Writer) error {
-		_, err := io.WriteString(w, answer.GetSecret())
-		return err
-	})
-	if err != nil {
-		return errors.Join(err, client.revoke(command.Context(), answer.GetKey().GetId()))
-	}
-	note(command, "A key for registering runtimes is in %s. It is good until %s; delete the file after the installation.",
-		g.keyFile, shownExpiry(answer.GetKey().GetExpiresAt()))
-	return nil
-}
-
-// checkInstallKey refuses a key that cannot register runtimes of this account.
-func checkInstallKey(command *cobra.Command, client *platformClient, key secret.Text, account string) error {
-	as := client.platformContext
-	as.Key = key
-	other, err := newPlatformClient(as)
-	if err != nil {
-		return err
-	}
-	defer other.close()
-	me, err := ask(command.Context(), other, other.auth().Me, &platformv1.MeRequest{})
-	if err != nil {
-		return fmt.Errorf("the key in the key file: %w", err)
-	}
-	switch {
-	case me.GetAccount().GetId() != account:
-		return fmt.Errorf("the key in the key file is of the account %s: take one of yours", printable(me.GetAccount().GetName()))
-	case me.GetUser().GetRole() != platformv1.Role_ROLE_ADMIN:
-		return fmt.Errorf("the key in the key file is of %s, who is no admin: only admins register runtimes", printable(me.GetUser().GetEmail()))
+	if _, err := o.secretThere(name, key); err != nil {
+		return usageError{fmt.Errorf("there is no API key in the Secret %s/%s: make one with --create-key, or name its file with --key-file", g.namespace, name)}
 	}
 	return nil
 }
 
-// shellWord is a text as one word of a shell.
-func shellWord(text string) string {
-	plain := strings.IndexFunc(text, func(r rune) bool {
-		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/:=@%+,", r)
-	}) < 0
-	if plain && text != "" {
-		return text
-	}
-	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+// makeSecret has a Secret made with the release.
+func (o *operation) makeSecret(name, key string, text secret.Text) map[string]secret.Text {
+	data := map[string]secret.Text{key: text}
+	o.secrets = append(o.secrets, release.Secret{Name: name, Data: data})
+	o.standIn[name] = map[string]secret.Text{key: text}
+	return data
 }
 
-// keyCommands put the key into its Secret, from standard input.
-func keyCommands(given *installFlags) string {
-	file, err := filepath.Abs(given.keyFile)
-	if err != nil {
-		file = given.keyFile
+// makeKey has a key made when somebody has agreed. Until then that of the person
+// stands for it: it is an admin's as well.
+func (g *installFlags) makeKey(o *operation, name, key string) error {
+	if o.platform == nil {
+		return usageError{errors.New("--create-key asks the platform for a key, and none is chosen: run slipway login URL")}
 	}
-	text := fmt.Sprintf(`kubectl create namespace %[1]s --dry-run=client -o yaml | kubectl apply -f -
-kubectl create secret generic %[2]s --namespace %[1]s --from-file=%[3]s=/dev/stdin < %[4]s
-`, given.namespace, keySecretName, keyOfToken, shellWord(file))
-	if given.caFile != "" {
-		text += fmt.Sprintf("kubectl create secret generic %s --namespace %s --from-file=%s\n", caSecretName, given.namespace, shellWord("ca-bundle.crt="+given.caFile))
-	}
-	return text
-}
-
-func printHelm(w io.Writer, given *installFlags, values []chartValue) error {
-	text := "# 1. The API key goes into a Secret.\n" + keyCommands(given) + "\n# 2. Helm installs the runtime, which joins with the key.\n"
-	lines := []string{fmt.Sprintf("helm upgrade --install %s --create-namespace --namespace %s", given.release, given.namespace)}
-	for _, value := range values {
-		flag := "--set-string"
-		if value.plain {
-			flag = "--set"
+	data := o.makeSecret(name, key, o.platform.Key)
+	id := ""
+	o.confirmed = func(ctx context.Context) error {
+		made, err := o.platform.createInstallKey(ctx, o.name())
+		if err != nil {
+			return err
 		}
-		lines = append(lines, "  "+flag+" "+shellWord(value.key+"="+strings.ReplaceAll(value.value, ",", `\,`)))
+		id, data[key] = made.GetKey().GetId(), secret.New(made.GetSecret())
+		return nil
 	}
-	last := "  " + shellWord(given.chart)
-	if given.version != "" {
-		last += " --version " + shellWord(given.version)
-	}
-	if !given.noWait {
-		last += " --wait"
-	}
-	_, err := fmt.Fprintln(w, text+strings.Join(append(lines, last), " \\\n"))
-	return err
-}
-
-// printTerraform prints a helm_release (R76).
-func printTerraform(w io.Writer, given *installFlags, values []chartValue) error {
-	repository, chart := given.chart, "gitops-runtime"
-	if at := strings.LastIndex(given.chart, "/"); at > 0 {
-		repository, chart = given.chart[:at], given.chart[at+1:]
-	}
-	var text strings.Builder
-	text.WriteString("# The API key goes into a Secret before terraform apply, and is in no state of Terraform:\n")
-	for _, line := range strings.Split(strings.TrimSpace(keyCommands(given)), "\n") {
-		text.WriteString("#   " + line + "\n")
-	}
-	_, _ = fmt.Fprintf(&text, `resource "helm_release" %s {
-  name             = %s
-  repository       = %s
-  chart            = %s
-  namespace        = %s
-  create_namespace = true
-`, terraformText(strings.ReplaceAll(given.release, "-", "_")), terraformText(given.release), terraformText(repository), terraformText(chart), terraformText(given.namespace))
-	if given.version != "" {
-		_, _ = fmt.Fprintf(&text, "  version          = %s\n", terraformText(given.version))
-	}
-	text.WriteString("  set = [\n")
-	for _, value := range values {
-		kind := ""
-		if !value.plain {
-			kind = `, type = "string"`
+	o.failed = func(ctx context.Context) {
+		if g.keepFailed || id == "" {
+			return
 		}
-		_, _ = fmt.Fprintf(&text, "    { name = %s, value = %s%s },\n", terraformText(value.key), terraformText(value.value), kind)
+		if err := o.platform.revoke(ctx, id); err != nil {
+			note(o.command, "The key that was made for it is still good: %s", err.Error())
+		}
 	}
-	text.WriteString("  ]\n}\n")
-	_, err := io.WriteString(w, text.String())
-	return err
-}
-
-// terraformText is a text as HCL quotes it; ${ and %{ would be templates.
-func terraformText(text string) string {
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "${", "$${", "%{", "%%{", "\n", `\n`).Replace(text) + `"`
+	return nil
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -57,33 +56,6 @@ key.`,
 		if err == nil {
 			note(command, "The credentials of %s are revoked.", args[0])
 		}
-		return err
-	})
-	return command
-}
-
-// runtimeUninstallCommand is the first of two steps (R113).
-func runtimeUninstallCommand(choice *platformChoice) *cobra.Command {
-	wanted, yes := &platformv1.UninstallRuntimeRequest{}, false
-	command := &cobra.Command{
-		Use: "uninstall NAME", Short: "Have a runtime clean up, and print what removes it then",
-		Long: `Asks a runtime to clean up after itself, and prints the command that removes it from
-its cluster. What it has delivered stays.`,
-		Args: cobra.ExactArgs(1), ValidArgsFunction: choice.completeRuntimeArg,
-	}
-	command.Flags().BoolVar(&wanted.CleanSharedRepository, "clean-shared-repository", false, "also remove what it has in the Shared Configuration Repository")
-	command.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
-	command.RunE = withPlatform(choice, nil, func(command *cobra.Command, client *platformClient, args []string) error {
-		if err := newPrompter(command).confirm("Uninstall the runtime "+printable(args[0])+"?", yes); err != nil {
-			return err
-		}
-		wanted.Name = args[0]
-		answer, err := ask(command.Context(), client, client.runtimes().UninstallRuntime, wanted)
-		if err != nil {
-			return err
-		}
-		note(command, "%s cleans up when it hears of it. Then run in its cluster:", args[0])
-		_, err = fmt.Fprintln(command.OutOrStdout(), printable(answer.GetNextCommand()))
 		return err
 	})
 	return command

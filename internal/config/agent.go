@@ -19,6 +19,7 @@ type Agent struct {
 	Platform       PlatformLink   `yaml:"platform"`
 	Runtime        RuntimeSelf    `yaml:"runtime"`
 	Access         RuntimeAccess  `yaml:"access"`
+	Traffic        AgentTraffic   `yaml:"traffic"`
 }
 
 // KubernetesAPI is how the API server of the cluster is reached.
@@ -42,6 +43,16 @@ type Applications struct {
 type SourceCache struct {
 	CacheDir     string   `yaml:"cacheDir" description:"Folder for what was fetched: bare Git repositories and charts. It is made if it is not there, must belong to the agent alone, and can be deleted while the agent does not run. When empty, it is a new folder that is deleted at the end, and everything is fetched anew at each start."`
 	FetchTimeout Duration `yaml:"fetchTimeout" description:"Longest time that one request to a Git server, chart repository or registry may take."`
+
+	Credentials SourceCredentials `yaml:"credentials"`
+}
+
+// SourceCredentials is a credential for Git that is in a file. Others are in Secrets of
+// the control namespace.
+type SourceCredentials struct {
+	URL          string `yaml:"url" description:"What the addresses of the repositories begin with that the credential is for, such as https://github.com/acme. When empty, there is no credential in a file."`
+	Username     string `yaml:"username" description:"User at the Git server, where it needs one."`
+	PasswordFile string `yaml:"passwordFile" description:"File with the password or token, such as that of a Secret that is mounted. It is read again when it changes."`
 }
 
 // RenderLimits bound what one Application can take to render. Rendering runs in
@@ -111,5 +122,6 @@ func (a *Agent) Defaults() {
 		},
 		Runtime: RuntimeSelf{Name: "slipway", ChartRepository: "oci://charts.slipway.dev"},
 		Access:  RuntimeAccess{Mode: "tunnel", Address: ":8088"},
+		Traffic: AgentTraffic{Port: DefaultTrafficPort, Secret: DefaultTrafficSecret},
 	}
 }

@@ -31,6 +31,7 @@ func (a *Agent) Validate() error {
 	}
 	c.applications(&a.Applications)
 	c.above("sources.fetchTimeout", a.Sources.FetchTimeout)
+	c.sourceCredentials(&a.Sources.Credentials)
 	c.render(&a.Render)
 	if !validSubdomain(a.Webhooks.Secret) {
 		c.add("webhooks.secret", "is %s, which is not the name of a Secret: write one such as argocd-secret", quoted(a.Webhooks.Secret))
@@ -39,10 +40,22 @@ func (a *Agent) Validate() error {
 		c.add("leaderElection.leaseName", "is %s, which is not the name of a Lease: write one such as slipway-agent", quoted(a.LeaderElection.LeaseName))
 	}
 	c.platform(a)
+	c.agentTraffic(&a.Traffic)
 	return errors.Join(c.findings...)
 }
 
 func validSubdomain(name string) bool { return len(name) <= 253 && dnsSubdomain.MatchString(name) }
+
+// sourceCredentials checks that the credential in a file is complete.
+func (c *checker) sourceCredentials(given *SourceCredentials) {
+	c.webURL("sources.credentials.url", given.URL, "https", "http")
+	switch {
+	case given.URL == "" && given.PasswordFile != "":
+		c.add("sources.credentials.url", "is missing, and sources.credentials.passwordFile is set: write what the addresses of the repositories begin with")
+	case given.URL != "" && given.PasswordFile == "":
+		c.add("sources.credentials.passwordFile", "is missing, and sources.credentials.url is set: name the file with the password or token")
+	}
+}
 
 // admin checks the address of the admin server.
 func (c *checker) admin(text string) {

@@ -16,6 +16,7 @@ type Edge struct {
 	Log         Log                   `yaml:"log"`
 	Admin       AdminServer           `yaml:"admin"`
 	Health      HealthServer          `yaml:"health"`
+	Traffic     EdgeTraffic           `yaml:"traffic"`
 	EntryPoints map[string]EntryPoint `yaml:"entryPoints"`
 	Shared      Shared                `yaml:"shared"`
 	Providers   Providers             `yaml:"providers"`

@@ -33,7 +33,7 @@ func (s schema) resolve(settings []setting) (layer, []error) {
 	var findings []error
 	for _, given := range settings {
 		if err := r.take(given); err != nil {
-			findings = append(findings, err)
+			findings = append(findings, located{strings.Join(given.path, "."), err})
 		}
 		if len(findings) == maxFindings {
 			findings = append(findings, fmt.Errorf("there may be more problems %s: the rest was not read", given.origin))

@@ -57,7 +57,7 @@ type namedAddress struct {
 }
 
 func (c *checker) add(option, format string, args ...any) {
-	c.findings = append(c.findings, fmt.Errorf("%s %s", option, fmt.Sprintf(format, args...)))
+	c.findings = append(c.findings, located{option, fmt.Errorf("%s %s", option, fmt.Sprintf(format, args...))})
 }
 
 func (c *checker) oneOf(option, value string, allowed ...string) {
@@ -75,6 +75,7 @@ func (c *checker) notNegative(option string, d Duration) {
 func (c *checker) listeners(e *Edge) {
 	c.admin(e.Admin.Address)
 	c.address("health.address", e.Health.Address)
+	c.edgeTraffic(&e.Traffic)
 	c.entryPoints(e)
 }
 

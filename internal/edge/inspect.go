@@ -5,6 +5,7 @@ import (
 	"slipway.dev/slipway/internal/edge/program"
 	"slipway.dev/slipway/internal/edge/tlsstore"
 	"slipway.dev/slipway/internal/edge/upstream"
+	"slipway.dev/slipway/internal/observe/trafficreport"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -24,6 +25,9 @@ func (s *Server) Program() *program.Program { return s.proxy.Program() }
 
 // Upstreams tells about all backends.
 func (s *Server) Upstreams() []upstream.BackendState { return s.upstreams.Snapshot() }
+
+// Counts are the requests since the start, by rule, and of no rule.
+func (s *Server) Counts() ([]trafficreport.RouteCount, trafficreport.Count) { return s.proxy.Counts() }
 
 // Certificates tells about the certificates that are shown to clients.
 func (s *Server) Certificates() []tlsstore.CertificateInfo {

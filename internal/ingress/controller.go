@@ -34,6 +34,9 @@ type Options struct {
 	Apply func(*route.Change) Feedback
 	// Live is called once, when the first table is in place.
 	Live func()
+	// Refused is told of everything that is refused, when that has changed; nil is
+	// nobody.
+	Refused func([]snapshot.Refusal)
 	// Fetcher fetches certificates; nil where none are.
 	Fetcher Fetcher
 	Metrics *Metrics
@@ -339,7 +342,12 @@ func (c *Controller) tellRefusals() {
 			c.options.Log.Debug("something is refused", "object", object.String(), "field", refusal.Field, "reason", refusal.Reason, "message", refusal.Message)
 		}
 	}
-	if changed {
-		c.options.Metrics.refused(c.engine.Refusals())
+	if !changed {
+		return
+	}
+	all := c.engine.Refusals()
+	c.options.Metrics.refused(all)
+	if c.options.Refused != nil {
+		c.options.Refused(all)
 	}
 }

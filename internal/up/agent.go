@@ -65,6 +65,9 @@ runtime:
   cluster: devcluster
 access:
   address: %q
+traffic:
+  edges: [%q]
+  secretFile: %q
 `
 
 // agentStatus is what a run knows of the agent.
@@ -96,9 +99,13 @@ func startAgent(ctx context.Context, s *scene) (*child, error) {
 	if err := s.state.root.MkdirAll(agentName, 0o700); err != nil {
 		return nil, err
 	}
+	if err := s.provideTrafficSecret(); err != nil {
+		return nil, err
+	}
 	options := fmt.Sprintf(agentOptions, s.local(agentAdminPort), s.local(agentHealthPort), s.local(agentHookPort),
 		hookSecretName, controlNamespace, filepath.Join(dir, "sources"),
-		s.platformURL(), s.platformFile(registerKeyFile), filepath.Join(dir, "runtime"), runtimeName, s.local(agentRouterPort))
+		s.platformURL(), s.platformFile(registerKeyFile), filepath.Join(dir, "runtime"), runtimeName, s.local(agentRouterPort),
+		s.local(edgeTrafficPort), s.trafficSecret())
 	if err := s.state.writeSynced(filepath.Join(agentName, agentOptionsFile), []byte(options)); err != nil {
 		return nil, fmt.Errorf("write the options of the agent: %w", err)
 	}

@@ -25,6 +25,7 @@ const (
 	secureWebPort   = 8443
 	edgeHealthPort  = 8082
 	edgeAdminPort   = 8090
+	edgeTrafficPort = 8093
 	edgeOptionsFile = "edge.yaml"
 	// ingressClass is the class of the Ingresses that are served.
 	ingressClass      = "slipway"
@@ -39,6 +40,9 @@ admin:
   address: %q
 health:
   address: %q
+traffic:
+  address: %q
+  secretFile: %q
 entryPoints:
   web:
     address: %q
@@ -71,6 +75,7 @@ func edgePorts() []fixedPort {
 	return []fixedPort{
 		{webPort, "the edge (HTTP)"}, {secureWebPort, "the edge (HTTPS)"},
 		{edgeHealthPort, "the edge's health and metrics"}, {edgeAdminPort, "the edge's admin API"},
+		{edgeTrafficPort, "what the agent asks the edge"},
 	}
 }
 
@@ -84,8 +89,11 @@ func startEdge(ctx context.Context, s *scene) (*child, error) {
 	if err := s.state.root.MkdirAll(edgeName, 0o700); err != nil {
 		return nil, err
 	}
+	if err := s.provideTrafficSecret(); err != nil {
+		return nil, err
+	}
 	options := fmt.Sprintf(edgeOptions,
-		s.local(edgeAdminPort), s.local(edgeHealthPort), s.local(webPort), s.local(secureWebPort), filepath.Join(dir, "last-good"))
+		s.local(edgeAdminPort), s.local(edgeHealthPort), s.local(edgeTrafficPort), s.trafficSecret(), s.local(webPort), s.local(secureWebPort), filepath.Join(dir, "last-good"))
 	if err := s.state.writeSynced(filepath.Join(edgeName, edgeOptionsFile), []byte(options)); err != nil {
 		return nil, fmt.Errorf("write the options of the edge: %w", err)
 	}

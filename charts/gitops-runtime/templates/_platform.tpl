@@ -57,6 +57,17 @@ as JSON. */}}
 {{ $made | toJson }}
 {{- end -}}
 
+{{/* The Secret with the Git runtime token that somebody else made, when it is known
+which repositories it is for: {"name", "key"}. */}}
+{{- define "slipway.gitRef" -}}
+{{- $git := .Values.global.runtime.gitCredentials -}}
+{{- $made := dict "name" "" "key" "" -}}
+{{- if and $git.url $git.password.secretKeyRef.name -}}
+{{- $made = dict "name" $git.password.secretKeyRef.name "key" $git.password.secretKeyRef.key -}}
+{{- end -}}
+{{ $made | toJson }}
+{{- end -}}
+
 {{/* The Secret with authorities for the platform: {"name", "key"}. */}}
 {{- define "slipway.authoritiesRef" -}}
 {{- $platform := include "slipway.platform" . | fromJson -}}

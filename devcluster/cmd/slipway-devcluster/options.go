@@ -17,6 +17,7 @@ type options struct {
 	dir           string
 	port          uint16
 	node          bool
+	kubelet       bool
 	podNetwork    string
 	nodeAddress   string
 	startTimeout  time.Duration
@@ -29,12 +30,24 @@ func defaultOptions() *options {
 
 func (o *options) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.dir, "dir", o.dir, "directory for all state of the cluster; made when it does not exist (required)")
-	f.Uint16Var(&o.port, "port", o.port, "port of the API server on 127.0.0.1; 0 takes a free one and keeps it for later starts with the same directory")
+	f.Uint16Var(&o.port, "port", o.port, "port of the API server; 0 takes a free one and keeps it for later starts with the same directory")
 	f.BoolVar(&o.node, "node", o.node, "run the process node; without it Pods stay Pending")
+	f.BoolVar(&o.kubelet, "kubelet", o.kubelet, "leave the node to a kubelet and a kube-proxy beside: no process node, their kubeconfigs and certificate are written to the directory, and the API server listens on the node's address, where Pods reach it")
 	f.StringVar(&o.podNetwork, "pod-network", o.podNetwork, `addresses of Pods: "host" gives them the machine's own address and a free port each; a range such as 10.244.0.0/24, all of it local to this machine, gives each Pod its own address`)
 	f.StringVar(&o.nodeAddress, "node-address", o.nodeAddress, "address of the node, not loopback; found by itself when empty")
 	f.DurationVar(&o.startTimeout, "start-timeout", o.startTimeout, "give up when the cluster is not ready after this time")
 	f.BoolVar(&o.stopWithStdin, "stop-with-stdin", o.stopWithStdin, "stop when standard input is closed, so that the cluster cannot outlive the process that started it")
+}
+
+// processNode says whether Pods are local processes.
+func (o *options) processNode() bool { return o.node && !o.kubelet }
+
+// serverAddress is where the API server listens.
+func (o *options) serverAddress(n network) netip.Addr {
+	if o.kubelet {
+		return n.node
+	}
+	return netip.AddrFrom4([4]byte{127, 0, 0, 1})
 }
 
 // network is where the node and its Pods are reached.

@@ -40,7 +40,7 @@ func run(ctx context.Context, o *options, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	listener, err := statedir.Listen(dir, o.port)
+	listener, err := statedir.Listen(dir, o.serverAddress(addresses), o.port)
 	if err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func run(ctx context.Context, o *options, stdout io.Writer) error {
 		Dir:          dir,
 		Listener:     listener,
 		NodeAddress:  addresses.node,
-		SlicesByNode: o.node && !addresses.podCIDR.IsValid(),
+		SlicesByNode: o.processNode() && !addresses.podCIDR.IsValid(),
 		Progress:     func(what string) { log.Info(what) },
 	})
 	if err != nil {
@@ -62,7 +62,12 @@ func run(ctx context.Context, o *options, stdout io.Writer) error {
 	}
 	defer cluster.Stop()
 	pods := &podRunner{ready: make(chan struct{}), ended: make(chan struct{})}
-	if o.node {
+	if o.kubelet {
+		if err := cluster.WriteNodeFiles(nodeName, addresses.node); err != nil {
+			return startError(starting, fmt.Errorf("what a kubelet needs: %w", err))
+		}
+	}
+	if o.processNode() {
 		defer pods.start(ctx, cluster, dir, addresses, log)()
 	} else {
 		close(pods.ready)

@@ -8,6 +8,7 @@
 //	watch          one watch of Applications for all who look
 //	logs           what containers have written, many merged
 //	components     the runtime itself, and the logs of its own Pods
+//	preflight      the checks of an installed runtime, as they end
 //	webhooks       Git hosts, by the name of a source
 //
 // It promises that only Applications of the agent's namespaces are answered, and

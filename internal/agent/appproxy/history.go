@@ -87,6 +87,24 @@ func (s *Service) commit(ctx context.Context, charter *project.Project, entry *v
 	return commit
 }
 
+// Commit tells of a revision that an Application was synced to; nil if nothing may
+// be told.
+func (s *Service) Commit(ctx context.Context, place tracking.App, revision string) (*source.Commit, error) {
+	if !s.reads(place.Namespace) {
+		return nil, notFound(place)
+	}
+	app, err := s.inspector.Get(ctx, place)
+	if err != nil {
+		return nil, err
+	}
+	for i := len(app.Status.History) - 1; i >= 0; i-- {
+		if app.Status.History[i].Revision == revision {
+			return s.commit(ctx, s.charter(ctx, app), &app.Status.History[i]), nil
+		}
+	}
+	return s.commit(ctx, s.charter(ctx, app), &v1alpha1.RevisionHistory{Revision: revision, Source: app.Spec.Source}), nil
+}
+
 // ListEvents is what was told of an Application, or of one of its objects.
 func (s *Service) ListEvents(ctx context.Context, request *connect.Request[runtimev1.ListEventsRequest]) (*connect.Response[runtimev1.ListEventsResponse], error) {
 	app, err := s.application(ctx, request.Msg.GetRef())

@@ -21,6 +21,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/source"
 	"slipway.dev/slipway/internal/gitops/tracking"
 	"slipway.dev/slipway/internal/kube"
+	"slipway.dev/slipway/internal/preflight"
 	"slipway.dev/slipway/internal/wire/runtimev1"
 	"slipway.dev/slipway/internal/wire/runtimev1/runtimev1connect"
 )
@@ -74,6 +75,9 @@ type Options struct {
 	// Configure makes the runtime an Application of itself.
 	Configure func(ctx context.Context) (application, commit string, err error)
 	Info      func() Info
+	// Preflight gives what the checks of an installed runtime look at. Without it
+	// there are none.
+	Preflight func(ctx context.Context) (preflight.World, preflight.Options, error)
 	// ComponentNamespace and ComponentSelector find the runtime's own Pods: those
 	// of the control namespace with our label if they are empty.
 	ComponentNamespace string
@@ -98,7 +102,7 @@ type Service struct {
 	strict    inspect.Strict
 	watch     *sharedWatch
 
-	reading, rendering, following chan struct{}
+	reading, rendering, following, checking chan struct{}
 }
 
 // New makes the service. It asks nothing before the first request.
@@ -122,18 +126,25 @@ func New(options Options) *Service {
 		options: options, log: options.Log,
 		inspector: &inspect.Inspector{Cluster: options.Cluster, Manager: fieldManager},
 		reading:   make(chan struct{}, readers), rendering: make(chan struct{}, renderers), following: make(chan struct{}, followers),
+		checking: make(chan struct{}, checkers),
 	}
 	s.strict = inspect.Strict{Inspector: s.inspector, Kinds: options.Kinds, ControlNamespace: options.ControlNamespace}
 	s.watch = newSharedWatch(s.inspector, s.namespaces(), s.log)
 	return s
 }
 
-// Handlers are the services by their paths, without /app-proxy.
-func (s *Service) Handlers() map[string]http.Handler {
-	options := []connect.HandlerOption{
+// HandlerOptions are those of the services here: who may ask, and how much. Others
+// at /app-proxy can have the same.
+func (s *Service) HandlerOptions() []connect.HandlerOption {
+	return []connect.HandlerOption{
 		connect.WithInterceptors(guard{}), connect.WithReadMaxBytes(requestBytes), connect.WithSendMaxBytes(answerBytes),
 		connect.WithRecover(s.recovered),
 	}
+}
+
+// Handlers are the services by their paths, without /app-proxy.
+func (s *Service) Handlers() map[string]http.Handler {
+	options := s.HandlerOptions()
 	handlers := map[string]http.Handler{}
 	path, handler := runtimev1connect.NewApplicationServiceHandler(s, options...)
 	handlers[path] = handler

@@ -14,11 +14,13 @@ package admin
 import (
 	"net/http"
 	"sync/atomic"
+	"time"
 
 	"slipway.dev/slipway/internal/edge/h1"
 	"slipway.dev/slipway/internal/edge/program"
 	"slipway.dev/slipway/internal/edge/tlsstore"
 	"slipway.dev/slipway/internal/edge/upstream"
+	"slipway.dev/slipway/internal/observe/trafficreport"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -64,11 +66,14 @@ type Handler struct {
 	mux    *http.ServeMux
 	build  Build
 	source atomic.Pointer[Source]
+	// refusals are those of the provider of routes.
+	refusals atomic.Pointer[[]trafficreport.Refusal]
+	began    time.Time
 }
 
 // New makes a Handler without a Source.
 func New(build Build) *Handler {
-	h := &Handler{mux: http.NewServeMux(), build: build}
+	h := &Handler{mux: http.NewServeMux(), build: build, began: time.Now()}
 	h.mux.HandleFunc("GET "+Prefix+"version", func(w http.ResponseWriter, r *http.Request) {
 		h.answer(w, r, nil, func(*query) (any, error) { return h.build, nil })
 	})
@@ -82,7 +87,8 @@ func New(build Build) *Handler {
 		{"backends", []string{"q", "limit", "offset"}, giveBackends},
 		{"certificates", []string{"q", "limit", "offset"}, giveCertificates},
 		{"entrypoints", nil, giveEntryPoints},
-		{"explain", []string{"url", "method", "entryPoint", "header"}, giveExplanation},
+		{"explain", []string{"url", "method", "entryPoint", "header", "text"}, giveExplanation},
+		{"traffic", []string{trafficreport.HaveParam}, h.giveTraffic},
 	} {
 		h.mux.HandleFunc("GET "+Prefix+page.path, func(w http.ResponseWriter, r *http.Request) {
 			source := h.source.Load()

@@ -35,6 +35,8 @@ type Explanation struct {
 	Policies []ExplainedPolicy `json:"policies,omitempty"`
 	// Backends are those of the rule, with their endpoints.
 	Backends []ExplainedBackend `json:"backends,omitempty"`
+	// Text is all of it for people, if it was asked for.
+	Text string `json:"text,omitempty"`
 }
 
 // ReadRequest is a request in the spelling that is matched and forwarded.
@@ -112,7 +114,11 @@ func giveExplanation(source Source, q *query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return explain(source, point, request), nil
+	explanation := explain(source, point, request)
+	if q.get("text") != "" {
+		explanation.Text = explanation.Prose()
+	}
+	return explanation, nil
 }
 
 func readQuestion(q *query) (asked, error) {

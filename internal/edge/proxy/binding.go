@@ -26,6 +26,8 @@ type binding struct {
 	// budget is what the rule has left for retries, nil without them.
 	budget *budget
 	times  times
+	// tally counts its requests, nil where the rule wants to be in no metric.
+	tally *tally
 }
 
 // times are the rule's bounds; 0 is the edge's default, for total none.
@@ -38,6 +40,9 @@ func (p *Proxy) bind(rule *route.Rule) (any, error) {
 		connect: time.Duration(rule.Timeouts.Connect), header: time.Duration(rule.Timeouts.Header),
 		idle: time.Duration(rule.Timeouts.Idle), total: time.Duration(rule.Timeouts.Total),
 	}}
+	if !rule.Unrecorded.Metrics {
+		b.tally = p.tallies.of(rule.ID)
+	}
 	deps := filter.Deps{Counters: p.cfg.Counters, Backend: p.server, Encoders: p.encoders}
 	chain, err := deps.Compile(rule.Policies)
 	if err != nil {

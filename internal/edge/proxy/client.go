@@ -72,6 +72,7 @@ type client struct {
 	copied    *held  // what of the request's body is there for them
 	continued bool   // the client was told to send its body
 	finish    func() // tells the tracer
+	tally     *tally // of the rule that took the request
 	upDrain   drain
 	downDrain drain
 	lastChunk []byte
@@ -193,10 +194,11 @@ func (c *client) linger() {
 
 // observe tells who wants to know that the exchange is over.
 func (c *client) observe() {
-	if c.proxy.cfg.Observe == nil && c.finish == nil {
+	if c.proxy.cfg.Observe == nil && c.finish == nil && c.tally == nil {
 		return
 	}
 	c.record.Duration = time.Since(c.record.Began)
+	c.count()
 	if c.asked > 0 {
 		c.record.Asked = c.record.Duration - c.asked
 	}
@@ -207,6 +209,20 @@ func (c *client) observe() {
 	if c.proxy.cfg.Observe != nil {
 		c.proxy.cfg.Observe(&c.record)
 	}
+}
+
+// count adds the exchange to those of its rule. What became a tunnel took as long
+// as its answer did: how long it is used says nothing about the backend.
+func (c *client) count() {
+	if c.tally == nil {
+		return
+	}
+	took := c.record.Duration
+	if c.record.Upgraded {
+		took = c.record.Answered
+	}
+	c.tally.note(c.record.Status, took)
+	c.tally = nil
 }
 
 // over ends an exchange. Heads are parts of what connections lend, so the

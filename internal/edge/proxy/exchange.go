@@ -35,6 +35,7 @@ func (c *client) exchange() (keep bool) {
 		Header:     c,
 	}
 	c.open(now)
+	c.tally = &c.proxy.tallies.unrouted
 	c.record.Client = c.clientAddress()
 	c.record.Method, c.record.Host, c.record.Path = c.request.Method, c.request.Host, c.request.Path
 	c.record.Head = &c.head
@@ -53,12 +54,13 @@ func (c *client) exchange() (keep bool) {
 		return c.answer(noRoute)
 	}
 	c.record.Rule = found.Rule
+	b := found.Binding.(*binding)
+	c.tally = b.tally
 	if admit := c.proxy.cfg.Admit; admit != nil {
 		if answer := admit(&c.from, c.request.Host, found.Rule); answer != nil {
 			return c.answer(answer)
 		}
 	}
-	b := found.Binding.(*binding)
 	if b.refused != nil {
 		return c.answer(b.refused)
 	}

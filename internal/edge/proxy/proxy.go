@@ -92,6 +92,7 @@ type Proxy struct {
 	encoders *filter.Encoders
 	aside    aside
 	budgets  budgets
+	tallies  tallies
 }
 
 // Accepted says where a connection came from.

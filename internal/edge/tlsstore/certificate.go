@@ -1,6 +1,7 @@
 package tlsstore
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/ecdsa"
 	"crypto/ed25519"
@@ -15,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unique"
 
 	"slipway.dev/slipway/internal/secret"
 )
@@ -86,6 +88,8 @@ type pair struct {
 	kind                keyKind
 	notBefore, notAfter int64 // Unix seconds
 	names               []pattern
+	// issuer is for people. Many certificates have the same: they share the text.
+	issuer unique.Handle[string]
 }
 
 // validAt reports whether a moment lies in the certificate's validity.
@@ -157,7 +161,27 @@ func parsePair(c Certificate, sum digest) (*pair, Reason, error) {
 		notBefore:   leaf.NotBefore.Unix(),
 		notAfter:    leaf.NotAfter.Unix(),
 		names:       leafNames(leaf),
+		issuer:      unique.Make(issuerOf(leaf)),
 	}, "", nil
+}
+
+// maxIssuer bounds what is kept of the name of an issuer.
+const maxIssuer = 200
+
+// issuerOf names who vouches for a certificate.
+func issuerOf(leaf *x509.Certificate) string {
+	name := leaf.Issuer.CommonName
+	if len(leaf.Issuer.Organization) > 0 && leaf.Issuer.Organization[0] != "" {
+		name = strings.TrimPrefix(leaf.Issuer.Organization[0]+" "+name, " ")
+	}
+	name = strings.TrimSpace(strings.ToValidUTF8(name, "?"))
+	if len(name) > maxIssuer {
+		name = strings.ToValidUTF8(name[:maxIssuer], "") + "..."
+	}
+	if bytes.Equal(leaf.RawIssuer, leaf.RawSubject) {
+		name = strings.TrimSpace(name + " (self-signed)")
+	}
+	return name
 }
 
 // classifyKey refuses keys that no handshake can use.
@@ -220,10 +244,20 @@ func sameCandidate(a, b candidate) bool { return a.pair == b.pair && a.owner == 
 
 // CertificateInfo is what may be told about a certificate in an index.
 type CertificateInfo struct {
-	ID        ID
-	Names     []string
+	ID    ID
+	Names []string
+	// Issuer names who vouches for it, for people.
+	Issuer    string
 	NotBefore time.Time
 	NotAfter  time.Time
+}
+
+// issuerName is empty for a certificate of the store's own making.
+func (p *pair) issuerName() string {
+	if p.issuer == (unique.Handle[string]{}) {
+		return ""
+	}
+	return p.issuer.Value()
 }
 
 func (p *pair) info(id ID) CertificateInfo {
@@ -234,6 +268,7 @@ func (p *pair) info(id ID) CertificateInfo {
 	return CertificateInfo{
 		ID:        id,
 		Names:     names,
+		Issuer:    p.issuerName(),
 		NotBefore: time.Unix(p.notBefore, 0).UTC(),
 		NotAfter:  time.Unix(p.notAfter, 0).UTC(),
 	}

@@ -8,6 +8,7 @@
 package chart
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -39,16 +40,25 @@ const notesFile = "NOTES.txt"
 // Chart is a chart that was read.
 type Chart struct{ loaded *helmchart.Chart }
 
-// Load reads a chart from a folder.
-func Load(folder string) (*Chart, error) {
-	loaded, err := loader.LoadDir(folder)
+// Load reads a chart from a folder, or from an archive as Helm packs it.
+func Load(place string) (*Chart, error) {
+	loaded, err := loader.Load(place)
 	if err != nil {
-		return nil, fmt.Errorf("read the chart %s: %w", folder, err)
+		return nil, fmt.Errorf("read the chart %s: %w", place, err)
 	}
 	if err := loaded.Validate(); err != nil {
-		return nil, fmt.Errorf("the chart %s: %w", folder, err)
+		return nil, fmt.Errorf("the chart %s: %w", place, err)
 	}
 	return &Chart{loaded}, nil
+}
+
+// Read reads the archive of a chart.
+func Read(archive []byte) (*Chart, error) {
+	loaded, err := loader.LoadArchive(bytes.NewReader(archive))
+	if err != nil {
+		return nil, fmt.Errorf("read the chart: %w", err)
+	}
+	return &Chart{loaded}, loaded.Validate()
 }
 
 // Version is that of the chart.

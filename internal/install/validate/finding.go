@@ -52,6 +52,8 @@ type Report struct {
 	// Runtime is its name, Mode how it is to be reached, and URL where; they are
 	// empty when the values do not say.
 	Runtime string `json:"runtime,omitempty"`
+	// Account is the ID of the account that the values name.
+	Account string `json:"account,omitempty"`
 	Mode    string `json:"mode,omitempty"`
 	URL     string `json:"url,omitempty"`
 	// Upgrade is set when the namespace has a runtime already.
@@ -94,6 +96,8 @@ const (
 	CodeRouteUnknown     = "AccessFieldUnknown"
 	CodeMeshGateway      = "MeshGatewayMissing"
 	CodeNamespaces       = "NamespacesContradiction"
+	CodeOption           = "OptionInvalid"
+	CodeOptionSecret     = "OptionSecret"
 	CodeSecretMissing    = "SecretMissing"
 	CodeSecretKey        = "SecretKeyMissing"
 	CodeClusterUnread    = "ClusterUnreadable"

@@ -30,6 +30,7 @@ func (i *inspection) offline() {
 	i.checkAccess()
 	i.checkGitCredentials()
 	i.checkRepositories()
+	i.checkOptions()
 }
 
 // checkPlace looks at what is not in the values: P9, R42.
@@ -150,7 +151,7 @@ func (i *inspection) checkAccess() {
 		}
 		i.add(Finding{Code: each.Code, Severity: severity, Key: each.Keys[0], Reason: withOthers(each), Fix: each.Fix})
 	}
-	i.report.Runtime = s.Runtime
+	i.report.Runtime, i.report.Account = s.Runtime, s.AccountID
 	if i.chosen != mode.Unresolved {
 		i.report.Mode, i.report.URL = i.chosen.String(), mode.URL(s, i.chosen)
 	}

@@ -145,6 +145,12 @@ func (d Document) TextMap(key string) map[string]string {
 	return made
 }
 
+// Object is an object as it is given; nil if it is none.
+func (d Document) Object(key string) map[string]any {
+	found, _ := d.raw(key).(map[string]any)
+	return found
+}
+
 // Objects decodes a list of objects.
 func Objects[T any](d Document, key string) ([]T, error) {
 	text, err := yaml.Marshal(d.raw(key))

@@ -53,6 +53,8 @@ type Options struct {
 	Stopping <-chan struct{}
 	Log      *slog.Logger
 	Now      func() time.Time
+	// Values checks values of a runtime's chart by themselves; nil where nobody can.
+	Values ValuesCheck
 	// Version is the platform's: runtimes with an older one are told of it.
 	Version string
 	Metrics *Metrics

@@ -68,9 +68,11 @@ func FuzzParseKey(f *testing.F) {
 
 // A sign-in returns to pages of the platform only.
 func TestLocalPath(t *testing.T) {
+	const first = "/console/"
 	for text, want := range map[string]string{
-		"": "/", "/": "/", "/apps?x=1#y": "/apps?x=1#y", "apps": "/", "//evil.example": "/", "/\\evil.example": "/", "\\\\evil.example": "/",
-		"https://evil.example": "/", "javascript:alert(1)": "/", "/a\r\nSet-Cookie: x=y": "/", "/\t/evil.example": "/", "/" + strings.Repeat("a", 2000): "/",
+		"": first, "/": first, "/console/settings?section=git#y": "/console/settings?section=git#y", "apps": first, "//evil.example": first,
+		"/\\evil.example": first, "\\\\evil.example": first, "https://evil.example": first, "javascript:alert(1)": first,
+		"/a\r\nSet-Cookie: x=y": first, "/\t/evil.example": first, "/" + strings.Repeat("a", 2000): first,
 	} {
 		if got := localPath(text); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)

@@ -40,6 +40,7 @@ KeyService/RevokeKey                401    yes  yes   403  403  403      403   4
 AuditService/ListEntries            401    403  yes   403  yes  403      403   403  401     403
 RuntimeService/RegisterRuntime      401    403  yes   403  403  yes      403   403  401     403
 RuntimeService/CheckName            401    403  yes   403  yes  yes      403   403  401     403
+RuntimeService/ValidateValues       401    403  yes   403  yes  yes      403   403  401     403
 RuntimeService/ListRuntimes         401    yes  yes   403  yes  403      yes   403  401     403
 RuntimeService/GetRuntime           401    yes  yes   403  yes  403      yes   403  401     403
 RuntimeService/WatchRuntimes        401    yes  yes   403  yes  403      yes   403  401     403

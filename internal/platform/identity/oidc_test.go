@@ -199,7 +199,7 @@ func TestOIDCReturn(t *testing.T) {
 		return nil
 	}
 	_, at, _ := p.visit(w.url + "/auth/oidc/login?return=" + url.QueryEscape("//evil.example/x"))
-	if at.String() != w.url+"/" {
+	if at.String() != w.url+"/console/" {
 		t.Errorf("came back to %s", at)
 	}
 	if status, _, _ := p.visit(callback); status != http.StatusForbidden {

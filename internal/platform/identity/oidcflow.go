@@ -29,6 +29,10 @@ const (
 	flowBytes = 3 << 10
 	// returnMax bounds the page that a sign-in comes back to.
 	returnMax = 1024
+	// firstPage is where a sign-in comes back to that began nowhere, and signInPage
+	// where one can begin again: both are the console's.
+	firstPage  = "/console/"
+	signInPage = "/console/sign-in"
 )
 
 // flow is a sign-in that is with the provider. It is kept in a cookie of the browser
@@ -85,12 +89,13 @@ func (b flowBox) open(text string, now time.Time) (flow, error) {
 	return f, nil
 }
 
-// localPath is a page of the platform to return to; anything else is the first page.
+// localPath is a page of the platform to return to; anything else is the first page
+// of the console.
 func localPath(text string) string {
 	parsed, err := url.Parse(text)
 	odd := strings.ContainsFunc(text, func(r rune) bool { return r == '\\' || r < ' ' || r == 0x7f })
-	if err != nil || odd || len(text) > returnMax || parsed.IsAbs() || parsed.Host != "" || !strings.HasPrefix(text, "/") || strings.HasPrefix(text, "//") {
-		return "/"
+	if err != nil || odd || len(text) > returnMax || parsed.IsAbs() || parsed.Host != "" || !strings.HasPrefix(text, "/") || strings.HasPrefix(text, "//") || text == "/" {
+		return firstPage
 	}
 	return text
 }
@@ -264,5 +269,5 @@ func errorPage(w http.ResponseWriter, status int, message string) {
 	header.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
 	header.Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
-	_, _ = io.WriteString(w, "<!doctype html><title>Sign-in</title><p>"+html.EscapeString(message)+"</p><p><a href=\"/\">Back</a></p>\n")
+	_, _ = io.WriteString(w, "<!doctype html><title>Sign-in</title><p>"+html.EscapeString(message)+"</p><p><a href=\""+signInPage+"\">Back to the sign-in</a></p>\n")
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"slipway.dev/slipway/internal/observe"
+	"slipway.dev/slipway/internal/platform/console"
 	"slipway.dev/slipway/internal/platform/fleet"
 	"slipway.dev/slipway/internal/wire"
 )
@@ -91,6 +92,9 @@ func (p *parts) handler() http.Handler {
 			tunnel.ServeHTTP(w, r)
 		case strings.HasPrefix(path, wire.PeerPath):
 			peers.ServeHTTP(w, r)
+		case console.Owns(path):
+			p.secure(w.Header())
+			p.console.ServeHTTP(w, r)
 		default:
 			p.service(w, r, services)
 		}
@@ -100,13 +104,7 @@ func (p *parts) handler() http.Handler {
 // service answers with one of the platform's own services.
 func (p *parts) service(w http.ResponseWriter, r *http.Request, services map[string]http.Handler) {
 	header := w.Header()
-	header.Set("X-Content-Type-Options", "nosniff")
-	header.Set("X-Frame-Options", "DENY")
-	header.Set("Referrer-Policy", "same-origin")
-	header.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
-	if p.PublicURL.Scheme == "https" {
-		header.Set("Strict-Transport-Security", "max-age=31536000")
-	}
+	p.secure(header)
 	handler := services[r.URL.Path]
 	if handler == nil {
 		if cut := strings.LastIndexByte(r.URL.Path, '/'); cut >= 0 {
@@ -124,6 +122,17 @@ func (p *parts) service(w http.ResponseWriter, r *http.Request, services map[str
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout)) // a writer that has none is a test's
 	}
 	handler.ServeHTTP(w, r)
+}
+
+// secure says what browsers must not do with an answer.
+func (p *parts) secure(header http.Header) {
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("X-Frame-Options", "DENY")
+	header.Set("Referrer-Policy", "same-origin")
+	header.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+	if p.PublicURL.Scheme == "https" {
+		header.Set("Strict-Transport-Security", "max-age=31536000")
+	}
 }
 
 func uncached(next http.Handler) http.Handler {

@@ -24,6 +24,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"slipway.dev/slipway/internal/observe"
+	"slipway.dev/slipway/internal/platform/console"
 	"slipway.dev/slipway/internal/platform/fleet"
 	"slipway.dev/slipway/internal/platform/gateway"
 	"slipway.dev/slipway/internal/platform/hub"
@@ -61,10 +62,12 @@ type Options struct {
 	Announce       func(email string, password secret.Text) error
 	// AuditRetention is how long the audit log is kept; 0 is for ever.
 	AuditRetention time.Duration
-	Log            *slog.Logger
-	Metrics        *observe.Metrics
-	Health         *observe.Health
-	Version        string
+	// Values checks values of a runtime's chart by themselves.
+	Values  fleet.ValuesCheck
+	Log     *slog.Logger
+	Metrics *observe.Metrics
+	Health  *observe.Health
+	Version string
 }
 
 // parts are what a platform is made of.
@@ -76,6 +79,7 @@ type parts struct {
 	fleet    *fleet.Fleet
 	hub      *hub.Hub
 	gateway  *gateway.Gateway
+	console  *console.Console
 	// stopping is closed when the platform begins to stop.
 	stopping chan struct{}
 }
@@ -142,6 +146,9 @@ func (p *parts) assemble(ctx context.Context) (err error) {
 	if p.signer, err = signing.New(ctx, p.store, p.Key, time.Now); err != nil {
 		return err
 	}
+	if p.console, err = console.New(); err != nil {
+		return err
+	}
 	verifier := fleet.NewVerifier(p.store, p.signer)
 	p.identity, err = identity.New(ctx, identity.Options{
 		Store: p.store, Runtimes: verifier, OIDC: p.OIDC, PublicURL: p.PublicURL,
@@ -161,7 +168,7 @@ func (p *parts) assemble(ctx context.Context) (err error) {
 	}
 	p.fleet, err = fleet.New(fleet.Options{
 		Store: p.store, Signer: p.signer, TunnelDomain: p.TunnelDomain, TunnelURLs: p.hub.TunnelURLs,
-		Stopping: p.stopping, Log: p.Log, Version: p.Version, Metrics: fleet.NewMetrics(p.Metrics.For("fleet")),
+		Values: p.Values, Stopping: p.stopping, Log: p.Log, Version: p.Version, Metrics: fleet.NewMetrics(p.Metrics.For("fleet")),
 	})
 	if err != nil {
 		return err

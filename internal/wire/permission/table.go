@@ -57,6 +57,7 @@ func platformServices() []service {
 		{v1 + "RuntimeService", map[string]Rule{
 			"RegisterRuntime":   change(RegisterRuntime),
 			"CheckName":         look(RegisterRuntime),
+			"ValidateValues":    look(RegisterRuntime),
 			"ListRuntimes":      look(SignedIn),
 			"GetRuntime":        look(SignedIn),
 			"WatchRuntimes":     look(SignedIn),
@@ -107,6 +108,8 @@ func runtimeServices() []service {
 			"GetInfo":                look(SignedIn),
 			"ComponentLogs":          look(Admin),
 			"ConfigureAsApplication": change(Admin),
+			// It tells of nodes, classes and certificates of the cluster.
+			"Preflight": look(Admin),
 		}},
 		// A Git Source decides what is deployed, so it is a setting of the runtime.
 		{v1 + "GitSourceService", map[string]Rule{
@@ -133,6 +136,11 @@ func runtimeServices() []service {
 			"GetRuntimeCredentials": look(Admin),
 			"BeginOAuth":            change(Operate),
 			"FinishOAuth":           change(Operate),
+		}},
+		// What is served is what Ingresses of Applications say, which each user sees.
+		{v1 + "TrafficService", map[string]Rule{
+			"WatchTraffic": look(SignedIn),
+			"Explain":      look(SignedIn),
 		}},
 	}
 }

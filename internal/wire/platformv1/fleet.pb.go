@@ -1177,6 +1177,246 @@ func (x *CheckNameResponse) GetProposal() string {
 	return ""
 }
 
+type ValidateValuesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A values file of the chart gitops-runtime, in YAML.
+	Values string `protobuf:"bytes,1,opt,name=values,proto3" json:"values,omitempty"`
+	// Where the runtime is to be installed; empty: slipway.
+	Namespace string `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Version of the chart; empty: the newest.
+	Version string `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
+	// The runtime is there already, so that its name is its own.
+	Upgrade       bool `protobuf:"varint,4,opt,name=upgrade,proto3" json:"upgrade,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ValidateValuesRequest) Reset() {
+	*x = ValidateValuesRequest{}
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ValidateValuesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ValidateValuesRequest) ProtoMessage() {}
+
+func (x *ValidateValuesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ValidateValuesRequest.ProtoReflect.Descriptor instead.
+func (*ValidateValuesRequest) Descriptor() ([]byte, []int) {
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *ValidateValuesRequest) GetValues() string {
+	if x != nil {
+		return x.Values
+	}
+	return ""
+}
+
+func (x *ValidateValuesRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *ValidateValuesRequest) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *ValidateValuesRequest) GetUpgrade() bool {
+	if x != nil {
+		return x.Upgrade
+	}
+	return false
+}
+
+type ValidateValuesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// No finding is an error.
+	Ok       bool             `protobuf:"varint,1,opt,name=ok,proto3" json:"ok,omitempty"`
+	Findings []*ValuesFinding `protobuf:"bytes,2,rep,name=findings,proto3" json:"findings,omitempty"`
+	// Checks that were not made, and why.
+	Skipped []string `protobuf:"bytes,3,rep,name=skipped,proto3" json:"skipped,omitempty"`
+	// The runtime's name, how it is to be reached and where; empty when the values do
+	// not say.
+	Runtime       string `protobuf:"bytes,4,opt,name=runtime,proto3" json:"runtime,omitempty"`
+	Mode          string `protobuf:"bytes,5,opt,name=mode,proto3" json:"mode,omitempty"`
+	Url           string `protobuf:"bytes,6,opt,name=url,proto3" json:"url,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ValidateValuesResponse) Reset() {
+	*x = ValidateValuesResponse{}
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ValidateValuesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ValidateValuesResponse) ProtoMessage() {}
+
+func (x *ValidateValuesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ValidateValuesResponse.ProtoReflect.Descriptor instead.
+func (*ValidateValuesResponse) Descriptor() ([]byte, []int) {
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ValidateValuesResponse) GetOk() bool {
+	if x != nil {
+		return x.Ok
+	}
+	return false
+}
+
+func (x *ValidateValuesResponse) GetFindings() []*ValuesFinding {
+	if x != nil {
+		return x.Findings
+	}
+	return nil
+}
+
+func (x *ValidateValuesResponse) GetSkipped() []string {
+	if x != nil {
+		return x.Skipped
+	}
+	return nil
+}
+
+func (x *ValidateValuesResponse) GetRuntime() string {
+	if x != nil {
+		return x.Runtime
+	}
+	return ""
+}
+
+func (x *ValidateValuesResponse) GetMode() string {
+	if x != nil {
+		return x.Mode
+	}
+	return ""
+}
+
+func (x *ValidateValuesResponse) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+type ValuesFinding struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// One word, such as ValueUnknown.
+	Code string `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"`
+	// error, warning or info.
+	Severity string `protobuf:"bytes,2,opt,name=severity,proto3" json:"severity,omitempty"`
+	// The key that it is about; empty for the file as a whole.
+	Key    string `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
+	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	// What to do.
+	Fix           string `protobuf:"bytes,5,opt,name=fix,proto3" json:"fix,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ValuesFinding) Reset() {
+	*x = ValuesFinding{}
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ValuesFinding) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ValuesFinding) ProtoMessage() {}
+
+func (x *ValuesFinding) ProtoReflect() protoreflect.Message {
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ValuesFinding.ProtoReflect.Descriptor instead.
+func (*ValuesFinding) Descriptor() ([]byte, []int) {
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ValuesFinding) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
+func (x *ValuesFinding) GetSeverity() string {
+	if x != nil {
+		return x.Severity
+	}
+	return ""
+}
+
+func (x *ValuesFinding) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *ValuesFinding) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *ValuesFinding) GetFix() string {
+	if x != nil {
+		return x.Fix
+	}
+	return ""
+}
+
 type ListRuntimesRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	PageSize      int32                  `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
@@ -1187,7 +1427,7 @@ type ListRuntimesRequest struct {
 
 func (x *ListRuntimesRequest) Reset() {
 	*x = ListRuntimesRequest{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[9]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1199,7 +1439,7 @@ func (x *ListRuntimesRequest) String() string {
 func (*ListRuntimesRequest) ProtoMessage() {}
 
 func (x *ListRuntimesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[9]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1212,7 +1452,7 @@ func (x *ListRuntimesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRuntimesRequest.ProtoReflect.Descriptor instead.
 func (*ListRuntimesRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{9}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ListRuntimesRequest) GetPageSize() int32 {
@@ -1239,7 +1479,7 @@ type ListRuntimesResponse struct {
 
 func (x *ListRuntimesResponse) Reset() {
 	*x = ListRuntimesResponse{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[10]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1251,7 +1491,7 @@ func (x *ListRuntimesResponse) String() string {
 func (*ListRuntimesResponse) ProtoMessage() {}
 
 func (x *ListRuntimesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[10]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1264,7 +1504,7 @@ func (x *ListRuntimesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRuntimesResponse.ProtoReflect.Descriptor instead.
 func (*ListRuntimesResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{10}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListRuntimesResponse) GetRuntimes() []*Runtime {
@@ -1290,7 +1530,7 @@ type GetRuntimeRequest struct {
 
 func (x *GetRuntimeRequest) Reset() {
 	*x = GetRuntimeRequest{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[11]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1302,7 +1542,7 @@ func (x *GetRuntimeRequest) String() string {
 func (*GetRuntimeRequest) ProtoMessage() {}
 
 func (x *GetRuntimeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[11]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1315,7 +1555,7 @@ func (x *GetRuntimeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRuntimeRequest.ProtoReflect.Descriptor instead.
 func (*GetRuntimeRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{11}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *GetRuntimeRequest) GetName() string {
@@ -1334,7 +1574,7 @@ type GetRuntimeResponse struct {
 
 func (x *GetRuntimeResponse) Reset() {
 	*x = GetRuntimeResponse{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[12]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1346,7 +1586,7 @@ func (x *GetRuntimeResponse) String() string {
 func (*GetRuntimeResponse) ProtoMessage() {}
 
 func (x *GetRuntimeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[12]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1359,7 +1599,7 @@ func (x *GetRuntimeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRuntimeResponse.ProtoReflect.Descriptor instead.
 func (*GetRuntimeResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{12}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *GetRuntimeResponse) GetRuntime() *Runtime {
@@ -1380,7 +1620,7 @@ type UpdateRuntimeRequest struct {
 
 func (x *UpdateRuntimeRequest) Reset() {
 	*x = UpdateRuntimeRequest{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[13]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1392,7 +1632,7 @@ func (x *UpdateRuntimeRequest) String() string {
 func (*UpdateRuntimeRequest) ProtoMessage() {}
 
 func (x *UpdateRuntimeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[13]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1405,7 +1645,7 @@ func (x *UpdateRuntimeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateRuntimeRequest.ProtoReflect.Descriptor instead.
 func (*UpdateRuntimeRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{13}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *UpdateRuntimeRequest) GetName() string {
@@ -1438,7 +1678,7 @@ type UpdateRuntimeResponse struct {
 
 func (x *UpdateRuntimeResponse) Reset() {
 	*x = UpdateRuntimeResponse{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[14]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1450,7 +1690,7 @@ func (x *UpdateRuntimeResponse) String() string {
 func (*UpdateRuntimeResponse) ProtoMessage() {}
 
 func (x *UpdateRuntimeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[14]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1463,7 +1703,7 @@ func (x *UpdateRuntimeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateRuntimeResponse.ProtoReflect.Descriptor instead.
 func (*UpdateRuntimeResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{14}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *UpdateRuntimeResponse) GetRuntime() *Runtime {
@@ -1482,7 +1722,7 @@ type DeleteRuntimeRequest struct {
 
 func (x *DeleteRuntimeRequest) Reset() {
 	*x = DeleteRuntimeRequest{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[15]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1494,7 +1734,7 @@ func (x *DeleteRuntimeRequest) String() string {
 func (*DeleteRuntimeRequest) ProtoMessage() {}
 
 func (x *DeleteRuntimeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[15]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1507,7 +1747,7 @@ func (x *DeleteRuntimeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteRuntimeRequest.ProtoReflect.Descriptor instead.
 func (*DeleteRuntimeRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{15}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *DeleteRuntimeRequest) GetName() string {
@@ -1525,7 +1765,7 @@ type DeleteRuntimeResponse struct {
 
 func (x *DeleteRuntimeResponse) Reset() {
 	*x = DeleteRuntimeResponse{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[16]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1537,7 +1777,7 @@ func (x *DeleteRuntimeResponse) String() string {
 func (*DeleteRuntimeResponse) ProtoMessage() {}
 
 func (x *DeleteRuntimeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[16]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1550,7 +1790,7 @@ func (x *DeleteRuntimeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteRuntimeResponse.ProtoReflect.Descriptor instead.
 func (*DeleteRuntimeResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{16}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{19}
 }
 
 type UninstallRuntimeRequest struct {
@@ -1564,7 +1804,7 @@ type UninstallRuntimeRequest struct {
 
 func (x *UninstallRuntimeRequest) Reset() {
 	*x = UninstallRuntimeRequest{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[17]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1576,7 +1816,7 @@ func (x *UninstallRuntimeRequest) String() string {
 func (*UninstallRuntimeRequest) ProtoMessage() {}
 
 func (x *UninstallRuntimeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[17]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1589,7 +1829,7 @@ func (x *UninstallRuntimeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UninstallRuntimeRequest.ProtoReflect.Descriptor instead.
 func (*UninstallRuntimeRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{17}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *UninstallRuntimeRequest) GetName() string {
@@ -1616,7 +1856,7 @@ type UninstallRuntimeResponse struct {
 
 func (x *UninstallRuntimeResponse) Reset() {
 	*x = UninstallRuntimeResponse{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[18]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1628,7 +1868,7 @@ func (x *UninstallRuntimeResponse) String() string {
 func (*UninstallRuntimeResponse) ProtoMessage() {}
 
 func (x *UninstallRuntimeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[18]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1641,7 +1881,7 @@ func (x *UninstallRuntimeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UninstallRuntimeResponse.ProtoReflect.Descriptor instead.
 func (*UninstallRuntimeResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{18}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *UninstallRuntimeResponse) GetNextCommand() string {
@@ -1660,7 +1900,7 @@ type RevokeCredentialsRequest struct {
 
 func (x *RevokeCredentialsRequest) Reset() {
 	*x = RevokeCredentialsRequest{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[19]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1672,7 +1912,7 @@ func (x *RevokeCredentialsRequest) String() string {
 func (*RevokeCredentialsRequest) ProtoMessage() {}
 
 func (x *RevokeCredentialsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[19]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1685,7 +1925,7 @@ func (x *RevokeCredentialsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeCredentialsRequest.ProtoReflect.Descriptor instead.
 func (*RevokeCredentialsRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{19}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *RevokeCredentialsRequest) GetName() string {
@@ -1703,7 +1943,7 @@ type RevokeCredentialsResponse struct {
 
 func (x *RevokeCredentialsResponse) Reset() {
 	*x = RevokeCredentialsResponse{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[20]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1715,7 +1955,7 @@ func (x *RevokeCredentialsResponse) String() string {
 func (*RevokeCredentialsResponse) ProtoMessage() {}
 
 func (x *RevokeCredentialsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[20]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1728,7 +1968,7 @@ func (x *RevokeCredentialsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeCredentialsResponse.ProtoReflect.Descriptor instead.
 func (*RevokeCredentialsResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{20}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{23}
 }
 
 type WatchRuntimesRequest struct {
@@ -1739,7 +1979,7 @@ type WatchRuntimesRequest struct {
 
 func (x *WatchRuntimesRequest) Reset() {
 	*x = WatchRuntimesRequest{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[21]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1751,7 +1991,7 @@ func (x *WatchRuntimesRequest) String() string {
 func (*WatchRuntimesRequest) ProtoMessage() {}
 
 func (x *WatchRuntimesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[21]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1764,7 +2004,7 @@ func (x *WatchRuntimesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRuntimesRequest.ProtoReflect.Descriptor instead.
 func (*WatchRuntimesRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{21}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{24}
 }
 
 type WatchRuntimesResponse struct {
@@ -1780,7 +2020,7 @@ type WatchRuntimesResponse struct {
 
 func (x *WatchRuntimesResponse) Reset() {
 	*x = WatchRuntimesResponse{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[22]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1792,7 +2032,7 @@ func (x *WatchRuntimesResponse) String() string {
 func (*WatchRuntimesResponse) ProtoMessage() {}
 
 func (x *WatchRuntimesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[22]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1805,7 +2045,7 @@ func (x *WatchRuntimesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRuntimesResponse.ProtoReflect.Descriptor instead.
 func (*WatchRuntimesResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{22}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *WatchRuntimesResponse) GetRuntime() *Runtime {
@@ -1843,7 +2083,7 @@ type GitSettings struct {
 
 func (x *GitSettings) Reset() {
 	*x = GitSettings{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[23]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1855,7 +2095,7 @@ func (x *GitSettings) String() string {
 func (*GitSettings) ProtoMessage() {}
 
 func (x *GitSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[23]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1868,7 +2108,7 @@ func (x *GitSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GitSettings.ProtoReflect.Descriptor instead.
 func (*GitSettings) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{23}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *GitSettings) GetProvider() string {
@@ -1907,7 +2147,7 @@ type GetGitSettingsRequest struct {
 
 func (x *GetGitSettingsRequest) Reset() {
 	*x = GetGitSettingsRequest{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[24]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1919,7 +2159,7 @@ func (x *GetGitSettingsRequest) String() string {
 func (*GetGitSettingsRequest) ProtoMessage() {}
 
 func (x *GetGitSettingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[24]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1932,7 +2172,7 @@ func (x *GetGitSettingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetGitSettingsRequest.ProtoReflect.Descriptor instead.
 func (*GetGitSettingsRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{24}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{27}
 }
 
 type GetGitSettingsResponse struct {
@@ -1944,7 +2184,7 @@ type GetGitSettingsResponse struct {
 
 func (x *GetGitSettingsResponse) Reset() {
 	*x = GetGitSettingsResponse{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[25]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1956,7 +2196,7 @@ func (x *GetGitSettingsResponse) String() string {
 func (*GetGitSettingsResponse) ProtoMessage() {}
 
 func (x *GetGitSettingsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[25]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1969,7 +2209,7 @@ func (x *GetGitSettingsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetGitSettingsResponse.ProtoReflect.Descriptor instead.
 func (*GetGitSettingsResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{25}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *GetGitSettingsResponse) GetSettings() *GitSettings {
@@ -1988,7 +2228,7 @@ type SetGitSettingsRequest struct {
 
 func (x *SetGitSettingsRequest) Reset() {
 	*x = SetGitSettingsRequest{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[26]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2000,7 +2240,7 @@ func (x *SetGitSettingsRequest) String() string {
 func (*SetGitSettingsRequest) ProtoMessage() {}
 
 func (x *SetGitSettingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[26]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2013,7 +2253,7 @@ func (x *SetGitSettingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetGitSettingsRequest.ProtoReflect.Descriptor instead.
 func (*SetGitSettingsRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{26}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *SetGitSettingsRequest) GetSettings() *GitSettings {
@@ -2032,7 +2272,7 @@ type SetGitSettingsResponse struct {
 
 func (x *SetGitSettingsResponse) Reset() {
 	*x = SetGitSettingsResponse{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[27]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2044,7 +2284,7 @@ func (x *SetGitSettingsResponse) String() string {
 func (*SetGitSettingsResponse) ProtoMessage() {}
 
 func (x *SetGitSettingsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[27]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2057,7 +2297,7 @@ func (x *SetGitSettingsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetGitSettingsResponse.ProtoReflect.Descriptor instead.
 func (*SetGitSettingsResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{27}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *SetGitSettingsResponse) GetSettings() *GitSettings {
@@ -2075,7 +2315,7 @@ type ResetGitSettingsRequest struct {
 
 func (x *ResetGitSettingsRequest) Reset() {
 	*x = ResetGitSettingsRequest{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[28]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2087,7 +2327,7 @@ func (x *ResetGitSettingsRequest) String() string {
 func (*ResetGitSettingsRequest) ProtoMessage() {}
 
 func (x *ResetGitSettingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[28]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2100,7 +2340,7 @@ func (x *ResetGitSettingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetGitSettingsRequest.ProtoReflect.Descriptor instead.
 func (*ResetGitSettingsRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{28}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{31}
 }
 
 type ResetGitSettingsResponse struct {
@@ -2111,7 +2351,7 @@ type ResetGitSettingsResponse struct {
 
 func (x *ResetGitSettingsResponse) Reset() {
 	*x = ResetGitSettingsResponse{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[29]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2123,7 +2363,7 @@ func (x *ResetGitSettingsResponse) String() string {
 func (*ResetGitSettingsResponse) ProtoMessage() {}
 
 func (x *ResetGitSettingsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[29]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2136,7 +2376,7 @@ func (x *ResetGitSettingsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetGitSettingsResponse.ProtoReflect.Descriptor instead.
 func (*ResetGitSettingsResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{29}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{32}
 }
 
 type Application struct {
@@ -2176,7 +2416,7 @@ type Application struct {
 
 func (x *Application) Reset() {
 	*x = Application{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[30]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2188,7 +2428,7 @@ func (x *Application) String() string {
 func (*Application) ProtoMessage() {}
 
 func (x *Application) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[30]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2201,7 +2441,7 @@ func (x *Application) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Application.ProtoReflect.Descriptor instead.
 func (*Application) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{30}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Application) GetRuntime() string {
@@ -2398,7 +2638,7 @@ type ListApplicationsRequest struct {
 
 func (x *ListApplicationsRequest) Reset() {
 	*x = ListApplicationsRequest{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[31]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2410,7 +2650,7 @@ func (x *ListApplicationsRequest) String() string {
 func (*ListApplicationsRequest) ProtoMessage() {}
 
 func (x *ListApplicationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[31]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2423,7 +2663,7 @@ func (x *ListApplicationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListApplicationsRequest.ProtoReflect.Descriptor instead.
 func (*ListApplicationsRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{31}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ListApplicationsRequest) GetRuntime() string {
@@ -2500,7 +2740,7 @@ type ListApplicationsResponse struct {
 
 func (x *ListApplicationsResponse) Reset() {
 	*x = ListApplicationsResponse{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[32]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2512,7 +2752,7 @@ func (x *ListApplicationsResponse) String() string {
 func (*ListApplicationsResponse) ProtoMessage() {}
 
 func (x *ListApplicationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[32]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2525,7 +2765,7 @@ func (x *ListApplicationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListApplicationsResponse.ProtoReflect.Descriptor instead.
 func (*ListApplicationsResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{32}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ListApplicationsResponse) GetApplications() []*Application {
@@ -2558,7 +2798,7 @@ type WatchApplicationsRequest struct {
 
 func (x *WatchApplicationsRequest) Reset() {
 	*x = WatchApplicationsRequest{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[33]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2570,7 +2810,7 @@ func (x *WatchApplicationsRequest) String() string {
 func (*WatchApplicationsRequest) ProtoMessage() {}
 
 func (x *WatchApplicationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[33]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2583,7 +2823,7 @@ func (x *WatchApplicationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchApplicationsRequest.ProtoReflect.Descriptor instead.
 func (*WatchApplicationsRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{33}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *WatchApplicationsRequest) GetRuntime() string {
@@ -2605,7 +2845,7 @@ type WatchApplicationsResponse struct {
 
 func (x *WatchApplicationsResponse) Reset() {
 	*x = WatchApplicationsResponse{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[34]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2617,7 +2857,7 @@ func (x *WatchApplicationsResponse) String() string {
 func (*WatchApplicationsResponse) ProtoMessage() {}
 
 func (x *WatchApplicationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[34]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2630,7 +2870,7 @@ func (x *WatchApplicationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchApplicationsResponse.ProtoReflect.Descriptor instead.
 func (*WatchApplicationsResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{34}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *WatchApplicationsResponse) GetApplication() *Application {
@@ -2664,7 +2904,7 @@ type RenewCredentialRequest struct {
 
 func (x *RenewCredentialRequest) Reset() {
 	*x = RenewCredentialRequest{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[35]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2676,7 +2916,7 @@ func (x *RenewCredentialRequest) String() string {
 func (*RenewCredentialRequest) ProtoMessage() {}
 
 func (x *RenewCredentialRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[35]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2689,7 +2929,7 @@ func (x *RenewCredentialRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewCredentialRequest.ProtoReflect.Descriptor instead.
 func (*RenewCredentialRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{35}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *RenewCredentialRequest) GetRefreshToken() string {
@@ -2715,7 +2955,7 @@ type RenewCredentialResponse struct {
 
 func (x *RenewCredentialResponse) Reset() {
 	*x = RenewCredentialResponse{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[36]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2727,7 +2967,7 @@ func (x *RenewCredentialResponse) String() string {
 func (*RenewCredentialResponse) ProtoMessage() {}
 
 func (x *RenewCredentialResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[36]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2740,7 +2980,7 @@ func (x *RenewCredentialResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewCredentialResponse.ProtoReflect.Descriptor instead.
 func (*RenewCredentialResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{36}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *RenewCredentialResponse) GetCredential() *Credential {
@@ -2779,7 +3019,7 @@ type HeartbeatRequest struct {
 
 func (x *HeartbeatRequest) Reset() {
 	*x = HeartbeatRequest{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[37]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2791,7 +3031,7 @@ func (x *HeartbeatRequest) String() string {
 func (*HeartbeatRequest) ProtoMessage() {}
 
 func (x *HeartbeatRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[37]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2804,7 +3044,7 @@ func (x *HeartbeatRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatRequest.ProtoReflect.Descriptor instead.
 func (*HeartbeatRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{37}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *HeartbeatRequest) GetVersion() string {
@@ -2944,7 +3184,7 @@ type HeartbeatResponse struct {
 
 func (x *HeartbeatResponse) Reset() {
 	*x = HeartbeatResponse{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[38]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2956,7 +3196,7 @@ func (x *HeartbeatResponse) String() string {
 func (*HeartbeatResponse) ProtoMessage() {}
 
 func (x *HeartbeatResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[38]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2969,7 +3209,7 @@ func (x *HeartbeatResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatResponse.ProtoReflect.Descriptor instead.
 func (*HeartbeatResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{38}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *HeartbeatResponse) GetNext() *durationpb.Duration {
@@ -3040,7 +3280,7 @@ type ReportRequest struct {
 
 func (x *ReportRequest) Reset() {
 	*x = ReportRequest{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[39]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3052,7 +3292,7 @@ func (x *ReportRequest) String() string {
 func (*ReportRequest) ProtoMessage() {}
 
 func (x *ReportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[39]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3065,7 +3305,7 @@ func (x *ReportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportRequest.ProtoReflect.Descriptor instead.
 func (*ReportRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{39}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ReportRequest) GetStream() string {
@@ -3099,7 +3339,7 @@ type ReportEvent struct {
 
 func (x *ReportEvent) Reset() {
 	*x = ReportEvent{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[40]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3111,7 +3351,7 @@ func (x *ReportEvent) String() string {
 func (*ReportEvent) ProtoMessage() {}
 
 func (x *ReportEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[40]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3124,7 +3364,7 @@ func (x *ReportEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportEvent.ProtoReflect.Descriptor instead.
 func (*ReportEvent) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{40}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ReportEvent) GetNumber() int64 {
@@ -3227,7 +3467,7 @@ type ReportResponse struct {
 
 func (x *ReportResponse) Reset() {
 	*x = ReportResponse{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[41]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3239,7 +3479,7 @@ func (x *ReportResponse) String() string {
 func (*ReportResponse) ProtoMessage() {}
 
 func (x *ReportResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[41]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3252,7 +3492,7 @@ func (x *ReportResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportResponse.ProtoReflect.Descriptor instead.
 func (*ReportResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{41}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ReportResponse) GetStored() int64 {
@@ -3277,7 +3517,7 @@ type UnregisterRequest struct {
 
 func (x *UnregisterRequest) Reset() {
 	*x = UnregisterRequest{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[42]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3289,7 +3529,7 @@ func (x *UnregisterRequest) String() string {
 func (*UnregisterRequest) ProtoMessage() {}
 
 func (x *UnregisterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[42]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3302,7 +3542,7 @@ func (x *UnregisterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnregisterRequest.ProtoReflect.Descriptor instead.
 func (*UnregisterRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{42}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{45}
 }
 
 type UnregisterResponse struct {
@@ -3313,7 +3553,7 @@ type UnregisterResponse struct {
 
 func (x *UnregisterResponse) Reset() {
 	*x = UnregisterResponse{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[43]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3325,7 +3565,7 @@ func (x *UnregisterResponse) String() string {
 func (*UnregisterResponse) ProtoMessage() {}
 
 func (x *UnregisterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[43]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3338,7 +3578,7 @@ func (x *UnregisterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnregisterResponse.ProtoReflect.Descriptor instead.
 func (*UnregisterResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{43}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{46}
 }
 
 var File_slipway_platform_v1_fleet_proto protoreflect.FileDescriptor
@@ -3437,7 +3677,25 @@ const file_slipway_platform_v1_fleet_proto_rawDesc = "" +
 	"\x11CheckNameResponse\x12\x12\n" +
 	"\x04free\x18\x01 \x01(\bR\x04free\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x1a\n" +
-	"\bproposal\x18\x03 \x01(\tR\bproposal\"Q\n" +
+	"\bproposal\x18\x03 \x01(\tR\bproposal\"\x81\x01\n" +
+	"\x15ValidateValuesRequest\x12\x16\n" +
+	"\x06values\x18\x01 \x01(\tR\x06values\x12\x1c\n" +
+	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x18\n" +
+	"\aversion\x18\x03 \x01(\tR\aversion\x12\x18\n" +
+	"\aupgrade\x18\x04 \x01(\bR\aupgrade\"\xc2\x01\n" +
+	"\x16ValidateValuesResponse\x12\x0e\n" +
+	"\x02ok\x18\x01 \x01(\bR\x02ok\x12>\n" +
+	"\bfindings\x18\x02 \x03(\v2\".slipway.platform.v1.ValuesFindingR\bfindings\x12\x18\n" +
+	"\askipped\x18\x03 \x03(\tR\askipped\x12\x18\n" +
+	"\aruntime\x18\x04 \x01(\tR\aruntime\x12\x12\n" +
+	"\x04mode\x18\x05 \x01(\tR\x04mode\x12\x10\n" +
+	"\x03url\x18\x06 \x01(\tR\x03url\"{\n" +
+	"\rValuesFinding\x12\x12\n" +
+	"\x04code\x18\x01 \x01(\tR\x04code\x12\x1a\n" +
+	"\bseverity\x18\x02 \x01(\tR\bseverity\x12\x10\n" +
+	"\x03key\x18\x03 \x01(\tR\x03key\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\x12\x10\n" +
+	"\x03fix\x18\x05 \x01(\tR\x03fix\"Q\n" +
 	"\x13ListRuntimesRequest\x12\x1b\n" +
 	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
@@ -3630,10 +3888,11 @@ const file_slipway_platform_v1_fleet_proto_rawDesc = "" +
 	"\x1bCOMPLETION_STEP_UNSPECIFIED\x10\x00\x12#\n" +
 	"\x1fCOMPLETION_STEP_GIT_CREDENTIALS\x10\x01\x12\x1e\n" +
 	"\x1aCOMPLETION_STEP_USER_TOKEN\x10\x02\x12'\n" +
-	"#COMPLETION_STEP_RUNTIME_APPLICATION\x10\x032\xcf\a\n" +
+	"#COMPLETION_STEP_RUNTIME_APPLICATION\x10\x032\xbc\b\n" +
 	"\x0eRuntimeService\x12n\n" +
 	"\x0fRegisterRuntime\x12+.slipway.platform.v1.RegisterRuntimeRequest\x1a,.slipway.platform.v1.RegisterRuntimeResponse\"\x00\x12\\\n" +
-	"\tCheckName\x12%.slipway.platform.v1.CheckNameRequest\x1a&.slipway.platform.v1.CheckNameResponse\"\x00\x12e\n" +
+	"\tCheckName\x12%.slipway.platform.v1.CheckNameRequest\x1a&.slipway.platform.v1.CheckNameResponse\"\x00\x12k\n" +
+	"\x0eValidateValues\x12*.slipway.platform.v1.ValidateValuesRequest\x1a+.slipway.platform.v1.ValidateValuesResponse\"\x00\x12e\n" +
 	"\fListRuntimes\x12(.slipway.platform.v1.ListRuntimesRequest\x1a).slipway.platform.v1.ListRuntimesResponse\"\x00\x12_\n" +
 	"\n" +
 	"GetRuntime\x12&.slipway.platform.v1.GetRuntimeRequest\x1a'.slipway.platform.v1.GetRuntimeResponse\"\x00\x12h\n" +
@@ -3670,7 +3929,7 @@ func file_slipway_platform_v1_fleet_proto_rawDescGZIP() []byte {
 }
 
 var file_slipway_platform_v1_fleet_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_slipway_platform_v1_fleet_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
+var file_slipway_platform_v1_fleet_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
 var file_slipway_platform_v1_fleet_proto_goTypes = []any{
 	(AccessMode)(0),                   // 0: slipway.platform.v1.AccessMode
 	(SyncStatus)(0),                   // 1: slipway.platform.v1.SyncStatus
@@ -3686,44 +3945,47 @@ var file_slipway_platform_v1_fleet_proto_goTypes = []any{
 	(*Credential)(nil),                // 11: slipway.platform.v1.Credential
 	(*CheckNameRequest)(nil),          // 12: slipway.platform.v1.CheckNameRequest
 	(*CheckNameResponse)(nil),         // 13: slipway.platform.v1.CheckNameResponse
-	(*ListRuntimesRequest)(nil),       // 14: slipway.platform.v1.ListRuntimesRequest
-	(*ListRuntimesResponse)(nil),      // 15: slipway.platform.v1.ListRuntimesResponse
-	(*GetRuntimeRequest)(nil),         // 16: slipway.platform.v1.GetRuntimeRequest
-	(*GetRuntimeResponse)(nil),        // 17: slipway.platform.v1.GetRuntimeResponse
-	(*UpdateRuntimeRequest)(nil),      // 18: slipway.platform.v1.UpdateRuntimeRequest
-	(*UpdateRuntimeResponse)(nil),     // 19: slipway.platform.v1.UpdateRuntimeResponse
-	(*DeleteRuntimeRequest)(nil),      // 20: slipway.platform.v1.DeleteRuntimeRequest
-	(*DeleteRuntimeResponse)(nil),     // 21: slipway.platform.v1.DeleteRuntimeResponse
-	(*UninstallRuntimeRequest)(nil),   // 22: slipway.platform.v1.UninstallRuntimeRequest
-	(*UninstallRuntimeResponse)(nil),  // 23: slipway.platform.v1.UninstallRuntimeResponse
-	(*RevokeCredentialsRequest)(nil),  // 24: slipway.platform.v1.RevokeCredentialsRequest
-	(*RevokeCredentialsResponse)(nil), // 25: slipway.platform.v1.RevokeCredentialsResponse
-	(*WatchRuntimesRequest)(nil),      // 26: slipway.platform.v1.WatchRuntimesRequest
-	(*WatchRuntimesResponse)(nil),     // 27: slipway.platform.v1.WatchRuntimesResponse
-	(*GitSettings)(nil),               // 28: slipway.platform.v1.GitSettings
-	(*GetGitSettingsRequest)(nil),     // 29: slipway.platform.v1.GetGitSettingsRequest
-	(*GetGitSettingsResponse)(nil),    // 30: slipway.platform.v1.GetGitSettingsResponse
-	(*SetGitSettingsRequest)(nil),     // 31: slipway.platform.v1.SetGitSettingsRequest
-	(*SetGitSettingsResponse)(nil),    // 32: slipway.platform.v1.SetGitSettingsResponse
-	(*ResetGitSettingsRequest)(nil),   // 33: slipway.platform.v1.ResetGitSettingsRequest
-	(*ResetGitSettingsResponse)(nil),  // 34: slipway.platform.v1.ResetGitSettingsResponse
-	(*Application)(nil),               // 35: slipway.platform.v1.Application
-	(*ListApplicationsRequest)(nil),   // 36: slipway.platform.v1.ListApplicationsRequest
-	(*ListApplicationsResponse)(nil),  // 37: slipway.platform.v1.ListApplicationsResponse
-	(*WatchApplicationsRequest)(nil),  // 38: slipway.platform.v1.WatchApplicationsRequest
-	(*WatchApplicationsResponse)(nil), // 39: slipway.platform.v1.WatchApplicationsResponse
-	(*RenewCredentialRequest)(nil),    // 40: slipway.platform.v1.RenewCredentialRequest
-	(*RenewCredentialResponse)(nil),   // 41: slipway.platform.v1.RenewCredentialResponse
-	(*HeartbeatRequest)(nil),          // 42: slipway.platform.v1.HeartbeatRequest
-	(*HeartbeatResponse)(nil),         // 43: slipway.platform.v1.HeartbeatResponse
-	(*ReportRequest)(nil),             // 44: slipway.platform.v1.ReportRequest
-	(*ReportEvent)(nil),               // 45: slipway.platform.v1.ReportEvent
-	(*ReportResponse)(nil),            // 46: slipway.platform.v1.ReportResponse
-	(*UnregisterRequest)(nil),         // 47: slipway.platform.v1.UnregisterRequest
-	(*UnregisterResponse)(nil),        // 48: slipway.platform.v1.UnregisterResponse
-	nil,                               // 49: slipway.platform.v1.Application.LabelsEntry
-	(*timestamppb.Timestamp)(nil),     // 50: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),       // 51: google.protobuf.Duration
+	(*ValidateValuesRequest)(nil),     // 14: slipway.platform.v1.ValidateValuesRequest
+	(*ValidateValuesResponse)(nil),    // 15: slipway.platform.v1.ValidateValuesResponse
+	(*ValuesFinding)(nil),             // 16: slipway.platform.v1.ValuesFinding
+	(*ListRuntimesRequest)(nil),       // 17: slipway.platform.v1.ListRuntimesRequest
+	(*ListRuntimesResponse)(nil),      // 18: slipway.platform.v1.ListRuntimesResponse
+	(*GetRuntimeRequest)(nil),         // 19: slipway.platform.v1.GetRuntimeRequest
+	(*GetRuntimeResponse)(nil),        // 20: slipway.platform.v1.GetRuntimeResponse
+	(*UpdateRuntimeRequest)(nil),      // 21: slipway.platform.v1.UpdateRuntimeRequest
+	(*UpdateRuntimeResponse)(nil),     // 22: slipway.platform.v1.UpdateRuntimeResponse
+	(*DeleteRuntimeRequest)(nil),      // 23: slipway.platform.v1.DeleteRuntimeRequest
+	(*DeleteRuntimeResponse)(nil),     // 24: slipway.platform.v1.DeleteRuntimeResponse
+	(*UninstallRuntimeRequest)(nil),   // 25: slipway.platform.v1.UninstallRuntimeRequest
+	(*UninstallRuntimeResponse)(nil),  // 26: slipway.platform.v1.UninstallRuntimeResponse
+	(*RevokeCredentialsRequest)(nil),  // 27: slipway.platform.v1.RevokeCredentialsRequest
+	(*RevokeCredentialsResponse)(nil), // 28: slipway.platform.v1.RevokeCredentialsResponse
+	(*WatchRuntimesRequest)(nil),      // 29: slipway.platform.v1.WatchRuntimesRequest
+	(*WatchRuntimesResponse)(nil),     // 30: slipway.platform.v1.WatchRuntimesResponse
+	(*GitSettings)(nil),               // 31: slipway.platform.v1.GitSettings
+	(*GetGitSettingsRequest)(nil),     // 32: slipway.platform.v1.GetGitSettingsRequest
+	(*GetGitSettingsResponse)(nil),    // 33: slipway.platform.v1.GetGitSettingsResponse
+	(*SetGitSettingsRequest)(nil),     // 34: slipway.platform.v1.SetGitSettingsRequest
+	(*SetGitSettingsResponse)(nil),    // 35: slipway.platform.v1.SetGitSettingsResponse
+	(*ResetGitSettingsRequest)(nil),   // 36: slipway.platform.v1.ResetGitSettingsRequest
+	(*ResetGitSettingsResponse)(nil),  // 37: slipway.platform.v1.ResetGitSettingsResponse
+	(*Application)(nil),               // 38: slipway.platform.v1.Application
+	(*ListApplicationsRequest)(nil),   // 39: slipway.platform.v1.ListApplicationsRequest
+	(*ListApplicationsResponse)(nil),  // 40: slipway.platform.v1.ListApplicationsResponse
+	(*WatchApplicationsRequest)(nil),  // 41: slipway.platform.v1.WatchApplicationsRequest
+	(*WatchApplicationsResponse)(nil), // 42: slipway.platform.v1.WatchApplicationsResponse
+	(*RenewCredentialRequest)(nil),    // 43: slipway.platform.v1.RenewCredentialRequest
+	(*RenewCredentialResponse)(nil),   // 44: slipway.platform.v1.RenewCredentialResponse
+	(*HeartbeatRequest)(nil),          // 45: slipway.platform.v1.HeartbeatRequest
+	(*HeartbeatResponse)(nil),         // 46: slipway.platform.v1.HeartbeatResponse
+	(*ReportRequest)(nil),             // 47: slipway.platform.v1.ReportRequest
+	(*ReportEvent)(nil),               // 48: slipway.platform.v1.ReportEvent
+	(*ReportResponse)(nil),            // 49: slipway.platform.v1.ReportResponse
+	(*UnregisterRequest)(nil),         // 50: slipway.platform.v1.UnregisterRequest
+	(*UnregisterResponse)(nil),        // 51: slipway.platform.v1.UnregisterResponse
+	nil,                               // 52: slipway.platform.v1.Application.LabelsEntry
+	(*timestamppb.Timestamp)(nil),     // 53: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),       // 54: google.protobuf.Duration
 }
 var file_slipway_platform_v1_fleet_proto_depIdxs = []int32{
 	2,  // 0: slipway.platform.v1.Component.health:type_name -> slipway.platform.v1.HealthStatus
@@ -3731,8 +3993,8 @@ var file_slipway_platform_v1_fleet_proto_depIdxs = []int32{
 	2,  // 2: slipway.platform.v1.GitSourceSummary.health:type_name -> slipway.platform.v1.HealthStatus
 	1,  // 3: slipway.platform.v1.GitSourceSummary.sync:type_name -> slipway.platform.v1.SyncStatus
 	0,  // 4: slipway.platform.v1.Runtime.access_mode:type_name -> slipway.platform.v1.AccessMode
-	50, // 5: slipway.platform.v1.Runtime.last_heartbeat_at:type_name -> google.protobuf.Timestamp
-	50, // 6: slipway.platform.v1.Runtime.registered_at:type_name -> google.protobuf.Timestamp
+	53, // 5: slipway.platform.v1.Runtime.last_heartbeat_at:type_name -> google.protobuf.Timestamp
+	53, // 6: slipway.platform.v1.Runtime.registered_at:type_name -> google.protobuf.Timestamp
 	1,  // 7: slipway.platform.v1.Runtime.sync:type_name -> slipway.platform.v1.SyncStatus
 	2,  // 8: slipway.platform.v1.Runtime.health:type_name -> slipway.platform.v1.HealthStatus
 	3,  // 9: slipway.platform.v1.Runtime.installation:type_name -> slipway.platform.v1.InstallationStatus
@@ -3740,80 +4002,83 @@ var file_slipway_platform_v1_fleet_proto_depIdxs = []int32{
 	5,  // 11: slipway.platform.v1.Runtime.components:type_name -> slipway.platform.v1.Component
 	6,  // 12: slipway.platform.v1.Runtime.git_sources:type_name -> slipway.platform.v1.GitSourceSummary
 	7,  // 13: slipway.platform.v1.Runtime.clusters:type_name -> slipway.platform.v1.ManagedClusterSummary
-	50, // 14: slipway.platform.v1.Runtime.git_token_expires_at:type_name -> google.protobuf.Timestamp
+	53, // 14: slipway.platform.v1.Runtime.git_token_expires_at:type_name -> google.protobuf.Timestamp
 	0,  // 15: slipway.platform.v1.RegisterRuntimeRequest.access_mode:type_name -> slipway.platform.v1.AccessMode
 	8,  // 16: slipway.platform.v1.RegisterRuntimeResponse.runtime:type_name -> slipway.platform.v1.Runtime
 	11, // 17: slipway.platform.v1.RegisterRuntimeResponse.credential:type_name -> slipway.platform.v1.Credential
-	50, // 18: slipway.platform.v1.Credential.access_expires_at:type_name -> google.protobuf.Timestamp
-	8,  // 19: slipway.platform.v1.ListRuntimesResponse.runtimes:type_name -> slipway.platform.v1.Runtime
-	8,  // 20: slipway.platform.v1.GetRuntimeResponse.runtime:type_name -> slipway.platform.v1.Runtime
-	8,  // 21: slipway.platform.v1.UpdateRuntimeResponse.runtime:type_name -> slipway.platform.v1.Runtime
-	8,  // 22: slipway.platform.v1.WatchRuntimesResponse.runtime:type_name -> slipway.platform.v1.Runtime
-	28, // 23: slipway.platform.v1.GetGitSettingsResponse.settings:type_name -> slipway.platform.v1.GitSettings
-	28, // 24: slipway.platform.v1.SetGitSettingsRequest.settings:type_name -> slipway.platform.v1.GitSettings
-	28, // 25: slipway.platform.v1.SetGitSettingsResponse.settings:type_name -> slipway.platform.v1.GitSettings
-	50, // 26: slipway.platform.v1.Application.operation_finished_at:type_name -> google.protobuf.Timestamp
-	49, // 27: slipway.platform.v1.Application.labels:type_name -> slipway.platform.v1.Application.LabelsEntry
-	50, // 28: slipway.platform.v1.Application.seen_at:type_name -> google.protobuf.Timestamp
-	35, // 29: slipway.platform.v1.ListApplicationsResponse.applications:type_name -> slipway.platform.v1.Application
-	35, // 30: slipway.platform.v1.WatchApplicationsResponse.application:type_name -> slipway.platform.v1.Application
-	35, // 31: slipway.platform.v1.WatchApplicationsResponse.deleted:type_name -> slipway.platform.v1.Application
-	11, // 32: slipway.platform.v1.RenewCredentialResponse.credential:type_name -> slipway.platform.v1.Credential
-	0,  // 33: slipway.platform.v1.HeartbeatRequest.access_mode:type_name -> slipway.platform.v1.AccessMode
-	5,  // 34: slipway.platform.v1.HeartbeatRequest.components:type_name -> slipway.platform.v1.Component
-	6,  // 35: slipway.platform.v1.HeartbeatRequest.git_sources:type_name -> slipway.platform.v1.GitSourceSummary
-	7,  // 36: slipway.platform.v1.HeartbeatRequest.clusters:type_name -> slipway.platform.v1.ManagedClusterSummary
-	4,  // 37: slipway.platform.v1.HeartbeatRequest.pending_steps:type_name -> slipway.platform.v1.CompletionStep
-	1,  // 38: slipway.platform.v1.HeartbeatRequest.sync:type_name -> slipway.platform.v1.SyncStatus
-	2,  // 39: slipway.platform.v1.HeartbeatRequest.health:type_name -> slipway.platform.v1.HealthStatus
-	50, // 40: slipway.platform.v1.HeartbeatRequest.git_token_expires_at:type_name -> google.protobuf.Timestamp
-	51, // 41: slipway.platform.v1.HeartbeatResponse.next:type_name -> google.protobuf.Duration
-	28, // 42: slipway.platform.v1.HeartbeatResponse.git_settings:type_name -> slipway.platform.v1.GitSettings
-	45, // 43: slipway.platform.v1.ReportRequest.events:type_name -> slipway.platform.v1.ReportEvent
-	50, // 44: slipway.platform.v1.ReportEvent.at:type_name -> google.protobuf.Timestamp
-	35, // 45: slipway.platform.v1.ReportEvent.application:type_name -> slipway.platform.v1.Application
-	35, // 46: slipway.platform.v1.ReportEvent.deleted:type_name -> slipway.platform.v1.Application
-	9,  // 47: slipway.platform.v1.RuntimeService.RegisterRuntime:input_type -> slipway.platform.v1.RegisterRuntimeRequest
-	12, // 48: slipway.platform.v1.RuntimeService.CheckName:input_type -> slipway.platform.v1.CheckNameRequest
-	14, // 49: slipway.platform.v1.RuntimeService.ListRuntimes:input_type -> slipway.platform.v1.ListRuntimesRequest
-	16, // 50: slipway.platform.v1.RuntimeService.GetRuntime:input_type -> slipway.platform.v1.GetRuntimeRequest
-	18, // 51: slipway.platform.v1.RuntimeService.UpdateRuntime:input_type -> slipway.platform.v1.UpdateRuntimeRequest
-	20, // 52: slipway.platform.v1.RuntimeService.DeleteRuntime:input_type -> slipway.platform.v1.DeleteRuntimeRequest
-	22, // 53: slipway.platform.v1.RuntimeService.UninstallRuntime:input_type -> slipway.platform.v1.UninstallRuntimeRequest
-	24, // 54: slipway.platform.v1.RuntimeService.RevokeCredentials:input_type -> slipway.platform.v1.RevokeCredentialsRequest
-	26, // 55: slipway.platform.v1.RuntimeService.WatchRuntimes:input_type -> slipway.platform.v1.WatchRuntimesRequest
-	29, // 56: slipway.platform.v1.GitService.GetGitSettings:input_type -> slipway.platform.v1.GetGitSettingsRequest
-	31, // 57: slipway.platform.v1.GitService.SetGitSettings:input_type -> slipway.platform.v1.SetGitSettingsRequest
-	33, // 58: slipway.platform.v1.GitService.ResetGitSettings:input_type -> slipway.platform.v1.ResetGitSettingsRequest
-	36, // 59: slipway.platform.v1.ApplicationService.ListApplications:input_type -> slipway.platform.v1.ListApplicationsRequest
-	38, // 60: slipway.platform.v1.ApplicationService.WatchApplications:input_type -> slipway.platform.v1.WatchApplicationsRequest
-	40, // 61: slipway.platform.v1.AgentService.RenewCredential:input_type -> slipway.platform.v1.RenewCredentialRequest
-	42, // 62: slipway.platform.v1.AgentService.Heartbeat:input_type -> slipway.platform.v1.HeartbeatRequest
-	44, // 63: slipway.platform.v1.AgentService.Report:input_type -> slipway.platform.v1.ReportRequest
-	47, // 64: slipway.platform.v1.AgentService.Unregister:input_type -> slipway.platform.v1.UnregisterRequest
-	10, // 65: slipway.platform.v1.RuntimeService.RegisterRuntime:output_type -> slipway.platform.v1.RegisterRuntimeResponse
-	13, // 66: slipway.platform.v1.RuntimeService.CheckName:output_type -> slipway.platform.v1.CheckNameResponse
-	15, // 67: slipway.platform.v1.RuntimeService.ListRuntimes:output_type -> slipway.platform.v1.ListRuntimesResponse
-	17, // 68: slipway.platform.v1.RuntimeService.GetRuntime:output_type -> slipway.platform.v1.GetRuntimeResponse
-	19, // 69: slipway.platform.v1.RuntimeService.UpdateRuntime:output_type -> slipway.platform.v1.UpdateRuntimeResponse
-	21, // 70: slipway.platform.v1.RuntimeService.DeleteRuntime:output_type -> slipway.platform.v1.DeleteRuntimeResponse
-	23, // 71: slipway.platform.v1.RuntimeService.UninstallRuntime:output_type -> slipway.platform.v1.UninstallRuntimeResponse
-	25, // 72: slipway.platform.v1.RuntimeService.RevokeCredentials:output_type -> slipway.platform.v1.RevokeCredentialsResponse
-	27, // 73: slipway.platform.v1.RuntimeService.WatchRuntimes:output_type -> slipway.platform.v1.WatchRuntimesResponse
-	30, // 74: slipway.platform.v1.GitService.GetGitSettings:output_type -> slipway.platform.v1.GetGitSettingsResponse
-	32, // 75: slipway.platform.v1.GitService.SetGitSettings:output_type -> slipway.platform.v1.SetGitSettingsResponse
-	34, // 76: slipway.platform.v1.GitService.ResetGitSettings:output_type -> slipway.platform.v1.ResetGitSettingsResponse
-	37, // 77: slipway.platform.v1.ApplicationService.ListApplications:output_type -> slipway.platform.v1.ListApplicationsResponse
-	39, // 78: slipway.platform.v1.ApplicationService.WatchApplications:output_type -> slipway.platform.v1.WatchApplicationsResponse
-	41, // 79: slipway.platform.v1.AgentService.RenewCredential:output_type -> slipway.platform.v1.RenewCredentialResponse
-	43, // 80: slipway.platform.v1.AgentService.Heartbeat:output_type -> slipway.platform.v1.HeartbeatResponse
-	46, // 81: slipway.platform.v1.AgentService.Report:output_type -> slipway.platform.v1.ReportResponse
-	48, // 82: slipway.platform.v1.AgentService.Unregister:output_type -> slipway.platform.v1.UnregisterResponse
-	65, // [65:83] is the sub-list for method output_type
-	47, // [47:65] is the sub-list for method input_type
-	47, // [47:47] is the sub-list for extension type_name
-	47, // [47:47] is the sub-list for extension extendee
-	0,  // [0:47] is the sub-list for field type_name
+	53, // 18: slipway.platform.v1.Credential.access_expires_at:type_name -> google.protobuf.Timestamp
+	16, // 19: slipway.platform.v1.ValidateValuesResponse.findings:type_name -> slipway.platform.v1.ValuesFinding
+	8,  // 20: slipway.platform.v1.ListRuntimesResponse.runtimes:type_name -> slipway.platform.v1.Runtime
+	8,  // 21: slipway.platform.v1.GetRuntimeResponse.runtime:type_name -> slipway.platform.v1.Runtime
+	8,  // 22: slipway.platform.v1.UpdateRuntimeResponse.runtime:type_name -> slipway.platform.v1.Runtime
+	8,  // 23: slipway.platform.v1.WatchRuntimesResponse.runtime:type_name -> slipway.platform.v1.Runtime
+	31, // 24: slipway.platform.v1.GetGitSettingsResponse.settings:type_name -> slipway.platform.v1.GitSettings
+	31, // 25: slipway.platform.v1.SetGitSettingsRequest.settings:type_name -> slipway.platform.v1.GitSettings
+	31, // 26: slipway.platform.v1.SetGitSettingsResponse.settings:type_name -> slipway.platform.v1.GitSettings
+	53, // 27: slipway.platform.v1.Application.operation_finished_at:type_name -> google.protobuf.Timestamp
+	52, // 28: slipway.platform.v1.Application.labels:type_name -> slipway.platform.v1.Application.LabelsEntry
+	53, // 29: slipway.platform.v1.Application.seen_at:type_name -> google.protobuf.Timestamp
+	38, // 30: slipway.platform.v1.ListApplicationsResponse.applications:type_name -> slipway.platform.v1.Application
+	38, // 31: slipway.platform.v1.WatchApplicationsResponse.application:type_name -> slipway.platform.v1.Application
+	38, // 32: slipway.platform.v1.WatchApplicationsResponse.deleted:type_name -> slipway.platform.v1.Application
+	11, // 33: slipway.platform.v1.RenewCredentialResponse.credential:type_name -> slipway.platform.v1.Credential
+	0,  // 34: slipway.platform.v1.HeartbeatRequest.access_mode:type_name -> slipway.platform.v1.AccessMode
+	5,  // 35: slipway.platform.v1.HeartbeatRequest.components:type_name -> slipway.platform.v1.Component
+	6,  // 36: slipway.platform.v1.HeartbeatRequest.git_sources:type_name -> slipway.platform.v1.GitSourceSummary
+	7,  // 37: slipway.platform.v1.HeartbeatRequest.clusters:type_name -> slipway.platform.v1.ManagedClusterSummary
+	4,  // 38: slipway.platform.v1.HeartbeatRequest.pending_steps:type_name -> slipway.platform.v1.CompletionStep
+	1,  // 39: slipway.platform.v1.HeartbeatRequest.sync:type_name -> slipway.platform.v1.SyncStatus
+	2,  // 40: slipway.platform.v1.HeartbeatRequest.health:type_name -> slipway.platform.v1.HealthStatus
+	53, // 41: slipway.platform.v1.HeartbeatRequest.git_token_expires_at:type_name -> google.protobuf.Timestamp
+	54, // 42: slipway.platform.v1.HeartbeatResponse.next:type_name -> google.protobuf.Duration
+	31, // 43: slipway.platform.v1.HeartbeatResponse.git_settings:type_name -> slipway.platform.v1.GitSettings
+	48, // 44: slipway.platform.v1.ReportRequest.events:type_name -> slipway.platform.v1.ReportEvent
+	53, // 45: slipway.platform.v1.ReportEvent.at:type_name -> google.protobuf.Timestamp
+	38, // 46: slipway.platform.v1.ReportEvent.application:type_name -> slipway.platform.v1.Application
+	38, // 47: slipway.platform.v1.ReportEvent.deleted:type_name -> slipway.platform.v1.Application
+	9,  // 48: slipway.platform.v1.RuntimeService.RegisterRuntime:input_type -> slipway.platform.v1.RegisterRuntimeRequest
+	12, // 49: slipway.platform.v1.RuntimeService.CheckName:input_type -> slipway.platform.v1.CheckNameRequest
+	14, // 50: slipway.platform.v1.RuntimeService.ValidateValues:input_type -> slipway.platform.v1.ValidateValuesRequest
+	17, // 51: slipway.platform.v1.RuntimeService.ListRuntimes:input_type -> slipway.platform.v1.ListRuntimesRequest
+	19, // 52: slipway.platform.v1.RuntimeService.GetRuntime:input_type -> slipway.platform.v1.GetRuntimeRequest
+	21, // 53: slipway.platform.v1.RuntimeService.UpdateRuntime:input_type -> slipway.platform.v1.UpdateRuntimeRequest
+	23, // 54: slipway.platform.v1.RuntimeService.DeleteRuntime:input_type -> slipway.platform.v1.DeleteRuntimeRequest
+	25, // 55: slipway.platform.v1.RuntimeService.UninstallRuntime:input_type -> slipway.platform.v1.UninstallRuntimeRequest
+	27, // 56: slipway.platform.v1.RuntimeService.RevokeCredentials:input_type -> slipway.platform.v1.RevokeCredentialsRequest
+	29, // 57: slipway.platform.v1.RuntimeService.WatchRuntimes:input_type -> slipway.platform.v1.WatchRuntimesRequest
+	32, // 58: slipway.platform.v1.GitService.GetGitSettings:input_type -> slipway.platform.v1.GetGitSettingsRequest
+	34, // 59: slipway.platform.v1.GitService.SetGitSettings:input_type -> slipway.platform.v1.SetGitSettingsRequest
+	36, // 60: slipway.platform.v1.GitService.ResetGitSettings:input_type -> slipway.platform.v1.ResetGitSettingsRequest
+	39, // 61: slipway.platform.v1.ApplicationService.ListApplications:input_type -> slipway.platform.v1.ListApplicationsRequest
+	41, // 62: slipway.platform.v1.ApplicationService.WatchApplications:input_type -> slipway.platform.v1.WatchApplicationsRequest
+	43, // 63: slipway.platform.v1.AgentService.RenewCredential:input_type -> slipway.platform.v1.RenewCredentialRequest
+	45, // 64: slipway.platform.v1.AgentService.Heartbeat:input_type -> slipway.platform.v1.HeartbeatRequest
+	47, // 65: slipway.platform.v1.AgentService.Report:input_type -> slipway.platform.v1.ReportRequest
+	50, // 66: slipway.platform.v1.AgentService.Unregister:input_type -> slipway.platform.v1.UnregisterRequest
+	10, // 67: slipway.platform.v1.RuntimeService.RegisterRuntime:output_type -> slipway.platform.v1.RegisterRuntimeResponse
+	13, // 68: slipway.platform.v1.RuntimeService.CheckName:output_type -> slipway.platform.v1.CheckNameResponse
+	15, // 69: slipway.platform.v1.RuntimeService.ValidateValues:output_type -> slipway.platform.v1.ValidateValuesResponse
+	18, // 70: slipway.platform.v1.RuntimeService.ListRuntimes:output_type -> slipway.platform.v1.ListRuntimesResponse
+	20, // 71: slipway.platform.v1.RuntimeService.GetRuntime:output_type -> slipway.platform.v1.GetRuntimeResponse
+	22, // 72: slipway.platform.v1.RuntimeService.UpdateRuntime:output_type -> slipway.platform.v1.UpdateRuntimeResponse
+	24, // 73: slipway.platform.v1.RuntimeService.DeleteRuntime:output_type -> slipway.platform.v1.DeleteRuntimeResponse
+	26, // 74: slipway.platform.v1.RuntimeService.UninstallRuntime:output_type -> slipway.platform.v1.UninstallRuntimeResponse
+	28, // 75: slipway.platform.v1.RuntimeService.RevokeCredentials:output_type -> slipway.platform.v1.RevokeCredentialsResponse
+	30, // 76: slipway.platform.v1.RuntimeService.WatchRuntimes:output_type -> slipway.platform.v1.WatchRuntimesResponse
+	33, // 77: slipway.platform.v1.GitService.GetGitSettings:output_type -> slipway.platform.v1.GetGitSettingsResponse
+	35, // 78: slipway.platform.v1.GitService.SetGitSettings:output_type -> slipway.platform.v1.SetGitSettingsResponse
+	37, // 79: slipway.platform.v1.GitService.ResetGitSettings:output_type -> slipway.platform.v1.ResetGitSettingsResponse
+	40, // 80: slipway.platform.v1.ApplicationService.ListApplications:output_type -> slipway.platform.v1.ListApplicationsResponse
+	42, // 81: slipway.platform.v1.ApplicationService.WatchApplications:output_type -> slipway.platform.v1.WatchApplicationsResponse
+	44, // 82: slipway.platform.v1.AgentService.RenewCredential:output_type -> slipway.platform.v1.RenewCredentialResponse
+	46, // 83: slipway.platform.v1.AgentService.Heartbeat:output_type -> slipway.platform.v1.HeartbeatResponse
+	49, // 84: slipway.platform.v1.AgentService.Report:output_type -> slipway.platform.v1.ReportResponse
+	51, // 85: slipway.platform.v1.AgentService.Unregister:output_type -> slipway.platform.v1.UnregisterResponse
+	67, // [67:86] is the sub-list for method output_type
+	48, // [48:67] is the sub-list for method input_type
+	48, // [48:48] is the sub-list for extension type_name
+	48, // [48:48] is the sub-list for extension extendee
+	0,  // [0:48] is the sub-list for field type_name
 }
 
 func init() { file_slipway_platform_v1_fleet_proto_init() }
@@ -3821,8 +4086,8 @@ func file_slipway_platform_v1_fleet_proto_init() {
 	if File_slipway_platform_v1_fleet_proto != nil {
 		return
 	}
-	file_slipway_platform_v1_fleet_proto_msgTypes[13].OneofWrappers = []any{}
-	file_slipway_platform_v1_fleet_proto_msgTypes[40].OneofWrappers = []any{
+	file_slipway_platform_v1_fleet_proto_msgTypes[16].OneofWrappers = []any{}
+	file_slipway_platform_v1_fleet_proto_msgTypes[43].OneofWrappers = []any{
 		(*ReportEvent_Application)(nil),
 		(*ReportEvent_Deleted)(nil),
 		(*ReportEvent_ResyncBegin)(nil),
@@ -3834,7 +4099,7 @@ func file_slipway_platform_v1_fleet_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_slipway_platform_v1_fleet_proto_rawDesc), len(file_slipway_platform_v1_fleet_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   45,
+			NumMessages:   48,
 			NumExtensions: 0,
 			NumServices:   4,
 		},

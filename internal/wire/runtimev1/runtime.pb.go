@@ -328,6 +328,220 @@ func (x *ComponentLogsResponse) GetPod() string {
 	return ""
 }
 
+type PreflightRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Checks to run, such as P16 or tls-cert; empty: all that a runtime runs.
+	Only          []string `protobuf:"bytes,1,rep,name=only,proto3" json:"only,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PreflightRequest) Reset() {
+	*x = PreflightRequest{}
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PreflightRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PreflightRequest) ProtoMessage() {}
+
+func (x *PreflightRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PreflightRequest.ProtoReflect.Descriptor instead.
+func (*PreflightRequest) Descriptor() ([]byte, []int) {
+	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *PreflightRequest) GetOnly() []string {
+	if x != nil {
+		return x.Only
+	}
+	return nil
+}
+
+// PreflightResponse is one check of the catalogue, when it has ended.
+type PreflightResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// P1 to P27, and the check in words, such as tls-cert.
+	Code string `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"`
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// ok, warning, error or skipped: that of the worst finding.
+	State string `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
+	// What was looked at.
+	Looked string `protobuf:"bytes,4,opt,name=looked,proto3" json:"looked,omitempty"`
+	// Why it was skipped.
+	Reason   string              `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
+	Findings []*PreflightFinding `protobuf:"bytes,6,rep,name=findings,proto3" json:"findings,omitempty"`
+	// How many checks there are in this run.
+	Total         int32 `protobuf:"varint,7,opt,name=total,proto3" json:"total,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PreflightResponse) Reset() {
+	*x = PreflightResponse{}
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PreflightResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PreflightResponse) ProtoMessage() {}
+
+func (x *PreflightResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PreflightResponse.ProtoReflect.Descriptor instead.
+func (*PreflightResponse) Descriptor() ([]byte, []int) {
+	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *PreflightResponse) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
+func (x *PreflightResponse) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *PreflightResponse) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *PreflightResponse) GetLooked() string {
+	if x != nil {
+		return x.Looked
+	}
+	return ""
+}
+
+func (x *PreflightResponse) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *PreflightResponse) GetFindings() []*PreflightFinding {
+	if x != nil {
+		return x.Findings
+	}
+	return nil
+}
+
+func (x *PreflightResponse) GetTotal() int32 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
+type PreflightFinding struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// error, warning or info.
+	Severity string `protobuf:"bytes,1,opt,name=severity,proto3" json:"severity,omitempty"`
+	// The object, host or key that it is about.
+	Subject string `protobuf:"bytes,2,opt,name=subject,proto3" json:"subject,omitempty"`
+	Message string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
+	// What to do: a sentence, a command or a manifest.
+	Fix           string `protobuf:"bytes,4,opt,name=fix,proto3" json:"fix,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PreflightFinding) Reset() {
+	*x = PreflightFinding{}
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PreflightFinding) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PreflightFinding) ProtoMessage() {}
+
+func (x *PreflightFinding) ProtoReflect() protoreflect.Message {
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PreflightFinding.ProtoReflect.Descriptor instead.
+func (*PreflightFinding) Descriptor() ([]byte, []int) {
+	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *PreflightFinding) GetSeverity() string {
+	if x != nil {
+		return x.Severity
+	}
+	return ""
+}
+
+func (x *PreflightFinding) GetSubject() string {
+	if x != nil {
+		return x.Subject
+	}
+	return ""
+}
+
+func (x *PreflightFinding) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *PreflightFinding) GetFix() string {
+	if x != nil {
+		return x.Fix
+	}
+	return ""
+}
+
 type GitSource struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Name     string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -349,7 +563,7 @@ type GitSource struct {
 
 func (x *GitSource) Reset() {
 	*x = GitSource{}
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[6]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -361,7 +575,7 @@ func (x *GitSource) String() string {
 func (*GitSource) ProtoMessage() {}
 
 func (x *GitSource) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[6]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -374,7 +588,7 @@ func (x *GitSource) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GitSource.ProtoReflect.Descriptor instead.
 func (*GitSource) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{6}
+	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *GitSource) GetName() string {
@@ -469,7 +683,7 @@ type ListGitSourcesRequest struct {
 
 func (x *ListGitSourcesRequest) Reset() {
 	*x = ListGitSourcesRequest{}
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[7]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -481,7 +695,7 @@ func (x *ListGitSourcesRequest) String() string {
 func (*ListGitSourcesRequest) ProtoMessage() {}
 
 func (x *ListGitSourcesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[7]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -494,7 +708,7 @@ func (x *ListGitSourcesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListGitSourcesRequest.ProtoReflect.Descriptor instead.
 func (*ListGitSourcesRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{7}
+	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{10}
 }
 
 type ListGitSourcesResponse struct {
@@ -506,7 +720,7 @@ type ListGitSourcesResponse struct {
 
 func (x *ListGitSourcesResponse) Reset() {
 	*x = ListGitSourcesResponse{}
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[8]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -518,7 +732,7 @@ func (x *ListGitSourcesResponse) String() string {
 func (*ListGitSourcesResponse) ProtoMessage() {}
 
 func (x *ListGitSourcesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[8]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -531,7 +745,7 @@ func (x *ListGitSourcesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListGitSourcesResponse.ProtoReflect.Descriptor instead.
 func (*ListGitSourcesResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{8}
+	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ListGitSourcesResponse) GetGitSources() []*GitSource {
@@ -554,7 +768,7 @@ type CreateGitSourceRequest struct {
 
 func (x *CreateGitSourceRequest) Reset() {
 	*x = CreateGitSourceRequest{}
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[9]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -566,7 +780,7 @@ func (x *CreateGitSourceRequest) String() string {
 func (*CreateGitSourceRequest) ProtoMessage() {}
 
 func (x *CreateGitSourceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[9]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -579,7 +793,7 @@ func (x *CreateGitSourceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateGitSourceRequest.ProtoReflect.Descriptor instead.
 func (*CreateGitSourceRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{9}
+	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *CreateGitSourceRequest) GetGitSource() *GitSource {
@@ -615,7 +829,7 @@ type CreateGitSourceResponse struct {
 
 func (x *CreateGitSourceResponse) Reset() {
 	*x = CreateGitSourceResponse{}
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[10]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -627,7 +841,7 @@ func (x *CreateGitSourceResponse) String() string {
 func (*CreateGitSourceResponse) ProtoMessage() {}
 
 func (x *CreateGitSourceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[10]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -640,7 +854,7 @@ func (x *CreateGitSourceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateGitSourceResponse.ProtoReflect.Descriptor instead.
 func (*CreateGitSourceResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{10}
+	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *CreateGitSourceResponse) GetGitSource() *GitSource {
@@ -673,7 +887,7 @@ type EditGitSourceRequest struct {
 
 func (x *EditGitSourceRequest) Reset() {
 	*x = EditGitSourceRequest{}
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[11]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -685,7 +899,7 @@ func (x *EditGitSourceRequest) String() string {
 func (*EditGitSourceRequest) ProtoMessage() {}
 
 func (x *EditGitSourceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[11]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -698,7 +912,7 @@ func (x *EditGitSourceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditGitSourceRequest.ProtoReflect.Descriptor instead.
 func (*EditGitSourceRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{11}
+	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *EditGitSourceRequest) GetGitSource() *GitSource {
@@ -718,7 +932,7 @@ type EditGitSourceResponse struct {
 
 func (x *EditGitSourceResponse) Reset() {
 	*x = EditGitSourceResponse{}
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[12]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -730,7 +944,7 @@ func (x *EditGitSourceResponse) String() string {
 func (*EditGitSourceResponse) ProtoMessage() {}
 
 func (x *EditGitSourceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[12]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -743,7 +957,7 @@ func (x *EditGitSourceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditGitSourceResponse.ProtoReflect.Descriptor instead.
 func (*EditGitSourceResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{12}
+	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *EditGitSourceResponse) GetGitSource() *GitSource {
@@ -769,7 +983,7 @@ type DeleteGitSourceRequest struct {
 
 func (x *DeleteGitSourceRequest) Reset() {
 	*x = DeleteGitSourceRequest{}
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[13]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -781,7 +995,7 @@ func (x *DeleteGitSourceRequest) String() string {
 func (*DeleteGitSourceRequest) ProtoMessage() {}
 
 func (x *DeleteGitSourceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[13]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -794,7 +1008,7 @@ func (x *DeleteGitSourceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteGitSourceRequest.ProtoReflect.Descriptor instead.
 func (*DeleteGitSourceRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{13}
+	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *DeleteGitSourceRequest) GetName() string {
@@ -813,7 +1027,7 @@ type DeleteGitSourceResponse struct {
 
 func (x *DeleteGitSourceResponse) Reset() {
 	*x = DeleteGitSourceResponse{}
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[14]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -825,7 +1039,7 @@ func (x *DeleteGitSourceResponse) String() string {
 func (*DeleteGitSourceResponse) ProtoMessage() {}
 
 func (x *DeleteGitSourceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[14]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -838,7 +1052,7 @@ func (x *DeleteGitSourceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteGitSourceResponse.ProtoReflect.Descriptor instead.
 func (*DeleteGitSourceResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{14}
+	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *DeleteGitSourceResponse) GetCommit() string {
@@ -867,7 +1081,7 @@ type ManagedCluster struct {
 
 func (x *ManagedCluster) Reset() {
 	*x = ManagedCluster{}
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[15]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -879,7 +1093,7 @@ func (x *ManagedCluster) String() string {
 func (*ManagedCluster) ProtoMessage() {}
 
 func (x *ManagedCluster) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[15]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -892,7 +1106,7 @@ func (x *ManagedCluster) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ManagedCluster.ProtoReflect.Descriptor instead.
 func (*ManagedCluster) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{15}
+	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ManagedCluster) GetName() string {
@@ -973,7 +1187,7 @@ type ListClustersRequest struct {
 
 func (x *ListClustersRequest) Reset() {
 	*x = ListClustersRequest{}
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[16]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -985,7 +1199,7 @@ func (x *ListClustersRequest) String() string {
 func (*ListClustersRequest) ProtoMessage() {}
 
 func (x *ListClustersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[16]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -998,7 +1212,7 @@ func (x *ListClustersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListClustersRequest.ProtoReflect.Descriptor instead.
 func (*ListClustersRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{16}
+	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{19}
 }
 
 type ListClustersResponse struct {
@@ -1010,7 +1224,7 @@ type ListClustersResponse struct {
 
 func (x *ListClustersResponse) Reset() {
 	*x = ListClustersResponse{}
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[17]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1022,7 +1236,7 @@ func (x *ListClustersResponse) String() string {
 func (*ListClustersResponse) ProtoMessage() {}
 
 func (x *ListClustersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[17]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1035,7 +1249,7 @@ func (x *ListClustersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListClustersResponse.ProtoReflect.Descriptor instead.
 func (*ListClustersResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{17}
+	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListClustersResponse) GetClusters() []*ManagedCluster {
@@ -1067,7 +1281,7 @@ type AddClusterRequest struct {
 
 func (x *AddClusterRequest) Reset() {
 	*x = AddClusterRequest{}
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[18]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1079,7 +1293,7 @@ func (x *AddClusterRequest) String() string {
 func (*AddClusterRequest) ProtoMessage() {}
 
 func (x *AddClusterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[18]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1092,7 +1306,7 @@ func (x *AddClusterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddClusterRequest.ProtoReflect.Descriptor instead.
 func (*AddClusterRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{18}
+	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *AddClusterRequest) GetName() string {
@@ -1181,7 +1395,7 @@ type AddClusterResponse struct {
 
 func (x *AddClusterResponse) Reset() {
 	*x = AddClusterResponse{}
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[19]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1193,7 +1407,7 @@ func (x *AddClusterResponse) String() string {
 func (*AddClusterResponse) ProtoMessage() {}
 
 func (x *AddClusterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[19]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1206,7 +1420,7 @@ func (x *AddClusterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddClusterResponse.ProtoReflect.Descriptor instead.
 func (*AddClusterResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{19}
+	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *AddClusterResponse) GetCluster() *ManagedCluster {
@@ -1229,7 +1443,7 @@ type RemoveClusterRequest struct {
 
 func (x *RemoveClusterRequest) Reset() {
 	*x = RemoveClusterRequest{}
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[20]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1241,7 +1455,7 @@ func (x *RemoveClusterRequest) String() string {
 func (*RemoveClusterRequest) ProtoMessage() {}
 
 func (x *RemoveClusterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[20]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1254,7 +1468,7 @@ func (x *RemoveClusterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveClusterRequest.ProtoReflect.Descriptor instead.
 func (*RemoveClusterRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{20}
+	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *RemoveClusterRequest) GetName() string {
@@ -1286,7 +1500,7 @@ type RemoveClusterResponse struct {
 
 func (x *RemoveClusterResponse) Reset() {
 	*x = RemoveClusterResponse{}
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[21]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1298,7 +1512,7 @@ func (x *RemoveClusterResponse) String() string {
 func (*RemoveClusterResponse) ProtoMessage() {}
 
 func (x *RemoveClusterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[21]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1311,7 +1525,7 @@ func (x *RemoveClusterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveClusterResponse.ProtoReflect.Descriptor instead.
 func (*RemoveClusterResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{21}
+	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{24}
 }
 
 type Integration struct {
@@ -1331,7 +1545,7 @@ type Integration struct {
 
 func (x *Integration) Reset() {
 	*x = Integration{}
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[22]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1343,7 +1557,7 @@ func (x *Integration) String() string {
 func (*Integration) ProtoMessage() {}
 
 func (x *Integration) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[22]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1356,7 +1570,7 @@ func (x *Integration) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Integration.ProtoReflect.Descriptor instead.
 func (*Integration) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{22}
+	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Integration) GetName() string {
@@ -1420,7 +1634,7 @@ type TokenStatus struct {
 
 func (x *TokenStatus) Reset() {
 	*x = TokenStatus{}
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[23]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1432,7 +1646,7 @@ func (x *TokenStatus) String() string {
 func (*TokenStatus) ProtoMessage() {}
 
 func (x *TokenStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[23]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1445,7 +1659,7 @@ func (x *TokenStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenStatus.ProtoReflect.Descriptor instead.
 func (*TokenStatus) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{23}
+	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *TokenStatus) GetUser() string {
@@ -1512,7 +1726,7 @@ type ListIntegrationsRequest struct {
 
 func (x *ListIntegrationsRequest) Reset() {
 	*x = ListIntegrationsRequest{}
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[24]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1524,7 +1738,7 @@ func (x *ListIntegrationsRequest) String() string {
 func (*ListIntegrationsRequest) ProtoMessage() {}
 
 func (x *ListIntegrationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[24]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1537,7 +1751,7 @@ func (x *ListIntegrationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListIntegrationsRequest.ProtoReflect.Descriptor instead.
 func (*ListIntegrationsRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{24}
+	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{27}
 }
 
 type ListIntegrationsResponse struct {
@@ -1549,7 +1763,7 @@ type ListIntegrationsResponse struct {
 
 func (x *ListIntegrationsResponse) Reset() {
 	*x = ListIntegrationsResponse{}
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[25]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1561,7 +1775,7 @@ func (x *ListIntegrationsResponse) String() string {
 func (*ListIntegrationsResponse) ProtoMessage() {}
 
 func (x *ListIntegrationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[25]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1574,7 +1788,7 @@ func (x *ListIntegrationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListIntegrationsResponse.ProtoReflect.Descriptor instead.
 func (*ListIntegrationsResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{25}
+	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ListIntegrationsResponse) GetIntegrations() []*Integration {
@@ -1593,7 +1807,7 @@ type AddIntegrationRequest struct {
 
 func (x *AddIntegrationRequest) Reset() {
 	*x = AddIntegrationRequest{}
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[26]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1605,7 +1819,7 @@ func (x *AddIntegrationRequest) String() string {
 func (*AddIntegrationRequest) ProtoMessage() {}
 
 func (x *AddIntegrationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[26]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1618,7 +1832,7 @@ func (x *AddIntegrationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddIntegrationRequest.ProtoReflect.Descriptor instead.
 func (*AddIntegrationRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{26}
+	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *AddIntegrationRequest) GetIntegration() *Integration {
@@ -1637,7 +1851,7 @@ type AddIntegrationResponse struct {
 
 func (x *AddIntegrationResponse) Reset() {
 	*x = AddIntegrationResponse{}
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[27]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1649,7 +1863,7 @@ func (x *AddIntegrationResponse) String() string {
 func (*AddIntegrationResponse) ProtoMessage() {}
 
 func (x *AddIntegrationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[27]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1662,7 +1876,7 @@ func (x *AddIntegrationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddIntegrationResponse.ProtoReflect.Descriptor instead.
 func (*AddIntegrationResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{27}
+	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *AddIntegrationResponse) GetIntegration() *Integration {
@@ -1681,7 +1895,7 @@ type EditIntegrationRequest struct {
 
 func (x *EditIntegrationRequest) Reset() {
 	*x = EditIntegrationRequest{}
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[28]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1693,7 +1907,7 @@ func (x *EditIntegrationRequest) String() string {
 func (*EditIntegrationRequest) ProtoMessage() {}
 
 func (x *EditIntegrationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[28]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1706,7 +1920,7 @@ func (x *EditIntegrationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditIntegrationRequest.ProtoReflect.Descriptor instead.
 func (*EditIntegrationRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{28}
+	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *EditIntegrationRequest) GetIntegration() *Integration {
@@ -1725,7 +1939,7 @@ type EditIntegrationResponse struct {
 
 func (x *EditIntegrationResponse) Reset() {
 	*x = EditIntegrationResponse{}
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[29]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1737,7 +1951,7 @@ func (x *EditIntegrationResponse) String() string {
 func (*EditIntegrationResponse) ProtoMessage() {}
 
 func (x *EditIntegrationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[29]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1750,7 +1964,7 @@ func (x *EditIntegrationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditIntegrationResponse.ProtoReflect.Descriptor instead.
 func (*EditIntegrationResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{29}
+	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *EditIntegrationResponse) GetIntegration() *Integration {
@@ -1769,7 +1983,7 @@ type RemoveIntegrationRequest struct {
 
 func (x *RemoveIntegrationRequest) Reset() {
 	*x = RemoveIntegrationRequest{}
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[30]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1781,7 +1995,7 @@ func (x *RemoveIntegrationRequest) String() string {
 func (*RemoveIntegrationRequest) ProtoMessage() {}
 
 func (x *RemoveIntegrationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[30]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1794,7 +2008,7 @@ func (x *RemoveIntegrationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveIntegrationRequest.ProtoReflect.Descriptor instead.
 func (*RemoveIntegrationRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{30}
+	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *RemoveIntegrationRequest) GetName() string {
@@ -1812,7 +2026,7 @@ type RemoveIntegrationResponse struct {
 
 func (x *RemoveIntegrationResponse) Reset() {
 	*x = RemoveIntegrationResponse{}
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[31]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1824,7 +2038,7 @@ func (x *RemoveIntegrationResponse) String() string {
 func (*RemoveIntegrationResponse) ProtoMessage() {}
 
 func (x *RemoveIntegrationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[31]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1837,7 +2051,7 @@ func (x *RemoveIntegrationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveIntegrationResponse.ProtoReflect.Descriptor instead.
 func (*RemoveIntegrationResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{31}
+	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{34}
 }
 
 type RegisterRequest struct {
@@ -1853,7 +2067,7 @@ type RegisterRequest struct {
 
 func (x *RegisterRequest) Reset() {
 	*x = RegisterRequest{}
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[32]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1865,7 +2079,7 @@ func (x *RegisterRequest) String() string {
 func (*RegisterRequest) ProtoMessage() {}
 
 func (x *RegisterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[32]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1878,7 +2092,7 @@ func (x *RegisterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterRequest.ProtoReflect.Descriptor instead.
 func (*RegisterRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{32}
+	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *RegisterRequest) GetIntegration() string {
@@ -1911,7 +2125,7 @@ type RegisterResponse struct {
 
 func (x *RegisterResponse) Reset() {
 	*x = RegisterResponse{}
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[33]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1923,7 +2137,7 @@ func (x *RegisterResponse) String() string {
 func (*RegisterResponse) ProtoMessage() {}
 
 func (x *RegisterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[33]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1936,7 +2150,7 @@ func (x *RegisterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterResponse.ProtoReflect.Descriptor instead.
 func (*RegisterResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{33}
+	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *RegisterResponse) GetStatus() *TokenStatus {
@@ -1955,7 +2169,7 @@ type DeregisterRequest struct {
 
 func (x *DeregisterRequest) Reset() {
 	*x = DeregisterRequest{}
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[34]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1967,7 +2181,7 @@ func (x *DeregisterRequest) String() string {
 func (*DeregisterRequest) ProtoMessage() {}
 
 func (x *DeregisterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[34]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1980,7 +2194,7 @@ func (x *DeregisterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeregisterRequest.ProtoReflect.Descriptor instead.
 func (*DeregisterRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{34}
+	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *DeregisterRequest) GetIntegration() string {
@@ -1998,7 +2212,7 @@ type DeregisterResponse struct {
 
 func (x *DeregisterResponse) Reset() {
 	*x = DeregisterResponse{}
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[35]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2010,7 +2224,7 @@ func (x *DeregisterResponse) String() string {
 func (*DeregisterResponse) ProtoMessage() {}
 
 func (x *DeregisterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[35]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2023,7 +2237,7 @@ func (x *DeregisterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeregisterResponse.ProtoReflect.Descriptor instead.
 func (*DeregisterResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{35}
+	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{38}
 }
 
 type SetRuntimeCredentialsRequest struct {
@@ -2044,7 +2258,7 @@ type SetRuntimeCredentialsRequest struct {
 
 func (x *SetRuntimeCredentialsRequest) Reset() {
 	*x = SetRuntimeCredentialsRequest{}
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[36]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2056,7 +2270,7 @@ func (x *SetRuntimeCredentialsRequest) String() string {
 func (*SetRuntimeCredentialsRequest) ProtoMessage() {}
 
 func (x *SetRuntimeCredentialsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[36]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2069,7 +2283,7 @@ func (x *SetRuntimeCredentialsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetRuntimeCredentialsRequest.ProtoReflect.Descriptor instead.
 func (*SetRuntimeCredentialsRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{36}
+	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *SetRuntimeCredentialsRequest) GetToken() string {
@@ -2123,7 +2337,7 @@ type SetRuntimeCredentialsResponse struct {
 
 func (x *SetRuntimeCredentialsResponse) Reset() {
 	*x = SetRuntimeCredentialsResponse{}
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[37]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2135,7 +2349,7 @@ func (x *SetRuntimeCredentialsResponse) String() string {
 func (*SetRuntimeCredentialsResponse) ProtoMessage() {}
 
 func (x *SetRuntimeCredentialsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[37]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2148,7 +2362,7 @@ func (x *SetRuntimeCredentialsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetRuntimeCredentialsResponse.ProtoReflect.Descriptor instead.
 func (*SetRuntimeCredentialsResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{37}
+	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *SetRuntimeCredentialsResponse) GetStatus() *TokenStatus {
@@ -2168,7 +2382,7 @@ type GetRuntimeCredentialsRequest struct {
 
 func (x *GetRuntimeCredentialsRequest) Reset() {
 	*x = GetRuntimeCredentialsRequest{}
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[38]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2180,7 +2394,7 @@ func (x *GetRuntimeCredentialsRequest) String() string {
 func (*GetRuntimeCredentialsRequest) ProtoMessage() {}
 
 func (x *GetRuntimeCredentialsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[38]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2193,7 +2407,7 @@ func (x *GetRuntimeCredentialsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRuntimeCredentialsRequest.ProtoReflect.Descriptor instead.
 func (*GetRuntimeCredentialsRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{38}
+	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *GetRuntimeCredentialsRequest) GetCheck() bool {
@@ -2214,7 +2428,7 @@ type GetRuntimeCredentialsResponse struct {
 
 func (x *GetRuntimeCredentialsResponse) Reset() {
 	*x = GetRuntimeCredentialsResponse{}
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[39]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2226,7 +2440,7 @@ func (x *GetRuntimeCredentialsResponse) String() string {
 func (*GetRuntimeCredentialsResponse) ProtoMessage() {}
 
 func (x *GetRuntimeCredentialsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[39]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2239,7 +2453,7 @@ func (x *GetRuntimeCredentialsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRuntimeCredentialsResponse.ProtoReflect.Descriptor instead.
 func (*GetRuntimeCredentialsResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{39}
+	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *GetRuntimeCredentialsResponse) GetConfigured() bool {
@@ -2276,7 +2490,7 @@ type BeginOAuthRequest struct {
 
 func (x *BeginOAuthRequest) Reset() {
 	*x = BeginOAuthRequest{}
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[40]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2288,7 +2502,7 @@ func (x *BeginOAuthRequest) String() string {
 func (*BeginOAuthRequest) ProtoMessage() {}
 
 func (x *BeginOAuthRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[40]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2301,7 +2515,7 @@ func (x *BeginOAuthRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BeginOAuthRequest.ProtoReflect.Descriptor instead.
 func (*BeginOAuthRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{40}
+	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *BeginOAuthRequest) GetIntegration() string {
@@ -2335,7 +2549,7 @@ type BeginOAuthResponse struct {
 
 func (x *BeginOAuthResponse) Reset() {
 	*x = BeginOAuthResponse{}
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[41]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2347,7 +2561,7 @@ func (x *BeginOAuthResponse) String() string {
 func (*BeginOAuthResponse) ProtoMessage() {}
 
 func (x *BeginOAuthResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[41]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2360,7 +2574,7 @@ func (x *BeginOAuthResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BeginOAuthResponse.ProtoReflect.Descriptor instead.
 func (*BeginOAuthResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{41}
+	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *BeginOAuthResponse) GetUrl() string {
@@ -2387,7 +2601,7 @@ type FinishOAuthRequest struct {
 
 func (x *FinishOAuthRequest) Reset() {
 	*x = FinishOAuthRequest{}
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[42]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2399,7 +2613,7 @@ func (x *FinishOAuthRequest) String() string {
 func (*FinishOAuthRequest) ProtoMessage() {}
 
 func (x *FinishOAuthRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[42]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2412,7 +2626,7 @@ func (x *FinishOAuthRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishOAuthRequest.ProtoReflect.Descriptor instead.
 func (*FinishOAuthRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{42}
+	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *FinishOAuthRequest) GetState() string {
@@ -2438,7 +2652,7 @@ type FinishOAuthResponse struct {
 
 func (x *FinishOAuthResponse) Reset() {
 	*x = FinishOAuthResponse{}
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[43]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2450,7 +2664,7 @@ func (x *FinishOAuthResponse) String() string {
 func (*FinishOAuthResponse) ProtoMessage() {}
 
 func (x *FinishOAuthResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[43]
+	mi := &file_slipway_runtime_v1_runtime_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2463,7 +2677,7 @@ func (x *FinishOAuthResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishOAuthResponse.ProtoReflect.Descriptor instead.
 func (*FinishOAuthResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{43}
+	return file_slipway_runtime_v1_runtime_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *FinishOAuthResponse) GetStatus() *TokenStatus {
@@ -2495,7 +2709,22 @@ const file_slipway_runtime_v1_runtime_proto_rawDesc = "" +
 	"tail_lines\x18\x02 \x01(\x03R\ttailLines\"=\n" +
 	"\x15ComponentLogsResponse\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\x12\x10\n" +
-	"\x03pod\x18\x02 \x01(\tR\x03pod\"\xe2\x02\n" +
+	"\x03pod\x18\x02 \x01(\tR\x03pod\"&\n" +
+	"\x10PreflightRequest\x12\x12\n" +
+	"\x04only\x18\x01 \x03(\tR\x04only\"\xd9\x01\n" +
+	"\x11PreflightResponse\x12\x12\n" +
+	"\x04code\x18\x01 \x01(\tR\x04code\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
+	"\x05state\x18\x03 \x01(\tR\x05state\x12\x16\n" +
+	"\x06looked\x18\x04 \x01(\tR\x06looked\x12\x16\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\x12@\n" +
+	"\bfindings\x18\x06 \x03(\v2$.slipway.runtime.v1.PreflightFindingR\bfindings\x12\x14\n" +
+	"\x05total\x18\a \x01(\x05R\x05total\"t\n" +
+	"\x10PreflightFinding\x12\x1a\n" +
+	"\bseverity\x18\x01 \x01(\tR\bseverity\x12\x18\n" +
+	"\asubject\x18\x02 \x01(\tR\asubject\x12\x18\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\x12\x10\n" +
+	"\x03fix\x18\x04 \x01(\tR\x03fix\"\xe2\x02\n" +
 	"\tGitSource\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x19\n" +
 	"\brepo_url\x18\x02 \x01(\tR\arepoUrl\x12\x12\n" +
@@ -2657,11 +2886,12 @@ const file_slipway_runtime_v1_runtime_proto_rawDesc = "" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\tR\x04code\"N\n" +
 	"\x13FinishOAuthResponse\x127\n" +
-	"\x06status\x18\x01 \x01(\v2\x1f.slipway.runtime.v1.TokenStatusR\x06status2\xd4\x02\n" +
+	"\x06status\x18\x01 \x01(\v2\x1f.slipway.runtime.v1.TokenStatusR\x06status2\xb2\x03\n" +
 	"\x0eRuntimeService\x12T\n" +
 	"\aGetInfo\x12\".slipway.runtime.v1.GetInfoRequest\x1a#.slipway.runtime.v1.GetInfoResponse\"\x00\x12\x81\x01\n" +
 	"\x16ConfigureAsApplication\x121.slipway.runtime.v1.ConfigureAsApplicationRequest\x1a2.slipway.runtime.v1.ConfigureAsApplicationResponse\"\x00\x12h\n" +
-	"\rComponentLogs\x12(.slipway.runtime.v1.ComponentLogsRequest\x1a).slipway.runtime.v1.ComponentLogsResponse\"\x000\x012\xc1\x03\n" +
+	"\rComponentLogs\x12(.slipway.runtime.v1.ComponentLogsRequest\x1a).slipway.runtime.v1.ComponentLogsResponse\"\x000\x01\x12\\\n" +
+	"\tPreflight\x12$.slipway.runtime.v1.PreflightRequest\x1a%.slipway.runtime.v1.PreflightResponse\"\x000\x012\xc1\x03\n" +
 	"\x10GitSourceService\x12i\n" +
 	"\x0eListGitSources\x12).slipway.runtime.v1.ListGitSourcesRequest\x1a*.slipway.runtime.v1.ListGitSourcesResponse\"\x00\x12l\n" +
 	"\x0fCreateGitSource\x12*.slipway.runtime.v1.CreateGitSourceRequest\x1a+.slipway.runtime.v1.CreateGitSourceResponse\"\x00\x12f\n" +
@@ -2698,7 +2928,7 @@ func file_slipway_runtime_v1_runtime_proto_rawDescGZIP() []byte {
 	return file_slipway_runtime_v1_runtime_proto_rawDescData
 }
 
-var file_slipway_runtime_v1_runtime_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
+var file_slipway_runtime_v1_runtime_proto_msgTypes = make([]protoimpl.MessageInfo, 51)
 var file_slipway_runtime_v1_runtime_proto_goTypes = []any{
 	(*GetInfoRequest)(nil),                 // 0: slipway.runtime.v1.GetInfoRequest
 	(*GetInfoResponse)(nil),                // 1: slipway.runtime.v1.GetInfoResponse
@@ -2706,120 +2936,126 @@ var file_slipway_runtime_v1_runtime_proto_goTypes = []any{
 	(*ConfigureAsApplicationResponse)(nil), // 3: slipway.runtime.v1.ConfigureAsApplicationResponse
 	(*ComponentLogsRequest)(nil),           // 4: slipway.runtime.v1.ComponentLogsRequest
 	(*ComponentLogsResponse)(nil),          // 5: slipway.runtime.v1.ComponentLogsResponse
-	(*GitSource)(nil),                      // 6: slipway.runtime.v1.GitSource
-	(*ListGitSourcesRequest)(nil),          // 7: slipway.runtime.v1.ListGitSourcesRequest
-	(*ListGitSourcesResponse)(nil),         // 8: slipway.runtime.v1.ListGitSourcesResponse
-	(*CreateGitSourceRequest)(nil),         // 9: slipway.runtime.v1.CreateGitSourceRequest
-	(*CreateGitSourceResponse)(nil),        // 10: slipway.runtime.v1.CreateGitSourceResponse
-	(*EditGitSourceRequest)(nil),           // 11: slipway.runtime.v1.EditGitSourceRequest
-	(*EditGitSourceResponse)(nil),          // 12: slipway.runtime.v1.EditGitSourceResponse
-	(*DeleteGitSourceRequest)(nil),         // 13: slipway.runtime.v1.DeleteGitSourceRequest
-	(*DeleteGitSourceResponse)(nil),        // 14: slipway.runtime.v1.DeleteGitSourceResponse
-	(*ManagedCluster)(nil),                 // 15: slipway.runtime.v1.ManagedCluster
-	(*ListClustersRequest)(nil),            // 16: slipway.runtime.v1.ListClustersRequest
-	(*ListClustersResponse)(nil),           // 17: slipway.runtime.v1.ListClustersResponse
-	(*AddClusterRequest)(nil),              // 18: slipway.runtime.v1.AddClusterRequest
-	(*AddClusterResponse)(nil),             // 19: slipway.runtime.v1.AddClusterResponse
-	(*RemoveClusterRequest)(nil),           // 20: slipway.runtime.v1.RemoveClusterRequest
-	(*RemoveClusterResponse)(nil),          // 21: slipway.runtime.v1.RemoveClusterResponse
-	(*Integration)(nil),                    // 22: slipway.runtime.v1.Integration
-	(*TokenStatus)(nil),                    // 23: slipway.runtime.v1.TokenStatus
-	(*ListIntegrationsRequest)(nil),        // 24: slipway.runtime.v1.ListIntegrationsRequest
-	(*ListIntegrationsResponse)(nil),       // 25: slipway.runtime.v1.ListIntegrationsResponse
-	(*AddIntegrationRequest)(nil),          // 26: slipway.runtime.v1.AddIntegrationRequest
-	(*AddIntegrationResponse)(nil),         // 27: slipway.runtime.v1.AddIntegrationResponse
-	(*EditIntegrationRequest)(nil),         // 28: slipway.runtime.v1.EditIntegrationRequest
-	(*EditIntegrationResponse)(nil),        // 29: slipway.runtime.v1.EditIntegrationResponse
-	(*RemoveIntegrationRequest)(nil),       // 30: slipway.runtime.v1.RemoveIntegrationRequest
-	(*RemoveIntegrationResponse)(nil),      // 31: slipway.runtime.v1.RemoveIntegrationResponse
-	(*RegisterRequest)(nil),                // 32: slipway.runtime.v1.RegisterRequest
-	(*RegisterResponse)(nil),               // 33: slipway.runtime.v1.RegisterResponse
-	(*DeregisterRequest)(nil),              // 34: slipway.runtime.v1.DeregisterRequest
-	(*DeregisterResponse)(nil),             // 35: slipway.runtime.v1.DeregisterResponse
-	(*SetRuntimeCredentialsRequest)(nil),   // 36: slipway.runtime.v1.SetRuntimeCredentialsRequest
-	(*SetRuntimeCredentialsResponse)(nil),  // 37: slipway.runtime.v1.SetRuntimeCredentialsResponse
-	(*GetRuntimeCredentialsRequest)(nil),   // 38: slipway.runtime.v1.GetRuntimeCredentialsRequest
-	(*GetRuntimeCredentialsResponse)(nil),  // 39: slipway.runtime.v1.GetRuntimeCredentialsResponse
-	(*BeginOAuthRequest)(nil),              // 40: slipway.runtime.v1.BeginOAuthRequest
-	(*BeginOAuthResponse)(nil),             // 41: slipway.runtime.v1.BeginOAuthResponse
-	(*FinishOAuthRequest)(nil),             // 42: slipway.runtime.v1.FinishOAuthRequest
-	(*FinishOAuthResponse)(nil),            // 43: slipway.runtime.v1.FinishOAuthResponse
-	nil,                                    // 44: slipway.runtime.v1.ManagedCluster.LabelsEntry
-	nil,                                    // 45: slipway.runtime.v1.ManagedCluster.AnnotationsEntry
-	nil,                                    // 46: slipway.runtime.v1.AddClusterRequest.LabelsEntry
-	nil,                                    // 47: slipway.runtime.v1.AddClusterRequest.AnnotationsEntry
-	(*timestamppb.Timestamp)(nil),          // 48: google.protobuf.Timestamp
+	(*PreflightRequest)(nil),               // 6: slipway.runtime.v1.PreflightRequest
+	(*PreflightResponse)(nil),              // 7: slipway.runtime.v1.PreflightResponse
+	(*PreflightFinding)(nil),               // 8: slipway.runtime.v1.PreflightFinding
+	(*GitSource)(nil),                      // 9: slipway.runtime.v1.GitSource
+	(*ListGitSourcesRequest)(nil),          // 10: slipway.runtime.v1.ListGitSourcesRequest
+	(*ListGitSourcesResponse)(nil),         // 11: slipway.runtime.v1.ListGitSourcesResponse
+	(*CreateGitSourceRequest)(nil),         // 12: slipway.runtime.v1.CreateGitSourceRequest
+	(*CreateGitSourceResponse)(nil),        // 13: slipway.runtime.v1.CreateGitSourceResponse
+	(*EditGitSourceRequest)(nil),           // 14: slipway.runtime.v1.EditGitSourceRequest
+	(*EditGitSourceResponse)(nil),          // 15: slipway.runtime.v1.EditGitSourceResponse
+	(*DeleteGitSourceRequest)(nil),         // 16: slipway.runtime.v1.DeleteGitSourceRequest
+	(*DeleteGitSourceResponse)(nil),        // 17: slipway.runtime.v1.DeleteGitSourceResponse
+	(*ManagedCluster)(nil),                 // 18: slipway.runtime.v1.ManagedCluster
+	(*ListClustersRequest)(nil),            // 19: slipway.runtime.v1.ListClustersRequest
+	(*ListClustersResponse)(nil),           // 20: slipway.runtime.v1.ListClustersResponse
+	(*AddClusterRequest)(nil),              // 21: slipway.runtime.v1.AddClusterRequest
+	(*AddClusterResponse)(nil),             // 22: slipway.runtime.v1.AddClusterResponse
+	(*RemoveClusterRequest)(nil),           // 23: slipway.runtime.v1.RemoveClusterRequest
+	(*RemoveClusterResponse)(nil),          // 24: slipway.runtime.v1.RemoveClusterResponse
+	(*Integration)(nil),                    // 25: slipway.runtime.v1.Integration
+	(*TokenStatus)(nil),                    // 26: slipway.runtime.v1.TokenStatus
+	(*ListIntegrationsRequest)(nil),        // 27: slipway.runtime.v1.ListIntegrationsRequest
+	(*ListIntegrationsResponse)(nil),       // 28: slipway.runtime.v1.ListIntegrationsResponse
+	(*AddIntegrationRequest)(nil),          // 29: slipway.runtime.v1.AddIntegrationRequest
+	(*AddIntegrationResponse)(nil),         // 30: slipway.runtime.v1.AddIntegrationResponse
+	(*EditIntegrationRequest)(nil),         // 31: slipway.runtime.v1.EditIntegrationRequest
+	(*EditIntegrationResponse)(nil),        // 32: slipway.runtime.v1.EditIntegrationResponse
+	(*RemoveIntegrationRequest)(nil),       // 33: slipway.runtime.v1.RemoveIntegrationRequest
+	(*RemoveIntegrationResponse)(nil),      // 34: slipway.runtime.v1.RemoveIntegrationResponse
+	(*RegisterRequest)(nil),                // 35: slipway.runtime.v1.RegisterRequest
+	(*RegisterResponse)(nil),               // 36: slipway.runtime.v1.RegisterResponse
+	(*DeregisterRequest)(nil),              // 37: slipway.runtime.v1.DeregisterRequest
+	(*DeregisterResponse)(nil),             // 38: slipway.runtime.v1.DeregisterResponse
+	(*SetRuntimeCredentialsRequest)(nil),   // 39: slipway.runtime.v1.SetRuntimeCredentialsRequest
+	(*SetRuntimeCredentialsResponse)(nil),  // 40: slipway.runtime.v1.SetRuntimeCredentialsResponse
+	(*GetRuntimeCredentialsRequest)(nil),   // 41: slipway.runtime.v1.GetRuntimeCredentialsRequest
+	(*GetRuntimeCredentialsResponse)(nil),  // 42: slipway.runtime.v1.GetRuntimeCredentialsResponse
+	(*BeginOAuthRequest)(nil),              // 43: slipway.runtime.v1.BeginOAuthRequest
+	(*BeginOAuthResponse)(nil),             // 44: slipway.runtime.v1.BeginOAuthResponse
+	(*FinishOAuthRequest)(nil),             // 45: slipway.runtime.v1.FinishOAuthRequest
+	(*FinishOAuthResponse)(nil),            // 46: slipway.runtime.v1.FinishOAuthResponse
+	nil,                                    // 47: slipway.runtime.v1.ManagedCluster.LabelsEntry
+	nil,                                    // 48: slipway.runtime.v1.ManagedCluster.AnnotationsEntry
+	nil,                                    // 49: slipway.runtime.v1.AddClusterRequest.LabelsEntry
+	nil,                                    // 50: slipway.runtime.v1.AddClusterRequest.AnnotationsEntry
+	(*timestamppb.Timestamp)(nil),          // 51: google.protobuf.Timestamp
 }
 var file_slipway_runtime_v1_runtime_proto_depIdxs = []int32{
-	6,  // 0: slipway.runtime.v1.ListGitSourcesResponse.git_sources:type_name -> slipway.runtime.v1.GitSource
-	6,  // 1: slipway.runtime.v1.CreateGitSourceRequest.git_source:type_name -> slipway.runtime.v1.GitSource
-	6,  // 2: slipway.runtime.v1.CreateGitSourceResponse.git_source:type_name -> slipway.runtime.v1.GitSource
-	6,  // 3: slipway.runtime.v1.EditGitSourceRequest.git_source:type_name -> slipway.runtime.v1.GitSource
-	6,  // 4: slipway.runtime.v1.EditGitSourceResponse.git_source:type_name -> slipway.runtime.v1.GitSource
-	44, // 5: slipway.runtime.v1.ManagedCluster.labels:type_name -> slipway.runtime.v1.ManagedCluster.LabelsEntry
-	45, // 6: slipway.runtime.v1.ManagedCluster.annotations:type_name -> slipway.runtime.v1.ManagedCluster.AnnotationsEntry
-	48, // 7: slipway.runtime.v1.ManagedCluster.token_expires_at:type_name -> google.protobuf.Timestamp
-	15, // 8: slipway.runtime.v1.ListClustersResponse.clusters:type_name -> slipway.runtime.v1.ManagedCluster
-	46, // 9: slipway.runtime.v1.AddClusterRequest.labels:type_name -> slipway.runtime.v1.AddClusterRequest.LabelsEntry
-	47, // 10: slipway.runtime.v1.AddClusterRequest.annotations:type_name -> slipway.runtime.v1.AddClusterRequest.AnnotationsEntry
-	15, // 11: slipway.runtime.v1.AddClusterResponse.cluster:type_name -> slipway.runtime.v1.ManagedCluster
-	23, // 12: slipway.runtime.v1.Integration.users:type_name -> slipway.runtime.v1.TokenStatus
-	48, // 13: slipway.runtime.v1.TokenStatus.expires_at:type_name -> google.protobuf.Timestamp
-	48, // 14: slipway.runtime.v1.TokenStatus.checked_at:type_name -> google.protobuf.Timestamp
-	22, // 15: slipway.runtime.v1.ListIntegrationsResponse.integrations:type_name -> slipway.runtime.v1.Integration
-	22, // 16: slipway.runtime.v1.AddIntegrationRequest.integration:type_name -> slipway.runtime.v1.Integration
-	22, // 17: slipway.runtime.v1.AddIntegrationResponse.integration:type_name -> slipway.runtime.v1.Integration
-	22, // 18: slipway.runtime.v1.EditIntegrationRequest.integration:type_name -> slipway.runtime.v1.Integration
-	22, // 19: slipway.runtime.v1.EditIntegrationResponse.integration:type_name -> slipway.runtime.v1.Integration
-	23, // 20: slipway.runtime.v1.RegisterResponse.status:type_name -> slipway.runtime.v1.TokenStatus
-	23, // 21: slipway.runtime.v1.SetRuntimeCredentialsResponse.status:type_name -> slipway.runtime.v1.TokenStatus
-	23, // 22: slipway.runtime.v1.GetRuntimeCredentialsResponse.status:type_name -> slipway.runtime.v1.TokenStatus
-	23, // 23: slipway.runtime.v1.FinishOAuthResponse.status:type_name -> slipway.runtime.v1.TokenStatus
-	0,  // 24: slipway.runtime.v1.RuntimeService.GetInfo:input_type -> slipway.runtime.v1.GetInfoRequest
-	2,  // 25: slipway.runtime.v1.RuntimeService.ConfigureAsApplication:input_type -> slipway.runtime.v1.ConfigureAsApplicationRequest
-	4,  // 26: slipway.runtime.v1.RuntimeService.ComponentLogs:input_type -> slipway.runtime.v1.ComponentLogsRequest
-	7,  // 27: slipway.runtime.v1.GitSourceService.ListGitSources:input_type -> slipway.runtime.v1.ListGitSourcesRequest
-	9,  // 28: slipway.runtime.v1.GitSourceService.CreateGitSource:input_type -> slipway.runtime.v1.CreateGitSourceRequest
-	11, // 29: slipway.runtime.v1.GitSourceService.EditGitSource:input_type -> slipway.runtime.v1.EditGitSourceRequest
-	13, // 30: slipway.runtime.v1.GitSourceService.DeleteGitSource:input_type -> slipway.runtime.v1.DeleteGitSourceRequest
-	16, // 31: slipway.runtime.v1.ClusterService.ListClusters:input_type -> slipway.runtime.v1.ListClustersRequest
-	18, // 32: slipway.runtime.v1.ClusterService.AddCluster:input_type -> slipway.runtime.v1.AddClusterRequest
-	20, // 33: slipway.runtime.v1.ClusterService.RemoveCluster:input_type -> slipway.runtime.v1.RemoveClusterRequest
-	24, // 34: slipway.runtime.v1.IntegrationService.ListIntegrations:input_type -> slipway.runtime.v1.ListIntegrationsRequest
-	26, // 35: slipway.runtime.v1.IntegrationService.AddIntegration:input_type -> slipway.runtime.v1.AddIntegrationRequest
-	28, // 36: slipway.runtime.v1.IntegrationService.EditIntegration:input_type -> slipway.runtime.v1.EditIntegrationRequest
-	30, // 37: slipway.runtime.v1.IntegrationService.RemoveIntegration:input_type -> slipway.runtime.v1.RemoveIntegrationRequest
-	32, // 38: slipway.runtime.v1.IntegrationService.Register:input_type -> slipway.runtime.v1.RegisterRequest
-	34, // 39: slipway.runtime.v1.IntegrationService.Deregister:input_type -> slipway.runtime.v1.DeregisterRequest
-	36, // 40: slipway.runtime.v1.IntegrationService.SetRuntimeCredentials:input_type -> slipway.runtime.v1.SetRuntimeCredentialsRequest
-	38, // 41: slipway.runtime.v1.IntegrationService.GetRuntimeCredentials:input_type -> slipway.runtime.v1.GetRuntimeCredentialsRequest
-	40, // 42: slipway.runtime.v1.IntegrationService.BeginOAuth:input_type -> slipway.runtime.v1.BeginOAuthRequest
-	42, // 43: slipway.runtime.v1.IntegrationService.FinishOAuth:input_type -> slipway.runtime.v1.FinishOAuthRequest
-	1,  // 44: slipway.runtime.v1.RuntimeService.GetInfo:output_type -> slipway.runtime.v1.GetInfoResponse
-	3,  // 45: slipway.runtime.v1.RuntimeService.ConfigureAsApplication:output_type -> slipway.runtime.v1.ConfigureAsApplicationResponse
-	5,  // 46: slipway.runtime.v1.RuntimeService.ComponentLogs:output_type -> slipway.runtime.v1.ComponentLogsResponse
-	8,  // 47: slipway.runtime.v1.GitSourceService.ListGitSources:output_type -> slipway.runtime.v1.ListGitSourcesResponse
-	10, // 48: slipway.runtime.v1.GitSourceService.CreateGitSource:output_type -> slipway.runtime.v1.CreateGitSourceResponse
-	12, // 49: slipway.runtime.v1.GitSourceService.EditGitSource:output_type -> slipway.runtime.v1.EditGitSourceResponse
-	14, // 50: slipway.runtime.v1.GitSourceService.DeleteGitSource:output_type -> slipway.runtime.v1.DeleteGitSourceResponse
-	17, // 51: slipway.runtime.v1.ClusterService.ListClusters:output_type -> slipway.runtime.v1.ListClustersResponse
-	19, // 52: slipway.runtime.v1.ClusterService.AddCluster:output_type -> slipway.runtime.v1.AddClusterResponse
-	21, // 53: slipway.runtime.v1.ClusterService.RemoveCluster:output_type -> slipway.runtime.v1.RemoveClusterResponse
-	25, // 54: slipway.runtime.v1.IntegrationService.ListIntegrations:output_type -> slipway.runtime.v1.ListIntegrationsResponse
-	27, // 55: slipway.runtime.v1.IntegrationService.AddIntegration:output_type -> slipway.runtime.v1.AddIntegrationResponse
-	29, // 56: slipway.runtime.v1.IntegrationService.EditIntegration:output_type -> slipway.runtime.v1.EditIntegrationResponse
-	31, // 57: slipway.runtime.v1.IntegrationService.RemoveIntegration:output_type -> slipway.runtime.v1.RemoveIntegrationResponse
-	33, // 58: slipway.runtime.v1.IntegrationService.Register:output_type -> slipway.runtime.v1.RegisterResponse
-	35, // 59: slipway.runtime.v1.IntegrationService.Deregister:output_type -> slipway.runtime.v1.DeregisterResponse
-	37, // 60: slipway.runtime.v1.IntegrationService.SetRuntimeCredentials:output_type -> slipway.runtime.v1.SetRuntimeCredentialsResponse
-	39, // 61: slipway.runtime.v1.IntegrationService.GetRuntimeCredentials:output_type -> slipway.runtime.v1.GetRuntimeCredentialsResponse
-	41, // 62: slipway.runtime.v1.IntegrationService.BeginOAuth:output_type -> slipway.runtime.v1.BeginOAuthResponse
-	43, // 63: slipway.runtime.v1.IntegrationService.FinishOAuth:output_type -> slipway.runtime.v1.FinishOAuthResponse
-	44, // [44:64] is the sub-list for method output_type
-	24, // [24:44] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	8,  // 0: slipway.runtime.v1.PreflightResponse.findings:type_name -> slipway.runtime.v1.PreflightFinding
+	9,  // 1: slipway.runtime.v1.ListGitSourcesResponse.git_sources:type_name -> slipway.runtime.v1.GitSource
+	9,  // 2: slipway.runtime.v1.CreateGitSourceRequest.git_source:type_name -> slipway.runtime.v1.GitSource
+	9,  // 3: slipway.runtime.v1.CreateGitSourceResponse.git_source:type_name -> slipway.runtime.v1.GitSource
+	9,  // 4: slipway.runtime.v1.EditGitSourceRequest.git_source:type_name -> slipway.runtime.v1.GitSource
+	9,  // 5: slipway.runtime.v1.EditGitSourceResponse.git_source:type_name -> slipway.runtime.v1.GitSource
+	47, // 6: slipway.runtime.v1.ManagedCluster.labels:type_name -> slipway.runtime.v1.ManagedCluster.LabelsEntry
+	48, // 7: slipway.runtime.v1.ManagedCluster.annotations:type_name -> slipway.runtime.v1.ManagedCluster.AnnotationsEntry
+	51, // 8: slipway.runtime.v1.ManagedCluster.token_expires_at:type_name -> google.protobuf.Timestamp
+	18, // 9: slipway.runtime.v1.ListClustersResponse.clusters:type_name -> slipway.runtime.v1.ManagedCluster
+	49, // 10: slipway.runtime.v1.AddClusterRequest.labels:type_name -> slipway.runtime.v1.AddClusterRequest.LabelsEntry
+	50, // 11: slipway.runtime.v1.AddClusterRequest.annotations:type_name -> slipway.runtime.v1.AddClusterRequest.AnnotationsEntry
+	18, // 12: slipway.runtime.v1.AddClusterResponse.cluster:type_name -> slipway.runtime.v1.ManagedCluster
+	26, // 13: slipway.runtime.v1.Integration.users:type_name -> slipway.runtime.v1.TokenStatus
+	51, // 14: slipway.runtime.v1.TokenStatus.expires_at:type_name -> google.protobuf.Timestamp
+	51, // 15: slipway.runtime.v1.TokenStatus.checked_at:type_name -> google.protobuf.Timestamp
+	25, // 16: slipway.runtime.v1.ListIntegrationsResponse.integrations:type_name -> slipway.runtime.v1.Integration
+	25, // 17: slipway.runtime.v1.AddIntegrationRequest.integration:type_name -> slipway.runtime.v1.Integration
+	25, // 18: slipway.runtime.v1.AddIntegrationResponse.integration:type_name -> slipway.runtime.v1.Integration
+	25, // 19: slipway.runtime.v1.EditIntegrationRequest.integration:type_name -> slipway.runtime.v1.Integration
+	25, // 20: slipway.runtime.v1.EditIntegrationResponse.integration:type_name -> slipway.runtime.v1.Integration
+	26, // 21: slipway.runtime.v1.RegisterResponse.status:type_name -> slipway.runtime.v1.TokenStatus
+	26, // 22: slipway.runtime.v1.SetRuntimeCredentialsResponse.status:type_name -> slipway.runtime.v1.TokenStatus
+	26, // 23: slipway.runtime.v1.GetRuntimeCredentialsResponse.status:type_name -> slipway.runtime.v1.TokenStatus
+	26, // 24: slipway.runtime.v1.FinishOAuthResponse.status:type_name -> slipway.runtime.v1.TokenStatus
+	0,  // 25: slipway.runtime.v1.RuntimeService.GetInfo:input_type -> slipway.runtime.v1.GetInfoRequest
+	2,  // 26: slipway.runtime.v1.RuntimeService.ConfigureAsApplication:input_type -> slipway.runtime.v1.ConfigureAsApplicationRequest
+	4,  // 27: slipway.runtime.v1.RuntimeService.ComponentLogs:input_type -> slipway.runtime.v1.ComponentLogsRequest
+	6,  // 28: slipway.runtime.v1.RuntimeService.Preflight:input_type -> slipway.runtime.v1.PreflightRequest
+	10, // 29: slipway.runtime.v1.GitSourceService.ListGitSources:input_type -> slipway.runtime.v1.ListGitSourcesRequest
+	12, // 30: slipway.runtime.v1.GitSourceService.CreateGitSource:input_type -> slipway.runtime.v1.CreateGitSourceRequest
+	14, // 31: slipway.runtime.v1.GitSourceService.EditGitSource:input_type -> slipway.runtime.v1.EditGitSourceRequest
+	16, // 32: slipway.runtime.v1.GitSourceService.DeleteGitSource:input_type -> slipway.runtime.v1.DeleteGitSourceRequest
+	19, // 33: slipway.runtime.v1.ClusterService.ListClusters:input_type -> slipway.runtime.v1.ListClustersRequest
+	21, // 34: slipway.runtime.v1.ClusterService.AddCluster:input_type -> slipway.runtime.v1.AddClusterRequest
+	23, // 35: slipway.runtime.v1.ClusterService.RemoveCluster:input_type -> slipway.runtime.v1.RemoveClusterRequest
+	27, // 36: slipway.runtime.v1.IntegrationService.ListIntegrations:input_type -> slipway.runtime.v1.ListIntegrationsRequest
+	29, // 37: slipway.runtime.v1.IntegrationService.AddIntegration:input_type -> slipway.runtime.v1.AddIntegrationRequest
+	31, // 38: slipway.runtime.v1.IntegrationService.EditIntegration:input_type -> slipway.runtime.v1.EditIntegrationRequest
+	33, // 39: slipway.runtime.v1.IntegrationService.RemoveIntegration:input_type -> slipway.runtime.v1.RemoveIntegrationRequest
+	35, // 40: slipway.runtime.v1.IntegrationService.Register:input_type -> slipway.runtime.v1.RegisterRequest
+	37, // 41: slipway.runtime.v1.IntegrationService.Deregister:input_type -> slipway.runtime.v1.DeregisterRequest
+	39, // 42: slipway.runtime.v1.IntegrationService.SetRuntimeCredentials:input_type -> slipway.runtime.v1.SetRuntimeCredentialsRequest
+	41, // 43: slipway.runtime.v1.IntegrationService.GetRuntimeCredentials:input_type -> slipway.runtime.v1.GetRuntimeCredentialsRequest
+	43, // 44: slipway.runtime.v1.IntegrationService.BeginOAuth:input_type -> slipway.runtime.v1.BeginOAuthRequest
+	45, // 45: slipway.runtime.v1.IntegrationService.FinishOAuth:input_type -> slipway.runtime.v1.FinishOAuthRequest
+	1,  // 46: slipway.runtime.v1.RuntimeService.GetInfo:output_type -> slipway.runtime.v1.GetInfoResponse
+	3,  // 47: slipway.runtime.v1.RuntimeService.ConfigureAsApplication:output_type -> slipway.runtime.v1.ConfigureAsApplicationResponse
+	5,  // 48: slipway.runtime.v1.RuntimeService.ComponentLogs:output_type -> slipway.runtime.v1.ComponentLogsResponse
+	7,  // 49: slipway.runtime.v1.RuntimeService.Preflight:output_type -> slipway.runtime.v1.PreflightResponse
+	11, // 50: slipway.runtime.v1.GitSourceService.ListGitSources:output_type -> slipway.runtime.v1.ListGitSourcesResponse
+	13, // 51: slipway.runtime.v1.GitSourceService.CreateGitSource:output_type -> slipway.runtime.v1.CreateGitSourceResponse
+	15, // 52: slipway.runtime.v1.GitSourceService.EditGitSource:output_type -> slipway.runtime.v1.EditGitSourceResponse
+	17, // 53: slipway.runtime.v1.GitSourceService.DeleteGitSource:output_type -> slipway.runtime.v1.DeleteGitSourceResponse
+	20, // 54: slipway.runtime.v1.ClusterService.ListClusters:output_type -> slipway.runtime.v1.ListClustersResponse
+	22, // 55: slipway.runtime.v1.ClusterService.AddCluster:output_type -> slipway.runtime.v1.AddClusterResponse
+	24, // 56: slipway.runtime.v1.ClusterService.RemoveCluster:output_type -> slipway.runtime.v1.RemoveClusterResponse
+	28, // 57: slipway.runtime.v1.IntegrationService.ListIntegrations:output_type -> slipway.runtime.v1.ListIntegrationsResponse
+	30, // 58: slipway.runtime.v1.IntegrationService.AddIntegration:output_type -> slipway.runtime.v1.AddIntegrationResponse
+	32, // 59: slipway.runtime.v1.IntegrationService.EditIntegration:output_type -> slipway.runtime.v1.EditIntegrationResponse
+	34, // 60: slipway.runtime.v1.IntegrationService.RemoveIntegration:output_type -> slipway.runtime.v1.RemoveIntegrationResponse
+	36, // 61: slipway.runtime.v1.IntegrationService.Register:output_type -> slipway.runtime.v1.RegisterResponse
+	38, // 62: slipway.runtime.v1.IntegrationService.Deregister:output_type -> slipway.runtime.v1.DeregisterResponse
+	40, // 63: slipway.runtime.v1.IntegrationService.SetRuntimeCredentials:output_type -> slipway.runtime.v1.SetRuntimeCredentialsResponse
+	42, // 64: slipway.runtime.v1.IntegrationService.GetRuntimeCredentials:output_type -> slipway.runtime.v1.GetRuntimeCredentialsResponse
+	44, // 65: slipway.runtime.v1.IntegrationService.BeginOAuth:output_type -> slipway.runtime.v1.BeginOAuthResponse
+	46, // 66: slipway.runtime.v1.IntegrationService.FinishOAuth:output_type -> slipway.runtime.v1.FinishOAuthResponse
+	46, // [46:67] is the sub-list for method output_type
+	25, // [25:46] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_slipway_runtime_v1_runtime_proto_init() }
@@ -2833,7 +3069,7 @@ func file_slipway_runtime_v1_runtime_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_slipway_runtime_v1_runtime_proto_rawDesc), len(file_slipway_runtime_v1_runtime_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   48,
+			NumMessages:   51,
 			NumExtensions: 0,
 			NumServices:   4,
 		},

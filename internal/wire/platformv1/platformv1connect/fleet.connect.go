@@ -45,6 +45,9 @@ const (
 	// RuntimeServiceCheckNameProcedure is the fully-qualified name of the RuntimeService's CheckName
 	// RPC.
 	RuntimeServiceCheckNameProcedure = "/slipway.platform.v1.RuntimeService/CheckName"
+	// RuntimeServiceValidateValuesProcedure is the fully-qualified name of the RuntimeService's
+	// ValidateValues RPC.
+	RuntimeServiceValidateValuesProcedure = "/slipway.platform.v1.RuntimeService/ValidateValues"
 	// RuntimeServiceListRuntimesProcedure is the fully-qualified name of the RuntimeService's
 	// ListRuntimes RPC.
 	RuntimeServiceListRuntimesProcedure = "/slipway.platform.v1.RuntimeService/ListRuntimes"
@@ -100,6 +103,12 @@ type RuntimeServiceClient interface {
 	RegisterRuntime(context.Context, *connect.Request[platformv1.RegisterRuntimeRequest]) (*connect.Response[platformv1.RegisterRuntimeResponse], error)
 	// CheckName says whether a runtime can have the name, and proposes a free one.
 	CheckName(context.Context, *connect.Request[platformv1.CheckNameRequest]) (*connect.Response[platformv1.CheckNameResponse], error)
+	// ValidateValues says everything that is wrong with the values of a runtime's chart
+	// as far as the platform can know it: the values by themselves, the account and the
+	// name. The cluster and the Git provider are asked by slipway helm validate. Nothing
+	// is kept. Name Secrets in the values, and leave their content out: Git tokens never
+	// go to the platform.
+	ValidateValues(context.Context, *connect.Request[platformv1.ValidateValuesRequest]) (*connect.Response[platformv1.ValidateValuesResponse], error)
 	ListRuntimes(context.Context, *connect.Request[platformv1.ListRuntimesRequest]) (*connect.Response[platformv1.ListRuntimesResponse], error)
 	GetRuntime(context.Context, *connect.Request[platformv1.GetRuntimeRequest]) (*connect.Response[platformv1.GetRuntimeResponse], error)
 	// UpdateRuntime changes the flag of the configuration runtime. A name is refused.
@@ -135,6 +144,12 @@ func NewRuntimeServiceClient(httpClient connect.HTTPClient, baseURL string, opts
 			httpClient,
 			baseURL+RuntimeServiceCheckNameProcedure,
 			connect.WithSchema(runtimeServiceMethods.ByName("CheckName")),
+			connect.WithClientOptions(opts...),
+		),
+		validateValues: connect.NewClient[platformv1.ValidateValuesRequest, platformv1.ValidateValuesResponse](
+			httpClient,
+			baseURL+RuntimeServiceValidateValuesProcedure,
+			connect.WithSchema(runtimeServiceMethods.ByName("ValidateValues")),
 			connect.WithClientOptions(opts...),
 		),
 		listRuntimes: connect.NewClient[platformv1.ListRuntimesRequest, platformv1.ListRuntimesResponse](
@@ -186,6 +201,7 @@ func NewRuntimeServiceClient(httpClient connect.HTTPClient, baseURL string, opts
 type runtimeServiceClient struct {
 	registerRuntime   *connect.Client[platformv1.RegisterRuntimeRequest, platformv1.RegisterRuntimeResponse]
 	checkName         *connect.Client[platformv1.CheckNameRequest, platformv1.CheckNameResponse]
+	validateValues    *connect.Client[platformv1.ValidateValuesRequest, platformv1.ValidateValuesResponse]
 	listRuntimes      *connect.Client[platformv1.ListRuntimesRequest, platformv1.ListRuntimesResponse]
 	getRuntime        *connect.Client[platformv1.GetRuntimeRequest, platformv1.GetRuntimeResponse]
 	updateRuntime     *connect.Client[platformv1.UpdateRuntimeRequest, platformv1.UpdateRuntimeResponse]
@@ -203,6 +219,11 @@ func (c *runtimeServiceClient) RegisterRuntime(ctx context.Context, req *connect
 // CheckName calls slipway.platform.v1.RuntimeService.CheckName.
 func (c *runtimeServiceClient) CheckName(ctx context.Context, req *connect.Request[platformv1.CheckNameRequest]) (*connect.Response[platformv1.CheckNameResponse], error) {
 	return c.checkName.CallUnary(ctx, req)
+}
+
+// ValidateValues calls slipway.platform.v1.RuntimeService.ValidateValues.
+func (c *runtimeServiceClient) ValidateValues(ctx context.Context, req *connect.Request[platformv1.ValidateValuesRequest]) (*connect.Response[platformv1.ValidateValuesResponse], error) {
+	return c.validateValues.CallUnary(ctx, req)
 }
 
 // ListRuntimes calls slipway.platform.v1.RuntimeService.ListRuntimes.
@@ -248,6 +269,12 @@ type RuntimeServiceHandler interface {
 	RegisterRuntime(context.Context, *connect.Request[platformv1.RegisterRuntimeRequest]) (*connect.Response[platformv1.RegisterRuntimeResponse], error)
 	// CheckName says whether a runtime can have the name, and proposes a free one.
 	CheckName(context.Context, *connect.Request[platformv1.CheckNameRequest]) (*connect.Response[platformv1.CheckNameResponse], error)
+	// ValidateValues says everything that is wrong with the values of a runtime's chart
+	// as far as the platform can know it: the values by themselves, the account and the
+	// name. The cluster and the Git provider are asked by slipway helm validate. Nothing
+	// is kept. Name Secrets in the values, and leave their content out: Git tokens never
+	// go to the platform.
+	ValidateValues(context.Context, *connect.Request[platformv1.ValidateValuesRequest]) (*connect.Response[platformv1.ValidateValuesResponse], error)
 	ListRuntimes(context.Context, *connect.Request[platformv1.ListRuntimesRequest]) (*connect.Response[platformv1.ListRuntimesResponse], error)
 	GetRuntime(context.Context, *connect.Request[platformv1.GetRuntimeRequest]) (*connect.Response[platformv1.GetRuntimeResponse], error)
 	// UpdateRuntime changes the flag of the configuration runtime. A name is refused.
@@ -279,6 +306,12 @@ func NewRuntimeServiceHandler(svc RuntimeServiceHandler, opts ...connect.Handler
 		RuntimeServiceCheckNameProcedure,
 		svc.CheckName,
 		connect.WithSchema(runtimeServiceMethods.ByName("CheckName")),
+		connect.WithHandlerOptions(opts...),
+	)
+	runtimeServiceValidateValuesHandler := connect.NewUnaryHandler(
+		RuntimeServiceValidateValuesProcedure,
+		svc.ValidateValues,
+		connect.WithSchema(runtimeServiceMethods.ByName("ValidateValues")),
 		connect.WithHandlerOptions(opts...),
 	)
 	runtimeServiceListRuntimesHandler := connect.NewUnaryHandler(
@@ -329,6 +362,8 @@ func NewRuntimeServiceHandler(svc RuntimeServiceHandler, opts ...connect.Handler
 			runtimeServiceRegisterRuntimeHandler.ServeHTTP(w, r)
 		case RuntimeServiceCheckNameProcedure:
 			runtimeServiceCheckNameHandler.ServeHTTP(w, r)
+		case RuntimeServiceValidateValuesProcedure:
+			runtimeServiceValidateValuesHandler.ServeHTTP(w, r)
 		case RuntimeServiceListRuntimesProcedure:
 			runtimeServiceListRuntimesHandler.ServeHTTP(w, r)
 		case RuntimeServiceGetRuntimeProcedure:
@@ -358,6 +393,10 @@ func (UnimplementedRuntimeServiceHandler) RegisterRuntime(context.Context, *conn
 
 func (UnimplementedRuntimeServiceHandler) CheckName(context.Context, *connect.Request[platformv1.CheckNameRequest]) (*connect.Response[platformv1.CheckNameResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("slipway.platform.v1.RuntimeService.CheckName is not implemented"))
+}
+
+func (UnimplementedRuntimeServiceHandler) ValidateValues(context.Context, *connect.Request[platformv1.ValidateValuesRequest]) (*connect.Response[platformv1.ValidateValuesResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("slipway.platform.v1.RuntimeService.ValidateValues is not implemented"))
 }
 
 func (UnimplementedRuntimeServiceHandler) ListRuntimes(context.Context, *connect.Request[platformv1.ListRuntimesRequest]) (*connect.Response[platformv1.ListRuntimesResponse], error) {

@@ -47,6 +47,9 @@ const (
 	// RuntimeServiceComponentLogsProcedure is the fully-qualified name of the RuntimeService's
 	// ComponentLogs RPC.
 	RuntimeServiceComponentLogsProcedure = "/slipway.runtime.v1.RuntimeService/ComponentLogs"
+	// RuntimeServicePreflightProcedure is the fully-qualified name of the RuntimeService's Preflight
+	// RPC.
+	RuntimeServicePreflightProcedure = "/slipway.runtime.v1.RuntimeService/Preflight"
 	// GitSourceServiceListGitSourcesProcedure is the fully-qualified name of the GitSourceService's
 	// ListGitSources RPC.
 	GitSourceServiceListGitSourcesProcedure = "/slipway.runtime.v1.GitSourceService/ListGitSources"
@@ -108,6 +111,9 @@ type RuntimeServiceClient interface {
 	// ComponentLogs are the logs of the runtime's own Pods: one component as lines,
 	// or all as the pieces of one tar.gz (R118).
 	ComponentLogs(context.Context, *connect.Request[runtimev1.ComponentLogsRequest]) (*connect.ServerStreamForClient[runtimev1.ComponentLogsResponse], error)
+	// Preflight runs the checks for a runtime that is installed, with the rights of
+	// the runtime, and sends each result as soon as it is there. Nothing is changed.
+	Preflight(context.Context, *connect.Request[runtimev1.PreflightRequest]) (*connect.ServerStreamForClient[runtimev1.PreflightResponse], error)
 }
 
 // NewRuntimeServiceClient constructs a client for the slipway.runtime.v1.RuntimeService service. By
@@ -139,6 +145,12 @@ func NewRuntimeServiceClient(httpClient connect.HTTPClient, baseURL string, opts
 			connect.WithSchema(runtimeServiceMethods.ByName("ComponentLogs")),
 			connect.WithClientOptions(opts...),
 		),
+		preflight: connect.NewClient[runtimev1.PreflightRequest, runtimev1.PreflightResponse](
+			httpClient,
+			baseURL+RuntimeServicePreflightProcedure,
+			connect.WithSchema(runtimeServiceMethods.ByName("Preflight")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -147,6 +159,7 @@ type runtimeServiceClient struct {
 	getInfo                *connect.Client[runtimev1.GetInfoRequest, runtimev1.GetInfoResponse]
 	configureAsApplication *connect.Client[runtimev1.ConfigureAsApplicationRequest, runtimev1.ConfigureAsApplicationResponse]
 	componentLogs          *connect.Client[runtimev1.ComponentLogsRequest, runtimev1.ComponentLogsResponse]
+	preflight              *connect.Client[runtimev1.PreflightRequest, runtimev1.PreflightResponse]
 }
 
 // GetInfo calls slipway.runtime.v1.RuntimeService.GetInfo.
@@ -164,6 +177,11 @@ func (c *runtimeServiceClient) ComponentLogs(ctx context.Context, req *connect.R
 	return c.componentLogs.CallServerStream(ctx, req)
 }
 
+// Preflight calls slipway.runtime.v1.RuntimeService.Preflight.
+func (c *runtimeServiceClient) Preflight(ctx context.Context, req *connect.Request[runtimev1.PreflightRequest]) (*connect.ServerStreamForClient[runtimev1.PreflightResponse], error) {
+	return c.preflight.CallServerStream(ctx, req)
+}
+
 // RuntimeServiceHandler is an implementation of the slipway.runtime.v1.RuntimeService service.
 type RuntimeServiceHandler interface {
 	GetInfo(context.Context, *connect.Request[runtimev1.GetInfoRequest]) (*connect.Response[runtimev1.GetInfoResponse], error)
@@ -172,6 +190,9 @@ type RuntimeServiceHandler interface {
 	// ComponentLogs are the logs of the runtime's own Pods: one component as lines,
 	// or all as the pieces of one tar.gz (R118).
 	ComponentLogs(context.Context, *connect.Request[runtimev1.ComponentLogsRequest], *connect.ServerStream[runtimev1.ComponentLogsResponse]) error
+	// Preflight runs the checks for a runtime that is installed, with the rights of
+	// the runtime, and sends each result as soon as it is there. Nothing is changed.
+	Preflight(context.Context, *connect.Request[runtimev1.PreflightRequest], *connect.ServerStream[runtimev1.PreflightResponse]) error
 }
 
 // NewRuntimeServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -199,6 +220,12 @@ func NewRuntimeServiceHandler(svc RuntimeServiceHandler, opts ...connect.Handler
 		connect.WithSchema(runtimeServiceMethods.ByName("ComponentLogs")),
 		connect.WithHandlerOptions(opts...),
 	)
+	runtimeServicePreflightHandler := connect.NewServerStreamHandler(
+		RuntimeServicePreflightProcedure,
+		svc.Preflight,
+		connect.WithSchema(runtimeServiceMethods.ByName("Preflight")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/slipway.runtime.v1.RuntimeService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case RuntimeServiceGetInfoProcedure:
@@ -207,6 +234,8 @@ func NewRuntimeServiceHandler(svc RuntimeServiceHandler, opts ...connect.Handler
 			runtimeServiceConfigureAsApplicationHandler.ServeHTTP(w, r)
 		case RuntimeServiceComponentLogsProcedure:
 			runtimeServiceComponentLogsHandler.ServeHTTP(w, r)
+		case RuntimeServicePreflightProcedure:
+			runtimeServicePreflightHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -226,6 +255,10 @@ func (UnimplementedRuntimeServiceHandler) ConfigureAsApplication(context.Context
 
 func (UnimplementedRuntimeServiceHandler) ComponentLogs(context.Context, *connect.Request[runtimev1.ComponentLogsRequest], *connect.ServerStream[runtimev1.ComponentLogsResponse]) error {
 	return connect.NewError(connect.CodeUnimplemented, errors.New("slipway.runtime.v1.RuntimeService.ComponentLogs is not implemented"))
+}
+
+func (UnimplementedRuntimeServiceHandler) Preflight(context.Context, *connect.Request[runtimev1.PreflightRequest], *connect.ServerStream[runtimev1.PreflightResponse]) error {
+	return connect.NewError(connect.CodeUnimplemented, errors.New("slipway.runtime.v1.RuntimeService.Preflight is not implemented"))
 }
 
 // GitSourceServiceClient is a client for the slipway.runtime.v1.GitSourceService service.

@@ -1,9 +1,191 @@
-import { Empty, Page } from "../../ui/page";
+import { getRouteApi, Link } from "@tanstack/react-router";
+import { type ReactNode, useEffect, useMemo, useRef, useState } from "react";
+import { explain } from "../../api/errors";
+import { applicationKey, useApplications, useRuntimes } from "../../api/fleet";
+import type { Application } from "../../api/gen/slipway/platform/v1/fleet_pb";
+import { queries } from "../../app/queries";
+import { buttonClass } from "../../ui/button";
+import { Empty, Failure, Loading, Note, Page } from "../../ui/page";
+import { Tabs } from "../../ui/tabs";
+import "../applications/filters.css";
+import { Actions } from "./actions";
+import "./application.css";
+import { Comparison } from "./compare";
+import { Details } from "./details";
+import { Events } from "./events";
+import { type Detail, type Place, useApplicationDetail } from "./follow";
+import { Conditions, Header } from "./header";
+import { History } from "./history";
+import { Logs } from "./logs";
+import { OperationPanel } from "./phase";
+import { applicationKeyOf, isRendered } from "./queries";
+import { ResourceDialog } from "./resource";
+import { type ResourceName, readObject, writeObject } from "./resourcename";
+import { Resources } from "./resources";
+
+const route = getRouteApi("/inside/applications/$runtime/$namespace/$name");
+const tabIDs = ["resources", "diff", "events", "logs", "history", "details"] as const;
+type TabID = (typeof tabIDs)[number];
 
 export function ApplicationPage() {
+  const { runtime, namespace, name } = route.useParams();
+  const place = useMemo(() => ({ runtime, namespace, name }), [runtime, namespace, name]);
+  const applications = useApplications();
+  const runtimes = useRuntimes();
+  const summary = applications.items.get(applicationKey(place)) ?? null;
+  const known = runtimes.items.get(runtime);
+  // Until it is known that the runtime is offline, it is asked.
+  const online = known ? known.online : !runtimes.synced;
+  const detail = useApplicationDetail(place, summary?.uid ?? "", online);
+  useFresh(place, detail);
+
+  const crumbs = [{ label: "Applications", to: "/applications" as const }];
+  if (!detail.manifest && detail.state === "denied" && detail.error) {
+    return (
+      <Page title={name} crumbs={crumbs}>
+        <Failure error={detail.error} />
+      </Page>
+    );
+  }
+  if (detail.state === "gone" || (!detail.manifest && !summary && applications.synced && runtimes.synced && !online)) {
+    return (
+      <Page title={name} crumbs={crumbs}>
+        <Gone place={place} known={known !== undefined} />
+      </Page>
+    );
+  }
+  if (!detail.manifest && !summary) {
+    return (
+      <Page title={name} crumbs={crumbs}>
+        {detail.error ? <Failure error={detail.error} /> : <Loading lines={14} />}
+      </Page>
+    );
+  }
+  return <Known place={place} detail={detail} summary={summary} online={online} />;
+}
+
+// useFresh asks again for what was asked, when the application changes and once in a
+// second at most. What has to be rendered is asked for only when that may differ.
+function useFresh(place: Place, detail: Detail): void {
+  const last = useRef(0);
+  const before = useRef({ version: "", compared: "" });
+  const { version } = detail;
+  const status = detail.manifest?.status;
+  const compared = [status?.sync?.revision, status?.sync?.status, status?.operationState?.phase].join(" ");
+  useEffect(() => {
+    if (before.current.version === "" || version === "") {
+      before.current = { version, compared };
+      return;
+    }
+    const wait = Math.max(0, 1_000 - (Date.now() - last.current));
+    const timer = setTimeout(() => {
+      const again = before.current.compared !== compared;
+      before.current = { version, compared };
+      last.current = Date.now();
+      void queries.invalidateQueries({
+        queryKey: applicationKeyOf(place),
+        predicate: (query) => again || !isRendered(query.queryKey),
+      });
+    }, wait);
+    return () => clearTimeout(timer);
+  }, [place, version, compared]);
+}
+
+interface KnownProps {
+  place: Place;
+  detail: Detail;
+  summary: Application | null;
+  online: boolean;
+}
+
+function Known({ place, detail, summary, online }: KnownProps) {
+  const search = route.useSearch();
+  const navigate = route.useNavigate();
+  const [denied, setDenied] = useState("");
+  const tab = tabIDs.find((id) => id === search.tab) ?? "resources";
+  const resource = readObject(search.resource);
+  const deleting = detail.manifest?.metadata?.deletionTimestamp !== undefined;
+  const blocked = blockedBy({ place, detail, online, denied, deleting });
+  const open = (object: ResourceName | null) =>
+    void navigate({ search: (before) => ({ ...before, resource: object ? writeObject(object) : undefined }) });
+  const select = (id: TabID) => void navigate({ search: { tab: id === "resources" ? undefined : id }, replace: true });
+  const state = detail.manifest?.status?.operationState;
+  const tabs: { id: TabID; label: string; content: ReactNode }[] = [
+    {
+      id: "resources",
+      label: "Resources",
+      content: <Resources place={place} online={online} onOpen={open} />,
+    },
+    { id: "diff", label: "Diff", content: <Comparison place={place} online={online} /> },
+    { id: "events", label: "Events", content: <Events place={place} online={online} /> },
+    { id: "logs", label: "Logs", content: <Logs place={place} online={online} object={null} /> },
+    {
+      id: "history",
+      label: "History",
+      content: <History place={place} detail={detail} online={online} blocked={blocked} />,
+    },
+    { id: "details", label: "Details", content: <Details manifest={detail.manifest} summary={summary} /> },
+  ];
   return (
-    <Page title="Application">
-      <Empty title="Application" />
+    <Page
+      title={place.name}
+      crumbs={[{ label: "Applications", to: "/applications" }]}
+      subtitle={`${place.namespace} · ${summary?.destinationNamespace || detail.manifest?.spec?.destination?.namespace || ""}`}
+      actions={<Actions place={place} detail={detail} blocked={blocked} onDenied={setDenied} />}
+    >
+      {blocked !== "" && <Note tone={deleting ? "warn" : "off"}>{blocked}</Note>}
+      {online && detail.state === "lost" && detail.error && (
+        <Note tone="warn">The runtime does not answer: {explain(detail.error)} It is tried again.</Note>
+      )}
+      <Header place={place} detail={detail} summary={summary} />
+      <Conditions detail={detail} summary={summary} />
+      {state && <OperationPanel key={state.startedAt} state={state} />}
+      <Tabs label="Application" tabs={tabs} selected={tab} onSelect={select} />
+      {resource && (
+        <ResourceDialog
+          key={writeObject(resource)}
+          place={place}
+          online={online}
+          object={resource}
+          onClose={() => open(null)}
+        />
+      )}
     </Page>
+  );
+}
+
+interface Circumstances {
+  place: Place;
+  detail: Detail;
+  online: boolean;
+  denied: string;
+  deleting: boolean;
+}
+
+// blockedBy is why nothing can be done now, or empty.
+function blockedBy({ place, detail, online, denied, deleting }: Circumstances): string {
+  if (!online) {
+    return `The runtime ${place.runtime} is offline. You see what it reported last, and nothing can be done until it is connected again.`;
+  }
+  if (deleting) return "The application is being deleted.";
+  if (denied !== "") return `You may not do this: ${denied} Ask an admin of the account.`;
+  if (!detail.manifest) return detail.state === "connecting" ? "" : "The runtime does not answer yet.";
+  return "";
+}
+
+function Gone({ place, known }: { place: Place; known: boolean }) {
+  return (
+    <Empty
+      title="There is no such application"
+      action={
+        <Link to="/applications" className={buttonClass("primary")}>
+          Go to the applications
+        </Link>
+      }
+    >
+      {known
+        ? `The runtime ${place.runtime} has no application ${place.name} in the namespace ${place.namespace}. It may have been deleted.`
+        : `There is no runtime ${place.runtime}.`}
+    </Empty>
   );
 }

@@ -1,9 +1,110 @@
-import { Empty, Page } from "../../ui/page";
+// The runtimes of the account, as a list or as they hang together.
+
+import { getRouteApi, Link } from "@tanstack/react-router";
+import { useMemo, useState } from "react";
+import { useRuntimes } from "../../api/fleet";
+import { useSession } from "../../app/session";
+import { buttonClass } from "../../ui/button";
+import { SearchField, Select } from "../../ui/field";
+import { Empty, Failure, Loading, Page, Panel } from "../../ui/page";
+import { Tabs } from "../../ui/tabs";
+import { RuntimeList } from "./list";
+import { chooseRuntimes, type SortKey } from "./model";
+import "./runtimes.css";
+import { TopologyView } from "./topology";
+
+const route = getRouteApi("/inside/runtimes");
+
+const sorts: { value: SortKey; label: string }[] = [
+  { value: "name", label: "Sort by name" },
+  { value: "status", label: "Sort by what needs you" },
+  { value: "cluster", label: "Sort by cluster" },
+  { value: "version", label: "Sort by version" },
+  { value: "seen", label: "Sort by last seen" },
+];
 
 export function RuntimesPage() {
+  const { isAdmin } = useSession();
+  const { view, query = "" } = route.useSearch();
+  const navigate = route.useNavigate();
+  const [sort, setSort] = useState<SortKey>("name");
+  const { items, synced, error } = useRuntimes();
+  const shown = useMemo(() => chooseRuntimes(items.values(), query, sort), [items, query, sort]);
+  const add = isAdmin && (
+    <Link to="/install" className={buttonClass("primary")}>
+      Add runtime
+    </Link>
+  );
+
+  let content = <Loading lines={6} />;
+  if (synced && items.size === 0) {
+    content = (
+      <Panel>
+        <Empty title="No runtimes yet" action={add}>
+          A runtime brings what is in Git to a cluster.
+          {isAdmin ? " Install the first one: it takes a few minutes." : " An admin of the account can install one."}
+        </Empty>
+      </Panel>
+    );
+  } else if (synced) {
+    const none = (
+      <Empty title="No runtime matches">
+        Nothing has “{query}” in its name, cluster, namespace, version or access mode.
+      </Empty>
+    );
+    const selected = view === "topology" ? "topology" : "list";
+    content = (
+      <>
+        <div className="runtimes-tools">
+          <SearchField
+            label="Search runtimes"
+            value={query}
+            onChange={(text) =>
+              void navigate({ search: (old) => ({ ...old, query: text || undefined }), replace: true })
+            }
+          />
+          <Select
+            label="Order"
+            hideLabel
+            value={sort}
+            onChange={(value) => setSort(sorts.find((one) => one.value === value)?.value ?? "name")}
+            options={sorts}
+          />
+        </div>
+        <p className="visually-hidden" role="status">
+          {shown.length} of {items.size} runtimes
+        </p>
+        <Tabs
+          label="How runtimes are shown"
+          selected={selected}
+          onSelect={(id) =>
+            void navigate({ search: (old) => ({ ...old, view: id === "topology" ? id : undefined }), replace: true })
+          }
+          tabs={[
+            {
+              id: "list",
+              label: "List",
+              content: <Panel flush>{shown.length === 0 ? none : <RuntimeList runtimes={shown} />}</Panel>,
+            },
+            {
+              id: "topology",
+              label: "Topology",
+              content: <Panel>{shown.length === 0 ? none : <TopologyView runtimes={shown} />}</Panel>,
+            },
+          ]}
+        />
+      </>
+    );
+  } else if (error) {
+    content = (
+      <Panel>
+        <Failure error={error} />
+      </Panel>
+    );
+  }
   return (
-    <Page title="Runtimes">
-      <Empty title="Runtimes" />
+    <Page title="Runtimes" subtitle="Each brings what is in Git to one cluster, and to those it manages." actions={add}>
+      {content}
     </Page>
   );
 }

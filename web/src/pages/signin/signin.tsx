@@ -1,9 +1,99 @@
-import { Empty, Page } from "../../ui/page";
+// Signing in: with email and password, or through the identity provider.
+
+import { useQuery } from "@tanstack/react-query";
+import { getRouteApi, useRouter } from "@tanstack/react-router";
+import { type FormEvent, useEffect, useRef, useState } from "react";
+import { explain } from "../../api/errors";
+import { platform, setSession } from "../../api/transport";
+import { queries } from "../../app/queries";
+import { sessionQuery } from "../../app/session";
+import { Button, buttonClass } from "../../ui/button";
+import { TextField } from "../../ui/field";
+import { Failure, Loading, Note } from "../../ui/page";
+import { Gate } from "./gate";
+import { safeNext, withReturn } from "./next";
+
+const route = getRouteApi("/sign-in");
 
 export function SignInPage() {
+  const next = safeNext(route.useSearch().next);
+  const router = useRouter();
+  const methods = useQuery({ queryKey: ["methods"], queryFn: () => platform.auth.methods({}), staleTime: 60_000 });
+  const session = useQuery(sessionQuery);
+  const signedIn = Boolean(session.data);
+  useEffect(() => {
+    // Somebody who is signed in already has nothing to do here.
+    if (signedIn) router.history.replace(next);
+  }, [signedIn, router, next]);
   return (
-    <Page title="Sign in">
-      <Empty title="Sign in" />
-    </Page>
+    <Gate title="Sign in to Slipway" foot="What is in Git becomes live on Kubernetes, and gets its traffic.">
+      {methods.isPending || session.isPending ? (
+        <div className="gate-wait">
+          <Loading lines={6} />
+        </div>
+      ) : methods.isError ? (
+        <Failure error={methods.error} retry={() => void methods.refetch()} />
+      ) : (
+        <>
+          {methods.data.oidcUrl !== "" && (
+            <a
+              className={`${buttonClass(methods.data.password ? "secondary" : "primary")} wide`}
+              href={withReturn(methods.data.oidcUrl, next)}
+            >
+              Sign in with {methods.data.oidcName || "the identity provider"}
+            </a>
+          )}
+          {methods.data.oidcUrl !== "" && methods.data.password && <div className="gate-or">or with a password</div>}
+          {methods.data.password && <PasswordForm />}
+        </>
+      )}
+    </Gate>
+  );
+}
+
+function PasswordForm() {
+  const [email, setEmail] = useState("");
+  const [password, setPassword] = useState("");
+  const [problem, setProblem] = useState("");
+  const [busy, setBusy] = useState(false);
+  const form = useRef<HTMLFormElement>(null);
+  const submit = async (event: FormEvent) => {
+    event.preventDefault();
+    if (email.trim() === "" || password === "") {
+      setProblem("Type your email and your password.");
+      return;
+    }
+    setBusy(true);
+    setProblem("");
+    try {
+      const answer = await platform.auth.signIn({ email: email.trim(), password });
+      setSession(answer.csrfToken);
+      // Whatever was read for somebody else is not for this user. The page leaves
+      // when it knows who is signed in.
+      queries.removeQueries({ predicate: (query) => !["session", "methods"].includes(String(query.queryKey[0])) });
+      await queries.fetchQuery({ ...sessionQuery, staleTime: 0 });
+    } catch (error) {
+      setProblem(explain(error));
+      setPassword("");
+      form.current?.querySelector<HTMLInputElement>("input[type=password]")?.focus();
+    } finally {
+      setBusy(false);
+    }
+  };
+  return (
+    <form ref={form} onSubmit={(event) => void submit(event)} noValidate>
+      <TextField label="Email" type="email" value={email} onChange={setEmail} autoComplete="username" autoFocus />
+      <TextField
+        label="Password"
+        type="password"
+        value={password}
+        onChange={setPassword}
+        autoComplete="current-password"
+      />
+      {problem && <Note tone="bad">{problem}</Note>}
+      <Button variant="primary" type="submit" isPending={busy}>
+        {busy ? "Signing in…" : "Sign in"}
+      </Button>
+    </form>
   );
 }

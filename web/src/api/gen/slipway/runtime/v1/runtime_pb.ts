@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file slipway/runtime/v1/runtime.proto.
  */
 export const file_slipway_runtime_v1_runtime: GenFile = /*@__PURE__*/
-  fileDesc("CiBzbGlwd2F5L3J1bnRpbWUvdjEvcnVudGltZS5wcm90bxISc2xpcHdheS5ydW50aW1lLnYxIhAKDkdldEluZm9SZXF1ZXN0InAKD0dldEluZm9SZXNwb25zZRIMCgRuYW1lGAEgASgJEg8KB3ZlcnNpb24YAiABKAkSEQoJbmFtZXNwYWNlGAMgASgJEhoKEmt1YmVybmV0ZXNfdmVyc2lvbhgEIAEoCRIPCgdsZWFkaW5nGAUgASgIIh8KHUNvbmZpZ3VyZUFzQXBwbGljYXRpb25SZXF1ZXN0IkUKHkNvbmZpZ3VyZUFzQXBwbGljYXRpb25SZXNwb25zZRITCgthcHBsaWNhdGlvbhgBIAEoCRIOCgZjb21taXQYAiABKAkiPQoUQ29tcG9uZW50TG9nc1JlcXVlc3QSEQoJY29tcG9uZW50GAEgASgJEhIKCnRhaWxfbGluZXMYAiABKAMiMgoVQ29tcG9uZW50TG9nc1Jlc3BvbnNlEgwKBGRhdGEYASABKAwSCwoDcG9kGAIgASgJIugBCglHaXRTb3VyY2USDAoEbmFtZRgBIAEoCRIQCghyZXBvX3VybBgCIAEoCRIMCgRwYXRoGAMgASgJEhAKCHJldmlzaW9uGAQgASgJEg8KB2luY2x1ZGUYBSABKAkSDwoHZXhjbHVkZRgGIAEoCRIdChVkZXN0aW5hdGlvbl9uYW1lc3BhY2UYByABKAkSGgoSZGVzdGluYXRpb25fc2VydmVyGAggASgJEg8KB3Byb2plY3QYCSABKAkSDAoEc3luYxgKIAEoCRIOCgZoZWFsdGgYCyABKAkSDwoHbWVzc2FnZRgMIAEoCSIXChVMaXN0R2l0U291cmNlc1JlcXVlc3QiTAoWTGlzdEdpdFNvdXJjZXNSZXNwb25zZRIyCgtnaXRfc291cmNlcxgBIAMoCzIdLnNsaXB3YXkucnVudGltZS52MS5HaXRTb3VyY2UigAEKFkNyZWF0ZUdpdFNvdXJjZVJlcXVlc3QSMQoKZ2l0X3NvdXJjZRgBIAEoCzIdLnNsaXB3YXkucnVudGltZS52MS5HaXRTb3VyY2USGQoRY3JlYXRlX3JlcG9zaXRvcnkYAiABKAgSGAoQcmVnaXN0ZXJfd2ViaG9vaxgDIAEoCCJ1ChdDcmVhdGVHaXRTb3VyY2VSZXNwb25zZRIxCgpnaXRfc291cmNlGAEgASgLMh0uc2xpcHdheS5ydW50aW1lLnYxLkdpdFNvdXJjZRIOCgZjb21taXQYAiABKAkSFwoPd2ViaG9va19wcm9ibGVtGAMgASgJIkkKFEVkaXRHaXRTb3VyY2VSZXF1ZXN0EjEKCmdpdF9zb3VyY2UYASABKAsyHS5zbGlwd2F5LnJ1bnRpbWUudjEuR2l0U291cmNlIloKFUVkaXRHaXRTb3VyY2VSZXNwb25zZRIxCgpnaXRfc291cmNlGAEgASgLMh0uc2xpcHdheS5ydW50aW1lLnYxLkdpdFNvdXJjZRIOCgZjb21taXQYAiABKAkiJgoWRGVsZXRlR2l0U291cmNlUmVxdWVzdBIMCgRuYW1lGAEgASgJIikKF0RlbGV0ZUdpdFNvdXJjZVJlc3BvbnNlEg4KBmNvbW1pdBgBIAEoCSKrAwoOTWFuYWdlZENsdXN0ZXISDAoEbmFtZRgBIAEoCRIOCgZzZXJ2ZXIYAiABKAkSDwoHdmVyc2lvbhgDIAEoCRIOCgZzdGF0dXMYBCABKAkSDwoHbWVzc2FnZRgFIAEoCRI+CgZsYWJlbHMYBiADKAsyLi5zbGlwd2F5LnJ1bnRpbWUudjEuTWFuYWdlZENsdXN0ZXIuTGFiZWxzRW50cnkSSAoLYW5ub3RhdGlvbnMYByADKAsyMy5zbGlwd2F5LnJ1bnRpbWUudjEuTWFuYWdlZENsdXN0ZXIuQW5ub3RhdGlvbnNFbnRyeRISCgpuYW1lc3BhY2VzGAggAygJEjQKEHRva2VuX2V4cGlyZXNfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhIKCmluX2NsdXN0ZXIYCiABKAgaLQoLTGFiZWxzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ARoyChBBbm5vdGF0aW9uc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiFQoTTGlzdENsdXN0ZXJzUmVxdWVzdCJMChRMaXN0Q2x1c3RlcnNSZXNwb25zZRI0CghjbHVzdGVycxgBIAMoCzIiLnNsaXB3YXkucnVudGltZS52MS5NYW5hZ2VkQ2x1c3RlciLEAwoRQWRkQ2x1c3RlclJlcXVlc3QSDAoEbmFtZRgBIAEoCRIOCgZzZXJ2ZXIYAiABKAkSHQoVY2VydGlmaWNhdGVfYXV0aG9yaXR5GAMgASgMEg0KBXRva2VuGAQgASgJEhcKD3NlcnZpY2VfYWNjb3VudBgFIAEoCRIhChlzZXJ2aWNlX2FjY291bnRfbmFtZXNwYWNlGAYgASgJEkEKBmxhYmVscxgHIAMoCzIxLnNsaXB3YXkucnVudGltZS52MS5BZGRDbHVzdGVyUmVxdWVzdC5MYWJlbHNFbnRyeRJLCgthbm5vdGF0aW9ucxgIIAMoCzI2LnNsaXB3YXkucnVudGltZS52MS5BZGRDbHVzdGVyUmVxdWVzdC5Bbm5vdGF0aW9uc0VudHJ5EhIKCm5hbWVzcGFjZXMYCSADKAkSDwoHZHJ5X3J1bhgKIAEoCBIPCgdyZXBsYWNlGAsgASgIGi0KC0xhYmVsc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEaMgoQQW5ub3RhdGlvbnNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIkkKEkFkZENsdXN0ZXJSZXNwb25zZRIzCgdjbHVzdGVyGAEgASgLMiIuc2xpcHdheS5ydW50aW1lLnYxLk1hbmFnZWRDbHVzdGVyIkMKFFJlbW92ZUNsdXN0ZXJSZXF1ZXN0EgwKBG5hbWUYASABKAkSDgoGc2VydmVyGAIgASgJEg0KBWZvcmNlGAMgASgIIhcKFVJlbW92ZUNsdXN0ZXJSZXNwb25zZSKOAQoLSW50ZWdyYXRpb24SDAoEbmFtZRgBIAEoCRIQCghwcm92aWRlchgCIAEoCRIPCgdhcGlfdXJsGAMgASgJEg8KB3NoYXJpbmcYBCABKAkSLgoFdXNlcnMYBSADKAsyHy5zbGlwd2F5LnJ1bnRpbWUudjEuVG9rZW5TdGF0dXMSDQoFb2F1dGgYBiABKAgi0AEKC1Rva2VuU3RhdHVzEgwKBHVzZXIYASABKAkSDQoFbG9naW4YAiABKAkSDQoFc3RhdGUYAyABKAkSDwoHbWVzc2FnZRgEIAEoCRIuCgpleHBpcmVzX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIWCg5taXNzaW5nX3Njb3BlcxgGIAMoCRIuCgpjaGVja2VkX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIMCgRraW5kGAggASgJIhkKF0xpc3RJbnRlZ3JhdGlvbnNSZXF1ZXN0IlEKGExpc3RJbnRlZ3JhdGlvbnNSZXNwb25zZRI1CgxpbnRlZ3JhdGlvbnMYASADKAsyHy5zbGlwd2F5LnJ1bnRpbWUudjEuSW50ZWdyYXRpb24iTQoVQWRkSW50ZWdyYXRpb25SZXF1ZXN0EjQKC2ludGVncmF0aW9uGAEgASgLMh8uc2xpcHdheS5ydW50aW1lLnYxLkludGVncmF0aW9uIk4KFkFkZEludGVncmF0aW9uUmVzcG9uc2USNAoLaW50ZWdyYXRpb24YASABKAsyHy5zbGlwd2F5LnJ1bnRpbWUudjEuSW50ZWdyYXRpb24iTgoWRWRpdEludGVncmF0aW9uUmVxdWVzdBI0CgtpbnRlZ3JhdGlvbhgBIAEoCzIfLnNsaXB3YXkucnVudGltZS52MS5JbnRlZ3JhdGlvbiJPChdFZGl0SW50ZWdyYXRpb25SZXNwb25zZRI0CgtpbnRlZ3JhdGlvbhgBIAEoCzIfLnNsaXB3YXkucnVudGltZS52MS5JbnRlZ3JhdGlvbiIoChhSZW1vdmVJbnRlZ3JhdGlvblJlcXVlc3QSDAoEbmFtZRgBIAEoCSIbChlSZW1vdmVJbnRlZ3JhdGlvblJlc3BvbnNlIkcKD1JlZ2lzdGVyUmVxdWVzdBITCgtpbnRlZ3JhdGlvbhgBIAEoCRINCgV0b2tlbhgCIAEoCRIQCgh1c2VybmFtZRgDIAEoCSJDChBSZWdpc3RlclJlc3BvbnNlEi8KBnN0YXR1cxgBIAEoCzIfLnNsaXB3YXkucnVudGltZS52MS5Ub2tlblN0YXR1cyIoChFEZXJlZ2lzdGVyUmVxdWVzdBITCgtpbnRlZ3JhdGlvbhgBIAEoCSIUChJEZXJlZ2lzdGVyUmVzcG9uc2UipwEKHFNldFJ1bnRpbWVDcmVkZW50aWFsc1JlcXVlc3QSDQoFdG9rZW4YASABKAkSEAoIdXNlcm5hbWUYAiABKAkSFwoPc3NoX3ByaXZhdGVfa2V5GAMgASgJEhMKC2tub3duX2hvc3RzGAQgASgJEh8KF2NlcnRpZmljYXRlX2F1dGhvcml0aWVzGAUgASgJEhcKD3NraXBfdmFsaWRhdGlvbhgGIAEoCCJQCh1TZXRSdW50aW1lQ3JlZGVudGlhbHNSZXNwb25zZRIvCgZzdGF0dXMYASABKAsyHy5zbGlwd2F5LnJ1bnRpbWUudjEuVG9rZW5TdGF0dXMiLQocR2V0UnVudGltZUNyZWRlbnRpYWxzUmVxdWVzdBINCgVjaGVjaxgBIAEoCCJxCh1HZXRSdW50aW1lQ3JlZGVudGlhbHNSZXNwb25zZRISCgpjb25maWd1cmVkGAEgASgIEi8KBnN0YXR1cxgCIAEoCzIfLnNsaXB3YXkucnVudGltZS52MS5Ub2tlblN0YXR1cxILCgNzc2gYAyABKAgiVQoRQmVnaW5PQXV0aFJlcXVlc3QSEwoLaW50ZWdyYXRpb24YASABKAkSFAoMcmVkaXJlY3RfdXJsGAIgASgJEhUKDXJ1bnRpbWVfdG9rZW4YAyABKAgiMAoSQmVnaW5PQXV0aFJlc3BvbnNlEgsKA3VybBgBIAEoCRINCgVzdGF0ZRgCIAEoCSIxChJGaW5pc2hPQXV0aFJlcXVlc3QSDQoFc3RhdGUYASABKAkSDAoEY29kZRgCIAEoCSJGChNGaW5pc2hPQXV0aFJlc3BvbnNlEi8KBnN0YXR1cxgBIAEoCzIfLnNsaXB3YXkucnVudGltZS52MS5Ub2tlblN0YXR1czLUAgoOUnVudGltZVNlcnZpY2USVAoHR2V0SW5mbxIiLnNsaXB3YXkucnVudGltZS52MS5HZXRJbmZvUmVxdWVzdBojLnNsaXB3YXkucnVudGltZS52MS5HZXRJbmZvUmVzcG9uc2UiABKBAQoWQ29uZmlndXJlQXNBcHBsaWNhdGlvbhIxLnNsaXB3YXkucnVudGltZS52MS5Db25maWd1cmVBc0FwcGxpY2F0aW9uUmVxdWVzdBoyLnNsaXB3YXkucnVudGltZS52MS5Db25maWd1cmVBc0FwcGxpY2F0aW9uUmVzcG9uc2UiABJoCg1Db21wb25lbnRMb2dzEiguc2xpcHdheS5ydW50aW1lLnYxLkNvbXBvbmVudExvZ3NSZXF1ZXN0Gikuc2xpcHdheS5ydW50aW1lLnYxLkNvbXBvbmVudExvZ3NSZXNwb25zZSIAMAEywQMKEEdpdFNvdXJjZVNlcnZpY2USaQoOTGlzdEdpdFNvdXJjZXMSKS5zbGlwd2F5LnJ1bnRpbWUudjEuTGlzdEdpdFNvdXJjZXNSZXF1ZXN0Giouc2xpcHdheS5ydW50aW1lLnYxLkxpc3RHaXRTb3VyY2VzUmVzcG9uc2UiABJsCg9DcmVhdGVHaXRTb3VyY2USKi5zbGlwd2F5LnJ1bnRpbWUudjEuQ3JlYXRlR2l0U291cmNlUmVxdWVzdBorLnNsaXB3YXkucnVudGltZS52MS5DcmVhdGVHaXRTb3VyY2VSZXNwb25zZSIAEmYKDUVkaXRHaXRTb3VyY2USKC5zbGlwd2F5LnJ1bnRpbWUudjEuRWRpdEdpdFNvdXJjZVJlcXVlc3QaKS5zbGlwd2F5LnJ1bnRpbWUudjEuRWRpdEdpdFNvdXJjZVJlc3BvbnNlIgASbAoPRGVsZXRlR2l0U291cmNlEiouc2xpcHdheS5ydW50aW1lLnYxLkRlbGV0ZUdpdFNvdXJjZVJlcXVlc3QaKy5zbGlwd2F5LnJ1bnRpbWUudjEuRGVsZXRlR2l0U291cmNlUmVzcG9uc2UiADK8AgoOQ2x1c3RlclNlcnZpY2USYwoMTGlzdENsdXN0ZXJzEicuc2xpcHdheS5ydW50aW1lLnYxLkxpc3RDbHVzdGVyc1JlcXVlc3QaKC5zbGlwd2F5LnJ1bnRpbWUudjEuTGlzdENsdXN0ZXJzUmVzcG9uc2UiABJdCgpBZGRDbHVzdGVyEiUuc2xpcHdheS5ydW50aW1lLnYxLkFkZENsdXN0ZXJSZXF1ZXN0GiYuc2xpcHdheS5ydW50aW1lLnYxLkFkZENsdXN0ZXJSZXNwb25zZSIAEmYKDVJlbW92ZUNsdXN0ZXISKC5zbGlwd2F5LnJ1bnRpbWUudjEuUmVtb3ZlQ2x1c3RlclJlcXVlc3QaKS5zbGlwd2F5LnJ1bnRpbWUudjEuUmVtb3ZlQ2x1c3RlclJlc3BvbnNlIgAyywgKEkludGVncmF0aW9uU2VydmljZRJvChBMaXN0SW50ZWdyYXRpb25zEisuc2xpcHdheS5ydW50aW1lLnYxLkxpc3RJbnRlZ3JhdGlvbnNSZXF1ZXN0Giwuc2xpcHdheS5ydW50aW1lLnYxLkxpc3RJbnRlZ3JhdGlvbnNSZXNwb25zZSIAEmkKDkFkZEludGVncmF0aW9uEikuc2xpcHdheS5ydW50aW1lLnYxLkFkZEludGVncmF0aW9uUmVxdWVzdBoqLnNsaXB3YXkucnVudGltZS52MS5BZGRJbnRlZ3JhdGlvblJlc3BvbnNlIgASbAoPRWRpdEludGVncmF0aW9uEiouc2xpcHdheS5ydW50aW1lLnYxLkVkaXRJbnRlZ3JhdGlvblJlcXVlc3QaKy5zbGlwd2F5LnJ1bnRpbWUudjEuRWRpdEludGVncmF0aW9uUmVzcG9uc2UiABJyChFSZW1vdmVJbnRlZ3JhdGlvbhIsLnNsaXB3YXkucnVudGltZS52MS5SZW1vdmVJbnRlZ3JhdGlvblJlcXVlc3QaLS5zbGlwd2F5LnJ1bnRpbWUudjEuUmVtb3ZlSW50ZWdyYXRpb25SZXNwb25zZSIAElcKCFJlZ2lzdGVyEiMuc2xpcHdheS5ydW50aW1lLnYxLlJlZ2lzdGVyUmVxdWVzdBokLnNsaXB3YXkucnVudGltZS52MS5SZWdpc3RlclJlc3BvbnNlIgASXQoKRGVyZWdpc3RlchIlLnNsaXB3YXkucnVudGltZS52MS5EZXJlZ2lzdGVyUmVxdWVzdBomLnNsaXB3YXkucnVudGltZS52MS5EZXJlZ2lzdGVyUmVzcG9uc2UiABJ+ChVTZXRSdW50aW1lQ3JlZGVudGlhbHMSMC5zbGlwd2F5LnJ1bnRpbWUudjEuU2V0UnVudGltZUNyZWRlbnRpYWxzUmVxdWVzdBoxLnNsaXB3YXkucnVudGltZS52MS5TZXRSdW50aW1lQ3JlZGVudGlhbHNSZXNwb25zZSIAEn4KFUdldFJ1bnRpbWVDcmVkZW50aWFscxIwLnNsaXB3YXkucnVudGltZS52MS5HZXRSdW50aW1lQ3JlZGVudGlhbHNSZXF1ZXN0GjEuc2xpcHdheS5ydW50aW1lLnYxLkdldFJ1bnRpbWVDcmVkZW50aWFsc1Jlc3BvbnNlIgASXQoKQmVnaW5PQXV0aBIlLnNsaXB3YXkucnVudGltZS52MS5CZWdpbk9BdXRoUmVxdWVzdBomLnNsaXB3YXkucnVudGltZS52MS5CZWdpbk9BdXRoUmVzcG9uc2UiABJgCgtGaW5pc2hPQXV0aBImLnNsaXB3YXkucnVudGltZS52MS5GaW5pc2hPQXV0aFJlcXVlc3QaJy5zbGlwd2F5LnJ1bnRpbWUudjEuRmluaXNoT0F1dGhSZXNwb25zZSIAQi1aK3NsaXB3YXkuZGV2L3NsaXB3YXkvaW50ZXJuYWwvd2lyZS9ydW50aW1ldjFiBnByb3RvMw", [file_google_protobuf_timestamp]);
+  fileDesc("CiBzbGlwd2F5L3J1bnRpbWUvdjEvcnVudGltZS5wcm90bxISc2xpcHdheS5ydW50aW1lLnYxIhAKDkdldEluZm9SZXF1ZXN0InAKD0dldEluZm9SZXNwb25zZRIMCgRuYW1lGAEgASgJEg8KB3ZlcnNpb24YAiABKAkSEQoJbmFtZXNwYWNlGAMgASgJEhoKEmt1YmVybmV0ZXNfdmVyc2lvbhgEIAEoCRIPCgdsZWFkaW5nGAUgASgIIh8KHUNvbmZpZ3VyZUFzQXBwbGljYXRpb25SZXF1ZXN0IkUKHkNvbmZpZ3VyZUFzQXBwbGljYXRpb25SZXNwb25zZRITCgthcHBsaWNhdGlvbhgBIAEoCRIOCgZjb21taXQYAiABKAkiPQoUQ29tcG9uZW50TG9nc1JlcXVlc3QSEQoJY29tcG9uZW50GAEgASgJEhIKCnRhaWxfbGluZXMYAiABKAMiMgoVQ29tcG9uZW50TG9nc1Jlc3BvbnNlEgwKBGRhdGEYASABKAwSCwoDcG9kGAIgASgJIiAKEFByZWZsaWdodFJlcXVlc3QSDAoEb25seRgBIAMoCSKlAQoRUHJlZmxpZ2h0UmVzcG9uc2USDAoEY29kZRgBIAEoCRIMCgRuYW1lGAIgASgJEg0KBXN0YXRlGAMgASgJEg4KBmxvb2tlZBgEIAEoCRIOCgZyZWFzb24YBSABKAkSNgoIZmluZGluZ3MYBiADKAsyJC5zbGlwd2F5LnJ1bnRpbWUudjEuUHJlZmxpZ2h0RmluZGluZxINCgV0b3RhbBgHIAEoBSJTChBQcmVmbGlnaHRGaW5kaW5nEhAKCHNldmVyaXR5GAEgASgJEg8KB3N1YmplY3QYAiABKAkSDwoHbWVzc2FnZRgDIAEoCRILCgNmaXgYBCABKAki6AEKCUdpdFNvdXJjZRIMCgRuYW1lGAEgASgJEhAKCHJlcG9fdXJsGAIgASgJEgwKBHBhdGgYAyABKAkSEAoIcmV2aXNpb24YBCABKAkSDwoHaW5jbHVkZRgFIAEoCRIPCgdleGNsdWRlGAYgASgJEh0KFWRlc3RpbmF0aW9uX25hbWVzcGFjZRgHIAEoCRIaChJkZXN0aW5hdGlvbl9zZXJ2ZXIYCCABKAkSDwoHcHJvamVjdBgJIAEoCRIMCgRzeW5jGAogASgJEg4KBmhlYWx0aBgLIAEoCRIPCgdtZXNzYWdlGAwgASgJIhcKFUxpc3RHaXRTb3VyY2VzUmVxdWVzdCJMChZMaXN0R2l0U291cmNlc1Jlc3BvbnNlEjIKC2dpdF9zb3VyY2VzGAEgAygLMh0uc2xpcHdheS5ydW50aW1lLnYxLkdpdFNvdXJjZSKAAQoWQ3JlYXRlR2l0U291cmNlUmVxdWVzdBIxCgpnaXRfc291cmNlGAEgASgLMh0uc2xpcHdheS5ydW50aW1lLnYxLkdpdFNvdXJjZRIZChFjcmVhdGVfcmVwb3NpdG9yeRgCIAEoCBIYChByZWdpc3Rlcl93ZWJob29rGAMgASgIInUKF0NyZWF0ZUdpdFNvdXJjZVJlc3BvbnNlEjEKCmdpdF9zb3VyY2UYASABKAsyHS5zbGlwd2F5LnJ1bnRpbWUudjEuR2l0U291cmNlEg4KBmNvbW1pdBgCIAEoCRIXCg93ZWJob29rX3Byb2JsZW0YAyABKAkiSQoURWRpdEdpdFNvdXJjZVJlcXVlc3QSMQoKZ2l0X3NvdXJjZRgBIAEoCzIdLnNsaXB3YXkucnVudGltZS52MS5HaXRTb3VyY2UiWgoVRWRpdEdpdFNvdXJjZVJlc3BvbnNlEjEKCmdpdF9zb3VyY2UYASABKAsyHS5zbGlwd2F5LnJ1bnRpbWUudjEuR2l0U291cmNlEg4KBmNvbW1pdBgCIAEoCSImChZEZWxldGVHaXRTb3VyY2VSZXF1ZXN0EgwKBG5hbWUYASABKAkiKQoXRGVsZXRlR2l0U291cmNlUmVzcG9uc2USDgoGY29tbWl0GAEgASgJIqsDCg5NYW5hZ2VkQ2x1c3RlchIMCgRuYW1lGAEgASgJEg4KBnNlcnZlchgCIAEoCRIPCgd2ZXJzaW9uGAMgASgJEg4KBnN0YXR1cxgEIAEoCRIPCgdtZXNzYWdlGAUgASgJEj4KBmxhYmVscxgGIAMoCzIuLnNsaXB3YXkucnVudGltZS52MS5NYW5hZ2VkQ2x1c3Rlci5MYWJlbHNFbnRyeRJICgthbm5vdGF0aW9ucxgHIAMoCzIzLnNsaXB3YXkucnVudGltZS52MS5NYW5hZ2VkQ2x1c3Rlci5Bbm5vdGF0aW9uc0VudHJ5EhIKCm5hbWVzcGFjZXMYCCADKAkSNAoQdG9rZW5fZXhwaXJlc19hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEgoKaW5fY2x1c3RlchgKIAEoCBotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBGjIKEEFubm90YXRpb25zRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASIVChNMaXN0Q2x1c3RlcnNSZXF1ZXN0IkwKFExpc3RDbHVzdGVyc1Jlc3BvbnNlEjQKCGNsdXN0ZXJzGAEgAygLMiIuc2xpcHdheS5ydW50aW1lLnYxLk1hbmFnZWRDbHVzdGVyIsQDChFBZGRDbHVzdGVyUmVxdWVzdBIMCgRuYW1lGAEgASgJEg4KBnNlcnZlchgCIAEoCRIdChVjZXJ0aWZpY2F0ZV9hdXRob3JpdHkYAyABKAwSDQoFdG9rZW4YBCABKAkSFwoPc2VydmljZV9hY2NvdW50GAUgASgJEiEKGXNlcnZpY2VfYWNjb3VudF9uYW1lc3BhY2UYBiABKAkSQQoGbGFiZWxzGAcgAygLMjEuc2xpcHdheS5ydW50aW1lLnYxLkFkZENsdXN0ZXJSZXF1ZXN0LkxhYmVsc0VudHJ5EksKC2Fubm90YXRpb25zGAggAygLMjYuc2xpcHdheS5ydW50aW1lLnYxLkFkZENsdXN0ZXJSZXF1ZXN0LkFubm90YXRpb25zRW50cnkSEgoKbmFtZXNwYWNlcxgJIAMoCRIPCgdkcnlfcnVuGAogASgIEg8KB3JlcGxhY2UYCyABKAgaLQoLTGFiZWxzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ARoyChBBbm5vdGF0aW9uc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiSQoSQWRkQ2x1c3RlclJlc3BvbnNlEjMKB2NsdXN0ZXIYASABKAsyIi5zbGlwd2F5LnJ1bnRpbWUudjEuTWFuYWdlZENsdXN0ZXIiQwoUUmVtb3ZlQ2x1c3RlclJlcXVlc3QSDAoEbmFtZRgBIAEoCRIOCgZzZXJ2ZXIYAiABKAkSDQoFZm9yY2UYAyABKAgiFwoVUmVtb3ZlQ2x1c3RlclJlc3BvbnNlIo4BCgtJbnRlZ3JhdGlvbhIMCgRuYW1lGAEgASgJEhAKCHByb3ZpZGVyGAIgASgJEg8KB2FwaV91cmwYAyABKAkSDwoHc2hhcmluZxgEIAEoCRIuCgV1c2VycxgFIAMoCzIfLnNsaXB3YXkucnVudGltZS52MS5Ub2tlblN0YXR1cxINCgVvYXV0aBgGIAEoCCLQAQoLVG9rZW5TdGF0dXMSDAoEdXNlchgBIAEoCRINCgVsb2dpbhgCIAEoCRINCgVzdGF0ZRgDIAEoCRIPCgdtZXNzYWdlGAQgASgJEi4KCmV4cGlyZXNfYXQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhYKDm1pc3Npbmdfc2NvcGVzGAYgAygJEi4KCmNoZWNrZWRfYXQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEgwKBGtpbmQYCCABKAkiGQoXTGlzdEludGVncmF0aW9uc1JlcXVlc3QiUQoYTGlzdEludGVncmF0aW9uc1Jlc3BvbnNlEjUKDGludGVncmF0aW9ucxgBIAMoCzIfLnNsaXB3YXkucnVudGltZS52MS5JbnRlZ3JhdGlvbiJNChVBZGRJbnRlZ3JhdGlvblJlcXVlc3QSNAoLaW50ZWdyYXRpb24YASABKAsyHy5zbGlwd2F5LnJ1bnRpbWUudjEuSW50ZWdyYXRpb24iTgoWQWRkSW50ZWdyYXRpb25SZXNwb25zZRI0CgtpbnRlZ3JhdGlvbhgBIAEoCzIfLnNsaXB3YXkucnVudGltZS52MS5JbnRlZ3JhdGlvbiJOChZFZGl0SW50ZWdyYXRpb25SZXF1ZXN0EjQKC2ludGVncmF0aW9uGAEgASgLMh8uc2xpcHdheS5ydW50aW1lLnYxLkludGVncmF0aW9uIk8KF0VkaXRJbnRlZ3JhdGlvblJlc3BvbnNlEjQKC2ludGVncmF0aW9uGAEgASgLMh8uc2xpcHdheS5ydW50aW1lLnYxLkludGVncmF0aW9uIigKGFJlbW92ZUludGVncmF0aW9uUmVxdWVzdBIMCgRuYW1lGAEgASgJIhsKGVJlbW92ZUludGVncmF0aW9uUmVzcG9uc2UiRwoPUmVnaXN0ZXJSZXF1ZXN0EhMKC2ludGVncmF0aW9uGAEgASgJEg0KBXRva2VuGAIgASgJEhAKCHVzZXJuYW1lGAMgASgJIkMKEFJlZ2lzdGVyUmVzcG9uc2USLwoGc3RhdHVzGAEgASgLMh8uc2xpcHdheS5ydW50aW1lLnYxLlRva2VuU3RhdHVzIigKEURlcmVnaXN0ZXJSZXF1ZXN0EhMKC2ludGVncmF0aW9uGAEgASgJIhQKEkRlcmVnaXN0ZXJSZXNwb25zZSKnAQocU2V0UnVudGltZUNyZWRlbnRpYWxzUmVxdWVzdBINCgV0b2tlbhgBIAEoCRIQCgh1c2VybmFtZRgCIAEoCRIXCg9zc2hfcHJpdmF0ZV9rZXkYAyABKAkSEwoLa25vd25faG9zdHMYBCABKAkSHwoXY2VydGlmaWNhdGVfYXV0aG9yaXRpZXMYBSABKAkSFwoPc2tpcF92YWxpZGF0aW9uGAYgASgIIlAKHVNldFJ1bnRpbWVDcmVkZW50aWFsc1Jlc3BvbnNlEi8KBnN0YXR1cxgBIAEoCzIfLnNsaXB3YXkucnVudGltZS52MS5Ub2tlblN0YXR1cyItChxHZXRSdW50aW1lQ3JlZGVudGlhbHNSZXF1ZXN0Eg0KBWNoZWNrGAEgASgIInEKHUdldFJ1bnRpbWVDcmVkZW50aWFsc1Jlc3BvbnNlEhIKCmNvbmZpZ3VyZWQYASABKAgSLwoGc3RhdHVzGAIgASgLMh8uc2xpcHdheS5ydW50aW1lLnYxLlRva2VuU3RhdHVzEgsKA3NzaBgDIAEoCCJVChFCZWdpbk9BdXRoUmVxdWVzdBITCgtpbnRlZ3JhdGlvbhgBIAEoCRIUCgxyZWRpcmVjdF91cmwYAiABKAkSFQoNcnVudGltZV90b2tlbhgDIAEoCCIwChJCZWdpbk9BdXRoUmVzcG9uc2USCwoDdXJsGAEgASgJEg0KBXN0YXRlGAIgASgJIjEKEkZpbmlzaE9BdXRoUmVxdWVzdBINCgVzdGF0ZRgBIAEoCRIMCgRjb2RlGAIgASgJIkYKE0ZpbmlzaE9BdXRoUmVzcG9uc2USLwoGc3RhdHVzGAEgASgLMh8uc2xpcHdheS5ydW50aW1lLnYxLlRva2VuU3RhdHVzMrIDCg5SdW50aW1lU2VydmljZRJUCgdHZXRJbmZvEiIuc2xpcHdheS5ydW50aW1lLnYxLkdldEluZm9SZXF1ZXN0GiMuc2xpcHdheS5ydW50aW1lLnYxLkdldEluZm9SZXNwb25zZSIAEoEBChZDb25maWd1cmVBc0FwcGxpY2F0aW9uEjEuc2xpcHdheS5ydW50aW1lLnYxLkNvbmZpZ3VyZUFzQXBwbGljYXRpb25SZXF1ZXN0GjIuc2xpcHdheS5ydW50aW1lLnYxLkNvbmZpZ3VyZUFzQXBwbGljYXRpb25SZXNwb25zZSIAEmgKDUNvbXBvbmVudExvZ3MSKC5zbGlwd2F5LnJ1bnRpbWUudjEuQ29tcG9uZW50TG9nc1JlcXVlc3QaKS5zbGlwd2F5LnJ1bnRpbWUudjEuQ29tcG9uZW50TG9nc1Jlc3BvbnNlIgAwARJcCglQcmVmbGlnaHQSJC5zbGlwd2F5LnJ1bnRpbWUudjEuUHJlZmxpZ2h0UmVxdWVzdBolLnNsaXB3YXkucnVudGltZS52MS5QcmVmbGlnaHRSZXNwb25zZSIAMAEywQMKEEdpdFNvdXJjZVNlcnZpY2USaQoOTGlzdEdpdFNvdXJjZXMSKS5zbGlwd2F5LnJ1bnRpbWUudjEuTGlzdEdpdFNvdXJjZXNSZXF1ZXN0Giouc2xpcHdheS5ydW50aW1lLnYxLkxpc3RHaXRTb3VyY2VzUmVzcG9uc2UiABJsCg9DcmVhdGVHaXRTb3VyY2USKi5zbGlwd2F5LnJ1bnRpbWUudjEuQ3JlYXRlR2l0U291cmNlUmVxdWVzdBorLnNsaXB3YXkucnVudGltZS52MS5DcmVhdGVHaXRTb3VyY2VSZXNwb25zZSIAEmYKDUVkaXRHaXRTb3VyY2USKC5zbGlwd2F5LnJ1bnRpbWUudjEuRWRpdEdpdFNvdXJjZVJlcXVlc3QaKS5zbGlwd2F5LnJ1bnRpbWUudjEuRWRpdEdpdFNvdXJjZVJlc3BvbnNlIgASbAoPRGVsZXRlR2l0U291cmNlEiouc2xpcHdheS5ydW50aW1lLnYxLkRlbGV0ZUdpdFNvdXJjZVJlcXVlc3QaKy5zbGlwd2F5LnJ1bnRpbWUudjEuRGVsZXRlR2l0U291cmNlUmVzcG9uc2UiADK8AgoOQ2x1c3RlclNlcnZpY2USYwoMTGlzdENsdXN0ZXJzEicuc2xpcHdheS5ydW50aW1lLnYxLkxpc3RDbHVzdGVyc1JlcXVlc3QaKC5zbGlwd2F5LnJ1bnRpbWUudjEuTGlzdENsdXN0ZXJzUmVzcG9uc2UiABJdCgpBZGRDbHVzdGVyEiUuc2xpcHdheS5ydW50aW1lLnYxLkFkZENsdXN0ZXJSZXF1ZXN0GiYuc2xpcHdheS5ydW50aW1lLnYxLkFkZENsdXN0ZXJSZXNwb25zZSIAEmYKDVJlbW92ZUNsdXN0ZXISKC5zbGlwd2F5LnJ1bnRpbWUudjEuUmVtb3ZlQ2x1c3RlclJlcXVlc3QaKS5zbGlwd2F5LnJ1bnRpbWUudjEuUmVtb3ZlQ2x1c3RlclJlc3BvbnNlIgAyywgKEkludGVncmF0aW9uU2VydmljZRJvChBMaXN0SW50ZWdyYXRpb25zEisuc2xpcHdheS5ydW50aW1lLnYxLkxpc3RJbnRlZ3JhdGlvbnNSZXF1ZXN0Giwuc2xpcHdheS5ydW50aW1lLnYxLkxpc3RJbnRlZ3JhdGlvbnNSZXNwb25zZSIAEmkKDkFkZEludGVncmF0aW9uEikuc2xpcHdheS5ydW50aW1lLnYxLkFkZEludGVncmF0aW9uUmVxdWVzdBoqLnNsaXB3YXkucnVudGltZS52MS5BZGRJbnRlZ3JhdGlvblJlc3BvbnNlIgASbAoPRWRpdEludGVncmF0aW9uEiouc2xpcHdheS5ydW50aW1lLnYxLkVkaXRJbnRlZ3JhdGlvblJlcXVlc3QaKy5zbGlwd2F5LnJ1bnRpbWUudjEuRWRpdEludGVncmF0aW9uUmVzcG9uc2UiABJyChFSZW1vdmVJbnRlZ3JhdGlvbhIsLnNsaXB3YXkucnVudGltZS52MS5SZW1vdmVJbnRlZ3JhdGlvblJlcXVlc3QaLS5zbGlwd2F5LnJ1bnRpbWUudjEuUmVtb3ZlSW50ZWdyYXRpb25SZXNwb25zZSIAElcKCFJlZ2lzdGVyEiMuc2xpcHdheS5ydW50aW1lLnYxLlJlZ2lzdGVyUmVxdWVzdBokLnNsaXB3YXkucnVudGltZS52MS5SZWdpc3RlclJlc3BvbnNlIgASXQoKRGVyZWdpc3RlchIlLnNsaXB3YXkucnVudGltZS52MS5EZXJlZ2lzdGVyUmVxdWVzdBomLnNsaXB3YXkucnVudGltZS52MS5EZXJlZ2lzdGVyUmVzcG9uc2UiABJ+ChVTZXRSdW50aW1lQ3JlZGVudGlhbHMSMC5zbGlwd2F5LnJ1bnRpbWUudjEuU2V0UnVudGltZUNyZWRlbnRpYWxzUmVxdWVzdBoxLnNsaXB3YXkucnVudGltZS52MS5TZXRSdW50aW1lQ3JlZGVudGlhbHNSZXNwb25zZSIAEn4KFUdldFJ1bnRpbWVDcmVkZW50aWFscxIwLnNsaXB3YXkucnVudGltZS52MS5HZXRSdW50aW1lQ3JlZGVudGlhbHNSZXF1ZXN0GjEuc2xpcHdheS5ydW50aW1lLnYxLkdldFJ1bnRpbWVDcmVkZW50aWFsc1Jlc3BvbnNlIgASXQoKQmVnaW5PQXV0aBIlLnNsaXB3YXkucnVudGltZS52MS5CZWdpbk9BdXRoUmVxdWVzdBomLnNsaXB3YXkucnVudGltZS52MS5CZWdpbk9BdXRoUmVzcG9uc2UiABJgCgtGaW5pc2hPQXV0aBImLnNsaXB3YXkucnVudGltZS52MS5GaW5pc2hPQXV0aFJlcXVlc3QaJy5zbGlwd2F5LnJ1bnRpbWUudjEuRmluaXNoT0F1dGhSZXNwb25zZSIAQi1aK3NsaXB3YXkuZGV2L3NsaXB3YXkvaW50ZXJuYWwvd2lyZS9ydW50aW1ldjFiBnByb3RvMw", [file_google_protobuf_timestamp]);
 
 /**
  * @generated from message slipway.runtime.v1.GetInfoRequest
@@ -148,6 +148,122 @@ export const ComponentLogsResponseSchema: GenMessage<ComponentLogsResponse> = /*
   messageDesc(file_slipway_runtime_v1_runtime, 5);
 
 /**
+ * @generated from message slipway.runtime.v1.PreflightRequest
+ */
+export type PreflightRequest = Message<"slipway.runtime.v1.PreflightRequest"> & {
+  /**
+   * Checks to run, such as P16 or tls-cert; empty: all that a runtime runs.
+   *
+   * @generated from field: repeated string only = 1;
+   */
+  only: string[];
+};
+
+/**
+ * Describes the message slipway.runtime.v1.PreflightRequest.
+ * Use `create(PreflightRequestSchema)` to create a new message.
+ */
+export const PreflightRequestSchema: GenMessage<PreflightRequest> = /*@__PURE__*/
+  messageDesc(file_slipway_runtime_v1_runtime, 6);
+
+/**
+ * PreflightResponse is one check of the catalogue, when it has ended.
+ *
+ * @generated from message slipway.runtime.v1.PreflightResponse
+ */
+export type PreflightResponse = Message<"slipway.runtime.v1.PreflightResponse"> & {
+  /**
+   * P1 to P27, and the check in words, such as tls-cert.
+   *
+   * @generated from field: string code = 1;
+   */
+  code: string;
+
+  /**
+   * @generated from field: string name = 2;
+   */
+  name: string;
+
+  /**
+   * ok, warning, error or skipped: that of the worst finding.
+   *
+   * @generated from field: string state = 3;
+   */
+  state: string;
+
+  /**
+   * What was looked at.
+   *
+   * @generated from field: string looked = 4;
+   */
+  looked: string;
+
+  /**
+   * Why it was skipped.
+   *
+   * @generated from field: string reason = 5;
+   */
+  reason: string;
+
+  /**
+   * @generated from field: repeated slipway.runtime.v1.PreflightFinding findings = 6;
+   */
+  findings: PreflightFinding[];
+
+  /**
+   * How many checks there are in this run.
+   *
+   * @generated from field: int32 total = 7;
+   */
+  total: number;
+};
+
+/**
+ * Describes the message slipway.runtime.v1.PreflightResponse.
+ * Use `create(PreflightResponseSchema)` to create a new message.
+ */
+export const PreflightResponseSchema: GenMessage<PreflightResponse> = /*@__PURE__*/
+  messageDesc(file_slipway_runtime_v1_runtime, 7);
+
+/**
+ * @generated from message slipway.runtime.v1.PreflightFinding
+ */
+export type PreflightFinding = Message<"slipway.runtime.v1.PreflightFinding"> & {
+  /**
+   * error, warning or info.
+   *
+   * @generated from field: string severity = 1;
+   */
+  severity: string;
+
+  /**
+   * The object, host or key that it is about.
+   *
+   * @generated from field: string subject = 2;
+   */
+  subject: string;
+
+  /**
+   * @generated from field: string message = 3;
+   */
+  message: string;
+
+  /**
+   * What to do: a sentence, a command or a manifest.
+   *
+   * @generated from field: string fix = 4;
+   */
+  fix: string;
+};
+
+/**
+ * Describes the message slipway.runtime.v1.PreflightFinding.
+ * Use `create(PreflightFindingSchema)` to create a new message.
+ */
+export const PreflightFindingSchema: GenMessage<PreflightFinding> = /*@__PURE__*/
+  messageDesc(file_slipway_runtime_v1_runtime, 8);
+
+/**
  * @generated from message slipway.runtime.v1.GitSource
  */
 export type GitSource = Message<"slipway.runtime.v1.GitSource"> & {
@@ -219,7 +335,7 @@ export type GitSource = Message<"slipway.runtime.v1.GitSource"> & {
  * Use `create(GitSourceSchema)` to create a new message.
  */
 export const GitSourceSchema: GenMessage<GitSource> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_runtime, 6);
+  messageDesc(file_slipway_runtime_v1_runtime, 9);
 
 /**
  * @generated from message slipway.runtime.v1.ListGitSourcesRequest
@@ -232,7 +348,7 @@ export type ListGitSourcesRequest = Message<"slipway.runtime.v1.ListGitSourcesRe
  * Use `create(ListGitSourcesRequestSchema)` to create a new message.
  */
 export const ListGitSourcesRequestSchema: GenMessage<ListGitSourcesRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_runtime, 7);
+  messageDesc(file_slipway_runtime_v1_runtime, 10);
 
 /**
  * @generated from message slipway.runtime.v1.ListGitSourcesResponse
@@ -249,7 +365,7 @@ export type ListGitSourcesResponse = Message<"slipway.runtime.v1.ListGitSourcesR
  * Use `create(ListGitSourcesResponseSchema)` to create a new message.
  */
 export const ListGitSourcesResponseSchema: GenMessage<ListGitSourcesResponse> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_runtime, 8);
+  messageDesc(file_slipway_runtime_v1_runtime, 11);
 
 /**
  * @generated from message slipway.runtime.v1.CreateGitSourceRequest
@@ -280,7 +396,7 @@ export type CreateGitSourceRequest = Message<"slipway.runtime.v1.CreateGitSource
  * Use `create(CreateGitSourceRequestSchema)` to create a new message.
  */
 export const CreateGitSourceRequestSchema: GenMessage<CreateGitSourceRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_runtime, 9);
+  messageDesc(file_slipway_runtime_v1_runtime, 12);
 
 /**
  * @generated from message slipway.runtime.v1.CreateGitSourceResponse
@@ -309,7 +425,7 @@ export type CreateGitSourceResponse = Message<"slipway.runtime.v1.CreateGitSourc
  * Use `create(CreateGitSourceResponseSchema)` to create a new message.
  */
 export const CreateGitSourceResponseSchema: GenMessage<CreateGitSourceResponse> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_runtime, 10);
+  messageDesc(file_slipway_runtime_v1_runtime, 13);
 
 /**
  * @generated from message slipway.runtime.v1.EditGitSourceRequest
@@ -326,7 +442,7 @@ export type EditGitSourceRequest = Message<"slipway.runtime.v1.EditGitSourceRequ
  * Use `create(EditGitSourceRequestSchema)` to create a new message.
  */
 export const EditGitSourceRequestSchema: GenMessage<EditGitSourceRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_runtime, 11);
+  messageDesc(file_slipway_runtime_v1_runtime, 14);
 
 /**
  * @generated from message slipway.runtime.v1.EditGitSourceResponse
@@ -348,7 +464,7 @@ export type EditGitSourceResponse = Message<"slipway.runtime.v1.EditGitSourceRes
  * Use `create(EditGitSourceResponseSchema)` to create a new message.
  */
 export const EditGitSourceResponseSchema: GenMessage<EditGitSourceResponse> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_runtime, 12);
+  messageDesc(file_slipway_runtime_v1_runtime, 15);
 
 /**
  * @generated from message slipway.runtime.v1.DeleteGitSourceRequest
@@ -365,7 +481,7 @@ export type DeleteGitSourceRequest = Message<"slipway.runtime.v1.DeleteGitSource
  * Use `create(DeleteGitSourceRequestSchema)` to create a new message.
  */
 export const DeleteGitSourceRequestSchema: GenMessage<DeleteGitSourceRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_runtime, 13);
+  messageDesc(file_slipway_runtime_v1_runtime, 16);
 
 /**
  * @generated from message slipway.runtime.v1.DeleteGitSourceResponse
@@ -382,7 +498,7 @@ export type DeleteGitSourceResponse = Message<"slipway.runtime.v1.DeleteGitSourc
  * Use `create(DeleteGitSourceResponseSchema)` to create a new message.
  */
 export const DeleteGitSourceResponseSchema: GenMessage<DeleteGitSourceResponse> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_runtime, 14);
+  messageDesc(file_slipway_runtime_v1_runtime, 17);
 
 /**
  * @generated from message slipway.runtime.v1.ManagedCluster
@@ -446,7 +562,7 @@ export type ManagedCluster = Message<"slipway.runtime.v1.ManagedCluster"> & {
  * Use `create(ManagedClusterSchema)` to create a new message.
  */
 export const ManagedClusterSchema: GenMessage<ManagedCluster> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_runtime, 15);
+  messageDesc(file_slipway_runtime_v1_runtime, 18);
 
 /**
  * @generated from message slipway.runtime.v1.ListClustersRequest
@@ -459,7 +575,7 @@ export type ListClustersRequest = Message<"slipway.runtime.v1.ListClustersReques
  * Use `create(ListClustersRequestSchema)` to create a new message.
  */
 export const ListClustersRequestSchema: GenMessage<ListClustersRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_runtime, 16);
+  messageDesc(file_slipway_runtime_v1_runtime, 19);
 
 /**
  * @generated from message slipway.runtime.v1.ListClustersResponse
@@ -476,7 +592,7 @@ export type ListClustersResponse = Message<"slipway.runtime.v1.ListClustersRespo
  * Use `create(ListClustersResponseSchema)` to create a new message.
  */
 export const ListClustersResponseSchema: GenMessage<ListClustersResponse> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_runtime, 17);
+  messageDesc(file_slipway_runtime_v1_runtime, 20);
 
 /**
  * @generated from message slipway.runtime.v1.AddClusterRequest
@@ -549,7 +665,7 @@ export type AddClusterRequest = Message<"slipway.runtime.v1.AddClusterRequest"> 
  * Use `create(AddClusterRequestSchema)` to create a new message.
  */
 export const AddClusterRequestSchema: GenMessage<AddClusterRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_runtime, 18);
+  messageDesc(file_slipway_runtime_v1_runtime, 21);
 
 /**
  * @generated from message slipway.runtime.v1.AddClusterResponse
@@ -566,7 +682,7 @@ export type AddClusterResponse = Message<"slipway.runtime.v1.AddClusterResponse"
  * Use `create(AddClusterResponseSchema)` to create a new message.
  */
 export const AddClusterResponseSchema: GenMessage<AddClusterResponse> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_runtime, 19);
+  messageDesc(file_slipway_runtime_v1_runtime, 22);
 
 /**
  * @generated from message slipway.runtime.v1.RemoveClusterRequest
@@ -597,7 +713,7 @@ export type RemoveClusterRequest = Message<"slipway.runtime.v1.RemoveClusterRequ
  * Use `create(RemoveClusterRequestSchema)` to create a new message.
  */
 export const RemoveClusterRequestSchema: GenMessage<RemoveClusterRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_runtime, 20);
+  messageDesc(file_slipway_runtime_v1_runtime, 23);
 
 /**
  * @generated from message slipway.runtime.v1.RemoveClusterResponse
@@ -610,7 +726,7 @@ export type RemoveClusterResponse = Message<"slipway.runtime.v1.RemoveClusterRes
  * Use `create(RemoveClusterResponseSchema)` to create a new message.
  */
 export const RemoveClusterResponseSchema: GenMessage<RemoveClusterResponse> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_runtime, 21);
+  messageDesc(file_slipway_runtime_v1_runtime, 24);
 
 /**
  * @generated from message slipway.runtime.v1.Integration
@@ -658,7 +774,7 @@ export type Integration = Message<"slipway.runtime.v1.Integration"> & {
  * Use `create(IntegrationSchema)` to create a new message.
  */
 export const IntegrationSchema: GenMessage<Integration> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_runtime, 22);
+  messageDesc(file_slipway_runtime_v1_runtime, 25);
 
 /**
  * @generated from message slipway.runtime.v1.TokenStatus
@@ -716,7 +832,7 @@ export type TokenStatus = Message<"slipway.runtime.v1.TokenStatus"> & {
  * Use `create(TokenStatusSchema)` to create a new message.
  */
 export const TokenStatusSchema: GenMessage<TokenStatus> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_runtime, 23);
+  messageDesc(file_slipway_runtime_v1_runtime, 26);
 
 /**
  * @generated from message slipway.runtime.v1.ListIntegrationsRequest
@@ -729,7 +845,7 @@ export type ListIntegrationsRequest = Message<"slipway.runtime.v1.ListIntegratio
  * Use `create(ListIntegrationsRequestSchema)` to create a new message.
  */
 export const ListIntegrationsRequestSchema: GenMessage<ListIntegrationsRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_runtime, 24);
+  messageDesc(file_slipway_runtime_v1_runtime, 27);
 
 /**
  * @generated from message slipway.runtime.v1.ListIntegrationsResponse
@@ -746,7 +862,7 @@ export type ListIntegrationsResponse = Message<"slipway.runtime.v1.ListIntegrati
  * Use `create(ListIntegrationsResponseSchema)` to create a new message.
  */
 export const ListIntegrationsResponseSchema: GenMessage<ListIntegrationsResponse> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_runtime, 25);
+  messageDesc(file_slipway_runtime_v1_runtime, 28);
 
 /**
  * @generated from message slipway.runtime.v1.AddIntegrationRequest
@@ -763,7 +879,7 @@ export type AddIntegrationRequest = Message<"slipway.runtime.v1.AddIntegrationRe
  * Use `create(AddIntegrationRequestSchema)` to create a new message.
  */
 export const AddIntegrationRequestSchema: GenMessage<AddIntegrationRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_runtime, 26);
+  messageDesc(file_slipway_runtime_v1_runtime, 29);
 
 /**
  * @generated from message slipway.runtime.v1.AddIntegrationResponse
@@ -780,7 +896,7 @@ export type AddIntegrationResponse = Message<"slipway.runtime.v1.AddIntegrationR
  * Use `create(AddIntegrationResponseSchema)` to create a new message.
  */
 export const AddIntegrationResponseSchema: GenMessage<AddIntegrationResponse> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_runtime, 27);
+  messageDesc(file_slipway_runtime_v1_runtime, 30);
 
 /**
  * @generated from message slipway.runtime.v1.EditIntegrationRequest
@@ -797,7 +913,7 @@ export type EditIntegrationRequest = Message<"slipway.runtime.v1.EditIntegration
  * Use `create(EditIntegrationRequestSchema)` to create a new message.
  */
 export const EditIntegrationRequestSchema: GenMessage<EditIntegrationRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_runtime, 28);
+  messageDesc(file_slipway_runtime_v1_runtime, 31);
 
 /**
  * @generated from message slipway.runtime.v1.EditIntegrationResponse
@@ -814,7 +930,7 @@ export type EditIntegrationResponse = Message<"slipway.runtime.v1.EditIntegratio
  * Use `create(EditIntegrationResponseSchema)` to create a new message.
  */
 export const EditIntegrationResponseSchema: GenMessage<EditIntegrationResponse> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_runtime, 29);
+  messageDesc(file_slipway_runtime_v1_runtime, 32);
 
 /**
  * @generated from message slipway.runtime.v1.RemoveIntegrationRequest
@@ -831,7 +947,7 @@ export type RemoveIntegrationRequest = Message<"slipway.runtime.v1.RemoveIntegra
  * Use `create(RemoveIntegrationRequestSchema)` to create a new message.
  */
 export const RemoveIntegrationRequestSchema: GenMessage<RemoveIntegrationRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_runtime, 30);
+  messageDesc(file_slipway_runtime_v1_runtime, 33);
 
 /**
  * @generated from message slipway.runtime.v1.RemoveIntegrationResponse
@@ -844,7 +960,7 @@ export type RemoveIntegrationResponse = Message<"slipway.runtime.v1.RemoveIntegr
  * Use `create(RemoveIntegrationResponseSchema)` to create a new message.
  */
 export const RemoveIntegrationResponseSchema: GenMessage<RemoveIntegrationResponse> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_runtime, 31);
+  messageDesc(file_slipway_runtime_v1_runtime, 34);
 
 /**
  * @generated from message slipway.runtime.v1.RegisterRequest
@@ -875,7 +991,7 @@ export type RegisterRequest = Message<"slipway.runtime.v1.RegisterRequest"> & {
  * Use `create(RegisterRequestSchema)` to create a new message.
  */
 export const RegisterRequestSchema: GenMessage<RegisterRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_runtime, 32);
+  messageDesc(file_slipway_runtime_v1_runtime, 35);
 
 /**
  * @generated from message slipway.runtime.v1.RegisterResponse
@@ -892,7 +1008,7 @@ export type RegisterResponse = Message<"slipway.runtime.v1.RegisterResponse"> & 
  * Use `create(RegisterResponseSchema)` to create a new message.
  */
 export const RegisterResponseSchema: GenMessage<RegisterResponse> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_runtime, 33);
+  messageDesc(file_slipway_runtime_v1_runtime, 36);
 
 /**
  * @generated from message slipway.runtime.v1.DeregisterRequest
@@ -909,7 +1025,7 @@ export type DeregisterRequest = Message<"slipway.runtime.v1.DeregisterRequest"> 
  * Use `create(DeregisterRequestSchema)` to create a new message.
  */
 export const DeregisterRequestSchema: GenMessage<DeregisterRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_runtime, 34);
+  messageDesc(file_slipway_runtime_v1_runtime, 37);
 
 /**
  * @generated from message slipway.runtime.v1.DeregisterResponse
@@ -922,7 +1038,7 @@ export type DeregisterResponse = Message<"slipway.runtime.v1.DeregisterResponse"
  * Use `create(DeregisterResponseSchema)` to create a new message.
  */
 export const DeregisterResponseSchema: GenMessage<DeregisterResponse> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_runtime, 35);
+  messageDesc(file_slipway_runtime_v1_runtime, 38);
 
 /**
  * @generated from message slipway.runtime.v1.SetRuntimeCredentialsRequest
@@ -972,7 +1088,7 @@ export type SetRuntimeCredentialsRequest = Message<"slipway.runtime.v1.SetRuntim
  * Use `create(SetRuntimeCredentialsRequestSchema)` to create a new message.
  */
 export const SetRuntimeCredentialsRequestSchema: GenMessage<SetRuntimeCredentialsRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_runtime, 36);
+  messageDesc(file_slipway_runtime_v1_runtime, 39);
 
 /**
  * @generated from message slipway.runtime.v1.SetRuntimeCredentialsResponse
@@ -989,7 +1105,7 @@ export type SetRuntimeCredentialsResponse = Message<"slipway.runtime.v1.SetRunti
  * Use `create(SetRuntimeCredentialsResponseSchema)` to create a new message.
  */
 export const SetRuntimeCredentialsResponseSchema: GenMessage<SetRuntimeCredentialsResponse> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_runtime, 37);
+  messageDesc(file_slipway_runtime_v1_runtime, 40);
 
 /**
  * @generated from message slipway.runtime.v1.GetRuntimeCredentialsRequest
@@ -1008,7 +1124,7 @@ export type GetRuntimeCredentialsRequest = Message<"slipway.runtime.v1.GetRuntim
  * Use `create(GetRuntimeCredentialsRequestSchema)` to create a new message.
  */
 export const GetRuntimeCredentialsRequestSchema: GenMessage<GetRuntimeCredentialsRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_runtime, 38);
+  messageDesc(file_slipway_runtime_v1_runtime, 41);
 
 /**
  * @generated from message slipway.runtime.v1.GetRuntimeCredentialsResponse
@@ -1035,7 +1151,7 @@ export type GetRuntimeCredentialsResponse = Message<"slipway.runtime.v1.GetRunti
  * Use `create(GetRuntimeCredentialsResponseSchema)` to create a new message.
  */
 export const GetRuntimeCredentialsResponseSchema: GenMessage<GetRuntimeCredentialsResponse> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_runtime, 39);
+  messageDesc(file_slipway_runtime_v1_runtime, 42);
 
 /**
  * @generated from message slipway.runtime.v1.BeginOAuthRequest
@@ -1066,7 +1182,7 @@ export type BeginOAuthRequest = Message<"slipway.runtime.v1.BeginOAuthRequest"> 
  * Use `create(BeginOAuthRequestSchema)` to create a new message.
  */
 export const BeginOAuthRequestSchema: GenMessage<BeginOAuthRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_runtime, 40);
+  messageDesc(file_slipway_runtime_v1_runtime, 43);
 
 /**
  * @generated from message slipway.runtime.v1.BeginOAuthResponse
@@ -1088,7 +1204,7 @@ export type BeginOAuthResponse = Message<"slipway.runtime.v1.BeginOAuthResponse"
  * Use `create(BeginOAuthResponseSchema)` to create a new message.
  */
 export const BeginOAuthResponseSchema: GenMessage<BeginOAuthResponse> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_runtime, 41);
+  messageDesc(file_slipway_runtime_v1_runtime, 44);
 
 /**
  * @generated from message slipway.runtime.v1.FinishOAuthRequest
@@ -1110,7 +1226,7 @@ export type FinishOAuthRequest = Message<"slipway.runtime.v1.FinishOAuthRequest"
  * Use `create(FinishOAuthRequestSchema)` to create a new message.
  */
 export const FinishOAuthRequestSchema: GenMessage<FinishOAuthRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_runtime, 42);
+  messageDesc(file_slipway_runtime_v1_runtime, 45);
 
 /**
  * @generated from message slipway.runtime.v1.FinishOAuthResponse
@@ -1127,7 +1243,7 @@ export type FinishOAuthResponse = Message<"slipway.runtime.v1.FinishOAuthRespons
  * Use `create(FinishOAuthResponseSchema)` to create a new message.
  */
 export const FinishOAuthResponseSchema: GenMessage<FinishOAuthResponse> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_runtime, 43);
+  messageDesc(file_slipway_runtime_v1_runtime, 46);
 
 /**
  * RuntimeService is the runtime itself.
@@ -1163,6 +1279,17 @@ export const RuntimeService: GenService<{
     methodKind: "server_streaming";
     input: typeof ComponentLogsRequestSchema;
     output: typeof ComponentLogsResponseSchema;
+  },
+  /**
+   * Preflight runs the checks for a runtime that is installed, with the rights of
+   * the runtime, and sends each result as soon as it is there. Nothing is changed.
+   *
+   * @generated from rpc slipway.runtime.v1.RuntimeService.Preflight
+   */
+  preflight: {
+    methodKind: "server_streaming";
+    input: typeof PreflightRequestSchema;
+    output: typeof PreflightResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_slipway_runtime_v1_runtime, 0);

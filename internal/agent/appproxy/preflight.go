@@ -1,0 +1,112 @@
+package appproxy
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"connectrpc.com/connect"
+
+	"slipway.dev/slipway/internal/preflight"
+	"slipway.dev/slipway/internal/wire/runtimev1"
+)
+
+// checkers is how many run the checks at a time: they connect to hosts outside.
+const checkers = 2
+
+// installedChecks are those that a runtime can run for itself. The others are about
+// who installs it, and with what.
+func installedChecks() []preflight.Code {
+	return []preflight.Code{
+		preflight.KubernetesVersion, preflight.NodeSize, preflight.RuntimeName, preflight.NamespaceName,
+		preflight.IngressClass, preflight.ExternalAddress, preflight.TLSCertificate, preflight.TCP, preflight.StatusReport,
+		preflight.URLAnswer, preflight.RouteResources, preflight.DNS,
+		preflight.GitCredentials, preflight.GitScopes, preflight.GitExpiry, preflight.SharedRepository, preflight.GitTLS, preflight.Egress,
+	}
+}
+
+// Preflight runs the checks for a runtime that is installed, with the agent's
+// rights, and sends each result when it is there.
+func (s *Service) Preflight(ctx context.Context, request *connect.Request[runtimev1.PreflightRequest], stream *connect.ServerStream[runtimev1.PreflightResponse]) error {
+	if s.options.Preflight == nil {
+		return connect.NewError(connect.CodeFailedPrecondition, errors.New("this runtime does not know how it is reached, and cannot check it"))
+	}
+	select {
+	case s.checking <- struct{}{}:
+		defer func() { <-s.checking }()
+	default:
+		return connect.NewError(connect.CodeResourceExhausted, errors.New("the checks of this runtime are running: try again in a minute"))
+	}
+	world, options, err := s.options.Preflight(ctx)
+	if err != nil {
+		return connect.NewError(connect.CodeUnavailable, err)
+	}
+	if options.Only, err = chosenChecks(request.Msg.GetOnly(), world, options); err != nil {
+		return connect.NewError(connect.CodeInvalidArgument, err)
+	}
+	if len(options.Only) == 0 {
+		return nil
+	}
+	options.Stage = preflight.After
+	running, stop := context.WithCancel(ctx)
+	defer stop()
+	var sending error
+	options.Found = func(result preflight.Result) {
+		if sending != nil || running.Err() != nil {
+			return
+		}
+		if sending = stream.Send(toldResult(result, len(options.Only))); sending != nil {
+			stop() // nobody listens
+		}
+	}
+	preflight.Run(running, world, options)
+	if ctx.Err() != nil {
+		return s.streamEnd(ctx)
+	}
+	return sending
+}
+
+// chosenChecks are those that were asked for and can say something. What needs a
+// Git token is left out until there is one: that is a step of the installation,
+// and no finding.
+func chosenChecks(asked []string, world preflight.World, options preflight.Options) ([]preflight.Code, error) {
+	possible := slices.DeleteFunc(installedChecks(), func(code preflight.Code) bool {
+		switch code {
+		case preflight.GitCredentials, preflight.GitScopes, preflight.GitExpiry:
+			return world.GitProvider == nil
+		case preflight.SharedRepository, preflight.GitTLS:
+			return options.Git.Repository == ""
+		}
+		return false
+	})
+	if len(asked) == 0 {
+		return possible, nil
+	}
+	var wanted []preflight.Code
+	for _, word := range asked {
+		code, err := preflight.ParseCode(word)
+		if err != nil {
+			return nil, err
+		}
+		wanted = append(wanted, code)
+	}
+	return slices.DeleteFunc(possible, func(code preflight.Code) bool { return !slices.Contains(wanted, code) }), nil
+}
+
+// toldResult is a result on the wire.
+func toldResult(result preflight.Result, total int) *runtimev1.PreflightResponse {
+	told := &runtimev1.PreflightResponse{
+		Code: string(result.Code), Name: result.Name, State: string(result.State),
+		Looked: valid(result.Looked), Reason: valid(result.Reason), Total: int32(total), // #nosec G115 -- at most 27
+	}
+	for _, finding := range result.Findings {
+		told.Findings = append(told.Findings, &runtimev1.PreflightFinding{
+			Severity: string(finding.Severity), Subject: valid(finding.Subject), Message: valid(finding.Message), Fix: valid(finding.Fix),
+		})
+	}
+	return told
+}
+
+// valid is a text as a message may have it: some of it comes from other servers.
+func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }

@@ -1,0 +1,24 @@
+package agent
+
+import (
+	"cmp"
+
+	"slipway.dev/slipway/internal/agent/appproxy"
+	"slipway.dev/slipway/internal/agent/traffic"
+)
+
+// newTraffic is what tells of the edges. Every replica does: the platform may ask
+// any of them.
+func (r *station) newTraffic(proxy *appproxy.Service) *traffic.Service {
+	options, edges := r.agent.options, r.given.Edges
+	var shared traffic.Secret = traffic.ClusterSecret{
+		Cluster: options.Cluster, Namespace: options.ControlNamespace, Name: edges.Secret, Log: r.log,
+	}
+	if edges.SecretFile != "" {
+		shared = traffic.SecretFile(edges.SecretFile)
+	}
+	return traffic.New(traffic.Options{
+		Cluster: options.Cluster, Namespace: cmp.Or(options.Cluster.Namespace, options.ControlNamespace), Edges: edges.Addresses, Port: edges.Port,
+		Secret: shared, Applications: r.applicationsOf, Namespaces: r.namespaces(), Commit: proxy.Commit, Log: r.log,
+	})
+}

@@ -1,0 +1,175 @@
+package traffic
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"slipway.dev/slipway/internal/kube"
+	"slipway.dev/slipway/internal/observe/sharedtls"
+	"slipway.dev/slipway/internal/observe/trafficreport"
+)
+
+const (
+	// EdgeSelector finds the Pods of edges.
+	EdgeSelector = "app.kubernetes.io/part-of=slipway,app.kubernetes.io/component=edge"
+	// mostEdges bounds how many are asked.
+	mostEdges = 64
+	// findAge is how long the list of Pods counts, and the secret.
+	findAge = 10 * time.Second
+	// answerBytes bounds an answer of an edge.
+	answerBytes = 32 << 20
+)
+
+// place is where an edge is.
+type place struct{ name, address string }
+
+// finder knows where the edges are, and how they are asked. One goroutine uses it.
+type finder struct {
+	cluster   *kube.Cluster
+	namespace string
+	fixed     []string
+	port      int
+	secret    Secret
+
+	foundAt time.Time
+	found   []place
+
+	keyedAt time.Time
+	keyed   [sha256.Size]byte
+	client  *http.Client
+}
+
+// edges are those that there are now, by name.
+func (f *finder) edges(ctx context.Context, now time.Time) ([]place, error) {
+	if len(f.fixed) > 0 {
+		places := make([]place, len(f.fixed))
+		for i, address := range f.fixed {
+			places[i] = place{name: address, address: address}
+		}
+		return places, nil
+	}
+	if !f.foundAt.IsZero() && now.Sub(f.foundAt) < findAge {
+		return f.found, nil
+	}
+	pods, err := f.cluster.Client.CoreV1().Pods(f.namespace).List(ctx, metav1.ListOptions{LabelSelector: EdgeSelector, Limit: mostEdges})
+	if err != nil {
+		return f.found, fmt.Errorf("the Pods of edges cannot be listed: %w", err)
+	}
+	f.foundAt, f.found = now, nil
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		if pod.Status.PodIP == "" || pod.Status.Phase != corev1.PodRunning {
+			continue
+		}
+		f.found = append(f.found, place{name: pod.Name, address: net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(f.port))})
+	}
+	slices.SortFunc(f.found, func(a, b place) int { return strings.Compare(a.name, b.name) })
+	return f.found, nil
+}
+
+// asking is the client that edges let in.
+func (f *finder) asking(ctx context.Context, now time.Time) (*http.Client, error) {
+	if f.client != nil && now.Sub(f.keyedAt) < findAge {
+		return f.client, nil
+	}
+	shared, err := f.secret.Read(ctx)
+	if err != nil {
+		if f.client != nil {
+			return f.client, nil // the one that was good a moment ago
+		}
+		return nil, err
+	}
+	f.keyedAt = now
+	if sum := sha256.Sum256(shared); f.client == nil || sum != f.keyed {
+		config, err := sharedtls.Client(shared, trafficreport.Purpose)
+		if err != nil {
+			return nil, err
+		}
+		f.close()
+		f.keyed, f.client = sum, newClient(config)
+	}
+	return f.client, nil
+}
+
+func newClient(config *tls.Config) *http.Client {
+	return &http.Client{
+		Transport: &http.Transport{
+			TLSClientConfig: config, DialContext: (&net.Dialer{Timeout: 2 * time.Second}).DialContext,
+			TLSHandshakeTimeout: 2 * time.Second, MaxIdleConnsPerHost: 2, IdleConnTimeout: 30 * time.Second,
+			MaxResponseHeaderBytes: 64 << 10,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+func (f *finder) close() {
+	if f.client != nil {
+		f.client.CloseIdleConnections()
+	}
+}
+
+// refusal is what an edge says to a question that it does not answer.
+type refusal struct {
+	status  int
+	message string
+}
+
+func (r *refusal) Error() string { return r.message }
+
+// ask gets one page of an edge. decode reads what it says.
+func ask(ctx context.Context, client *http.Client, target *url.URL, decode func([]byte) error) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
+	if err != nil {
+		return err
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return edgeProblem(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(response.Body, answerBytes+1))
+	switch {
+	case err != nil:
+		return fmt.Errorf("its answer broke off: %w", err)
+	case len(text) > answerBytes:
+		return fmt.Errorf("its answer has more than %d MiB", answerBytes>>20)
+	case response.StatusCode != http.StatusOK:
+		return &refusal{status: response.StatusCode, message: failureText(response.StatusCode, text)}
+	}
+	if err := decode(text); err != nil {
+		return fmt.Errorf("it speaks another version's language: %w", err)
+	}
+	return nil
+}
+
+// edgeProblem says why an edge cannot be asked, without the URL.
+func edgeProblem(err error) error {
+	if wrapped := (*url.Error)(nil); errors.As(err, &wrapped) {
+		err = wrapped.Err
+	}
+	var alert tls.AlertError
+	var operation *net.OpError
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return errors.New("it does not answer in time")
+	case errors.As(err, &alert), strings.Contains(err.Error(), "tls:"), strings.Contains(err.Error(), "same secret"):
+		return errors.New("it does not have the agent's secret: it may not have been mounted yet; see traffic.secretFile of the edge")
+	case errors.As(err, &operation) && operation.Op == "dial":
+		return fmt.Errorf("it cannot be reached: %w: see traffic.address of the edge, and network policies", operation.Err)
+	}
+	return fmt.Errorf("it cannot be asked: %w", err)
+}

@@ -1,0 +1,209 @@
+package traffic
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"connectrpc.com/connect"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"slipway.dev/slipway/internal/gitops/source"
+	"slipway.dev/slipway/internal/observe/trafficreport"
+	"slipway.dev/slipway/internal/wire/runtimev1"
+)
+
+const (
+	// mostQuestion bounds the URL, the method and the headers of a question.
+	mostQuestion = 16 << 10
+	mostHeaders  = 50
+	explainTime  = 10 * time.Second
+)
+
+// Explain says what becomes of a request and why.
+func (s *Service) Explain(ctx context.Context, request *connect.Request[runtimev1.ExplainRequest]) (*connect.Response[runtimev1.ExplainResponse], error) {
+	values, err := question(request.Msg)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, explainTime)
+	defer cancel()
+	// It has a finder of its own: that of the rounds is for one at a time.
+	own := &finder{
+		cluster: s.options.Cluster, namespace: s.options.Namespace, fixed: s.options.Edges, port: s.options.Port, secret: s.options.Secret,
+	}
+	defer own.close()
+	now := time.Now()
+	places, err := own.edges(ctx, now)
+	if err != nil {
+		return nil, connect.NewError(connect.CodeUnavailable, err)
+	}
+	client, err := own.asking(ctx, now)
+	if err != nil {
+		return nil, connect.NewError(connect.CodeUnavailable, fmt.Errorf("edges cannot be asked: %w", err))
+	}
+	problem := errors.New("this runtime has no edge")
+	if name := request.Msg.GetEdge(); name != "" {
+		problem = fmt.Errorf("there is no edge %q now", name)
+	}
+	for _, at := range places {
+		if name := request.Msg.GetEdge(); name != "" && at.name != name {
+			continue
+		}
+		explanation, err := explainAt(ctx, client, at, values)
+		if err == nil {
+			return connect.NewResponse(s.explained(ctx, at, explanation)), nil
+		}
+		var refused *refusal
+		if errors.As(err, &refused) && refused.status == http.StatusBadRequest {
+			return nil, connect.NewError(connect.CodeInvalidArgument, err)
+		}
+		problem = fmt.Errorf("the edge %s: %w", at.name, err)
+	}
+	return nil, connect.NewError(connect.CodeUnavailable, problem)
+}
+
+// question is what the edge is asked.
+func question(asked *runtimev1.ExplainRequest) (url.Values, error) {
+	size := len(asked.GetUrl()) + len(asked.GetMethod())
+	for _, header := range asked.GetHeaders() {
+		size += len(header)
+	}
+	switch {
+	case asked.GetUrl() == "":
+		return nil, connect.NewError(connect.CodeInvalidArgument, errors.New("the request has no URL: give one such as https://shop.example.com/cart"))
+	case size > mostQuestion || len(asked.GetHeaders()) > mostHeaders:
+		return nil, connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("the request is too large: at most %d headers, and %d bytes in all", mostHeaders, mostQuestion))
+	}
+	values := url.Values{"url": {asked.GetUrl()}, "text": {"true"}}
+	if asked.GetMethod() != "" {
+		values.Set("method", asked.GetMethod())
+	}
+	if len(asked.GetHeaders()) > 0 {
+		values["header"] = asked.GetHeaders()
+	}
+	return values, nil
+}
+
+func explainAt(ctx context.Context, client *http.Client, at place, values url.Values) (*trafficreport.Explanation, error) {
+	target := &url.URL{Scheme: "https", Host: at.address, Path: trafficreport.ExplainPath, RawQuery: values.Encode()}
+	explanation := new(trafficreport.Explanation)
+	err := ask(ctx, client, target, func(text []byte) error { return json.Unmarshal(text, explanation) })
+	return explanation, err
+}
+
+// explained is what an edge says, with the Application behind it.
+func (s *Service) explained(ctx context.Context, at place, e *trafficreport.Explanation) *runtimev1.ExplainResponse {
+	told := &runtimev1.ExplainResponse{
+		Edge: at.name, EntryPoint: e.Request.EntryPoint, Tls: e.Request.TLS, Method: e.Request.Method,
+		Host: e.Request.Host, Path: e.Request.Path, Query: e.Request.Query, Rewritten: e.Request.Rewritten,
+		Status: int32(e.Status), Reason: e.Reason, Message: e.Message, Text: e.Text,
+	}
+	if e.Refusal != nil {
+		told.Refused, told.Status, told.Message = true, int32(e.Refusal.Status), e.Refusal.Message
+	}
+	for _, step := range e.Steps {
+		shown := &runtimev1.ExplainStep{Name: step.Name, Verdict: step.Verdict, Why: step.Why}
+		if step.ID != nil {
+			shown.Route = routeRef(*step.ID)
+		}
+		if step.Verdict == "wins" {
+			told.Why = step.Why
+		}
+		told.Steps = append(told.Steps, shown)
+	}
+	for _, policy := range e.Policies {
+		told.Policies = append(told.Policies, policy.Name)
+	}
+	told.Backends = explainedBackends(e)
+	if e.Rule != nil {
+		told.Route = routeRef(*e.Rule)
+		s.addApplication(ctx, told, e)
+	}
+	return told
+}
+
+func explainedBackends(e *trafficreport.Explanation) []*runtimev1.ExplainBackend {
+	var told []*runtimev1.ExplainBackend
+	for _, backend := range e.Backends {
+		shown := &runtimev1.ExplainBackend{Backend: &runtimev1.TrafficBackend{
+			Namespace: backend.ID.Namespace, Service: backend.ID.Name, Port: int32(backend.ID.Port), Weight: backend.Weight,
+			Endpoints: int32(len(backend.Endpoints)), Broken: backend.Broken,
+		}}
+		for _, endpoint := range backend.Endpoints {
+			if endpoint.Health == "ready" && endpoint.State != "draining" {
+				shown.Backend.ReadyEndpoints++
+			}
+			shown.Endpoints = append(shown.Endpoints, &runtimev1.ExplainEndpoint{
+				Address: endpoint.Address, State: endpoint.State, Health: endpoint.Health, InFlight: endpoint.InFlight,
+			})
+		}
+		told = append(told, shown)
+	}
+	return told
+}
+
+// addApplication tells of the Application that has the route, and of what of its
+// object is refused. Who watches knows both already; otherwise they are read.
+func (s *Service) addApplication(ctx context.Context, told *runtimev1.ExplainResponse, e *trafficreport.Explanation) {
+	made := s.latest()
+	var apps *appIndex
+	if made != nil {
+		apps = made.apps
+	} else {
+		apps = s.readApplications(ctx)
+	}
+	route := &trafficreport.Route{ID: *e.Rule}
+	for _, backend := range e.Backends {
+		route.Backends = append(route.Backends, trafficreport.Target{ID: backend.ID})
+	}
+	j := &joiner{apps: apps, places: map[*appFacts]int32{}, out: &runtimev1.TrafficTable{}, commit: func(app *appFacts) *source.Commit {
+		if s.options.Commit == nil || app.revision == "" {
+			return nil
+		}
+		commit, err := s.options.Commit(ctx, app.place, app.revision)
+		if err != nil {
+			return nil // what is known without it is of use too
+		}
+		return commit
+	}}
+	if app := j.owner(route); app != nil {
+		told.Application = j.tell(app)
+	}
+	if made == nil {
+		return
+	}
+	for _, edge := range made.edges {
+		if edge.name != told.GetEdge() || edge.table == nil {
+			continue
+		}
+		for i := range edge.table.Refusals {
+			refused := &edge.table.Refusals[i]
+			if refused.Kind == e.Rule.Kind && refused.Namespace == e.Rule.Namespace && refused.Name == e.Rule.Name {
+				told.Refusals = append(told.Refusals, j.refusal(refused))
+			}
+		}
+	}
+}
+
+// readApplications lists the Applications once.
+func (s *Service) readApplications(ctx context.Context) *appIndex {
+	book := &appBook{log: s.options.Log}
+	for _, namespace := range s.options.Namespaces {
+		found, err := s.options.Applications(namespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			continue // the route is told without it
+		}
+		objects := make([]*unstructured.Unstructured, len(found.Items))
+		for i := range found.Items {
+			objects[i] = &found.Items[i]
+		}
+		book.saw(namespace, objects)
+	}
+	return book.current()
+}

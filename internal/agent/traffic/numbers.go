@@ -1,0 +1,89 @@
+package traffic
+
+import (
+	"slices"
+
+	"slipway.dev/slipway/internal/observe/trafficreport"
+	"slipway.dev/slipway/internal/wire/runtimev1"
+)
+
+// measured is what was counted at some edges: since they started, and in the last
+// step.
+type measured struct {
+	total, step trafficreport.Count
+	// rates are of the step. Each edge has steps of its own length.
+	requests, errors, clientErrors float64
+}
+
+// add takes the counts of one edge.
+func (m *measured) add(total, step *trafficreport.Count, seconds float64) {
+	m.total.Add(total)
+	if seconds <= 0 {
+		return
+	}
+	m.step.Add(step)
+	m.requests += float64(step.Requests()) / seconds
+	m.errors += float64(step.Statuses[5]) / seconds
+	m.clientErrors += float64(step.Statuses[4]) / seconds
+}
+
+func (m *measured) tell() *runtimev1.TrafficNumbers {
+	return &runtimev1.TrafficNumbers{
+		RequestsPerSecond: m.requests, ErrorsPerSecond: m.errors, ClientErrorsPerSecond: m.clientErrors,
+		P50: trafficreport.Quantile(m.step.Spread, 0.5).Seconds(), P99: trafficreport.Quantile(m.step.Spread, 0.99).Seconds(),
+		Requests: m.total.Requests(), Errors: m.total.Statuses[5],
+	}
+}
+
+// numbers are those of the routes of a table that have had requests.
+func numbers(edges []*edgeView, routes []trafficreport.RouteID) []*runtimev1.RouteTraffic {
+	var all []*runtimev1.RouteTraffic
+	for place, id := range routes {
+		var sum measured
+		for _, edge := range edges {
+			if total, any := edge.counts[id]; any {
+				step := edge.step[id]
+				sum.add(&total, &step, edge.seconds)
+			}
+		}
+		if sum.total.Requests() > 0 {
+			all = append(all, &runtimev1.RouteTraffic{Route: int32(place), Numbers: sum.tell()})
+		}
+	}
+	return all
+}
+
+// sums are the numbers of all requests, and of those that no route took.
+func sums(edges []*edgeView) (all, unrouted *runtimev1.TrafficNumbers) {
+	var total, stray measured
+	for _, edge := range edges {
+		total.add(&edge.totals.all, &edge.steps.all, edge.seconds)
+		stray.add(&edge.totals.unrouted, &edge.steps.unrouted, edge.seconds)
+	}
+	return total.tell(), stray.tell()
+}
+
+// states tells how edges are.
+func states(edges []*edgeView) []*runtimev1.EdgeState {
+	told := make([]*runtimev1.EdgeState, len(edges))
+	for i, edge := range edges {
+		var sum measured
+		sum.add(&edge.totals.all, &edge.steps.all, edge.seconds)
+		told[i] = &runtimev1.EdgeState{
+			Name: edge.name, Address: edge.address, Version: edge.version, Ready: edge.ready && edge.problem == "", Problem: edge.problem,
+			StartedAt: stamp(edge.started), RequestsPerSecond: sum.requests,
+		}
+		if edge.problem == "" && !edge.ready {
+			told[i].Problem = "it serves no table yet"
+		}
+	}
+	return told
+}
+
+// chosen are the edges that somebody asked for.
+func chosen(edges []*edgeView, name string) []*edgeView {
+	if name == "" {
+		return edges
+	}
+	return slices.DeleteFunc(slices.Clone(edges), func(e *edgeView) bool { return e.name != name })
+}

@@ -1,0 +1,242 @@
+package traffic
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"slipway.dev/slipway/internal/gitops/source"
+	"slipway.dev/slipway/internal/observe/trafficreport"
+	"slipway.dev/slipway/internal/wire/runtimev1"
+)
+
+// mostMessage bounds what is told of the message of a commit.
+const mostMessage = 500
+
+// joined is the table of some edges, with the places of its routes.
+type joined struct {
+	table  *runtimev1.TrafficTable
+	routes []trafficreport.RouteID
+}
+
+// joiner makes a table.
+type joiner struct {
+	apps   *appIndex
+	commit func(*appFacts) *source.Commit
+
+	out    *runtimev1.TrafficTable
+	places map[*appFacts]int32
+}
+
+// tableKey is another when the table may be.
+func tableKey(edges []*edgeView, apps *appIndex, commits int) string {
+	var key strings.Builder
+	for _, edge := range edges {
+		fmt.Fprintf(&key, "%s %s\n", edge.name, edge.tableVersion)
+	}
+	number := -1
+	if apps != nil {
+		number = apps.number
+	}
+	fmt.Fprintf(&key, "%d %d", number, commits)
+	return key.String()
+}
+
+// join makes one table of what edges serve.
+func (j *joiner) join(edges []*edgeView) joined {
+	j.out, j.places = &runtimev1.TrafficTable{}, map[*appFacts]int32{}
+	made := joined{table: j.out}
+	at := map[trafficreport.RouteID]int{}
+	var serving []*edgeView
+	for _, edge := range edges {
+		if edge.table == nil {
+			continue
+		}
+		serving = append(serving, edge)
+		backends := map[trafficreport.BackendID]*trafficreport.Backend{}
+		for i := range edge.table.Backends {
+			backends[edge.table.Backends[i].ID] = &edge.table.Backends[i]
+		}
+		for i := range edge.table.Routes {
+			route := &edge.table.Routes[i]
+			if _, known := at[route.ID]; !known {
+				at[route.ID] = len(made.routes)
+				made.routes = append(made.routes, route.ID)
+				j.out.Routes = append(j.out.Routes, j.route(route, backends))
+			}
+		}
+		j.out.MoreRoutes = max(j.out.GetMoreRoutes(), int32(edge.table.MoreRoutes))
+		j.out.MoreCertificates = max(j.out.GetMoreCertificates(), int32(edge.table.MoreCertificates))
+		j.out.MoreRefusals = max(j.out.GetMoreRefusals(), int32(edge.table.MoreRefusals))
+	}
+	j.missing(serving, at)
+	j.rest(serving)
+	return made
+}
+
+// missing says which edges do not serve a route that others do.
+func (j *joiner) missing(edges []*edgeView, at map[trafficreport.RouteID]int) {
+	same := !slices.ContainsFunc(edges, func(e *edgeView) bool { return e.tableVersion != edges[0].tableVersion })
+	if same || j.out.GetMoreRoutes() > 0 {
+		return
+	}
+	for _, edge := range edges {
+		served := make(map[int]bool, len(at))
+		for i := range edge.table.Routes {
+			served[at[edge.table.Routes[i].ID]] = true
+		}
+		for i, route := range j.out.GetRoutes() {
+			if !served[i] {
+				route.MissingOn = append(route.MissingOn, edge.name)
+			}
+		}
+	}
+}
+
+func (j *joiner) route(route *trafficreport.Route, backends map[trafficreport.BackendID]*trafficreport.Backend) *runtimev1.TrafficRoute {
+	told := &runtimev1.TrafficRoute{
+		Ref: routeRef(route.ID), Host: route.Host, Path: route.Path, PathType: route.PathType, EntryPoints: route.EntryPoints,
+		Conditions: route.Conditions, Fallback: route.Fallback, Priority: route.Priority, Policies: route.Policies,
+		Status: int32(route.Status), Reason: route.Reason, Message: route.Message, Unmeasured: route.Unmeasured,
+	}
+	for _, target := range route.Backends {
+		backend := &runtimev1.TrafficBackend{
+			Namespace: target.ID.Namespace, Service: target.ID.Name, Port: int32(target.ID.Port), Weight: target.Weight,
+		}
+		if state := backends[target.ID]; state != nil {
+			backend.ReadyEndpoints, backend.Endpoints, backend.Broken = int32(state.Ready), int32(state.Total), state.Broken
+		}
+		told.Backends = append(told.Backends, backend)
+	}
+	told.Application = j.application(j.owner(route))
+	return told
+}
+
+// owner is the Application that has the object of a route, or else the one of the
+// Service that it leads to.
+func (j *joiner) owner(route *trafficreport.Route) *appFacts {
+	if app := j.apps.of(keyOf(route.ID.Kind, route.ID.Namespace, route.ID.Name)); app != nil {
+		return app
+	}
+	for _, target := range route.Backends {
+		if app := j.apps.of(keyOf("Service", target.ID.Namespace, target.ID.Name)); app != nil {
+			return app
+		}
+	}
+	return nil
+}
+
+// application is the place of an Application in the table, from 1.
+func (j *joiner) application(app *appFacts) int32 {
+	if app == nil {
+		return 0
+	}
+	if place := j.places[app]; place > 0 {
+		return place
+	}
+	j.out.Applications = append(j.out.Applications, j.tell(app))
+	j.places[app] = int32(len(j.out.GetApplications()))
+	return j.places[app]
+}
+
+func (j *joiner) tell(app *appFacts) *runtimev1.TrafficApplication {
+	told := &runtimev1.TrafficApplication{
+		Ref:  &runtimev1.ApplicationRef{Namespace: app.place.Namespace, Name: app.place.Name},
+		Sync: app.sync, Health: app.health, Project: app.project, RepoUrl: app.repoURL, Revision: app.revision, DeployedAt: stamp(app.deployedAt),
+	}
+	if commit := j.commit(app); commit != nil {
+		told.CommitAuthor, told.CommitMessage, told.CommitAt = commit.Author, shorten(commit.Message, mostMessage), stamp(commit.When)
+	}
+	return told
+}
+
+// rest adds what does not belong to one route: entry points, certificates and
+// refusals.
+func (j *joiner) rest(edges []*edgeView) {
+	points, certificates, refusals := map[trafficreport.EntryPoint]bool{}, map[string]bool{}, map[trafficreport.Refusal]bool{}
+	for _, edge := range edges {
+		for _, point := range edge.table.EntryPoints {
+			if !points[point] {
+				points[point] = true
+				j.out.EntryPoints = append(j.out.EntryPoints, &runtimev1.TrafficEntryPoint{
+					Name: point.Name, Address: point.Address, Tls: point.TLS, Http3: point.HTTP3,
+				})
+			}
+		}
+		for i := range edge.table.Certificates {
+			c := &edge.table.Certificates[i]
+			key := fmt.Sprintf("%q %q %d %q", c.Namespace, c.Name, c.NotAfter.Unix(), c.Names)
+			if !certificates[key] {
+				certificates[key] = true
+				j.out.Certificates = append(j.out.Certificates, j.certificate(c))
+			}
+		}
+		for _, refused := range edge.table.Refusals {
+			if !refusals[refused] {
+				refusals[refused] = true
+				j.out.Refusals = append(j.out.Refusals, j.refusal(&refused))
+			}
+		}
+	}
+}
+
+func (j *joiner) certificate(c *trafficreport.Certificate) *runtimev1.TrafficCertificate {
+	told := &runtimev1.TrafficCertificate{
+		Namespace: c.Namespace, Secret: c.Name, Names: c.Names, Issuer: c.Issuer, NotBefore: stamp(c.NotBefore), NotAfter: stamp(c.NotAfter),
+	}
+	for _, route := range j.out.GetRoutes() {
+		if slices.ContainsFunc(c.Names, func(name string) bool { return covers(name, route.GetHost()) }) {
+			told.Routes++
+		}
+	}
+	return told
+}
+
+// covers reports whether a name of a certificate is good for a host.
+func covers(name, host string) bool {
+	if host == "" {
+		return false
+	}
+	if strings.EqualFold(name, host) {
+		return true
+	}
+	parent, wild := strings.CutPrefix(name, "*.")
+	_, rest, dotted := strings.Cut(host, ".")
+	return wild && dotted && strings.EqualFold(parent, rest)
+}
+
+func (j *joiner) refusal(refused *trafficreport.Refusal) *runtimev1.TrafficRefusal {
+	return &runtimev1.TrafficRefusal{
+		Kind: refused.Kind, Namespace: refused.Namespace, Name: refused.Name, Field: refused.Field, Reason: refused.Reason, Message: refused.Message,
+		Application: j.application(j.apps.of(keyOf(refused.Kind, refused.Namespace, refused.Name))),
+	}
+}
+
+func routeRef(id trafficreport.RouteID) *runtimev1.RouteRef {
+	return &runtimev1.RouteRef{
+		Kind: id.Kind, Namespace: id.Namespace, Name: id.Name, Rule: int32(id.Rule), Path: int32(id.Path), Variant: id.Variant,
+	}
+}
+
+func stamp(at time.Time) *timestamppb.Timestamp {
+	if at.IsZero() {
+		return nil
+	}
+	return timestamppb.New(at)
+}
+
+// shorten cuts a text at a length, and makes it UTF-8.
+func shorten(text string, most int) string {
+	if len(text) > most {
+		cut := most
+		for cut > 0 && !utf8.RuneStart(text[cut]) {
+			cut--
+		}
+		text = text[:cut] + "..."
+	}
+	return strings.ToValidUTF8(text, "?")
+}

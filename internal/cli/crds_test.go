@@ -1,0 +1,61 @@
+package cli_test
+
+import (
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"slipway.dev/slipway/internal/kube/kubetest"
+)
+
+// TestCRDs: R22, R23: the commands that preflight names: plan, adopt with a dry run
+// and a question, release; and the exit codes.
+func TestCRDs(t *testing.T) {
+	cluster := kubetest.Start(t, kubetest.WithoutNode()) // definitions have no namespace
+	clean(t)
+	cluster.Apply(t, "default", `apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: rollouts.argoproj.io}
+spec:
+  group: argoproj.io
+  scope: Namespaced
+  names: {kind: Rollout, listKind: RolloutList, plural: rollouts, singular: rollout}
+  versions: [{name: v1alpha1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]
+`)
+	run := func(line string) result {
+		return ran(t, append([]string{"crds"}, append(strings.Fields(line), "--kubeconfig", cluster.Kubeconfig)...)...)
+	}
+	marks := func() string {
+		t.Helper()
+		resource := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+		one, err := cluster.Metadata.Resource(resource).Get(t.Context(), "rollouts.argoproj.io", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return one.Labels["app.kubernetes.io/managed-by"] + " " + one.Annotations["meta.helm.sh/release-name"] + " " + one.Annotations["meta.helm.sh/release-namespace"]
+	}
+	if got := run("plan --only rollouts"); got.code != 0 || !strings.Contains(got.stdout, "it belongs to nobody") || !strings.Contains(got.stdout, "absent") {
+		t.Errorf("%+v", got)
+	}
+	const adopt = "adopt --release runtime --namespace here --only rollouts "
+	if got := run(adopt + "--dry-run"); got.code != 0 || !strings.Contains(got.stdout, `"meta.helm.sh/release-name":"runtime"`) || marks() != "  " {
+		t.Errorf("%+v: %s", got, marks())
+	}
+	if got := run(adopt); got.code != 2 || !strings.Contains(got.stderr, "--yes") || marks() != "  " {
+		t.Errorf("%+v: %s", got, marks())
+	}
+	if got := run(adopt + "--yes"); got.code != 0 || marks() != "Helm runtime here" {
+		t.Errorf("%+v: %s", got, marks())
+	}
+	if got := run("release --release runtime --namespace here --only rollouts --yes"); got.code != 0 || marks() != "  " {
+		t.Errorf("%+v: %s", got, marks())
+	}
+	if got := run("upgrade --only argocd -o json"); got.code != 0 || !strings.Contains(got.stdout, "applications.argoproj.io") {
+		t.Errorf("%+v", got)
+	}
+	if got := run("plan --only moon"); got.code != 2 || !strings.Contains(got.stderr, "rollouts") {
+		t.Errorf("%+v", got)
+	}
+}

@@ -1,0 +1,93 @@
+package admin
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"unicode"
+)
+
+// printable makes a text from elsewhere safe for a terminal.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return '\ufffd'
+	}, text)
+}
+
+// Prose is the explanation for people, safe for a terminal.
+func (e *Explanation) Prose() string {
+	var out strings.Builder
+	line := func(format string, args ...any) { out.WriteString(printable(fmt.Sprintf(format, args...)) + "\n") }
+	encrypted := "plain"
+	if e.Request.TLS {
+		encrypted = "encrypted"
+	}
+	query := ""
+	if e.Request.Query != "" {
+		query = "?" + e.Request.Query
+	}
+	line("%s %s%s%s at entry point %s, %s", e.Request.Method, e.Request.Host, e.Request.Path, query, e.Request.EntryPoint, encrypted)
+	if e.Request.Rewritten {
+		line("The path was given in another spelling; this is the one that is matched and forwarded.")
+	}
+	line("")
+	switch {
+	case e.Refusal != nil:
+		line("It is refused with %d before any rule is asked: %s (%s).", e.Refusal.Status, e.Refusal.Message, e.Refusal.Label)
+	case e.Rule == nil:
+		line("No rule takes it: %d.", e.Status)
+	default:
+		e.taken(line)
+	}
+	var others strings.Builder
+	table := tabwriter.NewWriter(&others, 0, 0, 2, ' ', 0)
+	for _, step := range e.Steps {
+		if step.Verdict != Wins {
+			fmt.Fprintf(table, "  %s\t%s\t%s\n", printable(step.Name), printable(string(step.Verdict)), printable(step.Why))
+		}
+	}
+	_ = table.Flush() // a Builder takes everything
+	if others.Len() > 0 {
+		out.WriteString("\nOther rules, in the order in which they are asked:\n" + others.String())
+	}
+	return out.String()
+}
+
+// taken says what the rule does with the request.
+func (e *Explanation) taken(line func(string, ...any)) {
+	for _, step := range e.Steps {
+		if step.Verdict == Wins {
+			line("%s takes it: %s.", step.Name, step.Why)
+		}
+	}
+	for _, policy := range e.Policies {
+		var settings bytes.Buffer
+		if json.Compact(&settings, policy.Settings) != nil {
+			continue // it was read as JSON
+		}
+		line("  policy %s %s", policy.Name, settings.String())
+	}
+	switch {
+	case e.Message != "":
+		line("  answers %d itself: %s", e.Status, e.Message)
+	case e.Status != 0:
+		line("  answers %d itself", e.Status)
+	}
+	for _, backend := range e.Backends {
+		line("  backend %s, weight %d", backend.Name, backend.Weight)
+		if backend.Broken != "" {
+			line("    gets nothing: %s", backend.Broken)
+		}
+		if len(backend.Endpoints) == 0 {
+			line("    has no endpoint")
+		}
+		for _, endpoint := range backend.Endpoints {
+			line("    %s %s, health %s, %d in flight", endpoint.Address, endpoint.State, endpoint.Health, endpoint.InFlight)
+		}
+	}
+}

@@ -1,0 +1,190 @@
+package admin
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"slipway.dev/slipway/internal/edge/upstream"
+	"slipway.dev/slipway/internal/observe/trafficreport"
+	"slipway.dev/slipway/internal/route"
+)
+
+// Counter is a Source that counts the requests of its rules.
+type Counter interface {
+	// Counts are those since the start, by rule, and of no rule.
+	Counts() ([]trafficreport.RouteCount, trafficreport.Count)
+}
+
+// SetRefusals says what the provider of the routes refuses now.
+func (h *Handler) SetRefusals(refusals []trafficreport.Refusal) { h.refusals.Store(&refusals) }
+
+// Remote is the part of the API that the runtime's agent asks for: what is
+// served, how many requests there are, and what becomes of one. It has neither
+// profiles nor the whole table.
+func (h *Handler) Remote() http.Handler {
+	mux := http.NewServeMux()
+	for _, path := range []string{trafficreport.ReportPath, trafficreport.ExplainPath} {
+		mux.Handle("GET "+path, h)
+	}
+	return mux
+}
+
+// giveTraffic reports what is served and how much. The table is left out for who
+// has it.
+func (h *Handler) giveTraffic(source Source, q *query) (any, error) {
+	report := &trafficreport.Report{
+		Version: h.build.Version, Started: h.began, At: time.Now(), Ready: source.Table() != nil, Counts: []trafficreport.RouteCount{},
+	}
+	var routed []trafficreport.RouteCount
+	if counter, counts := source.(Counter); counts {
+		routed, report.Unrouted = counter.Counts()
+	}
+	table := h.trafficTable(source, routed)
+	text, err := json.Marshal(table)
+	if err != nil {
+		return nil, fmt.Errorf("write the table: %w", err)
+	}
+	sum := fnv.New64a()
+	_, _ = sum.Write(text) // a hash takes everything
+	report.TableVersion = fmt.Sprintf("%016x", sum.Sum64())
+	if q.get(trafficreport.HaveParam) != report.TableVersion {
+		report.Table = table
+	}
+	listed := make(map[trafficreport.RouteID]bool, len(table.Routes))
+	for i := range table.Routes {
+		listed[table.Routes[i].ID] = true
+	}
+	for i := range routed {
+		if listed[routed[i].ID] {
+			report.Counts = append(report.Counts, routed[i])
+		} else {
+			report.Rest.Add(&routed[i].Count)
+		}
+	}
+	return report, nil
+}
+
+// trafficTable is what is served. It has the same order each time.
+func (h *Handler) trafficTable(source Source, routed []trafficreport.RouteCount) *trafficreport.Table {
+	table := &trafficreport.Table{
+		EntryPoints: []trafficreport.EntryPoint{}, Routes: []trafficreport.Route{}, Backends: []trafficreport.Backend{},
+		Certificates: []trafficreport.Certificate{}, Refusals: []trafficreport.Refusal{},
+	}
+	for _, point := range source.EntryPoints() {
+		table.EntryPoints = append(table.EntryPoints, trafficreport.EntryPoint{
+			Name: point.Name, Address: point.Address, TLS: point.TLS, HTTP3: point.HTTP3,
+		})
+	}
+	if served := source.Table(); served != nil {
+		rules := busiest(served.Rules, routed)
+		table.MoreRoutes = len(served.Rules) - len(rules)
+		for _, rule := range inOrder(rules) {
+			table.Routes = append(table.Routes, trafficRoute(rule))
+		}
+	}
+	table.Backends = trafficBackends(source.Upstreams(), table.Routes)
+	all := source.Certificates()
+	for _, c := range all[:min(len(all), trafficreport.MaxCertificates)] {
+		table.Certificates = append(table.Certificates, trafficreport.Certificate{
+			Namespace: c.ID.Namespace, Name: c.ID.Name, Names: c.Names, Issuer: c.Issuer, NotBefore: c.NotBefore, NotAfter: c.NotAfter,
+		})
+	}
+	table.MoreCertificates = len(all) - len(table.Certificates)
+	if refusals := h.refusals.Load(); refusals != nil {
+		table.Refusals = append(table.Refusals, (*refusals)[:min(len(*refusals), trafficreport.MaxRefusals)]...)
+		table.MoreRefusals = len(*refusals) - len(table.Refusals)
+	}
+	return table
+}
+
+// busiest is all rules, or those with the most requests if they are too many.
+func busiest(rules []*route.Rule, routed []trafficreport.RouteCount) []*route.Rule {
+	if len(rules) <= trafficreport.MaxRoutes {
+		return rules
+	}
+	requests := make(map[trafficreport.RouteID]uint64, len(routed))
+	for i := range routed {
+		requests[routed[i].ID] = routed[i].Requests()
+	}
+	sorted := slices.Clone(rules)
+	slices.SortFunc(sorted, func(a, b *route.Rule) int {
+		return cmp.Or(cmp.Compare(requests[trafficreport.RouteID(b.ID)], requests[trafficreport.RouteID(a.ID)]), a.ID.Compare(b.ID))
+	})
+	return sorted[:trafficreport.MaxRoutes]
+}
+
+func trafficRoute(rule *route.Rule) trafficreport.Route {
+	info := ruleInfo(rule)
+	shown := trafficreport.Route{
+		ID: trafficreport.RouteID(rule.ID), EntryPoints: info.EntryPoints, Host: info.Host,
+		Path: info.Match.Path.Value, PathType: string(info.Match.Path.Type), Conditions: conditionTexts(&info.Match),
+		Fallback: info.Fallback, Priority: info.Priority, Policies: info.Policies, Unmeasured: rule.Unrecorded.Metrics,
+	}
+	for _, backend := range info.Backends {
+		shown.Backends = append(shown.Backends, trafficreport.Target{ID: trafficreport.BackendID(backend.ID), Weight: backend.Weight})
+	}
+	if r := info.Response; r != nil {
+		shown.Status, shown.Reason, shown.Message = r.Status, string(r.Reason), r.Message
+	}
+	return shown
+}
+
+// conditionTexts are the conditions of a rule besides host and path, for people.
+// Credentials in them are hidden already.
+func conditionTexts(match *route.Match) []string {
+	var texts []string
+	if match.Scheme != "" {
+		texts = append(texts, "scheme "+string(match.Scheme))
+	}
+	if len(match.Methods) > 0 {
+		texts = append(texts, "method "+strings.Join(match.Methods, ", "))
+	}
+	for kind, conditions := range map[string][]route.ValueMatch{"header ": match.Headers, "parameter ": match.Query} {
+		for _, condition := range conditions {
+			text := kind + condition.Name
+			switch condition.Type {
+			case route.ValuePresent:
+			case route.ValueRegexp:
+				text += " ~ " + condition.Value
+			default:
+				text += " = " + condition.Value
+			}
+			texts = append(texts, text)
+		}
+	}
+	slices.Sort(texts)
+	return texts
+}
+
+// trafficBackends are those that the routes name.
+func trafficBackends(states []upstream.BackendState, routes []trafficreport.Route) []trafficreport.Backend {
+	named := map[trafficreport.BackendID]bool{}
+	for i := range routes {
+		for _, target := range routes[i].Backends {
+			named[target.ID] = true
+		}
+	}
+	backends := []trafficreport.Backend{}
+	for i := range states {
+		state := &states[i]
+		id := trafficreport.BackendID(state.ID)
+		if !named[id] {
+			continue
+		}
+		backend := trafficreport.Backend{ID: id, Total: len(state.Endpoints), Broken: state.Broken}
+		for j := range state.Endpoints {
+			endpoint := &state.Endpoints[j]
+			if endpoint.Health == upstream.HealthReady && endpoint.State != route.EndpointDraining {
+				backend.Ready++
+			}
+		}
+		backends = append(backends, backend)
+	}
+	return backends
+}

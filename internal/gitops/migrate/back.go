@@ -1,0 +1,229 @@
+package migrate
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/gitops/inspect"
+	"slipway.dev/slipway/internal/gitops/tracking"
+)
+
+// Back returns an Application to Argo CD, from wherever the move has come. It is the
+// same way backwards: ours lets go, the resources get the marks that they had, Argo
+// CD's is there and held, ours is deleted alone, and Argo CD's gets what it had.
+func Back(ctx context.Context, options Options) (Report, error) {
+	report := Report{From: options.From, To: options.To, Resources: []*Resource{}}
+	m, err := newMove(ctx, options)
+	if err != nil {
+		return report, err
+	}
+	switch {
+	case m.origin != nil && m.origin.app() != m.From:
+		return report, fmt.Errorf("the Application %s was moved from %s: name that one", m.To, m.origin.app())
+	case m.origin == nil && m.held == nil && m.argo != nil:
+		return report, fmt.Errorf("the Application %s was not moved: there is nothing to take back", m.From)
+	case m.origin == nil && m.held == nil:
+		return report, fmt.Errorf("there is no Application %s that was moved from %s", m.To, m.From)
+	case m.argo != nil && m.held == nil:
+		return report, fmt.Errorf("there is an Application %s that is not held: delete it without its resources, or leave %s with the runtime", m.From, m.To)
+	}
+	if m.origin != nil {
+		if report.Resources, err = m.giveBack(ctx); err != nil {
+			return report, err
+		}
+	}
+	if err := m.restore(ctx); err != nil {
+		return report, err
+	}
+	if m.DryRun {
+		return report, nil
+	}
+	return report, m.compare(ctx, report.Resources)
+}
+
+// giveBack is everything up to the moment when ours is gone.
+func (m *move) giveBack(ctx context.Context) ([]*Resource, error) {
+	listed := m.marked()
+	var resources []*Resource
+	for _, object := range listed {
+		resource, err := m.read(ctx, object.key(), object.Version)
+		if err != nil {
+			return nil, err
+		}
+		if resource != nil {
+			resources = append(resources, resource)
+		}
+	}
+	for _, step := range []func() error{
+		func() error { return m.letGo(ctx) },
+		func() error { return m.unstamp(ctx, m.origin, listed) },
+		func() error { return m.remake(ctx) },
+		func() error { return m.deleteOurs(ctx) },
+	} {
+		if err := step(); err != nil {
+			return resources, err
+		}
+	}
+	return resources, nil
+}
+
+// marked are the resources that may have our marks: those that were marked, and
+// those that the runtime has made since.
+func (m *move) marked() []markedObject {
+	listed := slices.Clone(m.origin.Objects)
+	known := map[tracking.Key]bool{}
+	for _, object := range listed {
+		known[object.key()] = true
+	}
+	for _, each := range m.ours.Status.Resources {
+		object := markedObject{Group: each.Group, Version: each.Version, Kind: each.Kind, Namespace: each.Namespace, Name: each.Name}
+		if !each.Hook && !known[object.key()] {
+			listed = append(listed, object)
+		}
+	}
+	return listed
+}
+
+// letGo takes automated sync and finalizers from ours.
+func (m *move) letGo(ctx context.Context) error {
+	changed, err := m.change(ctx, m.ours, "the runtime lets go: no automated sync, no cascading deletion", func(app *inspect.Application) (map[string]any, error) {
+		if err := inspect.Idle(app); err != nil {
+			return nil, err
+		}
+		_, automated, _ := unstructured.NestedMap(app.Object.Object, "spec", "syncPolicy", "automated")
+		kept := without(app.Finalizers)
+		if !automated && len(kept) == len(app.Finalizers) {
+			return nil, nil
+		}
+		patch := map[string]any{"metadata": map[string]any{"finalizers": kept, "annotations": map[string]any{annotationPending: "true"}}}
+		if automated {
+			patch["spec"] = map[string]any{"syncPolicy": map[string]any{"automated": nil}}
+		}
+		return patch, nil
+	})
+	if err == nil {
+		m.ours = changed
+	}
+	return err
+}
+
+// remake makes Argo CD's Application, held.
+func (m *move) remake(ctx context.Context) error {
+	if m.argo != nil {
+		return nil
+	}
+	record := &held{}
+	for _, each := range m.origin.Finalizers {
+		if cascades(each) {
+			record.Finalizers = append(record.Finalizers, each)
+		}
+	}
+	_, record.Policy, _ = unstructured.NestedMap(m.origin.Spec, "syncPolicy")
+	record.Automated, _, _ = unstructured.NestedMap(m.origin.Spec, "syncPolicy", "automated")
+	if skip, there := m.origin.Annotations[annotationSkip]; there {
+		record.Skip = &skip
+	}
+	text, err := encode(record)
+	if err != nil {
+		return err
+	}
+	made := &unstructured.Unstructured{Object: map[string]any{"apiVersion": v1alpha1.APIVersion, "kind": v1alpha1.KindApplication}}
+	made.SetNamespace(m.From.Namespace)
+	made.SetName(m.From.Name)
+	made.SetLabels(m.origin.Labels)
+	annotations := maps.Clone(m.origin.Annotations)
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[annotationHeld], annotations[annotationSkip] = text, "true"
+	made.SetAnnotations(annotations)
+	if kept := without(m.origin.Finalizers); len(kept) > 0 {
+		made.SetFinalizers(kept)
+	}
+	spec := runtime.DeepCopyJSON(m.origin.Spec)
+	unstructured.RemoveNestedField(spec, "syncPolicy", "automated")
+	made.Object["spec"] = spec
+	write, err := m.creation(made, "Argo CD's Application, which Argo CD leaves alone yet")
+	if err != nil || m.DryRun {
+		m.held = record
+		m.tell(write)
+		return err
+	}
+	if _, err := m.inspector.Applications(m.From.Namespace).Create(ctx, made, metav1.CreateOptions{FieldManager: manager}); err != nil {
+		return fmt.Errorf("make the Application %s again: %w", m.From, err)
+	}
+	m.tell(write)
+	if m.argo, err = m.get(ctx, m.From); err != nil {
+		return err
+	}
+	m.held = record
+	return nil
+}
+
+// deleteOurs deletes ours and nothing with it.
+func (m *move) deleteOurs(ctx context.Context) error {
+	write := Write{Verb: "delete", Object: "Application " + m.To.String(), Why: "without its resources: it has no finalizer any more"}
+	if m.DryRun {
+		m.tell(write)
+		return nil
+	}
+	orphan := metav1.DeletePropagationOrphan
+	for try := 1; ; try++ {
+		now, err := m.get(ctx, m.To)
+		if err != nil || now == nil {
+			return err
+		}
+		if slices.ContainsFunc(now.Finalizers, cascades) {
+			return fmt.Errorf("the Application %s was changed by somebody: start the way back again", m.To)
+		}
+		options := metav1.DeleteOptions{PropagationPolicy: &orphan, Preconditions: &metav1.Preconditions{UID: &now.UID, ResourceVersion: &now.ResourceVersion}}
+		err = m.inspector.Applications(m.To.Namespace).Delete(ctx, m.To.Name, options)
+		switch {
+		case err == nil:
+			m.tell(write)
+			return m.awaitGone(ctx, m.To)
+		case apierrors.IsNotFound(err):
+			return nil
+		case !apierrors.IsConflict(err) || try == deleteTries:
+			return fmt.Errorf("delete the Application %s: %w", m.To, err)
+		}
+	}
+}
+
+// restore gives Argo CD's Application what it had.
+func (m *move) restore(ctx context.Context) error {
+	app := m.argo
+	if app == nil { // a dry run
+		app = &inspect.Application{Application: &v1alpha1.Application{}, Object: &unstructured.Unstructured{Object: map[string]any{}}}
+		app.Namespace, app.Name = m.From.Namespace, m.From.Name
+	}
+	_, err := m.change(ctx, app, "Argo CD has it again", func(now *inspect.Application) (map[string]any, error) {
+		record := m.held
+		if read, err := readHeld(now.Annotations); err != nil {
+			return nil, err
+		} else if read != nil {
+			record = read
+		}
+		var skip any
+		if record.Skip != nil {
+			skip = *record.Skip
+		}
+		patch := map[string]any{"metadata": map[string]any{
+			"annotations": map[string]any{annotationHeld: nil, annotationSkip: skip},
+			"finalizers":  append(without(now.Finalizers), record.Finalizers...),
+		}}
+		if record.Automated != nil {
+			patch["spec"] = map[string]any{"syncPolicy": map[string]any{"automated": record.Automated}}
+		}
+		return patch, nil
+	})
+	return err
+}

@@ -1,0 +1,132 @@
+package migrate_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"slipway.dev/slipway/internal/gitops/migrate"
+	"slipway.dev/slipway/internal/gitops/tracking"
+)
+
+type configMapType = corev1.ConfigMap
+
+// patch merges a JSON text into an Application of Argo CD.
+func (w *world) patch(name, text string) {
+	w.t.Helper()
+	_, err := w.cluster.Dynamic.Resource(applications()).Namespace(w.argo).Patch(w.t.Context(), name, types.MergePatchType, []byte(text), metav1.PatchOptions{})
+	w.must(err)
+}
+
+const syncedStatus = `{"status":{"sync":{"status":"Synced","comparedTo":{"source":{"repoURL":"x"},"destination":{}}}}}`
+
+// TestRefused: R29, R121: what cannot be moved is refused with what to do, before
+// anything is written.
+func TestRefused(t *testing.T) {
+	w := newWorld(t)
+	repository := w.git.Repository(t, "shop", manifests("shop"))
+	for _, tt := range []struct {
+		code, replace, by, patch string
+	}{
+		{migrate.CodeUnsupported, "targetRevision: main", "targetRevision: main, plugin: {name: x}", syncedStatus},
+		{migrate.CodeElsewhere, "server: https://kubernetes.default.svc", "server: https://elsewhere.example.com", syncedStatus},
+		{migrate.CodeGenerated, "labels: {team: a}", "ownerReferences: [{apiVersion: argoproj.io/v1alpha1, kind: ApplicationSet, name: all, uid: 1-2-3}]", syncedStatus},
+		{migrate.CodeParent, "labels: {team: a}", "labels: {app.kubernetes.io/instance: root}", syncedStatus},
+		{migrate.CodeOutOfSync, "team: a", "team: b", `{}`},
+		{migrate.CodeBusy, "team: a", "team: c", `{"operation":{"sync":{}},` + syncedStatus[1:]},
+		{migrate.CodeProject, "project: default", "project: nobody", syncedStatus},
+	} {
+		t.Run(tt.code, func(t *testing.T) {
+			name := strings.ToLower(tt.code)
+			manifest := strings.Replace(strings.Replace(w.argoApp("shop", repository), "name: shop", "name: "+name, 1), tt.replace, tt.by, 1)
+			manifest = strings.Replace(manifest, "finalizers: [resources-finalizer.argocd.argoproj.io]", "", 1)
+			w.cluster.Apply(t, w.argo, manifest)
+			w.patch(name, tt.patch)
+			was := essence(w.app(w.argo, name))
+			_, err := migrate.Run(t.Context(), w.options(name, w.cluster.Cluster))
+			var refused *migrate.RefusedError
+			if !errors.As(err, &refused) || len(refused.Findings) != 1 || refused.Findings[0].Code != tt.code || refused.Findings[0].Fix == "" {
+				t.Fatalf("%v", err)
+			}
+			if essence(w.app(w.argo, name)) != was || w.app(w.control, name) != nil {
+				t.Error("something was written")
+			}
+		})
+	}
+	options := w.options("none", w.cluster.Cluster)
+	options.To.Namespace = w.argo
+	if _, err := migrate.Run(t.Context(), options); err == nil || !strings.Contains(err.Error(), "both") {
+		t.Errorf("moved into the namespace of Argo CD: %v", err)
+	}
+	if _, err := migrate.Back(t.Context(), w.options("parentapplication", w.cluster.Cluster)); err == nil || !strings.Contains(err.Error(), "nothing to take back") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestNobodyCompares: without a runtime the move stops where everything can be taken
+// back, and says so.
+func TestNobodyCompares(t *testing.T) {
+	w := newWorld(t)
+	repository := w.git.Repository(t, "shop", manifests("shop"))
+	w.cluster.Apply(t, w.argo, w.argoApp("shop", repository))
+	w.patch("shop", syncedStatus)
+	was := essence(w.app(w.argo, "shop"))
+	options := w.options("shop", w.cluster.Cluster)
+	options.Wait = 100 * time.Millisecond
+	_, err := migrate.Run(t.Context(), options)
+	if err == nil || !strings.Contains(err.Error(), "has not looked at it") || !strings.Contains(err.Error(), "--back") {
+		t.Fatalf("%v", err)
+	}
+	if theirs := w.app(w.argo, "shop"); theirs == nil || len(theirs.Finalizers) > 0 || theirs.Spec.SyncPolicy.IsAutomated() {
+		t.Errorf("%+v", theirs)
+	}
+	if _, err := migrate.Back(t.Context(), w.options("shop", w.cluster.Cluster)); err != nil {
+		t.Fatal(err)
+	}
+	if got := essence(w.app(w.argo, "shop")); got != was {
+		t.Errorf("%s came back as %s", was, got)
+	}
+	w.patch("shop", `{"metadata":{"finalizers":null}}`)
+}
+
+// TestList: Applications of other namespaces are listed with what is in the way.
+func TestList(t *testing.T) {
+	w := newWorld(t)
+	repository := w.git.Repository(t, "shop", manifests("shop"))
+	plain := strings.Replace(w.argoApp("shop", repository), "finalizers: [resources-finalizer.argocd.argoproj.io]", "", 1)
+	w.cluster.Apply(t, w.argo, plain)
+	w.patch("shop", syncedStatus)
+	w.cluster.Apply(t, w.control, strings.Replace(strings.Replace(plain, "namespace: "+w.argo, "namespace: "+w.control, 1), "name: shop", "name: own", 1))
+	found, err := migrate.List(t.Context(), w.cluster.Cluster, "", w.control)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := slices.IndexFunc(found, func(c migrate.Candidate) bool { return c.App == tracking.App{Namespace: w.argo, Name: "shop"} })
+	if at < 0 || len(found[at].Findings) > 0 || slices.ContainsFunc(found, func(c migrate.Candidate) bool { return c.App.Namespace == w.control }) {
+		t.Errorf("%+v", found)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := migrate.List(ctx, w.cluster.Cluster, "", w.control); err == nil {
+		t.Error("a list without an answer is no error")
+	}
+}
+
+// FuzzRecords: no annotation makes the readers panic, and what is read can be used.
+func FuzzRecords(f *testing.F) {
+	f.Add(`{"finalizers":["a"],"automated":{"prune":true}}`)
+	f.Add(`{"namespace":"a","name":"b","spec":{},"objects":[{"k":"Service","n":"x","bare":true}]}`)
+	f.Add(`{`)
+	f.Fuzz(func(t *testing.T, text string) {
+		if err := migrate.ReadsRecords(text); err == nil && text == "" {
+			t.Error("an empty text is no record")
+		}
+	})
+}

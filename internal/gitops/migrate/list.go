@@ -1,0 +1,42 @@
+package migrate
+
+import (
+	"context"
+	"slices"
+
+	"slipway.dev/slipway/internal/gitops/inspect"
+	"slipway.dev/slipway/internal/gitops/tracking"
+	"slipway.dev/slipway/internal/kube"
+)
+
+// Candidate is an Application that Argo CD may have.
+type Candidate struct {
+	App tracking.App `json:"app"`
+	// Sync and Health are what it says about itself.
+	Sync   string `json:"sync"`
+	Health string `json:"health"`
+	// Held says that a move has begun.
+	Held bool `json:"held"`
+	// Findings are what is in the way.
+	Findings []Finding `json:"findings"`
+}
+
+// List lists the Applications of a namespace, or of all but the runtime's, with what
+// is in the way of moving each.
+func List(ctx context.Context, cluster *kube.Cluster, namespace, control string) ([]Candidate, error) {
+	apps, err := (&inspect.Inspector{Cluster: cluster, Manager: manager}).List(ctx, namespace, "")
+	if err != nil {
+		return nil, err
+	}
+	apps = slices.DeleteFunc(apps, func(app *inspect.Application) bool { return app.Namespace == control })
+	made := []Candidate{}
+	for _, app := range apps {
+		_, held := app.Annotations[annotationHeld]
+		candidate := Candidate{App: app.ID(), Sync: shownSync(app.Status.Sync.Status), Health: string(app.Status.Health.Status), Held: held, Findings: []Finding{}}
+		if !held {
+			candidate.Findings = append(candidate.Findings, Check(app)...)
+		}
+		made = append(made, candidate)
+	}
+	return made, nil
+}

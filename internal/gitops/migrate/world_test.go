@@ -1,0 +1,262 @@
+package migrate_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/gitops/apply"
+	"slipway.dev/slipway/internal/gitops/gittest"
+	"slipway.dev/slipway/internal/gitops/live"
+	"slipway.dev/slipway/internal/gitops/migrate"
+	"slipway.dev/slipway/internal/gitops/reconcile"
+	"slipway.dev/slipway/internal/gitops/render"
+	"slipway.dev/slipway/internal/gitops/source"
+	"slipway.dev/slipway/internal/gitops/tracking"
+	"slipway.dev/slipway/internal/kube"
+	"slipway.dev/slipway/internal/kube/kubetest"
+)
+
+const patience = time.Minute
+
+// world is a cluster with two engines: the runtime, and one in the place of Argo CD,
+// which syncs, heals, prunes and deletes with finalizers as Argo CD does. They see
+// the same Git server.
+type world struct {
+	t       testing.TB
+	cluster *kubetest.Cluster
+	git     *gittest.Server
+	// argo and control are where the Applications of the two are, and target where
+	// the objects go.
+	argo, control, target string
+}
+
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	cluster := kubetest.Shared(t)
+	text, err := v1alpha1.CRDs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, made := range cluster.Apply(t, "default", string(text)) {
+		definitions := cluster.Dynamic.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+		kubetest.WaitFor(t, definitions, kube.Named(made.GetName()), patience, established)
+	}
+	return &world{t: t, cluster: cluster, git: gittest.Serve(t), argo: cluster.Namespace(t), control: cluster.Namespace(t), target: cluster.Namespace(t)}
+}
+
+func established(found []*unstructured.Unstructured) error {
+	for _, one := range found {
+		conditions, _, _ := unstructured.NestedSlice(one.Object, "status", "conditions")
+		for _, entry := range conditions {
+			if condition := entry.(map[string]any); condition["type"] == "Established" && condition["status"] == "True" {
+				return nil
+			}
+		}
+	}
+	return errors.New("it is not established")
+}
+
+func (w *world) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// start runs an engine for the Applications of a namespace.
+func (w *world) start(namespace string) {
+	w.t.Helper()
+	cluster, err := kube.Connect(w.cluster.Kubeconfig, kube.Rate(500, 1000))
+	w.must(err)
+	sources, err := source.New(source.Options{Folder: w.t.TempDir(), FetchTimeout: 10 * time.Second, MaxAge: time.Second})
+	w.must(err)
+	program, err := os.Executable()
+	w.must(err)
+	renderer, err := render.New(render.Options{Command: []string{program, workerArgument}})
+	w.must(err)
+	kinds := live.NewKinds(cluster)
+	var running atomic.Pointer[reconcile.Controller]
+	cache := live.New(live.Options{Cluster: cluster, Kinds: kinds, Changed: func(label string, key tracking.Key) {
+		if engine := running.Load(); engine != nil {
+			engine.Changed(label, key)
+		}
+	}})
+	engine, err := reconcile.New(reconcile.Options{
+		Cluster: cluster, Sources: sources, Renderer: renderer, Live: cache, Kinds: kinds, Applier: apply.New(cluster, kinds),
+		ControlNamespace: namespace, Events: kube.Reporter{Controller: "slipway.dev/test", Instance: namespace}, Interval: 2 * time.Second,
+	})
+	w.must(err)
+	running.Store(engine)
+	ctx, cancel := context.WithCancel(context.Background())
+	var parts sync.WaitGroup
+	parts.Go(func() { _ = cache.Run(ctx) })
+	parts.Go(func() { _ = engine.Run(ctx) })
+	w.t.Cleanup(func() {
+		cancel()
+		parts.Wait()
+		_ = renderer.Close()
+		_ = sources.Close()
+		cluster.Close()
+	})
+}
+
+// manifests are what is in Git for an Application.
+func manifests(name string) map[string]string {
+	return map[string]string{
+		name + "/config.yaml":  "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: " + name + "}\ndata: {value: one}\n",
+		name + "/service.yaml": "apiVersion: v1\nkind: Service\nmetadata: {name: " + name + "}\nspec: {selector: {app: " + name + "}, ports: [{port: 80}]}\n",
+		name + "/web.yaml": "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: " + name + "}\nspec:\n  replicas: 1\n  selector: {matchLabels: {app: " + name + "}}\n" +
+			"  template:\n    metadata: {labels: {app: " + name + "}}\n    spec: {containers: [{name: web, image: example.com/web}]}\n",
+	}
+}
+
+// argoApp is an Application of Argo CD, with all that could delete something.
+func (w *world) argoApp(name string, of *gittest.Repository) string {
+	return fmt.Sprintf(`
+apiVersion: argoproj.io/v1alpha1
+kind: Application
+metadata:
+  name: %[1]s
+  namespace: %[2]s
+  labels: {team: a}
+  annotations: {notifications.argoproj.io/subscribe.on-deployed.slack: here}
+  finalizers: [resources-finalizer.argocd.argoproj.io]
+spec:
+  project: default
+  source: {repoURL: %[3]q, path: %[1]q, targetRevision: main}
+  destination: {server: https://kubernetes.default.svc, namespace: %[4]s}
+  syncPolicy: {automated: {prune: true, selfHeal: true}, syncOptions: [ServerSideApply=true]}
+`, name, w.argo, of.URL(), w.target)
+}
+
+func (w *world) options(name string, cluster *kube.Cluster) migrate.Options {
+	return migrate.Options{
+		Cluster: cluster, From: tracking.App{Namespace: w.argo, Name: name}, To: tracking.App{Namespace: w.control, Name: name},
+		ControlNamespace: w.control, Wait: patience,
+	}
+}
+
+// app reads an Application; nil if it is not there.
+func (w *world) app(namespace, name string) *v1alpha1.Application {
+	w.t.Helper()
+	list, err := w.cluster.Dynamic.Resource(applications()).Namespace(namespace).List(w.t.Context(), kube.Named(name))
+	w.must(err)
+	if len(list.Items) == 0 {
+		return nil
+	}
+	app, _, err := v1alpha1.Decode(list.Items[0].Object)
+	w.must(err)
+	return app
+}
+
+func applications() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: v1alpha1.Group, Version: v1alpha1.Version, Resource: "applications"}
+}
+
+// wait follows an Application until the condition holds.
+func (w *world) wait(namespace, name string, holds func(*v1alpha1.Application) bool) {
+	w.t.Helper()
+	kubetest.WaitFor(w.t, w.cluster.Dynamic.Resource(applications()).Namespace(namespace), kube.Named(name), patience, func(found []*unstructured.Unstructured) error {
+		if len(found) == 0 {
+			return errors.New("it is not there")
+		}
+		app, _, err := v1alpha1.Decode(found[0].Object)
+		if err != nil || !holds(app) {
+			return fmt.Errorf("not yet: %v", err)
+		}
+		return nil
+	})
+}
+
+func synced(app *v1alpha1.Application) bool {
+	return app.Status.Sync.Status == v1alpha1.SyncSynced && len(app.Status.Resources) == 3
+}
+
+// identity is what may not change of the objects of an Application.
+type identity struct {
+	uid        types.UID
+	generation int64
+}
+
+func (w *world) identities(name string) map[string]identity {
+	w.t.Helper()
+	made := map[string]identity{}
+	for _, kind := range []schema.GroupVersionResource{{Version: "v1", Resource: "configmaps"}, {Version: "v1", Resource: "services"}, {Group: "apps", Version: "v1", Resource: "deployments"}} {
+		one, err := w.cluster.Metadata.Resource(kind).Namespace(w.target).Get(w.t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			w.t.Errorf("%s %s: %v", kind.Resource, name, err)
+			continue
+		}
+		if one.DeletionTimestamp != nil {
+			w.t.Errorf("%s %s is being deleted", kind.Resource, name)
+		}
+		made[kind.Resource] = identity{one.UID, one.Generation}
+	}
+	return made
+}
+
+// essence is what an Application has that people wrote.
+func essence(app *v1alpha1.Application) string {
+	text, _ := json.Marshal([]any{app.Labels, app.Annotations, app.Finalizers, app.Spec})
+	return string(text)
+}
+
+// errKilled is what a killed process gets.
+var errKilled = errors.New("the process was killed")
+
+// mortal is a connection whose process is killed after some writes: the last one
+// reaches the API server, its answer nobody.
+type mortal struct {
+	next  http.RoundTripper
+	left  *atomic.Int64
+	count *atomic.Int64
+}
+
+// RoundTrip sends a request while the process lives.
+func (m *mortal) RoundTrip(request *http.Request) (*http.Response, error) {
+	if m.left.Load() <= 0 {
+		return nil, errKilled
+	}
+	response, err := m.next.RoundTrip(request)
+	// A conflict is no write: the engines write statuses meanwhile.
+	if request.Method == http.MethodGet || err != nil || response.StatusCode >= http.StatusBadRequest {
+		return response, err
+	}
+	m.count.Add(1)
+	if m.left.Add(-1) <= 0 {
+		_ = response.Body.Close()
+		return nil, errKilled
+	}
+	return response, nil
+}
+
+// WrappedRoundTripper lets client-go find the idle connections.
+func (m *mortal) WrappedRoundTripper() http.RoundTripper { return m.next }
+
+// killedAfter is a connection for so many writes, and the counter of them.
+func (w *world) killedAfter(writes int64) (*kube.Cluster, *atomic.Int64) {
+	w.t.Helper()
+	var left, count atomic.Int64
+	left.Store(writes)
+	cluster, err := kube.Connect(w.cluster.Kubeconfig, func(config *rest.Config) {
+		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &mortal{next, &left, &count} })
+	})
+	w.must(err)
+	w.t.Cleanup(cluster.Close)
+	return cluster, &count
+}

@@ -1,0 +1,102 @@
+package crds
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+)
+
+// annotationRecord is what a definition was marked with before it was adopted. It is
+// on the definition itself, so that nobody has to keep a file.
+const annotationRecord = "slipway.dev/adopted-from"
+
+// record is what was there before: nil is a mark that was not there.
+type record struct {
+	Manager   *string `json:"managedBy"`
+	Release   *string `json:"releaseName"`
+	Namespace *string `json:"releaseNamespace"`
+	// For is the release that it was adopted for.
+	For Place `json:"for"`
+}
+
+// Adopted takes the definitions over as the plan says, and tells each that is done.
+// One that belongs to somebody else is an error before anything is written.
+func Adopted(ctx context.Context, options Options, entries []Entry, done func(Entry)) error {
+	for _, entry := range entries {
+		if entry.Action == Refuse {
+			return fmt.Errorf("%s: %s; nothing was changed", entry.Name, entry.Why)
+		}
+	}
+	return apply(ctx, options, entries, done)
+}
+
+func (e *Entry) planAdoption(options Options) error {
+	switch {
+	case e.Owner.is(options.Release):
+		e.Action, e.Why = Keep, "it belongs to the release already"
+		return nil
+	case !e.Owner.free() && !options.Force:
+		e.Action = Refuse
+		e.Why = fmt.Sprintf("it is managed by %s: leave it there, or take it with --force", e.Owner)
+		return nil
+	case e.Owner.Kind != Nobody && e.Owner.Kind != Helm:
+		e.Why = fmt.Sprintf("taken from %s, which may write its own marks again", e.Owner)
+	case e.Owner.Kind == Helm:
+		e.Why = fmt.Sprintf("taken from %s", e.Owner)
+	default:
+		e.Why = "it belongs to nobody"
+	}
+	e.Action = Adopt
+	patch, err := e.adoption(options.Release)
+	e.Patch = patch
+	return err
+}
+
+// adoption is the write that marks a definition. A record that is there already is
+// kept: it has what was before the first adoption.
+func (e *Entry) adoption(release Place) ([]byte, error) {
+	before := record{
+		Manager: value(e.live.Labels, labelManager), Release: value(e.live.Annotations, annotationRelease),
+		Namespace: value(e.live.Annotations, annotationNamespace), For: release,
+	}
+	if earlier, err := readRecord(e.live.Annotations[annotationRecord]); err == nil {
+		before = earlier
+		before.For = release
+	}
+	text, err := json.Marshal(before)
+	if err != nil {
+		return nil, err
+	}
+	return e.patch(
+		map[string]any{labelManager: managerHelm},
+		map[string]any{annotationRelease: release.Name, annotationNamespace: release.Namespace, annotationRecord: string(text)},
+	)
+}
+
+// patch is a merge of labels and annotations into the very version that was seen.
+func (e *Entry) patch(labels, annotations map[string]any) ([]byte, error) {
+	return json.Marshal(map[string]any{"metadata": map[string]any{
+		"resourceVersion": e.live.ResourceVersion, "labels": labels, "annotations": annotations,
+	}})
+}
+
+func value(from map[string]string, key string) *string {
+	if text, there := from[key]; there {
+		return &text
+	}
+	return nil
+}
+
+// maxRecord bounds what is read of a record.
+const maxRecord = 4096
+
+func readRecord(text string) (record, error) {
+	var read record
+	if len(text) > maxRecord {
+		return read, fmt.Errorf("the annotation %s has %d bytes", annotationRecord, len(text))
+	}
+	if err := json.Unmarshal([]byte(text), &read); err != nil {
+		return record{}, fmt.Errorf("the annotation %s cannot be read", annotationRecord)
+	}
+	return read, nil
+}

@@ -1,0 +1,140 @@
+package crds
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	argo "slipway.dev/slipway/api/argo/v1alpha1"
+	own "slipway.dev/slipway/api/v1alpha1"
+)
+
+// Family is a project whose definitions go together.
+type Family string
+
+// The families. The chart brings ArgoCD and Slipway; the others can be adopted as
+// well, so that one release is named for all of them (R22, R26).
+const (
+	ArgoCD    Family = "argocd"
+	Slipway   Family = "slipway"
+	Rollouts  Family = "rollouts"
+	Workflows Family = "workflows"
+	Events    Family = "events"
+)
+
+// Families are all of them.
+func Families() []Family { return []Family{ArgoCD, Slipway, Rollouts, Workflows, Events} }
+
+// ParseFamilies reads the names of families, each or several with commas. Without
+// names it is those of the chart.
+func ParseFamilies(names []string) ([]Family, error) {
+	var chosen []Family
+	for _, each := range names {
+		for name := range strings.SplitSeq(each, ",") {
+			family := Family(strings.ToLower(strings.TrimSpace(name)))
+			if !slices.Contains(Families(), family) {
+				return nil, fmt.Errorf("%q is no family of definitions: choose of %s", name, listed(Families()))
+			}
+			if !slices.Contains(chosen, family) {
+				chosen = append(chosen, family)
+			}
+		}
+	}
+	if len(chosen) == 0 {
+		return []Family{ArgoCD, Slipway}, nil
+	}
+	return chosen, nil
+}
+
+func listed(families []Family) string {
+	var names []string
+	for _, each := range families {
+		names = append(names, string(each))
+	}
+	return strings.Join(names, ", ")
+}
+
+// definition is a definition by its name. The chart has the text of some.
+type definition struct {
+	name   string
+	family Family
+	// text is empty for one that the chart does not bring.
+	text []byte
+}
+
+// object is the chart's definition.
+func (d definition) object() (*unstructured.Unstructured, error) {
+	text, err := yaml.YAMLToJSON(d.text)
+	if err != nil {
+		return nil, fmt.Errorf("read the chart's definition of %s: %w", d.name, err)
+	}
+	made := &unstructured.Unstructured{}
+	return made, made.UnmarshalJSON(text)
+}
+
+// names are the definitions of a project that is not part of the chart.
+func (f Family) names() []string {
+	switch f {
+	case Rollouts:
+		return []string{"analysisruns", "analysistemplates", "clusteranalysistemplates", "experiments", "rollouts"}
+	case Workflows:
+		return []string{"clusterworkflowtemplates", "cronworkflows", "workflowartifactgctasks", "workfloweventbindings", "workflows", "workflowtaskresults", "workflowtasksets", "workflowtemplates"}
+	case Events:
+		return []string{"eventbus", "eventsources", "sensors"}
+	case ArgoCD, Slipway:
+	}
+	return nil
+}
+
+// definitions are those of some families, in the order of their names.
+func definitions(families []Family) ([]definition, error) {
+	var made []definition
+	for _, family := range families {
+		brought, err := family.brought()
+		if err != nil {
+			return nil, err
+		}
+		made = append(made, brought...)
+		for _, name := range family.names() {
+			made = append(made, definition{name: name + "." + argo.Group, family: family})
+		}
+	}
+	slices.SortFunc(made, func(a, b definition) int { return strings.Compare(a.name, b.name) })
+	return made, nil
+}
+
+// brought are the definitions of a family that the chart has.
+func (f Family) brought() ([]definition, error) {
+	var texts [][]byte
+	switch f {
+	case ArgoCD:
+		for _, kind := range argo.Kinds() {
+			text, err := kind.CRD()
+			if err != nil {
+				return nil, err
+			}
+			texts = append(texts, text)
+		}
+	case Slipway:
+		for _, kind := range own.Kinds() {
+			text, err := kind.CRD()
+			if err != nil {
+				return nil, err
+			}
+			texts = append(texts, text)
+		}
+	case Rollouts, Workflows, Events:
+	}
+	var made []definition
+	for _, text := range texts {
+		var read struct{ Metadata struct{ Name string } }
+		if err := yaml.Unmarshal(text, &read); err != nil {
+			return nil, fmt.Errorf("read a definition of the chart: %w", err)
+		}
+		made = append(made, definition{name: read.Metadata.Name, family: f, text: text})
+	}
+	return made, nil
+}

@@ -1,0 +1,127 @@
+package crds
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"slipway.dev/slipway/internal/kube"
+)
+
+// What Helm marks its objects with (R23).
+const (
+	labelManager        = "app.kubernetes.io/managed-by"
+	managerHelm         = "Helm"
+	annotationRelease   = "meta.helm.sh/release-name"
+	annotationNamespace = "meta.helm.sh/release-namespace"
+)
+
+// Place is a Helm release.
+type Place struct {
+	Name      string `json:"name"`
+	Namespace string `json:"namespace"`
+}
+
+// String is the release for people.
+func (p Place) String() string { return p.Namespace + "/" + p.Name }
+
+// Owner is who manages a definition, by what is written on it.
+type Owner struct {
+	// Kind is one word: Nobody, Helm, ArgoCD, Flux, OLM.
+	Kind OwnerKind `json:"kind"`
+	// Release is set for Helm, and Name for the others.
+	Release *Place `json:"release,omitempty"`
+	Name    string `json:"name,omitempty"`
+	// Live says that the Helm release is there. A release that cannot be looked for
+	// counts as live.
+	Live bool `json:"live,omitempty"`
+	// Unsure is why it could not be looked for.
+	Unsure string `json:"unsure,omitempty"`
+}
+
+// OwnerKind is what manages a definition.
+type OwnerKind string
+
+// The kinds of owners.
+const (
+	Nobody  OwnerKind = "none"
+	Helm    OwnerKind = "Helm"
+	ArgoApp OwnerKind = "Argo CD"
+	Flux    OwnerKind = "Flux"
+	OLM     OwnerKind = "Operator Lifecycle Manager"
+)
+
+// String is the owner in words.
+func (o Owner) String() string {
+	switch {
+	case o.Kind == Helm && o.Unsure != "":
+		return fmt.Sprintf("Helm release %s (whether it is there is not known: %s)", o.Release, o.Unsure)
+	case o.Kind == Helm && !o.Live:
+		return fmt.Sprintf("Helm release %s, which is gone", o.Release)
+	case o.Kind == Helm:
+		return fmt.Sprintf("Helm release %s", o.Release)
+	case o.Kind == Nobody:
+		return "nobody"
+	}
+	return fmt.Sprintf("%s (%s)", o.Kind, o.Name)
+}
+
+// is reports whether a release is the owner.
+func (o Owner) is(release Place) bool { return o.Kind == Helm && *o.Release == release }
+
+// free reports whether nobody has to be asked.
+func (o Owner) free() bool { return o.Kind == Nobody || o.Kind == Helm && !o.Live }
+
+// ownerOf reads the marks. Tools that keep an object as it is in their source come
+// first: they would undo what Helm's marks say.
+func ownerOf(found *metav1.PartialObjectMetadata) Owner {
+	annotations, marks := found.Annotations, found.Labels
+	if id := annotations["argocd.argoproj.io/tracking-id"]; id != "" {
+		app, _, _ := strings.Cut(id, ":")
+		return Owner{Kind: ArgoApp, Name: app}
+	}
+	if name := marks["kustomize.toolkit.fluxcd.io/name"]; name != "" {
+		return Owner{Kind: Flux, Name: marks["kustomize.toolkit.fluxcd.io/namespace"] + "/" + name}
+	}
+	if name := marks["helm.toolkit.fluxcd.io/name"]; name != "" {
+		return Owner{Kind: Flux, Name: marks["helm.toolkit.fluxcd.io/namespace"] + "/" + name}
+	}
+	if marks["olm.managed"] == "true" {
+		return Owner{Kind: OLM, Name: "olm.managed"}
+	}
+	if release := annotations[annotationRelease]; marks[labelManager] == managerHelm && release != "" {
+		return Owner{Kind: Helm, Release: &Place{Name: release, Namespace: annotations[annotationNamespace]}}
+	}
+	// Argo CD that tracks by label alone marks everything so; charts do too, and say
+	// that Helm manages it.
+	if name := marks["app.kubernetes.io/instance"]; name != "" && marks[labelManager] == "" && marks["app.kubernetes.io/part-of"] != "argocd" {
+		return Owner{Kind: ArgoApp, Name: name}
+	}
+	return Owner{Kind: Nobody}
+}
+
+// look finds out whether a Helm release is there: Helm keeps each version of it in a
+// Secret, or a ConfigMap, of its namespace. Only metadata is read.
+func (o *Owner) look(ctx context.Context, cluster *kube.Cluster) {
+	if o.Kind != Helm {
+		return
+	}
+	options := metav1.ListOptions{Limit: 1, LabelSelector: labels.Set{"owner": "helm", "name": o.Release.Name}.String()}
+	for _, resource := range []string{"secrets", "configmaps"} {
+		found, err := cluster.Metadata.Resource(schema.GroupVersionResource{Version: "v1", Resource: resource}).Namespace(o.Release.Namespace).List(ctx, options)
+		switch {
+		case apierrors.IsNotFound(err):
+		case err != nil:
+			o.Live, o.Unsure = true, err.Error()
+			return
+		case len(found.Items) > 0:
+			o.Live = true
+			return
+		}
+	}
+}

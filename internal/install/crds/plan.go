@@ -1,0 +1,228 @@
+package crds
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"slipway.dev/slipway/internal/kube"
+)
+
+// manager owns what this package writes.
+const manager = "slipway-crds"
+
+func resource() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+}
+
+// Options say what is looked at, and for whom.
+type Options struct {
+	Cluster *kube.Cluster
+	// Release is the Helm release of the runtime.
+	Release Place
+	// Only are the families that are looked at; nil is those of the chart.
+	Only []Family
+	// Force takes a definition from another owner, and gives one back that changed.
+	Force bool
+}
+
+func (o Options) families() []Family {
+	if len(o.Only) == 0 {
+		return []Family{ArgoCD, Slipway}
+	}
+	return o.Only
+}
+
+// Action is what would be done to a definition.
+type Action string
+
+// The actions.
+const (
+	// Keep leaves it as it is.
+	Keep Action = "keep"
+	// Adopt marks it as the release's.
+	Adopt Action = "adopt"
+	// GiveBack takes the marks away again.
+	GiveBack Action = "release"
+	// Refuse leaves it as it is, because somebody else has it.
+	Refuse Action = "refuse"
+	// Absent is a definition that is not in the cluster.
+	Absent Action = "absent"
+)
+
+// Entry is one definition.
+type Entry struct {
+	Name   string `json:"name"`
+	Family Family `json:"family"`
+	// Found says that it is in the cluster, and Brought that the chart has it.
+	Found   bool   `json:"found"`
+	Brought bool   `json:"brought"`
+	Owner   *Owner `json:"owner,omitempty"`
+	// Adopted says that there is a record of what was before.
+	Adopted bool `json:"adopted"`
+	// Differs says that it is not as the chart has it.
+	Differs bool `json:"differs"`
+	// Action is what the command does, Why the reason, and Patch the very write.
+	Action Action          `json:"action"`
+	Why    string          `json:"why"`
+	Patch  json.RawMessage `json:"patch,omitempty"`
+
+	live *metav1.PartialObjectMetadata
+}
+
+// Plan looks at the definitions, and says for each what adopting would do. Nothing
+// is changed.
+func Plan(ctx context.Context, options Options) ([]Entry, error) {
+	return survey(ctx, options, func(entry *Entry) error { return entry.planAdoption(options) })
+}
+
+// PlanRelease says what giving back would do.
+func PlanRelease(ctx context.Context, options Options) ([]Entry, error) {
+	return survey(ctx, options, func(entry *Entry) error { return entry.planRelease(options) })
+}
+
+// survey looks at each definition, and has what would be done decided.
+func survey(ctx context.Context, options Options, decide func(*Entry) error) ([]Entry, error) {
+	all, err := definitions(options.families())
+	if err != nil {
+		return nil, err
+	}
+	var entries []Entry
+	for _, each := range all {
+		entry, err := look(ctx, options.Cluster, each)
+		if err != nil {
+			return nil, err
+		}
+		if entry.Found {
+			err = decide(&entry)
+		} else {
+			entry.Action, entry.Why = Absent, "it is not in the cluster"
+			if entry.Brought {
+				entry.Why += ": the chart makes it"
+			}
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", each.name, err)
+		}
+		entries = append(entries, entry)
+	}
+	return entries, nil
+}
+
+// look reads one definition. The whole of it is read only where the chart has it too.
+func look(ctx context.Context, cluster *kube.Cluster, of definition) (Entry, error) {
+	entry := Entry{Name: of.name, Family: of.family, Brought: of.text != nil}
+	live, err := cluster.Metadata.Resource(resource()).Get(ctx, of.name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return entry, nil
+	}
+	if err != nil {
+		return entry, fmt.Errorf("look at the definition %s: %w", of.name, err)
+	}
+	owner := ownerOf(live)
+	owner.look(ctx, cluster)
+	_, adopted := live.Annotations[annotationRecord]
+	entry.Found, entry.Owner, entry.Adopted, entry.live = true, &owner, adopted, live
+	if entry.Brought {
+		entry.Differs, err = differs(ctx, cluster, of)
+	}
+	return entry, err
+}
+
+// differs asks the API server what applying the chart's definition would change: it
+// adds defaults, so that texts cannot be compared.
+func differs(ctx context.Context, cluster *kube.Cluster, of definition) (bool, error) {
+	definitions := cluster.Dynamic.Resource(resource())
+	before, err := definitions.Get(ctx, of.name, metav1.GetOptions{})
+	if err != nil {
+		return false, fmt.Errorf("read the definition %s: %w", of.name, err)
+	}
+	after := before.DeepCopy()
+	wanted, err := of.object()
+	if err != nil {
+		return false, err
+	}
+	after.Object["spec"] = wanted.Object["spec"]
+	if conversion, found, _ := unstructured.NestedMap(before.Object, "spec", "conversion"); found {
+		_ = unstructured.SetNestedMap(after.Object, conversion, "spec", "conversion") // the spec is a map
+	}
+	predicted, err := definitions.Update(ctx, after, metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}, FieldManager: manager})
+	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
+		// Who may only look sees the texts compared without defaults.
+		return !equality.Semantic.DeepDerivative(wanted.Object["spec"], before.Object["spec"]), nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("compare the definition %s: %w", of.name, err)
+	}
+	return !equality.Semantic.DeepEqual(before.Object["spec"], predicted.Object["spec"]), nil
+}
+
+// apply does what the entries say, one after the other, and stops at the first that
+// fails: those before it are done.
+func apply(ctx context.Context, options Options, entries []Entry, done func(Entry)) error {
+	for _, entry := range entries {
+		if entry.Action != Adopt && entry.Action != GiveBack {
+			continue
+		}
+		if err := entry.write(ctx, options.Cluster); err != nil {
+			return err
+		}
+		if done != nil {
+			done(entry)
+		}
+	}
+	return nil
+}
+
+// writeTries is how often a write is tried when the API server was faster.
+const writeTries = 5
+
+// write merges the patch into the version that was looked at. The API server writes
+// the status of a definition whenever it likes: a version that has the same marks is
+// as good.
+func (e *Entry) write(ctx context.Context, cluster *kube.Cluster) error {
+	definitions := cluster.Metadata.Resource(resource())
+	version := e.live.ResourceVersion
+	for try := 1; ; try++ {
+		patch, err := forVersion(e.Patch, version)
+		if err != nil {
+			return err
+		}
+		_, err = definitions.Patch(ctx, e.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: manager})
+		if err == nil {
+			return nil
+		}
+		if !apierrors.IsConflict(err) {
+			return fmt.Errorf("%s %s: %w", e.Action, e.Name, err)
+		}
+		now, err := definitions.Get(ctx, e.Name, metav1.GetOptions{})
+		if err != nil {
+			return fmt.Errorf("look at the definition %s again: %w", e.Name, err)
+		}
+		same := now.UID == e.live.UID && maps.Equal(now.Labels, e.live.Labels) && maps.Equal(now.Annotations, e.live.Annotations)
+		if !same || try == writeTries {
+			return fmt.Errorf("%s changed since it was looked at: run the command again", e.Name)
+		}
+		version = now.ResourceVersion
+	}
+}
+
+// forVersion is a patch for a version.
+func forVersion(patch []byte, version string) ([]byte, error) {
+	content := map[string]any{}
+	if err := json.Unmarshal(patch, &content); err != nil {
+		return nil, err
+	}
+	if err := unstructured.SetNestedField(content, version, "metadata", "resourceVersion"); err != nil {
+		return nil, err
+	}
+	return json.Marshal(content)
+}

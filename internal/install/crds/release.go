@@ -1,0 +1,102 @@
+package crds
+
+import (
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Released gives the definitions back as the plan says, and tells each that is done.
+func Released(ctx context.Context, options Options, entries []Entry, done func(Entry)) error {
+	for _, entry := range entries {
+		if entry.Action == Refuse {
+			return fmt.Errorf("%s: %s; nothing was changed", entry.Name, entry.Why)
+		}
+	}
+	return apply(ctx, options, entries, done)
+}
+
+func (e *Entry) planRelease(options Options) error {
+	text, adopted := e.live.Annotations[annotationRecord]
+	ours := e.Owner.is(options.Release)
+	switch {
+	case !adopted && !ours:
+		e.Action, e.Why = Keep, fmt.Sprintf("it is managed by %s, and was not adopted", e.Owner)
+		return nil
+	case !adopted:
+		// An older adoption, or one by hand (R22), has left no record.
+		e.Action, e.Why = GiveBack, "there is no record of what was before: the marks are taken away"
+		return e.giveBack(record{})
+	}
+	before, err := readRecord(text)
+	switch {
+	case err != nil && !options.Force:
+		e.Action, e.Why = Refuse, fmt.Sprintf("%v: take the marks away with --force", err)
+		return nil
+	case err == nil && before.For != options.Release && !options.Force:
+		e.Action, e.Why = Keep, fmt.Sprintf("it was adopted for the release %s", before.For)
+		return nil
+	case e.changed(before.For) && !options.Force:
+		e.Action, e.Why = Refuse, fmt.Sprintf("it was adopted, and is managed by %s by now: leave it there, or give it back with --force", e.Owner)
+		return nil
+	}
+	e.Action, e.Why = GiveBack, "the marks become what they were"
+	return e.giveBack(before)
+}
+
+// changed reports whether somebody marked the definition after it was adopted.
+func (e *Entry) changed(release Place) bool {
+	return e.live.Labels[labelManager] != managerHelm ||
+		e.live.Annotations[annotationRelease] != release.Name || e.live.Annotations[annotationNamespace] != release.Namespace
+}
+
+func (e *Entry) giveBack(before record) error {
+	// A null takes a mark away.
+	text := func(of *string) any {
+		if of == nil {
+			return nil
+		}
+		return *of
+	}
+	patch, err := e.patch(
+		map[string]any{labelManager: text(before.Manager)},
+		map[string]any{annotationRelease: text(before.Release), annotationNamespace: text(before.Namespace), annotationRecord: nil},
+	)
+	e.Patch = patch
+	return err
+}
+
+// Upgrade applies the chart's definitions where they are missing or belong to the
+// release (R24), and tells each that changed. What it makes is the release's. Those
+// of others stay as they are.
+func Upgrade(ctx context.Context, options Options, done func(name string)) error {
+	entries, err := Plan(ctx, options)
+	if err != nil {
+		return err
+	}
+	all, err := definitions(options.families())
+	if err != nil {
+		return err
+	}
+	for i, entry := range entries {
+		wanted := entry.Brought && (!entry.Found || entry.Differs && entry.Owner.is(options.Release))
+		if !wanted {
+			continue
+		}
+		object, err := all[i].object()
+		if err != nil {
+			return err
+		}
+		object.SetLabels(map[string]string{labelManager: managerHelm})
+		object.SetAnnotations(map[string]string{annotationRelease: options.Release.Name, annotationNamespace: options.Release.Namespace})
+		apply := metav1.ApplyOptions{FieldManager: manager, Force: true}
+		if _, err := options.Cluster.Dynamic.Resource(resource()).Apply(ctx, entry.Name, object, apply); err != nil {
+			return fmt.Errorf("upgrade the definition %s: %w", entry.Name, err)
+		}
+		if done != nil {
+			done(entry.Name)
+		}
+	}
+	return nil
+}

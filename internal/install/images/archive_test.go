@@ -1,0 +1,46 @@
+package images_test
+
+import (
+	"archive/tar"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// pack writes a folder into a tar archive.
+func pack(t testing.TB, folder, archive string) {
+	t.Helper()
+	file, err := os.Create(archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	writer := tar.NewWriter(file)
+	err = filepath.WalkDir(folder, func(place string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(place)
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(folder, place)
+		if err != nil {
+			return err
+		}
+		if err := writer.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: filepath.ToSlash(name), Mode: 0o644, Size: int64(len(text))}); err != nil {
+			return err
+		}
+		_, err = writer.Write(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := writer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := file.Close(); err != nil {
+		t.Fatal(err)
+	}
+}

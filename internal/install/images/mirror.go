@@ -1,0 +1,160 @@
+package images
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2"
+	"oras.land/oras-go/v2/content/oci"
+	"oras.land/oras-go/v2/errdef"
+	"oras.land/oras-go/v2/registry"
+	"oras.land/oras-go/v2/registry/remote/errcode"
+)
+
+// concurrency is how many blobs are copied at a time.
+const concurrency = 3
+
+// Mirror is a copy of images to a private registry.
+type Mirror struct {
+	Registries *Registries
+	// To is the registry with what comes before the repositories.
+	To string
+	// From is an OCI archive to take the images from; empty is the registries that
+	// they name.
+	From string
+	// DryRun looks for the images and copies nothing.
+	DryRun bool
+}
+
+// Copied is what came of an image.
+type Copied struct {
+	From   string `json:"from"`
+	To     string `json:"to"`
+	Digest string `json:"digest"`
+	// Present says that the registry had it already.
+	Present bool `json:"present"`
+	// Blobs and Bytes are what was copied; what the registry had is not counted.
+	Blobs int64 `json:"blobs"`
+	Bytes int64 `json:"bytes"`
+}
+
+// Copy copies images with all their platforms, one after the other, and tells each
+// that is done. It stops at the first that fails.
+func (m Mirror) Copy(ctx context.Context, images []Image, done func(Copied)) error {
+	for _, image := range images {
+		copied, err := m.one(ctx, image.Reference)
+		if err != nil {
+			return err
+		}
+		done(copied)
+	}
+	return nil
+}
+
+func (m Mirror) one(ctx context.Context, reference string) (Copied, error) {
+	made := Copied{From: reference}
+	target, err := Target(reference, m.To)
+	if err != nil {
+		return made, err
+	}
+	made.To = target
+	to, err := parse(target)
+	if err != nil {
+		return made, err
+	}
+	from, name, err := m.source(ctx, reference)
+	if err != nil {
+		return made, err
+	}
+	root, err := from.Resolve(ctx, name)
+	if err != nil {
+		return made, explain("find "+reference+m.inArchive(), err)
+	}
+	made.Digest = root.Digest.String()
+	destination := m.Registries.repository(to)
+	switch there, err := destination.Resolve(ctx, to.Reference); {
+	case err == nil && there.Digest == root.Digest:
+		made.Present = true
+		return made, nil
+	case err != nil && !errors.Is(err, errdef.ErrNotFound):
+		return made, explain("ask "+to.Host()+" for "+target, err)
+	}
+	if m.DryRun {
+		return made, nil
+	}
+	var blobs, bytes atomic.Int64
+	options := oras.CopyOptions{CopyGraphOptions: oras.CopyGraphOptions{
+		Concurrency: concurrency, MaxMetadataBytes: maxManifest,
+		PostCopy: func(_ context.Context, copied ocispec.Descriptor) error {
+			blobs.Add(1)
+			bytes.Add(copied.Size)
+			return nil
+		},
+	}}
+	if _, err = oras.Copy(ctx, checked{from}, name, destination, to.Reference, options); err != nil {
+		return made, explain("copy "+reference+" to "+target, err)
+	}
+	made.Blobs, made.Bytes = blobs.Load(), bytes.Load()
+	return made, m.verify(ctx, to, made)
+}
+
+// verify asks the registry what it has now under the name.
+func (m Mirror) verify(ctx context.Context, to registry.Reference, made Copied) error {
+	there, err := m.Registries.repository(to).Resolve(ctx, to.Reference)
+	if err != nil {
+		return explain("ask "+to.Host()+" for "+made.To, err)
+	}
+	if there.Digest.String() != made.Digest {
+		return fmt.Errorf("%s has the digest %s, and what was copied has %s: somebody else writes there", made.To, there.Digest, made.Digest)
+	}
+	return nil
+}
+
+// source is where an image comes from, and what it is called there.
+func (m Mirror) source(ctx context.Context, reference string) (oras.ReadOnlyTarget, string, error) {
+	parsed, err := parse(reference)
+	if err != nil {
+		return nil, "", err
+	}
+	if m.From == "" {
+		return m.Registries.repository(parsed), parsed.Reference, nil
+	}
+	archive, err := oci.NewFromTar(ctx, m.From)
+	if err != nil {
+		return nil, "", fmt.Errorf("%s is no OCI archive: make image writes one: %w", m.From, err)
+	}
+	for _, name := range []string{reference, parsed.Repository + ":" + parsed.Reference, parsed.Reference} {
+		if _, err := archive.Resolve(ctx, name); err == nil {
+			return archive, name, nil
+		}
+	}
+	return archive, parsed.Reference, nil
+}
+
+func (m Mirror) inArchive() string {
+	if m.From == "" {
+		return ""
+	}
+	return " in the archive " + m.From
+}
+
+// explain says what to do about an answer of a registry.
+func explain(doing string, err error) error {
+	var answer *errcode.ErrorResponse
+	if errors.As(err, &answer) {
+		switch answer.StatusCode {
+		case http.StatusUnauthorized, http.StatusForbidden:
+			return fmt.Errorf("%s: the registry %s refuses: give credentials with --auth-file, in the format of Docker's config.json", doing, answer.URL.Host)
+		case http.StatusNotFound:
+			return fmt.Errorf("%s: there is no such image at %s", doing, answer.URL.Host)
+		}
+	}
+	if errors.Is(err, errdef.ErrNotFound) {
+		return fmt.Errorf("%s: there is no such image", doing)
+	}
+	return fmt.Errorf("%s: %w", doing, err)
+}

@@ -1,0 +1,196 @@
+package images
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"time"
+
+	"oras.land/oras-go/v2/registry"
+	"oras.land/oras-go/v2/registry/remote"
+	"oras.land/oras-go/v2/registry/remote/auth"
+	"oras.land/oras-go/v2/registry/remote/credentials"
+	"oras.land/oras-go/v2/registry/remote/retry"
+)
+
+const (
+	// maxFile bounds a file of credentials or authorities.
+	maxFile = 1 << 20
+	// answerTime bounds how long a registry may take to begin an answer. Layers
+	// take as long as they need.
+	answerTime = time.Minute
+	// maxManifest bounds a manifest.
+	maxManifest = 4 << 20
+)
+
+// PlainHTTP says which registries are talked to without TLS.
+type PlainHTTP int
+
+// The choices.
+const (
+	// PlainNever is TLS everywhere.
+	PlainNever PlainHTTP = iota
+	// PlainLoopback is TLS everywhere but on this machine.
+	PlainLoopback
+	// PlainAlways shows credentials to everybody on the way.
+	PlainAlways
+)
+
+// Access is how registries are reached.
+type Access struct {
+	// AuthFile has credentials in the format of Docker's config.json. When it is
+	// empty, it is Docker's own file, if there is one.
+	AuthFile string
+	// CAFile has authorities in PEM, beside those of the system.
+	CAFile string
+	Plain  PlainHTTP
+	// Agent is who asks, for the log of the registry.
+	Agent string
+}
+
+// Registries reaches registries. It is safe for concurrent use.
+type Registries struct {
+	client *auth.Client
+	plain  PlainHTTP
+}
+
+// Open reads the files.
+func (a Access) Open() (*Registries, error) {
+	roots, err := a.roots()
+	if err != nil {
+		return nil, err
+	}
+	store, err := a.credentials()
+	if err != nil {
+		return nil, err
+	}
+	transport := &http.Transport{
+		Proxy: http.ProxyFromEnvironment, TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
+		DialContext:         (&net.Dialer{Timeout: 30 * time.Second}).DialContext,
+		TLSHandshakeTimeout: 30 * time.Second, ResponseHeaderTimeout: answerTime, MaxResponseHeaderBytes: 64 << 10, ForceAttemptHTTP2: true,
+	}
+	client := &auth.Client{Client: &http.Client{Transport: retry.NewTransport(transport)}, Cache: auth.NewCache(), Credential: credentials.Credential(store)}
+	if a.Agent != "" {
+		client.SetUserAgent(a.Agent)
+	}
+	return &Registries{client: client, plain: a.Plain}, nil
+}
+
+func (a Access) roots() (*x509.CertPool, error) {
+	if a.CAFile == "" {
+		return nil, nil
+	}
+	text, err := readBounded(a.CAFile)
+	if err != nil {
+		return nil, fmt.Errorf("read the authorities: %w", err)
+	}
+	roots, err := x509.SystemCertPool()
+	if err != nil {
+		roots = x509.NewCertPool()
+	}
+	if !roots.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("%s has no certificate in PEM", a.CAFile)
+	}
+	return roots, nil
+}
+
+// credentials reads the file. Helpers that it names are not run: they are programs.
+func (a Access) credentials() (credentials.Store, error) {
+	place, needed := a.AuthFile, true
+	if place == "" {
+		place, needed = dockerFile(), false
+	}
+	text, err := readBounded(place)
+	if errors.Is(err, os.ErrNotExist) && !needed {
+		return credentials.NewMemoryStore(), nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the credentials: %w", err)
+	}
+	store, err := credentials.NewMemoryStoreFromDockerConfig(text)
+	if err != nil {
+		// The error of the decoder may have part of the file in it.
+		return nil, fmt.Errorf("%s is no file of credentials as Docker writes it", place)
+	}
+	return store, nil
+}
+
+// dockerFile is where Docker keeps its credentials.
+func dockerFile() string {
+	folder := os.Getenv("DOCKER_CONFIG")
+	if folder == "" {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return ""
+		}
+		folder = filepath.Join(home, ".docker")
+	}
+	return filepath.Join(folder, "config.json")
+}
+
+func readBounded(place string) ([]byte, error) {
+	if place == "" {
+		return nil, os.ErrNotExist
+	}
+	file, err := os.Open(place)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	text, err := io.ReadAll(io.LimitReader(file, maxFile+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > maxFile {
+		return nil, fmt.Errorf("%s has more than %d bytes", place, maxFile)
+	}
+	return text, nil
+}
+
+// repository is that of a reference.
+func (r *Registries) repository(of registry.Reference) *remote.Repository {
+	return &remote.Repository{
+		Client: r.client, Reference: of, PlainHTTP: r.withoutTLS(of.Host()), MaxMetadataBytes: maxManifest,
+		SkipReferrersGC: true,
+	}
+}
+
+func (r *Registries) withoutTLS(host string) bool {
+	switch r.plain {
+	case PlainAlways:
+		return true
+	case PlainLoopback:
+		return loopback(host)
+	case PlainNever:
+	}
+	return false
+}
+
+func loopback(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	address, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && address.IsLoopback()
+}
+
+// Digest asks a registry for the digest of an image.
+func (r *Registries) Digest(ctx context.Context, reference string) (string, error) {
+	parsed, err := parse(reference)
+	if err != nil {
+		return "", err
+	}
+	found, err := r.repository(parsed).Resolve(ctx, parsed.Reference)
+	if err != nil {
+		return "", explain("find "+reference, err)
+	}
+	return found.Digest.String(), nil
+}

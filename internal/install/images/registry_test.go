@@ -1,0 +1,174 @@
+package images_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/base64"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/bcrypt"
+)
+
+// place is a registry: Debian's docker-registry with its own certificate authority
+// and one user.
+type place struct {
+	t       testing.TB
+	address string
+	// authFile and caFile are what a client needs.
+	authFile, caFile string
+}
+
+const (
+	registryUser     = "mirror"
+	registryPassword = "not-shown-anywhere"
+)
+
+const registryConfig = `version: 0.1
+log: {level: error, accesslog: {disabled: true}}
+storage:
+  filesystem: {rootdirectory: %[1]s/data}
+  delete: {enabled: true}
+http:
+  addr: %[2]s
+%[3]s
+%[4]s
+`
+
+// startRegistry starts a registry, with or without TLS and the user.
+func startRegistry(t testing.TB, secured bool) *place {
+	t.Helper()
+	program, err := exec.LookPath("docker-registry")
+	if err != nil {
+		t.Fatal("docker-registry is missing: run scripts/install-packages.sh")
+	}
+	folder := t.TempDir()
+	p := &place{t: t, address: freeAddress(t), authFile: filepath.Join(folder, "auth.json"), caFile: filepath.Join(folder, "ca.pem")}
+	encryption, users := "", ""
+	if secured {
+		p.writeCertificate(folder)
+		p.writeUser(folder)
+		encryption = fmt.Sprintf("  tls: {certificate: %[1]s/cert.pem, key: %[1]s/key.pem}", folder)
+		users = fmt.Sprintf("auth:\n  htpasswd: {realm: test, path: %s/users}", folder)
+	}
+	config := filepath.Join(folder, "config.yml")
+	write(t, config, fmt.Sprintf(registryConfig, folder, p.address, encryption, users))
+	var output strings.Builder
+	command := exec.Command(program, "serve", config)
+	command.Stdout, command.Stderr = &output, &output
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	exited := make(chan struct{})
+	go func() { _ = command.Wait(); close(exited) }()
+	t.Cleanup(func() {
+		_ = command.Process.Kill()
+		<-exited
+	})
+	p.await(secured, exited, &output)
+	return p
+}
+
+func write(t testing.TB, file, text string) {
+	t.Helper()
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// freeAddress is a port of this machine that was free a moment ago.
+func freeAddress(t testing.TB) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	return listener.Addr().String()
+}
+
+// await waits until the registry answers.
+func (p *place) await(secured bool, exited chan struct{}, output *strings.Builder) {
+	p.t.Helper()
+	scheme := "http"
+	if secured {
+		scheme = "https"
+	}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}} //nolint:gosec // it asks whether somebody listens
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	deadline := time.After(30 * time.Second)
+	for {
+		response, err := client.Get(scheme + "://" + p.address + "/v2/")
+		if err == nil {
+			_ = response.Body.Close()
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-exited:
+			p.t.Fatalf("the registry ended: %s", output.String())
+		case <-deadline:
+			p.t.Fatalf("the registry does not answer: %v", err)
+		}
+	}
+}
+
+// writeCertificate makes an authority and a certificate for 127.0.0.1.
+func (p *place) writeCertificate(folder string) {
+	p.t.Helper()
+	now := time.Now()
+	authority := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	leaf := &x509.Certificate{
+		SerialNumber: big.NewInt(2), NotBefore: authority.NotBefore, NotAfter: authority.NotAfter, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	signer, _ := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	key, _ := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	root, err := x509.CreateCertificate(rand.Reader, authority, authority, &signer.PublicKey, signer)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	certificate, err := x509.CreateCertificate(rand.Reader, leaf, authority, &key.PublicKey, signer)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	write(p.t, p.caFile, encoded("CERTIFICATE", root))
+	write(p.t, filepath.Join(folder, "cert.pem"), encoded("CERTIFICATE", certificate))
+	write(p.t, filepath.Join(folder, "key.pem"), encoded("PRIVATE KEY", private))
+}
+
+func encoded(kind string, bytes []byte) string {
+	return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: bytes}))
+}
+
+func (p *place) writeUser(folder string) {
+	p.t.Helper()
+	hash, err := bcrypt.GenerateFromPassword([]byte(registryPassword), bcrypt.MinCost)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	write(p.t, filepath.Join(folder, "users"), registryUser+":"+string(hash)+"\n")
+	auth := base64.StdEncoding.EncodeToString([]byte(registryUser + ":" + registryPassword))
+	write(p.t, p.authFile, fmt.Sprintf(`{"auths": {%q: {"auth": %q}}}`, p.address, auth))
+}

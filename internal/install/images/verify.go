@@ -1,0 +1,46 @@
+package images
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2"
+	"oras.land/oras-go/v2/content"
+)
+
+// checked is a source whose content has the digest that was asked for: a registry or
+// an archive that gives something else fails here, and not on the node that runs it.
+type checked struct{ oras.ReadOnlyTarget }
+
+// Fetch gives content that ends with an error unless it is what was asked for.
+func (c checked) Fetch(ctx context.Context, target ocispec.Descriptor) (io.ReadCloser, error) {
+	from, err := c.ReadOnlyTarget.Fetch(ctx, target)
+	if err != nil {
+		return nil, err
+	}
+	return &checkedReader{content: content.NewVerifyReader(from, target), from: from, of: target}, nil
+}
+
+type checkedReader struct {
+	content *content.VerifyReader
+	from    io.Closer
+	of      ocispec.Descriptor
+}
+
+// Read gives what was verified at the end.
+func (r *checkedReader) Read(p []byte) (int, error) {
+	n, err := r.content.Read(p)
+	if !errors.Is(err, io.EOF) {
+		return n, err
+	}
+	if wrong := r.content.Verify(); wrong != nil {
+		return n, fmt.Errorf("the content of %s is damaged: %w", r.of.Digest, wrong)
+	}
+	return n, io.EOF
+}
+
+// Close closes the source.
+func (r *checkedReader) Close() error { return r.from.Close() }

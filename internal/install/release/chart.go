@@ -1,0 +1,155 @@
+package release
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/Masterminds/semver/v3"
+	helmchart "helm.sh/helm/v4/pkg/chart/v2"
+	"helm.sh/helm/v4/pkg/chart/v2/loader"
+	"helm.sh/helm/v4/pkg/registry"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// pullTime bounds fetching a chart from a registry.
+const pullTime = 2 * time.Minute
+
+// ociPrefix is how a chart in a registry begins.
+const ociPrefix = "oci://"
+
+// Chart is a chart that can be installed.
+type Chart struct {
+	loaded *helmchart.Chart
+	crds   []*unstructured.Unstructured
+}
+
+// Version is that of the chart.
+func (c *Chart) Version() string { return c.loaded.Metadata.Version }
+
+// Name is that of the chart.
+func (c *Chart) Name() string { return c.loaded.Metadata.Name }
+
+// ReadChart reads a chart as Helm packs it.
+func ReadChart(archive []byte) (*Chart, error) {
+	loaded, err := loader.LoadArchive(bytes.NewReader(archive))
+	if err != nil {
+		return nil, fmt.Errorf("read the chart: %w", err)
+	}
+	return newChart(loaded)
+}
+
+// Source is where a chart is.
+type Source struct {
+	// Place is a folder, an archive or oci://registry/repository.
+	Place string
+	// Version is for a registry; empty is the newest. Elsewhere it has to be that of
+	// the chart.
+	Version string
+	// PlainHTTP is for a registry without TLS.
+	PlainHTTP bool
+}
+
+// FindChart reads a chart from where it is.
+func FindChart(ctx context.Context, from Source) (*Chart, error) {
+	if strings.HasPrefix(from.Place, ociPrefix) {
+		return pullChart(ctx, from)
+	}
+	if _, err := os.Stat(from.Place); err != nil {
+		return nil, fmt.Errorf("there is no chart at %s: name a folder, an archive, or oci://registry/repository", from.Place)
+	}
+	loaded, err := loader.Load(from.Place)
+	if err != nil {
+		return nil, fmt.Errorf("read the chart %s: %w", from.Place, err)
+	}
+	if from.Version != "" && loaded.Metadata != nil && loaded.Metadata.Version != from.Version {
+		return nil, fmt.Errorf("the chart at %s has the version %s, and not %s: leave the version out, or name another chart", from.Place, loaded.Metadata.Version, from.Version)
+	}
+	return newChart(loaded)
+}
+
+// pullChart fetches a chart. Helm's library cannot be interrupted, so a fetch that
+// takes too long is left behind.
+func pullChart(ctx context.Context, from Source) (*Chart, error) {
+	options := []registry.ClientOption{}
+	if from.PlainHTTP {
+		options = append(options, registry.ClientOptPlainHTTP())
+	}
+	client, err := registry.NewClient(options...)
+	if err != nil {
+		return nil, fmt.Errorf("prepare the registry: %w", err)
+	}
+	type pulled struct {
+		archive []byte
+		err     error
+	}
+	answers := make(chan pulled, 1)
+	go func() {
+		archive, err := pullArchive(client, from)
+		answers <- pulled{archive, err}
+	}()
+	ctx, cancel := context.WithTimeout(ctx, pullTime)
+	defer cancel()
+	select {
+	case answer := <-answers:
+		if answer.err != nil {
+			return nil, fmt.Errorf("fetch the chart %s: %w", from.Place, answer.err)
+		}
+		return ReadChart(answer.archive)
+	case <-ctx.Done():
+		return nil, fmt.Errorf("fetch the chart %s: %w", from.Place, context.Cause(ctx))
+	}
+}
+
+func pullArchive(client *registry.Client, from Source) ([]byte, error) {
+	reference := strings.TrimPrefix(from.Place, ociPrefix)
+	version := from.Version
+	if version == "" {
+		tags, err := client.Tags(reference)
+		if err != nil {
+			return nil, err
+		}
+		if len(tags) == 0 {
+			return nil, errors.New("the repository has no versions")
+		}
+		version = tags[0] // the newest: they come in order
+	}
+	answer, err := client.Pull(reference+":"+version, registry.PullOptWithChart(true))
+	if err != nil {
+		return nil, err
+	}
+	return answer.Chart.Data, nil
+}
+
+func newChart(loaded *helmchart.Chart) (*Chart, error) {
+	if err := loaded.Validate(); err != nil {
+		return nil, fmt.Errorf("the chart: %w", err)
+	}
+	chart := &Chart{loaded: loaded}
+	for _, one := range loaded.CRDObjects() {
+		objects, err := objectsOf(string(one.File.Data))
+		if err != nil {
+			return nil, fmt.Errorf("the chart's %s: %w", one.Name, err)
+		}
+		chart.crds = append(chart.crds, objects...)
+	}
+	return chart, nil
+}
+
+// Older reports whether a version comes before another. Versions that cannot be
+// compared are an error.
+func Older(version, than string) (bool, error) {
+	a, err := semver.NewVersion(version)
+	if err != nil {
+		return false, fmt.Errorf("%q is no version: %w", version, err)
+	}
+	b, err := semver.NewVersion(than)
+	if err != nil {
+		return false, fmt.Errorf("%q is no version: %w", than, err)
+	}
+	return a.LessThan(b), nil
+}

@@ -1,0 +1,174 @@
+package release
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"helm.sh/helm/v4/pkg/action"
+	"helm.sh/helm/v4/pkg/release/common"
+	helmrelease "helm.sh/helm/v4/pkg/release/v1"
+	"helm.sh/helm/v4/pkg/storage/driver"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"slipway.dev/slipway/internal/kube"
+)
+
+const (
+	// requestTime bounds one question to the API server.
+	requestTime = 15 * time.Second
+	// lookEvery is how often the cluster is looked at while something is waited for.
+	lookEvery = 2 * time.Second
+	// undoTime bounds a rollback, which has its own time: that of the operation is
+	// over.
+	undoTime = 3 * time.Minute
+	// keptRevisions is how many revisions a release has, as Helm's own default.
+	keptRevisions = 10
+)
+
+// Place is where a release is.
+type Place struct {
+	Release, Namespace string
+}
+
+// String is the place as people write it.
+func (p Place) String() string { return p.Namespace + "/" + p.Release }
+
+// Client works on one release. It is for one operation at a time.
+type Client struct {
+	cluster *kube.Cluster
+	place   Place
+	config  *action.Configuration
+	mapper  meta.ResettableRESTMapper
+	tell    func(line string)
+}
+
+// Open prepares a release and sends nothing. What is under way is told in lines;
+// tell may be nil.
+func Open(cluster *kube.Cluster, place Place, tell func(line string)) (*Client, error) {
+	if tell == nil {
+		tell = func(string) {}
+	}
+	config := rest.CopyConfig(cluster.Config)
+	config.WarningHandler = rest.NoWarnings{}
+	cached := memory.NewMemCacheClient(cluster.Client.Discovery())
+	mapper := restmapper.NewDeferredDiscoveryRESTMapper(cached)
+	helm := action.NewConfiguration(action.ConfigurationSetLogger(slog.DiscardHandler))
+	if err := helm.Init(connection{config, cached, mapper, place.Namespace}, place.Namespace, "secret"); err != nil {
+		return nil, fmt.Errorf("prepare Helm: %w", err)
+	}
+	helm.Releases.MaxHistory = keptRevisions
+	return &Client{cluster: cluster, place: place, config: helm, mapper: mapper, tell: tell}, nil
+}
+
+// connection is how Helm reaches the cluster.
+type connection struct {
+	config    *rest.Config
+	cached    discovery.CachedDiscoveryInterface
+	mapper    meta.RESTMapper
+	namespace string
+}
+
+// ToRESTConfig gives Helm a copy of the configuration.
+func (c connection) ToRESTConfig() (*rest.Config, error) { return rest.CopyConfig(c.config), nil }
+
+// ToDiscoveryClient gives Helm what knows the kinds of the cluster.
+func (c connection) ToDiscoveryClient() (discovery.CachedDiscoveryInterface, error) {
+	return c.cached, nil
+}
+
+// ToRESTMapper gives Helm the resources of kinds.
+func (c connection) ToRESTMapper() (meta.RESTMapper, error) { return c.mapper, nil }
+
+// ToRawKubeConfigLoader is asked for the namespace only.
+func (c connection) ToRawKubeConfigLoader() clientcmd.ClientConfig {
+	overrides := &clientcmd.ConfigOverrides{Context: clientcmdapi.Context{Namespace: c.namespace}}
+	return clientcmd.NewDefaultClientConfig(*clientcmdapi.NewConfig(), overrides)
+}
+
+// State is what is installed.
+type State struct {
+	Revision int
+	// Status is a word of Helm, such as deployed or failed.
+	Status string
+	// Chart is its name, and Version its version.
+	Chart, Version string
+	// Values are those that were given, without the defaults of the chart.
+	Values  map[string]any
+	Updated time.Time
+	// Pending is set while another operation works on it, or when one was killed.
+	Pending bool
+	// Lived is set when some revision was ever in order.
+	Lived bool
+}
+
+// Current is what is installed; nil when there is no such release.
+func (c *Client) Current(ctx context.Context) (*State, error) {
+	all, err := c.history(ctx)
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	last := newest(all)
+	state := &State{
+		Revision: last.Version, Status: last.Info.Status.String(), Values: last.Config, Updated: last.Info.LastDeployed, Pending: last.Info.Status.IsPending(),
+	}
+	if last.Chart != nil && last.Chart.Metadata != nil {
+		state.Chart, state.Version = last.Chart.Metadata.Name, last.Chart.Metadata.Version
+	}
+	for _, one := range all {
+		state.Lived = state.Lived || one.Info.Status == common.StatusDeployed || one.Info.Status == common.StatusSuperseded
+	}
+	return state, nil
+}
+
+// history is every revision.
+func (c *Client) history(ctx context.Context) ([]*helmrelease.Release, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, context.Cause(ctx)
+	}
+	found, err := c.config.Releases.History(c.place.Release)
+	if errors.Is(err, driver.ErrReleaseNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the release %s: %w", c.place, err)
+	}
+	var all []*helmrelease.Release
+	for _, one := range found {
+		if typed, ok := one.(*helmrelease.Release); ok && typed.Info != nil {
+			all = append(all, typed)
+		}
+	}
+	return all, nil
+}
+
+func newest(all []*helmrelease.Release) *helmrelease.Release {
+	last := all[0]
+	for _, one := range all {
+		if one.Version > last.Version {
+			last = one
+		}
+	}
+	return last
+}
+
+// deployed is the newest revision that is or was in order; nil without one.
+func deployed(all []*helmrelease.Release) *helmrelease.Release {
+	var found *helmrelease.Release
+	for _, one := range all {
+		good := one.Info.Status == common.StatusDeployed || one.Info.Status == common.StatusSuperseded
+		if good && (found == nil || one.Info.Status == common.StatusDeployed && found.Info.Status != common.StatusDeployed ||
+			one.Info.Status == found.Info.Status && one.Version > found.Version) {
+			found = one
+		}
+	}
+	return found
+}

@@ -1,0 +1,172 @@
+package release
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+)
+
+// What Helm marks its objects with (R23).
+const (
+	helmLabel     = "app.kubernetes.io/managed-by"
+	helmManager   = "Helm"
+	helmRelease   = "meta.helm.sh/release-name"
+	helmNamespace = "meta.helm.sh/release-namespace"
+)
+
+// fieldManager owns the fields that are written here and not by Helm.
+const fieldManager = "slipway-install"
+
+// establishTime is how long the API server may take to serve a new definition.
+const establishTime = time.Minute
+
+func crdResource() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+}
+
+func (c *Client) crds() dynamic.ResourceInterface { return c.cluster.Dynamic.Resource(crdResource()) }
+
+// planCRDs plans the definitions of the chart: missing ones are made, those of this
+// release changed where they differ, and others left alone.
+func (c *Client) planCRDs(ctx context.Context, plan *Plan) error {
+	var foreign []string
+	for _, crd := range plan.wish.Chart.crds {
+		asking, cancel := context.WithTimeout(ctx, requestTime)
+		live, err := c.crds().Get(asking, crd.GetName(), metav1.GetOptions{})
+		cancel()
+		id := ID{Group: crdResource().Group, Kind: crdKind, Name: crd.GetName()}
+		switch {
+		case apierrors.IsNotFound(err):
+			plan.crds = append(plan.crds, crd)
+			plan.Changes = append(plan.Changes, Change{Action: Create, ID: id, After: crd})
+		case apierrors.IsForbidden(err):
+			plan.Remarks = append(plan.Remarks, "you may not read the CustomResourceDefinition "+crd.GetName()+": somebody who may has to make it")
+		case err != nil:
+			return fmt.Errorf("read the CustomResourceDefinition %s: %w", crd.GetName(), err)
+		case !c.owns(live):
+			foreign = append(foreign, crd.GetName())
+		default:
+			if err := c.planOwnCRD(ctx, plan, crd, live); err != nil {
+				return err
+			}
+		}
+	}
+	if len(foreign) > 0 {
+		plan.Remarks = append(plan.Remarks, fmt.Sprintf("%d CustomResourceDefinitions are there and not marked as this release's (%s and so on): they stay as they are; slipway crds plan compares them", len(foreign), foreign[0]))
+	}
+	return nil
+}
+
+// owns reports whether an object has the marks of the release.
+func (c *Client) owns(object metav1.Object) bool {
+	marks := object.GetAnnotations()
+	return object.GetLabels()[helmLabel] == helmManager && marks[helmRelease] == c.place.Release && marks[helmNamespace] == c.place.Namespace
+}
+
+// planOwnCRD asks the API server what the definition would be.
+func (c *Client) planOwnCRD(ctx context.Context, plan *Plan, crd, live *unstructured.Unstructured) error {
+	would, err := c.applyCRD(ctx, crd, true)
+	if err != nil {
+		return fmt.Errorf("plan the CustomResourceDefinition %s: %w", crd.GetName(), err)
+	}
+	if reflect.DeepEqual(would.Object["spec"], live.Object["spec"]) {
+		return nil
+	}
+	plan.crds = append(plan.crds, crd)
+	plan.Changes = append(plan.Changes, Change{Action: Update, ID: ID{Group: crdResource().Group, Kind: crdKind, Name: crd.GetName()}, Before: onlySpec(live), After: onlySpec(would)})
+	return nil
+}
+
+// onlySpec is what of a definition is worth a look.
+func onlySpec(crd *unstructured.Unstructured) *unstructured.Unstructured {
+	shown := &unstructured.Unstructured{Object: map[string]any{"apiVersion": crd.GetAPIVersion(), "kind": crd.GetKind(), "spec": crd.Object["spec"]}}
+	shown.SetName(crd.GetName())
+	return shown
+}
+
+// applyCRD writes a definition with the marks of the release.
+func (c *Client) applyCRD(ctx context.Context, crd *unstructured.Unstructured, rehearsal bool) (*unstructured.Unstructured, error) {
+	marked := crd.DeepCopy()
+	labels, annotations := marked.GetLabels(), marked.GetAnnotations()
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	labels[helmLabel] = helmManager
+	annotations[helmRelease], annotations[helmNamespace] = c.place.Release, c.place.Namespace
+	marked.SetLabels(labels)
+	marked.SetAnnotations(annotations)
+	text, err := json.Marshal(marked.Object)
+	if err != nil {
+		return nil, err
+	}
+	force := true
+	options := metav1.PatchOptions{FieldManager: fieldManager, Force: &force}
+	if rehearsal {
+		options.DryRun = []string{metav1.DryRunAll}
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTime)
+	defer cancel()
+	return c.crds().Patch(ctx, crd.GetName(), types.ApplyPatchType, text, options)
+}
+
+// writeCRDs writes the definitions of the plan and waits until they are served.
+func (c *Client) writeCRDs(ctx context.Context, plan *Plan) error {
+	for _, crd := range plan.crds {
+		if _, err := c.applyCRD(ctx, crd, false); err != nil {
+			return fmt.Errorf("write the CustomResourceDefinition %s: %w", crd.GetName(), err)
+		}
+	}
+	for _, crd := range plan.crds {
+		if err := c.established(ctx, crd.GetName()); err != nil {
+			return err
+		}
+	}
+	if len(plan.crds) > 0 {
+		c.mapper.Reset()
+	}
+	return nil
+}
+
+func (c *Client) established(ctx context.Context, name string) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, establishTime, fmt.Errorf("the API server does not serve %s within %s", name, establishTime))
+	defer cancel()
+	ticks := time.NewTicker(100 * time.Millisecond)
+	defer ticks.Stop()
+	for {
+		live, err := c.crds().Get(ctx, name, metav1.GetOptions{})
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil {
+			return fmt.Errorf("read the CustomResourceDefinition %s: %w", name, err)
+		}
+		conditions, _, _ := unstructured.NestedSlice(live.Object, "status", "conditions")
+		for _, one := range conditions {
+			condition, _ := one.(map[string]any)
+			if condition["type"] == "Established" && condition["status"] == "True" {
+				return nil
+			}
+			if condition["type"] == "NamesAccepted" && condition["status"] == "False" {
+				return errors.New("the API server refuses the names of " + name + ": another definition has them")
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-ticks.C:
+		}
+	}
+}

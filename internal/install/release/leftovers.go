@@ -1,0 +1,296 @@
+package release
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+)
+
+// mostListed bounds one list of a leftovers report.
+const mostListed = 1000
+
+// Leftover is something that an uninstall leaves.
+type Leftover struct {
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+	// Why says what it is and why it stays.
+	Why string `json:"why"`
+	// Command removes it.
+	Command string `json:"command"`
+	// Stuck is set for what is being deleted and does not go.
+	Stuck bool `json:"stuck,omitempty"`
+}
+
+// leftBehind collects a report.
+type leftBehind struct {
+	client *Client
+	all    []Leftover
+	// others counts objects of the namespace that are not ours.
+	others int
+}
+
+// Leftovers is everything of the release that is still in the cluster, and everything
+// in its namespace that has to do with it. What may not be read is an error, with what
+// was found.
+func (c *Client) Leftovers(ctx context.Context, definitions []string) ([]Leftover, error) {
+	l := &leftBehind{client: c}
+	c.mapper.Reset()
+	problems := []error{l.definitions(ctx, definitions), l.inNamespace(ctx), l.outside(ctx), l.webhooks(ctx), l.namespace(ctx)}
+	slices.SortStableFunc(l.all, func(a, b Leftover) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return l.all, joinShort(problems)
+}
+
+// joinShort joins errors into one line.
+func joinShort(problems []error) error {
+	var texts []string
+	for _, problem := range problems {
+		if problem != nil {
+			texts = append(texts, problem.Error())
+		}
+	}
+	if len(texts) == 0 {
+		return nil
+	}
+	return fmt.Errorf("the report is not complete: %s", strings.Join(texts, "; "))
+}
+
+// add keeps an object; one that is being deleted is told as such.
+func (l *leftBehind) add(id ID, meta metav1.Object, why string) {
+	left := Leftover{Kind: id.Kind, Namespace: id.Namespace, Name: id.Name, Why: why, Command: id.deleteCommand()}
+	finalizers := meta.GetFinalizers()
+	switch {
+	case meta.GetDeletionTimestamp() != nil && len(finalizers) > 0:
+		left.Stuck, left.Command = true, id.freeCommand()
+		left.Why = "it is being deleted and waits for " + strings.Join(finalizers, ", ") + ", which nobody may be left to do"
+	case meta.GetDeletionTimestamp() != nil:
+		left.Why = "it is being deleted"
+	case len(finalizers) > 0 && strings.HasPrefix(id.Group, "argoproj.io"):
+		left.Why, left.Command = why+"; its finalizer would hold it back, because nobody acts on it any more", id.freeCommand()+" && "+id.deleteCommand()
+	}
+	l.all = append(l.all, left)
+}
+
+// definitions are the CustomResourceDefinitions of the chart.
+func (l *leftBehind) definitions(ctx context.Context, names []string) error {
+	for _, name := range names {
+		found, err := l.client.cluster.Metadata.Resource(crdResource()).Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("read the CustomResourceDefinition %s: %w", name, err)
+		}
+		why := "it stays, because deleting it deletes every object of its kind"
+		if objects := l.objectsOf(ctx, name); objects > 0 {
+			why = fmt.Sprintf("it stays, because its %d objects would go with it", objects)
+		}
+		l.add(ID{Group: crdResource().Group, Kind: crdKind, Name: name}, found, why)
+	}
+	return nil
+}
+
+// objectsOf counts the objects of a definition; 0 when they cannot be counted.
+func (l *leftBehind) objectsOf(ctx context.Context, definition string) int {
+	plural, group, _ := strings.Cut(definition, ".")
+	resources, err := l.client.mapper.ResourcesFor(schema.GroupVersionResource{Group: group, Resource: plural})
+	if err != nil || len(resources) == 0 {
+		return 0
+	}
+	found, err := l.client.cluster.Metadata.Resource(resources[0]).List(ctx, metav1.ListOptions{Limit: mostListed})
+	if err != nil {
+		return 0
+	}
+	return len(found.Items)
+}
+
+// listable are the kinds that can be listed and deleted, in namespaces or outside.
+func (l *leftBehind) listable(namespaced bool) ([]metav1.APIResource, error) {
+	lists, err := l.client.cluster.Client.Discovery().ServerPreferredResources()
+	if err != nil && len(lists) == 0 {
+		return nil, fmt.Errorf("ask for the kinds of the cluster: %w", err)
+	}
+	matching := discovery.FilteredBy(discovery.ResourcePredicateFunc(func(_ string, r *metav1.APIResource) bool {
+		return r.Namespaced == namespaced && slices.Contains(r.Verbs, "list") && slices.Contains(r.Verbs, "delete")
+	}), lists)
+	var all []metav1.APIResource
+	for _, list := range matching {
+		version, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			continue
+		}
+		for _, resource := range list.APIResources {
+			resource.Group, resource.Version = version.Group, version.Version
+			all = append(all, resource)
+		}
+	}
+	return all, nil
+}
+
+// inNamespace lists what is in the namespace of the release.
+func (l *leftBehind) inNamespace(ctx context.Context) error {
+	kinds, err := l.listable(true)
+	if err != nil {
+		return err
+	}
+	for _, kind := range kinds {
+		if kind.Kind == "Event" || kind.Kind == "EndpointSlice" || kind.Kind == "Endpoints" {
+			continue // they go by themselves
+		}
+		resource := schema.GroupVersionResource{Group: kind.Group, Version: kind.Version, Resource: kind.Name}
+		found, err := l.client.cluster.Metadata.Resource(resource).Namespace(l.client.place.Namespace).List(ctx, metav1.ListOptions{Limit: mostListed})
+		if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("list %s of the namespace %s: %w", kind.Name, l.client.place.Namespace, err)
+		}
+		for i := range found.Items {
+			l.judge(ID{Group: kind.Group, Kind: kind.Kind, Namespace: found.Items[i].Namespace, Name: found.Items[i].Name}, &found.Items[i])
+		}
+	}
+	return nil
+}
+
+// judge says what an object of the namespace has to do with the runtime.
+func (l *leftBehind) judge(id ID, meta metav1.Object) {
+	switch {
+	case id.Kind == "ConfigMap" && id.Name == "kube-root-ca.crt", id.Kind == "ServiceAccount" && id.Name == "default":
+		return // every namespace has them
+	case len(meta.GetOwnerReferences()) > 0 && meta.GetDeletionTimestamp() == nil:
+		return // they go with their owner
+	case id.Kind == "Application" && id.Group == "argoproj.io":
+		l.add(id, meta, "what it has delivered stays, and so does it")
+	case id.Group == "argoproj.io" || id.Group == "slipway.dev":
+		l.add(id, meta, "it is a setting of somebody's applications")
+	case id.Kind == "PersistentVolumeClaim":
+		l.add(id, meta, "it has data, which would be lost")
+	case id.Kind == "Lease" && strings.HasPrefix(id.Name, "slipway"):
+		l.add(id, meta, "it says which replica has worked")
+	case l.ours(id, meta):
+		l.add(id, meta, whyKept(id))
+	default:
+		l.others++
+	}
+}
+
+// ours reports whether an object was made by a release, by the command line or by the
+// runtime.
+func (l *leftBehind) ours(id ID, meta metav1.Object) bool {
+	labels := meta.GetLabels()
+	if labels["app.kubernetes.io/instance"] == l.client.place.Release && labels["app.kubernetes.io/part-of"] == "slipway" {
+		return true
+	}
+	if labels[helmLabel] == ownManager || strings.HasPrefix(id.Name, "slipway-") || labels["owner"] == "helm" && labels["name"] == l.client.place.Release {
+		return true
+	}
+	for label := range labels {
+		if domain, _, _ := strings.Cut(label, "/"); domain == "slipway.dev" || domain == "argocd.argoproj.io" {
+			return true
+		}
+	}
+	return false
+}
+
+func whyKept(id ID) string {
+	switch id.Kind {
+	case "Secret":
+		return "the runtime or a person put credentials into it"
+	case "ConfigMap":
+		return "the runtime or a person put settings into it"
+	}
+	return "it was made for the runtime and not by its chart"
+}
+
+// outside lists what the release has outside of namespaces.
+func (l *leftBehind) outside(ctx context.Context) error {
+	prefix := "slipway:" + l.client.place.Namespace + ":"
+	kinds, err := l.listable(false)
+	if err != nil {
+		return err
+	}
+	for _, kind := range kinds {
+		if kind.Kind == crdKind || kind.Kind == "Namespace" || kind.Kind == "Node" {
+			continue
+		}
+		resource := schema.GroupVersionResource{Group: kind.Group, Version: kind.Version, Resource: kind.Name}
+		found, err := l.client.cluster.Metadata.Resource(resource).List(ctx, metav1.ListOptions{Limit: mostListed})
+		if err != nil {
+			continue // most people may not list everything; what they may not list they cannot delete
+		}
+		for i := range found.Items {
+			one := &found.Items[i]
+			if strings.HasPrefix(one.Name, prefix) || l.client.owns(one) {
+				l.add(ID{Group: kind.Group, Kind: kind.Kind, Name: one.Name}, one, "it was made for the release")
+			}
+		}
+	}
+	return nil
+}
+
+// webhooks are those of the API server that lead into the namespace: they fail when
+// nobody answers them.
+func (l *leftBehind) webhooks(ctx context.Context) error {
+	admission := l.client.cluster.Client.AdmissionregistrationV1()
+	validating, err := admission.ValidatingWebhookConfigurations().List(ctx, metav1.ListOptions{Limit: mostListed})
+	if err != nil {
+		return ignoreForbidden(err)
+	}
+	for i := range validating.Items {
+		one := &validating.Items[i]
+		if slices.ContainsFunc(one.Webhooks, func(w admissionv1.ValidatingWebhook) bool { return l.leadsHere(w.ClientConfig) }) {
+			l.add(ID{Group: admissionv1.GroupName, Kind: "ValidatingWebhookConfiguration", Name: one.Name}, one, "it leads to a Service of the namespace, which does not answer any more")
+		}
+	}
+	mutating, err := admission.MutatingWebhookConfigurations().List(ctx, metav1.ListOptions{Limit: mostListed})
+	if err != nil {
+		return ignoreForbidden(err)
+	}
+	for i := range mutating.Items {
+		one := &mutating.Items[i]
+		if slices.ContainsFunc(one.Webhooks, func(w admissionv1.MutatingWebhook) bool { return l.leadsHere(w.ClientConfig) }) {
+			l.add(ID{Group: admissionv1.GroupName, Kind: "MutatingWebhookConfiguration", Name: one.Name}, one, "it leads to a Service of the namespace, which does not answer any more")
+		}
+	}
+	return nil
+}
+
+func (l *leftBehind) leadsHere(config admissionv1.WebhookClientConfig) bool {
+	return config.Service != nil && config.Service.Namespace == l.client.place.Namespace
+}
+
+// ignoreForbidden is for what most people may not read.
+func ignoreForbidden(err error) error {
+	if apierrors.IsForbidden(err) {
+		return nil
+	}
+	return err
+}
+
+// namespace is the namespace itself.
+func (l *leftBehind) namespace(ctx context.Context) error {
+	name := l.client.place.Namespace
+	found, err := l.client.cluster.Client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return ignoreForbidden(err)
+	}
+	why := "it stays: somebody may use it"
+	if l.others > 0 {
+		why = fmt.Sprintf("it stays: it has %d other objects", l.others)
+	}
+	l.add(ID{Kind: "Namespace", Name: name}, found, why)
+	return nil
+}

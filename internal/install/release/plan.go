@@ -1,0 +1,270 @@
+package release
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+
+	"helm.sh/helm/v4/pkg/action"
+	helmrelease "helm.sh/helm/v4/pkg/release/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"slipway.dev/slipway/internal/secret"
+)
+
+// Action is what is done to an object.
+type Action string
+
+// The actions.
+const (
+	Create Action = "create"
+	Update Action = "change"
+	Delete Action = "delete"
+)
+
+// Change is an object that an operation touches.
+type Change struct {
+	Action Action
+	ID
+	// Passing is set for what is there while the operation runs only.
+	Passing bool
+	// Before and After are the object; either is nil. They may have secrets in them:
+	// mask them before they are shown.
+	Before, After *unstructured.Unstructured
+}
+
+// ClusterScoped reports whether the object is outside of namespaces.
+func (c Change) ClusterScoped() bool { return c.Namespace == "" }
+
+// Secret is one that is made beside the release, because its content must not be
+// among the values.
+type Secret struct {
+	Name string
+	Data map[string]secret.Text
+}
+
+// Wish is what is to be installed.
+type Wish struct {
+	Chart *Chart
+	// Values are all of them: nothing is taken from an earlier revision.
+	Values map[string]any
+	// Secrets are made before the release.
+	Secrets []Secret
+}
+
+// Plan is what an operation will do. It is good until the cluster changes.
+type Plan struct {
+	Place
+	// Chart and Version are what is installed, and From the version before; it is
+	// empty for an installation.
+	Chart, Version, From string
+	// Revision is the one that is made.
+	Revision int
+	Changes  []Change
+	// Remarks are what somebody should know besides.
+	Remarks []string
+
+	wish   Wish
+	before *helmrelease.Release
+	after  *helmrelease.Release
+	// newNamespace is set when there is none yet.
+	newNamespace bool
+	crds         []*unstructured.Unstructured
+}
+
+// Install reports whether there is no release yet.
+func (p *Plan) Install() bool { return p.before == nil }
+
+// Empty reports whether nothing would change but what passes.
+func (p *Plan) Empty() bool {
+	return !p.Install() && !slices.ContainsFunc(p.Changes, func(c Change) bool { return !c.Passing }) && reflect.DeepEqual(p.before.Config, p.wish.Values)
+}
+
+// Plan looks at what an installation or an upgrade would do. Helm renders and the API
+// server is asked, and nothing is changed.
+func (c *Client) Plan(ctx context.Context, wish Wish) (*Plan, error) {
+	all, err := c.history(ctx)
+	if err != nil {
+		return nil, err
+	}
+	plan := &Plan{Place: c.place, Chart: wish.Chart.Name(), Version: wish.Chart.Version(), Revision: 1, wish: wish}
+	if len(all) > 0 {
+		if err := c.planOver(plan, all); err != nil {
+			return nil, err
+		}
+	}
+	if plan.after, err = c.rehearse(ctx, plan); err != nil {
+		return nil, fmt.Errorf("plan the release %s: %w", c.place, err)
+	}
+	if err := c.planPlace(ctx, plan); err != nil {
+		return nil, err
+	}
+	if err := c.planCRDs(ctx, plan); err != nil {
+		return nil, err
+	}
+	if err := c.compare(plan); err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(plan.Changes, func(a, b Change) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
+	})
+	return plan, nil
+}
+
+// rank puts what comes first first.
+func rank(c Change) int {
+	switch {
+	case c.Kind == "Namespace":
+		return 0
+	case c.Kind == crdKind:
+		return 1
+	case c.Passing:
+		return 4
+	case c.ClusterScoped():
+		return 2
+	}
+	return 3
+}
+
+// planOver is for a release that is there.
+func (c *Client) planOver(plan *Plan, all []*helmrelease.Release) error {
+	last := newest(all)
+	if last.Info.Status.IsPending() {
+		return fmt.Errorf("the release %s is %s since %s: wait for the operation that works on it; if none does, run helm rollback %s --namespace %s, or uninstall it",
+			c.place, last.Info.Status, last.Info.LastDeployed.UTC().Format("2006-01-02 15:04"), c.place.Release, c.place.Namespace)
+	}
+	plan.before = deployed(all)
+	if plan.before == nil {
+		return fmt.Errorf("the release %s is %s, and no revision of it was ever in order: uninstall it first with slipway runtime uninstall, or helm uninstall %s --namespace %s",
+			c.place, last.Info.Status, c.place.Release, c.place.Namespace)
+	}
+	plan.Revision = last.Version + 1
+	if chart := plan.before.Chart; chart != nil && chart.Metadata != nil {
+		plan.From = chart.Metadata.Version
+	}
+	return nil
+}
+
+// rehearse has Helm do everything but write.
+func (c *Client) rehearse(ctx context.Context, plan *Plan) (*helmrelease.Release, error) {
+	var made any
+	var err error
+	if plan.Install() {
+		install := action.NewInstall(c.config)
+		install.ReleaseName, install.Namespace, install.DryRunStrategy, install.SkipCRDs = c.place.Release, c.place.Namespace, action.DryRunServer, true
+		made, err = install.RunWithContext(ctx, plan.wish.Chart.loaded, maps.Clone(plan.wish.Values))
+	} else {
+		upgrade := action.NewUpgrade(c.config)
+		upgrade.Namespace, upgrade.DryRunStrategy, upgrade.ResetValues = c.place.Namespace, action.DryRunServer, true
+		made, err = upgrade.RunWithContext(ctx, c.place.Release, plan.wish.Chart.loaded, maps.Clone(plan.wish.Values))
+	}
+	if err != nil {
+		return nil, err
+	}
+	release, ok := made.(*helmrelease.Release)
+	if !ok {
+		return nil, errors.New("Helm's library gave a release of another kind")
+	}
+	return release, nil
+}
+
+// planPlace plans the namespace and the Secrets.
+func (c *Client) planPlace(ctx context.Context, plan *Plan) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTime)
+	defer cancel()
+	_, err := c.cluster.Client.CoreV1().Namespaces().Get(ctx, c.place.Namespace, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		plan.newNamespace = true
+		plan.Changes = append(plan.Changes, Change{Action: Create, ID: ID{Kind: "Namespace", Name: c.place.Namespace}})
+	case apierrors.IsForbidden(err): // it may be there all the same
+	case err != nil:
+		return fmt.Errorf("read the namespace %s: %w", c.place.Namespace, err)
+	}
+	for _, one := range plan.wish.Secrets {
+		change, err := c.planSecret(ctx, one, plan.newNamespace)
+		if err != nil {
+			return err
+		}
+		plan.Changes = append(plan.Changes, change)
+	}
+	return nil
+}
+
+// compare finds what changes between the manifests.
+func (c *Client) compare(plan *Plan) error {
+	before := map[ID]*unstructured.Unstructured{}
+	if plan.before != nil {
+		found, err := c.index(plan.before.Manifest)
+		if err != nil {
+			return err
+		}
+		before = found
+	}
+	after, err := c.index(plan.after.Manifest)
+	if err != nil {
+		return err
+	}
+	for id, object := range after {
+		old := before[id]
+		switch {
+		case old == nil:
+			plan.Changes = append(plan.Changes, Change{Action: Create, ID: id, After: object})
+		case !reflect.DeepEqual(old.Object, object.Object):
+			plan.Changes = append(plan.Changes, Change{Action: Update, ID: id, Before: old, After: object})
+		}
+	}
+	for id, object := range before {
+		if after[id] == nil {
+			plan.Changes = append(plan.Changes, Change{Action: Delete, ID: id, Before: object})
+		}
+	}
+	for _, hook := range plan.after.Hooks {
+		if !runs(hook, plan.Install()) {
+			continue
+		}
+		passing, err := c.index(hook.Manifest)
+		if err != nil {
+			return err
+		}
+		for id, object := range passing {
+			plan.Changes = append(plan.Changes, Change{Action: Create, ID: id, Passing: true, After: object})
+		}
+	}
+	return nil
+}
+
+// runs reports whether a hook is run by the operation.
+func runs(hook *helmrelease.Hook, install bool) bool {
+	events := []helmrelease.HookEvent{helmrelease.HookPreUpgrade, helmrelease.HookPostUpgrade}
+	if install {
+		events = []helmrelease.HookEvent{helmrelease.HookPreInstall, helmrelease.HookPostInstall}
+	}
+	return slices.ContainsFunc(hook.Events, func(event helmrelease.HookEvent) bool { return slices.Contains(events, event) })
+}
+
+// index reads a manifest by which object each is.
+func (c *Client) index(manifest string) (map[ID]*unstructured.Unstructured, error) {
+	objects, err := objectsOf(manifest)
+	if err != nil {
+		return nil, fmt.Errorf("read the manifest of the release %s: %w", c.place, err)
+	}
+	all := map[ID]*unstructured.Unstructured{}
+	for _, object := range objects {
+		id, err := c.identify(object)
+		if err != nil {
+			return nil, err
+		}
+		all[id] = object
+	}
+	return all, nil
+}
+
+// Notes is what the chart says to people.
+func (p *Plan) Notes() string { return p.after.Info.Notes }

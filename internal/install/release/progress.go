@@ -1,0 +1,258 @@
+package release
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// watch looks at the workloads of a release, and tells what changes.
+type watch struct {
+	client *Client
+	// workloads have to be available, and jobs are those of hooks.
+	workloads, jobs []ID
+	// told is the last line of each, so that none is told twice.
+	told map[ID]string
+}
+
+// workloads are those of a plan, also those that do not change.
+func (c *Client) workloads(plan *Plan) (*watch, error) {
+	w := &watch{client: c, told: map[ID]string{}}
+	objects, err := c.index(plan.after.Manifest)
+	if err != nil {
+		return nil, err
+	}
+	for id := range objects {
+		if id.Group == "apps" && slices.Contains([]string{"Deployment", "StatefulSet", "DaemonSet"}, id.Kind) {
+			w.workloads = append(w.workloads, id)
+		}
+	}
+	for _, change := range plan.Changes {
+		if change.Passing && change.Kind == "Job" {
+			w.jobs = append(w.jobs, change.ID)
+		}
+	}
+	slices.SortFunc(w.workloads, func(a, b ID) int { return strings.Compare(a.String(), b.String()) })
+	return w, nil
+}
+
+// standing is how far something is.
+type standing struct {
+	ready bool
+	// failed is set when it will not become ready.
+	failed bool
+	text   string
+}
+
+// follow tells of the Jobs of hooks until the context is done. Workloads are not
+// there yet while these run.
+func (w *watch) follow(ctx context.Context) {
+	ticks := time.NewTicker(lookEvery)
+	defer ticks.Stop()
+	for {
+		for _, id := range w.jobs {
+			if seen := w.client.job(ctx, id); ctx.Err() == nil {
+				w.say(id, seen)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks.C:
+		}
+	}
+}
+
+// say tells what is new.
+func (w *watch) say(id ID, seen standing) {
+	if seen.text == "" || w.told[id] == seen.text {
+		return
+	}
+	w.told[id] = seen.text
+	w.client.tell(id.Kind + " " + id.Name + ": " + seen.text)
+}
+
+// failures is why hooks have failed; empty when that is not known.
+func (w *watch) failures(ctx context.Context) string {
+	var all []string
+	for _, id := range w.jobs {
+		if seen := w.client.job(ctx, id); seen.failed || !seen.ready && seen.text != "" {
+			all = append(all, id.Kind+" "+id.Name+": "+seen.text)
+		}
+	}
+	return strings.Join(all, "; ")
+}
+
+// await waits until all workloads are available and what else is asked for holds.
+func (c *Client) await(ctx context.Context, w *watch, healthy func(context.Context) error) error {
+	ticks := time.NewTicker(lookEvery)
+	defer ticks.Stop()
+	waiting := "nothing was looked at"
+	health := ID{Kind: "Waiting", Name: "for health"}
+	for {
+		missing := w.missing(ctx)
+		switch {
+		case ctx.Err() != nil:
+		case len(missing) > 0:
+			waiting = strings.Join(missing, "; ")
+		case healthy == nil:
+			return nil
+		default:
+			err := healthy(ctx)
+			if err == nil {
+				return nil
+			}
+			if ctx.Err() == nil {
+				waiting = err.Error()
+				w.say(health, standing{text: waiting})
+			}
+		}
+		select {
+		case <-ctx.Done():
+			if errors.Is(context.Cause(ctx), errLate) {
+				return errors.New(waiting)
+			}
+			return fmt.Errorf("interrupted while it waited: %s", waiting)
+		case <-ticks.C:
+		}
+	}
+}
+
+// missing are the workloads that are not available, with reasons.
+func (w *watch) missing(ctx context.Context) []string {
+	var all []string
+	for _, id := range w.workloads {
+		seen := w.client.workload(ctx, id)
+		if ctx.Err() != nil {
+			return nil
+		}
+		w.say(id, seen)
+		if !seen.ready {
+			all = append(all, id.Kind+" "+id.Name+": "+seen.text)
+		}
+	}
+	return all
+}
+
+// workload is how far a Deployment, StatefulSet or DaemonSet is.
+func (c *Client) workload(ctx context.Context, id ID) standing {
+	asking, cancel := context.WithTimeout(ctx, requestTime)
+	defer cancel()
+	found, err := c.rollout(asking, id)
+	switch {
+	case apierrors.IsNotFound(err):
+		return standing{text: "it is not there yet"}
+	case err != nil:
+		return standing{text: "it cannot be read: " + cutLine(err.Error())}
+	}
+	seen := standing{text: fmt.Sprintf("%d of %d available", found.available, found.wanted)}
+	seen.ready = found.current && found.updated >= found.wanted && found.available >= found.wanted && found.total <= found.updated
+	if seen.ready {
+		return seen
+	}
+	if found.current && found.available >= found.wanted {
+		seen.text += fmt.Sprintf(", %d of %d new", found.updated, found.wanted)
+	}
+	if why := c.reason(asking, id, found.selector); why != "" {
+		seen.text += ": " + why
+	}
+	return seen
+}
+
+// rollout is what the three kinds have in common.
+type rollout struct {
+	wanted, updated, available, total int32
+	// current is set when the controller has seen the newest specification.
+	current  bool
+	selector *metav1.LabelSelector
+}
+
+func (c *Client) rollout(ctx context.Context, id ID) (rollout, error) {
+	apps := c.cluster.Client.AppsV1()
+	switch id.Kind {
+	case "StatefulSet":
+		found, err := apps.StatefulSets(id.Namespace).Get(ctx, id.Name, metav1.GetOptions{})
+		if err != nil {
+			return rollout{}, err
+		}
+		return ofStatefulSet(found), nil
+	case "DaemonSet":
+		found, err := apps.DaemonSets(id.Namespace).Get(ctx, id.Name, metav1.GetOptions{})
+		if err != nil {
+			return rollout{}, err
+		}
+		s := found.Status
+		return rollout{
+			wanted: s.DesiredNumberScheduled, updated: s.UpdatedNumberScheduled, available: s.NumberAvailable, total: s.UpdatedNumberScheduled,
+			current: s.ObservedGeneration >= found.Generation, selector: found.Spec.Selector,
+		}, nil
+	}
+	found, err := apps.Deployments(id.Namespace).Get(ctx, id.Name, metav1.GetOptions{})
+	if err != nil {
+		return rollout{}, err
+	}
+	return ofDeployment(found), nil
+}
+
+func ofDeployment(found *appsv1.Deployment) rollout {
+	s := found.Status
+	return rollout{
+		wanted: replicas(found.Spec.Replicas), updated: s.UpdatedReplicas, available: s.AvailableReplicas, total: s.Replicas,
+		current: s.ObservedGeneration >= found.Generation, selector: found.Spec.Selector,
+	}
+}
+
+func ofStatefulSet(found *appsv1.StatefulSet) rollout {
+	s := found.Status
+	return rollout{
+		wanted: replicas(found.Spec.Replicas), updated: s.UpdatedReplicas, available: s.AvailableReplicas, total: s.UpdatedReplicas,
+		current: s.ObservedGeneration >= found.Generation, selector: found.Spec.Selector,
+	}
+}
+
+func replicas(given *int32) int32 {
+	if given == nil {
+		return 1
+	}
+	return *given
+}
+
+// job is how far a Job is.
+func (c *Client) job(ctx context.Context, id ID) standing {
+	asking, cancel := context.WithTimeout(ctx, requestTime)
+	defer cancel()
+	found, err := c.cluster.Client.BatchV1().Jobs(id.Namespace).Get(asking, id.Name, metav1.GetOptions{})
+	if err != nil {
+		return standing{} // it may not be there yet, or be gone because it is done
+	}
+	for _, condition := range found.Status.Conditions {
+		if condition.Status != corev1.ConditionTrue {
+			continue
+		}
+		switch condition.Type {
+		case batchv1.JobComplete:
+			return standing{ready: true, text: "done"}
+		case batchv1.JobFailed:
+			why := c.reason(asking, id, found.Spec.Selector)
+			if why == "" {
+				why = cutLine(condition.Message)
+			}
+			return standing{failed: true, text: "failed: " + why}
+		case batchv1.JobSuspended, batchv1.JobFailureTarget, batchv1.JobSuccessCriteriaMet:
+		}
+	}
+	seen := standing{text: "runs"}
+	if why := c.reason(asking, id, found.Spec.Selector); why != "" {
+		seen.text = "waits: " + why
+	}
+	return seen
+}

@@ -1,0 +1,152 @@
+package release
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const (
+	// mostPods and mostEvents bound what is read to find a reason.
+	mostPods   = 50
+	mostEvents = 500
+	// longestReason bounds what is shown of one.
+	longestReason = 600
+)
+
+// cutLine is a text on one line that is not too long.
+func cutLine(text string) string {
+	line := strings.Join(strings.Fields(text), " ")
+	if runes := []rune(line); len(runes) > longestReason {
+		return string(runes[:longestReason]) + "…"
+	}
+	return line
+}
+
+// reason says why the Pods of a workload are not there or not ready: their
+// conditions and containers say most, and Events the rest.
+func (c *Client) reason(ctx context.Context, id ID, selector *metav1.LabelSelector) string {
+	pods, err := c.cluster.Client.CoreV1().Pods(id.Namespace).List(ctx, metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(selector), Limit: mostPods})
+	if err != nil {
+		return ""
+	}
+	slices.SortFunc(pods.Items, func(a, b corev1.Pod) int { return b.CreationTimestamp.Compare(a.CreationTimestamp.Time) })
+	weak := ""
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		why, strong := podReason(pod)
+		if why == "" {
+			continue
+		}
+		why = "Pod " + pod.Name + " " + why
+		if strong {
+			return cutLine(why)
+		}
+		if weak == "" {
+			if event := c.lastWarning(ctx, id.Namespace, pod.Name); event != "" {
+				why += ": " + event
+			}
+			weak = cutLine(why)
+		}
+	}
+	if weak != "" {
+		return weak
+	}
+	if len(pods.Items) == 0 {
+		if event := c.lastWarning(ctx, id.Namespace, id.Name); event != "" {
+			return cutLine("there are no Pods: " + event)
+		}
+	}
+	return ""
+}
+
+// podReason is why a Pod is not ready; it is strong when nothing more has to be
+// looked at.
+func podReason(pod *corev1.Pod) (why string, strong bool) {
+	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		if why := containerReason(status); why != "" {
+			return why, true
+		}
+	}
+	if pod.Status.Phase == corev1.PodFailed {
+		return strings.TrimSpace("failed: " + pod.Status.Reason + " " + pod.Status.Message), pod.Status.Message != ""
+	}
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse {
+			return "cannot be scheduled: " + condition.Message, true
+		}
+	}
+	if pod.Status.Phase == corev1.PodSucceeded {
+		return "", false
+	}
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodReady && condition.Status == corev1.ConditionTrue {
+			return "", false
+		}
+	}
+	if pod.Status.Phase == corev1.PodRunning {
+		return "runs and is not ready", false
+	}
+	return "is starting", false
+}
+
+// containerReason is what a container waits for or ended with.
+func containerReason(status corev1.ContainerStatus) string {
+	if waiting := status.State.Waiting; waiting != nil && waiting.Reason != "" && waiting.Reason != "ContainerCreating" && waiting.Reason != "PodInitializing" {
+		text := strings.TrimSuffix(waiting.Reason+": "+waiting.Message, ": ")
+		if last := status.LastTerminationState.Terminated; last != nil && last.Message != "" {
+			text += ": " + last.Message
+		}
+		return "has its container " + status.Name + " in " + text
+	}
+	for _, ended := range []*corev1.ContainerStateTerminated{status.State.Terminated, status.LastTerminationState.Terminated} {
+		if ended != nil && ended.ExitCode != 0 && !status.Ready {
+			text := fmt.Sprintf("has its container %s ended with %d", status.Name, ended.ExitCode)
+			if ended.Message != "" {
+				text += ": " + ended.Message
+			}
+			return text
+		}
+	}
+	return ""
+}
+
+// lastWarning is the newest Event that warns of an object, or of one that it has
+// made, which has its name in front.
+func (c *Client) lastWarning(ctx context.Context, namespace, name string) string {
+	events, err := c.cluster.Client.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{FieldSelector: "type=" + corev1.EventTypeWarning, Limit: mostEvents})
+	if err != nil {
+		return ""
+	}
+	var last *corev1.Event
+	for i := range events.Items {
+		event := &events.Items[i]
+		about := event.InvolvedObject.Name
+		if about != name && !strings.HasPrefix(about, name+"-") {
+			continue
+		}
+		if last == nil || seenAt(event).After(seenAt(last).Time) {
+			last = event
+		}
+	}
+	if last == nil {
+		return ""
+	}
+	return last.Reason + ": " + last.Message
+}
+
+func seenAt(event *corev1.Event) metav1.Time {
+	switch {
+	case event.Series != nil:
+		return metav1.Time{Time: event.Series.LastObservedTime.Time}
+	case !event.LastTimestamp.IsZero():
+		return event.LastTimestamp
+	case !event.EventTime.IsZero():
+		return metav1.Time{Time: event.EventTime.Time}
+	}
+	return event.CreationTimestamp
+}

@@ -1,0 +1,187 @@
+package release
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"helm.sh/helm/v4/pkg/action"
+	helmkube "helm.sh/helm/v4/pkg/kube"
+	helmrelease "helm.sh/helm/v4/pkg/release/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// Removed is what was there before it was removed.
+type Removed struct {
+	// Found is set when there was a release.
+	Found bool
+	// Definitions are the names of the chart's CustomResourceDefinitions, which stay.
+	Definitions []string
+}
+
+// Objects are what an uninstall would delete; nothing is changed.
+func (c *Client) Objects(ctx context.Context) ([]ID, error) {
+	all, err := c.history(ctx)
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	objects, err := objectsOf(newest(all).Manifest)
+	if err != nil {
+		return nil, fmt.Errorf("read the manifest of the release %s: %w", c.place, err)
+	}
+	var ids []ID
+	for _, object := range objects {
+		id, err := c.identify(object)
+		if err != nil {
+			continue // the kind is gone, and with it the object
+		}
+		ids = append(ids, id)
+	}
+	return ids, nil
+}
+
+// Remove uninstalls the release and waits until its objects are gone, the Pods too.
+// What hooks have left and the Secrets that were made beside the release go with it.
+func (c *Client) Remove(ctx context.Context, timeout time.Duration) (Removed, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errLate)
+	defer cancel()
+	all, err := c.history(ctx)
+	if err != nil {
+		return Removed{}, err
+	}
+	removed := Removed{Found: len(all) > 0}
+	var problems []error
+	if len(all) > 0 {
+		last := newest(all)
+		if last.Chart != nil {
+			if chart, err := newChart(last.Chart); err == nil {
+				for _, crd := range chart.crds {
+					removed.Definitions = append(removed.Definitions, crd.GetName())
+				}
+			}
+		}
+		problems = append(problems, c.uninstall(ctx, last, timeout))
+		for _, one := range all {
+			problems = append(problems, c.deleteHooks(ctx, one.Hooks))
+		}
+	}
+	problems = append(problems, c.deleteSecrets(ctx))
+	return removed, errors.Join(problems...)
+}
+
+// uninstall has Helm delete, and tells what it waits for.
+func (c *Client) uninstall(ctx context.Context, last *helmrelease.Release, timeout time.Duration) error {
+	objects, err := objectsOf(last.Manifest)
+	if err != nil {
+		return fmt.Errorf("read the manifest of the release %s: %w", c.place, err)
+	}
+	following, stop := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		c.followDeletion(following, objects)
+	}()
+	uninstall := action.NewUninstall(c.config)
+	uninstall.Timeout, uninstall.DeletionPropagation = timeout, "foreground"
+	uninstall.WaitStrategy, uninstall.WaitOptions = helmkube.StatusWatcherStrategy, []helmkube.WaitOption{helmkube.WithWaitContext(ctx)}
+	_, err = uninstall.Run(c.place.Release)
+	stop()
+	<-ended
+	if err != nil {
+		return fmt.Errorf("uninstall the release %s: %w", c.place, shortError(err))
+	}
+	return nil
+}
+
+// followDeletion tells which objects are still there.
+func (c *Client) followDeletion(ctx context.Context, objects []*unstructured.Unstructured) {
+	ticks := time.NewTicker(lookEvery)
+	defer ticks.Stop()
+	told := ""
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks.C:
+		}
+		var there []string
+		for _, object := range objects {
+			if text := c.lingering(ctx, object); text != "" {
+				there = append(there, text)
+			}
+		}
+		if text := strings.Join(there, ", "); ctx.Err() == nil && text != "" && text != told {
+			told = text
+			c.tell("waits until these are gone: " + cutLine(text))
+		}
+	}
+}
+
+// lingering is an object that is being deleted and still there.
+func (c *Client) lingering(ctx context.Context, object *unstructured.Unstructured) string {
+	id, err := c.identify(object)
+	if err != nil {
+		return ""
+	}
+	resource, err := c.resourceOf(object)
+	if err != nil {
+		return ""
+	}
+	found, err := c.cluster.Metadata.Resource(resource).Namespace(id.Namespace).Get(ctx, id.Name, metav1.GetOptions{})
+	if err != nil || found.DeletionTimestamp == nil {
+		return ""
+	}
+	if len(found.Finalizers) > 0 {
+		return fmt.Sprintf("%s (%s)", id, strings.Join(found.Finalizers, ", "))
+	}
+	return id.String()
+}
+
+// deleteHooks deletes what hooks have left: Helm keeps it when a hook fails, and the
+// values with it.
+func (c *Client) deleteHooks(ctx context.Context, hooks []*helmrelease.Hook) error {
+	var problems []error
+	background := metav1.DeletePropagationBackground
+	for _, hook := range hooks {
+		objects, err := objectsOf(hook.Manifest)
+		if err != nil {
+			continue
+		}
+		for _, object := range objects {
+			id, err := c.identify(object)
+			if err != nil {
+				continue
+			}
+			resource, err := c.resourceOf(object)
+			if err != nil {
+				continue
+			}
+			err = c.cluster.Dynamic.Resource(resource).Namespace(id.Namespace).Delete(ctx, id.Name, metav1.DeleteOptions{PropagationPolicy: &background})
+			if err != nil && !apierrors.IsNotFound(err) {
+				problems = append(problems, fmt.Errorf("delete %s: %w", id, err))
+			}
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// deleteSecrets deletes the Secrets that were made beside the release.
+func (c *Client) deleteSecrets(ctx context.Context) error {
+	client := c.cluster.Client.CoreV1().Secrets(c.place.Namespace)
+	found, err := client.List(ctx, metav1.ListOptions{LabelSelector: helmLabel + "=" + ownManager + "," + releaseLabel + "=" + c.place.Release})
+	if err != nil {
+		return fmt.Errorf("list the Secrets of the release %s: %w", c.place, err)
+	}
+	var problems []error
+	for i := range found.Items {
+		err := client.Delete(ctx, found.Items[i].Name, metav1.DeleteOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			problems = append(problems, fmt.Errorf("delete the Secret %s/%s: %w", c.place.Namespace, found.Items[i].Name, err))
+		}
+	}
+	return errors.Join(problems...)
+}

@@ -1,0 +1,175 @@
+package release_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"slipway.dev/slipway/charts"
+	"slipway.dev/slipway/internal/install/release"
+	"slipway.dev/slipway/internal/kube/kubetest"
+)
+
+const (
+	patience = 90 * time.Second
+	// soon is the time of an operation that is meant to fail.
+	soon = 8 * time.Second
+)
+
+func TestMain(m *testing.M) { kubetest.Main(m) }
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// world is a cluster of its own, because definitions and roles are of the cluster,
+// and a release in it.
+type world struct {
+	cluster *kubetest.Cluster
+	place   release.Place
+	client  *release.Client
+
+	mu    sync.Mutex
+	lines []string
+}
+
+func newWorld(t *testing.T, namespace string) *world {
+	t.Helper()
+	return openWorld(t, kubetest.Start(t, kubetest.WithoutNode()), namespace)
+}
+
+func openWorld(t *testing.T, cluster *kubetest.Cluster, namespace string) *world {
+	t.Helper()
+	w := &world{cluster: cluster, place: release.Place{Release: "slipway-runtime", Namespace: namespace}}
+	client, err := release.Open(cluster.Cluster, w.place, w.hear)
+	check(t, err)
+	w.client = client
+	return w
+}
+
+func (w *world) hear(line string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lines = append(w.lines, line)
+}
+
+// told is everything that was told.
+func (w *world) told() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return strings.Join(w.lines, "\n")
+}
+
+func ownChart(t *testing.T) *release.Chart {
+	t.Helper()
+	archive, err := charts.Archive(charts.Runtime)
+	check(t, err)
+	chart, err := release.ReadChart(archive)
+	check(t, err)
+	return chart
+}
+
+// alone are the values of a runtime without a platform, whose hook is off: nothing
+// runs its image here.
+func alone() map[string]any {
+	return map[string]any{
+		"global":    map[string]any{"platform": map[string]any{"enabled": false}, "runtime": map[string]any{"name": "prod"}},
+		"installer": map[string]any{"skipValidation": true},
+		"edge":      map[string]any{"replicas": float64(1)},
+	}
+}
+
+// makeReady says that the Pods of the release are ready, again and again until the
+// test ends: nothing runs their image here. The rest is done by the controllers.
+func (w *world) makeReady(t *testing.T) {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	var done sync.WaitGroup
+	done.Go(func() {
+		ticks := time.NewTicker(50 * time.Millisecond)
+		defer ticks.Stop()
+		for {
+			w.readyPods(ctx)
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticks.C:
+			}
+		}
+	})
+	t.Cleanup(func() { stop(); done.Wait() })
+}
+
+// readyPods writes the status; what fails is tried again.
+func (w *world) readyPods(ctx context.Context) {
+	client := w.cluster.Client.CoreV1().Pods(w.place.Namespace)
+	found, err := client.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return
+	}
+	for _, pod := range found.Items {
+		if pod.Status.Phase == corev1.PodRunning {
+			continue
+		}
+		const patch = `{"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True"}]}}`
+		_, _ = client.Patch(ctx, pod.Name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
+	}
+}
+
+// everything is the name of each object of the cluster that the tests care for.
+func (w *world) everything(t *testing.T) map[string]bool {
+	t.Helper()
+	lists, err := w.cluster.Client.Discovery().ServerPreferredResources()
+	check(t, err)
+	all := map[string]bool{}
+	for _, list := range lists {
+		version, err := schema.ParseGroupVersion(list.GroupVersion)
+		check(t, err)
+		for _, kind := range list.APIResources {
+			if !strings.Contains(strings.Join(kind.Verbs, " "), "list") || passing(kind.Kind) {
+				continue
+			}
+			found, err := w.cluster.Metadata.Resource(version.WithResource(kind.Name)).List(t.Context(), metav1.ListOptions{})
+			check(t, err)
+			for _, one := range found.Items {
+				if one.Namespace == "default" || strings.HasPrefix(one.Namespace, "kube-") {
+					continue // a new cluster makes objects there for a while
+				}
+				all[fmt.Sprintf("%s %s/%s", kind.Kind, one.Namespace, one.Name)] = true
+			}
+		}
+	}
+	return all
+}
+
+// passing are kinds that come and go by themselves.
+func passing(kind string) bool {
+	return kind == "Event" || kind == "Lease" || kind == "EndpointSlice" || kind == "Endpoints" || kind == "ComponentStatus" || kind == "APIService" || kind == "ControllerRevision" || kind == "FlowSchema"
+}
+
+// eventually waits until something holds.
+func (w *world) eventually(t *testing.T, holds func(context.Context) bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	ticks := time.NewTicker(50 * time.Millisecond)
+	defer ticks.Stop()
+	for !holds(ctx) {
+		select {
+		case <-ctx.Done():
+			t.Fatal("it does not come")
+		case <-ticks.C:
+		}
+	}
+}

@@ -1,0 +1,40 @@
+package validate
+
+import (
+	"sigs.k8s.io/yaml"
+
+	"slipway.dev/slipway/internal/config"
+)
+
+// checkOptions checks what becomes the configuration files of the programs, by their
+// own declarations: a mistake there would show only when a Pod starts.
+func (i *inspection) checkOptions() {
+	for _, part := range []struct {
+		key   string
+		check func([]byte) []config.Problem
+	}{
+		{"agent.config", config.CheckAgent},
+		{"edge.config", config.CheckEdge},
+	} {
+		given := i.document.Object(part.key)
+		if len(given) == 0 || i.faulty(part.key) {
+			continue
+		}
+		text, err := yaml.Marshal(given)
+		if err != nil {
+			i.wrong(CodeOption, part.key, "it cannot be written as YAML", "write options as in the configuration file")
+			continue
+		}
+		for _, problem := range part.check(text) {
+			key := part.key
+			if problem.Option != "" {
+				key += "." + problem.Option
+			}
+			if problem.Secret {
+				i.warn(CodeOptionSecret, key, problem.Reason, problem.Fix)
+				continue
+			}
+			i.wrong(CodeOption, key, problem.Reason, problem.Fix)
+		}
+	}
+}

@@ -1,0 +1,46 @@
+package trafficreport
+
+// Explanation is what becomes of one request. It is the part of the edge's own
+// answer that others read.
+type Explanation struct {
+	Request struct {
+		EntryPoint string `json:"entryPoint"`
+		TLS        bool   `json:"tls"`
+		Method     string `json:"method"`
+		Host       string `json:"host"`
+		Path       string `json:"path"`
+		Query      string `json:"query"`
+		Rewritten  bool   `json:"rewritten"`
+	} `json:"request"`
+	Refusal *struct {
+		Status  int    `json:"status"`
+		Message string `json:"message"`
+	} `json:"refusal"`
+	// Status is the answer where the edge gives it itself; 0 asks a backend.
+	Status  int      `json:"status"`
+	Rule    *RouteID `json:"rule"`
+	Reason  string   `json:"reason"`
+	Message string   `json:"message"`
+	Steps   []struct {
+		ID      *RouteID `json:"id"`
+		Name    string   `json:"name"`
+		Verdict string   `json:"verdict"`
+		Why     string   `json:"why"`
+	} `json:"steps"`
+	Policies []struct {
+		Name string `json:"name"`
+	} `json:"policies"`
+	Backends []struct {
+		ID        BackendID `json:"id"`
+		Weight    uint32    `json:"weight"`
+		Broken    string    `json:"broken"`
+		Endpoints []struct {
+			Address  string `json:"address"`
+			State    string `json:"state"`
+			Health   string `json:"health"`
+			InFlight int64  `json:"inFlight"`
+		} `json:"endpoints"`
+	} `json:"backends"`
+	// Text is all of it for people.
+	Text string `json:"text"`
+}

@@ -1,0 +1,75 @@
+package trafficreport
+
+import (
+	"math/bits"
+	"time"
+)
+
+// Times are counted in buckets that are a quarter of a power of two wide, from
+// 128 µs to more than a minute: what is read from them is off by an eighth at the
+// most.
+const (
+	// Buckets is how many there are. The first has what was quicker, the last what
+	// was slower.
+	Buckets = 2 + octaves*parts
+
+	firstOctave = 7 // 2^7 µs
+	octaves     = 19
+	parts       = 1 << partBits
+	partBits    = 2
+)
+
+// BucketOf is the bucket for a time.
+func BucketOf(took time.Duration) int {
+	if took < 0 {
+		return 0
+	}
+	micros := uint64(took / time.Microsecond)
+	octave := bits.Len64(micros) - 1
+	if octave < firstOctave {
+		return 0
+	}
+	if octave >= firstOctave+octaves {
+		return Buckets - 1
+	}
+	part := int(micros>>(octave-partBits)) & (parts - 1)
+	return 1 + (octave-firstOctave)*parts + part
+}
+
+// bucketStart is the shortest time of a bucket.
+func bucketStart(bucket int) time.Duration {
+	if bucket <= 0 {
+		return 0
+	}
+	octave, part := firstOctave+(bucket-1)/parts, (bucket-1)%parts
+	return time.Duration(uint64(parts+part)<<(octave-partBits)) * time.Microsecond
+}
+
+// Quantile is the time that a part of the requests took at most: 0.5 is the
+// median. It is 0 when there were none.
+func Quantile(spread []uint32, part float64) time.Duration {
+	var total uint64
+	for _, n := range spread {
+		total += uint64(n)
+	}
+	if total == 0 {
+		return 0
+	}
+	wanted := part * float64(total)
+	var below float64
+	for bucket, n := range spread {
+		if n == 0 {
+			continue
+		}
+		if below+float64(n) >= wanted {
+			start, end := bucketStart(bucket), bucketStart(bucket+1)
+			if bucket >= Buckets-1 {
+				return start
+			}
+			inside := max(0, wanted-below) / float64(n)
+			return start + time.Duration(float64(end-start)*inside)
+		}
+		below += float64(n)
+	}
+	return bucketStart(len(spread))
+}

@@ -1,0 +1,206 @@
+// Package console serves the web console, which is built from web/ and embedded.
+//
+// It promises a strict Content-Security-Policy on every page, files that browsers
+// keep for ever because their names change with their content, and one page for
+// every address of the console, which finds its way itself. It holds no data: the
+// console asks the platform's API for that, as anybody does. A program that was
+// built without the console says how to build it.
+package console
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/rand"
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io/fs"
+	"mime"
+	"net/http"
+	"path"
+	"strconv"
+	"strings"
+)
+
+// Path is below which the console has its addresses.
+const Path = "/console/"
+
+const (
+	// page is what every address without a file of its own gets.
+	page = "index.html"
+	// nonceMark is where the page has the nonce of its styles.
+	nonceMark = "__NONCE__"
+	// worthPacking is the size below which compression is not worth a byte.
+	worthPacking = 512
+)
+
+//go:embed all:dist
+var embedded embed.FS
+
+// file is one file of the console, ready to be sent.
+type file struct {
+	content, packed []byte
+	mediaType, etag string
+}
+
+// Console is the console's files.
+type Console struct {
+	files map[string]file
+	// unbuilt is what there is instead of a page.
+	unbuilt []byte
+}
+
+// New reads the embedded console.
+func New() (*Console, error) {
+	built, err := fs.Sub(embedded, "dist/app")
+	if err != nil {
+		return nil, err
+	}
+	return load(built)
+}
+
+func load(built fs.FS) (*Console, error) {
+	c := &Console{files: map[string]file{}}
+	err := fs.WalkDir(built, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		content, err := fs.ReadFile(built, name)
+		if err != nil {
+			return err
+		}
+		c.files[name], err = newFile(name, content)
+		return err
+	})
+	if _, complete := c.files[page]; !complete && (err == nil || errors.Is(err, fs.ErrNotExist)) {
+		c.unbuilt, err = embedded.ReadFile("dist/unbuilt.html")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the console: %w", err)
+	}
+	return c, nil
+}
+
+func newFile(name string, content []byte) (file, error) {
+	sum := sha256.Sum256(content)
+	f := file{
+		content: content, mediaType: mime.TypeByExtension(path.Ext(name)),
+		etag: `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`,
+	}
+	if f.mediaType == "" {
+		f.mediaType = "application/octet-stream"
+	}
+	if len(content) < worthPacking || name == page {
+		return f, nil
+	}
+	var packed bytes.Buffer
+	writer, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
+	if err != nil {
+		return f, err
+	}
+	if _, err := writer.Write(content); err != nil {
+		return f, err
+	}
+	if err := writer.Close(); err != nil {
+		return f, err
+	}
+	if packed.Len() < len(content) {
+		f.packed = packed.Bytes()
+	}
+	return f, nil
+}
+
+// Owns reports whether an address is the console's: its own, and the first one that
+// people type.
+func Owns(path string) bool {
+	return path == "/" || path+"/" == Path || strings.HasPrefix(path, Path)
+}
+
+// ServeHTTP answers an address of the console.
+func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case r.Method != http.MethodGet && r.Method != http.MethodHead:
+		w.Header().Set("Allow", "GET, HEAD")
+		http.Error(w, "the console is read with GET", http.StatusMethodNotAllowed)
+	case !strings.HasPrefix(r.URL.Path, Path):
+		http.Redirect(w, r, Path, http.StatusFound)
+	default:
+		c.serve(w, r, strings.TrimPrefix(r.URL.Path, Path))
+	}
+}
+
+func (c *Console) serve(w http.ResponseWriter, r *http.Request, name string) {
+	found, ok := c.files[name]
+	switch {
+	case c.unbuilt != nil:
+		protect(w.Header(), "")
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = w.Write(c.unbuilt) // the reader may be gone
+	case ok && name != page:
+		found.send(w, r, strings.HasPrefix(name, "assets/"))
+	case strings.HasPrefix(name, "assets/"):
+		// A page of an older version asks for what this one does not have.
+		http.Error(w, "this file belongs to another version of the console: load the page again", http.StatusNotFound)
+	default:
+		c.sendPage(w)
+	}
+}
+
+// send answers with a file. Those whose names have their content in them never
+// change.
+func (f file) send(w http.ResponseWriter, r *http.Request, forever bool) {
+	header := w.Header()
+	header.Set("Content-Type", f.mediaType)
+	header.Set("ETag", f.etag)
+	header.Set("Vary", "Accept-Encoding")
+	header.Set("Cache-Control", "no-cache")
+	if forever {
+		header.Set("Cache-Control", "public, max-age=31536000, immutable")
+	}
+	if r.Header.Get("If-None-Match") == f.etag {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	content := f.content
+	if f.packed != nil && acceptsGzip(r.Header.Get("Accept-Encoding")) {
+		header.Set("Content-Encoding", "gzip")
+		content = f.packed
+	}
+	header.Set("Content-Length", strconv.Itoa(len(content)))
+	_, _ = w.Write(content) // the reader may be gone
+}
+
+// sendPage answers with the page, which gets a new nonce each time.
+func (c *Console) sendPage(w http.ResponseWriter) {
+	nonce := rand.Text()
+	protect(w.Header(), nonce)
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	_, _ = w.Write(bytes.ReplaceAll(c.files[page].content, []byte(nonceMark), []byte(nonce))) // the reader may be gone
+}
+
+// protect says what a page may load: the console's own files, the platform's API,
+// and the style elements that carry the nonce.
+func protect(header http.Header, nonce string) {
+	styles := "'self'"
+	if nonce != "" {
+		styles += " 'nonce-" + nonce + "'"
+	}
+	header.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src "+styles+
+		"; img-src 'self'; font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'")
+	header.Set("Cross-Origin-Opener-Policy", "same-origin")
+	header.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=()")
+}
+
+func acceptsGzip(accepted string) bool {
+	for part := range strings.SplitSeq(accepted, ",") {
+		name, quality, _ := strings.Cut(strings.TrimSpace(part), ";")
+		if name == "gzip" {
+			return strings.ReplaceAll(quality, " ", "") != "q=0"
+		}
+	}
+	return false
+}

@@ -1,0 +1,210 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// world is a program and authorities to make images of.
+func world(t *testing.T) options {
+	t.Helper()
+	dir := t.TempDir()
+	source := filepath.Join(dir, "main.go")
+	write(t, source, "package main\n\nfunc main() { println(\"here\") }\n")
+	binary := filepath.Join(dir, "slipway")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, source)
+	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64")
+	if output, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, output)
+	}
+	authorities := filepath.Join(dir, "authorities.crt")
+	write(t, authorities, "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
+	return options{
+		out: filepath.Join(dir, "image.tar"), binary: binary, authorities: authorities,
+		name: "registry.example.com:5000/slipway:1.2.3", version: "1.2.3", revision: "abc", words: []string{"edge"},
+	}
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// untar reads an archive: the content of its files, and what its entries tell.
+func untar(t *testing.T, content []byte) (map[string][]byte, map[string]*tar.Header) {
+	t.Helper()
+	files, headers := map[string][]byte{}, map[string]*tar.Header{}
+	for reader := tar.NewReader(bytes.NewReader(content)); ; {
+		header, err := reader.Next()
+		if errors.Is(err, io.EOF) {
+			return files, headers
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if files[header.Name], err = io.ReadAll(reader); err != nil {
+			t.Fatal(err)
+		}
+		headers[header.Name] = header
+	}
+}
+
+// blob is what a descriptor names, whose digest and size have to be right.
+func blob(t *testing.T, files map[string][]byte, named descriptor) []byte {
+	t.Helper()
+	content, found := files["blobs/sha256/"+strings.TrimPrefix(named.Digest, "sha256:")]
+	if !found || digestOf(content) != named.Digest || len(content) != named.Size {
+		t.Fatalf("%+v: found %t, %d bytes, %s", named, found, len(content), digestOf(content))
+	}
+	return content
+}
+
+func decode[T any](t *testing.T, text []byte) (value T) {
+	t.Helper()
+	if err := json.Unmarshal(text, &value); err != nil {
+		t.Fatal(err)
+	}
+	return value
+}
+
+// TestImageReadsBack reads an archive as a container runtime does: from the index
+// to the files of the layers.
+func TestImageReadsBack(t *testing.T) {
+	given := world(t)
+	if err := run(given); err != nil {
+		t.Fatal(err)
+	}
+	archive, err := os.ReadFile(given.out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, _ := untar(t, archive)
+	if string(files["oci-layout"]) != `{"imageLayoutVersion":"1.0.0"}` {
+		t.Errorf("the layout is %q", files["oci-layout"])
+	}
+	top := decode[index](t, files["index.json"]).Manifests[0]
+	if top.Annotations["io.containerd.image.name"] != given.name || top.Annotations["org.opencontainers.image.ref.name"] != "1.2.3" {
+		t.Errorf("the image is named %v", top.Annotations)
+	}
+	list := decode[manifest](t, blob(t, files, top))
+	config := decode[imageConfig](t, blob(t, files, list.Config))
+	if config.Architecture != "amd64" || config.OS != "linux" || config.Created != "1970-01-01T00:00:00Z" {
+		t.Errorf("the configuration is %+v", config)
+	}
+	if start := config.Config; start.User != "65532:65532" || !slices.Equal(start.Entrypoint, []string{"/usr/local/bin/slipway", "edge"}) ||
+		start.Labels["org.opencontainers.image.version"] != "1.2.3" || start.Labels["org.opencontainers.image.revision"] != "abc" {
+		t.Errorf("a container starts with %+v", start)
+	}
+	checkLayers(t, given, files, list.Layers, config.RootFS.DiffIDs)
+}
+
+// checkLayers looks at the file system of the image.
+func checkLayers(t *testing.T, given options, files map[string][]byte, layers []descriptor, unpacked []string) {
+	t.Helper()
+	root, modes := map[string][]byte{}, map[string]*tar.Header{}
+	for i, one := range layers {
+		reader, err := gzip.NewReader(bytes.NewReader(blob(t, files, one)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		content, err := io.ReadAll(reader)
+		if err != nil || digestOf(content) != unpacked[i] {
+			t.Fatalf("layer %d is %s and not %s: %v", i, digestOf(content), unpacked[i], err)
+		}
+		below, headers := untar(t, content)
+		for name := range below {
+			root[name], modes[name] = below[name], headers[name]
+		}
+	}
+	for name, mode := range map[string]int64{"usr/local/bin/slipway": 0o755, "etc/passwd": 0o644, "tmp/": 0o1777, "etc/ssl/certs/ca-certificates.crt": 0o644} {
+		header, found := modes[name]
+		if !found || header.Mode != mode || header.Uid != 0 || header.ModTime.Unix() != 0 || header.Uname != "" {
+			t.Errorf("%s is %+v", name, header)
+		}
+	}
+	if program, err := os.ReadFile(given.binary); err != nil || !bytes.Equal(program, root["usr/local/bin/slipway"]) {
+		t.Errorf("the program has %d bytes in the image: %v", len(root["usr/local/bin/slipway"]), err)
+	}
+	if !strings.Contains(string(root["etc/passwd"]), "slipway:x:65532:65532:") {
+		t.Errorf("the users are %s", root["etc/passwd"])
+	}
+}
+
+// TestSameImageTwice: nothing of the machine or the moment is in an image, and the
+// time that it tells is given.
+func TestSameImageTwice(t *testing.T) {
+	given := world(t)
+	t.Setenv("SOURCE_DATE_EPOCH", "1700000000")
+	var made [2][]byte
+	for i := range made {
+		if err := run(given); err != nil {
+			t.Fatal(err)
+		}
+		content, err := os.ReadFile(given.out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		made[i] = content
+	}
+	if !bytes.Equal(made[0], made[1]) {
+		t.Error("the same program gives two images")
+	}
+	if !bytes.Contains(made[0], []byte(`"created":"2023-11-14T22:13:20Z"`)) {
+		t.Error("the image does not tell the time that was given")
+	}
+}
+
+// TestRefusals: what would give an image that does not start is refused.
+func TestRefusals(t *testing.T) {
+	good := world(t)
+	text := filepath.Join(t.TempDir(), "text")
+	write(t, text, "no certificate, no program")
+	for _, one := range []struct {
+		name, epoch, want string
+		change            func(*options)
+	}{
+		{"no name", "", "--name is missing", func(o *options) { o.name = "" }},
+		{"no tag", "", "has no tag", func(o *options) { o.name = "registry.example.com:5000/slipway" }},
+		{"no program", "", "is no program for Linux", func(o *options) { o.binary = text }},
+		{"no authorities", "", "has no certificate", func(o *options) { o.authorities = text }},
+		{"a file that is missing", "", "ca-certificates", func(o *options) { o.authorities = text + "-not" }},
+		{"a time that is none", "yesterday", "seconds since 1970", func(*options) {}},
+	} {
+		t.Run(one.name, func(t *testing.T) {
+			t.Setenv("SOURCE_DATE_EPOCH", one.epoch)
+			given := good
+			one.change(&given)
+			if err := run(given); err == nil || !strings.Contains(err.Error(), one.want) {
+				t.Errorf("the error is %v, not one with %q", err, one.want)
+			}
+		})
+	}
+	if _, err := os.Stat(good.out); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("there is an archive after all: %v", err)
+	}
+}
+
+// TestDynamicProgram: a program that needs a linker would not start.
+func TestDynamicProgram(t *testing.T) {
+	given := world(t)
+	shell, err := filepath.EvalSymlinks("/bin/sh")
+	if err != nil {
+		t.Skip("there is no shell to take")
+	}
+	given.binary = shell
+	if err := run(given); err == nil || !strings.Contains(err.Error(), "dynamic linker") {
+		t.Errorf("the error is %v", err)
+	}
+}

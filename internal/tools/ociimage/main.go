@@ -1,0 +1,104 @@
+// Ociimage writes a container image without a container engine: an archive in the
+// layout of the Open Container Initiative, with one static program, the
+// certificate authorities that it trusts, and a user that is not root. `make image`
+// runs it.
+//
+// It promises the same bytes for the same inputs: no time, owner or order comes
+// from the machine. It refuses a program that needs a dynamic linker, because the
+// image has none.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// options say what goes into the image.
+type options struct {
+	out, binary, authorities, name, version, revision string
+	words                                             []string
+}
+
+func main() {
+	var given options
+	flag.StringVar(&given.out, "out", "", "archive to write")
+	flag.StringVar(&given.binary, "binary", "", "the program: a static executable for Linux")
+	flag.StringVar(&given.authorities, "authorities", "/etc/ssl/certs/ca-certificates.crt", "certificate authorities in PEM; empty for none")
+	flag.StringVar(&given.name, "name", "", "name of the image with a tag, such as slipway.dev/slipway:1.0.0")
+	flag.StringVar(&given.version, "version", "", "version for the labels")
+	flag.StringVar(&given.revision, "revision", "", "commit for the labels")
+	flag.Parse()
+	given.words = flag.Args()
+	if err := run(given); err != nil {
+		fmt.Fprintln(os.Stderr, "ociimage:", err)
+		os.Exit(1)
+	}
+}
+
+// run writes the archive and prints what it is.
+func run(given options) error {
+	for _, one := range []struct{ flag, value string }{{"out", given.out}, {"binary", given.binary}, {"name", given.name}} {
+		if one.value == "" {
+			return fmt.Errorf("--%s is missing", one.flag)
+		}
+	}
+	created, err := creation(os.Getenv("SOURCE_DATE_EPOCH"))
+	if err != nil {
+		return err
+	}
+	made, err := buildImage(given, created)
+	if err != nil {
+		return err
+	}
+	if err := replaceFile(given.out, made.archive); err != nil {
+		return err
+	}
+	fmt.Printf("%s: %s for linux/%s, %.1f MB packed, %.1f MB unpacked, %s\n",
+		given.out, given.name, made.architecture, megabytes(len(made.archive)), megabytes(made.unpacked), made.digest)
+	return nil
+}
+
+// creation is the time that the image tells, which must not be that of the
+// building: https://reproducible-builds.org/specs/source-date-epoch/.
+func creation(epoch string) (time.Time, error) {
+	if epoch == "" {
+		return time.Unix(0, 0).UTC(), nil
+	}
+	seconds, err := strconv.ParseInt(epoch, 10, 64)
+	if err != nil || seconds < 0 {
+		return time.Time{}, fmt.Errorf("SOURCE_DATE_EPOCH is %q: it has to be the seconds since 1970", epoch)
+	}
+	return time.Unix(seconds, 0).UTC(), nil
+}
+
+// replaceFile writes a file whole or not at all.
+func replaceFile(path string, content []byte) error {
+	next, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(next.Name())
+	_, err = next.Write(content)
+	err = errors.Join(err, next.Chmod(0o644), next.Close())
+	if err != nil {
+		return err
+	}
+	return os.Rename(next.Name(), path)
+}
+
+func megabytes(n int) float64 { return float64(n) / 1e6 }
+
+// splitTag gives the tag of a name; a port of a registry is none.
+func splitTag(name string) (tag string, ok bool) {
+	at := strings.LastIndexByte(name, ':')
+	if at < 0 || strings.ContainsRune(name[at:], '/') || at == len(name)-1 {
+		return "", false
+	}
+	return name[at+1:], true
+}

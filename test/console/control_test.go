@@ -1,0 +1,113 @@
+package console
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+)
+
+// maxCommand bounds what a spec sends.
+const maxCommand = 1 << 20
+
+// command is something that a spec asks for. It is done by the goroutine of the test,
+// which alone may fail it.
+type command struct {
+	do     func(t *testing.T) (any, error)
+	answer chan outcome
+}
+
+type outcome struct {
+	value any
+	err   error
+}
+
+// deeds is what specs can ask for, by path. Each reads its own JSON.
+func (w *world) deeds() map[string]func(t *testing.T, body []byte) (any, error) {
+	return map[string]func(t *testing.T, body []byte) (any, error){
+		"/install":        w.install,
+		"/push":           w.push,
+		"/platform/stop":  w.stopPlatform,
+		"/platform/start": w.restartPlatform,
+		"/load/start":     w.startLoad,
+		"/load/stop":      w.stopLoad,
+		"/crowd":          w.gather,
+		"/value":          w.value,
+	}
+}
+
+// serveControl listens for what specs ask for.
+func (w *world) serveControl(t *testing.T) {
+	t.Helper()
+	mux := http.NewServeMux()
+	for path, deed := range w.deeds() {
+		mux.HandleFunc("POST "+path, func(answer http.ResponseWriter, r *http.Request) {
+			body, err := io.ReadAll(http.MaxBytesReader(answer, r.Body, maxCommand))
+			if err == nil {
+				var value any
+				value, err = w.ask(r, func(t *testing.T) (any, error) { return deed(t, body) })
+				if err == nil {
+					err = json.NewEncoder(answer).Encode(value)
+				}
+			}
+			if err != nil {
+				http.Error(answer, err.Error(), http.StatusInternalServerError)
+			}
+		})
+	}
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	w.control = server.URL
+}
+
+// ask has the goroutine of the test do something.
+func (w *world) ask(r *http.Request, do func(t *testing.T) (any, error)) (any, error) {
+	asked := command{do: do, answer: make(chan outcome, 1)}
+	select {
+	case w.commands <- asked:
+	case <-r.Context().Done():
+		return nil, r.Context().Err()
+	}
+	select {
+	case got := <-asked.answer:
+		return got.value, got.err
+	case <-r.Context().Done():
+		return nil, r.Context().Err()
+	case <-w.t.Context().Done():
+		return nil, errors.New("the test has ended")
+	}
+}
+
+func (c command) run(t *testing.T) {
+	value, err := c.do(t)
+	c.answer <- outcome{value, err}
+}
+
+func read[T any](body []byte) (into T, err error) {
+	if err = json.Unmarshal(body, &into); err != nil {
+		err = fmt.Errorf("the command: %w", err)
+	}
+	return into, err
+}
+
+// push commits another value to an application, and gives the commit.
+func (w *world) push(t *testing.T, body []byte) (any, error) {
+	asked, err := read[struct{ Folder, Value, Message string }](body)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]string{"commit": w.git.push(t, asked.Folder, asked.Value, asked.Message)}, nil
+}
+
+func (w *world) stopPlatform(t *testing.T, _ []byte) (any, error) {
+	w.platform.Stop(t)
+	return struct{}{}, nil
+}
+
+func (w *world) restartPlatform(t *testing.T, _ []byte) (any, error) {
+	w.startPlatform(t)
+	return struct{}{}, nil
+}

@@ -1,0 +1,176 @@
+package console
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"testing"
+
+	"slipway.dev/slipway/internal/gitops/gittest"
+	"slipway.dev/slipway/internal/gitprovider"
+	"slipway.dev/slipway/internal/gitprovider/providertest"
+)
+
+// The tokens that people paste.
+const (
+	runtimeToken = "ghp_runtime000000000000000000000000000000"
+	userToken    = "ghp_user00000000000000000000000000000000"
+	appsPath     = "team/apps"
+)
+
+// gitHost is a Git provider: its API is strict, its repositories are real, and it
+// tells of pushes as GitHub does.
+type gitHost struct {
+	world    *world
+	provider *providertest.Server
+	git      *gittest.Server
+	apps     *gittest.Repository
+}
+
+func newGitHost(t *testing.T, w *world) *gitHost {
+	t.Helper()
+	h := &gitHost{world: w, git: gittest.Serve(t, gittest.BasicAuth("x-access-token", runtimeToken))}
+	everything := map[string]string{"team": "admin"}
+	h.provider = providertest.Start(t, gitprovider.GitHub, providertest.World{
+		Owners:       map[string]string{"team": "Organization"},
+		Repositories: []providertest.Repository{{Path: appsPath, Private: true}},
+		Tokens: []providertest.Token{
+			{Value: runtimeToken, Login: "robot", UserID: 1, Scopes: []string{"repo", "admin:repo_hook"}, Roles: everything},
+			{Value: userToken, Login: "ada", UserID: 2, Scopes: []string{"repo"}, Roles: everything},
+		},
+	})
+	h.provider.Created = func(path string) {
+		h.git.Repository(t, path, map[string]string{"x": "x"}).DeleteBranch(t, gittest.Main)
+	}
+	h.apps = h.git.Repository(t, appsPath, map[string]string{
+		"apps/web.yaml":        h.application("web", "web", "  syncPolicy: {automated: {prune: true, selfHeal: true}}\n"),
+		"apps/manual.yaml":     h.application("manual", "manual", ""),
+		"web/settings.yaml":    settings("web-settings", "first"),
+		"web/web.yaml":         workload,
+		"web/ingress.yaml":     ingress,
+		"web/secret.yaml":      "apiVersion: v1\nkind: Secret\nmetadata: {name: web}\nstringData: {password: " + applicationSecret + "}\n",
+		"manual/settings.yaml": settings("manual-settings", "first"),
+	})
+	target, err := url.Parse(strings.TrimSuffix(h.apps.URL(), "/"+appsPath+".git"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.provider.Git = httputil.NewSingleHostReverseProxy(target)
+	return h
+}
+
+// url is the address of a repository of the provider.
+func (h *gitHost) url(path string) string { return h.provider.URL + "/" + path + ".git" }
+
+// application is one that deploys a folder of the repository to where applications go.
+func (h *gitHost) application(name, folder, policy string) string {
+	return fmt.Sprintf(`apiVersion: argoproj.io/v1alpha1
+kind: Application
+metadata: {name: %s, labels: {team: shop}}
+spec:
+  project: default
+  source: {repoURL: %q, path: %s, targetRevision: main}
+  destination: {server: "https://kubernetes.default.svc", namespace: %s}
+%s`, name, h.url(appsPath), folder, h.world.target, policy)
+}
+
+// settings is a ConfigMap with a value.
+func settings(name, value string) string {
+	return fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s}\ndata: {value: %q}\n", name, value)
+}
+
+// applicationSecret is what the console must never show.
+const applicationSecret = "hidden0data0of0an0application"
+
+// workload is a Deployment whose Pods write a log, and its Service.
+const workload = `apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 1
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      containers: [{name: web, image: "slipway.dev/demo:v1", ports: [{containerPort: 8080}]}]
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web}
+spec: {selector: {app: web}, ports: [{name: http, port: 80, targetPort: 8080}]}
+`
+
+const ingress = `apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata: {name: web}
+spec:
+  ingressClassName: slipway
+  rules:
+    - host: ` + webHost + `
+      http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: web, port: {name: http}}}}]}
+`
+
+// push commits another value to an application and tells every webhook, as a provider
+// does after a push. It gives the commit.
+func (h *gitHost) push(t *testing.T, folder, value, message string) string {
+	t.Helper()
+	file := folder + "/settings.yaml"
+	before := h.apps.Head(t)
+	commit := h.apps.Commit(t, map[string]string{file: settings(folder+"-settings", value)}, message)
+	body := h.pushed(t, before, commit, file)
+	hooks := h.provider.Hooks(appsPath)
+	if len(hooks) == 0 {
+		t.Fatal("there is no webhook")
+	}
+	for _, hook := range hooks {
+		if status := h.deliver(t, hook, body); status/100 != 2 {
+			t.Errorf("the webhook %s answers %d", hook.URL, status)
+		}
+	}
+	return commit
+}
+
+// pushed is what GitHub says of a push.
+func (h *gitHost) pushed(t *testing.T, before, after, file string) []byte {
+	t.Helper()
+	text, err := json.Marshal(map[string]any{
+		"ref": "refs/heads/main", "before": before, "after": after, "forced": false, "created": false, "deleted": false,
+		"commits": []any{map[string]any{"id": after, "added": []string{}, "removed": []string{}, "modified": []string{file}}},
+		"repository": map[string]any{
+			"full_name": appsPath, "clone_url": h.url(appsPath), "html_url": strings.TrimSuffix(h.url(appsPath), ".git"),
+			"ssh_url": fmt.Sprintf("git@%s:%s.git", strings.TrimPrefix(h.provider.URL, "https://"), appsPath),
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// deliver sends a webhook with the signature of its secret.
+func (h *gitHost) deliver(t *testing.T, hook providertest.Hook, body []byte) int {
+	t.Helper()
+	sum := hmac.New(sha256.New, []byte(hook.Secret))
+	sum.Write(body)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, hook.URL, bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("X-GitHub-Event", "push")
+	request.Header.Set("X-GitHub-Delivery", "72d3162e-cc78-11e3-81ab-4c9367dc0958")
+	request.Header.Set("X-Hub-Signature-256", "sha256="+hex.EncodeToString(sum.Sum(nil)))
+	response, err := h.world.client().Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close()
+	return response.StatusCode
+}

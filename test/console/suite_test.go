@@ -1,0 +1,68 @@
+// Package console runs the console in a real browser, against a real platform.
+//
+// TestConsole starts `slipway platform` with the embedded console, a cluster with a
+// node, a Git provider whose repositories are real and `slipway edge`; then Playwright
+// runs the specs of web/e2e in headless Chromium, and each spec is a subtest. Nothing
+// of the API is mocked. What the browser cannot do by itself is done for it through a
+// small HTTP server on loopback (control_test.go): the command that the install wizard
+// shows is run by a shell, and its values start the agent; a commit is pushed; the
+// platform is stopped and started; the edge gets load.
+//
+// Screenshots of every page, and the traces of specs that failed, are kept below
+// bin/console-test. With CONSOLE_SCREENSHOTS=1 the screenshots of docs/images/console
+// are written anew. CONSOLE_SPECS chooses specs by a part of their file. CONSOLE_HOLD=1
+// starts the world, writes a script that runs specs in it, and waits.
+package console
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/test/gitops/agentprocess"
+)
+
+// Clients of HTTP keep their connections to processes that are gone by then.
+func TestMain(m *testing.M) { kubetest.Main(m, kubetest.AllowLeaks()) }
+
+// root is the top of the repository.
+const root = "../.."
+
+// TestConsole is one test, so that the program is built and the cluster started once.
+func TestConsole(t *testing.T) {
+	requireConsole(t)
+	w := newWorld(t, agentprocess.Build(t))
+	w.serveControl(t)
+	w.runSpecs(t)
+}
+
+// requireConsole fails where make has not built the console. It looks at everything
+// that the result depends on, so that the go command does not repeat an old one.
+func requireConsole(t *testing.T) {
+	t.Helper()
+	for file, fix := range map[string]string{
+		"internal/platform/console/dist/app/index.html": "make console builds it",
+		"web/node_modules/@playwright/test/cli.js":      "make console-modules installs it",
+	} {
+		if _, err := os.Stat(filepath.Join(root, filepath.FromSlash(file))); err != nil {
+			t.Fatalf("%v: %s", err, fix)
+		}
+	}
+	for _, folder := range []string{"internal/platform/console/dist/app", "web/e2e", "charts"} {
+		err := filepath.WalkDir(filepath.Join(root, filepath.FromSlash(folder)), func(path string, _ fs.DirEntry, err error) error {
+			if err == nil {
+				_, err = os.Stat(path)
+			}
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil // somebody is editing
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,144 @@
+package console
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/test/gitops/agentprocess"
+	"slipway.dev/slipway/test/programs"
+)
+
+const (
+	adminEmail    = "admin@example.com"
+	adminPassword = "correct horse battery staple"
+	userEmail     = "user@example.com"
+	userPassword  = "another horse another staple"
+	// tunnelDomain is what the hosts of tunnels end with. Nobody resolves it.
+	tunnelDomain = "tunnels.example.com"
+	// webHost is what the edge serves of the application web.
+	webHost = "web.example.com"
+)
+
+// world is a platform with what it needs around it.
+type world struct {
+	// t is the whole test: what a command starts outlives the command.
+	t         *testing.T
+	binary    string
+	url       string
+	state     string
+	trusted   string // what processes trust: the platform and the Git provider
+	authority *programs.Authority
+	platform  *programs.Process
+	// oneTime is what the first start printed for the admin.
+	oneTime string
+	cluster *kubetest.Cluster
+	// target is where applications go.
+	target string
+	git    *gitHost
+	edge   *edgeHost
+	mesh   *meshGateway
+	agents map[string]*programs.Process
+
+	control  string
+	commands chan command
+
+	loadMu sync.Mutex
+	load   *load
+}
+
+func newWorld(t *testing.T, binary string) *world {
+	t.Helper()
+	w := &world{
+		t: t, binary: binary, url: "https://" + freeAddress(t), state: filepath.Join(t.TempDir(), "state"),
+		authority: programs.NewAuthority(t, "*."+tunnelDomain), agents: map[string]*programs.Process{}, commands: make(chan command),
+	}
+	w.cluster = kubetest.Start(t)
+	text, err := v1alpha1.CRDs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.cluster.Apply(t, "default", string(text))
+	agentprocess.AwaitKinds(t, w.cluster.Cluster)
+	w.target = w.cluster.Namespace(t)
+	w.git = newGitHost(t, w)
+	w.trusted = filepath.Join(t.TempDir(), "trusted.crt")
+	writeFile(t, w.trusted, string(bytes.Join([][]byte{w.authority.Cert, w.git.provider.CA}, nil)))
+	w.startPlatform(t)
+	w.oneTime = w.printedPassword(t)
+	w.edge = w.startEdge(t)
+	w.mesh = newMeshGateway(t)
+	return w
+}
+
+// startPlatform runs the platform at its address until it listens.
+func (w *world) startPlatform(t *testing.T) {
+	t.Helper()
+	w.platform = programs.Start(w.t, programs.Options{
+		Binary: w.binary, Name: "the platform", Environment: []string{"SSL_CERT_FILE=" + w.trusted},
+		Words: []string{
+			"platform", "--log.format=json", "--admin.address=127.0.0.1:0", "--health.address=127.0.0.1:0",
+			"--server.address=" + strings.TrimPrefix(w.url, "https://"), "--server.publicURL=" + w.url, "--state.dir=" + w.state,
+			"--tls.certFile=" + w.authority.CertFile, "--tls.keyFile=" + w.authority.KeyFile,
+			"--tunnel.domain=" + tunnelDomain, "--firstStart.email=" + adminEmail,
+		},
+	})
+	w.platform.Address(t, "platform")
+}
+
+// printedPassword is what the first start has printed.
+func (w *world) printedPassword(t *testing.T) (password string) {
+	t.Helper()
+	programs.Eventually(t, func(context.Context) error {
+		_, rest, _ := strings.Cut(w.platform.Printed(), "password: ")
+		printed := false
+		if password, _, printed = strings.Cut(rest, "\n"); !printed {
+			return fmt.Errorf("no password is printed: %q", w.platform.Printed())
+		}
+		return nil
+	})
+	return password
+}
+
+// client reaches the platform, also by the hosts of tunnels, and trusts it.
+func (w *world) client() *http.Client {
+	dialer := &net.Dialer{}
+	return &http.Client{Transport: &http.Transport{
+		TLSClientConfig: &tls.Config{RootCAs: w.authority.Roots, MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: true,
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			if host, _, _ := net.SplitHostPort(address); strings.HasSuffix(host, "."+tunnelDomain) {
+				address = strings.TrimPrefix(w.url, "https://")
+			}
+			return dialer.DialContext(ctx, network, address)
+		},
+	}}
+}
+
+// freeAddress is a port of loopback that nobody has. The network is the test's own,
+// so that it stays free until it is used, and again after a restart.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
+}
+
+func writeFile(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

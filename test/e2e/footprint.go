@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"slipway.dev/slipway/test/e2e/node"
+)
+
+// The goal for agent and edge together.
+const (
+	mostPods  = 3
+	mostBytes = 300e6
+)
+
+// footprint measures the idle runtime by its control groups.
+func (s *scene) footprint(ctx context.Context) (string, error) {
+	before, err := s.measure(ctx)
+	if err != nil {
+		return "", err
+	}
+	began := time.Now()
+	if err := rest(ctx, s.quiet); err != nil {
+		return "", err
+	}
+	after, err := s.measure(ctx)
+	if err != nil {
+		return "", err
+	}
+	took := time.Since(began)
+	image, err := os.Stat(filepath.Join(s.root, "bin", "e2e", "slipway.tar"))
+	if err != nil {
+		return "", err
+	}
+	var lines []string
+	total, pods := node.Usage{}, 0
+	for pod, used := range after {
+		cpu := used.CPU - before[pod].CPU
+		lines = append(lines, fmt.Sprintf("\n                    %-36s %6.1f MB resident, %6.1f MB with the cache in use, %5.1f ms of CPU a second",
+			pod, float64(used.Resident)/1e6, float64(used.Working)/1e6, cpu.Seconds()*1000/took.Seconds()))
+		total.Resident += used.Resident
+		total.Working += used.Working
+		total.CPU += cpu
+		pods++
+	}
+	about := fmt.Sprintf("%d pods, %.1f MB resident, %.1f MB with the cache in use, %.1f ms of CPU a second over %s; image %.1f MB%s", pods,
+		float64(total.Resident)/1e6, float64(total.Working)/1e6, total.CPU.Seconds()*1000/took.Seconds(), took.Round(time.Second), float64(image.Size())/1e6, strings.Join(lines, ""))
+	if pods > mostPods || total.Working > mostBytes {
+		return "", fmt.Errorf("the goal is at most %d pods and %.0f MB: %s", mostPods, mostBytes/1e6, about)
+	}
+	return about, nil
+}
+
+// measure reads what each Pod of the runtime uses.
+func (s *scene) measure(ctx context.Context) (map[string]node.Usage, error) {
+	pods, err := s.node.Client.CoreV1().Pods(runtimeRelease().namespace).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/part-of=slipway"})
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]node.Usage{}
+	for _, pod := range pods.Items {
+		if pod.Status.Phase != corev1.PodRunning || pod.DeletionTimestamp != nil {
+			continue
+		}
+		var sum node.Usage
+		for _, container := range pod.Status.ContainerStatuses {
+			used, err := s.node.Measure(container.ContainerID)
+			if err != nil {
+				return nil, fmt.Errorf("the Pod %s: %w", pod.Name, err)
+			}
+			sum.Resident += used.Resident
+			sum.Working += used.Working
+			sum.CPU += used.CPU
+		}
+		found[pod.Name] = sum
+	}
+	return found, nil
+}

@@ -1,0 +1,197 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/metadata"
+)
+
+// inventory is everything that there is, by what it is.
+type inventory map[string]bool
+
+// takeInventory lists the objects of every kind that the API server has, the
+// containers, and on the node the mounts, the links and the rules for packets.
+func (s *scene) takeInventory(ctx context.Context) (inventory, error) {
+	found := inventory{}
+	if err := s.listObjects(ctx, "", found); err != nil {
+		return nil, err
+	}
+	containers, err := s.node.Containers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, one := range containers {
+		found["container "+one] = true
+	}
+	mounts, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		return nil, err
+	}
+	for line := range strings.Lines(string(mounts)) {
+		if fields := strings.Fields(line); len(fields) > 2 {
+			found["mount "+fields[1]] = true
+		}
+	}
+	for _, words := range [][]string{{"ip", "-oneline", "link"}, {"iptables-save", "-t", "nat"}, {"iptables-save", "-t", "filter"}} {
+		output, err := exec.CommandContext(ctx, words[0], words[1:]...).Output()
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", words[0], err)
+		}
+		for line := range strings.Lines(string(output)) {
+			if one := stable(words[0], line); one != "" {
+				found[one] = true
+			}
+		}
+	}
+	return found, nil
+}
+
+// stable is what stays the same of a line about a link or a rule.
+func stable(command, line string) string {
+	fields := strings.Fields(line)
+	switch {
+	case len(fields) < 2 || strings.HasPrefix(line, "#"):
+		return ""
+	case command == "ip":
+		name, _, _ := strings.Cut(strings.TrimSuffix(fields[1], ":"), "@")
+		if name == "pods0" {
+			return "" // the bridge stays when the last Pod is gone, as with every network of this kind
+		}
+		return "link " + name
+	case strings.HasPrefix(line, "-A"):
+		return "rule " + strings.TrimSpace(line)
+	default:
+		return ""
+	}
+}
+
+// listObjects adds the objects of every kind, of one namespace or of all.
+func (s *scene) listObjects(ctx context.Context, namespace string, into inventory) error {
+	client, err := metadata.NewForConfig(s.node.REST)
+	if err != nil {
+		return err
+	}
+	asks, err := discovery.NewDiscoveryClientForConfig(s.node.REST)
+	if err != nil {
+		return err
+	}
+	lists, err := asks.ServerPreferredResources()
+	if err != nil {
+		return err
+	}
+	for _, list := range lists {
+		group, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			return err
+		}
+		for _, kind := range list.APIResources {
+			if !slices.Contains(kind.Verbs, "list") || (namespace != "" && !kind.Namespaced) || passing(kind.Name) {
+				continue
+			}
+			objects, err := client.Resource(group.WithResource(kind.Name)).Namespace(namespace).List(ctx, metav1.ListOptions{})
+			if err != nil {
+				return fmt.Errorf("list %s: %w", kind.Name, err)
+			}
+			for _, object := range objects.Items {
+				into[describe(group.WithResource(kind.Name).GroupResource(), &object)] = true
+			}
+		}
+	}
+	return nil
+}
+
+// passing are kinds whose objects come and go by themselves: Events are kept for
+// an hour, and the other is no object of the store.
+func passing(kind string) bool { return kind == "events" || kind == "componentstatuses" }
+
+// describe names an object: its kind, and where it is.
+func describe(kind schema.GroupResource, object *metav1.PartialObjectMetadata) string {
+	if object.Namespace == "" {
+		return kind.String() + " " + object.Name
+	}
+	return kind.String() + " " + object.Namespace + "/" + object.Name
+}
+
+// removeNamespace deletes a namespace after a look at what the release has left in
+// it, which has to be what is known.
+func (s *scene) removeNamespace(ctx context.Context, namespace string, known []string) (string, error) {
+	var left []string
+	err := s.until(ctx, func(ctx context.Context) (err error) {
+		// What Helm has deleted may take a moment to end.
+		left, err = s.leftIn(ctx, namespace, known)
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	output, err := s.node.Kubectl(ctx, "delete", "namespace", namespace, "--wait", "--timeout=120s").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%w: %s", err, output)
+	}
+	return "left on purpose, and gone with the namespace: " + strings.Join(left, ", "), nil
+}
+
+// leftIn lists what is in a namespace. What is not known is an error.
+func (s *scene) leftIn(ctx context.Context, namespace string, known []string) (left []string, err error) {
+	found := inventory{}
+	if err := s.listObjects(ctx, namespace, found); err != nil {
+		return nil, err
+	}
+	var surprises []string
+	for _, one := range slices.Sorted(maps.Keys(found)) {
+		name := strings.Replace(one, " "+namespace+"/", "/", 1)
+		if name == "configmaps/kube-root-ca.crt" || name == "serviceaccounts/default" {
+			continue // every namespace has them
+		}
+		left = append(left, name)
+		if !slices.Contains(known, name) {
+			surprises = append(surprises, name)
+		}
+	}
+	if len(surprises) > 0 {
+		return nil, fmt.Errorf("the release has left %s", strings.Join(surprises, ", "))
+	}
+	return left, nil
+}
+
+// compare removes what Helm never removes, and wants everything to be as before.
+func (s *scene) compare(ctx context.Context) (string, error) {
+	output, err := s.node.Kubectl(ctx, "get", "crd", "-o", "name").Output()
+	if err != nil {
+		return "", err
+	}
+	definitions := strings.Fields(string(output))
+	removed := append(definitions, "persistentvolume/platform")
+	if output, err := s.node.Kubectl(ctx, append([]string{"delete", "--timeout=120s"}, removed...)...).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w: %s", err, output)
+	}
+	err = s.until(ctx, func(ctx context.Context) error {
+		after, err := s.takeInventory(ctx)
+		if err != nil {
+			return err
+		}
+		var problems []error
+		for _, one := range slices.Sorted(maps.Keys(after)) {
+			if !s.before[one] {
+				problems = append(problems, errors.New("left: "+one))
+			}
+		}
+		for _, one := range slices.Sorted(maps.Keys(s.before)) {
+			if !after[one] {
+				problems = append(problems, errors.New("gone: "+one))
+			}
+		}
+		return errors.Join(problems...)
+	})
+	return fmt.Sprintf("%d objects, mounts, links and rules as before, after deleting what Helm keeps: %s", len(s.before), strings.Join(removed, ", ")), err
+}

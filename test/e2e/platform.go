@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"slipway.dev/slipway/test/e2e/node"
+)
+
+const (
+	adminEmail = "admin@example.com"
+	// chosen is what the admin of the run chooses after the first sign-in.
+	chosen = "correct-horse-battery-staple"
+)
+
+func platformRelease() helmRelease {
+	return helmRelease{"platform", "slipway-platform", "slipway-platform"}
+}
+
+// tagImage gives the image its second name, for the upgrade.
+func (s *scene) tagImage(ctx context.Context) (string, error) {
+	return imageRepository + ":" + secondTag, s.node.TagImage(ctx, imageRepository+":"+firstTag, imageRepository+":"+secondTag)
+}
+
+// installPlatform installs the chart with a SQLite file on a volume, and TLS that
+// the platform ends itself behind a load balancer.
+func (s *scene) installPlatform(ctx context.Context) (string, error) {
+	release := platformRelease()
+	volume := filepath.Join(s.work, "volumes", "platform")
+	if err := os.MkdirAll(volume, 0o755); err != nil {
+		return "", err
+	}
+	certificate, key, err := s.authority.issue(platformHost)
+	if err != nil {
+		return "", err
+	}
+	if err := s.manifest(ctx, namespace(release.namespace)+tlsSecret(release.namespace, "platform-tls", certificate, key)+fmt.Sprintf(`---
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: platform}
+spec:
+  capacity: {storage: 5Gi}
+  accessModes: [ReadWriteOnce]
+  persistentVolumeReclaimPolicy: Retain
+  local: {path: %s}
+  nodeAffinity:
+    required: {nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [%s]}]}]}
+`, volume, node.Name)); err != nil {
+		return "", err
+	}
+	err = s.apply(ctx, release, fmt.Sprintf(`
+publicURL: https://%s
+tunnelDomain: tunnels.e2e.test
+tls: {secretName: platform-tls}
+service: {type: LoadBalancer}
+firstStart: {email: %s}
+image: {tag: %s, pullPolicy: Never}
+`, platformHost, adminEmail, firstTag))
+	return "https://" + platformHost, err
+}
+
+// namespace is one in which only Pods of the strictest standard of Kubernetes run.
+func namespace(name string) string {
+	return fmt.Sprintf("---\napiVersion: v1\nkind: Namespace\nmetadata: {name: %s, labels: {pod-security.kubernetes.io/enforce: restricted}}\n", name)
+}
+
+func tlsSecret(namespace, name string, certificate, key []byte) string {
+	return fmt.Sprintf("---\napiVersion: v1\nkind: Secret\nmetadata: {name: %s, namespace: %s}\ntype: kubernetes.io/tls\ndata: {tls.crt: %s, tls.key: %s}\n",
+		name, namespace, base64.StdEncoding.EncodeToString(certificate), base64.StdEncoding.EncodeToString(key))
+}
+
+// signIn does what the notes of the chart say: the password is in the log of the
+// first start, once.
+func (s *scene) signIn(ctx context.Context) (string, error) {
+	password := ""
+	err := s.until(ctx, func(ctx context.Context) error {
+		log, err := s.logOf(ctx, platformRelease().namespace, "app.kubernetes.io/component=platform")
+		if err != nil {
+			return err
+		}
+		_, rest, found := strings.Cut(log, "password: ")
+		if !found {
+			return errors.New("the log has no password yet")
+		}
+		password, _, _ = strings.Cut(rest, "\n")
+		return nil
+	})
+	if err != nil {
+		return "", err
+	}
+	if _, err := s.slipway(ctx, password+"\n"+chosen+"\n", "login", "https://"+platformHost, "--email", adminEmail, "--password-stdin", "--ca-file", s.authority.file); err != nil {
+		return "", err
+	}
+	text, err := s.slipway(ctx, "", "account", "get", "--output", "json")
+	if err != nil {
+		return "", err
+	}
+	var account struct {
+		Account struct {
+			ID string `json:"id"`
+		} `json:"account"`
+		ID string `json:"id"`
+	}
+	if err := json.Unmarshal([]byte(text), &account); err != nil {
+		return "", fmt.Errorf("%w: %s", err, text)
+	}
+	if s.account = account.ID + account.Account.ID; s.account == "" {
+		return "", fmt.Errorf("the account has no ID: %s", text)
+	}
+	return "account " + s.account, nil
+}
+
+// logOf is the log of the first Pod that a selector finds.
+func (s *scene) logOf(ctx context.Context, namespace, selector string) (string, error) {
+	pods, err := s.node.Client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
+	if err != nil {
+		return "", err
+	}
+	if len(pods.Items) == 0 {
+		return "", fmt.Errorf("no Pod in %s has %s", namespace, selector)
+	}
+	stream, err := s.node.Client.CoreV1().Pods(namespace).GetLogs(pods.Items[0].Name, &corev1.PodLogOptions{}).Stream(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer stream.Close()
+	text, err := io.ReadAll(io.LimitReader(stream, 1<<20))
+	return string(text), err
+}
+
+// uninstallPlatform removes the release. Its volume stays, as the chart says, and
+// goes with the namespace.
+func (s *scene) uninstallPlatform(ctx context.Context) (string, error) {
+	if err := s.remove(platformRelease()); err != nil {
+		return "", err
+	}
+	return s.removeNamespace(ctx, platformRelease().namespace, []string{
+		"persistentvolumeclaims/slipway-platform", // it has the data, and stays on purpose
+		"secrets/platform-tls",                    // made before the release, by hand
+	})
+}

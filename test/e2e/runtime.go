@@ -1,0 +1,248 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+const runtimeName = "e2e"
+
+func runtimeRelease() helmRelease { return helmRelease{"gitops-runtime", "slipway-runtime", "slipway"} }
+
+// installRuntime installs the runtime as a person does, from a values file. The
+// address of the platform, the account, a key and the authority are those of the
+// sign-in, and the mode is the tunnel.
+func (s *scene) installRuntime(ctx context.Context) (string, error) {
+	file := filepath.Join(s.work, "values.yaml")
+	err := os.WriteFile(file, fmt.Appendf(nil, `
+global: {runtime: {cluster: e2e}}
+agent:
+  config: {applications: {pollInterval: 5s, pollJitter: 0s}}
+  repositories: {certificates: {%s: %q}}
+image: {tag: %s, pullPolicy: Never}
+`, gitHost, s.authority.pem, firstTag), 0o600)
+	if err != nil {
+		return "", err
+	}
+	if err := s.manifest(ctx, namespace(runtimeRelease().namespace)); err != nil {
+		return "", err
+	}
+	_, err = s.slipway(ctx, "", "runtime", "install", runtimeName, "--create-key", "--values", file, "--yes", "--timeout", helmTimeout.String())
+	if err != nil {
+		return "", err
+	}
+	return s.reached(ctx, "ACCESS_MODE_TUNNEL")
+}
+
+// joinTunnel goes back to the tunnel.
+func (s *scene) joinTunnel(ctx context.Context) (string, error) {
+	if output, err := s.node.Kubectl(ctx, "delete", "ingress", "gateway", "-n", runtimeRelease().namespace).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w: %s", err, output)
+	}
+	return s.join(ctx, "ACCESS_MODE_TUNNEL", "global.runtime.httpRoute.enabled=false", "tunnel-client.enabled=true")
+}
+
+// joinIngress: the platform comes in through the edge that the runtime brings.
+func (s *scene) joinIngress(ctx context.Context) (string, error) {
+	return s.join(ctx, "ACCESS_MODE_INGRESS", "global.runtime.ingress.enabled=true", "global.runtime.ingress.protocol=http",
+		"global.runtime.ingress.className=slipway", "global.runtime.ingress.hosts[0]="+runtimeHost)
+}
+
+// joinMesh: no mesh is on this node, and preflight says so. Without it the chart
+// makes the VirtualService, slipway reads it as a gateway would, and an Ingress
+// stands in for the gateway.
+func (s *scene) joinMesh(ctx context.Context) (string, error) {
+	if err := s.manifest(ctx, istioDefinition+fmt.Sprintf(gatewayStandIn, runtimeRelease().namespace, runtimeHost)); err != nil {
+		return "", err
+	}
+	if err := s.established(ctx, "virtualservices.networking.istio.io"); err != nil {
+		return "", err
+	}
+	about, err := s.joinUnchecked(ctx, "ACCESS_MODE_MESH", "global.runtime.ingress.enabled=false", "tunnel-client.enabled=false",
+		"global.runtime.ingressUrl=http://"+runtimeHost, "global.runtime.virtualService.enabled=true", "global.runtime.virtualService.gateway=istio-system/public")
+	if err != nil {
+		return "", err
+	}
+	verified, err := s.slipway(ctx, "", "runtime", "mesh", "verify", "--runtime", runtimeName, "--namespace", runtimeRelease().namespace, "--host", runtimeHost)
+	if err != nil {
+		return "", err
+	}
+	if ok := strings.Count(verified, " ok "); ok != 3 {
+		return "", fmt.Errorf("the VirtualService leads %d of 3 paths to the runtime:\n%s", ok, verified)
+	}
+	return about + "; the VirtualService is verified, its traffic goes through an Ingress in the place of Istio", nil
+}
+
+// joinHTTPRoute: no controller of the Gateway API is on this node, and preflight
+// says so. The HTTPRoute is looked at, and the Ingress goes on standing in.
+func (s *scene) joinHTTPRoute(ctx context.Context) (string, error) {
+	if err := s.manifest(ctx, gatewayDefinition); err != nil {
+		return "", err
+	}
+	if err := s.established(ctx, "httproutes.gateway.networking.k8s.io"); err != nil {
+		return "", err
+	}
+	about, err := s.joinUnchecked(ctx, "ACCESS_MODE_HTTP_ROUTE", "global.runtime.ingressUrl=", "global.runtime.virtualService.enabled=false",
+		"global.runtime.httpRoute.enabled=true", "global.runtime.httpRoute.protocol=http", "global.runtime.httpRoute.hostnames[0]="+runtimeHost,
+		"global.runtime.httpRoute.parentRefs[0].name=public")
+	if err != nil {
+		return "", err
+	}
+	paths, err := s.node.Kubectl(ctx, "get", "httproute", "internal-router", "-n", runtimeRelease().namespace,
+		"-o", "jsonpath={.spec.rules[*].matches[*].path.value} {.spec.rules[*].backendRefs[*].name}:{.spec.rules[*].backendRefs[*].port}").CombinedOutput()
+	if want := "/webhooks /app-proxy /workflows internal-router:80"; err != nil || string(paths) != want {
+		return "", fmt.Errorf("the HTTPRoute leads %q and not %q (%w)", paths, want, err)
+	}
+	return about + "; the HTTPRoute is looked at, its traffic goes through an Ingress in the place of a Gateway", nil
+}
+
+// join changes values of the runtime, and waits until it is reached in the mode.
+func (s *scene) join(ctx context.Context, mode string, values ...string) (string, error) {
+	if _, err := s.slipway(ctx, "", upgradeWords(values)...); err != nil {
+		return "", err
+	}
+	return s.reached(ctx, mode)
+}
+
+// joinUnchecked does the same where the controller of the mode is missing: that has
+// to be refused first, with nothing changed.
+func (s *scene) joinUnchecked(ctx context.Context, mode string, values ...string) (string, error) {
+	_, err := s.slipway(ctx, "", upgradeWords(values)...)
+	if err == nil || !strings.Contains(err.Error(), "checks failed: nothing was changed") {
+		return "", fmt.Errorf("preflight does not see that the controller is missing: %w", err)
+	}
+	if _, err := s.slipway(ctx, "", append(upgradeWords(values), "--skip-preflight")...); err != nil {
+		return "", err
+	}
+	about, err := s.reached(ctx, mode)
+	return about + ", after preflight refused it without its controller", err
+}
+
+func upgradeWords(values []string) []string {
+	words := []string{"runtime", "upgrade", runtimeName, "--yes", "--timeout", helmTimeout.String()}
+	for _, value := range values {
+		words = append(words, "--set", value)
+	}
+	return words
+}
+
+// reached waits until the platform has the runtime online in a mode and gets an
+// answer from it.
+func (s *scene) reached(ctx context.Context, mode string) (string, error) {
+	var found struct {
+		Runtime runtimeFacts `json:"runtime"`
+		runtimeFacts
+	}
+	err := s.until(ctx, func(ctx context.Context) error {
+		text, err := s.slipway(ctx, "", "runtime", "get", runtimeName, "--output", "json")
+		if err != nil {
+			return err
+		}
+		if err := json.Unmarshal([]byte(text), &found); err != nil {
+			return err
+		}
+		if found.AccessMode == "" {
+			found.runtimeFacts = found.Runtime
+		}
+		if !found.Online || found.AccessMode != mode {
+			return fmt.Errorf("the runtime is %s", text)
+		}
+		return nil
+	})
+	if err != nil {
+		return "", err
+	}
+	// The platform asks the runtime itself for its integrations: nothing in its own database answers that.
+	err = s.until(ctx, func(ctx context.Context) error {
+		_, err := s.slipway(ctx, "", "integration", "git", "list", "--runtime", runtimeName)
+		return err
+	})
+	return strings.TrimSpace(strings.ToLower(strings.TrimPrefix(found.AccessMode, "ACCESS_MODE_")) + " " + found.AccessURL), err
+}
+
+// runtimeFacts are what the platform tells of a runtime.
+type runtimeFacts struct {
+	Online     bool   `json:"online"`
+	AccessMode string `json:"accessMode"`
+	AccessURL  string `json:"accessUrl"`
+}
+
+// established waits until the API server serves a kind.
+func (s *scene) established(ctx context.Context, definition string) error {
+	output, err := s.node.Kubectl(ctx, "wait", "--for=condition=Established", "--timeout=60s", "crd/"+definition).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, output)
+	}
+	return nil
+}
+
+// uninstallRuntime removes the application, the release and what it leaves, which
+// has to be what is documented.
+func (s *scene) uninstallRuntime(ctx context.Context) (string, error) {
+	if err := s.removeApplication(ctx); err != nil {
+		return "", err
+	}
+	told, err := s.slipway(ctx, "", "runtime", "uninstall", runtimeName, "--yes")
+	if err != nil {
+		return "", err
+	}
+	s.leftovers = told
+	return s.removeNamespace(ctx, runtimeRelease().namespace, []string{
+		"secrets/slipway-token",                    // the runtime's own credential
+		"leases.coordination.k8s.io/slipway-agent", // made by replicas, not by the chart
+		"leases.coordination.k8s.io/slipway-edge",  //
+		"configmaps/slipway-agent-pushes",          //
+		"appprojects.argoproj.io/default",          // may belong to Applications of others
+	})
+}
+
+// gatewayStandIn leads to the runtime what a gateway of the mesh would.
+const gatewayStandIn = `---
+apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata: {name: gateway, namespace: %s}
+spec:
+  ingressClassName: slipway
+  rules:
+    - host: %s
+      http:
+        paths: [{path: /, pathType: Prefix, backend: {service: {name: internal-router, port: {number: 80}}}}]
+`
+
+// istioDefinition is Istio's kind, without its schema.
+const istioDefinition = `---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: virtualservices.networking.istio.io}
+spec:
+  group: networking.istio.io
+  names: {kind: VirtualService, listKind: VirtualServiceList, plural: virtualservices, singular: virtualservice}
+  scope: Namespaced
+  versions:
+    - name: v1alpha3
+      served: true
+      storage: true
+      schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+`
+
+// gatewayDefinition is the kind of the Gateway API, without its schema.
+const gatewayDefinition = `---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata:
+  name: httproutes.gateway.networking.k8s.io
+  annotations: {api-approved.kubernetes.io: "https://github.com/kubernetes-sigs/gateway-api/pull/2997"}
+spec:
+  group: gateway.networking.k8s.io
+  names: {kind: HTTPRoute, listKind: HTTPRouteList, plural: httproutes, singular: httproute}
+  scope: Namespaced
+  versions:
+    - name: v1
+      served: true
+      storage: true
+      schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+`

@@ -1,0 +1,30 @@
+import { at, expect, test } from "./support/fixtures";
+import { accessible, picture } from "./support/look";
+import { startPlatform, stopPlatform, valueInCluster } from "./support/world";
+
+test("a lost connection is seen, and what comes after it is true", async ({ admin: page }) => {
+  await page.goto(at("/runtimes"));
+  const online = page.getByRole("row").filter({ hasText: "prod" }).getByRole("img", { name: "online" });
+  await expect(online).toBeVisible();
+  await stopPlatform();
+  try {
+    await expect(page.getByText("The connection to the platform is lost.")).toBeVisible();
+    // What was there stays.
+    await expect(page.getByRole("link", { name: "prod", exact: true })).toBeVisible();
+    await accessible(page, "lost");
+    await picture(page, "lost");
+    await page.getByRole("button", { name: "Try now" }).click();
+    await expect(page.getByText("The connection to the platform is lost.")).toBeVisible();
+  } finally {
+    await startPlatform();
+  }
+  await expect(page.getByText("The connection to the platform is lost.")).toBeHidden();
+  await expect(online).toBeVisible();
+
+  // The session outlives the platform, and the runtime is reached again.
+  await page.getByRole("link", { name: "Applications" }).click();
+  await page.getByRole("link", { name: "web", exact: true }).click();
+  await expect(page.getByRole("region", { name: "State" })).toContainText("Live");
+  await expect(page.getByRole("region", { name: "State" })).toContainText("Healthy");
+  expect(await valueInCluster("web")).toBe("second");
+});

@@ -1,0 +1,119 @@
+// What the console may cost: what a browser loads first, and what thousands of
+// applications take.
+
+import { gzipSync } from "node:zlib";
+import type { Page } from "@playwright/test";
+import { at, expect, signIn, test } from "./support/fixtures";
+import { gather, world } from "./support/world";
+
+const mostJavaScript = 250 * 1024;
+const crowd = 5_000;
+
+// scriptsOf is what a page loads, packed as the platform sends it.
+async function scriptsOf(page: Page, path: string, ready: () => Promise<void>): Promise<number> {
+  const sizes: Promise<number>[] = [];
+  page.on("response", (response) => {
+    if (response.request().resourceType() !== "script" || response.status() !== 200) return;
+    expect(response.headers()["content-encoding"] ?? "small", response.url()).toMatch(/gzip|small/);
+    sizes.push(response.body().then((body) => gzipSync(body, { level: 9 }).length));
+  });
+  await page.goto(at(path));
+  await ready();
+  const all = await Promise.all(sizes);
+  expect(all.length).toBeGreaterThan(0);
+  return all.reduce((sum, size) => sum + size, 0);
+}
+
+test("the first page is small", async ({ page, problems: _ }) => {
+  const size = await scriptsOf(page, "/sign-in", () => expect(page.getByLabel("Password")).toBeVisible());
+  console.log(`JavaScript of the sign-in page: ${(size / 1024).toFixed(1)} KB gzip`);
+  expect(size).toBeLessThan(mostJavaScript);
+});
+
+test("the runtimes are small", async ({ page, context, problems: _ }) => {
+  await signIn(context, world.admin);
+  const size = await scriptsOf(page, "/runtimes", () =>
+    expect(page.getByRole("link", { name: "prod", exact: true })).toBeVisible(),
+  );
+  console.log(`JavaScript of the runtimes page: ${(size / 1024).toFixed(1)} KB gzip`);
+  expect(size).toBeLessThan(mostJavaScript);
+});
+
+// measure is how long something takes in the browser, in milliseconds.
+async function measure(page: Page, act: () => Promise<void>): Promise<number> {
+  const began = await page.evaluate(() => performance.now());
+  await act();
+  return (await page.evaluate(() => performance.now())) - began;
+}
+
+const nodes = (page: Page): Promise<number> => page.evaluate(() => document.querySelectorAll("*").length);
+
+// heap is what is used after a collection, in bytes.
+async function heap(page: Page): Promise<number> {
+  const session = await page.context().newCDPSession(page);
+  await session.send("HeapProfiler.collectGarbage");
+  const { usedSize } = await session.send("Runtime.getHeapUsage");
+  await session.detach();
+  return usedSize;
+}
+
+test("thousands of applications", async ({ admin: page }) => {
+  await page.goto(at("/applications"));
+  await expect(page.getByRole("row").nth(1)).toBeVisible();
+  const few = await heap(page);
+  await gather("crowd", crowd);
+  const list = page.getByRole("table", { name: "Applications" });
+  await expect(list).toHaveAttribute("aria-rowcount", /^50\d\d$/);
+
+  await page.goto(at("/runtimes"));
+  await expect(page.getByRole("link", { name: "crowd", exact: true })).toBeVisible();
+  const opened = await measure(page, async () => {
+    await page.getByRole("link", { name: "Applications" }).click();
+    await expect(list).toHaveAttribute("aria-rowcount", /^50\d\d$/);
+  });
+  const fresh = await measure(page, async () => {
+    await page.reload();
+    await expect(list).toHaveAttribute("aria-rowcount", /^50\d\d$/);
+  });
+  const search = page.getByRole("searchbox").first();
+  const searched = await measure(page, async () => {
+    await search.fill("service-4321");
+    await expect(list).toHaveAttribute("aria-rowcount", "2");
+  });
+  await search.fill("");
+  await expect(list).toHaveAttribute("aria-rowcount", /^50\d\d$/);
+  const before = await heap(page);
+
+  // The longest frame while the whole list goes by.
+  const longest = await list.evaluate(async (box) => {
+    let worst = 0;
+    let last = performance.now();
+    for (let top = 0; top < box.scrollHeight; top += 2_000) {
+      box.scrollTop = top;
+      await new Promise((resolve) => requestAnimationFrame(resolve));
+      const now = performance.now();
+      worst = Math.max(worst, now - last);
+      last = now;
+    }
+    box.scrollTop = box.scrollHeight;
+    await new Promise((resolve) => requestAnimationFrame(resolve));
+    return worst;
+  });
+  await expect(list.getByRole("row").last()).toContainText(/web|service-4999/);
+  const drawn = await nodes(page);
+  const after = await heap(page);
+  const megabytes = (bytes: number): string => (bytes / 1024 / 1024).toFixed(1);
+  console.log(
+    `${crowd} applications: list from another page ${opened.toFixed(0)} ms, from nothing ${fresh.toFixed(0)} ms, search ${searched.toFixed(0)} ms, longest frame ${longest.toFixed(0)} ms`,
+  );
+  console.log(
+    `heap ${megabytes(few)} MB with few, ${megabytes(before)} MB with all, ${megabytes(after)} MB after scrolling; ${drawn} nodes`,
+  );
+  expect(drawn).toBeLessThan(2_000);
+  expect(after).toBeLessThan(before + 20 * 1024 * 1024);
+  expect(after).toBeLessThan(200 * 1024 * 1024);
+  if (process.env["CONSOLE_LONG"] === "1") {
+    expect(opened).toBeLessThan(1_000);
+    expect(fresh).toBeLessThan(1_000 * 3);
+  }
+});

@@ -1,0 +1,54 @@
+// Browsers that are signed in, and that forgive no error.
+
+import { type BrowserContext, test as base, expect, type Page } from "@playwright/test";
+import { world } from "./world";
+
+export { expect };
+
+/** open gives a page of the console by its path below /console. */
+export const at = (path: string): string => `${world.url}/console${path}`;
+
+/** signIn gives the context the session of somebody who has a password. */
+export async function signIn(context: BrowserContext, who: { email: string; password: string }): Promise<void> {
+  const answer = await context.request.post(`${world.url}/slipway.platform.v1.AuthService/SignIn`, {
+    data: { email: who.email, password: who.password },
+  });
+  expect(answer.ok(), `sign in as ${who.email}: ${await answer.text()}`).toBe(true);
+}
+
+// What the browser may complain of: requests that fail while the platform is away,
+// and answers that are errors, which pages show.
+const forgiven = /net::ERR_|Failed to load resource/;
+
+/** watch keeps what goes wrong in a page without anybody seeing it. */
+function watch(page: Page, problems: string[]): void {
+  page.on("pageerror", (error) => problems.push(`error in the page: ${error.stack ?? error.message}`));
+  page.on("console", (message) => {
+    if (message.type() === "error" && !forgiven.test(message.text())) problems.push(`console: ${message.text()}`);
+  });
+}
+
+interface Fixtures {
+  problems: string[];
+  /** A page of the admin. */
+  admin: Page;
+  /** A page of somebody who is no admin. */
+  user: Page;
+}
+
+export const test = base.extend<Fixtures>({
+  problems: async ({ context }, use) => {
+    const problems: string[] = [];
+    context.on("page", (page) => watch(page, problems));
+    await use(problems);
+    expect(problems, "what went wrong in the browser").toEqual([]);
+  },
+  admin: async ({ context, problems: _ }, use) => {
+    await signIn(context, world.admin);
+    await use(await context.newPage());
+  },
+  user: async ({ context, problems: _ }, use) => {
+    await signIn(context, world.user);
+    await use(await context.newPage());
+  },
+});

@@ -1,0 +1,58 @@
+// What is looked at on every page: accessibility in both themes, and its picture.
+
+import { AxeBuilder } from "@axe-core/playwright";
+import type { Page } from "@playwright/test";
+import { expect } from "./fixtures";
+import { world } from "./world";
+
+/** settled waits until a page has what it shows: nothing says that it is loading. */
+export async function settled(page: Page): Promise<void> {
+  await expect(page.getByRole("heading", { level: 1 })).toBeVisible();
+  await expect(page.getByRole("status", { name: "Loading" })).toHaveCount(0);
+}
+
+/** accessible fails when axe finds something serious, in light or in dark. */
+export async function accessible(page: Page, name: string): Promise<void> {
+  for (const colorScheme of ["dark", "light"] as const) {
+    await page.emulateMedia({ colorScheme });
+    const { violations } = await new AxeBuilder({ page }).analyze();
+    const serious = violations
+      .filter((one) => one.impact === "serious" || one.impact === "critical")
+      .map(
+        (one) =>
+          `${one.id}: ${one.help}\n  ${one.nodes.map((node) => `${node.target.join(" ")} ${node.html}`).join("\n  ")}`,
+      );
+    expect(serious, `${name}, ${colorScheme}`).toEqual([]);
+  }
+}
+
+/** picture keeps what the page looks like. */
+export async function picture(page: Page, name: string): Promise<void> {
+  await page.screenshot({ path: `${world.images}/${name}.png`, animations: "disabled", caret: "hide" });
+}
+
+/** look is what every page goes through. */
+export async function look(page: Page, name: string): Promise<void> {
+  await settled(page);
+  await accessible(page, name);
+  await fits(page, name);
+  await picture(page, name);
+}
+
+/** fits fails when the page is wider than the screen. */
+export async function fits(page: Page, name: string): Promise<void> {
+  const over = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+  expect(over, `${name}: pixels beyond the screen`).toBeLessThanOrEqual(0);
+}
+
+/** onPhone looks at the page at the width of a telephone. */
+export async function onPhone(page: Page, name: string): Promise<void> {
+  const before = page.viewportSize();
+  await page.setViewportSize({ width: 390, height: 844 });
+  await settled(page);
+  await fits(page, name);
+  await picture(page, name);
+  await page.setViewportSize({ width: 360, height: 780 });
+  await fits(page, `${name} at 360`);
+  if (before) await page.setViewportSize(before);
+}

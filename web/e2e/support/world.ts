@@ -1,0 +1,59 @@
+// What test/console has started, and what it does for a spec.
+
+export interface World {
+  url: string;
+  control: string;
+  images: string;
+  admin: { email: string; oneTime: string; password: string };
+  user: { email: string; password: string };
+  git: { api: string; shared: string; apps: string; runtimeToken: string; userToken: string };
+  edge: { host: string; admin: string };
+  /** URL of the gateway of a service mesh. */
+  mesh: string;
+  /** Namespace that applications go to. */
+  target: string;
+  /** What no page may ever show. */
+  hidden: string;
+  /** Certificate of the Git provider. */
+  authorities: string;
+}
+
+function read(): World {
+  const text = process.env["CONSOLE_WORLD"];
+  if (!text) throw new Error("There is no platform: run `go test ./test/console`, which starts one and these specs.");
+  return JSON.parse(text) as World;
+}
+
+export const world: World = read();
+
+async function ask<T>(path: string, body: object = {}): Promise<T> {
+  const answer = await fetch(world.control + path, { method: "POST", body: JSON.stringify(body) });
+  const text = await answer.text();
+  if (!answer.ok) throw new Error(`${path}: ${text}`);
+  return JSON.parse(text) as T;
+}
+
+/** install runs the command that the wizard shows, as a person would, with the key. */
+export function install(command: string, key: string): Promise<{ name: string; namespace: string }> {
+  return ask("/install", { command, key });
+}
+
+/** push commits another value to an application and tells the webhooks; it gives the commit. */
+export async function push(folder: string, value: string, message: string): Promise<string> {
+  const { commit } = await ask<{ commit: string }>("/push", { folder, value, message });
+  return commit;
+}
+
+/** valueInCluster is what the application's ConfigMap says in the cluster. */
+export async function valueInCluster(folder: string): Promise<string> {
+  const { value } = await ask<{ value: string }>("/value", { folder });
+  return value;
+}
+
+export const stopPlatform = (): Promise<unknown> => ask("/platform/stop");
+export const startPlatform = (): Promise<unknown> => ask("/platform/start");
+export const startLoad = (): Promise<unknown> => ask("/load/start");
+export const stopLoad = (): Promise<{ answered: number; failed: number }> => ask("/load/stop");
+
+/** gather has a runtime report many applications. */
+export const gather = (runtime: string, count: number): Promise<unknown> => ask("/crowd", { runtime, count });

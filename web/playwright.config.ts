@@ -1,0 +1,34 @@
+import { defineConfig } from "@playwright/test";
+
+// The Go test in test/console starts the world and says where it is.
+const artefacts = process.env["CONSOLE_ARTEFACTS"] ?? "test-results";
+
+export default defineConfig({
+  testDir: "e2e",
+  testMatch: "*.e2e.ts",
+  outputDir: `${artefacts}/failures`,
+  // The specs are one story in the order of their files: a runtime that one installs
+  // is what the next one uses.
+  workers: 1,
+  fullyParallel: false,
+  retries: 0,
+  // Bounds what hangs; no spec that passes comes near.
+  timeout: 90_000,
+  expect: { timeout: 30_000 },
+  reporter: [["list"], ["json"]],
+  use: {
+    ignoreHTTPSErrors: true,
+    viewport: { width: 1280, height: 800 },
+    locale: "en-GB",
+    timezoneId: "UTC",
+    colorScheme: "light",
+    contextOptions: { reducedMotion: "reduce" },
+    trace: "retain-on-failure",
+    screenshot: "only-on-failure",
+    launchOptions: {
+      executablePath: process.env["CHROMIUM"] ?? "/usr/bin/chromium",
+      // The tests run in a network and often a container of their own, where the sandbox cannot be.
+      args: ["--no-sandbox", "--disable-dev-shm-usage", "--js-flags=--expose-gc"],
+    },
+  },
+});

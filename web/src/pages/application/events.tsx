@@ -1,0 +1,49 @@
+import { useQuery } from "@tanstack/react-query";
+import type { ObjectEvent } from "../../api/gen/slipway/runtime/v1/application_pb";
+import { Empty, Failure, Loading } from "../../ui/page";
+import { Status } from "../../ui/status";
+import { type Column, Table } from "../../ui/table";
+import { Time } from "../../ui/time";
+import type { Place } from "./follow";
+import { eventsQuery } from "./queries";
+import type { ResourceName } from "./resourcename";
+import { Offline } from "./resources";
+
+const columns: Column<ObjectEvent>[] = [
+  {
+    id: "type",
+    header: "Type",
+    cell: (row) => <Status tone={row.type === "Warning" ? "warn" : "off"}>{row.type || "Normal"}</Status>,
+  },
+  { id: "reason", header: "Reason", cell: (row) => row.reason },
+  { id: "message", header: "Message", cell: (row) => <span className="event-message">{row.message}</span> },
+  { id: "count", header: "Count", wideOnly: true, cell: (row) => row.count },
+  { id: "source", header: "Source", wideOnly: true, cell: (row) => row.source },
+  { id: "seen", header: "Last seen", cell: (row) => <Time at={row.lastSeenAt} /> },
+];
+
+export interface EventsProps {
+  place: Place;
+  online: boolean;
+  /** Without it: of the application itself. */
+  object?: ResourceName;
+}
+
+/** Events is what Kubernetes tells of a resource, the newest first. */
+export function Events({ place, online, object }: EventsProps) {
+  const query = useQuery({ ...eventsQuery(place, object), enabled: online });
+  if (!query.data) {
+    if (query.error) return <Failure error={query.error} retry={() => void query.refetch()} />;
+    return online ? <Loading lines={6} /> : <Offline runtime={place.runtime} />;
+  }
+  const rows = query.data.events;
+  if (rows.length === 0) return <Empty title="No events">Kubernetes keeps events for about an hour.</Empty>;
+  return (
+    <Table
+      label="Events"
+      columns={columns}
+      rows={rows}
+      rowKey={(row) => `${row.type} ${row.reason} ${row.message} ${row.lastSeenAt?.seconds ?? ""} ${row.source}`}
+    />
+  );
+}

@@ -1,0 +1,55 @@
+// What is asked of a runtime about one application. There are no streams for it, so
+// it is asked again when the application changes, and now and then while it is seen.
+
+import { keepPreviousData, queryOptions } from "@tanstack/react-query";
+import { runtime } from "../../api/transport";
+import type { Place } from "./follow";
+import { type ResourceName, writeObject } from "./resourcename";
+
+const refOf = (place: Place) => ({ namespace: place.namespace, name: place.name });
+const keyOf = (place: Place) => [place.runtime, place.namespace, place.name];
+
+/** applicationKeyOf begins the key of everything that is asked about an application. */
+export const applicationKeyOf = (place: Place) => ["application", ...keyOf(place)];
+
+/** isRendered is true for what the runtime has to render Git for. */
+export function isRendered(key: readonly unknown[]): boolean {
+  return key[4] === "diff" || key[4] === "resource";
+}
+
+export const treeQuery = (place: Place) =>
+  queryOptions({
+    queryKey: [...applicationKeyOf(place), "tree"],
+    queryFn: ({ signal }) => runtime(place.runtime).applications.getTree({ ref: refOf(place) }, { signal }),
+    refetchInterval: 5_000,
+  });
+
+export const resourceQuery = (place: Place, object: ResourceName) =>
+  queryOptions({
+    queryKey: [...applicationKeyOf(place), "resource", writeObject(object)],
+    queryFn: ({ signal }) => runtime(place.runtime).applications.getResource({ ref: refOf(place), object }, { signal }),
+    refetchInterval: 10_000,
+  });
+
+export const diffQuery = (place: Place, revision = "") =>
+  queryOptions({
+    queryKey: [...applicationKeyOf(place), "diff", revision],
+    queryFn: ({ signal }) => runtime(place.runtime).applications.diff({ ref: refOf(place), revision }, { signal }),
+    // It renders and asks the API server for each object.
+    staleTime: 5_000,
+    placeholderData: keepPreviousData,
+  });
+
+export const eventsQuery = (place: Place, object?: ResourceName) =>
+  queryOptions({
+    queryKey: [...applicationKeyOf(place), "events", object ? writeObject(object) : ""],
+    queryFn: ({ signal }) =>
+      runtime(place.runtime).applications.listEvents({ ref: refOf(place), ...(object ? { object } : {}) }, { signal }),
+    refetchInterval: 5_000,
+  });
+
+export const historyQuery = (place: Place) =>
+  queryOptions({
+    queryKey: [...applicationKeyOf(place), "history"],
+    queryFn: ({ signal }) => runtime(place.runtime).applications.getHistory({ ref: refOf(place) }, { signal }),
+  });

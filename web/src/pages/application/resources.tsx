@@ -1,0 +1,134 @@
+import { useQuery } from "@tanstack/react-query";
+import { useMemo, useState } from "react";
+import { explain } from "../../api/errors";
+import type { Node } from "../../api/gen/slipway/runtime/v1/application_pb";
+import { Checkbox, SearchField, Select } from "../../ui/field";
+import { Empty, Failure, Loading, Note, Panel } from "../../ui/page";
+import type { Place } from "./follow";
+import { ResourceGraph } from "./graph";
+import { treeQuery } from "./queries";
+import type { ResourceName } from "./resourcename";
+import { buildTree, noFilter, type TreeFilter, treeRows, treeValues } from "./tree";
+import { ResourceTree } from "./treeview";
+
+export interface ResourcesProps {
+  place: Place;
+  online: boolean;
+  onOpen: (resource: ResourceName) => void;
+}
+
+/** Resources is what the application has in the cluster, and what that made. */
+export function Resources({ place, online, onOpen }: ResourcesProps) {
+  const query = useQuery({ ...treeQuery(place), enabled: online });
+  const [filter, setFilter] = useState<TreeFilter>(noFilter);
+  const [collapsed, setCollapsed] = useState<ReadonlySet<string>>(new Set());
+  const [graph, setGraph] = useState(false);
+  const nodes = query.data?.nodes;
+  const tree = useMemo(() => buildTree(nodes ?? []), [nodes]);
+  const rows = useMemo(() => treeRows(tree, collapsed, filter), [tree, collapsed, filter]);
+
+  if (!nodes) {
+    if (query.error) return <Failure error={query.error} retry={() => void query.refetch()} />;
+    if (!online) return <Offline runtime={place.runtime} />;
+    return <Loading lines={10} />;
+  }
+  if (nodes.length === 0) {
+    return (
+      <Empty title="No resources">
+        The application has nothing in the cluster. Sync it to make live what is in Git, or look at its conditions.
+      </Empty>
+    );
+  }
+  const toggle = (id: string, open: boolean) => {
+    const next = new Set(collapsed);
+    if (open) next.delete(id);
+    else next.add(id);
+    setCollapsed(next);
+  };
+  return (
+    <div className="stack">
+      {query.error && <Note tone="warn">{explain(query.error)} What is shown may be old.</Note>}
+      <TreeFilters nodes={nodes} filter={filter} onChange={setFilter} graph={graph} onGraph={setGraph} />
+      {rows.length === 0 ? (
+        <Empty title="No resource fits">Choose fewer filters, or other ones.</Empty>
+      ) : (
+        <Panel flush>
+          {graph ? (
+            <ResourceGraph rows={rows} onOpen={onOpen} />
+          ) : (
+            <ResourceTree rows={rows} onToggle={toggle} onOpen={onOpen} />
+          )}
+        </Panel>
+      )}
+    </div>
+  );
+}
+
+interface TreeFiltersProps {
+  nodes: Node[];
+  filter: TreeFilter;
+  onChange: (filter: TreeFilter) => void;
+  graph: boolean;
+  onGraph: (graph: boolean) => void;
+}
+
+function TreeFilters({ nodes, filter, onChange, graph, onGraph }: TreeFiltersProps) {
+  const values = useMemo(() => treeValues(nodes), [nodes]);
+  const options = (all: string, list: [string, number][], chosen: string) => {
+    const missing: [string, number][] = chosen !== "" && !list.some(([value]) => value === chosen) ? [[chosen, 0]] : [];
+    return [
+      { value: "", label: all },
+      ...[...list, ...missing].map(([value, count]) => ({ value, label: `${value} (${count})` })),
+    ];
+  };
+  return (
+    <search className="filters" aria-label="Filters of resources">
+      <SearchField
+        label="Find resources"
+        placeholder="Kind or name"
+        value={filter.text}
+        onChange={(text) => onChange({ ...filter, text })}
+      />
+      <span className="filter-select">
+        <Select
+          label="Kind"
+          hideLabel
+          value={filter.kind}
+          onChange={(kind) => onChange({ ...filter, kind })}
+          options={options("All kinds", values.kinds, filter.kind)}
+        />
+      </span>
+      <span className="filter-select">
+        <Select
+          label="Health"
+          hideLabel
+          value={filter.health}
+          onChange={(health) => onChange({ ...filter, health })}
+          options={options("Any health", values.healths, filter.health)}
+        />
+      </span>
+      <Checkbox isSelected={filter.outOfSync} onChange={(outOfSync) => onChange({ ...filter, outOfSync })}>
+        Out of sync ({values.outOfSync})
+      </Checkbox>
+      <span className="spread" />
+      <fieldset className="switch">
+        <legend className="visually-hidden">View</legend>
+        <button type="button" aria-pressed={!graph} onClick={() => onGraph(false)}>
+          Tree
+        </button>
+        <button type="button" aria-pressed={graph} onClick={() => onGraph(true)}>
+          Graph
+        </button>
+      </fieldset>
+    </search>
+  );
+}
+
+/** Offline stands where only the runtime could answer. */
+export function Offline({ runtime }: { runtime: string }) {
+  return (
+    <Empty title="The runtime is offline">
+      Only the runtime {runtime} knows this. It is shown as soon as the runtime is connected again.
+    </Empty>
+  );
+}

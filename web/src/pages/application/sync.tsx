@@ -1,0 +1,210 @@
+import { useMemo, useState } from "react";
+import { explain } from "../../api/errors";
+import { runtime } from "../../api/transport";
+import { Button } from "../../ui/button";
+import { Dialog } from "../../ui/dialog";
+import { Checkbox, SearchField, Select, TextField } from "../../ui/field";
+import { Note } from "../../ui/page";
+import { Sync } from "../../ui/status";
+import { toast } from "../../ui/toast";
+import type { Detail, Place } from "./follow";
+import type { ResourceStatus } from "./manifest";
+import { sourcesOf } from "./manifest";
+import { objectOf, type ResourceName, writeObject } from "./resourcename";
+
+interface Options {
+  revision: string;
+  prune: boolean;
+  dryRun: boolean;
+  force: boolean;
+  replace: boolean;
+  applyOutOfSyncOnly: boolean;
+  strategy: string;
+  syncOptions: string;
+}
+
+const defaults: Options = {
+  revision: "",
+  prune: false,
+  dryRun: false,
+  force: false,
+  replace: false,
+  applyOutOfSyncOnly: false,
+  strategy: "hook",
+  syncOptions: "",
+};
+
+/** optionLines is the options that somebody wrote, one in each line or behind commas. */
+export function optionLines(text: string): string[] {
+  return text
+    .split(/[\n,]/)
+    .map((line) => line.trim())
+    .filter(Boolean);
+}
+
+export interface SyncDialogProps {
+  place: Place;
+  detail: Detail;
+  onClose: () => void;
+  onDenied: (error: unknown) => void;
+}
+
+/** SyncDialog asks for a sync. How it goes is shown on the page. */
+export function SyncDialog({ place, detail, onClose, onDenied }: SyncDialogProps) {
+  const [options, setOptions] = useState<Options>(defaults);
+  const [chosen, setChosen] = useState<ReadonlySet<string> | null>(null);
+  const [busy, setBusy] = useState(false);
+  const [problem, setProblem] = useState("");
+  const resources = useMemo(
+    () => (detail.manifest?.status?.resources ?? []).filter((each) => !each.hook),
+    [detail.manifest],
+  );
+  const several = detail.manifest !== null && sourcesOf(detail.manifest).length > 1;
+  const set = (change: Partial<Options>) => setOptions({ ...options, ...change });
+  const missing = chosen !== null && chosen.size === 0;
+
+  const sync = async () => {
+    setBusy(true);
+    setProblem("");
+    const names: ResourceName[] =
+      chosen === null ? [] : resources.map(objectOf).filter((each) => chosen.has(writeObject(each)));
+    try {
+      await runtime(place.runtime).applications.sync({
+        ref: { namespace: place.namespace, name: place.name },
+        ...options,
+        revision: options.revision.trim(),
+        syncOptions: optionLines(options.syncOptions),
+        resources: names,
+      });
+      toast(options.dryRun ? "The dry run begins." : "The sync begins.");
+      onClose();
+    } catch (error) {
+      setProblem(explain(error));
+      onDenied(error);
+    } finally {
+      setBusy(false);
+    }
+  };
+
+  return (
+    <Dialog
+      title={`Sync ${place.name}`}
+      isOpen
+      onClose={onClose}
+      footer={
+        <>
+          <Button onPress={onClose}>Cancel</Button>
+          <Button variant="primary" onPress={() => void sync()} isPending={busy} isDisabled={missing}>
+            {options.dryRun ? "Dry run" : "Sync"}
+          </Button>
+        </>
+      }
+    >
+      <div className="stack">
+        <TextField
+          label="Revision"
+          value={options.revision}
+          onChange={(revision) => set({ revision })}
+          placeholder="That of the source"
+          isDisabled={several}
+          description={
+            several
+              ? "The application has several sources: change their targetRevision in Git."
+              : "A branch, tag or commit. The next comparison is with the source's own again."
+          }
+        />
+        <div className="sync-options">
+          <Checkbox isSelected={options.prune} onChange={(prune) => set({ prune })}>
+            Prune: delete what is no longer in Git
+          </Checkbox>
+          <Checkbox isSelected={options.dryRun} onChange={(dryRun) => set({ dryRun })}>
+            Dry run: change nothing
+          </Checkbox>
+          <Checkbox
+            isSelected={options.applyOutOfSyncOnly}
+            onChange={(applyOutOfSyncOnly) => set({ applyOutOfSyncOnly })}
+          >
+            Apply only what is out of sync
+          </Checkbox>
+          <Checkbox isSelected={options.replace} onChange={(replace) => set({ replace })}>
+            Replace instead of apply
+          </Checkbox>
+          <Checkbox isSelected={options.force} onChange={(force) => set({ force })}>
+            Force: delete and make anew what cannot be changed
+          </Checkbox>
+        </div>
+        {(options.force || options.replace) && (
+          <Note tone="warn">Force and replace can take resources down for a moment.</Note>
+        )}
+        <Select
+          label="Strategy"
+          value={options.strategy}
+          onChange={(strategy) => set({ strategy })}
+          options={[
+            { value: "hook", label: "Run hooks" },
+            { value: "apply", label: "Apply alone, without hooks" },
+          ]}
+        />
+        <TextField
+          label="Sync options"
+          rows={2}
+          value={options.syncOptions}
+          onChange={(syncOptions) => set({ syncOptions })}
+          placeholder="CreateNamespace=true"
+          description="One in each line. They win over those of the application."
+        />
+        <ChooseResources resources={resources} chosen={chosen} onChange={setChosen} />
+        {problem && <Note tone="bad">{problem}</Note>}
+      </div>
+    </Dialog>
+  );
+}
+
+interface ChooseProps {
+  resources: ResourceStatus[];
+  chosen: ReadonlySet<string> | null;
+  onChange: (chosen: ReadonlySet<string> | null) => void;
+}
+
+// So many are listed; the search finds the rest.
+const mostListed = 200;
+
+function ChooseResources({ resources, chosen, onChange }: ChooseProps) {
+  const [text, setText] = useState("");
+  if (resources.length === 0) return null;
+  const fitting = resources.filter((each) => `${each.kind}/${each.name}`.toLowerCase().includes(text.toLowerCase()));
+  const toggle = (key: string) => {
+    const next = new Set(chosen);
+    if (!next.delete(key)) next.add(key);
+    onChange(next);
+  };
+  const outOfSync = resources.filter((each) => each.status === "OutOfSync").map((each) => writeObject(objectOf(each)));
+  return (
+    <div className="stack">
+      <Checkbox isSelected={chosen !== null} onChange={(some) => onChange(some ? new Set(outOfSync) : null)}>
+        Only chosen resources {chosen !== null && `(${chosen.size} of ${resources.length})`}
+      </Checkbox>
+      {chosen !== null && (
+        <fieldset className="choose">
+          <legend className="visually-hidden">Resources to sync</legend>
+          {resources.length > 10 && <SearchField label="Find resources" value={text} onChange={setText} />}
+          <div className="choose-list">
+            {fitting.slice(0, mostListed).map((each) => {
+              const key = writeObject(objectOf(each));
+              return (
+                <label key={key} className="choose-row">
+                  <input type="checkbox" checked={chosen.has(key)} onChange={() => toggle(key)} />
+                  <span className="spread">
+                    <strong>{each.kind}</strong> {each.namespace ? `${each.namespace}/${each.name}` : each.name}
+                  </span>
+                  <Sync value={each.status ?? ""} />
+                </label>
+              );
+            })}
+          </div>
+          {fitting.length > mostListed && <p className="muted">{fitting.length - mostListed} more: search for them.</p>}
+        </fieldset>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,202 @@
+// The audit log: who did what. For admins.
+
+import { timestampDate } from "@bufbuild/protobuf/wkt";
+import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
+import { type UIEvent, useState } from "react";
+import type { AuditEntry } from "../../api/gen/slipway/platform/v1/identity_pb";
+import { platform } from "../../api/transport";
+import { useSession } from "../../app/session";
+import { Button } from "../../ui/button";
+import { Select, TextField } from "../../ui/field";
+import { useNarrow } from "../../ui/narrow";
+import { Empty, Failure, Loading, Panel } from "../../ui/page";
+import { Status } from "../../ui/status";
+import { type Column, VirtualTable } from "../../ui/table";
+import { Time } from "../../ui/time";
+import { AuditEntryDialog } from "./audit-entry";
+import { type AuditFilter, noFilter, outcomeTone, periods, requestOf, useSettled } from "./auditfilter";
+
+// Begins to read on before the end is seen.
+const ahead = 800;
+
+export function AuditSection() {
+  const { isAdmin } = useSession();
+  if (!isAdmin) {
+    return (
+      <Empty title="The audit log is for admins">
+        It has who did what in the account. An admin of the account can read it.
+      </Empty>
+    );
+  }
+  return <Audit />;
+}
+
+function Audit() {
+  const [filter, setFilter] = useState<AuditFilter>(noFilter);
+  const [shown, setShown] = useState<AuditEntry | null>(null);
+  const set = (change: Partial<AuditFilter>) => setFilter({ ...filter, ...change });
+  const settled = useSettled(filter, 350);
+  const filtered = settled.actor !== "" || settled.action !== "" || settled.target !== "" || settled.period !== "";
+  return (
+    <div className="stack">
+      <div className="filters">
+        <TextField
+          label="Who"
+          value={filter.actor}
+          onChange={(actor) => set({ actor })}
+          placeholder="ann@example.com"
+          description="The whole email, name of a key, or runtime."
+        />
+        <TextField
+          label="What"
+          value={filter.action}
+          onChange={(action) => set({ action })}
+          placeholder="runtime.register"
+          description="The whole action."
+        />
+        <TextField
+          label="On"
+          value={filter.target}
+          onChange={(target) => set({ target })}
+          placeholder="runtime/prod"
+          description="The whole kind and name."
+        />
+        <Select label="When" value={filter.period} onChange={(period) => set({ period })} options={periods} />
+      </div>
+      <Entries
+        key={JSON.stringify(settled)}
+        filter={settled}
+        filtered={filtered}
+        onClear={() => setFilter(noFilter)}
+        onShow={setShown}
+      />
+      {shown && (
+        <AuditEntryDialog
+          entry={shown}
+          onClose={() => setShown(null)}
+          onFilter={(change) => {
+            setFilter({ ...noFilter, ...change });
+            setShown(null);
+          }}
+        />
+      )}
+    </div>
+  );
+}
+
+interface EntriesProps {
+  filter: AuditFilter;
+  filtered: boolean;
+  onClear: () => void;
+  onShow: (entry: AuditEntry) => void;
+}
+
+function Entries({ filter, filtered, onClear, onShow }: EntriesProps) {
+  const queries = useQueryClient();
+  const narrow = useNarrow();
+  // The bound is fixed while the list is read: a page's token is for one list.
+  const [began] = useState(() => Date.now());
+  const request = requestOf(filter, began);
+  const queryKey = ["audit", filter, began];
+  const log = useInfiniteQuery({
+    queryKey,
+    queryFn: ({ pageParam }) => platform.audit.listEntries({ ...request, pageSize: 200, pageToken: pageParam }),
+    initialPageParam: "",
+    getNextPageParam: (last) => last.nextPageToken || undefined,
+    // Reading all pages again would move what somebody reads.
+    refetchOnWindowFocus: false,
+    staleTime: Number.POSITIVE_INFINITY,
+    gcTime: 0,
+  });
+  // There is no stream of the log: the newest entry says whether there is more.
+  const newest = useQuery({
+    queryKey: ["audit-newest", filter, began],
+    queryFn: () => platform.audit.listEntries({ ...request, pageSize: 1 }),
+    refetchInterval: 5_000,
+  });
+  if (log.isPending) return <Loading lines={10} />;
+  if (log.isError && !log.data) return <Failure error={log.error} retry={() => void log.refetch()} />;
+  const rows = log.data.pages.flatMap((page) => page.entries);
+  const latest = newest.data?.entries[0]?.id;
+  const more = latest !== undefined && latest !== rows[0]?.id && newest.dataUpdatedAt > log.dataUpdatedAt;
+  const readOn = (event: UIEvent<HTMLElement>) => {
+    const box = event.target;
+    if (!(box instanceof HTMLElement) || log.isFetchingNextPage || !log.hasNextPage) return;
+    if (box.scrollHeight - box.scrollTop - box.clientHeight < ahead) void log.fetchNextPage();
+  };
+  if (rows.length === 0) {
+    return (
+      <Empty
+        title={filtered ? "Nothing matches" : "Nothing was written yet"}
+        action={filtered && <Button onPress={onClear}>Show everything</Button>}
+      >
+        {filtered
+          ? "The fields need the whole name, spelled as in the log."
+          : "What changes something is written here."}
+      </Empty>
+    );
+  }
+  return (
+    <Panel flush>
+      <div onScrollCapture={readOn}>
+        <VirtualTable
+          label="Audit log"
+          columns={columns(onShow)}
+          rows={rows}
+          rowKey={(row) => row.id}
+          narrow={narrow}
+        />
+      </div>
+      <div className="audit-foot">
+        <div className="audit-state" role="status">
+          {log.isFetchingNextPage
+            ? "Reading older entries…"
+            : log.hasNextPage
+              ? `${rows.length} entries. Older ones come when you scroll.`
+              : `${rows.length} ${rows.length === 1 ? "entry" : "entries"}, all that there are.`}
+          {more && (
+            <Button small onPress={() => void queries.resetQueries({ queryKey })}>
+              Show newer entries
+            </Button>
+          )}
+          {log.isFetchNextPageError && (
+            <Button small onPress={() => void log.fetchNextPage()}>
+              Older entries did not come. Try again
+            </Button>
+          )}
+        </div>
+      </div>
+    </Panel>
+  );
+}
+
+function columns(onShow: (entry: AuditEntry) => void): Column<AuditEntry>[] {
+  return [
+    {
+      id: "when",
+      header: "When",
+      width: "minmax(96px, 130px)",
+      cell: (entry) => <Time at={entry.at && timestampDate(entry.at)} />,
+    },
+    { id: "who", header: "Who", width: "minmax(90px, 1.2fr)", cell: (entry) => entry.actor || entry.actorKind },
+    {
+      id: "what",
+      header: "What",
+      width: "minmax(110px, 1.2fr)",
+      cell: (entry) => (
+        <button type="button" className="link-button" onClick={() => onShow(entry)}>
+          {entry.action}
+        </button>
+      ),
+    },
+    { id: "on", header: "On", width: "1.2fr", wideOnly: true, cell: (entry) => entry.target },
+    {
+      id: "outcome",
+      header: "Outcome",
+      width: "96px",
+      cell: (entry) => <Status tone={outcomeTone(entry.outcome)}>{entry.outcome}</Status>,
+    },
+    { id: "detail", header: "Detail", width: "1.6fr", wideOnly: true, cell: (entry) => entry.detail },
+    { id: "from", header: "From", width: "120px", wideOnly: true, cell: (entry) => entry.address },
+  ];
+}

@@ -1,0 +1,97 @@
+// The forms for a user: adding one, and changing name and role.
+
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import { Role, type User } from "../../api/gen/slipway/platform/v1/identity_pb";
+import { platform } from "../../api/transport";
+import { useSession } from "../../app/session";
+import { Checkbox, RadioCards, TextField } from "../../ui/field";
+import { toast } from "../../ui/toast";
+import { FormDialog } from "./form-dialog";
+import { usersQuery } from "./users-query";
+
+const roles = [
+  { value: "user", title: "User", description: "Sees everything, and operates applications." },
+  { value: "admin", title: "Admin", description: "Also changes runtimes, users, keys and settings." },
+];
+const roleOf = (text: string): Role => (text === "admin" ? Role.ADMIN : Role.USER);
+
+interface CreateProps {
+  onClose: () => void;
+  onMade: (handed: { email: string; password: string }) => void;
+}
+
+export function CreateUserDialog({ onClose, onMade }: CreateProps) {
+  const queries = useQueryClient();
+  const methods = useQuery({ queryKey: ["methods"], queryFn: () => platform.auth.methods({}), staleTime: 60_000 });
+  const [email, setEmail] = useState("");
+  const [name, setName] = useState("");
+  const [role, setRole] = useState("user");
+  const [external, setExternal] = useState(false);
+  const hasProvider = Boolean(methods.data?.oidcUrl);
+  return (
+    <FormDialog
+      title="Add a user"
+      submitLabel="Add the user"
+      onClose={onClose}
+      problem={email.includes("@") ? "" : "Type an email, such as ann@example.com."}
+      onSubmit={async () => {
+        const made = await platform.account.createUser({
+          email: email.trim(),
+          name: name.trim(),
+          role: roleOf(role),
+          external,
+        });
+        await queries.invalidateQueries({ queryKey: usersQuery.queryKey });
+        if (made.oneTimePassword === "") toast(`${email.trim()} can sign in through the identity provider.`);
+        else onMade({ email: email.trim(), password: made.oneTimePassword });
+      }}
+    >
+      <TextField label="Email" type="email" value={email} onChange={setEmail} autoComplete="off" autoFocus />
+      <TextField label="Name" value={name} onChange={setName} autoComplete="off" description="May be left empty." />
+      <RadioCards label="Role" value={role} onChange={setRole} options={roles} />
+      {hasProvider && (
+        <Checkbox isSelected={external} onChange={setExternal}>
+          Signs in through {methods.data?.oidcName || "the identity provider"} only
+        </Checkbox>
+      )}
+    </FormDialog>
+  );
+}
+
+export function EditUserDialog({ user, onClose }: { user: User; onClose: () => void }) {
+  const queries = useQueryClient();
+  const { userID } = useSession();
+  const own = user.id === userID;
+  const before = user.role === Role.ADMIN ? "admin" : "user";
+  const [name, setName] = useState(user.name);
+  const [role, setRole] = useState(before);
+  return (
+    <FormDialog
+      title={`Change ${user.email}`}
+      submitLabel="Save"
+      onClose={onClose}
+      problem={name.trim() === "" ? "Type a name." : ""}
+      onSubmit={async () => {
+        await platform.account.updateUser({
+          id: user.id,
+          name: name.trim(),
+          ...(role === before ? {} : { role: roleOf(role) }),
+        });
+        await queries.invalidateQueries({ queryKey: usersQuery.queryKey });
+        if (own) await queries.invalidateQueries({ queryKey: ["session"] });
+        toast(`${user.email} is changed.`);
+      }}
+    >
+      <TextField label="Name" value={name} onChange={setName} autoComplete="off" autoFocus />
+      {own ? (
+        <p className="muted">Your own role is changed by another admin.</p>
+      ) : (
+        <>
+          <RadioCards label="Role" value={role} onChange={setRole} options={roles} />
+          {role !== before && <p className="muted">Another role ends their sessions: they sign in again.</p>}
+        </>
+      )}
+    </FormDialog>
+  );
+}

@@ -1,0 +1,17 @@
+// The platform's rules for passwords, said before it is asked.
+
+const shortest = 12;
+const mostBytes = 1024;
+const mostlyDifferent = 4;
+
+/** passwordProblem says why a password cannot be chosen; empty when it can. */
+export function passwordProblem(password: string, email: string): string {
+  const letters = [...password];
+  const plain = password.trim().toLowerCase();
+  const local = email.split("@")[0]?.toLowerCase() ?? "";
+  if (letters.length < shortest) return `At least ${shortest} characters, please.`;
+  if (new TextEncoder().encode(password).length > mostBytes) return "This is too long.";
+  if (plain === email.toLowerCase() || plain === local) return "It must not be the email.";
+  if (new Set(letters).size < mostlyDifferent) return `At least ${mostlyDifferent} different characters, please.`;
+  return "";
+}

@@ -1,0 +1,128 @@
+// The Git provider and the shared repository, asked once for the account.
+
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { useState } from "react";
+import { explain } from "../../api/errors";
+import { platform } from "../../api/transport";
+import { Button } from "../../ui/button";
+import { Select, TextField } from "../../ui/field";
+import { Failure, Loading, Note } from "../../ui/page";
+import { providerName, providers } from "../settings/providers";
+import { type Draft, inferProvider, repositoryProblem } from "./draft";
+
+export interface GitStepProps {
+  draft: Draft;
+  change: (part: Partial<Draft>) => void;
+}
+
+/** useGitSettings is the Git provider of the account. */
+export function useGitSettings() {
+  return useQuery({ queryKey: ["git-settings"], queryFn: () => platform.git.getGitSettings({}) });
+}
+
+export function GitStep({ draft, change }: GitStepProps) {
+  const settings = useGitSettings();
+  if (settings.isPending) return <Loading lines={3} />;
+  if (settings.isError) return <Failure error={settings.error} retry={() => void settings.refetch()} />;
+  const found = settings.data.settings;
+  if (found?.provider) {
+    return (
+      <p>
+        All runtimes of the account share <code>{found.sharedRepository}</code> at {providerName(found.provider)}.{" "}
+        <Link to="/settings" search={{ section: "git" }}>
+          See it in the settings.
+        </Link>
+      </p>
+    );
+  }
+  return <GitForm draft={draft} change={change} />;
+}
+
+function GitForm({ draft, change }: GitStepProps) {
+  const queries = useQueryClient();
+  const [tried, setTried] = useState(false);
+  const [busy, setBusy] = useState(false);
+  const [failure, setFailure] = useState("");
+  const repository = draft.sharedRepository.trim();
+  const problem = repositoryProblem(repository);
+  const guess = inferProvider(repository);
+  const provider = draft.provider || guess.provider;
+  const save = async () => {
+    setTried(true);
+    if (problem || busy) return;
+    setBusy(true);
+    setFailure("");
+    try {
+      await platform.git.setGitSettings({
+        settings: { sharedRepository: repository, provider: draft.provider, apiUrl: draft.apiURL.trim() },
+      });
+      await queries.invalidateQueries({ queryKey: ["git-settings"] });
+    } catch (error) {
+      setFailure(explain(error));
+    } finally {
+      setBusy(false);
+    }
+  };
+  return (
+    <form
+      className="stack"
+      noValidate
+      onSubmit={(event) => {
+        event.preventDefault();
+        void save();
+      }}
+    >
+      <p className="muted">
+        The shared repository holds the configuration of all runtimes. It may be empty; the runtime creates it if its
+        token may.
+      </p>
+      <TextField
+        label="Shared repository"
+        value={draft.sharedRepository}
+        onChange={(sharedRepository) => change({ sharedRepository })}
+        autoComplete="off"
+        placeholder="https://github.com/acme/slipway-config.git"
+        description={
+          <>
+            <code>{"<repository>.git[/<path>][?ref=<branch>]"}</code>, such as
+            https://github.com/acme/config.git/teams/blue?ref=main
+          </>
+        }
+        error={(tried || repository !== "") && problem !== "" ? problem : undefined}
+      />
+      <div className="fields-2">
+        <Select
+          label="Git provider"
+          value={draft.provider || "auto"}
+          onChange={(value) => change({ provider: value === "auto" ? "" : value })}
+          options={[
+            {
+              value: "auto",
+              label: guess.provider ? `${providerName(guess.provider)}, as the address says` : "As the address says",
+            },
+            ...providers,
+          ]}
+        />
+        <TextField
+          label="API URL"
+          type="url"
+          value={draft.apiURL}
+          onChange={(apiURL) => change({ apiURL })}
+          autoComplete="off"
+          placeholder={provider === guess.provider ? guess.apiURL : ""}
+          description="Empty, unless your Git server has its API elsewhere."
+        />
+      </div>
+      {repository !== "" && problem === "" && provider === "" && (
+        <Note tone="warn">The address does not say which provider it is. Choose it.</Note>
+      )}
+      {failure && <Note tone="bad">{failure}</Note>}
+      <div>
+        <Button type="submit" variant="primary" isPending={busy}>
+          Save the Git settings
+        </Button>
+      </div>
+    </form>
+  );
+}

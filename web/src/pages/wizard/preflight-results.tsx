@@ -1,0 +1,107 @@
+// The checks of an installed runtime, each shown as soon as it has ended.
+
+import { useEffect, useState } from "react";
+import { explain } from "../../api/errors";
+import type { PreflightResponse } from "../../api/gen/slipway/runtime/v1/runtime_pb";
+import { runtime } from "../../api/transport";
+import { Button } from "../../ui/button";
+import { CopyBlock } from "../../ui/copy";
+import { Note } from "../../ui/page";
+import { Status, type Tone } from "../../ui/status";
+import { isCommand, summarise } from "./preflight";
+import "./wizard.css";
+
+const states: Record<string, { tone: Tone; word: string }> = {
+  ok: { tone: "good", word: "Good" },
+  warning: { tone: "warn", word: "Warning" },
+  error: { tone: "bad", word: "Error" },
+  skipped: { tone: "off", word: "Not needed" },
+};
+
+interface Run {
+  results: PreflightResponse[];
+  total: number;
+  ended: boolean;
+  problem: string;
+}
+
+const begun: Run = { results: [], total: 0, ended: false, problem: "" };
+
+// usePreflight runs the checks once for each number of tries.
+function usePreflight(name: string, tries: number): Run {
+  const [run, setRun] = useState(begun);
+  useEffect(() => {
+    const stop = new AbortController();
+    setRun(begun);
+    const follow = async () => {
+      try {
+        for await (const result of runtime(name).runtime.preflight({}, { signal: stop.signal })) {
+          setRun((old) => ({ ...old, total: result.total, results: [...old.results, result] }));
+        }
+        setRun((old) => ({ ...old, ended: true }));
+      } catch (error) {
+        if (!stop.signal.aborted) setRun((old) => ({ ...old, ended: true, problem: explain(error) }));
+      }
+    };
+    // tries is what begins another run.
+    if (tries > 0) void follow();
+    return () => stop.abort();
+  }, [name, tries]);
+  return run;
+}
+
+/** PreflightResults runs the checks and shows them as they come. */
+export function PreflightResults({ name }: { name: string }) {
+  const [tries, setTries] = useState(1);
+  const { results, total, ended, problem } = usePreflight(name, tries);
+  return (
+    <section className="preflight" aria-label="Checks">
+      <div className="row">
+        <p className="spread" role="status">
+          {summarise(results, total, ended)}
+        </p>
+        {ended && (
+          <Button small onPress={() => setTries(tries + 1)}>
+            Check again
+          </Button>
+        )}
+      </div>
+      {!ended && <progress value={results.length} max={total || 1} aria-label="Checks that have ended" />}
+      {problem && <Note tone="bad">The checks could not be run: {problem}</Note>}
+      <ul className="preflight-list">
+        {results.map((result) => (
+          <Result key={result.code} result={result} />
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+function Result({ result }: { result: PreflightResponse }) {
+  const state = states[result.state] ?? { tone: "off" as const, word: result.state };
+  return (
+    <li data-check={result.code} data-state={result.state}>
+      <div className="preflight-head">
+        <Status tone={state.tone}>{state.word}</Status>
+        <strong>{result.name}</strong>
+        <span className="muted">{result.code}</span>
+        <span className="muted preflight-looked">{result.state === "skipped" ? result.reason : result.looked}</span>
+      </div>
+      {result.findings.map((finding) => (
+        <div key={`${finding.subject} ${finding.message}`} className="preflight-finding">
+          <p>
+            <strong>{finding.subject}</strong>
+            {finding.subject && ": "}
+            {finding.message}
+          </p>
+          {finding.fix &&
+            (isCommand(finding.fix) ? (
+              <CopyBlock label={`What to do about ${finding.subject || result.name}`} text={finding.fix.trimEnd()} />
+            ) : (
+              <p className="muted">To do: {finding.fix}</p>
+            ))}
+        </div>
+      ))}
+    </li>
+  );
+}

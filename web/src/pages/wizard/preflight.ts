@@ -1,0 +1,18 @@
+/** isCommand tells text to copy, a command or a manifest, from a sentence. */
+export function isCommand(fix: string): boolean {
+  return fix.includes("\n") || /^(kubectl|helm|slipway|openssl|gcloud|aws) /.test(fix);
+}
+
+/** summarise says how far the checks are, and how they went. */
+export function summarise(results: { state: string }[], total: number, ended: boolean): string {
+  const count = (state: string) => results.filter((one) => one.state === state).length;
+  const errors = count("error");
+  const warnings = count("warning");
+  const found = [
+    ...(errors > 0 ? [`${errors} ${errors === 1 ? "error" : "errors"}`] : []),
+    ...(warnings > 0 ? [`${warnings} ${warnings === 1 ? "warning" : "warnings"}`] : []),
+  ].join(" and ");
+  if (!ended) return `${results.length} of ${total || "…"} checks have ended${found ? `: ${found}` : ""}.`;
+  if (results.length === 0) return "No check has run.";
+  return found ? `${results.length} checks: ${found}.` : `All ${results.length} checks are good.`;
+}
