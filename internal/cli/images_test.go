@@ -40,8 +40,8 @@ func TestImages(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	for line, want := range map[string]string{
-		"images values":                                                  "--registry",
-		"images mirror":                                                  "--to",
+		"images values": "--registry",
+		"images mirror": "--to",
 		"images mirror --to r.example.com --plain-http=often":            "choose never, loopback or always",
 		"images mirror --to r.example.com --auth-file " + file + ".none": "credentials",
 		"images list -f " + file + ".none":                               "read the values",

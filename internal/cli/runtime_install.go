@@ -144,9 +144,31 @@ func (g *installFlags) install(o *operation) error {
 	if err := g.useKey(o); err != nil {
 		return err
 	}
+	o.forgetFailed()
 	o.question = fmt.Sprintf("Install the runtime %s?", printable(o.name()))
 	o.done = fmt.Sprintf("The runtime %s is installed.", o.name())
 	return o.run()
+}
+
+// forgetFailed has the platform forget a runtime that registered in an installation
+// that was taken back: its name would stay taken.
+func (o *operation) forgetFailed() {
+	before := o.failed
+	o.failed = func(ctx context.Context) {
+		if before != nil {
+			before(ctx)
+		}
+		if o.given.keepFailed || !o.joins() {
+			return
+		}
+		if found, err := o.platform.find(ctx, o.name()); err != nil || found == nil {
+			return
+		}
+		_, err := ask(ctx, o.platform, o.platform.runtimes().DeleteRuntime, &platformv1.DeleteRuntimeRequest{Name: o.name()})
+		if err != nil {
+			note(o.command, "The platform knows the runtime: slipway runtime delete %s has it forgotten when it is offline.", o.name())
+		}
+	}
 }
 
 // values are those of the flags and of the platform, unless the files have them.

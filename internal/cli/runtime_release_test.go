@@ -153,7 +153,7 @@ spec:
 	}
 	for _, one := range report.Leftovers {
 		switch one.Kind {
-		case "CustomResourceDefinition", "Namespace", "Application", "Lease", "AppProject":
+		case "CustomResourceDefinition", "Namespace", "Application":
 		default:
 			t.Errorf("left: %+v", one)
 		}

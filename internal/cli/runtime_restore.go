@@ -293,6 +293,7 @@ func (f *restoreFlags) prepare(o *operation, name string, found *heritage, old *
 		return err
 	}
 	note(o.command, "The repository has the runtime at commit %s, with chart %s and the Git Sources %s.", orNone(shortRevision(found.commit)), orNone(found.version), orNone(shortList(found.sources)))
+	o.forgetFailed()
 	f.replaceOld(o, name, old)
 	return nil
 }

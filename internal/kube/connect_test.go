@@ -79,7 +79,7 @@ func TestWaitForServerAway(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	_, err = kube.WaitFor(ctx, cluster.Client.CoreV1().ConfigMaps("default"), kube.Named("any"), exists)
 	if err == nil || !strings.Contains(err.Error(), "no answer from the API server") ||

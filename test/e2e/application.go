@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 	"time"
 
@@ -128,7 +129,21 @@ func (s *scene) upgrade(ctx context.Context) (string, error) {
 	if load.Requests < 1000 {
 		return "", fmt.Errorf("only %d requests were sent", load.Requests)
 	}
+	if err := s.allNew(ctx); err != nil {
+		return "", err
+	}
 	return fmt.Sprintf("%.1f s, %d requests, 0 failed, the slowest took %s (%v)", took.Seconds(), load.Requests, load.Slowest.Round(time.Millisecond), load.Kinds), nil
+}
+
+// allNew wants every Pod of the runtime to be one of the second image.
+func (s *scene) allNew(ctx context.Context) error {
+	return s.until(ctx, func(ctx context.Context) error {
+		images, err := s.node.Kubectl(ctx, "get", "pods", "-n", runtimeRelease().namespace, "-o", "jsonpath={.items[*].spec.containers[*].image}").Output()
+		if want := strings.Repeat(imageRepository+":"+secondTag+" ", mostPods); err == nil && string(images)+" " != want {
+			err = fmt.Errorf("the Pods are of %s", images)
+		}
+		return err
+	})
 }
 
 // loadFor sends requests from outside: for a time, then while something is done,

@@ -191,6 +191,7 @@ func (s *scene) uninstallRuntime(ctx context.Context) (string, error) {
 		return "", err
 	}
 	s.leftovers = told
+	fmt.Println(told)
 	return s.removeNamespace(ctx, runtimeRelease().namespace, []string{
 		"secrets/slipway-token",                    // the runtime's own credential
 		"leases.coordination.k8s.io/slipway-agent", // made by replicas, not by the chart

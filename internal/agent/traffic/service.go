@@ -22,9 +22,9 @@ import (
 
 const (
 	// Step is how often edges are asked.
-	Step = 2 * time.Second
+	Step = time.Second
 	// roundTime bounds the questions of one round.
-	roundTime = Step - 200*time.Millisecond
+	roundTime = Step - 100*time.Millisecond
 	// mostWatchers bounds who watches at a time.
 	mostWatchers = 128
 	// linger is how long edges are asked on after the last has left: who turns

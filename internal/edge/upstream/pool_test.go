@@ -358,7 +358,7 @@ func TestHandshakeTimeout(t *testing.T) {
 	w.serve(b)
 	lease := pick(t, w.Handle(shop), upstream.Choice{})
 	defer lease.Done(upstream.ConnectFailed)
-	_, err := lease.Connect(t.Context(), 10*time.Millisecond, false)
+	_, err := lease.Connect(t.Context(), time.Second, false)
 	var failure *upstream.ConnectError
 	if !errors.As(err, &failure) || !failure.Timeout() || !failure.TLS {
 		t.Errorf("error %v, want a ConnectError of TLS that timed out", err)

@@ -175,7 +175,7 @@ func (l *leftBehind) judge(id ID, meta metav1.Object) {
 		l.add(id, meta, "it is a setting of somebody's applications")
 	case id.Kind == "PersistentVolumeClaim":
 		l.add(id, meta, "it has data, which would be lost")
-	case id.Kind == "Lease" && strings.HasPrefix(id.Name, "slipway"):
+	case id.Kind == "Lease" && strings.HasPrefix(id.Name, leasePrefix):
 		l.add(id, meta, "it says which replica has worked")
 	case l.ours(id, meta):
 		l.add(id, meta, whyKept(id))

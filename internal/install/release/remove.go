@@ -15,6 +15,13 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
+const (
+	// goneEvery is how often objects that are being deleted are looked at.
+	goneEvery = 500 * time.Millisecond
+	// leasePrefix begins the names of a runtime's Leases.
+	leasePrefix = "slipway-"
+)
+
 // Removed is what was there before it was removed.
 type Removed struct {
 	// Found is set when there was a release.
@@ -69,54 +76,50 @@ func (c *Client) Remove(ctx context.Context, timeout time.Duration) (Removed, er
 			problems = append(problems, c.deleteHooks(ctx, one.Hooks))
 		}
 	}
-	problems = append(problems, c.deleteSecrets(ctx))
+	problems = append(problems, c.deleteSecrets(ctx), c.deleteLeases(ctx))
 	return removed, errors.Join(problems...)
 }
 
-// uninstall has Helm delete, and tells what it waits for.
+// uninstall has Helm delete, and waits until everything is gone. Helm's own waiting
+// can end before a Deployment whose Pods still stop is gone.
 func (c *Client) uninstall(ctx context.Context, last *helmrelease.Release, timeout time.Duration) error {
 	objects, err := objectsOf(last.Manifest)
 	if err != nil {
 		return fmt.Errorf("read the manifest of the release %s: %w", c.place, err)
 	}
-	following, stop := context.WithCancel(ctx)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		c.followDeletion(following, objects)
-	}()
 	uninstall := action.NewUninstall(c.config)
 	uninstall.Timeout, uninstall.DeletionPropagation = timeout, "foreground"
-	uninstall.WaitStrategy, uninstall.WaitOptions = helmkube.StatusWatcherStrategy, []helmkube.WaitOption{helmkube.WithWaitContext(ctx)}
-	_, err = uninstall.Run(c.place.Release)
-	stop()
-	<-ended
-	if err != nil {
+	uninstall.WaitStrategy, uninstall.WaitOptions = helmkube.HookOnlyStrategy, []helmkube.WaitOption{helmkube.WithWaitContext(ctx)}
+	if _, err = uninstall.Run(c.place.Release); err != nil {
 		return fmt.Errorf("uninstall the release %s: %w", c.place, shortError(err))
 	}
-	return nil
+	return c.awaitDeletion(ctx, objects)
 }
 
-// followDeletion tells which objects are still there.
-func (c *Client) followDeletion(ctx context.Context, objects []*unstructured.Unstructured) {
-	ticks := time.NewTicker(lookEvery)
+// awaitDeletion waits until objects are gone, and tells which are still there.
+func (c *Client) awaitDeletion(ctx context.Context, objects []*unstructured.Unstructured) error {
+	ticks := time.NewTicker(goneEvery)
 	defer ticks.Stop()
-	told := ""
+	told, started := "", time.Now()
 	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticks.C:
-		}
 		var there []string
 		for _, object := range objects {
 			if text := c.lingering(ctx, object); text != "" {
 				there = append(there, text)
 			}
 		}
-		if text := strings.Join(there, ", "); ctx.Err() == nil && text != "" && text != told {
+		text := cutLine(strings.Join(there, ", "))
+		switch {
+		case text == "" && ctx.Err() == nil:
+			return nil
+		case text != "" && text != told && time.Since(started) > lookEvery:
 			told = text
-			c.tell("waits until these are gone: " + cutLine(text))
+			c.tell("waits until these are gone: " + text)
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("these do not go: %s: look at their finalizers and at what they wait for", told)
+		case <-ticks.C:
 		}
 	}
 }
@@ -169,18 +172,46 @@ func (c *Client) deleteHooks(ctx context.Context, hooks []*helmrelease.Hook) err
 	return errors.Join(problems...)
 }
 
-// deleteSecrets deletes the Secrets that were made beside the release.
+// ownSecrets are those that a runtime makes for itself: what it got when it joined,
+// and what agent and edge share. The first would keep another runtime from joining.
+func ownSecrets() []string { return []string{"slipway-token", "slipway-edge-traffic"} }
+
+// deleteSecrets deletes the Secrets that were made beside the release, and those of
+// the runtime itself.
 func (c *Client) deleteSecrets(ctx context.Context) error {
 	client := c.cluster.Client.CoreV1().Secrets(c.place.Namespace)
 	found, err := client.List(ctx, metav1.ListOptions{LabelSelector: helmLabel + "=" + ownManager + "," + releaseLabel + "=" + c.place.Release})
 	if err != nil {
 		return fmt.Errorf("list the Secrets of the release %s: %w", c.place, err)
 	}
+	names := ownSecrets()
+	for i := range found.Items {
+		names = append(names, found.Items[i].Name)
+	}
+	var problems []error
+	for _, name := range names {
+		if err := client.Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			problems = append(problems, fmt.Errorf("delete the Secret %s/%s: %w", c.place.Namespace, name, err))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// deleteLeases deletes what replicas have competed for.
+func (c *Client) deleteLeases(ctx context.Context) error {
+	client := c.cluster.Client.CoordinationV1().Leases(c.place.Namespace)
+	found, err := client.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return ignoreForbidden(err)
+	}
 	var problems []error
 	for i := range found.Items {
-		err := client.Delete(ctx, found.Items[i].Name, metav1.DeleteOptions{})
-		if err != nil && !apierrors.IsNotFound(err) {
-			problems = append(problems, fmt.Errorf("delete the Secret %s/%s: %w", c.place.Namespace, found.Items[i].Name, err))
+		name := found.Items[i].Name
+		if !strings.HasPrefix(name, leasePrefix) {
+			continue
+		}
+		if err := client.Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			problems = append(problems, fmt.Errorf("delete the Lease %s/%s: %w", c.place.Namespace, name, err))
 		}
 	}
 	return errors.Join(problems...)

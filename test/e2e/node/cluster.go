@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -189,7 +190,7 @@ oomScoreAdj: 0
 	}
 	return p.until(ctx, func(ctx context.Context) error {
 		rules, err := do(ctx, "iptables-save", "-t", "nat")
-		if err == nil && !containsAll(rules, "KUBE-SERVICES", "10.96.0.1/32") {
+		if err == nil && !strings.Contains(rules, "-d "+kubernetesIP+"/32") {
 			err = errors.New("the Service kubernetes has no rules yet")
 		}
 		return err

@@ -23,6 +23,7 @@ const Name = "slipway"
 // Addresses of the cluster. They exist in its own network only.
 const (
 	podRange     = "10.244.0.0/24"
+	kubernetesIP = "10.96.0.1" // the Service kubernetes, as the control plane has it
 	balancers    = "10.100.1.0/24"
 	nodeIP       = "10.100.0.1"
 	outsideIP    = "10.100.0.2"

@@ -9,6 +9,8 @@ export interface Column<T> {
   width?: string;
   /** Left out on narrow screens. */
   wideOnly?: boolean;
+  /** The header sorts by it, in a VirtualTable with onSort. */
+  sortable?: boolean;
 }
 
 export interface TableProps<T> {
@@ -51,10 +53,22 @@ export function Table<T>({ label, columns, rows, rowKey }: TableProps<T>) {
 export interface VirtualTableProps<T> extends TableProps<T> {
   rowHeight?: number;
   narrow?: boolean;
+  /** How the rows are sorted. They are sorted by who has them. */
+  sort?: { column: string; descending: boolean };
+  onSort?: (column: string) => void;
 }
 
 /** VirtualTable draws the rows that are seen, for lists of thousands. */
-export function VirtualTable<T>({ label, columns, rows, rowKey, rowHeight = 44, narrow }: VirtualTableProps<T>) {
+export function VirtualTable<T>({
+  label,
+  columns,
+  rows,
+  rowKey,
+  rowHeight = 44,
+  narrow,
+  sort,
+  onSort,
+}: VirtualTableProps<T>) {
   const scroller = useRef<HTMLDivElement>(null);
   const shown = narrow ? columns.filter((column) => !column.wideOnly) : columns;
   const virtual = useVirtualizer({
@@ -76,8 +90,15 @@ export function VirtualTable<T>({ label, columns, rows, rowKey, rowHeight = 44, 
       <div role="rowgroup">
         <div className="vrow vhead" role="row" aria-rowindex={1} style={{ gridTemplateColumns: template }}>
           {shown.map((column) => (
-            <span key={column.id} role="columnheader">
-              {column.header}
+            <span key={column.id} role="columnheader" aria-sort={sortWord(column, sort)}>
+              {column.sortable && onSort ? (
+                <button type="button" className="sorter" onClick={() => onSort(column.id)}>
+                  {column.header}
+                  <span aria-hidden="true">{sort?.column === column.id ? (sort.descending ? " ↓" : " ↑") : ""}</span>
+                </button>
+              ) : (
+                column.header
+              )}
             </span>
           ))}
         </div>
@@ -104,4 +125,9 @@ export function VirtualTable<T>({ label, columns, rows, rowKey, rowHeight = 44, 
       </div>
     </div>
   );
+}
+
+function sortWord<T>(column: Column<T>, sort: VirtualTableProps<T>["sort"]): "ascending" | "descending" | undefined {
+  if (sort?.column !== column.id) return undefined;
+  return sort.descending ? "descending" : "ascending";
 }

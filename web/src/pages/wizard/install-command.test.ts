@@ -20,10 +20,11 @@ describe.each(cases)("$choice.mode of $choice.name", ({ choice, slipway, preflig
   });
 });
 
+const dollar = "$";
 const hostile = {
   ...(cases[1]?.choice as InstallChoice),
   hosts: ["a'; rm -rf ~ #.example.com"],
-  ingressClass: 'x"$' + "{file(1)},y=2\\",
+  ingressClass: `x"${dollar}{file(1)},y=2\\`,
 };
 
 describe("quoting", () => {
@@ -42,8 +43,8 @@ describe("quoting", () => {
   });
 
   it("keeps what was typed one value of Helm and Terraform", () => {
-    expect(helmCommand(hostile)).toContain("className=x\"${file(1)}\\,y=2\\\\'");
-    expect(terraformText(hostile)).toContain('value = "x\\"$${file(1)}\\\\,y=2\\\\\\\\"');
+    expect(helmCommand(hostile)).toContain(`className=x"${dollar}{file(1)}\\,y=2\\\\'`);
+    expect(terraformText(hostile)).toContain(`value = "x\\"${dollar}${dollar}{file(1)}\\\\,y=2\\\\\\\\"`);
   });
 });
 
