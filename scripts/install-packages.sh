@@ -16,6 +16,7 @@ needed=(
 	initdb=postgresql # the database of platforms with several replicas
 	sshd=openssh-server # Git over SSH
 	strace=strace # what a hostile repository makes the agent execute
+	chromium=chromium # the console is tested in it
 	docker-registry=docker-registry # a registry to copy images to
 )
 if [ "${1:-}" = bench ]; then
@@ -45,6 +46,8 @@ for entry in "${needed[@]}"; do
 done
 # gcc alone compiles nothing: cgo includes headers of the C library.
 [ -e /usr/include/stdlib.h ] || missing+=(libc6-dev)
+# A browser without a font shows nothing that can be measured.
+[ -e /usr/share/fonts/truetype/dejavu ] || missing+=(fonts-dejavu-core)
 
 if ! command -v go >/dev/null; then
 	echo "Go is missing: install Go 1.26 or newer (https://go.dev/doc/install) and run this again." >&2

@@ -13,8 +13,8 @@ export default defineConfig({
   fullyParallel: false,
   retries: 0,
   // Bounds what hangs; no spec that passes comes near.
-  timeout: 90_000,
-  expect: { timeout: 30_000 },
+  timeout: 180_000,
+  expect: { timeout: 45_000 },
   reporter: [["list"], ["json"]],
   use: {
     ignoreHTTPSErrors: true,

@@ -15,17 +15,13 @@ import (
 // preflight is what the checks of this runtime look at: its cluster with its own
 // rights, how it is reached, and the Git provider with its token.
 func (r *station) preflight(ctx context.Context) (preflight.World, preflight.Options, error) {
-	cluster := r.agent.options.Cluster
-	world := preflight.World{Cluster: cluster, Platform: &preflight.Platform{URL: r.given.PlatformURL}}
+	world := preflight.World{Cluster: r.agent.options.Cluster, Platform: &preflight.Platform{URL: r.given.PlatformURL}}
 	if trusted := tlsWith(r.given.CAs); trusted != nil {
 		world.Roots = trusted.RootCAs
 	}
 	options := preflight.Options{RuntimeVersion: r.given.Version, Settings: mode.Settings{
-		Runtime: r.given.Name, Namespace: cluster.Namespace, AccountID: r.membership.AccountID(),
+		Runtime: r.given.Name, Namespace: r.agent.options.ControlNamespace, AccountID: r.membership.AccountID(),
 	}}
-	if options.Settings.Namespace == "" {
-		options.Settings.Namespace = r.agent.options.ControlNamespace
-	}
 	r.reached(ctx, &options.Settings)
 	options.Git.Repository = r.membership.GitSettings().GetSharedRepository()
 	// Without credentials the checks of them are left out: setting them is a step

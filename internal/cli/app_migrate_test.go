@@ -11,13 +11,15 @@ import (
 	"slipway.dev/slipway/internal/gitops/gittest"
 )
 
+const movedSettings = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {colour: green}\n"
+
 // TestAppMigrate: R29: the command against a real agent: the list, a dry run, the move
 // after a question, and the way back, with the ConfigMap the same all the time.
 func TestAppMigrate(t *testing.T) {
 	w := newAppWorld(t)
 	argo := w.Namespace(t)
 	w.startAgent(t)
-	repository := gittest.Serve(t).Repository(t, "shop", map[string]string{"deploy/settings.yaml": settingsV1})
+	repository := gittest.Serve(t).Repository(t, "shop", map[string]string{"deploy/settings.yaml": movedSettings})
 	w.argoHas(t, argo, repository.URL())
 	settings := func() string {
 		t.Helper()
@@ -65,7 +67,7 @@ func TestAppMigrate(t *testing.T) {
 // argoHas makes an Application as Argo CD leaves it after a sync.
 func (w *appWorld) argoHas(t *testing.T, argo, address string) {
 	t.Helper()
-	w.apply(t, strings.Replace(settingsV1, "{name: settings}", "{name: settings, annotations: {argocd.argoproj.io/tracking-id: 'shop:/ConfigMap:NAMESPACE/settings'}}", 1))
+	w.apply(t, strings.Replace(movedSettings, "{name: settings}", "{name: settings, annotations: {argocd.argoproj.io/tracking-id: 'shop:/ConfigMap:NAMESPACE/settings'}}", 1))
 	w.Apply(t, argo, fmt.Sprintf(`apiVersion: argoproj.io/v1alpha1
 kind: Application
 metadata: {name: shop}

@@ -1,16 +1,20 @@
 package cli_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"slipway.dev/slipway/internal/install/release"
+	"slipway.dev/slipway/internal/kube"
 )
 
 // quiet are the flags of the tests: nothing here runs the image of the chart's hook,
@@ -25,10 +29,12 @@ func TestRuntimeLife(t *testing.T) {
 	w := newReleaseWorld(t, "slipway")
 	t.Run("refused", w.testRefused)
 	t.Run("dry run", w.testDryRun)
+	t.Run("taken back", w.testTakenBack)
 	t.Run("install", w.testInstall)
 	t.Run("upgrade", w.testUpgrade)
 	t.Run("rollback", w.testRollback)
 	t.Run("uninstall", w.testUninstall)
+	t.Run("force", w.testForce)
 }
 
 // What is wrong is told before anything is touched, with the exit codes of slipway
@@ -62,6 +68,27 @@ func (w *releaseWorld) testDryRun(t *testing.T) {
 		if !strings.Contains(trimLines(got.stdout), line) {
 			t.Errorf("%q is missing in\n%s", line, got.stdout)
 		}
+	}
+	w.requireNothing(t)
+}
+
+// An installation whose Pods do not start is taken back with the reason, and its key
+// is no longer good.
+func (w *releaseWorld) testTakenBack(t *testing.T) {
+	w.asleep.Store(true)
+	defer w.asleep.Store(false)
+	w.ends(t, "runtime install prod --create-key --timeout 20s"+quiet, 1,
+		"Deployment slipway-agent: 0 of 1 available", "not healthy within 20s", "the installation was taken back")
+	ctx, cancel := context.WithTimeout(t.Context(), releasePatience)
+	defer cancel()
+	_, err := kube.WaitFor(ctx, w.cluster.Client.CoreV1().Namespaces(), kube.Named("slipway"), func(found []*corev1.Namespace) error {
+		if len(found) > 0 {
+			return errors.New("the namespace is there")
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 	w.requireNothing(t)
 }
@@ -102,8 +129,8 @@ func (w *releaseWorld) testUpgrade(t *testing.T) {
 func (w *releaseWorld) testRollback(t *testing.T) {
 	older, newer := w.chart(t, "0.0.9"), w.chart(t, "9.9.9")
 	w.ends(t, "runtime upgrade prod --chart "+older+" --skip-preflight --yes", 2, "0.0.9 is older than", "--force")
-	w.ends(t, "runtime upgrade prod --chart "+newer+" --skip-preflight --yes --timeout 15s", 1,
-		"the runtime prod still reports the version", "not healthy within 15s", "the release was rolled back to revision 2")
+	w.ends(t, "runtime upgrade prod --chart "+newer+" --skip-preflight --yes --timeout 25s", 1,
+		"the runtime prod still reports the version", "not healthy within 25s", "the release was rolled back to revision 2")
 	found, err := w.cluster.Client.AppsV1().Deployments("slipway").Get(t.Context(), "slipway-edge", metav1.GetOptions{})
 	if err != nil || *found.Spec.Replicas != 3 || strings.Contains(found.Labels["helm.sh/chart"], "9.9.9") {
 		t.Errorf("after the rollback the edge is %v, %v", found, err)
@@ -167,5 +194,16 @@ spec:
 	roles, err := w.cluster.Client.RbacV1().ClusterRoles().List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/part-of=slipway"})
 	if err != nil || len(roles.Items) > 0 {
 		t.Errorf("roles are left: %v, %v", roles.Items, err)
+	}
+}
+
+// A runtime that is offline, and whose cluster is lost, goes with --force: the platform
+// forgets it.
+func (w *releaseWorld) testForce(t *testing.T) {
+	w.registered(t, "lost")
+	w.ends(t, "runtime uninstall lost --yes", 1, "there is no release slipway/slipway-runtime in this cluster", "--force")
+	w.ends(t, "runtime uninstall lost --yes --force", 0, "is offline", "The runtime lost is uninstalled.")
+	if list := w.run(t, "runtime list"); list.stdout != "" {
+		t.Errorf("the platform still knows\n%s", list.stdout)
 	}
 }

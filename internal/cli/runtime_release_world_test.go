@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -31,6 +32,8 @@ type releaseWorld struct {
 	cluster   *kubetest.Cluster
 	namespace string
 	agentLog  lockedBuffer
+	// asleep is set while the node does nothing.
+	asleep atomic.Bool
 }
 
 func newReleaseWorld(t *testing.T, namespace string) *releaseWorld {
@@ -66,10 +69,12 @@ func (w *releaseWorld) beNode(ctx context.Context, dir string) {
 	}
 	defer stop()
 	for {
-		w.readyPods(ctx)
+		if !w.asleep.Load() {
+			w.readyPods(ctx)
+		}
 		_, err := w.cluster.Client.AppsV1().Deployments(w.namespace).Get(ctx, "slipway-agent", metav1.GetOptions{})
 		switch {
-		case err == nil && agent == nil:
+		case err == nil && agent == nil && !w.asleep.Load():
 			agent = w.startAgent(ctx, dir)
 		case err != nil && ctx.Err() == nil:
 			stop()

@@ -8,6 +8,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"slipway.dev/slipway/test/gitops/agentprocess"
 )
 
 // maxCommand bounds what a spec sends.
@@ -30,6 +35,7 @@ func (w *world) deeds() map[string]func(t *testing.T, body []byte) (any, error) 
 	return map[string]func(t *testing.T, body []byte) (any, error){
 		"/install":        w.install,
 		"/push":           w.push,
+		"/refresh":        w.refresh,
 		"/platform/stop":  w.stopPlatform,
 		"/platform/start": w.restartPlatform,
 		"/load/start":     w.startLoad,
@@ -93,13 +99,29 @@ func read[T any](body []byte) (into T, err error) {
 	return into, err
 }
 
-// push commits another value to an application, and gives the commit.
+// change is another value of an application.
+type change struct{ Namespace, Folder, Value, Message string }
+
+// push commits a change and tells the webhooks of it. It gives the commit.
 func (w *world) push(t *testing.T, body []byte) (any, error) {
-	asked, err := read[struct{ Folder, Value, Message string }](body)
+	asked, err := read[change](body)
 	if err != nil {
 		return nil, err
 	}
-	return map[string]string{"commit": w.git.push(t, asked.Folder, asked.Value, asked.Message)}, nil
+	return map[string]string{"commit": w.git.push(t, asked)}, nil
+}
+
+// refresh commits a change, and has the cluster alone tell the runtime: no webhook
+// comes through while the platform is away.
+func (w *world) refresh(t *testing.T, body []byte) (any, error) {
+	asked, err := read[change](body)
+	if err != nil {
+		return nil, err
+	}
+	commit := w.git.commit(t, asked)
+	const patch = `{"metadata":{"annotations":{"argocd.argoproj.io/refresh":"normal"}}}`
+	_, err = agentprocess.Applications(w.cluster.Cluster, asked.Namespace).Patch(t.Context(), asked.Folder, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	return map[string]string{"commit": commit}, err
 }
 
 func (w *world) stopPlatform(t *testing.T, _ []byte) (any, error) {

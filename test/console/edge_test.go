@@ -2,10 +2,12 @@ package console
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/base64"
 	"fmt"
 	"io"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -24,26 +26,45 @@ const (
 	loadTimeout = 10 * time.Second
 )
 
+// trafficAddress is where agents ask the edge what it serves.
+const trafficAddress = "127.0.0.1:8093"
+
 // edgeHost is the edge of the cluster, where the ports of the Internet are.
 type edgeHost struct {
-	process *programs.Process
-	url     string
+	url string
+	// secret is the file with what it shares with agents.
+	secret string
 }
+
+// misspelled is an Ingress that asks for something that there is not.
+const misspelled = `apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata: {name: misspelled, annotations: {slipway.dev/rate-limmit: "10"}}
+spec:
+  ingressClassName: slipway
+  rules:
+    - host: misspelled.example.com
+      http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: nothing, port: {number: 80}}}}]}
+`
 
 // startEdge serves the Ingresses of the cluster at loopback.
 func (w *world) startEdge(t *testing.T) *edgeHost {
 	t.Helper()
 	namespace := w.cluster.Namespace(t)
 	w.cluster.Apply(t, namespace, "apiVersion: networking.k8s.io/v1\nkind: IngressClass\nmetadata: {name: slipway}\nspec: {controller: slipway.dev/ingress-controller}\n")
-	process := programs.Start(t, programs.Options{
+	w.cluster.Apply(t, namespace, misspelled)
+	started := &edgeHost{url: "http://127.0.0.1", secret: filepath.Join(t.TempDir(), "traffic")}
+	writeFile(t, started.secret, rand.Text()+rand.Text())
+	programs.Start(t, programs.Options{
 		Binary: w.binary, Name: "the edge", Environment: []string{"KUBECONFIG=" + w.cluster.Kubeconfig, "POD_NAMESPACE=" + namespace},
 		Words: []string{
-			"edge", "--log.format=json", "--admin.address=127.0.0.1:8082", "--health.address=127.0.0.1:0",
-			"--providers.kubernetesIngress", "--providers.kubernetesIngress.ingressClass=slipway",
+			"edge", "--log.format=json", "--admin.address=127.0.0.1:0", "--health.address=127.0.0.1:0",
+			"--traffic.address=" + trafficAddress, "--traffic.secretFile=" + started.secret,
+			"--providers.kubernetesIngress", "--providers.kubernetesIngress.ingressClass=slipway", "--providers.kubernetesIngress.ingressEndpoint.ip=127.0.0.1",
 			"--entryPoints.web.address=127.0.0.1:80", "--entryPoints.websecure.address=127.0.0.1:443", "--entryPoints.websecure.http.tls=true",
 		},
 	})
-	return &edgeHost{process: process, url: "http://127.0.0.1"}
+	return started
 }
 
 // certificate gives the edge a certificate for localhost, for the Ingresses of a

@@ -117,14 +117,21 @@ spec:
       http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: web, port: {name: http}}}}]}
 `
 
-// push commits another value to an application and tells every webhook, as a provider
-// does after a push. It gives the commit.
-func (h *gitHost) push(t *testing.T, folder, value, message string) string {
+// commit gives an application another value.
+func (h *gitHost) commit(t *testing.T, asked change) string {
 	t.Helper()
-	file := folder + "/settings.yaml"
+	return h.apps.Commit(t, map[string]string{asked.file(): settings(asked.Folder+"-settings", asked.Value)}, asked.Message)
+}
+
+func (c change) file() string { return c.Folder + "/settings.yaml" }
+
+// push commits a change and tells every webhook, as a provider does after a push. It
+// gives the commit.
+func (h *gitHost) push(t *testing.T, asked change) string {
+	t.Helper()
 	before := h.apps.Head(t)
-	commit := h.apps.Commit(t, map[string]string{file: settings(folder+"-settings", value)}, message)
-	body := h.pushed(t, before, commit, file)
+	commit := h.commit(t, asked)
+	body := h.pushed(t, before, commit, asked.file())
 	hooks := h.provider.Hooks(appsPath)
 	if len(hooks) == 0 {
 		t.Fatal("there is no webhook")

@@ -29,7 +29,7 @@ const shellTimeout = 20 * time.Second
 // helmStandIn and kubectlStandIn stand where the shell looks for the programs. They
 // keep what they are called with, and the text that is to be a Secret.
 const (
-	helmStandIn    = "#!/bin/sh\nprintf '%s\\0' \"$@\" >\"$KEPT/helm\"\n"
+	helmStandIn    = "#!/bin/sh\nprintf '%s\\0' \"$@\" >\"$KEPT/helm.words\"\n"
 	kubectlStandIn = "#!/bin/sh\n" + `case "$*" in
 *'secret generic'*) cat >"$KEPT/secret" ;;
 *'apply -f -'*) cat >/dev/null ;;
@@ -99,7 +99,7 @@ func runShell(t *testing.T, dir, text, key string) (string, helmCall, error) {
 	if out, err := shell.CombinedOutput(); err != nil {
 		return "", helmCall{}, fmt.Errorf("the command of the console: %w\n%s\n%s", err, text, out)
 	}
-	called, err := os.ReadFile(filepath.Join(dir, "helm"))
+	called, err := os.ReadFile(filepath.Join(dir, "helm.words"))
 	if err != nil {
 		return "", helmCall{}, fmt.Errorf("the command does not call helm: %w\n%s", err, text)
 	}
@@ -235,6 +235,7 @@ func (w *world) startAgent(dir string, set agentSetUp) error {
 			"--applications.pollInterval=1h", "--applications.pollJitter=0s", "--sources.cacheDir=" + filepath.Join(dir, "sources"),
 			"--platform.keyFile=" + filepath.Join(dir, "key"), "--platform.stateDir=" + filepath.Join(dir, "state"),
 			"--platform.caFile=" + w.trusted, "--runtime.valuesFile=" + filepath.Join(dir, "values.yaml"),
+			"--runtime.cluster=east", "--traffic.edges=" + trafficAddress, "--traffic.secretFile=" + w.edge.secret,
 		},
 	})
 	return nil

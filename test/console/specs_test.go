@@ -131,16 +131,16 @@ func (w *world) hold(t *testing.T, artefacts string) {
 
 // environment is what the specs know of the world.
 func (w *world) environment(artefacts string) []string {
-	images := filepath.Join(artefacts, "screenshots")
+	documents := ""
 	if os.Getenv("CONSOLE_SCREENSHOTS") == "1" {
-		images = filepath.Join(filepath.Dir(filepath.Dir(artefacts)), "docs", "images", "console")
+		documents = filepath.Join(filepath.Dir(filepath.Dir(artefacts)), "docs", "images", "console")
 	}
 	facts, err := json.Marshal(map[string]any{
-		"url": w.url, "control": w.control, "images": images,
+		"url": w.url, "control": w.control, "images": filepath.Join(artefacts, "screenshots"), "documents": documents,
 		"admin":       map[string]string{"email": adminEmail, "oneTime": w.oneTime, "password": adminPassword},
 		"user":        map[string]string{"email": userEmail, "password": userPassword},
 		"git":         map[string]string{"api": w.git.provider.APIURL, "shared": w.git.url("team/config") + "/slipway?ref=live", "apps": w.git.url(appsPath), "runtimeToken": runtimeToken, "userToken": userToken},
-		"edge":        map[string]string{"host": webHost, "admin": "127.0.0.1:8082"},
+		"host":        webHost,
 		"mesh":        w.mesh.url,
 		"target":      w.target,
 		"hidden":      applicationSecret,

@@ -61,7 +61,7 @@ func newWorld(t *testing.T, binary string) *world {
 	t.Helper()
 	w := &world{
 		t: t, binary: binary, url: "https://" + freeAddress(t), state: filepath.Join(t.TempDir(), "state"),
-		authority: programs.NewAuthority(t, "*."+tunnelDomain), agents: map[string]*programs.Process{}, commands: make(chan command),
+		authority: programs.NewAuthority(t, "*."+tunnelDomain), agents: map[string]*programs.Process{}, commands: make(chan command), target: "storefront",
 	}
 	w.cluster = kubetest.Start(t)
 	text, err := v1alpha1.CRDs()
@@ -70,7 +70,9 @@ func newWorld(t *testing.T, binary string) *world {
 	}
 	w.cluster.Apply(t, "default", string(text))
 	agentprocess.AwaitKinds(t, w.cluster.Cluster)
-	w.target = w.cluster.Namespace(t)
+	if err := w.makeNamespace(t.Context(), w.target); err != nil {
+		t.Fatal(err)
+	}
 	w.git = newGitHost(t, w)
 	w.trusted = filepath.Join(t.TempDir(), "trusted.crt")
 	writeFile(t, w.trusted, string(bytes.Join([][]byte{w.authority.Cert, w.git.provider.CA}, nil)))

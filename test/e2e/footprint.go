@@ -43,19 +43,22 @@ func (s *scene) footprint(ctx context.Context) (string, error) {
 	total, pods := node.Usage{}, 0
 	for pod, used := range after {
 		cpu := used.CPU - before[pod].CPU
-		lines = append(lines, fmt.Sprintf("\n                    %-36s %6.1f MB resident, %6.1f MB with the cache in use, %5.1f ms of CPU a second",
-			pod, float64(used.Resident)/1e6, float64(used.Working)/1e6, cpu.Seconds()*1000/took.Seconds()))
-		total.Resident += used.Resident
-		total.Working += used.Working
+		lines = append(lines, "\n                    "+fmt.Sprintf("%-36s ", pod)+shown(used, cpu, took))
+		total.Own, total.Working, total.Resident = total.Own+used.Own, total.Working+used.Working, total.Resident+used.Resident
 		total.CPU += cpu
 		pods++
 	}
-	about := fmt.Sprintf("%d pods, %.1f MB resident, %.1f MB with the cache in use, %.1f ms of CPU a second over %s; image %.1f MB%s", pods,
-		float64(total.Resident)/1e6, float64(total.Working)/1e6, total.CPU.Seconds()*1000/took.Seconds(), took.Round(time.Second), float64(image.Size())/1e6, strings.Join(lines, ""))
-	if pods > mostPods || total.Working > mostBytes {
+	about := fmt.Sprintf("%d pods, %s over %s; image %.1f MB%s", pods, shown(total, total.CPU, took), took.Round(time.Second), float64(image.Size())/1e6, strings.Join(lines, ""))
+	if pods > mostPods || max(total.Working, total.Resident) > mostBytes {
 		return "", fmt.Errorf("the goal is at most %d pods and %.0f MB: %s", mostPods, mostBytes/1e6, about)
 	}
 	return about, nil
+}
+
+// shown is a usage for people.
+func shown(used node.Usage, cpu, took time.Duration) string {
+	return fmt.Sprintf("%5.1f MB of its own, %5.1f MB with the cache in use, %5.1f MB resident with the program, %4.1f ms of CPU a second",
+		float64(used.Own)/1e6, float64(used.Working)/1e6, float64(used.Resident)/1e6, cpu.Seconds()*1000/took.Seconds())
 }
 
 // measure reads what each Pod of the runtime uses.
@@ -75,9 +78,7 @@ func (s *scene) measure(ctx context.Context) (map[string]node.Usage, error) {
 			if err != nil {
 				return nil, fmt.Errorf("the Pod %s: %w", pod.Name, err)
 			}
-			sum.Resident += used.Resident
-			sum.Working += used.Working
-			sum.CPU += used.CPU
+			sum.Own, sum.Working, sum.Resident, sum.CPU = sum.Own+used.Own, sum.Working+used.Working, sum.Resident+used.Resident, sum.CPU+used.CPU
 		}
 		found[pod.Name] = sum
 	}

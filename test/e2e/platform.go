@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -144,8 +145,24 @@ func (s *scene) uninstallPlatform(ctx context.Context) (string, error) {
 	if err := s.remove(platformRelease()); err != nil {
 		return "", err
 	}
-	return s.removeNamespace(ctx, platformRelease().namespace, []string{
+	known := []string{
 		"persistentvolumeclaims/slipway-platform", // it has the data, and stays on purpose
 		"secrets/platform-tls",                    // made before the release, by hand
+	}
+	in := platformRelease().namespace
+	var left []string
+	err := s.until(ctx, func(ctx context.Context) (err error) {
+		// What Helm has deleted may take a moment to end.
+		left, err = s.leftIn(ctx, in, func(name string) bool { return slices.Contains(known, name) })
+		return err
 	})
+	if err != nil {
+		return "", err
+	}
+	for _, words := range [][]string{{"delete", "namespace", in, "--timeout=120s"}, {"delete", "persistentvolume", "platform", "--timeout=120s"}} {
+		if output, err := s.node.Kubectl(ctx, words...).CombinedOutput(); err != nil {
+			return "", fmt.Errorf("kubectl %v: %w: %s", words, err, output)
+		}
+	}
+	return "left on purpose, and gone with the namespace: " + strings.Join(left, ", "), nil
 }

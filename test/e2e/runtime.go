@@ -15,7 +15,7 @@ func runtimeRelease() helmRelease { return helmRelease{"gitops-runtime", "slipwa
 
 // installRuntime installs the runtime as a person does, from a values file. The
 // address of the platform, the account, a key and the authority are those of the
-// sign-in, and the mode is the tunnel.
+// sign-in, and the mode is the tunnel (R49, R50, R53).
 func (s *scene) installRuntime(ctx context.Context) (string, error) {
 	file := filepath.Join(s.work, "values.yaml")
 	err := os.WriteFile(file, fmt.Appendf(nil, `
@@ -46,7 +46,7 @@ func (s *scene) joinTunnel(ctx context.Context) (string, error) {
 	return s.join(ctx, "ACCESS_MODE_TUNNEL", "global.runtime.httpRoute.enabled=false", "tunnel-client.enabled=true")
 }
 
-// joinIngress: the platform comes in through the edge that the runtime brings.
+// joinIngress: the platform comes in through the edge that the runtime brings (R51).
 func (s *scene) joinIngress(ctx context.Context) (string, error) {
 	return s.join(ctx, "ACCESS_MODE_INGRESS", "global.runtime.ingress.enabled=true", "global.runtime.ingress.protocol=http",
 		"global.runtime.ingress.className=slipway", "global.runtime.ingress.hosts[0]="+runtimeHost)
@@ -54,7 +54,7 @@ func (s *scene) joinIngress(ctx context.Context) (string, error) {
 
 // joinMesh: no mesh is on this node, and preflight says so. Without it the chart
 // makes the VirtualService, slipway reads it as a gateway would, and an Ingress
-// stands in for the gateway.
+// stands in for the gateway (R52, R91).
 func (s *scene) joinMesh(ctx context.Context) (string, error) {
 	if err := s.manifest(ctx, istioDefinition+fmt.Sprintf(gatewayStandIn, runtimeRelease().namespace, runtimeHost)); err != nil {
 		return "", err
@@ -78,7 +78,7 @@ func (s *scene) joinMesh(ctx context.Context) (string, error) {
 }
 
 // joinHTTPRoute: no controller of the Gateway API is on this node, and preflight
-// says so. The HTTPRoute is looked at, and the Ingress goes on standing in.
+// says so. The HTTPRoute is looked at, and the Ingress goes on standing in (R123).
 func (s *scene) joinHTTPRoute(ctx context.Context) (string, error) {
 	if err := s.manifest(ctx, gatewayDefinition); err != nil {
 		return "", err
@@ -180,8 +180,9 @@ func (s *scene) established(ctx context.Context, definition string) error {
 	return nil
 }
 
-// uninstallRuntime removes the application, the release and what it leaves, which
-// has to be what is documented.
+// uninstallRuntime removes the application and the release. The uninstall has to name
+// everything that it leaves, and the commands that it prints have to remove that
+// (R113).
 func (s *scene) uninstallRuntime(ctx context.Context) (string, error) {
 	if err := s.removeApplication(ctx); err != nil {
 		return "", err
@@ -190,15 +191,27 @@ func (s *scene) uninstallRuntime(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	s.leftovers = told
-	fmt.Println(told)
-	return s.removeNamespace(ctx, runtimeRelease().namespace, []string{
-		"secrets/slipway-token",                    // the runtime's own credential
-		"leases.coordination.k8s.io/slipway-agent", // made by replicas, not by the chart
-		"leases.coordination.k8s.io/slipway-edge",  //
-		"configmaps/slipway-agent-pushes",          //
-		"appprojects.argoproj.io/default",          // may belong to Applications of others
+	in := runtimeRelease().namespace
+	left, err := s.leftIn(ctx, in, func(name string) bool {
+		_, name, _ = strings.Cut(name, "/")
+		return strings.Contains(told, " "+in+"/"+name+":")
 	})
+	if err != nil {
+		return "", fmt.Errorf("%w, and tells:\n%s", err, told)
+	}
+	commands := 0
+	for line := range strings.Lines(told) {
+		words, ok := strings.CutPrefix(strings.TrimSpace(line), "kubectl ")
+		if !ok {
+			continue
+		}
+		commands++
+		// A namespace takes with it what is in it.
+		if output, err := s.node.Kubectl(ctx, append(strings.Fields(words), "--ignore-not-found", "--timeout=120s")...).CombinedOutput(); err != nil {
+			return "", fmt.Errorf("kubectl %s: %w: %s", words, err, output)
+		}
+	}
+	return fmt.Sprintf("it names what it leaves (in the namespace: %s), and its %d commands remove that", strings.Join(left, ", "), commands), nil
 }
 
 // gatewayStandIn leads to the runtime what a gateway of the mesh would.

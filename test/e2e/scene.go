@@ -47,7 +47,6 @@ type scene struct {
 	git       *gitServer
 	account   string
 	before    inventory
-	leftovers string // what the uninstall has told
 }
 
 func newScene() *scene { return &scene{began: time.Now()} }
@@ -64,8 +63,8 @@ func (s *scene) play(ctx context.Context) error {
 	if err == nil {
 		err = s.steps(ctx)
 	}
-	if err != nil && s.node != nil && s.node.Client != nil {
-		s.diagnose(context.WithoutCancel(ctx))
+	if err != nil && ctx.Err() == nil && s.node != nil && s.node.Client != nil {
+		s.diagnose(ctx)
 	}
 	if s.git != nil {
 		err = errors.Join(err, s.git.stop())
@@ -109,8 +108,12 @@ func (s *scene) start(ctx context.Context) (err error) {
 	if s.git, err = startGit(s.work, s.authority); err != nil {
 		return err
 	}
-	s.before, err = s.takeInventory(ctx)
-	return err
+	last = time.Now()
+	if err := s.takeFirst(ctx); err != nil {
+		return err
+	}
+	s.say(time.Since(last), fmt.Sprintf("what is there before: %d objects, mounts, links and rules", len(s.before)))
+	return nil
 }
 
 // steps are the life of an installation.

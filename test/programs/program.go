@@ -114,6 +114,9 @@ func (p *Process) readLog(stderr io.Reader) {
 	_ = p.command.Wait() // how it ended shows in the log
 }
 
+// Name is what the test calls the process.
+func (p *Process) Name() string { return p.name }
+
 // Log is what the process has logged so far.
 func (p *Process) Log() string {
 	p.mu.Lock()

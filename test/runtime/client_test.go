@@ -21,6 +21,7 @@ import (
 	"slipway.dev/slipway/internal/wire/platformv1"
 	"slipway.dev/slipway/internal/wire/platformv1/platformv1connect"
 	"slipway.dev/slipway/internal/wire/runtimev1/runtimev1connect"
+	"slipway.dev/slipway/test/programs"
 )
 
 // caller is somebody with a credential: the services of the platform, and what is
@@ -124,10 +125,10 @@ func (r *recorder) String() string {
 }
 
 // newRecorder leads every host of the tunnels' domain to the platform.
-func newRecorder(authority *authority, platform string) *recorder {
+func newRecorder(authority *programs.Authority, platform string) *recorder {
 	dialer := &net.Dialer{}
 	return &recorder{next: &http.Transport{
-		TLSClientConfig: &tls.Config{RootCAs: authority.roots, MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: true,
+		TLSClientConfig: &tls.Config{RootCAs: authority.Roots, MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: true,
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			if host, _, _ := net.SplitHostPort(address); strings.HasSuffix(host, "."+tunnelDomain) {
 				address = platform

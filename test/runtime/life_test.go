@@ -59,7 +59,7 @@ func (g *stage) testAway(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g.platform.stop(t)
+	g.platform.Stop(t)
 	commit := g.git.change(t, "while away")
 	g.east.refresh(t, "web")
 	eventually(t, func(ctx context.Context) error {
@@ -71,8 +71,8 @@ func (g *stage) testAway(t *testing.T) {
 	})
 	g.startPlatform(t)
 	began := time.Now()
-	if g.platform.printed() != "" {
-		t.Errorf("a second start prints %q", g.platform.printed())
+	if g.platform.Printed() != "" {
+		t.Errorf("a second start prints %q", g.platform.Printed())
 	}
 	for _, m := range []*member{g.east, g.west} {
 		m.reached(t)

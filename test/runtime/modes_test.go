@@ -36,7 +36,7 @@ func (g *stage) testModes(t *testing.T) {
 		{platformv1.AccessMode_ACCESS_MODE_TUNNEL, []string{"--access.mode=tunnel"}},
 	} {
 		direct := chosen.mode != platformv1.AccessMode_ACCESS_MODE_TUNNEL
-		m.process.stop(t)
+		m.process.Stop(t)
 		m.start(t, chosen.args...)
 		after := m.await(t, func(found *platformv1.Runtime) error {
 			if found.GetAccessMode() != chosen.mode || (found.GetAccessUrl() == address) != direct {

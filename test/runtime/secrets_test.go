@@ -24,10 +24,10 @@ func (g *stage) testSecrets(t *testing.T) {
 	}
 	places := map[string]string{"an answer": g.answers.String()}
 	for _, p := range g.processes {
-		places["the log of "+p.name] += p.logged()
+		places["the log of "+p.Name()] += p.Log()
 	}
 	for _, m := range []*member{g.east, g.west} {
-		places["the metrics of "+m.name] = m.process.metrics(t)
+		places["the metrics of "+m.name] = metrics(t, m.process)
 		places["the Events of "+m.name] = eventsOf(t, m.cluster)
 		for path, text := range readState(t, m.state) {
 			if strings.Contains(path, "/report/") {
@@ -35,7 +35,7 @@ func (g *stage) testSecrets(t *testing.T) {
 			}
 		}
 	}
-	places["the metrics of the platform"] = g.platform.metrics(t)
+	places["the metrics of the platform"] = metrics(t, g.platform)
 	for name, text := range g.database(t) {
 		places[name] = text
 	}

@@ -16,6 +16,7 @@ import (
 	"slipway.dev/slipway/internal/kube/kubetest"
 	"slipway.dev/slipway/internal/wire/platformv1"
 	"slipway.dev/slipway/internal/wire/runtimev1"
+	"slipway.dev/slipway/test/programs"
 )
 
 const adminEmail = "admin@example.com"
@@ -28,7 +29,7 @@ type stage struct {
 	at       place
 	url      string
 	answers  *recorder
-	platform *process
+	platform *programs.Process
 	admin    *caller
 	adminKey string
 	account  string
@@ -38,7 +39,7 @@ type stage struct {
 
 	// processes are all that ever ran, and canaries what must be seen nowhere.
 	mu        sync.Mutex
-	processes []*process
+	processes []*programs.Process
 	canaries  map[string]string
 }
 
@@ -51,7 +52,7 @@ type member struct {
 	namespace, target string
 	state             string
 	router            string
-	process           *process
+	process           *programs.Process
 }
 
 // newStage starts a platform with an admin.
@@ -80,7 +81,7 @@ func (g *stage) canary(name, value string) string {
 }
 
 // runs keeps a process, to look at its log in the end.
-func (g *stage) runs(p *process) *process {
+func (g *stage) runs(p *programs.Process) *programs.Process {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.processes = append(g.processes, p)
@@ -93,21 +94,21 @@ func (g *stage) startPlatform(t *testing.T) {
 	words := append([]string{
 		"platform", "--log.format=json", "--log.level=debug", "--admin.address=127.0.0.1:0", "--health.address=127.0.0.1:0",
 		"--server.address=" + strings.TrimPrefix(g.url, "https://"), "--server.publicURL=" + g.url,
-		"--tls.certFile=" + g.authority.certFile, "--tls.keyFile=" + g.authority.keyFile,
+		"--tls.certFile=" + g.authority.CertFile, "--tls.keyFile=" + g.authority.KeyFile,
 		"--tunnel.domain=" + tunnelDomain, "--firstStart.email=" + adminEmail,
 	}, g.at.args...)
 	g.platform = g.runs(g.launch(g.t, "the platform", nil, words...))
-	g.platform.address(t, "platform")
+	g.platform.Address(t, "platform")
 }
 
 // oneTimePassword is what the first start has printed.
 func (g *stage) oneTimePassword(t *testing.T) (password string) {
 	t.Helper()
 	eventually(t, func(context.Context) error {
-		_, rest, _ := strings.Cut(g.platform.printed(), "password: ")
+		_, rest, _ := strings.Cut(g.platform.Printed(), "password: ")
 		printed := false
 		if password, _, printed = strings.Cut(rest, "\n"); !printed {
-			return fmt.Errorf("no password is printed: %q", g.platform.printed())
+			return fmt.Errorf("no password is printed: %q", g.platform.Printed())
 		}
 		return nil
 	})
@@ -145,7 +146,7 @@ func (m *member) start(t *testing.T, access ...string) {
 	words := append([]string{
 		"agent", "--log.format=json", "--log.level=debug", "--admin.address=127.0.0.1:0", "--health.address=127.0.0.1:0", "--webhooks.address=127.0.0.1:0",
 		"--applications.controlNamespace=" + m.namespace, "--applications.pollInterval=1h", "--applications.pollJitter=0s",
-		"--platform.url=" + m.stage.url, "--platform.accountID=" + m.stage.account, "--platform.caFile=" + m.stage.authority.file,
+		"--platform.url=" + m.stage.url, "--platform.accountID=" + m.stage.account, "--platform.caFile=" + m.stage.authority.CertFile,
 		"--platform.keyFile=" + m.keyFile(), "--platform.stateDir=" + m.state,
 		"--runtime.name=" + m.name, "--runtime.cluster=" + m.name, "--access.address=" + m.router,
 	}, access...)

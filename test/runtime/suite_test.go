@@ -21,12 +21,12 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/kube/kubetest"
 	"slipway.dev/slipway/internal/platform/store/pgtest"
 	"slipway.dev/slipway/test/gitops/agentprocess"
+	"slipway.dev/slipway/test/programs"
 )
 
 // Clients of HTTP keep their connections to processes that are gone by then.
@@ -34,10 +34,7 @@ func TestMain(m *testing.M) { kubetest.Main(m, kubetest.AllowLeaks()) }
 
 const (
 	// patience bounds every wait. Only a test that fails waits so long.
-	patience = 90 * time.Second
-	// lookAgain is the pause between two looks at something that says nothing by
-	// itself.
-	lookAgain = 25 * time.Millisecond
+	patience = programs.Patience
 	// tunnelDomain is what the hosts of tunnels end with. Nobody resolves it.
 	tunnelDomain = "tunnels.example.com"
 )
@@ -50,13 +47,13 @@ type suite struct {
 	binary string
 	// east has a node, on which Pods run; west has none.
 	east, west *kubetest.Cluster
-	authority  *authority
+	authority  *programs.Authority
 }
 
 // TestRuntime is one test, so that the program is built and the clusters are
 // started once.
 func TestRuntime(t *testing.T) {
-	s := &suite{binary: agentprocess.Build(t), authority: newAuthority(t)}
+	s := &suite{binary: agentprocess.Build(t), authority: programs.NewAuthority(t, "*."+tunnelDomain)}
 	s.east, s.west = kubetest.Start(t), kubetest.Start(t, kubetest.WithoutNode())
 	text, err := v1alpha1.CRDs()
 	if err != nil {
@@ -115,23 +112,5 @@ func freeAddress(t *testing.T, host string) string {
 // eventually waits until there is no error.
 func eventually(t *testing.T, condition func(ctx context.Context) error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	tick := time.NewTicker(lookAgain)
-	defer tick.Stop()
-	var last error
-	for {
-		err := condition(ctx)
-		if err == nil {
-			return
-		}
-		if ctx.Err() == nil || last == nil {
-			last = err // later ones say only that the time is over
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("after %v: %v", patience, last)
-		}
-	}
+	programs.Eventually(t, condition)
 }

@@ -38,24 +38,37 @@ test("what an application has, without its secrets", async ({ admin: page }) => 
   await page.goto(of("web"));
   const tree = page.getByRole("tree", { name: "Resources" });
   for (const kind of ["Deployment", "ReplicaSet", "Pod", "Service", "Ingress", "ConfigMap", "Secret"]) {
-    await expect(tree.getByRole("treeitem").filter({ hasText: new RegExp(`^${kind}`) }).first()).toBeVisible();
+    await expect(
+      tree
+        .getByRole("treeitem")
+        .filter({ hasText: new RegExp(`^${kind}`) })
+        .first(),
+    ).toBeVisible();
   }
   await look(page, "application");
 
-  await tree.getByRole("treeitem").filter({ hasText: /^Secret/ }).first().click();
+  await tree
+    .getByRole("treeitem")
+    .filter({ hasText: /^Secret/ })
+    .first()
+    .click();
   const secret = page.getByRole("dialog", { name: "Secret web" });
   await expect(secret).toContainText("password");
   for (const tab of ["Live", "Desired", "Diff"]) {
     await secret.getByRole("tab", { name: tab, exact: true }).click();
     await expect(secret.getByRole("status", { name: "Loading" })).toHaveCount(0);
-    const shown = (await secret.innerText()) + (await secret.innerHTML());
+    const shown = `${await secret.textContent()} ${await secret.innerHTML()}`;
     expect(shown).not.toContain(world.hidden);
     expect(shown).not.toContain(Buffer.from(world.hidden).toString("base64"));
   }
   await page.keyboard.press("Escape");
   await expect(secret).toBeHidden();
 
-  await tree.getByRole("treeitem").filter({ hasText: /^Deployment/ }).first().click();
+  await tree
+    .getByRole("treeitem")
+    .filter({ hasText: /^Deployment/ })
+    .first()
+    .click();
   const deployment = page.getByRole("dialog", { name: "Deployment web" });
   await deployment.getByRole("tab", { name: "Logs" }).click();
   await expect(deployment.getByText(/demo|listen|serv/i).first()).toBeVisible();
@@ -106,7 +119,10 @@ test("sync what was pushed, and roll it back", async ({ admin: page }) => {
   await expect(history.getByRole("row").nth(1)).toContainText("The second value");
   await expect(history.getByRole("row").nth(1)).toContainText(world.admin.email);
   await look(page, "application-history");
-  await history.getByRole("button", { name: /^Roll back to sync/ }).first().click();
+  await history
+    .getByRole("button", { name: /^Roll back to sync/ })
+    .first()
+    .click();
   const rollback = page.getByRole("dialog", { name: /^Roll back/ });
   await rollback.getByRole("button", { name: "Dry run", exact: true }).click();
   await expect(rollback.getByRole("button", { name: "Roll back", exact: true })).toBeEnabled();

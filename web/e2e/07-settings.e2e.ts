@@ -1,4 +1,4 @@
-import { at, expect, test } from "./support/fixtures";
+import { at, expect, test, textOf } from "./support/fixtures";
 import { look } from "./support/look";
 import { world } from "./support/world";
 
@@ -11,7 +11,7 @@ test("a user is added, and chooses a password", async ({ admin: page, browser })
   await form.getByRole("button", { name: "Add the user" }).click();
   const handed = page.getByRole("dialog", { name: "A password for one sign-in" });
   await handed.getByRole("button", { name: "Show the password" }).click();
-  const oneTime = await handed.getByTestId("secret").innerText();
+  const oneTime = await textOf(handed.getByTestId("secret"));
   await handed.getByRole("button", { name: "I have it" }).click();
   await expect(page.getByText(world.user.email)).toBeVisible();
   await look(page, "settings-users");
@@ -38,7 +38,7 @@ test("a key is shown once, works, and does not after it is revoked", async ({ ad
   await form.getByRole("button", { name: "Make the key" }).click();
   const handed = page.getByRole("dialog", { name: "The key reader" });
   await handed.getByRole("button", { name: "Show the key" }).click();
-  const key = await handed.getByTestId("secret").innerText();
+  const key = await textOf(handed.getByTestId("secret"));
   await handed.getByRole("button", { name: "I have it" }).click();
   await look(page, "settings-keys");
   expect(await page.content()).not.toContain(key);

@@ -47,7 +47,9 @@ func (m *move) hold(ctx context.Context) error {
 		return err
 	}
 	if m.DryRun {
-		m.held = recordOf(m.argo)
+		if m.held == nil {
+			m.held = recordOf(m.argo)
+		}
 		return nil
 	}
 	m.argo = changed
@@ -56,7 +58,7 @@ func (m *move) hold(ctx context.Context) error {
 	}
 	// A sync that Argo CD began before it saw the change would go on beside ours.
 	if inspect.Idle(changed) != nil {
-		return fmt.Errorf("Argo CD began to sync %s at this moment: take it back with slipway app migrate %s --back, wait for the sync, and try again", m.From, m.From)
+		return fmt.Errorf("a sync of %s by Argo CD began at this moment: take it back with slipway app migrate %s --back, wait for the sync, and try again", m.From, m.From)
 	}
 	return nil
 }
@@ -89,7 +91,7 @@ func holdPatch(app *inspect.Application) (map[string]any, error) {
 	}
 	if record == nil {
 		if inspect.Idle(app) != nil {
-			return nil, errors.New("Argo CD is syncing the Application: wait until the sync is over, or end it in Argo CD")
+			return nil, errors.New("the Application is being synced by Argo CD: wait until the sync is over, or end it in Argo CD")
 		}
 		record = recordOf(app)
 	}

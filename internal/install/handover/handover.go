@@ -41,9 +41,14 @@ type Request struct {
 	CAFile, CASecret string
 }
 
-// escaped is the text as --set and Terraform's set read it.
+// escaped is the text as --set and Terraform's set read it: a comma would begin the
+// next value, and a brace in front a list.
 func (v Value) escaped() string {
-	return strings.NewReplacer(`\`, `\\`, ",", `\,`).Replace(v.Text)
+	text := strings.NewReplacer(`\`, `\\`, ",", `\,`).Replace(v.Text)
+	if strings.HasPrefix(text, "{") {
+		return `\` + text
+	}
+	return text
 }
 
 // assignment is the value as --set has it.

@@ -134,7 +134,7 @@ func shortError(err error) error {
 
 // undo takes a failed operation back, in its own time.
 func (c *Client) undo(ctx context.Context, plan *Plan, done prepared, reason error) error {
-	c.tell("It has failed and is taken back: " + reason.Error())
+	c.tell("It has failed, and is taken back.")
 	c.markFailed(plan, reason)
 	undoing, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
 	defer cancel()

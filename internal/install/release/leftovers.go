@@ -85,8 +85,8 @@ func (l *leftBehind) add(id ID, meta metav1.Object, why string) {
 func (l *leftBehind) definitions(ctx context.Context, names []string) error {
 	for _, name := range names {
 		found, err := l.client.cluster.Metadata.Resource(crdResource()).Get(ctx, name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			continue
+		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+			continue // who may not read it cannot delete it either
 		}
 		if err != nil {
 			return fmt.Errorf("read the CustomResourceDefinition %s: %w", name, err)

@@ -3,6 +3,8 @@ package release_test
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"slipway.dev/slipway/internal/install/release"
 	"slipway.dev/slipway/internal/secret"
@@ -32,6 +36,7 @@ func shown(plan *release.Plan) string {
 // the plan says, in a release that Helm knows; an upgrade shows what changes; an
 // uninstall leaves nothing but what its report names.
 func TestLife(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "slipway")
 	ctx := t.Context()
 	before := w.everything(t)
@@ -62,6 +67,7 @@ func TestLife(t *testing.T) {
 	}
 	w.requireRelease(t, 1, "deployed")
 	t.Run("again", w.testAgain)
+	t.Run("definitions", w.testDefinitions)
 	t.Run("upgrade", w.testUpgrade)
 	t.Run("uninstall", func(t *testing.T) { w.testUninstall(t, before) })
 }
@@ -94,6 +100,34 @@ func (w *world) testAgain(t *testing.T) {
 	check(t, err)
 	if _, err := client.Plan(t.Context(), release.Wish{Chart: ownChart(t), Values: alone()}); err == nil || !strings.Contains(err.Error(), "slipway-runtime") {
 		t.Errorf("another release takes the objects: %v", err)
+	}
+}
+
+// R22, R23: definitions with the marks of the release are changed with an upgrade, and
+// those of others stay as they are.
+func (w *world) testDefinitions(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "gitops-runtime")
+	check(t, os.CopyFS(dir, os.DirFS("../../../charts/gitops-runtime")))
+	file := filepath.Join(dir, "crds", "slipway.dev_middlewares.yaml")
+	text, err := os.ReadFile(file)
+	check(t, err)
+	changed := strings.Replace(string(text), "singular: middleware\n", "singular: middleware\n    shortNames: [mw]\n", 1)
+	check(t, os.WriteFile(file, []byte(changed), 0o600))
+	chart, err := release.FindChart(t.Context(), release.Source{Place: dir})
+	check(t, err)
+	plan, err := w.client.Plan(t.Context(), release.Wish{Chart: chart, Values: alone()})
+	check(t, err)
+	if got := shown(plan); got != "change CustomResourceDefinition middlewares.slipway.dev\n" {
+		t.Errorf("the plan is\n%s", got)
+	}
+	resource := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	_, err = w.cluster.Dynamic.Resource(resource).Patch(t.Context(), "middlewares.slipway.dev", types.MergePatchType,
+		[]byte(`{"metadata":{"annotations":{"meta.helm.sh/release-name":"other"}}}`), metav1.PatchOptions{})
+	check(t, err)
+	plan, err = w.client.Plan(t.Context(), release.Wish{Chart: chart, Values: alone()})
+	check(t, err)
+	if !plan.Empty() || !strings.Contains(strings.Join(plan.Remarks, "\n"), "middlewares.slipway.dev") {
+		t.Errorf("a definition of another release: %v\n%s", plan.Remarks, shown(plan))
 	}
 }
 
@@ -207,6 +241,7 @@ webhooks:
 // TestTakenBack: an installation that is not healthy in time is taken back, with the
 // reason from the Pods; nothing is left but the definitions.
 func TestTakenBack(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "fresh")
 	before := w.everything(t)
 	plan, err := w.client.Plan(t.Context(), release.Wish{Chart: ownChart(t), Values: alone(), Secrets: []release.Secret{{Name: "slipway-user-token", Data: map[string]secret.Text{"token": secret.New("canary")}}}})
@@ -216,17 +251,58 @@ func TestTakenBack(t *testing.T) {
 	if !errors.As(err, &failed) || failed.Problem != nil {
 		t.Fatalf("the installation ended with %v", err)
 	}
-	for _, part := range []string{"not healthy within 8s", "Deployment slipway-agent: 0 of 1 available", "cannot be scheduled: no nodes available", "was taken back"} {
+	for _, part := range []string{"not healthy within 30s", "Deployment slipway-agent: 0 of 1 available", "cannot be scheduled: no nodes available", "was taken back"} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("%q is missing in %v", part, err)
 		}
 	}
 	w.awaitGone(t, "fresh")
+	t.Run("interrupted", func(t *testing.T) { testInterrupted(t, openWorld(t, w.cluster, "second")) })
 	for name := range w.everything(t) {
 		if !before[name] && !strings.HasPrefix(name, "CustomResourceDefinition ") {
 			t.Errorf("%s is left", name)
 		}
 	}
+}
+
+// Who is interrupted leaves nothing half done; who wants to look keeps it.
+func testInterrupted(t *testing.T, w *world) {
+	wish := release.Wish{Chart: ownChart(t), Values: alone()}
+	plan, err := w.client.Plan(t.Context(), wish)
+	check(t, err)
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	go func() {
+		defer interrupt()
+		w.eventually(t, func(context.Context) bool { return strings.Contains(w.told(), "Deployment slipway-agent: 0 of 1") })
+	}()
+	err = w.client.Apply(ctx, plan, release.Patience{Timeout: patience})
+	if err == nil || !strings.Contains(err.Error(), "interrupted while it waited") || !strings.Contains(err.Error(), "was taken back") {
+		t.Fatalf("the installation ended with %v", err)
+	}
+	w.awaitGone(t, "second")
+	plan, err = w.client.Plan(t.Context(), wish)
+	check(t, err)
+	err = w.client.Apply(t.Context(), plan, release.Patience{Timeout: soon, Keep: true})
+	if err == nil || !strings.Contains(err.Error(), "it is left as it is") {
+		t.Fatalf("the installation ended with %v", err)
+	}
+	w.requireRelease(t, 1, "failed")
+	if _, err := w.client.Plan(t.Context(), wish); err == nil || !strings.Contains(err.Error(), "no revision of it was ever in order") {
+		t.Errorf("a failed release is planned over: %v", err)
+	}
+	_, err = w.client.Remove(t.Context(), patience)
+	check(t, err)
+	namespaces := w.cluster.Client.CoreV1().Namespaces()
+	_, err = namespaces.Patch(t.Context(), "second", types.MergePatchType, []byte(`{"metadata":{"finalizers":["example.com/held"]}}`), metav1.PatchOptions{})
+	check(t, err)
+	check(t, namespaces.Delete(t.Context(), "second", metav1.DeleteOptions{}))
+	if _, err := w.client.Plan(t.Context(), wish); err == nil || !strings.Contains(err.Error(), "the namespace second is being deleted") {
+		t.Errorf("a namespace that goes is planned for: %v", err)
+	}
+	_, err = namespaces.Patch(t.Context(), "second", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+	check(t, err)
+	w.awaitGone(t, "second")
 }
 
 func (w *world) awaitGone(t *testing.T, namespace string) {
@@ -240,6 +316,7 @@ func (w *world) awaitGone(t *testing.T, namespace string) {
 // TestHook: R42: the Job that checks the values is waited for with the reason, and a
 // failure takes everything back, the Secret with the values too.
 func TestHook(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "hooked")
 	_, err := w.cluster.Client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "hooked"}}, metav1.CreateOptions{})
 	check(t, err)

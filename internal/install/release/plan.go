@@ -11,6 +11,7 @@ import (
 
 	"helm.sh/helm/v4/pkg/action"
 	helmrelease "helm.sh/helm/v4/pkg/release/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -100,7 +101,7 @@ func (c *Client) Plan(ctx context.Context, wish Wish) (*Plan, error) {
 		}
 	}
 	if plan.after, err = c.rehearse(ctx, plan); err != nil {
-		return nil, fmt.Errorf("plan the release %s: %w", c.place, err)
+		return nil, fmt.Errorf("plan the release %s: %w", c.place, shortError(err))
 	}
 	if err := c.planPlace(ctx, plan); err != nil {
 		return nil, err
@@ -169,7 +170,7 @@ func (c *Client) rehearse(ctx context.Context, plan *Plan) (*helmrelease.Release
 	}
 	release, ok := made.(*helmrelease.Release)
 	if !ok {
-		return nil, errors.New("Helm's library gave a release of another kind")
+		return nil, errors.New("the library of Helm gave a release of another kind")
 	}
 	return release, nil
 }
@@ -178,8 +179,10 @@ func (c *Client) rehearse(ctx context.Context, plan *Plan) (*helmrelease.Release
 func (c *Client) planPlace(ctx context.Context, plan *Plan) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTime)
 	defer cancel()
-	_, err := c.cluster.Client.CoreV1().Namespaces().Get(ctx, c.place.Namespace, metav1.GetOptions{})
+	found, err := c.cluster.Client.CoreV1().Namespaces().Get(ctx, c.place.Namespace, metav1.GetOptions{})
 	switch {
+	case err == nil && found.Status.Phase == corev1.NamespaceTerminating:
+		return fmt.Errorf("the namespace %[1]s is being deleted: wait until it is gone with kubectl wait --for=delete namespace/%[1]s --timeout=10m", c.place.Namespace)
 	case apierrors.IsNotFound(err):
 		plan.newNamespace = true
 		plan.Changes = append(plan.Changes, Change{Action: Create, ID: ID{Kind: "Namespace", Name: c.place.Namespace}})

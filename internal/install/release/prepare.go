@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,6 +17,8 @@ const (
 	ownManager = "slipway"
 	// releaseLabel says which release it is for.
 	releaseLabel = "slipway.dev/release"
+	// namespaceTime is how long a namespace is waited for that is being deleted.
+	namespaceTime = time.Minute
 )
 
 // prepared is what was made before the release, to be undone.
@@ -120,7 +123,29 @@ func (c *Client) unprepare(ctx context.Context, done prepared) error {
 		err := c.cluster.Client.CoreV1().Namespaces().Delete(ctx, c.place.Namespace, metav1.DeleteOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
 			problems = append(problems, fmt.Errorf("delete the namespace %s: %w", c.place.Namespace, err))
+		} else {
+			c.awaitNoNamespace(ctx)
 		}
 	}
 	return errors.Join(problems...)
+}
+
+// awaitNoNamespace waits for a while until the namespace is gone, so that who tries
+// again at once finds a place. One that takes longer is no reason to fail.
+func (c *Client) awaitNoNamespace(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, namespaceTime)
+	defer cancel()
+	ticks := time.NewTicker(goneEvery)
+	defer ticks.Stop()
+	for {
+		_, err := c.cluster.Client.CoreV1().Namespaces().Get(ctx, c.place.Namespace, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks.C:
+		}
+	}
 }

@@ -76,7 +76,10 @@ func (c *Client) Remove(ctx context.Context, timeout time.Duration) (Removed, er
 			problems = append(problems, c.deleteHooks(ctx, one.Hooks))
 		}
 	}
-	problems = append(problems, c.deleteSecrets(ctx), c.deleteLeases(ctx))
+	problems = append(problems, c.deleteSecrets(ctx, removed.Found))
+	if removed.Found {
+		problems = append(problems, c.deleteLeases(ctx))
+	}
 	return removed, errors.Join(problems...)
 }
 
@@ -177,14 +180,17 @@ func (c *Client) deleteHooks(ctx context.Context, hooks []*helmrelease.Hook) err
 func ownSecrets() []string { return []string{"slipway-token", "slipway-edge-traffic"} }
 
 // deleteSecrets deletes the Secrets that were made beside the release, and those of
-// the runtime itself.
-func (c *Client) deleteSecrets(ctx context.Context) error {
+// its runtime. Without a release the latter are those of another one.
+func (c *Client) deleteSecrets(ctx context.Context, own bool) error {
 	client := c.cluster.Client.CoreV1().Secrets(c.place.Namespace)
 	found, err := client.List(ctx, metav1.ListOptions{LabelSelector: helmLabel + "=" + ownManager + "," + releaseLabel + "=" + c.place.Release})
 	if err != nil {
 		return fmt.Errorf("list the Secrets of the release %s: %w", c.place, err)
 	}
-	names := ownSecrets()
+	var names []string
+	if own {
+		names = ownSecrets()
+	}
 	for i := range found.Items {
 		names = append(names, found.Items[i].Name)
 	}

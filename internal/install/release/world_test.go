@@ -19,9 +19,10 @@ import (
 )
 
 const (
-	patience = 90 * time.Second
-	// soon is the time of an operation that is meant to fail.
-	soon = 8 * time.Second
+	patience = 2 * time.Minute
+	// soon is the time of an operation that is meant to fail, and long enough for
+	// everything before that on a busy machine.
+	soon = 30 * time.Second
 )
 
 func TestMain(m *testing.M) { kubetest.Main(m) }

@@ -3,65 +3,96 @@ package sharedtls_test
 import (
 	"bytes"
 	"crypto/tls"
+	"io"
 	"net"
+	"os"
+	"path/filepath"
 	"testing"
+	"time"
 
 	"slipway.dev/slipway/internal/observe/sharedtls"
 )
 
+// patience bounds each connection. Only a test that fails waits so long.
+const patience = 10 * time.Second
+
+// greet connects to a server, which greets whom it lets in.
+func greet(t *testing.T, server, client *tls.Config) error {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	go func() {
+		conn, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		_ = conn.SetDeadline(time.Now().Add(patience))                // the test fails without it too
+		_, _ = io.WriteString(tls.Server(conn, server), "welcome in") // the client sees whether it came
+	}()
+	conn, err := net.Dial("tcp", listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	_, err = io.ReadFull(tls.Client(conn, client), make([]byte, len("welcome in")))
+	return err
+}
+
 func TestHandshake(t *testing.T) {
 	one, two := bytes.Repeat([]byte("a"), sharedtls.MinSecret), bytes.Repeat([]byte("b"), sharedtls.MinSecret)
-	server := func(secret []byte, purpose string) *tls.Config {
-		config, err := sharedtls.Server(secret, purpose)
+	made := func(make func([]byte, string) (*tls.Config, error), secret []byte, purpose string) *tls.Config {
+		config, err := make(secret, purpose)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return config
 	}
-	client := func(secret []byte, purpose string) *tls.Config {
-		config, err := sharedtls.Client(secret, purpose)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return config
-	}
+	server := made(sharedtls.Server, one, "x")
 	for _, c := range []struct {
-		name             string
-		near, far        *tls.Config
-		nearOK, farOK    bool
-		nearNoCert, same bool
+		name   string
+		client *tls.Config
+		in     bool
 	}{
-		{name: "the same secret", near: client(one, "x"), far: server(one, "x"), nearOK: true, farOK: true},
-		{name: "another secret", near: client(two, "x"), far: server(one, "x")},
-		{name: "another purpose", near: client(one, "y"), far: server(one, "x")},
-		{name: "a server as a client", near: server(one, "x"), far: server(one, "x")},
-		{name: "nobody", near: &tls.Config{InsecureSkipVerify: true}, far: server(one, "x"), nearOK: true},
+		{"the same secret", made(sharedtls.Client, one, "x"), true},
+		{"another secret", made(sharedtls.Client, two, "x"), false},
+		{"another purpose", made(sharedtls.Client, one, "y"), false},
+		{"a server as a client", made(sharedtls.Server, one, "x"), false},
+		{"nobody", &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13}, false},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			a, b := net.Pipe()
-			defer a.Close()
-			defer b.Close()
-			far := make(chan error, 1)
-			go func() {
-				conn := tls.Server(b, c.far)
-				err := conn.Handshake()
-				far <- err
-				b.Close()
-			}()
-			err := tls.Client(a, c.near).Handshake()
-			if err != nil {
-				a.Close()
-			}
-			farErr := <-far
-			if (err == nil) != c.nearOK && !(c.nearOK && farErr != nil) {
-				t.Errorf("client: %v", err)
-			}
-			if (farErr == nil) != c.farOK {
-				t.Errorf("server: %v", farErr)
-			}
-		})
+		if err := greet(t, server, c.client); (err == nil) != c.in {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+	if err := greet(t, made(sharedtls.Server, two, "x"), made(sharedtls.Client, one, "x")); err == nil {
+		t.Error("a client talks to a server with another secret")
 	}
 	if _, err := sharedtls.Server([]byte("short"), "x"); err == nil {
 		t.Error("a short secret is taken")
+	}
+}
+
+// TestFile: while there is no file nobody gets in.
+func TestFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "secret")
+	secret := bytes.Repeat([]byte("a"), sharedtls.MinSecret)
+	client, err := sharedtls.Client(secret, "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := greet(t, sharedtls.ServerFromFile(path, "x"), client); err == nil {
+		t.Error("without a file somebody gets in")
+	}
+	if err := os.WriteFile(path, append(secret, '\n'), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := greet(t, sharedtls.ServerFromFile(path, "x"), client); err != nil {
+		t.Error(err)
 	}
 }

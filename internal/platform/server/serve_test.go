@@ -238,7 +238,8 @@ func TestAddresses(t *testing.T) {
 		"//slipway.platform.v1.RuntimeService/ListRuntimes":     http.StatusNotFound,
 		"/x/../slipway.platform.v1.RuntimeService/ListRuntimes": http.StatusNotFound,
 		"/slipway.platform.v1.NoService/List":                   http.StatusNotFound,
-		"/":                                                     http.StatusNotFound,
+		"/":                                                     http.StatusMethodNotAllowed, // the console's, as all below it
+		"/console/settings":                                     http.StatusMethodNotAllowed,
 		"/metrics":                                              http.StatusNotFound,
 		"/debug/pprof/":                                         http.StatusNotFound,
 		"/users/reset-password":                                 http.StatusNotFound,

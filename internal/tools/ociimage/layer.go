@@ -87,13 +87,10 @@ func pack(about string, fill func(*archive)) (layer, error) {
 	if err := files.close(); err != nil {
 		return layer{}, err
 	}
-	writer, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
-	if err != nil {
-		return layer{}, err
-	}
+	writer := gzip.NewWriter(&packed)
 	if _, err := writer.Write(unpacked.Bytes()); err != nil {
 		return layer{}, err
 	}
-	err = writer.Close()
+	err := writer.Close()
 	return layer{about: about, unpacked: unpacked.Bytes(), packed: packed.Bytes()}, err
 }

@@ -12,9 +12,11 @@ import (
 
 // Usage is what a container uses.
 type Usage struct {
-	// Resident is the memory of its own, in bytes, and Working that with the cache
-	// of files in use, which kubectl top shows.
-	Resident, Working int64
+	// Own is the memory that nobody else has, in bytes, and Working that with the
+	// cache of files in use, which kubectl top shows. Resident is what its processes
+	// have in memory, as ps shows it: with the program, whose pages containers of one
+	// image share.
+	Own, Working, Resident int64
 	// CPU is the time since its start.
 	CPU time.Duration
 }
@@ -26,13 +28,44 @@ func (n *Node) Measure(container string) (Usage, error) {
 		return Usage{}, fmt.Errorf("%q is no container that runs", container)
 	}
 	if folder := findGroup("/sys/fs/cgroup"+n.group(), id); folder != "" {
-		return measureUnified(folder)
+		used, err := measureUnified(folder)
+		if err == nil {
+			used.Resident, err = residentIn(folder)
+		}
+		return used, err
 	}
 	memory, cpu := findGroup("/sys/fs/cgroup/memory"+n.group(), id), findGroup("/sys/fs/cgroup/cpuacct"+n.group(), id)
 	if memory == "" || cpu == "" {
 		return Usage{}, fmt.Errorf("the container %s has no control group", id)
 	}
-	return measureSeparate(memory, cpu)
+	used, err := measureSeparate(memory, cpu)
+	if err == nil {
+		used.Resident, err = residentIn(memory)
+	}
+	return used, err
+}
+
+// residentIn sums up the processes of a group.
+func residentIn(folder string) (sum int64, err error) {
+	list, err := os.ReadFile(filepath.Join(folder, "cgroup.procs"))
+	if err != nil {
+		return 0, err
+	}
+	for _, id := range strings.Fields(string(list)) {
+		status, err := os.ReadFile(filepath.Join("/proc", id, "status"))
+		if err != nil {
+			continue // it has ended meanwhile
+		}
+		_, rest, _ := strings.Cut(string(status), "VmRSS:")
+		if fields := strings.Fields(rest); len(fields) > 0 {
+			kibibytes, err := strconv.ParseInt(fields[0], 10, 64)
+			if err != nil {
+				return 0, err
+			}
+			sum += kibibytes << 10
+		}
+	}
+	return sum, nil
 }
 
 // findGroup finds the folder of a container, which is below that of its Pod.
@@ -58,7 +91,7 @@ func measureUnified(folder string) (Usage, error) {
 		return Usage{}, err
 	}
 	cpu, err := readTable(filepath.Join(folder, "cpu.stat"))
-	return Usage{Resident: memory["anon"], Working: current - memory["inactive_file"], CPU: time.Duration(cpu["usage_usec"]) * time.Microsecond}, err
+	return Usage{Own: memory["anon"], Working: current - memory["inactive_file"], CPU: time.Duration(cpu["usage_usec"]) * time.Microsecond}, err
 }
 
 // measureSeparate reads the groups of version 1, one for each controller.
@@ -72,7 +105,7 @@ func measureSeparate(folder, accounting string) (Usage, error) {
 		return Usage{}, err
 	}
 	cpu, err := readNumber(filepath.Join(accounting, "cpuacct.usage"))
-	return Usage{Resident: memory["total_rss"], Working: current - memory["total_inactive_file"], CPU: time.Duration(cpu)}, err
+	return Usage{Own: memory["total_rss"], Working: current - memory["total_inactive_file"], CPU: time.Duration(cpu)}, err
 }
 
 func readNumber(name string) (int64, error) {

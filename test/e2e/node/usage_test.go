@@ -3,6 +3,7 @@ package node
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 )
@@ -21,7 +22,7 @@ func files(t *testing.T, texts map[string]string) string {
 
 // TestUsage reads what the kernel writes, in both versions of control groups.
 func TestUsage(t *testing.T) {
-	want := Usage{Resident: 25_000_000, Working: 27_000_000, CPU: 1500 * time.Millisecond}
+	want := Usage{Own: 25_000_000, Working: 27_000_000, CPU: 1500 * time.Millisecond}
 	unified := files(t, map[string]string{
 		"memory.current": "30000000\n", "memory.stat": "anon 25000000\nfile 5000000\ninactive_file 3000000\n",
 		"cpu.stat": "usage_usec 1500000\nuser_usec 1000000\n",
@@ -67,5 +68,16 @@ func TestRemoveTree(t *testing.T) {
 	}
 	if _, err := os.Stat(top); !os.IsNotExist(err) {
 		t.Errorf("the folder is there: %v", err)
+	}
+}
+
+// TestResident: a process is counted as the kernel tells it.
+func TestResident(t *testing.T) {
+	group := files(t, map[string]string{"cgroup.procs": strconv.Itoa(os.Getpid()) + "\n"})
+	if used, err := residentIn(group); err != nil || used < 1<<20 {
+		t.Errorf("this process has %d bytes: %v", used, err)
+	}
+	if used, err := residentIn(files(t, map[string]string{"cgroup.procs": ""})); err != nil || used != 0 {
+		t.Errorf("no process has %d bytes: %v", used, err)
 	}
 }

@@ -1,12 +1,17 @@
 // Browsers that are signed in, and that forgive no error.
 
-import { type BrowserContext, test as base, expect, type Page } from "@playwright/test";
+import { type BrowserContext, test as base, expect, type Locator, type Page } from "@playwright/test";
 import { world } from "./world";
 
 export { expect };
 
-/** open gives a page of the console by its path below /console. */
+/** at gives a page of the console by its path below /console. */
 export const at = (path: string): string => `${world.url}/console${path}`;
+
+/** textOf is what an element says, once it is there. */
+export async function textOf(locator: Locator): Promise<string> {
+  return (await locator.textContent()) ?? "";
+}
 
 /** signIn gives the context the session of somebody who has a password. */
 export async function signIn(context: BrowserContext, who: { email: string; password: string }): Promise<void> {

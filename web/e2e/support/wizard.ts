@@ -2,7 +2,7 @@
 
 import { readFile } from "node:fs/promises";
 import type { Page } from "@playwright/test";
-import { at, expect } from "./fixtures";
+import { at, expect, textOf } from "./fixtures";
 import { install } from "./world";
 
 export interface Choice {
@@ -38,7 +38,7 @@ export async function takeKey(page: Page, name: string): Promise<string> {
 
 /** commandFor is the text that the page has for a tool. */
 export async function commandFor(page: Page, label: string): Promise<string> {
-  return (await page.getByRole("region", { name: label }).locator("code").innerText()).trim();
+  return (await textOf(page.getByRole("region", { name: label }).locator("code"))).trim();
 }
 
 /** connect goes from an empty wizard to a runtime that is connected. */

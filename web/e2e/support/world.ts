@@ -3,11 +3,15 @@
 export interface World {
   url: string;
   control: string;
+  /** Folder for the pictures of all pages. */
   images: string;
+  /** Folder for those that docs/ shows; empty when they are not to be written. */
+  documents: string;
   admin: { email: string; oneTime: string; password: string };
   user: { email: string; password: string };
   git: { api: string; shared: string; apps: string; runtimeToken: string; userToken: string };
-  edge: { host: string; admin: string };
+  /** Host at which the edge serves the application web. */
+  host: string;
   /** URL of the gateway of a service mesh. */
   mesh: string;
   /** Namespace that applications go to. */
@@ -41,6 +45,12 @@ export function install(command: string, key: string): Promise<{ name: string; n
 /** push commits another value to an application and tells the webhooks; it gives the commit. */
 export async function push(folder: string, value: string, message: string): Promise<string> {
   const { commit } = await ask<{ commit: string }>("/push", { folder, value, message });
+  return commit;
+}
+
+/** refresh commits another value, of which the cluster alone tells the runtime. */
+export async function refresh(folder: string, value: string, message: string): Promise<string> {
+  const { commit } = await ask<{ commit: string }>("/refresh", { namespace: "slipway", folder, value, message });
   return commit;
 }
 

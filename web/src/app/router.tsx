@@ -125,15 +125,29 @@ const application = createRoute({
 const traffic = createRoute({
   getParentRoute: () => inside,
   path: "/traffic",
-  validateSearch: (
-    search: Search,
-  ): { runtime?: string | undefined; tab?: string | undefined; url?: string | undefined } => ({
+  validateSearch: (search: Search): TrafficSearch => ({
     runtime: text(search["runtime"]),
+    edge: text(search["edge"]),
     tab: text(search["tab"]),
     url: text(search["url"]),
+    method: text(search["method"]),
+    query: text(search["query"]),
+    route: text(search["route"]),
   }),
   component: lazyRouteComponent(() => import("../pages/traffic/traffic"), "TrafficPage"),
 });
+
+export interface TrafficSearch {
+  runtime?: string | undefined;
+  edge?: string | undefined;
+  tab?: string | undefined;
+  /** What is explained. */
+  url?: string | undefined;
+  method?: string | undefined;
+  query?: string | undefined;
+  /** The route whose chain is shown. */
+  route?: string | undefined;
+}
 
 const settings = createRoute({
   getParentRoute: () => inside,

@@ -22,7 +22,7 @@ export interface TableProps<T> {
 
 export function Table<T>({ label, columns, rows, rowKey }: TableProps<T>) {
   return (
-    <section className="scroll-x" aria-label={label}>
+    <section className="scroll-x" aria-label={label} tabIndex={0}>
       <table className="table">
         <caption className="visually-hidden">{label}</caption>
         <thead>

@@ -39,7 +39,7 @@ export function Comparison({ place, online, revision = "" }: { place: Place; onl
     <div className="stack">
       <div className="row">
         <span className="spread" role="status">
-          {different.length === 0 ? "Nothing to change" : `${different.length} of ${all.length} resources differ`} from{" "}
+          {different.length === 0 ? "Equal to" : `${different.length} of ${all.length} resources differ from`}{" "}
           <code>{shortRevision(query.data.revision)}</code>
         </span>
         <Checkbox isSelected={same} onChange={setSame}>

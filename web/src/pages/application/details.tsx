@@ -4,6 +4,7 @@ import type { Application } from "../../api/gen/slipway/platform/v1/fleet_pb";
 import { ExternalLink } from "../../ui/button";
 import { Empty, Facts, Note, Panel } from "../../ui/page";
 import { Time } from "../../ui/time";
+import { clusterOf } from "../applications/filter";
 import type { ApplicationManifest, Source } from "./manifest";
 import { safeLink, sourcesOf } from "./manifest";
 import { toDate } from "./phase";
@@ -43,7 +44,7 @@ export function Details({ manifest, summary }: { manifest: ApplicationManifest |
       <Panel title="Destination">
         <Facts
           items={[
-            ["Cluster", spec.destination?.name || spec.destination?.server || summary?.cluster || "in-cluster"],
+            ["Cluster", clusterOf(spec.destination?.name || spec.destination?.server)],
             ["Namespace", spec.destination?.namespace],
             ["Project", spec.project || "default"],
           ]}
@@ -145,7 +146,7 @@ function SummaryDetails({ summary }: { summary: Application }) {
             ["Repository", summary.repoUrls.join(", ")],
             ["Path", summary.path],
             ["Target revision", summary.targetRevision],
-            ["Cluster", summary.cluster || "in-cluster"],
+            ["Cluster", clusterOf(summary.cluster)],
             ["Namespace", summary.destinationNamespace],
             ["Project", summary.project],
             ["Made by", summary.owner],

@@ -1,6 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import type { ObjectEvent } from "../../api/gen/slipway/runtime/v1/application_pb";
-import { Empty, Failure, Loading } from "../../ui/page";
+import { Empty, Failure, Loading, Panel } from "../../ui/page";
 import { Status } from "../../ui/status";
 import { type Column, Table } from "../../ui/table";
 import { Time } from "../../ui/time";
@@ -39,11 +39,13 @@ export function Events({ place, online, object }: EventsProps) {
   const rows = query.data.events;
   if (rows.length === 0) return <Empty title="No events">Kubernetes keeps events for about an hour.</Empty>;
   return (
-    <Table
-      label="Events"
-      columns={columns}
-      rows={rows}
-      rowKey={(row) => `${row.type} ${row.reason} ${row.message} ${row.lastSeenAt?.seconds ?? ""} ${row.source}`}
-    />
+    <Panel flush>
+      <Table
+        label="Events"
+        columns={columns}
+        rows={rows}
+        rowKey={(row) => `${row.type} ${row.reason} ${row.message} ${row.lastSeenAt?.seconds ?? ""} ${row.source}`}
+      />
+    </Panel>
   );
 }

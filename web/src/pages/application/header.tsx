@@ -1,11 +1,14 @@
+import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import type { Application } from "../../api/gen/slipway/platform/v1/fleet_pb";
 import { Note } from "../../ui/page";
 import { Health, Status, Sync } from "../../ui/status";
 import { Time } from "../../ui/time";
+import { clusterOf } from "../applications/filter";
 import { firstLine, shortRevision } from "../applications/parts";
 import type { Detail, Place } from "./follow";
 import { isRunning } from "./manifest";
+import { historyQuery } from "./queries";
 
 export interface HeaderProps {
   place: Place;
@@ -21,7 +24,7 @@ export function Header({ place, detail, summary }: HeaderProps) {
   const healthMessage = status?.health?.message ?? summary?.healthMessage ?? "";
   const sync = status?.sync?.status ?? summary?.sync ?? "";
   const revision = status?.sync?.revision || status?.sync?.revisions?.join(",") || summary?.revision || "";
-  const commit = summary && summary.revision === revision ? summary : null;
+  const commit = useCommit(place, revision, summary, detail.state === "live");
   return (
     <section className="app-header" aria-label="State">
       <div className="app-header-item">
@@ -40,16 +43,16 @@ export function Header({ place, detail, summary }: HeaderProps) {
         <span className="muted">Revision</span>
         <span>
           {revision ? <code title={revision}>{shortRevision(revision)}</code> : "–"}{" "}
-          {commit?.commitMessage && <span title={commit.commitMessage}>{firstLine(commit.commitMessage)}</span>}
+          {commit.message && <span title={commit.message}>{firstLine(commit.message)}</span>}
         </span>
-        {commit?.commitAuthor && <span className="muted">{commit.commitAuthor}</span>}
+        {commit.author && <span className="muted">{commit.author}</span>}
       </div>
       <div className="app-header-item">
         <span className="muted">Runtime</span>
         <Link to="/runtimes/$runtime" params={{ runtime: place.runtime }}>
           {place.runtime}
         </Link>
-        <span className="muted">{summary?.cluster || "in-cluster"}</span>
+        <span className="muted">{clusterOf(summary?.cluster)}</span>
       </div>
       <div className="app-header-item">
         <span className="muted">State</span>
@@ -57,6 +60,16 @@ export function Header({ place, detail, summary }: HeaderProps) {
       </div>
     </section>
   );
+}
+
+// useCommit finds the commit of a revision: the runtime reported it, or a past sync has it.
+function useCommit(place: Place, revision: string, summary: Application | null, live: boolean) {
+  const history = useQuery({ ...historyQuery(place), enabled: live });
+  if (summary && summary.revision === revision && summary.commitAuthor !== "") {
+    return { author: summary.commitAuthor, message: summary.commitMessage };
+  }
+  const entry = history.data?.entries.findLast((each) => each.revision === revision);
+  return { author: entry?.commitAuthor ?? "", message: entry?.commitMessage ?? "" };
 }
 
 function Freshness({ detail, summary }: { detail: Detail; summary: Application | null }) {

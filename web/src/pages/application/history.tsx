@@ -3,7 +3,7 @@ import { useState } from "react";
 import { explain } from "../../api/errors";
 import type { HistoryEntry } from "../../api/gen/slipway/runtime/v1/application_pb";
 import { Button } from "../../ui/button";
-import { Empty, Failure, Loading, Note } from "../../ui/page";
+import { Empty, Failure, Loading, Note, Panel } from "../../ui/page";
 import { type Column, Table } from "../../ui/table";
 import { Time } from "../../ui/time";
 import { firstLine, shortRevision } from "../applications/parts";
@@ -90,7 +90,9 @@ export function History({ place, detail, online, blocked }: HistoryProps) {
     <div className="stack">
       {query.error && <Note tone="warn">{explain(query.error)} What is shown may be old.</Note>}
       {reason !== "" && <Note tone="off">Roll back is off. {reason}</Note>}
-      <Table label="History" columns={columns} rows={rows} rowKey={(row) => String(row.id)} />
+      <Panel flush>
+        <Table label="History" columns={columns} rows={rows} rowKey={(row) => String(row.id)} />
+      </Panel>
       {target && <RollbackDialog place={place} detail={detail} entry={target} onClose={() => setTarget(null)} />}
     </div>
   );

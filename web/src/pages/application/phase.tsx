@@ -26,16 +26,25 @@ const results: Record<string, [string, Tone]> = {
   PruneSkipped: ["Not pruned", "warn"],
 };
 
-function Result({ row }: { row: ResourceResult }) {
+// What a dry run says of what it did not do.
+const dryResults: Record<string, [string, Tone]> = {
+  Synced: ["Would sync", "progress"],
+  SyncFailed: ["Would fail", "bad"],
+  Pruned: ["Would prune", "warn"],
+  PruneSkipped: ["Would stay", "off"],
+};
+
+function Result({ row, dryRun }: { row: ResourceResult; dryRun: boolean }) {
   if (row.hookType) return <Phase value={row.hookPhase ?? ""} />;
-  const [word, tone] = results[row.status ?? ""] ?? [row.status || "Waiting", "progress" as Tone];
+  const known = (dryRun ? dryResults : results)[row.status ?? ""];
+  const [word, tone] = known ?? [row.status || "Waiting", "progress" as Tone];
   return <Status tone={tone}>{word}</Status>;
 }
 
-const columns: Column<ResourceResult>[] = [
+const columns = (dryRun: boolean): Column<ResourceResult>[] => [
   { id: "kind", header: "Kind", cell: (row) => row.kind },
   { id: "name", header: "Name", cell: (row) => (row.namespace ? `${row.namespace}/${row.name}` : row.name) },
-  { id: "result", header: "Result", cell: (row) => <Result row={row} /> },
+  { id: "result", header: "Result", cell: (row) => <Result row={row} dryRun={dryRun} /> },
   { id: "phase", header: "When", wideOnly: true, cell: (row) => row.hookType || row.syncPhase || "" },
   { id: "message", header: "Message", cell: (row) => <span className="event-message">{row.message}</span> },
 ];
@@ -43,7 +52,7 @@ const columns: Column<ResourceResult>[] = [
 const firstResults = 100;
 
 /** Results is what an operation did to each resource; what failed comes first. */
-export function Results({ rows }: { rows: ResourceResult[] }) {
+export function Results({ rows, dryRun }: { rows: ResourceResult[]; dryRun: boolean }) {
   const [all, setAll] = useState(false);
   const failed = (row: ResourceResult) =>
     row.status === "SyncFailed" || row.hookPhase === "Failed" || row.hookPhase === "Error";
@@ -54,7 +63,7 @@ export function Results({ rows }: { rows: ResourceResult[] }) {
     <>
       <Table
         label="What was done to each resource"
-        columns={columns}
+        columns={columns(dryRun)}
         rows={shown}
         rowKey={(row) => [row.syncPhase, row.hookType, row.group, row.kind, row.namespace, row.name].join("/")}
       />
@@ -107,7 +116,7 @@ export function OperationPanel({ state }: { state: OperationState }) {
           </span>
         </div>
         {state.message && <p className="operation-message">{state.message}</p>}
-        {open && <Results rows={rows} />}
+        {open && <Results rows={rows} dryRun={state.operation?.sync?.dryRun ?? false} />}
       </div>
     </Panel>
   );

@@ -117,7 +117,7 @@ export function RollbackDialog({ place, detail, entry, onClose }: RollbackDialog
                 <span>{progress.state.message || "The dry run is done."}</span>
               </div>
               {!tried && <Note tone="warn">The options changed since. Run it again.</Note>}
-              <Results rows={progress.state.syncResult?.resources ?? []} />
+              <Results rows={progress.state.syncResult?.resources ?? []} dryRun />
             </>
           )}
           {problem && <Note tone="bad">{problem}</Note>}

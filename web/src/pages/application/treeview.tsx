@@ -57,7 +57,7 @@ export function ResourceTree({ rows, onToggle, onOpen }: ResourceTreeProps) {
   };
 
   return (
-    <div className="tree-scroll" ref={scroller}>
+    <div className="tree-scroll" ref={scroller} style={{ height: `min(${virtual.getTotalSize()}px, 62vh)` }}>
       <div className="tree" role="tree" aria-label="Resources" style={{ height: virtual.getTotalSize() }}>
         {virtual.getVirtualItems().map((item) => {
           const row = rows[item.index];

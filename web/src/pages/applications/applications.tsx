@@ -51,7 +51,14 @@ export function ApplicationsPage() {
               : `${rows.length.toLocaleString("en")} of ${all.toLocaleString("en")}`}
         </span>
       }
-      actions={<ViewSwitch cards={choosing.cards} onChange={choosing.setCards} />}
+      actions={
+        <>
+          <span className="sort">
+            <Select label="Sort" hideLabel value={sort} onChange={setSort} options={sortOptions} />
+          </span>
+          <ViewSwitch cards={choosing.cards} onChange={choosing.setCards} />
+        </>
+      }
     >
       {!live.synced && live.error ? (
         <Failure error={live.error} />
@@ -75,7 +82,7 @@ export function ApplicationsPage() {
               />
             ))}
           </div>
-          <Filters choosing={choosing} counts={found.counts} sort={sort} onSort={setSort} />
+          <Filters choosing={choosing} counts={found.counts} />
           {rows.length === 0 ? (
             <Empty title="No application fits" action={<Button onPress={choosing.clear}>Clear the filters</Button>}>
               Choose fewer filters, or other ones.
@@ -107,14 +114,7 @@ function ViewSwitch({ cards, onChange }: { cards: boolean; onChange: (cards: boo
   );
 }
 
-interface FiltersProps {
-  choosing: Choosing;
-  counts: Counts;
-  sort: Sort;
-  onSort: (sort: string) => void;
-}
-
-function Filters({ choosing, counts, sort, onSort }: FiltersProps) {
+function Filters({ choosing, counts }: { choosing: Choosing; counts: Counts }) {
   return (
     <search className="filters" aria-label="Filters">
       <SearchField
@@ -138,9 +138,6 @@ function Filters({ choosing, counts, sort, onSort }: FiltersProps) {
           Clear
         </Button>
       )}
-      <span className="filters-sort">
-        <Select label="Sort" hideLabel value={sort} onChange={onSort} options={sortOptions} />
-      </span>
     </search>
   );
 }

@@ -4,7 +4,7 @@ import { applicationKey } from "../../api/fleet";
 import type { Application } from "../../api/gen/slipway/platform/v1/fleet_pb";
 import { Health, Sync } from "../../ui/status";
 import { Time } from "../../ui/time";
-import { placeOf } from "./filter";
+import { clusterOf, placeOf } from "./filter";
 import { ApplicationLink, Revision, Running, Stale } from "./parts";
 
 const narrowest = 290;
@@ -25,7 +25,7 @@ const Card = memo(function Card({ application }: { application: Application }) {
       <dl className="app-card-facts">
         <dt>Runtime</dt>
         <dd>
-          {application.runtime} / {application.cluster || "in-cluster"}
+          {application.runtime} / {clusterOf(application.cluster)}
         </dd>
         <dt>Namespace</dt>
         <dd>{placeOf(application)}</dd>

@@ -72,6 +72,7 @@ function FacetValues({ facet, label, chosen, counts, onChange }: FacetMenuProps)
         aria-label={label}
         items={values}
         selectionMode="multiple"
+        escapeKeyBehavior="none"
         selectedKeys={chosen}
         onSelectionChange={(keys) => keys !== "all" && onChange([...keys].map(String))}
         renderEmptyState={() => <p className="muted facet-none">Nothing to choose.</p>}

@@ -38,6 +38,11 @@ export function placeOf(application: Application): string {
   return application.destinationNamespace || application.namespace;
 }
 
+/** clusterOf is the cluster as people call it: the runtime's own has no name of its own. */
+export function clusterOf(cluster: string | undefined): string {
+  return !cluster || cluster === "https://kubernetes.default.svc" ? "in-cluster" : cluster;
+}
+
 /** valuesOf is what an application has of a facet. */
 export function valuesOf(application: Application, facet: Facet): string[] {
   switch (facet) {
@@ -48,7 +53,7 @@ export function valuesOf(application: Application, facet: Facet): string[] {
     case "runtime":
       return [application.runtime];
     case "cluster":
-      return [application.cluster || "in-cluster"];
+      return [clusterOf(application.cluster)];
     case "namespace":
       return [placeOf(application)];
     case "label":

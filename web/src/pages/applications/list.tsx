@@ -4,7 +4,7 @@ import type { Application } from "../../api/gen/slipway/platform/v1/fleet_pb";
 import { Dot, Health, Sync } from "../../ui/status";
 import { type Column, VirtualTable } from "../../ui/table";
 import { Time } from "../../ui/time";
-import { placeOf } from "./filter";
+import { clusterOf, placeOf } from "./filter";
 import { ApplicationLink, Revision, Running, Stale } from "./parts";
 
 // Cells know their application and nothing else: one that did not change is not
@@ -41,7 +41,7 @@ const SyncCell = memo(function SyncCell({ application }: { application: Applicat
 });
 
 const PlaceCell = memo(function PlaceCell({ application }: { application: Application }) {
-  const cluster = application.cluster || "in-cluster";
+  const cluster = clusterOf(application.cluster);
   return (
     <span title={`${application.runtime} / ${cluster}`}>
       {application.runtime} <span className="muted">/ {cluster}</span>

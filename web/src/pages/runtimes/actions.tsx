@@ -8,6 +8,7 @@ import { useSession } from "../../app/session";
 import { CopyBlock } from "../../ui/copy";
 import { ConfirmDialog, Dialog } from "../../ui/dialog";
 import { Checkbox } from "../../ui/field";
+import { ChevronIcon } from "../../ui/icons";
 import { Menu } from "../../ui/menu";
 import { toast } from "../../ui/toast";
 import { CredentialsDialog } from "./credentials";
@@ -27,7 +28,11 @@ export function RuntimeActions({ runtime }: { runtime: Runtime }) {
     <>
       <Menu
         label={`Actions for the runtime ${name}`}
-        trigger="Actions"
+        trigger={
+          <>
+            Actions <ChevronIcon />
+          </>
+        }
         entries={[
           {
             id: "configuration",

@@ -114,7 +114,12 @@ export function ClustersTab({ runtime }: { runtime: Runtime }) {
       ) : clusters.length === 0 ? (
         <Empty title="No other clusters">The runtime deploys to its own cluster. Add others that it deploys to.</Empty>
       ) : (
-        <Table label="Managed clusters" columns={columns} rows={clusters} rowKey={(row) => row.server || row.name} />
+        <Table
+          label={`Clusters of ${runtime.name}`}
+          columns={columns}
+          rows={clusters}
+          rowKey={(row) => row.server || row.name}
+        />
       )}
       {adding && (
         <AddCluster

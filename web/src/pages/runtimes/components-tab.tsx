@@ -94,7 +94,12 @@ export function ComponentsTab({ runtime }: { runtime: Runtime }) {
           Components are the Deployments of the runtime in its cluster. A runtime that runs as a program has none.
         </Empty>
       ) : (
-        <Table label="Components" columns={columns} rows={runtime.components} rowKey={(row) => row.name} />
+        <Table
+          label={`Components of ${runtime.name}`}
+          columns={columns}
+          rows={runtime.components}
+          rowKey={(row) => row.name}
+        />
       )}
       {viewing && <ComponentLog name={runtime.name} component={viewing} onClose={() => setViewing("")} />}
     </Panel>

@@ -120,7 +120,7 @@ export function GitSourcesTab({ runtime }: { runtime: Runtime }) {
           A Git Source is a repository with Applications. Add one, and what is committed there is made in the cluster.
         </Empty>
       ) : (
-        <Table label="Git Sources" columns={columns} rows={sources} rowKey={(row) => row.name} />
+        <Table label={`Git Sources of ${runtime.name}`} columns={columns} rows={sources} rowKey={(row) => row.name} />
       )}
       {editing && (
         <GitSourceDialog

@@ -1,7 +1,7 @@
 import { create } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { describe, expect, it } from "vitest";
-import { CompletionStep, HealthStatus, RuntimeSchema } from "../../api/gen/slipway/platform/v1/fleet_pb";
+import { CompletionStep, HealthStatus, RuntimeSchema, SyncStatus } from "../../api/gen/slipway/platform/v1/fleet_pb";
 import { chooseRuntimes, componentOf, problemsOf } from "./model";
 
 const now = Date.UTC(2026, 10, 15);
@@ -15,7 +15,12 @@ describe("problemsOf", () => {
 
   it("names offline first", () => {
     const ids = problemsOf(
-      create(RuntimeSchema, { ...well, online: false, pendingSteps: [CompletionStep.USER_TOKEN] }),
+      create(RuntimeSchema, {
+        ...well,
+        online: false,
+        healthMessage: "offline since noon",
+        pendingSteps: [CompletionStep.USER_TOKEN],
+      }),
       now,
     ).map((one) => one.id);
     expect(ids).toEqual(["offline", "complete"]);
@@ -44,6 +49,25 @@ describe("problemsOf", () => {
     expect(found.map((one) => [one.id, one.detail, one.action])).toEqual([
       ["component slipway-edge", "0 of 2", "components"],
     ]);
+  });
+
+  it("does not call a runtime well that differs from Git", () => {
+    const ids = (online: boolean) =>
+      problemsOf(create(RuntimeSchema, { ...well, online, sync: SyncStatus.OUT_OF_SYNC }), now).map((one) => one.id);
+    expect(ids(true)).toEqual(["sync"]);
+    expect(ids(false)).toEqual(["offline"]);
+  });
+
+  it("puts errors before warnings", () => {
+    const tones = problemsOf(
+      create(RuntimeSchema, {
+        ...well,
+        pendingSteps: [CompletionStep.USER_TOKEN],
+        clusters: [{ name: "b", status: "Failed" }],
+      }),
+      now,
+    ).map((one) => one.tone);
+    expect(tones).toEqual(["bad", "warn"]);
   });
 
   it("names a cluster that fails", () => {

@@ -34,12 +34,11 @@ const tokenWarning = 14 * day;
 export type Action =
   | "complete"
   | "credentials"
-  | "checks"
   | "components"
+  | "application"
   | "git-sources"
   | "clusters"
-  | "uninstall-command"
-  | "delete";
+  | "uninstall-command";
 
 export interface Problem {
   id: string;
@@ -82,26 +81,32 @@ export function problemsOf(runtime: Runtime, now: number): Problem[] {
       action: "complete",
     });
   }
+  if (runtime.online && runtime.sync === SyncStatus.OUT_OF_SYNC) {
+    all.push({
+      id: "sync",
+      tone: "warn",
+      title: "The runtime differs from what Git has",
+      detail: "Its own Application is out of sync. See what differs, and sync it.",
+      action: "application",
+    });
+  }
   all.push(...partProblems(runtime));
-  if (runtime.health === HealthStatus.DEGRADED && !all.some((one) => one.id.startsWith("component"))) {
+  // An offline runtime has no health, and what a component says is said above.
+  const isSaid = !runtime.online || all.some((one) => one.id.startsWith("component"));
+  if (!isSaid && (runtime.health === HealthStatus.DEGRADED || runtime.healthMessage !== "")) {
+    const degraded = runtime.health === HealthStatus.DEGRADED;
     all.push({
       id: "health",
-      tone: "bad",
-      title: "The runtime is degraded",
+      tone: degraded ? "bad" : "warn",
+      title: degraded ? "The runtime is degraded" : "The runtime reports a problem",
       detail: runtime.healthMessage || "It does not say why: see the logs of its components.",
       action: "components",
     });
-  } else if (runtime.healthMessage !== "" && !all.some((one) => one.id.startsWith("component"))) {
-    all.push({
-      id: "health",
-      tone: "warn",
-      title: "The runtime reports a problem",
-      detail: runtime.healthMessage,
-      action: "components",
-    });
   }
-  return all;
+  return all.sort((a, b) => rank[a.tone] - rank[b.tone]);
 }
+
+const rank: Record<Tone, number> = { bad: 0, warn: 1, progress: 2, off: 3, good: 4 };
 
 function tokenProblems(runtime: Runtime, now: number): Problem[] {
   if (!runtime.gitTokenExpiresAt) return [];

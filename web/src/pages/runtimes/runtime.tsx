@@ -69,20 +69,22 @@ function Known({ runtime }: { runtime: Runtime }) {
     >
       <StatusPanel runtime={runtime} />
       <Panel title="About">
-        <Facts
-          items={[
-            ["Cluster", runtime.cluster],
-            ["Namespace", runtime.namespace],
-            ["Type", typeWord(runtime)],
-            ["Access mode", modeWord(runtime.accessMode)],
-            ["Address", runtime.accessUrl && <code key="url">{runtime.accessUrl}</code>],
-            ["Version", <RuntimeVersion key="version" runtime={runtime} />],
-            ["Kubernetes", runtime.kubernetesVersion],
-            ["Sync status", <RuntimeSync key="sync" runtime={runtime} />],
-            ["Last seen", <Time key="seen" at={runtime.lastHeartbeatAt} />],
-            ["Registered", <Time key="registered" at={runtime.registeredAt} />],
-          ]}
-        />
+        <div className="about">
+          <Facts
+            items={[
+              ["Cluster", runtime.cluster],
+              ["Namespace", runtime.namespace],
+              ["Type", typeWord(runtime)],
+              ["Access mode", modeWord(runtime.accessMode)],
+              ["Address", runtime.accessUrl && <code key="url">{runtime.accessUrl}</code>],
+              ["Version", <RuntimeVersion key="version" runtime={runtime} />],
+              ["Kubernetes", runtime.kubernetesVersion],
+              ["Sync status", <RuntimeSync key="sync" runtime={runtime} />],
+              ["Last seen", <Time key="seen" at={runtime.lastHeartbeatAt} />],
+              ["Registered", <Time key="registered" at={runtime.registeredAt} />],
+            ]}
+          />
+        </div>
       </Panel>
       <Tabs
         label="Parts of the runtime"

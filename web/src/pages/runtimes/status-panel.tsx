@@ -86,6 +86,16 @@ function ProblemAction(props: { problem: Problem; runtime: Runtime; onCredential
           Update the credentials
         </Button>
       );
+    case "application":
+      return (
+        <Link
+          to="/applications"
+          search={{ runtime: runtime.name, sync: "OutOfSync" }}
+          className={buttonClass("secondary", true)}
+        >
+          See the Application
+        </Link>
+      );
     case "components":
     case "git-sources":
     case "clusters":

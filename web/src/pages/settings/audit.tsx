@@ -138,10 +138,10 @@ function Entries({ filter, filtered, onClear, onShow }: EntriesProps) {
   }
   return (
     <Panel flush>
-      <div onScrollCapture={readOn}>
+      <div className="audit-log" onScrollCapture={readOn}>
         <VirtualTable
           label="Audit log"
-          columns={columns(onShow)}
+          columns={columns(onShow, narrow)}
           rows={rows}
           rowKey={(row) => row.id}
           narrow={narrow}
@@ -170,33 +170,37 @@ function Entries({ filter, filtered, onClear, onShow }: EntriesProps) {
   );
 }
 
-function columns(onShow: (entry: AuditEntry) => void): Column<AuditEntry>[] {
+function columns(onShow: (entry: AuditEntry) => void, narrow: boolean): Column<AuditEntry>[] {
+  const who = (entry: AuditEntry) => entry.actor || entry.actorKind;
   return [
     {
       id: "when",
       header: "When",
-      width: "minmax(96px, 130px)",
+      width: narrow ? "84px" : "118px",
       cell: (entry) => <Time at={entry.at && timestampDate(entry.at)} />,
     },
-    { id: "who", header: "Who", width: "minmax(90px, 1.2fr)", cell: (entry) => entry.actor || entry.actorKind },
+    { id: "who", header: "Who", width: "minmax(120px, 1.4fr)", wideOnly: true, cell: who },
     {
       id: "what",
       header: "What",
-      width: "minmax(110px, 1.2fr)",
+      width: "minmax(90px, 1.5fr)",
       cell: (entry) => (
-        <button type="button" className="link-button" onClick={() => onShow(entry)}>
-          {entry.action}
-        </button>
+        <>
+          <button type="button" className="link-button" onClick={() => onShow(entry)} title={entry.action}>
+            {entry.action}
+          </button>
+          {narrow && <div className="audit-who">{who(entry)}</div>}
+        </>
       ),
     },
-    { id: "on", header: "On", width: "1.2fr", wideOnly: true, cell: (entry) => entry.target },
+    { id: "on", header: "On", width: "1.4fr", wideOnly: true, cell: (entry) => entry.target },
     {
       id: "outcome",
       header: "Outcome",
-      width: "96px",
+      width: "88px",
       cell: (entry) => <Status tone={outcomeTone(entry.outcome)}>{entry.outcome}</Status>,
     },
-    { id: "detail", header: "Detail", width: "1.6fr", wideOnly: true, cell: (entry) => entry.detail },
-    { id: "from", header: "From", width: "120px", wideOnly: true, cell: (entry) => entry.address },
+    { id: "detail", header: "Detail", width: "1.2fr", wideOnly: true, cell: (entry) => entry.detail },
+    { id: "from", header: "From", width: "100px", wideOnly: true, cell: (entry) => entry.address },
   ];
 }

@@ -82,7 +82,7 @@ export function GitSettingsPanel() {
                   </Status>
                 ) : (
                   <Status key="state" tone="progress">
-                    No runtime has reached it yet
+                    Not reached yet
                   </Status>
                 ),
               ],

@@ -170,7 +170,7 @@ function OtherTokens({ of, rows }: { of: string; rows: TokenStatus[] }) {
         { id: "user", header: "User", cell: (row) => row.user },
         { id: "login", header: "At the provider", wideOnly: true, cell: (row) => row.login },
         { id: "state", header: "State", cell: (row) => <TokenState of={row} /> },
-        { id: "message", header: "Why", wideOnly: true, cell: (row) => row.message },
+        { id: "message", header: "Remark", wideOnly: true, cell: (row) => row.message },
       ]}
     />
   );

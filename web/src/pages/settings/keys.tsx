@@ -56,7 +56,7 @@ export function KeysSection() {
         </div>
       ),
     },
-    { id: "scope", header: "May", width: "150px", cell: (key) => scopeWords(key.scopes) },
+    { id: "scope", header: "May", width: "150px", wideOnly: true, cell: (key) => scopeWords(key.scopes) },
     ...(session.isAdmin
       ? [
           {
@@ -116,7 +116,7 @@ export function KeysSection() {
         ) : rows.length === 0 ? (
           <Empty title="No API keys">Make one for a program, or for the installation of a runtime.</Empty>
         ) : (
-          <List label="API keys" columns={columns} rows={rows} rowKey={(key) => key.id} />
+          <List label="List of API keys" columns={columns} rows={rows} rowKey={(key) => key.id} />
         )}
       </Panel>
       {keys.data?.cut && <Note tone="warn">There are more keys than are shown here.</Note>}

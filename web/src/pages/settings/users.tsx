@@ -95,7 +95,7 @@ function Users() {
         ) : users.isError ? (
           <Failure error={users.error} retry={() => void users.refetch()} />
         ) : (
-          <List label="Users" columns={columns} rows={users.data.items} rowKey={(user) => user.id} />
+          <List label="List of users" columns={columns} rows={users.data.items} rowKey={(user) => user.id} />
         )}
       </Panel>
       {users.data?.cut && <Note tone="warn">There are more users than are shown here.</Note>}

@@ -27,8 +27,8 @@ describe("advance", () => {
     let state = advance(undefined, first);
     state = advance(state, rate(0, 10, 1));
     expect(state.rows.map((row) => row.route.path)).toEqual(["/cart", "/"]);
-    expect(state.rows[0]?.course?.requests).toEqual([0, 10]);
-    expect(state.rows[0]?.course?.errors).toEqual([0, 0.1]);
+    expect(state.rows[0]?.course?.requests).toEqual([10]);
+    expect(state.rows[0]?.course?.errors).toEqual([0.1]);
     expect(state.rows[0]?.application?.ref?.name).toBe("shop");
     expect(state.rows[1]?.course).toBeUndefined();
   });
@@ -42,7 +42,7 @@ describe("advance", () => {
         traffic: [{ route: 1, numbers: { requestsPerSecond: 20 } }],
       }),
     );
-    expect(state.rows[1]?.course?.requests).toEqual([0, 10, 20]);
+    expect(state.rows[1]?.course?.requests).toEqual([10, 20]);
     expect(state.rows[0]?.course).toBeUndefined();
   });
 

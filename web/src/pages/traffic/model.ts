@@ -81,13 +81,14 @@ export function advance(before: TrafficState | undefined, message: WatchTrafficR
     const key = refKey(route.ref);
     const now = numbers.get(place);
     const course = courses.get(key);
+    // The first message is what was before: there is no step to it.
     return {
       key,
       route,
       application: applicationAt(table, route.application),
       numbers: now,
       // A route that never had a request has no course.
-      course: now || course ? grow(course, now) : undefined,
+      course: !before ? now && nothing : now || course ? grow(course, now) : undefined,
     };
   });
   return {
@@ -97,7 +98,7 @@ export function advance(before: TrafficState | undefined, message: WatchTrafficR
     table,
     rows,
     total: message.total,
-    totalCourse: grow(before?.totalCourse, message.total),
+    totalCourse: before ? grow(before.totalCourse, message.total) : nothing,
     unrouted: message.unrouted,
     problem: message.problem,
   };

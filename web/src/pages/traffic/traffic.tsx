@@ -1,9 +1,241 @@
-import { Empty, Page } from "../../ui/page";
+// Git commit, application, Ingress, route and live requests on one screen.
+
+import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
+import { useCallback, useMemo } from "react";
+import { isDenied } from "../../api/errors";
+import { useRuntimes } from "../../api/fleet";
+import type { TrafficSearch } from "../../app/router";
+import { buttonClass } from "../../ui/button";
+import { Select } from "../../ui/field";
+import { Empty, Failure, Loading, Note, Page } from "../../ui/page";
+import { Sparkline } from "../../ui/sparkline";
+import { Tabs } from "../../ui/tabs";
+import { Certificates } from "./certificates";
+import { Chain } from "./chain";
+import { Explain, type Question } from "./explain";
+import { useTraffic } from "./live";
+import { errorPart, partWord, rateWord, type TrafficState, timeWord } from "./model";
+import { Refusals } from "./refusals";
+import { Routes } from "./routes";
+import "./traffic.css";
+
+const route = getRouteApi("/inside/traffic");
+type Tab = "routes" | "certificates" | "refusals";
+const tabs: Tab[] = ["routes", "certificates", "refusals"];
 
 export function TrafficPage() {
+  const search = route.useSearch();
+  const navigate = useNavigate();
+  const change = useCallback(
+    (next: TrafficSearch) =>
+      void navigate({ to: "/traffic", search: (before) => ({ ...before, ...next }), replace: true }),
+    [navigate],
+  );
+  const runtimes = useRuntimes();
+  const names = useMemo(
+    () =>
+      [...runtimes.items.values()]
+        .toSorted((a, b) => Number(b.online) - Number(a.online) || a.name.localeCompare(b.name))
+        .map((each) => each.name),
+    [runtimes.items],
+  );
+  const name = search.runtime ?? names[0];
+  if (!runtimes.synced) {
+    return (
+      <Page title="Traffic">
+        {runtimes.error && isDenied(runtimes.error) ? <Failure error={runtimes.error} /> : <Loading lines={8} />}
+      </Page>
+    );
+  }
+  if (name === undefined) {
+    return (
+      <Page title="Traffic">
+        <Empty
+          title="No runtimes"
+          action={
+            <Link to="/install" className={buttonClass("primary")}>
+              Install a runtime
+            </Link>
+          }
+        >
+          The traffic of a cluster is shown when a runtime with an edge is installed in it.
+        </Empty>
+      </Page>
+    );
+  }
+  const runtime = runtimes.items.get(name);
+  const picker = (
+    <Select
+      label="Runtime"
+      hideLabel
+      value={name}
+      onChange={(next) => change({ runtime: next, edge: undefined, route: undefined })}
+      options={[...new Set([...names, name])].map((value) => ({ value, label: value }))}
+    />
+  );
+  if (!runtime) {
+    return (
+      <Page title="Traffic" actions={picker}>
+        <Empty title="No such runtime">There is no runtime {name} in this account.</Empty>
+      </Page>
+    );
+  }
   return (
-    <Page title="Traffic">
-      <Empty title="Traffic" />
+    <RuntimeTraffic key={name} name={name} online={runtime.online} picker={picker} search={search} change={change} />
+  );
+}
+
+interface RuntimeTrafficProps {
+  name: string;
+  online: boolean;
+  picker: React.ReactNode;
+  search: TrafficSearch;
+  change: (next: TrafficSearch) => void;
+}
+
+function RuntimeTraffic({ name, online, picker, search, change }: RuntimeTrafficProps) {
+  const edge = search.edge ?? "";
+  const { state, connection, error } = useTraffic(name, edge);
+  const question: Question | undefined = search.url ? { url: search.url, method: search.method ?? "GET" } : undefined;
+  const open = useCallback((key: string) => change({ route: key }), [change]);
+  const shown = state?.rows.find((row) => row.key === search.route);
+  const edges = state?.edges ?? [];
+  return (
+    <Page
+      title="Traffic"
+      subtitle="What the edges serve, from the commit to the request."
+      actions={
+        <>
+          {picker}
+          {(edges.length > 1 || edge !== "") && (
+            <Select
+              label="Edge"
+              hideLabel
+              value={edge}
+              onChange={(next) => change({ edge: next || undefined })}
+              options={[
+                { value: "", label: "All edges" },
+                ...[...new Set([...edges.map((each) => each.name), ...(edge ? [edge] : [])])].map((value) => ({
+                  value,
+                  label: value,
+                })),
+              ]}
+            />
+          )}
+        </>
+      }
+    >
+      {!online && (
+        <Note tone="warn">
+          The runtime {name} is offline. {state ? "What you see is old." : "Its traffic is shown when it is back."}
+        </Note>
+      )}
+      <Explain
+        runtime={name}
+        edge={edge}
+        question={question}
+        onAsk={(q) => change({ url: q?.url, method: q?.method })}
+      />
+      {state ? (
+        <>
+          <Summary state={state} old={connection === "lost"} />
+          <Tabs<Tab>
+            label="Traffic"
+            selected={tabs.find((tab) => tab === search.tab) ?? "routes"}
+            onSelect={(tab) => change({ tab })}
+            tabs={[
+              {
+                id: "routes",
+                label: "Routes",
+                content: (
+                  <Routes
+                    runtime={name}
+                    state={state}
+                    query={search.query ?? ""}
+                    onQuery={(query) => change({ query: query || undefined })}
+                    onOpen={open}
+                  />
+                ),
+              },
+              {
+                id: "certificates",
+                label: `Certificates (${state.table?.certificates.length ?? 0})`,
+                content: (
+                  <Certificates
+                    certificates={state.table?.certificates ?? []}
+                    more={state.table?.moreCertificates ?? 0}
+                  />
+                ),
+              },
+              {
+                id: "refusals",
+                label: `Refusals (${state.table?.refusals.length ?? 0})`,
+                content: state.table ? <Refusals runtime={name} table={state.table} /> : <Loading />,
+              },
+            ]}
+          />
+          <Chain runtime={name} row={shown} onClose={() => change({ route: undefined })} />
+        </>
+      ) : error ? (
+        <Failure error={error} />
+      ) : (
+        <Loading lines={10} />
+      )}
     </Page>
+  );
+}
+
+/** Summary is all requests of the edges, and how the edges are. */
+function Summary({ state, old }: { state: TrafficState; old: boolean }) {
+  const total = state.total;
+  const silent = state.edges.filter((each) => !each.ready);
+  return (
+    <div className="stack">
+      {state.problem !== "" && <Note tone="warn">{state.problem}</Note>}
+      {silent.map((each) => (
+        <Note key={each.name} tone="warn">
+          The edge {each.name} is not ready: {each.problem}
+        </Note>
+      ))}
+      <dl className={old ? "traffic-summary old" : "traffic-summary"}>
+        <div>
+          <dt>Requests per second</dt>
+          <dd>
+            <strong data-testid="total-rate">{rateWord(total?.requestsPerSecond ?? 0)}</strong>
+            <Sparkline
+              values={state.totalCourse.requests}
+              width={110}
+              label={`Requests per second, now ${rateWord(total?.requestsPerSecond ?? 0)}`}
+            />
+          </dd>
+        </div>
+        <div>
+          <dt>Errors</dt>
+          <dd>
+            <strong className={errorPart(total) > 0 ? "tone-bad" : undefined}>{partWord(errorPart(total))}</strong>
+          </dd>
+        </div>
+        <div>
+          <dt>p50 and p99</dt>
+          <dd>
+            <strong>{timeWord(total?.p50 ?? 0)}</strong> <span className="muted">{timeWord(total?.p99 ?? 0)}</span>
+          </dd>
+        </div>
+        <div>
+          <dt>Requests in all</dt>
+          <dd>
+            <strong data-testid="total-requests">{Number(total?.requests ?? 0n).toLocaleString("en")}</strong>
+            <span className="muted">{Number(state.unrouted?.requests ?? 0n).toLocaleString("en")} without a route</span>
+          </dd>
+        </div>
+        <div>
+          <dt>Edges</dt>
+          <dd>
+            <strong>{state.edges.length - silent.length}</strong>
+            <span className="muted">of {state.edges.length} ready</span>
+          </dd>
+        </div>
+      </dl>
+    </div>
   );
 }

@@ -4,20 +4,22 @@ import { useSession } from "../../app/session";
 import { CopyBlock } from "../../ui/copy";
 import { Note } from "../../ui/page";
 import { Tabs } from "../../ui/tabs";
-import { type Draft, installChoice, isComplete } from "./draft";
+import { type Draft, installChoice } from "./draft";
 import { cliCommand, helmCommand, preflightCommand, terraformText } from "./install-command";
 
 const tools = ["helm", "terraform", "slipway"] as const;
 
 export interface CommandStepProps {
   draft: Draft;
+  /** Everything that the commands need is right. */
+  isReady: boolean;
   change: (part: Partial<Draft>) => void;
 }
 
-export function CommandStep({ draft, change }: CommandStepProps) {
+export function CommandStep({ draft, isReady, change }: CommandStepProps) {
   const { accountID } = useSession();
-  if (!isComplete(draft)) {
-    return <p className="muted">The commands are here when the fields above are filled in.</p>;
+  if (!isReady) {
+    return <p className="muted">The commands are here when the name is free and the fields above are filled in.</p>;
   }
   const choice = installChoice(draft, window.location.origin, accountID);
   return (

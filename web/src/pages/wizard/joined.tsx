@@ -1,8 +1,9 @@
 // After the command: waiting for the runtime, and then what is left to do.
 
 import { Link } from "@tanstack/react-router";
+import { useEffect } from "react";
 import { useRuntimes } from "../../api/fleet";
-import type { Runtime } from "../../api/gen/slipway/platform/v1/fleet_pb";
+import { CompletionStep, type Runtime } from "../../api/gen/slipway/platform/v1/fleet_pb";
 import { useSession } from "../../app/session";
 import { buttonClass } from "../../ui/button";
 import { CopyBlock } from "../../ui/copy";
@@ -10,6 +11,7 @@ import { Failure, Loading, Page, Panel } from "../../ui/page";
 import { Dot } from "../../ui/status";
 import { CompletionSteps } from "../runtimes/completion";
 import { modeWord } from "../runtimes/model";
+import { forgetDraft } from "./draft-store";
 import { PreflightResults } from "./preflight-results";
 
 const crumbs = [{ label: "Runtimes", to: "/runtimes" as const }];
@@ -19,6 +21,10 @@ export function JoinedPage({ name }: { name: string }) {
   const { isAdmin } = useSession();
   const { items, synced, error } = useRuntimes();
   const runtime = items.get(name);
+  const isThere = runtime !== undefined;
+  useEffect(() => {
+    if (isThere) forgetDraft(name);
+  }, [isThere, name]);
   if (!runtime && !synced) {
     return (
       <Page title={`Install ${name}`} crumbs={crumbs}>
@@ -41,7 +47,11 @@ export function JoinedPage({ name }: { name: string }) {
           </Panel>
           {isAdmin && runtime.online && (
             <Panel title="Checks after the installation">
-              <PreflightResults name={name} />
+              {/* With credentials there is more to check. */}
+              <PreflightResults
+                key={runtime.pendingSteps.includes(CompletionStep.GIT_CREDENTIALS) ? "before" : "after"}
+                name={name}
+              />
             </Panel>
           )}
           <Panel title="What comes next">

@@ -54,6 +54,7 @@ function usePreflight(name: string, tries: number): Run {
 export function PreflightResults({ name }: { name: string }) {
   const [tries, setTries] = useState(1);
   const { results, total, ended, problem } = usePreflight(name, tries);
+  const needed = results.filter((result) => result.state !== "skipped");
   return (
     <section className="preflight" aria-label="Checks">
       <div className="row">
@@ -69,10 +70,26 @@ export function PreflightResults({ name }: { name: string }) {
       {!ended && <progress value={results.length} max={total || 1} aria-label="Checks that have ended" />}
       {problem && <Note tone="bad">The checks could not be run: {problem}</Note>}
       <ul className="preflight-list">
-        {results.map((result) => (
+        {needed.map((result) => (
           <Result key={result.code} result={result} />
         ))}
       </ul>
+      {needed.length < results.length && (
+        <details className="more">
+          <summary>
+            {results.length - needed.length === 1
+              ? "One check is not needed here"
+              : `${results.length - needed.length} checks are not needed here`}
+          </summary>
+          <ul className="preflight-list">
+            {results
+              .filter((result) => result.state === "skipped")
+              .map((result) => (
+                <Result key={result.code} result={result} />
+              ))}
+          </ul>
+        </details>
+      )}
     </section>
   );
 }

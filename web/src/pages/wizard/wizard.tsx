@@ -9,7 +9,8 @@ import { Empty, Loading, Page, Panel } from "../../ui/page";
 import "../runtimes/runtimes.css";
 import { AccessStep } from "./access-step";
 import { CommandStep } from "./command-step";
-import { type Draft, isComplete, readDraft } from "./draft";
+import { accessProblems, type Draft, isComplete } from "./draft";
+import { hasDraft, loadDraft, storeDraft } from "./draft-store";
 import { GitStep, useGitSettings } from "./git-step";
 import { JoinedPage } from "./joined";
 import { KeyStep } from "./key-step";
@@ -18,7 +19,6 @@ import "./wizard.css";
 
 const route = getRouteApi("/inside/install");
 const crumbs = [{ label: "Runtimes", to: "/runtimes" as const }];
-const place = "slipway.install";
 
 export function WizardPage() {
   const { isAdmin } = useSession();
@@ -39,14 +39,22 @@ export function WizardPage() {
   return <Wizard />;
 }
 
-// useDraft keeps what is typed until the tab is closed. There are no secrets in it.
+// useDraft keeps what is typed over a reload.
 function useDraft(): [Draft, (part: Partial<Draft>) => void] {
-  const [draft, setDraft] = useState(() => readDraft(window.sessionStorage.getItem(place)));
+  const [first] = useState(loadDraft);
+  const [draft, setDraft] = useState(first);
   useEffect(() => {
-    window.sessionStorage.setItem(place, JSON.stringify(draft));
-  }, [draft]);
+    if (draft !== first) storeDraft(draft);
+  }, [draft, first]);
   const change = useCallback((part: Partial<Draft>) => setDraft((old) => ({ ...old, ...part })), []);
   return [draft, change];
+}
+
+// useProposal takes a free name while nobody has chosen one.
+function useProposal(proposal: string, change: (part: Partial<Draft>) => void): void {
+  useEffect(() => {
+    if (proposal !== "" && !hasDraft()) change({ name: proposal });
+  }, [proposal, change]);
 }
 
 // useArrival goes on when a runtime with the name joins while somebody looks.
@@ -65,6 +73,7 @@ function Wizard() {
   const { items, synced } = useRuntimes();
   const [draft, change] = useDraft();
   const check = useNameCheck(draft.name);
+  useProposal(check.proposal, change);
   const git = useGitSettings();
   const go = useCallback((name: string) => void navigate({ search: { runtime: name } }), [navigate]);
   useArrival(draft.name, go);
@@ -90,14 +99,18 @@ function Wizard() {
           <Step number={++number} title="Name" done={check.free}>
             <NameStep draft={draft} check={check} change={change} />
           </Step>
-          <Step number={++number} title="Access" done={isComplete(draft)}>
+          <Step
+            number={++number}
+            title="Access"
+            done={Object.values(accessProblems(draft)).every((problem) => problem === "")}
+          >
             <AccessStep draft={draft} change={change} />
           </Step>
           <Step number={++number} title="API key">
             <KeyStep name={draft.name} />
           </Step>
           <Step number={++number} title="Command">
-            <CommandStep draft={draft} change={change} />
+            <CommandStep draft={draft} isReady={isComplete(draft) && check.problem === ""} change={change} />
           </Step>
           <Step number={++number} title="Wait for the runtime">
             <div className="stack">

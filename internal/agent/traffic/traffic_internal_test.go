@@ -1,0 +1,145 @@
+package traffic
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+	"time"
+
+	"slipway.dev/slipway/internal/gitops/source"
+	"slipway.dev/slipway/internal/gitops/tracking"
+	"slipway.dev/slipway/internal/observe/trafficreport"
+)
+
+var (
+	cart = trafficreport.RouteID{Kind: "Ingress", Namespace: "shop", Name: "cart"}
+	all  = trafficreport.RouteID{Kind: "Ingress", Namespace: "shop", Name: "all"}
+)
+
+func report(at time.Duration, counts map[trafficreport.RouteID]uint64, routes ...trafficreport.RouteID) *trafficreport.Report {
+	start := time.Unix(1000, 0)
+	made := &trafficreport.Report{Started: start, At: start.Add(at), Ready: true, TableVersion: "v", Table: &trafficreport.Table{}}
+	for _, id := range routes {
+		made.Table.Routes = append(made.Table.Routes, trafficreport.Route{
+			ID: id, Host: "shop.example.com", Backends: []trafficreport.Target{{ID: trafficreport.BackendID{Namespace: "shop", Name: id.Name, Port: 80}}},
+		})
+		made.TableVersion += id.Name
+	}
+	for id, count := range counts {
+		made.Counts = append(made.Counts, trafficreport.RouteCount{ID: id, Count: trafficreport.Count{
+			Statuses: [6]uint64{2: count}, Spread: []uint32{10: uint32(count)},
+		}})
+	}
+	return made
+}
+
+// TestMeasure: rates are of the last step, totals since the start, also when an edge
+// was silent or began anew meanwhile.
+func TestMeasure(t *testing.T) {
+	at := place{name: "a"}
+	first := heard(at, report(10*time.Second, map[trafficreport.RouteID]uint64{cart: 100}, cart), nil)
+	if first.seconds != 0 || first.totals.all.Requests() != 100 {
+		t.Errorf("the first report: %+v", first)
+	}
+	second := heard(at, report(12*time.Second, map[trafficreport.RouteID]uint64{cart: 130}, cart), first)
+	if _, told := sums([]*edgeView{second}); told.GetRequests() != 0 {
+		t.Errorf("unrouted: %v", told)
+	}
+	if told, _ := sums([]*edgeView{second}); told.GetRequestsPerSecond() != 15 || told.GetRequests() != 130 {
+		t.Errorf("the second report: %v", told)
+	}
+	silent := unheard(at, second, errFollowing)
+	if told, _ := sums([]*edgeView{silent}); told.GetRequestsPerSecond() != 0 || told.GetRequests() != 130 || silent.table == nil {
+		t.Errorf("an edge that is silent: %v", told)
+	}
+	third := heard(at, report(22*time.Second, map[trafficreport.RouteID]uint64{cart: 150}, cart), silent)
+	if told, _ := sums([]*edgeView{third}); told.GetRequestsPerSecond() != 2 {
+		t.Errorf("after the silence: %v", told)
+	}
+	anew := report(5*time.Second, map[trafficreport.RouteID]uint64{cart: 5}, cart)
+	anew.Started, anew.At = third.at, third.at.Add(5*time.Second)
+	if told, _ := sums([]*edgeView{heard(at, anew, third)}); told.GetRequestsPerSecond() != 1 || told.GetRequests() != 5 {
+		t.Errorf("after a restart: %v", told)
+	}
+}
+
+// TestJoin: edges are added up, and what one does not serve is told. An Application
+// is found by the Ingress, or else by the Service.
+func TestJoin(t *testing.T) {
+	one := heard(place{name: "one"}, report(time.Second, map[trafficreport.RouteID]uint64{cart: 10}, cart, all), nil)
+	two := heard(place{name: "two"}, report(time.Second, map[trafficreport.RouteID]uint64{cart: 5}, cart), nil)
+	edges := []*edgeView{one, two}
+	app := &appFacts{place: tracking.App{Namespace: "argocd", Name: "shop"}, revision: "abc"}
+	index := &appIndex{byKey: map[objectKey]*appFacts{
+		keyOf("Ingress", "shop", "cart"): app, keyOf("Service", "shop", "all"): app,
+	}}
+	j := &joiner{apps: index, commit: func(*appFacts) *source.Commit { return &source.Commit{Author: "Ada", Message: "Sell boats"} }}
+	made := j.join(edges)
+	if !slices.Equal(made.routes, []trafficreport.RouteID{cart, all}) || len(made.table.GetApplications()) != 1 {
+		t.Fatalf("the table is %v", made.table)
+	}
+	for i, route := range made.table.GetRoutes() {
+		if route.GetApplication() != 1 {
+			t.Errorf("route %d has the Application %d", i, route.GetApplication())
+		}
+	}
+	if missing := made.table.GetRoutes()[1].GetMissingOn(); !slices.Equal(missing, []string{"two"}) || len(made.table.GetRoutes()[0].GetMissingOn()) != 0 {
+		t.Errorf("missing on %v", missing)
+	}
+	if app := made.table.GetApplications()[0]; app.GetCommitAuthor() != "Ada" {
+		t.Errorf("the Application is %v", app)
+	}
+	told := numbers(edges, made.routes)
+	if len(told) != 1 || told[0].GetRoute() != 0 || told[0].GetNumbers().GetRequests() != 15 {
+		t.Errorf("the numbers are %v", told)
+	}
+	if before, after := tableKey(edges, index, 1), tableKey(edges, index, 2); before == after {
+		t.Error("a commit that became known does not change the table")
+	}
+	if got := chosen(edges, "two"); len(got) != 1 || got[0] != two || len(edges) != 2 {
+		t.Errorf("chosen: %v", got)
+	}
+}
+
+func TestCovers(t *testing.T) {
+	for _, c := range []struct {
+		name, host string
+		want       bool
+	}{
+		{"shop.example.com", "SHOP.example.com", true}, {"*.example.com", "shop.example.com", true},
+		{"*.example.com", "example.com", false}, {"*.example.com", "a.shop.example.com", false}, {"shop.example.com", "", false},
+	} {
+		if got := covers(c.name, c.host); got != c.want {
+			t.Errorf("%s covers %q: %v", c.name, c.host, got)
+		}
+	}
+}
+
+// FuzzReport: whatever an edge says, the agent counts with it and does not break.
+func FuzzReport(f *testing.F) {
+	text, err := json.Marshal(report(time.Second, map[trafficreport.RouteID]uint64{cart: 3}, cart, all))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(text, text)
+	f.Add([]byte(`{"table":null}`), []byte(`{"counts":[{"id":{"name":"x"},"spread":[1,2,3]}],"table":{"routes":[{"backends":[{}]}]}}`))
+	f.Fuzz(func(t *testing.T, a, b []byte) {
+		var before *edgeView
+		for _, text := range [][]byte{a, b} {
+			told, err := decodeReport(text)
+			if err != nil || told.Table == nil {
+				continue
+			}
+			before = heard(place{name: "edge"}, told, before)
+			edges := []*edgeView{before}
+			made := (&joiner{commit: func(*appFacts) *source.Commit { return nil }}).join(edges)
+			for _, each := range numbers(edges, made.routes) {
+				if n := each.GetNumbers(); n.GetP99() < n.GetP50() || n.GetRequestsPerSecond() < 0 {
+					t.Errorf("the numbers are %v", n)
+				}
+			}
+			sums(edges)
+			states(edges)
+		}
+	})
+}

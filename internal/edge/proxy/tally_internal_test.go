@@ -1,0 +1,80 @@
+package proxy
+
+import (
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"slipway.dev/slipway/internal/observe/trafficreport"
+	"slipway.dev/slipway/internal/route"
+)
+
+// TestTally: every request is counted once, whoever counts at the same time.
+func TestTally(t *testing.T) {
+	var one tally
+	if _, any := one.read(); any {
+		t.Error("a tally without requests has counts")
+	}
+	const clients, each = 8, 500
+	var all sync.WaitGroup
+	for range clients {
+		all.Go(func() {
+			for i := range each {
+				one.note([]int{200, 204, 404, 503, 0}[i%5], 3*time.Millisecond)
+			}
+		})
+	}
+	all.Wait()
+	one.note(99999, -time.Second)
+	got, _ := one.read()
+	if want := [6]uint64{0: 801, 2: 1600, 4: 800, 5: 800}; got.Statuses != want {
+		t.Errorf("the statuses are %v, want %v", got.Statuses, want)
+	}
+	if at := trafficreport.BucketOf(3 * time.Millisecond); len(got.Spread) != at+1 || got.Spread[at] != clients*each || got.Spread[0] != 1 {
+		t.Errorf("the spread is %v", got.Spread)
+	}
+}
+
+// TestTallies: a rule that is bound anew counts on, and one that is gone is
+// forgotten.
+func TestTallies(t *testing.T) {
+	var book tallies
+	id := route.ID{Kind: "Ingress", Namespace: "shop", Name: "cart"}
+	kept := book.of(id)
+	if book.of(id) != kept {
+		t.Error("a rule has two tallies")
+	}
+	for i := range 1000 {
+		book.of(route.ID{Name: "gone", Rule: i})
+	}
+	runtime.GC()
+	if got := len(book.alive()); got != 1 {
+		t.Errorf("%d tallies are alive", got)
+	}
+	for i := range 1000 {
+		book.of(route.ID{Name: "more", Rule: i})
+	}
+	if got := len(book.known); got > 1500 {
+		t.Errorf("%d tallies are known", got)
+	}
+	runtime.KeepAlive(kept)
+}
+
+// BenchmarkTally is what counting adds to a request.
+func BenchmarkTally(b *testing.B) {
+	var one tally
+	b.Run("alone", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			one.note(200, 3*time.Millisecond)
+		}
+	})
+	b.Run("contended", func(b *testing.B) {
+		b.RunParallel(func(pb *testing.PB) {
+			for pb.Next() {
+				one.note(200, 3*time.Millisecond)
+			}
+		})
+	})
+}

@@ -1,0 +1,4 @@
+package release
+
+// ObjectsOf reads the documents of a text.
+var ObjectsOf = objectsOf
