@@ -4,6 +4,9 @@ import { defineConfig } from "vite";
 // Where `npm run dev` finds a platform; `slipway up` listens there.
 const platform = process.env["SLIPWAY_PLATFORM"] ?? "http://127.0.0.1:8086";
 
+// The platform answers its own origin alone.
+const forwarded = { target: platform, changeOrigin: true, headers: { origin: platform } };
+
 export default defineConfig({
   base: "/console/",
   plugins: [react()],
@@ -17,10 +20,6 @@ export default defineConfig({
     modulePreload: { polyfill: false },
   },
   server: {
-    proxy: {
-      "/slipway.": platform,
-      "/runtimes/": platform,
-      "/auth/": platform,
-    },
+    proxy: Object.fromEntries(["/slipway.", "/runtimes/", "/auth/"].map((path) => [path, forwarded])),
   },
 });

@@ -39,6 +39,8 @@ func observedOptions() map[string]string {
 		"tracing.otlp.http.tls.key":                `string ""`,
 		"tracing.otlp.http.tls.insecureSkipVerify": `bool "false"`,
 		"lastGood.dir":                             `string ""`,
+		"traffic.address":                          `string ""`,
+		"traffic.secretFile":                       `string ""`,
 	}
 }
 

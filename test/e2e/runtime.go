@@ -211,7 +211,7 @@ func (s *scene) uninstallRuntime(ctx context.Context) (string, error) {
 			return "", fmt.Errorf("kubectl %s: %w: %s", words, err, output)
 		}
 	}
-	return fmt.Sprintf("it names what it leaves (in the namespace: %s), and its %d commands remove that", strings.Join(left, ", "), commands), nil
+	return fmt.Sprintf("it names everything that it leaves (in the namespace %d objects), and its %d commands remove that", len(left), commands), nil
 }
 
 // gatewayStandIn leads to the runtime what a gateway of the mesh would.

@@ -2,7 +2,7 @@ import { at, expect, signIn, test } from "./support/fixtures";
 import { look } from "./support/look";
 import { world } from "./support/world";
 
-test("the first sign-in chooses a password", async ({ page, problems: _ }) => {
+test("the first sign-in chooses a password", async ({ page }) => {
   await page.goto(at("/applications"));
   await expect(page).toHaveURL(/\/console\/sign-in\?next=/);
   await look(page, "sign-in");
@@ -30,7 +30,7 @@ test("the first sign-in chooses a password", async ({ page, problems: _ }) => {
   await expect(page).toHaveURL(/\/console\/runtimes/);
 });
 
-test("sign in with the keyboard, to where one wanted to be, and sign out", async ({ page, problems: _ }) => {
+test("sign in with the keyboard, to where one wanted to be, and sign out", async ({ page }) => {
   await page.goto(at("/applications?health=Degraded"));
   await page.getByLabel("Email").focus();
   await page.keyboard.type(world.admin.email);
@@ -46,7 +46,7 @@ test("sign in with the keyboard, to where one wanted to be, and sign out", async
   await expect(page).toHaveURL(/sign-in/);
 });
 
-test("what the address asks for is never another site", async ({ page, context, problems: _ }) => {
+test("what the address asks for is never another site", async ({ page, context }) => {
   await signIn(context, world.admin);
   for (const next of ["https://example.com/", "//example.com/", "/console/../x", "javascript:alert(1)"]) {
     await page.goto(at(`/sign-in?next=${encodeURIComponent(next)}`));

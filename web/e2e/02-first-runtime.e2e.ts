@@ -1,6 +1,6 @@
 import { at, expect, test } from "./support/fixtures";
 import { look, onPhone } from "./support/look";
-import { choose, commandFor, takeKey } from "./support/wizard";
+import { checksRun, choose, commandFor, takeKey } from "./support/wizard";
 import { install, world } from "./support/world";
 
 test("an account without runtimes says what to do", async ({ admin: page }) => {
@@ -54,7 +54,7 @@ test("the first runtime, through a tunnel, to the end of its installation", asyn
   await expect(page.getByText("prod is connected")).toBeVisible();
   await expect(page.getByText("0 of 3 steps are done.")).toBeVisible();
   // Checks of the runtime itself, as they come.
-  await expect(page.locator("[data-check]").first()).toBeVisible();
+  await checksRun(page);
 
   await page.getByRole("button", { name: "Set the credentials" }).click();
   const credentials = page.getByRole("dialog", { name: "Git credentials of the runtime" });

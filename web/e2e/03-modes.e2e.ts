@@ -1,5 +1,5 @@
 import { at, expect, test } from "./support/fixtures";
-import { choose, connect } from "./support/wizard";
+import { checksRun, choose, connect } from "./support/wizard";
 import { world } from "./support/world";
 
 test("a runtime that is reached through an Ingress", async ({ admin: page }) => {
@@ -11,7 +11,7 @@ test("a runtime that is reached through an Ingress", async ({ admin: page }) => 
   });
   await expect(page.getByText(/shop is connected: Ingress/)).toBeVisible();
   // The checks come from the runtime itself, through its Ingress.
-  await expect(page.locator("[data-check]").first()).toBeVisible();
+  await checksRun(page);
 });
 
 test("a runtime that a service mesh serves", async ({ admin: page }) => {
@@ -22,7 +22,7 @@ test("a runtime that a service mesh serves", async ({ admin: page }) => {
     fields: { "URL of the runtime": world.mesh },
   });
   await expect(page.getByText(/mesh is connected: Service mesh/)).toBeVisible();
-  await expect(page.locator("[data-check]").first()).toBeVisible();
+  await checksRun(page);
 });
 
 test("a name that a runtime has is not offered twice", async ({ admin: page }) => {

@@ -24,13 +24,13 @@ async function scriptsOf(page: Page, path: string, ready: () => Promise<void>): 
   return all.reduce((sum, size) => sum + size, 0);
 }
 
-test("the first page is small", async ({ page, problems: _ }) => {
+test("the first page is small", async ({ page }) => {
   const size = await scriptsOf(page, "/sign-in", () => expect(page.getByLabel("Password")).toBeVisible());
   console.log(`JavaScript of the sign-in page: ${(size / 1024).toFixed(1)} KB gzip`);
   expect(size).toBeLessThan(mostJavaScript);
 });
 
-test("the runtimes are small", async ({ page, context, problems: _ }) => {
+test("the runtimes are small", async ({ page, context }) => {
   await signIn(context, world.admin);
   const size = await scriptsOf(page, "/runtimes", () =>
     expect(page.getByRole("link", { name: "prod", exact: true })).toBeVisible(),

@@ -32,12 +32,14 @@ const syncedStatus = `{"status":{"sync":{"status":"Synced","comparedTo":{"source
 func TestRefused(t *testing.T) {
 	w := newWorld(t)
 	repository := w.git.Repository(t, "shop", manifests("shop"))
+	// The garbage collector deletes what an owner has that is not there.
+	set := w.cluster.Apply(t, w.argo, "apiVersion: argoproj.io/v1alpha1\nkind: ApplicationSet\nmetadata: {name: all}\nspec: {generators: [], template: {metadata: {name: x}, spec: {project: default, destination: {}}}}\n")[0]
 	for _, tt := range []struct {
 		code, replace, by, patch string
 	}{
 		{migrate.CodeUnsupported, "targetRevision: main", "targetRevision: main, plugin: {name: x}", syncedStatus},
 		{migrate.CodeElsewhere, "server: https://kubernetes.default.svc", "server: https://elsewhere.example.com", syncedStatus},
-		{migrate.CodeGenerated, "labels: {team: a}", "ownerReferences: [{apiVersion: argoproj.io/v1alpha1, kind: ApplicationSet, name: all, uid: 1-2-3}]", syncedStatus},
+		{migrate.CodeGenerated, "labels: {team: a}", "ownerReferences: [{apiVersion: argoproj.io/v1alpha1, kind: ApplicationSet, name: all, uid: " + string(set.GetUID()) + "}]", syncedStatus},
 		{migrate.CodeParent, "labels: {team: a}", "labels: {app.kubernetes.io/instance: root}", syncedStatus},
 		{migrate.CodeOutOfSync, "team: a", "team: b", `{}`},
 		{migrate.CodeBusy, "team: a", "team: c", `{"operation":{"sync":{}},` + syncedStatus[1:]},

@@ -36,7 +36,6 @@ func shown(plan *release.Plan) string {
 // the plan says, in a release that Helm knows; an upgrade shows what changes; an
 // uninstall leaves nothing but what its report names.
 func TestLife(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t, "slipway")
 	ctx := t.Context()
 	before := w.everything(t)
@@ -241,7 +240,6 @@ webhooks:
 // TestTakenBack: an installation that is not healthy in time is taken back, with the
 // reason from the Pods; nothing is left but the definitions.
 func TestTakenBack(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t, "fresh")
 	before := w.everything(t)
 	plan, err := w.client.Plan(t.Context(), release.Wish{Chart: ownChart(t), Values: alone(), Secrets: []release.Secret{{Name: "slipway-user-token", Data: map[string]secret.Text{"token": secret.New("canary")}}}})
@@ -316,7 +314,6 @@ func (w *world) awaitGone(t *testing.T, namespace string) {
 // TestHook: R42: the Job that checks the values is waited for with the reason, and a
 // failure takes everything back, the Secret with the values too.
 func TestHook(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t, "hooked")
 	_, err := w.cluster.Client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "hooked"}}, metav1.CreateOptions{})
 	check(t, err)
@@ -327,7 +324,13 @@ func TestHook(t *testing.T) {
 	if !strings.Contains(shown(plan), "create Job hooked/validate-values passing\n") {
 		t.Errorf("the plan is\n%s", shown(plan))
 	}
-	err = w.client.Apply(t.Context(), plan, release.Patience{Timeout: soon})
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	go func() {
+		defer interrupt()
+		w.eventually(t, func(context.Context) bool { return strings.Contains(w.told(), "cannot be scheduled") })
+	}()
+	err = w.client.Apply(ctx, plan, release.Patience{Timeout: patience})
 	if err == nil || !strings.Contains(err.Error(), "Job validate-values: waits: Pod validate-values-") || !strings.Contains(err.Error(), "cannot be scheduled") {
 		t.Fatalf("the installation ended with %v", err)
 	}

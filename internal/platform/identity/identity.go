@@ -81,7 +81,7 @@ func New(ctx context.Context, options Options) (*Identity, error) {
 	i.passwords = passwords
 	i.limits = &limiter{store: options.Store, now: i.now}
 	i.people = &people{store: options.Store}
-	i.origin = options.PublicURL.Scheme + "://" + canonicalHost(options.PublicURL)
+	i.origin = options.PublicURL.Scheme + "://" + CanonicalHost(options.PublicURL)
 	secure := options.PublicURL.Scheme == "https" || !loopback(options.PublicURL.Hostname())
 	i.cookies = newCookieNames(secure)
 	if secure && options.PublicURL.Scheme == "http" {
@@ -143,9 +143,9 @@ func loopback(host string) bool {
 	return err == nil && address.IsLoopback()
 }
 
-// canonicalHost is the host as browsers write it in Origin: without the port that
+// CanonicalHost is the host of a URL as browsers write it in Origin: without the port that
 // the scheme has anyway.
-func canonicalHost(u *url.URL) string {
+func CanonicalHost(u *url.URL) string {
 	port := u.Port()
 	if port == "" || (u.Scheme == "https" && port == "443") || (u.Scheme == "http" && port == "80") {
 		host := u.Hostname()

@@ -195,5 +195,5 @@ func (i *Identity) sameOrigin(in inbound) error {
 
 func (i *Identity) isOrigin(origin string) bool {
 	parsed, err := url.Parse(origin)
-	return err == nil && parsed.Scheme+"://"+canonicalHost(parsed) == i.origin
+	return err == nil && parsed.Scheme+"://"+CanonicalHost(parsed) == i.origin
 }

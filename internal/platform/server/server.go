@@ -86,6 +86,10 @@ type parts struct {
 
 // Run runs a platform until its context ends or something of it breaks.
 func Run(ctx context.Context, options Options) error {
+	// Browsers leave out the port that a scheme has anyway, so nobody here may have it.
+	public := *options.PublicURL
+	public.Host = identity.CanonicalHost(&public)
+	options.PublicURL = &public
 	defer options.Listener.Close() // it is closed already when all went well
 	ready := options.Health.Condition("database", "it is not open yet")
 	database, err := store.Open(ctx, store.Options{URL: options.Database.Reveal(), Log: options.Log})

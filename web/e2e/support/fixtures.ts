@@ -34,6 +34,7 @@ function watch(page: Page, problems: string[]): void {
 }
 
 interface Fixtures {
+  /** What went wrong in the browser; each test fails with it. */
   problems: string[];
   /** A page of the admin. */
   admin: Page;
@@ -42,17 +43,21 @@ interface Fixtures {
 }
 
 export const test = base.extend<Fixtures>({
-  problems: async ({ context }, use) => {
-    const problems: string[] = [];
-    context.on("page", (page) => watch(page, problems));
-    await use(problems);
-    expect(problems, "what went wrong in the browser").toEqual([]);
-  },
-  admin: async ({ context, problems: _ }, use) => {
+  problems: [
+    async ({ context }, use) => {
+      const problems: string[] = [];
+      for (const page of context.pages()) watch(page, problems);
+      context.on("page", (page) => watch(page, problems));
+      await use(problems);
+      expect(problems, "what went wrong in the browser").toEqual([]);
+    },
+    { auto: true },
+  ],
+  admin: async ({ context }, use) => {
     await signIn(context, world.admin);
     await use(await context.newPage());
   },
-  user: async ({ context, problems: _ }, use) => {
+  user: async ({ context }, use) => {
     await signIn(context, world.user);
     await use(await context.newPage());
   },

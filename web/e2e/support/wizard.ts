@@ -51,3 +51,14 @@ export async function connect(page: Page, choice: Choice): Promise<void> {
   expect(await install(command, key)).toEqual({ name: choice.name, namespace: choice.namespace });
   await expect(page.getByText(`${choice.name} is connected`)).toBeVisible();
 }
+
+/** checksRun sees results of the checks. They can be asked for a moment before the runtime can be reached. */
+export async function checksRun(page: Page): Promise<void> {
+  const first = page.locator("[data-check]").first();
+  const unreached = page.getByText("The checks could not be run:");
+  await expect(async () => {
+    await expect(first.or(unreached)).toBeVisible();
+    if (await unreached.isVisible()) await page.getByRole("button", { name: "Check again" }).click();
+    await expect(first).toBeVisible({ timeout: 5_000 });
+  }).toPass();
+}

@@ -20,8 +20,8 @@ export function Button({ children, variant = "secondary", small, isPending, isDi
   return (
     <AriaButton
       className={`button ${variant}${small ? " small" : ""}`}
-      isDisabled={Boolean(isDisabled || isPending)}
-      aria-busy={isPending || undefined}
+      isDisabled={Boolean(isDisabled)}
+      isPending={Boolean(isPending)}
       {...rest}
     >
       {children}

@@ -1,4 +1,4 @@
-import { useRouter } from "@tanstack/react-router";
+import { Link } from "@tanstack/react-router";
 import type { Application } from "../../api/gen/slipway/platform/v1/fleet_pb";
 import { Dot } from "../../ui/status";
 
@@ -15,29 +15,17 @@ export function firstLine(text: string): string {
   return text.split("\n", 1)[0] ?? "";
 }
 
-/**
- * ApplicationLink goes to an application. It is drawn for each row while a list of
- * thousands scrolls, so it is a plain link: the router's own costs more than the rest
- * of the row.
- */
+/** ApplicationLink goes to an application. */
 export function ApplicationLink({ application }: { application: Application }) {
-  const router = useRouter();
   const { runtime, namespace, name } = application;
-  const path = [runtime, namespace, name].map(encodeURIComponent).join("/");
-  const target = { to: "/applications/$runtime/$namespace/$name", params: { runtime, namespace, name } } as const;
   return (
-    <a
-      href={`${router.basepath}/applications/${path}`}
+    <Link
+      to="/applications/$runtime/$namespace/$name"
+      params={{ runtime, namespace, name }}
       title={`${runtime} / ${namespace} / ${name}`}
-      onMouseEnter={() => void router.preloadRoute(target)}
-      onClick={(event) => {
-        if (event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
-        event.preventDefault();
-        void router.navigate(target);
-      }}
     >
       {name}
-    </a>
+    </Link>
   );
 }
 

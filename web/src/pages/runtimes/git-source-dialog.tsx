@@ -5,8 +5,8 @@ import { useState } from "react";
 import { type GitSource, GitSourceSchema } from "../../api/gen/slipway/runtime/v1/runtime_pb";
 import { runtime } from "../../api/transport";
 import { Checkbox, TextField } from "../../ui/field";
+import { FormDialog } from "../../ui/form-dialog";
 import { toast } from "../../ui/toast";
-import { FormDialog } from "../settings/form-dialog";
 import { sourceProblem } from "./git-source";
 
 export interface GitSourceDialogProps {

@@ -8,6 +8,7 @@ import { buttonClass } from "../../ui/button";
 import { SearchField, Select } from "../../ui/field";
 import { Empty, Failure, Loading, Page, Panel } from "../../ui/page";
 import { Tabs } from "../../ui/tabs";
+import { FirstRun } from "../settings/first-run";
 import { RuntimeList } from "./list";
 import { chooseRuntimes, type SortKey } from "./model";
 import "./runtimes.css";
@@ -40,10 +41,7 @@ export function RuntimesPage() {
   if (synced && items.size === 0) {
     content = (
       <Panel>
-        <Empty title="No runtimes yet" action={add}>
-          A runtime brings what is in Git to a cluster.
-          {isAdmin ? " Install the first one: it takes a few minutes." : " An admin of the account can install one."}
-        </Empty>
+        <FirstRun />
       </Panel>
     );
   } else if (synced) {

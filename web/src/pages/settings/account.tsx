@@ -7,10 +7,10 @@ import { platform } from "../../api/transport";
 import { sessionQuery, useSession } from "../../app/session";
 import { Button, buttonClass } from "../../ui/button";
 import { TextField } from "../../ui/field";
+import { FormDialog } from "../../ui/form-dialog";
 import { Facts, Failure, Loading, Panel } from "../../ui/page";
 import { Time } from "../../ui/time";
 import { toast } from "../../ui/toast";
-import { FormDialog } from "./form-dialog";
 
 const accountKey = ["account"];
 

@@ -8,10 +8,10 @@ import { useSession } from "../../app/session";
 import { Button } from "../../ui/button";
 import { ConfirmDialog } from "../../ui/dialog";
 import { Select, TextField } from "../../ui/field";
+import { FormDialog } from "../../ui/form-dialog";
 import { Empty, Facts, Failure, Loading, Panel } from "../../ui/page";
 import { Status } from "../../ui/status";
 import { toast } from "../../ui/toast";
-import { FormDialog } from "./form-dialog";
 import { providerName, providers } from "./providers";
 
 const settingsQuery = queryOptions({

@@ -5,9 +5,9 @@ import { useState } from "react";
 import type { Integration } from "../../api/gen/slipway/runtime/v1/runtime_pb";
 import { runtime } from "../../api/transport";
 import { RadioCards, Select, TextField } from "../../ui/field";
+import { FormDialog } from "../../ui/form-dialog";
 import { Note } from "../../ui/page";
 import { toast } from "../../ui/toast";
-import { FormDialog } from "./form-dialog";
 import { integrationsKey } from "./integrations-key";
 import { providers } from "./providers";
 

@@ -5,7 +5,7 @@ import { Scope } from "../../api/gen/slipway/platform/v1/identity_pb";
 import { platform } from "../../api/transport";
 import { useSession } from "../../app/session";
 import { RadioCards, Select, TextField } from "../../ui/field";
-import { FormDialog } from "./form-dialog";
+import { FormDialog } from "../../ui/form-dialog";
 
 const scopes: Record<string, Scope> = { all: Scope.ALL, read: Scope.READ, register: Scope.RUNTIME_REGISTER };
 

@@ -6,9 +6,9 @@ import { explain } from "../../api/errors";
 import type { Integration } from "../../api/gen/slipway/runtime/v1/runtime_pb";
 import { runtime } from "../../api/transport";
 import { Checkbox, TextField } from "../../ui/field";
+import { FormDialog } from "../../ui/form-dialog";
 import { Note } from "../../ui/page";
 import { toast } from "../../ui/toast";
-import { FormDialog } from "./form-dialog";
 import { integrationsKey } from "./integrations-key";
 import { providerName } from "./providers";
 

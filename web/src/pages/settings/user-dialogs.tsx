@@ -6,8 +6,8 @@ import { Role, type User } from "../../api/gen/slipway/platform/v1/identity_pb";
 import { platform } from "../../api/transport";
 import { useSession } from "../../app/session";
 import { Checkbox, RadioCards, TextField } from "../../ui/field";
+import { FormDialog } from "../../ui/form-dialog";
 import { toast } from "../../ui/toast";
-import { FormDialog } from "./form-dialog";
 import { usersQuery } from "./users-query";
 
 const roles = [

@@ -1,10 +1,10 @@
 // A form in a dialog, which stays open and says what is wrong when it failed.
 
 import { type FormEvent, type ReactNode, useState } from "react";
-import { explain } from "../../api/errors";
-import { Button } from "../../ui/button";
-import { Dialog } from "../../ui/dialog";
-import { Note } from "../../ui/page";
+import { explain } from "../api/errors";
+import { Button } from "./button";
+import { Dialog } from "./dialog";
+import { Note } from "./page";
 
 export interface FormDialogProps {
   title: string;
