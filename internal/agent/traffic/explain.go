@@ -172,8 +172,8 @@ func (s *Service) addApplication(ctx context.Context, told *runtimev1.ExplainRes
 		}
 		return commit
 	}}
-	if app := j.owner(route); app != nil {
-		told.Application = j.tell(app)
+	if app, byService := j.owner(route); app != nil {
+		told.Application, told.ApplicationByService = j.tell(app), byService
 	}
 	if made == nil {
 		return

@@ -112,22 +112,23 @@ func (j *joiner) route(route *trafficreport.Route, backends map[trafficreport.Ba
 		}
 		told.Backends = append(told.Backends, backend)
 	}
-	told.Application = j.application(j.owner(route))
+	owner, byService := j.owner(route)
+	told.Application, told.ApplicationByService = j.application(owner), byService
 	return told
 }
 
 // owner is the Application that has the object of a route, or else the one of the
 // Service that it leads to.
-func (j *joiner) owner(route *trafficreport.Route) *appFacts {
+func (j *joiner) owner(route *trafficreport.Route) (app *appFacts, byService bool) {
 	if app := j.apps.of(keyOf(route.ID.Kind, route.ID.Namespace, route.ID.Name)); app != nil {
-		return app
+		return app, false
 	}
 	for _, target := range route.Backends {
 		if app := j.apps.of(keyOf("Service", target.ID.Namespace, target.ID.Name)); app != nil {
-			return app
+			return app, true
 		}
 	}
-	return nil
+	return nil, false
 }
 
 // application is the place of an Application in the table, from 1.

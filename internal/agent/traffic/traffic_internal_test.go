@@ -79,8 +79,8 @@ func TestJoin(t *testing.T) {
 		t.Fatalf("the table is %v", made.table)
 	}
 	for i, route := range made.table.GetRoutes() {
-		if route.GetApplication() != 1 {
-			t.Errorf("route %d has the Application %d", i, route.GetApplication())
+		if route.GetApplication() != 1 || route.GetApplicationByService() != (i == 1) {
+			t.Errorf("route %d has the Application %d, by its Service: %v", i, route.GetApplication(), route.GetApplicationByService())
 		}
 	}
 	if missing := made.table.GetRoutes()[1].GetMissingOn(); !slices.Equal(missing, []string{"two"}) || len(made.table.GetRoutes()[0].GetMissingOn()) != 0 {

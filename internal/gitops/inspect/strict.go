@@ -2,8 +2,8 @@ package inspect
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/metadata"
 
+	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/gitops/live"
 	"slipway.dev/slipway/internal/gitops/tracking"
 )
@@ -31,6 +31,7 @@ type Strict struct {
 // identity is what is known of an object without reading all of it.
 type identity struct {
 	UID     types.UID
+	Version string
 	Created time.Time
 }
 
@@ -45,6 +46,8 @@ type identities interface {
 type marked struct {
 	strict Strict
 	found  map[tracking.Key]identity
+	// reader remembers what was listed before, if there is one.
+	reader *TreeReader
 }
 
 func (m *marked) get(key tracking.Key) (identity, bool) {
@@ -63,92 +66,80 @@ func (s Strict) Tree(ctx context.Context, app *Application, skipped func(kind, n
 func (m *marked) complete(ctx context.Context, app *Application, owned *ownedObjects) error {
 	ctx, cancel := context.WithTimeout(ctx, RequestTimeout)
 	defer cancel()
-	type place struct {
-		kind      schema.GroupVersionKind
-		namespace string
-	}
-	listed := map[place]bool{}
+	listed := map[Scope]bool{}
 	for n := range app.Status.Resources {
-		resource := &app.Status.Resources[n]
-		at := place{schema.GroupVersionKind{Group: resource.Group, Version: resource.Version, Kind: resource.Kind}, resource.Namespace}
-		if listed[at] {
-			continue
-		}
-		listed[at] = true
-		if err := m.list(ctx, app, at.kind, at.namespace); err != nil {
+		scope, err := m.strict.scope(ctx, app, &app.Status.Resources[n])
+		if err != nil {
 			return err
 		}
+		if listed[scope] || scope.Resource.Empty() {
+			continue
+		}
+		listed[scope] = true
+		if m.reader.recall(scope, m.found) {
+			continue
+		}
+		found, err := m.list(ctx, app, scope)
+		if err != nil {
+			return err
+		}
+		maps.Copy(m.found, found)
+		m.reader.remember(scope, found)
 	}
+	m.reader.retain(listed)
 	for n := range app.Status.Resources {
 		resource := &app.Status.Resources[n]
 		key := KeyOfResource(resource)
 		if _, known := m.found[key]; known || len(owned.by[key]) == 0 {
 			continue
 		}
-		if err := m.read(ctx, app, key, resource.Version); err != nil {
+		if err := m.read(ctx, app, resource); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// source is where objects of a kind are; nil if the cluster has no such kind.
-func (m *marked) source(ctx context.Context, kind schema.GroupVersionKind, namespace string) (metadata.ResourceInterface, error) {
-	mapping, err := m.strict.Kinds.Mapping(ctx, kind)
-	if _, unknown := errors.AsType[*live.UnknownKind](err); unknown {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("find the kind %s: %w", kind.GroupKind(), err)
-	}
-	if !mapping.Namespaced {
-		namespace = ""
-	}
-	return m.strict.Metadata.Resource(mapping.Resource).Namespace(namespace), nil
-}
-
-func (m *marked) list(ctx context.Context, app *Application, kind schema.GroupVersionKind, namespace string) error {
-	source, err := m.source(ctx, kind, namespace)
-	if err != nil || source == nil {
-		return err
-	}
-	options := metav1.ListOptions{LabelSelector: tracking.Label + "=" + app.ID().Label(), Limit: listPage}
+// list reads the objects of a scope that are the Application's.
+func (m *marked) list(ctx context.Context, app *Application, scope Scope) (map[tracking.Key]identity, error) {
+	source := m.strict.Metadata.Resource(scope.Resource).Namespace(scope.Namespace)
+	found := map[tracking.Key]identity{}
+	options := metav1.ListOptions{LabelSelector: scope.Selector, Limit: listPage}
 	for {
 		page, err := source.List(ctx, options)
 		if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
-			return nil // what cannot be read is not shown
+			return nil, nil // what cannot be read is not shown
 		}
 		if err != nil {
-			return fmt.Errorf("list %s of %s: %w", kind.GroupKind(), app.ID(), err)
+			return nil, fmt.Errorf("list %s of %s: %w", scope.Kind.GroupKind(), app.ID(), err)
 		}
 		for n := range page.Items {
-			m.take(app, kind, &page.Items[n])
+			m.take(app, scope.Kind, &page.Items[n], found)
 		}
 		if options.Continue = page.GetContinue(); options.Continue == "" {
-			return nil
+			return found, nil
 		}
 	}
 }
 
-func (m *marked) read(ctx context.Context, app *Application, key tracking.Key, version string) error {
-	kind := key.GroupKind().WithVersion(version)
-	source, err := m.source(ctx, kind, key.Namespace)
-	if err != nil || source == nil {
+func (m *marked) read(ctx context.Context, app *Application, resource *v1alpha1.ResourceStatus) error {
+	scope, err := m.strict.scope(ctx, app, resource)
+	if err != nil || scope.Resource.Empty() {
 		return err
 	}
-	object, err := source.Get(ctx, key.Name, metav1.GetOptions{})
+	object, err := m.strict.Metadata.Resource(scope.Resource).Namespace(scope.Namespace).Get(ctx, resource.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
 		return nil
 	case err != nil:
-		return fmt.Errorf("read %s: %w", key, err)
+		return fmt.Errorf("read %s: %w", KeyOfResource(resource), err)
 	}
-	m.take(app, kind, object)
+	m.take(app, scope.Kind, object, m.found)
 	return nil
 }
 
 // take takes an object if its marks name the Application.
-func (m *marked) take(app *Application, kind schema.GroupVersionKind, object *metav1.PartialObjectMetadata) {
+func (m *marked) take(app *Application, kind schema.GroupVersionKind, object *metav1.PartialObjectMetadata, into map[tracking.Key]identity) {
 	whole := &unstructured.Unstructured{}
 	whole.SetGroupVersionKind(kind)
 	whole.SetNamespace(object.Namespace)
@@ -157,7 +148,7 @@ func (m *marked) take(app *Application, kind schema.GroupVersionKind, object *me
 	if !m.strict.belongs(whole, app) {
 		return
 	}
-	m.found[tracking.KeyOf(whole)] = identity{UID: object.UID, Created: object.CreationTimestamp.Time}
+	into[tracking.KeyOf(whole)] = identity{UID: object.UID, Version: object.ResourceVersion, Created: object.CreationTimestamp.Time}
 }
 
 // belongs reports whether the mark of an object names the Application.

@@ -29,9 +29,10 @@ type Node struct {
 	Children  []*Node `json:"children,omitempty"`
 
 	// What the API tells besides.
-	Version string    `json:"-"`
-	UID     types.UID `json:"-"`
-	Created time.Time `json:"-"`
+	Version         string    `json:"-"`
+	ResourceVersion string    `json:"-"`
+	UID             types.UID `json:"-"`
+	Created         time.Time `json:"-"`
 	// Info is short facts: images, ready containers, restarts.
 	Info            map[string]string `json:"-"`
 	Hook            bool              `json:"-"`
@@ -147,7 +148,7 @@ func topNode(resource *v1alpha1.ResourceStatus, owned *ownedObjects, known ident
 		return node
 	}
 	if own, ok := known.get(key); ok {
-		node.UID, node.Created = own.UID, own.Created
+		node.UID, node.ResourceVersion, node.Created = own.UID, own.Version, own.Created
 		node.Children = owned.below(key, own.UID, now, treeDepth)
 	}
 	return node
@@ -173,7 +174,7 @@ func (o *ownedObjects) below(owner tracking.Key, uid types.UID, now time.Time, d
 		node := &Node{
 			Group: key.Group, Kind: key.Kind, Namespace: key.Namespace, Name: key.Name, Children: children,
 			Version: object.GroupVersionKind().Version, UID: object.GetUID(), Created: object.GetCreationTimestamp().Time,
-			Info: infoOf(object),
+			ResourceVersion: object.GetResourceVersion(), Info: infoOf(object),
 		}
 		if status := health.Of(object, now); status != nil {
 			node.Health, node.Message = string(status.Code), status.Message

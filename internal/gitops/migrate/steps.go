@@ -102,7 +102,7 @@ func holdPatch(app *inspect.Application) (map[string]any, error) {
 	patch := map[string]any{"metadata": map[string]any{
 		"annotations": map[string]any{annotationHeld: text, annotationSkip: "true"}, "finalizers": kept,
 	}}
-	if automated && len(kept) > 99 {
+	if automated {
 		patch["spec"] = map[string]any{"syncPolicy": map[string]any{"automated": nil}}
 	}
 	return patch, nil

@@ -6,8 +6,8 @@ import (
 )
 
 // Times are counted in buckets that are a quarter of a power of two wide, from
-// 128 µs to more than a minute: what is read from them is off by an eighth at the
-// most.
+// 128 µs to more than a minute: what is read from them is off by a quarter at
+// the most.
 const (
 	// Buckets is how many there are. The first has what was quicker, the last what
 	// was slower.

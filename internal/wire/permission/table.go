@@ -93,6 +93,7 @@ func runtimeServices() []service {
 			"GetApplication":    look(SignedIn),
 			"WatchApplication":  look(SignedIn),
 			"GetTree":           look(SignedIn),
+			"WatchTree":         look(SignedIn),
 			"GetResource":       look(SignedIn),
 			"Diff":              look(SignedIn),
 			"GetHistory":        look(SignedIn),

@@ -508,6 +508,8 @@ type Node struct {
 	Info            map[string]string `protobuf:"bytes,7,rep,name=info,proto3" json:"info,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	Hook            bool              `protobuf:"varint,8,opt,name=hook,proto3" json:"hook,omitempty"`
 	RequiresPruning bool              `protobuf:"varint,9,opt,name=requires_pruning,json=requiresPruning,proto3" json:"requires_pruning,omitempty"`
+	// Differs when the object does. Empty where it is not known.
+	ResourceVersion string `protobuf:"bytes,10,opt,name=resource_version,json=resourceVersion,proto3" json:"resource_version,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -605,6 +607,13 @@ func (x *Node) GetRequiresPruning() bool {
 	return false
 }
 
+func (x *Node) GetResourceVersion() string {
+	if x != nil {
+		return x.ResourceVersion
+	}
+	return ""
+}
+
 type GetTreeRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Ref           *ApplicationRef        `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
@@ -693,6 +702,149 @@ func (x *GetTreeResponse) GetNodes() []*Node {
 	return nil
 }
 
+type WatchTreeRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Ref           *ApplicationRef        `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchTreeRequest) Reset() {
+	*x = WatchTreeRequest{}
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchTreeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchTreeRequest) ProtoMessage() {}
+
+func (x *WatchTreeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchTreeRequest.ProtoReflect.Descriptor instead.
+func (*WatchTreeRequest) Descriptor() ([]byte, []int) {
+	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *WatchTreeRequest) GetRef() *ApplicationRef {
+	if x != nil {
+		return x.Ref
+	}
+	return nil
+}
+
+// ResourceTree is all of a tree: what is not in it is gone.
+type ResourceTree struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Nodes         []*Node                `protobuf:"bytes,1,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResourceTree) Reset() {
+	*x = ResourceTree{}
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResourceTree) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResourceTree) ProtoMessage() {}
+
+func (x *ResourceTree) ProtoReflect() protoreflect.Message {
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResourceTree.ProtoReflect.Descriptor instead.
+func (*ResourceTree) Descriptor() ([]byte, []int) {
+	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *ResourceTree) GetNodes() []*Node {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
+// WatchTreeResponse without anything in it is a sign of life.
+type WatchTreeResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Tree  *ResourceTree          `protobuf:"bytes,1,opt,name=tree,proto3" json:"tree,omitempty"`
+	// The application is gone, and nothing follows.
+	Deleted       bool `protobuf:"varint,2,opt,name=deleted,proto3" json:"deleted,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchTreeResponse) Reset() {
+	*x = WatchTreeResponse{}
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchTreeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchTreeResponse) ProtoMessage() {}
+
+func (x *WatchTreeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchTreeResponse.ProtoReflect.Descriptor instead.
+func (*WatchTreeResponse) Descriptor() ([]byte, []int) {
+	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *WatchTreeResponse) GetTree() *ResourceTree {
+	if x != nil {
+		return x.Tree
+	}
+	return nil
+}
+
+func (x *WatchTreeResponse) GetDeleted() bool {
+	if x != nil {
+		return x.Deleted
+	}
+	return false
+}
+
 type GetResourceRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Ref           *ApplicationRef        `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
@@ -703,7 +855,7 @@ type GetResourceRequest struct {
 
 func (x *GetResourceRequest) Reset() {
 	*x = GetResourceRequest{}
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[12]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -715,7 +867,7 @@ func (x *GetResourceRequest) String() string {
 func (*GetResourceRequest) ProtoMessage() {}
 
 func (x *GetResourceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[12]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -728,7 +880,7 @@ func (x *GetResourceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetResourceRequest.ProtoReflect.Descriptor instead.
 func (*GetResourceRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{12}
+	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *GetResourceRequest) GetRef() *ApplicationRef {
@@ -759,7 +911,7 @@ type GetResourceResponse struct {
 
 func (x *GetResourceResponse) Reset() {
 	*x = GetResourceResponse{}
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[13]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -771,7 +923,7 @@ func (x *GetResourceResponse) String() string {
 func (*GetResourceResponse) ProtoMessage() {}
 
 func (x *GetResourceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[13]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -784,7 +936,7 @@ func (x *GetResourceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetResourceResponse.ProtoReflect.Descriptor instead.
 func (*GetResourceResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{13}
+	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *GetResourceResponse) GetLive() []byte {
@@ -819,7 +971,7 @@ type DiffRequest struct {
 
 func (x *DiffRequest) Reset() {
 	*x = DiffRequest{}
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[14]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -831,7 +983,7 @@ func (x *DiffRequest) String() string {
 func (*DiffRequest) ProtoMessage() {}
 
 func (x *DiffRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[14]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -844,7 +996,7 @@ func (x *DiffRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiffRequest.ProtoReflect.Descriptor instead.
 func (*DiffRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{14}
+	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *DiffRequest) GetRef() *ApplicationRef {
@@ -876,7 +1028,7 @@ type ObjectDiff struct {
 
 func (x *ObjectDiff) Reset() {
 	*x = ObjectDiff{}
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[15]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -888,7 +1040,7 @@ func (x *ObjectDiff) String() string {
 func (*ObjectDiff) ProtoMessage() {}
 
 func (x *ObjectDiff) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[15]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -901,7 +1053,7 @@ func (x *ObjectDiff) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObjectDiff.ProtoReflect.Descriptor instead.
 func (*ObjectDiff) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{15}
+	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ObjectDiff) GetRef() *ObjectRef {
@@ -950,7 +1102,7 @@ type DiffResponse struct {
 
 func (x *DiffResponse) Reset() {
 	*x = DiffResponse{}
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[16]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -962,7 +1114,7 @@ func (x *DiffResponse) String() string {
 func (*DiffResponse) ProtoMessage() {}
 
 func (x *DiffResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[16]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -975,7 +1127,7 @@ func (x *DiffResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiffResponse.ProtoReflect.Descriptor instead.
 func (*DiffResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{16}
+	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *DiffResponse) GetObjects() []*ObjectDiff {
@@ -1020,7 +1172,7 @@ type SyncRequest struct {
 
 func (x *SyncRequest) Reset() {
 	*x = SyncRequest{}
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[17]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1032,7 +1184,7 @@ func (x *SyncRequest) String() string {
 func (*SyncRequest) ProtoMessage() {}
 
 func (x *SyncRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[17]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1045,7 +1197,7 @@ func (x *SyncRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncRequest.ProtoReflect.Descriptor instead.
 func (*SyncRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{17}
+	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *SyncRequest) GetRef() *ApplicationRef {
@@ -1130,7 +1282,7 @@ type SyncResponse struct {
 
 func (x *SyncResponse) Reset() {
 	*x = SyncResponse{}
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[18]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1142,7 +1294,7 @@ func (x *SyncResponse) String() string {
 func (*SyncResponse) ProtoMessage() {}
 
 func (x *SyncResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[18]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1155,7 +1307,7 @@ func (x *SyncResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncResponse.ProtoReflect.Descriptor instead.
 func (*SyncResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{18}
+	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *SyncResponse) GetRequestedAt() *timestamppb.Timestamp {
@@ -1187,7 +1339,7 @@ type RollbackRequest struct {
 
 func (x *RollbackRequest) Reset() {
 	*x = RollbackRequest{}
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[19]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1199,7 +1351,7 @@ func (x *RollbackRequest) String() string {
 func (*RollbackRequest) ProtoMessage() {}
 
 func (x *RollbackRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[19]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1212,7 +1364,7 @@ func (x *RollbackRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollbackRequest.ProtoReflect.Descriptor instead.
 func (*RollbackRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{19}
+	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *RollbackRequest) GetRef() *ApplicationRef {
@@ -1262,7 +1414,7 @@ type RollbackResponse struct {
 
 func (x *RollbackResponse) Reset() {
 	*x = RollbackResponse{}
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[20]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1274,7 +1426,7 @@ func (x *RollbackResponse) String() string {
 func (*RollbackResponse) ProtoMessage() {}
 
 func (x *RollbackResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[20]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1287,7 +1439,7 @@ func (x *RollbackResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollbackResponse.ProtoReflect.Descriptor instead.
 func (*RollbackResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{20}
+	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *RollbackResponse) GetHistoryId() int64 {
@@ -1320,7 +1472,7 @@ type TerminateRequest struct {
 
 func (x *TerminateRequest) Reset() {
 	*x = TerminateRequest{}
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[21]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1332,7 +1484,7 @@ func (x *TerminateRequest) String() string {
 func (*TerminateRequest) ProtoMessage() {}
 
 func (x *TerminateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[21]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1345,7 +1497,7 @@ func (x *TerminateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TerminateRequest.ProtoReflect.Descriptor instead.
 func (*TerminateRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{21}
+	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *TerminateRequest) GetRef() *ApplicationRef {
@@ -1363,7 +1515,7 @@ type TerminateResponse struct {
 
 func (x *TerminateResponse) Reset() {
 	*x = TerminateResponse{}
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[22]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1375,7 +1527,7 @@ func (x *TerminateResponse) String() string {
 func (*TerminateResponse) ProtoMessage() {}
 
 func (x *TerminateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[22]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1388,7 +1540,7 @@ func (x *TerminateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TerminateResponse.ProtoReflect.Descriptor instead.
 func (*TerminateResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{22}
+	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{25}
 }
 
 type RefreshRequest struct {
@@ -1401,7 +1553,7 @@ type RefreshRequest struct {
 
 func (x *RefreshRequest) Reset() {
 	*x = RefreshRequest{}
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[23]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1413,7 +1565,7 @@ func (x *RefreshRequest) String() string {
 func (*RefreshRequest) ProtoMessage() {}
 
 func (x *RefreshRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[23]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1426,7 +1578,7 @@ func (x *RefreshRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefreshRequest.ProtoReflect.Descriptor instead.
 func (*RefreshRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{23}
+	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *RefreshRequest) GetRef() *ApplicationRef {
@@ -1451,7 +1603,7 @@ type RefreshResponse struct {
 
 func (x *RefreshResponse) Reset() {
 	*x = RefreshResponse{}
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[24]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1463,7 +1615,7 @@ func (x *RefreshResponse) String() string {
 func (*RefreshResponse) ProtoMessage() {}
 
 func (x *RefreshResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[24]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1476,7 +1628,7 @@ func (x *RefreshResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefreshResponse.ProtoReflect.Descriptor instead.
 func (*RefreshResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{24}
+	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{27}
 }
 
 type DeleteApplicationRequest struct {
@@ -1489,7 +1641,7 @@ type DeleteApplicationRequest struct {
 
 func (x *DeleteApplicationRequest) Reset() {
 	*x = DeleteApplicationRequest{}
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[25]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1501,7 +1653,7 @@ func (x *DeleteApplicationRequest) String() string {
 func (*DeleteApplicationRequest) ProtoMessage() {}
 
 func (x *DeleteApplicationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[25]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1514,7 +1666,7 @@ func (x *DeleteApplicationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteApplicationRequest.ProtoReflect.Descriptor instead.
 func (*DeleteApplicationRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{25}
+	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *DeleteApplicationRequest) GetRef() *ApplicationRef {
@@ -1539,7 +1691,7 @@ type DeleteApplicationResponse struct {
 
 func (x *DeleteApplicationResponse) Reset() {
 	*x = DeleteApplicationResponse{}
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[26]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1551,7 +1703,7 @@ func (x *DeleteApplicationResponse) String() string {
 func (*DeleteApplicationResponse) ProtoMessage() {}
 
 func (x *DeleteApplicationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[26]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1564,7 +1716,7 @@ func (x *DeleteApplicationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteApplicationResponse.ProtoReflect.Descriptor instead.
 func (*DeleteApplicationResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{26}
+	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{29}
 }
 
 type GetHistoryRequest struct {
@@ -1576,7 +1728,7 @@ type GetHistoryRequest struct {
 
 func (x *GetHistoryRequest) Reset() {
 	*x = GetHistoryRequest{}
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[27]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1588,7 +1740,7 @@ func (x *GetHistoryRequest) String() string {
 func (*GetHistoryRequest) ProtoMessage() {}
 
 func (x *GetHistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[27]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1601,7 +1753,7 @@ func (x *GetHistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetHistoryRequest.ProtoReflect.Descriptor instead.
 func (*GetHistoryRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{27}
+	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *GetHistoryRequest) GetRef() *ApplicationRef {
@@ -1627,7 +1779,7 @@ type HistoryEntry struct {
 
 func (x *HistoryEntry) Reset() {
 	*x = HistoryEntry{}
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[28]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1639,7 +1791,7 @@ func (x *HistoryEntry) String() string {
 func (*HistoryEntry) ProtoMessage() {}
 
 func (x *HistoryEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[28]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1652,7 +1804,7 @@ func (x *HistoryEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryEntry.ProtoReflect.Descriptor instead.
 func (*HistoryEntry) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{28}
+	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *HistoryEntry) GetId() int64 {
@@ -1720,7 +1872,7 @@ type GetHistoryResponse struct {
 
 func (x *GetHistoryResponse) Reset() {
 	*x = GetHistoryResponse{}
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[29]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1732,7 +1884,7 @@ func (x *GetHistoryResponse) String() string {
 func (*GetHistoryResponse) ProtoMessage() {}
 
 func (x *GetHistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[29]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1745,7 +1897,7 @@ func (x *GetHistoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetHistoryResponse.ProtoReflect.Descriptor instead.
 func (*GetHistoryResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{29}
+	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *GetHistoryResponse) GetEntries() []*HistoryEntry {
@@ -1766,7 +1918,7 @@ type ListEventsRequest struct {
 
 func (x *ListEventsRequest) Reset() {
 	*x = ListEventsRequest{}
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[30]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1778,7 +1930,7 @@ func (x *ListEventsRequest) String() string {
 func (*ListEventsRequest) ProtoMessage() {}
 
 func (x *ListEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[30]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1791,7 +1943,7 @@ func (x *ListEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEventsRequest.ProtoReflect.Descriptor instead.
 func (*ListEventsRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{30}
+	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ListEventsRequest) GetRef() *ApplicationRef {
@@ -1823,7 +1975,7 @@ type ObjectEvent struct {
 
 func (x *ObjectEvent) Reset() {
 	*x = ObjectEvent{}
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[31]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1835,7 +1987,7 @@ func (x *ObjectEvent) String() string {
 func (*ObjectEvent) ProtoMessage() {}
 
 func (x *ObjectEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[31]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1848,7 +2000,7 @@ func (x *ObjectEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObjectEvent.ProtoReflect.Descriptor instead.
 func (*ObjectEvent) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{31}
+	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ObjectEvent) GetObject() *ObjectRef {
@@ -1909,7 +2061,7 @@ type ListEventsResponse struct {
 
 func (x *ListEventsResponse) Reset() {
 	*x = ListEventsResponse{}
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[32]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1921,7 +2073,7 @@ func (x *ListEventsResponse) String() string {
 func (*ListEventsResponse) ProtoMessage() {}
 
 func (x *ListEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[32]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1934,7 +2086,7 @@ func (x *ListEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEventsResponse.ProtoReflect.Descriptor instead.
 func (*ListEventsResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{32}
+	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ListEventsResponse) GetEvents() []*ObjectEvent {
@@ -1964,7 +2116,7 @@ type LogsRequest struct {
 
 func (x *LogsRequest) Reset() {
 	*x = LogsRequest{}
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[33]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1976,7 +2128,7 @@ func (x *LogsRequest) String() string {
 func (*LogsRequest) ProtoMessage() {}
 
 func (x *LogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[33]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1989,7 +2141,7 @@ func (x *LogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogsRequest.ProtoReflect.Descriptor instead.
 func (*LogsRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{33}
+	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *LogsRequest) GetRef() *ApplicationRef {
@@ -2067,7 +2219,7 @@ type LogsResponse struct {
 
 func (x *LogsResponse) Reset() {
 	*x = LogsResponse{}
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[34]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2079,7 +2231,7 @@ func (x *LogsResponse) String() string {
 func (*LogsResponse) ProtoMessage() {}
 
 func (x *LogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[34]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2092,7 +2244,7 @@ func (x *LogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogsResponse.ProtoReflect.Descriptor instead.
 func (*LogsResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{34}
+	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *LogsResponse) GetPod() string {
@@ -2154,7 +2306,7 @@ const file_slipway_runtime_v1_application_proto_rawDesc = "" +
 	"\x03ref\x18\x01 \x01(\v2\".slipway.runtime.v1.ApplicationRefR\x03ref\"}\n" +
 	"\x18WatchApplicationResponse\x12G\n" +
 	"\vapplication\x18\x01 \x01(\v2%.slipway.runtime.v1.ApplicationDetailR\vapplication\x12\x18\n" +
-	"\adeleted\x18\x02 \x01(\bR\adeleted\"\x8f\x03\n" +
+	"\adeleted\x18\x02 \x01(\bR\adeleted\"\xba\x03\n" +
 	"\x04Node\x12/\n" +
 	"\x03ref\x18\x01 \x01(\v2\x1d.slipway.runtime.v1.ObjectRefR\x03ref\x12\x18\n" +
 	"\aparents\x18\x02 \x03(\tR\aparents\x12\x12\n" +
@@ -2165,14 +2317,23 @@ const file_slipway_runtime_v1_application_proto_rawDesc = "" +
 	"created_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x126\n" +
 	"\x04info\x18\a \x03(\v2\".slipway.runtime.v1.Node.InfoEntryR\x04info\x12\x12\n" +
 	"\x04hook\x18\b \x01(\bR\x04hook\x12)\n" +
-	"\x10requires_pruning\x18\t \x01(\bR\x0frequiresPruning\x1a7\n" +
+	"\x10requires_pruning\x18\t \x01(\bR\x0frequiresPruning\x12)\n" +
+	"\x10resource_version\x18\n" +
+	" \x01(\tR\x0fresourceVersion\x1a7\n" +
 	"\tInfoEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"F\n" +
 	"\x0eGetTreeRequest\x124\n" +
 	"\x03ref\x18\x01 \x01(\v2\".slipway.runtime.v1.ApplicationRefR\x03ref\"A\n" +
 	"\x0fGetTreeResponse\x12.\n" +
-	"\x05nodes\x18\x01 \x03(\v2\x18.slipway.runtime.v1.NodeR\x05nodes\"\x81\x01\n" +
+	"\x05nodes\x18\x01 \x03(\v2\x18.slipway.runtime.v1.NodeR\x05nodes\"H\n" +
+	"\x10WatchTreeRequest\x124\n" +
+	"\x03ref\x18\x01 \x01(\v2\".slipway.runtime.v1.ApplicationRefR\x03ref\">\n" +
+	"\fResourceTree\x12.\n" +
+	"\x05nodes\x18\x01 \x03(\v2\x18.slipway.runtime.v1.NodeR\x05nodes\"c\n" +
+	"\x11WatchTreeResponse\x124\n" +
+	"\x04tree\x18\x01 \x01(\v2 .slipway.runtime.v1.ResourceTreeR\x04tree\x12\x18\n" +
+	"\adeleted\x18\x02 \x01(\bR\adeleted\"\x81\x01\n" +
 	"\x12GetResourceRequest\x124\n" +
 	"\x03ref\x18\x01 \x01(\v2\".slipway.runtime.v1.ApplicationRefR\x03ref\x125\n" +
 	"\x06object\x18\x02 \x01(\v2\x1d.slipway.runtime.v1.ObjectRefR\x06object\"l\n" +
@@ -2277,13 +2438,13 @@ const file_slipway_runtime_v1_application_proto_rawDesc = "" +
 	"\x03pod\x18\x01 \x01(\tR\x03pod\x12\x1c\n" +
 	"\tcontainer\x18\x02 \x01(\tR\tcontainer\x12*\n" +
 	"\x02at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x12\n" +
-	"\x04line\x18\x04 \x01(\tR\x04line2\xc1\n" +
-	"\n" +
+	"\x04line\x18\x04 \x01(\tR\x04line2\x9f\v\n" +
 	"\x12ApplicationService\x12o\n" +
 	"\x10ListApplications\x12+.slipway.runtime.v1.ListApplicationsRequest\x1a,.slipway.runtime.v1.ListApplicationsResponse\"\x00\x12i\n" +
 	"\x0eGetApplication\x12).slipway.runtime.v1.GetApplicationRequest\x1a*.slipway.runtime.v1.GetApplicationResponse\"\x00\x12q\n" +
 	"\x10WatchApplication\x12+.slipway.runtime.v1.WatchApplicationRequest\x1a,.slipway.runtime.v1.WatchApplicationResponse\"\x000\x01\x12T\n" +
-	"\aGetTree\x12\".slipway.runtime.v1.GetTreeRequest\x1a#.slipway.runtime.v1.GetTreeResponse\"\x00\x12`\n" +
+	"\aGetTree\x12\".slipway.runtime.v1.GetTreeRequest\x1a#.slipway.runtime.v1.GetTreeResponse\"\x00\x12\\\n" +
+	"\tWatchTree\x12$.slipway.runtime.v1.WatchTreeRequest\x1a%.slipway.runtime.v1.WatchTreeResponse\"\x000\x01\x12`\n" +
 	"\vGetResource\x12&.slipway.runtime.v1.GetResourceRequest\x1a'.slipway.runtime.v1.GetResourceResponse\"\x00\x12K\n" +
 	"\x04Diff\x12\x1f.slipway.runtime.v1.DiffRequest\x1a .slipway.runtime.v1.DiffResponse\"\x00\x12K\n" +
 	"\x04Sync\x12\x1f.slipway.runtime.v1.SyncRequest\x1a .slipway.runtime.v1.SyncResponse\"\x00\x12W\n" +
@@ -2309,7 +2470,7 @@ func file_slipway_runtime_v1_application_proto_rawDescGZIP() []byte {
 	return file_slipway_runtime_v1_application_proto_rawDescData
 }
 
-var file_slipway_runtime_v1_application_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
+var file_slipway_runtime_v1_application_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
 var file_slipway_runtime_v1_application_proto_goTypes = []any{
 	(*ApplicationRef)(nil),            // 0: slipway.runtime.v1.ApplicationRef
 	(*ObjectRef)(nil),                 // 1: slipway.runtime.v1.ObjectRef
@@ -2323,32 +2484,35 @@ var file_slipway_runtime_v1_application_proto_goTypes = []any{
 	(*Node)(nil),                      // 9: slipway.runtime.v1.Node
 	(*GetTreeRequest)(nil),            // 10: slipway.runtime.v1.GetTreeRequest
 	(*GetTreeResponse)(nil),           // 11: slipway.runtime.v1.GetTreeResponse
-	(*GetResourceRequest)(nil),        // 12: slipway.runtime.v1.GetResourceRequest
-	(*GetResourceResponse)(nil),       // 13: slipway.runtime.v1.GetResourceResponse
-	(*DiffRequest)(nil),               // 14: slipway.runtime.v1.DiffRequest
-	(*ObjectDiff)(nil),                // 15: slipway.runtime.v1.ObjectDiff
-	(*DiffResponse)(nil),              // 16: slipway.runtime.v1.DiffResponse
-	(*SyncRequest)(nil),               // 17: slipway.runtime.v1.SyncRequest
-	(*SyncResponse)(nil),              // 18: slipway.runtime.v1.SyncResponse
-	(*RollbackRequest)(nil),           // 19: slipway.runtime.v1.RollbackRequest
-	(*RollbackResponse)(nil),          // 20: slipway.runtime.v1.RollbackResponse
-	(*TerminateRequest)(nil),          // 21: slipway.runtime.v1.TerminateRequest
-	(*TerminateResponse)(nil),         // 22: slipway.runtime.v1.TerminateResponse
-	(*RefreshRequest)(nil),            // 23: slipway.runtime.v1.RefreshRequest
-	(*RefreshResponse)(nil),           // 24: slipway.runtime.v1.RefreshResponse
-	(*DeleteApplicationRequest)(nil),  // 25: slipway.runtime.v1.DeleteApplicationRequest
-	(*DeleteApplicationResponse)(nil), // 26: slipway.runtime.v1.DeleteApplicationResponse
-	(*GetHistoryRequest)(nil),         // 27: slipway.runtime.v1.GetHistoryRequest
-	(*HistoryEntry)(nil),              // 28: slipway.runtime.v1.HistoryEntry
-	(*GetHistoryResponse)(nil),        // 29: slipway.runtime.v1.GetHistoryResponse
-	(*ListEventsRequest)(nil),         // 30: slipway.runtime.v1.ListEventsRequest
-	(*ObjectEvent)(nil),               // 31: slipway.runtime.v1.ObjectEvent
-	(*ListEventsResponse)(nil),        // 32: slipway.runtime.v1.ListEventsResponse
-	(*LogsRequest)(nil),               // 33: slipway.runtime.v1.LogsRequest
-	(*LogsResponse)(nil),              // 34: slipway.runtime.v1.LogsResponse
-	nil,                               // 35: slipway.runtime.v1.Node.InfoEntry
-	(*timestamppb.Timestamp)(nil),     // 36: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),       // 37: google.protobuf.Duration
+	(*WatchTreeRequest)(nil),          // 12: slipway.runtime.v1.WatchTreeRequest
+	(*ResourceTree)(nil),              // 13: slipway.runtime.v1.ResourceTree
+	(*WatchTreeResponse)(nil),         // 14: slipway.runtime.v1.WatchTreeResponse
+	(*GetResourceRequest)(nil),        // 15: slipway.runtime.v1.GetResourceRequest
+	(*GetResourceResponse)(nil),       // 16: slipway.runtime.v1.GetResourceResponse
+	(*DiffRequest)(nil),               // 17: slipway.runtime.v1.DiffRequest
+	(*ObjectDiff)(nil),                // 18: slipway.runtime.v1.ObjectDiff
+	(*DiffResponse)(nil),              // 19: slipway.runtime.v1.DiffResponse
+	(*SyncRequest)(nil),               // 20: slipway.runtime.v1.SyncRequest
+	(*SyncResponse)(nil),              // 21: slipway.runtime.v1.SyncResponse
+	(*RollbackRequest)(nil),           // 22: slipway.runtime.v1.RollbackRequest
+	(*RollbackResponse)(nil),          // 23: slipway.runtime.v1.RollbackResponse
+	(*TerminateRequest)(nil),          // 24: slipway.runtime.v1.TerminateRequest
+	(*TerminateResponse)(nil),         // 25: slipway.runtime.v1.TerminateResponse
+	(*RefreshRequest)(nil),            // 26: slipway.runtime.v1.RefreshRequest
+	(*RefreshResponse)(nil),           // 27: slipway.runtime.v1.RefreshResponse
+	(*DeleteApplicationRequest)(nil),  // 28: slipway.runtime.v1.DeleteApplicationRequest
+	(*DeleteApplicationResponse)(nil), // 29: slipway.runtime.v1.DeleteApplicationResponse
+	(*GetHistoryRequest)(nil),         // 30: slipway.runtime.v1.GetHistoryRequest
+	(*HistoryEntry)(nil),              // 31: slipway.runtime.v1.HistoryEntry
+	(*GetHistoryResponse)(nil),        // 32: slipway.runtime.v1.GetHistoryResponse
+	(*ListEventsRequest)(nil),         // 33: slipway.runtime.v1.ListEventsRequest
+	(*ObjectEvent)(nil),               // 34: slipway.runtime.v1.ObjectEvent
+	(*ListEventsResponse)(nil),        // 35: slipway.runtime.v1.ListEventsResponse
+	(*LogsRequest)(nil),               // 36: slipway.runtime.v1.LogsRequest
+	(*LogsResponse)(nil),              // 37: slipway.runtime.v1.LogsResponse
+	nil,                               // 38: slipway.runtime.v1.Node.InfoEntry
+	(*timestamppb.Timestamp)(nil),     // 39: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),       // 40: google.protobuf.Duration
 }
 var file_slipway_runtime_v1_application_proto_depIdxs = []int32{
 	4,  // 0: slipway.runtime.v1.ListApplicationsResponse.applications:type_name -> slipway.runtime.v1.ApplicationDetail
@@ -2358,69 +2522,74 @@ var file_slipway_runtime_v1_application_proto_depIdxs = []int32{
 	0,  // 4: slipway.runtime.v1.WatchApplicationRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
 	4,  // 5: slipway.runtime.v1.WatchApplicationResponse.application:type_name -> slipway.runtime.v1.ApplicationDetail
 	1,  // 6: slipway.runtime.v1.Node.ref:type_name -> slipway.runtime.v1.ObjectRef
-	36, // 7: slipway.runtime.v1.Node.created_at:type_name -> google.protobuf.Timestamp
-	35, // 8: slipway.runtime.v1.Node.info:type_name -> slipway.runtime.v1.Node.InfoEntry
+	39, // 7: slipway.runtime.v1.Node.created_at:type_name -> google.protobuf.Timestamp
+	38, // 8: slipway.runtime.v1.Node.info:type_name -> slipway.runtime.v1.Node.InfoEntry
 	0,  // 9: slipway.runtime.v1.GetTreeRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
 	9,  // 10: slipway.runtime.v1.GetTreeResponse.nodes:type_name -> slipway.runtime.v1.Node
-	0,  // 11: slipway.runtime.v1.GetResourceRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
-	1,  // 12: slipway.runtime.v1.GetResourceRequest.object:type_name -> slipway.runtime.v1.ObjectRef
-	0,  // 13: slipway.runtime.v1.DiffRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
-	1,  // 14: slipway.runtime.v1.ObjectDiff.ref:type_name -> slipway.runtime.v1.ObjectRef
-	15, // 15: slipway.runtime.v1.DiffResponse.objects:type_name -> slipway.runtime.v1.ObjectDiff
-	0,  // 16: slipway.runtime.v1.SyncRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
-	1,  // 17: slipway.runtime.v1.SyncRequest.resources:type_name -> slipway.runtime.v1.ObjectRef
-	36, // 18: slipway.runtime.v1.SyncResponse.requested_at:type_name -> google.protobuf.Timestamp
-	0,  // 19: slipway.runtime.v1.RollbackRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
-	0,  // 20: slipway.runtime.v1.TerminateRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
-	0,  // 21: slipway.runtime.v1.RefreshRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
-	0,  // 22: slipway.runtime.v1.DeleteApplicationRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
-	0,  // 23: slipway.runtime.v1.GetHistoryRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
-	36, // 24: slipway.runtime.v1.HistoryEntry.deployed_at:type_name -> google.protobuf.Timestamp
-	36, // 25: slipway.runtime.v1.HistoryEntry.commit_at:type_name -> google.protobuf.Timestamp
-	28, // 26: slipway.runtime.v1.GetHistoryResponse.entries:type_name -> slipway.runtime.v1.HistoryEntry
-	0,  // 27: slipway.runtime.v1.ListEventsRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
-	1,  // 28: slipway.runtime.v1.ListEventsRequest.object:type_name -> slipway.runtime.v1.ObjectRef
-	1,  // 29: slipway.runtime.v1.ObjectEvent.object:type_name -> slipway.runtime.v1.ObjectRef
-	36, // 30: slipway.runtime.v1.ObjectEvent.last_seen_at:type_name -> google.protobuf.Timestamp
-	31, // 31: slipway.runtime.v1.ListEventsResponse.events:type_name -> slipway.runtime.v1.ObjectEvent
-	0,  // 32: slipway.runtime.v1.LogsRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
-	1,  // 33: slipway.runtime.v1.LogsRequest.object:type_name -> slipway.runtime.v1.ObjectRef
-	37, // 34: slipway.runtime.v1.LogsRequest.since:type_name -> google.protobuf.Duration
-	1,  // 35: slipway.runtime.v1.LogsRequest.objects:type_name -> slipway.runtime.v1.ObjectRef
-	36, // 36: slipway.runtime.v1.LogsResponse.at:type_name -> google.protobuf.Timestamp
-	2,  // 37: slipway.runtime.v1.ApplicationService.ListApplications:input_type -> slipway.runtime.v1.ListApplicationsRequest
-	5,  // 38: slipway.runtime.v1.ApplicationService.GetApplication:input_type -> slipway.runtime.v1.GetApplicationRequest
-	7,  // 39: slipway.runtime.v1.ApplicationService.WatchApplication:input_type -> slipway.runtime.v1.WatchApplicationRequest
-	10, // 40: slipway.runtime.v1.ApplicationService.GetTree:input_type -> slipway.runtime.v1.GetTreeRequest
-	12, // 41: slipway.runtime.v1.ApplicationService.GetResource:input_type -> slipway.runtime.v1.GetResourceRequest
-	14, // 42: slipway.runtime.v1.ApplicationService.Diff:input_type -> slipway.runtime.v1.DiffRequest
-	17, // 43: slipway.runtime.v1.ApplicationService.Sync:input_type -> slipway.runtime.v1.SyncRequest
-	19, // 44: slipway.runtime.v1.ApplicationService.Rollback:input_type -> slipway.runtime.v1.RollbackRequest
-	21, // 45: slipway.runtime.v1.ApplicationService.Terminate:input_type -> slipway.runtime.v1.TerminateRequest
-	23, // 46: slipway.runtime.v1.ApplicationService.Refresh:input_type -> slipway.runtime.v1.RefreshRequest
-	27, // 47: slipway.runtime.v1.ApplicationService.GetHistory:input_type -> slipway.runtime.v1.GetHistoryRequest
-	30, // 48: slipway.runtime.v1.ApplicationService.ListEvents:input_type -> slipway.runtime.v1.ListEventsRequest
-	33, // 49: slipway.runtime.v1.ApplicationService.Logs:input_type -> slipway.runtime.v1.LogsRequest
-	25, // 50: slipway.runtime.v1.ApplicationService.DeleteApplication:input_type -> slipway.runtime.v1.DeleteApplicationRequest
-	3,  // 51: slipway.runtime.v1.ApplicationService.ListApplications:output_type -> slipway.runtime.v1.ListApplicationsResponse
-	6,  // 52: slipway.runtime.v1.ApplicationService.GetApplication:output_type -> slipway.runtime.v1.GetApplicationResponse
-	8,  // 53: slipway.runtime.v1.ApplicationService.WatchApplication:output_type -> slipway.runtime.v1.WatchApplicationResponse
-	11, // 54: slipway.runtime.v1.ApplicationService.GetTree:output_type -> slipway.runtime.v1.GetTreeResponse
-	13, // 55: slipway.runtime.v1.ApplicationService.GetResource:output_type -> slipway.runtime.v1.GetResourceResponse
-	16, // 56: slipway.runtime.v1.ApplicationService.Diff:output_type -> slipway.runtime.v1.DiffResponse
-	18, // 57: slipway.runtime.v1.ApplicationService.Sync:output_type -> slipway.runtime.v1.SyncResponse
-	20, // 58: slipway.runtime.v1.ApplicationService.Rollback:output_type -> slipway.runtime.v1.RollbackResponse
-	22, // 59: slipway.runtime.v1.ApplicationService.Terminate:output_type -> slipway.runtime.v1.TerminateResponse
-	24, // 60: slipway.runtime.v1.ApplicationService.Refresh:output_type -> slipway.runtime.v1.RefreshResponse
-	29, // 61: slipway.runtime.v1.ApplicationService.GetHistory:output_type -> slipway.runtime.v1.GetHistoryResponse
-	32, // 62: slipway.runtime.v1.ApplicationService.ListEvents:output_type -> slipway.runtime.v1.ListEventsResponse
-	34, // 63: slipway.runtime.v1.ApplicationService.Logs:output_type -> slipway.runtime.v1.LogsResponse
-	26, // 64: slipway.runtime.v1.ApplicationService.DeleteApplication:output_type -> slipway.runtime.v1.DeleteApplicationResponse
-	51, // [51:65] is the sub-list for method output_type
-	37, // [37:51] is the sub-list for method input_type
-	37, // [37:37] is the sub-list for extension type_name
-	37, // [37:37] is the sub-list for extension extendee
-	0,  // [0:37] is the sub-list for field type_name
+	0,  // 11: slipway.runtime.v1.WatchTreeRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
+	9,  // 12: slipway.runtime.v1.ResourceTree.nodes:type_name -> slipway.runtime.v1.Node
+	13, // 13: slipway.runtime.v1.WatchTreeResponse.tree:type_name -> slipway.runtime.v1.ResourceTree
+	0,  // 14: slipway.runtime.v1.GetResourceRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
+	1,  // 15: slipway.runtime.v1.GetResourceRequest.object:type_name -> slipway.runtime.v1.ObjectRef
+	0,  // 16: slipway.runtime.v1.DiffRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
+	1,  // 17: slipway.runtime.v1.ObjectDiff.ref:type_name -> slipway.runtime.v1.ObjectRef
+	18, // 18: slipway.runtime.v1.DiffResponse.objects:type_name -> slipway.runtime.v1.ObjectDiff
+	0,  // 19: slipway.runtime.v1.SyncRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
+	1,  // 20: slipway.runtime.v1.SyncRequest.resources:type_name -> slipway.runtime.v1.ObjectRef
+	39, // 21: slipway.runtime.v1.SyncResponse.requested_at:type_name -> google.protobuf.Timestamp
+	0,  // 22: slipway.runtime.v1.RollbackRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
+	0,  // 23: slipway.runtime.v1.TerminateRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
+	0,  // 24: slipway.runtime.v1.RefreshRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
+	0,  // 25: slipway.runtime.v1.DeleteApplicationRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
+	0,  // 26: slipway.runtime.v1.GetHistoryRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
+	39, // 27: slipway.runtime.v1.HistoryEntry.deployed_at:type_name -> google.protobuf.Timestamp
+	39, // 28: slipway.runtime.v1.HistoryEntry.commit_at:type_name -> google.protobuf.Timestamp
+	31, // 29: slipway.runtime.v1.GetHistoryResponse.entries:type_name -> slipway.runtime.v1.HistoryEntry
+	0,  // 30: slipway.runtime.v1.ListEventsRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
+	1,  // 31: slipway.runtime.v1.ListEventsRequest.object:type_name -> slipway.runtime.v1.ObjectRef
+	1,  // 32: slipway.runtime.v1.ObjectEvent.object:type_name -> slipway.runtime.v1.ObjectRef
+	39, // 33: slipway.runtime.v1.ObjectEvent.last_seen_at:type_name -> google.protobuf.Timestamp
+	34, // 34: slipway.runtime.v1.ListEventsResponse.events:type_name -> slipway.runtime.v1.ObjectEvent
+	0,  // 35: slipway.runtime.v1.LogsRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
+	1,  // 36: slipway.runtime.v1.LogsRequest.object:type_name -> slipway.runtime.v1.ObjectRef
+	40, // 37: slipway.runtime.v1.LogsRequest.since:type_name -> google.protobuf.Duration
+	1,  // 38: slipway.runtime.v1.LogsRequest.objects:type_name -> slipway.runtime.v1.ObjectRef
+	39, // 39: slipway.runtime.v1.LogsResponse.at:type_name -> google.protobuf.Timestamp
+	2,  // 40: slipway.runtime.v1.ApplicationService.ListApplications:input_type -> slipway.runtime.v1.ListApplicationsRequest
+	5,  // 41: slipway.runtime.v1.ApplicationService.GetApplication:input_type -> slipway.runtime.v1.GetApplicationRequest
+	7,  // 42: slipway.runtime.v1.ApplicationService.WatchApplication:input_type -> slipway.runtime.v1.WatchApplicationRequest
+	10, // 43: slipway.runtime.v1.ApplicationService.GetTree:input_type -> slipway.runtime.v1.GetTreeRequest
+	12, // 44: slipway.runtime.v1.ApplicationService.WatchTree:input_type -> slipway.runtime.v1.WatchTreeRequest
+	15, // 45: slipway.runtime.v1.ApplicationService.GetResource:input_type -> slipway.runtime.v1.GetResourceRequest
+	17, // 46: slipway.runtime.v1.ApplicationService.Diff:input_type -> slipway.runtime.v1.DiffRequest
+	20, // 47: slipway.runtime.v1.ApplicationService.Sync:input_type -> slipway.runtime.v1.SyncRequest
+	22, // 48: slipway.runtime.v1.ApplicationService.Rollback:input_type -> slipway.runtime.v1.RollbackRequest
+	24, // 49: slipway.runtime.v1.ApplicationService.Terminate:input_type -> slipway.runtime.v1.TerminateRequest
+	26, // 50: slipway.runtime.v1.ApplicationService.Refresh:input_type -> slipway.runtime.v1.RefreshRequest
+	30, // 51: slipway.runtime.v1.ApplicationService.GetHistory:input_type -> slipway.runtime.v1.GetHistoryRequest
+	33, // 52: slipway.runtime.v1.ApplicationService.ListEvents:input_type -> slipway.runtime.v1.ListEventsRequest
+	36, // 53: slipway.runtime.v1.ApplicationService.Logs:input_type -> slipway.runtime.v1.LogsRequest
+	28, // 54: slipway.runtime.v1.ApplicationService.DeleteApplication:input_type -> slipway.runtime.v1.DeleteApplicationRequest
+	3,  // 55: slipway.runtime.v1.ApplicationService.ListApplications:output_type -> slipway.runtime.v1.ListApplicationsResponse
+	6,  // 56: slipway.runtime.v1.ApplicationService.GetApplication:output_type -> slipway.runtime.v1.GetApplicationResponse
+	8,  // 57: slipway.runtime.v1.ApplicationService.WatchApplication:output_type -> slipway.runtime.v1.WatchApplicationResponse
+	11, // 58: slipway.runtime.v1.ApplicationService.GetTree:output_type -> slipway.runtime.v1.GetTreeResponse
+	14, // 59: slipway.runtime.v1.ApplicationService.WatchTree:output_type -> slipway.runtime.v1.WatchTreeResponse
+	16, // 60: slipway.runtime.v1.ApplicationService.GetResource:output_type -> slipway.runtime.v1.GetResourceResponse
+	19, // 61: slipway.runtime.v1.ApplicationService.Diff:output_type -> slipway.runtime.v1.DiffResponse
+	21, // 62: slipway.runtime.v1.ApplicationService.Sync:output_type -> slipway.runtime.v1.SyncResponse
+	23, // 63: slipway.runtime.v1.ApplicationService.Rollback:output_type -> slipway.runtime.v1.RollbackResponse
+	25, // 64: slipway.runtime.v1.ApplicationService.Terminate:output_type -> slipway.runtime.v1.TerminateResponse
+	27, // 65: slipway.runtime.v1.ApplicationService.Refresh:output_type -> slipway.runtime.v1.RefreshResponse
+	32, // 66: slipway.runtime.v1.ApplicationService.GetHistory:output_type -> slipway.runtime.v1.GetHistoryResponse
+	35, // 67: slipway.runtime.v1.ApplicationService.ListEvents:output_type -> slipway.runtime.v1.ListEventsResponse
+	37, // 68: slipway.runtime.v1.ApplicationService.Logs:output_type -> slipway.runtime.v1.LogsResponse
+	29, // 69: slipway.runtime.v1.ApplicationService.DeleteApplication:output_type -> slipway.runtime.v1.DeleteApplicationResponse
+	55, // [55:70] is the sub-list for method output_type
+	40, // [40:55] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_slipway_runtime_v1_application_proto_init() }
@@ -2434,7 +2603,7 @@ func file_slipway_runtime_v1_application_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_slipway_runtime_v1_application_proto_rawDesc), len(file_slipway_runtime_v1_application_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   36,
+			NumMessages:   39,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

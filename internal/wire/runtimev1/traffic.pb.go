@@ -550,9 +550,11 @@ type TrafficRoute struct {
 	// Place in applications, from 1; 0: no Application has it.
 	Application int32 `protobuf:"varint,15,opt,name=application,proto3" json:"application,omitempty"`
 	// Some edges do not serve it (yet).
-	MissingOn     []string `protobuf:"bytes,16,rep,name=missing_on,json=missingOn,proto3" json:"missing_on,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	MissingOn []string `protobuf:"bytes,16,rep,name=missing_on,json=missingOn,proto3" json:"missing_on,omitempty"`
+	// The Application has the Service, and not the object of the route itself.
+	ApplicationByService bool `protobuf:"varint,17,opt,name=application_by_service,json=applicationByService,proto3" json:"application_by_service,omitempty"`
+	unknownFields        protoimpl.UnknownFields
+	sizeCache            protoimpl.SizeCache
 }
 
 func (x *TrafficRoute) Reset() {
@@ -695,6 +697,13 @@ func (x *TrafficRoute) GetMissingOn() []string {
 		return x.MissingOn
 	}
 	return nil
+}
+
+func (x *TrafficRoute) GetApplicationByService() bool {
+	if x != nil {
+		return x.ApplicationByService
+	}
+	return false
 }
 
 type TrafficBackend struct {
@@ -1344,6 +1353,8 @@ type ExplainResponse struct {
 	Backends []*ExplainBackend `protobuf:"bytes,17,rep,name=backends,proto3" json:"backends,omitempty"`
 	// The Application that has the route; absent: none.
 	Application *TrafficApplication `protobuf:"bytes,18,opt,name=application,proto3" json:"application,omitempty"`
+	// It has the Service, and not the object of the route itself.
+	ApplicationByService bool `protobuf:"varint,21,opt,name=application_by_service,json=applicationByService,proto3" json:"application_by_service,omitempty"`
 	// All of it for people, as slipway edge explain prints it.
 	Text string `protobuf:"bytes,19,opt,name=text,proto3" json:"text,omitempty"`
 	// Refusals of the Ingress that takes the request.
@@ -1506,6 +1517,13 @@ func (x *ExplainResponse) GetApplication() *TrafficApplication {
 		return x.Application
 	}
 	return nil
+}
+
+func (x *ExplainResponse) GetApplicationByService() bool {
+	if x != nil {
+		return x.ApplicationByService
+	}
+	return false
 }
 
 func (x *ExplainResponse) GetText() string {
@@ -1757,7 +1775,7 @@ const file_slipway_runtime_v1_traffic_proto_rawDesc = "" +
 	"\x04name\x18\x03 \x01(\tR\x04name\x12\x12\n" +
 	"\x04rule\x18\x04 \x01(\x05R\x04rule\x12\x12\n" +
 	"\x04path\x18\x05 \x01(\x05R\x04path\x12\x18\n" +
-	"\avariant\x18\x06 \x01(\tR\avariant\"\x85\x04\n" +
+	"\avariant\x18\x06 \x01(\tR\avariant\"\xbb\x04\n" +
 	"\fTrafficRoute\x12.\n" +
 	"\x03ref\x18\x01 \x01(\v2\x1c.slipway.runtime.v1.RouteRefR\x03ref\x12\x12\n" +
 	"\x04host\x18\x02 \x01(\tR\x04host\x12\x12\n" +
@@ -1780,7 +1798,8 @@ const file_slipway_runtime_v1_traffic_proto_rawDesc = "" +
 	"unmeasured\x12 \n" +
 	"\vapplication\x18\x0f \x01(\x05R\vapplication\x12\x1d\n" +
 	"\n" +
-	"missing_on\x18\x10 \x03(\tR\tmissingOn\"\xd3\x01\n" +
+	"missing_on\x18\x10 \x03(\tR\tmissingOn\x124\n" +
+	"\x16application_by_service\x18\x11 \x01(\bR\x14applicationByService\"\xd3\x01\n" +
 	"\x0eTrafficBackend\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x18\n" +
 	"\aservice\x18\x02 \x01(\tR\aservice\x12\x12\n" +
@@ -1834,7 +1853,7 @@ const file_slipway_runtime_v1_traffic_proto_rawDesc = "" +
 	"\x03url\x18\x01 \x01(\tR\x03url\x12\x16\n" +
 	"\x06method\x18\x02 \x01(\tR\x06method\x12\x18\n" +
 	"\aheaders\x18\x03 \x03(\tR\aheaders\x12\x12\n" +
-	"\x04edge\x18\x04 \x01(\tR\x04edge\"\xa7\x05\n" +
+	"\x04edge\x18\x04 \x01(\tR\x04edge\"\xdd\x05\n" +
 	"\x0fExplainResponse\x12\x12\n" +
 	"\x04edge\x18\x01 \x01(\tR\x04edge\x12\x1f\n" +
 	"\ventry_point\x18\x02 \x01(\tR\n" +
@@ -1855,7 +1874,8 @@ const file_slipway_runtime_v1_traffic_proto_rawDesc = "" +
 	"\x05steps\x18\x0f \x03(\v2\x1f.slipway.runtime.v1.ExplainStepR\x05steps\x12\x1a\n" +
 	"\bpolicies\x18\x10 \x03(\tR\bpolicies\x12>\n" +
 	"\bbackends\x18\x11 \x03(\v2\".slipway.runtime.v1.ExplainBackendR\bbackends\x12H\n" +
-	"\vapplication\x18\x12 \x01(\v2&.slipway.runtime.v1.TrafficApplicationR\vapplication\x12\x12\n" +
+	"\vapplication\x18\x12 \x01(\v2&.slipway.runtime.v1.TrafficApplicationR\vapplication\x124\n" +
+	"\x16application_by_service\x18\x15 \x01(\bR\x14applicationByService\x12\x12\n" +
 	"\x04text\x18\x13 \x01(\tR\x04text\x12>\n" +
 	"\brefusals\x18\x14 \x03(\v2\".slipway.runtime.v1.TrafficRefusalR\brefusals\"\x81\x01\n" +
 	"\vExplainStep\x122\n" +

@@ -45,6 +45,9 @@ const (
 	// ApplicationServiceGetTreeProcedure is the fully-qualified name of the ApplicationService's
 	// GetTree RPC.
 	ApplicationServiceGetTreeProcedure = "/slipway.runtime.v1.ApplicationService/GetTree"
+	// ApplicationServiceWatchTreeProcedure is the fully-qualified name of the ApplicationService's
+	// WatchTree RPC.
+	ApplicationServiceWatchTreeProcedure = "/slipway.runtime.v1.ApplicationService/WatchTree"
 	// ApplicationServiceGetResourceProcedure is the fully-qualified name of the ApplicationService's
 	// GetResource RPC.
 	ApplicationServiceGetResourceProcedure = "/slipway.runtime.v1.ApplicationService/GetResource"
@@ -82,6 +85,9 @@ type ApplicationServiceClient interface {
 	WatchApplication(context.Context, *connect.Request[runtimev1.WatchApplicationRequest]) (*connect.ServerStreamForClient[runtimev1.WatchApplicationResponse], error)
 	// GetTree is the resources of the application and what they made.
 	GetTree(context.Context, *connect.Request[runtimev1.GetTreeRequest]) (*connect.Response[runtimev1.GetTreeResponse], error)
+	// WatchTree sends the tree now and whenever something in it changed. Changes that
+	// come together are sent together.
+	WatchTree(context.Context, *connect.Request[runtimev1.WatchTreeRequest]) (*connect.ServerStreamForClient[runtimev1.WatchTreeResponse], error)
 	// GetResource is one object: as it is, and as Git says.
 	GetResource(context.Context, *connect.Request[runtimev1.GetResourceRequest]) (*connect.Response[runtimev1.GetResourceResponse], error)
 	// Diff is what a sync would change.
@@ -130,6 +136,12 @@ func NewApplicationServiceClient(httpClient connect.HTTPClient, baseURL string, 
 			httpClient,
 			baseURL+ApplicationServiceGetTreeProcedure,
 			connect.WithSchema(applicationServiceMethods.ByName("GetTree")),
+			connect.WithClientOptions(opts...),
+		),
+		watchTree: connect.NewClient[runtimev1.WatchTreeRequest, runtimev1.WatchTreeResponse](
+			httpClient,
+			baseURL+ApplicationServiceWatchTreeProcedure,
+			connect.WithSchema(applicationServiceMethods.ByName("WatchTree")),
 			connect.WithClientOptions(opts...),
 		),
 		getResource: connect.NewClient[runtimev1.GetResourceRequest, runtimev1.GetResourceResponse](
@@ -201,6 +213,7 @@ type applicationServiceClient struct {
 	getApplication    *connect.Client[runtimev1.GetApplicationRequest, runtimev1.GetApplicationResponse]
 	watchApplication  *connect.Client[runtimev1.WatchApplicationRequest, runtimev1.WatchApplicationResponse]
 	getTree           *connect.Client[runtimev1.GetTreeRequest, runtimev1.GetTreeResponse]
+	watchTree         *connect.Client[runtimev1.WatchTreeRequest, runtimev1.WatchTreeResponse]
 	getResource       *connect.Client[runtimev1.GetResourceRequest, runtimev1.GetResourceResponse]
 	diff              *connect.Client[runtimev1.DiffRequest, runtimev1.DiffResponse]
 	sync              *connect.Client[runtimev1.SyncRequest, runtimev1.SyncResponse]
@@ -231,6 +244,11 @@ func (c *applicationServiceClient) WatchApplication(ctx context.Context, req *co
 // GetTree calls slipway.runtime.v1.ApplicationService.GetTree.
 func (c *applicationServiceClient) GetTree(ctx context.Context, req *connect.Request[runtimev1.GetTreeRequest]) (*connect.Response[runtimev1.GetTreeResponse], error) {
 	return c.getTree.CallUnary(ctx, req)
+}
+
+// WatchTree calls slipway.runtime.v1.ApplicationService.WatchTree.
+func (c *applicationServiceClient) WatchTree(ctx context.Context, req *connect.Request[runtimev1.WatchTreeRequest]) (*connect.ServerStreamForClient[runtimev1.WatchTreeResponse], error) {
+	return c.watchTree.CallServerStream(ctx, req)
 }
 
 // GetResource calls slipway.runtime.v1.ApplicationService.GetResource.
@@ -292,6 +310,9 @@ type ApplicationServiceHandler interface {
 	WatchApplication(context.Context, *connect.Request[runtimev1.WatchApplicationRequest], *connect.ServerStream[runtimev1.WatchApplicationResponse]) error
 	// GetTree is the resources of the application and what they made.
 	GetTree(context.Context, *connect.Request[runtimev1.GetTreeRequest]) (*connect.Response[runtimev1.GetTreeResponse], error)
+	// WatchTree sends the tree now and whenever something in it changed. Changes that
+	// come together are sent together.
+	WatchTree(context.Context, *connect.Request[runtimev1.WatchTreeRequest], *connect.ServerStream[runtimev1.WatchTreeResponse]) error
 	// GetResource is one object: as it is, and as Git says.
 	GetResource(context.Context, *connect.Request[runtimev1.GetResourceRequest]) (*connect.Response[runtimev1.GetResourceResponse], error)
 	// Diff is what a sync would change.
@@ -336,6 +357,12 @@ func NewApplicationServiceHandler(svc ApplicationServiceHandler, opts ...connect
 		ApplicationServiceGetTreeProcedure,
 		svc.GetTree,
 		connect.WithSchema(applicationServiceMethods.ByName("GetTree")),
+		connect.WithHandlerOptions(opts...),
+	)
+	applicationServiceWatchTreeHandler := connect.NewServerStreamHandler(
+		ApplicationServiceWatchTreeProcedure,
+		svc.WatchTree,
+		connect.WithSchema(applicationServiceMethods.ByName("WatchTree")),
 		connect.WithHandlerOptions(opts...),
 	)
 	applicationServiceGetResourceHandler := connect.NewUnaryHandler(
@@ -408,6 +435,8 @@ func NewApplicationServiceHandler(svc ApplicationServiceHandler, opts ...connect
 			applicationServiceWatchApplicationHandler.ServeHTTP(w, r)
 		case ApplicationServiceGetTreeProcedure:
 			applicationServiceGetTreeHandler.ServeHTTP(w, r)
+		case ApplicationServiceWatchTreeProcedure:
+			applicationServiceWatchTreeHandler.ServeHTTP(w, r)
 		case ApplicationServiceGetResourceProcedure:
 			applicationServiceGetResourceHandler.ServeHTTP(w, r)
 		case ApplicationServiceDiffProcedure:
@@ -451,6 +480,10 @@ func (UnimplementedApplicationServiceHandler) WatchApplication(context.Context, 
 
 func (UnimplementedApplicationServiceHandler) GetTree(context.Context, *connect.Request[runtimev1.GetTreeRequest]) (*connect.Response[runtimev1.GetTreeResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("slipway.runtime.v1.ApplicationService.GetTree is not implemented"))
+}
+
+func (UnimplementedApplicationServiceHandler) WatchTree(context.Context, *connect.Request[runtimev1.WatchTreeRequest], *connect.ServerStream[runtimev1.WatchTreeResponse]) error {
+	return connect.NewError(connect.CodeUnimplemented, errors.New("slipway.runtime.v1.ApplicationService.WatchTree is not implemented"))
 }
 
 func (UnimplementedApplicationServiceHandler) GetResource(context.Context, *connect.Request[runtimev1.GetResourceRequest]) (*connect.Response[runtimev1.GetResourceResponse], error) {

@@ -19,6 +19,11 @@ export function Step({ title, children }: { title: string; children: ReactNode }
   );
 }
 
+/** ByService says that only the Service is of the application. */
+export function ByService() {
+  return <p className="muted">It is not in Git: only the Service that it leads to is of the application.</p>;
+}
+
 export interface ChainProps {
   runtime: string;
   row: RouteRow | undefined;
@@ -71,6 +76,7 @@ function ChainSteps({ runtime, row }: { runtime: string; row: RouteRow }) {
         </Step>
         <Step title={route.ref?.kind || "File"}>
           <p>{objectWord(route.ref)}</p>
+          {route.applicationByService && <ByService />}
           <p className="muted mono traffic-small">{placeWord(route.ref)}</p>
         </Step>
         <Step title="Route">

@@ -10,7 +10,7 @@ import { Select, TextField } from "../../ui/field";
 import { Loading, Note, Panel } from "../../ui/page";
 import { Health, Status, Sync, type Tone } from "../../ui/status";
 import { Table } from "../../ui/table";
-import { Step } from "./chain";
+import { ByService, Step } from "./chain";
 import { trafficClient } from "./live";
 import { ApplicationLink, BackendLine, CommitFacts, objectWord, placeWord } from "./parts";
 
@@ -157,6 +157,7 @@ function Answer({ runtime, answer }: { runtime: string; answer: ExplainResponse 
           </Step>
           <Step title={answer.route.kind || "File"}>
             <p>{objectWord(answer.route)}</p>
+            {answer.applicationByService && <ByService />}
             <p className="muted mono traffic-small">{placeWord(answer.route)}</p>
           </Step>
           <Step title="Route">

@@ -75,8 +75,26 @@ function grow(course: Course | undefined, numbers: TrafficNumbers | undefined): 
 /** advance takes one message. A table that is not in it is as before. */
 export function advance(before: TrafficState | undefined, message: WatchTrafficResponse): TrafficState {
   const table = message.table ?? before?.table;
-  const courses = new Map(before?.rows.map((row) => [row.key, row.course]));
+  const rest = {
+    at: message.at ? timestampDate(message.at) : new Date(),
+    stepSeconds: message.step ? durationMs(message.step) / 1_000 : 1,
+    edges: message.edges,
+    table,
+    total: message.total,
+    totalCourse: before ? grow(before.totalCourse, message.total) : nothing,
+    unrouted: message.unrouted,
+    problem: message.problem,
+  };
   const numbers = new Map(message.traffic.map((each) => [each.route, each.numbers]));
+  if (before && !message.table) {
+    // Of thousands of routes few have requests: the others stay the same rows.
+    const rows = before.rows.map((row, place) => {
+      const now = numbers.get(place);
+      return now || row.course ? { ...row, numbers: now, course: grow(row.course, now) } : row;
+    });
+    return { ...rest, rows };
+  }
+  const courses = new Map(before?.rows.map((row) => [row.key, row.course]));
   const rows = (table?.routes ?? []).map((route, place): RouteRow => {
     const key = refKey(route.ref);
     const now = numbers.get(place);
@@ -91,17 +109,7 @@ export function advance(before: TrafficState | undefined, message: WatchTrafficR
       course: !before ? now && nothing : now || course ? grow(course, now) : undefined,
     };
   });
-  return {
-    at: message.at ? timestampDate(message.at) : new Date(),
-    stepSeconds: message.step ? durationMs(message.step) / 1_000 : 1,
-    edges: message.edges,
-    table,
-    rows,
-    total: message.total,
-    totalCourse: before ? grow(before.totalCourse, message.total) : nothing,
-    unrouted: message.unrouted,
-    problem: message.problem,
-  };
+  return { ...rest, rows };
 }
 
 /** applicationAt finds an application by its place, which begins with 1. */
@@ -158,6 +166,8 @@ const value: Record<SortColumn, (row: RouteRow) => string | number> = {
   p99: (row) => row.numbers?.p99 ?? 0,
 };
 
+const words = new Intl.Collator("en", { numeric: true });
+
 /** sorted orders rows; rows that are alike keep the order of the edge. */
 export function sorted(rows: RouteRow[], sort: Sort): RouteRow[] {
   const of = value[sort.column];
@@ -166,14 +176,14 @@ export function sorted(rows: RouteRow[], sort: Sort): RouteRow[] {
     const left = of(a);
     const right = of(b);
     if (typeof left === "number" && typeof right === "number") return (left - right) * direction;
-    return String(left).localeCompare(String(right)) * direction;
+    return words.compare(String(left), String(right)) * direction;
   });
 }
 
 /** matching keeps rows that have each word of a text somewhere. */
 export function matching(rows: RouteRow[], text: string): RouteRow[] {
-  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
-  if (words.length === 0) return rows;
+  const wanted = text.toLowerCase().split(/\s+/).filter(Boolean);
+  if (wanted.length === 0) return rows;
   return rows.filter((row) => {
     const { route, application } = row;
     const all = [
@@ -189,7 +199,7 @@ export function matching(rows: RouteRow[], text: string): RouteRow[] {
     ]
       .join(" ")
       .toLowerCase();
-    return words.every((word) => all.includes(word));
+    return wanted.every((word) => all.includes(word));
   });
 }
 

@@ -12,9 +12,12 @@ const tones: Record<string, Tone> = { Healthy: "good", Progressing: "progress", 
 export function ApplicationLink({
   runtime,
   application,
+  note = "",
 }: {
   runtime: string;
   application: TrafficApplication | undefined;
+  /** What is to be known of it, behind its name. */
+  note?: string;
 }) {
   const ref = application?.ref;
   if (!application || !ref) return <span className="muted">none</span>;
@@ -28,6 +31,7 @@ export function ApplicationLink({
       >
         {ref.name}
       </Link>
+      {note !== "" && <span className="muted traffic-small">{note}</span>}
     </span>
   );
 }

@@ -121,7 +121,13 @@ function columnsOf(runtime: string, narrow: boolean, onOpen: (key: string) => vo
       width: "minmax(90px, 1fr)",
       wideOnly: true,
       sortable: true,
-      cell: (row) => <ApplicationLink runtime={runtime} application={row.application} />,
+      cell: (row) => (
+        <ApplicationLink
+          runtime={runtime}
+          application={row.application}
+          note={row.route.applicationByService ? "by its Service" : ""}
+        />
+      ),
     },
     {
       id: "commit",

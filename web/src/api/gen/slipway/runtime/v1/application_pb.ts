@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file slipway/runtime/v1/application.proto.
  */
 export const file_slipway_runtime_v1_application: GenFile = /*@__PURE__*/
-  fileDesc("CiRzbGlwd2F5L3J1bnRpbWUvdjEvYXBwbGljYXRpb24ucHJvdG8SEnNsaXB3YXkucnVudGltZS52MSIxCg5BcHBsaWNhdGlvblJlZhIRCgluYW1lc3BhY2UYASABKAkSDAoEbmFtZRgCIAEoCSJnCglPYmplY3RSZWYSDQoFZ3JvdXAYASABKAkSDwoHdmVyc2lvbhgCIAEoCRIMCgRraW5kGAMgASgJEhEKCW5hbWVzcGFjZRgEIAEoCRIMCgRuYW1lGAUgASgJEgsKA3VpZBgGIAEoCSI8ChdMaXN0QXBwbGljYXRpb25zUmVxdWVzdBIQCghzZWxlY3RvchgBIAEoCRIPCgdwcm9qZWN0GAIgASgJIlcKGExpc3RBcHBsaWNhdGlvbnNSZXNwb25zZRI7CgxhcHBsaWNhdGlvbnMYASADKAsyJS5zbGlwd2F5LnJ1bnRpbWUudjEuQXBwbGljYXRpb25EZXRhaWwiVgoRQXBwbGljYXRpb25EZXRhaWwSLwoDcmVmGAEgASgLMiIuc2xpcHdheS5ydW50aW1lLnYxLkFwcGxpY2F0aW9uUmVmEhAKCG1hbmlmZXN0GAIgASgMIkgKFUdldEFwcGxpY2F0aW9uUmVxdWVzdBIvCgNyZWYYASABKAsyIi5zbGlwd2F5LnJ1bnRpbWUudjEuQXBwbGljYXRpb25SZWYiVAoWR2V0QXBwbGljYXRpb25SZXNwb25zZRI6CgthcHBsaWNhdGlvbhgBIAEoCzIlLnNsaXB3YXkucnVudGltZS52MS5BcHBsaWNhdGlvbkRldGFpbCJKChdXYXRjaEFwcGxpY2F0aW9uUmVxdWVzdBIvCgNyZWYYASABKAsyIi5zbGlwd2F5LnJ1bnRpbWUudjEuQXBwbGljYXRpb25SZWYiZwoYV2F0Y2hBcHBsaWNhdGlvblJlc3BvbnNlEjoKC2FwcGxpY2F0aW9uGAEgASgLMiUuc2xpcHdheS5ydW50aW1lLnYxLkFwcGxpY2F0aW9uRGV0YWlsEg8KB2RlbGV0ZWQYAiABKAgisAIKBE5vZGUSKgoDcmVmGAEgASgLMh0uc2xpcHdheS5ydW50aW1lLnYxLk9iamVjdFJlZhIPCgdwYXJlbnRzGAIgAygJEgwKBHN5bmMYAyABKAkSDgoGaGVhbHRoGAQgASgJEhYKDmhlYWx0aF9tZXNzYWdlGAUgASgJEi4KCmNyZWF0ZWRfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjAKBGluZm8YByADKAsyIi5zbGlwd2F5LnJ1bnRpbWUudjEuTm9kZS5JbmZvRW50cnkSDAoEaG9vaxgIIAEoCBIYChByZXF1aXJlc19wcnVuaW5nGAkgASgIGisKCUluZm9FbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIkEKDkdldFRyZWVSZXF1ZXN0Ei8KA3JlZhgBIAEoCzIiLnNsaXB3YXkucnVudGltZS52MS5BcHBsaWNhdGlvblJlZiI6Cg9HZXRUcmVlUmVzcG9uc2USJwoFbm9kZXMYASADKAsyGC5zbGlwd2F5LnJ1bnRpbWUudjEuTm9kZSJ0ChJHZXRSZXNvdXJjZVJlcXVlc3QSLwoDcmVmGAEgASgLMiIuc2xpcHdheS5ydW50aW1lLnYxLkFwcGxpY2F0aW9uUmVmEi0KBm9iamVjdBgCIAEoCzIdLnNsaXB3YXkucnVudGltZS52MS5PYmplY3RSZWYiTQoTR2V0UmVzb3VyY2VSZXNwb25zZRIMCgRsaXZlGAEgASgMEg8KB2Rlc2lyZWQYAiABKAwSFwoPZGVzaXJlZF9wcm9ibGVtGAMgASgJIlAKC0RpZmZSZXF1ZXN0Ei8KA3JlZhgBIAEoCzIiLnNsaXB3YXkucnVudGltZS52MS5BcHBsaWNhdGlvblJlZhIQCghyZXZpc2lvbhgCIAEoCSJ3CgpPYmplY3REaWZmEioKA3JlZhgBIAEoCzIdLnNsaXB3YXkucnVudGltZS52MS5PYmplY3RSZWYSDgoGYWN0aW9uGAIgASgJEgwKBGxpdmUYAyABKAwSEQoJcHJlZGljdGVkGAQgASgMEgwKBHRleHQYBSABKAkiYwoMRGlmZlJlc3BvbnNlEi8KB29iamVjdHMYASADKAsyHi5zbGlwd2F5LnJ1bnRpbWUudjEuT2JqZWN0RGlmZhIQCghyZXZpc2lvbhgCIAEoCRIQCgh3YXJuaW5ncxgDIAMoCSKKAgoLU3luY1JlcXVlc3QSLwoDcmVmGAEgASgLMiIuc2xpcHdheS5ydW50aW1lLnYxLkFwcGxpY2F0aW9uUmVmEhAKCHJldmlzaW9uGAIgASgJEg0KBXBydW5lGAMgASgIEg8KB2RyeV9ydW4YBCABKAgSDQoFZm9yY2UYBSABKAgSHgoWYXBwbHlfb3V0X29mX3N5bmNfb25seRgGIAEoCBIPCgdyZXBsYWNlGAcgASgIEjAKCXJlc291cmNlcxgIIAMoCzIdLnNsaXB3YXkucnVudGltZS52MS5PYmplY3RSZWYSFAoMc3luY19vcHRpb25zGAkgAygJEhAKCHN0cmF0ZWd5GAogASgJIlQKDFN5bmNSZXNwb25zZRIwCgxyZXF1ZXN0ZWRfYXQYASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhIKCnJlcXVlc3RfaWQYAiABKAkihQEKD1JvbGxiYWNrUmVxdWVzdBIvCgNyZWYYASABKAsyIi5zbGlwd2F5LnJ1bnRpbWUudjEuQXBwbGljYXRpb25SZWYSEgoKaGlzdG9yeV9pZBgCIAEoAxINCgVwcnVuZRgDIAEoCBIPCgdkcnlfcnVuGAQgASgIEg0KBWV4YWN0GAUgASgIIkwKEFJvbGxiYWNrUmVzcG9uc2USEgoKaGlzdG9yeV9pZBgBIAEoAxIQCghyZXZpc2lvbhgCIAEoCRISCgpyZXF1ZXN0X2lkGAMgASgJIkMKEFRlcm1pbmF0ZVJlcXVlc3QSLwoDcmVmGAEgASgLMiIuc2xpcHdheS5ydW50aW1lLnYxLkFwcGxpY2F0aW9uUmVmIhMKEVRlcm1pbmF0ZVJlc3BvbnNlIk8KDlJlZnJlc2hSZXF1ZXN0Ei8KA3JlZhgBIAEoCzIiLnNsaXB3YXkucnVudGltZS52MS5BcHBsaWNhdGlvblJlZhIMCgRoYXJkGAIgASgIIhEKD1JlZnJlc2hSZXNwb25zZSJcChhEZWxldGVBcHBsaWNhdGlvblJlcXVlc3QSLwoDcmVmGAEgASgLMiIuc2xpcHdheS5ydW50aW1lLnYxLkFwcGxpY2F0aW9uUmVmEg8KB2Nhc2NhZGUYAiABKAgiGwoZRGVsZXRlQXBwbGljYXRpb25SZXNwb25zZSJEChFHZXRIaXN0b3J5UmVxdWVzdBIvCgNyZWYYASABKAsyIi5zbGlwd2F5LnJ1bnRpbWUudjEuQXBwbGljYXRpb25SZWYi5AEKDEhpc3RvcnlFbnRyeRIKCgJpZBgBIAEoAxIQCghyZXZpc2lvbhgCIAEoCRIvCgtkZXBsb3llZF9hdBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFAoMaW5pdGlhdGVkX2J5GAQgASgJEhEKCWF1dG9tYXRlZBgFIAEoCBIVCg1jb21taXRfYXV0aG9yGAYgASgJEhYKDmNvbW1pdF9tZXNzYWdlGAcgASgJEi0KCWNvbW1pdF9hdBgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiRwoSR2V0SGlzdG9yeVJlc3BvbnNlEjEKB2VudHJpZXMYASADKAsyIC5zbGlwd2F5LnJ1bnRpbWUudjEuSGlzdG9yeUVudHJ5InMKEUxpc3RFdmVudHNSZXF1ZXN0Ei8KA3JlZhgBIAEoCzIiLnNsaXB3YXkucnVudGltZS52MS5BcHBsaWNhdGlvblJlZhItCgZvYmplY3QYAiABKAsyHS5zbGlwd2F5LnJ1bnRpbWUudjEuT2JqZWN0UmVmIrwBCgtPYmplY3RFdmVudBItCgZvYmplY3QYASABKAsyHS5zbGlwd2F5LnJ1bnRpbWUudjEuT2JqZWN0UmVmEgwKBHR5cGUYAiABKAkSDgoGcmVhc29uGAMgASgJEg8KB21lc3NhZ2UYBCABKAkSDQoFY291bnQYBSABKAUSMAoMbGFzdF9zZWVuX2F0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIOCgZzb3VyY2UYByABKAkiRQoSTGlzdEV2ZW50c1Jlc3BvbnNlEi8KBmV2ZW50cxgBIAMoCzIfLnNsaXB3YXkucnVudGltZS52MS5PYmplY3RFdmVudCKgAgoLTG9nc1JlcXVlc3QSLwoDcmVmGAEgASgLMiIuc2xpcHdheS5ydW50aW1lLnYxLkFwcGxpY2F0aW9uUmVmEi0KBm9iamVjdBgCIAEoCzIdLnNsaXB3YXkucnVudGltZS52MS5PYmplY3RSZWYSEQoJY29udGFpbmVyGAMgASgJEg4KBmZvbGxvdxgEIAEoCBISCgp0YWlsX2xpbmVzGAUgASgDEigKBXNpbmNlGAYgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEhAKCHByZXZpb3VzGAcgASgIEg4KBmZpbHRlchgIIAEoCRIuCgdvYmplY3RzGAkgAygLMh0uc2xpcHdheS5ydW50aW1lLnYxLk9iamVjdFJlZiJkCgxMb2dzUmVzcG9uc2USCwoDcG9kGAEgASgJEhEKCWNvbnRhaW5lchgCIAEoCRImCgJhdBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDAoEbGluZRgEIAEoCTLBCgoSQXBwbGljYXRpb25TZXJ2aWNlEm8KEExpc3RBcHBsaWNhdGlvbnMSKy5zbGlwd2F5LnJ1bnRpbWUudjEuTGlzdEFwcGxpY2F0aW9uc1JlcXVlc3QaLC5zbGlwd2F5LnJ1bnRpbWUudjEuTGlzdEFwcGxpY2F0aW9uc1Jlc3BvbnNlIgASaQoOR2V0QXBwbGljYXRpb24SKS5zbGlwd2F5LnJ1bnRpbWUudjEuR2V0QXBwbGljYXRpb25SZXF1ZXN0Giouc2xpcHdheS5ydW50aW1lLnYxLkdldEFwcGxpY2F0aW9uUmVzcG9uc2UiABJxChBXYXRjaEFwcGxpY2F0aW9uEisuc2xpcHdheS5ydW50aW1lLnYxLldhdGNoQXBwbGljYXRpb25SZXF1ZXN0Giwuc2xpcHdheS5ydW50aW1lLnYxLldhdGNoQXBwbGljYXRpb25SZXNwb25zZSIAMAESVAoHR2V0VHJlZRIiLnNsaXB3YXkucnVudGltZS52MS5HZXRUcmVlUmVxdWVzdBojLnNsaXB3YXkucnVudGltZS52MS5HZXRUcmVlUmVzcG9uc2UiABJgCgtHZXRSZXNvdXJjZRImLnNsaXB3YXkucnVudGltZS52MS5HZXRSZXNvdXJjZVJlcXVlc3QaJy5zbGlwd2F5LnJ1bnRpbWUudjEuR2V0UmVzb3VyY2VSZXNwb25zZSIAEksKBERpZmYSHy5zbGlwd2F5LnJ1bnRpbWUudjEuRGlmZlJlcXVlc3QaIC5zbGlwd2F5LnJ1bnRpbWUudjEuRGlmZlJlc3BvbnNlIgASSwoEU3luYxIfLnNsaXB3YXkucnVudGltZS52MS5TeW5jUmVxdWVzdBogLnNsaXB3YXkucnVudGltZS52MS5TeW5jUmVzcG9uc2UiABJXCghSb2xsYmFjaxIjLnNsaXB3YXkucnVudGltZS52MS5Sb2xsYmFja1JlcXVlc3QaJC5zbGlwd2F5LnJ1bnRpbWUudjEuUm9sbGJhY2tSZXNwb25zZSIAEloKCVRlcm1pbmF0ZRIkLnNsaXB3YXkucnVudGltZS52MS5UZXJtaW5hdGVSZXF1ZXN0GiUuc2xpcHdheS5ydW50aW1lLnYxLlRlcm1pbmF0ZVJlc3BvbnNlIgASVAoHUmVmcmVzaBIiLnNsaXB3YXkucnVudGltZS52MS5SZWZyZXNoUmVxdWVzdBojLnNsaXB3YXkucnVudGltZS52MS5SZWZyZXNoUmVzcG9uc2UiABJdCgpHZXRIaXN0b3J5EiUuc2xpcHdheS5ydW50aW1lLnYxLkdldEhpc3RvcnlSZXF1ZXN0GiYuc2xpcHdheS5ydW50aW1lLnYxLkdldEhpc3RvcnlSZXNwb25zZSIAEl0KCkxpc3RFdmVudHMSJS5zbGlwd2F5LnJ1bnRpbWUudjEuTGlzdEV2ZW50c1JlcXVlc3QaJi5zbGlwd2F5LnJ1bnRpbWUudjEuTGlzdEV2ZW50c1Jlc3BvbnNlIgASTQoETG9ncxIfLnNsaXB3YXkucnVudGltZS52MS5Mb2dzUmVxdWVzdBogLnNsaXB3YXkucnVudGltZS52MS5Mb2dzUmVzcG9uc2UiADABEnIKEURlbGV0ZUFwcGxpY2F0aW9uEiwuc2xpcHdheS5ydW50aW1lLnYxLkRlbGV0ZUFwcGxpY2F0aW9uUmVxdWVzdBotLnNsaXB3YXkucnVudGltZS52MS5EZWxldGVBcHBsaWNhdGlvblJlc3BvbnNlIgBCLVorc2xpcHdheS5kZXYvc2xpcHdheS9pbnRlcm5hbC93aXJlL3J1bnRpbWV2MWIGcHJvdG8z", [file_google_protobuf_duration, file_google_protobuf_timestamp]);
+  fileDesc("CiRzbGlwd2F5L3J1bnRpbWUvdjEvYXBwbGljYXRpb24ucHJvdG8SEnNsaXB3YXkucnVudGltZS52MSIxCg5BcHBsaWNhdGlvblJlZhIRCgluYW1lc3BhY2UYASABKAkSDAoEbmFtZRgCIAEoCSJnCglPYmplY3RSZWYSDQoFZ3JvdXAYASABKAkSDwoHdmVyc2lvbhgCIAEoCRIMCgRraW5kGAMgASgJEhEKCW5hbWVzcGFjZRgEIAEoCRIMCgRuYW1lGAUgASgJEgsKA3VpZBgGIAEoCSI8ChdMaXN0QXBwbGljYXRpb25zUmVxdWVzdBIQCghzZWxlY3RvchgBIAEoCRIPCgdwcm9qZWN0GAIgASgJIlcKGExpc3RBcHBsaWNhdGlvbnNSZXNwb25zZRI7CgxhcHBsaWNhdGlvbnMYASADKAsyJS5zbGlwd2F5LnJ1bnRpbWUudjEuQXBwbGljYXRpb25EZXRhaWwiVgoRQXBwbGljYXRpb25EZXRhaWwSLwoDcmVmGAEgASgLMiIuc2xpcHdheS5ydW50aW1lLnYxLkFwcGxpY2F0aW9uUmVmEhAKCG1hbmlmZXN0GAIgASgMIkgKFUdldEFwcGxpY2F0aW9uUmVxdWVzdBIvCgNyZWYYASABKAsyIi5zbGlwd2F5LnJ1bnRpbWUudjEuQXBwbGljYXRpb25SZWYiVAoWR2V0QXBwbGljYXRpb25SZXNwb25zZRI6CgthcHBsaWNhdGlvbhgBIAEoCzIlLnNsaXB3YXkucnVudGltZS52MS5BcHBsaWNhdGlvbkRldGFpbCJKChdXYXRjaEFwcGxpY2F0aW9uUmVxdWVzdBIvCgNyZWYYASABKAsyIi5zbGlwd2F5LnJ1bnRpbWUudjEuQXBwbGljYXRpb25SZWYiZwoYV2F0Y2hBcHBsaWNhdGlvblJlc3BvbnNlEjoKC2FwcGxpY2F0aW9uGAEgASgLMiUuc2xpcHdheS5ydW50aW1lLnYxLkFwcGxpY2F0aW9uRGV0YWlsEg8KB2RlbGV0ZWQYAiABKAgiygIKBE5vZGUSKgoDcmVmGAEgASgLMh0uc2xpcHdheS5ydW50aW1lLnYxLk9iamVjdFJlZhIPCgdwYXJlbnRzGAIgAygJEgwKBHN5bmMYAyABKAkSDgoGaGVhbHRoGAQgASgJEhYKDmhlYWx0aF9tZXNzYWdlGAUgASgJEi4KCmNyZWF0ZWRfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjAKBGluZm8YByADKAsyIi5zbGlwd2F5LnJ1bnRpbWUudjEuTm9kZS5JbmZvRW50cnkSDAoEaG9vaxgIIAEoCBIYChByZXF1aXJlc19wcnVuaW5nGAkgASgIEhgKEHJlc291cmNlX3ZlcnNpb24YCiABKAkaKwoJSW5mb0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiQQoOR2V0VHJlZVJlcXVlc3QSLwoDcmVmGAEgASgLMiIuc2xpcHdheS5ydW50aW1lLnYxLkFwcGxpY2F0aW9uUmVmIjoKD0dldFRyZWVSZXNwb25zZRInCgVub2RlcxgBIAMoCzIYLnNsaXB3YXkucnVudGltZS52MS5Ob2RlIkMKEFdhdGNoVHJlZVJlcXVlc3QSLwoDcmVmGAEgASgLMiIuc2xpcHdheS5ydW50aW1lLnYxLkFwcGxpY2F0aW9uUmVmIjcKDFJlc291cmNlVHJlZRInCgVub2RlcxgBIAMoCzIYLnNsaXB3YXkucnVudGltZS52MS5Ob2RlIlQKEVdhdGNoVHJlZVJlc3BvbnNlEi4KBHRyZWUYASABKAsyIC5zbGlwd2F5LnJ1bnRpbWUudjEuUmVzb3VyY2VUcmVlEg8KB2RlbGV0ZWQYAiABKAgidAoSR2V0UmVzb3VyY2VSZXF1ZXN0Ei8KA3JlZhgBIAEoCzIiLnNsaXB3YXkucnVudGltZS52MS5BcHBsaWNhdGlvblJlZhItCgZvYmplY3QYAiABKAsyHS5zbGlwd2F5LnJ1bnRpbWUudjEuT2JqZWN0UmVmIk0KE0dldFJlc291cmNlUmVzcG9uc2USDAoEbGl2ZRgBIAEoDBIPCgdkZXNpcmVkGAIgASgMEhcKD2Rlc2lyZWRfcHJvYmxlbRgDIAEoCSJQCgtEaWZmUmVxdWVzdBIvCgNyZWYYASABKAsyIi5zbGlwd2F5LnJ1bnRpbWUudjEuQXBwbGljYXRpb25SZWYSEAoIcmV2aXNpb24YAiABKAkidwoKT2JqZWN0RGlmZhIqCgNyZWYYASABKAsyHS5zbGlwd2F5LnJ1bnRpbWUudjEuT2JqZWN0UmVmEg4KBmFjdGlvbhgCIAEoCRIMCgRsaXZlGAMgASgMEhEKCXByZWRpY3RlZBgEIAEoDBIMCgR0ZXh0GAUgASgJImMKDERpZmZSZXNwb25zZRIvCgdvYmplY3RzGAEgAygLMh4uc2xpcHdheS5ydW50aW1lLnYxLk9iamVjdERpZmYSEAoIcmV2aXNpb24YAiABKAkSEAoId2FybmluZ3MYAyADKAkiigIKC1N5bmNSZXF1ZXN0Ei8KA3JlZhgBIAEoCzIiLnNsaXB3YXkucnVudGltZS52MS5BcHBsaWNhdGlvblJlZhIQCghyZXZpc2lvbhgCIAEoCRINCgVwcnVuZRgDIAEoCBIPCgdkcnlfcnVuGAQgASgIEg0KBWZvcmNlGAUgASgIEh4KFmFwcGx5X291dF9vZl9zeW5jX29ubHkYBiABKAgSDwoHcmVwbGFjZRgHIAEoCBIwCglyZXNvdXJjZXMYCCADKAsyHS5zbGlwd2F5LnJ1bnRpbWUudjEuT2JqZWN0UmVmEhQKDHN5bmNfb3B0aW9ucxgJIAMoCRIQCghzdHJhdGVneRgKIAEoCSJUCgxTeW5jUmVzcG9uc2USMAoMcmVxdWVzdGVkX2F0GAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBISCgpyZXF1ZXN0X2lkGAIgASgJIoUBCg9Sb2xsYmFja1JlcXVlc3QSLwoDcmVmGAEgASgLMiIuc2xpcHdheS5ydW50aW1lLnYxLkFwcGxpY2F0aW9uUmVmEhIKCmhpc3RvcnlfaWQYAiABKAMSDQoFcHJ1bmUYAyABKAgSDwoHZHJ5X3J1bhgEIAEoCBINCgVleGFjdBgFIAEoCCJMChBSb2xsYmFja1Jlc3BvbnNlEhIKCmhpc3RvcnlfaWQYASABKAMSEAoIcmV2aXNpb24YAiABKAkSEgoKcmVxdWVzdF9pZBgDIAEoCSJDChBUZXJtaW5hdGVSZXF1ZXN0Ei8KA3JlZhgBIAEoCzIiLnNsaXB3YXkucnVudGltZS52MS5BcHBsaWNhdGlvblJlZiITChFUZXJtaW5hdGVSZXNwb25zZSJPCg5SZWZyZXNoUmVxdWVzdBIvCgNyZWYYASABKAsyIi5zbGlwd2F5LnJ1bnRpbWUudjEuQXBwbGljYXRpb25SZWYSDAoEaGFyZBgCIAEoCCIRCg9SZWZyZXNoUmVzcG9uc2UiXAoYRGVsZXRlQXBwbGljYXRpb25SZXF1ZXN0Ei8KA3JlZhgBIAEoCzIiLnNsaXB3YXkucnVudGltZS52MS5BcHBsaWNhdGlvblJlZhIPCgdjYXNjYWRlGAIgASgIIhsKGURlbGV0ZUFwcGxpY2F0aW9uUmVzcG9uc2UiRAoRR2V0SGlzdG9yeVJlcXVlc3QSLwoDcmVmGAEgASgLMiIuc2xpcHdheS5ydW50aW1lLnYxLkFwcGxpY2F0aW9uUmVmIuQBCgxIaXN0b3J5RW50cnkSCgoCaWQYASABKAMSEAoIcmV2aXNpb24YAiABKAkSLwoLZGVwbG95ZWRfYXQYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhQKDGluaXRpYXRlZF9ieRgEIAEoCRIRCglhdXRvbWF0ZWQYBSABKAgSFQoNY29tbWl0X2F1dGhvchgGIAEoCRIWCg5jb21taXRfbWVzc2FnZRgHIAEoCRItCgljb21taXRfYXQYCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIkcKEkdldEhpc3RvcnlSZXNwb25zZRIxCgdlbnRyaWVzGAEgAygLMiAuc2xpcHdheS5ydW50aW1lLnYxLkhpc3RvcnlFbnRyeSJzChFMaXN0RXZlbnRzUmVxdWVzdBIvCgNyZWYYASABKAsyIi5zbGlwd2F5LnJ1bnRpbWUudjEuQXBwbGljYXRpb25SZWYSLQoGb2JqZWN0GAIgASgLMh0uc2xpcHdheS5ydW50aW1lLnYxLk9iamVjdFJlZiK8AQoLT2JqZWN0RXZlbnQSLQoGb2JqZWN0GAEgASgLMh0uc2xpcHdheS5ydW50aW1lLnYxLk9iamVjdFJlZhIMCgR0eXBlGAIgASgJEg4KBnJlYXNvbhgDIAEoCRIPCgdtZXNzYWdlGAQgASgJEg0KBWNvdW50GAUgASgFEjAKDGxhc3Rfc2Vlbl9hdBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDgoGc291cmNlGAcgASgJIkUKEkxpc3RFdmVudHNSZXNwb25zZRIvCgZldmVudHMYASADKAsyHy5zbGlwd2F5LnJ1bnRpbWUudjEuT2JqZWN0RXZlbnQioAIKC0xvZ3NSZXF1ZXN0Ei8KA3JlZhgBIAEoCzIiLnNsaXB3YXkucnVudGltZS52MS5BcHBsaWNhdGlvblJlZhItCgZvYmplY3QYAiABKAsyHS5zbGlwd2F5LnJ1bnRpbWUudjEuT2JqZWN0UmVmEhEKCWNvbnRhaW5lchgDIAEoCRIOCgZmb2xsb3cYBCABKAgSEgoKdGFpbF9saW5lcxgFIAEoAxIoCgVzaW5jZRgGIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIQCghwcmV2aW91cxgHIAEoCBIOCgZmaWx0ZXIYCCABKAkSLgoHb2JqZWN0cxgJIAMoCzIdLnNsaXB3YXkucnVudGltZS52MS5PYmplY3RSZWYiZAoMTG9nc1Jlc3BvbnNlEgsKA3BvZBgBIAEoCRIRCgljb250YWluZXIYAiABKAkSJgoCYXQYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEgwKBGxpbmUYBCABKAkynwsKEkFwcGxpY2F0aW9uU2VydmljZRJvChBMaXN0QXBwbGljYXRpb25zEisuc2xpcHdheS5ydW50aW1lLnYxLkxpc3RBcHBsaWNhdGlvbnNSZXF1ZXN0Giwuc2xpcHdheS5ydW50aW1lLnYxLkxpc3RBcHBsaWNhdGlvbnNSZXNwb25zZSIAEmkKDkdldEFwcGxpY2F0aW9uEikuc2xpcHdheS5ydW50aW1lLnYxLkdldEFwcGxpY2F0aW9uUmVxdWVzdBoqLnNsaXB3YXkucnVudGltZS52MS5HZXRBcHBsaWNhdGlvblJlc3BvbnNlIgAScQoQV2F0Y2hBcHBsaWNhdGlvbhIrLnNsaXB3YXkucnVudGltZS52MS5XYXRjaEFwcGxpY2F0aW9uUmVxdWVzdBosLnNsaXB3YXkucnVudGltZS52MS5XYXRjaEFwcGxpY2F0aW9uUmVzcG9uc2UiADABElQKB0dldFRyZWUSIi5zbGlwd2F5LnJ1bnRpbWUudjEuR2V0VHJlZVJlcXVlc3QaIy5zbGlwd2F5LnJ1bnRpbWUudjEuR2V0VHJlZVJlc3BvbnNlIgASXAoJV2F0Y2hUcmVlEiQuc2xpcHdheS5ydW50aW1lLnYxLldhdGNoVHJlZVJlcXVlc3QaJS5zbGlwd2F5LnJ1bnRpbWUudjEuV2F0Y2hUcmVlUmVzcG9uc2UiADABEmAKC0dldFJlc291cmNlEiYuc2xpcHdheS5ydW50aW1lLnYxLkdldFJlc291cmNlUmVxdWVzdBonLnNsaXB3YXkucnVudGltZS52MS5HZXRSZXNvdXJjZVJlc3BvbnNlIgASSwoERGlmZhIfLnNsaXB3YXkucnVudGltZS52MS5EaWZmUmVxdWVzdBogLnNsaXB3YXkucnVudGltZS52MS5EaWZmUmVzcG9uc2UiABJLCgRTeW5jEh8uc2xpcHdheS5ydW50aW1lLnYxLlN5bmNSZXF1ZXN0GiAuc2xpcHdheS5ydW50aW1lLnYxLlN5bmNSZXNwb25zZSIAElcKCFJvbGxiYWNrEiMuc2xpcHdheS5ydW50aW1lLnYxLlJvbGxiYWNrUmVxdWVzdBokLnNsaXB3YXkucnVudGltZS52MS5Sb2xsYmFja1Jlc3BvbnNlIgASWgoJVGVybWluYXRlEiQuc2xpcHdheS5ydW50aW1lLnYxLlRlcm1pbmF0ZVJlcXVlc3QaJS5zbGlwd2F5LnJ1bnRpbWUudjEuVGVybWluYXRlUmVzcG9uc2UiABJUCgdSZWZyZXNoEiIuc2xpcHdheS5ydW50aW1lLnYxLlJlZnJlc2hSZXF1ZXN0GiMuc2xpcHdheS5ydW50aW1lLnYxLlJlZnJlc2hSZXNwb25zZSIAEl0KCkdldEhpc3RvcnkSJS5zbGlwd2F5LnJ1bnRpbWUudjEuR2V0SGlzdG9yeVJlcXVlc3QaJi5zbGlwd2F5LnJ1bnRpbWUudjEuR2V0SGlzdG9yeVJlc3BvbnNlIgASXQoKTGlzdEV2ZW50cxIlLnNsaXB3YXkucnVudGltZS52MS5MaXN0RXZlbnRzUmVxdWVzdBomLnNsaXB3YXkucnVudGltZS52MS5MaXN0RXZlbnRzUmVzcG9uc2UiABJNCgRMb2dzEh8uc2xpcHdheS5ydW50aW1lLnYxLkxvZ3NSZXF1ZXN0GiAuc2xpcHdheS5ydW50aW1lLnYxLkxvZ3NSZXNwb25zZSIAMAEScgoRRGVsZXRlQXBwbGljYXRpb24SLC5zbGlwd2F5LnJ1bnRpbWUudjEuRGVsZXRlQXBwbGljYXRpb25SZXF1ZXN0Gi0uc2xpcHdheS5ydW50aW1lLnYxLkRlbGV0ZUFwcGxpY2F0aW9uUmVzcG9uc2UiAEItWitzbGlwd2F5LmRldi9zbGlwd2F5L2ludGVybmFsL3dpcmUvcnVudGltZXYxYgZwcm90bzM", [file_google_protobuf_duration, file_google_protobuf_timestamp]);
 
 /**
  * @generated from message slipway.runtime.v1.ApplicationRef
@@ -272,6 +272,13 @@ export type Node = Message<"slipway.runtime.v1.Node"> & {
    * @generated from field: bool requires_pruning = 9;
    */
   requiresPruning: boolean;
+
+  /**
+   * Differs when the object does. Empty where it is not known.
+   *
+   * @generated from field: string resource_version = 10;
+   */
+  resourceVersion: string;
 };
 
 /**
@@ -316,6 +323,68 @@ export const GetTreeResponseSchema: GenMessage<GetTreeResponse> = /*@__PURE__*/
   messageDesc(file_slipway_runtime_v1_application, 11);
 
 /**
+ * @generated from message slipway.runtime.v1.WatchTreeRequest
+ */
+export type WatchTreeRequest = Message<"slipway.runtime.v1.WatchTreeRequest"> & {
+  /**
+   * @generated from field: slipway.runtime.v1.ApplicationRef ref = 1;
+   */
+  ref?: ApplicationRef | undefined;
+};
+
+/**
+ * Describes the message slipway.runtime.v1.WatchTreeRequest.
+ * Use `create(WatchTreeRequestSchema)` to create a new message.
+ */
+export const WatchTreeRequestSchema: GenMessage<WatchTreeRequest> = /*@__PURE__*/
+  messageDesc(file_slipway_runtime_v1_application, 12);
+
+/**
+ * ResourceTree is all of a tree: what is not in it is gone.
+ *
+ * @generated from message slipway.runtime.v1.ResourceTree
+ */
+export type ResourceTree = Message<"slipway.runtime.v1.ResourceTree"> & {
+  /**
+   * @generated from field: repeated slipway.runtime.v1.Node nodes = 1;
+   */
+  nodes: Node[];
+};
+
+/**
+ * Describes the message slipway.runtime.v1.ResourceTree.
+ * Use `create(ResourceTreeSchema)` to create a new message.
+ */
+export const ResourceTreeSchema: GenMessage<ResourceTree> = /*@__PURE__*/
+  messageDesc(file_slipway_runtime_v1_application, 13);
+
+/**
+ * WatchTreeResponse without anything in it is a sign of life.
+ *
+ * @generated from message slipway.runtime.v1.WatchTreeResponse
+ */
+export type WatchTreeResponse = Message<"slipway.runtime.v1.WatchTreeResponse"> & {
+  /**
+   * @generated from field: slipway.runtime.v1.ResourceTree tree = 1;
+   */
+  tree?: ResourceTree | undefined;
+
+  /**
+   * The application is gone, and nothing follows.
+   *
+   * @generated from field: bool deleted = 2;
+   */
+  deleted: boolean;
+};
+
+/**
+ * Describes the message slipway.runtime.v1.WatchTreeResponse.
+ * Use `create(WatchTreeResponseSchema)` to create a new message.
+ */
+export const WatchTreeResponseSchema: GenMessage<WatchTreeResponse> = /*@__PURE__*/
+  messageDesc(file_slipway_runtime_v1_application, 14);
+
+/**
  * @generated from message slipway.runtime.v1.GetResourceRequest
  */
 export type GetResourceRequest = Message<"slipway.runtime.v1.GetResourceRequest"> & {
@@ -335,7 +404,7 @@ export type GetResourceRequest = Message<"slipway.runtime.v1.GetResourceRequest"
  * Use `create(GetResourceRequestSchema)` to create a new message.
  */
 export const GetResourceRequestSchema: GenMessage<GetResourceRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_application, 12);
+  messageDesc(file_slipway_runtime_v1_application, 15);
 
 /**
  * @generated from message slipway.runtime.v1.GetResourceResponse
@@ -368,7 +437,7 @@ export type GetResourceResponse = Message<"slipway.runtime.v1.GetResourceRespons
  * Use `create(GetResourceResponseSchema)` to create a new message.
  */
 export const GetResourceResponseSchema: GenMessage<GetResourceResponse> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_application, 13);
+  messageDesc(file_slipway_runtime_v1_application, 16);
 
 /**
  * @generated from message slipway.runtime.v1.DiffRequest
@@ -392,7 +461,7 @@ export type DiffRequest = Message<"slipway.runtime.v1.DiffRequest"> & {
  * Use `create(DiffRequestSchema)` to create a new message.
  */
 export const DiffRequestSchema: GenMessage<DiffRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_application, 14);
+  messageDesc(file_slipway_runtime_v1_application, 17);
 
 /**
  * @generated from message slipway.runtime.v1.ObjectDiff
@@ -433,7 +502,7 @@ export type ObjectDiff = Message<"slipway.runtime.v1.ObjectDiff"> & {
  * Use `create(ObjectDiffSchema)` to create a new message.
  */
 export const ObjectDiffSchema: GenMessage<ObjectDiff> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_application, 15);
+  messageDesc(file_slipway_runtime_v1_application, 18);
 
 /**
  * @generated from message slipway.runtime.v1.DiffResponse
@@ -460,7 +529,7 @@ export type DiffResponse = Message<"slipway.runtime.v1.DiffResponse"> & {
  * Use `create(DiffResponseSchema)` to create a new message.
  */
 export const DiffResponseSchema: GenMessage<DiffResponse> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_application, 16);
+  messageDesc(file_slipway_runtime_v1_application, 19);
 
 /**
  * @generated from message slipway.runtime.v1.SyncRequest
@@ -528,7 +597,7 @@ export type SyncRequest = Message<"slipway.runtime.v1.SyncRequest"> & {
  * Use `create(SyncRequestSchema)` to create a new message.
  */
 export const SyncRequestSchema: GenMessage<SyncRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_application, 17);
+  messageDesc(file_slipway_runtime_v1_application, 20);
 
 /**
  * @generated from message slipway.runtime.v1.SyncResponse
@@ -554,7 +623,7 @@ export type SyncResponse = Message<"slipway.runtime.v1.SyncResponse"> & {
  * Use `create(SyncResponseSchema)` to create a new message.
  */
 export const SyncResponseSchema: GenMessage<SyncResponse> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_application, 18);
+  messageDesc(file_slipway_runtime_v1_application, 21);
 
 /**
  * @generated from message slipway.runtime.v1.RollbackRequest
@@ -595,7 +664,7 @@ export type RollbackRequest = Message<"slipway.runtime.v1.RollbackRequest"> & {
  * Use `create(RollbackRequestSchema)` to create a new message.
  */
 export const RollbackRequestSchema: GenMessage<RollbackRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_application, 19);
+  messageDesc(file_slipway_runtime_v1_application, 22);
 
 /**
  * @generated from message slipway.runtime.v1.RollbackResponse
@@ -624,7 +693,7 @@ export type RollbackResponse = Message<"slipway.runtime.v1.RollbackResponse"> & 
  * Use `create(RollbackResponseSchema)` to create a new message.
  */
 export const RollbackResponseSchema: GenMessage<RollbackResponse> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_application, 20);
+  messageDesc(file_slipway_runtime_v1_application, 23);
 
 /**
  * @generated from message slipway.runtime.v1.TerminateRequest
@@ -641,7 +710,7 @@ export type TerminateRequest = Message<"slipway.runtime.v1.TerminateRequest"> & 
  * Use `create(TerminateRequestSchema)` to create a new message.
  */
 export const TerminateRequestSchema: GenMessage<TerminateRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_application, 21);
+  messageDesc(file_slipway_runtime_v1_application, 24);
 
 /**
  * @generated from message slipway.runtime.v1.TerminateResponse
@@ -654,7 +723,7 @@ export type TerminateResponse = Message<"slipway.runtime.v1.TerminateResponse"> 
  * Use `create(TerminateResponseSchema)` to create a new message.
  */
 export const TerminateResponseSchema: GenMessage<TerminateResponse> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_application, 22);
+  messageDesc(file_slipway_runtime_v1_application, 25);
 
 /**
  * @generated from message slipway.runtime.v1.RefreshRequest
@@ -676,7 +745,7 @@ export type RefreshRequest = Message<"slipway.runtime.v1.RefreshRequest"> & {
  * Use `create(RefreshRequestSchema)` to create a new message.
  */
 export const RefreshRequestSchema: GenMessage<RefreshRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_application, 23);
+  messageDesc(file_slipway_runtime_v1_application, 26);
 
 /**
  * @generated from message slipway.runtime.v1.RefreshResponse
@@ -689,7 +758,7 @@ export type RefreshResponse = Message<"slipway.runtime.v1.RefreshResponse"> & {
  * Use `create(RefreshResponseSchema)` to create a new message.
  */
 export const RefreshResponseSchema: GenMessage<RefreshResponse> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_application, 24);
+  messageDesc(file_slipway_runtime_v1_application, 27);
 
 /**
  * @generated from message slipway.runtime.v1.DeleteApplicationRequest
@@ -711,7 +780,7 @@ export type DeleteApplicationRequest = Message<"slipway.runtime.v1.DeleteApplica
  * Use `create(DeleteApplicationRequestSchema)` to create a new message.
  */
 export const DeleteApplicationRequestSchema: GenMessage<DeleteApplicationRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_application, 25);
+  messageDesc(file_slipway_runtime_v1_application, 28);
 
 /**
  * @generated from message slipway.runtime.v1.DeleteApplicationResponse
@@ -724,7 +793,7 @@ export type DeleteApplicationResponse = Message<"slipway.runtime.v1.DeleteApplic
  * Use `create(DeleteApplicationResponseSchema)` to create a new message.
  */
 export const DeleteApplicationResponseSchema: GenMessage<DeleteApplicationResponse> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_application, 26);
+  messageDesc(file_slipway_runtime_v1_application, 29);
 
 /**
  * @generated from message slipway.runtime.v1.GetHistoryRequest
@@ -741,7 +810,7 @@ export type GetHistoryRequest = Message<"slipway.runtime.v1.GetHistoryRequest"> 
  * Use `create(GetHistoryRequestSchema)` to create a new message.
  */
 export const GetHistoryRequestSchema: GenMessage<GetHistoryRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_application, 27);
+  messageDesc(file_slipway_runtime_v1_application, 30);
 
 /**
  * @generated from message slipway.runtime.v1.HistoryEntry
@@ -793,7 +862,7 @@ export type HistoryEntry = Message<"slipway.runtime.v1.HistoryEntry"> & {
  * Use `create(HistoryEntrySchema)` to create a new message.
  */
 export const HistoryEntrySchema: GenMessage<HistoryEntry> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_application, 28);
+  messageDesc(file_slipway_runtime_v1_application, 31);
 
 /**
  * @generated from message slipway.runtime.v1.GetHistoryResponse
@@ -810,7 +879,7 @@ export type GetHistoryResponse = Message<"slipway.runtime.v1.GetHistoryResponse"
  * Use `create(GetHistoryResponseSchema)` to create a new message.
  */
 export const GetHistoryResponseSchema: GenMessage<GetHistoryResponse> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_application, 29);
+  messageDesc(file_slipway_runtime_v1_application, 32);
 
 /**
  * @generated from message slipway.runtime.v1.ListEventsRequest
@@ -834,7 +903,7 @@ export type ListEventsRequest = Message<"slipway.runtime.v1.ListEventsRequest"> 
  * Use `create(ListEventsRequestSchema)` to create a new message.
  */
 export const ListEventsRequestSchema: GenMessage<ListEventsRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_application, 30);
+  messageDesc(file_slipway_runtime_v1_application, 33);
 
 /**
  * @generated from message slipway.runtime.v1.ObjectEvent
@@ -881,7 +950,7 @@ export type ObjectEvent = Message<"slipway.runtime.v1.ObjectEvent"> & {
  * Use `create(ObjectEventSchema)` to create a new message.
  */
 export const ObjectEventSchema: GenMessage<ObjectEvent> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_application, 31);
+  messageDesc(file_slipway_runtime_v1_application, 34);
 
 /**
  * @generated from message slipway.runtime.v1.ListEventsResponse
@@ -898,7 +967,7 @@ export type ListEventsResponse = Message<"slipway.runtime.v1.ListEventsResponse"
  * Use `create(ListEventsResponseSchema)` to create a new message.
  */
 export const ListEventsResponseSchema: GenMessage<ListEventsResponse> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_application, 32);
+  messageDesc(file_slipway_runtime_v1_application, 35);
 
 /**
  * @generated from message slipway.runtime.v1.LogsRequest
@@ -961,7 +1030,7 @@ export type LogsRequest = Message<"slipway.runtime.v1.LogsRequest"> & {
  * Use `create(LogsRequestSchema)` to create a new message.
  */
 export const LogsRequestSchema: GenMessage<LogsRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_application, 33);
+  messageDesc(file_slipway_runtime_v1_application, 36);
 
 /**
  * @generated from message slipway.runtime.v1.LogsResponse
@@ -993,7 +1062,7 @@ export type LogsResponse = Message<"slipway.runtime.v1.LogsResponse"> & {
  * Use `create(LogsResponseSchema)` to create a new message.
  */
 export const LogsResponseSchema: GenMessage<LogsResponse> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_application, 34);
+  messageDesc(file_slipway_runtime_v1_application, 37);
 
 /**
  * ApplicationService is what a runtime knows of its applications and does with
@@ -1038,6 +1107,17 @@ export const ApplicationService: GenService<{
     methodKind: "unary";
     input: typeof GetTreeRequestSchema;
     output: typeof GetTreeResponseSchema;
+  },
+  /**
+   * WatchTree sends the tree now and whenever something in it changed. Changes that
+   * come together are sent together.
+   *
+   * @generated from rpc slipway.runtime.v1.ApplicationService.WatchTree
+   */
+  watchTree: {
+    methodKind: "server_streaming";
+    input: typeof WatchTreeRequestSchema;
+    output: typeof WatchTreeResponseSchema;
   },
   /**
    * GetResource is one object: as it is, and as Git says.
