@@ -21,7 +21,7 @@ import (
 // and the cluster has no node.
 const quiet = " --set installer.skipValidation=true --skip-preflight --yes"
 
-// TestRuntimeLife: R47, R49, R50, R76, R110, R111, R113: a runtime is planned,
+// TestRuntimeLife: R1, R81, R47, R49, R50, R76, R110, R111, R113: a runtime is planned,
 // installed until it is online at a real platform, upgraded with its values kept,
 // rolled back when the platform does not see the new version, and uninstalled with a
 // report of what is left.

@@ -111,7 +111,7 @@ func (c controllerCase) build(t testing.TB, replaced badState) *scene {
 	return s
 }
 
-// TestControllers: R83, R84, R85, R86, R93, R96, R97, R98: each controller in a good
+// TestControllers: R73, R83, R84, R85, R86, R93, R96, R97, R98: each controller in a good
 // state, before and after the install, and with each mistake of the documents; what
 // can be repaired is repaired.
 func TestControllers(t *testing.T) {

@@ -109,16 +109,21 @@ func (s *Service) GetTree(ctx context.Context, request *connect.Request[runtimev
 	if err != nil {
 		return nil, err
 	}
-	answer := &runtimev1.GetTreeResponse{}
+	return connect.NewResponse(&runtimev1.GetTreeResponse{Nodes: nodesOf(tree)}), nil
+}
+
+// nodesOf is a tree as the API tells it: without the Application itself.
+func nodesOf(tree *inspect.Tree) []*runtimev1.Node {
+	var nodes []*runtimev1.Node
 	known := map[types.UID]*runtimev1.Node{}
 	tree.Root.Walk(func(node, parent *inspect.Node) {
 		if parent == nil {
-			return // the Application itself
+			return
 		}
 		told := known[node.UID]
 		if told == nil {
 			told = nodeOf(node)
-			answer.Nodes = append(answer.Nodes, told)
+			nodes = append(nodes, told)
 			if node.UID != "" {
 				known[node.UID] = told
 			}
@@ -127,7 +132,7 @@ func (s *Service) GetTree(ctx context.Context, request *connect.Request[runtimev
 			told.Parents = append(told.Parents, string(parent.UID))
 		}
 	})
-	return connect.NewResponse(answer), nil
+	return nodes
 }
 
 // tree reads a tree when it is its turn.
@@ -136,12 +141,22 @@ func (s *Service) tree(ctx context.Context, app *inspect.Application) (*inspect.
 	if err != nil {
 		return nil, err
 	}
+	return s.readTree(ctx, app, s.within(at))
+}
+
+// treeSource is what trees are read with.
+type treeSource interface {
+	Tree(ctx context.Context, app *inspect.Application, skipped func(kind, namespace string)) (*inspect.Tree, error)
+}
+
+// readTree is tree, with what it is read with.
+func (s *Service) readTree(ctx context.Context, app *inspect.Application, with treeSource) (*inspect.Tree, error) {
 	leave, err := enter(ctx, s.reading)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
-	tree, err := s.within(at).Tree(ctx, app, func(kind, namespace string) {
+	tree, err := with.Tree(ctx, app, func(kind, namespace string) {
 		s.log.Debug("the agent may not list what Applications own", "kind", kind, "namespace", namespace)
 	})
 	return tree, s.fault(err, app.ID())
@@ -150,7 +165,7 @@ func (s *Service) tree(ctx context.Context, app *inspect.Application) (*inspect.
 func nodeOf(node *inspect.Node) *runtimev1.Node {
 	told := &runtimev1.Node{
 		Ref: objectRef(node.Key(), node.Version, node.UID), Sync: node.Sync, Health: node.Health, HealthMessage: node.Message,
-		Info: node.Info, Hook: node.Hook, RequiresPruning: node.RequiresPruning,
+		Info: node.Info, Hook: node.Hook, RequiresPruning: node.RequiresPruning, ResourceVersion: node.ResourceVersion,
 	}
 	if !node.Created.IsZero() {
 		told.CreatedAt = timestamppb.New(node.Created)

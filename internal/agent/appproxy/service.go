@@ -101,6 +101,8 @@ type Service struct {
 	inspector *inspect.Inspector
 	strict    inspect.Strict
 	watch     *sharedWatch
+	trees     *treeWatches
+	scopes    *scopeWatches
 
 	reading, rendering, following, checking chan struct{}
 }
@@ -130,6 +132,8 @@ func New(options Options) *Service {
 	}
 	s.strict = inspect.Strict{Inspector: s.inspector, Kinds: options.Kinds, ControlNamespace: options.ControlNamespace}
 	s.watch = newSharedWatch(s.inspector, s.namespaces(), s.log)
+	s.trees = &treeWatches{service: s, shown: map[tracking.App]*shownTree{}}
+	s.scopes = &scopeWatches{open: map[scopeAt]*scopeWatch{}}
 	return s
 }
 

@@ -3,6 +3,7 @@ package inspect
 import (
 	"context"
 	"maps"
+	"slices"
 
 	"slipway.dev/slipway/internal/gitops/tracking"
 )
@@ -45,8 +46,8 @@ func (r *TreeReader) remember(scope Scope, found map[tracking.Key]identity) {
 }
 
 // retain forgets all scopes but those.
-func (r *TreeReader) retain(scopes map[Scope]bool) {
+func (r *TreeReader) retain(scopes []Scope) {
 	if r != nil {
-		maps.DeleteFunc(r.known, func(scope Scope, _ map[tracking.Key]identity) bool { return !scopes[scope] })
+		maps.DeleteFunc(r.known, func(scope Scope, _ map[tracking.Key]identity) bool { return !slices.Contains(scopes, scope) })
 	}
 }

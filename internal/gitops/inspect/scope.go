@@ -46,21 +46,43 @@ func (s Strict) Scopes(ctx context.Context, app *Application) (scopes []Scope, c
 			scopes = append(scopes, Scope{Resource: kind, Namespace: namespace})
 		}
 	}
-	seen := map[Scope]bool{}
+	labelled, err := s.labelled(ctx, app)
+	if err != nil {
+		return nil, false, err
+	}
+	scopes = append(scopes, labelled...)
+	if len(scopes) > mostScopes {
+		return scopes[:mostScopes], false, nil
+	}
+	return scopes, true, nil
+}
+
+// labelled are the scopes of what an Application has itself. Each kind is looked for
+// once: to look for one that there is not costs the API server something.
+func (s Strict) labelled(ctx context.Context, app *Application) ([]Scope, error) {
+	type place struct {
+		kind      schema.GroupVersionKind
+		namespace string
+	}
+	asked, seen := map[place]bool{}, map[Scope]bool{}
+	var scopes []Scope
 	for n := range app.Status.Resources {
-		scope, err := s.scope(ctx, app, &app.Status.Resources[n])
+		resource := &app.Status.Resources[n]
+		at := place{schema.GroupVersionKind{Group: resource.Group, Version: resource.Version, Kind: resource.Kind}, resource.Namespace}
+		if asked[at] {
+			continue
+		}
+		asked[at] = true
+		scope, err := s.scope(ctx, app, resource)
 		if err != nil {
-			return nil, false, err
+			return nil, err
 		}
 		if !scope.Resource.Empty() && !seen[scope] {
 			seen[scope] = true
 			scopes = append(scopes, scope)
 		}
 	}
-	if len(scopes) > mostScopes {
-		return scopes[:mostScopes], false, nil
-	}
-	return scopes, true, nil
+	return scopes, nil
 }
 
 // scope is where an object of a status is found by its label, with those like it.

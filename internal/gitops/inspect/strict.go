@@ -66,16 +66,11 @@ func (s Strict) Tree(ctx context.Context, app *Application, skipped func(kind, n
 func (m *marked) complete(ctx context.Context, app *Application, owned *ownedObjects) error {
 	ctx, cancel := context.WithTimeout(ctx, RequestTimeout)
 	defer cancel()
-	listed := map[Scope]bool{}
-	for n := range app.Status.Resources {
-		scope, err := m.strict.scope(ctx, app, &app.Status.Resources[n])
-		if err != nil {
-			return err
-		}
-		if listed[scope] || scope.Resource.Empty() {
-			continue
-		}
-		listed[scope] = true
+	scopes, err := m.strict.labelled(ctx, app)
+	if err != nil {
+		return err
+	}
+	for _, scope := range scopes {
 		if m.reader.recall(scope, m.found) {
 			continue
 		}
@@ -86,7 +81,7 @@ func (m *marked) complete(ctx context.Context, app *Application, owned *ownedObj
 		maps.Copy(m.found, found)
 		m.reader.remember(scope, found)
 	}
-	m.reader.retain(listed)
+	m.reader.retain(scopes)
 	for n := range app.Status.Resources {
 		resource := &app.Status.Resources[n]
 		key := KeyOfResource(resource)

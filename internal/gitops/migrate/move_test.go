@@ -16,7 +16,7 @@ import (
 	"slipway.dev/slipway/internal/kube/kubetest"
 )
 
-// TestMove: R29: an Application moves to the runtime while Argo CD runs, with its
+// TestMove: R4, R29: an Application moves to the runtime while Argo CD runs, with its
 // resources untouched; the runtime then syncs and prunes it; and it moves back.
 func TestMove(t *testing.T) {
 	w := newWorld(t)

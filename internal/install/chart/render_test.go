@@ -132,7 +132,7 @@ func find(t *testing.T, made chart.Rendered, kind, name string) *unstructured.Un
 	return nil
 }
 
-// TestRuntimeRenders: R49 to R55: every documented set of flags renders, and the
+// TestRuntimeRenders: R25, R49 to R55: every documented set of flags renders, and the
 // next step is told.
 func TestRuntimeRenders(t *testing.T) {
 	for _, set := range runtimeSets() {

@@ -168,7 +168,7 @@ func (p *place) has(t testing.TB, repository string, descriptor ocispec.Descript
 	return there
 }
 
-// TestMirror: R78: an image goes from an archive to a registry, and from there to a
+// TestMirror: R129, R78: an image goes from an archive to a registry, and from there to a
 // registry with TLS of a private authority and a user: all platforms, the same
 // digests; a second time nothing is copied, and what was interrupted goes on.
 func TestMirror(t *testing.T) {

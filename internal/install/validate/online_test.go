@@ -33,7 +33,7 @@ global:
   runtime: {name: prod}
 `
 
-// TestAsked: R31 to R34, P8, P10 to P12: each thing that only others know is one
+// TestAsked: R40, R31 to R34, P8, P10 to P12: each thing that only others know is one
 // finding.
 func TestAsked(t *testing.T) {
 	w := newWorld(t)

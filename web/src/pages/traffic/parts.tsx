@@ -24,14 +24,17 @@ export function ApplicationLink({
   return (
     <span className="traffic-dotted">
       <Dot tone={tones[application.health] ?? "off"} label={application.health || "Unknown"} />
-      <Link
-        to="/applications/$runtime/$namespace/$name"
-        params={{ runtime, namespace: ref.namespace, name: ref.name }}
-        title={`${ref.namespace}/${ref.name}`}
-      >
-        {ref.name}
-      </Link>
-      {note !== "" && <span className="muted traffic-small">{note}</span>}
+      <span className="traffic-lines">
+        <Link
+          to="/applications/$runtime/$namespace/$name"
+          params={{ runtime, namespace: ref.namespace, name: ref.name }}
+          preload={false}
+          title={`${ref.namespace}/${ref.name}`}
+        >
+          {ref.name}
+        </Link>
+        {note !== "" && <span className="muted traffic-small">{note}</span>}
+      </span>
     </span>
   );
 }
