@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"slipway.dev/slipway/internal/preflight"
 	"slipway.dev/slipway/internal/secret"
 	"slipway.dev/slipway/internal/wire"
 	"slipway.dev/slipway/internal/wire/platformv1"
@@ -128,6 +129,8 @@ type platformClient struct {
 	platformContext
 	address *url.URL
 	http    *http.Client
+	// roots may vouch for it; nil are those of the machine.
+	roots *x509.CertPool
 	// runtime is what a flag named.
 	runtime string
 }
@@ -137,27 +140,25 @@ func newPlatformClient(chosen platformContext) (*platformClient, error) {
 	if err != nil {
 		return nil, err
 	}
-	transport, err := platformTransport(chosen.CAFile)
+	roots, err := platformRoots(chosen.CAFile)
 	if err != nil {
 		return nil, err
 	}
+	transport := platformTransport(roots)
 	var next http.RoundTripper = transport
 	if !chosen.Key.IsZero() {
 		next = &keyTransport{key: chosen.Key, host: address.Host, next: transport}
 	}
-	return &platformClient{platformContext: chosen, address: address, http: &http.Client{Transport: next, CheckRedirect: noRedirect}}, nil
+	return &platformClient{platformContext: chosen, address: address, roots: roots, http: &http.Client{Transport: next, CheckRedirect: noRedirect}}, nil
 }
 
 // noRedirect: an API does not send elsewhere; what does is not the platform.
 func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// platformTransport verifies certificates, with the system's authorities or those
-// of a file.
-func platformTransport(caFile string) (*http.Transport, error) {
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.DialContext = (&net.Dialer{Timeout: platformDialTimeout, KeepAlive: platformDialTimeout}).DialContext
+// platformRoots are the authorities of a file, nil without one.
+func platformRoots(caFile string) (*x509.CertPool, error) {
 	if caFile == "" {
-		return transport, nil
+		return nil, nil
 	}
 	authorities, err := readAuthorities(caFile)
 	if err != nil {
@@ -165,8 +166,21 @@ func platformTransport(caFile string) (*http.Transport, error) {
 	}
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(authorities)
-	transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
-	return transport, nil
+	return pool, nil
+}
+
+// platformTransport verifies certificates, with the system's authorities when there
+// are no others.
+func platformTransport(roots *x509.CertPool) *http.Transport {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.DialContext = (&net.Dialer{Timeout: platformDialTimeout, KeepAlive: platformDialTimeout}).DialContext
+	transport.TLSClientConfig = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
+	return transport
+}
+
+// checked is the platform as checks look at it.
+func (c *platformClient) checked() *preflight.Platform {
+	return &preflight.Platform{URL: c.base(), Auth: c.auth(), Runtimes: c.runtimes(), Roots: c.roots}
 }
 
 func (c *platformClient) close() { c.http.CloseIdleConnections() }

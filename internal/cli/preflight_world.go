@@ -95,7 +95,7 @@ func (f *preflightFlags) open(command *cobra.Command) (preflight.World, prefligh
 	client, err := f.choice.open()
 	switch {
 	case err == nil:
-		world.Platform = &preflight.Platform{URL: client.base(), Auth: client.auth(), Runtimes: client.runtimes()}
+		world.Platform = client.checked()
 	case !errors.Is(err, errNoPlatform):
 		return world, options, nothing, err
 	}

@@ -391,7 +391,7 @@ func (o *operation) check(ctx context.Context, stage preflight.Stage) error {
 func (o *operation) preflightWorld() preflight.World {
 	world := preflight.World{Cluster: o.cluster}
 	if o.joins() {
-		world.Platform = &preflight.Platform{URL: o.platform.base(), Auth: o.platform.auth(), Runtimes: o.platform.runtimes()}
+		world.Platform = o.platform.checked()
 	}
 	return world
 }

@@ -49,7 +49,7 @@ func (in *Inquiry) reachPlatform(ctx context.Context, out *Report) {
 		out.fail("platform", "its URL cannot be read", "write https://HOST")
 		return
 	}
-	client := in.caller(in.Roots)
+	client := in.caller(cmp.Or(in.Platform.Roots, in.Roots))
 	defer client.CloseIdleConnections()
 	out.look("GET %s", base)
 	if _, err := visit(ctx, client, base.String(), nil); err != nil {

@@ -45,6 +45,8 @@ type Platform struct {
 	URL      string
 	Auth     platformv1connect.AuthServiceClient
 	Runtimes platformv1connect.RuntimeServiceClient
+	// Roots may vouch for it; nil are those of the World.
+	Roots *x509.CertPool
 }
 
 // World is what the checks look at. Only Cluster has to be there, and checks that

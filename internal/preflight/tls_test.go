@@ -188,7 +188,7 @@ func TestOwnClass(t *testing.T) {
 	}
 }
 
-// TestUnknownController: R18, a controller that nobody knows is a warning, and what it
+// TestUnknownController: R18: a controller that nobody knows is a warning, and what it
 // does is looked at all the same.
 func TestUnknownController(t *testing.T) {
 	s := newScene(t)

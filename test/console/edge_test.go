@@ -50,7 +50,10 @@ spec:
 // startEdge serves the Ingresses of the cluster at loopback.
 func (w *world) startEdge(t *testing.T) *edgeHost {
 	t.Helper()
-	namespace := w.cluster.Namespace(t)
+	const namespace = "edge"
+	if err := w.makeNamespace(t.Context(), namespace); err != nil {
+		t.Fatal(err)
+	}
 	w.cluster.Apply(t, namespace, "apiVersion: networking.k8s.io/v1\nkind: IngressClass\nmetadata: {name: slipway}\nspec: {controller: slipway.dev/ingress-controller}\n")
 	w.cluster.Apply(t, namespace, misspelled)
 	started := &edgeHost{url: "http://127.0.0.1", secret: filepath.Join(t.TempDir(), "traffic")}

@@ -14,7 +14,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
+	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
@@ -68,7 +68,6 @@ func runScene(ctx context.Context, args []string) error {
 		return errors.New("--work is missing")
 	}
 	// Libraries that watch the cluster complain here when a watch ends.
-	klog.LogToStderr(false)
-	klog.SetOutput(io.Discard)
+	klog.SetSlogLogger(slog.New(slog.DiscardHandler))
 	return s.play(ctx)
 }

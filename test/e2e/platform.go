@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -94,7 +96,7 @@ func (s *scene) signIn(ctx context.Context) (string, error) {
 			return errors.New("the log has no password yet")
 		}
 		password, _, _ = strings.Cut(rest, "\n")
-		return nil
+		return connects(ctx, platformHost+":443")
 	})
 	if err != nil {
 		return "", err
@@ -119,6 +121,17 @@ func (s *scene) signIn(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("the account has no ID: %s", text)
 	}
 	return "account " + s.account, nil
+}
+
+// connects reports whether a load balancer passes connections on: that comes a
+// moment after its address.
+func connects(ctx context.Context, address string) error {
+	dialer := net.Dialer{Timeout: time.Second}
+	conn, err := dialer.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return err
+	}
+	return conn.Close()
 }
 
 // logOf is the log of the first Pod that a selector finds.

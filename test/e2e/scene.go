@@ -178,13 +178,12 @@ func (s *scene) until(ctx context.Context, condition func(context.Context) error
 	}
 }
 
-// slipway runs the command line as a person does whose machine trusts the
-// authority, and gives what it prints.
+// slipway runs the command line as a person does, and gives what it prints.
 func (s *scene) slipway(ctx context.Context, input string, words ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	command := exec.CommandContext(ctx, filepath.Join(s.root, "bin", "slipway"), words...)
-	command.Env = append(os.Environ(), "HOME="+s.work, "KUBECONFIG="+s.node.Kubeconfig, "SSL_CERT_FILE="+s.authority.file)
+	command.Env = append(os.Environ(), "HOME="+s.work, "KUBECONFIG="+s.node.Kubeconfig)
 	command.Stdin = strings.NewReader(input)
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	var problems strings.Builder

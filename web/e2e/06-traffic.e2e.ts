@@ -14,6 +14,8 @@ test("the traffic while load runs, from the commit to the request", async ({ adm
   const before = await total();
   await expect.poll(total).toBeGreaterThan(before);
   await expect(row).toContainText("Change what the web says");
+  await page.getByRole("button", { name: "Requests/s" }).click();
+  await expect(routes.getByRole("row").nth(1)).toContainText(world.host);
   await look(page, "traffic");
 
   await row.getByRole("button").first().click();
@@ -39,17 +41,17 @@ test("what serves a URL, and what does not", async ({ admin: page }) => {
   await url.fill(`http://${world.host}/cart`);
   await page.keyboard.press("Enter");
   const answer = page.getByRole("region", { name: "What serves this URL?" });
-  await expect(answer.getByText(/takes it:/)).toBeVisible();
+  await expect(answer.getByText(/takes it:/).first()).toBeVisible();
   await expect(answer.getByRole("list", { name: "From the commit to the endpoints" })).toContainText("web");
   await look(page, "explain");
 
   await url.fill("nothing.example.com/");
   await page.keyboard.press("Enter");
   await expect(url).toHaveValue("https://nothing.example.com/");
-  await expect(answer.getByText(/No route takes it/)).toBeVisible();
+  await expect(answer.getByText(/No route takes it/).first()).toBeVisible();
   // The question is in the address.
   await page.reload();
-  await expect(answer.getByText(/No route takes it/)).toBeVisible();
+  await expect(answer.getByText(/No route takes it/).first()).toBeVisible();
 });
 
 test("certificates and refusals", async ({ admin: page }) => {

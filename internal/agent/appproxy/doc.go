@@ -6,6 +6,8 @@
 //	compare        what a sync would change
 //	operate        sync, rollback, terminate, refresh, delete
 //	watch          one watch of Applications for all who look
+//	treewatch      who looks at trees; treefeed reads each when something in it
+//	               changed, and scopes follows what they are read from
 //	logs           what containers have written, many merged
 //	components     the runtime itself, and the logs of its own Pods
 //	preflight      the checks of an installed runtime, as they end

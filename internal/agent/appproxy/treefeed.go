@@ -124,7 +124,7 @@ func (f *treeFeed) run(ctx context.Context) error {
 		case <-f.stirred:
 		}
 		if f.last != nil {
-			if err := wait(ctx, max(treeGather, time.Until(next))); err != nil {
+			if err := idle(ctx, max(treeGather, time.Until(next))); err != nil {
 				return err
 			}
 			drain(looking.signal)
@@ -142,8 +142,8 @@ func (f *treeFeed) run(ctx context.Context) error {
 	}
 }
 
-// wait waits some time.
-func wait(ctx context.Context, duration time.Duration) error {
+// idle waits some time.
+func idle(ctx context.Context, duration time.Duration) error {
 	timer := time.NewTimer(duration)
 	defer timer.Stop()
 	select {
@@ -191,19 +191,17 @@ func (f *treeFeed) read(ctx context.Context, object *unstructured.Unstructured) 
 	return nil
 }
 
-// begin has what is stale read again, and every change counted until it is read.
+// begin has what may have changed read again, and every change counted until it is
+// read.
 func (f *treeFeed) begin() {
 	f.mu.Lock()
-	for scope := range f.stale {
-		f.reader.Forget(scope)
-	}
+	stale := f.stale
 	f.stale, f.inside = map[inspect.Scope]bool{}, nil
 	f.mu.Unlock()
-	for at := range f.followed {
-		if !f.service.scopes.hears(at) {
-			f.reader.Forget(at.Scope)
-		}
-	}
+	f.reader.Keep(func(scope inspect.Scope) bool {
+		at := scopeAt{f.target.Cluster, scope}
+		return !stale[scope] && f.followed[at] && f.service.scopes.hears(at)
+	})
 }
 
 // settle notes what is in the tree.

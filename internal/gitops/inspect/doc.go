@@ -5,6 +5,8 @@
 //	application   read, list, follow and patch Applications
 //	operate       sync, rollback, terminate, refresh
 //	tree          the objects of an Application with what they own
+//	reader        the same again and again, where something may have changed
+//	scope         what a tree is read from, and changes of it
 //	compare       what a sync would change
 //	mask          manifests without the values of Secrets
 //	logs          what the containers of an Application have written

@@ -3,7 +3,6 @@ package inspect
 import (
 	"context"
 	"maps"
-	"slices"
 
 	"slipway.dev/slipway/internal/gitops/tracking"
 )
@@ -21,8 +20,10 @@ func NewTreeReader(strict Strict) *TreeReader {
 	return &TreeReader{strict: strict, known: map[Scope]map[tracking.Key]identity{}}
 }
 
-// Forget has the objects of a scope listed again.
-func (r *TreeReader) Forget(scope Scope) { delete(r.known, scope) }
+// Keep forgets all scopes but those that still hold.
+func (r *TreeReader) Keep(holds func(Scope) bool) {
+	maps.DeleteFunc(r.known, func(scope Scope, _ map[tracking.Key]identity) bool { return !holds(scope) })
+}
 
 // Tree reads the tree.
 func (r *TreeReader) Tree(ctx context.Context, app *Application, skipped func(kind, namespace string)) (*Tree, error) {
@@ -42,12 +43,5 @@ func (r *TreeReader) recall(scope Scope, into map[tracking.Key]identity) bool {
 func (r *TreeReader) remember(scope Scope, found map[tracking.Key]identity) {
 	if r != nil && found != nil {
 		r.known[scope] = found
-	}
-}
-
-// retain forgets all scopes but those.
-func (r *TreeReader) retain(scopes []Scope) {
-	if r != nil {
-		maps.DeleteFunc(r.known, func(scope Scope, _ map[tracking.Key]identity) bool { return !slices.Contains(scopes, scope) })
 	}
 }

@@ -81,7 +81,6 @@ func (m *marked) complete(ctx context.Context, app *Application, owned *ownedObj
 		maps.Copy(m.found, found)
 		m.reader.remember(scope, found)
 	}
-	m.reader.retain(scopes)
 	for n := range app.Status.Resources {
 		resource := &app.Status.Resources[n]
 		key := KeyOfResource(resource)

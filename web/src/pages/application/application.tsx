@@ -14,13 +14,14 @@ import { Comparison } from "./compare";
 import { Details } from "./details";
 import { Events } from "./events";
 import { type Detail, type Place, useApplicationDetail } from "./follow";
+import { useFreshResources, useTree } from "./followtree";
 import { Conditions, Header } from "./header";
 import { History } from "./history";
 import { Logs } from "./logs";
 import { OperationPanel } from "./phase";
 import { applicationKeyOf, isRendered } from "./queries";
 import { ResourceDialog } from "./resource";
-import { type ResourceName, readObject, writeObject } from "./resourcename";
+import { objectOf, type ResourceName, readObject, writeObject } from "./resourcename";
 import { Resources } from "./resources";
 
 const route = getRouteApi("/inside/applications/$runtime/$namespace/$name");
@@ -104,6 +105,12 @@ function Known({ place, detail, summary, online }: KnownProps) {
   const [denied, setDenied] = useState("");
   const tab = tabIDs.find((id) => id === search.tab) ?? "resources";
   const resource = readObject(search.resource);
+  const tree = useTree(
+    place,
+    detail.manifest?.metadata?.uid ?? summary?.uid ?? "",
+    online && (tab === "resources" || resource !== null),
+  );
+  useFreshResources(place, tree.nodes);
   const deleting = detail.manifest?.metadata?.deletionTimestamp !== undefined;
   const blocked = blockedBy({ place, detail, online, denied, deleting });
   const open = (object: ResourceName | null) =>
@@ -114,7 +121,7 @@ function Known({ place, detail, summary, online }: KnownProps) {
     {
       id: "resources",
       label: "Resources",
-      content: <Resources place={place} online={online} onOpen={open} />,
+      content: <Resources runtime={place.runtime} live={tree} online={online} onOpen={open} />,
     },
     { id: "diff", label: "Diff", content: <Comparison place={place} online={online} /> },
     { id: "events", label: "Events", content: <Events place={place} online={online} /> },
@@ -147,6 +154,12 @@ function Known({ place, detail, summary, online }: KnownProps) {
           place={place}
           online={online}
           object={resource}
+          followed={
+            tree.state === "live" &&
+            tree.nodes?.some(
+              (node) => node.resourceVersion !== "" && writeObject(objectOf(node.ref)) === writeObject(resource),
+            ) === true
+          }
           onClose={() => open(null)}
         />
       )}

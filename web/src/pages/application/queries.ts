@@ -1,5 +1,5 @@
 // What is asked of a runtime about one application. There are no streams for it, so
-// it is asked again when the application changes, and now and then while it is seen.
+// it is asked again when the application changes, or the resource that it is about.
 
 import { keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { runtime } from "../../api/transport";
@@ -17,18 +17,12 @@ export function isRendered(key: readonly unknown[]): boolean {
   return key[4] === "diff" || key[4] === "resource";
 }
 
-export const treeQuery = (place: Place) =>
-  queryOptions({
-    queryKey: [...applicationKeyOf(place), "tree"],
-    queryFn: ({ signal }) => runtime(place.runtime).applications.getTree({ ref: refOf(place) }, { signal }),
-    refetchInterval: 5_000,
-  });
-
-export const resourceQuery = (place: Place, object: ResourceName) =>
+/** resourceQuery: followed is whether the tree tells when the resource changes. */
+export const resourceQuery = (place: Place, object: ResourceName, followed: boolean) =>
   queryOptions({
     queryKey: [...applicationKeyOf(place), "resource", writeObject(object)],
     queryFn: ({ signal }) => runtime(place.runtime).applications.getResource({ ref: refOf(place), object }, { signal }),
-    refetchInterval: 10_000,
+    refetchInterval: followed ? false : 10_000,
   });
 
 export const diffQuery = (place: Place, revision = "") =>
@@ -45,7 +39,8 @@ export const eventsQuery = (place: Place, object?: ResourceName) =>
     queryKey: [...applicationKeyOf(place), "events", object ? writeObject(object) : ""],
     queryFn: ({ signal }) =>
       runtime(place.runtime).applications.listEvents({ ref: refOf(place), ...(object ? { object } : {}) }, { signal }),
-    refetchInterval: 5_000,
+    // Some events come without a change: what fails again and again is counted.
+    refetchInterval: 15_000,
   });
 
 export const historyQuery = (place: Place) =>

@@ -21,13 +21,15 @@ export interface ResourceDialogProps {
   place: Place;
   online: boolean;
   object: ResourceName;
+  /** The tree tells when the resource changes. */
+  followed: boolean;
   onClose: () => void;
 }
 
 /** ResourceDialog is everything about one resource. */
-export function ResourceDialog({ place, online, object, onClose }: ResourceDialogProps) {
+export function ResourceDialog({ place, online, object, followed, onClose }: ResourceDialogProps) {
   const [tab, setTab] = useState<Tab>("live");
-  const query = useQuery({ ...resourceQuery(place, object), enabled: online });
+  const query = useQuery({ ...resourceQuery(place, object, followed), enabled: online });
   const live = query.data?.live;
   const containers = useMemo(() => containersOf(live), [live]);
   const tabs: { id: Tab; label: string; content: ReactNode }[] = [

@@ -1,35 +1,33 @@
-import { useQuery } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
 import { explain } from "../../api/errors";
 import type { Node } from "../../api/gen/slipway/runtime/v1/application_pb";
 import { Checkbox, SearchField, Select } from "../../ui/field";
 import { Empty, Failure, Loading, Note, Panel } from "../../ui/page";
-import type { Place } from "./follow";
+import type { LiveTree } from "./followtree";
 import { ResourceGraph } from "./graph";
-import { treeQuery } from "./queries";
 import type { ResourceName } from "./resourcename";
 import { buildTree, noFilter, type TreeFilter, treeRows, treeValues } from "./tree";
 import { ResourceTree } from "./treeview";
 
 export interface ResourcesProps {
-  place: Place;
+  runtime: string;
+  live: LiveTree;
   online: boolean;
   onOpen: (resource: ResourceName) => void;
 }
 
 /** Resources is what the application has in the cluster, and what that made. */
-export function Resources({ place, online, onOpen }: ResourcesProps) {
-  const query = useQuery({ ...treeQuery(place), enabled: online });
+export function Resources({ runtime, live, online, onOpen }: ResourcesProps) {
+  const { nodes, error } = live;
   const [filter, setFilter] = useState<TreeFilter>(noFilter);
   const [collapsed, setCollapsed] = useState<ReadonlySet<string>>(new Set());
   const [graph, setGraph] = useState(false);
-  const nodes = query.data?.nodes;
   const tree = useMemo(() => buildTree(nodes ?? []), [nodes]);
   const rows = useMemo(() => treeRows(tree, collapsed, filter), [tree, collapsed, filter]);
 
   if (!nodes) {
-    if (query.error) return <Failure error={query.error} retry={() => void query.refetch()} />;
-    if (!online) return <Offline runtime={place.runtime} />;
+    if (!online) return <Offline runtime={runtime} />;
+    if (error) return <Failure error={error} retry={live.retry} />;
     return <Loading lines={10} />;
   }
   if (nodes.length === 0) {
@@ -47,7 +45,7 @@ export function Resources({ place, online, onOpen }: ResourcesProps) {
   };
   return (
     <div className="stack">
-      {query.error && <Note tone="warn">{explain(query.error)} What is shown may be old.</Note>}
+      {error && <Note tone="warn">{explain(error)} What is shown may be old.</Note>}
       <TreeFilters nodes={nodes} filter={filter} onChange={setFilter} graph={graph} onGraph={setGraph} />
       {rows.length === 0 ? (
         <Empty title="No resource fits">Choose fewer filters, or other ones.</Empty>

@@ -2,14 +2,14 @@ import { create } from "@bufbuild/protobuf";
 import { expect, test } from "vitest";
 import { type Node, NodeSchema } from "../../api/gen/slipway/runtime/v1/application_pb";
 import { readObject, writeObject } from "./resourcename";
-import { buildTree, keyStep, noFilter, treeRows, treeValues } from "./tree";
+import { buildTree, changedObjects, keyStep, noFilter, treeRows, treeValues } from "./tree";
 
 function node(
   kind: string,
   name: string,
   uid: string,
   parents: string[] = [],
-  rest: { sync?: string; health?: string } = {},
+  rest: { sync?: string; health?: string; resourceVersion?: string } = {},
 ) {
   return create(NodeSchema, { ref: { kind, name, uid, namespace: "shop" }, parents, health: "Healthy", ...rest });
 }
@@ -78,4 +78,24 @@ test("keys go through the tree as in every other", () => {
   expect(keyStep("ArrowLeft", rows, 1)).toEqual({ expand: false });
   expect(keyStep("Enter", rows, 0)).toEqual({ open: true });
   expect(keyStep("x", rows, 0)).toBeNull();
+});
+
+test("what changed is what is new, different or gone", () => {
+  const before = [
+    node("Pod", "same", "1", [], { resourceVersion: "1" }),
+    node("Pod", "changed", "2", [], { resourceVersion: "1" }),
+    node("Pod", "again", "3", [], { resourceVersion: "1" }),
+    node("Pod", "gone", "4"),
+    node("Job", "unversioned", ""),
+  ];
+  const after = [
+    node("Job", "unversioned", "", [], { health: "Degraded" }),
+    node("Pod", "same", "1", [], { resourceVersion: "1" }),
+    node("Pod", "changed", "2", [], { resourceVersion: "2" }),
+    node("Pod", "again", "5", [], { resourceVersion: "1" }),
+    node("Pod", "new", "6"),
+  ];
+  const names = [...changedObjects(before, after)].map((each) => readObject(each)?.name);
+  expect(names.sort()).toEqual(["again", "changed", "gone", "new", "unversioned"]);
+  expect(changedObjects(after, after).size).toBe(0);
 });

@@ -82,6 +82,26 @@ export function buildTree(nodes: Node[]): Tree {
   return { roots, children };
 }
 
+/**
+ * changedObjects is what is new, different or gone, as writeObject names it. What has
+ * no version is compared by what is shown of it.
+ */
+export function changedObjects(before: Node[], after: Node[]): Set<string> {
+  const changed = new Set<string>();
+  const old = new Map(before.map((node) => [writeObject(objectOf(node.ref)), stateOf(node)]));
+  for (const node of after) {
+    const name = writeObject(objectOf(node.ref));
+    if (old.get(name) !== stateOf(node)) changed.add(name);
+    old.delete(name);
+  }
+  for (const name of old.keys()) changed.add(name);
+  return changed;
+}
+
+function stateOf(node: Node): string {
+  return [node.ref?.uid, node.resourceVersion, node.sync, node.health, node.healthMessage].join(" ");
+}
+
 function fits(node: Node, filter: TreeFilter): boolean {
   const object = objectOf(node.ref);
   if (filter.kind !== "" && object.kind !== filter.kind) return false;

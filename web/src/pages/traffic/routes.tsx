@@ -125,7 +125,7 @@ function columnsOf(runtime: string, narrow: boolean, onOpen: (key: string) => vo
         <ApplicationLink
           runtime={runtime}
           application={row.application}
-          note={row.route.applicationByService ? "by its Service" : ""}
+          note={row.route.applicationByService ? "via Service" : ""}
         />
       ),
     },

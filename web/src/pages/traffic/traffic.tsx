@@ -202,11 +202,13 @@ function Summary({ state, old }: { state: TrafficState; old: boolean }) {
           <dt>Requests per second</dt>
           <dd>
             <strong data-testid="total-rate">{rateWord(total?.requestsPerSecond ?? 0)}</strong>
-            <Sparkline
-              values={state.totalCourse.requests}
-              width={110}
-              label={`Requests per second, now ${rateWord(total?.requestsPerSecond ?? 0)}`}
-            />
+            <div className="traffic-line">
+              <Sparkline
+                values={state.totalCourse.requests}
+                width={110}
+                label={`Requests per second, now ${rateWord(total?.requestsPerSecond ?? 0)}`}
+              />
+            </div>
           </dd>
         </div>
         <div>

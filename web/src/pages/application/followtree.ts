@@ -1,0 +1,153 @@
+// The resources of one application, followed at its runtime. What was read stays
+// while the connection is lost, and while nobody looks.
+
+import type { ConnectError } from "@connectrpc/connect";
+import { useCallback, useEffect, useRef, useState } from "react";
+import type { Node } from "../../api/gen/slipway/runtime/v1/application_pb";
+import { runtime } from "../../api/transport";
+import { queries } from "../../app/queries";
+import type { Place } from "./follow";
+import { applicationKeyOf } from "./queries";
+import { type FollowState, followStream } from "./stream";
+import { changedObjects } from "./tree";
+
+export interface LiveTree {
+  /** null until it is known. */
+  nodes: Node[] | null;
+  state: FollowState;
+  error: ConnectError | null;
+  /** retry asks now. */
+  retry: () => void;
+}
+
+type Known = Omit<LiveTree, "retry">;
+
+const nothing: Known = { nodes: null, state: "connecting", error: null };
+
+/** useTree follows the tree of an application while it is wanted and the page is seen. */
+export function useTree(place: Place, uid: string, wanted: boolean): LiveTree {
+  const { runtime: name, namespace, name: application } = place;
+  const key = `${name}/${namespace}/${application}/${uid}`;
+  const [known, setKnown] = useState<{ key: string; tree: Known }>({ key, tree: nothing });
+  const [attempt, setAttempt] = useState(0);
+  const open = useSeen() && wanted;
+
+  // biome-ignore lint/correctness/useExhaustiveDependencies: another attempt is another stream.
+  useEffect(() => {
+    if (!open) return;
+    const stop = new AbortController();
+    const set = (change: (before: Known) => Known) =>
+      setKnown((before) => ({ key, tree: change(before.key === key ? before.tree : nothing) }));
+    const ref = { namespace, name: application };
+    void followStream(
+      {
+        open: (signal) => runtime(name).applications.watchTree({ ref }, { signal }),
+        take(message) {
+          const tree = message.tree;
+          if (tree) set(() => ({ nodes: tree.nodes, state: "live", error: null }));
+          return message.deleted;
+        },
+        turn: (state, error) => set((before) => ({ ...before, state, error })),
+      },
+      stop.signal,
+    );
+    return () => stop.abort();
+  }, [key, name, namespace, application, open, attempt]);
+
+  const retry = useCallback(() => setAttempt((before) => before + 1), []);
+  return { ...(known.key === key ? known.tree : nothing), retry };
+}
+
+// A page that nobody sees for so long follows no tree: browsers allow few streams,
+// for all tabs together.
+const linger = 10_000;
+
+function useSeen(): boolean {
+  const [seen, setSeen] = useState(true);
+  useEffect(() => {
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const look = () => {
+      clearTimeout(timer);
+      if (document.visibilityState === "visible") setSeen(true);
+      else timer = setTimeout(() => setSeen(false), linger);
+    };
+    look();
+    document.addEventListener("visibilitychange", look);
+    return () => {
+      clearTimeout(timer);
+      document.removeEventListener("visibilitychange", look);
+    };
+  }, []);
+  return seen;
+}
+
+// What is asked about one resource is asked again so often at most: the runtime may
+// have to render Git for it.
+const leastGap = 1_000;
+// Kubernetes tells of a change in an event a little after it.
+const eventsLate = 1_500;
+
+/** useFreshResources asks again about resources that are open, when the tree says that they changed. */
+export function useFreshResources(place: Place, nodes: Node[] | null): void {
+  const before = useRef<Node[] | null>(null);
+  const asking = useRef<Asking | null>(null);
+  useEffect(() => {
+    const current = new Asking(place);
+    asking.current = current;
+    before.current = null;
+    return () => current.end();
+  }, [place]);
+  useEffect(() => {
+    if (before.current && nodes) asking.current?.add(changedObjects(before.current, nodes));
+    before.current = nodes;
+  }, [nodes]);
+}
+
+// Asking asks again about what changed: at once after a quiet time, and otherwise
+// with the gap. What is being asked is not asked again before the answer is here, or
+// fast changes would never let one arrive.
+class Asking {
+  private due = new Set<string>();
+  private last = 0;
+  private timer: ReturnType<typeof setTimeout> | undefined;
+  private late = new Set<ReturnType<typeof setTimeout>>();
+
+  constructor(private readonly place: Place) {}
+
+  add(changed: Set<string>): void {
+    for (const each of changed) this.due.add(each);
+    if (this.due.size > 0)
+      this.timer ??= setTimeout(() => this.flush(), Math.max(0, this.last + leastGap - Date.now()));
+  }
+
+  end(): void {
+    clearTimeout(this.timer);
+    for (const timer of this.late) clearTimeout(timer);
+  }
+
+  private flush(): void {
+    const names = this.due;
+    const about = this.about(names, ["resource", "events"]);
+    if (queries.isFetching(about) > 0) {
+      this.timer = setTimeout(() => this.flush(), leastGap / 4);
+      return;
+    }
+    this.timer = undefined;
+    this.last = Date.now();
+    this.due = new Set();
+    void queries.invalidateQueries(about);
+    const timer = setTimeout(() => {
+      this.late.delete(timer);
+      void queries.invalidateQueries(this.about(names, ["events"]), { cancelRefetch: false });
+    }, eventsLate);
+    this.late.add(timer);
+  }
+
+  private about(names: ReadonlySet<string>, topics: string[]) {
+    return {
+      queryKey: applicationKeyOf(this.place),
+      predicate: ({ queryKey }: { queryKey: readonly unknown[] }) =>
+        topics.includes(String(queryKey[4])) && names.has(String(queryKey[5])),
+    };
+  }
+}
