@@ -23,7 +23,7 @@ GO_STATIC := CGO_ENABLED=0 GOFLAGS="$(GOFLAGS) -trimpath -buildvcs=false"
 TEST_FLAGS := -vet=off -ldflags='-s -w'
 # The race detector makes these several times slower and sees little of them: some start programs again and again, some
 # are pure functions, and the store's work is SQLite's.
-WITHOUT_RACE := archtest|cli|config|gitprovider|install|preflight|route|secret|tools|up|wire|edge/(lastgood|normalize|program)|gitops/(appset/expand|jq|render|tree)|ingress/(annotation|backend|manifest|policy|reference|resolve|snapshot|traefik|translate|wish)|platform/(console|identity|signing|store)
+WITHOUT_RACE := archtest|cli|config|gitprovider|install|preflight|route|secret|tools|up|wire|edge/(lastgood|normalize|program)|gitops/(appset|gittest|health|jq|migrate|plan|project|render|tree)|ingress/(annotation|backend|manifest|policy|reference|resolve|snapshot|traefik|translate|wish)|platform/(console|identity|signing|store)
 
 .PHONY: help
 help: ## Show this list
@@ -95,7 +95,8 @@ deps: ## Install the Debian packages that the tests need and the machine lacks
 .PHONY: test
 test: deps build lint ## Check and test everything: formatting, vet, staticcheck; tests of packages with the race detector, then those of commands and whole programs
 	go test -race -p 3 $(TEST_FLAGS) -timeout 20m $$(go list ./internal/... | grep -vE '/internal/($(WITHOUT_RACE))(/|$$)')
-	$(GO_STATIC) go test -p 4 $(TEST_FLAGS) -timeout 20m ./api/... ./charts/... ./cmd/... $$(go list ./internal/... | grep -E '/internal/($(WITHOUT_RACE))(/|$$)') ./test/...
+	$(GO_STATIC) go test -p 4 $(TEST_FLAGS) -timeout 20m ./api/... ./charts/... ./cmd/... $$(go list ./internal/... | grep -E '/internal/($(WITHOUT_RACE))(/|$$)') $$(go list ./test/... | grep -v /test/console)
+	$(GO_STATIC) go test $(TEST_FLAGS) -timeout 15m ./test/console
 	cd web && npm test
 	cd devcluster && go test -race -timeout 10m ./demo/... ./node/... ./pki/... ./statedir/...
 

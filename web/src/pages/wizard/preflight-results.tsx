@@ -1,7 +1,7 @@
 // The checks of an installed runtime, each shown as soon as it has ended.
 
 import { useEffect, useState } from "react";
-import { explain } from "../../api/errors";
+import { explain, isPassing } from "../../api/errors";
 import type { PreflightResponse } from "../../api/gen/slipway/runtime/v1/runtime_pb";
 import { runtime } from "../../api/transport";
 import { Button } from "../../ui/button";
@@ -27,25 +27,40 @@ interface Run {
 
 const begun: Run = { results: [], total: 0, ended: false, problem: "" };
 
+// A runtime says that it is there a moment before it can be asked.
+const patience = 10;
+const pause = 1_000;
+
 // usePreflight runs the checks once for each number of tries.
 function usePreflight(name: string, tries: number): Run {
   const [run, setRun] = useState(begun);
   useEffect(() => {
     const stop = new AbortController();
     setRun(begun);
-    const follow = async () => {
+    let again: ReturnType<typeof setTimeout> | undefined;
+    const follow = async (left: number) => {
+      let heard = false;
       try {
         for await (const result of runtime(name).runtime.preflight({}, { signal: stop.signal })) {
+          heard = true;
           setRun((old) => ({ ...old, total: result.total, results: [...old.results, result] }));
         }
         setRun((old) => ({ ...old, ended: true }));
       } catch (error) {
-        if (!stop.signal.aborted) setRun((old) => ({ ...old, ended: true, problem: explain(error) }));
+        if (stop.signal.aborted) return;
+        if (isPassing(error) && !heard && left > 0) {
+          again = setTimeout(() => void follow(left - 1), pause);
+          return;
+        }
+        setRun((old) => ({ ...old, ended: true, problem: explain(error) }));
       }
     };
     // tries is what begins another run.
-    if (tries > 0) void follow();
-    return () => stop.abort();
+    if (tries > 0) void follow(patience);
+    return () => {
+      clearTimeout(again);
+      stop.abort();
+    };
   }, [name, tries]);
   return run;
 }
