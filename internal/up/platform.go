@@ -214,7 +214,7 @@ func (b bearer) RoundTrip(request *http.Request) (*http.Response, error) {
 }
 
 func showPlatform(s *scene) (Row, []Hint) {
-	detail := fmt.Sprintf("the control plane, pid %d", s.platform.child.pid())
+	detail := fmt.Sprintf("the control plane and its console, pid %d", s.platform.child.pid())
 	if s.platform.password != "" {
 		detail = fmt.Sprintf("%s; sign in as %s with %s, which is shown only this once", detail, firstAdmin, s.platform.password)
 	}

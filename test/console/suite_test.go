@@ -31,7 +31,8 @@ func TestMain(m *testing.M) { kubetest.Main(m, kubetest.AllowLeaks()) }
 // root is the top of the repository.
 const root = "../.."
 
-// TestConsole is one test, so that the program is built and the cluster started once.
+// TestConsole: R5, R124, R126: what people do in the browser. It is one test, so that
+// the program is built and the cluster started once.
 func TestConsole(t *testing.T) {
 	requireConsole(t)
 	w := newWorld(t, agentprocess.Build(t))
