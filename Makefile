@@ -98,7 +98,7 @@ test: deps build lint ## Check and test everything: formatting, vet, staticcheck
 	$(GO_STATIC) go test -p 4 $(TEST_FLAGS) -timeout 20m ./api/... ./charts/... ./cmd/... $$(go list ./internal/... | grep -E '/internal/($(WITHOUT_RACE))(/|$$)') $$(go list ./test/... | grep -v /test/console)
 	$(GO_STATIC) go test $(TEST_FLAGS) -timeout 15m ./test/console
 	cd web && npm test
-	cd devcluster && go test -race -timeout 10m ./demo/... ./node/... ./pki/... ./statedir/...
+	cd devcluster && $(GO_STATIC) go test $(TEST_FLAGS) -timeout 10m ./demo/... ./node/... ./pki/... ./statedir/...
 
 .PHONY: lint
 lint: console-modules ## Formatting, go vet and staticcheck, and the same for the console

@@ -1,8 +1,9 @@
 // Collections that follow a stream of the platform. They keep what they had while
 // the connection is lost, and say so.
 
-import { Code, ConnectError } from "@connectrpc/connect";
+import type { ConnectError } from "@connectrpc/connect";
 import { useCallback, useSyncExternalStore } from "react";
+import { followStream } from "./stream";
 
 export type LiveState = "connecting" | "live" | "lost";
 
@@ -26,9 +27,6 @@ export interface LiveOptions<M, T> {
 const gather = 50;
 // A collection that nobody looks at is followed a little longer: pages change.
 const linger = 5_000;
-// A stream without a word for this long may be dead without anybody knowing.
-const silence = 60_000;
-const slowest = 10_000;
 
 const active = new Set<LiveCollection<unknown, unknown>>();
 const watchers = new Set<() => void>();
@@ -100,65 +98,40 @@ export class LiveCollection<M, T> {
     judge();
   }
 
-  private async follow(signal: AbortSignal): Promise<void> {
-    for (let tries = 0; !signal.aborted; tries++) {
-      const began = Date.now();
-      const error = await this.once(signal);
-      if (signal.aborted) return;
-      if (Date.now() - began > slowest) tries = 0;
-      // A stream that the platform ended in good order is opened again at once.
-      if (error === null && tries === 0) continue;
-      this.publish({ state: "lost", error });
-      await this.pause(Math.min(slowest, 500 * 2 ** Math.min(tries, 5)) * (0.5 + Math.random() / 2));
-    }
-  }
-
-  // once follows one stream to its end. What the stream does not name until it has
-  // sent everything is gone.
-  private async once(signal: AbortSignal): Promise<ConnectError | null> {
-    const stream = new AbortController();
-    const abort = () => stream.abort();
-    signal.addEventListener("abort", abort);
-    let quiet = setTimeout(abort, silence);
-    const named = new Set<string>();
+  // What a stream does not name until it has sent everything is gone.
+  private follow(signal: AbortSignal): Promise<void> {
+    let named = new Set<string>();
     let complete = false;
-    try {
-      for await (const message of this.options.open(stream.signal)) {
-        clearTimeout(quiet);
-        quiet = setTimeout(abort, silence);
-        const change = this.options.read(message);
-        if ("put" in change) {
-          this.items.set(change.put[0], change.put[1]);
-          if (!complete) named.add(change.put[0]);
-        } else if ("remove" in change) {
-          this.items.delete(change.remove);
-        } else if ("synced" in change) {
-          complete = true;
-          for (const key of this.items.keys()) if (!named.has(key)) this.items.delete(key);
-          named.clear();
-          this.publish({ state: "live", error: null, synced: true });
-          continue;
-        }
-        if (complete) this.publishSoon();
-      }
-      return null;
-    } catch (error) {
-      const failure = ConnectError.from(error);
-      return stream.signal.aborted && failure.code === Code.Canceled ? null : failure;
-    } finally {
-      clearTimeout(quiet);
-      signal.removeEventListener("abort", abort);
-    }
-  }
-
-  private pause(milliseconds: number): Promise<void> {
-    return new Promise((resolve) => {
-      const timer = setTimeout(resolve, milliseconds);
-      this.wake = () => {
-        clearTimeout(timer);
-        resolve();
-      };
-    });
+    return followStream(
+      {
+        open: (stream) => {
+          named = new Set();
+          complete = false;
+          return this.options.open(stream);
+        },
+        take: (message) => {
+          const change = this.options.read(message);
+          if ("put" in change) {
+            this.items.set(change.put[0], change.put[1]);
+            if (!complete) named.add(change.put[0]);
+          } else if ("remove" in change) {
+            this.items.delete(change.remove);
+          } else if ("synced" in change) {
+            complete = true;
+            for (const key of this.items.keys()) if (!named.has(key)) this.items.delete(key);
+            this.publish({ state: "live", error: null, synced: true });
+            return false;
+          }
+          if (complete) this.publishSoon();
+          return false;
+        },
+        turn: (_, error) => this.publish({ state: "lost", error }),
+        waits: (wake) => {
+          this.wake = wake;
+        },
+      },
+      signal,
+    );
   }
 
   private publishSoon(): void {

@@ -3,9 +3,9 @@
 
 import type { ConnectError } from "@connectrpc/connect";
 import { useEffect, useState } from "react";
+import { type FollowState, followStream } from "../../api/stream";
 import { runtime } from "../../api/transport";
 import { type ApplicationManifest, readManifest } from "./manifest";
-import { type FollowState, followStream } from "./stream";
 
 export interface Place {
   runtime: string;

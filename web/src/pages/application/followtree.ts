@@ -4,11 +4,11 @@
 import type { ConnectError } from "@connectrpc/connect";
 import { useCallback, useEffect, useRef, useState } from "react";
 import type { Node } from "../../api/gen/slipway/runtime/v1/application_pb";
+import { type FollowState, followStream } from "../../api/stream";
 import { runtime } from "../../api/transport";
 import { queries } from "../../app/queries";
 import type { Place } from "./follow";
 import { applicationKeyOf } from "./queries";
-import { type FollowState, followStream } from "./stream";
 import { changedObjects } from "./tree";
 
 export interface LiveTree {
@@ -24,17 +24,16 @@ type Known = Omit<LiveTree, "retry">;
 
 const nothing: Known = { nodes: null, state: "connecting", error: null };
 
-/** useTree follows the tree of an application while it is wanted and the page is seen. */
+/** useTree follows the tree of an application while it is wanted. */
 export function useTree(place: Place, uid: string, wanted: boolean): LiveTree {
   const { runtime: name, namespace, name: application } = place;
   const key = `${name}/${namespace}/${application}/${uid}`;
   const [known, setKnown] = useState<{ key: string; tree: Known }>({ key, tree: nothing });
   const [attempt, setAttempt] = useState(0);
-  const open = useSeen() && wanted;
 
   // biome-ignore lint/correctness/useExhaustiveDependencies: another attempt is another stream.
   useEffect(() => {
-    if (!open) return;
+    if (!wanted) return;
     const stop = new AbortController();
     const set = (change: (before: Known) => Known) =>
       setKnown((before) => ({ key, tree: change(before.key === key ? before.tree : nothing) }));
@@ -52,33 +51,10 @@ export function useTree(place: Place, uid: string, wanted: boolean): LiveTree {
       stop.signal,
     );
     return () => stop.abort();
-  }, [key, name, namespace, application, open, attempt]);
+  }, [key, name, namespace, application, wanted, attempt]);
 
   const retry = useCallback(() => setAttempt((before) => before + 1), []);
   return { ...(known.key === key ? known.tree : nothing), retry };
-}
-
-// A page that nobody sees for so long follows no tree: browsers allow few streams,
-// for all tabs together.
-const linger = 10_000;
-
-function useSeen(): boolean {
-  const [seen, setSeen] = useState(true);
-  useEffect(() => {
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    const look = () => {
-      clearTimeout(timer);
-      if (document.visibilityState === "visible") setSeen(true);
-      else timer = setTimeout(() => setSeen(false), linger);
-    };
-    look();
-    document.addEventListener("visibilitychange", look);
-    return () => {
-      clearTimeout(timer);
-      document.removeEventListener("visibilitychange", look);
-    };
-  }, []);
-  return seen;
 }
 
 // What is asked about one resource is asked again so often at most: the runtime may

@@ -1,5 +1,6 @@
-// How a stream of a runtime is followed: opened again when it ends, with longer and
-// longer pauses while it fails, until there is nothing to ask for.
+// How a stream is followed: opened again when it ends, with longer and longer pauses
+// while it fails, until there is nothing to ask for. A page that nobody sees follows
+// nothing: browsers allow few streams, for all tabs together.
 
 import { Code, ConnectError } from "@connectrpc/connect";
 
@@ -11,15 +12,20 @@ export interface Followed<M> {
   take(message: M): boolean;
   /** turn is told of each state but live, which take sees first. */
   turn(state: "lost" | "gone" | "denied", error: ConnectError | null): void;
+  /** waits is given what ends a pause early. */
+  waits?(wake: () => void): void;
 }
 
 // A stream without a word for this long may be dead without anybody knowing.
 const silence = 60_000;
 const slowest = 10_000;
+// How long a page may be hidden before its streams end.
+const unseen = 10_000;
 
 /** followStream follows until signal says that nobody looks any more. */
 export async function followStream<M>(followed: Followed<M>, signal: AbortSignal): Promise<void> {
   for (let tries = 0; !signal.aborted; tries++) {
+    await seen(signal);
     const began = Date.now();
     const end = await once(followed, signal);
     if (signal.aborted || end === "final") return;
@@ -27,7 +33,7 @@ export async function followStream<M>(followed: Followed<M>, signal: AbortSignal
     // A stream that ended in good order is opened again at once.
     if (end === null && tries === 0) continue;
     followed.turn("lost", end);
-    await pause(Math.min(slowest, 500 * 2 ** Math.min(tries, 5)) * (0.5 + Math.random() / 2), signal);
+    await pause(Math.min(slowest, 500 * 2 ** Math.min(tries, 5)) * (0.5 + Math.random() / 2), signal, followed);
   }
 }
 
@@ -38,6 +44,7 @@ async function once<M>(followed: Followed<M>, signal: AbortSignal): Promise<Conn
   const abort = () => stream.abort();
   signal.addEventListener("abort", abort);
   let quiet = setTimeout(abort, silence);
+  const forget = whenUnseen(abort);
   try {
     for await (const message of followed.open(stream.signal)) {
       clearTimeout(quiet);
@@ -68,11 +75,47 @@ async function once<M>(followed: Followed<M>, signal: AbortSignal): Promise<Conn
     }
   } finally {
     clearTimeout(quiet);
+    forget();
     signal.removeEventListener("abort", abort);
   }
 }
 
-function pause(milliseconds: number, signal: AbortSignal): Promise<void> {
+// whenUnseen calls back when the page has been hidden for a while; what it returns
+// ends that.
+function whenUnseen(callback: () => void): () => void {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const look = () => {
+    clearTimeout(timer);
+    if (hidden()) timer = setTimeout(callback, unseen);
+  };
+  look();
+  page()?.addEventListener("visibilitychange", look);
+  return () => {
+    clearTimeout(timer);
+    page()?.removeEventListener("visibilitychange", look);
+  };
+}
+
+// seen waits until somebody looks.
+function seen(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const look = () => {
+      if (hidden() && !signal.aborted) return;
+      page()?.removeEventListener("visibilitychange", look);
+      signal.removeEventListener("abort", look);
+      resolve();
+    };
+    page()?.addEventListener("visibilitychange", look);
+    signal.addEventListener("abort", look);
+    look();
+  });
+}
+
+// Without a browser there is no page, and somebody always looks.
+const page = (): Document | undefined => globalThis.document;
+const hidden = (): boolean => page()?.visibilityState === "hidden";
+
+function pause<M>(milliseconds: number, signal: AbortSignal, followed: Followed<M>): Promise<void> {
   return new Promise((resolve) => {
     const done = () => {
       clearTimeout(timer);
@@ -81,5 +124,6 @@ function pause(milliseconds: number, signal: AbortSignal): Promise<void> {
     };
     const timer = setTimeout(done, milliseconds);
     signal.addEventListener("abort", done);
+    followed.waits?.(done);
   });
 }

@@ -75,4 +75,58 @@ describe("followStream", () => {
     stop.abort();
     await following;
   });
+
+  test("a page that nobody sees follows nothing", async () => {
+    const page = Object.assign(new EventTarget(), { visibilityState: "visible" });
+    vi.stubGlobal("document", page);
+    const show = (state: string) => {
+      page.visibilityState = state;
+      page.dispatchEvent(new Event("visibilitychange"));
+    };
+    const { seen, stop, following, opened } = streams();
+    await vi.advanceTimersByTimeAsync(0);
+    show("hidden");
+    await vi.advanceTimersByTimeAsync(5_000);
+    show("visible");
+    await vi.advanceTimersByTimeAsync(11_000);
+    expect(opened()).toBe(1);
+    show("hidden");
+    await vi.advanceTimersByTimeAsync(300_000);
+    expect(opened()).toBe(1);
+    show("visible");
+    await vi.advanceTimersByTimeAsync(0);
+    expect(opened()).toBe(2);
+    expect(seen).toEqual([]);
+    stop.abort();
+    await following;
+    vi.unstubAllGlobals();
+  });
+
+  test("a pause can be ended", async () => {
+    let wake: () => void = () => {};
+    let opened = 0;
+    const stop = new AbortController();
+    const following = followStream<string>(
+      {
+        // biome-ignore lint/correctness/useYield: it fails before there is anything.
+        async *open() {
+          opened++;
+          throw new ConnectError("away", Code.Unavailable);
+        },
+        take: () => false,
+        turn: () => {},
+        waits: (end) => {
+          wake = end;
+        },
+      },
+      stop.signal,
+    );
+    await vi.advanceTimersByTimeAsync(0);
+    expect(opened).toBe(1);
+    wake();
+    await vi.advanceTimersByTimeAsync(0);
+    expect(opened).toBe(2);
+    stop.abort();
+    await following;
+  });
 });
