@@ -130,15 +130,20 @@ func installMeshKinds(t *testing.T, cluster *kubetest.Cluster) {
 		}
 		return errors.New("VirtualServices are not known yet")
 	})
-	// The list of groups follows the definition.
-	source := cluster.Dynamic.Resource(schema.GroupVersionResource{Group: "networking.istio.io", Version: "v1alpha3", Resource: "virtualservices"})
-	kubetest.WaitFor(t, source, kube.Named("none"), appPatience, func([]*unstructured.Unstructured) error {
+	awaitGroup(t, cluster, schema.GroupVersionResource{Group: "networking.istio.io", Version: "v1alpha3", Resource: "virtualservices"})
+}
+
+// awaitGroup waits until the API server lists the group of a kind, which it does a
+// moment after the kind is established.
+func awaitGroup(t *testing.T, cluster *kubetest.Cluster, kind schema.GroupVersionResource) {
+	t.Helper()
+	kubetest.WaitFor(t, cluster.Dynamic.Resource(kind), kube.Named("none"), appPatience, func([]*unstructured.Unstructured) error {
 		groups, err := cluster.Client.Discovery().ServerGroups()
 		if err != nil {
 			return err
 		}
 		for _, group := range groups.Groups {
-			if group.Name == "networking.istio.io" {
+			if group.Name == kind.Group {
 				return nil
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"slipway.dev/slipway/internal/agent/sharedrepo"
 	"slipway.dev/slipway/internal/cli"
@@ -57,7 +58,8 @@ func newGitAccount(t *testing.T) *gitAccount {
 // itself, with the runtime's own code, and a Git Source.
 func (w *releaseWorld) leave(t *testing.T, g *gitAccount, name, values string) {
 	t.Helper()
-	w.cluster.Apply(t, "", readFile(t, "../../charts/gitops-runtime/crds/argoproj.io_applications.yaml"))
+	installDefinitions(t, w.cluster)
+	awaitGroup(t, w.cluster, schema.GroupVersionResource{Group: "argoproj.io", Version: "v1alpha1", Resource: "applications"})
 	file := filepath.Join(t.TempDir(), "values.yaml")
 	writeFile(t, file, values)
 	home := sharedrepo.NewHome(sharedrepo.HomeOptions{
@@ -78,15 +80,6 @@ func (w *releaseWorld) leave(t *testing.T, g *gitAccount, name, values string) {
 		t.Fatal(err)
 	}
 	g.repository.Commit(t, map[string]string{sharedrepo.GitSourceFile(name, "apps"): string(source)}, "a Git Source")
-}
-
-func readFile(t *testing.T, path string) string {
-	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
 }
 
 func writeFile(t *testing.T, path, text string) {

@@ -123,10 +123,10 @@ func TestNothingWritten(t *testing.T) {
 	s.told(s.control, "ResourcesUpToDate", "True", "")
 	s.stop()
 	s.writes.take()
-	s.start()
 	// A commit elsewhere is read, and changes nothing.
 	repository.Commit(t, map[string]string{"README.md": "x"}, "elsewhere")
 	before := len(s.git.Requests())
+	s.start()
 	s.askAgain(s.control)
 	if len(s.git.Requests()) == before {
 		t.Error("Git was not asked")
