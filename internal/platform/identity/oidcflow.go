@@ -74,7 +74,7 @@ func (b flowBox) open(text string, now time.Time) (flow, error) {
 	if text == "" || len(text) > flowBytes {
 		return flow{}, errFlow
 	}
-	sealed, err := base64.RawURLEncoding.DecodeString(text)
+	sealed, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err != nil {
 		return flow{}, errFlow
 	}

@@ -33,10 +33,11 @@ func (s *suite) testRecords(t *testing.T) {
 		}
 	}
 	counted := func() float64 { return edge.Metric(t, "slipway_edge_requests_total", `status="200"`) }
+	// A request is counted when it is over, which the client sees first: the probe too.
+	await(t, "the probe is counted", func() bool { return counted() >= 1 })
 	before := counted()
 	ask("quiet.example")
 	ask("loud.example")
-	// A request is counted when it is over, which the client sees first.
 	await(t, "five more requests are counted", func() bool { return counted() >= before+5 })
 	if got := counted() - before; got != 5 {
 		t.Errorf("%v requests are counted, want 5", got)
