@@ -95,7 +95,7 @@ deps: ## Install the Debian packages that the tests need and the machine lacks
 	@scripts/install-packages.sh
 
 .PHONY: test
-test: deps build lint ## Check and test everything: formatting, vet, staticcheck; tests of packages with the race detector, then those of commands and whole programs
+test: deps build vet ## Check and test everything: formatting, vet; tests of packages, some with the race detector, then of whole programs and the console in a browser
 	go test -race -p 3 $(TEST_FLAGS) -timeout 20m $(RACED)
 	$(GO_STATIC) go test -p 4 $(TEST_FLAGS) -timeout 20m ./api/... ./charts/... ./cmd/... $$(go list ./internal/... ./test/... | grep -v /test/console | grep -vxF "$(RACED)")
 	$(GO_STATIC) go test $(TEST_FLAGS) -timeout 15m ./test/console
@@ -106,15 +106,18 @@ test: deps build lint ## Check and test everything: formatting, vet, staticcheck
 race: deps build ## Test all packages with the race detector (about 25 minutes)
 	go test -race -p 3 $(TEST_FLAGS) -timeout 40m ./api/... ./internal/...
 
-.PHONY: lint
-lint: console-modules ## Formatting, go vet and staticcheck, and the same for the console
+.PHONY: vet
+vet: console-modules ## Formatting and go vet, and the same for the console
 	@unformatted=$$(git ls-files '*.go' | xargs -r gofmt -l); test -z "$$unformatted" || { echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; }
 	$(GO_STATIC) go vet ./...
 	cd devcluster && $(GO_STATIC) go vet $$(go list ./... | grep -v /cmd/slipway-node) # which would compile a kubelet
+	cd web && npm run check
+
+.PHONY: lint
+lint: vet ## Also staticcheck (three minutes more with a cold cache)
 	$(GO_STATIC) go build -o bin/staticcheck honnef.co/go/tools/cmd/staticcheck
 	$(GO_STATIC) bin/staticcheck ./...
 	cd devcluster && $(GO_STATIC) ../bin/staticcheck ./demo/... ./node/... ./pki/... ./statedir/...
-	cd web && npm run check
 
 .PHONY: generate
 generate: console-modules ## Write generated files anew: docs/reference, the CustomResourceDefinitions, the API, the values of the charts
