@@ -6,7 +6,7 @@ set -euo pipefail
 # Debian keeps the servers of PostgreSQL apart, one folder for each version.
 PATH=$PATH:/usr/sbin$(printf ':%s' /usr/lib/postgresql/*/bin)
 
-# command=package: the command shows whether the package is there.
+# command=package: the command, or its path, shows whether the package is there.
 needed=(
 	git=git
 	gcc=gcc # the race detector needs cgo
@@ -34,8 +34,6 @@ elif [ "${1:-}" = e2e ]; then
 		pgrep=procps
 		update-ca-certificates=ca-certificates # the authorities in the image
 	)
-	# Plugins of the network are no commands.
-	PATH=$PATH:/usr/lib/cni
 elif [ "${1:-}" = image ]; then
 	needed=(update-ca-certificates=ca-certificates)
 fi
