@@ -62,6 +62,13 @@ func (f *ClusterFacts) Clusters(ctx context.Context, selector labels.Selector) (
 	return clusters, nil
 }
 
+// Fresh asks the servers of repositories each time.
+func (f *ClusterFacts) Fresh() Facts {
+	fresh := *f
+	fresh.MaxAge = 0
+	return &fresh
+}
+
 // Tree is the files of a Git repository.
 func (f *ClusterFacts) Tree(ctx context.Context, repoURL, revision string) (tree.Store, string, error) {
 	resolved, err := f.Sources.Resolve(ctx, v1alpha1.ApplicationSource{RepoURL: repoURL, TargetRevision: revision, Path: "."}, f.MaxAge)

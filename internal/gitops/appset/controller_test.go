@@ -123,10 +123,12 @@ func TestNothingWritten(t *testing.T) {
 	s.told(s.control, "ResourcesUpToDate", "True", "")
 	s.stop()
 	s.writes.take()
-	// A commit elsewhere is read, and changes nothing.
+	s.start()
+	s.askAgain(s.control)
+	// A commit elsewhere is read though Git was asked a moment ago, and changes
+	// nothing.
 	repository.Commit(t, map[string]string{"README.md": "x"}, "elsewhere")
 	before := len(s.git.Requests())
-	s.start()
 	s.askAgain(s.control)
 	if len(s.git.Requests()) == before {
 		t.Error("Git was not asked")

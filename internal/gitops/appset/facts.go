@@ -16,6 +16,8 @@ type Facts interface {
 	Clusters(ctx context.Context, selector labels.Selector) ([]Cluster, error)
 	// Tree is the files of a repository at a revision, and the commit.
 	Tree(ctx context.Context, repoURL, revision string) (tree.Store, string, error)
+	// Fresh are the same facts, with no older answer about a repository believed.
+	Fresh() Facts
 }
 
 // Cluster is a cluster that Applications can go to. It has no credentials.

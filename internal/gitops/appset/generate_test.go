@@ -39,6 +39,8 @@ func (w *world) Clusters(_ context.Context, selector labels.Selector) ([]appset.
 	return found, nil
 }
 
+func (w *world) Fresh() appset.Facts { return w }
+
 func (w *world) Tree(_ context.Context, repoURL, revision string) (tree.Store, string, error) {
 	w.asked = append(w.asked, repoURL+"@"+revision)
 	store, ok := w.trees[strings.TrimPrefix(repoURL, "https://git/")]

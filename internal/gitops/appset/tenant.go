@@ -14,11 +14,15 @@ import (
 	"slipway.dev/slipway/internal/gitops/tree"
 )
 
-// factsOf is what a set may see. Who may write into the control namespace may see
+// factsOf is what a set may see, and asked anew if its annotation says so. Who may write into the control namespace may see
 // everything; a set elsewhere sees what its project allows.
 func (c *Controller) factsOf(ctx context.Context, set *v1alpha1.ApplicationSet) (Facts, error) {
+	facts := c.options.Facts
+	if set.Annotations[refreshAnnotation] != "" {
+		facts = facts.Fresh()
+	}
 	if set.Namespace == c.options.ControlNamespace {
-		return c.options.Facts, nil
+		return facts, nil
 	}
 	name, err := projectOf(set)
 	if err != nil {
@@ -44,7 +48,7 @@ func (c *Controller) factsOf(ctx context.Context, set *v1alpha1.ApplicationSet) 
 	if !limits.AllowsNamespace(set.Namespace) {
 		return nil, fmt.Errorf("project %s does not allow Applications in namespace %s: add it to spec.sourceNamespaces of the AppProject", name, set.Namespace)
 	}
-	return &tenantFacts{Facts: c.options.Facts, limits: limits}, nil
+	return &tenantFacts{Facts: facts, limits: limits}, nil
 }
 
 // projectOf is the one project of a set outside of the control namespace.
