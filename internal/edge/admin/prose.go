@@ -79,7 +79,7 @@ func (e *Explanation) taken(line func(string, ...any)) {
 		line("  answers %d itself", e.Status)
 	}
 	for _, backend := range e.Backends {
-		line("  backend %s, weight %d", backend.Name, backend.Weight)
+		line("  backend %s%s", backend.Name, e.share(backend.BackendPart))
 		if backend.Broken != "" {
 			line("    gets nothing: %s", backend.Broken)
 		}
@@ -90,4 +90,19 @@ func (e *Explanation) taken(line func(string, ...any)) {
 			line("    %s %s, health %s, %d in flight", endpoint.Address, endpoint.State, endpoint.Health, endpoint.InFlight)
 		}
 	}
+}
+
+// share says how much of the requests a backend gets, if there are others.
+func (e *Explanation) share(part BackendPart) string {
+	var total uint64
+	for _, backend := range e.Backends {
+		total += uint64(backend.Weight)
+	}
+	switch {
+	case len(e.Backends) == 1:
+		return ""
+	case total == 0: // as in route.BackendRef
+		return fmt.Sprintf(", one of %d equal shares", len(e.Backends))
+	}
+	return fmt.Sprintf(", weight %d of %d", part.Weight, total)
 }
