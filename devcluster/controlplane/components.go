@@ -40,9 +40,6 @@ func (c *Cluster) startAPIServer(cfg Config, etcdURL string) error {
 		"--profiling=false",
 
 		"--etcd-servers=" + etcdURL,
-		"--etcd-cafile=" + cr.etcd.File(),
-		"--etcd-certfile=" + cr.etcdClient.CertFile,
-		"--etcd-keyfile=" + cr.etcdClient.KeyFile,
 
 		"--tls-cert-file=" + cr.apiServer.CertFile,
 		"--tls-private-key-file=" + cr.apiServer.KeyFile,
@@ -91,7 +88,10 @@ func (c *Cluster) startControllerManager(cfg Config, kubeconfig string) error {
 	}
 	controllers := "*"
 	if cfg.SlicesByNode {
-		controllers += ",-endpointslice-controller,-endpoints-controller"
+		controllers += ",-endpointslice-controller"
+	}
+	if !cfg.Endpoints {
+		controllers += ",-endpoints-controller"
 	}
 	known, off, aliases := managerapp.KnownControllers(), managerapp.ControllersDisabledByDefault(), managerapp.ControllerAliases()
 	err = parseInto(o.Flags(known, off, aliases), []string{
@@ -106,9 +106,10 @@ func (c *Cluster) startControllerManager(cfg Config, kubeconfig string) error {
 		"--cluster-signing-cert-file=" + c.Credentials.Cluster.File(),
 		"--cluster-signing-key-file=" + c.Credentials.Cluster.KeyFile(),
 		"--controllers=" + controllers,
-		// Forty controllers ask for a token each before any of them starts: four seconds at the default rate.
-		"--kube-api-qps=500",
-		"--kube-api-burst=1000",
+		// The rate of each controller is Kubernetes' own, so that those who wait for the API server do not wait for controllers
+		// that have much to do. But forty controllers ask for a token each before any of them starts, and may have them at once.
+		"--kube-api-qps=20",
+		"--kube-api-burst=100",
 		"--profiling=false",
 	})
 	if err != nil {

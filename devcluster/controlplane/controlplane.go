@@ -41,6 +41,9 @@ type Config struct {
 	NodeAddress netip.Addr
 	// SlicesByNode leaves EndpointSlices to the node, which knows the real ports of its Pods.
 	SlicesByNode bool
+	// Endpoints writes the deprecated Endpoints beside EndpointSlices, for containers that still read them. It costs a write
+	// more for each change of a Service or a Pod.
+	Endpoints bool
 	// Progress is told what is waited for.
 	Progress func(string)
 }

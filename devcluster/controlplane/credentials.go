@@ -13,17 +13,16 @@ import (
 
 // Credentials are the authorities and certificates of one cluster.
 //
-// There are three authorities, because a certificate that opens one door must
-// not open another: client certificates of users are signed by the cluster's,
-// and would be accepted by etcd, or as a front proxy, were it the same.
+// There are two authorities, because a certificate that opens one door must not
+// open another: client certificates of users are signed by the cluster's, and
+// would be accepted as a front proxy, were it the same.
 type Credentials struct {
 	// Cluster signs the API server's, the users' and the node's certificates.
 	Cluster *pki.Authority
 
-	etcd, frontProxy *pki.Authority
+	frontProxy *pki.Authority
 
 	apiServer, kubeletClient, frontProxyClient pki.Pair
-	etcdServer, etcdClient                     pki.Pair
 	admin, controllerManager, scheduler        pki.Pair
 	serviceAccountKey, serviceAccountPublic    string
 }
@@ -38,7 +37,7 @@ func issueCredentials(dir string, node netip.Addr) (*Credentials, error) {
 		name string
 		to   **pki.Authority
 	}{
-		{"ca", &c.Cluster}, {"etcd-ca", &c.etcd}, {"front-proxy-ca", &c.frontProxy},
+		{"ca", &c.Cluster}, {"front-proxy-ca", &c.frontProxy},
 	} {
 		authority, err := pki.OpenAuthority(dir, a.name)
 		if err != nil {
@@ -63,8 +62,6 @@ func issueCredentials(dir string, node netip.Addr) (*Credentials, error) {
 		{c.Cluster, "controller-manager", pki.Leaf{CommonName: "system:kube-controller-manager", Client: true}, &c.controllerManager},
 		{c.Cluster, "scheduler", pki.Leaf{CommonName: "system:kube-scheduler", Client: true}, &c.scheduler},
 		{c.frontProxy, "front-proxy-client", pki.Leaf{CommonName: "front-proxy-client", Client: true}, &c.frontProxyClient},
-		{c.etcd, "etcd-server", pki.Leaf{CommonName: "etcd", Server: true, Client: true, DNSNames: []string{"localhost"}, IPs: loopback}, &c.etcdServer},
-		{c.etcd, "etcd-client", pki.Leaf{CommonName: "kube-apiserver-etcd-client", Client: true}, &c.etcdClient},
 	} {
 		pair, err := l.by.Issue(l.name, l.leaf)
 		if err != nil {

@@ -12,7 +12,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
@@ -181,9 +180,7 @@ func (r *station) tellChanges(seen map[types.UID]*unstructured.Unstructured, fou
 
 // applicationsOf are the Applications of a namespace; * is all.
 func (a *agent) applicationsOf(namespace string) dynamic.ResourceInterface {
-	resource := a.options.Cluster.Dynamic.Resource(schema.GroupVersionResource{
-		Group: v1alpha1.Group, Version: v1alpha1.Version, Resource: "applications",
-	})
+	resource := a.options.Cluster.Dynamic.Resource(v1alpha1.ApplicationResource())
 	if namespace == everyNamespace {
 		return resource
 	}

@@ -160,6 +160,13 @@ func platformOptions(options *config.Platform, log *slog.Logger) (server.Options
 		}
 		given.Certificate, scheme = certificate, "https"
 	}
+	if options.Runtimes.CAFile != "" {
+		authorities, err := server.LoadAuthorities(options.Runtimes.CAFile, log)
+		if err != nil {
+			return given, fmt.Errorf("runtimes.caFile: %w", err)
+		}
+		given.RuntimeAuthorities = authorities
+	}
 	given.PublicURL = &url.URL{Scheme: scheme}
 	if options.Server.PublicURL != "" {
 		public, err := url.Parse(strings.TrimSuffix(options.Server.PublicURL, "/"))

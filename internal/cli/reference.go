@@ -48,6 +48,7 @@ var groupTitles = map[string]string{
 	"database":                    "Database",
 	"tunnel":                      "Tunnels",
 	"peer":                        "Replicas",
+	"runtimes":                    "Runtimes behind an Ingress or a mesh",
 	"firstStart":                  "First start",
 	"audit":                       "Audit log",
 	"oidc":                        "Identity provider",

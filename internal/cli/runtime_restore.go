@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/agent/sharedrepo"
 	"slipway.dev/slipway/internal/gitops/source/remote"
 	"slipway.dev/slipway/internal/install/handover"
@@ -345,7 +346,7 @@ func (f *restoreFlags) takeBack(o *operation, credentials *runtimev1.SetRuntimeC
 	}
 	note(o.command, "waits until the runtime follows the Shared Configuration Repository")
 	err = o.retry(ctx, func(ctx context.Context) error {
-		_, err := o.cluster.Dynamic.Resource(sharedrepo.ApplicationResource()).Namespace(f.namespace).Get(ctx, sharedrepo.InClusterName(name), metav1.GetOptions{})
+		_, err := o.cluster.Dynamic.Resource(v1alpha1.ApplicationResource()).Namespace(f.namespace).Get(ctx, sharedrepo.InClusterName(name), metav1.GetOptions{})
 		return err
 	})
 	if err != nil {

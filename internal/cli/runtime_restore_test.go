@@ -119,6 +119,38 @@ func TestRuntimeRestore(t *testing.T) {
 		t.Errorf("the values of the repository are not used: %v, %v", edge, err)
 	}
 	w.awaitApplication(t, "apps")
+	w.leavesNothing(t, g, "prod")
+}
+
+// leavesNothing: R113: with the flags the runtime takes its files out of the repository
+// before it leaves, its Git Sources go, and an Application of a person stays.
+func (w *releaseWorld) leavesNothing(t *testing.T, g *gitAccount, name string) {
+	t.Helper()
+	w.cluster.Apply(t, w.namespace, `apiVersion: argoproj.io/v1alpha1
+kind: Application
+metadata: {name: shop}
+spec:
+  project: default
+  source: {repoURL: "https://git.example/shop.git", path: .}
+  destination: {server: "https://kubernetes.default.svc", namespace: shop}
+`)
+	files := func() string { return g.repository.Git(t, "ls-tree", "-r", "--name-only", "HEAD") }
+	if before := files(); !strings.Contains(before, sharedrepo.GitSourceFile(name, "apps")) {
+		t.Fatalf("the repository has no Git Source before:\n%s", before)
+	}
+	w.ends(t, "runtime uninstall "+name+" --git-sources --clean-shared-repository --yes", 0, "has cleaned up and left", "The runtime "+name+" is uninstalled.")
+	for file := range strings.Lines(files()) {
+		if strings.Contains(file, "/"+name+"/") || strings.Contains(file, name+".yaml") {
+			t.Errorf("the repository still has %s", file)
+		}
+	}
+	left, err := w.cluster.Dynamic.Resource(applications).Namespace(w.namespace).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(left.Items) != 1 || left.Items[0].GetName() != "shop" {
+		t.Errorf("of the Applications are left %v", left.Items)
+	}
 }
 
 // awaitApplication waits until the runtime has made an Application of the repository.

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/agent/sharedrepo"
 	"slipway.dev/slipway/internal/install/release"
 	"slipway.dev/slipway/internal/install/values"
@@ -302,7 +303,7 @@ func (u *uninstallation) until(ctx context.Context, holds func(context.Context) 
 // the Git Sources if they were asked for. Nobody acts on them any more, so what they
 // delivered stays.
 func (u *uninstallation) deleteApplications(ctx context.Context) error {
-	client := u.cluster.Dynamic.Resource(sharedrepo.ApplicationResource()).Namespace(u.given.namespace)
+	client := u.cluster.Dynamic.Resource(v1alpha1.ApplicationResource()).Namespace(u.given.namespace)
 	found, err := client.List(ctx, metav1.ListOptions{LabelSelector: sharedrepo.RuntimeLabel + "=" + u.name})
 	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
 		return nil

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/agent/sharedrepo"
 	"slipway.dev/slipway/internal/install/release"
 	"slipway.dev/slipway/internal/install/values"
@@ -132,7 +133,7 @@ func (o *operation) refuseApplication(name string, current *release.State, given
 	if given.force {
 		return nil
 	}
-	found, err := o.cluster.Dynamic.Resource(sharedrepo.ApplicationResource()).Namespace(given.namespace).Get(o.command.Context(), name, metav1.GetOptions{})
+	found, err := o.cluster.Dynamic.Resource(v1alpha1.ApplicationResource()).Namespace(given.namespace).Get(o.command.Context(), name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err) || meta.IsNoMatchError(err) || apierrors.IsForbidden(err):
 		return nil

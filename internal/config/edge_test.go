@@ -194,6 +194,7 @@ func entryPointOptions() map[string]string {
 		p + ".http3.advertisedPort":                             `number "0"`,
 		p + ".transport.maxConnections":                         `number "10000"`,
 		p + ".transport.maxConnectionsPerSource":                `number "0"`,
+		p + ".transport.maxHold":                                `duration "1m0s"`,
 		p + ".transport.respondingTimeouts.headerTimeout":       `duration "10s"`,
 		p + ".transport.respondingTimeouts.readTimeout":         `duration "30s"`,
 		p + ".transport.respondingTimeouts.writeTimeout":        `duration "30s"`,

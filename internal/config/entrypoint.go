@@ -81,6 +81,7 @@ type EntryPointHTTP3 struct {
 type Transport struct {
 	MaxConnections          int                `yaml:"maxConnections" description:"Most open connections. Those beyond are closed at once, and counted."`
 	MaxConnectionsPerSource int                `yaml:"maxConnectionsPerSource" description:"Most open connections of one client address; of one /64 network with IPv6. 0 means no bound. Trusted load balancers are not bounded."`
+	MaxHold                 Duration           `yaml:"maxHold" description:"Longest time for which the new connections of a client address, or of a /64 network with IPv6, are closed at once after its connections were ended for floods of HTTP/2 frames three times within a minute. The first hold is 1s, each further one twice as long. 0 holds nobody off. Trusted proxies and private addresses never are."`
 	RespondingTimeouts      RespondingTimeouts `yaml:"respondingTimeouts"`
 	LifeCycle               LifeCycle          `yaml:"lifeCycle"`
 }
@@ -111,6 +112,7 @@ func (p *EntryPoint) SetDefaults() {
 		HTTP2: EntryPointHTTP2{MaxConcurrentStreams: 100},
 		Transport: Transport{
 			MaxConnections: 10_000,
+			MaxHold:        Duration(time.Minute),
 			RespondingTimeouts: RespondingTimeouts{
 				HeaderTimeout: Duration(10 * time.Second), ReadTimeout: Duration(30 * time.Second),
 				WriteTimeout: Duration(30 * time.Second), IdleTimeout: Duration(75 * time.Second),
@@ -213,6 +215,7 @@ func (c *checker) redirection(e *Edge, name string) {
 func (c *checker) entryPointTransport(at string, t *Transport) {
 	c.within(at+".maxConnections", t.MaxConnections, 1, 10_000_000)
 	c.within(at+".maxConnectionsPerSource", t.MaxConnectionsPerSource, 0, 10_000_000)
+	c.notNegative(at+".maxHold", t.MaxHold)
 	for _, wait := range []struct {
 		name string
 		time Duration

@@ -10,18 +10,19 @@ const platformRole role = "platform"
 // Platform holds every option of `slipway platform`. The description tags are the
 // reference text; the yaml tags are the names that all sources share.
 type Platform struct {
-	Log        Log            `yaml:"log"`
-	Server     PlatformServer `yaml:"server"`
-	TLS        ServerTLS      `yaml:"tls"`
-	Admin      AdminServer    `yaml:"admin"`
-	Health     HealthServer   `yaml:"health"`
-	State      PlatformState  `yaml:"state"`
-	Database   Database       `yaml:"database"`
-	Tunnel     TunnelServer   `yaml:"tunnel"`
-	Peer       PeerServer     `yaml:"peer"`
-	FirstStart FirstStart     `yaml:"firstStart"`
-	Audit      AuditLog       `yaml:"audit"`
-	OIDC       *OIDC          `yaml:"oidc,omitempty" label:"allowEmpty" description:"Let users sign in through an identity provider that speaks OpenID Connect."`
+	Log        Log             `yaml:"log"`
+	Server     PlatformServer  `yaml:"server"`
+	TLS        ServerTLS       `yaml:"tls"`
+	Admin      AdminServer     `yaml:"admin"`
+	Health     HealthServer    `yaml:"health"`
+	State      PlatformState   `yaml:"state"`
+	Database   Database        `yaml:"database"`
+	Tunnel     TunnelServer    `yaml:"tunnel"`
+	Peer       PeerServer      `yaml:"peer"`
+	Runtimes   RuntimesReached `yaml:"runtimes"`
+	FirstStart FirstStart      `yaml:"firstStart"`
+	Audit      AuditLog        `yaml:"audit"`
+	OIDC       *OIDC           `yaml:"oidc,omitempty" label:"allowEmpty" description:"Let users sign in through an identity provider that speaks OpenID Connect."`
 }
 
 // PlatformServer is where the platform is reached.
@@ -58,6 +59,11 @@ type TunnelServer struct {
 // PeerServer is how replicas reach each other.
 type PeerServer struct {
 	URL string `yaml:"url" description:"URL under which other replicas reach this one, such as http://10.0.0.7:8086. When empty, this replica takes no requests from others; several replicas need it."`
+}
+
+// RuntimesReached is how the platform reaches runtimes that are not in tunnels.
+type RuntimesReached struct {
+	CAFile string `yaml:"caFile" description:"PEM file with authorities that may vouch for the hosts of runtimes behind an Ingress or a mesh, besides those of the system. It is read again when it changes."`
 }
 
 // FirstStart is what an empty database gets.

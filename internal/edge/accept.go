@@ -16,6 +16,7 @@ import (
 	"slipway.dev/slipway/internal/edge/h2"
 	"slipway.dev/slipway/internal/edge/h3"
 	"slipway.dev/slipway/internal/edge/listener"
+	"slipway.dev/slipway/internal/edge/offender"
 	"slipway.dev/slipway/internal/edge/program"
 	"slipway.dev/slipway/internal/edge/proxy"
 	"slipway.dev/slipway/internal/edge/tlsstore"
@@ -30,27 +31,30 @@ type point struct {
 	h2       *h2.Server
 	h3       *h3.Server // nil without HTTP/3
 	trust    *proxy.Trust
-	edits    []h1.Edit     // of every response
-	tcp      atomic.Uint32 // tcpNone, tcpPlain or tcpTLS
+	// offenders are the clients that flooded here.
+	offenders *offender.Register
+	edits     []h1.Edit     // of every response
+	tcp       atomic.Uint32 // tcpNone, tcpPlain or tcpTLS
 }
 
 // open makes an entry point ready. Connections wait until Run.
 func (s *Server) open(options EntryPoint) error {
 	p := &point{EntryPoint: options, server: s, trust: proxy.NewTrust(options.ForwardTrusted, false)}
+	p.offenders = p.newOffenders()
 	config := h2.DefaultConfig()
 	config.Handler = s.streams
 	config.MaxStreams = options.MaxStreams
 	config.HeaderBytes = options.Limits.HeadBytes
 	config.FirstTimeout, config.HeaderTimeout = options.Timeouts.Head, options.Timeouts.Head
 	config.IdleTimeout, config.WriteTimeout = options.Timeouts.Idle, options.Timeouts.Write
-	config.Trusts = p.trust.Trusts
+	config.Trusts, config.Offenders = p.trust.Trusts, p.offenders
 	config.Hooks = s.options.Metrics.streamHooks(options.Name)
 	config.Log = s.options.Log
 	var err error
 	if p.h2, err = h2.New(config); err != nil {
 		return fmt.Errorf("entry point %s: %w", options.Name, err)
 	}
-	if p.listener, err = options.listen(s.lifetime, s.options.Metrics.hooks(options.Name)); err != nil {
+	if p.listener, err = p.listen(s.lifetime, s.options.Metrics.hooks(options.Name)); err != nil {
 		return err
 	}
 	s.points = append(s.points, p)

@@ -8,6 +8,7 @@ import (
 
 	"slipway.dev/slipway/internal/edge/h1"
 	"slipway.dev/slipway/internal/edge/listener"
+	"slipway.dev/slipway/internal/edge/offender"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -36,6 +37,9 @@ type EntryPoint struct {
 	// 0 is no bound there.
 	MaxConns          int
 	MaxConnsPerSource int
+	// MaxHold is the longest time for which the new connections of a client are
+	// refused that floods again and again; 0 refuses none.
+	MaxHold time.Duration
 	// Limits and Timeouts are those for clients.
 	Limits   h1.Limits
 	Timeouts h1.Timeouts
@@ -62,18 +66,18 @@ type Redirect struct {
 func DefaultEntryPoint(name, address string) EntryPoint {
 	return EntryPoint{
 		Name: name, Address: address,
-		MaxStreams: 100, MaxConns: listener.DefaultMaxConns,
+		MaxStreams: 100, MaxConns: listener.DefaultMaxConns, MaxHold: offender.DefaultMostHold,
 		Limits: h1.DefaultLimits(), Timeouts: h1.DefaultTimeouts(),
 		AcceptGrace: 5 * time.Second, DrainTimeout: 30 * time.Second,
 	}
 }
 
 // listen opens the address of an entry point.
-func (p *EntryPoint) listen(ctx context.Context, hooks listener.Hooks) (*listener.Listener, error) {
+func (p *point) listen(ctx context.Context, hooks listener.Hooks) (*listener.Listener, error) {
 	config := listener.Config{
 		Address: p.Address, ReusePort: p.ReusePort, Hooks: hooks,
 		MaxConns: p.MaxConns, MaxConnsPerSource: p.MaxConnsPerSource, HeaderTimeout: p.Timeouts.Head,
-		TrustedProxies: p.ProxyTrusted,
+		TrustedProxies: p.ProxyTrusted, Held: p.held,
 	}
 	switch {
 	case len(p.ProxyTrusted) > 0 && p.ProxyOptional:

@@ -3,12 +3,13 @@ package preflight
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"slipway.dev/slipway/internal/install/crds"
 )
 
 // What Helm marks its objects with (R23).
@@ -55,7 +56,10 @@ func (in *Inquiry) judgeCRD(found *metav1.PartialObjectMetadata, release string,
 	default:
 		finding := out.warn(found.Name, "it is there and belongs to no Helm release: it is not upgraded with the runtime",
 			fmt.Sprintf("run slipway crds adopt --release %s --namespace %s", release, in.Settings.Namespace))
-		patch := adoption(release, in.Settings.Namespace)
+		patch, err := crds.AdoptionOf(found, crds.Place{Name: release, Namespace: in.Settings.Namespace})
+		if err != nil { // texts always are JSON
+			return
+		}
 		finding.Plan = fmt.Sprintf("merge into the CustomResourceDefinition %s: %s", found.Name, patch)
 		name := found.Name
 		finding.Apply = func(ctx context.Context) error {
@@ -63,16 +67,4 @@ func (in *Inquiry) judgeCRD(found *metav1.PartialObjectMetadata, release string,
 			return err
 		}
 	}
-}
-
-// adoption is what makes Helm take an object for its own.
-func adoption(release, namespace string) []byte {
-	text, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"labels":      map[string]string{helmLabel: helmManager},
-		"annotations": map[string]string{helmRelease: release, helmNamespace: namespace},
-	}})
-	if err != nil { // texts always are JSON
-		return nil
-	}
-	return text
 }

@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
@@ -46,9 +45,7 @@ spec:
 }
 
 func applications(cluster *kube.Cluster) dynamic.ResourceInterface {
-	return cluster.Dynamic.Resource(schema.GroupVersionResource{
-		Group: v1alpha1.Group, Version: v1alpha1.Version, Resource: "applications",
-	}).Namespace(controlNamespace)
+	return cluster.Dynamic.Resource(v1alpha1.ApplicationResource()).Namespace(controlNamespace)
 }
 
 // moveApplication has the Application find the repository where it is now: the

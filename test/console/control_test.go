@@ -42,6 +42,7 @@ func (w *world) deeds() map[string]func(t *testing.T, body []byte) (any, error) 
 		"/load/stop":      w.stopLoad,
 		"/crowd":          w.gather,
 		"/value":          w.value,
+		"/pods/delete":    w.deletePods,
 	}
 }
 

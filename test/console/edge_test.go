@@ -2,12 +2,10 @@ package console
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/base64"
 	"fmt"
 	"io"
 	"net/http"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -26,15 +24,12 @@ const (
 	loadTimeout = 10 * time.Second
 )
 
-// trafficAddress is where agents ask the edge what it serves.
-const trafficAddress = "127.0.0.1:8093"
+// edgeNamespace is where what belongs to the edge alone is.
+const edgeNamespace = "front"
 
-// edgeHost is the edge of the cluster, where the ports of the Internet are.
-type edgeHost struct {
-	url string
-	// secret is the file with what it shares with agents.
-	secret string
-}
+// edgeHost is the edge that the runtime of the first cluster brings, behind the load
+// balancer.
+type edgeHost struct{ url string }
 
 // misspelled is an Ingress that asks for something that there is not.
 const misspelled = `apiVersion: networking.k8s.io/v1
@@ -47,39 +42,23 @@ spec:
       http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: nothing, port: {number: 80}}}}]}
 `
 
-// startEdge serves the Ingresses of the cluster at loopback.
-func (w *world) startEdge(t *testing.T) *edgeHost {
-	t.Helper()
-	const namespace = "edge"
-	if err := w.makeNamespace(t.Context(), namespace); err != nil {
-		t.Fatal(err)
-	}
-	w.cluster.Apply(t, namespace, "apiVersion: networking.k8s.io/v1\nkind: IngressClass\nmetadata: {name: slipway}\nspec: {controller: slipway.dev/ingress-controller}\n")
-	w.cluster.Apply(t, namespace, misspelled)
-	started := &edgeHost{url: "http://127.0.0.1", secret: filepath.Join(t.TempDir(), "traffic")}
-	writeFile(t, started.secret, rand.Text()+rand.Text())
-	programs.Start(t, programs.Options{
-		Binary: w.binary, Name: "the edge", Environment: []string{"KUBECONFIG=" + w.cluster.Kubeconfig, "POD_NAMESPACE=" + namespace},
-		Words: []string{
-			"edge", "--log.format=json", "--admin.address=127.0.0.1:0", "--health.address=127.0.0.1:0",
-			"--traffic.address=" + trafficAddress, "--traffic.secretFile=" + started.secret,
-			"--providers.kubernetesIngress", "--providers.kubernetesIngress.ingressClass=slipway", "--providers.kubernetesIngress.ingressEndpoint.ip=127.0.0.1",
-			"--entryPoints.web.address=127.0.0.1:80", "--entryPoints.websecure.address=127.0.0.1:443", "--entryPoints.websecure.http.tls=true",
-		},
-	})
-	return started
-}
-
-// certificate gives the edge a certificate for localhost, for the Ingresses of a
-// namespace.
-func (w *world) certificate(t *testing.T, namespace string) {
+// certificate gives the edge of a cluster a certificate for localhost.
+func (w *world) certificate(t *testing.T, at *site) {
 	t.Helper()
 	encode := base64.StdEncoding.EncodeToString
-	w.cluster.Apply(t, namespace, fmt.Sprintf(`apiVersion: v1
+	if err := at.makeNamespace(t.Context(), edgeNamespace); err != nil {
+		t.Fatal(err)
+	}
+	at.cluster.Apply(t, edgeNamespace, fmt.Sprintf(`apiVersion: v1
 kind: Secret
 metadata: {name: localhost}
 type: kubernetes.io/tls
 data: {tls.crt: %s, tls.key: %s}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: nothing}
+spec: {ports: [{port: 80}]}
 ---
 apiVersion: networking.k8s.io/v1
 kind: Ingress
@@ -89,7 +68,7 @@ spec:
   tls: [{hosts: [localhost], secretName: localhost}]
   rules:
     - host: localhost
-      http: {paths: [{path: /certificate-of-this-host, pathType: Exact, backend: {service: {name: internal-router, port: {number: 80}}}}]}
+      http: {paths: [{path: /certificate-of-this-host, pathType: Exact, backend: {service: {name: nothing, port: {number: 80}}}}]}
 `, encode(w.authority.Cert), encode(w.authority.Key)))
 }
 

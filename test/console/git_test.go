@@ -99,6 +99,8 @@ spec:
   template:
     metadata: {labels: {app: web}}
     spec:
+      nodeSelector: {slipway.dev/process-node: "true"}
+      tolerations: [{key: slipway.dev/process-node, operator: Exists}]
       containers: [{name: web, image: "slipway.dev/demo:v1", ports: [{containerPort: 8080}]}]
 ---
 apiVersion: v1

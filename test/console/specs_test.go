@@ -2,7 +2,6 @@ package console
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -218,13 +217,4 @@ func (s reportSpec) tell(t *testing.T) {
 	if !s.OK && !t.Failed() {
 		t.Error("it failed")
 	}
-}
-
-// decode is the text of a Secret's field.
-func decode(field string) (string, error) {
-	text, err := base64.StdEncoding.DecodeString(field)
-	if err != nil {
-		return "", fmt.Errorf("a field of a Secret: %w", err)
-	}
-	return string(text), nil
 }

@@ -1,12 +1,13 @@
 // Package console runs the console in a real browser, against a real platform.
 //
-// TestConsole starts `slipway platform` with the embedded console, a cluster with a
-// node, a Git provider whose repositories are real and `slipway edge`; then Playwright
-// runs the specs of web/e2e in headless Chromium, and each spec is a subtest. Nothing
-// of the API is mocked. What the browser cannot do by itself is done for it through a
-// small HTTP server on loopback (control_test.go): the command that the install wizard
-// shows is run by a shell, and its values start the agent; a commit is pushed; the
-// platform is stopped and started; the edge gets load.
+// TestConsole starts `slipway platform` with the embedded console, clusters, a registry
+// with the chart, and a Git provider whose repositories are real; then Playwright runs
+// the specs of web/e2e in headless Chromium, and each spec is a subtest. Nothing of the
+// API is mocked. What the browser cannot do by itself is done for it through a small HTTP
+// server on loopback (control_test.go): a shell runs the command that the install
+// wizard shows, with kubectl and Helm, and a node (node_test.go) runs the Pods that
+// the chart has made; a commit is pushed; the platform is stopped and started; the
+// edge gets load.
 //
 // Screenshots of every page, and the traces of specs that failed, are kept below
 // bin/console-test. With CONSOLE_SCREENSHOTS=1 the screenshots of docs/images/console
@@ -52,7 +53,7 @@ func requireConsole(t *testing.T) {
 			t.Fatalf("%v: %s", err, fix)
 		}
 	}
-	for _, folder := range []string{"internal/platform/console/dist/app", "web/e2e", "charts"} {
+	for _, folder := range []string{"internal/platform/console/dist/app", "web/e2e", "charts", "test/console/helm"} {
 		err := filepath.WalkDir(filepath.Join(root, filepath.FromSlash(folder)), func(path string, _ fs.DirEntry, err error) error {
 			if err == nil {
 				_, err = os.Stat(path)

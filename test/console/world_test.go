@@ -13,9 +13,7 @@ import (
 	"sync"
 	"testing"
 
-	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/kube/kubetest"
-	"slipway.dev/slipway/test/gitops/agentprocess"
 	"slipway.dev/slipway/test/programs"
 )
 
@@ -48,7 +46,12 @@ type world struct {
 	git    *gitHost
 	edge   *edgeHost
 	mesh   *meshGateway
-	agents map[string]*programs.Process
+	// sites are clusters for runtimes; the first is cluster. installs counts the
+	// commands that were run.
+	sites    []*site
+	installs int
+	// tools is the folder with kubectl and Helm, and proxy how they reach the registry.
+	tools, proxy string
 
 	control  string
 	commands chan command
@@ -61,25 +64,23 @@ func newWorld(t *testing.T, binary string) *world {
 	t.Helper()
 	w := &world{
 		t: t, binary: binary, url: "https://" + freeAddress(t), state: filepath.Join(t.TempDir(), "state"),
-		authority: programs.NewAuthority(t, "*."+tunnelDomain), agents: map[string]*programs.Process{}, commands: make(chan command), target: "storefront",
+		authority: programs.NewAuthority(t, "*."+tunnelDomain, chartHost), commands: make(chan command), target: "storefront",
 	}
 	w.cluster = kubetest.Start(t)
-	text, err := v1alpha1.CRDs()
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.cluster.Apply(t, "default", string(text))
-	agentprocess.AwaitKinds(t, w.cluster.Cluster)
-	if err := w.makeNamespace(t.Context(), w.target); err != nil {
-		t.Fatal(err)
-	}
+	reserveProcessNode(t, w.cluster)
 	w.git = newGitHost(t, w)
 	w.trusted = filepath.Join(t.TempDir(), "trusted.crt")
 	writeFile(t, w.trusted, string(bytes.Join([][]byte{w.authority.Cert, w.git.provider.CA}, nil)))
 	w.startPlatform(t)
 	w.oneTime = w.printedPassword(t)
-	w.edge = w.startEdge(t)
+	w.tools, w.proxy = programsOf(t, kubetest.Binary(t)), w.startRegistry(t)
 	w.mesh = newMeshGateway(t)
+	first := w.newSite(t, w.cluster, balancers()[0])
+	if err := first.makeNamespace(t.Context(), w.target); err != nil {
+		t.Fatal(err)
+	}
+	w.cluster.Apply(t, edgeNamespace, misspelled)
+	w.sites, w.edge = []*site{first}, &edgeHost{url: "http://" + first.balancer}
 	return w
 }
 

@@ -7,23 +7,26 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"slipway.dev/slipway/test/conformance/edgeprocess"
 )
 
-// attackVariable names the flood and the address in the environment of an
-// attacker's process.
+// attackVariable is the order to an attacker's process, in its environment.
 const attackVariable = "RESILIENCE_ATTACK"
 
 // attackMain is what an attacker's process does instead of tests: it floods
 // until its input ends, and says how long each connection lasted that the edge
 // ended.
 func attackMain() {
-	name, address, _ := strings.Cut(os.Getenv(attackVariable), "@")
+	o, ok := parseOrder(os.Getenv(attackVariable))
+	if !ok {
+		fmt.Fprintf(os.Stderr, "%s is %q\n", attackVariable, os.Getenv(attackVariable))
+		os.Exit(2)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin)
@@ -31,19 +34,16 @@ func attackMain() {
 	}()
 	var say sync.Mutex
 	var attacking sync.WaitGroup
-	for _, f := range floods() {
-		if f.name != name {
-			continue
-		}
-		for range attackers {
-			attacking.Go(func() {
-				f.attack(ctx, address, func(lasted time.Duration) {
-					say.Lock()
-					defer say.Unlock()
-					fmt.Println(lasted)
-				})
+	var count atomic.Uint32
+	f := floods()[ordinal(o.flood)]
+	for i := range attackers {
+		attacking.Go(func() {
+			f.attack(ctx, o.address, o.from.placeOf(o.flood, i, &count), func(lasted time.Duration) {
+				say.Lock()
+				defer say.Unlock()
+				fmt.Println(lasted)
 			})
-		}
+		})
 	}
 	attacking.Wait()
 }
@@ -51,14 +51,14 @@ func attackMain() {
 // begins starts a flood in a process of its own, with what the others leave
 // of the processors: an attacker has its own machine, and must not take away
 // the honest client's. What it returns ends the flood.
-func (f flood) begins(t *testing.T, address string, l *lives) (stop func()) {
+func (f flood) begins(t *testing.T, address string, from source, l *lives) (stop func()) {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	command := exec.Command("chrt", "--idle", "0", self)
-	command.Env = append(os.Environ(), attackVariable+"="+f.name+"@"+address)
+	command.Env = append(os.Environ(), attackVariable+"="+order{flood: f.name, from: from, address: address}.String())
 	command.Stderr = os.Stderr
 	edgeprocess.Tie(command)
 	input, err := command.StdinPipe()

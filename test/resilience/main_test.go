@@ -4,7 +4,9 @@
 //
 //   - TestSlow: ten thousand connections that say nothing, drip their headers or
 //     bodies, stall in a handshake, or do not read their answers.
-//   - TestFloods: the floods of HTTP/2 that are known, one by one.
+//   - TestFloods: the floods of HTTP/2 that are known, one by one, from a few
+//     addresses. TestFloodsByMany: from a new address each time.
+//     TestFloodsNextDoor: from the honest client's own.
 //   - TestPool: requests that leave something behind in a connection to a
 //     backend, mixed with ones that would find it there. TestUnsolicited: a
 //     backend that speaks unasked.

@@ -12,6 +12,7 @@ test("the first sign-in chooses a password", async ({ page }) => {
   await page.getByRole("button", { name: "Sign in", exact: true }).click();
   await expect(page.getByRole("alert")).toBeVisible();
   await expect(page).toHaveURL(/sign-in/);
+  await look(page, "sign-in-refused");
 
   await page.getByLabel("Password").fill(world.admin.oneTime);
   await page.getByRole("button", { name: "Sign in", exact: true }).click();
@@ -57,4 +58,22 @@ test("what the address asks for is never another site", async ({ page, context }
 test("an address that there is not says so", async ({ admin }) => {
   await admin.goto(at("/nowhere"));
   await expect(admin.getByRole("heading", { name: "No such page" })).toBeVisible();
+  await look(admin, "nowhere");
+});
+
+test("the settings of an account that has nothing yet", async ({ admin: page }) => {
+  for (const [section, words] of [
+    ["account", "Account"],
+    ["keys", "No API keys"],
+    ["git", "Git is not set up"],
+  ] as const) {
+    await page.goto(at(`/settings?section=${section}`));
+    await expect(page.getByRole("heading", { name: words, exact: true })).toBeVisible();
+    await look(page, `settings-${section}-empty`);
+  }
+  await page.getByRole("button", { name: "Set it up" }).click();
+  await expect(page.getByRole("dialog", { name: "Git of the account" })).toBeVisible();
+  await look(page, "settings-git-set-up");
+  await page.goto(at("/oauth/callback?error=access_denied&state=unknown"));
+  await look(page, "oauth-refused");
 });

@@ -18,6 +18,7 @@ test("an account without runtimes says what to do", async ({ admin: page }) => {
 });
 
 test("the first runtime, through a tunnel, to the end of its installation", async ({ admin: page }) => {
+  test.slow(); // Helm waits until all Pods are ready
   await page.goto(at("/install"));
   await expect(page.getByRole("heading", { name: "Install the first runtime" })).toBeVisible();
 
@@ -50,7 +51,7 @@ test("the first runtime, through a tunnel, to the end of its installation", asyn
   await page.getByRole("button", { name: "Wait for prod" }).click();
   await expect(page.getByText("Waiting for prod.")).toBeVisible();
   await look(page, "wizard-waiting");
-  await install(command, key);
+  expect(await install(command, key)).toEqual({ name: "prod", namespace: "slipway" });
   await expect(page.getByText("prod is connected")).toBeVisible();
   await expect(page.getByText("0 of 3 steps are done.")).toBeVisible();
   // Checks of the runtime itself, as they come.
@@ -80,6 +81,13 @@ test("the first runtime, through a tunnel, to the end of its installation", asyn
   await expect(page.getByRole("button", { name: "Check again" })).toBeVisible();
   await look(page, "wizard-complete");
   expect(await page.content()).not.toContain(world.git.runtimeToken);
+});
+
+test("the runtime is an application of itself, and stays what Helm installed", async ({ admin: page }) => {
+  await page.goto(at("/applications/prod/slipway/prod"));
+  const state = page.getByRole("region", { name: "State" });
+  await expect(state).toContainText("Synced");
+  await expect(state).toContainText("Healthy");
 });
 
 test("the runtimes", async ({ admin: page }) => {

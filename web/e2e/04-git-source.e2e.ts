@@ -4,10 +4,13 @@ import { world } from "./support/world";
 
 test("a Git Source brings its applications", async ({ admin: page }) => {
   await page.goto(at("/runtimes/prod?tab=git-sources"));
+  await expect(page.getByRole("button", { name: "Add a Git Source" })).toBeEnabled();
+  await look(page, "git-sources-before");
   await page.getByRole("button", { name: "Add a Git Source" }).click();
   const form = page.getByRole("dialog", { name: "Add a Git Source" });
   await form.getByRole("button", { name: "Add it" }).click();
   await expect(form.getByRole("alert")).toBeVisible();
+  await look(page, "git-source-refused");
 
   await form.getByLabel("Name", { exact: true }).fill("apps");
   await form.getByLabel("Repository", { exact: true }).fill(world.git.apps);
@@ -35,4 +38,5 @@ test("the tabs of a runtime, its topology, and one that there is not", async ({ 
 
   await page.goto(at("/runtimes/nobody"));
   await expect(page.getByRole("heading", { name: "There is no such runtime" })).toBeVisible();
+  await look(page, "runtime-missing");
 });

@@ -29,6 +29,13 @@ test("the list is true, and follows what is chosen", async ({ admin: page }) => 
   await expect(row(page, "manual")).toBeVisible();
   await expect(row(page, "web")).toHaveCount(0);
 
+  await page.goto(at("/applications?query=nothing-has-this-name"));
+  await expect(page.getByRole("heading", { name: "No application fits" })).toBeVisible();
+  await look(page, "applications-none-fits");
+  await page.getByRole("button", { name: "Health", exact: true }).click();
+  await expect(page.getByRole("dialog", { name: "Filter by health" })).toBeVisible();
+  await look(page, "applications-filter");
+
   await page.goto(at("/applications?view=cards"));
   await expect(page.getByRole("link", { name: "web", exact: true })).toBeVisible();
   await look(page, "applications-cards");
@@ -61,6 +68,9 @@ test("what an application has, without its secrets", async ({ admin: page }) => 
     expect(shown).not.toContain(world.hidden);
     expect(shown).not.toContain(Buffer.from(world.hidden).toString("base64"));
   }
+  await secret.getByRole("tab", { name: "Events", exact: true }).click();
+  await expect(secret.getByRole("heading", { name: "No events" })).toBeVisible();
+  await look(page, "resource-no-events");
   await page.keyboard.press("Escape");
   await expect(secret).toBeHidden();
 
@@ -72,7 +82,22 @@ test("what an application has, without its secrets", async ({ admin: page }) => 
   const deployment = page.getByRole("dialog", { name: "Deployment web" });
   await deployment.getByRole("tab", { name: "Logs" }).click();
   await expect(deployment.getByText(/demo|listen|serv/i).first()).toBeVisible();
+  await look(page, "resource-logs");
+  await deployment.getByRole("tab", { name: "Diff", exact: true }).click();
+  await expect(deployment.getByRole("heading", { name: "The same" })).toBeVisible();
+  await look(page, "resource-same");
   await page.keyboard.press("Escape");
+  await tree.getByRole("treeitem").filter({ hasText: /^Pod/ }).first().click();
+  const pod = page.getByRole("dialog", { name: /^Pod web/ });
+  for (const tab of ["Live", "Desired", "Diff", "Events"]) {
+    await pod.getByRole("tab", { name: tab, exact: true }).click();
+    await expect(pod.getByRole("status", { name: "Loading" })).toHaveCount(0);
+    await look(page, `resource-pod-${tab.toLowerCase()}`);
+  }
+  await page.keyboard.press("Escape");
+  await page.getByRole("searchbox", { name: "Find resources" }).fill("nothing-has-this-name");
+  await expect(page.getByRole("heading", { name: "No resource fits" })).toBeVisible();
+  await look(page, "application-no-resource-fits");
 
   for (const tab of ["Diff", "Events", "Logs", "Details"]) {
     await page.getByRole("tab", { name: tab, exact: true }).click();
@@ -97,10 +122,24 @@ test("sync what was pushed, and roll it back", async ({ admin: page }) => {
   const sync = async () => {
     await page.getByRole("button", { name: "Sync", exact: true }).click();
     const dialog = page.getByRole("dialog", { name: "Sync manual" });
+    await expect(dialog).toBeVisible();
+    await look(page, "application-sync");
     await dialog.getByRole("button", { name: "Sync", exact: true }).click();
     await expect(dialog).toBeHidden();
   };
   await expect(state).toContainText("Out of sync");
+  await page.getByRole("tab", { name: "History", exact: true }).click();
+  await expect(page.getByRole("heading", { name: "No sync yet" })).toBeVisible();
+  await look(page, "application-history-empty");
+  await page.getByRole("tab", { name: "Resources", exact: true }).click();
+  await page
+    .getByRole("treeitem")
+    .filter({ hasText: /^ConfigMap/ })
+    .first()
+    .click();
+  await expect(page.getByRole("heading", { name: "Not in the cluster" })).toBeVisible();
+  await look(page, "resource-missing");
+  await page.keyboard.press("Escape");
   await sync();
   await expect(state).toContainText("Synced");
   await expect.poll(() => valueInCluster("manual")).toBe("first");
@@ -136,4 +175,5 @@ test("sync what was pushed, and roll it back", async ({ admin: page }) => {
 test("an application that there is not", async ({ admin: page }) => {
   await page.goto(of("nobody"));
   await expect(page.getByRole("heading", { name: "There is no such application" })).toBeVisible();
+  await look(page, "application-missing");
 });

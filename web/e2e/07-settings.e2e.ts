@@ -1,5 +1,5 @@
 import { at, expect, test, textOf } from "./support/fixtures";
-import { look } from "./support/look";
+import { accessible, look } from "./support/look";
 import { world } from "./support/world";
 
 test("a user is added, and chooses a password", async ({ admin: page, browser }) => {
@@ -8,9 +8,11 @@ test("a user is added, and chooses a password", async ({ admin: page, browser })
   const form = page.getByRole("dialog", { name: "Add a user" });
   await form.getByLabel("Email").fill(world.user.email);
   await form.getByLabel("Name").fill("Uma User");
+  await look(page, "settings-user-add");
   await form.getByRole("button", { name: "Add the user" }).click();
   const handed = page.getByRole("dialog", { name: "A password for one sign-in" });
   await handed.getByRole("button", { name: "Show the password" }).click();
+  await look(page, "settings-user-password");
   const oneTime = await textOf(handed.getByTestId("secret"));
   await handed.getByRole("button", { name: "I have it" }).click();
   await expect(page.getByText(world.user.email)).toBeVisible();
@@ -35,9 +37,11 @@ test("a key is shown once, works, and does not after it is revoked", async ({ ad
   await page.getByRole("button", { name: "Make a key" }).click();
   const form = page.getByRole("dialog", { name: "Make an API key" });
   await form.getByLabel("Name").fill("reader");
+  await look(page, "settings-key-make");
   await form.getByRole("button", { name: "Make the key" }).click();
   const handed = page.getByRole("dialog", { name: "The key reader" });
   await handed.getByRole("button", { name: "Show the key" }).click();
+  await accessible(page, "settings-key-made");
   const key = await textOf(handed.getByTestId("secret"));
   await handed.getByRole("button", { name: "I have it" }).click();
   await look(page, "settings-keys");
@@ -51,6 +55,8 @@ test("a key is shown once, works, and does not after it is revoked", async ({ ad
     (await program.post(`${world.url}/slipway.platform.v1.RuntimeService/ListRuntimes`, { data: {} })).status();
   expect(await ask()).toBe(200);
   await page.getByRole("button", { name: "Revoke reader" }).click();
+  await expect(page.getByRole("dialog", { name: "Revoke reader" })).toBeVisible();
+  await look(page, "settings-key-revoke");
   await page.getByRole("button", { name: "Revoke the key" }).click();
   await expect.poll(ask).toBe(401);
   await program.dispose();
@@ -65,4 +71,11 @@ test("the rest of the settings", async ({ admin: page }) => {
   await page.getByRole("tab", { name: "Audit log" }).click();
   await expect(page.getByText("key.revoke").first()).toBeVisible();
   await look(page, "settings-audit");
+  await page.getByRole("button", { name: "key.revoke" }).first().click();
+  await expect(page.getByRole("dialog", { name: "key.revoke" })).toBeVisible();
+  await look(page, "settings-audit-entry");
+  await page.keyboard.press("Escape");
+  await page.getByLabel("Who").fill("nobody-has-this-name");
+  await expect(page.getByRole("heading", { name: "Nothing matches" })).toBeVisible();
+  await look(page, "settings-audit-none-fits");
 });

@@ -4,6 +4,7 @@ import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { queries } from "./app/queries";
 import { router } from "./app/router";
+import { Announcer } from "./ui/announce";
 import { Toasts } from "./ui/toast";
 import "./ui/tokens.css";
 import "./ui/ui.css";
@@ -15,6 +16,7 @@ createRoot(root).render(
     <QueryClientProvider client={queries}>
       <RouterProvider router={router} />
       <Toasts />
+      <Announcer />
     </QueryClientProvider>
   </StrictMode>,
 );

@@ -3,16 +3,11 @@ package appproxy
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/timestamppb"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/gitops/inspect"
@@ -103,64 +98,4 @@ func (s *Service) Commit(ctx context.Context, place tracking.App, revision strin
 		}
 	}
 	return s.commit(ctx, s.charter(ctx, app), &v1alpha1.RevisionHistory{Revision: revision, Source: app.Spec.Source}), nil
-}
-
-// ListEvents is what was told of an Application, or of one of its objects.
-func (s *Service) ListEvents(ctx context.Context, request *connect.Request[runtimev1.ListEventsRequest]) (*connect.Response[runtimev1.ListEventsResponse], error) {
-	app, err := s.application(ctx, request.Msg.GetRef())
-	if err != nil {
-		return nil, err
-	}
-	about := app.Object
-	if ref := request.Msg.GetObject(); ref != nil {
-		if about, err = s.object(ctx, app, ref); err != nil {
-			return nil, err
-		}
-		if about == nil {
-			return nil, connect.NewError(connect.CodeNotFound, fmt.Errorf("%s has no %s", app.ID(), keyOf(ref)))
-		}
-	}
-	at := Target{Cluster: s.options.Cluster}
-	if request.Msg.GetObject() != nil {
-		if at, err = s.target(app); err != nil {
-			return nil, err
-		}
-	}
-	namespace := cmp.Or(about.GetNamespace(), metav1.NamespaceDefault) // of what has none
-	found, err := at.Cluster.Client.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{
-		FieldSelector: fields.OneTermEqualSelector("involvedObject.uid", string(about.GetUID())).String(), Limit: mostEvents,
-	})
-	if err != nil {
-		return nil, s.fault(err, app.ID())
-	}
-	key := tracking.KeyOf(about)
-	secret := key.Group == "" && key.Kind == "Secret"
-	answer := &runtimev1.ListEventsResponse{}
-	for i := range found.Items {
-		told := eventOf(&found.Items[i])
-		told.Object = objectRef(key, about.GroupVersionKind().Version, about.GetUID())
-		if secret {
-			told.Message = "" // others write it, and might quote a value
-		}
-		answer.Events = append(answer.Events, told)
-	}
-	slices.SortFunc(answer.Events, func(a, b *runtimev1.ObjectEvent) int {
-		return b.GetLastSeenAt().AsTime().Compare(a.GetLastSeenAt().AsTime())
-	})
-	return connect.NewResponse(answer), nil
-}
-
-// eventOf is an Event of either kind: those of series have no count of their own.
-func eventOf(event *corev1.Event) *runtimev1.ObjectEvent {
-	last, count := event.LastTimestamp.Time, event.Count
-	if event.Series != nil {
-		last, count = event.Series.LastObservedTime.Time, event.Series.Count
-	}
-	if last.IsZero() {
-		last = cmp.Or(event.EventTime.Time, event.CreationTimestamp.Time)
-	}
-	return &runtimev1.ObjectEvent{
-		Type: event.Type, Reason: event.Reason, Message: event.Message, Count: max(count, 1),
-		LastSeenAt: timestamppb.New(last), Source: cmp.Or(event.Source.Component, event.ReportingController),
-	}
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"connectrpc.com/connect"
@@ -105,6 +106,8 @@ type Service struct {
 	scopes    *scopeWatches
 
 	reading, rendering, following, checking chan struct{}
+	// eventViewers counts who follows events.
+	eventViewers atomic.Int32
 }
 
 // New makes the service. It asks nothing before the first request.

@@ -18,7 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"slipway.dev/slipway/internal/gitops/inspect"
+	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/gitops/tracking"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
@@ -43,7 +43,7 @@ func serve(handler http.Handler, request *http.Request) *httptest.ResponseRecord
 func (w *world) label(t *testing.T, name, value string) {
 	t.Helper()
 	patch := fmt.Sprintf(`{"metadata":{"labels":{"turn":%q}}}`, value)
-	_, err := w.Dynamic.Resource(inspect.Resource()).Namespace(w.control).
+	_, err := w.Dynamic.Resource(v1alpha1.ApplicationResource()).Namespace(w.control).
 		Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -84,7 +84,7 @@ func TestWatch(t *testing.T) {
 		t.Errorf("the API server has %d watches for %d people", w.watches, people)
 	}
 	w.mu.Unlock()
-	if err := w.Dynamic.Resource(inspect.Resource()).Namespace(w.control).Delete(t.Context(), "shop", metav1.DeleteOptions{}); err != nil {
+	if err := w.Dynamic.Resource(v1alpha1.ApplicationResource()).Namespace(w.control).Delete(t.Context(), "shop", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, stream := range streams {

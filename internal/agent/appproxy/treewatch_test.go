@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/agent/appproxy"
-	"slipway.dev/slipway/internal/gitops/inspect"
 	"slipway.dev/slipway/internal/gitops/tracking"
 	"slipway.dev/slipway/internal/wire/runtimev1"
 )
@@ -168,14 +168,14 @@ func TestWatchTree(t *testing.T) {
 	w.requireQuiet(t, stream)
 
 	status := fmt.Sprintf(`{"status":{"resources":[{"version":"v1","kind":"ConfigMap","namespace":%q,"name":"settings","status":"OutOfSync"}]}}`, w.control)
-	if _, err := w.Dynamic.Resource(inspect.Resource()).Namespace(w.control).
+	if _, err := w.Dynamic.Resource(v1alpha1.ApplicationResource()).Namespace(w.control).
 		Patch(t.Context(), "shop", types.MergePatchType, []byte(status), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	stream.until(t, "the Application itself", func(nodes map[string]*runtimev1.Node) bool {
 		return len(nodes) == 1 && nodes["ConfigMap/settings"].GetSync() == "OutOfSync"
 	})
-	if err := w.Dynamic.Resource(inspect.Resource()).Namespace(w.control).Delete(t.Context(), "shop", metav1.DeleteOptions{}); err != nil {
+	if err := w.Dynamic.Resource(v1alpha1.ApplicationResource()).Namespace(w.control).Delete(t.Context(), "shop", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	var last *runtimev1.WatchTreeResponse

@@ -28,6 +28,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
+	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/access/router"
 	"slipway.dev/slipway/internal/access/token"
 	"slipway.dev/slipway/internal/agent"
@@ -300,7 +301,7 @@ spec:
 // await waits for a state of an Application.
 func (w *world) await(t *testing.T, name string, condition func(*inspect.Application) error) *inspect.Application {
 	t.Helper()
-	found := kubetest.WaitFor(t, w.Dynamic.Resource(inspect.Resource()).Namespace(w.control), kube.Named(name), patience, func(found []*unstructured.Unstructured) error {
+	found := kubetest.WaitFor(t, w.Dynamic.Resource(v1alpha1.ApplicationResource()).Namespace(w.control), kube.Named(name), patience, func(found []*unstructured.Unstructured) error {
 		if len(found) == 0 {
 			return errors.New("there is no such Application")
 		}

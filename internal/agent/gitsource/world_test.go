@@ -155,7 +155,7 @@ func (w *world) installKinds(t *testing.T) {
 	}
 	w.Apply(t, "", string(text))
 	w.until(t, func(ctx context.Context) error {
-		_, err := w.Dynamic.Resource(sharedrepo.ApplicationResource()).Namespace("default").List(ctx, metav1.ListOptions{Limit: 1})
+		_, err := w.Dynamic.Resource(argo.ApplicationResource()).Namespace("default").List(ctx, metav1.ListOptions{Limit: 1})
 		return err
 	})
 }

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/agent/sharedrepo"
 	"slipway.dev/slipway/internal/gitprovider"
 	"slipway.dev/slipway/internal/observe"
@@ -182,7 +183,7 @@ func (s *Service) Pending(ctx context.Context) ([]platformv1.CompletionStep, err
 	if !slices.ContainsFunc(records, func(r *record) bool { return len(r.users) > 0 }) {
 		steps = append(steps, platformv1.CompletionStep_COMPLETION_STEP_USER_TOKEN)
 	}
-	found, err := s.options.Cluster.Dynamic.Resource(sharedrepo.ApplicationResource()).Namespace(s.options.Namespace).
+	found, err := s.options.Cluster.Dynamic.Resource(v1alpha1.ApplicationResource()).Namespace(s.options.Namespace).
 		List(ctx, metav1.ListOptions{LabelSelector: sharedrepo.EntityLabel + "=" + sharedrepo.EntityRuntime, Limit: 1})
 	if err != nil {
 		return nil, storeError("list", "Applications", err)

@@ -21,7 +21,6 @@ import (
 	argo "slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/access/token"
 	"slipway.dev/slipway/internal/agent/integration"
-	"slipway.dev/slipway/internal/agent/sharedrepo"
 	"slipway.dev/slipway/internal/gitprovider"
 	"slipway.dev/slipway/internal/gitprovider/providertest"
 	"slipway.dev/slipway/internal/kube/kubetest"
@@ -106,7 +105,7 @@ func installKinds(t *testing.T, cluster *kubetest.Cluster) {
 	}
 	cluster.Apply(t, "", string(text))
 	until(t, func(ctx context.Context) error {
-		_, err := cluster.Dynamic.Resource(sharedrepo.ApplicationResource()).Namespace("default").List(ctx, metav1.ListOptions{Limit: 1})
+		_, err := cluster.Dynamic.Resource(argo.ApplicationResource()).Namespace("default").List(ctx, metav1.ListOptions{Limit: 1})
 		return err
 	})
 }

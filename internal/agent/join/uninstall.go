@@ -9,7 +9,6 @@ import (
 	"connectrpc.com/connect"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
@@ -87,8 +86,7 @@ func (m *Membership) finishUninstall(ctx context.Context, from *credential) erro
 func (m *Membership) releaseApplications(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, m.options.timing.request)
 	defer cancel()
-	resource := schema.GroupVersionResource{Group: v1alpha1.Group, Version: v1alpha1.Version, Resource: "applications"}
-	client := m.options.Cluster.Dynamic.Resource(resource).Namespace(m.options.Namespace)
+	client := m.options.Cluster.Dynamic.Resource(v1alpha1.ApplicationResource()).Namespace(m.options.Namespace)
 	found, err := client.List(ctx, metav1.ListOptions{LabelSelector: m.options.Internal})
 	if apierrors.IsNotFound(err) {
 		return nil // the kind is gone, and with it all of them

@@ -12,7 +12,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
@@ -262,12 +261,7 @@ func (h *Home) Namespace() string { return h.options.Namespace }
 
 // Applications is where the Applications of the runtime are, for the API server.
 func (h *Home) Applications() dynamic.ResourceInterface {
-	return h.options.Cluster.Dynamic.Resource(ApplicationResource()).Namespace(h.options.Namespace)
-}
-
-// ApplicationResource is the resource of Applications.
-func ApplicationResource() schema.GroupVersionResource {
-	return schema.GroupVersionResource{Group: argo.Group, Version: argo.Version, Resource: "applications"}
+	return h.options.Cluster.Dynamic.Resource(argo.ApplicationResource()).Namespace(h.options.Namespace)
 }
 
 // Refresh asks the engine to look at the repository now instead of at its next

@@ -17,28 +17,47 @@ import (
 // A head that was read stays in place while its body is read, until the next
 // head is asked for, Release or Close.
 type Reader struct {
-	conn   net.Conn
-	pool   *BufferPool
-	times  Timeouts
-	buf    []byte
-	r, w   int    // buf[r:w] has not been used yet
-	head   []byte // the buffer of the last head, while buf is another
-	pinned bool   // the last head is in buf, before r
-	heads  int
-	armed  time.Time // the read deadline that the connection has
+	conn net.Conn
+	pool *BufferPool
+	buf  []byte
+	r, w int // buf[r:w] has not been used yet
 
-	turn        turn
 	waiting     atomic.Bool // for the first byte of a head
 	interrupted atomic.Bool
+	pinned      bool // the last head is in buf, before r
+	heads       int
+	armed       time.Time     // the read deadline that the connection has
+	look        time.Duration // see Await
+	piece       time.Duration // how long the last wait for a head could be
+
+	turn  turn
+	times Timeouts
+	head  []byte // the buffer of the last head, while buf is another
 }
 
 // NewReader reads from conn, with buffers from pool.
 func NewReader(conn net.Conn, pool *BufferPool, times Timeouts) *Reader {
-	return &Reader{conn: conn, pool: pool, times: times}
+	r := new(Reader)
+	r.Init(conn, pool, times)
+	return r
+}
+
+// Init makes a Reader that is part of something else ready, as NewReader does.
+func (r *Reader) Init(conn net.Conn, pool *BufferPool, times Timeouts) {
+	r.conn, r.pool, r.times = conn, pool, times
 }
 
 // SetTimeouts changes how long the waits that come are bounded.
 func (r *Reader) SetTimeouts(times Timeouts) { r.times = times }
+
+// Await cuts the waits for the heads of responses into pieces of about the given
+// time: a wait ends with ErrIdle after one, and ReadResponse can be called again
+// to go on. The first may be much shorter, because moving the deadline of a
+// connection is dear when many are used in turn. 0 makes it one piece.
+func (r *Reader) Await(piece time.Duration) { r.look = piece }
+
+// Waited is how long the wait was that ended with ErrIdle.
+func (r *Reader) Waited() time.Duration { return r.piece }
 
 // ReadRequest reads the head of the next request. It returns io.EOF when the
 // client has closed the connection between requests, ErrIdle when it sent
@@ -56,7 +75,11 @@ func (r *Reader) ReadRequest(h *Head, limits *Limits) error {
 // MaxInterim.
 func (r *Reader) ReadResponse(h *ResponseHead, asked Asked, limits *Limits) error {
 	h.Reset(asked)
-	return r.readHead(h, limits, r.times.Idle)
+	wait := r.times.Idle
+	if r.look > 0 {
+		wait = r.look
+	}
+	return r.readHead(h, limits, wait)
 }
 
 // Unread returns what was received and not used yet. After the body of the
@@ -116,7 +139,7 @@ func (r *Reader) readHead(parser headParser, limits *Limits, wait time.Duration)
 		switch {
 		case r.w == 0:
 			err = r.awaitHead(wait)
-		case until.IsZero() && r.heads == 0 && !r.armed.IsZero():
+		case until.IsZero() && r.heads == 0 && r.look <= 0 && !r.armed.IsZero():
 			// The first head has had its deadline since before its first byte.
 			until = r.armed
 			err = r.read(until)
@@ -134,7 +157,7 @@ func (r *Reader) readHead(parser headParser, limits *Limits, wait time.Duration)
 
 // awaitHead waits for the first bytes of a head.
 func (r *Reader) awaitHead(wait time.Duration) error {
-	until := r.lazyDeadline(wait)
+	until := r.headDeadline(wait)
 	r.waiting.Store(true)
 	err := r.arm(until)
 	if err == nil && r.interrupted.Load() {
@@ -213,6 +236,20 @@ func (r *Reader) readOnce() error {
 		}
 	}
 	return io.ErrNoProgress
+}
+
+// headDeadline is the deadline of a wait for a head. A piece of a wait keeps one
+// that is less far away: who waits in pieces goes on.
+func (r *Reader) headDeadline(wait time.Duration) time.Time {
+	if r.look <= 0 {
+		return r.lazyDeadline(wait)
+	}
+	most := wait + wait/8
+	if r.piece = time.Until(r.armed); r.piece < wait/8 || r.piece > most {
+		r.piece = most
+		return time.Now().Add(most)
+	}
+	return r.armed
 }
 
 // lazyDeadline returns a deadline wait from now, or up to an eighth later if

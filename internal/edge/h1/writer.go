@@ -22,8 +22,15 @@ type Writer struct {
 
 // NewWriter writes to conn, with buffers from pool.
 func NewWriter(conn net.Conn, pool *BufferPool, times Timeouts) *Writer {
-	_, tcp := conn.(*net.TCPConn)
-	return &Writer{conn: conn, pool: pool, wait: times.Write, vector: tcp}
+	w := new(Writer)
+	w.Init(conn, pool, times)
+	return w
+}
+
+// Init makes a Writer that is part of something else ready, as NewWriter does.
+func (w *Writer) Init(conn net.Conn, pool *BufferPool, times Timeouts) {
+	_, w.vector = conn.(*net.TCPConn)
+	w.conn, w.pool, w.wait = conn, pool, times.Write
 }
 
 // SetTimeouts changes how long the writes that come are bounded.

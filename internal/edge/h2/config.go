@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"slipway.dev/slipway/internal/edge/bridge"
+	"slipway.dev/slipway/internal/edge/offender"
 )
 
 // Config is what a Server works with. Only Handler has to be set; DefaultConfig
@@ -52,11 +53,14 @@ type Config struct {
 
 	// Guard says when a connection costs too much. A client whose connection was
 	// ended for that has a tenth of these limits for a minute, so that coming
-	// again does not pay.
+	// again does not pay; while many new clients flood, all new ones have.
 	Guard GuardLimits
 	// Trusts says who is a proxy that speaks for many clients, and never has less
 	// than the limits. Nil is nobody.
 	Trusts func(netip.Addr) bool
+	// Offenders are told of floods, and asked about clients. Nil is a register of
+	// its own that holds nobody off.
+	Offenders *offender.Register
 	// openFactor is how many times MaxStreams may be open before it is a flood.
 	openFactor int
 
@@ -181,6 +185,9 @@ func (c Config) withDefaults() Config {
 	g.Resets = cmp.Or(g.Resets, dg.Resets)
 	c.Log = cmp.Or(c.Log, d.Log)
 	c.openFactor = openFactor
+	if c.Offenders == nil {
+		c.Offenders = offender.New(offender.Config{})
+	}
 	return c
 }
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"net"
-	"net/netip"
 	"sync"
 	"time"
 
@@ -14,12 +13,12 @@ import (
 // Server serves connections of HTTP/2. It does not listen.
 type Server struct {
 	cfg Config
-	// strict is cfg for clients on probation.
-	strict    Config
-	limits    h1.Limits // of responses
-	probation probation
-	replies   sync.Pool // of *bridge.Reply
-	workers   workers
+	// suspicious and strict are cfg for suspects and clients on probation.
+	suspicious Config
+	strict     Config
+	limits     h1.Limits // of responses
+	replies    sync.Pool // of *bridge.Reply
+	workers    workers
 
 	mu       sync.Mutex // guards what follows
 	draining bool
@@ -32,7 +31,7 @@ func New(cfg Config) (*Server, error) {
 	if err := s.cfg.check(); err != nil {
 		return nil, err
 	}
-	s.strict = s.cfg.strict()
+	s.suspicious, s.strict = s.cfg.suspicious(), s.cfg.strict()
 	s.limits = cmp.Or(s.cfg.Handler.Limits, h1.DefaultLimits())
 	return s, nil
 }
@@ -46,33 +45,17 @@ func (s *Server) ServeConn(ctx context.Context, conn net.Conn) {
 		conn.Close()
 		return
 	}
-	client, known := s.client(conn)
-	cfg := &s.cfg
-	if known && s.probation.has(client, time.Now()) {
-		cfg = &s.strict
-	}
-	c := newSession(s, cfg, conn)
+	client := s.client(conn)
+	c := newSession(s, s.configFor(client), conn)
+	c.client = client
 	s.add(c)
 	s.workers.enter()
 	c.serve(ctx)
 	s.workers.leave()
 	s.remove(c)
-	if known && flood(c.reason) {
-		s.probation.add(client, time.Now())
-	}
 	if s.cfg.Hooks.Closed != nil {
 		s.cfg.Hooks.Closed(c.reason)
 	}
-}
-
-// client is who may be put on probation for a connection: not a proxy, which
-// speaks for many.
-func (s *Server) client(conn net.Conn) (netip.Prefix, bool) {
-	client, known := clientOf(conn.RemoteAddr())
-	if known && s.cfg.Trusts != nil && s.cfg.Trusts(client.Addr()) {
-		return netip.Prefix{}, false
-	}
-	return client, known
 }
 
 func (s *Server) add(c *session) {

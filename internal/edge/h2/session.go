@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -53,7 +54,8 @@ type session struct {
 	pool   *h1.BufferPool
 	local  net.Addr
 	remote net.Addr
-	piece  int // how much one write is given
+	client netip.Prefix // who is blamed for a flood; not valid for nobody
+	piece  int          // how much one write is given
 	began  time.Time
 	late   bool // it came after Drain
 
@@ -269,7 +271,19 @@ func (c *session) conclude(err error) {
 		}
 		c.mu.Unlock()
 	}
+	c.blame()
 	c.part()
+}
+
+// blame has a flood be remembered, before its client gets time to read why the
+// connection ends.
+func (c *session) blame() {
+	c.mu.Lock()
+	reason := c.reason
+	c.mu.Unlock()
+	if flood(reason) {
+		c.cfg.Offenders.Flooded(c.client, time.Now())
+	}
 }
 
 // end ends the connection and tells the client why. The reader does the rest.

@@ -253,8 +253,12 @@ func headerRefusal(err error) RefuseReason {
 // nobody takes stay in the kernel's queue. unlimited is for the proxies
 // themselves.
 func (l *Listener) pass(c *Conn, unlimited bool) {
-	if limit := l.config.MaxConnsPerSource; limit > 0 && !unlimited {
-		if source := sourceOf(addrOf(c.remote)); source.IsValid() && !l.live.addSource(c, source, limit) {
+	if client := addrOf(c.remote); !unlimited && client.IsValid() {
+		if l.config.Held != nil && l.config.Held(client) {
+			l.refuse(c, RefusedHeld)
+			return
+		}
+		if limit := l.config.MaxConnsPerSource; limit > 0 && !l.live.addSource(c, sourceOf(client), limit) {
 			l.refuse(c, RefusedSource)
 			return
 		}

@@ -3,21 +3,43 @@ package program
 import (
 	"slices"
 	"strings"
+
+	"slipway.dev/slipway/internal/edge/normalize"
 )
 
-// bucket has all rules of one host. What every lookup reads comes first.
+// bucket has all rules of one host. What every lookup reads comes first, the
+// bytes of most names included: with thousands of hosts each further place in
+// memory costs a lookup as much as all of its work.
 type bucket struct {
 	// name is the host, and of a wildcard the part after the star.
 	name string
+	// sole is the rule of a host that has no other, if it takes every path.
+	sole *compiledRule
+	// priority is the highest of all rules.
+	priority       int32
+	hasExpressions bool
+	// text is where name points, if it fits.
+	text [32]byte
 	tree *node
 	// every has the rules without a path, fallbacks last.
-	every []*compiledRule
-	// priority is the highest of all rules.
-	priority int32
+	every      []*compiledRule
+	generation uint64
 	// expressions are the rules whose path is a regular expression, in order.
-	hasExpressions bool
-	generation     uint64
-	expressions    []*compiledRule
+	expressions []*compiledRule
+}
+
+// newBucket makes the bucket of a host, without rules.
+func newBucket(name string, generation uint64) *bucket {
+	b := &bucket{name: name, generation: generation}
+	b.keepName()
+	return b
+}
+
+// keepName brings the bytes of the name here.
+func (b *bucket) keepName() {
+	if n := copy(b.text[:], b.name); n == len(b.name) {
+		b.name = normalize.View(b.text[:n])
+	}
 }
 
 func (b *bucket) key() string { return b.name }
@@ -29,6 +51,7 @@ func (b *bucket) own(generation uint64) *bucket {
 	}
 	owned := *b
 	owned.generation = generation
+	owned.keepName()
 	owned.every = slices.Clone(b.every)
 	owned.expressions = slices.Clone(b.expressions)
 	return &owned
@@ -81,6 +104,12 @@ func (b *bucket) settle() {
 	if b.hasExpressions {
 		b.priority = max(b.priority, b.expressions[0].priority)
 	}
+	b.sole = nil
+	if b.tree != nil && len(b.tree.edges) == 0 && len(b.tree.rules) == 1 && len(b.every) == 0 && !b.hasExpressions {
+		if rule := b.tree.rules[0]; rule.literal == "/" && (rule.pathType == pathPrefix || rule.pathType == pathCharacterPrefix) {
+			b.sole = rule
+		}
+	}
 }
 
 // crowd is how many rules share what makes them be tried one by one.
@@ -113,6 +142,12 @@ func (b *bucket) all(visit func(*compiledRule)) {
 // rule of the hosts that come before this one, and that best rule otherwise.
 func (b *bucket) search(req *Request, entryPoint uint64, best *compiledRule) *compiledRule {
 	if best != nil && b.priority <= best.priority {
+		return best
+	}
+	if rule := b.sole; rule != nil {
+		if strings.HasPrefix(req.Path, "/") && rule.conditions(req, entryPoint).part == noPart {
+			return rule
+		}
 		return best
 	}
 	s := searching{req: req, entryPoint: entryPoint, best: best, floor: -1 << 31}

@@ -180,7 +180,7 @@ func (e *edit) bucket(host string) *bucket {
 		found = hosts.get(name)
 	}
 	if found == nil {
-		found = &bucket{name: name, generation: e.next.generation}
+		found = newBucket(name, e.next.generation)
 	}
 	return found
 }

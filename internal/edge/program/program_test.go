@@ -73,6 +73,51 @@ func TestLookupDoesNotAllocate(t *testing.T) {
 	}
 }
 
+// TestHostsOfAnyLength: names that a bucket has room for and those that it has
+// not, before and after a change of the host and of others.
+func TestHostsOfAnyLength(t *testing.T) {
+	table := &route.Table{}
+	for length := 1; length <= 40; length++ {
+		host := strings.Repeat("x", length)
+		table.Rules = append(table.Rules, simpleRule(host, host, "/"))
+	}
+	compiled := mustCompile(t, table)
+	check := func(p *program.Program, path, suffix string) {
+		t.Helper()
+		for length := 1; length <= 41; length++ {
+			host, want := strings.Repeat("x", length), ""
+			if length <= 40 {
+				want = host + suffix
+			}
+			got := ""
+			if found := p.Lookup(&program.Request{Host: host, Path: path}); found.Rule != nil {
+				got = found.Rule.ID.Name
+			}
+			if got != want {
+				t.Errorf("%s%s: got rule %q, want %q", host, path, got, want)
+			}
+		}
+	}
+	check(compiled, "/", "")
+	check(compiled, "/more", "")
+	change := &route.Change{}
+	for length := 1; length <= 40; length++ {
+		host := strings.Repeat("x", length)
+		change.Rules.Added = append(change.Rules.Added, simpleRule(host+"-more", host, "/more"))
+	}
+	changed, err := compiled.Apply(change)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(changed, "/", "")
+	check(changed, "/more", "-more")
+	check(compiled, "/more", "")
+	// A target that is no path is nobody's.
+	if found := compiled.Lookup(&program.Request{Host: "x", Path: "*"}); found.Rule != nil {
+		t.Errorf("rule %s takes *", found.Rule.ID)
+	}
+}
+
 // TestDeepPaths: chains of prefixes deeper than what a search keeps, with
 // priorities that turn their order around.
 func TestDeepPaths(t *testing.T) {

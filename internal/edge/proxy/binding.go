@@ -12,22 +12,28 @@ import (
 
 // binding is a rule in the form in which it is run. It holds handles, which
 // stay good when endpoints change, so a change of endpoints binds nothing anew.
+// What every request reads comes first: with thousands of rules it is in no cache.
 type binding struct {
-	rule  *route.Rule
-	chain filter.Chain
 	// refused is the answer of a rule that must not be served.
 	refused *filter.Answer
 	// response is the answer of a rule without backends.
 	response *filter.Answer
-	targets  *targets
 	// sticky leads clients back to the backend that they got first; nil where
 	// there is only one, or they may be sent anywhere.
 	sticky *stickyRule
-	// budget is what the rule has left for retries, nil without them.
-	budget *budget
-	times  times
+	// only is the backend where there is no other, nil where there is.
+	only *upstream.Handle
 	// tally counts its requests, nil where the rule wants to be in no metric.
 	tally *tally
+	// unrecorded is the rule's.
+	unrecorded route.Unrecorded
+	times      times
+	chain      filter.Chain
+
+	rule    *route.Rule
+	targets *targets
+	// budget is what the rule has left for retries, nil without them.
+	budget *budget
 }
 
 // times are the rule's bounds; 0 is the edge's default, for total none.
@@ -36,7 +42,7 @@ type times struct{ connect, header, idle, total time.Duration }
 // bind is called for each rule that is new or changed. A policy that cannot be
 // compiled takes its own rule down and no other.
 func (p *Proxy) bind(rule *route.Rule) (any, error) {
-	b := &binding{rule: rule, times: times{
+	b := &binding{rule: rule, unrecorded: rule.Unrecorded, times: times{
 		connect: time.Duration(rule.Timeouts.Connect), header: time.Duration(rule.Timeouts.Header),
 		idle: time.Duration(rule.Timeouts.Idle), total: time.Duration(rule.Timeouts.Total),
 	}}
@@ -65,6 +71,9 @@ func (p *Proxy) bind(rule *route.Rule) (any, error) {
 		return nil, errors.New("it has neither backends nor a response")
 	}
 	b.targets = newTargets(rule.Backends, p.cfg.Upstreams.Handle)
+	if len(b.targets.handles) == 1 {
+		b.only = b.targets.handles[0]
+	}
 	if rule.Sticky != nil && len(b.targets.handles) > 1 {
 		b.sticky = newStickyRule(rule, b.targets)
 	}

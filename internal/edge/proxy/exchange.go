@@ -55,7 +55,7 @@ func (c *client) exchange() (keep bool) {
 	}
 	c.record.Rule = found.Rule
 	b := found.Binding.(*binding)
-	c.tally = b.tally
+	c.record.left, c.tally = &b.unrecorded, b.tally
 	if admit := c.proxy.cfg.Admit; admit != nil {
 		if answer := admit(&c.from, c.request.Host, found.Rule); answer != nil {
 			return c.answer(answer)

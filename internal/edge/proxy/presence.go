@@ -28,7 +28,7 @@ func presenceOf(conn net.Conn) presence {
 func (c *client) bound(b *binding, conn *upstream.Conn) {
 	c.patience = conn.SetTimeouts(b.times.header, b.times.idle)
 	if c.presence != nil && c.patience > lookPeriod {
-		conn.AwaitFor(lookPeriod)
+		conn.Reader.Await(lookPeriod)
 	}
 	c.waited, c.departed = 0, false
 }
@@ -39,10 +39,10 @@ func (c *client) waitsOn(conn *upstream.Conn) bool {
 	if c.presence == nil || c.patience <= lookPeriod {
 		return false
 	}
-	if c.waited += lookPeriod; c.waited >= c.patience {
+	if c.waited += conn.Reader.Waited(); c.waited >= c.patience {
 		return false
 	}
-	conn.AwaitFor(min(lookPeriod, c.patience-c.waited))
+	conn.Reader.Await(min(lookPeriod, c.patience-c.waited))
 	c.departed = c.presence.Gone()
 	return !c.departed
 }

@@ -26,6 +26,8 @@ type Record struct {
 	TLSVersion, CipherSuite uint16
 	// Rule is nil when none took the request.
 	Rule *route.Rule
+	// left is its Unrecorded, from where the request has been already.
+	left *route.Unrecorded
 	// TCPRoute is set in place of Rule for a connection that is passed on as it
 	// is. Method, heads and status are empty then.
 	TCPRoute *route.TCPRoute
@@ -62,7 +64,10 @@ type Record struct {
 
 // Unrecorded is what the rule wants left out.
 func (r *Record) Unrecorded() route.Unrecorded {
-	if r.Rule == nil {
+	switch {
+	case r.left != nil:
+		return *r.left
+	case r.Rule == nil:
 		return route.Unrecorded{}
 	}
 	return r.Rule.Unrecorded

@@ -66,7 +66,10 @@ func (c *client) pick(b *binding) (lane, error) {
 	if b.sticky != nil {
 		return c.pickSticky(b)
 	}
-	l := lane{handle: b.targets.next()}
+	l := lane{handle: b.only}
+	if l.handle == nil {
+		l.handle = b.targets.next()
+	}
 	l.choice = c.choice(l.handle)
 	var err error
 	l.lease, err = l.handle.Pick(l.choice)
@@ -105,7 +108,7 @@ func (c *client) choice(handle *upstream.Handle) upstream.Choice {
 	if transport.Sticky != nil {
 		choice.Sticky = c.cookie(transport.Sticky.Name)
 	}
-	if transport.Hash.By != "" {
+	if transport.Keyed {
 		choice.Hash, choice.HasHash = c.hash(transport.Hash)
 	}
 	return choice

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -10,61 +11,109 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// tally counts the requests of a rule: fixed words, added to without a lock. The
-// counts are made with the first request, so that rules without traffic cost
-// nothing but a pointer.
+// tally counts the requests of a rule. Most of them are counted in one of a few
+// words, which fill one line of a cache: each has the requests of one
+// class of statuses and one bucket of times, and neighbouring buckets have
+// different words. When a word is needed for others, what it has goes to the
+// counts, which are made then, so that rules without traffic have none.
 type tally struct {
+	// recent are keyed words; 0 is a word without any.
+	recent [recentWords]atomic.Uint64
+	mu     sync.Mutex // guards counts, and the keys of the words
+	counts *counts
 	id     route.ID
-	counts atomic.Pointer[counts]
 }
 
+const (
+	recentWords = 8
+	// recentBits are those of the requests in a word; above is the key.
+	recentBits = 48
+	recentMask = 1<<recentBits - 1
+)
+
 type counts struct {
-	statuses [6]atomic.Uint64
-	spread   [trafficreport.Buckets]atomic.Uint32
+	statuses [6]uint64
+	spread   [trafficreport.Buckets]uint32
+}
+
+// recentKey is what a word has for a class and a bucket. It is not 0.
+func recentKey(class, bucket int) uint64 {
+	return (1<<15 | uint64(class)<<8 | uint64(bucket)) << recentBits
 }
 
 // note counts one request.
 func (t *tally) note(status int, took time.Duration) {
-	c := t.counts.Load()
-	if c == nil {
-		c = t.begin()
-	}
 	class := status / 100
-	if class < 0 || class >= len(c.statuses) {
+	if class < 0 || class >= len(counts{}.statuses) {
 		class = 0
 	}
-	c.statuses[class].Add(1)
-	c.spread[trafficreport.BucketOf(took)].Add(1)
+	bucket := trafficreport.BucketOf(took)
+	key, word := recentKey(class, bucket), &t.recent[bucket%recentWords]
+	for {
+		old := word.Load()
+		if old&^recentMask != key {
+			t.turn(word, key)
+			return
+		}
+		if word.CompareAndSwap(old, old+1) {
+			return
+		}
+	}
 }
 
-// begin makes the counts. Of two first requests one does.
-func (t *tally) begin() *counts {
-	made := new(counts)
-	if t.counts.CompareAndSwap(nil, made) {
-		return made
+// turn counts a request in a word that had others.
+func (t *tally) turn(word *atomic.Uint64, key uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for {
+		old := word.Load()
+		next := key | 1
+		if old&^recentMask == key {
+			next = old + 1 // somebody else has turned it
+		}
+		if !word.CompareAndSwap(old, next) {
+			continue
+		}
+		if next == key|1 && old != 0 {
+			if t.counts == nil {
+				t.counts = new(counts)
+			}
+			t.counts.add(old)
+		}
+		return
 	}
-	return t.counts.Load()
+}
+
+// add takes in a word.
+func (c *counts) add(word uint64) {
+	n := word & recentMask
+	c.statuses[word>>(recentBits+8)&7] += n
+	c.spread[word>>recentBits&0xff] += uint32(n)
 }
 
 // read gives the counts; false when there were no requests.
 func (t *tally) read() (trafficreport.Count, bool) {
-	c := t.counts.Load()
-	if c == nil {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var sum counts
+	if t.counts != nil {
+		sum = *t.counts
+	}
+	counted := t.counts != nil
+	for i := range t.recent {
+		if word := t.recent[i].Load(); word != 0 {
+			sum.add(word)
+			counted = true
+		}
+	}
+	if !counted {
 		return trafficreport.Count{}, false
 	}
-	var out trafficreport.Count
-	for i := range c.statuses {
-		out.Statuses[i] = c.statuses[i].Load()
-	}
-	last := len(c.spread)
-	for last > 0 && c.spread[last-1].Load() == 0 {
+	last := len(sum.spread)
+	for last > 0 && sum.spread[last-1] == 0 {
 		last--
 	}
-	out.Spread = make([]uint32, last)
-	for i := range out.Spread {
-		out.Spread[i] = c.spread[i].Load()
-	}
-	return out, true
+	return trafficreport.Count{Statuses: sum.statuses, Spread: slices.Clone(sum.spread[:last])}, true
 }
 
 // tallies keeps the counts of rules by their identity, so that a change of the

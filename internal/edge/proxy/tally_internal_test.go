@@ -36,6 +36,50 @@ func TestTally(t *testing.T) {
 	}
 }
 
+// TestTallyNeverFalls: whoever reads while requests are counted sees no count go
+// down, and nothing is lost when buckets take each other's words.
+func TestTallyNeverFalls(t *testing.T) {
+	var one tally
+	const clients, each = 4, 2000
+	var all sync.WaitGroup
+	for range clients {
+		all.Go(func() {
+			for i := range each {
+				one.note(200+100*(i%3), time.Duration(1+i%60)*time.Millisecond)
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() { all.Wait(); close(done) }()
+	var before trafficreport.Count
+	for reading := true; reading; {
+		select {
+		case <-done:
+			reading = false
+		default:
+		}
+		now, _ := one.read()
+		for class, n := range before.Statuses {
+			if now.Statuses[class] < n {
+				t.Fatalf("class %d fell from %d to %d", class, n, now.Statuses[class])
+			}
+		}
+		for bucket, n := range before.Spread {
+			if now.Spread[bucket] < n {
+				t.Fatalf("bucket %d fell from %d to %d", bucket, n, now.Spread[bucket])
+			}
+		}
+		before = now
+	}
+	var spread uint32
+	for _, n := range before.Spread {
+		spread += n
+	}
+	if before.Requests() != clients*each || spread != clients*each {
+		t.Errorf("%d requests and %d times of %d", before.Requests(), spread, clients*each)
+	}
+}
+
 // TestTallies: a rule that is bound anew counts on, and one that is gone is
 // forgotten.
 func TestTallies(t *testing.T) {

@@ -15,6 +15,9 @@ import (
 // counts as early.
 const uploadGrace = 10 * time.Millisecond
 
+// stopPeriod is how often an upload is told to end that does not.
+const stopPeriod = 10 * time.Millisecond
+
 // sending is the state of a request's body on its way to the endpoint.
 type sending struct {
 	streaming bool // the body is taken from the client while it is sent
@@ -125,16 +128,28 @@ func (s *sending) stop(c *client) {
 	if s.done == nil || s.ended {
 		return
 	}
+	s.ended = true
 	select {
 	case s.err = <-s.done:
+		return
 	default:
-		if s.streaming {
-			// It may be waiting for the client, whose connection ends after this.
-			_ = c.net.SetReadDeadline(time.Unix(1, 0))
-		}
-		s.err = <-s.done
 	}
-	s.ended = true
+	if !s.streaming {
+		s.err = <-s.done
+		return
+	}
+	again := time.NewTicker(stopPeriod)
+	defer again.Stop()
+	for {
+		// It may be waiting for the client, whose connection ends after this. If it
+		// is just about to wait, it sets a deadline of its own after this one.
+		_ = c.net.SetReadDeadline(time.Unix(1, 0))
+		select {
+		case s.err = <-s.done:
+			return
+		case <-again.C:
+		}
+	}
 }
 
 // finished reports whether the whole body has been sent. An endpoint can be

@@ -291,7 +291,7 @@ func TestTransportFacts(t *testing.T) {
 		t.Errorf("sticky cookie %+v, want %+v", got.Sticky, b.Sticky)
 	}
 	got.Sticky = nil
-	if want := (upstream.Transport{TLS: true, HostOfEndpoint: true, Hash: b.Balancing.Hash}); got != want {
+	if want := (upstream.Transport{TLS: true, HostOfEndpoint: true, Keyed: true, Hash: b.Balancing.Hash}); got != want {
 		t.Errorf("transport %+v, want %+v", got, want)
 	}
 }

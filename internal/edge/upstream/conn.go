@@ -13,21 +13,31 @@ import (
 // Conn is one HTTP/1.1 connection to an endpoint, plain or TLS, or one that
 // carries a single exchange and is a stream of HTTP/2 below. Whoever got it from
 // Connect ends it with Release or Close, once.
+//
+// It is one piece of memory, in which what each request reads comes first: with
+// thousands of endpoints hardly a request finds its connection in the caches of
+// the processor.
 type Conn struct {
 	Reader *h1.Reader
 	Writer *h1.Writer
 	// Limits are those for the heads of responses.
 	Limits *h1.Limits
 
-	link     link
-	stream   *h2client.Stream // nil for HTTP/1.1
 	endpoint *Endpoint
 	dialer   *dialer
-	times    h1.Timeouts
+	below    *Conn // in the pool, whose mutex guards this
 	since    int64 // when it was last used
 	reused   bool
 	idle     bool // it is in the pool, whose mutex guards this
 	closed   bool
+	bounded  bool             // header and between were set
+	stream   *h2client.Stream // nil for HTTP/1.1
+	header   time.Duration    // as SetTimeouts got them
+	between  time.Duration
+	link     link
+
+	reader h1.Reader
+	writer h1.Writer
 }
 
 // connect makes a connection. Where connections are shared it may give a part of
@@ -68,17 +78,13 @@ func (e *Endpoint) single(ctx context.Context, d *dialer) (*Conn, error) {
 // wrap makes a Conn of what HTTP/1.1 is spoken on.
 func (e *Endpoint) wrap(link link, d *dialer) *Conn {
 	cfg := &e.handle.set.cfg
-	c := &Conn{
-		Reader:   h1.NewReader(link.conn, cfg.Pool, cfg.Timeouts),
-		Writer:   h1.NewWriter(link.conn, cfg.Pool, cfg.Timeouts),
-		Limits:   &cfg.Limits,
-		link:     link,
-		endpoint: e,
-		dialer:   d,
-	}
-	if link.eye != nil && link.tap == nil {
+	c := &Conn{Limits: &cfg.Limits, link: link, endpoint: e, dialer: d}
+	c.Reader, c.Writer = &c.reader, &c.writer
+	c.reader.Init(link.conn, cfg.Pool, cfg.Timeouts)
+	c.writer.Init(link.conn, cfg.Pool, cfg.Timeouts)
+	if link.raw != nil && link.tap == nil {
 		// Each use is looked at before, so that nothing is there to read.
-		c.Reader.Pair(link.eye.raw)
+		c.Reader.Pair(link.raw)
 	}
 	return c
 }
@@ -87,22 +93,18 @@ func (e *Endpoint) wrap(link link, d *dialer) *Conn {
 // response, and the waits between two pieces of a body. 0 means the default.
 // They hold until they are set again. It returns the first of them as it is now.
 func (c *Conn) SetTimeouts(header, idle time.Duration) time.Duration {
-	times := c.endpoint.handle.set.cfg.Timeouts
-	times.Idle = cmp.Or(header, times.Idle)
-	times.Body = cmp.Or(idle, times.Body)
-	times.Write = cmp.Or(idle, times.Write)
-	c.times = times
-	c.Reader.SetTimeouts(times)
-	c.Writer.SetTimeouts(times)
-	return times.Idle
-}
-
-// AwaitFor bounds the next wait for the head of the response by another time.
-// Unlike SetTimeouts it may be called while a body is sent.
-func (c *Conn) AwaitFor(header time.Duration) {
-	times := c.times
-	times.Idle = header
-	c.Reader.SetTimeouts(times)
+	defaults := &c.endpoint.handle.set.cfg.Timeouts
+	c.Reader.Await(0)
+	if !c.bounded || header != c.header || idle != c.between {
+		c.bounded, c.header, c.between = true, header, idle
+		times := *defaults
+		times.Idle = cmp.Or(header, times.Idle)
+		times.Body = cmp.Or(idle, times.Body)
+		times.Write = cmp.Or(idle, times.Write)
+		c.Reader.SetTimeouts(times)
+		c.Writer.SetTimeouts(times)
+	}
+	return cmp.Or(header, defaults.Idle)
 }
 
 // NetConn is the connection itself, for protocols that take over after an

@@ -124,7 +124,9 @@ func (d *dialer) dial(ctx context.Context, e *Endpoint) (link, error) {
 		return link{}, err
 	}
 	if d.config == nil {
-		return link{conn: socket, eye: newEye(socket), http2: d.protocol == route.ProtocolH2C}, nil
+		l := link{conn: socket, http2: d.protocol == route.ProtocolH2C}
+		l.watch(socket)
+		return l, nil
 	}
 	below := &tap{TCPConn: socket}
 	config := d.config.Clone()
@@ -142,7 +144,9 @@ func (d *dialer) dial(ctx context.Context, e *Endpoint) (link, error) {
 		_ = below.Close()
 		return link{}, &ConnectError{Address: e.address, TLS: true, Err: errNoH2}
 	}
-	return link{conn: secured, eye: newEye(socket), tap: below, http2: chosen == alpnH2}, nil
+	l := link{conn: secured, tap: below, http2: chosen == alpnH2}
+	l.watch(socket)
+	return l, nil
 }
 
 // cause leaves out the address, which a ConnectError has already.

@@ -13,8 +13,8 @@ import (
 // same while anybody holds it.
 type Handle struct {
 	set    *Set
-	id     route.BackendID
 	roster atomic.Pointer[roster]
+	id     route.BackendID
 
 	turn    atomic.Uint64 // of the round robin with equal weights
 	turning sync.Mutex    // guards Endpoint.current
@@ -54,6 +54,12 @@ func (h *Handle) Pick(choice Choice) (Lease, error) {
 	r := h.roster.Load()
 	if r.refusal != nil {
 		return Lease{}, r.refusal
+	}
+	if e := r.sole; e != nil && e != choice.Avoid && e.well() {
+		if n := e.inFlight.Add(1); r.limit <= 0 || n <= r.limit {
+			return Lease{handle: h, roster: r, endpoint: e}, nil
+		}
+		e.inFlight.Add(-1)
 	}
 	if r.most <= 0 {
 		return h.pick(r, choice)
@@ -158,7 +164,7 @@ func (h *Handle) take(r *roster, m *member, g *gate) (Lease, bool) {
 		e.inFlight.Add(-1)
 		return Lease{}, false
 	}
-	lease := Lease{handle: h, roster: r, member: m}
+	lease := Lease{handle: h, roster: r, endpoint: e, sticky: m.sticky}
 	if until := e.health.until.Load(); until != 0 {
 		if !g.ejected && !e.claimTrial(until) {
 			e.inFlight.Add(-1)
@@ -174,22 +180,18 @@ func (h *Handle) take(r *roster, m *member, g *gate) (Lease, bool) {
 
 // Lease is one request on one endpoint. It is for one goroutine.
 type Lease struct {
-	handle *Handle
-	roster *roster
-	member *member
-	began  int64 // 0 when nobody wants to know how long it takes
-	trial  bool  // the endpoint was not ready, so this decides about it
+	handle   *Handle
+	roster   *roster
+	endpoint *Endpoint // nil once it has ended
+	sticky   string
+	began    int64 // 0 when nobody wants to know how long it takes
+	trial    bool  // the endpoint was not ready, so this decides about it
 	// counted says that it counts among the requests of the whole backend.
 	counted bool
 }
 
 // Endpoint is the one that was chosen. It is nil after Done.
-func (l *Lease) Endpoint() *Endpoint {
-	if l.member == nil {
-		return nil
-	}
-	return l.member.endpoint
-}
+func (l *Lease) Endpoint() *Endpoint { return l.endpoint }
 
 // Transport is how requests travel to the endpoint. It belongs to the same
 // moment as the choice of the endpoint.
@@ -199,10 +201,10 @@ func (l *Lease) Transport() *Transport { return &l.roster.transport }
 // empty when the backend has no sticky cookie. When it differs from what the
 // client sent, the client should get it.
 func (l *Lease) StickyValue() string {
-	if l.member == nil {
+	if l.endpoint == nil {
 		return ""
 	}
-	return l.member.sticky
+	return l.sticky
 }
 
 // Connect gives an idle connection, the most recently used one, or makes one.
@@ -212,10 +214,10 @@ func (l *Lease) StickyValue() string {
 // all of it; 0 means the default. When no connection could be made, the error
 // is a ConnectError.
 func (l *Lease) Connect(ctx context.Context, timeout time.Duration, fresh bool) (*Conn, error) {
-	if l.member == nil {
+	e := l.endpoint
+	if e == nil {
 		return nil, errLeaseEnded
 	}
-	e := l.member.endpoint
 	if !fresh {
 		if conn := e.takeIdle(); conn != nil {
 			return conn, nil
@@ -228,10 +230,10 @@ func (l *Lease) Connect(ctx context.Context, timeout time.Duration, fresh bool) 
 // it is new, whatever is spoken on it, and it is closed when it is released.
 // The timeout is as for Connect.
 func (l *Lease) Dial(ctx context.Context, timeout time.Duration) (*Conn, error) {
-	if l.member == nil {
+	e := l.endpoint
+	if e == nil {
 		return nil, errLeaseEnded
 	}
-	e := l.member.endpoint
 	ctx, cancel := e.bound(ctx, timeout)
 	defer cancel()
 	conn, err := e.single(ctx, l.roster.dialer)
@@ -246,24 +248,24 @@ func (l *Lease) Dial(ctx context.Context, timeout time.Duration) (*Conn, error) 
 // an endpoint on trial is ready at once and not only at the end of a long
 // answer, and the method leastTime knows how long the head took, not the whole.
 func (l *Lease) Answered() {
-	if l.member == nil {
+	if l.endpoint == nil {
 		return
 	}
-	l.measure(l.member.endpoint)
+	l.measure(l.endpoint)
 	if l.trial {
 		l.trial = false
-		l.handle.acquit(l.member.endpoint, true)
+		l.handle.acquit(l.endpoint, true)
 	}
 }
 
 // Done ends the lease. The outcome decides about the endpoint's health. Calling
 // it again has no effect.
 func (l *Lease) Done(outcome Outcome) {
-	if l.member == nil {
+	e := l.endpoint
+	if e == nil {
 		return
 	}
-	e := l.member.endpoint
-	l.member = nil
+	l.endpoint = nil
 	e.inFlight.Add(-1)
 	if l.counted {
 		l.handle.inFlight.Add(-1)

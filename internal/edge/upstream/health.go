@@ -16,8 +16,8 @@ type health struct {
 	until atomic.Int64
 	// failures in a row. Guarded by Handle.judging for writing, as is the rest.
 	failures atomic.Int32
-	backoff  time.Duration
 	retrying bool // retryConnect runs
+	backoff  time.Duration
 }
 
 // well reports whether neither requests nor checks speak against the endpoint.

@@ -9,8 +9,10 @@ import (
 // link is a connection with what is below it.
 type link struct {
 	conn net.Conn // what requests travel over
-	eye  *eye     // looks at the socket; nil without one
 	tap  *tap     // nil without TLS
+	// raw is the socket below, and fd its number; raw is nil where there is none.
+	raw syscall.RawConn
+	fd  int
 	// http2 says that the endpoint speaks HTTP/2 on it.
 	http2 bool
 }
@@ -46,36 +48,26 @@ const (
 	endTalking
 )
 
-// eye looks at the socket of a connection. It is made once, because a look at
-// every use must not cost memory.
-type eye struct {
-	raw  syscall.RawConn
-	seen ending
-	step func(fd uintptr)
-}
-
-// newEye makes the eye of a socket, nil when the socket is closed.
-func newEye(conn syscall.Conn) *eye {
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		return nil
+// watch lets the link look at its socket.
+func (l *link) watch(socket syscall.Conn) {
+	raw, err := socket.SyscallConn()
+	if err == nil {
+		err = raw.Control(func(fd uintptr) { l.fd = int(fd) })
 	}
-	e := &eye{raw: raw}
-	e.step = func(fd uintptr) { e.seen = peek(int(fd)) }
-	return e
+	if err == nil { // else it is closed
+		l.raw = raw
+	}
 }
 
 // look peeks at the socket. It does not touch deadlines: the last one may be
-// over, and setting one costs more than the look.
+// over, and setting one costs more than the look. Only who owns the connection
+// may look, so that nobody closes it meanwhile: the number is used as it is,
+// because asking for it anew takes as long as the look.
 func (l *link) look() ending {
-	if l.eye == nil {
+	if l.raw == nil {
 		return endClosed
 	}
-	l.eye.seen = endClosed
-	// Control, unlike Read, does not care for deadlines. Its error means that
-	// the connection is closed.
-	_ = l.eye.raw.Control(l.eye.step)
-	return l.eye.seen
+	return peek(l.fd)
 }
 
 // tap is the socket below TLS. While it is shut, reads find nothing, as they

@@ -9,11 +9,14 @@ import (
 // pool holds the idle connections of one endpoint.
 type pool struct {
 	mu sync.Mutex
+	// top is the connection that was used last. The others are below it in the
+	// order of their use: the last one in is the first one out.
+	top *Conn
 	// dialer is the way to make connections; those that were made another way
 	// are not kept. Nil keeps none.
 	dialer *dialer
-	// idle is sorted by since: the last one in is the first one out.
-	idle []*Conn
+	// count is how many there are.
+	count int
 	// watched says that the sweeper knows the pool.
 	watched bool
 	// trunk has the HTTP/2 connections.
@@ -43,15 +46,13 @@ func (e *Endpoint) takeIdle() *Conn {
 
 func (p *pool) pop() *Conn {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	n := len(p.idle)
-	if n == 0 {
-		return nil
+	conn := p.top
+	if conn != nil {
+		p.top, conn.below = conn.below, nil
+		p.count--
+		conn.idle = false
 	}
-	conn := p.idle[n-1]
-	p.idle[n-1] = nil
-	p.idle = p.idle[:n-1]
-	conn.idle = false
+	p.mu.Unlock()
 	return conn
 }
 
@@ -69,14 +70,15 @@ func (e *Endpoint) put(conn *Conn) bool {
 		p.mu.Unlock()
 		return false
 	}
-	if len(p.idle) >= s.cfg.MaxIdlePerEndpoint {
+	if p.count >= s.cfg.MaxIdlePerEndpoint {
 		p.mu.Unlock()
 		s.stats.overflows.Add(1)
 		return false
 	}
 	conn.since = s.now()
 	conn.idle = true
-	p.idle = append(p.idle, conn)
+	p.top, conn.below = conn, p.top
+	p.count++
 	watched := p.watched
 	p.watched = true
 	p.mu.Unlock()
@@ -115,13 +117,20 @@ func (e *Endpoint) dropIdle() {
 	retireAll(shared)
 }
 
-func (p *pool) takeAll() []*Conn {
-	all := p.idle
-	p.idle = nil
-	for _, conn := range all {
+func (p *pool) takeAll() []*Conn { return p.takeBelow(&p.top) }
+
+// takeBelow takes a connection and all that were used before it. It is called
+// with mu held.
+func (p *pool) takeBelow(from **Conn) (taken []*Conn) {
+	conn := *from
+	*from = nil
+	for conn != nil {
+		taken = append(taken, conn)
 		conn.idle = false
+		p.count--
+		conn, conn.below = conn.below, nil
 	}
-	return all
+	return taken
 }
 
 // expire closes what has been idle since before the given time. It returns when
@@ -130,28 +139,13 @@ func (p *pool) takeAll() []*Conn {
 func (e *Endpoint) expire(before int64) (oldest int64, closed int) {
 	p := &e.pool
 	p.mu.Lock()
-	n := 0
-	for n < len(p.idle) && p.idle[n].since <= before {
-		n++
+	from := &p.top
+	for *from != nil && (*from).since > before {
+		oldest = (*from).since
+		from = &(*from).below
 	}
-	var old []*Conn
-	switch {
-	case n == len(p.idle):
-		// Nothing is left: let go of the list too.
-		old = p.takeAll()
-		p.watched = false
-	case n > 0:
-		old = append(old, p.idle[:n]...)
-		for _, conn := range old {
-			conn.idle = false
-		}
-		kept := copy(p.idle, p.idle[n:])
-		clear(p.idle[kept:])
-		p.idle = p.idle[:kept]
-		fallthrough
-	default:
-		oldest = p.idle[0].since
-	}
+	old := p.takeBelow(from)
+	p.watched = p.top != nil
 	p.mu.Unlock()
 	closeAll(old)
 	return oldest, len(old)
@@ -160,7 +154,7 @@ func (e *Endpoint) expire(before int64) (oldest int64, closed int) {
 func (p *pool) idleCount() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return len(p.idle) + p.trunk.idleCount()
+	return p.count + p.trunk.idleCount()
 }
 
 func closeAll(conns []*Conn) {

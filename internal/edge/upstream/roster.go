@@ -9,29 +9,35 @@ import (
 
 // Transport is what the proxy has to know of a backend. It does not change.
 type Transport struct {
-	// TLS says that requests travel encrypted.
-	TLS bool
 	// Host is sent as the Host header. When it is empty, the client's is.
 	Host string
-	// HostOfEndpoint sends the endpoint's address as the Host header.
-	HostOfEndpoint bool
 	// Sticky is the cookie that keeps a client at its endpoint, with its name;
 	// nil when there is none.
 	Sticky *route.StickyCookie
+	// TLS says that requests travel encrypted.
+	TLS bool
+	// HostOfEndpoint sends the endpoint's address as the Host header.
+	HostOfEndpoint bool
+	// Keyed says that Hash is not zero.
+	Keyed bool
 	// Hash is what Choice.Hash is made of; zero unless the method is hash.
 	Hash route.HashKey
 }
 
 // roster is a backend at one moment: all that Pick looks at. It does not change
-// once it is published, apart from what its endpoints count.
+// once it is published, apart from what its endpoints count. What every request
+// reads comes first.
 type roster struct {
 	// refusal is returned by every Pick, where there is one.
-	refusal   error
-	overload  *OverloadError
+	refusal error
+	// sole is the endpoint of a backend that leaves no choice and bounds nothing
+	// but what runs on one endpoint; nil where there is more to think about.
+	sole      *Endpoint
+	limit     int64 // requests in flight on one; 0 is no bound
 	transport Transport
+	overload  *OverloadError
 	dialer    *dialer // nil when the backend is broken
 	most      int64   // requests in flight on all endpoints; 0 is no bound
-	limit     int64   // requests in flight on one; 0 is no bound
 	method    route.BalanceMethod
 	slow      int64 // slow start, in nanoseconds
 	// warmUntil is when the last endpoint has come to its full share; 0 when
@@ -78,6 +84,7 @@ func newRoster(h *Handle, b *route.Backend, endpoint func(place) *Endpoint) *ros
 			Host:           b.Transport.Host,
 			HostOfEndpoint: b.Transport.HostOfEndpoint,
 			Hash:           b.Balancing.Hash,
+			Keyed:          b.Balancing.Hash.By != "",
 		},
 		members: make([]member, 0, len(b.Endpoints)),
 	}
@@ -109,6 +116,9 @@ func newRoster(h *Handle, b *route.Backend, endpoint func(place) *Endpoint) *ros
 	r.sort(cfg.Zone, b.Balancing.PreferZone)
 	if r.sticky != nil {
 		r.stick(b.ID, cfg.StickyKey)
+	}
+	if len(r.all.members) == 1 && r.sticky == nil && r.most <= 0 && r.method != route.BalanceLeastTime {
+		r.sole = r.all.members[0].endpoint
 	}
 	return r
 }

@@ -11,9 +11,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 
+	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/gitops/feed"
 	"slipway.dev/slipway/internal/kube"
 )
 
@@ -54,7 +57,7 @@ type Controller struct {
 	book    *book
 	// sets are followed from the start. The rest is only when there is a set: many
 	// clusters have none, and then Applications are not read a second time.
-	sets, rest []*feed
+	sets, rest []*feed.Feed
 	needed     chan struct{} // closed when there is a set
 	need       func()
 	queue      workqueue.TypedRateLimitingInterface[types.NamespacedName]
@@ -77,12 +80,17 @@ func NewController(options ControllerOptions) *Controller {
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](time.Second, options.Interval)
 	c.queue = workqueue.NewTypedRateLimitingQueue(limiter)
 	for _, namespace := range c.scopes() {
-		c.sets = append(c.sets, c.newFeed(setResource(), namespace, "", c.setChanged, c.setGone))
-		c.rest = append(c.rest, c.newFeed(applicationResource(), namespace, "", c.applicationChanged, c.applicationGone))
+		c.sets = append(c.sets, feed.New(feed.Options{
+			Resource: v1alpha1.SetResource(), Namespace: namespace, Put: c.setChanged, Gone: c.setGone, Log: options.Log,
+		}))
+		c.rest = append(c.rest, feed.New(feed.Options{
+			Resource: v1alpha1.ApplicationResource(), Namespace: namespace, Put: c.applicationChanged, Gone: c.applicationGone, Log: options.Log,
+		}))
 	}
-	secrets := c.newFeed(secretResource(), options.ControlNamespace, clusterSecrets, c.clusterChanged, c.clusterGone)
-	secrets.metadataOnly = true
-	c.rest = append(c.rest, secrets)
+	c.rest = append(c.rest, feed.New(feed.Options{
+		Resource: corev1.SchemeGroupVersion.WithResource("secrets"), Namespace: options.ControlNamespace, Selector: clusterSecrets,
+		MetadataOnly: true, Put: c.clusterChanged, Gone: c.clusterGone, Log: options.Log,
+	}))
 	return c
 }
 
@@ -106,9 +114,9 @@ func (c *Controller) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer c.queue.ShutDown()
-	follow := func(feeds []*feed) {
-		for _, feed := range feeds {
-			running.Go(func() { feed.follow(ctx, c.options.Cluster) })
+	follow := func(feeds []*feed.Feed) {
+		for _, one := range feeds {
+			running.Go(func() { one.Follow(ctx, c.options.Cluster) })
 		}
 	}
 	follow(c.sets)
@@ -118,9 +126,9 @@ func (c *Controller) Run(ctx context.Context) error {
 		return nil
 	}
 	follow(c.rest)
-	for _, feed := range slices.Concat(c.sets, c.rest) {
+	for _, one := range slices.Concat(c.sets, c.rest) {
 		select {
-		case <-feed.heard:
+		case <-one.Heard():
 		case <-ctx.Done():
 			return nil
 		}
@@ -142,8 +150,8 @@ func (c *Controller) Ready() error {
 		feeds = slices.Concat(c.sets, c.rest)
 	default:
 	}
-	for _, feed := range feeds {
-		if err := feed.ready(); err != nil {
+	for _, one := range feeds {
+		if err := one.Ready(); err != nil {
 			return err
 		}
 	}

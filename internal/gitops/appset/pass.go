@@ -27,7 +27,7 @@ func (c *Controller) noteSet(object *unstructured.Unstructured, from origin) {
 	}
 }
 
-func (c *Controller) setGone(name types.NamespacedName) { c.book.dropSet(name) }
+func (c *Controller) setGone(name types.NamespacedName, _ types.UID) { c.book.dropSet(name) }
 
 // applicationChanged is told of an Application. What others changed is put right
 // at once; health can wait a little.
@@ -43,7 +43,7 @@ func (c *Controller) applicationChanged(object *unstructured.Unstructured) {
 	}
 }
 
-func (c *Controller) applicationGone(name types.NamespacedName) {
+func (c *Controller) applicationGone(name types.NamespacedName, _ types.UID) {
 	for _, set := range c.book.dropApplication(name) {
 		c.queue.Add(set)
 	}
@@ -56,7 +56,7 @@ func (c *Controller) clusterChanged(*unstructured.Unstructured) {
 	}
 }
 
-func (c *Controller) clusterGone(types.NamespacedName) { c.clusterChanged(nil) }
+func (c *Controller) clusterGone(types.NamespacedName, types.UID) { c.clusterChanged(nil) }
 
 // pass looks at one set: it is read, generated if that is due, compared and
 // told. The result is when to come again; an error is for trying again sooner.

@@ -96,7 +96,7 @@ func (c *Controller) tell(ctx context.Context, set *v1alpha1.ApplicationSet, how
 	if err != nil {
 		return err
 	}
-	written, err := c.options.Cluster.Dynamic.Resource(setResource()).Namespace(set.Namespace).
+	written, err := c.options.Cluster.Dynamic.Resource(v1alpha1.SetResource()).Namespace(set.Namespace).
 		Patch(ctx, set.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager}, "status")
 	switch {
 	case apierrors.IsNotFound(err):
@@ -183,7 +183,7 @@ func (c *Controller) answered(ctx context.Context, object *unstructured.Unstruct
 	if err != nil {
 		return err
 	}
-	_, err = c.options.Cluster.Dynamic.Resource(setResource()).Namespace(object.GetNamespace()).
+	_, err = c.options.Cluster.Dynamic.Resource(v1alpha1.SetResource()).Namespace(object.GetNamespace()).
 		Patch(ctx, object.GetName(), types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("the annotation %s cannot be removed: %w", refreshAnnotation, err)

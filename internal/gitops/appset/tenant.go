@@ -30,7 +30,7 @@ func (c *Controller) factsOf(ctx context.Context, set *v1alpha1.ApplicationSet) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	object, err := c.options.Cluster.Dynamic.Resource(projectResource()).Namespace(c.options.ControlNamespace).Get(ctx, name, metav1.GetOptions{})
+	object, err := c.options.Cluster.Dynamic.Resource(v1alpha1.ProjectResource()).Namespace(c.options.ControlNamespace).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("there is no project %s: create it in namespace %s, or name another", name, c.options.ControlNamespace)
 	}

@@ -43,6 +43,9 @@ func policyOf(set *v1alpha1.ApplicationSet) policy {
 // requestTimeout is how long one request may take.
 const requestTimeout = 30 * time.Second
 
+// listTimeout is more than an API server takes for a list.
+const listTimeout = 2 * time.Minute
+
 // maxErrors bounds what is told about the Applications of one set.
 const maxErrors = 10
 
@@ -86,7 +89,7 @@ func firstOf(before, now string) string {
 }
 
 func (c *Controller) client(namespace string) dynamic.ResourceInterface {
-	return c.options.Cluster.Dynamic.Resource(applicationResource()).Namespace(namespace)
+	return c.options.Cluster.Dynamic.Resource(v1alpha1.ApplicationResource()).Namespace(namespace)
 }
 
 // ownerOf is the reference to a set that its Applications have.
@@ -242,7 +245,7 @@ func (c *Controller) release(ctx context.Context, set *v1alpha1.ApplicationSet) 
 	if err != nil {
 		return err
 	}
-	_, err = c.options.Cluster.Dynamic.Resource(setResource()).Namespace(set.Namespace).
+	_, err = c.options.Cluster.Dynamic.Resource(v1alpha1.SetResource()).Namespace(set.Namespace).
 		Patch(ctx, set.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("the finalizer of %s/%s cannot be removed: %w", set.Namespace, set.Name, err)

@@ -12,7 +12,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
@@ -83,14 +82,9 @@ func Decode(object *unstructured.Unstructured) (*Application, error) {
 	return &Application{Application: app, Object: object, Refused: refused}, nil
 }
 
-// Resource is where the API server has Applications.
-func Resource() schema.GroupVersionResource {
-	return schema.GroupVersionResource{Group: v1alpha1.Group, Version: v1alpha1.Version, Resource: "applications"}
-}
-
 // Applications are those of a namespace, or of all.
 func (i *Inspector) Applications(namespace string) dynamic.ResourceInterface {
-	return i.Dynamic.Resource(Resource()).Namespace(namespace)
+	return i.Dynamic.Resource(v1alpha1.ApplicationResource()).Namespace(namespace)
 }
 
 // Get reads an Application. An error of the API server is an *[AccessError].

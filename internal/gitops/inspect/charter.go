@@ -6,7 +6,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/gitops/project"
@@ -19,8 +18,7 @@ func (s Strict) Charter(ctx context.Context, app *Application, destination v1alp
 	ctx, cancel := context.WithTimeout(ctx, RequestTimeout)
 	defer cancel()
 	name := app.Spec.ProjectName()
-	projects := schema.GroupVersionResource{Group: v1alpha1.Group, Version: v1alpha1.Version, Resource: "appprojects"}
-	object, err := s.Dynamic.Resource(projects).Namespace(s.ControlNamespace).Get(ctx, name, metav1.GetOptions{})
+	object, err := s.Dynamic.Resource(v1alpha1.ProjectResource()).Namespace(s.ControlNamespace).Get(ctx, name, metav1.GetOptions{})
 	var compiled *project.Project
 	var refused []v1alpha1.Refused
 	switch {

@@ -9,7 +9,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/gitops/inspect"
@@ -177,10 +176,6 @@ func (m *move) argoProject(ctx context.Context, name string) (*unstructured.Unst
 		return nil, err
 	}
 	return &others[0], nil
-}
-
-func projectResource() schema.GroupVersionResource {
-	return schema.GroupVersionResource{Group: v1alpha1.Group, Version: v1alpha1.Version, Resource: "appprojects"}
 }
 
 func wrapped(doing string, err error) error {

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
 
+	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/gitops/inspect"
 	"slipway.dev/slipway/internal/gitops/live"
 	"slipway.dev/slipway/internal/gitops/tracking"
@@ -121,7 +122,7 @@ func (m *move) get(ctx context.Context, place tracking.App) (*inspect.Applicatio
 }
 
 func (m *move) projects(namespace string) dynamic.ResourceInterface {
-	return m.Cluster.Dynamic.Resource(projectResource()).Namespace(namespace)
+	return m.Cluster.Dynamic.Resource(v1alpha1.ProjectResource()).Namespace(namespace)
 }
 
 func (m *move) tell(write Write) {

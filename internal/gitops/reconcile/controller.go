@@ -16,6 +16,7 @@ import (
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/gitops/apply"
+	"slipway.dev/slipway/internal/gitops/feed"
 	"slipway.dev/slipway/internal/gitops/jq"
 	"slipway.dev/slipway/internal/gitops/live"
 	"slipway.dev/slipway/internal/gitops/plan"
@@ -100,7 +101,7 @@ type Controller struct {
 	repositories *repositories
 	announcer    *announcer
 	paths        plan.PathEvaluator
-	feeds        []*feed
+	feeds        []*feed.Feed
 }
 
 // New makes a Controller. It sends nothing before Run.
@@ -140,19 +141,19 @@ func New(options Options) (*Controller, error) {
 }
 
 // newFeeds are what is watched: projects, and Applications of each namespace.
-func (c *Controller) newFeeds() []*feed {
-	charters := newFeed(projects, c.ControlNamespace, c.Log)
-	charters.put = c.tookProject
-	charters.gone = func(name types.NamespacedName, _ types.UID) { c.ask(c.book.removeProject(name.Name)) }
-	feeds := []*feed{charters}
+func (c *Controller) newFeeds() []*feed.Feed {
+	feeds := []*feed.Feed{feed.New(feed.Options{
+		Resource: v1alpha1.ProjectResource(), Namespace: c.ControlNamespace, Put: c.tookProject,
+		Gone: func(name types.NamespacedName, _ types.UID) { c.ask(c.book.removeProject(name.Name)) }, Log: c.Log,
+	})}
 	namespaces := slices.Compact(slices.Sorted(slices.Values(c.Namespaces)))
 	if slices.Contains(namespaces, "*") {
 		namespaces = []string{""}
 	}
 	for _, namespace := range namespaces {
-		apps := newFeed(applications, namespace, c.Log)
-		apps.put, apps.gone = c.tookApplication, c.lostApplication
-		feeds = append(feeds, apps)
+		feeds = append(feeds, feed.New(feed.Options{
+			Resource: v1alpha1.ApplicationResource(), Namespace: namespace, Put: c.tookApplication, Gone: c.lostApplication, Log: c.Log,
+		}))
 	}
 	return feeds
 }
@@ -163,7 +164,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	defer running.Wait()
 	for _, one := range c.feeds {
-		running.Go(func() { one.follow(ctx, c.Cluster) })
+		running.Go(func() { one.Follow(ctx, c.Cluster) })
 	}
 	running.Go(func() { c.announcer.run(ctx) })
 	running.Go(func() { c.queue.run(ctx) })
@@ -171,7 +172,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	// Until all projects are known, every Application would be refused.
 	for _, one := range c.feeds {
 		select {
-		case <-one.heard:
+		case <-one.Heard():
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -190,7 +191,7 @@ func (c *Controller) Run(ctx context.Context) error {
 // Ready says what is missing until everything was read once.
 func (c *Controller) Ready() error {
 	for _, one := range c.feeds {
-		if err := one.ready(); err != nil {
+		if err := one.Ready(); err != nil {
 			return err
 		}
 	}

@@ -146,7 +146,7 @@ var errGone = errors.New("the Application is gone")
 // write makes the Application as the draft says. If somebody else wrote it
 // meanwhile, that is read first. It reports whether anything was written.
 func (p *pass) write(ctx context.Context, want *draft) (bool, error) {
-	client := p.Cluster.Dynamic.Resource(resource(applications)).Namespace(p.id.Namespace)
+	client := p.Cluster.Dynamic.Resource(v1alpha1.ApplicationResource()).Namespace(p.id.Namespace)
 	for try := 1; ; try++ {
 		patch, err := patchFor(p.app, want, p.now)
 		if err != nil || patch == nil {

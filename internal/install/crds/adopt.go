@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // annotationRecord is what a definition was marked with before it was adopted. It is
@@ -71,6 +73,13 @@ func (e *Entry) adoption(release Place) ([]byte, error) {
 		map[string]any{labelManager: managerHelm},
 		map[string]any{annotationRelease: release.Name, annotationNamespace: release.Namespace, annotationRecord: string(text)},
 	)
+}
+
+// AdoptionOf is the write that adopts a definition as it was seen, with the record by
+// which it is given back.
+func AdoptionOf(live *metav1.PartialObjectMetadata, release Place) ([]byte, error) {
+	entry := Entry{live: live}
+	return entry.adoption(release)
 }
 
 // patch is a merge of labels and annotations into the very version that was seen.

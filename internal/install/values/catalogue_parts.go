@@ -97,6 +97,8 @@ func platformValues() []Value {
 		{Key: "persistence.storageClass", Rule: dnsName(), About: "StorageClass of the volume. When empty, it is the cluster's own."},
 		{Key: "persistence.existingClaim", Rule: dnsName(), About: "PersistentVolumeClaim to use, in the place of a new one."},
 		{Key: "tls.secretName", Rule: dnsName(), About: "Secret of type kubernetes.io/tls: the platform ends TLS itself. When empty, what is in front has to."},
+		{Key: "runtimes.caSecretKeyRef.name", Rule: dnsName(), About: "Secret of the namespace with authorities that may vouch for the hosts of runtimes behind an Ingress or a mesh, beside those of the system."},
+		{Key: "runtimes.caSecretKeyRef.key", Default: "ca-bundle.crt", About: "Key in that Secret."},
 		{Key: "trustedProxies", Kind: TextList, Default: []any{}, About: "Addresses or networks of proxies whose X-Forwarded-For is believed."},
 		{Key: "service.type", Default: "ClusterIP", Rule: Rule{OneOf: []string{"ClusterIP", "LoadBalancer", "NodePort"}}, About: "Type of the Service. A LoadBalancer needs tls.secretName."},
 		{Key: "service.annotations", Kind: TextMap, Default: map[string]any{}, About: "Annotations of the Service."},

@@ -25,7 +25,16 @@ type applicationView struct {
 	known     map[applicationKey]sum
 	reporters map[string]reporter
 	said      bool
+	// many is whether the caller takes several in one message; gathered are those
+	// that wait for the next.
+	many     bool
+	gathered []*platformv1.Application
+	size     int
 }
+
+// mostGathered bounds the bytes that wait for one message. One of usual size has some
+// hundred applications; the first of them is shown long before the last is read.
+const mostGathered = 128 << 10
 
 type sum [sha256.Size]byte
 
@@ -42,13 +51,23 @@ func (a applicationService) WatchApplications(ctx context.Context, request *conn
 	}
 	return a.watch(ctx, accountID, &applicationView{
 		fleet: a.Fleet, accountID: accountID, filter: filter, stream: stream,
-		known: map[applicationKey]sum{}, reporters: map[string]reporter{},
+		known: map[applicationKey]sum{}, reporters: map[string]reporter{}, many: request.Msg.GetMany(),
 	})
 }
 
 func (v *applicationView) send(message *platformv1.WatchApplicationsResponse) error {
 	v.said = true
 	return v.stream.Send(message)
+}
+
+// flush sends what was gathered.
+func (v *applicationView) flush() error {
+	if len(v.gathered) == 0 {
+		return nil
+	}
+	err := v.send(&platformv1.WatchApplicationsResponse{Applications: v.gathered})
+	v.gathered, v.size = nil, 0
+	return err
 }
 
 func (v *applicationView) all(ctx context.Context) error { return v.refresh(ctx, v.filter) }
@@ -81,7 +100,7 @@ func (v *applicationView) refresh(ctx context.Context, filter store.ApplicationF
 			}
 		}
 	}
-	return nil
+	return v.flush()
 }
 
 func (v *applicationView) some(ctx context.Context, changes []store.Change) error {
@@ -118,7 +137,7 @@ func (v *applicationView) some(ctx context.Context, changes []store.Change) erro
 			return err
 		}
 	}
-	return nil
+	return v.flush()
 }
 
 // one reads one application again.
@@ -175,6 +194,13 @@ func (v *applicationView) show(ctx context.Context, ages *staleness, application
 		return nil
 	}
 	v.known[key] = fresh
+	if v.many {
+		v.gathered, v.size = append(v.gathered, message), v.size+len(text)
+		if v.size < mostGathered {
+			return nil
+		}
+		return v.flush()
+	}
 	return v.send(&platformv1.WatchApplicationsResponse{Application: message})
 }
 
@@ -183,6 +209,9 @@ func (v *applicationView) gone(key applicationKey) error {
 		return nil
 	}
 	delete(v.known, key)
+	if err := v.flush(); err != nil { // in the order in which it was so
+		return err
+	}
 	return v.send(&platformv1.WatchApplicationsResponse{Deleted: &platformv1.Application{
 		Runtime: v.reporters[key.runtimeID].name, Namespace: key.namespace, Name: key.name,
 	}})

@@ -1,11 +1,14 @@
 package fleet_test
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
 
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
@@ -103,6 +106,63 @@ func TestWatchApplications(t *testing.T) {
 		expect("deleted", "-prod/web")
 		w.clock.pass(time.Minute)
 		expect("silence", "prod/shop:Degraded?")
+	})
+}
+
+// TestWatchManyApplications: who asks for many gets all in few messages, in order and
+// bounded, and then what changes and what goes.
+func TestWatchManyApplications(t *testing.T) {
+	onBoth(t, func(t *testing.T, w *world) {
+		agent, _ := w.join(t, "prod", "east")
+		heartbeat(t, agent, beat())
+		const count = 400
+		events := []*platformv1.ReportEvent{begin(1)}
+		for i := range count {
+			one := application(int64(i+2), fmt.Sprintf("app-%03d", i))
+			one.GetApplication().CommitMessage = strings.Repeat("why ", 256) // a KiB
+			events = append(events, one)
+		}
+		report(t, agent, "s", append(events, end(count+2))...)
+		stream, err := w.admin.applications.WatchApplications(within(t), connect.NewRequest(&platformv1.WatchApplicationsRequest{Many: true}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stream.Close()
+		next := func() *platformv1.WatchApplicationsResponse {
+			t.Helper()
+			if !stream.Receive() {
+				t.Fatal(stream.Err())
+			}
+			return stream.Msg()
+		}
+		messages, names := 0, []string{}
+		for message := next(); !message.GetSynced(); message = next() {
+			messages++
+			if size := proto.Size(message); size > 192<<10 || message.GetApplication() != nil {
+				t.Fatalf("a message has %d bytes, and alone %v", size, message.GetApplication())
+			}
+			for _, one := range message.GetApplications() {
+				names = append(names, one.GetName())
+			}
+		}
+		if len(names) != count || !slices.IsSorted(names) || messages < 2 || messages > 10 {
+			t.Fatalf("%d applications came in %d messages, sorted %v", len(names), messages, slices.IsSorted(names))
+		}
+		report(t, agent, "s", application(count+3, "app-007", "Degraded"), deleted(count+4, "app-008"))
+		// Reports are seen together or one after the other.
+		got := map[string]bool{}
+		for len(got) < 2 {
+			message := next()
+			for _, one := range message.GetApplications() {
+				got[one.GetName()+":"+one.GetHealth()] = true
+			}
+			if gone := message.GetDeleted(); gone != nil {
+				got["-"+gone.GetName()] = true
+			}
+		}
+		if !got["app-007:Degraded"] || !got["-app-008"] {
+			t.Fatalf("the change and the end came as %v", got)
+		}
 	})
 }
 

@@ -55,11 +55,18 @@ func (c *Certificate) load() error {
 
 func (c *Certificate) stamps() (stamps [2]fileStamp) {
 	for i, name := range []string{c.certFile, c.keyFile} {
-		if info, err := os.Stat(name); err == nil {
-			stamps[i] = fileStamp{info.ModTime(), info.Size()}
-		}
+		stamps[i] = stampOf(name)
 	}
 	return stamps
+}
+
+// stampOf is that of a file; of one that is not there it is empty.
+func stampOf(name string) fileStamp {
+	info, err := os.Stat(name)
+	if err != nil {
+		return fileStamp{}
+	}
+	return fileStamp{info.ModTime(), info.Size()}
 }
 
 // get is the certificate of a handshake.

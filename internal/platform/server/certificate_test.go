@@ -96,7 +96,7 @@ func TestRefuseLocalNetwork(t *testing.T) {
 			t.Fatal(err)
 		}
 		request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, nil)
-		transport := directTransport(at).(*http.Transport)
+		transport := directTransport(at, nil)
 		response, err := transport.RoundTrip(request)
 		if (err == nil) != reaches {
 			t.Errorf("%s: %v", public, err)

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -145,8 +146,8 @@ func uncached(next http.Handler) http.Handler {
 // directTransport reaches runtimes at their access URLs. An agent says what its URL
 // is, so addresses that only mean something to this machine or its cloud are
 // refused. A platform that is itself reached on this machine alone has its runtimes
-// there too.
-func directTransport(public *url.URL) http.RoundTripper {
+// there too. Without roots the authorities of the system count.
+func directTransport(public *url.URL, roots *x509.CertPool) *http.Transport {
 	own := net.ParseIP(public.Hostname())
 	local := public.Hostname() == "localhost" || (own != nil && own.IsLoopback())
 	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second, Control: func(_, address string, _ syscall.RawConn) error {
@@ -154,7 +155,7 @@ func directTransport(public *url.URL) http.RoundTripper {
 	}}
 	return &http.Transport{
 		Proxy: http.ProxyFromEnvironment, DialContext: dialer.DialContext, ForceAttemptHTTP2: true, DisableCompression: true,
-		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}, TLSHandshakeTimeout: 10 * time.Second,
+		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots}, TLSHandshakeTimeout: 10 * time.Second,
 		ResponseHeaderTimeout: time.Minute, MaxResponseHeaderBytes: maxHeaderBytes,
 		MaxIdleConnsPerHost: 16, IdleConnTimeout: time.Minute,
 	}

@@ -47,6 +47,9 @@ type Options struct {
 	ControlDir string
 	// Certificate is nil when a proxy ends TLS, or nobody does.
 	Certificate *Certificate
+	// RuntimeAuthorities may vouch for runtimes at their access URLs; nil leaves that to
+	// those of the system.
+	RuntimeAuthorities *Authorities
 	// PublicURL is where browsers, command lines and agents reach the platform.
 	PublicURL *url.URL
 	// TunnelDomain is the domain of tunnels' host names; empty when there is none.
@@ -178,7 +181,7 @@ func (p *parts) assemble(ctx context.Context) (err error) {
 		return err
 	}
 	p.gateway, err = gateway.New(gateway.Options{
-		Store: p.store, Identity: p.identity, Signer: p.signer, Hub: p.hub, Direct: directTransport(p.PublicURL),
+		Store: p.store, Identity: p.identity, Signer: p.signer, Hub: p.hub, Direct: newDirect(p.PublicURL, p.RuntimeAuthorities),
 		PublicURL: p.PublicURL, TunnelDomain: p.TunnelDomain,
 		Log: p.Log, Metrics: gateway.NewMetrics(p.Metrics.For("gateway")),
 	})

@@ -98,6 +98,7 @@ func runtimeServices() []service {
 			"Diff":              look(SignedIn),
 			"GetHistory":        look(SignedIn),
 			"ListEvents":        look(SignedIn),
+			"WatchEvents":       look(SignedIn),
 			"Logs":              look(SignedIn),
 			"Sync":              change(Operate),
 			"Rollback":          change(Operate),

@@ -2790,8 +2790,10 @@ func (x *ListApplicationsResponse) GetTotal() int32 {
 }
 
 type WatchApplicationsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Runtime       string                 `protobuf:"bytes,1,opt,name=runtime,proto3" json:"runtime,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Runtime string                 `protobuf:"bytes,1,opt,name=runtime,proto3" json:"runtime,omitempty"`
+	// The caller reads applications too: thousands come in a few messages.
+	Many          bool `protobuf:"varint,2,opt,name=many,proto3" json:"many,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2833,12 +2835,21 @@ func (x *WatchApplicationsRequest) GetRuntime() string {
 	return ""
 }
 
+func (x *WatchApplicationsRequest) GetMany() bool {
+	if x != nil {
+		return x.Many
+	}
+	return false
+}
+
 type WatchApplicationsResponse struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	Application *Application           `protobuf:"bytes,1,opt,name=application,proto3" json:"application,omitempty"`
 	// Runtime, namespace and name of one that is gone.
-	Deleted       *Application `protobuf:"bytes,2,opt,name=deleted,proto3" json:"deleted,omitempty"`
-	Synced        bool         `protobuf:"varint,3,opt,name=synced,proto3" json:"synced,omitempty"`
+	Deleted *Application `protobuf:"bytes,2,opt,name=deleted,proto3" json:"deleted,omitempty"`
+	Synced  bool         `protobuf:"varint,3,opt,name=synced,proto3" json:"synced,omitempty"`
+	// Several at once, for who asked for many.
+	Applications  []*Application `protobuf:"bytes,4,rep,name=applications,proto3" json:"applications,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2892,6 +2903,13 @@ func (x *WatchApplicationsResponse) GetSynced() bool {
 		return x.Synced
 	}
 	return false
+}
+
+func (x *WatchApplicationsResponse) GetApplications() []*Application {
+	if x != nil {
+		return x.Applications
+	}
+	return nil
 }
 
 type RenewCredentialRequest struct {
@@ -3791,13 +3809,15 @@ const file_slipway_platform_v1_fleet_proto_rawDesc = "" +
 	"\x18ListApplicationsResponse\x12D\n" +
 	"\fapplications\x18\x01 \x03(\v2 .slipway.platform.v1.ApplicationR\fapplications\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x14\n" +
-	"\x05total\x18\x03 \x01(\x05R\x05total\"4\n" +
+	"\x05total\x18\x03 \x01(\x05R\x05total\"H\n" +
 	"\x18WatchApplicationsRequest\x12\x18\n" +
-	"\aruntime\x18\x01 \x01(\tR\aruntime\"\xb3\x01\n" +
+	"\aruntime\x18\x01 \x01(\tR\aruntime\x12\x12\n" +
+	"\x04many\x18\x02 \x01(\bR\x04many\"\xf9\x01\n" +
 	"\x19WatchApplicationsResponse\x12B\n" +
 	"\vapplication\x18\x01 \x01(\v2 .slipway.platform.v1.ApplicationR\vapplication\x12:\n" +
 	"\adeleted\x18\x02 \x01(\v2 .slipway.platform.v1.ApplicationR\adeleted\x12\x16\n" +
-	"\x06synced\x18\x03 \x01(\bR\x06synced\"W\n" +
+	"\x06synced\x18\x03 \x01(\bR\x06synced\x12D\n" +
+	"\fapplications\x18\x04 \x03(\v2 .slipway.platform.v1.ApplicationR\fapplications\"W\n" +
 	"\x16RenewCredentialRequest\x12#\n" +
 	"\rrefresh_token\x18\x01 \x01(\tR\frefreshToken\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\"Z\n" +
@@ -4021,64 +4041,65 @@ var file_slipway_platform_v1_fleet_proto_depIdxs = []int32{
 	38, // 30: slipway.platform.v1.ListApplicationsResponse.applications:type_name -> slipway.platform.v1.Application
 	38, // 31: slipway.platform.v1.WatchApplicationsResponse.application:type_name -> slipway.platform.v1.Application
 	38, // 32: slipway.platform.v1.WatchApplicationsResponse.deleted:type_name -> slipway.platform.v1.Application
-	11, // 33: slipway.platform.v1.RenewCredentialResponse.credential:type_name -> slipway.platform.v1.Credential
-	0,  // 34: slipway.platform.v1.HeartbeatRequest.access_mode:type_name -> slipway.platform.v1.AccessMode
-	5,  // 35: slipway.platform.v1.HeartbeatRequest.components:type_name -> slipway.platform.v1.Component
-	6,  // 36: slipway.platform.v1.HeartbeatRequest.git_sources:type_name -> slipway.platform.v1.GitSourceSummary
-	7,  // 37: slipway.platform.v1.HeartbeatRequest.clusters:type_name -> slipway.platform.v1.ManagedClusterSummary
-	4,  // 38: slipway.platform.v1.HeartbeatRequest.pending_steps:type_name -> slipway.platform.v1.CompletionStep
-	1,  // 39: slipway.platform.v1.HeartbeatRequest.sync:type_name -> slipway.platform.v1.SyncStatus
-	2,  // 40: slipway.platform.v1.HeartbeatRequest.health:type_name -> slipway.platform.v1.HealthStatus
-	53, // 41: slipway.platform.v1.HeartbeatRequest.git_token_expires_at:type_name -> google.protobuf.Timestamp
-	54, // 42: slipway.platform.v1.HeartbeatResponse.next:type_name -> google.protobuf.Duration
-	31, // 43: slipway.platform.v1.HeartbeatResponse.git_settings:type_name -> slipway.platform.v1.GitSettings
-	48, // 44: slipway.platform.v1.ReportRequest.events:type_name -> slipway.platform.v1.ReportEvent
-	53, // 45: slipway.platform.v1.ReportEvent.at:type_name -> google.protobuf.Timestamp
-	38, // 46: slipway.platform.v1.ReportEvent.application:type_name -> slipway.platform.v1.Application
-	38, // 47: slipway.platform.v1.ReportEvent.deleted:type_name -> slipway.platform.v1.Application
-	9,  // 48: slipway.platform.v1.RuntimeService.RegisterRuntime:input_type -> slipway.platform.v1.RegisterRuntimeRequest
-	12, // 49: slipway.platform.v1.RuntimeService.CheckName:input_type -> slipway.platform.v1.CheckNameRequest
-	14, // 50: slipway.platform.v1.RuntimeService.ValidateValues:input_type -> slipway.platform.v1.ValidateValuesRequest
-	17, // 51: slipway.platform.v1.RuntimeService.ListRuntimes:input_type -> slipway.platform.v1.ListRuntimesRequest
-	19, // 52: slipway.platform.v1.RuntimeService.GetRuntime:input_type -> slipway.platform.v1.GetRuntimeRequest
-	21, // 53: slipway.platform.v1.RuntimeService.UpdateRuntime:input_type -> slipway.platform.v1.UpdateRuntimeRequest
-	23, // 54: slipway.platform.v1.RuntimeService.DeleteRuntime:input_type -> slipway.platform.v1.DeleteRuntimeRequest
-	25, // 55: slipway.platform.v1.RuntimeService.UninstallRuntime:input_type -> slipway.platform.v1.UninstallRuntimeRequest
-	27, // 56: slipway.platform.v1.RuntimeService.RevokeCredentials:input_type -> slipway.platform.v1.RevokeCredentialsRequest
-	29, // 57: slipway.platform.v1.RuntimeService.WatchRuntimes:input_type -> slipway.platform.v1.WatchRuntimesRequest
-	32, // 58: slipway.platform.v1.GitService.GetGitSettings:input_type -> slipway.platform.v1.GetGitSettingsRequest
-	34, // 59: slipway.platform.v1.GitService.SetGitSettings:input_type -> slipway.platform.v1.SetGitSettingsRequest
-	36, // 60: slipway.platform.v1.GitService.ResetGitSettings:input_type -> slipway.platform.v1.ResetGitSettingsRequest
-	39, // 61: slipway.platform.v1.ApplicationService.ListApplications:input_type -> slipway.platform.v1.ListApplicationsRequest
-	41, // 62: slipway.platform.v1.ApplicationService.WatchApplications:input_type -> slipway.platform.v1.WatchApplicationsRequest
-	43, // 63: slipway.platform.v1.AgentService.RenewCredential:input_type -> slipway.platform.v1.RenewCredentialRequest
-	45, // 64: slipway.platform.v1.AgentService.Heartbeat:input_type -> slipway.platform.v1.HeartbeatRequest
-	47, // 65: slipway.platform.v1.AgentService.Report:input_type -> slipway.platform.v1.ReportRequest
-	50, // 66: slipway.platform.v1.AgentService.Unregister:input_type -> slipway.platform.v1.UnregisterRequest
-	10, // 67: slipway.platform.v1.RuntimeService.RegisterRuntime:output_type -> slipway.platform.v1.RegisterRuntimeResponse
-	13, // 68: slipway.platform.v1.RuntimeService.CheckName:output_type -> slipway.platform.v1.CheckNameResponse
-	15, // 69: slipway.platform.v1.RuntimeService.ValidateValues:output_type -> slipway.platform.v1.ValidateValuesResponse
-	18, // 70: slipway.platform.v1.RuntimeService.ListRuntimes:output_type -> slipway.platform.v1.ListRuntimesResponse
-	20, // 71: slipway.platform.v1.RuntimeService.GetRuntime:output_type -> slipway.platform.v1.GetRuntimeResponse
-	22, // 72: slipway.platform.v1.RuntimeService.UpdateRuntime:output_type -> slipway.platform.v1.UpdateRuntimeResponse
-	24, // 73: slipway.platform.v1.RuntimeService.DeleteRuntime:output_type -> slipway.platform.v1.DeleteRuntimeResponse
-	26, // 74: slipway.platform.v1.RuntimeService.UninstallRuntime:output_type -> slipway.platform.v1.UninstallRuntimeResponse
-	28, // 75: slipway.platform.v1.RuntimeService.RevokeCredentials:output_type -> slipway.platform.v1.RevokeCredentialsResponse
-	30, // 76: slipway.platform.v1.RuntimeService.WatchRuntimes:output_type -> slipway.platform.v1.WatchRuntimesResponse
-	33, // 77: slipway.platform.v1.GitService.GetGitSettings:output_type -> slipway.platform.v1.GetGitSettingsResponse
-	35, // 78: slipway.platform.v1.GitService.SetGitSettings:output_type -> slipway.platform.v1.SetGitSettingsResponse
-	37, // 79: slipway.platform.v1.GitService.ResetGitSettings:output_type -> slipway.platform.v1.ResetGitSettingsResponse
-	40, // 80: slipway.platform.v1.ApplicationService.ListApplications:output_type -> slipway.platform.v1.ListApplicationsResponse
-	42, // 81: slipway.platform.v1.ApplicationService.WatchApplications:output_type -> slipway.platform.v1.WatchApplicationsResponse
-	44, // 82: slipway.platform.v1.AgentService.RenewCredential:output_type -> slipway.platform.v1.RenewCredentialResponse
-	46, // 83: slipway.platform.v1.AgentService.Heartbeat:output_type -> slipway.platform.v1.HeartbeatResponse
-	49, // 84: slipway.platform.v1.AgentService.Report:output_type -> slipway.platform.v1.ReportResponse
-	51, // 85: slipway.platform.v1.AgentService.Unregister:output_type -> slipway.platform.v1.UnregisterResponse
-	67, // [67:86] is the sub-list for method output_type
-	48, // [48:67] is the sub-list for method input_type
-	48, // [48:48] is the sub-list for extension type_name
-	48, // [48:48] is the sub-list for extension extendee
-	0,  // [0:48] is the sub-list for field type_name
+	38, // 33: slipway.platform.v1.WatchApplicationsResponse.applications:type_name -> slipway.platform.v1.Application
+	11, // 34: slipway.platform.v1.RenewCredentialResponse.credential:type_name -> slipway.platform.v1.Credential
+	0,  // 35: slipway.platform.v1.HeartbeatRequest.access_mode:type_name -> slipway.platform.v1.AccessMode
+	5,  // 36: slipway.platform.v1.HeartbeatRequest.components:type_name -> slipway.platform.v1.Component
+	6,  // 37: slipway.platform.v1.HeartbeatRequest.git_sources:type_name -> slipway.platform.v1.GitSourceSummary
+	7,  // 38: slipway.platform.v1.HeartbeatRequest.clusters:type_name -> slipway.platform.v1.ManagedClusterSummary
+	4,  // 39: slipway.platform.v1.HeartbeatRequest.pending_steps:type_name -> slipway.platform.v1.CompletionStep
+	1,  // 40: slipway.platform.v1.HeartbeatRequest.sync:type_name -> slipway.platform.v1.SyncStatus
+	2,  // 41: slipway.platform.v1.HeartbeatRequest.health:type_name -> slipway.platform.v1.HealthStatus
+	53, // 42: slipway.platform.v1.HeartbeatRequest.git_token_expires_at:type_name -> google.protobuf.Timestamp
+	54, // 43: slipway.platform.v1.HeartbeatResponse.next:type_name -> google.protobuf.Duration
+	31, // 44: slipway.platform.v1.HeartbeatResponse.git_settings:type_name -> slipway.platform.v1.GitSettings
+	48, // 45: slipway.platform.v1.ReportRequest.events:type_name -> slipway.platform.v1.ReportEvent
+	53, // 46: slipway.platform.v1.ReportEvent.at:type_name -> google.protobuf.Timestamp
+	38, // 47: slipway.platform.v1.ReportEvent.application:type_name -> slipway.platform.v1.Application
+	38, // 48: slipway.platform.v1.ReportEvent.deleted:type_name -> slipway.platform.v1.Application
+	9,  // 49: slipway.platform.v1.RuntimeService.RegisterRuntime:input_type -> slipway.platform.v1.RegisterRuntimeRequest
+	12, // 50: slipway.platform.v1.RuntimeService.CheckName:input_type -> slipway.platform.v1.CheckNameRequest
+	14, // 51: slipway.platform.v1.RuntimeService.ValidateValues:input_type -> slipway.platform.v1.ValidateValuesRequest
+	17, // 52: slipway.platform.v1.RuntimeService.ListRuntimes:input_type -> slipway.platform.v1.ListRuntimesRequest
+	19, // 53: slipway.platform.v1.RuntimeService.GetRuntime:input_type -> slipway.platform.v1.GetRuntimeRequest
+	21, // 54: slipway.platform.v1.RuntimeService.UpdateRuntime:input_type -> slipway.platform.v1.UpdateRuntimeRequest
+	23, // 55: slipway.platform.v1.RuntimeService.DeleteRuntime:input_type -> slipway.platform.v1.DeleteRuntimeRequest
+	25, // 56: slipway.platform.v1.RuntimeService.UninstallRuntime:input_type -> slipway.platform.v1.UninstallRuntimeRequest
+	27, // 57: slipway.platform.v1.RuntimeService.RevokeCredentials:input_type -> slipway.platform.v1.RevokeCredentialsRequest
+	29, // 58: slipway.platform.v1.RuntimeService.WatchRuntimes:input_type -> slipway.platform.v1.WatchRuntimesRequest
+	32, // 59: slipway.platform.v1.GitService.GetGitSettings:input_type -> slipway.platform.v1.GetGitSettingsRequest
+	34, // 60: slipway.platform.v1.GitService.SetGitSettings:input_type -> slipway.platform.v1.SetGitSettingsRequest
+	36, // 61: slipway.platform.v1.GitService.ResetGitSettings:input_type -> slipway.platform.v1.ResetGitSettingsRequest
+	39, // 62: slipway.platform.v1.ApplicationService.ListApplications:input_type -> slipway.platform.v1.ListApplicationsRequest
+	41, // 63: slipway.platform.v1.ApplicationService.WatchApplications:input_type -> slipway.platform.v1.WatchApplicationsRequest
+	43, // 64: slipway.platform.v1.AgentService.RenewCredential:input_type -> slipway.platform.v1.RenewCredentialRequest
+	45, // 65: slipway.platform.v1.AgentService.Heartbeat:input_type -> slipway.platform.v1.HeartbeatRequest
+	47, // 66: slipway.platform.v1.AgentService.Report:input_type -> slipway.platform.v1.ReportRequest
+	50, // 67: slipway.platform.v1.AgentService.Unregister:input_type -> slipway.platform.v1.UnregisterRequest
+	10, // 68: slipway.platform.v1.RuntimeService.RegisterRuntime:output_type -> slipway.platform.v1.RegisterRuntimeResponse
+	13, // 69: slipway.platform.v1.RuntimeService.CheckName:output_type -> slipway.platform.v1.CheckNameResponse
+	15, // 70: slipway.platform.v1.RuntimeService.ValidateValues:output_type -> slipway.platform.v1.ValidateValuesResponse
+	18, // 71: slipway.platform.v1.RuntimeService.ListRuntimes:output_type -> slipway.platform.v1.ListRuntimesResponse
+	20, // 72: slipway.platform.v1.RuntimeService.GetRuntime:output_type -> slipway.platform.v1.GetRuntimeResponse
+	22, // 73: slipway.platform.v1.RuntimeService.UpdateRuntime:output_type -> slipway.platform.v1.UpdateRuntimeResponse
+	24, // 74: slipway.platform.v1.RuntimeService.DeleteRuntime:output_type -> slipway.platform.v1.DeleteRuntimeResponse
+	26, // 75: slipway.platform.v1.RuntimeService.UninstallRuntime:output_type -> slipway.platform.v1.UninstallRuntimeResponse
+	28, // 76: slipway.platform.v1.RuntimeService.RevokeCredentials:output_type -> slipway.platform.v1.RevokeCredentialsResponse
+	30, // 77: slipway.platform.v1.RuntimeService.WatchRuntimes:output_type -> slipway.platform.v1.WatchRuntimesResponse
+	33, // 78: slipway.platform.v1.GitService.GetGitSettings:output_type -> slipway.platform.v1.GetGitSettingsResponse
+	35, // 79: slipway.platform.v1.GitService.SetGitSettings:output_type -> slipway.platform.v1.SetGitSettingsResponse
+	37, // 80: slipway.platform.v1.GitService.ResetGitSettings:output_type -> slipway.platform.v1.ResetGitSettingsResponse
+	40, // 81: slipway.platform.v1.ApplicationService.ListApplications:output_type -> slipway.platform.v1.ListApplicationsResponse
+	42, // 82: slipway.platform.v1.ApplicationService.WatchApplications:output_type -> slipway.platform.v1.WatchApplicationsResponse
+	44, // 83: slipway.platform.v1.AgentService.RenewCredential:output_type -> slipway.platform.v1.RenewCredentialResponse
+	46, // 84: slipway.platform.v1.AgentService.Heartbeat:output_type -> slipway.platform.v1.HeartbeatResponse
+	49, // 85: slipway.platform.v1.AgentService.Report:output_type -> slipway.platform.v1.ReportResponse
+	51, // 86: slipway.platform.v1.AgentService.Unregister:output_type -> slipway.platform.v1.UnregisterResponse
+	68, // [68:87] is the sub-list for method output_type
+	49, // [49:68] is the sub-list for method input_type
+	49, // [49:49] is the sub-list for extension type_name
+	49, // [49:49] is the sub-list for extension extendee
+	0,  // [0:49] is the sub-list for field type_name
 }
 
 func init() { file_slipway_platform_v1_fleet_proto_init() }

@@ -2096,6 +2096,104 @@ func (x *ListEventsResponse) GetEvents() []*ObjectEvent {
 	return nil
 }
 
+type WatchEventsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Ref   *ApplicationRef        `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
+	// Absent: of the Application itself.
+	Object        *ObjectRef `protobuf:"bytes,2,opt,name=object,proto3" json:"object,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchEventsRequest) Reset() {
+	*x = WatchEventsRequest{}
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchEventsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchEventsRequest) ProtoMessage() {}
+
+func (x *WatchEventsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchEventsRequest.ProtoReflect.Descriptor instead.
+func (*WatchEventsRequest) Descriptor() ([]byte, []int) {
+	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *WatchEventsRequest) GetRef() *ApplicationRef {
+	if x != nil {
+		return x.Ref
+	}
+	return nil
+}
+
+func (x *WatchEventsRequest) GetObject() *ObjectRef {
+	if x != nil {
+		return x.Object
+	}
+	return nil
+}
+
+// WatchEventsResponse without a list in it is a sign of life.
+type WatchEventsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	List          *ListEventsResponse    `protobuf:"bytes,1,opt,name=list,proto3" json:"list,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchEventsResponse) Reset() {
+	*x = WatchEventsResponse{}
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchEventsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchEventsResponse) ProtoMessage() {}
+
+func (x *WatchEventsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchEventsResponse.ProtoReflect.Descriptor instead.
+func (*WatchEventsResponse) Descriptor() ([]byte, []int) {
+	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *WatchEventsResponse) GetList() *ListEventsResponse {
+	if x != nil {
+		return x.List
+	}
+	return nil
+}
+
 type LogsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Ref   *ApplicationRef        `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
@@ -2116,7 +2214,7 @@ type LogsRequest struct {
 
 func (x *LogsRequest) Reset() {
 	*x = LogsRequest{}
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[36]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2128,7 +2226,7 @@ func (x *LogsRequest) String() string {
 func (*LogsRequest) ProtoMessage() {}
 
 func (x *LogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[36]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2141,7 +2239,7 @@ func (x *LogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogsRequest.ProtoReflect.Descriptor instead.
 func (*LogsRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{36}
+	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *LogsRequest) GetRef() *ApplicationRef {
@@ -2219,7 +2317,7 @@ type LogsResponse struct {
 
 func (x *LogsResponse) Reset() {
 	*x = LogsResponse{}
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[37]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2231,7 +2329,7 @@ func (x *LogsResponse) String() string {
 func (*LogsResponse) ProtoMessage() {}
 
 func (x *LogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[37]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2244,7 +2342,7 @@ func (x *LogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogsResponse.ProtoReflect.Descriptor instead.
 func (*LogsResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{37}
+	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *LogsResponse) GetPod() string {
@@ -2422,7 +2520,12 @@ const file_slipway_runtime_v1_application_proto_rawDesc = "" +
 	"lastSeenAt\x12\x16\n" +
 	"\x06source\x18\a \x01(\tR\x06source\"M\n" +
 	"\x12ListEventsResponse\x127\n" +
-	"\x06events\x18\x01 \x03(\v2\x1f.slipway.runtime.v1.ObjectEventR\x06events\"\xed\x02\n" +
+	"\x06events\x18\x01 \x03(\v2\x1f.slipway.runtime.v1.ObjectEventR\x06events\"\x81\x01\n" +
+	"\x12WatchEventsRequest\x124\n" +
+	"\x03ref\x18\x01 \x01(\v2\".slipway.runtime.v1.ApplicationRefR\x03ref\x125\n" +
+	"\x06object\x18\x02 \x01(\v2\x1d.slipway.runtime.v1.ObjectRefR\x06object\"Q\n" +
+	"\x13WatchEventsResponse\x12:\n" +
+	"\x04list\x18\x01 \x01(\v2&.slipway.runtime.v1.ListEventsResponseR\x04list\"\xed\x02\n" +
 	"\vLogsRequest\x124\n" +
 	"\x03ref\x18\x01 \x01(\v2\".slipway.runtime.v1.ApplicationRefR\x03ref\x125\n" +
 	"\x06object\x18\x02 \x01(\v2\x1d.slipway.runtime.v1.ObjectRefR\x06object\x12\x1c\n" +
@@ -2438,7 +2541,7 @@ const file_slipway_runtime_v1_application_proto_rawDesc = "" +
 	"\x03pod\x18\x01 \x01(\tR\x03pod\x12\x1c\n" +
 	"\tcontainer\x18\x02 \x01(\tR\tcontainer\x12*\n" +
 	"\x02at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x12\n" +
-	"\x04line\x18\x04 \x01(\tR\x04line2\x9f\v\n" +
+	"\x04line\x18\x04 \x01(\tR\x04line2\x83\f\n" +
 	"\x12ApplicationService\x12o\n" +
 	"\x10ListApplications\x12+.slipway.runtime.v1.ListApplicationsRequest\x1a,.slipway.runtime.v1.ListApplicationsResponse\"\x00\x12i\n" +
 	"\x0eGetApplication\x12).slipway.runtime.v1.GetApplicationRequest\x1a*.slipway.runtime.v1.GetApplicationResponse\"\x00\x12q\n" +
@@ -2454,7 +2557,8 @@ const file_slipway_runtime_v1_application_proto_rawDesc = "" +
 	"\n" +
 	"GetHistory\x12%.slipway.runtime.v1.GetHistoryRequest\x1a&.slipway.runtime.v1.GetHistoryResponse\"\x00\x12]\n" +
 	"\n" +
-	"ListEvents\x12%.slipway.runtime.v1.ListEventsRequest\x1a&.slipway.runtime.v1.ListEventsResponse\"\x00\x12M\n" +
+	"ListEvents\x12%.slipway.runtime.v1.ListEventsRequest\x1a&.slipway.runtime.v1.ListEventsResponse\"\x00\x12b\n" +
+	"\vWatchEvents\x12&.slipway.runtime.v1.WatchEventsRequest\x1a'.slipway.runtime.v1.WatchEventsResponse\"\x000\x01\x12M\n" +
 	"\x04Logs\x12\x1f.slipway.runtime.v1.LogsRequest\x1a .slipway.runtime.v1.LogsResponse\"\x000\x01\x12r\n" +
 	"\x11DeleteApplication\x12,.slipway.runtime.v1.DeleteApplicationRequest\x1a-.slipway.runtime.v1.DeleteApplicationResponse\"\x00B-Z+slipway.dev/slipway/internal/wire/runtimev1b\x06proto3"
 
@@ -2470,7 +2574,7 @@ func file_slipway_runtime_v1_application_proto_rawDescGZIP() []byte {
 	return file_slipway_runtime_v1_application_proto_rawDescData
 }
 
-var file_slipway_runtime_v1_application_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
+var file_slipway_runtime_v1_application_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
 var file_slipway_runtime_v1_application_proto_goTypes = []any{
 	(*ApplicationRef)(nil),            // 0: slipway.runtime.v1.ApplicationRef
 	(*ObjectRef)(nil),                 // 1: slipway.runtime.v1.ObjectRef
@@ -2508,11 +2612,13 @@ var file_slipway_runtime_v1_application_proto_goTypes = []any{
 	(*ListEventsRequest)(nil),         // 33: slipway.runtime.v1.ListEventsRequest
 	(*ObjectEvent)(nil),               // 34: slipway.runtime.v1.ObjectEvent
 	(*ListEventsResponse)(nil),        // 35: slipway.runtime.v1.ListEventsResponse
-	(*LogsRequest)(nil),               // 36: slipway.runtime.v1.LogsRequest
-	(*LogsResponse)(nil),              // 37: slipway.runtime.v1.LogsResponse
-	nil,                               // 38: slipway.runtime.v1.Node.InfoEntry
-	(*timestamppb.Timestamp)(nil),     // 39: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),       // 40: google.protobuf.Duration
+	(*WatchEventsRequest)(nil),        // 36: slipway.runtime.v1.WatchEventsRequest
+	(*WatchEventsResponse)(nil),       // 37: slipway.runtime.v1.WatchEventsResponse
+	(*LogsRequest)(nil),               // 38: slipway.runtime.v1.LogsRequest
+	(*LogsResponse)(nil),              // 39: slipway.runtime.v1.LogsResponse
+	nil,                               // 40: slipway.runtime.v1.Node.InfoEntry
+	(*timestamppb.Timestamp)(nil),     // 41: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),       // 42: google.protobuf.Duration
 }
 var file_slipway_runtime_v1_application_proto_depIdxs = []int32{
 	4,  // 0: slipway.runtime.v1.ListApplicationsResponse.applications:type_name -> slipway.runtime.v1.ApplicationDetail
@@ -2522,8 +2628,8 @@ var file_slipway_runtime_v1_application_proto_depIdxs = []int32{
 	0,  // 4: slipway.runtime.v1.WatchApplicationRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
 	4,  // 5: slipway.runtime.v1.WatchApplicationResponse.application:type_name -> slipway.runtime.v1.ApplicationDetail
 	1,  // 6: slipway.runtime.v1.Node.ref:type_name -> slipway.runtime.v1.ObjectRef
-	39, // 7: slipway.runtime.v1.Node.created_at:type_name -> google.protobuf.Timestamp
-	38, // 8: slipway.runtime.v1.Node.info:type_name -> slipway.runtime.v1.Node.InfoEntry
+	41, // 7: slipway.runtime.v1.Node.created_at:type_name -> google.protobuf.Timestamp
+	40, // 8: slipway.runtime.v1.Node.info:type_name -> slipway.runtime.v1.Node.InfoEntry
 	0,  // 9: slipway.runtime.v1.GetTreeRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
 	9,  // 10: slipway.runtime.v1.GetTreeResponse.nodes:type_name -> slipway.runtime.v1.Node
 	0,  // 11: slipway.runtime.v1.WatchTreeRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
@@ -2536,60 +2642,65 @@ var file_slipway_runtime_v1_application_proto_depIdxs = []int32{
 	18, // 18: slipway.runtime.v1.DiffResponse.objects:type_name -> slipway.runtime.v1.ObjectDiff
 	0,  // 19: slipway.runtime.v1.SyncRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
 	1,  // 20: slipway.runtime.v1.SyncRequest.resources:type_name -> slipway.runtime.v1.ObjectRef
-	39, // 21: slipway.runtime.v1.SyncResponse.requested_at:type_name -> google.protobuf.Timestamp
+	41, // 21: slipway.runtime.v1.SyncResponse.requested_at:type_name -> google.protobuf.Timestamp
 	0,  // 22: slipway.runtime.v1.RollbackRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
 	0,  // 23: slipway.runtime.v1.TerminateRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
 	0,  // 24: slipway.runtime.v1.RefreshRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
 	0,  // 25: slipway.runtime.v1.DeleteApplicationRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
 	0,  // 26: slipway.runtime.v1.GetHistoryRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
-	39, // 27: slipway.runtime.v1.HistoryEntry.deployed_at:type_name -> google.protobuf.Timestamp
-	39, // 28: slipway.runtime.v1.HistoryEntry.commit_at:type_name -> google.protobuf.Timestamp
+	41, // 27: slipway.runtime.v1.HistoryEntry.deployed_at:type_name -> google.protobuf.Timestamp
+	41, // 28: slipway.runtime.v1.HistoryEntry.commit_at:type_name -> google.protobuf.Timestamp
 	31, // 29: slipway.runtime.v1.GetHistoryResponse.entries:type_name -> slipway.runtime.v1.HistoryEntry
 	0,  // 30: slipway.runtime.v1.ListEventsRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
 	1,  // 31: slipway.runtime.v1.ListEventsRequest.object:type_name -> slipway.runtime.v1.ObjectRef
 	1,  // 32: slipway.runtime.v1.ObjectEvent.object:type_name -> slipway.runtime.v1.ObjectRef
-	39, // 33: slipway.runtime.v1.ObjectEvent.last_seen_at:type_name -> google.protobuf.Timestamp
+	41, // 33: slipway.runtime.v1.ObjectEvent.last_seen_at:type_name -> google.protobuf.Timestamp
 	34, // 34: slipway.runtime.v1.ListEventsResponse.events:type_name -> slipway.runtime.v1.ObjectEvent
-	0,  // 35: slipway.runtime.v1.LogsRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
-	1,  // 36: slipway.runtime.v1.LogsRequest.object:type_name -> slipway.runtime.v1.ObjectRef
-	40, // 37: slipway.runtime.v1.LogsRequest.since:type_name -> google.protobuf.Duration
-	1,  // 38: slipway.runtime.v1.LogsRequest.objects:type_name -> slipway.runtime.v1.ObjectRef
-	39, // 39: slipway.runtime.v1.LogsResponse.at:type_name -> google.protobuf.Timestamp
-	2,  // 40: slipway.runtime.v1.ApplicationService.ListApplications:input_type -> slipway.runtime.v1.ListApplicationsRequest
-	5,  // 41: slipway.runtime.v1.ApplicationService.GetApplication:input_type -> slipway.runtime.v1.GetApplicationRequest
-	7,  // 42: slipway.runtime.v1.ApplicationService.WatchApplication:input_type -> slipway.runtime.v1.WatchApplicationRequest
-	10, // 43: slipway.runtime.v1.ApplicationService.GetTree:input_type -> slipway.runtime.v1.GetTreeRequest
-	12, // 44: slipway.runtime.v1.ApplicationService.WatchTree:input_type -> slipway.runtime.v1.WatchTreeRequest
-	15, // 45: slipway.runtime.v1.ApplicationService.GetResource:input_type -> slipway.runtime.v1.GetResourceRequest
-	17, // 46: slipway.runtime.v1.ApplicationService.Diff:input_type -> slipway.runtime.v1.DiffRequest
-	20, // 47: slipway.runtime.v1.ApplicationService.Sync:input_type -> slipway.runtime.v1.SyncRequest
-	22, // 48: slipway.runtime.v1.ApplicationService.Rollback:input_type -> slipway.runtime.v1.RollbackRequest
-	24, // 49: slipway.runtime.v1.ApplicationService.Terminate:input_type -> slipway.runtime.v1.TerminateRequest
-	26, // 50: slipway.runtime.v1.ApplicationService.Refresh:input_type -> slipway.runtime.v1.RefreshRequest
-	30, // 51: slipway.runtime.v1.ApplicationService.GetHistory:input_type -> slipway.runtime.v1.GetHistoryRequest
-	33, // 52: slipway.runtime.v1.ApplicationService.ListEvents:input_type -> slipway.runtime.v1.ListEventsRequest
-	36, // 53: slipway.runtime.v1.ApplicationService.Logs:input_type -> slipway.runtime.v1.LogsRequest
-	28, // 54: slipway.runtime.v1.ApplicationService.DeleteApplication:input_type -> slipway.runtime.v1.DeleteApplicationRequest
-	3,  // 55: slipway.runtime.v1.ApplicationService.ListApplications:output_type -> slipway.runtime.v1.ListApplicationsResponse
-	6,  // 56: slipway.runtime.v1.ApplicationService.GetApplication:output_type -> slipway.runtime.v1.GetApplicationResponse
-	8,  // 57: slipway.runtime.v1.ApplicationService.WatchApplication:output_type -> slipway.runtime.v1.WatchApplicationResponse
-	11, // 58: slipway.runtime.v1.ApplicationService.GetTree:output_type -> slipway.runtime.v1.GetTreeResponse
-	14, // 59: slipway.runtime.v1.ApplicationService.WatchTree:output_type -> slipway.runtime.v1.WatchTreeResponse
-	16, // 60: slipway.runtime.v1.ApplicationService.GetResource:output_type -> slipway.runtime.v1.GetResourceResponse
-	19, // 61: slipway.runtime.v1.ApplicationService.Diff:output_type -> slipway.runtime.v1.DiffResponse
-	21, // 62: slipway.runtime.v1.ApplicationService.Sync:output_type -> slipway.runtime.v1.SyncResponse
-	23, // 63: slipway.runtime.v1.ApplicationService.Rollback:output_type -> slipway.runtime.v1.RollbackResponse
-	25, // 64: slipway.runtime.v1.ApplicationService.Terminate:output_type -> slipway.runtime.v1.TerminateResponse
-	27, // 65: slipway.runtime.v1.ApplicationService.Refresh:output_type -> slipway.runtime.v1.RefreshResponse
-	32, // 66: slipway.runtime.v1.ApplicationService.GetHistory:output_type -> slipway.runtime.v1.GetHistoryResponse
-	35, // 67: slipway.runtime.v1.ApplicationService.ListEvents:output_type -> slipway.runtime.v1.ListEventsResponse
-	37, // 68: slipway.runtime.v1.ApplicationService.Logs:output_type -> slipway.runtime.v1.LogsResponse
-	29, // 69: slipway.runtime.v1.ApplicationService.DeleteApplication:output_type -> slipway.runtime.v1.DeleteApplicationResponse
-	55, // [55:70] is the sub-list for method output_type
-	40, // [40:55] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	0,  // 35: slipway.runtime.v1.WatchEventsRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
+	1,  // 36: slipway.runtime.v1.WatchEventsRequest.object:type_name -> slipway.runtime.v1.ObjectRef
+	35, // 37: slipway.runtime.v1.WatchEventsResponse.list:type_name -> slipway.runtime.v1.ListEventsResponse
+	0,  // 38: slipway.runtime.v1.LogsRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
+	1,  // 39: slipway.runtime.v1.LogsRequest.object:type_name -> slipway.runtime.v1.ObjectRef
+	42, // 40: slipway.runtime.v1.LogsRequest.since:type_name -> google.protobuf.Duration
+	1,  // 41: slipway.runtime.v1.LogsRequest.objects:type_name -> slipway.runtime.v1.ObjectRef
+	41, // 42: slipway.runtime.v1.LogsResponse.at:type_name -> google.protobuf.Timestamp
+	2,  // 43: slipway.runtime.v1.ApplicationService.ListApplications:input_type -> slipway.runtime.v1.ListApplicationsRequest
+	5,  // 44: slipway.runtime.v1.ApplicationService.GetApplication:input_type -> slipway.runtime.v1.GetApplicationRequest
+	7,  // 45: slipway.runtime.v1.ApplicationService.WatchApplication:input_type -> slipway.runtime.v1.WatchApplicationRequest
+	10, // 46: slipway.runtime.v1.ApplicationService.GetTree:input_type -> slipway.runtime.v1.GetTreeRequest
+	12, // 47: slipway.runtime.v1.ApplicationService.WatchTree:input_type -> slipway.runtime.v1.WatchTreeRequest
+	15, // 48: slipway.runtime.v1.ApplicationService.GetResource:input_type -> slipway.runtime.v1.GetResourceRequest
+	17, // 49: slipway.runtime.v1.ApplicationService.Diff:input_type -> slipway.runtime.v1.DiffRequest
+	20, // 50: slipway.runtime.v1.ApplicationService.Sync:input_type -> slipway.runtime.v1.SyncRequest
+	22, // 51: slipway.runtime.v1.ApplicationService.Rollback:input_type -> slipway.runtime.v1.RollbackRequest
+	24, // 52: slipway.runtime.v1.ApplicationService.Terminate:input_type -> slipway.runtime.v1.TerminateRequest
+	26, // 53: slipway.runtime.v1.ApplicationService.Refresh:input_type -> slipway.runtime.v1.RefreshRequest
+	30, // 54: slipway.runtime.v1.ApplicationService.GetHistory:input_type -> slipway.runtime.v1.GetHistoryRequest
+	33, // 55: slipway.runtime.v1.ApplicationService.ListEvents:input_type -> slipway.runtime.v1.ListEventsRequest
+	36, // 56: slipway.runtime.v1.ApplicationService.WatchEvents:input_type -> slipway.runtime.v1.WatchEventsRequest
+	38, // 57: slipway.runtime.v1.ApplicationService.Logs:input_type -> slipway.runtime.v1.LogsRequest
+	28, // 58: slipway.runtime.v1.ApplicationService.DeleteApplication:input_type -> slipway.runtime.v1.DeleteApplicationRequest
+	3,  // 59: slipway.runtime.v1.ApplicationService.ListApplications:output_type -> slipway.runtime.v1.ListApplicationsResponse
+	6,  // 60: slipway.runtime.v1.ApplicationService.GetApplication:output_type -> slipway.runtime.v1.GetApplicationResponse
+	8,  // 61: slipway.runtime.v1.ApplicationService.WatchApplication:output_type -> slipway.runtime.v1.WatchApplicationResponse
+	11, // 62: slipway.runtime.v1.ApplicationService.GetTree:output_type -> slipway.runtime.v1.GetTreeResponse
+	14, // 63: slipway.runtime.v1.ApplicationService.WatchTree:output_type -> slipway.runtime.v1.WatchTreeResponse
+	16, // 64: slipway.runtime.v1.ApplicationService.GetResource:output_type -> slipway.runtime.v1.GetResourceResponse
+	19, // 65: slipway.runtime.v1.ApplicationService.Diff:output_type -> slipway.runtime.v1.DiffResponse
+	21, // 66: slipway.runtime.v1.ApplicationService.Sync:output_type -> slipway.runtime.v1.SyncResponse
+	23, // 67: slipway.runtime.v1.ApplicationService.Rollback:output_type -> slipway.runtime.v1.RollbackResponse
+	25, // 68: slipway.runtime.v1.ApplicationService.Terminate:output_type -> slipway.runtime.v1.TerminateResponse
+	27, // 69: slipway.runtime.v1.ApplicationService.Refresh:output_type -> slipway.runtime.v1.RefreshResponse
+	32, // 70: slipway.runtime.v1.ApplicationService.GetHistory:output_type -> slipway.runtime.v1.GetHistoryResponse
+	35, // 71: slipway.runtime.v1.ApplicationService.ListEvents:output_type -> slipway.runtime.v1.ListEventsResponse
+	37, // 72: slipway.runtime.v1.ApplicationService.WatchEvents:output_type -> slipway.runtime.v1.WatchEventsResponse
+	39, // 73: slipway.runtime.v1.ApplicationService.Logs:output_type -> slipway.runtime.v1.LogsResponse
+	29, // 74: slipway.runtime.v1.ApplicationService.DeleteApplication:output_type -> slipway.runtime.v1.DeleteApplicationResponse
+	59, // [59:75] is the sub-list for method output_type
+	43, // [43:59] is the sub-list for method input_type
+	43, // [43:43] is the sub-list for extension type_name
+	43, // [43:43] is the sub-list for extension extendee
+	0,  // [0:43] is the sub-list for field type_name
 }
 
 func init() { file_slipway_runtime_v1_application_proto_init() }
@@ -2603,7 +2714,7 @@ func file_slipway_runtime_v1_application_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_slipway_runtime_v1_application_proto_rawDesc), len(file_slipway_runtime_v1_application_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   39,
+			NumMessages:   41,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -36,10 +36,12 @@ const (
 // agent is the process that is measured.
 type agent struct {
 	*ground.Child
-	client *http.Client
+	client  *http.Client
+	cluster int // process of the API server
 
-	mu   sync.Mutex
-	most int64 // memory of the agent and its workers
+	mu       sync.Mutex
+	most     int64 // memory of the agent and its workers
+	resident int64 // the same without regard to what they share
 }
 
 // startAgent starts an agent for a cluster. It is not ready yet.
@@ -53,7 +55,7 @@ func startAgent(s *settings, c *ground.Cluster, dir string) (*agent, error) {
 		"--sources.cacheDir=" + filepath.Join(dir, "cache")}, s.options...)...)
 	command.Env = append([]string{"KUBECONFIG=" + c.Kubeconfig}, s.environment...)
 	process, err := ground.StartChild("the agent", filepath.Join(dir, "agent.log"), command)
-	return &agent{Child: process, client: &http.Client{Timeout: time.Minute}}, err
+	return &agent{Child: process, client: &http.Client{Timeout: time.Minute}, cluster: c.PID()}, err
 }
 
 // ready reports whether the agent says that it is.
@@ -107,12 +109,12 @@ func (a *agent) notify(ctx context.Context, repository, commit string) error {
 }
 
 // counts are what the agent has counted since its start, and the processor time
-// that it and its workers have used.
+// that everybody has used.
 type counts struct {
 	requests, renders float64
 	// kinds are the requests by method and status code.
 	kinds map[string]float64
-	cpu   time.Duration
+	cpu   processorTime
 }
 
 func (c counts) since(before counts) counts {
@@ -120,7 +122,7 @@ func (c counts) since(before counts) counts {
 	for kind, count := range before.kinds {
 		kinds[kind] -= count
 	}
-	return counts{c.requests - before.requests, c.renders - before.renders, kinds, c.cpu - before.cpu}
+	return counts{c.requests - before.requests, c.renders - before.renders, kinds, c.cpu.since(before.cpu)}
 }
 
 // String lists the requests that there were, by kind.
@@ -155,61 +157,80 @@ func (a *agent) counts(ctx context.Context) (counts, error) {
 			c.renders += number
 		}
 	}
-	c.cpu, err = ground.CPUTime(a.PID())
+	c.cpu, err = readProcessorTime(a.PID(), a.cluster)
 	return c, err
 }
 
 // memory is what the agent and its workers have in memory now.
-func (a *agent) memory() (int64, error) {
-	total, err := ground.ProportionalMemory(a.PID())
+func (a *agent) memory() (int64, error) { return a.sum(ground.ProportionalMemory) }
+
+// sum adds up what is said of the memory of the agent and of its workers.
+func (a *agent) sum(memory func(pid int) (int64, error)) (int64, error) {
+	total, err := memory(a.PID())
 	if err != nil {
 		return 0, err
 	}
-	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", a.PID()))
+	workers, err := ground.Children(a.PID())
 	if err != nil {
 		return 0, err
 	}
-	for _, task := range tasks {
-		text, err := os.ReadFile(task)
-		if err != nil {
-			continue // the thread has ended
-		}
-		for _, field := range strings.Fields(string(text)) {
-			pid, err := strconv.Atoi(field)
-			if err != nil {
-				return 0, err
-			}
-			if worker, err := ground.ProportionalMemory(pid); err == nil { // it may have ended
-				total += worker
-			}
+	for _, pid := range workers {
+		if worker, err := memory(pid); err == nil { // it may have ended
+			total += worker
 		}
 	}
 	return total, nil
 }
 
-// follow reads the memory again and again, and keeps the most.
+// follow reads the memory again and again, and keeps the most. The processor
+// time for that is taken from the agent, so it looks closely only where there is
+// more than there was, by a step that does not matter.
 func (a *agent) follow(ctx context.Context) error {
+	const step = 1 << 20
 	for {
-		now, err := a.memory()
+		now, err := a.sum(ground.ResidentMemory)
 		if err != nil {
 			return err
 		}
 		a.mu.Lock()
-		a.most = max(a.most, now)
+		grown := now > a.resident+step
+		if grown {
+			a.resident = now
+		}
 		a.mu.Unlock()
+		if grown {
+			if err := a.look(); err != nil {
+				return err
+			}
+		}
 		if err := wait(ctx, 100*time.Millisecond); err != nil {
 			return nil
 		}
 	}
 }
 
+// look keeps what is in memory now if it is the most.
+func (a *agent) look() error {
+	now, err := a.memory()
+	if err != nil {
+		return err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.most = max(a.most, now)
+	return nil
+}
+
 // peak is the most memory since the last call.
-func (a *agent) peak() int64 {
+func (a *agent) peak() (int64, error) {
+	if err := a.look(); err != nil {
+		return 0, err
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	most := a.most
-	a.most = 0
-	return most
+	a.most, a.resident = 0, 0
+	return most, nil
 }
 
 // profile records what the agent does meanwhile, where profiles are asked for.

@@ -92,7 +92,9 @@ func (b *bench) all(ctx context.Context, name, revision string, into *syncFigure
 	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
 	defer cancel()
 	finish := b.agent.profile(ctx, b.settings.profile, fmt.Sprintf("%d-%s", b.world.apps, name), 10*time.Second)
-	b.agent.peak()
+	if _, err := b.agent.peak(); err != nil {
+		return err
+	}
 	used, took, err := b.push(ctx, files, b.world.apps)
 	if err != nil {
 		return err
@@ -101,13 +103,18 @@ func (b *bench) all(ctx context.Context, name, revision string, into *syncFigure
 	if err != nil {
 		return err
 	}
+	most, err := b.agent.peak()
+	if err != nil {
+		return err
+	}
 	*into = syncFigures{
-		Seconds: took.Seconds(), CPU: used.cpu.Seconds(), Requests: used.requests, Renders: used.renders,
-		Memory: megabytes(settled), Peak: megabytes(b.agent.peak()),
+		Seconds: took.Seconds(), CPU: used.cpu.agent.Seconds(), Cluster: used.cpu.cluster.Seconds(), Requests: used.requests, Renders: used.renders,
+		Memory: megabytes(settled), Peak: megabytes(most),
 	}
 	b.tell("%s: all Synced after %.1f s; %.0f requests, %.0f renders, %.1f s CPU of the agent, memory %.0f MB, at most %.0f MB",
 		name, into.Seconds, into.Requests, into.Renders, into.CPU, into.Memory, into.Peak)
 	b.tell("  requests by method and code: %v", used)
+	b.tell("  processor time: %v", used.cpu)
 	if err := finish(); err != nil {
 		return err
 	}
@@ -117,11 +124,11 @@ func (b *bench) all(ctx context.Context, name, revision string, into *syncFigure
 // push pushes files, tells the agent, and waits until so many Applications are
 // synced to the commit.
 func (b *bench) push(ctx context.Context, files map[string]string, apps int) (counts, time.Duration, error) {
-	before, err := b.agent.counts(ctx)
+	commit, err := b.world.repository.push(files)
 	if err != nil {
 		return counts{}, 0, err
 	}
-	commit, err := b.world.repository.push(files)
+	before, err := b.agent.counts(ctx)
 	if err != nil {
 		return counts{}, 0, err
 	}
@@ -225,7 +232,7 @@ func (b *bench) idle(ctx context.Context) error {
 	used, length := done.since(before), b.settings.idle.Seconds()
 	b.figures.Idle = idleFigures{
 		Seconds: length, Requests: used.requests / length, Written: changed,
-		CPU: used.cpu.Seconds() / length, Memory: megabytes(memory),
+		CPU: used.cpu.agent.Seconds() / length, Memory: megabytes(memory),
 	}
 	b.tell("idle for %.0f s: %.2f requests per second, %d objects written, %.1f ms CPU per second, memory %.0f MB",
 		length, b.figures.Idle.Requests, changed, 1000*b.figures.Idle.CPU, b.figures.Idle.Memory)

@@ -34,6 +34,7 @@ type figures struct {
 type syncFigures struct {
 	Seconds  float64 `json:"seconds"`
 	CPU      float64 `json:"cpuSeconds"`
+	Cluster  float64 `json:"apiServerCPUSeconds"`
 	Requests float64 `json:"requests"`
 	Renders  float64 `json:"renders"`
 	Memory   float64 `json:"memoryMB"`
@@ -177,6 +178,7 @@ func (r *report) print(out io.Writer) {
 	}
 	both("install / upgrade, s", "%.1f", func(f syncFigures) any { return f.Seconds })
 	both("CPU of the agent, s", "%.1f", func(f syncFigures) any { return f.CPU })
+	both("CPU of the API server, s", "%.1f", func(f syncFigures) any { return f.Cluster })
 	both("requests to the API server", "%.0f", func(f syncFigures) any { return f.Requests })
 	both("renders", "%.0f", func(f syncFigures) any { return f.Renders })
 	both("memory at the end, MB", "%.0f", func(f syncFigures) any { return f.Memory })

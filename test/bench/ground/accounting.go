@@ -2,6 +2,7 @@ package ground
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -62,11 +63,76 @@ func ProportionalMemory(pid int) (int64, error) {
 	return 0, fmt.Errorf("the kernel does not say how much memory process %d has", pid)
 }
 
-// CPUTime is the processor time that a process has used.
-func CPUTime(pid int) (time.Duration, error) {
-	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+// ResidentMemory is what a process has in memory now, in bytes. It is had for
+// next to nothing, which ProportionalMemory is not: for that the kernel visits
+// every page.
+func ResidentMemory(pid int) (int64, error) {
+	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "statm"))
 	if err != nil {
 		return 0, err
+	}
+	fields := strings.Fields(string(text))
+	if len(fields) < 2 {
+		return 0, fmt.Errorf("the kernel does not say how much memory process %d has", pid)
+	}
+	pages, err := strconv.ParseInt(fields[1], 10, 64)
+	return pages * int64(os.Getpagesize()), err
+}
+
+// Children are the processes that a process has started and that run.
+func Children(pid int) ([]int, error) {
+	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	if err != nil {
+		return nil, err
+	}
+	var children []int
+	for _, task := range tasks {
+		text, err := os.ReadFile(task)
+		if err != nil {
+			continue // the thread has ended
+		}
+		for _, field := range strings.Fields(string(text)) {
+			child, err := strconv.Atoi(field)
+			if err != nil {
+				return nil, err
+			}
+			children = append(children, child)
+		}
+	}
+	return children, nil
+}
+
+// CPUTime is the processor time that a process has used itself.
+func CPUTime(pid int) (time.Duration, error) {
+	own, _, err := readCPUTime(pid)
+	return own, err
+}
+
+// ChildrenCPUTime is the processor time that the processes have used which a
+// process has started, those that have ended too.
+func ChildrenCPUTime(pid int) (time.Duration, error) {
+	_, total, err := readCPUTime(pid)
+	if err != nil {
+		return 0, err
+	}
+	children, err := Children(pid)
+	if err != nil {
+		return 0, err
+	}
+	for _, child := range children {
+		if own, below, err := readCPUTime(child); err == nil { // it may have ended
+			total += own + below
+		}
+	}
+	return total, nil
+}
+
+// readCPUTime is the processor time of a process, and of those that it has
+// started and that have ended.
+func readCPUTime(pid int) (own, ended time.Duration, err error) {
+	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	if err != nil {
+		return 0, 0, err
 	}
 	return parseCPUTime(text)
 }
@@ -74,19 +140,20 @@ func CPUTime(pid int) (time.Duration, error) {
 // parseCPUTime reads a line of /proc/<pid>/stat. The name of the program is in
 // brackets and may hold anything, brackets too, so fields are counted from the
 // last one.
-func parseCPUTime(text []byte) (time.Duration, error) {
+func parseCPUTime(text []byte) (own, ended time.Duration, err error) {
 	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
-	const user, system = 11, 12 // the state, field 3 of proc(5), is at 0 here
-	if len(fields) <= system {
-		return 0, fmt.Errorf("not the form of a process: %q", text)
+	const user, children = 11, 13 // the state, field 3 of proc(5), is at 0 here; system time follows each
+	if len(fields) <= children+1 {
+		return 0, 0, fmt.Errorf("not the form of a process: %q", text)
 	}
-	var sum time.Duration
-	for _, i := range []int{user, system} {
-		ticks, err := strconv.ParseInt(string(fields[i]), 10, 64)
-		if err != nil {
-			return 0, err
+	sum := func(first int) (total time.Duration) {
+		for _, field := range fields[first : first+2] {
+			ticks, problem := strconv.ParseInt(string(field), 10, 64)
+			err = errors.Join(err, problem)
+			total += time.Duration(ticks) * clockTick
 		}
-		sum += time.Duration(ticks) * clockTick
+		return total
 	}
-	return sum, nil
+	own, ended = sum(user), sum(children)
+	return own, ended, err
 }

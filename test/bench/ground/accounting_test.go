@@ -1,16 +1,68 @@
 package ground
 
 import (
+	"bufio"
+	"os"
+	"os/exec"
 	"testing"
 	"time"
 )
 
 func TestCPUTime(t *testing.T) {
-	got, err := parseCPUTime([]byte("42 (a ) b) S 1 2 3 4 5 6 7 8 9 10 120 30 1 1 20 0 9 0\n"))
-	if err != nil || got != 1500*time.Millisecond {
-		t.Errorf("got %s, %v", got, err)
+	own, ended, err := parseCPUTime([]byte("42 (a ) b) S 1 2 3 4 5 6 7 8 9 10 120 30 7 2 20 0 9 0\n"))
+	if err != nil || own != 1500*time.Millisecond || ended != 90*time.Millisecond {
+		t.Errorf("got %s and %s, %v", own, ended, err)
 	}
-	if _, err := parseCPUTime([]byte("42 (a) S")); err == nil {
-		t.Error("a short line is read")
+	for _, text := range []string{"42 (a) S", "42 (a) S 1 2 3 4 5 6 7 8 9 10 120 30 7 x 20\n"} {
+		if _, _, err := parseCPUTime([]byte(text)); err == nil {
+			t.Errorf("%q is read", text)
+		}
+	}
+}
+
+// What a process has started counts while it runs, and when it has ended.
+func TestChildrenCPUTime(t *testing.T) {
+	before, err := ChildrenCPUTime(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := exec.Command("sh", "-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; echo done; read end || exit 0")
+	stdin, err := command.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := command.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bufio.NewReader(stdout).ReadString('\n'); err != nil {
+		t.Error(err)
+	}
+	running, err := ChildrenCPUTime(os.Getpid())
+	if err != nil || running <= before {
+		t.Errorf("%s before it worked, %s after, %v", before, running, err)
+	}
+	stdin.Close()
+	if err := command.Wait(); err != nil {
+		t.Error(err)
+	}
+	if ended, err := ChildrenCPUTime(os.Getpid()); err != nil || ended < running {
+		t.Errorf("%s while it ran, %s when it has ended, %v", running, ended, err)
+	}
+}
+
+// Both ways to ask for memory mean the same process: what it shares with others
+// is all that they may differ in.
+func TestMemory(t *testing.T) {
+	resident, err := ResidentMemory(os.Getpid())
+	if err != nil || resident < 1<<20 {
+		t.Errorf("%d bytes are resident, %v", resident, err)
+	}
+	proportional, err := ProportionalMemory(os.Getpid())
+	if err != nil || proportional <= 0 || proportional > 2*resident {
+		t.Errorf("%d bytes in proportion, %d are resident, %v", proportional, resident, err)
 	}
 }

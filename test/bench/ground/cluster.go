@@ -78,6 +78,10 @@ func (c *Cluster) firstLine(ctx context.Context, stdout *os.File) (string, error
 	return strings.TrimSpace(line), nil
 }
 
+// PID is the number of the process that the API server is in, with its database
+// and the controllers.
+func (c *Cluster) PID() int { return c.process.PID() }
+
 // Stop ends the cluster and waits for it.
 func (c *Cluster) Stop() error {
 	if c.Cluster != nil {

@@ -17,6 +17,23 @@ import (
 // live.
 const sampleHosts = 100
 
+// The phases, in their order.
+const (
+	phaseCold     = "cold start"
+	phaseIdle     = "idle"
+	phaseCreate   = "create"
+	phaseEndpoint = "endpoint"
+	phaseWork     = "work"
+	phaseLoad     = "load"
+	phaseEnd      = "end"
+	phaseShared   = "shared"
+)
+
+// optionalPhases are those that -only chooses from. The others are always run.
+func optionalPhases() []string {
+	return []string{phaseCreate, phaseEndpoint, phaseWork, phaseLoad, phaseShared}
+}
+
 // bench measures one edge at one size.
 type bench struct {
 	settings *settings
@@ -37,22 +54,43 @@ func (b *bench) run(ctx context.Context) (err error) {
 		return err
 	}
 	b.tell("%d Ingresses (objects created in %s)", b.figures.Ingresses, took.Round(100*time.Millisecond))
+	if err := b.runEdge(ctx); err != nil {
+		return err
+	}
+	if b.settings.peer == "" {
+		return nil
+	}
+	if err := b.runPeer(ctx); err != nil {
+		return fmt.Errorf("%s: %w", b.settings.peer, err)
+	}
+	return nil
+}
+
+// runEdge starts an edge and goes through its phases.
+func (b *bench) runEdge(ctx context.Context) (err error) {
 	if b.edge, err = startEdge(b.settings, b.world.Cluster, b.dir); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, b.edge.Stop(nil)) }()
+	defer func() {
+		err = errors.Join(err, b.edge.Stop(nil))
+		b.edge = nil
+	}()
 	for _, phase := range []struct {
 		name string
 		run  func(context.Context) error
 	}{
-		{"cold start", b.cold},
-		{"idle", b.rest},
-		{"create", b.delaysOfCreate},
-		{"endpoint", b.delaysOfEndpoint},
-		{"work", b.work},
-		{"load", b.load},
-		{"end", b.end},
+		{phaseCold, b.cold},
+		{phaseIdle, b.rest},
+		{phaseCreate, b.delaysOfCreate},
+		{phaseEndpoint, b.delaysOfEndpoint},
+		{phaseWork, b.work},
+		{phaseLoad, b.load},
+		{phaseEnd, b.end},
+		{phaseShared, b.loadShared},
 	} {
+		if !b.settings.measures(phase.name) {
+			continue
+		}
 		if err := phase.run(ctx); err != nil {
 			return fmt.Errorf("%s: %w; the edge said: %s", phase.name, err, b.edge.Said())
 		}
@@ -120,7 +158,7 @@ func (b *bench) rest(ctx context.Context) error {
 	if err := wait(ctx, b.settings.settle); err != nil {
 		return err
 	}
-	used, err := b.measure(func() error { return wait(ctx, max(b.settings.settle, 2*time.Second)) })
+	used, err := measure(b.edge.PID(), func() error { return wait(ctx, max(b.settings.settle, 2*time.Second)) })
 	if err != nil {
 		return err
 	}
@@ -154,9 +192,9 @@ func (b *bench) beyondIdle(u used) time.Duration {
 	return max(0, u.cpu-time.Duration(b.idle*float64(u.took)))
 }
 
-// measure counts what the edge uses meanwhile.
-func (b *bench) measure(do func() error) (used, error) {
-	before, err := ground.CPUTime(b.edge.PID())
+// measure counts what a process uses meanwhile.
+func measure(pid int, do func() error) (used, error) {
+	before, err := ground.CPUTime(pid)
 	if err != nil {
 		return used{}, err
 	}
@@ -165,14 +203,14 @@ func (b *bench) measure(do func() error) (used, error) {
 		return used{}, err
 	}
 	took := time.Since(began)
-	after, err := ground.CPUTime(b.edge.PID())
+	after, err := ground.CPUTime(pid)
 	return used{cpu: after - before, took: took}, err
 }
 
 // profile begins to record a CPU profile, where profiles are asked for. What it
 // returns waits for its end.
 func (b *bench) profile(name string, length time.Duration) (finish func() error) {
-	if b.settings.profile == "" {
+	if b.settings.profile == "" || b.edge == nil {
 		return func() error { return nil }
 	}
 	ended := make(chan error, 1)

@@ -180,7 +180,7 @@ func (b *bench) workOf(ctx context.Context, kind kindOfChange) (float64, error) 
 	c, ask := b.edge.asker(b.settings.tls)
 	defer c.close()
 	finish := b.profile(kind.name, time.Duration(len(changes))*b.settings.pace())
-	u, err := b.measure(func() error {
+	u, err := measure(b.edge.PID(), func() error {
 		pace := time.NewTicker(b.settings.pace())
 		defer pace.Stop()
 		for _, next := range changes {

@@ -28,49 +28,99 @@ type question struct {
 	want netip.Addr
 }
 
+// turn is one kind of load, and what it cost in each round.
+type turn struct {
+	name   string
+	choose func() question
+	into   *float64
+	all    []float64
+}
+
 // load compares three kinds of requests: for one host with one endpoint, for one
 // host with as many endpoints as there are others, and for all hosts at random.
 // The first shows what a request costs when all that it needs is in the caches
 // of the processor. The others use as many connections, and differ in the number
-// of routes and backends. They take turns, so that a disturbance does not meet
-// one alone.
+// of routes and backends.
 func (b *bench) load(ctx context.Context) (err error) {
-	hosts := min(b.world.apps, loadHosts, openFiles()/4)
+	hosts := b.world.loadHosts()
 	if err := b.world.createWide(ctx, hosts); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.world.deleteWide(ctx)) }()
-	c, ask := b.edge.asker(false)
-	defer c.close()
-	if _, err := b.until(ctx, wideHost, ask, func(got answer) bool { return got.status == 200 }); err != nil {
+	if err := b.answers(ctx, wideHost); err != nil {
 		return err
 	}
-	of := func(app int) question { return question{hostOf(app), endpointOf(app, b.world.moved[app])} }
-	step := b.world.apps / hosts
 	f := b.figures
-	turns := []struct {
-		name   string
-		choose func() question
-		into   *float64
-		all    []float64
-	}{
-		{name: "load-one", choose: func() question { return of(0) }, into: &f.RequestOne},
-		{name: "load-wide", choose: func() question { return question{host: wideHost} }, into: &f.RequestWide},
-		{name: "load-all", choose: func() question { return of(step * rand.IntN(hosts)) }, into: &f.RequestAll},
+	turns := []*turn{
+		{name: "load-one", choose: b.world.one(), into: &f.RequestOne},
+		{name: "load-wide", choose: wide, into: &f.RequestWide},
+		{name: "load-all", choose: b.world.atRandom(), into: &f.RequestAll},
 	}
 	// Warming up makes the connections to all endpoints.
+	if err := b.warmUp(ctx, b.edge.PID(), b.world.inTurn(), wide); err != nil {
+		return err
+	}
+	if err := b.takeTurns(ctx, b.edge.PID(), turns); err != nil {
+		return err
+	}
+	b.tell("load: %.1f µs CPU per request for one host, %.1f µs for one with %d endpoints, %.1f µs for %d hosts",
+		f.RequestOne, f.RequestWide, hosts, f.RequestAll, hosts)
+	return nil
+}
+
+// loadHosts is how many hosts are asked for.
+func (w *world) loadHosts() int { return min(w.apps, loadHosts, openFiles()/4) }
+
+// of is the question for an application.
+func (w *world) of(app int) question { return question{hostOf(app), endpointOf(app, w.moved[app])} }
+
+// one chooses the same application always.
+func (w *world) one() func() question { return func() question { return w.of(0) } }
+
+// wide chooses the host with many endpoints.
+func wide() question { return question{host: wideHost} }
+
+// atRandom chooses one of the applications that are asked for.
+func (w *world) atRandom() func() question {
+	hosts := w.loadHosts()
+	step := w.apps / hosts
+	return func() question { return w.of(step * rand.IntN(hosts)) }
+}
+
+// inTurn chooses one after the other.
+func (w *world) inTurn() func() question {
+	hosts := w.loadHosts()
+	step := w.apps / hosts
 	var next atomic.Int64
-	each := func() question { return of(step * (int(next.Add(1)) % hosts)) }
-	for _, choose := range []func() question{each, turns[1].choose} {
-		if _, err := b.drive(ctx, choose, max(b.settings.duration, time.Duration(hosts)*time.Millisecond)); err != nil {
+	return func() question { return w.of(step * (int(next.Add(1)) % hosts)) }
+}
+
+// answers waits until a host that is new is served.
+func (b *bench) answers(ctx context.Context, host string) error {
+	c, ask := b.edge.asker(false)
+	defer c.close()
+	_, err := b.until(ctx, host, ask, func(got answer) bool { return got.status == 200 })
+	return err
+}
+
+// warmUp asks for long enough that every host is asked for.
+func (b *bench) warmUp(ctx context.Context, pid int, loads ...func() question) error {
+	length := max(b.settings.duration, time.Duration(b.world.loadHosts())*time.Millisecond)
+	for _, choose := range loads {
+		if _, err := drive(ctx, pid, choose, length); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+// takeTurns lets loads take turns, so that a disturbance does not meet one alone,
+// and gives the middle of the rounds of each.
+func (b *bench) takeTurns(ctx context.Context, pid int, turns []*turn) error {
 	for range b.settings.rounds {
-		for i := range turns {
-			turn := &turns[i]
+		for _, turn := range turns {
 			finish := b.profile(turn.name, b.settings.duration)
-			micros, err := b.drive(ctx, turn.choose, b.settings.duration)
+			micros, err := drive(ctx, pid, turn.choose, b.settings.duration)
 			if err := errors.Join(err, finish()); err != nil {
 				return err
 			}
@@ -80,8 +130,6 @@ func (b *bench) load(ctx context.Context) (err error) {
 	for _, turn := range turns {
 		*turn.into = median(turn.all)
 	}
-	b.tell("load: %.1f µs CPU per request for one host, %.1f µs for one with %d endpoints, %.1f µs for %d hosts",
-		f.RequestOne, f.RequestWide, hosts, f.RequestAll, hosts)
 	return nil
 }
 
@@ -95,10 +143,10 @@ func openFiles() int {
 }
 
 // drive asks on many connections for some time, and gives the microseconds of
-// CPU time that a request cost the edge.
-func (b *bench) drive(ctx context.Context, choose func() question, length time.Duration) (float64, error) {
+// CPU time that a request cost a process.
+func drive(ctx context.Context, pid int, choose func() question, length time.Duration) (float64, error) {
 	var requests atomic.Int64
-	u, err := b.measure(func() error {
+	u, err := measure(pid, func() error {
 		until := time.Now().Add(length)
 		group, ctx := errgroup.WithContext(ctx)
 		for range loadConnections {

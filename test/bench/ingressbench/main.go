@@ -16,7 +16,12 @@
 //   - endpoint: from the call that moves a Service to another endpoint until the
 //     answer comes from there;
 //   - both again, without anybody asking, for the CPU time of one change;
-//   - load: CPU time of a request, of all hosts at random beside one of them.
+//   - load: CPU time of a request, of all hosts at random beside one of them,
+//     and beside one host with as many endpoints;
+//   - shared: the same for as many hosts that all have one endpoint.
+//
+// With -peer nginx, an nginx with as many hosts and endpoints gets these loads
+// too, on the same addresses, which tells how much of them is the kernel's.
 //
 // A watch of its own tells how much of a delay is the API server's: it is given
 // from the call, and from the moment at which that watch had the event.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -18,6 +19,8 @@ type report struct {
 	Machine string     `json:"machine"`
 	Setting string     `json:"setting"`
 	Sizes   []*figures `json:"sizes"`
+	// Only are the phases that were run; empty is all.
+	Only []string `json:"only,omitempty"`
 }
 
 // figures are those of one size.
@@ -43,6 +46,23 @@ type figures struct {
 	RequestOne  float64 `json:"requestOneEndpointCPUMicros"`
 	RequestWide float64 `json:"requestOneHostCPUMicros"`
 	RequestAll  float64 `json:"requestAllHostsCPUMicros"`
+
+	// SharedOne is RequestOne once more, in turns with Shared: as many routes as
+	// there are hosts, with one endpoint for all.
+	SharedOne float64 `json:"requestOneBesideSharedCPUMicros"`
+	Shared    float64 `json:"requestSharedEndpointCPUMicros"`
+
+	// Peer has the same loads on another proxy.
+	Peer *peerFigures `json:"peer,omitempty"`
+}
+
+// peerFigures are the microseconds of CPU time of a request on another proxy.
+type peerFigures struct {
+	Name   string  `json:"name"`
+	One    float64 `json:"requestOneEndpointCPUMicros"`
+	Wide   float64 `json:"requestOneHostCPUMicros"`
+	All    float64 `json:"requestAllHostsCPUMicros"`
+	Shared float64 `json:"requestSharedEndpointCPUMicros"`
 }
 
 // delayFigures are how long changes took to be live.
@@ -81,6 +101,7 @@ func median(values []float64) float64 {
 
 // goal is what a figure should be below.
 type goal struct {
+	phase     string // that measures it
 	ingresses int
 	name      string
 	limit     float64
@@ -91,19 +112,20 @@ type goal struct {
 // requestRatio is how much more a request may cost with all hosts than with one
 // route to one endpoint: as much, but for the noise of a machine. The figure for
 // one route with as many endpoints stands beside it and is judged by nothing: it
-// tells what the endpoints cost from what the routes do.
+// tells what the endpoints cost from what the routes do. So does the one for as
+// many routes to one endpoint, and another proxy's tells what the kernel takes.
 const requestRatio = 1.1
 
 // houseGoals are what a run is judged by, as far as it has the sizes.
 func houseGoals() []goal {
 	return []goal{
-		{5000, "new Ingress live, p99", 100, "ms", func(f *figures) float64 { return f.Create.FromCall.P99 }},
-		{5000, "endpoint change live, p99", 50, "ms", func(f *figures) float64 { return f.Endpoint.FromCall.P99 }},
-		{5000, "CPU per new Ingress", 5, "ms", func(f *figures) float64 { return f.CreateCPU }},
-		{5000, "CPU per endpoint change", 5, "ms", func(f *figures) float64 { return f.EndpointCPU }},
-		{5000, "CPU per request, all routes to one", requestRatio, "times", func(f *figures) float64 { return f.RequestAll / f.RequestOne }},
-		{5000, "memory", 150, "MB", func(f *figures) float64 { return f.Settled }},
-		{10_000, "cold start", 5, "s", func(f *figures) float64 { return f.Cold }},
+		{phaseCreate, 5000, "new Ingress live, p99", 100, "ms", func(f *figures) float64 { return f.Create.FromCall.P99 }},
+		{phaseEndpoint, 5000, "endpoint change live, p99", 50, "ms", func(f *figures) float64 { return f.Endpoint.FromCall.P99 }},
+		{phaseWork, 5000, "CPU per new Ingress", 5, "ms", func(f *figures) float64 { return f.CreateCPU }},
+		{phaseWork, 5000, "CPU per endpoint change", 5, "ms", func(f *figures) float64 { return f.EndpointCPU }},
+		{phaseLoad, 5000, "CPU per request, all routes to one", requestRatio, "times", func(f *figures) float64 { return f.RequestAll / f.RequestOne }},
+		{phaseIdle, 5000, "memory", 150, "MB", func(f *figures) float64 { return f.Settled }},
+		{phaseCold, 10_000, "cold start", 5, "s", func(f *figures) float64 { return f.Cold }},
 	}
 }
 
@@ -123,7 +145,7 @@ func newReport(s *settings) *report {
 	slices.Sort(setting)
 	setting = append(append(setting, s.environment...), s.options...)
 	return &report{
-		Began: time.Now(), Setting: strings.Join(setting, " "),
+		Began: time.Now(), Only: s.only, Setting: strings.Join(setting, " "),
 		Machine: fmt.Sprintf("%s/%s, %d cores", runtime.GOOS, runtime.GOARCH, runtime.NumCPU()),
 	}
 }
@@ -136,12 +158,20 @@ func (r *report) heading() string {
 	return strings.TrimSpace(fmt.Sprintf("%s, load average %s at the start; %s", r.Machine, average, r.Setting))
 }
 
+// goals are those of a size that can be judged.
+func (r *report) goals(f *figures) []goal {
+	return slices.DeleteFunc(houseGoals(), func(g goal) bool {
+		left := len(r.Only) > 0 && slices.Contains(optionalPhases(), g.phase) && !slices.Contains(r.Only, g.phase)
+		return g.ingresses != f.Ingresses || left
+	})
+}
+
 // missed counts the goals that are not reached.
 func (r *report) missed() int {
 	count := 0
 	for _, f := range r.Sizes {
-		for _, g := range houseGoals() {
-			if g.ingresses == f.Ingresses && !g.met(f) {
+		for _, g := range r.goals(f) {
+			if !g.met(f) {
 				count++
 			}
 		}
@@ -190,7 +220,22 @@ func (r *report) print(out io.Writer) {
 	row("CPU per create, ms", "%.2f", func(f *figures) []any { return []any{f.CreateCPU} })
 	row("CPU per endpoint change, ms", "%.2f", func(f *figures) []any { return []any{f.EndpointCPU} })
 	row("CPU per request, one endpoint, µs", "%.1f", func(f *figures) []any { return []any{f.RequestOne} })
-	row("one route / all routes, µs", "%.1f / %.1f", func(f *figures) []any { return []any{f.RequestWide, f.RequestAll} })
+	times := func(name string, of func(*figures) (value, base float64)) {
+		row(name, "%.1f (%.2f)", func(f *figures) []any {
+			value, base := of(f)
+			return []any{value, value / base}
+		})
+	}
+	times("one route to all endpoints, µs (times)", func(f *figures) (float64, float64) { return f.RequestWide, f.RequestOne })
+	times("all routes to one endpoint, µs (times)", func(f *figures) (float64, float64) { return f.Shared, f.SharedOne })
+	times("all routes to all endpoints, µs (times)", func(f *figures) (float64, float64) { return f.RequestAll, f.RequestOne })
+	if peer := r.Sizes[0].Peer; peer != nil {
+		of := func(f *figures) *peerFigures { return cmp.Or(f.Peer, &peerFigures{}) }
+		row(peer.Name+": one endpoint, µs", "%.1f", func(f *figures) []any { return []any{of(f).One} })
+		times("one route to all endpoints", func(f *figures) (float64, float64) { return of(f).Wide, of(f).One })
+		times("all routes to one endpoint", func(f *figures) (float64, float64) { return of(f).Shared, of(f).One })
+		times("all routes to all endpoints", func(f *figures) (float64, float64) { return of(f).All, of(f).One })
+	}
 	_ = table.Flush() // out is a terminal or a pipe
 	r.printGoals(out)
 }
@@ -199,10 +244,7 @@ func (r *report) printGoals(out io.Writer) {
 	table := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(table)
 	for _, f := range r.Sizes {
-		for _, g := range houseGoals() {
-			if g.ingresses != f.Ingresses {
-				continue
-			}
+		for _, g := range r.goals(f) {
 			verdict := "MISSED"
 			if g.met(f) {
 				verdict = "ok"

@@ -66,6 +66,23 @@ func TestGoals(t *testing.T) {
 	}
 }
 
+// What was left out on purpose is not judged.
+func TestGoalsOfSomePhases(t *testing.T) {
+	f := good()
+	f.Create, f.CreateCPU = delayFigures{}, 0
+	r := &report{Sizes: []*figures{f}, Only: []string{phaseLoad}}
+	if r.missed() != 0 || len(r.goals(f)) != 2 {
+		t.Errorf("%d of %d goals are missed", r.missed(), len(r.goals(f)))
+	}
+	f.RequestAll = 24
+	f.Peer = &peerFigures{Name: nginxName, One: 20, Wide: 200, All: 36, Shared: 24}
+	var out strings.Builder
+	r.print(&out)
+	if r.missed() != 1 || !lineHas(out.String(), "all routes to all endpoints", "36.0 (1.80)") {
+		t.Errorf("%d missed:\n%s", r.missed(), out.String())
+	}
+}
+
 func lineHas(text string, parts ...string) bool {
 	for line := range strings.Lines(text) {
 		all := true

@@ -33,6 +33,9 @@ type settings struct {
 	duration time.Duration // of one load
 	rounds   int
 
+	only []string // the optional phases that are run; empty is all
+	peer string   // a proxy that gets the same loads; empty is none
+
 	tls    bool
 	status bool
 
@@ -55,7 +58,9 @@ func parseSettings(args []string, complain io.Writer) (*settings, error) {
 	flags.IntVar(&s.rate, "rate", 10, "most changes per second")
 	flags.DurationVar(&s.settle, "settle", 10*time.Second, "how long the edge is left alone before its memory is read")
 	flags.DurationVar(&s.duration, "duration", 4*time.Second, "how long each measured load lasts")
-	flags.IntVar(&s.rounds, "rounds", 5, "how often the two loads take their turn")
+	flags.IntVar(&s.rounds, "rounds", 5, "how often the loads take their turn")
+	only := flags.String("only", "", "measure only these of the phases "+strings.Join(optionalPhases(), ", ")+", with commas")
+	flags.StringVar(&s.peer, "peer", "", "give the same loads to another proxy too: nginx")
 	flags.BoolVar(&s.tls, "tls", false, "give each Ingress a certificate in a Secret of its own, and ask over TLS")
 	flags.BoolVar(&s.status, "status", false, "let the edge write an address into the status of each Ingress")
 	flags.StringVar(&s.slipway, "slipway", filepath.Join("bin", "slipway"), "the slipway program to measure")
@@ -79,7 +84,30 @@ func parseSettings(args []string, complain io.Writer) (*settings, error) {
 	if s.sizes, err = parseSizes(*sizes); err != nil {
 		return nil, err
 	}
+	if s.only, err = parsePhases(*only); err != nil {
+		return nil, err
+	}
 	return s, s.check()
+}
+
+func parsePhases(text string) ([]string, error) {
+	if text == "" {
+		return nil, nil
+	}
+	var phases []string
+	for part := range strings.SplitSeq(text, ",") {
+		phase := strings.TrimSpace(part)
+		if !slices.Contains(optionalPhases(), phase) {
+			return nil, fmt.Errorf("-only: %q is none of %s", part, strings.Join(optionalPhases(), ", "))
+		}
+		phases = append(phases, phase)
+	}
+	return phases, nil
+}
+
+// measures reports whether a phase is run.
+func (s *settings) measures(phase string) bool {
+	return len(s.only) == 0 || slices.Contains(s.only, phase) || !slices.Contains(optionalPhases(), phase)
 }
 
 func parseSizes(text string) ([]int, error) {
@@ -108,6 +136,8 @@ func (s *settings) check() error {
 		return fmt.Errorf("-settle is %s; it must be at most %s", s.settle, maxDuration)
 	case s.duration < time.Second || s.duration > maxDuration:
 		return fmt.Errorf("-duration is %s; it must be from 1s to %s", s.duration, maxDuration)
+	case s.peer != "" && s.peer != nginxName:
+		return fmt.Errorf("-peer is %q; only %s is known", s.peer, nginxName)
 	case s.rounds < 1 || s.rounds > maxRounds:
 		return fmt.Errorf("-rounds is %d; it must be from 1 to %d", s.rounds, maxRounds)
 	}
@@ -125,7 +155,8 @@ func (s *settings) longest() time.Duration {
 		slack  = 5                      // a busy machine
 	)
 	changes := time.Duration(4*s.samples) * s.pace()
-	loads := time.Duration(2*s.rounds+1) * s.duration
+	// Nine loads take turns, and six warm up, for as long as all hosts need.
+	loads := time.Duration(9*s.rounds)*s.duration + 6*max(s.duration, loadHosts*time.Millisecond)
 	each := start + 2*s.settle + slack*(changes+loads)
 	return time.Duration(len(s.sizes))*each + time.Duration(4*slices.Max(s.sizes))*object
 }

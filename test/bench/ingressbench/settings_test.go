@@ -31,10 +31,25 @@ func TestSettingsRefused(t *testing.T) {
 		"-settle is -1s":   {"-settle=-1s"},
 		"-duration is 1ms": {"-duration=1ms"},
 		"-rounds is 21":    {"-rounds=21"},
+		"is none of":       {"-only=load,idle"},
+		"only nginx is":    {"-peer=apache"},
 		"is not a flag":    {"1000"},
 	} {
 		if _, err := parseSettings(args, io.Discard); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %q", args, err, want)
+		}
+	}
+}
+
+// Phases that nobody can leave out are run in any case.
+func TestOnly(t *testing.T) {
+	s, err := parseSettings([]string{"-only=load, shared"}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for phase, want := range map[string]bool{phaseCold: true, phaseIdle: true, phaseEnd: true, phaseCreate: false, phaseLoad: true, phaseShared: true} {
+		if s.measures(phase) != want {
+			t.Errorf("%s: measured is %t", phase, !want)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 // Browsers that are signed in, and that forgive no error.
 
 import { type BrowserContext, test as base, expect, type Locator, type Page } from "@playwright/test";
+import { watchShifts } from "./shift";
 import { world } from "./world";
 
 export { expect };
@@ -34,6 +35,8 @@ function watch(page: Page, problems: string[]): void {
 }
 
 interface Fixtures {
+  /** Pages may jump: they lose their connection, and say so above what they show. */
+  mayJump: boolean;
   /** What went wrong in the browser; each test fails with it. */
   problems: string[];
   /** A page of the admin. */
@@ -43,12 +46,15 @@ interface Fixtures {
 }
 
 export const test = base.extend<Fixtures>({
+  mayJump: [false, { option: true }],
   problems: [
-    async ({ context }, use) => {
+    async ({ context, mayJump }, use) => {
       const problems: string[] = [];
       for (const page of context.pages()) watch(page, problems);
       context.on("page", (page) => watch(page, problems));
+      const steadiness = await watchShifts(context);
       await use(problems);
+      if (!mayJump) problems.push(...steadiness.problems());
       expect(problems, "what went wrong in the browser").toEqual([]);
     },
     { auto: true },

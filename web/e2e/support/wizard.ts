@@ -2,7 +2,7 @@
 
 import { readFile } from "node:fs/promises";
 import type { Page } from "@playwright/test";
-import { at, expect, textOf } from "./fixtures";
+import { at, expect, test, textOf } from "./fixtures";
 import { install } from "./world";
 
 export interface Choice {
@@ -43,6 +43,7 @@ export async function commandFor(page: Page, label: string): Promise<string> {
 
 /** connect goes from an empty wizard to a runtime that is connected. */
 export async function connect(page: Page, choice: Choice): Promise<void> {
+  test.slow(); // a cluster is started, and Helm waits until all Pods are ready
   await page.goto(at("/install"));
   await choose(page, choice);
   const key = await takeKey(page, choice.name);

@@ -67,3 +67,9 @@ export const stopLoad = (): Promise<{ answered: number; failed: number }> => ask
 
 /** gather has a runtime report many applications. */
 export const gather = (runtime: string, count: number): Promise<unknown> => ask("/crowd", { runtime, count });
+
+/** deletePods deletes the Pods of an application with Kubernetes alone; the cluster makes others. */
+export async function deletePods(folder: string): Promise<string[]> {
+  const { names } = await ask<{ names: string[] }>("/pods/delete", { folder });
+  return names;
+}

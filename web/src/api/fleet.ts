@@ -6,8 +6,9 @@ import { platform } from "./transport";
 
 const runtimes = new LiveCollection({
   open: (signal: AbortSignal) => platform.runtimes.watchRuntimes({}, { signal }),
+  keyOf: (item: Runtime) => item.name,
   read(message): Change<Runtime> {
-    if (message.runtime) return { put: [message.runtime.name, message.runtime] };
+    if (message.runtime) return { put: [message.runtime] };
     if (message.deleted !== "") return { remove: message.deleted };
     return message.synced ? { synced: true } : { nothing: true };
   },
@@ -19,13 +20,18 @@ export function applicationKey(application: { runtime: string; namespace: string
 }
 
 const applications = new LiveCollection({
-  open: (signal: AbortSignal) => platform.applications.watchApplications({}, { signal }),
+  open: (signal: AbortSignal) => platform.applications.watchApplications({ many: true }, { signal }),
+  keyOf: (item: Application) => applicationKey(item),
   read(message): Change<Application> {
-    if (message.application) return { put: [applicationKey(message.application), message.application] };
+    if (message.applications.length > 0) return { put: message.applications };
     if (message.deleted) return { remove: applicationKey(message.deleted) };
     return message.synced ? { synced: true } : { nothing: true };
   },
 });
+
+/** warmRuntimes and warmApplications begin to follow before the page is there that shows them. */
+export const warmRuntimes = (): void => runtimes.warm();
+export const warmApplications = (): void => applications.warm();
 
 /** useRuntimes is all runtimes of the account by name. */
 export function useRuntimes(): Snapshot<Runtime> {

@@ -8,7 +8,7 @@ import { followStream } from "./stream";
 export type LiveState = "connecting" | "live" | "lost";
 
 /** Change is what one message of a stream does to a collection. */
-export type Change<T> = { put: [string, T] } | { remove: string } | { synced: true } | { nothing: true };
+export type Change<T> = { put: T[] } | { remove: string } | { synced: true } | { nothing: true };
 
 export interface Snapshot<T> {
   items: ReadonlyMap<string, T>;
@@ -21,6 +21,8 @@ export interface Snapshot<T> {
 export interface LiveOptions<M, T> {
   open(signal: AbortSignal): AsyncIterable<M>;
   read(message: M): Change<T>;
+  /** keyOf is what an item is known by. */
+  keyOf(item: T): string;
 }
 
 // Changes that come together are shown together.
@@ -81,6 +83,11 @@ export class LiveCollection<M, T> {
     };
   };
 
+  /** warm begins to follow for somebody who is about to look. */
+  warm(): void {
+    this.subscribe(() => {})();
+  }
+
   retryNow(): void {
     this.wake();
   }
@@ -112,8 +119,11 @@ export class LiveCollection<M, T> {
         take: (message) => {
           const change = this.options.read(message);
           if ("put" in change) {
-            this.items.set(change.put[0], change.put[1]);
-            if (!complete) named.add(change.put[0]);
+            for (const item of change.put) {
+              const key = this.options.keyOf(item);
+              this.items.set(key, item);
+              if (!complete) named.add(key);
+            }
           } else if ("remove" in change) {
             this.items.delete(change.remove);
           } else if ("synced" in change) {

@@ -1,17 +1,10 @@
-// How the console speaks to the platform, and through it to runtimes.
+// How the console speaks to the platform.
 
 import type { DescService } from "@bufbuild/protobuf";
 import { type Client, Code, ConnectError, createClient, type Interceptor, type Transport } from "@connectrpc/connect";
 import { createConnectTransport } from "@connectrpc/connect-web";
 import { ApplicationService, GitService, RuntimeService } from "./gen/slipway/platform/v1/fleet_pb";
 import { AccountService, AuditService, AuthService, KeyService } from "./gen/slipway/platform/v1/identity_pb";
-import { ApplicationService as RuntimeApplicationService } from "./gen/slipway/runtime/v1/application_pb";
-import {
-  ClusterService,
-  GitSourceService,
-  IntegrationService,
-  RuntimeService as RuntimeOwnService,
-} from "./gen/slipway/runtime/v1/runtime_pb";
 
 // The token of the session. Scripts of other sites cannot read it, so a request
 // that has it comes from here.
@@ -41,7 +34,8 @@ const session: Interceptor = (next) => async (request) => {
   }
 };
 
-function transport(baseUrl: string): Transport {
+/** transport reaches services below a URL, with the session. */
+export function transport(baseUrl: string): Transport {
   return createConnectTransport({ baseUrl, interceptors: [session], useBinaryFormat: true });
 }
 
@@ -61,36 +55,3 @@ export const platform = {
   git: platformClient(GitService),
   applications: platformClient(ApplicationService),
 };
-
-/** runtimeClient is the client of a service of one runtime, through the platform. */
-export function runtimeClient<T extends DescService>(service: T, runtime: string): Client<T> {
-  return createClient(
-    service,
-    transport(`${window.location.origin}/runtimes/${encodeURIComponent(runtime)}/app-proxy`),
-  );
-}
-
-export interface RuntimeClients {
-  applications: Client<typeof RuntimeApplicationService>;
-  runtime: Client<typeof RuntimeOwnService>;
-  gitSources: Client<typeof GitSourceService>;
-  clusters: Client<typeof ClusterService>;
-  integrations: Client<typeof IntegrationService>;
-}
-
-const runtimes = new Map<string, RuntimeClients>();
-
-/** runtime has the clients of the services of one runtime. */
-export function runtime(name: string): RuntimeClients {
-  const known = runtimes.get(name);
-  if (known) return known;
-  const clients = {
-    applications: runtimeClient(RuntimeApplicationService, name),
-    runtime: runtimeClient(RuntimeOwnService, name),
-    gitSources: runtimeClient(GitSourceService, name),
-    clusters: runtimeClient(ClusterService, name),
-    integrations: runtimeClient(IntegrationService, name),
-  };
-  runtimes.set(name, clients);
-  return clients;
-}

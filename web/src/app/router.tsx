@@ -8,6 +8,7 @@ import {
   Outlet,
   redirect,
 } from "@tanstack/react-router";
+import { warmApplications, warmRuntimes } from "../api/fleet";
 import { Failure, Loading, Page } from "../ui/page";
 import { queries } from "./queries";
 import { sessionQuery } from "./session";
@@ -46,12 +47,19 @@ const inside = createRoute({
   getParentRoute: () => root,
   id: "inside",
   component: Shell,
-  beforeLoad: async ({ location }) => {
+  beforeLoad: async ({ location, matches }) => {
+    // Pages are fetched while the platform says who is signed in.
+    for (const { routeId } of matches) void preload(routeId);
     const me = await queries.ensureQueryData(sessionQuery);
     if (!me) throw redirect({ to: "/sign-in", search: { next: `/console${location.href}` } });
     if (me.user?.mustChangePassword) throw redirect({ to: "/change-password" });
   },
 });
+
+function preload(routeID: keyof typeof router.routesById): Promise<void> | undefined {
+  const component = router.routesById[routeID].options.component;
+  return component && "preload" in component ? component.preload?.() : undefined;
+}
 
 const start = createRoute({
   getParentRoute: () => inside,
@@ -68,6 +76,7 @@ const runtimes = createRoute({
     view: text(search["view"]),
     query: text(search["query"]),
   }),
+  loader: warmRuntimes,
   component: lazyRouteComponent(() => import("../pages/runtimes/runtimes"), "RuntimesPage"),
 });
 
@@ -98,6 +107,7 @@ const applications = createRoute({
     namespace: text(search["namespace"]),
     label: text(search["label"]),
   }),
+  loader: warmApplications,
   component: lazyRouteComponent(() => import("../pages/applications/applications"), "ApplicationsPage"),
 });
 

@@ -1,5 +1,6 @@
-import { type AnchorHTMLAttributes, forwardRef, type ReactNode } from "react";
+import { type AnchorHTMLAttributes, forwardRef, type ReactNode, useEffect, useRef } from "react";
 import { Button as AriaButton } from "react-aria-components/Button";
+import { announce } from "./announce";
 
 type Variant = "primary" | "secondary" | "danger" | "ghost";
 
@@ -16,12 +17,33 @@ export interface ButtonProps {
   "data-testid"?: string;
 }
 
-export function Button({ children, variant = "secondary", small, isPending, isDisabled, ...rest }: ButtonProps) {
+/** Button is a button. While it is pending it keeps the focus, and does nothing. */
+export function Button(props: ButtonProps) {
+  const {
+    children,
+    variant = "secondary",
+    small,
+    isPending = false,
+    isDisabled = false,
+    onPress,
+    type,
+    ...rest
+  } = props;
+  const place = useRef<HTMLButtonElement>(null);
+  useEffect(() => {
+    if (!isPending) return;
+    announce(`${place.current?.ariaLabel || place.current?.textContent}: in progress`);
+    return () => announce("");
+  }, [isPending]);
   return (
     <AriaButton
+      ref={place}
       className={`button ${variant}${small ? " small" : ""}`}
-      isDisabled={Boolean(isDisabled)}
-      isPending={Boolean(isPending)}
+      isDisabled={isDisabled}
+      // React Aria's own pending state announces the button, which may be gone by then.
+      {...(isPending
+        ? { "aria-disabled": true, "data-pending": true, type: "button" as const }
+        : { ...(onPress && { onPress }), ...(type && { type }) })}
       {...rest}
     >
       {children}

@@ -75,7 +75,7 @@ export function VirtualTable<T>({
     count: rows.length,
     getScrollElement: () => scroller.current,
     estimateSize: () => rowHeight,
-    overscan: 12,
+    overscan: 8,
   });
   const template = shown.map((column) => column.width ?? "1fr").join(" ");
   return (

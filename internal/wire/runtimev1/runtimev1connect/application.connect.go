@@ -70,6 +70,9 @@ const (
 	// ApplicationServiceListEventsProcedure is the fully-qualified name of the ApplicationService's
 	// ListEvents RPC.
 	ApplicationServiceListEventsProcedure = "/slipway.runtime.v1.ApplicationService/ListEvents"
+	// ApplicationServiceWatchEventsProcedure is the fully-qualified name of the ApplicationService's
+	// WatchEvents RPC.
+	ApplicationServiceWatchEventsProcedure = "/slipway.runtime.v1.ApplicationService/WatchEvents"
 	// ApplicationServiceLogsProcedure is the fully-qualified name of the ApplicationService's Logs RPC.
 	ApplicationServiceLogsProcedure = "/slipway.runtime.v1.ApplicationService/Logs"
 	// ApplicationServiceDeleteApplicationProcedure is the fully-qualified name of the
@@ -98,6 +101,8 @@ type ApplicationServiceClient interface {
 	Refresh(context.Context, *connect.Request[runtimev1.RefreshRequest]) (*connect.Response[runtimev1.RefreshResponse], error)
 	GetHistory(context.Context, *connect.Request[runtimev1.GetHistoryRequest]) (*connect.Response[runtimev1.GetHistoryResponse], error)
 	ListEvents(context.Context, *connect.Request[runtimev1.ListEventsRequest]) (*connect.Response[runtimev1.ListEventsResponse], error)
+	// WatchEvents sends what ListEvents has, now and whenever something is told.
+	WatchEvents(context.Context, *connect.Request[runtimev1.WatchEventsRequest]) (*connect.ServerStreamForClient[runtimev1.WatchEventsResponse], error)
 	Logs(context.Context, *connect.Request[runtimev1.LogsRequest]) (*connect.ServerStreamForClient[runtimev1.LogsResponse], error)
 	// DeleteApplication deletes the Application; its resources too, if cascade.
 	DeleteApplication(context.Context, *connect.Request[runtimev1.DeleteApplicationRequest]) (*connect.Response[runtimev1.DeleteApplicationResponse], error)
@@ -192,6 +197,12 @@ func NewApplicationServiceClient(httpClient connect.HTTPClient, baseURL string, 
 			connect.WithSchema(applicationServiceMethods.ByName("ListEvents")),
 			connect.WithClientOptions(opts...),
 		),
+		watchEvents: connect.NewClient[runtimev1.WatchEventsRequest, runtimev1.WatchEventsResponse](
+			httpClient,
+			baseURL+ApplicationServiceWatchEventsProcedure,
+			connect.WithSchema(applicationServiceMethods.ByName("WatchEvents")),
+			connect.WithClientOptions(opts...),
+		),
 		logs: connect.NewClient[runtimev1.LogsRequest, runtimev1.LogsResponse](
 			httpClient,
 			baseURL+ApplicationServiceLogsProcedure,
@@ -222,6 +233,7 @@ type applicationServiceClient struct {
 	refresh           *connect.Client[runtimev1.RefreshRequest, runtimev1.RefreshResponse]
 	getHistory        *connect.Client[runtimev1.GetHistoryRequest, runtimev1.GetHistoryResponse]
 	listEvents        *connect.Client[runtimev1.ListEventsRequest, runtimev1.ListEventsResponse]
+	watchEvents       *connect.Client[runtimev1.WatchEventsRequest, runtimev1.WatchEventsResponse]
 	logs              *connect.Client[runtimev1.LogsRequest, runtimev1.LogsResponse]
 	deleteApplication *connect.Client[runtimev1.DeleteApplicationRequest, runtimev1.DeleteApplicationResponse]
 }
@@ -291,6 +303,11 @@ func (c *applicationServiceClient) ListEvents(ctx context.Context, req *connect.
 	return c.listEvents.CallUnary(ctx, req)
 }
 
+// WatchEvents calls slipway.runtime.v1.ApplicationService.WatchEvents.
+func (c *applicationServiceClient) WatchEvents(ctx context.Context, req *connect.Request[runtimev1.WatchEventsRequest]) (*connect.ServerStreamForClient[runtimev1.WatchEventsResponse], error) {
+	return c.watchEvents.CallServerStream(ctx, req)
+}
+
 // Logs calls slipway.runtime.v1.ApplicationService.Logs.
 func (c *applicationServiceClient) Logs(ctx context.Context, req *connect.Request[runtimev1.LogsRequest]) (*connect.ServerStreamForClient[runtimev1.LogsResponse], error) {
 	return c.logs.CallServerStream(ctx, req)
@@ -323,6 +340,8 @@ type ApplicationServiceHandler interface {
 	Refresh(context.Context, *connect.Request[runtimev1.RefreshRequest]) (*connect.Response[runtimev1.RefreshResponse], error)
 	GetHistory(context.Context, *connect.Request[runtimev1.GetHistoryRequest]) (*connect.Response[runtimev1.GetHistoryResponse], error)
 	ListEvents(context.Context, *connect.Request[runtimev1.ListEventsRequest]) (*connect.Response[runtimev1.ListEventsResponse], error)
+	// WatchEvents sends what ListEvents has, now and whenever something is told.
+	WatchEvents(context.Context, *connect.Request[runtimev1.WatchEventsRequest], *connect.ServerStream[runtimev1.WatchEventsResponse]) error
 	Logs(context.Context, *connect.Request[runtimev1.LogsRequest], *connect.ServerStream[runtimev1.LogsResponse]) error
 	// DeleteApplication deletes the Application; its resources too, if cascade.
 	DeleteApplication(context.Context, *connect.Request[runtimev1.DeleteApplicationRequest]) (*connect.Response[runtimev1.DeleteApplicationResponse], error)
@@ -413,6 +432,12 @@ func NewApplicationServiceHandler(svc ApplicationServiceHandler, opts ...connect
 		connect.WithSchema(applicationServiceMethods.ByName("ListEvents")),
 		connect.WithHandlerOptions(opts...),
 	)
+	applicationServiceWatchEventsHandler := connect.NewServerStreamHandler(
+		ApplicationServiceWatchEventsProcedure,
+		svc.WatchEvents,
+		connect.WithSchema(applicationServiceMethods.ByName("WatchEvents")),
+		connect.WithHandlerOptions(opts...),
+	)
 	applicationServiceLogsHandler := connect.NewServerStreamHandler(
 		ApplicationServiceLogsProcedure,
 		svc.Logs,
@@ -453,6 +478,8 @@ func NewApplicationServiceHandler(svc ApplicationServiceHandler, opts ...connect
 			applicationServiceGetHistoryHandler.ServeHTTP(w, r)
 		case ApplicationServiceListEventsProcedure:
 			applicationServiceListEventsHandler.ServeHTTP(w, r)
+		case ApplicationServiceWatchEventsProcedure:
+			applicationServiceWatchEventsHandler.ServeHTTP(w, r)
 		case ApplicationServiceLogsProcedure:
 			applicationServiceLogsHandler.ServeHTTP(w, r)
 		case ApplicationServiceDeleteApplicationProcedure:
@@ -516,6 +543,10 @@ func (UnimplementedApplicationServiceHandler) GetHistory(context.Context, *conne
 
 func (UnimplementedApplicationServiceHandler) ListEvents(context.Context, *connect.Request[runtimev1.ListEventsRequest]) (*connect.Response[runtimev1.ListEventsResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("slipway.runtime.v1.ApplicationService.ListEvents is not implemented"))
+}
+
+func (UnimplementedApplicationServiceHandler) WatchEvents(context.Context, *connect.Request[runtimev1.WatchEventsRequest], *connect.ServerStream[runtimev1.WatchEventsResponse]) error {
+	return connect.NewError(connect.CodeUnimplemented, errors.New("slipway.runtime.v1.ApplicationService.WatchEvents is not implemented"))
 }
 
 func (UnimplementedApplicationServiceHandler) Logs(context.Context, *connect.Request[runtimev1.LogsRequest], *connect.ServerStream[runtimev1.LogsResponse]) error {

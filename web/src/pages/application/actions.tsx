@@ -1,6 +1,6 @@
 import { useState } from "react";
 import { explain, isDenied } from "../../api/errors";
-import { runtime } from "../../api/transport";
+import { runtime } from "../../api/runtime";
 import { Button } from "../../ui/button";
 import { ConfirmDialog } from "../../ui/dialog";
 import { Checkbox } from "../../ui/field";

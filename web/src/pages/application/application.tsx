@@ -18,7 +18,7 @@ import { useFreshResources, useTree } from "./followtree";
 import { Conditions, Header } from "./header";
 import { History } from "./history";
 import { Logs } from "./logs";
-import { OperationPanel } from "./phase";
+import { OperationPanel, reportedOperation } from "./phase";
 import { applicationKeyOf, isRendered } from "./queries";
 import { ResourceDialog } from "./resource";
 import { objectOf, type ResourceName, readObject, writeObject } from "./resourcename";
@@ -116,7 +116,12 @@ function Known({ place, detail, summary, online }: KnownProps) {
   const open = (object: ResourceName | null) =>
     void navigate({ search: (before) => ({ ...before, resource: object ? writeObject(object) : undefined }) });
   const select = (id: TabID) => void navigate({ search: { tab: id === "resources" ? undefined : id }, replace: true });
-  const state = detail.manifest?.status?.operationState;
+  // Until the runtime has answered there is what it reported, in the place that it takes.
+  const state = detail.manifest
+    ? detail.manifest.status?.operationState
+    : summary
+      ? reportedOperation(summary)
+      : undefined;
   const tabs: { id: TabID; label: string; content: ReactNode }[] = [
     {
       id: "resources",
@@ -146,7 +151,7 @@ function Known({ place, detail, summary, online }: KnownProps) {
       )}
       <Header place={place} detail={detail} summary={summary} />
       <Conditions detail={detail} summary={summary} />
-      {state && <OperationPanel key={state.startedAt} state={state} />}
+      {state && <OperationPanel key={state.startedAt ?? ""} state={state} />}
       <Tabs label="Application" tabs={tabs} selected={tab} onSelect={select} />
       {resource && (
         <ResourceDialog

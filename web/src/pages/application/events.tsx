@@ -1,11 +1,10 @@
-import { useQuery } from "@tanstack/react-query";
 import type { ObjectEvent } from "../../api/gen/slipway/runtime/v1/application_pb";
 import { Empty, Failure, Loading, Panel } from "../../ui/page";
 import { Status } from "../../ui/status";
 import { type Column, Table } from "../../ui/table";
 import { Time } from "../../ui/time";
 import type { Place } from "./follow";
-import { eventsQuery } from "./queries";
+import { useEvents } from "./followevents";
 import type { ResourceName } from "./resourcename";
 import { Offline } from "./resources";
 
@@ -31,12 +30,11 @@ export interface EventsProps {
 
 /** Events is what Kubernetes tells of a resource, the newest first. */
 export function Events({ place, online, object }: EventsProps) {
-  const query = useQuery({ ...eventsQuery(place, object), enabled: online });
-  if (!query.data) {
-    if (query.error) return <Failure error={query.error} retry={() => void query.refetch()} />;
+  const { events: rows, error, retry } = useEvents(place, object, online);
+  if (!rows) {
+    if (error) return <Failure error={error} retry={retry} />;
     return online ? <Loading lines={6} /> : <Offline runtime={place.runtime} />;
   }
-  const rows = query.data.events;
   if (rows.length === 0) return <Empty title="No events">Kubernetes keeps events for about an hour.</Empty>;
   return (
     <Panel flush>

@@ -3,8 +3,8 @@
 
 import type { ConnectError } from "@connectrpc/connect";
 import { useEffect, useState } from "react";
+import { runtime } from "../../api/runtime";
 import { type FollowState, followStream } from "../../api/stream";
-import { runtime } from "../../api/transport";
 import { type ApplicationManifest, readManifest } from "./manifest";
 
 export interface Place {

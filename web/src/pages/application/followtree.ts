@@ -4,8 +4,8 @@
 import type { ConnectError } from "@connectrpc/connect";
 import { useCallback, useEffect, useRef, useState } from "react";
 import type { Node } from "../../api/gen/slipway/runtime/v1/application_pb";
+import { runtime } from "../../api/runtime";
 import { type FollowState, followStream } from "../../api/stream";
-import { runtime } from "../../api/transport";
 import { queries } from "../../app/queries";
 import type { Place } from "./follow";
 import { applicationKeyOf } from "./queries";
@@ -60,8 +60,6 @@ export function useTree(place: Place, uid: string, wanted: boolean): LiveTree {
 // What is asked about one resource is asked again so often at most: the runtime may
 // have to render Git for it.
 const leastGap = 1_000;
-// Kubernetes tells of a change in an event a little after it.
-const eventsLate = 1_500;
 
 /** useFreshResources asks again about resources that are open, when the tree says that they changed. */
 export function useFreshResources(place: Place, nodes: Node[] | null): void {
@@ -86,7 +84,6 @@ class Asking {
   private due = new Set<string>();
   private last = 0;
   private timer: ReturnType<typeof setTimeout> | undefined;
-  private late = new Set<ReturnType<typeof setTimeout>>();
 
   constructor(private readonly place: Place) {}
 
@@ -98,12 +95,10 @@ class Asking {
 
   end(): void {
     clearTimeout(this.timer);
-    for (const timer of this.late) clearTimeout(timer);
   }
 
   private flush(): void {
-    const names = this.due;
-    const about = this.about(names, ["resource", "events"]);
+    const about = this.about(this.due);
     if (queries.isFetching(about) > 0) {
       this.timer = setTimeout(() => this.flush(), leastGap / 4);
       return;
@@ -112,18 +107,13 @@ class Asking {
     this.last = Date.now();
     this.due = new Set();
     void queries.invalidateQueries(about);
-    const timer = setTimeout(() => {
-      this.late.delete(timer);
-      void queries.invalidateQueries(this.about(names, ["events"]), { cancelRefetch: false });
-    }, eventsLate);
-    this.late.add(timer);
   }
 
-  private about(names: ReadonlySet<string>, topics: string[]) {
+  private about(names: ReadonlySet<string>) {
     return {
       queryKey: applicationKeyOf(this.place),
       predicate: ({ queryKey }: { queryKey: readonly unknown[] }) =>
-        topics.includes(String(queryKey[4])) && names.has(String(queryKey[5])),
+        queryKey[4] === "resource" && names.has(String(queryKey[5])),
     };
   }
 }

@@ -27,10 +27,14 @@ export function Header({ place, detail, summary }: HeaderProps) {
   const commit = useCommit(place, revision, summary, detail.state === "live");
   return (
     <section className="app-header" aria-label="State">
-      <div className="app-header-item">
+      <div className="app-header-item health">
         <span className="muted">Health</span>
         <Health value={health} />
-        {healthMessage && <span className="app-header-text">{healthMessage}</span>}
+        {healthMessage && (
+          <span className="app-header-text" title={healthMessage}>
+            {healthMessage}
+          </span>
+        )}
       </div>
       <div className="app-header-item">
         <span className="muted">Sync</span>
@@ -54,7 +58,7 @@ export function Header({ place, detail, summary }: HeaderProps) {
         </Link>
         <span className="muted">{clusterOf(summary?.cluster)}</span>
       </div>
-      <div className="app-header-item">
+      <div className="app-header-item state">
         <span className="muted">State</span>
         <Freshness detail={detail} summary={summary} />
       </div>

@@ -3,7 +3,7 @@
 import { timestampDate } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { useEffect, useState } from "react";
-import { runtime } from "../../api/transport";
+import { runtime } from "../../api/runtime";
 import { LogBuffer, type LogLine } from "../../ui/logbuffer";
 import type { Place } from "./follow";
 import { type ResourceName, writeObject } from "./resourcename";

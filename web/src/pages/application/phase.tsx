@@ -1,4 +1,6 @@
+import { timestampDate } from "@bufbuild/protobuf/wkt";
 import { useState } from "react";
+import type { Application } from "../../api/gen/slipway/platform/v1/fleet_pb";
 import { Button } from "../../ui/button";
 import { Panel } from "../../ui/page";
 import { Status, type Tone } from "../../ui/status";
@@ -85,6 +87,17 @@ export function asked(state: OperationState): string {
   if (by?.automated) parts.push("by the sync policy");
   else if (by?.username) parts.push(`by ${by.username}`);
   return parts.join(" ");
+}
+
+/** reportedOperation is what the runtime reported of the last operation, until it is asked for more. */
+export function reportedOperation(summary: Application): OperationState | undefined {
+  const { operationPhase, operationMessage, operationFinishedAt } = summary;
+  if (operationPhase === "") return undefined;
+  return {
+    phase: operationPhase,
+    message: operationMessage,
+    ...(operationFinishedAt && { finishedAt: timestampDate(operationFinishedAt).toISOString() }),
+  };
 }
 
 /** OperationPanel is the operation that runs, or the last one. */

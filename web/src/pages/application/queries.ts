@@ -2,7 +2,7 @@
 // it is asked again when the application changes, or the resource that it is about.
 
 import { keepPreviousData, queryOptions } from "@tanstack/react-query";
-import { runtime } from "../../api/transport";
+import { runtime } from "../../api/runtime";
 import type { Place } from "./follow";
 import { type ResourceName, writeObject } from "./resourcename";
 
@@ -32,15 +32,6 @@ export const diffQuery = (place: Place, revision = "") =>
     // It renders and asks the API server for each object.
     staleTime: 5_000,
     placeholderData: keepPreviousData,
-  });
-
-export const eventsQuery = (place: Place, object?: ResourceName) =>
-  queryOptions({
-    queryKey: [...applicationKeyOf(place), "events", object ? writeObject(object) : ""],
-    queryFn: ({ signal }) =>
-      runtime(place.runtime).applications.listEvents({ ref: refOf(place), ...(object ? { object } : {}) }, { signal }),
-    // Some events come without a change: what fails again and again is counted.
-    refetchInterval: 15_000,
   });
 
 export const historyQuery = (place: Place) =>

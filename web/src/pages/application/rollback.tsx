@@ -1,7 +1,7 @@
 import { useState } from "react";
 import { explain } from "../../api/errors";
 import type { HistoryEntry } from "../../api/gen/slipway/runtime/v1/application_pb";
-import { runtime } from "../../api/transport";
+import { runtime } from "../../api/runtime";
 import { Button } from "../../ui/button";
 import { Dialog } from "../../ui/dialog";
 import { Checkbox } from "../../ui/field";

@@ -1,6 +1,6 @@
 import { useMemo, useState } from "react";
 import { explain } from "../../api/errors";
-import { runtime } from "../../api/transport";
+import { runtime } from "../../api/runtime";
 import { Button } from "../../ui/button";
 import { Dialog } from "../../ui/dialog";
 import { Checkbox, SearchField, Select, TextField } from "../../ui/field";

@@ -62,11 +62,7 @@ export function ApplicationsPage() {
     >
       {!live.synced && live.error ? (
         <Failure error={live.error} />
-      ) : !live.synced ? (
-        <Panel>
-          <Loading lines={12} />
-        </Panel>
-      ) : all === 0 ? (
+      ) : live.synced && all === 0 ? (
         <NoApplications />
       ) : (
         <>
@@ -83,7 +79,11 @@ export function ApplicationsPage() {
             ))}
           </div>
           <Filters choosing={choosing} counts={found.counts} />
-          {rows.length === 0 ? (
+          {!live.synced ? (
+            <Panel>
+              <Loading lines={12} />
+            </Panel>
+          ) : rows.length === 0 ? (
             <Empty title="No application fits" action={<Button onPress={choosing.clear}>Clear the filters</Button>}>
               Choose fewer filters, or other ones.
             </Empty>
@@ -129,7 +129,7 @@ function Filters({ choosing, counts }: { choosing: Choosing; counts: Counts }) {
           facet={facet}
           label={label}
           chosen={choosing.choice.chosen[facet]}
-          counts={counts[facet]}
+          counts={counts}
           onChange={(values) => choosing.setFacet(facet, values)}
         />
       ))}

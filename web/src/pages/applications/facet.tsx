@@ -5,13 +5,13 @@ import { ListBox, ListBoxItem } from "react-aria-components/ListBox";
 import { Popover } from "react-aria-components/Popover";
 import { SearchField } from "../../ui/field";
 import { CheckIcon, ChevronIcon } from "../../ui/icons";
-import { type Facet, rankOf } from "./filter";
+import { type Counts, type Facet, rankOf } from "./filter";
 
 export interface FacetMenuProps {
   facet: Facet;
   label: string;
   chosen: string[];
-  counts: Map<string, number>;
+  counts: Counts;
   onChange: (values: string[]) => void;
 }
 
@@ -62,10 +62,10 @@ export function facetValues(facet: Facet, chosen: string[], counts: Map<string, 
 
 function FacetValues({ facet, label, chosen, counts, onChange }: FacetMenuProps) {
   const [text, setText] = useState("");
-  const values = useMemo(() => facetValues(facet, chosen, counts, text), [facet, chosen, counts, text]);
+  const values = useMemo(() => facetValues(facet, chosen, counts[facet], text), [facet, chosen, counts, text]);
   return (
     <>
-      {(counts.size > 8 || text !== "") && (
+      {(counts[facet].size > 8 || text !== "") && (
         <SearchField label={`Find ${label.toLowerCase()}`} value={text} onChange={setText} />
       )}
       <ListBox

@@ -87,7 +87,8 @@ function textOf(application: Application): string {
   return made;
 }
 
-export type Counts = Record<Facet, Map<string, number>>;
+/** Counts is how many applications have each value of a facet, counted when somebody looks. */
+export type Counts = Readonly<Record<Facet, Map<string, number>>>;
 
 export interface Found {
   rows: Application[];
@@ -97,36 +98,54 @@ export interface Found {
 
 /** find chooses in one pass. Labels must all be there; of the others one is enough. */
 export function find(applications: Iterable<Application>, choice: Choice): Found {
-  const counts = {} as Counts;
-  for (const facet of facets) counts[facet] = new Map();
-  const wanted = facets.map((facet) => new Set(choice.chosen[facet]));
+  const wanted = facets
+    .map((facet) => ({ facet, values: new Set(choice.chosen[facet]) }))
+    .filter(({ values }) => values.size > 0);
   const words = choice.query.toLowerCase().split(/\s+/).filter(Boolean);
   const rows: Application[] = [];
+  // Those that one facet alone leaves out, by that facet.
+  const beside = new Map<Facet, Application[]>();
   for (const application of applications) {
     if (words.length > 0) {
       const text = textOf(application);
       if (!words.every((word) => text.includes(word))) continue;
     }
-    // The facet that leaves the application out; more than one and it counts nowhere.
-    let outside = -1;
+    let outside: Facet | undefined;
     let misses = 0;
-    for (let i = 0; i < facets.length && misses < 2; i++) {
-      const values = wanted[i] as Set<string>;
-      if (values.size > 0 && !fits(application, facets[i] as Facet, values)) {
-        outside = i;
-        misses++;
-      }
-    }
-    if (misses > 1) continue;
-    for (let i = 0; i < facets.length; i++) {
-      // Labels narrow down, so what one of them leaves out counts for no other label.
-      if (misses === 1 && (i !== outside || facets[i] === "label")) continue;
-      const map = counts[facets[i] as Facet];
-      for (const value of valuesOf(application, facets[i] as Facet)) map.set(value, (map.get(value) ?? 0) + 1);
+    for (const { facet, values } of wanted) {
+      if (fits(application, facet, values)) continue;
+      outside = facet;
+      if (++misses > 1) break;
     }
     if (misses === 0) rows.push(application);
+    // Labels narrow down, so what one of them leaves out counts for no other label.
+    else if (misses === 1 && outside && outside !== "label") {
+      const others = beside.get(outside);
+      if (others) others.push(application);
+      else beside.set(outside, [application]);
+    }
   }
-  return { rows, counts };
+  return { rows, counts: countsOf(rows, beside) };
+}
+
+function countsOf(rows: Application[], beside: Map<Facet, Application[]>): Counts {
+  const made = new Map<Facet, Map<string, number>>();
+  const count = (facet: Facet): Map<string, number> => {
+    let counts = made.get(facet);
+    if (!counts) {
+      counts = new Map();
+      made.set(facet, counts);
+      for (const list of [rows, beside.get(facet) ?? []]) {
+        for (const application of list) {
+          for (const value of valuesOf(application, facet)) counts.set(value, (counts.get(value) ?? 0) + 1);
+        }
+      }
+    }
+    return counts;
+  };
+  const counts = {};
+  for (const facet of facets) Object.defineProperty(counts, facet, { get: () => count(facet), enumerable: true });
+  return counts as Counts;
 }
 
 function fits(application: Application, facet: Facet, wanted: Set<string>): boolean {

@@ -6,7 +6,7 @@ import { useState } from "react";
 import { explain } from "../../api/errors";
 import type { Runtime } from "../../api/gen/slipway/platform/v1/fleet_pb";
 import { type ManagedCluster, ManagedClusterSchema } from "../../api/gen/slipway/runtime/v1/runtime_pb";
-import { runtime as client } from "../../api/transport";
+import { runtime as client } from "../../api/runtime";
 import { useSession } from "../../app/session";
 import { Button } from "../../ui/button";
 import { CopyBlock } from "../../ui/copy";

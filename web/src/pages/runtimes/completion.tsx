@@ -7,7 +7,8 @@ import { useEffect, useState } from "react";
 import { useRuntimes } from "../../api/fleet";
 import { CompletionStep, type Runtime } from "../../api/gen/slipway/platform/v1/fleet_pb";
 import type { Integration } from "../../api/gen/slipway/runtime/v1/runtime_pb";
-import { runtime as client, platform } from "../../api/transport";
+import { runtime as client } from "../../api/runtime";
+import { platform } from "../../api/transport";
 import { useSession } from "../../app/session";
 import { Button, buttonClass } from "../../ui/button";
 import { Dialog } from "../../ui/dialog";
@@ -112,7 +113,6 @@ export function CompletionSteps({ runtime, back }: CompletionProps) {
       <p role="status" className={left === 0 ? undefined : "muted"}>
         {left === 0 ? "All steps are done." : `${steps.length - left} of ${steps.length} steps are done.`}
       </p>
-      {!runtime.online && <Note tone="warn">The runtime is offline. The steps go on when it is back.</Note>}
       {settings.isSuccess && !hasGit && (
         <Note tone="warn">
           The account has no Git provider yet.{" "}
@@ -148,6 +148,8 @@ export function CompletionSteps({ runtime, back }: CompletionProps) {
           </li>
         ))}
       </ol>
+      {/* Below: it comes and goes, and the steps stay where they are. */}
+      {!runtime.online && <Note tone="warn">The runtime is offline. The steps go on when it is back.</Note>}
       {doing === CompletionStep.GIT_CREDENTIALS && (
         <CredentialsDialog
           name={runtime.name}

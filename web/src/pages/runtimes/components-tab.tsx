@@ -3,7 +3,7 @@
 import { useEffect, useRef, useState } from "react";
 import { explain } from "../../api/errors";
 import type { Component, Runtime } from "../../api/gen/slipway/platform/v1/fleet_pb";
-import { runtime as client } from "../../api/transport";
+import { runtime as client } from "../../api/runtime";
 import { useSession } from "../../app/session";
 import { Button } from "../../ui/button";
 import { Dialog } from "../../ui/dialog";

@@ -3,7 +3,8 @@
 
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
-import { platform, runtime } from "../../api/transport";
+import { runtime } from "../../api/runtime";
+import { platform } from "../../api/transport";
 import { Button } from "../../ui/button";
 import { Checkbox, TextField } from "../../ui/field";
 import { FormDialog } from "../../ui/form-dialog";

@@ -3,7 +3,7 @@
 import { create } from "@bufbuild/protobuf";
 import { useState } from "react";
 import { type GitSource, GitSourceSchema } from "../../api/gen/slipway/runtime/v1/runtime_pb";
-import { runtime } from "../../api/transport";
+import { runtime } from "../../api/runtime";
 import { Checkbox, TextField } from "../../ui/field";
 import { FormDialog } from "../../ui/form-dialog";
 import { toast } from "../../ui/toast";

@@ -8,7 +8,7 @@ import { useState } from "react";
 import { explain } from "../../api/errors";
 import type { Runtime } from "../../api/gen/slipway/platform/v1/fleet_pb";
 import { type GitSource, GitSourceSchema } from "../../api/gen/slipway/runtime/v1/runtime_pb";
-import { runtime as client } from "../../api/transport";
+import { runtime as client } from "../../api/runtime";
 import { useSession } from "../../app/session";
 import { Button, ExternalLink } from "../../ui/button";
 import { ConfirmDialog } from "../../ui/dialog";
@@ -35,7 +35,7 @@ function useGitSources(runtime: Runtime) {
     // There is no stream of a source that is on its way; look until it has arrived.
     refetchInterval: (query) =>
       query.state.data?.gitSources.some((one) => one.sync !== "Synced" || busyStates.includes(one.health))
-        ? 3_000
+        ? 1_000
         : false,
   });
   const told = runtime.gitSources.map((one) =>

@@ -1,6 +1,6 @@
 // Logs of the runtime's own components, as lines or as a file.
 
-import { runtime } from "../../api/transport";
+import { runtime } from "../../api/runtime";
 
 // The runtime bounds an archive too.
 const mostBytes = 300 * 1024 * 1024;

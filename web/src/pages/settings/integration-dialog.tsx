@@ -3,7 +3,7 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import type { Integration } from "../../api/gen/slipway/runtime/v1/runtime_pb";
-import { runtime } from "../../api/transport";
+import { runtime } from "../../api/runtime";
 import { RadioCards, Select, TextField } from "../../ui/field";
 import { FormDialog } from "../../ui/form-dialog";
 import { Note } from "../../ui/page";

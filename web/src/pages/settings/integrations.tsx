@@ -3,7 +3,7 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import type { Integration, TokenStatus } from "../../api/gen/slipway/runtime/v1/runtime_pb";
-import { runtime } from "../../api/transport";
+import { runtime } from "../../api/runtime";
 import { useSession } from "../../app/session";
 import { Button } from "../../ui/button";
 import { ConfirmDialog } from "../../ui/dialog";

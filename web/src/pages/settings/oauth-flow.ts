@@ -1,7 +1,7 @@
 // A token of a Git provider by signing in there. The runtime begins and finishes it;
 // the browser remembers in between which runtime that was, and what it began.
 
-import { runtime } from "../../api/transport";
+import { runtime } from "../../api/runtime";
 import { keepPending } from "./pending";
 
 export interface OAuthWish {

@@ -4,7 +4,7 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { getRouteApi, Link, useNavigate, useRouter } from "@tanstack/react-router";
 import { useEffect } from "react";
 import { explain } from "../../api/errors";
-import { runtime } from "../../api/transport";
+import { runtime } from "../../api/runtime";
 import { buttonClass } from "../../ui/button";
 import { Loading, Note, Page } from "../../ui/page";
 import { toast } from "../../ui/toast";

@@ -4,7 +4,7 @@ import { useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { explain } from "../../api/errors";
 import type { Integration } from "../../api/gen/slipway/runtime/v1/runtime_pb";
-import { runtime } from "../../api/transport";
+import { runtime } from "../../api/runtime";
 import { Checkbox, TextField } from "../../ui/field";
 import { FormDialog } from "../../ui/form-dialog";
 import { Note } from "../../ui/page";

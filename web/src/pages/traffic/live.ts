@@ -2,7 +2,7 @@
 
 import { TrafficService, type WatchTrafficResponse } from "../../api/gen/slipway/runtime/v1/traffic_pb";
 import { type Change, LiveCollection, type LiveState, useLive } from "../../api/live";
-import { runtimeClient } from "../../api/transport";
+import { runtimeClient } from "../../api/runtime";
 import { advance, type TrafficState } from "./model";
 
 type Said = { message: WatchTrafficResponse } | { synced: true };
@@ -33,8 +33,9 @@ function collection(runtime: string, edge: string): LiveCollection<Said, Traffic
     read(said): Change<TrafficState> {
       if ("synced" in said) return { synced: true };
       state = advance(state, said.message);
-      return { put: [only, state] };
+      return { put: [state] };
     },
+    keyOf: () => only,
   });
   followed.set(key, made);
   return made;

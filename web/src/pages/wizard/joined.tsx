@@ -45,15 +45,6 @@ export function JoinedPage({ name }: { name: string }) {
           <Panel title="Complete the installation">
             <CompletionSteps runtime={runtime} back={`/install?runtime=${encodeURIComponent(name)}`} />
           </Panel>
-          {isAdmin && runtime.online && (
-            <Panel title="Checks after the installation">
-              {/* With credentials there is more to check. */}
-              <PreflightResults
-                key={runtime.pendingSteps.includes(CompletionStep.GIT_CREDENTIALS) ? "before" : "after"}
-                name={name}
-              />
-            </Panel>
-          )}
           <Panel title="What comes next">
             <div className="row">
               <Link
@@ -77,6 +68,16 @@ export function JoinedPage({ name }: { name: string }) {
               </Link>
             </div>
           </Panel>
+          {/* The last: it grows while people look. */}
+          {isAdmin && runtime.online && (
+            <Panel title="Checks after the installation">
+              {/* With credentials there is more to check. */}
+              <PreflightResults
+                key={runtime.pendingSteps.includes(CompletionStep.GIT_CREDENTIALS) ? "before" : "after"}
+                name={name}
+              />
+            </Panel>
+          )}
         </>
       )}
     </Page>

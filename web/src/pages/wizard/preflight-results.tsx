@@ -3,7 +3,7 @@
 import { useEffect, useState } from "react";
 import { explain, isPassing } from "../../api/errors";
 import type { PreflightResponse } from "../../api/gen/slipway/runtime/v1/runtime_pb";
-import { runtime } from "../../api/transport";
+import { runtime } from "../../api/runtime";
 import { Button } from "../../ui/button";
 import { CopyBlock } from "../../ui/copy";
 import { Note } from "../../ui/page";

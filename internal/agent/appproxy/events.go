@@ -1,0 +1,171 @@
+package appproxy
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/timestamppb"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"slipway.dev/slipway/internal/gitops/inspect"
+	"slipway.dev/slipway/internal/gitops/tracking"
+	"slipway.dev/slipway/internal/kube"
+	"slipway.dev/slipway/internal/wire/runtimev1"
+)
+
+// maxEventViewers bounds who follows events at a time: each has a watch of its own.
+const maxEventViewers = 128
+
+// eventSource is the events of one object.
+type eventSource struct {
+	about    *unstructured.Unstructured
+	client   typedcorev1.EventInterface
+	selected metav1.ListOptions
+}
+
+// ListEvents is what was told of an Application, or of one of its objects.
+func (s *Service) ListEvents(ctx context.Context, request *connect.Request[runtimev1.ListEventsRequest]) (*connect.Response[runtimev1.ListEventsResponse], error) {
+	app, err := s.application(ctx, request.Msg.GetRef())
+	if err != nil {
+		return nil, err
+	}
+	source, err := s.eventsOf(ctx, app, request.Msg.GetObject())
+	if err != nil {
+		return nil, err
+	}
+	selected := source.selected
+	selected.Limit = mostEvents
+	found, err := source.client.List(ctx, selected)
+	if err != nil {
+		return nil, s.fault(err, app.ID())
+	}
+	events := make([]*corev1.Event, 0, len(found.Items))
+	for i := range found.Items {
+		events = append(events, &found.Items[i])
+	}
+	return connect.NewResponse(source.list(events)), nil
+}
+
+// WatchEvents sends what was told of an Application, or of one of its objects, now and
+// whenever there is more.
+func (s *Service) WatchEvents(ctx context.Context, request *connect.Request[runtimev1.WatchEventsRequest], stream *connect.ServerStream[runtimev1.WatchEventsResponse]) error {
+	app, err := s.application(ctx, request.Msg.GetRef())
+	if err != nil {
+		return err
+	}
+	source, err := s.eventsOf(ctx, app, request.Msg.GetObject())
+	if err != nil {
+		return err
+	}
+	if s.eventViewers.Add(1) > maxEventViewers {
+		s.eventViewers.Add(-1)
+		return connect.NewError(connect.CodeResourceExhausted, errors.New("too many people follow events of this runtime: try again later"))
+	}
+	defer s.eventViewers.Add(-1)
+	ctx, stop := context.WithCancel(ctx)
+	lists, ended := source.follow(ctx)
+	defer func() {
+		stop()
+		<-ended
+	}()
+	alive := time.NewTicker(signOfLife)
+	defer alive.Stop()
+	for {
+		message := &runtimev1.WatchEventsResponse{}
+		select {
+		case <-ctx.Done():
+			return s.streamEnd(ctx)
+		case <-alive.C:
+		case message.List = <-lists:
+		}
+		if err := stream.Send(message); err != nil {
+			return s.fault(err, app.ID())
+		}
+	}
+}
+
+// eventsOf finds the events of an Application, or of one of its objects.
+func (s *Service) eventsOf(ctx context.Context, app *inspect.Application, ref *runtimev1.ObjectRef) (*eventSource, error) {
+	about, at := app.Object, Target{Cluster: s.options.Cluster}
+	if ref != nil {
+		var err error
+		if about, err = s.object(ctx, app, ref); err != nil {
+			return nil, err
+		}
+		if about == nil {
+			return nil, connect.NewError(connect.CodeNotFound, fmt.Errorf("%s has no %s", app.ID(), keyOf(ref)))
+		}
+		if at, err = s.target(app); err != nil {
+			return nil, err
+		}
+	}
+	namespace := cmp.Or(about.GetNamespace(), metav1.NamespaceDefault) // of what has none
+	return &eventSource{
+		about: about, client: at.Cluster.Client.CoreV1().Events(namespace),
+		selected: metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("involvedObject.uid", string(about.GetUID())).String()},
+	}, nil
+}
+
+// follow gives the list now and after each change until the context is done. Who does
+// not take one gets the next instead. ended is closed when it does nothing any more.
+func (e *eventSource) follow(ctx context.Context) (lists <-chan *runtimev1.ListEventsResponse, ended <-chan struct{}) {
+	latest, done := make(chan *runtimev1.ListEventsResponse, 1), make(chan struct{})
+	go func() {
+		defer close(done)
+		// It ends with the context alone.
+		_, _ = kube.WaitFor(ctx, e.client, e.selected, func(events []*corev1.Event) error {
+			list := e.list(events)
+			select {
+			case <-latest: // nobody has taken it
+			default:
+			}
+			latest <- list
+			return errFollowing
+		})
+	}()
+	return latest, done
+}
+
+// list is the newest events, the last first.
+func (e *eventSource) list(events []*corev1.Event) *runtimev1.ListEventsResponse {
+	key := tracking.KeyOf(e.about)
+	secret := key.Group == "" && key.Kind == "Secret"
+	answer := &runtimev1.ListEventsResponse{}
+	for _, event := range events {
+		told := eventOf(event)
+		told.Object = objectRef(key, e.about.GroupVersionKind().Version, e.about.GetUID())
+		if secret {
+			told.Message = "" // others write it, and might quote a value
+		}
+		answer.Events = append(answer.Events, told)
+	}
+	slices.SortFunc(answer.Events, func(a, b *runtimev1.ObjectEvent) int {
+		return b.GetLastSeenAt().AsTime().Compare(a.GetLastSeenAt().AsTime())
+	})
+	answer.Events = answer.Events[:min(len(answer.Events), mostEvents)]
+	return answer
+}
+
+// eventOf is an Event of either kind: those of series have no count of their own.
+func eventOf(event *corev1.Event) *runtimev1.ObjectEvent {
+	last, count := event.LastTimestamp.Time, event.Count
+	if event.Series != nil {
+		last, count = event.Series.LastObservedTime.Time, event.Series.Count
+	}
+	if last.IsZero() {
+		last = cmp.Or(event.EventTime.Time, event.CreationTimestamp.Time)
+	}
+	return &runtimev1.ObjectEvent{
+		Type: event.Type, Reason: event.Reason, Message: event.Message, Count: max(count, 1),
+		LastSeenAt: timestamppb.New(last), Source: cmp.Or(event.Source.Component, event.ReportingController),
+	}
+}

@@ -1,0 +1,86 @@
+package edge_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/netip"
+	"testing"
+
+	"golang.org/x/net/http2"
+
+	"slipway.dev/slipway/internal/edge"
+)
+
+// manyPings are more than any client may send, with what comes before them.
+func manyPings(t *testing.T) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	out.WriteString(http2.ClientPreface)
+	framer := http2.NewFramer(&out, nil)
+	if err := framer.WriteSettings(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2000 {
+		if err := framer.WritePing(false, [8]byte{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out.Bytes()
+}
+
+// TestHolds: who floods again and again is held off, told apart by the address
+// that a PROXY header names, and nobody else is.
+func TestHolds(t *testing.T) {
+	flood := manyPings(t)
+	const attempts = 8 // a busy machine may take longer than the first holds last
+	for _, c := range []struct {
+		name   string
+		change func(p *edge.EntryPoint)
+		held   bool
+	}{
+		{"by default", func(*edge.EntryPoint) {}, true},
+		{"without holds", func(p *edge.EntryPoint) { p.MaxHold = 0 }, false},
+		{"a trusted proxy", func(p *edge.EntryPoint) {
+			p.ForwardTrusted = []netip.Prefix{netip.MustParsePrefix("192.0.2.1/32")}
+		}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			point := edge.DefaultEntryPoint("web", "127.0.0.1:0")
+			point.ProxyTrusted = loopback
+			c.change(&point)
+			s := startAt(t, tableFor(backend(t, echo)), point)
+			from := func(client string) *wire {
+				w := dial(t, s.address)
+				w.send(fmt.Sprintf("PROXY TCP4 %s 192.0.2.9 1000 80\r\n", client))
+				return w
+			}
+			// An honest exchange: what the flood has not got is served.
+			served := func(w *wire) bool {
+				_, _ = io.WriteString(w, "GET / HTTP/1.1\r\nHost: a\r\n\r\n") // it may be closed already
+				first, err := w.read.Peek(12)
+				return err == nil && string(first) == "HTTP/1.1 200"
+			}
+			early := from("192.0.2.1")
+			held := false
+			for n := 0; n < attempts && !held; n++ {
+				w := from("192.0.2.1")
+				_, _ = w.Write(flood)         // it is ended on the way
+				_, _ = io.Copy(io.Discard, w) // until it is
+				held = !served(from("192.0.2.1"))
+				if held && n < 2 {
+					t.Errorf("the client is held off after %d floods", n+1)
+				}
+			}
+			if held != c.held {
+				t.Errorf("held off: %v", held)
+			}
+			if !served(from("192.0.2.2")) {
+				t.Error("another client is not served")
+			}
+			if !served(early) {
+				t.Error("a connection from before is not served")
+			}
+		})
+	}
+}

@@ -1,0 +1,148 @@
+// Package feed follows the objects of one resource for a controller that keeps
+// a book of its own: each object is told when it is new or other, and when it is
+// gone, whatever was missed meanwhile. It stores names only.
+package feed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"slipway.dev/slipway/internal/kube"
+)
+
+// listTimeout is more than an API server takes for a list.
+const listTimeout = 2 * time.Minute
+
+// Options say what is followed, and who is told.
+type Options struct {
+	Resource schema.GroupVersionResource
+	// Namespace is empty for all.
+	Namespace string
+	// Selector is one of labels, empty for all objects.
+	Selector string
+	// MetadataOnly: the content is not read, and Put gets the names only.
+	MetadataOnly bool
+	// Put is told of an object that is new or other. It owns the object, which has
+	// no managedFields.
+	Put func(*unstructured.Unstructured)
+	// Gone is told of an object that is no more.
+	Gone func(types.NamespacedName, types.UID)
+	Log  *slog.Logger
+}
+
+// Feed is one resource in one namespace, or in all. It keeps names and
+// identities, so that a list that comes later becomes the changes since.
+type Feed struct {
+	Options
+	known map[types.NamespacedName]types.UID
+
+	mu      sync.Mutex
+	listed  bool
+	failure error
+	heard   chan struct{}
+}
+
+// New makes a Feed. It sends nothing before Follow.
+func New(options Options) *Feed {
+	return &Feed{Options: options, known: map[types.NamespacedName]types.UID{}, heard: make(chan struct{})}
+}
+
+// Heard is closed when everything was listed once.
+func (f *Feed) Heard() <-chan struct{} { return f.heard }
+
+// Follow reads until the context is done. An API server that is away, or that
+// does not have the kind yet, is asked again for as long as it takes.
+func (f *Feed) Follow(ctx context.Context, cluster *kube.Cluster) {
+	list, start := f.requests(cluster)
+	requests := &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			ctx, cancel := context.WithTimeout(ctx, listTimeout)
+			defer cancel()
+			options.LabelSelector = f.Selector
+			found, err := list(ctx, options)
+			f.note(err)
+			return found, err
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			options.LabelSelector = f.Selector
+			events, err := start(ctx, options)
+			f.note(err)
+			return events, err
+		},
+	}
+	var example runtime.Object = &unstructured.Unstructured{}
+	if f.MetadataOnly {
+		example = &metav1.PartialObjectMetadata{}
+	}
+	reflector := cache.NewReflectorWithOptions(requests, example, (*store)(f), cache.ReflectorOptions{
+		Name:    f.Resource.Resource,
+		Backoff: &wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 20, Cap: 4 * time.Second},
+	})
+	reflector.RunWithContext(klog.NewContext(ctx, kube.QuietLogger(f.Log)))
+}
+
+type (
+	listRequest  func(context.Context, metav1.ListOptions) (runtime.Object, error)
+	watchRequest func(context.Context, metav1.ListOptions) (watch.Interface, error)
+)
+
+func (f *Feed) requests(cluster *kube.Cluster) (listRequest, watchRequest) {
+	if f.MetadataOnly {
+		client := cluster.Metadata.Resource(f.Resource).Namespace(f.Namespace)
+		return func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			return client.List(ctx, options)
+		}, client.Watch
+	}
+	client := cluster.Dynamic.Resource(f.Resource).Namespace(f.Namespace)
+	return func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		return client.List(ctx, options)
+	}, client.Watch
+}
+
+// note keeps how the last request ended. A failure that is like the one before
+// is not logged again.
+func (f *Feed) note(err error) {
+	if errors.Is(err, context.Canceled) {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if kube.FailureKind(err) != kube.FailureKind(f.failure) {
+		if err != nil {
+			f.Log.Warn("cannot read from the cluster", "resource", f.Resource.Resource, "error", err)
+		} else {
+			f.Log.Info("reading from the cluster again", "resource", f.Resource.Resource)
+		}
+	}
+	f.failure = err
+}
+
+// Ready says what is missing, if not everything was read once.
+func (f *Feed) Ready() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case f.listed:
+		return nil
+	case f.failure == nil:
+		return fmt.Errorf("%s have not been read yet", f.Resource.Resource)
+	case apierrors.IsNotFound(f.failure):
+		return fmt.Errorf("the cluster has no %s: apply the CustomResourceDefinitions of the chart", f.Resource.GroupResource())
+	}
+	return fmt.Errorf("%s cannot be read: %w", f.Resource.Resource, f.failure)
+}

@@ -1,0 +1,103 @@
+package feed
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+)
+
+// store is the side of a Feed that the reflector sees.
+type store Feed
+
+// Transformer drops what nobody reads as objects come in.
+func (*store) Transformer() cache.TransformFunc {
+	return func(object any) (any, error) {
+		if one, ok := object.(*unstructured.Unstructured); ok {
+			unstructured.RemoveNestedField(one.Object, "metadata", "managedFields")
+		}
+		return object, nil
+	}
+}
+
+// Add is called by the reflector for a new object.
+func (s *store) Add(object any) error {
+	s.take(object)
+	return nil
+}
+
+// Update is called by the reflector for a changed object.
+func (s *store) Update(object any) error {
+	s.take(object)
+	return nil
+}
+
+// Delete is called by the reflector for an object that is gone.
+func (s *store) Delete(object any) error {
+	if one, ok := object.(metav1.Object); ok {
+		s.drop(nameOf(one))
+	}
+	return nil
+}
+
+// Replace is called by the reflector with all objects: at first, and when it has
+// missed events.
+func (s *store) Replace(objects []any, _ string) error {
+	present := map[types.NamespacedName]struct{}{}
+	for _, object := range objects {
+		if one, ok := object.(metav1.Object); ok {
+			present[nameOf(one)] = struct{}{}
+			s.take(object)
+		}
+	}
+	for name := range s.known {
+		if _, still := present[name]; !still {
+			s.drop(name)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.listed {
+		s.listed = true
+		close(s.heard)
+	}
+	return nil
+}
+
+// Resync is never asked for.
+func (*store) Resync() error { return nil }
+
+// take tells of an object. One that was deleted and made again in the meantime
+// is gone first.
+func (s *store) take(object any) {
+	var told *unstructured.Unstructured
+	switch one := object.(type) {
+	case *unstructured.Unstructured:
+		told = one
+	case *metav1.PartialObjectMetadata:
+		told = &unstructured.Unstructured{Object: map[string]any{}}
+		told.SetNamespace(one.Namespace)
+		told.SetName(one.Name)
+		told.SetUID(one.UID)
+		told.SetResourceVersion(one.ResourceVersion)
+	default:
+		return
+	}
+	name := nameOf(told)
+	if before, known := s.known[name]; known && before != told.GetUID() {
+		s.drop(name)
+	}
+	s.known[name] = told.GetUID()
+	s.Put(told)
+}
+
+func (s *store) drop(name types.NamespacedName) {
+	if uid, known := s.known[name]; known {
+		delete(s.known, name)
+		s.Gone(name, uid)
+	}
+}
+
+func nameOf(object metav1.Object) types.NamespacedName {
+	return types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
+}

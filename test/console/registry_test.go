@@ -1,0 +1,132 @@
+package console
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"helm.sh/helm/v4/pkg/registry"
+
+	"slipway.dev/slipway/charts"
+	"slipway.dev/slipway/internal/install/handover"
+	"slipway.dev/slipway/internal/install/release"
+	"slipway.dev/slipway/test/conformance/edgeprocess"
+	"slipway.dev/slipway/test/programs"
+)
+
+// chartHost is where the commands of the console have the chart from.
+const chartHost = "charts.slipway.dev"
+
+// startRegistry runs Debian's docker-registry with the chart in it. It gives the proxy by
+// which its clients reach it under its name.
+func (w *world) startRegistry(t *testing.T) (proxy string) {
+	t.Helper()
+	program, err := exec.LookPath("docker-registry")
+	if err != nil {
+		t.Fatal("docker-registry is missing: make deps installs it")
+	}
+	dir, address := t.TempDir(), freeAddress(t)
+	config := filepath.Join(dir, "config.yml")
+	writeFile(t, config, fmt.Sprintf("version: 0.1\nlog: {level: error}\nstorage: {filesystem: {rootdirectory: %q}}\nhttp: {addr: %q, tls: {certificate: %q, key: %q}}\n",
+		filepath.Join(dir, "data"), address, w.authority.CertFile, w.authority.KeyFile))
+	command := exec.Command(program, "serve", config)
+	var log output
+	command.Stdout, command.Stderr = &log, &log
+	edgeprocess.Tie(command)
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = command.Process.Kill() // it may be over
+		_ = command.Wait()
+		if t.Failed() {
+			t.Logf("the log of the registry:\n%s", programs.Tail(log.String()))
+		}
+	})
+	programs.Eventually(t, func(ctx context.Context) error {
+		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
+		if err == nil {
+			err = conn.Close()
+		}
+		return err
+	})
+	w.pushChart(t, address)
+	return leadTo(t, map[string]string{chartHost + ":443": address})
+}
+
+// pushChart puts the chart of this checkout into the registry.
+func (w *world) pushChart(t *testing.T, address string) {
+	t.Helper()
+	archive, err := charts.Archive(charts.Runtime)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, err := release.ReadChart(archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := registry.NewClient(registry.ClientOptHTTPClient(w.client()), registry.ClientOptCredentialsFile(filepath.Join(t.TempDir(), "config.json")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.Push(archive, address+"/"+read.Name()+":"+read.Version()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// leadTo is a proxy that leads hosts elsewhere, and to no other.
+func leadTo(t *testing.T, hosts map[string]string) string {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, r *http.Request) {
+		address, known := hosts[r.Host]
+		if r.Method != http.MethodConnect || !known {
+			http.Error(answer, "nobody is asked for "+r.Host, http.StatusForbidden)
+			return
+		}
+		to, err := (&net.Dialer{}).DialContext(r.Context(), "tcp", address)
+		if err != nil {
+			http.Error(answer, err.Error(), http.StatusBadGateway)
+			return
+		}
+		from, _, err := http.NewResponseController(answer).Hijack()
+		if err != nil {
+			_ = to.Close()
+			return
+		}
+		defer from.Close()
+		// Only now: what the client sends after the answer belongs to the other side.
+		if _, err := io.WriteString(from, "HTTP/1.1 200 OK\r\n\r\n"); err != nil {
+			_ = to.Close()
+			return
+		}
+		splice(t.Context(), from, to)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// programsOf makes a folder with the programs that a person has who runs the
+// commands of the console.
+func programsOf(t *testing.T, devcluster string) string {
+	t.Helper()
+	dir := t.TempDir()
+	ctx, cancel := context.WithTimeout(t.Context(), specsTimeout)
+	defer cancel()
+	build := exec.CommandContext(ctx, "go", "build", "-o", filepath.Join(dir, "helm"), "slipway.dev/slipway/test/console/helm")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS="+os.Getenv("GOFLAGS")+" -trimpath -buildvcs=false")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("helm does not build: %v\n%s", err, out)
+	}
+	kubectl := "#!/bin/sh\nexec " + handover.ShellWord(devcluster) + " kubectl \"$@\"\n"
+	if err := os.WriteFile(filepath.Join(dir, "kubectl"), []byte(kubectl), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}

@@ -1,0 +1,81 @@
+package installdocs
+
+import (
+	"context"
+	"errors"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// beCloud gives Services of the type LoadBalancer an address, as a cloud does, and
+// writes the status of Ingresses, as the controllers of others do that run nowhere here.
+// Ours writes its own.
+func (n *node) beCloud(ctx context.Context) error {
+	services, err := n.w.cluster.Client.CoreV1().Services("").List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	ingresses, err := n.w.cluster.Client.NetworkingV1().Ingresses("").List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	var problems []error
+	for _, service := range services.Items {
+		if service.Spec.Type != corev1.ServiceTypeLoadBalancer || len(service.Status.LoadBalancer.Ingress) > 0 {
+			continue
+		}
+		to := corev1.ServiceStatus{LoadBalancer: corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{{IP: balancerAddress().String()}}}}
+		problems = append(problems, n.patch(ctx, func(body []byte) error {
+			_, err := n.w.cluster.Client.CoreV1().Services(service.Namespace).Patch(ctx, service.Name, types.MergePatchType, body, metav1.PatchOptions{}, "status")
+			return err
+		}, to))
+	}
+	for _, ingress := range ingresses.Items {
+		class := ingress.Spec.IngressClassName
+		if class == nil || *class == "slipway" || len(ingress.Status.LoadBalancer.Ingress) > 0 {
+			continue
+		}
+		to := networkingv1.IngressLoadBalancerIngress{IP: balancerAddress().String()}
+		if *class == "alb" {
+			to = networkingv1.IngressLoadBalancerIngress{Hostname: balancerName}
+		}
+		problems = append(problems, n.patch(ctx, func(body []byte) error {
+			_, err := n.w.cluster.Client.NetworkingV1().Ingresses(ingress.Namespace).Patch(ctx, ingress.Name, types.MergePatchType, body, metav1.PatchOptions{}, "status")
+			return err
+		}, networkingv1.IngressStatus{LoadBalancer: networkingv1.IngressLoadBalancerStatus{Ingress: []networkingv1.IngressLoadBalancerIngress{to}}}))
+	}
+	return errors.Join(append(problems, n.takeRoutes(ctx))...)
+}
+
+// takeRoutes writes that a Gateway has taken the HTTPRoute of the runtime.
+func (n *node) takeRoutes(ctx context.Context) error {
+	routes := n.w.cluster.Dynamic.Resource(gatewayResource("httproutes"))
+	found, err := routes.List(ctx, metav1.ListOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil // there is no Gateway API
+	}
+	if err != nil {
+		return err
+	}
+	for _, route := range found.Items {
+		if _, taken, _ := unstructured.NestedSlice(route.Object, "status", "parents"); taken {
+			continue
+		}
+		const status = `{"status": {"parents": [{"parentRef": {"name": "public", "namespace": "infra"}, "controllerName": "example.com/gateway",
+			"conditions": [{"type": "Accepted", "status": "True"}, {"type": "ResolvedRefs", "status": "True"}]}]}}`
+		_, err := routes.Namespace(route.GetNamespace()).Patch(ctx, route.GetName(), types.MergePatchType, []byte(status), metav1.PatchOptions{}, "status")
+		if apierrors.IsNotFound(err) {
+			// Without a subresource for it the status is a part of the object.
+			_, err = routes.Namespace(route.GetNamespace()).Patch(ctx, route.GetName(), types.MergePatchType, []byte(status), metav1.PatchOptions{})
+		}
+		if err != nil && !apierrors.IsNotFound(err) {
+			return err
+		}
+	}
+	return nil
+}

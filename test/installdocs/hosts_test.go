@@ -1,0 +1,268 @@
+package installdocs
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/netip"
+	"net/url"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"slipway.dev/slipway/internal/gitops/gittest"
+	"slipway.dev/slipway/internal/gitprovider"
+	"slipway.dev/slipway/internal/gitprovider/providertest"
+	"slipway.dev/slipway/test/conformance/edgeprocess"
+	"slipway.dev/slipway/test/programs"
+)
+
+const (
+	// gitToken is the token of the runtime at the Git provider.
+	gitToken = "ghp_canary0installdocs000000000000000000"
+	// manifestPath is where the manifests of ingress-nginx are.
+	manifestPath = "/kubernetes/ingress-nginx/"
+)
+
+// gitHost is github.com: its API is strict, and its repository is real.
+type gitHost struct {
+	provider   *providertest.Server
+	repository *gittest.Repository
+}
+
+func newGitHost(t *testing.T) *gitHost {
+	t.Helper()
+	git := gittest.Serve(t, gittest.BasicAuth("x-access-token", gitToken))
+	g := &gitHost{repository: git.Repository(t, "acme/config", map[string]string{"README.md": "ours\n"})}
+	g.provider = providertest.Start(t, gitprovider.GitHub, providertest.World{
+		Owners:       map[string]string{"acme": "Organization"},
+		Repositories: []providertest.Repository{{Path: "acme/config", Private: true}},
+		Tokens:       []providertest.Token{{Value: gitToken, Login: "robot", UserID: 1, Scopes: []string{"repo", "admin:repo_hook"}, Roles: map[string]string{"acme": "admin"}}},
+	})
+	target, err := url.Parse(strings.TrimSuffix(g.repository.URL(), "/acme/config.git"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.provider.Git = httputil.NewSingleHostReverseProxy(target)
+	return g
+}
+
+// passOn leads requests of github.com and api.github.com to the provider.
+func (g *gitHost) passOn(t *testing.T) http.Handler {
+	t.Helper()
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(g.provider.CA)
+	target, err := url.Parse(g.provider.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &httputil.ReverseProxy{Transport: transport, Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(target)
+		if r.In.Host == "api.github.com" {
+			r.Out.URL.Path = "/api/v3" + r.In.URL.Path
+		}
+	}}
+}
+
+// serveHosts answers for the hosts of the pages that are neither the platform nor a
+// load balancer of the cluster.
+func (w *world) serveHosts(t *testing.T) {
+	t.Helper()
+	registry, github := startRegistry(t), w.git.passOn(t)
+	plain := httptest.NewServer(registry)
+	t.Cleanup(plain.Close)
+	w.registry = strings.TrimPrefix(plain.URL, "http://")
+	serveTLS(t, servicesAddress(), w.certificate(t), http.HandlerFunc(func(out http.ResponseWriter, in *http.Request) {
+		switch in.Host {
+		case "github.com", "api.github.com":
+			github.ServeHTTP(out, in)
+		case "raw.githubusercontent.com":
+			serveManifest(out, in)
+		case "slipway.dev", "charts.slipway.dev", "charts.example.com", "registry.example.com":
+			registry.ServeHTTP(out, in)
+		default:
+			http.Error(out, "there is nothing here", http.StatusNotFound)
+		}
+	}))
+}
+
+// serveManifest gives what the manifest of ingress-nginx for a provider makes, as far
+// as the pages and the checks look at it.
+func serveManifest(out http.ResponseWriter, in *http.Request) {
+	if !strings.HasPrefix(in.URL.Path, manifestPath) || !strings.HasSuffix(in.URL.Path, "/deploy.yaml") {
+		http.NotFound(out, in)
+		return
+	}
+	_, _ = io.WriteString(out, communityObjects())
+}
+
+// startRegistry runs Debian's docker-registry on a socket, and gives what leads there.
+func startRegistry(t *testing.T) http.Handler {
+	t.Helper()
+	program, err := exec.LookPath("docker-registry")
+	if err != nil {
+		t.Fatal("docker-registry is missing: run scripts/install-packages.sh")
+	}
+	dir := t.TempDir()
+	socket, config := filepath.Join(dir, "socket"), filepath.Join(dir, "config.yml")
+	writeFile(t, config, fmt.Sprintf("version: 0.1\nlog: {level: error}\nstorage: {filesystem: {rootdirectory: %s}}\nhttp: {addr: %s, net: unix, relativeurls: true}\n", filepath.Join(dir, "data"), socket))
+	command := exec.Command(program, "serve", config)
+	edgeprocess.Tie(command)
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	exited := make(chan struct{})
+	go func() { _ = command.Wait(); close(exited) }()
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+	}}
+	t.Cleanup(func() {
+		transport.CloseIdleConnections()
+		_ = command.Process.Kill() // it may be over
+		<-exited
+	})
+	programs.Eventually(t, func(ctx context.Context) error {
+		conn, err := (&net.Dialer{}).DialContext(ctx, "unix", socket)
+		if err == nil {
+			err = conn.Close()
+		}
+		return err
+	})
+	passing := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: "registry"})
+	passing.Transport = transport
+	return passing
+}
+
+// serveTLS serves https at an address until the test ends.
+func serveTLS(t *testing.T, at netip.Addr, certificate tls.Certificate, handler http.Handler) {
+	t.Helper()
+	listener, err := tls.Listen("tcp", netip.AddrPortFrom(at, 443).String(), &tls.Config{Certificates: []tls.Certificate{certificate}, NextProtos: []string{"http/1.1"}, MinVersion: tls.VersionTLS12})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: handler, ErrorLog: log.New(io.Discard, "", 0), ReadHeaderTimeout: 10 * time.Second}
+	var done sync.WaitGroup
+	done.Go(func() {
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(func() {
+		_ = server.Close()
+		done.Wait()
+	})
+}
+
+// balancer is a load balancer before the cluster with a controller behind it: it ends
+// TLS and leads to the router of the runtime, or passes connections on to our edge.
+type balancer struct {
+	certificate tls.Certificate
+	toEdge      atomic.Bool
+	router      http.Handler
+}
+
+// Where the processes of Pods listen; they have one network with the test.
+const (
+	routerPort = "127.0.0.1:8088"
+	edgePort   = "127.0.0.1:8443"
+)
+
+func startBalancer(t *testing.T, certificate tls.Certificate) *balancer {
+	t.Helper()
+	router := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: routerPort})
+	router.ErrorLog = log.New(io.Discard, "", 0) // there is no runtime most of the time
+	b := &balancer{certificate: certificate, router: router}
+	listener, err := net.Listen("tcp", netip.AddrPortFrom(balancerAddress(), 443).String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := &connections{ends: make(chan struct{}), next: make(chan net.Conn)}
+	server := &http.Server{Handler: b.router, ErrorLog: log.New(io.Discard, "", 0), ReadHeaderTimeout: 10 * time.Second}
+	var done sync.WaitGroup
+	done.Go(func() { _ = server.Serve(ended) }) // it ends with the test
+	done.Go(func() { b.accept(listener, ended, &done) })
+	t.Cleanup(func() {
+		_ = listener.Close()
+		_ = server.Close()
+		_ = ended.Close()
+		done.Wait()
+	})
+	return b
+}
+
+func (b *balancer) accept(listener net.Listener, ended *connections, done *sync.WaitGroup) {
+	for {
+		conn, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		if b.toEdge.Load() {
+			done.Go(func() { passConnection(conn) })
+			continue
+		}
+		secured := tls.Server(conn, &tls.Config{Certificates: []tls.Certificate{b.certificate}, NextProtos: []string{"http/1.1"}, MinVersion: tls.VersionTLS12})
+		select {
+		case ended.next <- secured:
+		case <-ended.ends:
+			_ = conn.Close()
+			return
+		}
+	}
+}
+
+func passConnection(from net.Conn) {
+	defer func() { _ = from.Close() }()
+	to, err := net.DialTimeout("tcp", edgePort, time.Second)
+	if err != nil {
+		return
+	}
+	defer func() { _ = to.Close() }()
+	var copied sync.WaitGroup
+	copied.Go(func() {
+		_, _ = io.Copy(to, from)
+		_ = to.Close()
+	})
+	_, _ = io.Copy(from, to)
+	_ = from.Close()
+	copied.Wait()
+}
+
+// connections is a listener of connections that somebody else accepts.
+type connections struct {
+	next chan net.Conn
+	once sync.Once
+	ends chan struct{}
+}
+
+// Accept gives the next one.
+func (c *connections) Accept() (net.Conn, error) {
+	select {
+	case conn := <-c.next:
+		return conn, nil
+	case <-c.ends:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close ends it.
+func (c *connections) Close() error {
+	c.once.Do(func() { close(c.ends) })
+	return nil
+}
+
+// Addr is where the connections come from.
+func (c *connections) Addr() net.Addr { return &net.TCPAddr{} }

@@ -1,0 +1,237 @@
+package installdocs
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"slipway.dev/slipway/test/programs"
+)
+
+// folder is where the pages are.
+const folder = "../../docs/install"
+
+// step is what happens with a block of a page.
+type step struct {
+	// begins is how the block begins, so that the table follows the page.
+	begins string
+	// replaced are pairs of texts: what the reader has to fill in, and what is filled in.
+	replaced []string
+	// pem has the certificate of the authority fill in what the block leaves out of one,
+	// and account the ID of the account.
+	pem, account bool
+	// answers are typed where the block asks.
+	answers string
+	// fails is set when the block ends with 1, which says what is wanted.
+	fails bool
+	// says are texts that have to be shown.
+	says []string
+	// anew takes away what the blocks before have installed: the block is another way.
+	anew bool
+	// before makes what the page takes for granted, after looks at what came of it.
+	before, after func(t *testing.T, w *world, dir string)
+	// file is where a block of text is written to, which is what the page says to do
+	// with it.
+	file string
+	// elsewhere says why a block cannot run here. The paragraph before it has to say to
+	// the reader where it runs.
+	elsewhere string
+	// shown is set for a block that nobody runs: it shows what the block before prints.
+	shown bool
+}
+
+// block is a fenced block, with the paragraph before it.
+type block struct{ language, text, before string }
+
+// blocksOf are the blocks of a page.
+func blocksOf(page string) (blocks []block) {
+	parts := strings.Split("\n"+page, "\n```")
+	for i := 1; i < len(parts); i += 2 {
+		language, text, _ := strings.Cut(parts[i], "\n")
+		paragraphs := strings.Split(strings.TrimRight(parts[i-1], "\n"), "\n\n")
+		blocks = append(blocks, block{language, text, paragraphs[len(paragraphs)-1]})
+	}
+	return blocks
+}
+
+// TestInstallPages: each page of docs/install is followed from its beginning to its end.
+func TestInstallPages(t *testing.T) {
+	pages, table := readPages(t), allSteps()
+	for name := range table {
+		if _, found := pages[name]; !found {
+			t.Errorf("the table has %s, and there is no such page", name)
+		}
+	}
+	w := newWorld(t)
+	names := make([]string, 0, len(pages))
+	for name := range pages {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		t.Run(name, func(t *testing.T) {
+			blocks, steps := pages[name], table[name]
+			if len(blocks) != len(steps) {
+				t.Fatalf("the page has %d blocks, and the table %d", len(blocks), len(steps))
+			}
+			w.follow(t, blocks, steps)
+		})
+	}
+}
+
+// readPages reads the blocks of all pages.
+func readPages(t *testing.T) map[string][]block {
+	t.Helper()
+	pages := map[string][]block{}
+	for _, pattern := range []string{"*.md", "controllers/*.md"} {
+		files, err := filepath.Glob(filepath.Join(folder, pattern))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("there are no pages: %v", err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			name, err := filepath.Rel(folder, file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pages[name] = blocksOf(string(text))
+		}
+	}
+	return pages
+}
+
+// follow does what a page says, block by block.
+func (w *world) follow(t *testing.T, blocks []block, steps []step) {
+	t.Helper()
+	dir, signedIn := t.TempDir(), w.home
+	w.home = filepath.Join(t.TempDir(), "home") // what a page keeps there is its own
+	if out, err := exec.CommandContext(t.Context(), "cp", "-a", signedIn, w.home).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out) // with who may read what
+	}
+	t.Cleanup(func() {
+		w.home = signedIn
+		w.takeAway(t)
+	})
+	last := ""
+	for i, one := range blocks {
+		wanted := steps[i]
+		if !strings.HasPrefix(one.text, wanted.begins) || wanted.begins == "" {
+			t.Fatalf("block %d does not begin with %q:\n%s", i+1, wanted.begins, one.text)
+		}
+		if wanted.anew {
+			w.takeAway(t)
+			t.Logf("block %d begins anew", i+1)
+		}
+		if wanted.before != nil {
+			wanted.before(t, w, dir)
+		}
+		last = w.try(t, dir, one, wanted, last)
+		if wanted.after != nil {
+			wanted.after(t, w, dir)
+		}
+	}
+}
+
+// try does what a block says, and gives what was shown.
+func (w *world) try(t *testing.T, dir string, one block, wanted step, last string) string {
+	t.Helper()
+	text := one.text
+	for i := 0; i < len(wanted.replaced); i += 2 {
+		if !strings.Contains(text, wanted.replaced[i]) {
+			t.Errorf("there is no %q in\n%s", wanted.replaced[i], one.text)
+		}
+		text = strings.ReplaceAll(text, wanted.replaced[i], wanted.replaced[i+1])
+	}
+	if wanted.pem {
+		text = w.fillCertificates(text)
+	}
+	if wanted.account {
+		text = strings.ReplaceAll(text, "0123456789abcdef01234567", w.account(t))
+	}
+	switch {
+	case wanted.elsewhere != "":
+		if !strings.Contains(strings.ToLower(one.before), "at your provider") && !strings.Contains(one.before, "In a checkout of Slipway") {
+			t.Errorf("the paragraph before does not say where it runs:\n%s\n%s", one.before, one.text)
+		}
+		t.Logf("not run here: %s:\n%s", wanted.elsewhere, one.text)
+		return last
+	case wanted.shown:
+		for line := range strings.Lines(text) {
+			if !strings.Contains(squeezed(last), squeezed(line)) {
+				t.Errorf("%q is not shown in\n%s", line, last)
+			}
+		}
+		return last
+	case wanted.file != "":
+		writeFile(t, filepath.Join(dir, wanted.file), text)
+		return last
+	case one.language != "sh":
+		t.Fatalf("nothing is done with the block\n%s", one.text)
+	}
+	code, shown := w.shell(t, shellCall{text: text, dir: dir, answers: wanted.answers})
+	if failed := code != 0; failed != wanted.fails || code > 1 {
+		t.Fatalf("%s\nended with %d:\n%s", text, code, shown)
+	}
+	for _, part := range wanted.says {
+		if !strings.Contains(squeezed(shown), squeezed(part)) {
+			t.Errorf("%s\ndoes not say %q:\n%s", text, part, shown)
+		}
+	}
+	return shown
+}
+
+// fillCertificates writes the lines of a certificate for the one that stands for them.
+func (w *world) fillCertificates(text string) string {
+	lines := strings.Split(strings.TrimSpace(string(w.authority.Cert)), "\n")
+	before, _, _ := strings.Cut(text, "…")
+	indent := before[strings.LastIndex(before, "\n")+1:]
+	return strings.ReplaceAll(text, "…", strings.Join(lines[1:len(lines)-1], "\n"+indent))
+}
+
+func squeezed(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+// takeAway removes the runtime from the cluster and from the platform.
+func (w *world) takeAway(t *testing.T) {
+	t.Helper()
+	w.balancer.toEdge.Store(false)
+	w.node.untrusting.Store(false)
+	releases, err := w.cluster.Client.CoreV1().Secrets(ownNamespace).List(context.Background(), metav1.ListOptions{LabelSelector: "owner=helm,name=" + ownRelease})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := "slipway runtime delete prod --yes"
+	if len(releases.Items) > 0 {
+		text = "slipway runtime uninstall prod --force --yes"
+	}
+	if code, shown := w.shell(t, shellCall{text: text}); code != 0 && !strings.Contains(shown, "not_found") && !strings.Contains(shown, "no runtime") {
+		t.Errorf("%s: %d: %s", text, code, shown)
+	}
+	// Nobody acts on the finalizers of Applications any more.
+	w.must(t, `for app in $(kubectl -n slipway get applications.argoproj.io -o name 2>/dev/null); do kubectl -n slipway patch "$app" --type=merge -p '{"metadata": {"finalizers": null}}'; done`)
+	namespaces := w.cluster.Client.CoreV1().Namespaces()
+	if err := namespaces.Delete(context.Background(), ownNamespace, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), programs.Patience)
+	defer cancel()
+	if err := programs.Await(ctx, func(ctx context.Context) error {
+		_, err := namespaces.Get(ctx, ownNamespace, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return fmt.Errorf("the namespace %s is there: %w", ownNamespace, err)
+	}); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,85 @@
+package installdocs
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// blockPatience bounds one block of a page.
+const blockPatience = 4 * time.Minute
+
+// shellCall is a text for the shell of a person.
+type shellCall struct {
+	text, dir string
+	// answers are typed by the person.
+	answers string
+}
+
+// shell runs a text and gives its exit code and what is shown.
+func (w *world) shell(t *testing.T, call shellCall) (code int, shown string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), blockPatience) // also after the test
+	defer cancel()
+	words := w.named("bash", "-e", "-o", "pipefail", "-c", call.text)
+	command := exec.CommandContext(ctx, words[0], words[1:]...)
+	command.Env = append(w.trusting(), "HOME="+w.home, "KUBECONFIG="+w.cluster.Kubeconfig, "PATH="+w.programs+":/usr/sbin:/usr/bin:/sbin:/bin", "TERM=dumb")
+	command.Dir = call.dir
+	if command.Dir == "" {
+		command.Dir = w.home
+	}
+	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	var output bytes.Buffer
+	command.Stdout, command.Stderr = &output, &output
+	keyboard, terminal := openTerminal(t)
+	defer func() { _, _ = keyboard.Close(), terminal.Close() }()
+	command.Stdin = terminal
+	if _, err := keyboard.WriteString(call.answers); err != nil {
+		t.Fatal(err)
+	}
+	err := command.Run()
+	if failed := (*exec.ExitError)(nil); err != nil && !errors.As(err, &failed) {
+		t.Fatalf("%v\n%s", err, output.String())
+	}
+	return command.ProcessState.ExitCode(), output.String()
+}
+
+// must runs a text of the test that has to succeed.
+func (w *world) must(t *testing.T, text string) string {
+	t.Helper()
+	code, shown := w.shell(t, shellCall{text: text})
+	if code != 0 {
+		t.Fatalf("%s\nended with %d:\n%s", text, code, shown)
+	}
+	return shown
+}
+
+// openTerminal gives a terminal, and what is typed into it.
+func openTerminal(t *testing.T) (keyboard, terminal *os.File) {
+	t.Helper()
+	keyboard, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fd := int(keyboard.Fd())
+	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	terminal, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return keyboard, terminal
+}

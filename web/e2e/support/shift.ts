@@ -1,0 +1,72 @@
+// What jumps on a page without anybody having touched it.
+
+import type { BrowserContext } from "@playwright/test";
+
+// What a page may jump in all, as browsers measure it: the part of the screen that
+// moves times how far. A tenth is what is called good; this is half of it.
+const most = 0.05;
+
+interface Shift {
+  /** When the page was loaded: each load has a sum of its own. */
+  load: number;
+  path: string;
+  value: number;
+  /** What moved, from where to where. */
+  moved: string[];
+}
+
+/** Steadiness has what jumped in the pages of a context. */
+export interface Steadiness {
+  /** problems is the pages that jumped too much, with what did. */
+  problems(): string[];
+}
+
+/** watchShifts has every page of the context tell what jumps. */
+export async function watchShifts(context: BrowserContext): Promise<Steadiness> {
+  const shifts: Shift[] = [];
+  await context.exposeBinding("slipwayShifted", (_, shift: Shift) => {
+    shifts.push(shift);
+  });
+  await context.addInitScript(observe);
+  return {
+    problems() {
+      const pages = new Map<string, Shift[]>();
+      for (const shift of shifts) {
+        const key = `${shift.load} ${shift.path}`;
+        pages.set(key, [...(pages.get(key) ?? []), shift]);
+      }
+      return [...pages.values()].flatMap((all) => {
+        const sum = all.reduce((before, { value }) => before + value, 0);
+        if (sum < most) return [];
+        const told = all.map((one) => `${one.value.toFixed(3)}: ${one.moved.join("; ")}`);
+        return [`${all[0]?.path} jumps by ${sum.toFixed(3)}, more than ${most}:\n  ${told.join("\n  ")}`];
+      });
+    },
+  };
+}
+
+// observe runs in the page.
+function observe(): void {
+  interface Entry extends PerformanceEntry {
+    value: number;
+    hadRecentInput: boolean;
+    sources: { node: Node | null; previousRect: DOMRectReadOnly; currentRect: DOMRectReadOnly }[];
+  }
+  const tell = (window as unknown as { slipwayShifted: (shift: Shift) => Promise<void> }).slipwayShifted;
+  const name = (node: Node | null): string => {
+    const element = node instanceof Element ? node : node?.parentElement;
+    return `${element?.tagName.toLowerCase()}.${element?.className} "${(node?.textContent ?? "").slice(0, 24)}"`;
+  };
+  const at = (box: DOMRectReadOnly): string => [box.x, box.y, box.width, box.height].map(Math.round).join(",");
+  new PerformanceObserver((list) => {
+    for (const entry of list.getEntries() as Entry[]) {
+      if (entry.hadRecentInput) continue;
+      void tell({
+        load: performance.timeOrigin,
+        path: location.pathname + location.search,
+        value: entry.value,
+        moved: entry.sources.map((one) => `${name(one.node)} ${at(one.previousRect)} > ${at(one.currentRect)}`),
+      });
+    }
+  }).observe({ type: "layout-shift", buffered: true });
+}
