@@ -91,7 +91,7 @@ func runtimeOptions(given *agent.Options, options *config.Agent, registry *obser
 // they are when they are asked for.
 func runtimeChart(self config.RuntimeSelf) func(context.Context) (sharedrepo.Chart, error) {
 	return func(context.Context) (sharedrepo.Chart, error) {
-		chart := sharedrepo.Chart{Repository: self.ChartRepository, Version: self.ChartVersion}
+		chart := sharedrepo.Chart{Repository: self.ChartRepository, Version: self.ChartVersion, Release: self.Release}
 		text, err := readBounded(self.ValuesFile)
 		if err != nil {
 			return chart, err

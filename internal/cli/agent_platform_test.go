@@ -14,7 +14,7 @@ import (
 // moment. What cannot be read is not shown.
 func TestRuntimeChart(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "values.yaml")
-	self := config.RuntimeSelf{ChartRepository: "oci://charts.example.com", ChartVersion: "1.2.3", ValuesFile: file}
+	self := config.RuntimeSelf{ChartRepository: "oci://charts.example.com", ChartVersion: "1.2.3", Release: "installed", ValuesFile: file}
 	write := func(text string) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -26,7 +26,7 @@ func TestRuntimeChart(t *testing.T) {
 	}
 	write("global: {runtime: {name: one}}\n")
 	chart, err := find(t.Context())
-	if err != nil || chart.Repository != self.ChartRepository || chart.Version != "1.2.3" || len(chart.Archive) == 0 || chart.Values["global"] == nil {
+	if err != nil || chart.Repository != self.ChartRepository || chart.Version != "1.2.3" || chart.Release != "installed" || len(chart.Archive) == 0 || chart.Values["global"] == nil {
 		t.Errorf("got %+v, %v", chart.Values, err)
 	}
 	write("global: {token: canary-1\n")

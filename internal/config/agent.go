@@ -96,6 +96,7 @@ type RuntimeSelf struct {
 	ChartRepository      string `yaml:"chartRepository" description:"Where the chart of the runtime comes from, for people who upgrade it: an oci:// or https:// address."`
 	ValuesFile           string `yaml:"valuesFile" description:"File with the values that the runtime was installed with. The chart sets it. With it the runtime can become an Application of itself; secrets in it are not written to Git."`
 	ChartVersion         string `yaml:"chartVersion" description:"Version of the chart that installed the runtime. The chart sets it."`
+	Release              string `yaml:"release" description:"Name of the Helm release that installed the runtime. The chart sets it. The runtime keeps it when it becomes an Application of itself, because its Deployments are selected by it."`
 }
 
 // RuntimeAccess is how the platform and Git hosts reach the runtime.

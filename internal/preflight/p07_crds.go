@@ -8,8 +8,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-
-	"slipway.dev/slipway/internal/install/crds"
 )
 
 // What Helm marks its objects with (R23).
@@ -56,9 +54,12 @@ func (in *Inquiry) judgeCRD(found *metav1.PartialObjectMetadata, release string,
 	default:
 		finding := out.warn(found.Name, "it is there and belongs to no Helm release: it is not upgraded with the runtime",
 			fmt.Sprintf("run slipway crds adopt --release %s --namespace %s", release, in.Settings.Namespace))
-		patch, err := crds.AdoptionOf(found, crds.Place{Name: release, Namespace: in.Settings.Namespace})
-		if err != nil { // texts always are JSON
+		if in.Adoption == nil {
 			return
+		}
+		patch, err := in.Adoption(found, release, in.Settings.Namespace)
+		if err != nil {
+			return // slipway crds adopt says why
 		}
 		finding.Plan = fmt.Sprintf("merge into the CustomResourceDefinition %s: %s", found.Name, patch)
 		name := found.Name

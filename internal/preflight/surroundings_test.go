@@ -156,7 +156,9 @@ func TestCRDs(t *testing.T) {
 	cluster := kubetest.Shared(t)
 	options := tunnel(t, cluster)
 	options.Only = []preflight.Code{preflight.CRDOwnership}
-	world := preflight.World{Cluster: cluster.Cluster}
+	world := preflight.World{Cluster: cluster.Cluster, Adoption: func(live *metav1.PartialObjectMetadata, release, namespace string) ([]byte, error) {
+		return crds.AdoptionOf(live, crds.Place{Name: release, Namespace: namespace})
+	}}
 	clean(t, preflight.Run(t.Context(), world, options))
 	t.Cleanup(func() { removeCRD(t, cluster, "appprojects.argoproj.io") })
 	cluster.Apply(t, "", `

@@ -148,7 +148,7 @@ func (w *world) testDelete(t *testing.T) {
 
 func (w *world) testConfigure(t *testing.T) {
 	w.chart = sharedrepo.Chart{
-		Repository: "oci://registry.example.com/charts", Version: "1.2.3", Archive: packedChart(t),
+		Repository: "oci://registry.example.com/charts", Version: "1.2.3", Release: "installed", Archive: packedChart(t),
 		Values: map[string]any{"global": map[string]any{
 			"runtime":  map[string]any{"name": "demo", "gitCredentials": map[string]any{"password": map[string]any{"value": "canary0password"}}},
 			"platform": map[string]any{"userToken": map[string]any{"token": "canary0user", "secretKeyRef": map[string]any{"name": "own", "key": "token"}}},
@@ -167,6 +167,10 @@ func (w *world) testConfigure(t *testing.T) {
 	values := w.shared(t).Git(t, "show", "refs/heads/live:slipway/resources/demo/chart/values.yaml")
 	if strings.Contains(values, "canary0") || !strings.Contains(values, "global.platform.userToken.token") || !strings.Contains(values, "key: token") {
 		t.Errorf("the values are\n%s", values)
+	}
+	// Deployments and Services of the chart are selected by the name of the release.
+	if found := w.shared(t).Git(t, "grep", "-h", "releaseName", "refs/heads/live"); !strings.Contains(found, "releaseName: installed") {
+		t.Errorf("the Application has not the name of the release: %q", found)
 	}
 	steps, err := w.integrations.Pending(t.Context())
 	if err != nil || len(steps) != 1 || steps[0] != platformv1.CompletionStep_COMPLETION_STEP_USER_TOKEN {

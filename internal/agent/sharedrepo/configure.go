@@ -20,6 +20,9 @@ type Chart struct {
 	// Repository is where the chart comes from: oci://... or https://...
 	Repository string
 	Version    string
+	// Release is the name of the Helm release. Its objects are selected by it, so the
+	// Application has to keep it; empty is the name of the Application.
+	Release string
 	// Values are those of the installation. Secrets in them are left out.
 	Values map[string]any
 	// Archive is the packed chart. It is committed too, because the engine fetches
@@ -66,9 +69,13 @@ func (h *Home) ConfigureAsApplication(ctx context.Context, author Author) (appli
 	if err != nil {
 		return "", "", err
 	}
+	source := sourceAt(repository.Location(), ChartFolder(runtime), nil)
+	if chart.Release != "" {
+		source["helm"] = map[string]any{"releaseName": chart.Release}
+	}
 	manifest, err := Manifest{
 		Name: runtime, Runtime: runtime, Entity: EntityRuntime, Internal: true,
-		Source:      sourceAt(repository.Location(), ChartFolder(runtime), nil),
+		Source:      source,
 		Destination: Destination{Namespace: h.options.Namespace},
 	}.YAML()
 	if err != nil {
