@@ -9,9 +9,11 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"slipway.dev/slipway/internal/access/mode"
 	"slipway.dev/slipway/internal/gitprovider"
+	"slipway.dev/slipway/internal/install/crds"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/preflight"
 	"slipway.dev/slipway/internal/secret"
@@ -85,7 +87,9 @@ func (f *preflightFlags) open(command *cobra.Command) (preflight.World, prefligh
 	if err != nil {
 		return preflight.World{}, options, nothing, usageError{err}
 	}
-	world := preflight.World{}
+	world := preflight.World{Adoption: func(live *metav1.PartialObjectMetadata, release, namespace string) ([]byte, error) {
+		return crds.AdoptionOf(live, crds.Place{Name: release, Namespace: namespace})
+	}}
 	if world.Roots, err = f.roots(); err != nil {
 		return world, options, nothing, usageError{err}
 	}

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"slipway.dev/slipway/internal/access/mode"
 	"slipway.dev/slipway/internal/gitprovider"
 	"slipway.dev/slipway/internal/kube"
@@ -66,6 +68,9 @@ type World struct {
 	Platform *Platform
 	// GitProvider has the runtime's token; nil when none was given.
 	GitProvider gitprovider.Provider
+	// Adoption is the write that adopts a CustomResourceDefinition for a release, with a
+	// record by which it is given back; nil leaves that to others.
+	Adoption func(live *metav1.PartialObjectMetadata, release, namespace string) ([]byte, error)
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
 }

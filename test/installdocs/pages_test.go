@@ -1,19 +1,12 @@
 package installdocs
 
 import (
-	"context"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"slipway.dev/slipway/test/programs"
 )
 
 // folder is where the pages are.
@@ -44,7 +37,8 @@ type step struct {
 	// elsewhere says why a block cannot run here. The paragraph before it has to say to
 	// the reader where it runs.
 	elsewhere string
-	// shown is set for a block that nobody runs: it shows what the block before prints.
+	// shown is set for a block that nobody runs: it shows what the block before prints,
+	// or what is in the file.
 	shown bool
 }
 
@@ -166,6 +160,12 @@ func (w *world) try(t *testing.T, dir string, one block, wanted step, last strin
 		}
 		t.Logf("not run here: %s:\n%s", wanted.elsewhere, one.text)
 		return last
+	case wanted.shown && wanted.file != "":
+		content, err := os.ReadFile(filepath.Join(dir, wanted.file))
+		if err != nil || squeezed(string(content)) != squeezed(text) {
+			t.Errorf("%s has %v\n%s\nand not\n%s", wanted.file, err, content, text)
+		}
+		return last
 	case wanted.shown:
 		for line := range strings.Lines(text) {
 			if !strings.Contains(squeezed(last), squeezed(line)) {
@@ -200,38 +200,3 @@ func (w *world) fillCertificates(text string) string {
 }
 
 func squeezed(text string) string { return strings.Join(strings.Fields(text), " ") }
-
-// takeAway removes the runtime from the cluster and from the platform.
-func (w *world) takeAway(t *testing.T) {
-	t.Helper()
-	w.balancer.toEdge.Store(false)
-	w.node.untrusting.Store(false)
-	releases, err := w.cluster.Client.CoreV1().Secrets(ownNamespace).List(context.Background(), metav1.ListOptions{LabelSelector: "owner=helm,name=" + ownRelease})
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := "slipway runtime delete prod --yes"
-	if len(releases.Items) > 0 {
-		text = "slipway runtime uninstall prod --force --yes"
-	}
-	if code, shown := w.shell(t, shellCall{text: text}); code != 0 && !strings.Contains(shown, "not_found") && !strings.Contains(shown, "no runtime") {
-		t.Errorf("%s: %d: %s", text, code, shown)
-	}
-	// Nobody acts on the finalizers of Applications any more.
-	w.must(t, `for app in $(kubectl -n slipway get applications.argoproj.io -o name 2>/dev/null); do kubectl -n slipway patch "$app" --type=merge -p '{"metadata": {"finalizers": null}}'; done`)
-	namespaces := w.cluster.Client.CoreV1().Namespaces()
-	if err := namespaces.Delete(context.Background(), ownNamespace, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), programs.Patience)
-	defer cancel()
-	if err := programs.Await(ctx, func(ctx context.Context) error {
-		_, err := namespaces.Get(ctx, ownNamespace, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		return fmt.Errorf("the namespace %s is there: %w", ownNamespace, err)
-	}); err != nil {
-		t.Fatal(err)
-	}
-}

@@ -225,12 +225,7 @@ func knownRuntime(t *testing.T, w *world, _ string) {
 	t.Helper()
 	key := strings.TrimSpace(w.must(t, "slipway api-key create known --scope runtime-register --lifetime 1h"))
 	key = key[strings.Index(key, "slw_"):]
-	client := &http.Client{Transport: &http.Transport{
-		TLSClientConfig: &tls.Config{RootCAs: w.authority.Roots, MinVersion: tls.VersionTLS12},
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "tcp", netip.AddrPortFrom(platformAddress(), 443).String())
-		},
-	}}
+	client := w.toPlatform()
 	defer client.CloseIdleConnections()
 	request := connect.NewRequest(&platformv1.RegisterRuntimeRequest{
 		Name: "prod", Namespace: ownNamespace, Cluster: "lost", ClusterUid: "uid-lost", Version: "0.1.0", AccessMode: platformv1.AccessMode_ACCESS_MODE_TUNNEL,
@@ -239,6 +234,16 @@ func knownRuntime(t *testing.T, w *world, _ string) {
 	if _, err := platformv1connect.NewRuntimeServiceClient(client, platformURL).RegisterRuntime(t.Context(), request); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// toPlatform is a client of the platform's API.
+func (w *world) toPlatform() *http.Client {
+	return &http.Client{Transport: &http.Transport{
+		TLSClientConfig: &tls.Config{RootCAs: w.authority.Roots, MinVersion: tls.VersionTLS12},
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "tcp", netip.AddrPortFrom(platformAddress(), 443).String())
+		},
+	}}
 }
 
 // lostRuntime leaves what a runtime keeps in Git when it is an Application of itself,

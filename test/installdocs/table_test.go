@@ -205,7 +205,7 @@ func imageSteps() []step {
 			}
 		}},
 		{begins: "slipway images mirror --to registry.example.com/mirror --from"},
-		{begins: "global:", shown: true},
+		{begins: "global:", shown: true, file: "images.yaml"},
 	}
 }
 

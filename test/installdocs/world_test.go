@@ -145,7 +145,7 @@ func (w *world) startPlatform(t *testing.T) {
 		oneTime = strings.Fields(after)[0]
 		return nil
 	})
-	w.must(t, "printf '%s\\n%s\\n' '"+oneTime+"' '"+password+"' | slipway login "+platformURL+" --email "+adminEmail+" --password-stdin")
+	w.must(t, "printf '%s\\n%s\\n' '"+oneTime+"' '"+password+"' | slipway login "+platformURL+" --email "+adminEmail+" --password-stdin --name test")
 }
 
 func writeFile(t *testing.T, path, text string) {

@@ -79,6 +79,11 @@ type Home struct {
 	open *Repository
 	// key is what it was opened with.
 	key [sha256.Size]byte
+
+	// keeping is held while the files of the runtime are written or taken away. Once it
+	// has left they are not written again.
+	keeping sync.Mutex
+	left    bool
 }
 
 // NewHome makes a Home and connects to nothing.
@@ -162,6 +167,12 @@ func (h *Home) Committer() Author {
 // Ensure makes the repository if it does not exist, seeds it, and applies the
 // Application that follows it. It can be called again at any time.
 func (h *Home) Ensure(ctx context.Context) error {
+	h.keeping.Lock()
+	defer h.keeping.Unlock()
+	if h.left {
+		h.reached.Store(nil)
+		return NotReady("the runtime is being uninstalled")
+	}
 	repository, err := h.Repository(ctx)
 	if err == nil {
 		err = h.ensure(ctx, repository)
@@ -236,6 +247,9 @@ func (h *Home) Run(ctx context.Context) error {
 // Leave ends following the repository, which leaves everything in the cluster,
 // and takes the runtime's files away if clean (R113).
 func (h *Home) Leave(ctx context.Context, author Author, clean bool) error {
+	h.keeping.Lock()
+	defer h.keeping.Unlock()
+	h.left = true
 	for _, name := range []string{ParentName(h.options.Runtime), InClusterName(h.options.Runtime)} {
 		err := h.Applications().Delete(ctx, name, metav1.DeleteOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {

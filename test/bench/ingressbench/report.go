@@ -161,10 +161,12 @@ func (r *report) heading() string {
 // goals are those of a size that can be judged.
 func (r *report) goals(f *figures) []goal {
 	return slices.DeleteFunc(houseGoals(), func(g goal) bool {
-		left := len(r.Only) > 0 && slices.Contains(optionalPhases(), g.phase) && !slices.Contains(r.Only, g.phase)
-		return g.ingresses != f.Ingresses || left
+		return g.ingresses != f.Ingresses || !r.ran(g.phase)
 	})
 }
+
+// ran reports whether a phase was to be run.
+func (r *report) ran(phase string) bool { return (&settings{only: r.Only}).measures(phase) }
 
 // missed counts the goals that are not reached.
 func (r *report) missed() int {
@@ -213,31 +215,46 @@ func (r *report) print(out io.Writer) {
 	delays := func(name string, of func(*figures) spread) {
 		row(name+" p50 / p99, ms", "%.1f / %.1f", func(f *figures) []any { return []any{of(f).P50, of(f).P99} })
 	}
-	delays("create to 200", func(f *figures) spread { return f.Create.FromCall })
-	delays("event to 200", func(f *figures) spread { return f.Create.FromSight })
-	delays("endpoint change to routed", func(f *figures) spread { return f.Endpoint.FromCall })
-	delays("event to routed", func(f *figures) spread { return f.Endpoint.FromSight })
-	row("CPU per create, ms", "%.2f", func(f *figures) []any { return []any{f.CreateCPU} })
-	row("CPU per endpoint change, ms", "%.2f", func(f *figures) []any { return []any{f.EndpointCPU} })
-	row("CPU per request, one endpoint, µs", "%.1f", func(f *figures) []any { return []any{f.RequestOne} })
+	if r.ran(phaseCreate) {
+		delays("create to 200", func(f *figures) spread { return f.Create.FromCall })
+		delays("event to 200", func(f *figures) spread { return f.Create.FromSight })
+	}
+	if r.ran(phaseEndpoint) {
+		delays("endpoint change to routed", func(f *figures) spread { return f.Endpoint.FromCall })
+		delays("event to routed", func(f *figures) spread { return f.Endpoint.FromSight })
+	}
+	if r.ran(phaseWork) {
+		row("CPU per create, ms", "%.2f", func(f *figures) []any { return []any{f.CreateCPU} })
+		row("CPU per endpoint change, ms", "%.2f", func(f *figures) []any { return []any{f.EndpointCPU} })
+	}
+	r.printLoads(row)
+	_ = table.Flush() // out is a terminal or a pipe
+	r.printGoals(out)
+}
+
+// printLoads prints what requests cost, each beside what one to one endpoint does.
+func (r *report) printLoads(row func(name, format string, values func(*figures) []any)) {
 	times := func(name string, of func(*figures) (value, base float64)) {
 		row(name, "%.1f (%.2f)", func(f *figures) []any {
 			value, base := of(f)
 			return []any{value, value / base}
 		})
 	}
-	times("one route to all endpoints, µs (times)", func(f *figures) (float64, float64) { return f.RequestWide, f.RequestOne })
-	times("all routes to one endpoint, µs (times)", func(f *figures) (float64, float64) { return f.Shared, f.SharedOne })
-	times("all routes to all endpoints, µs (times)", func(f *figures) (float64, float64) { return f.RequestAll, f.RequestOne })
+	if r.ran(phaseLoad) {
+		row("CPU per request, one endpoint, µs", "%.1f", func(f *figures) []any { return []any{f.RequestOne} })
+		times("one route to all endpoints, µs (times)", func(f *figures) (float64, float64) { return f.RequestWide, f.RequestOne })
+		times("all routes to all endpoints, µs (times)", func(f *figures) (float64, float64) { return f.RequestAll, f.RequestOne })
+	}
+	if r.ran(phaseShared) {
+		times("all routes to one endpoint, µs (times)", func(f *figures) (float64, float64) { return f.Shared, f.SharedOne })
+	}
 	if peer := r.Sizes[0].Peer; peer != nil {
 		of := func(f *figures) *peerFigures { return cmp.Or(f.Peer, &peerFigures{}) }
 		row(peer.Name+": one endpoint, µs", "%.1f", func(f *figures) []any { return []any{of(f).One} })
 		times("one route to all endpoints", func(f *figures) (float64, float64) { return of(f).Wide, of(f).One })
-		times("all routes to one endpoint", func(f *figures) (float64, float64) { return of(f).Shared, of(f).One })
 		times("all routes to all endpoints", func(f *figures) (float64, float64) { return of(f).All, of(f).One })
+		times("all routes to one endpoint", func(f *figures) (float64, float64) { return of(f).Shared, of(f).One })
 	}
-	_ = table.Flush() // out is a terminal or a pipe
-	r.printGoals(out)
 }
 
 func (r *report) printGoals(out io.Writer) {

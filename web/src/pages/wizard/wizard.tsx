@@ -87,7 +87,7 @@ function Wizard() {
       crumbs={crumbs}
       subtitle="A few choices, one command, and the platform waits for it."
     >
-      {!synced ? (
+      {!synced || git.isPending ? (
         <Panel>
           <Loading lines={8} />
         </Panel>
