@@ -37,6 +37,7 @@ type helmProgram struct {
 
 // helmMain runs a command line of helm.
 func helmMain(words []string) int {
+	helmkube.ManagedFieldsManager = "helm" // the name of the program
 	h := &helmProgram{settings: cli.New(), config: action.NewConfiguration()}
 	root := &cobra.Command{Use: "helm", SilenceUsage: true, PersistentPreRunE: func(*cobra.Command, []string) error { return h.open() }}
 	namespace := ""

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -45,7 +46,10 @@ func (w *world) shell(t *testing.T, call shellCall) (code int, shown string) {
 	if _, err := keyboard.WriteString(call.answers); err != nil {
 		t.Fatal(err)
 	}
+	began := time.Now()
 	err := command.Run()
+	first, _, _ := strings.Cut(call.text, "\n")
+	t.Logf("%.1f s: %s", time.Since(began).Seconds(), first)
 	if failed := (*exec.ExitError)(nil); err != nil && !errors.As(err, &failed) {
 		t.Fatalf("%v\n%s", err, output.String())
 	}

@@ -72,7 +72,7 @@ func tunnelSteps() []step {
 		{begins: "slipway runtime install prod --create-key -f values.yaml --dry-run", anew: true, before: hasValues, answers: yes, says: []string{installed}, after: hasReplicas("3")},
 		{begins: "slipway api-key create", anew: true, answers: yes, says: []string{installed}},
 		{begins: "kubectl create namespace slipway", anew: true, answers: yes, says: []string{installed}},
-		{begins: "slipway runtime install prod --create-key --print helm", anew: true, says: []string{"helm upgrade --install slipway-runtime", `resource "helm_release"`}},
+		{begins: "slipway runtime install prod --key-file prod.key --print helm", anew: true, says: []string{"helm upgrade --install slipway-runtime", `resource "helm_release"`}},
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"helm.sh/helm/v4/pkg/action"
+	helmkube "helm.sh/helm/v4/pkg/kube"
 	"helm.sh/helm/v4/pkg/release/common"
 	helmrelease "helm.sh/helm/v4/pkg/release/v1"
 	"helm.sh/helm/v4/pkg/storage/driver"
@@ -30,6 +31,8 @@ const (
 	// undoTime bounds a rollback, which has its own time: that of the operation is
 	// over.
 	undoTime = 3 * time.Minute
+	// helmFields is whose the fields of a release are when helm has written them.
+	helmFields = "helm"
 	// keptRevisions is how many revisions a release has, as Helm's own default.
 	keptRevisions = 10
 )
@@ -61,6 +64,11 @@ func Open(cluster *kube.Cluster, place Place, tell func(line string)) (*Client, 
 	config.WarningHandler = rest.NoWarnings{}
 	cached := memory.NewMemCacheClient(cluster.Client.Discovery())
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(cached)
+	if helmkube.ManagedFieldsManager == "" {
+		// Otherwise it is the name of this program: helm upgrade and helm rollback would
+		// find the fields of the release to be somebody else's, and refuse.
+		helmkube.ManagedFieldsManager = helmFields
+	}
 	helm := action.NewConfiguration(action.ConfigurationSetLogger(slog.DiscardHandler))
 	if err := helm.Init(connection{config, cached, mapper, place.Namespace}, place.Namespace, "secret"); err != nil {
 		return nil, fmt.Errorf("prepare Helm: %w", err)

@@ -175,7 +175,9 @@ func (b *bench) one(ctx context.Context) error {
 	return nil
 }
 
-// quiet waits until the agent asks nothing for some seconds.
+// quiet waits until the controllers have seen every Deployment, and the agent asks
+// nothing for some seconds. Controllers ask at a bounded rate, and what they write
+// late would be news in a time that should have none.
 func (b *bench) quiet(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
 	defer cancel()
@@ -188,11 +190,28 @@ func (b *bench) quiet(ctx context.Context) error {
 		now, err = b.agent.counts(ctx)
 		// The Lease is renewed all the time.
 		if used := now.since(last); err == nil && used.requests <= 2*after.Seconds() {
-			return nil
+			var behind int
+			if behind, err = b.behind(ctx); err == nil && behind == 0 {
+				return nil
+			}
 		}
 		last = now
 	}
 	return err
+}
+
+// behind is how many Deployments the controllers have not seen as they are.
+func (b *bench) behind(ctx context.Context) (count int, err error) {
+	deployments, err := b.world.Client.AppsV1().Deployments("").List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return 0, err
+	}
+	for i := range deployments.Items {
+		if deployments.Items[i].Status.ObservedGeneration != deployments.Items[i].Generation {
+			count++
+		}
+	}
+	return count, nil
 }
 
 // idle counts what is asked when nothing happens.
