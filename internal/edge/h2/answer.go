@@ -45,11 +45,23 @@ func (s *stream) sendHead(head *h1.ResponseHead, end bool) error {
 		c.encode("content-length", c.lengthText(head.Length), false)
 	}
 	s.begun = s.begun || final
-	c.sendBlock(s, end && s.mayEnd())
+	c.sendBlock(s, end && (s.mayEnd() || isLastWord(head)))
 	if final && c.late {
 		c.refuseMore()
 	}
 	return nil
+}
+
+// isLastWord reports whether a head without a body is the status of a gRPC call.
+// Such a client takes an end that comes after it, as held-back ones do, for a call
+// without a status.
+func isLastWord(head *h1.ResponseHead) bool {
+	for i := range head.Len() {
+		if head.ID(i) == normalize.FieldContentType {
+			return strings.HasPrefix(normalize.View(head.Value(i)), "application/grpc")
+		}
+	}
+	return false
 }
 
 // lengthText is a length as text. Answers tend to have the same one again.
