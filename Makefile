@@ -102,6 +102,10 @@ test: deps build vet ## Check and test everything: formatting, vet; tests of pac
 	cd web && npm test
 	cd devcluster && $(GO_STATIC) go test $(TEST_FLAGS) -timeout 10m ./demo/... ./node/... ./pki/... ./statedir/...
 
+.PHONY: install-pages
+install-pages: deps build ## Follow every page of docs/install, command by command, on a cluster (about 8 minutes)
+	INSTALL_PAGES=all $(GO_STATIC) go test -v -count=1 -timeout 25m ./test/installdocs
+
 .PHONY: race
 race: deps build ## Test all packages with the race detector (about 25 minutes)
 	go test -race -p 3 $(TEST_FLAGS) -timeout 40m ./api/... ./internal/...
