@@ -140,6 +140,11 @@ func (u *uninstallation) run(ctx context.Context) error {
 	if err := u.leave(ctx); err != nil {
 		return err
 	}
+	// Before the agent ends: an Application that it still acts on would bring back what
+	// Helm deletes.
+	if err := u.deleteApplications(ctx); err != nil {
+		return err
+	}
 	removed, err := u.client.Remove(ctx, u.given.timeout)
 	problems := []error{err, u.deleteApplications(ctx), u.forget(ctx)}
 	left, err := u.client.Leftovers(ctx, removed.Definitions)

@@ -121,13 +121,17 @@ metadata:
   name: %s
   labels: {slipway.dev/internal: %q}
   finalizers: [resources-finalizer.argocd.argoproj.io]
-spec: {project: default, source: {repoURL: https://example.com/a.git, path: .}, destination: {namespace: a}}
+spec:
+  project: default
+  source: {repoURL: https://example.com/a.git, path: .}
+  destination: {namespace: a}
+  syncPolicy: {automated: {selfHeal: true}}
 `, name, internal))
 	}
 }
 
-// TestUninstall: R113: the runtime's own Applications lose their finalizers, the
-// user's stay, the platform forgets the runtime, and it does not register again,
+// TestUninstall: R113: the runtime's own Applications lose their finalizers and sync
+// no more by themselves, the user's stay, the platform forgets the runtime, and it does not register again,
 // also when an answer is lost and in a new process.
 func TestUninstall(t *testing.T) {
 	for _, lost := range []bool{false, true} {
@@ -157,6 +161,9 @@ func TestUninstall(t *testing.T) {
 				app, err := w.Dynamic.Resource(applications).Namespace(w.namespace).Get(t.Context(), name, metav1.GetOptions{})
 				if err != nil || len(app.GetFinalizers()) != want {
 					t.Errorf("%s has the finalizers %v: %v", name, app.GetFinalizers(), err)
+				}
+				if _, automated, _ := unstructured.NestedMap(app.Object, "spec", "syncPolicy", "automated"); automated != (want == 1) {
+					t.Errorf("%s syncs by itself: %t", name, automated)
 				}
 			}
 			w.platform.change(func(p *platform) {

@@ -9,7 +9,9 @@ import (
 	"connectrpc.com/connect"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/observe"
@@ -81,29 +83,50 @@ func (m *Membership) finishUninstall(ctx context.Context, from *credential) erro
 	return problemf(Uninstalled, "%s", m.uninstalledMessage())
 }
 
+// releaseRounds is how often the Applications are looked at: one of them may bring
+// another back as it is in Git before it is told itself.
+const releaseRounds = 3
+
 // releaseApplications takes the finalizers of the runtime's own Applications away:
-// nobody would be left to act on them, and the user's objects stay.
+// nobody would be left to act on them, and the user's objects stay. They sync no
+// more by themselves either: what Helm deletes next would come back, and belong to
+// nobody.
 func (m *Membership) releaseApplications(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, m.options.timing.request)
 	defer cancel()
 	client := m.options.Cluster.Dynamic.Resource(v1alpha1.ApplicationResource()).Namespace(m.options.Namespace)
-	found, err := client.List(ctx, metav1.ListOptions{LabelSelector: m.options.Internal})
-	if apierrors.IsNotFound(err) {
-		return nil // the kind is gone, and with it all of them
-	}
-	if err != nil {
-		return fmt.Errorf("list the runtime's own Applications: %w", err)
-	}
-	var problems []error
-	for i := range found.Items {
-		if len(found.Items[i].GetFinalizers()) == 0 {
-			continue
+	for range releaseRounds {
+		found, err := client.List(ctx, metav1.ListOptions{LabelSelector: m.options.Internal})
+		if apierrors.IsNotFound(err) {
+			return nil // the kind is gone, and with it all of them
 		}
-		name := found.Items[i].GetName()
-		_, err := client.Patch(ctx, name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
-		if err != nil && !apierrors.IsNotFound(err) {
-			problems = append(problems, fmt.Errorf("take the finalizers of the Application %s away: %w", name, err))
+		if err != nil {
+			return fmt.Errorf("list the runtime's own Applications: %w", err)
+		}
+		var problems []error
+		for i := range found.Items {
+			problems = append(problems, release(ctx, client, &found.Items[i]))
+		}
+		if err := errors.Join(problems...); err != nil {
+			return err
 		}
 	}
-	return errors.Join(problems...)
+	return nil
+}
+
+// release lets one Application go, if that was not done.
+func release(ctx context.Context, client dynamic.ResourceInterface, app *unstructured.Unstructured) error {
+	_, automated, _ := unstructured.NestedFieldNoCopy(app.Object, "spec", "syncPolicy", "automated")
+	if !automated && len(app.GetFinalizers()) == 0 {
+		return nil
+	}
+	patch := `{"metadata":{"finalizers":null}}`
+	if automated {
+		patch = `{"metadata":{"finalizers":null},"spec":{"syncPolicy":{"automated":null}}}`
+	}
+	_, err := client.Patch(ctx, app.GetName(), types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("let the Application %s go: %w", app.GetName(), err)
+	}
+	return nil
 }
