@@ -100,7 +100,7 @@ The path was given in another spelling; this is the one that is matched and forw
 
 Ingress shop/cart[0][0] takes it: host shop.example.com and prefix "/cart" fit.
   policy stripPrefix {"prefixes":["/cart"]}
-  backend shop/cart:80, weight 0
+  backend shop/cart:80
     10.0.0.1:80 ready, health ready, 0 in flight
 
 Other rules, in the order in which they are asked:

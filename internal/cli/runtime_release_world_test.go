@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -72,10 +74,15 @@ func (w *releaseWorld) beNode(ctx context.Context, dir string) {
 		if !w.asleep.Load() {
 			w.readyPods(ctx)
 		}
-		_, err := w.cluster.Client.AppsV1().Deployments(w.namespace).Get(ctx, "slipway-agent", metav1.GetOptions{})
+		deployment, err := w.cluster.Client.AppsV1().Deployments(w.namespace).Get(ctx, "slipway-agent", metav1.GetOptions{})
 		switch {
+		case err == nil && deployment.DeletionTimestamp != nil:
+			stop()
+			w.hold(ctx, deployment, false)
 		case err == nil && agent == nil && !w.asleep.Load():
-			agent = w.startAgent(ctx, dir)
+			if w.hold(ctx, deployment, true) {
+				agent = w.startAgent(ctx, dir)
+			}
 		case err != nil && ctx.Err() == nil:
 			stop()
 		}
@@ -85,6 +92,22 @@ func (w *releaseWorld) beNode(ctx context.Context, dir string) {
 		case <-ticks.C:
 		}
 	}
+}
+
+// hold has the Deployment be there for as long as its agent runs, as a kubelet does
+// with a Pod: who waits for the end of it waits for the process.
+func (w *releaseWorld) hold(ctx context.Context, deployment *appsv1.Deployment, held bool) bool {
+	const finalizer = "slipway.dev/runs"
+	if slices.Contains(deployment.Finalizers, finalizer) == held {
+		return true
+	}
+	if held {
+		deployment.Finalizers = append(deployment.Finalizers, finalizer)
+	} else {
+		deployment.Finalizers = slices.DeleteFunc(deployment.Finalizers, func(one string) bool { return one == finalizer })
+	}
+	_, err := w.cluster.Client.AppsV1().Deployments(w.namespace).Update(ctx, deployment, metav1.UpdateOptions{})
+	return err == nil // or it is done at the next look
 }
 
 func (w *releaseWorld) readyPods(ctx context.Context) {
