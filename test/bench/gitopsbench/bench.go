@@ -215,8 +215,7 @@ func (b *bench) behind(ctx context.Context) (count int, err error) {
 }
 
 // idle counts what is asked when nothing happens. It comes before the commit that
-// touches one folder: the others write that newest revision into their status at
-// their next turn, minutes later, and that is not nothing.
+// touches one folder, so that nothing of that is in it.
 func (b *bench) idle(ctx context.Context) error {
 	if b.settings.idle == 0 {
 		return nil
