@@ -58,6 +58,7 @@ func (b *bench) phases(ctx context.Context) error {
 	}{
 		{"install", func(ctx context.Context) error { return b.all(ctx, "install", "v1", &b.figures.Install) }},
 		{"upgrade", func(ctx context.Context) error { return b.all(ctx, "upgrade", "v2", &b.figures.Upgrade) }},
+		{"settle", b.settle},
 		{"idle", b.idle},
 		{"one", b.one},
 		{"drift", b.drift},
@@ -175,6 +176,23 @@ func (b *bench) one(ctx context.Context) error {
 	return nil
 }
 
+// settle gives every Ingress an address, as the controller that serves it would,
+// and waits until all is well. What waits for something is not idle: it is told
+// as Degraded when its deadline ends.
+func (b *bench) settle(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
+	defer cancel()
+	patch := []byte(`{"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.1"}]}}}`)
+	for app := range b.world.apps {
+		_, err := b.world.Client.NetworkingV1().Ingresses(namespaceOf(app)).
+			Patch(ctx, nameOf(app), types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "somebody"}, "status")
+		if err != nil {
+			return err
+		}
+	}
+	return b.world.until(ctx, b.world.apps, func(s appState) bool { return s.health == "Healthy" })
+}
+
 // quiet waits until the controllers have seen every Deployment, and the agent asks
 // nothing for some seconds. Controllers ask at a bounded rate, and what they write
 // late would be news in a time that should have none.
@@ -259,6 +277,7 @@ func (b *bench) idle(ctx context.Context) error {
 	}
 	b.tell("idle for %.0f s: %.2f requests per second, %d objects written, %.1f ms CPU per second, memory %.0f MB",
 		length, b.figures.Idle.Requests, changed, 1000*b.figures.Idle.CPU, b.figures.Idle.Memory)
+	b.tell("  requests by method and code: %v", used)
 	return b.agent.heap(ctx, b.settings.profile, fmt.Sprintf("%d-idle", b.world.apps))
 }
 

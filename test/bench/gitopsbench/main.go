@@ -11,8 +11,9 @@
 //
 //   - install: the folders are pushed; until every Application is Synced;
 //   - upgrade: one field of every Deployment is pushed; until all are Synced;
-//   - one: a commit touches one of the folders: renders, requests, time;
+//   - settle: every Ingress gets an address; until every Application is Healthy;
 //   - idle: nothing happens: requests and writes;
+//   - one: a commit touches one of the folders: renders, requests, time;
 //   - drift: somebody changes objects in the cluster; until they are repaired.
 //
 // Requests are those that the agent counts on its way to the API server. Memory

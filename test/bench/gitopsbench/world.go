@@ -46,7 +46,7 @@ type world struct {
 
 // appState is what an Application says.
 type appState struct {
-	sync, revision, phase, synced, message string
+	sync, health, revision, phase, synced, message string
 }
 
 // newWorld makes the definitions, the namespaces and the Applications.
@@ -166,7 +166,7 @@ func (w *world) note(object *unstructured.Unstructured) {
 		return value
 	}
 	state := appState{
-		sync: text("sync", "status"), revision: text("sync", "revision"),
+		sync: text("sync", "status"), health: text("health", "status"), revision: text("sync", "revision"),
 		phase: text("operationState", "phase"), synced: text("operationState", "syncResult", "revision"),
 		message: text("operationState", "message"),
 	}
