@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"os"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +16,7 @@ import (
 	"slipway.dev/slipway/internal/config"
 	"slipway.dev/slipway/internal/edge"
 	"slipway.dev/slipway/internal/edge/lastgood"
+	"slipway.dev/slipway/internal/edge/overload"
 	"slipway.dev/slipway/internal/edge/tlsstore"
 	"slipway.dev/slipway/internal/ingress"
 	"slipway.dev/slipway/internal/ingress/acme"
@@ -41,6 +44,10 @@ const (
 	// stops a loop that has gone wild.
 	apiRequestsPerSecond = 2000
 	apiRequestBurst      = 4000
+	// readingGCPercent is how much garbage there may be, in percent of what is
+	// kept, while the cluster is read. Most of what is read is thrown away, and
+	// the holes that it leaves stay.
+	readingGCPercent = 25
 )
 
 // ingressProvider serves the Ingresses of a cluster.
@@ -56,6 +63,8 @@ type ingressProvider struct {
 
 	// live is closed when the first table is in place.
 	live chan struct{}
+	// gcPercent is what it was before, nil when it was left alone.
+	gcPercent *int
 	// before is what was served before the cluster was read, nil for nothing.
 	before *inheritance
 	mu     sync.Mutex // guards before
@@ -153,6 +162,10 @@ func resolveOptions(options *config.Edge, home string) resolve.Options {
 // run follows the cluster until ctx is done.
 func (p *ingressProvider) run(ctx context.Context) {
 	defer p.cluster.Close()
+	if os.Getenv("GOGC") == "" {
+		percent := debug.SetGCPercent(readingGCPercent)
+		p.gcPercent = &percent
+	}
 	var parts sync.WaitGroup
 	for _, part := range []func(context.Context) error{p.watcher.Run, p.writer.Run, p.control.Run} {
 		parts.Go(func() {
@@ -246,6 +259,10 @@ func (p *ingressProvider) goLive() {
 		p.log.Info("the cluster has been read; its routes replace those that were served last")
 	}
 	close(p.live)
+	if p.gcPercent != nil {
+		debug.SetGCPercent(*p.gcPercent)
+	}
+	go overload.Settle()
 }
 
 // inherit serves what was served last of a cluster.

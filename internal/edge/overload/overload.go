@@ -5,7 +5,8 @@
 // it with what is in use, several times a second, and [Monitor.Level] says what
 // follows from that: above [TightAt] connections are no longer kept open
 // between requests, above [FullAt] requests are refused. A level is left only
-// below [CalmAt], so that it does not flicker.
+// below [CalmAt], so that it does not flicker. [Settle] gives back what only a
+// start needs.
 //
 // It promises that reading the level costs one atomic load. It refuses to
 // guess: without a limit there is no level but Calm.

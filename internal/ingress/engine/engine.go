@@ -135,6 +135,7 @@ func (e *Engine) Update(changed []snapshot.Ref) Result {
 			result.Unwanted = append(result.Unwanted, ref)
 		}
 	}
+	e.following = round{} // the first is about everything there is
 	return result
 }
 

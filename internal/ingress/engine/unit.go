@@ -54,7 +54,9 @@ func (u *backendUnit) soil(r *round) { r.backends[u] = struct{}{} }
 
 // read notes what a unit has read, and gives it to be kept.
 func (e *Engine) read(u unit, before []snapshot.Ref, view *snapshot.View) []snapshot.Ref {
-	after := slices.SortedFunc(view.Reads(), snapshot.Ref.Compare)
+	after := make([]snapshot.Ref, 0, view.ReadCount())
+	after = slices.AppendSeq(after, view.Reads())
+	slices.SortFunc(after, snapshot.Ref.Compare)
 	if slices.Equal(before, after) {
 		return before
 	}
@@ -72,7 +74,7 @@ func (e *Engine) read(u unit, before []snapshot.Ref, view *snapshot.View) []snap
 		}
 		e.readers[ref] = append(e.readers[ref], u)
 	}
-	return slices.Clip(after)
+	return after
 }
 
 // forget says that a unit does not read something any more.
@@ -227,15 +229,21 @@ func (e *Engine) emitRules() {
 	}
 }
 
-// ruleSet are the rules of a unit that the table has.
-type ruleSet map[route.ID]*route.Rule
+// ruleSet are the rules of a unit that the table has. It is a list because most
+// have one rule, and there are many.
+type ruleSet []*route.Rule
 
 // become makes these the rules, and adds to a delta what leads there. It reports
 // whether that is anything.
 func (s *ruleSet) become(rules []*route.Rule, delta *route.Delta[route.ID, route.Rule]) (changed bool) {
+	gone := make(map[route.ID]*route.Rule, len(*s))
+	for _, rule := range *s {
+		gone[rule.ID] = rule
+	}
 	next := make(ruleSet, len(rules))
-	for _, rule := range rules {
-		before := (*s)[rule.ID]
+	for i, rule := range rules {
+		before := gone[rule.ID]
+		delete(gone, rule.ID)
 		switch {
 		case before == nil:
 			delta.Added = append(delta.Added, rule)
@@ -246,13 +254,11 @@ func (s *ruleSet) become(rules []*route.Rule, delta *route.Delta[route.ID, route
 		default:
 			rule = before // what is the same stays the same
 		}
-		next[rule.ID] = rule
+		next[i] = rule
 	}
-	for id := range *s {
-		if next[id] == nil {
-			delta.Removed = append(delta.Removed, id)
-			changed = true
-		}
+	for id := range gone {
+		delta.Removed = append(delta.Removed, id)
+		changed = true
 	}
 	*s = next
 	return changed

@@ -24,6 +24,9 @@ func (s *Snapshot) View() *View { return &View{snapshot: s, reads: map[Ref]struc
 // Reads are what was read, each once, in no order.
 func (v *View) Reads() iter.Seq[Ref] { return maps.Keys(v.reads) }
 
+// ReadCount is how many those are.
+func (v *View) ReadCount() int { return len(v.reads) }
+
 func (v *View) note(ref Ref) { v.reads[ref] = struct{}{} }
 
 // Ingress gives an Ingress, nil when there is none.

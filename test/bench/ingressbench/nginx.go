@@ -44,14 +44,15 @@ func (b *bench) runPeer(ctx context.Context) (err error) {
 		{choose: b.world.one(), into: &f.One},
 		{choose: wide, into: &f.Wide},
 		{choose: b.world.atRandom(), into: &f.All},
-		{choose: b.world.sharing(), into: &f.Shared},
+		{choose: b.world.sharing(anyHost), into: &f.Any},
+		{choose: b.world.sharing(sharedHost), into: &f.Shared},
 	})
 	if err != nil {
 		return err
 	}
 	b.figures.Peer = f
-	b.tell("%s: %.1f µs CPU per request for one host, %.1f µs for one with all endpoints, %.1f µs for all hosts, %.1f µs for as many with one endpoint",
-		f.Name, f.One, f.Wide, f.All, f.Shared)
+	b.tell("%s: %.1f µs CPU per request for one host, %.1f µs for one with all endpoints, %.1f µs for all hosts; %.1f µs for all names by one route, %.1f µs by as many",
+		f.Name, f.One, f.Wide, f.All, f.Any, f.Shared)
 	return nil
 }
 
@@ -116,6 +117,7 @@ func nginxText(w *world, dir string) string {
 		upstream(appName(i), loadConnections, w.of(i).want)
 		server(hostOf(i), appName(i))
 	}
+	server("*."+anyDomain, appName(0))
 	for i := range hosts {
 		server(sharedHost(i), appName(0))
 	}

@@ -1,0 +1,6 @@
+//go:build !linux
+
+package overload
+
+// dropPages is for a list of mappings that only Linux has.
+func dropPages(extent) {}
