@@ -53,7 +53,7 @@ func requireConsole(t *testing.T) {
 			t.Fatalf("%v: %s", err, fix)
 		}
 	}
-	for _, folder := range []string{"internal/platform/console/dist/app", "web/e2e", "charts", "test/console/helm"} {
+	for _, folder := range []string{"internal/platform/console/dist/app", "web/e2e", "charts", "test/programs/helm"} {
 		err := filepath.WalkDir(filepath.Join(root, filepath.FromSlash(folder)), func(path string, _ fs.DirEntry, err error) error {
 			if err == nil {
 				_, err = os.Stat(path)

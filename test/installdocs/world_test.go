@@ -13,6 +13,7 @@ import (
 	"slipway.dev/slipway/internal/kube/kubetest"
 	"slipway.dev/slipway/test/gitops/agentprocess"
 	"slipway.dev/slipway/test/programs"
+	"slipway.dev/slipway/test/programs/helm"
 )
 
 // helmVariable makes the test binary be helm.
@@ -21,7 +22,7 @@ const helmVariable = "INSTALLDOCS_HELM"
 // Clients of HTTP keep their connections to processes that are gone by then.
 func TestMain(m *testing.M) {
 	if os.Getenv(helmVariable) != "" {
-		os.Exit(helmMain(os.Args[1:]))
+		os.Exit(helm.Main(os.Args[1:]))
 	}
 	kubetest.Main(m, kubetest.AllowLeaks())
 }

@@ -1,11 +1,18 @@
-package installdocs
+// Package helm is the part of Helm's command line that the documents and the console
+// show, on Helm's own library: its releases, hooks, waiting and registries.
+//
+// It refuses every other word, so that none is shown that is not tried. Helm's own
+// package with all of its commands needs modules that nothing else here does.
+package helm
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,11 +29,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// helmProgram is the part of Helm's command line that the pages use, on Helm's own
-// library: its releases, hooks, waiting and registries. A flag that is not here is
-// refused. (Helm's package with all of its commands needs modules that nothing else
-// here does.)
-type helmProgram struct {
+// program is one call of it.
+type program struct {
 	settings *cli.EnvSettings
 	config   *action.Configuration
 	values   values.Options
@@ -35,31 +39,32 @@ type helmProgram struct {
 	wait     bool
 }
 
-// helmMain runs a command line of helm.
-func helmMain(words []string) int {
+// Main runs a command line without its first word, and gives its exit code.
+func Main(words []string) int {
 	helmkube.ManagedFieldsManager = "helm" // the name of the program
-	h := &helmProgram{settings: cli.New(), config: action.NewConfiguration()}
-	root := &cobra.Command{Use: "helm", SilenceUsage: true, PersistentPreRunE: func(*cobra.Command, []string) error { return h.open() }}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	h := &program{settings: cli.New(), config: action.NewConfiguration()}
 	namespace := ""
-	root.PersistentFlags().StringVarP(&namespace, "namespace", "n", "", "")
-	root.AddCommand(h.upgrade(), h.history(), h.rollback(), h.list(), h.get())
-	previous := root.PersistentPreRunE
-	root.PersistentPreRunE = func(command *cobra.Command, args []string) error {
+	root := &cobra.Command{Use: "helm", SilenceUsage: true, PersistentPreRunE: func(*cobra.Command, []string) error {
 		if namespace != "" {
 			h.settings.SetNamespace(namespace)
 		}
-		return previous(command, args)
-	}
+		return h.open()
+	}}
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.PersistentFlags().StringVarP(&namespace, "namespace", "n", "", "")
+	root.AddCommand(h.upgrade(), h.history(), h.rollback(), h.list(), h.get())
 	root.SetArgs(words)
 	root.SetOut(os.Stdout)
-	if err := root.Execute(); err != nil { // which has printed it
+	if err := root.ExecuteContext(ctx); err != nil { // which has printed it
 		return 1
 	}
 	return 0
 }
 
-func (h *helmProgram) open() error {
-	if err := h.config.Init(h.settings.RESTClientGetter(), h.settings.Namespace(), ""); err != nil {
+func (h *program) open() error {
+	if err := h.config.Init(h.settings.RESTClientGetter(), h.settings.Namespace(), os.Getenv("HELM_DRIVER")); err != nil {
 		return err
 	}
 	client, err := registry.NewClient(registry.ClientOptCredentialsFile(h.settings.RegistryConfig))
@@ -67,19 +72,19 @@ func (h *helmProgram) open() error {
 	return err
 }
 
-func (h *helmProgram) strategy() helmkube.WaitStrategy {
+func (h *program) strategy() helmkube.WaitStrategy {
 	if h.wait {
 		return helmkube.StatusWatcherStrategy
 	}
 	return helmkube.HookOnlyStrategy
 }
 
-func (h *helmProgram) addWait(command *cobra.Command) {
+func (h *program) addWait(command *cobra.Command) {
 	command.Flags().BoolVar(&h.wait, "wait", false, "")
 	command.Flags().DurationVar(&h.timeout, "timeout", 5*time.Minute, "")
 }
 
-func (h *helmProgram) upgrade() *cobra.Command {
+func (h *program) upgrade() *cobra.Command {
 	client := action.NewUpgrade(h.config)
 	install, createNamespace := false, false
 	command := &cobra.Command{Use: "upgrade RELEASE CHART", Args: cobra.ExactArgs(2)}
@@ -112,7 +117,7 @@ func (h *helmProgram) upgrade() *cobra.Command {
 	return command
 }
 
-func (h *helmProgram) install(ctx context.Context, args []string, upgrade *action.Upgrade, createNamespace bool) error {
+func (h *program) install(ctx context.Context, args []string, upgrade *action.Upgrade, createNamespace bool) error {
 	client := action.NewInstall(h.config)
 	client.ReleaseName, client.Namespace, client.CreateNamespace, client.Version = args[0], h.settings.Namespace(), createNamespace, h.version
 	client.SkipCRDs, client.Timeout, client.WaitStrategy = upgrade.SkipCRDs, h.timeout, h.strategy()
@@ -132,7 +137,7 @@ func (h *helmProgram) install(ctx context.Context, args []string, upgrade *actio
 }
 
 // read finds the chart and the values.
-func (h *helmProgram) read(from *action.ChartPathOptions, name string) (chart.Charter, map[string]any, error) {
+func (h *program) read(from *action.ChartPathOptions, name string) (chart.Charter, map[string]any, error) {
 	path, err := from.LocateChart(name, h.settings)
 	if err != nil {
 		return nil, nil, err
@@ -145,7 +150,7 @@ func (h *helmProgram) read(from *action.ChartPathOptions, name string) (chart.Ch
 	return loaded, given, err
 }
 
-func (h *helmProgram) history() *cobra.Command {
+func (h *program) history() *cobra.Command {
 	return &cobra.Command{Use: "history RELEASE", Args: cobra.ExactArgs(1), RunE: func(command *cobra.Command, args []string) error {
 		found, err := action.NewHistory(h.config).Run(args[0])
 		if err != nil {
@@ -160,7 +165,7 @@ func (h *helmProgram) history() *cobra.Command {
 	}}
 }
 
-func (h *helmProgram) list() *cobra.Command {
+func (h *program) list() *cobra.Command {
 	return &cobra.Command{Use: "list", Args: cobra.NoArgs, RunE: func(command *cobra.Command, _ []string) error {
 		client := action.NewList(h.config)
 		client.SetStateMask()
@@ -178,7 +183,7 @@ func (h *helmProgram) list() *cobra.Command {
 }
 
 // get is helm get values.
-func (h *helmProgram) get() *cobra.Command {
+func (h *program) get() *cobra.Command {
 	output := ""
 	given := &cobra.Command{Use: "values RELEASE", Args: cobra.ExactArgs(1), RunE: func(command *cobra.Command, args []string) error {
 		found, err := action.NewGetValues(h.config).Run(args[0])
@@ -201,7 +206,7 @@ func (h *helmProgram) get() *cobra.Command {
 	return command
 }
 
-func (h *helmProgram) rollback() *cobra.Command {
+func (h *program) rollback() *cobra.Command {
 	client := action.NewRollback(h.config)
 	command := &cobra.Command{Use: "rollback RELEASE REVISION", Args: cobra.ExactArgs(2)}
 	h.addWait(command)
