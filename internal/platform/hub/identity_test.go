@@ -247,7 +247,7 @@ func (a *rawAgent) control(t *testing.T, line string) net.Conn {
 // Agents that do not keep to the rules are cut off.
 func TestMisbehaviour(t *testing.T) {
 	w := newWorld()
-	r := w.start(t, "one", func(o *hub.Options) { o.Timing.Handshake = 500 * time.Millisecond })
+	r := w.start(t, "one", func(o *hub.Options) { o.Timing.Handshake = 2 * time.Second })
 	line := func(runtimeID string) string {
 		text, _ := json.Marshal(map[string]string{"token": w.token(runtimeID)})
 		return string(text) + "\n"
