@@ -1,15 +1,11 @@
 package kube_test
 
 import (
-	"context"
 	"strings"
 	"testing"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
@@ -62,7 +58,8 @@ data: {colour: green}
 	}
 }
 
-// A kind that did not exist when the mapper first looked is found later.
+// A kind that did not exist when the mapper first looked is found, and waited for
+// until it is served.
 func TestApplyNewKind(t *testing.T) {
 	cluster := kubetest.Shared(t)
 	namespace := cluster.Namespace(t)
@@ -77,7 +74,7 @@ metadata: {name: one}
 	if err == nil || !strings.Contains(err.Error(), "apply Thing one (object 1)") {
 		t.Fatalf("got error %v, want one that names the object", err)
 	}
-	definitions := cluster.Apply(t, "", inGroup(`
+	const definition = `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata: {name: things.GROUP}
@@ -90,24 +87,17 @@ spec:
     served: true
     storage: true
     schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
-`))
-	resource := cluster.Dynamic.Resource(definitionsResource)
+---
+`
+	definitions := cluster.Dynamic.Resource(definitionsResource)
 	t.Cleanup(func() {
-		if err := resource.Delete(cleanupContext(t), definitions[0].GetName(), metav1.DeleteOptions{}); err != nil {
+		if err := definitions.Delete(cleanupContext(t), "things."+group, metav1.DeleteOptions{}); err != nil {
 			t.Error(err)
 		}
 	})
-	kubetest.WaitFor(t, resource, kube.Named(definitions[0].GetName()), 30*time.Second, established)
-	// Discovery lists the kind a little after it is established.
-	err = wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
-		_, err := cluster.Cluster.Apply(ctx, kube.Target{Namespace: namespace, Manager: "test"}, inGroup(thing))
-		if meta.IsNoMatchError(err) {
-			return false, nil
-		}
-		return err == nil, err
-	})
-	if err != nil {
-		t.Error(err)
+	applied := cluster.Apply(t, namespace, inGroup(definition+thing))
+	if len(applied) != 2 || applied[1].GetKind() != "Thing" || applied[1].GetUID() == "" {
+		t.Errorf("got %v", applied)
 	}
 }
 

@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"slipway.dev/slipway/internal/kube"
@@ -114,17 +113,4 @@ func exists(objects []*corev1.ConfigMap) error {
 
 var definitionsResource = schema.GroupVersionResource{
 	Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
-}
-
-func established(definitions []*unstructured.Unstructured) error {
-	for _, definition := range definitions {
-		conditions, _, _ := unstructured.NestedSlice(definition.Object, "status", "conditions")
-		for _, condition := range conditions {
-			fields := condition.(map[string]any)
-			if fields["type"] == "Established" && fields["status"] == "True" {
-				return nil
-			}
-		}
-	}
-	return errors.New("the kind is not established")
 }

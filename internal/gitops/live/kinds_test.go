@@ -1,6 +1,7 @@
 package live_test
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"sync"
@@ -10,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"slipway.dev/slipway/internal/gitops/live"
 	"slipway.dev/slipway/internal/gitops/plan"
@@ -168,6 +170,14 @@ func define(t *testing.T, cluster *kubetest.Cluster, group string) *unstructured
 			}
 			return errNotYet
 		})
+	// Discovery has it a little later.
+	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, patience, true, func(context.Context) (bool, error) {
+		_, lists, _ := cluster.Client.Discovery().ServerGroupsAndResources() // of groups that answer
+		return slices.ContainsFunc(lists, func(l *metav1.APIResourceList) bool { return l.GroupVersion == group+"/v1" }), nil
+	})
+	if err != nil {
+		t.Fatalf("discovery does not have %s: %v", group, err)
+	}
 	return found[0]
 }
 
