@@ -97,7 +97,7 @@ func (c *Cluster) mapping(ctx context.Context, kind schema.GroupVersionKind) (*m
 // defined reports whether a CustomResourceDefinition promises a kind. Who may not see
 // them is told that the kind is not there, as without one.
 func (c *Cluster) defined(ctx context.Context, kind schema.GroupVersionKind) bool {
-	definitions, err := c.Dynamic.Resource(definitionResource()).List(ctx, metav1.ListOptions{})
+	definitions, err := c.Dynamic.Resource(DefinitionResource()).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return false
 	}
@@ -117,7 +117,8 @@ func (c *Cluster) defined(ctx context.Context, kind schema.GroupVersionKind) boo
 	return false
 }
 
-func definitionResource() schema.GroupVersionResource {
+// DefinitionResource is that of CustomResourceDefinitions.
+func DefinitionResource() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 }
 

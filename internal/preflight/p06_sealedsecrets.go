@@ -5,21 +5,18 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"slipway.dev/slipway/internal/kube"
 )
 
 // sealedSecretsCRD is what a sealed-secrets controller brings.
 const sealedSecretsCRD = "sealedsecrets.bitnami.com"
 
-func crdResource() schema.GroupVersionResource {
-	return schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
-}
-
 // checkSealedSecrets is P6: the CRD of sealed-secrets (R20). The runtime brings no
 // such controller, so one that is there is used and is no obstacle.
 func checkSealedSecrets(ctx context.Context, in *Inquiry, out *Report) {
 	out.look("CustomResourceDefinition %s", sealedSecretsCRD)
-	_, err := in.Cluster.Metadata.Resource(crdResource()).Get(ctx, sealedSecretsCRD, metav1.GetOptions{})
+	_, err := in.Cluster.Metadata.Resource(kube.DefinitionResource()).Get(ctx, sealedSecretsCRD, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 	case err != nil:

@@ -8,6 +8,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"slipway.dev/slipway/internal/kube"
 )
 
 // What Helm marks its objects with (R23).
@@ -31,7 +33,7 @@ func checkCRDOwnership(ctx context.Context, in *Inquiry, out *Report) {
 	release := cmp.Or(in.Release, defaultRelease)
 	out.look("label and annotations of Helm on %s", shorten(ownCRDs()))
 	for _, name := range ownCRDs() {
-		found, err := in.Cluster.Metadata.Resource(crdResource()).Get(ctx, name, metav1.GetOptions{})
+		found, err := in.Cluster.Metadata.Resource(kube.DefinitionResource()).Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			continue
 		}
@@ -64,7 +66,7 @@ func (in *Inquiry) judgeCRD(found *metav1.PartialObjectMetadata, release string,
 		finding.Plan = fmt.Sprintf("merge into the CustomResourceDefinition %s: %s", found.Name, patch)
 		name := found.Name
 		finding.Apply = func(ctx context.Context) error {
-			_, err := in.Cluster.Metadata.Resource(crdResource()).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
+			_, err := in.Cluster.Metadata.Resource(kube.DefinitionResource()).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
 			return err
 		}
 	}

@@ -12,7 +12,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/kube"
@@ -132,9 +131,7 @@ func installKinds(ctx context.Context, cluster *kube.Cluster) error {
 	if _, err := cluster.Apply(ctx, kube.Target{Manager: upOwner}, manifests); err != nil {
 		return err
 	}
-	kinds := cluster.Dynamic.Resource(schema.GroupVersionResource{
-		Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
-	})
+	kinds := cluster.Dynamic.Resource(kube.DefinitionResource())
 	_, err = kube.WaitFor(ctx, kinds, metav1.ListOptions{}, allEstablished)
 	return err
 }

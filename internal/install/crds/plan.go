@@ -10,7 +10,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"slipway.dev/slipway/internal/kube"
@@ -18,10 +17,6 @@ import (
 
 // manager owns what this package writes.
 const manager = "slipway-crds"
-
-func resource() schema.GroupVersionResource {
-	return schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
-}
 
 // Options say what is looked at, and for whom.
 type Options struct {
@@ -120,7 +115,7 @@ func survey(ctx context.Context, options Options, decide func(*Entry) error) ([]
 // look reads one definition. The whole of it is read only where the chart has it too.
 func look(ctx context.Context, cluster *kube.Cluster, of definition) (Entry, error) {
 	entry := Entry{Name: of.name, Family: of.family, Brought: of.text != nil}
-	live, err := cluster.Metadata.Resource(resource()).Get(ctx, of.name, metav1.GetOptions{})
+	live, err := cluster.Metadata.Resource(kube.DefinitionResource()).Get(ctx, of.name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return entry, nil
 	}
@@ -140,7 +135,7 @@ func look(ctx context.Context, cluster *kube.Cluster, of definition) (Entry, err
 // differs asks the API server what applying the chart's definition would change: it
 // adds defaults, so that texts cannot be compared.
 func differs(ctx context.Context, cluster *kube.Cluster, of definition) (bool, error) {
-	definitions := cluster.Dynamic.Resource(resource())
+	definitions := cluster.Dynamic.Resource(kube.DefinitionResource())
 	before, err := definitions.Get(ctx, of.name, metav1.GetOptions{})
 	if err != nil {
 		return false, fmt.Errorf("read the definition %s: %w", of.name, err)
@@ -189,7 +184,7 @@ const writeTries = 5
 // the status of a definition whenever it likes: a version that has the same marks is
 // as good.
 func (e *Entry) write(ctx context.Context, cluster *kube.Cluster) error {
-	definitions := cluster.Metadata.Resource(resource())
+	definitions := cluster.Metadata.Resource(kube.DefinitionResource())
 	version := e.live.ResourceVersion
 	for try := 1; ; try++ {
 		patch, err := forVersion(e.Patch, version)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"slipway.dev/slipway/internal/kube"
 )
 
 // Released gives the definitions back as the plan says, and tells each that is done.
@@ -91,7 +93,7 @@ func Upgrade(ctx context.Context, options Options, done func(name string)) error
 		object.SetLabels(map[string]string{labelManager: managerHelm})
 		object.SetAnnotations(map[string]string{annotationRelease: options.Release.Name, annotationNamespace: options.Release.Namespace})
 		apply := metav1.ApplyOptions{FieldManager: manager, Force: true}
-		if _, err := options.Cluster.Dynamic.Resource(resource()).Apply(ctx, entry.Name, object, apply); err != nil {
+		if _, err := options.Cluster.Dynamic.Resource(kube.DefinitionResource()).Apply(ctx, entry.Name, object, apply); err != nil {
 			return fmt.Errorf("upgrade the definition %s: %w", entry.Name, err)
 		}
 		if done != nil {

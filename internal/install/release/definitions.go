@@ -11,9 +11,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
+
+	"slipway.dev/slipway/internal/kube"
 )
 
 // What Helm marks its objects with (R23).
@@ -30,11 +31,9 @@ const fieldManager = "slipway-install"
 // establishTime is how long the API server may take to serve a new definition.
 const establishTime = time.Minute
 
-func crdResource() schema.GroupVersionResource {
-	return schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+func (c *Client) crds() dynamic.ResourceInterface {
+	return c.cluster.Dynamic.Resource(kube.DefinitionResource())
 }
-
-func (c *Client) crds() dynamic.ResourceInterface { return c.cluster.Dynamic.Resource(crdResource()) }
 
 // planCRDs plans the definitions of the chart: missing ones are made, those of this
 // release changed where they differ, and others left alone.
@@ -44,7 +43,7 @@ func (c *Client) planCRDs(ctx context.Context, plan *Plan) error {
 		asking, cancel := context.WithTimeout(ctx, requestTime)
 		live, err := c.crds().Get(asking, crd.GetName(), metav1.GetOptions{})
 		cancel()
-		id := ID{Group: crdResource().Group, Kind: crdKind, Name: crd.GetName()}
+		id := ID{Group: kube.DefinitionResource().Group, Kind: crdKind, Name: crd.GetName()}
 		switch {
 		case apierrors.IsNotFound(err):
 			plan.crds = append(plan.crds, crd)
@@ -83,7 +82,7 @@ func (c *Client) planOwnCRD(ctx context.Context, plan *Plan, crd, live *unstruct
 		return nil
 	}
 	plan.crds = append(plan.crds, crd)
-	plan.Changes = append(plan.Changes, Change{Action: Update, ID: ID{Group: crdResource().Group, Kind: crdKind, Name: crd.GetName()}, Before: onlySpec(live), After: onlySpec(would)})
+	plan.Changes = append(plan.Changes, Change{Action: Update, ID: ID{Group: kube.DefinitionResource().Group, Kind: crdKind, Name: crd.GetName()}, Before: onlySpec(live), After: onlySpec(would)})
 	return nil
 }
 

@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
+
+	"slipway.dev/slipway/internal/kube"
 )
 
 // mostListed bounds one list of a leftovers report.
@@ -84,7 +86,7 @@ func (l *leftBehind) add(id ID, meta metav1.Object, why string) {
 // definitions are the CustomResourceDefinitions of the chart.
 func (l *leftBehind) definitions(ctx context.Context, names []string) error {
 	for _, name := range names {
-		found, err := l.client.cluster.Metadata.Resource(crdResource()).Get(ctx, name, metav1.GetOptions{})
+		found, err := l.client.cluster.Metadata.Resource(kube.DefinitionResource()).Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
 			continue // who may not read it cannot delete it either
 		}
@@ -95,7 +97,7 @@ func (l *leftBehind) definitions(ctx context.Context, names []string) error {
 		if objects := l.objectsOf(ctx, name); objects > 0 {
 			why = fmt.Sprintf("it stays, because its %d objects would go with it", objects)
 		}
-		l.add(ID{Group: crdResource().Group, Kind: crdKind, Name: name}, found, why)
+		l.add(ID{Group: kube.DefinitionResource().Group, Kind: crdKind, Name: name}, found, why)
 	}
 	return nil
 }
