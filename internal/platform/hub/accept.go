@@ -43,6 +43,7 @@ type denial struct {
 
 // serveTunnel lets one agent in, and stays with it to the end.
 func (h *Hub) serveTunnel(w http.ResponseWriter, r *http.Request) {
+	heard := h.heard.Load()
 	identity, token, denied := h.admit(r)
 	if denied != nil {
 		h.deny(w, denied)
@@ -61,6 +62,7 @@ func (h *Hub) serveTunnel(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c := h.newConnection(socket, identity, token)
+	c.heard = heard
 	outcome := c.serve()
 	h.options.Metrics.ends.WithLabelValues(string(outcome)).Inc()
 	h.options.Log.Info("an agent's connection ended", "runtime", identity.Name, "runtimeID", identity.RuntimeID, observe.KeyReason, string(outcome))

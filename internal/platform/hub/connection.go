@@ -58,6 +58,8 @@ type connection struct {
 	control   link.Stream
 	writing   sync.Mutex // of lines to control
 
+	// heard is what hub.heard was before the token was checked.
+	heard uint64
 	// moving is set when no new requests are wanted on it.
 	moving atomic.Bool
 	// ready is set when requests may be sent.
@@ -123,6 +125,10 @@ func (c *connection) serve() ending {
 	defer c.hub.leave(c)
 	for _, other := range displaced {
 		other.finish(endDisplaced)
+	}
+	// Who was revoked during the handshake was in no list when the hub heard of it.
+	if c.hub.heard.Load() != c.heard && c.present(c.token) != nil {
+		return c.ended()
 	}
 	c.ready.Store(true)
 	c.hub.options.Metrics.handshakes.WithLabelValues("connected").Inc()

@@ -19,6 +19,8 @@ type Hub struct {
 	others atomic.Pointer[[]store.Replica]
 	// dirty wakes what writes connections into the directory.
 	dirty chan struct{}
+	// heard counts the times when tokens were suspected.
+	heard atomic.Uint64
 	// suspects wakes what checks tokens again.
 	suspects chan struct{}
 	// inside counts connections until nothing of them is left.

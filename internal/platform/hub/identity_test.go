@@ -156,6 +156,31 @@ func TestRevocation(t *testing.T) {
 	}
 }
 
+// An agent that is let in and presents itself after the revocation is not connected,
+// even where the hub heard of it before the agent was in any list.
+func TestRevocationInHandshake(t *testing.T) {
+	w := newWorld()
+	r := w.start(t, "one", func(o *hub.Options) { o.Timing.Recheck = time.Hour })
+	token := map[string]string{"a": w.token("a"), "b": w.token("b")}
+	w.join(t, "b", says("b"), func(o *tunnel.Options) {
+		o.Token = func(context.Context) (string, error) { return token["b"], nil }
+		o.Timing.Present = time.Hour
+	}, r).await(t, 2)
+	a := w.raw(t, r, token["a"])
+	w.revoke("a")
+	// The hub hears of revocations one after the other.
+	w.revoke("b")
+	eventually(t, "the hub has heard of both", func() bool { return !r.Connected("b") })
+	answer, err := bufio.NewReader(a.control(t, fmt.Sprintf("{\"token\":%q}\n", token["a"]))).ReadString('\n')
+	if err == nil && !strings.Contains(answer, "revoked") {
+		t.Errorf("it is told %q", answer)
+	}
+	await(t, a.CloseChan(), "the hub ends the connection")
+	if r.Connected("a") {
+		t.Error("it is connected")
+	}
+}
+
 // A token whose revocation nobody told of is found at intervals.
 func TestRevocationUntold(t *testing.T) {
 	w := newWorld()
@@ -210,10 +235,10 @@ type rawAgent struct {
 	*yamux.Session
 }
 
-func (w *world) raw(t *testing.T, r *replica, runtimeID string) *rawAgent {
+func (w *world) raw(t *testing.T, r *replica, token string) *rawAgent {
 	t.Helper()
 	socket, _, err := websocket.Dial(t.Context(), r.url+wire.TunnelPath,
-		&websocket.DialOptions{HTTPHeader: http.Header{"Authorization": {"Bearer " + w.token(runtimeID)}}})
+		&websocket.DialOptions{HTTPHeader: http.Header{"Authorization": {"Bearer " + token}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -281,7 +306,7 @@ func TestMisbehaviour(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := w.raw(t, r, "a")
+			a := w.raw(t, r, w.token("a"))
 			misbehave(t, a)
 			await(t, a.CloseChan(), "the hub ends the connection")
 			eventually(t, "the runtime is not connected", func() bool { return !r.Connected("a") })
@@ -295,7 +320,7 @@ func TestOldestConnectionGoes(t *testing.T) {
 	r := w.start(t, "one", func(o *hub.Options) { o.Limits.ConnectionsPerRuntime = 2 })
 	var agents []*rawAgent
 	for range 3 {
-		a := w.raw(t, r, "a")
+		a := w.raw(t, r, w.token("a"))
 		if _, err := bufio.NewReader(a.control(t, fmt.Sprintf("{\"token\":%q}\n", w.token("a")))).ReadString('\n'); err != nil {
 			t.Fatal(err)
 		}

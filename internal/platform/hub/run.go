@@ -179,6 +179,7 @@ func (h *Hub) followChanges(ctx context.Context) {
 func (h *Hub) suspect(runtimeID string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.heard.Add(1)
 	if h.runtimes[runtimeID] != nil {
 		h.suspected[runtimeID] = true
 		wake(h.suspects)
@@ -188,6 +189,7 @@ func (h *Hub) suspect(runtimeID string) {
 func (h *Hub) suspectAll() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.heard.Add(1)
 	for id := range h.runtimes {
 		h.suspected[id] = true
 	}
