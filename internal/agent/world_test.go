@@ -14,7 +14,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -50,7 +49,6 @@ func TestMain(m *testing.M) {
 
 var (
 	applications = schema.GroupVersionResource{Group: "argoproj.io", Version: "v1alpha1", Resource: "applications"}
-	crds         = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 	installOnce  sync.Once
 )
 
@@ -70,29 +68,7 @@ func newWorld(t *testing.T) *world {
 // install makes the cluster know Applications.
 func install(t *testing.T, cluster *kubetest.Cluster) {
 	t.Helper()
-	paths, err := filepath.Glob("../../charts/gitops-runtime/crds/argoproj.io_*.yaml")
-	if err != nil || len(paths) != 3 {
-		t.Fatalf("the definitions are %v: %v", paths, err)
-	}
-	for _, path := range paths {
-		cluster.Apply(t, "", readText(t, path))
-	}
-	kubetest.WaitFor(t, cluster.Dynamic.Resource(crds), metav1.ListOptions{}, patience, func(found []*unstructured.Unstructured) error {
-		established := 0
-		for _, definition := range found {
-			conditions, _, _ := unstructured.NestedSlice(definition.Object, "status", "conditions")
-			for _, each := range conditions {
-				condition, _ := each.(map[string]any)
-				if condition["type"] == "Established" && condition["status"] == "True" && strings.HasSuffix(definition.GetName(), ".argoproj.io") {
-					established++
-				}
-			}
-		}
-		if established < 3 {
-			return fmt.Errorf("%d of 3 kinds are established", established)
-		}
-		return nil
-	})
+	cluster.DefineFiles(t, "../../charts/gitops-runtime/crds/argoproj.io_*.yaml")
 }
 
 func readText(t *testing.T, path string) string {

@@ -5,8 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -51,31 +49,7 @@ func newAppWorld(t *testing.T) *appWorld {
 
 func installDefinitions(t *testing.T, cluster *kubetest.Cluster) {
 	t.Helper()
-	paths, err := filepath.Glob("../../charts/gitops-runtime/crds/argoproj.io_*.yaml")
-	if err != nil || len(paths) != 3 {
-		t.Fatalf("the definitions are %v: %v", paths, err)
-	}
-	for _, path := range paths {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		cluster.Apply(t, "", string(text))
-	}
-	source := cluster.Dynamic.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
-	kubetest.WaitFor(t, source, metav1.ListOptions{}, appPatience, func(found []*unstructured.Unstructured) error {
-		established := 0
-		for _, definition := range found {
-			if strings.Contains(string(mustJSON(t, definition.Object["status"])), `"status":"True","type":"Established"`) &&
-				strings.HasSuffix(definition.GetName(), "argoproj.io") {
-				established++
-			}
-		}
-		if established != 3 {
-			return context.DeadlineExceeded
-		}
-		return nil
-	})
+	cluster.DefineFiles(t, "../../charts/gitops-runtime/crds/argoproj.io_*.yaml")
 }
 
 func mustJSON(t *testing.T, value any) []byte {

@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
 )
 
@@ -29,7 +29,7 @@ spec:
 	}
 	marks := func() string {
 		t.Helper()
-		resource := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+		resource := kube.DefinitionResource()
 		one, err := cluster.Metadata.Resource(resource).Get(t.Context(), "rollouts.argoproj.io", metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)

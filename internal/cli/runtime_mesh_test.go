@@ -2,17 +2,10 @@ package cli_test
 
 import (
 	"encoding/json"
-	"errors"
-	"os"
 	"strings"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
 	"slipway.dev/slipway/internal/cli"
-	"slipway.dev/slipway/internal/kube"
-	"slipway.dev/slipway/internal/kube/kubetest"
 )
 
 // mesh runs `slipway runtime mesh`. The words are split at blanks.
@@ -67,7 +60,7 @@ func TestMeshApplyAndVerify(t *testing.T) {
 	if got := mesh(t, "verify"+flags); got.code != 1 || !strings.Contains(got.stderr, "install Istio") {
 		t.Fatalf("without the kind: %+v", got)
 	}
-	installMeshKinds(t, w.Cluster)
+	w.DefineFiles(t, "../access/mode/testdata/crds.yaml")
 	if got := mesh(t, "verify"+flags); got.code != 1 || !strings.Contains(got.stderr, "3 of 3 paths") {
 		t.Fatalf("without a VirtualService: %+v", got)
 	}
@@ -112,41 +105,4 @@ spec:
 	if got := mesh(t, "apply --force --gateway istio-system/public"+flags); got.code != 0 {
 		t.Errorf("by force: %+v", got)
 	}
-}
-
-func installMeshKinds(t *testing.T, cluster *kubetest.Cluster) {
-	t.Helper()
-	text, err := os.ReadFile("../access/mode/testdata/crds.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	cluster.Apply(t, "", string(text))
-	crds := cluster.Dynamic.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
-	kubetest.WaitFor(t, crds, kube.Named("virtualservices.networking.istio.io"), appPatience, func(found []*unstructured.Unstructured) error {
-		for _, each := range found {
-			if strings.Contains(string(mustJSON(t, each.Object["status"])), `"status":"True","type":"Established"`) {
-				return nil
-			}
-		}
-		return errors.New("VirtualServices are not known yet")
-	})
-	awaitGroup(t, cluster, schema.GroupVersionResource{Group: "networking.istio.io", Version: "v1alpha3", Resource: "virtualservices"})
-}
-
-// awaitGroup waits until the API server lists the group of a kind, which it does a
-// moment after the kind is established.
-func awaitGroup(t *testing.T, cluster *kubetest.Cluster, kind schema.GroupVersionResource) {
-	t.Helper()
-	kubetest.WaitFor(t, cluster.Dynamic.Resource(kind), kube.Named("none"), appPatience, func([]*unstructured.Unstructured) error {
-		groups, err := cluster.Client.Discovery().ServerGroups()
-		if err != nil {
-			return err
-		}
-		for _, group := range groups.Groups {
-			if group.Name == kind.Group {
-				return nil
-			}
-		}
-		return errors.New("the group is not listed yet")
-	})
 }

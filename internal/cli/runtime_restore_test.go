@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"slipway.dev/slipway/internal/agent/sharedrepo"
 	"slipway.dev/slipway/internal/cli"
@@ -59,7 +58,6 @@ func newGitAccount(t *testing.T) *gitAccount {
 func (w *releaseWorld) leave(t *testing.T, g *gitAccount, name, values string) {
 	t.Helper()
 	installDefinitions(t, w.cluster)
-	awaitGroup(t, w.cluster, schema.GroupVersionResource{Group: "argoproj.io", Version: "v1alpha1", Resource: "applications"})
 	file := filepath.Join(t.TempDir(), "values.yaml")
 	writeFile(t, file, values)
 	home := sharedrepo.NewHome(sharedrepo.HomeOptions{

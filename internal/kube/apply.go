@@ -6,20 +6,12 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/dynamic"
-)
-
-// The API server serves a kind some moments after it has taken its definition.
-const (
-	kindPatience = 10 * time.Second
-	kindLook     = 50 * time.Millisecond
 )
 
 // Target says where manifests go and who owns what they set.
@@ -63,63 +55,6 @@ func (c *Cluster) applyObject(ctx context.Context, target Target, object *unstru
 		resource = c.Dynamic.Resource(mapping.Resource).Namespace(object.GetNamespace())
 	}
 	return resource.Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: target.Manager, Force: true})
-}
-
-// mapping finds where objects of a kind are. One that is defined and not served yet
-// is waited for.
-func (c *Cluster) mapping(ctx context.Context, kind schema.GroupVersionKind) (*meta.RESTMapping, error) {
-	look := func() (*meta.RESTMapping, error) { return c.mapper.RESTMapping(kind.GroupKind(), kind.Version) }
-	mapping, err := look()
-	if !meta.IsNoMatchError(err) {
-		return mapping, err
-	}
-	// The kind may be newer than what discovery remembers.
-	c.mapper.Reset()
-	if mapping, err = look(); !meta.IsNoMatchError(err) || !c.defined(ctx, kind) {
-		return mapping, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, kindPatience)
-	defer cancel()
-	ticks := time.NewTicker(kindLook)
-	defer ticks.Stop()
-	for meta.IsNoMatchError(err) {
-		select {
-		case <-ctx.Done():
-			return nil, err
-		case <-ticks.C:
-		}
-		c.mapper.Reset()
-		mapping, err = look()
-	}
-	return mapping, err
-}
-
-// defined reports whether a CustomResourceDefinition promises a kind. Who may not see
-// them is told that the kind is not there, as without one.
-func (c *Cluster) defined(ctx context.Context, kind schema.GroupVersionKind) bool {
-	definitions, err := c.Dynamic.Resource(DefinitionResource()).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return false
-	}
-	for _, definition := range definitions.Items {
-		group, _, _ := unstructured.NestedString(definition.Object, "spec", "group")
-		name, _, _ := unstructured.NestedString(definition.Object, "spec", "names", "kind")
-		versions, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
-		if group != kind.Group || name != kind.Kind {
-			continue
-		}
-		for _, version := range versions {
-			if fields, _ := version.(map[string]any); fields["name"] == kind.Version && fields["served"] == true {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// DefinitionResource is that of CustomResourceDefinitions.
-func DefinitionResource() schema.GroupVersionResource {
-	return schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 }
 
 func decode(manifests string) ([]*unstructured.Unstructured, error) {

@@ -89,7 +89,7 @@ spec:
     schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
 ---
 `
-	definitions := cluster.Dynamic.Resource(definitionsResource)
+	definitions := cluster.Dynamic.Resource(kube.DefinitionResource())
 	t.Cleanup(func() {
 		if err := definitions.Delete(cleanupContext(t), "things."+group, metav1.DeleteOptions{}); err != nil {
 			t.Error(err)

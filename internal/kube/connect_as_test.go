@@ -212,7 +212,7 @@ func TestConnectAsCluster(t *testing.T) {
 	if err != nil || namespace.Name != "default" {
 		t.Errorf("got the namespace %v, %v", namespace, err)
 	}
-	objects, err := cluster.Metadata.Resource(definitionsResource.GroupResource().WithVersion("v1")).List(t.Context(), metav1.ListOptions{})
+	objects, err := cluster.Metadata.Resource(kube.DefinitionResource()).List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Errorf("list metadata: %v, %v", objects, err)
 	}

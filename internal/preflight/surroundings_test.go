@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
@@ -186,7 +185,7 @@ spec:
 // removeCRD deletes a kind and waits until it is gone.
 func removeCRD(t testing.TB, cluster *kubetest.Cluster, name string) {
 	t.Helper()
-	crds := cluster.Dynamic.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+	crds := cluster.Dynamic.Resource(kube.DefinitionResource())
 	if err := crds.Delete(context.Background(), name, metav1.DeleteOptions{}); err != nil {
 		t.Error(err)
 		return

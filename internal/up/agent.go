@@ -11,7 +11,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/kube"
@@ -128,31 +127,8 @@ func installKinds(ctx context.Context, cluster *kube.Cluster) error {
 		return err
 	}
 	manifests := "apiVersion: v1\nkind: Namespace\nmetadata: {name: " + controlNamespace + "}\n" + string(definitions)
-	if _, err := cluster.Apply(ctx, kube.Target{Manager: upOwner}, manifests); err != nil {
-		return err
-	}
-	kinds := cluster.Dynamic.Resource(kube.DefinitionResource())
-	_, err = kube.WaitFor(ctx, kinds, metav1.ListOptions{}, allEstablished)
+	_, err = cluster.Define(ctx, kube.Target{Manager: upOwner}, manifests)
 	return err
-}
-
-// allEstablished names a kind that the API server does not serve yet.
-func allEstablished(found []*unstructured.Unstructured) error {
-	served := map[string]bool{}
-	for _, definition := range found {
-		conditions, _, _ := unstructured.NestedSlice(definition.Object, "status", "conditions")
-		for _, each := range conditions {
-			if condition, ok := each.(map[string]any); ok && condition["type"] == "Established" && condition["status"] == "True" {
-				served[definition.GetName()] = true
-			}
-		}
-	}
-	for _, kind := range v1alpha1.Kinds() {
-		if name := kind.Plural + "." + v1alpha1.Group; !served[name] {
-			return fmt.Errorf("%s is not served yet", name)
-		}
-	}
-	return nil
 }
 
 // provideHookSecret is what pushes are signed with. It is made once, and kept in

@@ -34,8 +34,7 @@ func TestGitops(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.cluster.Apply(t, "default", string(text))
-	agentprocess.AwaitKinds(t, s.cluster.Cluster)
+	s.cluster.Define(t, string(text))
 	t.Run("examples", s.testExamples)
 	t.Run("hostile", s.testHostile)
 	t.Run("leader", s.testLeader)

@@ -60,8 +60,7 @@ func TestRuntime(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, cluster := range []*kubetest.Cluster{s.east, s.west} {
-		cluster.Apply(t, "default", string(text))
-		agentprocess.AwaitKinds(t, cluster.Cluster)
+		cluster.Define(t, string(text))
 	}
 	t.Run("postgres", func(t *testing.T) { s.testPostgres(t) })
 	t.Run("sqlite", func(t *testing.T) { s.testSQLite(t) })

@@ -61,8 +61,7 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cluster.Apply(t, "default", string(text))
-	agentprocess.AwaitKinds(t, cluster.Cluster)
+	cluster.Define(t, string(text))
 	w := &world{cluster: cluster, control: cluster.Namespace(t), target: cluster.Namespace(t)}
 	w.secretFile = filepath.Join(t.TempDir(), "secret")
 	w.web, w.asked = "127.0.0.1:8080", net.JoinHostPort(w.podAddress(251), fmt.Sprint(trafficPort))

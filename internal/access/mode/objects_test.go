@@ -2,7 +2,6 @@ package mode_test
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"os"
 	"path/filepath"
@@ -18,7 +17,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"slipway.dev/slipway/internal/access/mode"
-	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
 )
 
@@ -94,35 +92,11 @@ func TestObjects(t *testing.T) {
 	}
 }
 
-// installKinds makes the cluster know VirtualServices and HTTPRoutes.
-func installKinds(t *testing.T, cluster *kubetest.Cluster) {
-	t.Helper()
-	text, err := os.ReadFile("testdata/crds.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	cluster.Apply(t, "", string(text))
-	crds := cluster.Dynamic.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
-	for _, name := range []string{"virtualservices.networking.istio.io", "httproutes.gateway.networking.k8s.io"} {
-		kubetest.WaitFor(t, crds, kube.Named(name), patience, func(found []*unstructured.Unstructured) error {
-			for _, each := range found {
-				conditions, _, _ := unstructured.NestedSlice(each.Object, "status", "conditions")
-				for _, condition := range conditions {
-					if told, _ := condition.(map[string]any); told["type"] == "Established" && told["status"] == "True" {
-						return nil
-					}
-				}
-			}
-			return errors.New("it is not established")
-		})
-	}
-}
-
 // TestAPIServerTakesThem: R51, R91, R92, R123: a real API server takes the objects,
 // and knows every field of them.
 func TestAPIServerTakesThem(t *testing.T) {
 	cluster := kubetest.Start(t, kubetest.WithoutNode())
-	installKinds(t, cluster)
+	cluster.DefineFiles(t, "testdata/crds.yaml")
 	if _, err := cluster.Client.CoreV1().Namespaces().Create(t.Context(), namespace("slipway"), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}

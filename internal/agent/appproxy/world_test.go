@@ -15,7 +15,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -23,9 +22,7 @@ import (
 
 	"connectrpc.com/connect"
 	"github.com/go-jose/go-jose/v4"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
@@ -252,31 +249,7 @@ func (r *recorder) requireNoCanary(t *testing.T) {
 // install makes the cluster know Applications.
 func install(t *testing.T, cluster *kubetest.Cluster) {
 	t.Helper()
-	paths, err := filepath.Glob("../../../charts/gitops-runtime/crds/argoproj.io_*.yaml")
-	if err != nil || len(paths) != 3 {
-		t.Fatalf("the definitions are %v: %v", paths, err)
-	}
-	for _, path := range paths {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		cluster.Apply(t, "", string(text))
-	}
-	kinds := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
-	kubetest.WaitFor(t, cluster.Dynamic.Resource(kinds), metav1.ListOptions{}, patience, func(found []*unstructured.Unstructured) error {
-		established := 0
-		for _, definition := range found {
-			status, err := json.Marshal(definition.Object["status"])
-			if err == nil && strings.Contains(string(status), `"status":"True","type":"Established"`) && strings.HasSuffix(definition.GetName(), "argoproj.io") {
-				established++
-			}
-		}
-		if established != 3 {
-			return fmt.Errorf("%d of 3 kinds are established", established)
-		}
-		return nil
-	})
+	cluster.DefineFiles(t, "../../../charts/gitops-runtime/crds/argoproj.io_*.yaml")
 }
 
 // apply applies manifests; NAMESPACE in them is the control namespace.

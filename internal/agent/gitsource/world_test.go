@@ -153,11 +153,7 @@ func (w *world) installKinds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.Apply(t, "", string(text))
-	w.until(t, func(ctx context.Context) error {
-		_, err := w.Dynamic.Resource(argo.ApplicationResource()).Namespace("default").List(ctx, metav1.ListOptions{Limit: 1})
-		return err
-	})
+	w.Define(t, string(text))
 }
 
 // until asks again until there is no error.

@@ -103,11 +103,7 @@ func installKinds(t *testing.T, cluster *kubetest.Cluster) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cluster.Apply(t, "", string(text))
-	until(t, func(ctx context.Context) error {
-		_, err := cluster.Dynamic.Resource(argo.ApplicationResource()).Namespace("default").List(ctx, metav1.ListOptions{Limit: 1})
-		return err
-	})
+	cluster.Define(t, string(text))
 }
 
 // until asks again until there is no error.

@@ -2,10 +2,7 @@ package join_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -15,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"slipway.dev/slipway/internal/agent/join"
-	"slipway.dev/slipway/internal/kube/kubetest"
 )
 
 // noTokens says when a Secret still has a credential.
@@ -96,24 +92,7 @@ var applications = schema.GroupVersionResource{Group: "argoproj.io", Version: "v
 // with finalizers.
 func (w *world) applicationsIn(t *testing.T) {
 	t.Helper()
-	definition, err := os.ReadFile(filepath.Join("..", "..", "..", "charts", "gitops-runtime", "crds", "argoproj.io_applications.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.Apply(t, "", string(definition))
-	crds := w.Dynamic.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
-	kubetest.WaitFor(t, crds, metav1.ListOptions{}, patience, func(found []*unstructured.Unstructured) error {
-		for _, each := range found {
-			conditions, _, _ := unstructured.NestedSlice(each.Object, "status", "conditions")
-			for _, condition := range conditions {
-				told, _ := condition.(map[string]any)
-				if each.GetName() == "applications.argoproj.io" && told["type"] == "Established" && told["status"] == "True" {
-					return nil
-				}
-			}
-		}
-		return errors.New("Applications are not known yet")
-	})
+	w.DefineFiles(t, "../../../charts/gitops-runtime/crds/argoproj.io_applications.yaml")
 	for name, internal := range map[string]string{"own": "true", "shop": "false"} {
 		w.Apply(t, w.namespace, fmt.Sprintf(`apiVersion: argoproj.io/v1alpha1
 kind: Application

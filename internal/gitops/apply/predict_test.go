@@ -12,6 +12,7 @@ import (
 
 	"slipway.dev/slipway/internal/gitops/apply"
 	"slipway.dev/slipway/internal/gitops/plan"
+	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
 )
 
@@ -59,7 +60,7 @@ spec:
 func (w *world) defineWidgets() {
 	w.t.Helper()
 	w.cluster.Apply(w.t, "", widgets)
-	definitions := w.cluster.Dynamic.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+	definitions := w.cluster.Dynamic.Resource(kube.DefinitionResource())
 	kubetest.WaitFor(w.t, definitions, metav1.ListOptions{FieldSelector: "metadata.name=widgets.predict.example.test"}, patience,
 		func(found []*unstructured.Unstructured) error {
 			for _, definition := range found {

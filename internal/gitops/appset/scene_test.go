@@ -96,20 +96,7 @@ func (s *scene) installKinds() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	for _, made := range s.cluster.Apply(s.t, "default", string(text)) {
-		definitions := s.cluster.Dynamic.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
-		kubetest.WaitFor(s.t, definitions, kube.Named(made.GetName()), patience, func(found []*unstructured.Unstructured) error {
-			for _, one := range found {
-				conditions, _, _ := unstructured.NestedSlice(one.Object, "status", "conditions")
-				for _, entry := range conditions {
-					if condition := entry.(map[string]any); condition["type"] == "Established" && condition["status"] == "True" {
-						return nil
-					}
-				}
-			}
-			return errors.New("it is not established")
-		})
-	}
+	s.cluster.Define(s.t, string(text))
 }
 
 // start runs a controller. It is stopped at the end of the test, or by s.stop.

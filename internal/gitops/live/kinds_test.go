@@ -1,7 +1,6 @@
 package live_test
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"sync"
@@ -11,10 +10,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/wait"
 
 	"slipway.dev/slipway/internal/gitops/live"
 	"slipway.dev/slipway/internal/gitops/plan"
+	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
 )
 
@@ -149,36 +148,16 @@ spec:
     schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
 `
 
-func definitions() schema.GroupVersionResource {
-	return schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
-}
-
 // define makes a kind Gadget of a group, and gives its definition when it is
 // established.
 func define(t *testing.T, cluster *kubetest.Cluster, group string) *unstructured.Unstructured {
 	t.Helper()
-	cluster.Apply(t, "", strings.ReplaceAll(gadgets, "GROUP", group))
-	found := kubetest.WaitFor(t, cluster.Dynamic.Resource(definitions()), metav1.ListOptions{FieldSelector: "metadata.name=gadgets." + group}, patience,
-		func(found []*unstructured.Unstructured) error {
-			for _, definition := range found {
-				conditions, _, _ := unstructured.NestedSlice(definition.Object, "status", "conditions")
-				for _, condition := range conditions {
-					if fields := condition.(map[string]any); fields["type"] == "Established" && fields["status"] == "True" {
-						return nil
-					}
-				}
-			}
-			return errNotYet
-		})
-	// Discovery has it a little later.
-	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, patience, true, func(context.Context) (bool, error) {
-		_, lists, _ := cluster.Client.Discovery().ServerGroupsAndResources() // of groups that answer
-		return slices.ContainsFunc(lists, func(l *metav1.APIResourceList) bool { return l.GroupVersion == group+"/v1" }), nil
-	})
+	made := cluster.Define(t, strings.ReplaceAll(gadgets, "GROUP", group))
+	definition, err := cluster.Dynamic.Resource(kube.DefinitionResource()).Get(t.Context(), made[0].GetName(), metav1.GetOptions{})
 	if err != nil {
-		t.Fatalf("discovery does not have %s: %v", group, err)
+		t.Fatal(err)
 	}
-	return found[0]
+	return definition
 }
 
 // What a definition says is known without a question, in the order of versions

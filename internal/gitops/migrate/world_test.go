@@ -52,23 +52,8 @@ func newWorld(t testing.TB) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, made := range cluster.Apply(t, "default", string(text)) {
-		definitions := cluster.Dynamic.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
-		kubetest.WaitFor(t, definitions, kube.Named(made.GetName()), patience, established)
-	}
+	cluster.Define(t, string(text))
 	return &world{t: t, cluster: cluster, git: gittest.Serve(t), argo: cluster.Namespace(t), control: cluster.Namespace(t), target: cluster.Namespace(t)}
-}
-
-func established(found []*unstructured.Unstructured) error {
-	for _, one := range found {
-		conditions, _, _ := unstructured.NestedSlice(one.Object, "status", "conditions")
-		for _, entry := range conditions {
-			if condition := entry.(map[string]any); condition["type"] == "Established" && condition["status"] == "True" {
-				return nil
-			}
-		}
-	}
-	return errors.New("it is not established")
 }
 
 func (w *world) must(err error) {

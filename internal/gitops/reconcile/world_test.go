@@ -138,20 +138,7 @@ func installKinds(t testing.TB, cluster *kubetest.Cluster) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, made := range cluster.Apply(t, "default", string(text)) {
-		definitions := cluster.Dynamic.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
-		kubetest.WaitFor(t, definitions, kube.Named(made.GetName()), patience, func(found []*unstructured.Unstructured) error {
-			for _, one := range found {
-				conditions, _, _ := unstructured.NestedSlice(one.Object, "status", "conditions")
-				for _, entry := range conditions {
-					if condition := entry.(map[string]any); condition["type"] == "Established" && condition["status"] == "True" {
-						return nil
-					}
-				}
-			}
-			return errors.New("it is not established")
-		})
-	}
+	cluster.Define(t, string(text))
 }
 
 // start runs an engine. It is stopped at the end of the test, or by w.stop.

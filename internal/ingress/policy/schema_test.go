@@ -2,7 +2,6 @@ package policy
 
 import (
 	"context"
-	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -16,7 +15,6 @@ import (
 	"slipway.dev/slipway/api/declare"
 	"slipway.dev/slipway/api/v1alpha1"
 	"slipway.dev/slipway/internal/ingress/snapshot"
-	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
 )
 
@@ -28,32 +26,7 @@ func installKinds(t *testing.T, cluster *kubetest.Cluster) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cluster.Apply(t, "", string(text))
-	definitions := cluster.Dynamic.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
-	for _, kind := range v1alpha1.Kinds() {
-		kubetest.WaitFor(t, definitions, kube.Named(kind.Plural+"."+v1alpha1.Group), time.Minute, established)
-	}
-}
-
-// established wants the API server to serve a kind, and to have no doubt about
-// its schema.
-func established(list []*unstructured.Unstructured) error {
-	if len(list) != 1 {
-		return fmt.Errorf("%d definitions", len(list))
-	}
-	conditions, _, _ := unstructured.NestedSlice(list[0].Object, "status", "conditions")
-	ready := false
-	for _, condition := range conditions {
-		c := condition.(map[string]any)
-		if c["type"] == "NonStructuralSchema" && c["status"] == "True" {
-			return fmt.Errorf("the schema is not structural: %v", c["message"])
-		}
-		ready = ready || c["type"] == "Established" && c["status"] == "True"
-	}
-	if !ready {
-		return fmt.Errorf("%v", conditions)
-	}
-	return nil
+	cluster.Define(t, string(text))
 }
 
 // objects are those of a kind, in one namespace.

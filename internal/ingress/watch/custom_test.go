@@ -109,7 +109,7 @@ func TestCustomKindForbidden(t *testing.T) {
 	})
 }
 
-var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+var definitions = kube.DefinitionResource()
 
 func define(t *testing.T, cluster *kubetest.Cluster) {
 	t.Helper()

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -14,12 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/restmapper"
 
-	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
 )
 
@@ -30,33 +26,9 @@ func TestMain(m *testing.M) { kubetest.Main(m) }
 // definitions gives the cluster every kind that the charts can have.
 func definitions(t *testing.T, cluster *kubetest.Cluster) {
 	t.Helper()
-	files, err := filepath.Glob(runtimeChart + "/crds/*.yaml")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("there are no definitions: %v", err)
+	for _, pattern := range []string{runtimeChart + "/crds/*.yaml", "../../access/mode/testdata/crds.yaml", "testdata/servicemonitor.yaml"} {
+		cluster.DefineFiles(t, pattern)
 	}
-	files = append(files, "../../access/mode/testdata/crds.yaml", "testdata/servicemonitor.yaml")
-	crds := cluster.Dynamic.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, object := range cluster.Apply(t, "", string(text)) {
-			kubetest.WaitFor(t, crds, kube.Named(object.GetName()), patience, established)
-		}
-	}
-}
-
-func established(found []*unstructured.Unstructured) error {
-	for _, each := range found {
-		conditions, _, _ := unstructured.NestedSlice(each.Object, "status", "conditions")
-		for _, condition := range conditions {
-			if told, _ := condition.(map[string]any); told["type"] == "Established" && told["status"] == "True" {
-				return nil
-			}
-		}
-	}
-	return errors.New("it is not established")
 }
 
 // dryRunner sends objects for a look.

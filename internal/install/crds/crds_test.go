@@ -10,12 +10,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata"
 
 	argo "slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/install/crds"
+	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
 )
 
@@ -287,7 +287,7 @@ func TestUpgrade(t *testing.T) {
 	}
 	cut := `{"spec":{"names":{"shortNames":["old"]}}}`
 	for _, name := range []string{"applications.argoproj.io", "appprojects.argoproj.io"} {
-		if _, err := w.Dynamic.Resource(resource()).Patch(t.Context(), name, types.MergePatchType, []byte(cut), metav1.PatchOptions{}); err != nil {
+		if _, err := w.Dynamic.Resource(kube.DefinitionResource()).Patch(t.Context(), name, types.MergePatchType, []byte(cut), metav1.PatchOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -316,8 +316,6 @@ func FuzzRecord(f *testing.F) {
 	})
 }
 
-func (w *world) definitions() metadata.ResourceInterface { return w.Metadata.Resource(resource()) }
-
-func resource() schema.GroupVersionResource {
-	return schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+func (w *world) definitions() metadata.ResourceInterface {
+	return w.Metadata.Resource(kube.DefinitionResource())
 }

@@ -12,10 +12,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"slipway.dev/slipway/internal/install/release"
+	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/secret"
 )
 
@@ -119,7 +119,7 @@ func (w *world) testDefinitions(t *testing.T) {
 	if got := shown(plan); got != "change CustomResourceDefinition middlewares.slipway.dev\n" {
 		t.Errorf("the plan is\n%s", got)
 	}
-	resource := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	resource := kube.DefinitionResource()
 	_, err = w.cluster.Dynamic.Resource(resource).Patch(t.Context(), "middlewares.slipway.dev", types.MergePatchType,
 		[]byte(`{"metadata":{"annotations":{"meta.helm.sh/release-name":"other"}}}`), metav1.PatchOptions{})
 	check(t, err)

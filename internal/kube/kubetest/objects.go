@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -21,6 +23,7 @@ import (
 
 const (
 	requestTimeout = 30 * time.Second
+	defineTimeout  = 2 * time.Minute
 
 	// The API server appends a hyphen's worth of random letters to the start
 	// of a generated name; together they fit a DNS label.
@@ -94,6 +97,35 @@ func (c *Cluster) Apply(t testing.TB, namespace, manifests string) []*unstructur
 		t.Fatal(err)
 	}
 	return objects
+}
+
+// Define applies the definitions of kinds, and waits until the API server serves
+// them.
+func (c *Cluster) Define(t testing.TB, definitions string) []*unstructured.Unstructured {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), defineTimeout)
+	defer cancel()
+	objects, err := c.Cluster.Define(ctx, kube.Target{Manager: "kubetest"}, definitions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return objects
+}
+
+// DefineFiles does it for all files that match a pattern.
+func (c *Cluster) DefineFiles(t testing.TB, pattern string) {
+	t.Helper()
+	files, err := filepath.Glob(pattern)
+	if err != nil || len(files) == 0 {
+		t.Fatalf("there are no definitions %s: %v", pattern, err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Define(t, string(text))
+	}
 }
 
 // WaitFor follows the selected objects by a watch until the condition returns

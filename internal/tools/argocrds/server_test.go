@@ -18,7 +18,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
-	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
 )
 
@@ -28,37 +27,10 @@ func TestMain(m *testing.M) { kubetest.Main(m) }
 func install(t *testing.T) *kubetest.Cluster {
 	t.Helper()
 	cluster := kubetest.Shared(t)
-	definitions := cluster.Dynamic.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
 	for _, kind := range v1alpha1.Kinds() {
-		text, err := os.ReadFile(filepath.Join(root, folder, kind.File()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		cluster.Apply(t, "", string(text))
-		kubetest.WaitFor(t, definitions, kube.Named(kind.Plural+"."+v1alpha1.Group), time.Minute, structural)
-		// Established comes before served: the list is what shows it.
-		kubetest.WaitFor(t, cluster.Dynamic.Resource(resource(kind.Plural)), kube.Labelled(""), time.Minute, func([]*unstructured.Unstructured) error { return nil })
+		cluster.DefineFiles(t, filepath.Join(root, folder, kind.File()))
 	}
 	return cluster
-}
-
-func structural(list []*unstructured.Unstructured) error {
-	if len(list) != 1 {
-		return fmt.Errorf("%d definitions", len(list))
-	}
-	conditions, _, _ := unstructured.NestedSlice(list[0].Object, "status", "conditions")
-	ready := false
-	for _, condition := range conditions {
-		c := condition.(map[string]any)
-		if c["type"] == "NonStructuralSchema" && c["status"] == "True" {
-			return fmt.Errorf("the schema is not structural: %v", c["message"])
-		}
-		ready = ready || c["type"] == "Established" && c["status"] == "True"
-	}
-	if !ready {
-		return fmt.Errorf("%v", conditions)
-	}
-	return nil
 }
 
 func resource(plural string) schema.GroupVersionResource {

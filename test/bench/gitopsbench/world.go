@@ -89,28 +89,11 @@ func (w *world) define(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if _, err := w.Apply(ctx, kube.Target{Manager: program}, string(text)); err != nil {
+		if _, err := w.Define(ctx, kube.Target{Manager: program}, string(text)); err != nil {
 			return fmt.Errorf("%s: %w", file, err)
 		}
 	}
-	definitions := w.Dynamic.Resource(schema.GroupVersionResource{
-		Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
-	})
-	_, err = kube.WaitFor(ctx, definitions, metav1.ListOptions{}, func(all []*unstructured.Unstructured) error {
-		for _, definition := range all {
-			conditions, _, _ := unstructured.NestedSlice(definition.Object, "status", "conditions")
-			established := false
-			for _, condition := range conditions {
-				fields, _ := condition.(map[string]any)
-				established = established || fields["type"] == "Established" && fields["status"] == "True"
-			}
-			if !established {
-				return fmt.Errorf("%s is not established", definition.GetName())
-			}
-		}
-		return nil
-	})
-	return err
+	return nil
 }
 
 func (w *world) createNamespace(ctx context.Context, name string) error {

@@ -22,38 +22,6 @@ func Applications(cluster *kube.Cluster, namespace string) dynamic.ResourceInter
 	}).Namespace(namespace)
 }
 
-// AwaitKinds waits until the cluster has the kinds of Applications, which were
-// applied before.
-func AwaitKinds(t *testing.T, cluster *kube.Cluster) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), Patience)
-	defer cancel()
-	definitions := cluster.Dynamic.Resource(schema.GroupVersionResource{
-		Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
-	})
-	_, err := kube.WaitFor(ctx, definitions, kube.Labelled(""), func(found []*unstructured.Unstructured) error {
-		established := 0
-		for _, one := range found {
-			if one.GetName() == strings.TrimSuffix(one.GetName(), "."+v1alpha1.Group) {
-				continue
-			}
-			conditions, _, _ := unstructured.NestedSlice(one.Object, "status", "conditions")
-			for _, entry := range conditions {
-				if condition, _ := entry.(map[string]any); condition["type"] == "Established" && condition["status"] == "True" {
-					established++
-				}
-			}
-		}
-		if established < 3 {
-			return fmt.Errorf("%d of 3 kinds are established", established)
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // Await follows an Application until the condition holds, and returns it.
 func Await(t *testing.T, in dynamic.ResourceInterface, name string, holds func(*v1alpha1.Application) error) *v1alpha1.Application {
 	t.Helper()

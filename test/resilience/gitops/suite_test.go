@@ -33,8 +33,7 @@ func TestGitops(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.cluster.Apply(t, "default", string(text))
-	agentprocess.AwaitKinds(t, s.cluster.Cluster)
+	s.cluster.Define(t, string(text))
 	t.Run("git", s.testGit)
 	t.Run("kill", s.testKill)
 }
