@@ -25,7 +25,12 @@ TEST_FLAGS := -vet=off -ldflags='-s -w'
 # minutes. make race runs everything with it.
 RACE := access/(router|token|tunnel)|agent/report|edge|gitops/(source|webhook)|gitserver|ingress/engine|observe|platform/(fleet|gateway|hub|server)
 WITHOUT_RACE := edge/(lastgood|normalize|program)
+# The browser leaves room for what mostly waits, and for no more.
+BESIDE_CONSOLE := ./test/acme ./test/runtime ./test/traffic
 RACED := $$(go list ./internal/... | grep -E '/internal/($(RACE))(/|$$)' | grep -vE '/internal/($(WITHOUT_RACE))(/|$$)')
+
+# What there is to look at without all of Kubernetes, which vet and staticcheck read as well.
+DEVCLUSTER := ./demo/... ./node/... ./pki/... ./statedir/...
 
 .PHONY: help
 help: ## Show this list
@@ -97,10 +102,10 @@ deps: ## Install the Debian packages that the tests need and the machine lacks
 .PHONY: test
 test: deps build vet ## Check and test everything: formatting, vet; tests of packages, some with the race detector, then of whole programs and the console in a browser
 	go test -race -p 3 $(TEST_FLAGS) -timeout 20m $(RACED)
-	$(GO_STATIC) go test -p 4 $(TEST_FLAGS) -timeout 20m ./api/... ./charts/... ./cmd/... $$(go list ./internal/... ./test/... | grep -v /test/console | grep -vxF "$(RACED)")
-	$(GO_STATIC) go test $(TEST_FLAGS) -timeout 15m ./test/console
+	$(GO_STATIC) go test -p 4 $(TEST_FLAGS) -timeout 20m $$(go list ./test/... ./internal/... ./api/... ./charts/... ./cmd/... | grep -vxF "$(RACED)" | grep -vxF "$$(go list ./test/console $(BESIDE_CONSOLE))")
+	$(GO_STATIC) go test -p 2 $(TEST_FLAGS) -timeout 20m ./test/console $(BESIDE_CONSOLE)
 	cd web && npm test
-	cd devcluster && $(GO_STATIC) go test $(TEST_FLAGS) -timeout 10m ./demo/... ./node/... ./pki/... ./statedir/...
+	cd devcluster && $(GO_STATIC) go test $(TEST_FLAGS) -timeout 10m $(DEVCLUSTER)
 
 .PHONY: install-pages
 install-pages: deps build ## Follow every page of docs/install, command by command, on a cluster (about 8 minutes)
@@ -114,14 +119,15 @@ race: deps build ## Test all packages with the race detector (about 25 minutes)
 vet: console-modules ## Formatting and go vet, and the same for the console
 	@unformatted=$$(git ls-files '*.go' | xargs -r gofmt -l); test -z "$$unformatted" || { echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; }
 	$(GO_STATIC) go vet ./...
-	cd devcluster && $(GO_STATIC) go vet $$(go list ./... | grep -v /cmd/slipway-node) # which would compile a kubelet
+	cd devcluster && $(GO_STATIC) go vet $(DEVCLUSTER)
 	cd web && npm run check
 
 .PHONY: lint
 lint: vet ## Also staticcheck (three minutes more with a cold cache)
 	$(GO_STATIC) go build -o bin/staticcheck honnef.co/go/tools/cmd/staticcheck
 	$(GO_STATIC) bin/staticcheck ./...
-	cd devcluster && $(GO_STATIC) ../bin/staticcheck ./demo/... ./node/... ./pki/... ./statedir/...
+	cd devcluster && $(GO_STATIC) ../bin/staticcheck $(DEVCLUSTER)
+	cd devcluster && $(GO_STATIC) go vet $$(go list ./... | grep -v /cmd/slipway-node) # which would compile a kubelet
 
 .PHONY: generate
 generate: console-modules ## Write generated files anew: docs/reference, the CustomResourceDefinitions, the API, the values of the charts

@@ -8,12 +8,7 @@ package acme
 
 import (
 	"context"
-	"errors"
-	"io/fs"
 	"net/netip"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -23,10 +18,6 @@ import (
 func TestMain(m *testing.M) { kubetest.Main(m) }
 
 const (
-	// binaryVariable names a binary to test in the place of a fresh one, for
-	// example one that was broken on purpose to see the tests fail.
-	binaryVariable = "EDGE_UNDER_TEST"
-	buildTimeout   = 10 * time.Minute
 	// patience bounds every wait. Only a test that fails waits so long.
 	patience  = 60 * time.Second
 	lookAgain = 25 * time.Millisecond
@@ -43,45 +34,6 @@ func TestCertificates(t *testing.T) {
 	t.Run("broken authority", w.testBrokenAuthority)
 	t.Run("restart", w.testRestart)
 	t.Run("leader killed", w.testLeaderKilled)
-}
-
-// binary builds the program as make does.
-func binary(t *testing.T) string {
-	t.Helper()
-	if built := os.Getenv(binaryVariable); built != "" {
-		return built
-	}
-	touchSources(t)
-	built := filepath.Join(t.TempDir(), "slipway")
-	ctx, cancel := context.WithTimeout(t.Context(), buildTimeout)
-	defer cancel()
-	command := exec.CommandContext(ctx, "go", "build", "-o", built, "slipway.dev/slipway/cmd/slipway")
-	command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS="+os.Getenv("GOFLAGS")+" -trimpath -buildvcs=false")
-	if out, err := command.CombinedOutput(); err != nil {
-		t.Fatalf("the edge does not build: %v\n%s", err, out)
-	}
-	return built
-}
-
-// touchSources looks at every source file of the program. The go command
-// remembers what a test looked at: without this it would repeat an old result
-// after a change of the edge, of which the tests import nothing.
-func touchSources(t *testing.T) {
-	t.Helper()
-	for _, folder := range []string{"cmd", "internal", "api", "deploy"} {
-		err := filepath.WalkDir(filepath.Join("../..", folder), func(path string, _ fs.DirEntry, err error) error {
-			if err == nil {
-				_, err = os.Stat(path)
-			}
-			if errors.Is(err, fs.ErrNotExist) {
-				return nil // somebody is editing
-			}
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 }
 
 // eventually waits until a condition holds. What it says is missing is shown

@@ -19,6 +19,7 @@ import (
 
 	"slipway.dev/slipway/internal/ingress/wish"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/test/binary"
 )
 
 // home is the namespace of the edges.
@@ -44,7 +45,7 @@ type world struct {
 }
 
 func newWorld(t *testing.T) *world {
-	w := &world{t: t, binary: binary(t), cluster: kubetest.Start(t, kubetest.WithoutNode())}
+	w := &world{t: t, binary: binary.Path(t), cluster: kubetest.Start(t, kubetest.WithoutNode())}
 	first, second := hostOf(1), hostOf(2)
 	names := startNames(t, hostOf(5), hostOf(6))
 	w.authority = startPebble(t, hostOf(7), 24*time.Hour, names)

@@ -23,7 +23,7 @@ import (
 	"testing"
 
 	"slipway.dev/slipway/internal/kube/kubetest"
-	"slipway.dev/slipway/test/gitops/agentprocess"
+	"slipway.dev/slipway/test/binary"
 )
 
 // Clients of HTTP keep their connections to processes that are gone by then.
@@ -36,7 +36,7 @@ const root = "../.."
 // the program is built and the cluster started once.
 func TestConsole(t *testing.T) {
 	requireConsole(t)
-	w := newWorld(t, agentprocess.Build(t))
+	w := newWorld(t, binary.Path(t))
 	w.serveControl(t)
 	w.runSpecs(t)
 }

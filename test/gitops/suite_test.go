@@ -22,6 +22,7 @@ import (
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/gitops/gittest"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/test/binary"
 	"slipway.dev/slipway/test/gitops/agentprocess"
 )
 
@@ -29,7 +30,7 @@ func TestMain(m *testing.M) { kubetest.Main(m) }
 
 // TestGitops is one test, so that the program is built once.
 func TestGitops(t *testing.T) {
-	s := &suite{binary: agentprocess.Build(t), cluster: kubetest.Shared(t)}
+	s := &suite{binary: binary.Path(t), cluster: kubetest.Shared(t)}
 	text, err := v1alpha1.CRDs()
 	if err != nil {
 		t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"slipway.dev/slipway/internal/kube/kubetest"
-	"slipway.dev/slipway/test/gitops/agentprocess"
+	"slipway.dev/slipway/test/binary"
 	"slipway.dev/slipway/test/programs"
 	"slipway.dev/slipway/test/programs/helm"
 )
@@ -71,7 +71,7 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{
-		binary:    agentprocess.Build(t),
+		binary:    binary.Path(t),
 		authority: programs.NewAuthority(t, "*.example.com", "github.com", "api.github.com", "raw.githubusercontent.com", "slipway.dev", "*.slipway.dev"),
 		hosts:     filepath.Join(t.TempDir(), "hosts"), home: t.TempDir(), programs: t.TempDir(),
 	}

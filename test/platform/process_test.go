@@ -8,7 +8,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -21,46 +20,13 @@ import (
 	"time"
 
 	"slipway.dev/slipway/internal/platform/store/pgtest"
+	"slipway.dev/slipway/test/binary"
 )
 
 const (
-	// buildTimeout is for a machine that has compiled nothing yet.
-	buildTimeout = 10 * time.Minute
 	// patience is how long anything may take on a busy machine.
 	patience = time.Minute
 )
-
-// binaryVariable is the environment variable that names the binary under test.
-const binaryVariable = "PLATFORM_UNDER_TEST"
-
-// binary builds the program once, as make does, unless the variable names one that
-// is built.
-var binary = sync.OnceValues(func() (string, error) {
-	if built := os.Getenv(binaryVariable); built != "" {
-		return built, nil
-	}
-	dir, err := os.MkdirTemp("", "slipway-platform-")
-	if err != nil {
-		return "", err
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), buildTimeout)
-	defer cancel()
-	path := filepath.Join(dir, "slipway")
-	command := exec.CommandContext(ctx, "go", "build", "-o", path, "slipway.dev/slipway/cmd/slipway")
-	command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS="+os.Getenv("GOFLAGS")+" -trimpath -buildvcs=false")
-	if out, err := command.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("slipway does not build: %w\n%s", err, out)
-	}
-	return path, nil
-})
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if path, err := binary(); err == nil && path != os.Getenv(binaryVariable) {
-		_ = os.RemoveAll(filepath.Dir(path))
-	}
-	os.Exit(code)
-}
 
 // place is a database with what belongs to it.
 type place struct {
@@ -138,12 +104,8 @@ func start(t *testing.T, at place, args ...string) *process {
 // launch runs a platform; its URL comes when it listens.
 func launch(t *testing.T, at place, args ...string) (*process, <-chan string) {
 	t.Helper()
-	path, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
 	given := append([]string{"platform", "--server.address=" + cmp.Or(at.address, "127.0.0.1:0"), "--health.address=127.0.0.1:0", "--admin.address=127.0.0.1:0", "--log.format=json"}, at.args...)
-	p := &process{command: exec.Command(path, append(given, args...)...), out: &tail{}, log: &tail{}, done: make(chan struct{})}
+	p := &process{command: exec.Command(binary.Path(t), append(given, args...)...), out: &tail{}, log: &tail{}, done: make(chan struct{})}
 	p.command.Env = append(os.Environ(), "XDG_CONFIG_HOME="+t.TempDir())
 	p.command.Stdout = p.out
 	p.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -195,13 +157,9 @@ func (p *process) stop(t *testing.T) {
 // run runs a command to its end.
 func run(t *testing.T, at place, words ...string) (string, error) {
 	t.Helper()
-	path, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	command := exec.CommandContext(ctx, path, append(append([]string{"platform"}, words...), at.args...)...)
+	command := exec.CommandContext(ctx, binary.Path(t), append(append([]string{"platform"}, words...), at.args...)...)
 	command.Env = append(os.Environ(), "XDG_CONFIG_HOME="+t.TempDir())
 	out, err := command.CombinedOutput()
 	return string(out), err

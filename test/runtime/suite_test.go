@@ -25,7 +25,7 @@ import (
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/kube/kubetest"
 	"slipway.dev/slipway/internal/platform/store/pgtest"
-	"slipway.dev/slipway/test/gitops/agentprocess"
+	"slipway.dev/slipway/test/binary"
 	"slipway.dev/slipway/test/programs"
 )
 
@@ -53,7 +53,7 @@ type suite struct {
 // TestRuntime is one test, so that the program is built and the clusters are
 // started once.
 func TestRuntime(t *testing.T) {
-	s := &suite{binary: agentprocess.Build(t), authority: programs.NewAuthority(t, "*."+tunnelDomain)}
+	s := &suite{binary: binary.Path(t), authority: programs.NewAuthority(t, "*."+tunnelDomain)}
 	s.east, s.west = kubetest.Start(t), kubetest.Start(t, kubetest.WithoutNode())
 	text, err := v1alpha1.CRDs()
 	if err != nil {

@@ -25,6 +25,7 @@ import (
 	"slipway.dev/slipway/internal/kube/kubetest"
 	"slipway.dev/slipway/internal/wire/runtimev1"
 	"slipway.dev/slipway/internal/wire/runtimev1/runtimev1connect"
+	"slipway.dev/slipway/test/binary"
 	"slipway.dev/slipway/test/gitops/agentprocess"
 	"slipway.dev/slipway/test/programs"
 )
@@ -55,7 +56,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	binary := agentprocess.Build(t)
+	binary := binary.Path(t)
 	cluster := kubetest.Start(t)
 	text, err := v1alpha1.CRDs()
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"slipway.dev/slipway/test/conformance/edgeprocess"
+	"slipway.dev/slipway/test/binary"
 )
 
 // example is a code block of a document.
@@ -146,7 +146,7 @@ endpoints: [{addresses: [10.0.0.1]}]
 // program is the built binary with arguments, for a user.
 func program(t *testing.T, arguments ...string) *exec.Cmd {
 	t.Helper()
-	command := exec.CommandContext(t.Context(), os.Getenv(edgeprocess.BinaryVariable), arguments...)
+	command := exec.CommandContext(t.Context(), os.Getenv(binary.Variable), arguments...)
 	command.Env = userEnvironment()
 	return command
 }

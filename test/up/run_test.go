@@ -18,7 +18,7 @@ import (
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
 	"slipway.dev/slipway/internal/up"
-	"slipway.dev/slipway/test/conformance/edgeprocess"
+	"slipway.dev/slipway/test/binary"
 )
 
 func TestMain(m *testing.M) { kubetest.Main(m) }
@@ -40,7 +40,7 @@ type slipway struct {
 func start(t *testing.T, arguments ...string) *slipway {
 	t.Helper()
 	s := &slipway{
-		command: exec.Command(os.Getenv(edgeprocess.BinaryVariable), append([]string{"up"}, arguments...)...),
+		command: exec.Command(os.Getenv(binary.Variable), append([]string{"up"}, arguments...)...),
 		stdout:  newTranscript(), stderr: newTranscript(),
 		exited: make(chan struct{}),
 	}

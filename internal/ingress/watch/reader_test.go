@@ -25,7 +25,10 @@ import (
 	"slipway.dev/slipway/internal/kube/kubetest"
 )
 
-const patience = 45 * time.Second
+const (
+	patience  = 45 * time.Second
+	lookAgain = 100 * time.Millisecond
+)
 
 // connect connects as the edge does, by KUBECONFIG.
 func connect(t *testing.T, cluster *kubetest.Cluster, options ...kube.Option) *kube.Cluster {
@@ -96,8 +99,11 @@ func (r *reader) until(what string, condition func() bool) {
 	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
 	defer cancel()
 	for !condition() {
-		events, err := r.Next(ctx)
-		if err != nil {
+		// A failure comes without an event.
+		brief, done := context.WithTimeout(ctx, lookAgain)
+		events, err := r.Next(brief)
+		done()
+		if err != nil && ctx.Err() != nil {
 			r.t.Fatalf("waiting until %s: %v; failures: %v", what, err, r.Failures())
 		}
 		for _, event := range events {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"slipway.dev/slipway/test/binary"
 	"slipway.dev/slipway/test/conformance/edgeprocess"
 )
 
@@ -51,7 +52,7 @@ func TestSmoke(t *testing.T) {
 	t.Setenv("TMPDIR", temporary)
 	result := filepath.Join(t.TempDir(), "result.json")
 	code, out, complaint := runProgram(t, "-sizes=4", "-form=helm", "-idle=1s", "-drift=2",
-		"-json="+result, "-slipway="+os.Getenv(edgeprocess.BinaryVariable))
+		"-json="+result, "-slipway="+os.Getenv(binary.Variable))
 	if code != exitOK {
 		t.Fatalf("exit code %d: %s\n%s", code, complaint, out)
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"slipway.dev/slipway/test/binary"
 	"slipway.dev/slipway/test/conformance/edgeprocess"
 )
 
@@ -50,7 +51,7 @@ func TestSmoke(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, out, complaint := program(t, "-sizes=20", "-samples=5", "-rate=50", "-settle=0s", "-duration=1s", "-rounds=1",
-		"-tls", "-status", "-json="+result, "-slipway="+os.Getenv(edgeprocess.BinaryVariable), "-devcluster="+cluster)
+		"-tls", "-status", "-json="+result, "-slipway="+os.Getenv(binary.Variable), "-devcluster="+cluster)
 	if code != exitOK {
 		t.Fatalf("exit code %d: %s\n%s", code, complaint, out)
 	}

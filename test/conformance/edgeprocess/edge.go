@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"slipway.dev/slipway/internal/route"
+	"slipway.dev/slipway/test/binary"
 )
 
 // startTimeout bounds the start of a process on a busy machine.
@@ -71,7 +72,7 @@ func Start(t *testing.T, options Options) *Edge {
 func start(t *testing.T, points int, arguments []string) *Edge {
 	t.Helper()
 	e := &Edge{
-		command: exec.Command(os.Getenv(BinaryVariable), arguments...),
+		command: exec.Command(os.Getenv(binary.Variable), arguments...),
 		points:  map[string]string{}, servers: map[string]string{}, exited: make(chan struct{}),
 	}
 	// The options are the arguments alone, whatever the environment of the tests

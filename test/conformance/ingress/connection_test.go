@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"slipway.dev/slipway/test/conformance/edgeprocess"
+	"slipway.dev/slipway/test/binary"
 )
 
 // connectionName is the namespace of the account that the edge has here.
@@ -155,7 +155,7 @@ func refusedStart(t *testing.T, arguments []string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	command := exec.CommandContext(ctx, os.Getenv(edgeprocess.BinaryVariable), append([]string{
+	command := exec.CommandContext(ctx, os.Getenv(binary.Variable), append([]string{
 		"edge", "--admin.address=127.0.0.1:0", "--health.address=127.0.0.1:0", "--entryPoints.web.address=127.0.0.1:0",
 	}, arguments...)...)
 	command.Env = slices.DeleteFunc(os.Environ(), func(variable string) bool { return strings.HasPrefix(variable, "SLIPWAY_") })

@@ -47,6 +47,7 @@ import (
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
 	"slipway.dev/slipway/internal/route"
+	"slipway.dev/slipway/test/binary"
 	"slipway.dev/slipway/test/conformance/edgeprocess"
 )
 
@@ -89,7 +90,7 @@ type suite struct {
 
 func newSuite(t *testing.T) *suite {
 	t.Helper()
-	useBinary(t)
+	t.Setenv(binary.Variable, binary.Path(t))
 	extendNetwork(t)
 	s := &suite{
 		cluster:   kubetest.Start(t, kubetest.WithoutNode()),

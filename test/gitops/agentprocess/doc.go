@@ -2,11 +2,8 @@
 // from outside: the built binary as a process, Git on one side of it and a
 // Kubernetes API on the other.
 //
-// Build compiles the program once for a test and those below it, with the flags
-// of make. The variable AGENT_UNDER_TEST names another binary to use, for example
-// one that was broken on purpose to see the tests fail. A Recorder follows what
-// becomes of objects, each event in the order of the API server. Trace files tell
-// which programs an agent and its workers tried to execute.
+// A Recorder follows what becomes of objects, each event in the order of the API
+// server. Trace files tell which programs an agent and its workers tried to execute.
 //
 // It promises that a process is gone at the end of its test, and that its log is
 // shown when the test failed. It refuses to guess: an agent that does not come up

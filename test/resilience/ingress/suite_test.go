@@ -19,27 +19,20 @@ package ingress
 
 import (
 	"context"
-	"errors"
-	"io/fs"
 	"net/netip"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/test/binary"
 )
 
 func TestMain(m *testing.M) { kubetest.Main(m) }
 
 const (
-	// binaryVariable names a binary to test in the place of a fresh one, for
-	// example one that was broken on purpose to see the tests fail.
-	binaryVariable = "EDGE_UNDER_TEST"
-	// buildTimeout is for a machine that has compiled nothing yet.
-	buildTimeout = 10 * time.Minute
 	// patience bounds every wait. Only a test that fails waits so long.
 	patience = 60 * time.Second
 	// lookAgain is the pause between two looks at something that says nothing by
@@ -52,7 +45,7 @@ func long() bool { return os.Getenv("RESILIENCE") == "long" }
 
 // TestIngress is one test, so that the program is built once.
 func TestIngress(t *testing.T) {
-	s := &suite{binary: binary(t)}
+	s := &suite{binary: binary.Path(t)}
 	t.Run("continuity", s.testContinuity)
 	t.Run("leader", s.testLeader)
 	t.Run("readiness", s.testReadiness)
@@ -63,45 +56,6 @@ func TestIngress(t *testing.T) {
 // suite is what all tests share.
 type suite struct {
 	binary string
-}
-
-// binary builds the program as make does.
-func binary(t *testing.T) string {
-	t.Helper()
-	if built := os.Getenv(binaryVariable); built != "" {
-		return built
-	}
-	touchSources(t)
-	built := filepath.Join(t.TempDir(), "slipway")
-	ctx, cancel := context.WithTimeout(t.Context(), buildTimeout)
-	defer cancel()
-	command := exec.CommandContext(ctx, "go", "build", "-o", built, "slipway.dev/slipway/cmd/slipway")
-	command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS="+os.Getenv("GOFLAGS")+" -trimpath -buildvcs=false")
-	if out, err := command.CombinedOutput(); err != nil {
-		t.Fatalf("the edge does not build: %v\n%s", err, out)
-	}
-	return built
-}
-
-// touchSources looks at every source file of the program. The go command
-// remembers what a test looked at: without this it would repeat an old result
-// after a change of the edge, of which the tests import nothing.
-func touchSources(t *testing.T) {
-	t.Helper()
-	for _, folder := range []string{"cmd", "internal", "api", "deploy"} {
-		err := filepath.WalkDir(filepath.Join(root, folder), func(path string, _ fs.DirEntry, err error) error {
-			if err == nil {
-				_, err = os.Stat(path)
-			}
-			if errors.Is(err, fs.ErrNotExist) {
-				return nil // somebody is editing
-			}
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 }
 
 // root is the top of the repository.
