@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -111,9 +112,19 @@ func (k *Kinds) Mapping(ctx context.Context, kind schema.GroupVersionKind) (Mapp
 // Version is the version of the API server, such as v1.36.3, and what it
 // serves, as Helm wants to know it: v1, apps/v1, apps/v1/Deployment.
 func (k *Kinds) Version(ctx context.Context) (kubeVersion string, apiVersions []string, err error) {
+	return k.version(ctx, discoveryAge)
+}
+
+// LastVersion is Version for who can do with an old answer: nothing is asked
+// because of its age.
+func (k *Kinds) LastVersion(ctx context.Context) (kubeVersion string, apiVersions []string, err error) {
+	return k.version(ctx, math.MaxInt64)
+}
+
+func (k *Kinds) version(ctx context.Context, oldest time.Duration) (kubeVersion string, apiVersions []string, err error) {
 	k.mu.Lock()
 	age := k.now().Sub(k.asked)
-	due := k.known == nil || age > discoveryAge || k.invalid && age > discoveryPause
+	due := k.known == nil || age > oldest || k.invalid && age > discoveryPause
 	k.mu.Unlock()
 	if due {
 		err = k.refresh(ctx)

@@ -88,8 +88,14 @@ func (p *pass) resolve(ctx context.Context, sources []v1alpha1.ApplicationSource
 			Source: one, Store: found.Store, Path: found.Path, Revision: found.Revision, Chart: found.Chart,
 		})
 	}
+	version := p.to.Kinds.Version
+	if known := p.session.rendering; known != nil && !known.usesCharts() {
+		// Only charts depend on it. What becomes a chart is rendered again at the
+		// next look, if the cluster has changed meanwhile.
+		version = p.to.Kinds.LastVersion
+	}
 	var err error
-	request.KubeVersion, request.APIVersions, err = p.to.Kinds.Version(ctx)
+	request.KubeVersion, request.APIVersions, err = version(ctx)
 	if err != nil {
 		return request, fmt.Errorf("the kinds of the cluster cannot be read: %w", err)
 	}
