@@ -123,7 +123,7 @@ vet: console-modules ## Formatting and go vet, and the same for the console
 	cd web && npm run check
 
 .PHONY: lint
-lint: vet ## Also staticcheck (three minutes more with a cold cache)
+lint: vet ## Also staticcheck, and vet for all of devcluster (five minutes more with a cold cache)
 	$(GO_STATIC) go build -o bin/staticcheck honnef.co/go/tools/cmd/staticcheck
 	$(GO_STATIC) bin/staticcheck ./...
 	cd devcluster && $(GO_STATIC) ../bin/staticcheck $(DEVCLUSTER)
