@@ -64,7 +64,7 @@ func In(dir string) (string, error) {
 var build = sync.OnceValues(func() (string, error) {
 	root, err := checkout()
 	if err == nil {
-		err = touchSources(root)
+		err = Touch(root, "cmd", "internal", "api", "deploy")
 	}
 	if err != nil {
 		return "", err
@@ -115,12 +115,12 @@ func checkout() (string, error) {
 	return "", err
 }
 
-// touchSources looks at every file that the program is made of, or that is deployed
-// with it. The go command remembers what a test looked at: without this it would repeat
-// an old result after a change of the program, of which the tests import little.
-func touchSources(root string) error {
-	for _, folder := range []string{"cmd", "internal", "api", "deploy"} {
-		err := filepath.WalkDir(filepath.Join(root, folder), func(path string, _ fs.DirEntry, err error) error {
+// Touch looks at every file of some folders. The go command remembers what a test
+// looked at: without this it would repeat an old result after a change of the program,
+// or of what is deployed with it, of which the tests import little.
+func Touch(root string, folders ...string) error {
+	for _, folder := range folders {
+		err := filepath.WalkDir(filepath.Join(root, filepath.FromSlash(folder)), func(path string, _ fs.DirEntry, err error) error {
 			if err == nil {
 				_, err = os.Stat(path)
 			}
