@@ -311,36 +311,38 @@ func TestLimitOfManySources(t *testing.T) {
 // TestInFlight: bodies that are not sent to their end do not pile up.
 func TestInFlight(t *testing.T) {
 	sent := requests(t)["github-push"]
-	h := start(t, func(handler *webhook.Handler) { handler.PerMinute = 1e9 })
+	handler := &webhook.Handler{
+		Secrets:   func(webhook.Provider) []string { return []string{secret} },
+		Notify:    func(webhook.Push) {},
+		PerMinute: 1e9,
+	}
+	post := func(body io.Reader) int {
+		request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", body)
+		request.Header = sign(sent.header, secret, sent.body)
+		recorder := httptest.NewRecorder()
+		handler.ServeHTTP(recorder, request)
+		return recorder.Code
+	}
 	var writers []*io.PipeWriter
 	var waiting sync.WaitGroup
 	for range 16 {
 		reader, writer := io.Pipe()
 		writers = append(writers, writer)
-		waiting.Go(func() {
-			request, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, h.URL, reader)
-			request.Header = sent.header
-			if answer, err := h.Client().Do(request); err == nil {
-				answer.Body.Close()
-			}
-		})
-		// The first byte is taken once the request is on its way.
+		waiting.Go(func() { post(reader) })
+		// A pipe's byte is taken by the handler itself: it is reading the body.
 		if _, err := writer.Write([]byte("{")); err != nil {
 			t.Fatal(err)
 		}
 	}
-	deadline := time.Now().Add(10 * time.Second)
-	for got := 0; got != http.StatusServiceUnavailable; {
-		if got, _ = h.send(t, "POST", sign(sent.header, secret, sent.body), bytes.NewReader(sent.body)); time.Now().After(deadline) {
-			t.Fatalf("one more body: %d", got)
-		}
+	if got := post(bytes.NewReader(sent.body)); got != http.StatusServiceUnavailable {
+		t.Errorf("one more body: %d", got)
 	}
 	for _, writer := range writers {
 		writer.Close()
 	}
 	waiting.Wait()
-	if got, text := h.send(t, "POST", sign(sent.header, secret, sent.body), bytes.NewReader(sent.body)); got != 200 {
-		t.Errorf("afterwards: %d %s", got, text)
+	if got := post(bytes.NewReader(sent.body)); got != http.StatusOK {
+		t.Errorf("afterwards: %d", got)
 	}
 }
 
