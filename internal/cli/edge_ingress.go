@@ -46,8 +46,10 @@ const (
 	apiRequestBurst      = 4000
 	// readingGCPercent is how much garbage there may be, in percent of what is
 	// kept, while the cluster is read. Most of what is read is thrown away, and
-	// the holes that it leaves stay.
+	// the holes that it leaves stay. Afterwards it is servingGCPercent: what is
+	// kept is much, and requests leave hardly any garbage.
 	readingGCPercent = 25
+	servingGCPercent = 50
 )
 
 // ingressProvider serves the Ingresses of a cluster.
@@ -63,8 +65,9 @@ type ingressProvider struct {
 
 	// live is closed when the first table is in place.
 	live chan struct{}
-	// gcPercent is what it was before, nil when it was left alone.
-	gcPercent *int
+	// collects says that it is for the provider to say how often garbage is
+	// collected.
+	collects bool
 	// before is what was served before the cluster was read, nil for nothing.
 	before *inheritance
 	mu     sync.Mutex // guards before
@@ -162,9 +165,8 @@ func resolveOptions(options *config.Edge, home string) resolve.Options {
 // run follows the cluster until ctx is done.
 func (p *ingressProvider) run(ctx context.Context) {
 	defer p.cluster.Close()
-	if os.Getenv("GOGC") == "" {
-		percent := debug.SetGCPercent(readingGCPercent)
-		p.gcPercent = &percent
+	if p.collects = os.Getenv("GOGC") == ""; p.collects {
+		debug.SetGCPercent(readingGCPercent)
 	}
 	var parts sync.WaitGroup
 	for _, part := range []func(context.Context) error{p.watcher.Run, p.writer.Run, p.control.Run} {
@@ -259,8 +261,8 @@ func (p *ingressProvider) goLive() {
 		p.log.Info("the cluster has been read; its routes replace those that were served last")
 	}
 	close(p.live)
-	if p.gcPercent != nil {
-		debug.SetGCPercent(*p.gcPercent)
+	if p.collects {
+		debug.SetGCPercent(servingGCPercent)
 	}
 	go overload.Settle()
 }

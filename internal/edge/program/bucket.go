@@ -7,25 +7,50 @@ import (
 	"slipway.dev/slipway/internal/edge/normalize"
 )
 
-// bucket has all rules of one host. What every lookup reads comes first, the
-// bytes of most names included: with thousands of hosts each further place in
-// memory costs a lookup as much as all of its work.
+// bucket has all rules of one host. It is two lines of a cache that lie together,
+// and has all that a lookup needs for a host with a single rule: with thousands
+// of hosts each further place in memory costs a lookup as much as all of its work.
 type bucket struct {
 	// name is the host, and of a wildcard the part after the star.
 	name string
-	// sole is the rule of a host that has no other, if it takes every path.
-	sole *compiledRule
+	// sole is what is found for every path where there is one rule, which takes
+	// them all and has no conditions but entry points: those in reach. There are
+	// none where a lookup has to search.
+	sole  Result
+	reach uint64
+	tree  *node
 	// priority is the highest of all rules.
-	priority       int32
-	hasExpressions bool
+	priority int32
 	// text is where name points, if it fits.
-	text [32]byte
-	tree *node
-	// every has the rules without a path, fallbacks last.
-	every      []*compiledRule
+	text       [32]byte
+	others     *others // nil where there are none
 	generation uint64
+	_          [16]byte // up to whole lines
+}
+
+// others are the rules of a host that are not in its tree.
+type others struct {
+	// every has the rules without a path, fallbacks last.
+	every []*compiledRule
 	// expressions are the rules whose path is a regular expression, in order.
 	expressions []*compiledRule
+}
+
+// with gives a copy in which a list of rules is changed, nil if nothing is left.
+func (o *others) with(rule *compiledRule, change func([]*compiledRule, *compiledRule) []*compiledRule) *others {
+	var owned others
+	if o != nil {
+		owned = *o
+	}
+	list := &owned.every
+	if rule.pathType == pathRegexp {
+		list = &owned.expressions
+	}
+	*list = change(slices.Clone(*list), rule)
+	if len(owned.every)+len(owned.expressions) == 0 {
+		return nil
+	}
+	return &owned
 }
 
 // newBucket makes the bucket of a host, without rules.
@@ -52,18 +77,14 @@ func (b *bucket) own(generation uint64) *bucket {
 	owned := *b
 	owned.generation = generation
 	owned.keepName()
-	owned.every = slices.Clone(b.every)
-	owned.expressions = slices.Clone(b.expressions)
 	return &owned
 }
 
 func (b *bucket) insert(e *edit, rule *compiledRule) *bucket {
 	b = b.own(e.next.generation)
 	switch {
-	case rule.pathType == pathRegexp:
-		b.expressions = insertRule(b.expressions, rule)
-	case rule.literal == "":
-		b.every = insertRule(b.every, rule)
+	case rule.apart():
+		b.others = b.others.with(rule, insertRule)
 	case b.tree == nil:
 		b.tree = newNode(e, rule.literal, rule)
 	default:
@@ -76,20 +97,20 @@ func (b *bucket) insert(e *edit, rule *compiledRule) *bucket {
 // remove takes a rule out. It gives nil when nothing is left.
 func (b *bucket) remove(e *edit, rule *compiledRule) *bucket {
 	b = b.own(e.next.generation)
-	switch {
-	case rule.pathType == pathRegexp:
-		b.expressions = removeRule(b.expressions, rule)
-	case rule.literal == "":
-		b.every = removeRule(b.every, rule)
-	default:
+	if rule.apart() {
+		b.others = b.others.with(rule, removeRule)
+	} else {
 		b.tree = b.tree.remove(e, rule.literal, rule)
 	}
-	if b.tree == nil && len(b.every) == 0 && len(b.expressions) == 0 {
+	if b.tree == nil && b.others == nil {
 		return nil
 	}
 	b.settle()
 	return b
 }
+
+// apart reports whether a rule is not in the tree of its host.
+func (r *compiledRule) apart() bool { return r.pathType == pathRegexp || r.literal == "" }
 
 // settle brings what follows from the rules up to date.
 func (b *bucket) settle() {
@@ -97,18 +118,19 @@ func (b *bucket) settle() {
 	if b.tree != nil {
 		b.priority = b.tree.priority
 	}
-	if len(b.every) > 0 {
-		b.priority = max(b.priority, b.every[0].priority)
-	}
-	b.hasExpressions = len(b.expressions) > 0
-	if b.hasExpressions {
-		b.priority = max(b.priority, b.expressions[0].priority)
-	}
-	b.sole = nil
-	if b.tree != nil && len(b.tree.edges) == 0 && len(b.tree.rules) == 1 && len(b.every) == 0 && !b.hasExpressions {
-		if rule := b.tree.rules[0]; rule.literal == "/" && (rule.pathType == pathPrefix || rule.pathType == pathCharacterPrefix) {
-			b.sole = rule
+	if b.others != nil {
+		for _, rules := range [][]*compiledRule{b.others.every, b.others.expressions} {
+			if len(rules) > 0 {
+				b.priority = max(b.priority, rules[0].priority)
+			}
 		}
+	}
+	b.sole, b.reach = Result{}, 0
+	if b.others != nil || len(b.tree.edges) > 0 || len(b.tree.rules) != 1 {
+		return
+	}
+	if rule := b.tree.rules[0]; rule.literal == "/" && !rule.conditional && (rule.pathType == pathPrefix || rule.pathType == pathCharacterPrefix) {
+		b.sole, b.reach = rule.result(), rule.entryPoints
 	}
 }
 
@@ -116,9 +138,9 @@ func (b *bucket) settle() {
 func (b *bucket) crowd(rule *compiledRule) int {
 	switch {
 	case rule.pathType == pathRegexp:
-		return len(b.expressions)
+		return len(b.others.expressions)
 	case rule.literal == "":
-		return len(b.every)
+		return len(b.others.every)
 	default:
 		return len(b.tree.rulesAt(rule.literal))
 	}
@@ -130,10 +152,13 @@ func (b *bucket) all(visit func(*compiledRule)) {
 		return
 	}
 	b.tree.all(visit)
-	for _, rule := range b.every {
+	if b.others == nil {
+		return
+	}
+	for _, rule := range b.others.every {
 		visit(rule)
 	}
-	for _, rule := range b.expressions {
+	for _, rule := range b.others.expressions {
 		visit(rule)
 	}
 }
@@ -144,23 +169,15 @@ func (b *bucket) search(req *Request, entryPoint uint64, best *compiledRule) *co
 	if best != nil && b.priority <= best.priority {
 		return best
 	}
-	if rule := b.sole; rule != nil {
-		if strings.HasPrefix(req.Path, "/") && rule.conditions(req, entryPoint).part == noPart {
-			return rule
-		}
-		return best
-	}
 	s := searching{req: req, entryPoint: entryPoint, best: best, floor: -1 << 31}
 	if best != nil {
 		s.floor = int64(best.priority) + 1
 	}
 	s.tree(b.tree)
-	// What has no path comes after all that has one.
-	if len(b.every) > 0 {
-		s.first(b.every, 0)
-	}
-	if b.hasExpressions {
-		s.expressions(b.expressions)
+	if b.others != nil {
+		// What has no path comes after all that has one.
+		s.first(b.others.every, 0)
+		s.expressions(b.others.expressions)
 	}
 	return s.best
 }

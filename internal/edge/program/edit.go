@@ -2,6 +2,7 @@ package program
 
 import (
 	"fmt"
+	"math"
 	"regexp"
 
 	"slipway.dev/slipway/internal/route"
@@ -66,6 +67,9 @@ func (e *edit) apply(change *route.Change) (*Program, error) {
 	e.next.rules = e.rules.sharded
 	e.next.exact = e.exact.sharded
 	e.next.wildcard = e.wildcard.sharded
+	if e.wildcard.size == 0 && e.next.none == nil {
+		e.next.loose = math.MinInt32
+	}
 	e.next.backends = e.backends.sharded
 	e.next.tcp = e.tcp.done()
 	return e.next, nil
@@ -187,6 +191,9 @@ func (e *edit) bucket(host string) *bucket {
 
 func (e *edit) setBucket(host string, b *bucket) {
 	hosts, name := e.hosts(host)
+	if b != nil && hosts != e.exact {
+		e.next.loose = max(e.next.loose, b.priority)
+	}
 	switch {
 	case hosts == nil:
 		e.next.none = b

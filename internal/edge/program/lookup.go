@@ -39,18 +39,23 @@ type Result struct {
 
 // Lookup finds the rule that answers a request. It does not allocate.
 func (p *Program) Lookup(req *Request) Result {
-	rule := p.find(req)
-	if rule == nil {
-		return Result{}
+	entryPoint := p.entryPointBit(req.EntryPoint)
+	exact := p.exact.get(req.Host)
+	if exact != nil && exact.reach&entryPoint != 0 && exact.priority >= p.loose && strings.HasPrefix(req.Path, "/") {
+		return exact.sole
 	}
-	return Result{Rule: rule.source, Binding: rule.binding}
+	if rule := p.find(req, entryPoint, exact); rule != nil {
+		return rule.result()
+	}
+	return Result{}
 }
 
-func (p *Program) find(req *Request) *compiledRule {
-	entryPoint := p.entryPointBit(req.EntryPoint)
+// find searches through the rules of all hosts that fit: the exact one, if there
+// is one, and what is looser.
+func (p *Program) find(req *Request, entryPoint uint64, exact *bucket) *compiledRule {
 	var best *compiledRule
-	if found := p.exact.get(req.Host); found != nil {
-		best = found.search(req, entryPoint, best)
+	if exact != nil {
+		best = exact.search(req, entryPoint, best)
 	}
 	if parent, ok := parentOf(req.Host); ok {
 		if found := p.wildcard.get(parent); found != nil {

@@ -1,6 +1,8 @@
 package program
 
 import (
+	"math"
+
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -31,6 +33,8 @@ type Program struct {
 	exact    sharded[string, *bucket]
 	wildcard sharded[string, *bucket]
 	none     *bucket
+	// loose is a priority that no rule of a wildcard or of no host is above.
+	loose    int32
 	tcp      tcpIndex
 	backends sharded[route.BackendID, *usedBackend]
 }
@@ -61,6 +65,7 @@ func (c Compiler) Compile(table *route.Table) (*Program, error) {
 		rules:    newSharded[route.ID, *compiledRule](),
 		exact:    newSharded[string, *bucket](),
 		wildcard: newSharded[string, *bucket](),
+		loose:    math.MinInt32,
 		tcp: tcpIndex{
 			routes:   newSharded[route.TCPRouteID, *compiledTCP](),
 			exact:    newSharded[string, *tcpList](),

@@ -34,6 +34,9 @@ type compiledRule struct {
 
 func (r *compiledRule) key() route.ID { return r.source.ID }
 
+// result is what a lookup gives that finds the rule.
+func (r *compiledRule) result() Result { return Result{Rule: r.source, Binding: r.binding} }
+
 type pathType uint8
 
 const (

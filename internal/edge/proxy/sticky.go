@@ -117,9 +117,10 @@ func (c *client) choice(handle *upstream.Handle) upstream.Choice {
 // stick gives the client the cookie of the backend and the endpoint that
 // answered it, if it does not have it yet.
 func (c *client) stick(b *binding, lane *lane) {
-	sticky, value := lane.lease.Transport().Sticky, ""
-	if sticky != nil {
-		value = lane.lease.StickyValue()
+	var sticky *route.StickyCookie
+	value := lane.lease.StickyValue()
+	if value != "" {
+		sticky = lane.lease.Transport().Sticky
 	}
 	if b.sticky != nil {
 		sticky = &b.sticky.cookie

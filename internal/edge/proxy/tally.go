@@ -18,17 +18,22 @@ import (
 // counts, which are made then, so that rules without traffic have none.
 type tally struct {
 	// recent are keyed words; 0 is a word without any.
-	recent [recentWords]atomic.Uint64
+	recent [recentWords]atomic.Uint32
 	mu     sync.Mutex // guards counts, and the keys of the words
 	counts *counts
 	id     route.ID
+	_      [32]byte // up to whole lines
 }
 
 const (
-	recentWords = 8
-	// recentBits are those of the requests in a word; above is the key.
-	recentBits = 48
+	recentWords = 16
+	// recentBits are those of the requests in a word; above is the key: a bit that
+	// says that it is one, the class and the bucket.
+	recentBits = 21
 	recentMask = 1<<recentBits - 1
+	bucketBits = 7
+	bucketMask = 1<<bucketBits - 1
+	classMask  = 1<<3 - 1
 )
 
 type counts struct {
@@ -37,9 +42,12 @@ type counts struct {
 }
 
 // recentKey is what a word has for a class and a bucket. It is not 0.
-func recentKey(class, bucket int) uint64 {
-	return (1<<15 | uint64(class)<<8 | uint64(bucket)) << recentBits
+func recentKey(class, bucket int) uint32 {
+	return ((classMask+1|uint32(class))<<bucketBits | uint32(bucket)) << recentBits
 }
+
+// room reports whether a word can count one more of a key.
+func room(word, key uint32) bool { return word&^recentMask == key && word&recentMask < recentMask }
 
 // note counts one request.
 func (t *tally) note(status int, took time.Duration) {
@@ -51,7 +59,7 @@ func (t *tally) note(status int, took time.Duration) {
 	key, word := recentKey(class, bucket), &t.recent[bucket%recentWords]
 	for {
 		old := word.Load()
-		if old&^recentMask != key {
+		if !room(old, key) {
 			t.turn(word, key)
 			return
 		}
@@ -61,14 +69,14 @@ func (t *tally) note(status int, took time.Duration) {
 	}
 }
 
-// turn counts a request in a word that had others.
-func (t *tally) turn(word *atomic.Uint64, key uint64) {
+// turn counts a request in a word that had others, or as many as it can.
+func (t *tally) turn(word *atomic.Uint32, key uint32) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for {
 		old := word.Load()
 		next := key | 1
-		if old&^recentMask == key {
+		if room(old, key) {
 			next = old + 1 // somebody else has turned it
 		}
 		if !word.CompareAndSwap(old, next) {
@@ -85,10 +93,10 @@ func (t *tally) turn(word *atomic.Uint64, key uint64) {
 }
 
 // add takes in a word.
-func (c *counts) add(word uint64) {
+func (c *counts) add(word uint32) {
 	n := word & recentMask
-	c.statuses[word>>(recentBits+8)&7] += n
-	c.spread[word>>recentBits&0xff] += uint32(n)
+	c.statuses[word>>(recentBits+bucketBits)&classMask] += uint64(n)
+	c.spread[word>>recentBits&bucketMask] += n
 }
 
 // read gives the counts; false when there were no requests.

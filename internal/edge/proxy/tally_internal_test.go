@@ -5,6 +5,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unsafe"
 
 	"slipway.dev/slipway/internal/observe/trafficreport"
 	"slipway.dev/slipway/internal/route"
@@ -33,6 +34,46 @@ func TestTally(t *testing.T) {
 	}
 	if at := trafficreport.BucketOf(3 * time.Millisecond); len(got.Spread) != at+1 || got.Spread[at] != clients*each || got.Spread[0] != 1 {
 		t.Errorf("the spread is %v", got.Spread)
+	}
+}
+
+// TestTallyOverflow: a word that is full makes room.
+func TestTallyOverflow(t *testing.T) {
+	var one tally
+	const requests = 2*recentMask + 3
+	for range requests {
+		one.note(200, time.Millisecond)
+	}
+	got, _ := one.read()
+	if at := trafficreport.BucketOf(time.Millisecond); got.Statuses[2] != requests || got.Spread[at] != requests {
+		t.Errorf("%d requests with %d times, want %d", got.Statuses[2], got.Spread[at], requests)
+	}
+}
+
+// TestTallyKeys: no two classes and buckets share a key.
+func TestTallyKeys(t *testing.T) {
+	seen := map[uint32]bool{0: true}
+	for class := range len(counts{}.statuses) {
+		for bucket := range trafficreport.Buckets {
+			key := recentKey(class, bucket)
+			if seen[key] || key&recentMask != 0 {
+				t.Fatalf("class %d, bucket %d: key %x", class, bucket, key)
+			}
+			seen[key] = true
+			var sum counts
+			sum.add(key | 1)
+			if sum.statuses[class] != 1 || sum.spread[bucket] != 1 {
+				t.Fatalf("class %d, bucket %d: counted as %v", class, bucket, sum)
+			}
+		}
+	}
+}
+
+// TestTallyLine: the words are one line of a cache.
+func TestTallyLine(t *testing.T) {
+	const line = 64
+	if size := unsafe.Sizeof(tally{}); size%line != 0 || unsafe.Sizeof(tally{}.recent) != line {
+		t.Errorf("a tally takes %d bytes", size)
 	}
 }
 

@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
+
+	"slipway.dev/slipway/test/bench/ground"
 )
 
 const (
@@ -28,12 +31,14 @@ type question struct {
 	want netip.Addr
 }
 
-// turn is one kind of load, and what it cost in each round.
+// turn is one kind of load, and what it cost in each round. Against other loads,
+// it cost so many times as much.
 type turn struct {
-	name   string
-	choose func() question
-	into   *float64
-	all    []float64
+	name    string
+	choose  func() question
+	into    *float64
+	against map[*turn]*float64
+	all     []float64
 }
 
 // load compares three kinds of requests: for one host with one endpoint, for one
@@ -43,6 +48,17 @@ type turn struct {
 // of routes and backends.
 func (b *bench) load(ctx context.Context) (err error) {
 	hosts := b.world.loadHosts()
+	// Warming up makes the connections to all endpoints.
+	if err := b.warmUp(ctx, b.edge.PID(), b.world.inTurn()); err != nil {
+		return err
+	}
+	m, err := ground.ReadMemory(b.edge.PID())
+	if err != nil {
+		return err
+	}
+	f := b.figures
+	f.InUse = megabytes(m.Resident)
+	b.tell("in use: RSS %.0f MB after requests to %d hosts with an endpoint each", f.InUse, hosts)
 	if err := b.world.createWide(ctx, hosts); err != nil {
 		return err
 	}
@@ -50,22 +66,26 @@ func (b *bench) load(ctx context.Context) (err error) {
 	if err := b.answers(ctx, wideHost); err != nil {
 		return err
 	}
-	f := b.figures
-	turns := []*turn{
-		{name: "load-one", choose: b.world.one(), into: &f.RequestOne},
-		{name: "load-wide", choose: wide, into: &f.RequestWide},
-		{name: "load-all", choose: b.world.atRandom(), into: &f.RequestAll},
-	}
-	// Warming up makes the connections to all endpoints.
-	if err := b.warmUp(ctx, b.edge.PID(), b.world.inTurn(), wide); err != nil {
+	if err := b.warmUp(ctx, b.edge.PID(), wide); err != nil {
 		return err
 	}
-	if err := b.takeTurns(ctx, b.edge.PID(), turns); err != nil {
+	if err := b.takeTurns(ctx, b.edge.PID(), b.world.endpointTurns(&f.Request)); err != nil {
 		return err
 	}
 	b.tell("load: %.1f µs CPU per request for one host, %.1f µs for one with %d endpoints, %.1f µs for %d hosts",
-		f.RequestOne, f.RequestWide, hosts, f.RequestAll, hosts)
+		f.Request.One, f.Request.Wide, hosts, f.Request.All, hosts)
 	return nil
+}
+
+// endpointTurns are the loads for one host, for one with all endpoints and for all
+// hosts.
+func (w *world) endpointTurns(into *requestFigures) []*turn {
+	one := &turn{name: "load-one", choose: w.one(), into: &into.One}
+	wide := &turn{name: "load-wide", choose: wide, into: &into.Wide}
+	all := &turn{name: "load-all", choose: w.atRandom(), into: &into.All}
+	wide.against = map[*turn]*float64{one: &into.WideTimes}
+	all.against = map[*turn]*float64{one: &into.AllTimes, wide: &into.RoutesTimes}
+	return []*turn{one, wide, all}
 }
 
 // loadHosts is how many hosts are asked for.
@@ -115,10 +135,15 @@ func (b *bench) warmUp(ctx context.Context, pid int, loads ...func() question) e
 }
 
 // takeTurns lets loads take turns, so that a disturbance does not meet one alone,
-// and gives the middle of the rounds of each.
+// and gives the middle of the rounds of each. Each second round goes backwards: on
+// a machine that gets slower, nobody is always later.
 func (b *bench) takeTurns(ctx context.Context, pid int, turns []*turn) error {
-	for range b.settings.rounds {
-		for _, turn := range turns {
+	for round := range b.settings.rounds {
+		order := slices.Clone(turns)
+		if round%2 == 1 {
+			slices.Reverse(order)
+		}
+		for _, turn := range order {
 			finish := b.profile(turn.name, b.settings.duration)
 			micros, err := drive(ctx, pid, turn.choose, b.settings.duration)
 			if err := errors.Join(err, finish()); err != nil {
@@ -129,6 +154,9 @@ func (b *bench) takeTurns(ctx context.Context, pid int, turns []*turn) error {
 	}
 	for _, turn := range turns {
 		*turn.into = median(turn.all)
+		for other, times := range turn.against {
+			*times = medianRatio(turn.all, other.all)
+		}
 	}
 	return nil
 }

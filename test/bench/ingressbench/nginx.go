@@ -40,14 +40,8 @@ func (b *bench) runPeer(ctx context.Context) (err error) {
 	if err := b.warmUp(ctx, process.PID(), b.world.inTurn(), wide); err != nil {
 		return err
 	}
-	err = b.takeTurns(ctx, process.PID(), []*turn{
-		{choose: b.world.one(), into: &f.One},
-		{choose: wide, into: &f.Wide},
-		{choose: b.world.atRandom(), into: &f.All},
-		{choose: b.world.sharing(anyHost), into: &f.Any},
-		{choose: b.world.sharing(sharedHost), into: &f.Shared},
-	})
-	if err != nil {
+	turns := append(b.world.endpointTurns(&f.requestFigures), b.world.nameTurns(&f.requestFigures)...)
+	if err := b.takeTurns(ctx, process.PID(), turns); err != nil {
 		return err
 	}
 	b.figures.Peer = f

@@ -33,6 +33,7 @@ type figures struct {
 
 	Settled  float64 `json:"settledMB"`
 	Peak     float64 `json:"peakMB"`
+	InUse    float64 `json:"inUseMB"`
 	Loaded   float64 `json:"loadedMB"`
 	PeakEver float64 `json:"peakEverMB"`
 	Idle     float64 `json:"idleCPUShare"`
@@ -43,27 +44,34 @@ type figures struct {
 	CreateCPU   float64 `json:"createCPUMillis"`
 	EndpointCPU float64 `json:"endpointCPUMillis"`
 
-	RequestOne  float64 `json:"requestOneEndpointCPUMicros"`
-	RequestWide float64 `json:"requestOneHostCPUMicros"`
-	RequestAll  float64 `json:"requestAllHostsCPUMicros"`
-
-	// Any and Shared are for as many names with one endpoint, by one route and by a
-	// route for each.
-	Any    float64 `json:"requestWildcardCPUMicros"`
-	Shared float64 `json:"requestSharedEndpointCPUMicros"`
+	Request requestFigures `json:"request"`
 
 	// Peer has the same loads on another proxy.
 	Peer *peerFigures `json:"peer,omitempty"`
 }
 
-// peerFigures are the microseconds of CPU time of a request on another proxy.
+// requestFigures are the microseconds of CPU time of a request with each load,
+// and how many times those of another it is. That is the middle of the rounds,
+// too: the loads of one round meet the machine as it is then.
+type requestFigures struct {
+	One         float64 `json:"oneHostOneEndpointMicros"`
+	Wide        float64 `json:"oneHostAllEndpointsMicros"`
+	WideTimes   float64 `json:"oneHostAllEndpointsTimes"`
+	All         float64 `json:"allHostsAllEndpointsMicros"`
+	AllTimes    float64 `json:"allHostsAllEndpointsTimes"`
+	RoutesTimes float64 `json:"allHostsToOneHostTimes"`
+
+	// Any and Shared are for as many names with one endpoint, by one route and by a
+	// route for each.
+	Any         float64 `json:"allNamesOneRouteMicros"`
+	Shared      float64 `json:"allNamesOwnRoutesMicros"`
+	SharedTimes float64 `json:"allNamesOwnRoutesTimes"`
+}
+
+// peerFigures are those of another proxy.
 type peerFigures struct {
-	Name   string  `json:"name"`
-	One    float64 `json:"requestOneEndpointCPUMicros"`
-	Wide   float64 `json:"requestOneHostCPUMicros"`
-	All    float64 `json:"requestAllHostsCPUMicros"`
-	Any    float64 `json:"requestWildcardCPUMicros"`
-	Shared float64 `json:"requestSharedEndpointCPUMicros"`
+	Name string `json:"name"`
+	requestFigures
 }
 
 // delayFigures are how long changes took to be live.
@@ -92,12 +100,21 @@ func spreadOf(delays []time.Duration) spread {
 
 // median is the middle of some values, of which there is at least one.
 func median(values []float64) float64 {
-	slices.Sort(values)
+	values = slices.Sorted(slices.Values(values))
 	middle := len(values) / 2
 	if len(values)%2 == 1 {
 		return values[middle]
 	}
 	return (values[middle-1] + values[middle]) / 2
+}
+
+// medianRatio is the middle of how many times one series is another.
+func medianRatio(values, base []float64) float64 {
+	ratios := make([]float64, len(values))
+	for i := range values {
+		ratios[i] = values[i] / base[i]
+	}
+	return median(ratios)
 }
 
 // goal is what a figure should be below.
@@ -124,9 +141,10 @@ func houseGoals() []goal {
 		{phaseEndpoint, 5000, "endpoint change live, p99", 50, "ms", func(f *figures) float64 { return f.Endpoint.FromCall.P99 }},
 		{phaseWork, 5000, "CPU per new Ingress", 5, "ms", func(f *figures) float64 { return f.CreateCPU }},
 		{phaseWork, 5000, "CPU per endpoint change", 5, "ms", func(f *figures) float64 { return f.EndpointCPU }},
-		{phaseLoad, 5000, "CPU per request, all routes to one, with all endpoints", requestRatio, "times", func(f *figures) float64 { return f.RequestAll / f.RequestWide }},
-		{phaseShared, 5000, "CPU per request, all routes to one, with one endpoint", requestRatio, "times", func(f *figures) float64 { return f.Shared / f.Any }},
-		{phaseIdle, 5000, "memory", 150, "MB", func(f *figures) float64 { return f.Settled }},
+		{phaseLoad, 5000, "CPU per request, all routes to one, with all endpoints", requestRatio, "times", func(f *figures) float64 { return f.Request.RoutesTimes }},
+		{phaseShared, 5000, "CPU per request, all routes to one, with one endpoint", requestRatio, "times", func(f *figures) float64 { return f.Request.SharedTimes }},
+		{phaseIdle, 5000, "memory, settled", 150, "MB", func(f *figures) float64 { return f.Settled }},
+		{phaseLoad, 5000, "memory, all routes in use", 150, "MB", func(f *figures) float64 { return f.InUse }},
 		{phaseCold, 10_000, "cold start", 5, "s", func(f *figures) float64 { return f.Cold }},
 	}
 }
@@ -213,6 +231,9 @@ func (r *report) print(out io.Writer) {
 	row("cold start, s", "%.2f", func(f *figures) []any { return []any{f.Cold} })
 	row("CPU of it, s", "%.2f", func(f *figures) []any { return []any{f.ColdCPU} })
 	row("RSS settled (peak), MB", "%.0f (%.0f)", func(f *figures) []any { return []any{f.Settled, f.Peak} })
+	if r.ran(phaseLoad) {
+		row("RSS with all routes in use, MB", "%.0f", func(f *figures) []any { return []any{f.InUse} })
+	}
 	row("RSS at the end (peak), MB", "%.0f (%.0f)", func(f *figures) []any { return []any{f.Loaded, f.PeakEver} })
 	delays := func(name string, of func(*figures) spread) {
 		row(name+" p50 / p99, ms", "%.1f / %.1f", func(f *figures) []any { return []any{of(f).P50, of(f).P99} })
@@ -234,30 +255,23 @@ func (r *report) print(out io.Writer) {
 	r.printGoals(out)
 }
 
-// printLoads prints what requests cost, each beside what one to one endpoint does.
+// printLoads prints what requests cost, and how many times what one to one
+// endpoint does.
 func (r *report) printLoads(row func(name, format string, values func(*figures) []any)) {
-	times := func(name string, of func(*figures) (value, base float64)) {
-		row(name, "%.1f (%.2f)", func(f *figures) []any {
-			value, base := of(f)
-			return []any{value, value / base}
-		})
+	loads := func(title string, of func(*figures) *requestFigures) {
+		if r.ran(phaseLoad) {
+			row(title+"one endpoint, µs", "%.1f", func(f *figures) []any { return []any{of(f).One} })
+			row("one route to all endpoints, µs (times)", "%.1f (%.2f)", func(f *figures) []any { return []any{of(f).Wide, of(f).WideTimes} })
+			row("all routes to all endpoints, µs (times)", "%.1f (%.2f)", func(f *figures) []any { return []any{of(f).All, of(f).AllTimes} })
+		}
+		if r.ran(phaseShared) {
+			row("all names by one route to one endpoint, µs", "%.1f", func(f *figures) []any { return []any{of(f).Any} })
+			row("all names by a route each, µs (times)", "%.1f (%.2f)", func(f *figures) []any { return []any{of(f).Shared, of(f).SharedTimes} })
+		}
 	}
-	if r.ran(phaseLoad) {
-		row("CPU per request, one endpoint, µs", "%.1f", func(f *figures) []any { return []any{f.RequestOne} })
-		times("one route to all endpoints, µs (times)", func(f *figures) (float64, float64) { return f.RequestWide, f.RequestOne })
-		times("all routes to all endpoints, µs (times)", func(f *figures) (float64, float64) { return f.RequestAll, f.RequestOne })
-	}
-	if r.ran(phaseShared) {
-		row("all names by one route to one endpoint, µs", "%.1f", func(f *figures) []any { return []any{f.Any} })
-		times("all names by a route each, µs (times)", func(f *figures) (float64, float64) { return f.Shared, f.Any })
-	}
+	loads("CPU per request, ", func(f *figures) *requestFigures { return &f.Request })
 	if peer := r.Sizes[0].Peer; peer != nil {
-		of := func(f *figures) *peerFigures { return cmp.Or(f.Peer, &peerFigures{}) }
-		row(peer.Name+": one endpoint, µs", "%.1f", func(f *figures) []any { return []any{of(f).One} })
-		times("one route to all endpoints", func(f *figures) (float64, float64) { return of(f).Wide, of(f).One })
-		times("all routes to all endpoints", func(f *figures) (float64, float64) { return of(f).All, of(f).One })
-		row("all names by one route to one endpoint", "%.1f", func(f *figures) []any { return []any{of(f).Any} })
-		times("all names by a route each", func(f *figures) (float64, float64) { return of(f).Shared, of(f).Any })
+		loads(peer.Name+": ", func(f *figures) *requestFigures { return &cmp.Or(f.Peer, &peerFigures{}).requestFigures })
 	}
 }
 

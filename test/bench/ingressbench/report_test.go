@@ -20,6 +20,10 @@ func TestSpread(t *testing.T) {
 }
 
 func TestMedian(t *testing.T) {
+	values := []float64{9, 1, 5}
+	if got := medianRatio(values, []float64{3, 1, 1}); got != 3 || values[0] != 9 {
+		t.Errorf("ratio: %v of %v", got, values)
+	}
 	if got := median([]float64{9, 1, 5}); got != 5 {
 		t.Errorf("three: %v", got)
 	}
@@ -31,10 +35,11 @@ func TestMedian(t *testing.T) {
 // good are figures that reach every goal.
 func good() *figures {
 	return &figures{
-		Ingresses: 5000, Cold: 1, Settled: 149,
+		Ingresses: 5000, Cold: 1, Settled: 149, InUse: 149,
 		Create:    delayFigures{FromCall: spread{P99: 99}},
 		Endpoint:  delayFigures{FromCall: spread{P99: 49}},
-		CreateCPU: 4.9, EndpointCPU: 4.9, RequestOne: 19, RequestWide: 19, RequestAll: 20, Any: 19, Shared: 20,
+		CreateCPU: 4.9, EndpointCPU: 4.9,
+		Request: requestFigures{One: 19, Wide: 19, WideTimes: 1, All: 20, AllTimes: 1.05, RoutesTimes: 1.05, Any: 19, Shared: 20, SharedTimes: 1.05},
 	}
 }
 
@@ -44,9 +49,10 @@ func TestGoals(t *testing.T) {
 		"endpoint change live":    func(f *figures) { f.Endpoint.FromCall.P99 = 50 },
 		"CPU per new Ingress":     func(f *figures) { f.CreateCPU = 5.1 },
 		"CPU per endpoint change": func(f *figures) { f.EndpointCPU = 5.1 },
-		"with all endpoints":      func(f *figures) { f.RequestAll = 24 },
-		"with one endpoint":       func(f *figures) { f.Shared = 24 },
-		"memory":                  func(f *figures) { f.Settled = 150 },
+		"with all endpoints":      func(f *figures) { f.Request.RoutesTimes = 1.1 },
+		"with one endpoint":       func(f *figures) { f.Request.SharedTimes = 1.1 },
+		"memory, settled":         func(f *figures) { f.Settled = 150 },
+		"memory, all routes":      func(f *figures) { f.InUse = 150 },
 		"cold start":              func(f *figures) { f.Ingresses, f.Cold = 10_000, 5 },
 	} {
 		f := good()
@@ -62,7 +68,7 @@ func TestGoals(t *testing.T) {
 		}
 	}
 	// What was not measured is missed.
-	if r := (&report{Sizes: []*figures{{Ingresses: 5000}}}); r.missed() != 7 {
+	if r := (&report{Sizes: []*figures{{Ingresses: 5000}}}); r.missed() != 8 {
 		t.Errorf("%d missed without any figure", r.missed())
 	}
 }
@@ -72,11 +78,11 @@ func TestGoalsOfSomePhases(t *testing.T) {
 	f := good()
 	f.Create, f.CreateCPU = delayFigures{}, 0
 	r := &report{Sizes: []*figures{f}, Only: []string{phaseLoad}}
-	if r.missed() != 0 || len(r.goals(f)) != 2 {
+	if r.missed() != 0 || len(r.goals(f)) != 3 {
 		t.Errorf("%d of %d goals are missed", r.missed(), len(r.goals(f)))
 	}
-	f.RequestAll = 24
-	f.Peer = &peerFigures{Name: nginxName, One: 20, Wide: 200, All: 36, Any: 23, Shared: 24}
+	f.Request.RoutesTimes = 1.2
+	f.Peer = &peerFigures{Name: nginxName, requestFigures: requestFigures{One: 20, Wide: 200, All: 36, AllTimes: 1.8, Any: 23, Shared: 24}}
 	var out strings.Builder
 	r.print(&out)
 	if r.missed() != 1 || !lineHas(out.String(), "all routes to all endpoints", "36.0 (1.80)") {
