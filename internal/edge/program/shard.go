@@ -2,12 +2,14 @@ package program
 
 import (
 	"hash/maphash"
+	"math/bits"
 	"slices"
 )
 
 // shardCount is the number of lists that a sharded index is split into. A
-// change copies one of them: with 100,000 entries about 100.
-const shardCount = 1024
+// change copies one of them, with 100,000 entries about 400, and where all lists
+// are.
+const shardCount = 256
 
 // keyed is a pointer to something that knows its own key.
 type keyed[K comparable] interface {
@@ -46,18 +48,18 @@ func (s *sharded[K, V]) get(key K) V {
 	return none
 }
 
-// position is where the first slot with a hash is or would be.
+// position is where the first slot with a hash is or would be. Hashes are spread
+// evenly, so that it is near to the place that their share of all hashes gives.
 func position[V any](shard []slot[V], hash uint64) int {
-	low, high := 0, len(shard)
-	for low < high {
-		middle := int(uint(low+high) >> 1)
-		if shard[middle].hash < hash {
-			low = middle + 1
-		} else {
-			high = middle
-		}
+	at, _ := bits.Mul64(hash, uint64(len(shard)))
+	i := int(at)
+	for i > 0 && shard[i-1].hash >= hash {
+		i--
 	}
-	return low
+	for i < len(shard) && shard[i].hash < hash {
+		i++
+	}
+	return i
 }
 
 // shardEdit makes a changed copy. It copies a shard before the first change to

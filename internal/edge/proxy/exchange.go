@@ -35,7 +35,7 @@ func (c *client) exchange() (keep bool) {
 		Header:     c,
 	}
 	c.open(now)
-	c.tally = &c.proxy.tallies.unrouted
+	c.tally = c.proxy.tallies.unrouted
 	c.record.Client = c.clientAddress()
 	c.record.Method, c.record.Host, c.record.Path = c.request.Method, c.request.Host, c.request.Path
 	c.record.Head = &c.head

@@ -108,8 +108,8 @@ func (c *client) choice(handle *upstream.Handle) upstream.Choice {
 	if transport.Sticky != nil {
 		choice.Sticky = c.cookie(transport.Sticky.Name)
 	}
-	if transport.Keyed {
-		choice.Hash, choice.HasHash = c.hash(transport.Hash)
+	if transport.Hash != nil {
+		choice.Hash, choice.HasHash = c.hash(*transport.Hash)
 	}
 	return choice
 }

@@ -19,14 +19,20 @@ import (
 type tally struct {
 	// recent are keyed words; 0 is a word without any.
 	recent [recentWords]atomic.Uint32
-	mu     sync.Mutex // guards counts, and the keys of the words
-	counts *counts
-	id     route.ID
-	_      [32]byte // up to whole lines
+	*tallied
 }
 
+// tallied is the part of a tally that few requests need.
+type tallied struct {
+	id     route.ID
+	mu     sync.Mutex // guards counts, and the keys of the words
+	counts *counts
+}
+
+func newTally(id route.ID) *tally { return &tally{tallied: &tallied{id: id}} }
+
 const (
-	recentWords = 16
+	recentWords = 14
 	// recentBits are those of the requests in a word; above is the key: a bit that
 	// says that it is one, the class and the bucket.
 	recentBits = 21
@@ -128,7 +134,7 @@ func (t *tally) read() (trafficreport.Count, bool) {
 // table does not begin them anew. Only the rules that are bound keep them alive.
 type tallies struct {
 	// unrouted has the requests that no rule took.
-	unrouted tally
+	unrouted *tally
 
 	mu     sync.Mutex
 	known  map[route.ID]weak.Pointer[tally]
@@ -153,7 +159,7 @@ func (s *tallies) of(id route.ID) *tally {
 		}
 		s.tidyAt = 2*len(s.known) + 64
 	}
-	t := &tally{id: id}
+	t := newTally(id)
 	s.known[id] = weak.Make(t)
 	return t
 }

@@ -290,8 +290,11 @@ func TestTransportFacts(t *testing.T) {
 	if got.Sticky == nil || *got.Sticky != *b.Sticky {
 		t.Errorf("sticky cookie %+v, want %+v", got.Sticky, b.Sticky)
 	}
-	got.Sticky = nil
-	if want := (upstream.Transport{TLS: true, HostOfEndpoint: true, Keyed: true, Hash: b.Balancing.Hash}); got != want {
+	if got.Hash == nil || *got.Hash != b.Balancing.Hash {
+		t.Errorf("hash %+v, want %+v", got.Hash, b.Balancing.Hash)
+	}
+	got.Sticky, got.Hash = nil, nil
+	if want := (upstream.Transport{TLS: true, HostOfEndpoint: true}); got != want {
 		t.Errorf("transport %+v, want %+v", got, want)
 	}
 }

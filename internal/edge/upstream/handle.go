@@ -52,14 +52,14 @@ func (h *Handle) Transport() *Transport { return &h.roster.Load().transport }
 // BrokenError.
 func (h *Handle) Pick(choice Choice) (Lease, error) {
 	r := h.roster.Load()
-	if r.refusal != nil {
-		return Lease{}, r.refusal
-	}
 	if e := r.sole; e != nil && e != choice.Avoid && e.well() {
 		if n := e.inFlight.Add(1); r.limit <= 0 || n <= r.limit {
 			return Lease{handle: h, roster: r, endpoint: e}, nil
 		}
 		e.inFlight.Add(-1)
+	}
+	if r.refusal != nil {
+		return Lease{}, r.refusal
 	}
 	if r.most <= 0 {
 		return h.pick(r, choice)

@@ -14,32 +14,35 @@ type Transport struct {
 	// Sticky is the cookie that keeps a client at its endpoint, with its name;
 	// nil when there is none.
 	Sticky *route.StickyCookie
+	// Hash is what Choice.Hash is made of; nil unless the method is hash.
+	Hash *route.HashKey
 	// TLS says that requests travel encrypted.
 	TLS bool
 	// HostOfEndpoint sends the endpoint's address as the Host header.
 	HostOfEndpoint bool
-	// Keyed says that Hash is not zero.
-	Keyed bool
-	// Hash is what Choice.Hash is made of; zero unless the method is hash.
-	Hash route.HashKey
 }
 
 // roster is a backend at one moment: all that Pick looks at. It does not change
-// once it is published, apart from what its endpoints count. What every request
-// reads comes first.
+// once it is published, apart from what its endpoints count. It is one line of a
+// cache, with what requests need that have no choice; the rest is in the listing.
 type roster struct {
-	// refusal is returned by every Pick, where there is one.
-	refusal error
 	// sole is the endpoint of a backend that leaves no choice and bounds nothing
 	// but what runs on one endpoint; nil where there is more to think about.
 	sole      *Endpoint
 	limit     int64 // requests in flight on one; 0 is no bound
 	transport Transport
-	overload  *OverloadError
-	dialer    *dialer // nil when the backend is broken
-	most      int64   // requests in flight on all endpoints; 0 is no bound
-	method    route.BalanceMethod
-	slow      int64 // slow start, in nanoseconds
+	*listing
+}
+
+// listing is the part of a roster that is read where there is a choice.
+type listing struct {
+	// refusal is returned by every Pick, where there is one.
+	refusal  error
+	overload *OverloadError
+	dialer   *dialer // nil when the backend is broken
+	most     int64   // requests in flight on all endpoints; 0 is no bound
+	method   route.BalanceMethod
+	slow     int64 // slow start, in nanoseconds
 	// warmUntil is when the last endpoint has come to its full share; 0 when
 	// none has to.
 	warmUntil int64
@@ -50,6 +53,9 @@ type roster struct {
 	zones   uint64   // how many zones all has
 	sticky  map[string]*member
 }
+
+// refuse makes every Pick fail.
+func (r *roster) refuse(err error) { r.refusal, r.sole = err, nil }
 
 // member is an endpoint with what may change of it.
 type member struct {
@@ -74,19 +80,22 @@ type field struct {
 func newRoster(h *Handle, b *route.Backend, endpoint func(place) *Endpoint) *roster {
 	cfg := &h.set.cfg
 	r := &roster{
-		overload: &OverloadError{Backend: b.ID, RetryAfter: cfg.RetryAfter},
-		most:     b.MaxInFlight,
-		limit:    cmp.Or(b.MaxInFlightPerEndpoint, cfg.MaxInFlightPerEndpoint),
-		method:   b.Balancing.Method,
-		slow:     max(int64(b.Balancing.SlowStart), 0),
+		limit: cmp.Or(b.MaxInFlightPerEndpoint, cfg.MaxInFlightPerEndpoint),
 		transport: Transport{
 			TLS:            b.Transport.Protocol.Encrypted(),
 			Host:           b.Transport.Host,
 			HostOfEndpoint: b.Transport.HostOfEndpoint,
-			Hash:           b.Balancing.Hash,
-			Keyed:          b.Balancing.Hash.By != "",
 		},
-		members: make([]member, 0, len(b.Endpoints)),
+		listing: &listing{
+			overload: &OverloadError{Backend: b.ID, RetryAfter: cfg.RetryAfter},
+			most:     b.MaxInFlight,
+			method:   b.Balancing.Method,
+			slow:     max(int64(b.Balancing.SlowStart), 0),
+			members:  make([]member, 0, len(b.Endpoints)),
+		},
+	}
+	if b.Balancing.Hash.By != "" {
+		r.transport.Hash = &b.Balancing.Hash
 	}
 	if b.Sticky != nil {
 		cookie := *b.Sticky

@@ -43,7 +43,7 @@ func NewSet(cfg Config) *Set {
 	s := &Set{
 		cfg:       cfg.withDefaults(),
 		began:     time.Now(),
-		absent:    &roster{refusal: ErrNoBackend},
+		absent:    &roster{listing: &listing{refusal: ErrNoBackend}},
 		backends:  map[route.BackendID]*Handle{},
 		others:    map[route.BackendID]weak.Pointer[Handle]{},
 		tidyAt:    64,
@@ -153,9 +153,9 @@ func (s *Set) settle(b *route.Backend) {
 	})
 	r.dialer = d
 	if err != nil {
-		r.refusal = &BrokenError{Backend: b.ID, Reason: err.Error()}
+		r.refuse(&BrokenError{Backend: b.ID, Reason: err.Error()})
 	} else if len(r.members) == 0 {
-		r.refusal = ErrNoEndpoint
+		r.refuse(ErrNoEndpoint)
 	}
 
 	// Before the new roster is seen, no connection of the old way is left to be
