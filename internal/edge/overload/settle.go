@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"os"
+	"reflect"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -11,7 +12,9 @@ import (
 
 // Settle gives back what a start took and serving does not need: memory that is
 // free again, and the pages of the program that only the start has run. Of these
-// the kernel brings back what is used, from its cache.
+// the kernel brings back what is used, from its cache. What is left of the heap
+// goes into large pages: requests for thousands of routes read it here and there,
+// and finding small pages would take them as long as reading.
 func Settle() {
 	debug.FreeOSMemory()
 	program, err := os.Readlink("/proc/self/exe")
@@ -25,6 +28,25 @@ func Settle() {
 	for _, part := range programParts(mappings, program) {
 		dropPages(part)
 	}
+	if heap, ok := mappingAt(mappings, reflect.ValueOf(new([64]byte)).Pointer()); ok {
+		gatherPages(heap)
+	}
+}
+
+// mappingAt finds the private memory around an address, in the kernel's list of
+// mappings.
+func mappingAt(mappings []byte, address uintptr) (extent, bool) {
+	for line := range bytes.Lines(mappings) {
+		fields := strings.Fields(string(line))
+		// Memory that is of no file has no name.
+		if len(fields) != 5 || fields[1] != "rw-p" {
+			continue
+		}
+		if found, ok := extentOf(fields[0]); ok && address-found.begin < found.length {
+			return found, true
+		}
+	}
+	return extent{}, false
 }
 
 // extent is a part of the address space.
@@ -66,7 +88,12 @@ func mappingOf(line, program string) (extent, bool) {
 	if len(fields) < 6 || strings.TrimLeft(fields[5], " ") != program || fields[1] != "r-xp" && fields[1] != "r--p" {
 		return extent{}, false
 	}
-	first, last, _ := strings.Cut(fields[0], "-")
+	return extentOf(fields[0])
+}
+
+// extentOf reads addresses such as 400000-401000.
+func extentOf(text string) (extent, bool) {
+	first, last, _ := strings.Cut(text, "-")
 	begin, err := strconv.ParseUint(first, 16, 64)
 	if err != nil {
 		return extent{}, false

@@ -51,6 +51,21 @@ func TestProgramParts(t *testing.T) {
 	}
 }
 
+// Only private memory of no file is the heap.
+func TestMappingAt(t *testing.T) {
+	for address, want := range map[uintptr]extent{
+		0xae20b400000: {0xae20b400000, 0x4800000},
+		0xae20fbfffff: {0xae20b400000, 0x4800000},
+		0xae20fc00000: {},
+		0x6300000:     {},
+		0:             {},
+	} {
+		if got, ok := mappingAt([]byte(mappingsSample), address); got != want || ok != (want != extent{}) {
+			t.Errorf("%x: %x, want %x", address, got, want)
+		}
+	}
+}
+
 // The program goes on, with fewer of its pages in memory.
 func TestSettle(t *testing.T) {
 	before := programPages(t)
@@ -84,6 +99,7 @@ func FuzzProgramParts(f *testing.F) {
 	f.Add([]byte(mappingsSample), "/bin/a program")
 	f.Fuzz(func(t *testing.T, text []byte, program string) {
 		for _, part := range programParts(text, program) {
+			mappingAt(text, part.begin)
 			if part.length == 0 || part.begin+part.length < part.begin {
 				t.Errorf("%x", part)
 			}
