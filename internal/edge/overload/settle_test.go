@@ -98,8 +98,10 @@ func programPages(t *testing.T) int {
 func FuzzProgramParts(f *testing.F) {
 	f.Add([]byte(mappingsSample), "/bin/a program")
 	f.Fuzz(func(t *testing.T, text []byte, program string) {
+		if heap, ok := mappingAt(text, 1<<40); ok && (heap.begin > 1<<40 || heap.begin+heap.length <= 1<<40) {
+			t.Errorf("%x", heap)
+		}
 		for _, part := range programParts(text, program) {
-			mappingAt(text, part.begin)
 			if part.length == 0 || part.begin+part.length < part.begin {
 				t.Errorf("%x", part)
 			}

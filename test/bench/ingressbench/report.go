@@ -66,6 +66,9 @@ type requestFigures struct {
 	Any         float64 `json:"allNamesOneRouteMicros"`
 	Shared      float64 `json:"allNamesOwnRoutesMicros"`
 	SharedTimes float64 `json:"allNamesOwnRoutesTimes"`
+	// Alone is for one name with that endpoint.
+	Alone            float64 `json:"oneNameMicros"`
+	SharedAloneTimes float64 `json:"allNamesOwnRoutesToOneNameTimes"`
 }
 
 // peerFigures are those of another proxy.
@@ -128,8 +131,8 @@ type goal struct {
 }
 
 // requestRatio is how much more a request may cost with all routes than with one:
-// as much, but for the noise of a machine. It is judged where all else is equal: as
-// many endpoints, and as many names with one endpoint. What one host with one
+// as much, but for the noise of a machine. It is judged with as many endpoints, with
+// one endpoint, and with one endpoint and as many names. What one host with one
 // endpoint costs stands beside it. That has one connection where the others have
 // thousands, whose price is the kernel's; another proxy shows how much it is.
 const requestRatio = 1.1
@@ -142,7 +145,8 @@ func houseGoals() []goal {
 		{phaseWork, 5000, "CPU per new Ingress", 5, "ms", func(f *figures) float64 { return f.CreateCPU }},
 		{phaseWork, 5000, "CPU per endpoint change", 5, "ms", func(f *figures) float64 { return f.EndpointCPU }},
 		{phaseLoad, 5000, "CPU per request, all routes to one, with all endpoints", requestRatio, "times", func(f *figures) float64 { return f.Request.RoutesTimes }},
-		{phaseShared, 5000, "CPU per request, all routes to one, with one endpoint", requestRatio, "times", func(f *figures) float64 { return f.Request.SharedTimes }},
+		{phaseShared, 5000, "CPU per request, all routes to one, with one endpoint", requestRatio, "times", func(f *figures) float64 { return f.Request.SharedAloneTimes }},
+		{phaseShared, 5000, "CPU per request, all routes to one, with all names", requestRatio, "times", func(f *figures) float64 { return f.Request.SharedTimes }},
 		{phaseIdle, 5000, "memory, settled", 150, "MB", func(f *figures) float64 { return f.Settled }},
 		{phaseLoad, 5000, "memory, all routes in use", 150, "MB", func(f *figures) float64 { return f.InUse }},
 		{phaseCold, 10_000, "cold start", 5, "s", func(f *figures) float64 { return f.Cold }},
@@ -265,8 +269,11 @@ func (r *report) printLoads(row func(name, format string, values func(*figures) 
 			row("all routes to all endpoints, µs (times)", "%.1f (%.2f)", func(f *figures) []any { return []any{of(f).All, of(f).AllTimes} })
 		}
 		if r.ran(phaseShared) {
+			row("one name by one route to one endpoint, µs", "%.1f", func(f *figures) []any { return []any{of(f).Alone} })
 			row("all names by one route to one endpoint, µs", "%.1f", func(f *figures) []any { return []any{of(f).Any} })
-			row("all names by a route each, µs (times)", "%.1f (%.2f)", func(f *figures) []any { return []any{of(f).Shared, of(f).SharedTimes} })
+			row("all names by a route each, µs (times, and one name)", "%.1f (%.2f, %.2f)", func(f *figures) []any {
+				return []any{of(f).Shared, of(f).SharedTimes, of(f).SharedAloneTimes}
+			})
 		}
 	}
 	loads("CPU per request, ", func(f *figures) *requestFigures { return &f.Request })

@@ -155,8 +155,8 @@ func (s *settings) longest() time.Duration {
 		slack  = 5                      // a busy machine
 	)
 	changes := time.Duration(4*s.samples) * s.pace()
-	// Nine loads take turns, and six warm up, for as long as all hosts need.
-	loads := time.Duration(9*s.rounds)*s.duration + 6*max(s.duration, loadHosts*time.Millisecond)
+	// Eleven loads take turns, and six warm up, for as long as all hosts need.
+	loads := time.Duration(11*s.rounds)*s.duration + 6*max(s.duration, loadHosts*time.Millisecond)
 	each := start + 2*s.settle + slack*(changes+loads)
 	return time.Duration(len(s.sizes))*each + time.Duration(4*slices.Max(s.sizes))*object
 }

@@ -49,12 +49,14 @@ func (b *bench) loadShared(ctx context.Context) (err error) {
 	return nil
 }
 
-// nameTurns are the loads for all names by one route, and by a route each.
+// nameTurns are the loads for one name, for all names by one route, and by a route
+// each.
 func (w *world) nameTurns(into *requestFigures) []*turn {
+	alone := &turn{name: "load-alone", choose: w.one(), into: &into.Alone}
 	one := &turn{name: "load-any", choose: w.sharing(anyHost), into: &into.Any}
 	own := &turn{name: "load-shared", choose: w.sharing(sharedHost), into: &into.Shared}
-	own.against = map[*turn]*float64{one: &into.SharedTimes}
-	return []*turn{one, own}
+	own.against = map[*turn]*float64{one: &into.SharedTimes, alone: &into.SharedAloneTimes}
+	return []*turn{alone, one, own}
 }
 
 // sharing chooses one of the names that have the endpoint of the first

@@ -70,7 +70,7 @@ func TestSmoke(t *testing.T) {
 	if f.Ready <= 0 || f.Cold < f.Ready || f.Settled <= 0 || f.Peak < f.Settled || f.PeakEver < f.Loaded ||
 		f.Create.FromCall.P50 <= 0 || f.Endpoint.FromCall.P50 <= 0 || f.Endpoint.FromCall.P99 < f.Endpoint.FromCall.P50 ||
 		f.InUse <= 0 || f.Request.One <= 0 || f.Request.WideTimes <= 0 || f.Request.AllTimes <= 0 || f.Request.RoutesTimes <= 0 ||
-		f.Request.Any <= 0 || f.Request.SharedTimes <= 0 {
+		f.Request.Any <= 0 || f.Request.SharedTimes <= 0 || f.Request.SharedAloneTimes <= 0 {
 		t.Errorf("a figure is missing: %+v", f)
 	}
 	if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {
