@@ -49,12 +49,14 @@ func connectProxy(t *testing.T) (address *url.URL, used *atomic.Int32) {
 			http.Error(w, err.Error(), http.StatusBadGateway)
 			return
 		}
-		w.WriteHeader(http.StatusOK)
 		from, _, err := http.NewResponseController(w).Hijack()
 		if err != nil {
 			_ = to.Close()
 			return
 		}
+		// Only now: what the client sends after the answer belongs to the other side,
+		// and the server reads ahead until it has given the connection away.
+		_, _ = io.WriteString(from, "HTTP/1.1 200 OK\r\n\r\n")
 		go func() {
 			_, _ = io.Copy(to, from)
 			_ = to.Close()
