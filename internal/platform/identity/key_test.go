@@ -54,12 +54,9 @@ func TestKeyEnds(t *testing.T) {
 	made := admin.key("short", time.Hour)
 	good := made.GetSecret()
 	for name, text := range map[string]string{
-		"another secret": good[:len(good)-1] + "a" + "", "cut": good[:len(good)-1], "longer": good + "a", "no id": "slw__x", "upper": strings.ToUpper(good),
+		"another secret": altered(good), "cut": good[:len(good)-1], "longer": good + "a", "no id": "slw__x", "upper": strings.ToUpper(good),
 		"another id": "slw_" + strings.Repeat("0", 24) + good[28:], "empty": "", "no key": "hello", "a token": "e30.e30.e30", "long": strings.Repeat("x", 9000),
 	} {
-		if text == good {
-			text = good[:len(good)-1] + "b"
-		}
 		want(t, name, w.bearer(text).may(), connect.CodeUnauthenticated)
 	}
 	twice := w.bearer(good)

@@ -192,7 +192,7 @@ func TestCSRF(t *testing.T) {
 		{"with the token", map[string]string{wire.CSRFHeader: token}, 0, 0},
 		{"from our page", map[string]string{wire.CSRFHeader: token, "Origin": w.url, "Sec-Fetch-Site": "same-origin"}, 0, 0},
 		{"without the token", nil, connect.CodePermissionDenied, 0},
-		{"with a wrong token", map[string]string{wire.CSRFHeader: "x" + token[1:]}, connect.CodePermissionDenied, 0},
+		{"with a wrong token", map[string]string{wire.CSRFHeader: altered(token)}, connect.CodePermissionDenied, 0},
 		{"with the token of another session", map[string]string{wire.CSRFHeader: other.header.Get(wire.CSRFHeader)}, connect.CodePermissionDenied, 0},
 		{"from another origin", map[string]string{wire.CSRFHeader: token, "Origin": "https://evil.example"}, connect.CodePermissionDenied, connect.CodePermissionDenied},
 		{"from a page without origin", map[string]string{wire.CSRFHeader: token, "Origin": "null"}, connect.CodePermissionDenied, connect.CodePermissionDenied},

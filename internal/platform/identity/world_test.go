@@ -303,3 +303,13 @@ func want(t *testing.T, what string, err error, code connect.Code) {
 }
 
 func asConnect(err error, to **connect.Error) bool { return errors.As(err, to) }
+
+// altered is a secret that differs in one character, near its end.
+func altered(secret string) string {
+	at := len(secret) - 5
+	other := "a"
+	if secret[at:at+1] == other {
+		other = "b"
+	}
+	return secret[:at] + other + secret[at+1:]
+}
