@@ -5,6 +5,7 @@ import (
 
 	"slipway.dev/slipway/internal/edge/filter"
 	"slipway.dev/slipway/internal/edge/normalize"
+	"slipway.dev/slipway/internal/edge/prefetch"
 	"slipway.dev/slipway/internal/edge/program"
 )
 
@@ -56,6 +57,7 @@ func (c *client) exchange() (keep bool) {
 	c.record.Rule = found.Rule
 	b := found.Binding.(*binding)
 	c.record.left, c.tally = &b.unrecorded, b.tally
+	prefetch.ForWriting(b.tally) // the end of the request needs it
 	if admit := c.proxy.cfg.Admit; admit != nil {
 		if answer := admit(&c.from, c.request.Host, found.Rule); answer != nil {
 			return c.answer(answer)

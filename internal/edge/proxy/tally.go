@@ -25,7 +25,7 @@ type tally struct {
 // tallied is the part of a tally that few requests need.
 type tallied struct {
 	id     route.ID
-	mu     sync.Mutex // guards counts, and the keys of the words
+	mu     sync.Mutex // guards counts, and the keys of words that have one
 	counts *counts
 }
 
@@ -65,11 +65,15 @@ func (t *tally) note(status int, took time.Duration) {
 	key, word := recentKey(class, bucket), &t.recent[bucket%recentWords]
 	for {
 		old := word.Load()
-		if !room(old, key) {
+		next := old + 1
+		switch {
+		case old == 0:
+			next = key | 1 // nobody's yet: there is nothing to bring to the counts
+		case !room(old, key):
 			t.turn(word, key)
 			return
 		}
-		if word.CompareAndSwap(old, old+1) {
+		if word.CompareAndSwap(old, next) {
 			return
 		}
 	}
@@ -88,7 +92,7 @@ func (t *tally) turn(word *atomic.Uint32, key uint32) {
 		if !word.CompareAndSwap(old, next) {
 			continue
 		}
-		if next == key|1 && old != 0 {
+		if next == key|1 {
 			if t.counts == nil {
 				t.counts = new(counts)
 			}

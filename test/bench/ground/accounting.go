@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // clockTick is the unit of times in /proc: USER_HZ, which is 100 on every
@@ -102,10 +104,16 @@ func Children(pid int) ([]int, error) {
 	return children, nil
 }
 
-// CPUTime is the processor time that a process has used itself.
+// CPUTime is the processor time that a process has used itself. It comes from the
+// process's own clock, because /proc has hundredths of a second: too little where
+// short loads are compared.
 func CPUTime(pid int) (time.Duration, error) {
-	own, _, err := readCPUTime(pid)
-	return own, err
+	// As clock_getcpuclockid does; 2 is the clock of what the scheduler gave.
+	var at unix.Timespec
+	if err := unix.ClockGettime(int32(^pid<<3|2), &at); err != nil {
+		return 0, fmt.Errorf("the processor time of process %d: %w", pid, err)
+	}
+	return time.Duration(at.Nano()), nil
 }
 
 // ChildrenCPUTime is the processor time that the processes have used which a

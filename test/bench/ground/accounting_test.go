@@ -20,6 +20,28 @@ func TestCPUTime(t *testing.T) {
 	}
 }
 
+// The clock of a process and what /proc says of it are the same time.
+func TestCPUClock(t *testing.T) {
+	for began := time.Now(); time.Since(began) < 50*time.Millisecond; {
+	}
+	before, _, err := readCPUTime(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	clock, err := CPUTime(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	after, _, err := readCPUTime(os.Getpid())
+	// User and system time are each cut to whole ticks.
+	if err != nil || clock < before || clock > after+2*clockTick {
+		t.Errorf("the clock says %s, /proc %s before and %s after, %v", clock, before, after, err)
+	}
+	if _, err := CPUTime(1 << 25); err == nil {
+		t.Error("a process that does not exist has a clock")
+	}
+}
+
 // What a process has started counts while it runs, and when it has ended.
 func TestChildrenCPUTime(t *testing.T) {
 	before, err := ChildrenCPUTime(os.Getpid())

@@ -31,14 +31,27 @@ type question struct {
 	want netip.Addr
 }
 
-// turn is one kind of load, and what it cost in each round. Against other loads,
+// turn is one kind of load, and what it cost in all rounds. Against other loads,
 // it cost so many times as much.
 type turn struct {
 	name    string
 	choose  func() question
 	into    *float64
 	against map[*turn]*float64
-	all     []float64
+	cost    cost
+}
+
+// cost is the processor time that requests took.
+type cost struct {
+	cpu      time.Duration
+	requests int64
+}
+
+func (c cost) plus(more cost) cost { return cost{c.cpu + more.cpu, c.requests + more.requests} }
+
+// micros are the microseconds for one request.
+func (c cost) micros() float64 {
+	return float64(c.cpu.Nanoseconds()) / 1e3 / float64(max(1, c.requests))
 }
 
 // load compares three kinds of requests: for one host with one endpoint, for one
@@ -134,9 +147,10 @@ func (b *bench) warmUp(ctx context.Context, pid int, loads ...func() question) e
 	return nil
 }
 
-// takeTurns lets loads take turns, so that a disturbance does not meet one alone,
-// and gives the middle of the rounds of each. Each second round goes backwards: on
-// a machine that gets slower, nobody is always later.
+// takeTurns lets loads take turns, many and short ones, so that a disturbance does
+// not meet one alone, and gives what a request of each cost in all of them. Each
+// second round goes backwards: on a machine that gets slower, nobody is always
+// later.
 func (b *bench) takeTurns(ctx context.Context, pid int, turns []*turn) error {
 	for round := range b.settings.rounds {
 		order := slices.Clone(turns)
@@ -145,17 +159,17 @@ func (b *bench) takeTurns(ctx context.Context, pid int, turns []*turn) error {
 		}
 		for _, turn := range order {
 			finish := b.profile(turn.name, b.settings.duration)
-			micros, err := drive(ctx, pid, turn.choose, b.settings.duration)
+			spent, err := drive(ctx, pid, turn.choose, b.settings.duration)
 			if err := errors.Join(err, finish()); err != nil {
 				return err
 			}
-			turn.all = append(turn.all, micros)
+			turn.cost = turn.cost.plus(spent)
 		}
 	}
 	for _, turn := range turns {
-		*turn.into = median(turn.all)
+		*turn.into = turn.cost.micros()
 		for other, times := range turn.against {
-			*times = medianRatio(turn.all, other.all)
+			*times = turn.cost.micros() / other.cost.micros()
 		}
 	}
 	return nil
@@ -170,9 +184,9 @@ func openFiles() int {
 	return int(min(limit.Max, 1<<20))
 }
 
-// drive asks on many connections for some time, and gives the microseconds of
-// CPU time that a request cost a process.
-func drive(ctx context.Context, pid int, choose func() question, length time.Duration) (float64, error) {
+// drive asks on many connections for some time, and gives what that cost a
+// process.
+func drive(ctx context.Context, pid int, choose func() question, length time.Duration) (cost, error) {
 	var requests atomic.Int64
 	u, err := measure(pid, func() error {
 		until := time.Now().Add(length)
@@ -186,10 +200,7 @@ func drive(ctx context.Context, pid int, choose func() question, length time.Dur
 		}
 		return group.Wait()
 	})
-	if err != nil {
-		return 0, err
-	}
-	return float64(u.cpu.Microseconds()) / float64(max(1, requests.Load())), nil
+	return cost{u.cpu, requests.Load()}, err
 }
 
 // askUntil asks on one connection. Every answer must be right.

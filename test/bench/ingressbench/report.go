@@ -51,8 +51,7 @@ type figures struct {
 }
 
 // requestFigures are the microseconds of CPU time of a request with each load,
-// and how many times those of another it is. That is the middle of the rounds,
-// too: the loads of one round meet the machine as it is then.
+// and how many times those of another it is.
 type requestFigures struct {
 	One         float64 `json:"oneHostOneEndpointMicros"`
 	Wide        float64 `json:"oneHostAllEndpointsMicros"`
@@ -99,25 +98,6 @@ func spreadOf(delays []time.Duration) spread {
 	slices.Sort(delays)
 	at := func(percent int) float64 { return milliseconds(delays[(len(delays)*percent+99)/100-1]) }
 	return spread{P50: at(50), P99: at(99), Max: at(100)}
-}
-
-// median is the middle of some values, of which there is at least one.
-func median(values []float64) float64 {
-	values = slices.Sorted(slices.Values(values))
-	middle := len(values) / 2
-	if len(values)%2 == 1 {
-		return values[middle]
-	}
-	return (values[middle-1] + values[middle]) / 2
-}
-
-// medianRatio is the middle of how many times one series is another.
-func medianRatio(values, base []float64) float64 {
-	ratios := make([]float64, len(values))
-	for i := range values {
-		ratios[i] = values[i] / base[i]
-	}
-	return median(ratios)
 }
 
 // goal is what a figure should be below.

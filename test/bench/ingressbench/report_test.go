@@ -19,16 +19,13 @@ func TestSpread(t *testing.T) {
 	}
 }
 
-func TestMedian(t *testing.T) {
-	values := []float64{9, 1, 5}
-	if got := medianRatio(values, []float64{3, 1, 1}); got != 3 || values[0] != 9 {
-		t.Errorf("ratio: %v of %v", got, values)
+func TestCost(t *testing.T) {
+	all := cost{}.plus(cost{3 * time.Millisecond, 100}).plus(cost{time.Millisecond, 300})
+	if got := all.micros(); got != 10 {
+		t.Errorf("a request took %v µs", got)
 	}
-	if got := median([]float64{9, 1, 5}); got != 5 {
-		t.Errorf("three: %v", got)
-	}
-	if got := median([]float64{9, 1, 5, 6}); got != 5.5 {
-		t.Errorf("four: %v", got)
+	if got := (cost{cpu: time.Millisecond}).micros(); got != 1000 {
+		t.Errorf("none took %v µs", got)
 	}
 }
 

@@ -19,7 +19,9 @@ const (
 	maxSamples  = 10_000
 	maxRate     = 100
 	maxDuration = time.Minute
-	maxRounds   = 20
+	maxRounds   = 200
+	// shortestLoad is long enough that making the connections is a small part.
+	shortestLoad = 200 * time.Millisecond
 )
 
 var errHelp = errors.New("help was asked for")
@@ -57,8 +59,8 @@ func parseSettings(args []string, complain io.Writer) (*settings, error) {
 	flags.IntVar(&s.samples, "samples", 300, "how many changes of each kind are measured at each size")
 	flags.IntVar(&s.rate, "rate", 10, "most changes per second")
 	flags.DurationVar(&s.settle, "settle", 10*time.Second, "how long the edge is left alone before its memory is read")
-	flags.DurationVar(&s.duration, "duration", 2*time.Second, "how long each measured load lasts")
-	flags.IntVar(&s.rounds, "rounds", 10, "how often the loads take their turn")
+	flags.DurationVar(&s.duration, "duration", 500*time.Millisecond, "how long each turn of a measured load lasts")
+	flags.IntVar(&s.rounds, "rounds", 60, "how often the loads take their turn")
 	only := flags.String("only", "", "measure only these of the phases "+strings.Join(optionalPhases(), ", ")+", with commas")
 	flags.StringVar(&s.peer, "peer", "", "give the same loads to another proxy too: nginx")
 	flags.BoolVar(&s.tls, "tls", false, "give each Ingress a certificate in a Secret of its own, and ask over TLS")
@@ -134,8 +136,8 @@ func (s *settings) check() error {
 		return fmt.Errorf("-rate is %d; it must be from 1 to %d", s.rate, maxRate)
 	case s.settle < 0 || s.settle > maxDuration:
 		return fmt.Errorf("-settle is %s; it must be at most %s", s.settle, maxDuration)
-	case s.duration < time.Second || s.duration > maxDuration:
-		return fmt.Errorf("-duration is %s; it must be from 1s to %s", s.duration, maxDuration)
+	case s.duration < shortestLoad || s.duration > maxDuration:
+		return fmt.Errorf("-duration is %s; it must be from %s to %s", s.duration, shortestLoad, maxDuration)
 	case s.peer != "" && s.peer != nginxName:
 		return fmt.Errorf("-peer is %q; only %s is known", s.peer, nginxName)
 	case s.rounds < 1 || s.rounds > maxRounds:

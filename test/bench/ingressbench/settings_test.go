@@ -30,7 +30,7 @@ func TestSettingsRefused(t *testing.T) {
 		"-rate is 101":     {"-rate=101"},
 		"-settle is -1s":   {"-settle=-1s"},
 		"-duration is 1ms": {"-duration=1ms"},
-		"-rounds is 21":    {"-rounds=21"},
+		"-rounds is 201":   {"-rounds=201"},
 		"is none of":       {"-only=load,idle"},
 		"only nginx is":    {"-peer=apache"},
 		"is not a flag":    {"1000"},

@@ -1,0 +1,7 @@
+#include "textflag.h"
+
+// func forWriting(p unsafe.Pointer)
+TEXT ·forWriting(SB), NOSPLIT, $0-8
+	MOVD p+0(FP), R0
+	PRFM (R0), PSTL1KEEP
+	RET
