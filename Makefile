@@ -148,7 +148,7 @@ bench-edge: build-slipway ## Measure the edge beside nginx, HAProxy and Caddy (a
 	go run ./test/bench/edgebench $(BENCH_FLAGS)
 
 .PHONY: bench-ingress
-bench-ingress: build ## Measure the edge with 1,000, 5,000 and 10,000 Ingresses on a real API server (about 15 minutes; see BENCH_FLAGS)
+bench-ingress: build ## Measure the edge with 1,000, 5,000 and 10,000 Ingresses on a real API server (about 20 minutes; see BENCH_FLAGS)
 	go run ./test/bench/ingressbench $(BENCH_FLAGS)
 
 .PHONY: bench-gitops

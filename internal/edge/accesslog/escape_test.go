@@ -22,7 +22,7 @@ func odd(value string) *proxy.Record {
 	return &proxy.Record{
 		EntryPoint: value, User: value, Protocol: value, Endpoint: value, Method: value, Host: value, Path: value, Reason: value,
 		Rule:    &route.Rule{ID: route.ID{Kind: value, Namespace: value, Name: value, Variant: value}},
-		Backend: route.BackendID{Namespace: value, Name: value, Variant: value},
+		Backend: &route.BackendID{Namespace: value, Name: value, Variant: value},
 	}
 }
 

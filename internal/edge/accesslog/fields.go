@@ -82,10 +82,10 @@ var fieldTable = [...]field{
 		return append(appendRouter(append(dst, '"'), r, appendJSONText), '"')
 	}},
 	{"ServiceName", func(dst []byte, r *proxy.Record, _ uint64) []byte {
-		if r.Backend == (route.BackendID{}) {
+		if r.Backend == nil {
 			return dst
 		}
-		return append(appendBackend(append(dst, '"'), r.Backend, appendJSONText), '"')
+		return append(appendBackend(append(dst, '"'), *r.Backend, appendJSONText), '"')
 	}},
 	{serviceAddr, func(dst []byte, r *proxy.Record, _ uint64) []byte { return text(dst, r.Endpoint) }},
 	{"OriginStatus", func(dst []byte, r *proxy.Record, _ uint64) []byte {

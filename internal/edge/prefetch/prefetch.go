@@ -1,11 +1,14 @@
-// Package prefetch asks the processor for memory long before it is needed. With
+// Package prefetch asks the processor for memory before it is needed. With
 // thousands of routes what a request needs of its own is in no near cache, and a
-// plain read that comes early makes the request wait early: the instruction for it
-// does not.
+// plain read that comes early makes the request wait early: the instructions for
+// it do not. Where there is nothing, nothing happens.
 package prefetch
 
 import "unsafe"
 
-// ForWriting asks for the line of a cache that something begins in, in the way for
-// what is going to be changed. Where there is nothing, nothing happens.
+// ForReading asks for the line of a cache that something begins in.
+func ForReading[T any](p *T) { forReading(unsafe.Pointer(p)) }
+
+// ForWriting does the same for what is going to be changed, so that no other
+// processor has it then.
 func ForWriting[T any](p *T) { forWriting(unsafe.Pointer(p)) }

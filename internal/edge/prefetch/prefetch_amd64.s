@@ -1,5 +1,11 @@
 #include "textflag.h"
 
+// func forReading(p unsafe.Pointer)
+TEXT ·forReading(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+	PREFETCHT0 (AX)
+	RET
+
 // func forWriting(p unsafe.Pointer)
 TEXT ·forWriting(SB), NOSPLIT, $0-8
 	MOVQ p+0(FP), AX

@@ -5,4 +5,7 @@ package prefetch
 import "unsafe"
 
 //go:noescape
+func forReading(p unsafe.Pointer)
+
+//go:noescape
 func forWriting(p unsafe.Pointer)

@@ -4,4 +4,6 @@ package prefetch
 
 import "unsafe"
 
+func forReading(unsafe.Pointer) {}
+
 func forWriting(unsafe.Pointer) {}

@@ -2,7 +2,6 @@ package program
 
 import (
 	"hash/maphash"
-	"math/bits"
 	"slices"
 )
 
@@ -18,45 +17,62 @@ type keyed[K comparable] interface {
 }
 
 // sharded is an index that never changes. A changed copy of it shares all
-// shards but those with a change. A shard is a list in the order of the hashes:
-// next to a map it is quick to copy, and it keeps what a lookup reads together.
+// shards but those with a change.
 type sharded[K comparable, V keyed[K]] struct {
 	seed   maphash.Seed
-	shards *[shardCount][]slot[V]
+	shards *[shardCount]shard[V]
 	size   int
 }
 
-type slot[V any] struct {
-	hash  uint64
-	value V
+// shard is a list in the order of the tags, which are a part of the hashes: next
+// to a map it is quick to copy. What a lookup reads is small, so that with
+// thousands of entries much of it is in a near cache.
+type shard[V any] struct {
+	tags   []tag
+	values []V // one for each tag
 }
 
+// tag is the upper part of a hash; the shard is the lower.
+type tag uint16
+
+const tagBits = 16
+
+func tagOf(hash uint64) tag { return tag(hash >> (64 - tagBits)) }
+
 func newSharded[K comparable, V keyed[K]]() sharded[K, V] {
-	return sharded[K, V]{seed: maphash.MakeSeed(), shards: new([shardCount][]slot[V])}
+	return sharded[K, V]{seed: maphash.MakeSeed(), shards: new([shardCount]shard[V])}
 }
 
 // get gives the value of a key, and the zero value when there is none.
-func (s *sharded[K, V]) get(key K) V {
+func (s *sharded[K, V]) get(key K) (value V) {
 	hash := maphash.Comparable(s.seed, key)
-	shard := s.shards[hash%shardCount]
-	for i := position(shard, hash); i < len(shard) && shard[i].hash == hash; i++ {
-		if shard[i].value.key() == key {
-			return shard[i].value
-		}
+	in := &s.shards[hash%shardCount]
+	if i, found := find(in, hash, key); found {
+		return in.values[i]
 	}
-	var none V
-	return none
+	return value
 }
 
-// position is where the first slot with a hash is or would be. Hashes are spread
-// evenly, so that it is near to the place that their share of all hashes gives.
-func position[V any](shard []slot[V], hash uint64) int {
-	at, _ := bits.Mul64(hash, uint64(len(shard)))
-	i := int(at)
-	for i > 0 && shard[i-1].hash >= hash {
+// find is where a key is, or would be.
+func find[K comparable, V keyed[K]](in *shard[V], hash uint64, key K) (at int, found bool) {
+	want := tagOf(hash)
+	at = in.position(want)
+	for ; at < len(in.tags) && in.tags[at] == want; at++ {
+		if in.values[at].key() == key {
+			return at, true
+		}
+	}
+	return at, false
+}
+
+// position is where the first value with a tag is or would be. Hashes are spread
+// evenly, so that it is near to the place that its share of all tags gives.
+func (s *shard[V]) position(want tag) int {
+	i := int(want) * len(s.tags) >> tagBits
+	for i > 0 && s.tags[i-1] >= want {
 		i--
 	}
-	for i < len(shard) && shard[i].hash < hash {
+	for i < len(s.tags) && s.tags[i] < want {
 		i++
 	}
 	return i
@@ -73,45 +89,43 @@ type shardEdit[K comparable, V keyed[K]] struct {
 func (s sharded[K, V]) edit() *shardEdit[K, V] { return &shardEdit[K, V]{sharded: s} }
 
 // own makes the shard of a hash free to be changed.
-func (e *shardEdit[K, V]) own(hash uint64) *[]slot[V] {
+func (e *shardEdit[K, V]) own(hash uint64) *shard[V] {
 	if !e.started {
 		shards := *e.shards
 		e.shards = &shards
 		e.started = true
 	}
 	i := hash % shardCount
+	owned := &e.shards[i]
 	if !e.owned[i] {
 		e.owned[i] = true
-		e.shards[i] = slices.Clone(e.shards[i])
+		owned.tags, owned.values = slices.Clone(owned.tags), slices.Clone(owned.values)
 	}
-	return &e.shards[i]
+	return owned
 }
 
 // set puts a value in the place of the one with its key, or adds it.
 func (e *shardEdit[K, V]) set(value V) {
 	key := value.key()
 	hash := maphash.Comparable(e.seed, key)
-	shard := e.own(hash)
-	i := position(*shard, hash)
-	for ; i < len(*shard) && (*shard)[i].hash == hash; i++ {
-		if (*shard)[i].value.key() == key {
-			(*shard)[i].value = value
-			return
-		}
+	in := e.own(hash)
+	i, found := find(in, hash, key)
+	if found {
+		in.values[i] = value
+		return
 	}
-	*shard = slices.Insert(*shard, i, slot[V]{hash, value})
+	in.tags = slices.Insert(in.tags, i, tagOf(hash))
+	in.values = slices.Insert(in.values, i, value)
 	e.size++
 }
 
 // delete takes out the value with a key.
 func (e *shardEdit[K, V]) delete(key K) {
 	hash := maphash.Comparable(e.seed, key)
-	shard := e.own(hash)
-	for i := position(*shard, hash); i < len(*shard) && (*shard)[i].hash == hash; i++ {
-		if (*shard)[i].value.key() == key {
-			*shard = slices.Delete(*shard, i, i+1)
-			e.size--
-			return
-		}
+	in := e.own(hash)
+	if i, found := find(in, hash, key); found {
+		in.tags = slices.Delete(in.tags, i, i+1)
+		in.values = slices.Delete(in.values, i, i+1)
+		e.size--
 	}
 }

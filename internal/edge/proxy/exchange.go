@@ -57,7 +57,8 @@ func (c *client) exchange() (keep bool) {
 	c.record.Rule = found.Rule
 	b := found.Binding.(*binding)
 	c.record.left, c.tally = &b.unrecorded, b.tally
-	prefetch.ForWriting(b.tally) // the end of the request needs it
+	prefetch.ForReading(b.only)
+	b.tally.prefetch()
 	if admit := c.proxy.cfg.Admit; admit != nil {
 		if answer := admit(&c.from, c.request.Host, found.Rule); answer != nil {
 			return c.answer(answer)

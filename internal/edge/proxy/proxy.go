@@ -132,7 +132,7 @@ func New(cfg Config) *Proxy {
 	cfg.HeldBytes = cmp.Or(cfg.HeldBytes, defaultHeldBytes)
 	cfg.MirrorsInFlight = cmp.Or(cfg.MirrorsInFlight, defaultMirrors)
 	p := &Proxy{cfg: cfg, clients: map[*client]struct{}{}, encoders: filter.NewEncoders()}
-	p.tallies.unrouted = newTally(route.ID{})
+	p.tallies.unrouted = new(tally)
 	p.memory.pool, p.memory.most = cfg.Pool, cfg.HeldBytes
 	p.aside.stop, p.aside.halt = context.WithCancel(context.Background())
 	return p

@@ -31,9 +31,9 @@ type Record struct {
 	// TCPRoute is set in place of Rule for a connection that is passed on as it
 	// is. Method, heads and status are empty then.
 	TCPRoute *route.TCPRoute
-	// Backend and Endpoint are who was asked last; Endpoint is its address,
-	// empty when no connection was made.
-	Backend  route.BackendID
+	// Backend and Endpoint are who was asked last; Backend is nil when nobody was,
+	// Endpoint its address, empty when no connection was made.
+	Backend  *route.BackendID
 	Endpoint string
 	Method   string
 	Host     string

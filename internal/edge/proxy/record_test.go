@@ -61,14 +61,14 @@ func TestRecord(t *testing.T) {
 	if r.User != "alice" || r.agent != "tester/1" || r.server != "shop/1" || r.Protocol != "HTTP/3" || r.TLSVersion != tls.VersionTLS13 {
 		t.Errorf("got %+v with %q and %q", r.Record, r.agent, r.server)
 	}
-	if r.Backend != backendID("app") || r.Endpoint == "" || r.Retries() != 0 || r.Reason != "" {
+	if r.Backend == nil || *r.Backend != backendID("app") || r.Endpoint == "" || r.Retries() != 0 || r.Reason != "" {
 		t.Errorf("got %+v", r.Record)
 	}
 	if r.Connected <= 0 || r.Answered < r.Connected || r.Asked > r.Duration || r.Asked <= 0 {
 		t.Errorf("got %s, %s, %s of %s", r.Connected, r.Answered, r.Asked, r.Duration)
 	}
 	w.get("/", "User-Agent: tester/2")
-	if r := <-records; r.Status != 401 || r.Response != nil || r.User != "" || r.Reason != "Unauthorized" || r.agent != "tester/2" || r.Backend != (route.BackendID{}) {
+	if r := <-records; r.Status != 401 || r.Response != nil || r.User != "" || r.Reason != "Unauthorized" || r.agent != "tester/2" || r.Backend != nil {
 		t.Errorf("got %+v", r.Record)
 	}
 	w.send("GET / HTTP/1.1\r\nHost: a b\r\n\r\n")

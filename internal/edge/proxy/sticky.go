@@ -70,6 +70,10 @@ func (c *client) pick(b *binding) (lane, error) {
 	if l.handle == nil {
 		l.handle = b.targets.next()
 	}
+	var plain bool
+	if l.lease, plain = l.handle.PickPlain(); plain {
+		return l, nil
+	}
 	l.choice = c.choice(l.handle)
 	var err error
 	l.lease, err = l.handle.Pick(l.choice)

@@ -7,32 +7,26 @@ import (
 	"time"
 	"weak"
 
+	"slipway.dev/slipway/internal/edge/prefetch"
 	"slipway.dev/slipway/internal/observe/trafficreport"
 	"slipway.dev/slipway/internal/route"
 )
 
 // tally counts the requests of a rule. Most of them are counted in one of a few
-// words, which fill one line of a cache: each has the requests of one
-// class of statuses and one bucket of times, and neighbouring buckets have
+// words, which fill two lines of a cache that lie together: each has the requests
+// of one class of statuses and one bucket of times, and neighbouring buckets have
 // different words. When a word is needed for others, what it has goes to the
 // counts, which are made then, so that rules without traffic have none.
 type tally struct {
-	// recent are keyed words; 0 is a word without any.
-	recent [recentWords]atomic.Uint32
-	*tallied
-}
-
-// tallied is the part of a tally that few requests need.
-type tallied struct {
-	id     route.ID
 	mu     sync.Mutex // guards counts, and the keys of words that have one
 	counts *counts
+	// recent are keyed words; 0 is a word without any.
+	recent [recentWords]atomic.Uint32
 }
 
-func newTally(id route.ID) *tally { return &tally{tallied: &tallied{id: id}} }
-
 const (
-	recentWords = 14
+	// recentWords are for buckets from the shortest time to one 128 times as long.
+	recentWords = 28
 	// recentBits are those of the requests in a word; above is the key: a bit that
 	// says that it is one, the class and the bucket.
 	recentBits = 21
@@ -54,6 +48,14 @@ func recentKey(class, bucket int) uint32 {
 
 // room reports whether a word can count one more of a key.
 func room(word, key uint32) bool { return word&^recentMask == key && word&recentMask < recentMask }
+
+// prefetch asks for both lines, long before note needs one of them.
+func (t *tally) prefetch() {
+	if t != nil {
+		prefetch.ForWriting(&t.recent[0])
+		prefetch.ForWriting(&t.recent[recentWords-1])
+	}
+}
 
 // note counts one request.
 func (t *tally) note(status int, took time.Duration) {
@@ -163,7 +165,7 @@ func (s *tallies) of(id route.ID) *tally {
 		}
 		s.tidyAt = 2*len(s.known) + 64
 	}
-	t := newTally(id)
+	t := new(tally)
 	s.known[id] = weak.Make(t)
 	return t
 }
@@ -171,22 +173,22 @@ func (s *tallies) of(id route.ID) *tally {
 // Counts are those of the rules that had requests, in no order, and of the
 // requests that no rule took.
 func (p *Proxy) Counts() (routed []trafficreport.RouteCount, unrouted trafficreport.Count) {
-	for _, t := range p.tallies.alive() {
+	for id, t := range p.tallies.alive() {
 		if count, any := t.read(); any {
-			routed = append(routed, trafficreport.RouteCount{ID: trafficreport.RouteID(t.id), Count: count})
+			routed = append(routed, trafficreport.RouteCount{ID: trafficreport.RouteID(id), Count: count})
 		}
 	}
 	unrouted, _ = p.tallies.unrouted.read()
 	return routed, unrouted
 }
 
-func (s *tallies) alive() []*tally {
+func (s *tallies) alive() map[route.ID]*tally {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := make([]*tally, 0, len(s.known))
-	for _, pointer := range s.known {
+	all := make(map[route.ID]*tally, len(s.known))
+	for id, pointer := range s.known {
 		if t := pointer.Value(); t != nil {
-			all = append(all, t)
+			all[id] = t
 		}
 	}
 	return all

@@ -13,7 +13,7 @@ import (
 
 // TestTally: every request is counted once, whoever counts at the same time.
 func TestTally(t *testing.T) {
-	one := newTally(route.ID{})
+	one := new(tally)
 	if _, any := one.read(); any {
 		t.Error("a tally without requests has counts")
 	}
@@ -39,7 +39,7 @@ func TestTally(t *testing.T) {
 
 // TestTallyOverflow: a word that is full makes room.
 func TestTallyOverflow(t *testing.T) {
-	one := newTally(route.ID{})
+	one := new(tally)
 	const requests = 2*recentMask + 3
 	for range requests {
 		one.note(200, time.Millisecond)
@@ -69,10 +69,10 @@ func TestTallyKeys(t *testing.T) {
 	}
 }
 
-// TestTallyLine: what most requests need is one line of a cache.
-func TestTallyLine(t *testing.T) {
-	const line = 64
-	if size := unsafe.Sizeof(tally{}); size != line {
+// TestTallyLines: a tally is two lines of a cache.
+func TestTallyLines(t *testing.T) {
+	const lines = 2 * 64
+	if size := unsafe.Sizeof(tally{}); size != lines {
 		t.Errorf("a tally takes %d bytes", size)
 	}
 }
@@ -80,7 +80,7 @@ func TestTallyLine(t *testing.T) {
 // TestTallyNeverFalls: whoever reads while requests are counted sees no count go
 // down, and nothing is lost when buckets take each other's words.
 func TestTallyNeverFalls(t *testing.T) {
-	one := newTally(route.ID{})
+	one := new(tally)
 	const clients, each = 4, 2000
 	var all sync.WaitGroup
 	for range clients {
@@ -148,7 +148,7 @@ func TestTallies(t *testing.T) {
 
 // BenchmarkTally is what counting adds to a request.
 func BenchmarkTally(b *testing.B) {
-	one := newTally(route.ID{})
+	one := new(tally)
 	b.Run("alone", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {

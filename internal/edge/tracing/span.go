@@ -126,9 +126,9 @@ func endServer(span trace.Span, r *proxy.Record, now time.Time) {
 
 // endClient says what became of the part at the backend.
 func endClient(span trace.Span, r *proxy.Record) {
-	attributes := []attribute.KeyValue{
-		attribute.String("http.request.method", methodName(r.Method)),
-		attribute.String("slipway.backend", r.Backend.String()),
+	attributes := []attribute.KeyValue{attribute.String("http.request.method", methodName(r.Method))}
+	if r.Backend != nil {
+		attributes = append(attributes, attribute.String("slipway.backend", r.Backend.String()))
 	}
 	if address, err := netip.ParseAddrPort(r.Endpoint); err == nil {
 		attributes = append(attributes,

@@ -37,7 +37,7 @@ func traced(t *testing.T, tracer *tracing.Tracer, headers string) *h1.Head {
 	record, x := recordOf(t, headers)
 	finish := tracer.Trace(record, x)
 	head := forwarded(t, record, x)
-	record.Backend, record.Endpoint = route.BackendID{Namespace: "shop", Name: "cart", Port: 80}, "10.1.2.3:8080"
+	record.Backend, record.Endpoint = &route.BackendID{Namespace: "shop", Name: "cart", Port: 80}, "10.1.2.3:8080"
 	record.Attempts, record.Status, record.Received, record.Sent = 2, 200, 11, 22
 	record.Response = &h1.ResponseHead{Status: 200}
 	finish()
@@ -89,6 +89,25 @@ func TestSpans(t *testing.T) {
 	})
 	if got := tracer.Stats(); got.Sent != 2 || got.Failed != 0 {
 		t.Errorf("%+v", got)
+	}
+}
+
+// TestNobodyAsked: a request that no endpoint could be chosen for has no backend.
+func TestNobodyAsked(t *testing.T) {
+	r := newReceiver(t)
+	tracer := newTracer(t, options(r))
+	record, x := recordOf(t, sampled)
+	finish := tracer.Trace(record, x)
+	record.Status = 503
+	finish()
+	tracer.Observe(record)
+	closeTracer(t, tracer)
+	clients := r.of(client)
+	if len(clients) != 1 {
+		t.Fatalf("%d client spans", len(clients))
+	}
+	if got, there := texts(clients[0].Attributes)["slipway.backend"]; there {
+		t.Errorf("the backend is %q", got)
 	}
 }
 

@@ -14,7 +14,11 @@ import (
 type Handle struct {
 	set    *Set
 	roster atomic.Pointer[roster]
-	id     route.BackendID
+	// plain is the endpoint of a roster that leaves nothing to think about, nil
+	// where it does: with thousands of backends, the roster is one more thing that
+	// has to come from memory.
+	plain atomic.Pointer[Endpoint]
+	id    route.BackendID
 
 	turn    atomic.Uint64 // of the round robin with equal weights
 	turning sync.Mutex    // guards Endpoint.current
@@ -40,12 +44,24 @@ type Choice struct {
 	Avoid *Endpoint
 }
 
-// ID is the backend's identity.
-func (h *Handle) ID() route.BackendID { return h.id }
+// ID is the backend's identity, which never changes.
+func (h *Handle) ID() *route.BackendID { return &h.id }
 
 // Transport is what the proxy has to know before it can choose. For the rest of
 // the request, see [Lease.Transport].
 func (h *Handle) Transport() *Transport { return &h.roster.Load().transport }
+
+// PickPlain is Pick for a backend that no choice is needed for: it has one endpoint,
+// which is well, bounds nothing, and takes requests as they are. For others it
+// reports false, and Pick answers.
+func (h *Handle) PickPlain() (Lease, bool) {
+	e := h.plain.Load()
+	if e == nil || !e.well() {
+		return Lease{}, false
+	}
+	e.inFlight.Add(1)
+	return Lease{handle: h, endpoint: e}, true
+}
 
 // Pick chooses an endpoint and counts the request as in flight on it until
 // Done. It fails with ErrNoBackend, ErrNoEndpoint, an OverloadError or a
@@ -181,7 +197,7 @@ func (h *Handle) take(r *roster, m *member, g *gate) (Lease, bool) {
 // Lease is one request on one endpoint. It is for one goroutine.
 type Lease struct {
 	handle   *Handle
-	roster   *roster
+	roster   *roster   // nil while it is of no concern, see PickPlain
 	endpoint *Endpoint // nil once it has ended
 	sticky   string
 	began    int64 // 0 when nobody wants to know how long it takes
@@ -194,8 +210,16 @@ type Lease struct {
 func (l *Lease) Endpoint() *Endpoint { return l.endpoint }
 
 // Transport is how requests travel to the endpoint. It belongs to the same
-// moment as the choice of the endpoint.
-func (l *Lease) Transport() *Transport { return &l.roster.transport }
+// moment as the choice of the endpoint, or as the connection that was made for it.
+func (l *Lease) Transport() *Transport {
+	if l.roster == nil {
+		return &plainTransport
+	}
+	return &l.roster.transport
+}
+
+// plainTransport takes requests as they are.
+var plainTransport Transport
 
 // StickyValue is the cookie's value that leads back to this endpoint. It is
 // empty when the backend has no sticky cookie. When it differs from what the
@@ -222,6 +246,9 @@ func (l *Lease) Connect(ctx context.Context, timeout time.Duration, fresh bool) 
 		if conn := e.takeIdle(); conn != nil {
 			return conn, nil
 		}
+	}
+	if l.roster == nil {
+		l.roster = e.plain.Load()
 	}
 	return e.connect(ctx, l.roster.dialer, timeout, fresh)
 }

@@ -133,6 +133,11 @@ func (h *Handle) publish(r *roster) {
 	h.judging.Lock()
 	defer h.judging.Unlock()
 	h.roster.Store(r)
+	plain := r.plain()
+	if plain != nil {
+		plain.plain.Store(r)
+	}
+	h.plain.Store(plain)
 	for {
 		var first *Endpoint
 		ejected := 0

@@ -54,6 +54,14 @@ type listing struct {
 	sticky  map[string]*member
 }
 
+// plain is the endpoint of a backend that no choice is needed for, if it is one.
+func (r *roster) plain() *Endpoint {
+	if r.limit > 0 || r.transport != (Transport{}) {
+		return nil
+	}
+	return r.sole
+}
+
 // refuse makes every Pick fail.
 func (r *roster) refuse(err error) { r.refusal, r.sole = err, nil }
 
