@@ -80,8 +80,8 @@ type Endpoint struct {
 	// for one that was there from the beginning.
 	born int64
 	gone atomic.Bool
-	// plain is the last roster that left nothing to think about but this endpoint.
-	plain atomic.Pointer[roster]
+	// plainIn is the last roster that left nothing to think about but this endpoint.
+	plainIn atomic.Pointer[roster]
 
 	open atomic.Int64 // connections, in use and idle
 

@@ -248,7 +248,7 @@ func (l *Lease) Connect(ctx context.Context, timeout time.Duration, fresh bool) 
 		}
 	}
 	if l.roster == nil {
-		l.roster = e.plain.Load()
+		l.roster = e.plainIn.Load()
 	}
 	return e.connect(ctx, l.roster.dialer, timeout, fresh)
 }

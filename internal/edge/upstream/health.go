@@ -135,7 +135,7 @@ func (h *Handle) publish(r *roster) {
 	h.roster.Store(r)
 	plain := r.plain()
 	if plain != nil {
-		plain.plain.Store(r)
+		plain.plainIn.Store(r)
 	}
 	h.plain.Store(plain)
 	for {
