@@ -27,10 +27,13 @@ func CheckSource(rules SourceRules, dir string) ([]Finding, error) {
 		if err != nil {
 			return err
 		}
-		if d.IsDir() {
-			if slices.Contains(rules.SkipAnywhere, d.Name()) || slices.Contains(rules.SkipAtRoot, name) {
+		if slices.Contains(rules.SkipAnywhere, d.Name()) || slices.Contains(rules.SkipAtRoot, name) {
+			if d.IsDir() {
 				return fs.SkipDir
 			}
+			return nil // in a linked worktree .git is a file
+		}
+		if d.IsDir() {
 			c.folder(name)
 			return nil
 		}
