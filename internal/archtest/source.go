@@ -41,7 +41,8 @@ func CheckSource(rules SourceRules, dir string) ([]Finding, error) {
 		if err != nil {
 			return err
 		}
-		if !info.Mode().IsRegular() || info.Size() > maxTextSize {
+		// In a worktree .git is a file, and not part of the repository either.
+		if !info.Mode().IsRegular() || info.Size() > maxTextSize || d.Name() == ".git" {
 			return nil
 		}
 		text, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(name)))
