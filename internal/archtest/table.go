@@ -32,6 +32,8 @@ type Ban struct {
 func HouseTable() Table {
 	const (
 		api         = "./api/..."
+		backoff     = "./internal/backoff"
+		cache       = "./internal/cache"
 		access      = "./internal/access/..."
 		agent       = "./internal/agent/..."
 		edge        = "./internal/edge/..."
@@ -79,7 +81,7 @@ func HouseTable() Table {
 			{Packages: api, MayUse: nothing, Foreign: anything},
 
 			// The traffic plane.
-			{Packages: edge, MayUse: []string{route, observe, secret}, Foreign: anything, Never: []Ban{
+			{Packages: edge, MayUse: []string{route, observe, secret, backoff, cache}, Foreign: anything, Never: []Ban{
 				{Package: "k8s.io/...", Reason: "the edge serves a route.Table and must not know where it comes from"},
 				{Package: "sigs.k8s.io/...", Reason: "the edge serves a route.Table and must not know where it comes from"},
 				{Package: kube, Reason: "losing the API server never touches traffic"},
@@ -87,7 +89,7 @@ func HouseTable() Table {
 				{Package: gitops, Reason: "delivery and traffic are separate planes"},
 				{Package: platform, Reason: "the edge runs without the platform"},
 			}},
-			{Packages: ingress, MayUse: []string{api, route, kube, observe, secret}, Foreign: anything, Never: []Ban{
+			{Packages: ingress, MayUse: []string{api, route, kube, observe, secret, backoff, cache}, Foreign: anything, Never: []Ban{
 				{Package: edge, Reason: "ingress writes the route.Table, edge reads it; neither knows the other"},
 			}},
 			{Packages: "./internal/ingress/translate/...", MayUse: []string{ingress, api, route, observe, secret}, Foreign: anything, Never: []Ban{
@@ -97,27 +99,27 @@ func HouseTable() Table {
 			}},
 
 			// The delivery plane.
-			{Packages: gitops, MayUse: []string{kube, api, observe, secret}, Foreign: anything, Never: []Ban{
+			{Packages: gitops, MayUse: []string{kube, api, observe, secret, backoff, cache}, Foreign: anything, Never: []Ban{
 				{Package: edge, Reason: "delivery and traffic are separate planes"},
 				{Package: ingress, Reason: "delivery and traffic are separate planes"},
 				{Package: platform, Reason: "a runtime delivers without the platform"},
 			}},
-			{Packages: access, MayUse: []string{wire, observe, secret}, Foreign: anything, Never: []Ban{
+			{Packages: access, MayUse: []string{wire, observe, secret, backoff}, Foreign: anything, Never: []Ban{
 				{Package: platform, Reason: "the two ends of the tunnel share wire and nothing else"},
 				{Package: gitops, Reason: "access carries requests and does not know what they do"},
 			}},
-			{Packages: agent, MayUse: []string{access, api, gitops, gitprovider, kube, "./internal/preflight", wire, observe, secret}, Foreign: anything, Never: []Ban{
+			{Packages: agent, MayUse: []string{access, api, gitops, gitprovider, kube, "./internal/preflight", wire, observe, secret, backoff, cache}, Foreign: anything, Never: []Ban{
 				{Package: platform, Reason: "agent and platform share wire and nothing else"},
 				{Package: edge, Reason: "delivery and traffic are separate planes"},
 			}},
 
 			// The control plane.
-			{Packages: platform, MayUse: []string{wire, gitprovider, observe, secret, web}, Foreign: anything, Never: []Ban{
+			{Packages: platform, MayUse: []string{wire, gitprovider, observe, secret, web, backoff, cache}, Foreign: anything, Never: []Ban{
 				{Package: "k8s.io/client-go/...", Reason: "the platform reaches a cluster through its runtime only"},
 				{Package: agent, Reason: "agent and platform share wire and nothing else"},
 				{Package: edge, Reason: "the edge runs without the platform"},
 			}},
-			{Packages: gitprovider, MayUse: []string{observe, secret}, Foreign: anything},
+			{Packages: gitprovider, MayUse: []string{observe, secret, backoff}, Foreign: anything},
 			{Packages: web, MayUse: nothing, Foreign: nothing},
 			{Packages: "./charts", MayUse: nothing, Foreign: nothing},
 
@@ -139,7 +141,9 @@ func HouseTable() Table {
 
 			// What all of them stand on.
 			{Packages: secret, MayUse: nothing, Foreign: nothing},
-			{Packages: kube, MayUse: []string{observe, secret}, Foreign: anything},
+			{Packages: backoff, MayUse: nothing, Foreign: nothing},
+			{Packages: cache, MayUse: nothing, Foreign: nothing},
+			{Packages: kube, MayUse: []string{observe, secret, backoff}, Foreign: anything},
 			{Packages: observe, MayUse: nothing, Foreign: anything},
 			// The two decoders are those that paerser reads files with.
 			{Packages: "./internal/config/...", MayUse: []string{secret, "./internal/wire"}, Foreign: []string{
