@@ -7,8 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-	"weak"
 
+	"slipway.dev/slipway/internal/cache"
 	"slipway.dev/slipway/internal/edge/normalize"
 	"slipway.dev/slipway/internal/route"
 )
@@ -163,33 +163,12 @@ func (g *budget) spend(now time.Time) bool {
 // table does not fill them up. Only the rules that are bound keep them alive.
 type budgets struct {
 	refused atomic.Uint64
-
-	mu     sync.Mutex
-	known  map[route.ID]weak.Pointer[budget]
-	tidyAt int // the size of known at which to look for dead ones
+	byRule  cache.Weak[route.ID, budget]
 }
 
 // of gives the budget of a rule.
 func (s *budgets) of(id route.ID) *budget {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if g := s.known[id].Value(); g != nil {
-		return g
-	}
-	if s.known == nil {
-		s.known = map[route.ID]weak.Pointer[budget]{}
-	}
-	if len(s.known) >= s.tidyAt {
-		for other, pointer := range s.known {
-			if pointer.Value() == nil {
-				delete(s.known, other)
-			}
-		}
-		s.tidyAt = 2*len(s.known) + 64
-	}
-	g := new(budget)
-	s.known[id] = weak.Make(g)
-	return g
+	return s.byRule.GetOrCreate(id, func() *budget { return new(budget) })
 }
 
 // hasRetry reports whether a list of policies has a retry in it.

@@ -5,8 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-	"weak"
 
+	"slipway.dev/slipway/internal/cache"
 	"slipway.dev/slipway/internal/edge/prefetch"
 	"slipway.dev/slipway/internal/observe/trafficreport"
 	"slipway.dev/slipway/internal/route"
@@ -141,55 +141,22 @@ func (t *tally) read() (trafficreport.Count, bool) {
 type tallies struct {
 	// unrouted has the requests that no rule took.
 	unrouted *tally
-
-	mu     sync.Mutex
-	known  map[route.ID]weak.Pointer[tally]
-	tidyAt int // the size of known at which to look for dead ones
+	byRule   cache.Weak[route.ID, tally]
 }
 
 // of gives the tally of a rule.
 func (s *tallies) of(id route.ID) *tally {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if t := s.known[id].Value(); t != nil {
-		return t
-	}
-	if s.known == nil {
-		s.known = map[route.ID]weak.Pointer[tally]{}
-	}
-	if len(s.known) >= s.tidyAt {
-		for other, pointer := range s.known {
-			if pointer.Value() == nil {
-				delete(s.known, other)
-			}
-		}
-		s.tidyAt = 2*len(s.known) + 64
-	}
-	t := new(tally)
-	s.known[id] = weak.Make(t)
-	return t
+	return s.byRule.GetOrCreate(id, func() *tally { return new(tally) })
 }
 
 // Counts are those of the rules that had requests, in no order, and of the
 // requests that no rule took.
 func (p *Proxy) Counts() (routed []trafficreport.RouteCount, unrouted trafficreport.Count) {
-	for id, t := range p.tallies.alive() {
+	for id, t := range p.tallies.byRule.Live() {
 		if count, any := t.read(); any {
 			routed = append(routed, trafficreport.RouteCount{ID: trafficreport.RouteID(id), Count: count})
 		}
 	}
 	unrouted, _ = p.tallies.unrouted.read()
 	return routed, unrouted
-}
-
-func (s *tallies) alive() map[route.ID]*tally {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	all := make(map[route.ID]*tally, len(s.known))
-	for id, pointer := range s.known {
-		if t := pointer.Value(); t != nil {
-			all[id] = t
-		}
-	}
-	return all
 }

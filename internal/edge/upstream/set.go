@@ -5,8 +5,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
-	"weak"
 
+	"slipway.dev/slipway/internal/cache"
 	"slipway.dev/slipway/internal/edge/upstream/h2client"
 	"slipway.dev/slipway/internal/route"
 )
@@ -31,8 +31,7 @@ type Set struct {
 	backends map[route.BackendID]*Handle
 	// others are the handles of backends that the table has not. Only those
 	// that hold them keep them alive, or names that come and go would add up.
-	others map[route.BackendID]weak.Pointer[Handle]
-	tidyAt int // the size of others at which to look for dead ones
+	others cache.Weak[route.BackendID, Handle]
 	// referring are the backends that name an authority or certificate.
 	referring map[route.BackendID]*Handle
 	trust     trust
@@ -45,8 +44,6 @@ func NewSet(cfg Config) *Set {
 		began:     time.Now(),
 		absent:    &roster{listing: &listing{refusal: ErrNoBackend}},
 		backends:  map[route.BackendID]*Handle{},
-		others:    map[route.BackendID]weak.Pointer[Handle]{},
-		tidyAt:    64,
 		referring: map[route.BackendID]*Handle{},
 		trust:     newTrust(),
 	}
@@ -69,27 +66,11 @@ func (s *Set) handle(id route.BackendID) *Handle {
 	if h := s.backends[id]; h != nil {
 		return h
 	}
-	if h := s.others[id].Value(); h != nil {
+	return s.others.GetOrCreate(id, func() *Handle {
+		h := &Handle{set: s, id: id}
+		h.roster.Store(s.absent)
 		return h
-	}
-	h := &Handle{set: s, id: id}
-	h.roster.Store(s.absent)
-	s.remember(h)
-	return h
-}
-
-// remember keeps a handle of a backend that is not there.
-func (s *Set) remember(h *Handle) {
-	s.others[h.id] = weak.Make(h)
-	if len(s.others) < s.tidyAt {
-		return
-	}
-	for id, other := range s.others {
-		if other.Value() == nil {
-			delete(s.others, id)
-		}
-	}
-	s.tidyAt = 2*len(s.others) + 64
+	})
 }
 
 // SetZone says where this replica runs, for backends that prefer their own zone.
@@ -177,7 +158,7 @@ func (s *Set) settle(b *route.Backend) {
 func (s *Set) own(h *Handle, b *route.Backend) {
 	h.backend = b
 	s.backends[b.ID] = h
-	delete(s.others, b.ID)
+	s.others.Delete(b.ID)
 	delete(s.referring, b.ID)
 	if t := b.Transport.TLS; t != nil && (t.Authority != (route.AuthorityID{}) || t.Certificate != (route.CertificateID{})) {
 		s.referring[b.ID] = h
@@ -211,7 +192,7 @@ func (s *Set) remove(id route.BackendID) {
 	h.backend = nil
 	delete(s.backends, id)
 	delete(s.referring, id)
-	s.remember(h)
+	s.others.Put(id, h)
 }
 
 // Close closes idle connections and stops what runs in the background. Leases

@@ -1,7 +1,6 @@
 package source
 
 import (
-	"container/list"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -11,9 +10,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
+	"slipway.dev/slipway/internal/cache"
 	"slipway.dev/slipway/internal/gitops/tree"
 )
 
@@ -29,20 +28,14 @@ type archiveCache struct {
 	folder string
 	limit  int64
 
-	mu       sync.Mutex
-	unpacked map[string]*list.Element
-	order    *list.List // of unpackedArchive, the last used first
-	bytes    int64
-}
-
-type unpackedArchive struct {
-	key   string
-	store tree.Store
-	size  int64
+	unpacked *cache.LRU[string, tree.Store]
 }
 
 func newArchiveCache(folder string, limit int64) (*archiveCache, error) {
-	c := &archiveCache{folder: filepath.Join(folder, "charts"), limit: limit, unpacked: map[string]*list.Element{}, order: list.New()}
+	c := &archiveCache{
+		folder: filepath.Join(folder, "charts"), limit: limit,
+		unpacked: cache.NewLRU[string, tree.Store](cache.Limits{Bytes: maxUnpackedBytes, ValueBytes: maxUnpackedBytes / 2, Entries: maxUnpacked}),
+	}
 	if err := os.MkdirAll(c.folder, 0o700); err != nil {
 		return nil, err
 	}
@@ -137,7 +130,7 @@ func (c *archiveCache) trim(newest string) error {
 // checked against its digest: the disk may have changed.
 func (c *archiveCache) store(digest string, limits tree.ArchiveLimits) (tree.Store, error) {
 	key := fmt.Sprint(digest, limits.StripFirst)
-	if store, found := c.remembered(key); found {
+	if store, found := c.unpacked.Get(key); found {
 		return store, nil
 	}
 	file, err := os.Open(c.path(digest))
@@ -161,32 +154,7 @@ func (c *archiveCache) store(digest string, limits tree.ArchiveLimits) (tree.Sto
 	if hex.EncodeToString(sum.Sum(nil)) != digest {
 		return nil, errors.Join(errors.New("the archive on the disk is damaged and is fetched again"), os.Remove(file.Name()))
 	}
-	c.remember(unpackedArchive{key: key, store: store, size: 4 * info.Size()})
+	// Four times its packed size is a guess: the store does not measure itself.
+	c.unpacked.Add(key, store, 4*info.Size())
 	return store, nil
-}
-
-func (c *archiveCache) remembered(key string) (tree.Store, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	element, found := c.unpacked[key]
-	if !found {
-		return nil, false
-	}
-	c.order.MoveToFront(element)
-	return element.Value.(unpackedArchive).store, true
-}
-
-func (c *archiveCache) remember(a unpackedArchive) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if _, found := c.unpacked[a.key]; found || a.size > maxUnpackedBytes/2 {
-		return
-	}
-	c.unpacked[a.key] = c.order.PushFront(a)
-	c.bytes += a.size
-	for c.bytes > maxUnpackedBytes || c.order.Len() > maxUnpacked {
-		oldest := c.order.Remove(c.order.Back()).(unpackedArchive)
-		delete(c.unpacked, oldest.key)
-		c.bytes -= oldest.size
-	}
 }

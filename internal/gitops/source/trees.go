@@ -1,9 +1,7 @@
 package source
 
 import (
-	"container/list"
-	"sync"
-
+	"slipway.dev/slipway/internal/cache"
 	"slipway.dev/slipway/internal/gitops/source/objects"
 	"slipway.dev/slipway/internal/gitops/tree"
 )
@@ -12,14 +10,9 @@ import (
 // applications of one repository all go through its root.
 const treeCacheBytes = 8 << 20
 
-// treeCache keeps decoded folders. The longest unused goes first.
+// treeCache caches decoded folders, the least recently used are evicted first.
 type treeCache struct {
-	limit int
-
-	mu    sync.Mutex
-	size  int
-	byKey map[treeKey]*list.Element
-	order *list.List // of cachedTree, the last used first
+	lru *cache.LRU[treeKey, []tree.Entry]
 }
 
 // treeKey has the repository in it: who guesses an id must not see the folder
@@ -29,26 +22,15 @@ type treeKey struct {
 	id    objects.ID
 }
 
-type cachedTree struct {
-	key     treeKey
-	entries []tree.Entry
-	size    int
-}
-
-func newTreeCache(limit int) *treeCache {
-	return &treeCache{limit: limit, byKey: map[treeKey]*list.Element{}, order: list.New()}
+// newTreeCache does not cache a folder of more than half of the limit: it would
+// evict nearly all others.
+func newTreeCache(limit int64) *treeCache {
+	return &treeCache{cache.NewLRU[treeKey, []tree.Entry](cache.Limits{Bytes: limit, ValueBytes: limit / 2})}
 }
 
 // get gives entries that must not be changed.
 func (c *treeCache) get(owner string, id objects.ID) ([]tree.Entry, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	element, found := c.byKey[treeKey{owner, id}]
-	if !found {
-		return nil, false
-	}
-	c.order.MoveToFront(element)
-	return element.Value.(cachedTree).entries, true
+	return c.lru.Get(treeKey{owner, id})
 }
 
 func (c *treeCache) put(owner string, id objects.ID, entries []tree.Entry) {
@@ -57,20 +39,5 @@ func (c *treeCache) put(owner string, id objects.ID, entries []tree.Entry) {
 		// The strings of name, kind and hash, and their headers.
 		size += len(entry.Name) + len(entry.Hash) + 64
 	}
-	if size > c.limit/2 {
-		return
-	}
-	key := treeKey{owner, id}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if _, found := c.byKey[key]; found {
-		return
-	}
-	c.byKey[key] = c.order.PushFront(cachedTree{key: key, entries: entries, size: size})
-	c.size += size
-	for c.size > c.limit {
-		oldest := c.order.Remove(c.order.Back()).(cachedTree)
-		delete(c.byKey, oldest.key)
-		c.size -= oldest.size
-	}
+	c.lru.Add(treeKey{owner, id}, entries, int64(size))
 }

@@ -1,24 +1,16 @@
 package objects
 
-import (
-	"container/list"
-	"sync"
-)
+import "slipway.dev/slipway/internal/cache"
 
 // baseCacheBytes is how much of the bases of differences is kept in memory, for
 // each repository: the files of similar applications are stored as differences
 // to each other.
 const baseCacheBytes = 4 << 20
 
-// baseCache keeps objects that others are differences to. The longest unused
-// goes first.
+// baseCache caches objects that others are differences to, the least recently
+// used are evicted first.
 type baseCache struct {
-	limit int64
-
-	mu    sync.Mutex
-	bytes int64
-	byKey map[baseKey]*list.Element
-	order *list.List // of baseEntry, the last used first
+	lru *cache.LRU[baseKey, baseObject]
 }
 
 type baseKey struct {
@@ -26,47 +18,24 @@ type baseKey struct {
 	offset int64
 }
 
-type baseEntry struct {
-	key     baseKey
+type baseObject struct {
 	kind    Kind
 	content []byte
 }
 
+// newBaseCache does not cache an object of more than an eighth of the limit: the
+// bases of one chain of differences should fit together.
 func newBaseCache(limit int64) *baseCache {
-	return &baseCache{limit: limit, byKey: map[baseKey]*list.Element{}, order: list.New()}
+	return &baseCache{cache.NewLRU[baseKey, baseObject](cache.Limits{Bytes: limit, ValueBytes: limit / 8})}
 }
 
 // get gives content that must not be changed.
 func (c *baseCache) get(p *pack, offset int64) (Kind, []byte, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	element, found := c.byKey[baseKey{p, offset}]
-	if !found {
-		return 0, nil, false
-	}
-	c.order.MoveToFront(element)
-	entry := element.Value.(baseEntry)
-	return entry.kind, entry.content, true
+	base, found := c.lru.Get(baseKey{p, offset})
+	return base.kind, base.content, found
 }
 
-// put takes content that is not changed any more. What would fill the cache
-// alone is left out.
+// put takes content that is not changed any more.
 func (c *baseCache) put(p *pack, offset int64, kind Kind, content []byte) {
-	if int64(len(content)) > c.limit/8 {
-		return
-	}
-	key := baseKey{p, offset}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if _, found := c.byKey[key]; found {
-		return
-	}
-	c.byKey[key] = c.order.PushFront(baseEntry{key: key, kind: kind, content: content})
-	c.bytes += int64(len(content))
-	for c.bytes > c.limit {
-		oldest := c.order.Back()
-		entry := c.order.Remove(oldest).(baseEntry)
-		delete(c.byKey, entry.key)
-		c.bytes -= int64(len(entry.content))
-	}
+	c.lru.Add(baseKey{p, offset}, baseObject{kind, content}, int64(len(content)))
 }
