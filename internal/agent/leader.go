@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"slipway.dev/slipway/internal/agent/clusters"
+	"slipway.dev/slipway/internal/backoff"
 	"slipway.dev/slipway/internal/gitops/apply"
 	"slipway.dev/slipway/internal/gitops/appset"
 	"slipway.dev/slipway/internal/gitops/live"
@@ -104,10 +105,7 @@ func (a *agent) lead(ctx context.Context) {
 			break
 		}
 		a.log.Error("a part of the agent ended; it begins anew", observe.KeyError, err)
-		select {
-		case <-time.After(termPause):
-		case <-ctx.Done():
-		}
+		_ = backoff.Sleep(ctx, termPause) // the loop ends with the context
 	}
 	a.log.Info("this replica does not work any more")
 }

@@ -39,10 +39,13 @@ func (p Policy) Delay(failures int) time.Duration { return p.Spread(p.Base(failu
 func (p Policy) Base(failures int) time.Duration {
 	factor := time.Duration(max(p.Factor, 2))
 	delay := min(p.First, p.Longest)
+	if delay <= 0 {
+		return 0
+	}
 	for range failures - 1 {
 		// Comparing before the multiplication keeps it from overflowing, and ends
 		// the loop after a few steps however many failures there were.
-		if delay <= 0 || delay > p.Longest/factor {
+		if delay > p.Longest/factor {
 			return p.Longest
 		}
 		delay *= factor

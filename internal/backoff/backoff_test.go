@@ -29,6 +29,7 @@ func TestBase(t *testing.T) {
 		{backoff.Policy{First: time.Minute, Longest: time.Second}, 1, time.Second},
 		{backoff.Policy{First: time.Second, Longest: math.MaxInt64}, 200, math.MaxInt64},
 		{backoff.Policy{}, math.MaxInt, 0},
+		{backoff.Policy{Longest: time.Second}, 5, 0},
 	} {
 		if got := test.policy.Base(test.failures); got != test.want {
 			t.Errorf("%+v after %d failures: %v, want %v", test.policy, test.failures, got, test.want)

@@ -10,13 +10,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
 	"strings"
 	"time"
 
+	"slipway.dev/slipway/internal/backoff"
 	"slipway.dev/slipway/internal/secret"
 )
 
@@ -196,7 +196,6 @@ func path(segments ...string) string {
 // do sends the call, again after a 5xx or a lost connection when that cannot do
 // something twice. An answer that is no 2xx is an *Error, with the answer.
 func (c *client) do(ctx context.Context, call call) (answer, error) {
-	delay := firstDelay
 	for try := 1; ; try++ {
 		got, err := c.send(ctx, call)
 		failure, failed := errors.AsType[*Error](err)
@@ -205,14 +204,10 @@ func (c *client) do(ctx context.Context, call call) (answer, error) {
 			return got, err
 		}
 		// Jitter, so that the runtimes of an account do not come back as one.
-		timer := time.NewTimer(delay/2 + rand.N(delay))
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		policy := backoff.Policy{First: firstDelay, Longest: time.Minute, Factor: 3, JitterDown: 0.5, JitterUp: 0.5}
+		if backoff.Sleep(ctx, policy.Delay(try)) != nil {
 			return got, err
-		case <-timer.C:
 		}
-		delay *= 3
 	}
 }
 

@@ -1,9 +1,9 @@
 package tunnel
 
 import (
-	"context"
-	"math/rand/v2"
 	"time"
+
+	"slipway.dev/slipway/internal/backoff"
 )
 
 // firstDelay bounds the delay after the first failed try.
@@ -16,24 +16,5 @@ func delay(try int, slowest time.Duration) time.Duration {
 	if try <= 0 {
 		return 0
 	}
-	bound := slowest
-	if try < 16 {
-		bound = min(slowest, firstDelay<<(try-1))
-	}
-	return rand.N(bound + 1)
-}
-
-// pause waits, and reports whether the context lasted.
-func pause(ctx context.Context, length time.Duration) bool {
-	if length <= 0 {
-		return ctx.Err() == nil
-	}
-	timer := time.NewTimer(length)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return backoff.Policy{First: firstDelay, Longest: slowest, JitterDown: 1}.Delay(try)
 }

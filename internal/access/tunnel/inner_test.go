@@ -3,10 +3,8 @@ package tunnel
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 )
 
@@ -29,20 +27,6 @@ func TestDelay(t *testing.T) {
 			t.Errorf("try %d waits between %v and %v; want 0 to %v", try, least, most, bound)
 		}
 	}
-}
-
-// A pause ends with the context.
-func TestPause(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if !pause(ctx, 900*time.Millisecond) {
-			t.Error("a pause that fits was cut")
-		}
-		if pause(ctx, time.Hour) {
-			t.Error("a pause outlasted the context")
-		}
-	})
 }
 
 func TestTunnelURL(t *testing.T) {

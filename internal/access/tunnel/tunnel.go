@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"slipway.dev/slipway/internal/backoff"
 	"slipway.dev/slipway/internal/observe"
 )
 
@@ -99,7 +100,7 @@ func (t *tunnel) keep(ctx context.Context) {
 	var next, last *connection
 	for try := 0; ; {
 		if next == nil {
-			if !pause(ctx, delay(try, t.Timing.Slowest)) {
+			if backoff.Sleep(ctx, delay(try, t.Timing.Slowest)) != nil {
 				return
 			}
 			var err error

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/backoff"
 	"slipway.dev/slipway/internal/gitops/inspect"
 	"slipway.dev/slipway/internal/gitops/tracking"
 	"slipway.dev/slipway/internal/wire/runtimev1"
@@ -124,7 +125,7 @@ func (f *treeFeed) run(ctx context.Context) error {
 		case <-f.stirred:
 		}
 		if f.last != nil {
-			if err := idle(ctx, max(treeGather, time.Until(next))); err != nil {
+			if err := backoff.Sleep(ctx, max(treeGather, time.Until(next))); err != nil {
 				return err
 			}
 			drain(looking.signal)
@@ -139,18 +140,6 @@ func (f *treeFeed) run(ctx context.Context) error {
 			return err
 		}
 		next = time.Now().Add(max(treeGap, treeShare*time.Since(began)))
-	}
-}
-
-// idle waits some time.
-func idle(ctx context.Context, duration time.Duration) error {
-	timer := time.NewTimer(duration)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
 	}
 }
 

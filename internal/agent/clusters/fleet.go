@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"slipway.dev/slipway/internal/backoff"
 	"slipway.dev/slipway/internal/gitops/apply"
 	"slipway.dev/slipway/internal/gitops/live"
 	"slipway.dev/slipway/internal/gitops/reconcile"
@@ -218,7 +218,7 @@ func (f *Fleet) look(ctx context.Context, one *member) {
 		if found.Status != StatusConnected {
 			pause = probeSoon
 		}
-		wait(ctx, pause+rand.N(pause/4))
+		_ = backoff.Sleep(ctx, backoff.Jitter(pause, 0.25)) // the loop ends with the context
 	}
 }
 
@@ -231,14 +231,4 @@ func (m *member) probe(ctx context.Context) State {
 		return State{Status: StatusFailed, Message: err.Error()}
 	}
 	return State{Status: StatusConnected, Version: version}
-}
-
-// wait waits, or until the context is done.
-func wait(ctx context.Context, pause time.Duration) {
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"slipway.dev/slipway/internal/backoff"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/observe"
 	"slipway.dev/slipway/internal/secret"
@@ -47,19 +48,19 @@ func (f *Fleet) renew(ctx context.Context, one *member) {
 		entry := one.entry.Load()
 		if entry.accountName == "" {
 			// It may become ours when the Secret is replaced.
-			wait(ctx, renewPause)
+			_ = backoff.Sleep(ctx, renewPause)
 			continue
 		}
 		left := entry.expires.Sub(f.Now())
 		if left > tokenLifetime/2 {
-			wait(ctx, min(left-tokenLifetime/2, time.Hour))
+			_ = backoff.Sleep(ctx, min(left-tokenLifetime/2, time.Hour))
 			continue
 		}
 		if err := f.renewOnce(ctx, one.cluster, entry); err != nil && ctx.Err() == nil {
 			f.Log.Warn("the token of a cluster cannot be renewed; it is tried again",
 				"cluster", entry.Name, "expires", entry.expires, observe.KeyError, err)
 		}
-		wait(ctx, renewPause)
+		_ = backoff.Sleep(ctx, renewPause)
 	}
 }
 

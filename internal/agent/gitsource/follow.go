@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"slipway.dev/slipway/internal/agent/sharedrepo"
+	"slipway.dev/slipway/internal/backoff"
 	"slipway.dev/slipway/internal/observe"
 )
 
@@ -39,12 +40,8 @@ func (s *Service) Run(ctx context.Context) error {
 			s.options.Log.Warn("webhooks of Git Sources lead to another address; it is tried again", observe.KeyError, text)
 		}
 		told = text
-		timer := time.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return ctx.Err()
-		case <-timer.C:
+		if err := backoff.Sleep(ctx, pause); err != nil {
+			return err
 		}
 	}
 }

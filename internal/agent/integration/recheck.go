@@ -13,6 +13,7 @@ import (
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/agent/sharedrepo"
+	"slipway.dev/slipway/internal/backoff"
 	"slipway.dev/slipway/internal/gitprovider"
 	"slipway.dev/slipway/internal/observe"
 	"slipway.dev/slipway/internal/wire/platformv1"
@@ -35,12 +36,8 @@ const (
 func (s *Service) Run(ctx context.Context) error {
 	for {
 		s.Recheck(ctx)
-		timer := time.NewTimer(lookEvery)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return ctx.Err()
-		case <-timer.C:
+		if err := backoff.Sleep(ctx, lookEvery); err != nil {
+			return err
 		}
 	}
 }

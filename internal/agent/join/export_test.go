@@ -12,10 +12,10 @@ func Hasten(o *Options) {
 
 // Pauses gives the waits after failures.
 func Pauses(first, longest time.Duration, count int) []time.Duration {
-	p := pauses{first: first, longest: longest}
+	p := retries(first, longest)
 	var all []time.Duration
 	for range count {
-		all = append(all, p.next())
+		all = append(all, p.Next())
 	}
 	return all
 }

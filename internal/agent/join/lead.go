@@ -10,6 +10,7 @@ import (
 	"connectrpc.com/connect"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"slipway.dev/slipway/internal/backoff"
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
@@ -19,7 +20,7 @@ import (
 func (m *Membership) Lead(ctx context.Context) error {
 	m.lead(true)
 	defer m.lead(false)
-	pause := pauses{first: m.options.timing.firstPause, longest: m.options.timing.longestPause}
+	pause := retries(m.options.timing.firstPause, m.options.timing.longestPause)
 	for ctx.Err() == nil {
 		if err := m.join(ctx); err != nil {
 			if ctx.Err() != nil {
@@ -27,14 +28,14 @@ func (m *Membership) Lead(ctx context.Context) error {
 			}
 			phase := phaseOf(err)
 			m.became(ctx, phase, err.Error())
-			wait := pause.next()
+			wait := pause.Next()
 			if phase.waitsForPeople() {
-				wait = max(wait, jittered(m.options.timing.keyPause))
+				wait = max(wait, pause.Spread(m.options.timing.keyPause))
 			}
 			m.sleep(ctx, wait, phase.waitsForPeople())
 			continue
 		}
-		pause.reset()
+		pause.Reset()
 		m.stay(ctx)
 	}
 	return nil
@@ -244,20 +245,8 @@ func (m *Membership) got(c *credential, sent time.Time, header http.Header) {
 	m.renewAt = m.renewed.Add(life/2 - time.Duration(rand.Int64N(int64(life/10)+1)))
 }
 
-// pauses are the waits after failures: each twice as long as the one before, less
-// a random part, so that many agents do not come back at once.
-type pauses struct {
-	first, longest, present time.Duration
-}
-
-func (p *pauses) next() time.Duration {
-	p.present = min(max(2*p.present, p.first), p.longest)
-	return jittered(p.present)
-}
-
-func (p *pauses) reset() { p.present = 0 }
-
-// jittered is between half of a time and all of it.
-func jittered(d time.Duration) time.Duration {
-	return d/2 + time.Duration(rand.Int64N(int64(d/2)+1))
+// retries counts failures in a row. Half of each delay is random, so that many
+// agents do not come back at once.
+func retries(first, longest time.Duration) backoff.Retries {
+	return backoff.Retries{Policy: backoff.Policy{First: first, Longest: longest, JitterDown: 0.5}}
 }

@@ -8,6 +8,7 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 
+	"slipway.dev/slipway/internal/backoff"
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
@@ -20,8 +21,8 @@ const (
 // stay sends heartbeats and renews the credential, until it has to be got anew or
 // the context is done.
 func (m *Membership) stay(ctx context.Context) {
-	failures := pauses{first: m.options.timing.firstPause, longest: min(m.options.timing.longestPause, m.options.timing.heartbeat)}
-	renewals := pauses{first: m.options.timing.firstPause, longest: m.options.timing.longestPause}
+	failures := retries(m.options.timing.firstPause, min(m.options.timing.longestPause, m.options.timing.heartbeat))
+	renewals := retries(m.options.timing.firstPause, m.options.timing.longestPause)
 	beat := time.NewTimer(0)
 	defer beat.Stop()
 	renew := time.NewTimer(time.Until(m.renewAt))
@@ -42,10 +43,10 @@ func (m *Membership) stay(ctx context.Context) {
 					return
 				}
 				m.options.Log.Warn("the credential is not renewed yet; it is tried again", "error", err)
-				renew.Reset(renewals.next())
+				renew.Reset(renewals.Next())
 				continue
 			}
-			renewals.reset()
+			renewals.Reset()
 			renew.Reset(time.Until(m.renewAt))
 		case <-beat.C:
 			next, goOn := m.heartbeat(ctx, &failures)
@@ -59,7 +60,7 @@ func (m *Membership) stay(ctx context.Context) {
 
 // heartbeat tells how the runtime is, and takes what the platform answers. It says
 // when the next one is due.
-func (m *Membership) heartbeat(ctx context.Context, failures *pauses) (next time.Duration, goOn bool) {
+func (m *Membership) heartbeat(ctx context.Context, failures *backoff.Retries) (next time.Duration, goOn bool) {
 	full, err := m.describe(ctx)
 	if err != nil {
 		// The sign of life matters more than what it tells.
@@ -78,9 +79,9 @@ func (m *Membership) heartbeat(ctx context.Context, failures *pauses) (next time
 	}
 	if err != nil {
 		m.became(ctx, Away, fmt.Sprintf("the platform at %s does not take heartbeats: %s", m.options.PlatformURL, connectMessage(err)))
-		return failures.next(), true
+		return failures.Next(), true
 	}
-	failures.reset()
+	failures.Reset()
 	m.beat = full
 	said := answer.Msg
 	if said.GetSendAll() {

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/backoff"
 	"slipway.dev/slipway/internal/observe"
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
@@ -24,14 +25,14 @@ func (m *Membership) uninstalledMessage() string {
 
 // uninstallNow cleans up and takes leave. A step that fails is tried again, also
 // by the next process.
-func (m *Membership) uninstallNow(ctx context.Context, cleanRepository bool, failures *pauses) (next time.Duration, goOn bool) {
+func (m *Membership) uninstallNow(ctx context.Context, cleanRepository bool, failures *backoff.Retries) (next time.Duration, goOn bool) {
 	m.became(ctx, Uninstalling, "the platform has asked for the runtime to be uninstalled")
 	if err := m.uninstall(ctx, cleanRepository); err != nil {
 		if ctx.Err() != nil {
 			return 0, false
 		}
 		m.options.Log.Error("the runtime is not uninstalled yet; it is tried again", observe.KeyError, err)
-		return failures.next(), true
+		return failures.Next(), true
 	}
 	m.became(ctx, Uninstalled, m.uninstalledMessage())
 	return 0, false

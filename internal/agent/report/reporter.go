@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	mathrand "math/rand/v2"
 	"sync"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/backoff"
 	"slipway.dev/slipway/internal/observe"
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
@@ -326,11 +326,7 @@ func (r *Reporter) failed(err error) {
 // pause is how long to wait after failures: twice as long each time, less a random
 // part of up to a half.
 func (r *Reporter) pause() time.Duration {
-	pause := r.options.longestPause
-	if doublings := r.failures - 1; doublings < 16 {
-		pause = min(r.options.firstPause<<max(doublings, 0), pause)
-	}
-	return pause/2 + mathrand.N(pause/2+1)
+	return backoff.Policy{First: r.options.firstPause, Longest: r.options.longestPause, JitterDown: 0.5}.Delay(r.failures)
 }
 
 // wait lets time pass, and spools what comes in. Without failures it ends with the

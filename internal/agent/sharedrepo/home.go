@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	argo "slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/backoff"
 	"slipway.dev/slipway/internal/gitops/source/remote"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/observe"
@@ -211,7 +212,7 @@ func (h *Home) ensure(ctx context.Context, repository *Repository) error {
 // Run ensures the repository now, whenever [Home.Changed] is called, and from
 // time to time, until the context is done.
 func (h *Home) Run(ctx context.Context) error {
-	retry := firstRetry
+	retry := backoff.Retries{Policy: backoff.Policy{First: firstRetry, Longest: lastRetry}}
 	told := ""
 	for {
 		err := h.Ensure(ctx)
@@ -221,11 +222,12 @@ func (h *Home) Run(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err == nil:
-			retry, told = firstRetry, ""
+			retry.Reset()
+			told = ""
 		case errors.As(err, &notReady):
 			wait = waitForSettings
 		default:
-			wait, retry = retry, min(2*retry, lastRetry)
+			wait = retry.Next()
 			if err.Error() != told {
 				told = err.Error()
 				h.options.Log.Warn("the Shared Configuration Repository is not in order", observe.KeyError, err)
@@ -238,7 +240,7 @@ func (h *Home) Run(ctx context.Context) error {
 			return ctx.Err()
 		case <-h.changed:
 			timer.Stop()
-			retry = firstRetry
+			retry.Reset()
 		case <-timer.C:
 		}
 	}

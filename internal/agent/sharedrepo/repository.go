@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing"
 
+	"slipway.dev/slipway/internal/backoff"
 	"slipway.dev/slipway/internal/gitops/source/objects"
 	"slipway.dev/slipway/internal/gitops/source/remote"
 )
@@ -153,14 +154,7 @@ func pause(ctx context.Context, attempt int) error {
 	if attempt == 0 {
 		return ctx.Err()
 	}
-	timer := time.NewTimer(20*time.Millisecond + rand.N(longestPause))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return backoff.Sleep(ctx, 20*time.Millisecond+rand.N(longestPause))
 }
 
 // attempt makes the change on what is there now. again is true when what was

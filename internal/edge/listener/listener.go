@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"slipway.dev/slipway/internal/backoff"
 )
 
 // The pauses after a failed accept.
@@ -160,11 +162,11 @@ func (l *Listener) shut() error {
 // acceptLoop takes connections from the kernel until the socket is closed or
 // Drain has taken the last one.
 func (l *Listener) acceptLoop() {
-	pause := acceptPauseMin
+	pause := backoff.Retries{Policy: backoff.Policy{First: acceptPauseMin, Longest: acceptPauseMax}}
 	for {
 		tcp, err := l.inner.AcceptTCP()
 		if err == nil {
-			pause = acceptPauseMin
+			pause.Reset()
 			l.admit(tcp)
 			continue
 		}
@@ -174,10 +176,9 @@ func (l *Listener) acceptLoop() {
 		// Every other error passes: no more file descriptors or memory, or a
 		// client that went away. To stop here would take the port down.
 		l.config.Hooks.acceptFailed(err)
-		if !l.rest(pause) {
+		if !l.rest(pause.Next()) {
 			return
 		}
-		pause = min(2*pause, acceptPauseMax)
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"slipway.dev/slipway/internal/backoff"
 )
 
 const (
@@ -168,14 +170,7 @@ func shared(client netip.Prefix) bool {
 
 // holdTime is the length of a hold after so many others.
 func holdTime(before int, most time.Duration) time.Duration {
-	hold := min(firstHold, most)
-	for range before {
-		if hold >= most/2 {
-			return most
-		}
-		hold *= 2
-	}
-	return hold
+	return backoff.Policy{First: firstHold, Longest: most}.Base(before + 1)
 }
 
 // sweep forgets everybody whose time is over, once in a while.

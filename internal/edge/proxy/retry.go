@@ -1,13 +1,13 @@
 package proxy
 
 import (
-	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"slipway.dev/slipway/internal/backoff"
 	"slipway.dev/slipway/internal/cache"
 	"slipway.dev/slipway/internal/edge/normalize"
 	"slipway.dev/slipway/internal/route"
@@ -95,8 +95,8 @@ func (c *client) pause(b *binding, least time.Duration) bool {
 	wait := least
 	if retry := c.x.Retry; retry != nil && retry.Backoff > 0 {
 		// It doubles with each attempt; clients that failed together part again.
-		backoff := min(retry.Backoff<<min(c.record.Attempts-1, 16), maxPause)
-		wait = max(wait, backoff/2+rand.N(backoff/2+1))
+		policy := backoff.Policy{First: retry.Backoff, Longest: maxPause, JitterDown: 0.5}
+		wait = max(wait, policy.Delay(c.record.Attempts))
 	}
 	if b.times.total > 0 && time.Since(c.record.Began)+wait >= b.times.total {
 		return false

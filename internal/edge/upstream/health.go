@@ -5,6 +5,8 @@ import (
 	"math"
 	"sync/atomic"
 	"time"
+
+	"slipway.dev/slipway/internal/backoff"
 )
 
 // health is what the outcomes of requests say about an endpoint.
@@ -17,7 +19,8 @@ type health struct {
 	// failures in a row. Guarded by Handle.judging for writing, as is the rest.
 	failures atomic.Int32
 	retrying bool // retryConnect runs
-	backoff  time.Duration
+	// ejections in a row; each lasts twice as long as the one before.
+	ejections int
 }
 
 // well reports whether neither requests nor checks speak against the endpoint.
@@ -47,7 +50,7 @@ func (h *Handle) acquit(e *Endpoint, trial bool) {
 		return
 	}
 	e.health.failures.Store(0)
-	e.health.backoff = 0
+	e.health.ejections = 0
 	if ejected {
 		h.restore(e)
 	}
@@ -78,8 +81,8 @@ func (h *Handle) accuse(e *Endpoint, outcome Outcome, trial bool) {
 // eject is called with judging held.
 func (h *Handle) eject(e *Endpoint, outcome Outcome) {
 	cfg := &h.set.cfg.Ejection
-	e.health.backoff = min(max(2*e.health.backoff, cfg.Base), cfg.Max)
-	until := h.set.now() + int64(e.health.backoff)
+	e.health.ejections++
+	until := h.set.now() + int64(backoff.Policy{First: cfg.Base, Longest: cfg.Max}.Base(e.health.ejections))
 	if outcome == ConnectFailed {
 		// While the Set is being closed nothing is started any more.
 		if e.health.retrying = e.health.retrying || h.set.start(func() { h.retryConnect(e) }); e.health.retrying {

@@ -3,7 +3,6 @@ package apply
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"time"
@@ -13,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
+
+	"slipway.dev/slipway/internal/backoff"
 )
 
 // pace is how often and how long. Tests change it.
@@ -133,18 +134,13 @@ func isPassing(err error) bool {
 // pause waits before the next try: as long as the API server asks for, within
 // bounds. The jitter keeps those apart that were turned away together.
 func (a *Applier) pause(ctx context.Context, try int, err error) error {
-	pause := a.pace.first << (try - 1)
+	policy := backoff.Policy{First: a.pace.first, Longest: a.pace.longest, JitterUp: 0.5}
+	pause := policy.Base(try)
 	if seconds, asked := apierrors.SuggestsClientDelay(err); asked {
-		pause = max(pause, time.Duration(seconds)*time.Second)
+		pause = min(max(pause, time.Duration(seconds)*time.Second), a.pace.longest)
 	}
-	pause = min(pause, a.pace.longest)
-	pause += time.Duration(rand.Int64N(int64(pause)/2 + 1))
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
+	if backoff.Sleep(ctx, policy.Spread(pause)) != nil {
 		return context.Cause(ctx)
 	}
+	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -16,6 +15,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/backoff"
 	"slipway.dev/slipway/internal/gitops/feed"
 	"slipway.dev/slipway/internal/kube"
 )
@@ -204,7 +204,7 @@ func (c *Controller) wait(interval time.Duration) time.Duration {
 		return 0
 	}
 	interval = max(interval, shortest)
-	return interval + rand.N(interval/10+1)
+	return backoff.Jitter(interval, 0.1)
 }
 
 // describe names a set for people.

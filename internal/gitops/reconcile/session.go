@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/wait"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/backoff"
 	"slipway.dev/slipway/internal/gitops/health"
 	"slipway.dev/slipway/internal/gitops/live"
 	"slipway.dev/slipway/internal/gitops/render"
@@ -126,8 +126,7 @@ const (
 
 // pause is how long to wait after so many failures in a row.
 func pause(failures int) time.Duration {
-	wished := firstPause << min(max(failures-1, 0), 20)
-	return wait.Jitter(min(wished, longestPause), 0.2)
+	return backoff.Policy{First: firstPause, Longest: longestPause, JitterUp: 0.2}.Delay(failures)
 }
 
 // rendering is what was rendered, as compact JSON.

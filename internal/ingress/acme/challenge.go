@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"slipway.dev/slipway/internal/backoff"
 	"slipway.dev/slipway/internal/ingress/wish"
 )
 
@@ -48,7 +49,7 @@ func (a *answerer) Wait(ctx context.Context, challenge acme.Challenge) error {
 		changed := a.manager.changed
 		a.manager.mu.Unlock()
 		if answered {
-			if !pause(ctx, time.Until(since.Add(pace.grace))) {
+			if backoff.Sleep(ctx, time.Until(since.Add(pace.grace))) != nil {
 				return ctx.Err()
 			}
 			return nil

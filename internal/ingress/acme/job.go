@@ -4,12 +4,12 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"time"
 
 	"github.com/mholt/acmez/v3/acme"
 
+	"slipway.dev/slipway/internal/backoff"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/ingress/wish"
 )
@@ -51,15 +51,11 @@ func renewalOf(leaf *x509.Certificate, early float64) time.Time {
 
 // after is the pause after so many failures in a row.
 func (p pace) after(failures int) time.Duration {
-	wait := p.first
-	for range min(failures-1, 30) {
-		wait = min(2*wait, p.longest)
-	}
-	return wait
+	return backoff.Policy{First: p.first, Longest: p.longest}.Base(failures)
 }
 
 // jittered is a time, or up to a fifth more.
-func jittered(wait time.Duration) time.Duration { return wait + rand.N(wait/5+1) }
+func jittered(wait time.Duration) time.Duration { return backoff.Jitter(wait, 0.2) }
 
 // The most of what an error says that is told.
 const maxReason = 500

@@ -211,15 +211,3 @@ func (m *Manager) wished() map[snapshot.Ref]bool {
 	}
 	return all
 }
-
-// pause waits, and reports whether the context is not done.
-func pause(ctx context.Context, duration time.Duration) bool {
-	timer := time.NewTimer(duration)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return ctx.Err() == nil
-	case <-ctx.Done():
-		return false
-	}
-}

@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"slipway.dev/slipway/internal/backoff"
 	"slipway.dev/slipway/internal/ingress/wish"
 )
 
@@ -33,8 +34,10 @@ const (
 	// keepTries is how often it is tried to keep a certificate that is paid for,
 	// with twice the pause each time: for two minutes.
 	keepTries = 8
-	keepPause = time.Second
 )
+
+// keepBackoff is for the tries to keep a certificate.
+var keepBackoff = backoff.Policy{First: time.Second, Longest: 64 * time.Second}
 
 // errNotOurs is about a Secret of somebody else.
 var errNotOurs = errors.New("a Secret of that name is not the edge's: rename or delete it")
@@ -96,7 +99,7 @@ func (c *cupboard) write(ctx context.Context, wanted wish.Wish, has held, fresh 
 	// who has to stop tries it once more.
 	var err error
 	for try := range keepTries {
-		if try > 0 && !pause(ctx, keepPause<<(try-1)) {
+		if try > 0 && backoff.Sleep(ctx, keepBackoff.Base(try)) != nil {
 			break
 		}
 		if err = c.put(context.WithoutCancel(ctx), wanted, has, fresh); err == nil {

@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"slipway.dev/slipway/internal/backoff"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/ingress/wish"
 	"slipway.dev/slipway/internal/observe"
@@ -33,7 +34,7 @@ func (m *Manager) sweepAll(ctx context.Context) {
 				m.log.Warn("certificates that nobody wishes for are still there", "namespace", namespace, observe.KeyError, err)
 			}
 		}
-		if !pause(ctx, jittered(m.pace.sweep)) {
+		if backoff.Sleep(ctx, jittered(m.pace.sweep)) != nil {
 			return
 		}
 	}

@@ -6,7 +6,8 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
-	"k8s.io/apimachinery/pkg/util/wait"
+
+	"slipway.dev/slipway/internal/backoff"
 )
 
 // FieldManager is who owns what is written to a status. The entry of that name
@@ -184,15 +185,8 @@ func (r *record) failed(now time.Time) time.Duration {
 	return rest
 }
 
-// retryAfter doubles with each failure. The jitter keeps many objects that
-// failed together from coming back together.
+// retryAfter returns the wait after so many failures in a row. The jitter keeps
+// many objects that failed together from being retried together.
 func retryAfter(failures int) time.Duration {
-	pause := retryFirst
-	for range failures - 1 {
-		if pause *= 2; pause >= retryLimit {
-			pause = retryLimit
-			break
-		}
-	}
-	return wait.Jitter(pause, 0.3)
+	return backoff.Policy{First: retryFirst, Longest: retryLimit, JitterUp: 0.3}.Delay(failures)
 }

@@ -9,9 +9,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/cache"
 
+	"slipway.dev/slipway/internal/backoff"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 )
 
@@ -96,7 +96,7 @@ func (p *part) answered(err error) time.Duration {
 		p.mirror.clear()
 	}
 	p.become(state)
-	return wait.Jitter(p.pace.rare, 0.3)
+	return backoff.Jitter(p.pace.rare, 0.3)
 }
 
 func (p *part) become(state snapshot.KindState) {

@@ -9,8 +9,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/cache"
+
+	"slipway.dev/slipway/internal/backoff"
 )
 
 const secretResource = "secrets"
@@ -35,7 +36,7 @@ func (w *Watcher) secretSources() []source {
 				if apierrors.IsForbidden(err) {
 					w.secrets.unwatch(feed)
 				}
-				return wait.Jitter(w.pace.rare, 0.3)
+				return backoff.Jitter(w.pace.rare, 0.3)
 			},
 		})
 	}

@@ -11,9 +11,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/workqueue"
 
+	"slipway.dev/slipway/internal/backoff"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 )
 
@@ -78,7 +78,7 @@ func (k *secretKeeper) run(ctx context.Context) {
 		})
 	}
 	k.begin(work)
-	for pause(ctx, wait.Jitter(k.watcher.pace.rare, 0.3)) == nil {
+	for backoff.Sleep(ctx, backoff.Jitter(k.watcher.pace.rare, 0.3)) == nil {
 		k.readUnwatched()
 	}
 }
@@ -247,13 +247,9 @@ func isBroken(err error) bool {
 // after is the pause after so many failures in a row.
 func (p pace) after(failed int, err error) time.Duration {
 	if apierrors.IsForbidden(err) && failed >= believedAfter {
-		return wait.Jitter(p.rare, 0.3)
+		return backoff.Jitter(p.rare, 0.3)
 	}
-	delay := p.first
-	for range min(failed-1, 16) {
-		delay = min(2*delay, p.longest)
-	}
-	return wait.Jitter(delay, 0.5)
+	return p.retry().Delay(failed)
 }
 
 // hand puts a body into the queue, unless it is what was handed on before. The

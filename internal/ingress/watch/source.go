@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"slipway.dev/slipway/internal/backoff"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/kube"
 )
@@ -142,21 +143,7 @@ func (f *feed) note(verb string, err error) {
 
 // wait waits until the API server may be asked again.
 func (f *feed) wait(ctx context.Context) error {
-	return pause(ctx, time.Until(f.notBefore))
-}
-
-func pause(ctx context.Context, duration time.Duration) error {
-	if duration <= 0 {
-		return ctx.Err()
-	}
-	timer := time.NewTimer(duration)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return backoff.Sleep(ctx, time.Until(f.notBefore))
 }
 
 // mirrored makes a source whose objects go into the Snapshot as they are.

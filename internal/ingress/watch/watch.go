@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"slipway.dev/slipway/internal/backoff"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/kube"
 )
@@ -93,6 +94,12 @@ func defaultPace() pace {
 		first: 200 * time.Millisecond, longest: 4 * time.Second,
 		rare: 30 * time.Second, request: 15 * time.Second, queued: 1024,
 	}
+}
+
+// retry is the backoff of requests that fail. The jitter keeps replicas that
+// lost the API server at the same time from coming back at the same time.
+func (p pace) retry() backoff.Policy {
+	return backoff.Policy{First: p.first, Longest: p.longest, JitterUp: 0.5}
 }
 
 // errStopped is what Next returns when there is nobody left to wait for.

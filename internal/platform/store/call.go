@@ -5,9 +5,10 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"time"
+
+	"slipway.dev/slipway/internal/backoff"
 )
 
 const (
@@ -15,6 +16,10 @@ const (
 	writeTimeout  = 30 * time.Second
 	writeAttempts = 12 // when transactions collide
 )
+
+// collisionBackoff is for transactions that collided. All of it is random: those
+// that collided once should not meet again.
+var collisionBackoff = backoff.Policy{First: 2 * time.Millisecond, Longest: 256 * time.Millisecond, JitterDown: 1}
 
 // asker is a connection, a pool or a transaction.
 type asker interface {
@@ -128,11 +133,8 @@ func (s *Store) write(ctx context.Context, change func(*call) error) error {
 		if attempt == writeAttempts {
 			return &unavailableError{advice: "too many writers at once; try again", cause: err}
 		}
-		pause := time.Duration(rand.Int64N(int64(time.Millisecond) << min(attempt, 8)))
-		select {
-		case <-time.After(pause):
-		case <-inner.Done():
-			return ended(ctx, s.engine.explain(inner.Err()))
+		if err := backoff.Sleep(inner, collisionBackoff.Delay(attempt)); err != nil {
+			return ended(ctx, s.engine.explain(err))
 		}
 	}
 }
