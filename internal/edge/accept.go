@@ -157,7 +157,7 @@ func (p *point) serve(conn *listener.Conn) {
 	case p.TLS && peeked.Protocol == listener.ProtocolTLS:
 		p.serveTLS(conn, from)
 	case p.TLS && peeked.Protocol == listener.ProtocolHTTP1:
-		p.server.proxy.RefusePlain(conn, from)
+		p.server.proxy.RejectPlainHTTP(conn, from)
 	case p.TLS, peeked.Protocol == listener.ProtocolTLS:
 		p.server.options.Metrics.mistook(p.Name)
 		conn.Close()
@@ -241,14 +241,14 @@ func noteTLS(from *proxy.Accepted, state tls.ConnectionState) {
 
 // The answers to requests that came by the wrong connection.
 var (
-	misdirected = &filter.Answer{Status: 421, Reason: "Misdirected"}
-	refusedTLS  = &filter.Answer{Status: 503, Reason: string(route.ReasonRefused)}
+	misdirected = &filter.LocalResponse{Status: 421, Reason: "Misdirected"}
+	refusedTLS  = &filter.LocalResponse{Status: 503, Reason: string(route.ReasonRefused)}
 )
 
 // admit judges a request by its connection: a host that has TLS options is
 // served only where they hold. SNI and Host may differ, and options may have
 // changed since the handshake.
-func (s *Server) admit(from *proxy.Accepted, host string, rule *route.Rule) *filter.Answer {
+func (s *Server) admit(from *proxy.Accepted, host string, rule *route.Rule) *filter.LocalResponse {
 	if from.Handshake == nil {
 		if !s.certificates.PlaintextAllowed(host) {
 			return misdirected

@@ -108,14 +108,14 @@ func New(ctx context.Context, options Options) (*Server, error) {
 	}
 	s.lifetime, s.end = context.WithCancel(context.WithoutCancel(ctx))
 	s.proxy = proxy.New(proxy.Config{
-		Pool:      pool,
-		Upstreams: s.upstreams,
-		Counters:  s.counters,
-		Admit:     s.admit,
-		Trace:     options.Trace,
-		Observe:   s.observe,
-		Refused:   s.noteRefused,
-		Log:       options.Log,
+		Pool:        pool,
+		Upstreams:   s.upstreams,
+		Counters:    s.counters,
+		Admit:       s.admit,
+		Trace:       options.Trace,
+		Observe:     s.observe,
+		RuleRefused: s.noteRefused,
+		Log:         options.Log,
 	})
 	s.monitor = overload.NewMonitor(options.MemoryLimit, s.pressed)
 	s.streams = &bridge.Handler{Serve: s.serveStream, Pool: pool, Limits: h1.DefaultLimits()}

@@ -94,7 +94,9 @@ var fieldTable = [...]field{
 		}
 		return strconv.AppendInt(dst, int64(r.Response.Status), 10)
 	}},
-	{"OriginDuration", func(dst []byte, r *proxy.Record, _ uint64) []byte { return strconv.AppendInt(dst, int64(r.Asked), 10) }},
+	{"OriginDuration", func(dst []byte, r *proxy.Record, _ uint64) []byte {
+		return strconv.AppendInt(dst, int64(r.Upstream), 10)
+	}},
 	{"OriginContentSize", func(dst []byte, r *proxy.Record, _ uint64) []byte { return strconv.AppendInt(dst, r.Origin, 10) }},
 	{downstreamStatus, func(dst []byte, r *proxy.Record, _ uint64) []byte { return strconv.AppendInt(dst, int64(r.Status), 10) }},
 	{downstreamContentSize, func(dst []byte, r *proxy.Record, _ uint64) []byte { return strconv.AppendInt(dst, r.Sent, 10) }},
@@ -102,7 +104,7 @@ var fieldTable = [...]field{
 		return strconv.AppendInt(dst, int64(r.Duration), 10)
 	}},
 	{"Overhead", func(dst []byte, r *proxy.Record, _ uint64) []byte {
-		return strconv.AppendInt(dst, int64(max(0, r.Duration-r.Asked)), 10)
+		return strconv.AppendInt(dst, int64(max(0, r.Duration-r.Upstream)), 10)
 	}},
 	{"RetryAttempts", func(dst []byte, r *proxy.Record, _ uint64) []byte {
 		return strconv.AppendInt(dst, int64(r.Retries()), 10)

@@ -107,7 +107,7 @@ func requestHead(t testing.TB, text string) *h1.Head {
 func responseHead(t testing.TB, text string) *h1.ResponseHead {
 	t.Helper()
 	head, limits := &h1.ResponseHead{}, h1.DefaultLimits()
-	head.Reset(h1.Asked{})
+	head.Reset(h1.RequestInfo{})
 	if n, err := head.Parse([]byte(text), &limits); err != nil || n != len(text) {
 		t.Fatalf("%q: %d, %v", text, n, err)
 	}
@@ -126,7 +126,7 @@ func sample(t testing.TB) *proxy.Record {
 		Head: requestHead(t, "GET /cart/7?a=b HTTP/1.1\r\nHost: shop.example.com:8443\r\nUser-Agent: probe \"1\"\r\nReferer: https://x/\r\n"+
 			"Authorization: Bearer canary\r\nCookie: canary=1\r\nX-Api-Key: canary\r\nX-Twice: 1\r\nx-twice: 2\r\n\r\n"),
 		Response: responseHead(t, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nSet-Cookie: canary=2\r\nServer: app\r\n\r\n"),
-		Began:    time.Date(2026, 1, 31, 12, 30, 45, 123456789, time.UTC), Duration: 1500 * time.Millisecond, Asked: time.Second,
+		Began:    time.Date(2026, 1, 31, 12, 30, 45, 123456789, time.UTC), Duration: 1500 * time.Millisecond, Upstream: time.Second,
 		Received: 11, Sent: 22, Origin: 33, Reason: "",
 	}
 }

@@ -51,7 +51,7 @@ func (c *conn) Write(p []byte) (int, error) {
 	if err := c.out.begin(); err != nil {
 		return 0, err
 	}
-	n, err := c.stream.reply.Write(p)
+	n, err := c.stream.response.Write(p)
 	if err = c.out.end(err); err != nil {
 		return 0, err
 	}
@@ -72,8 +72,8 @@ func (c *conn) Close() error {
 // finish closes the conn and returns when nobody is inside it any more.
 func (c *conn) finish() {
 	_ = c.Close()
-	c.in.settle()
-	c.out.settle()
+	c.in.waitIdle()
+	c.out.waitIdle()
 }
 
 // SetDeadline replaces both deadlines.
@@ -212,8 +212,8 @@ func (s *side) shut() bool {
 	return true
 }
 
-// settle waits for the call that runs. It does not take long after shut.
-func (s *side) settle() {
+// waitIdle waits for the call that runs. It does not take long after shut.
+func (s *side) waitIdle() {
 	s.call.Lock()
 	defer s.call.Unlock()
 }

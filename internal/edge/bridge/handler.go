@@ -63,9 +63,9 @@ type Handler struct {
 // stream is the memory of one exchange. The conn that is given out is not part
 // of it: who keeps that for too long must not meet another client's stream.
 type stream struct {
-	upload upload
-	reply  Reply
-	writer writer
+	upload   upload
+	response ResponseTranslator
+	writer   writer
 }
 
 // ServeHTTP answers one stream of HTTP/3. It panics with http.ErrAbortHandler, which
@@ -84,7 +84,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	s.writer.begin(w, r, control)
 	limits := cmp.Or(h.Limits, h1.DefaultLimits())
-	s.reply.Begin(&s.writer, h1.Asked{Head: r.Method == http.MethodHead}, &limits)
+	s.response.Begin(&s.writer, h1.RequestInfo{Head: r.Method == http.MethodHead}, &limits)
 	conn := newConn(r.Context(), s, control)
 	returned := false
 	defer func() {
@@ -92,7 +92,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		// more, and the library resets it.
 		conn.finish()
 		s.upload.release()
-		complete := s.reply.Release()
+		complete := s.response.Release()
 		s.writer = writer{}
 		h.streams.Put(s)
 		if returned && !complete {

@@ -67,7 +67,7 @@ func (s addressSet) contains(addr netip.Addr) bool {
 type ipFilter struct {
 	allow, deny addressSet
 	limited     bool // there is a list of who may pass
-	refused     *Answer
+	refused     *LocalResponse
 }
 
 func newIPFilter(a *route.IPFilter) (*ipFilter, error) {
@@ -85,13 +85,13 @@ func newIPFilter(a *route.IPFilter) (*ipFilter, error) {
 	}
 	return &ipFilter{
 		allow: allow, deny: deny, limited: len(a.Allow) > 0,
-		refused: &Answer{Status: status, Reason: "AddressRefused"},
+		refused: &LocalResponse{Status: status, Reason: "AddressRefused"},
 	}, nil
 }
 
 // Request implements [Filter]. A client without an address, which the edge
 // never has, stays out.
-func (f *ipFilter) Request(x *Exchange) *Answer {
+func (f *ipFilter) Request(x *Exchange) *LocalResponse {
 	addr := x.Client.Unmap().WithZone("")
 	if !addr.IsValid() || f.deny.contains(addr) || f.limited && !f.allow.contains(addr) {
 		return f.refused

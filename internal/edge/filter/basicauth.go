@@ -43,8 +43,8 @@ type basicAuth struct {
 	// slots lets only some of the processors check passwords.
 	slots    chan struct{}
 	checking atomic.Int32
-	denied   *Answer
-	busy     *Answer
+	denied   *LocalResponse
+	busy     *LocalResponse
 }
 
 // account is a user.
@@ -85,8 +85,8 @@ func newBasicAuth(a *route.BasicAuth, c *Counters) (*basicAuth, error) {
 	if err != nil {
 		return nil, invalid("realm", "%v", err)
 	}
-	f.denied = &Answer{Status: 401, Reason: "Unauthorized", Edits: []h1.Edit{challenge}}
-	refusal, err := newLater(503, "PasswordChecksBusy")
+	f.denied = &LocalResponse{Status: 401, Reason: "Unauthorized", Edits: []h1.Edit{challenge}}
+	refusal, err := newRetryAfterResponse(503, "PasswordChecksBusy")
 	f.busy = refusal.soon()
 	return f, err
 }
@@ -113,7 +113,7 @@ func userEdits(a *route.BasicAuth, user string) ([]h1.Edit, error) {
 }
 
 // Request implements [Filter].
-func (f *basicAuth) Request(x *Exchange) *Answer {
+func (f *basicAuth) Request(x *Exchange) *LocalResponse {
 	var space [maxCredentials]byte
 	user, password, ok := basicCredentials(x.Head, &space)
 	if !ok {

@@ -7,7 +7,7 @@ import (
 
 // tooLarge is the answer to a body that is over the limit. It stays the same
 // for ever.
-var tooLarge = &Answer{Status: 413, Reason: "BodyTooLarge"}
+var tooLarge = &LocalResponse{Status: 413, Reason: "BodyTooLarge"}
 
 type bodyLimit struct{ most int64 }
 
@@ -21,7 +21,7 @@ func newBodyLimit(a *route.BodyLimit) (*bodyLimit, error) {
 // Request implements [Filter]. A body whose length is not known is bounded
 // while it passes; where none is allowed it is refused at once, because 0 would
 // mean no bound.
-func (f *bodyLimit) Request(x *Exchange) *Answer {
+func (f *bodyLimit) Request(x *Exchange) *LocalResponse {
 	switch x.Head.Framing {
 	case h1.NoBody:
 		return nil

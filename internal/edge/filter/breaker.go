@@ -139,11 +139,11 @@ type circuitBreaker struct {
 	breaker  *breaker
 	rule     breakerRule
 	mark     int
-	refusal  later
+	refusal  retryAfterResponse
 }
 
 func newCircuitBreaker(a *route.CircuitBreaker, id route.PolicyID, c *compiler) (*circuitBreaker, error) {
-	refusal, err := newLater(503, "CircuitOpen")
+	refusal, err := newRetryAfterResponse(503, "CircuitOpen")
 	return &circuitBreaker{
 		counters: c.counters, breaker: c.counters.breakers.take(&c.counters.mu, id),
 		rule: breakerRule{
@@ -155,10 +155,10 @@ func newCircuitBreaker(a *route.CircuitBreaker, id route.PolicyID, c *compiler) 
 }
 
 // Request implements [Filter].
-func (f *circuitBreaker) Request(x *Exchange) *Answer {
+func (f *circuitBreaker) Request(x *Exchange) *LocalResponse {
 	epoch, wait := f.breaker.enter(f.counters.since(x.Now), &f.rule)
 	if wait > 0 {
-		return x.answerLater(&f.refusal, time.Duration(wait))
+		return x.respondRetryAfter(&f.refusal, time.Duration(wait))
 	}
 	x.Marks[f.mark] = epoch
 	return nil
@@ -168,7 +168,7 @@ func (f *circuitBreaker) Request(x *Exchange) *Answer {
 // nothing about the backend.
 func (f *circuitBreaker) Response(x *Exchange, status int) {
 	epoch := x.Marks[f.mark]
-	if epoch == 0 || x.answered {
+	if epoch == 0 || x.respondedLocally {
 		return
 	}
 	x.Marks[f.mark] = 0

@@ -18,7 +18,7 @@ const certificateSlots = 16
 
 // badCertificate is the answer to a client with a certificate that cannot be
 // told to the backend. It stays the same for ever.
-var badCertificate = &Answer{Status: 400, Reason: "BadCertificate"}
+var badCertificate = &LocalResponse{Status: 400, Reason: "BadCertificate"}
 
 // forwardCertificate tells the backend about the client's certificate. It
 // removes what the client sent under its names in any case.
@@ -66,7 +66,7 @@ func newForwardCertificate(a *route.ForwardCertificate) (*forwardCertificate, er
 }
 
 // Request implements [Filter].
-func (f *forwardCertificate) Request(x *Exchange) *Answer {
+func (f *forwardCertificate) Request(x *Exchange) *LocalResponse {
 	x.RequestEdits = append(x.RequestEdits, f.removals...)
 	if x.Certificate == nil {
 		return nil

@@ -24,13 +24,15 @@ var owned = map[string]string{
 // nobody answers no question.
 type nobody struct{}
 
-func (nobody) Ask(*filter.Question) (*filter.Reply, error) { return nil, errors.New("there is nobody") }
+func (nobody) Do(*filter.Subrequest) (*filter.Subresponse, error) {
+	return nil, errors.New("there is nobody")
+}
 
 // everything is what an edge compiles filters with.
 func everything() filter.Deps {
 	return filter.Deps{
 		Counters: filter.NewCounters(start), Encoders: filter.NewEncoders(),
-		Backend: func(route.BackendID) filter.Asker { return nobody{} },
+		Backend: func(route.BackendID) filter.SubrequestClient { return nobody{} },
 	}
 }
 

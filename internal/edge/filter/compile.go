@@ -34,7 +34,7 @@ type Deps struct {
 	Counters *Counters
 	// Backend gives the way to ask a backend beside the request, for the
 	// policies that do.
-	Backend func(route.BackendID) Asker
+	Backend func(route.BackendID) SubrequestClient
 	// Encoders make answers shorter.
 	Encoders *Encoders
 }
@@ -104,7 +104,7 @@ func (c *compiler) guard(names ...string) {
 }
 
 // backend gives the way to ask a backend.
-func (c *compiler) backend(id route.BackendID) (Asker, error) {
+func (c *compiler) backend(id route.BackendID) (SubrequestClient, error) {
 	switch {
 	case c.deps.Backend == nil:
 		return nil, invalid("backend", "the edge was built without a way to ask backends")

@@ -86,7 +86,7 @@ func newCompression(a *route.Compression, c *compiler) (*Compression, error) {
 }
 
 // Request implements [Filter].
-func (f *Compression) Request(x *Exchange) *Answer {
+func (f *Compression) Request(x *Exchange) *LocalResponse {
 	x.Compression = f
 	return nil
 }

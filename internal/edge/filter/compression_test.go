@@ -31,13 +31,13 @@ func compressedBy(t testing.TB, chain *filter.Chain, request, response string) (
 	r := begin(t, chain, request)
 	limits := h1.DefaultLimits()
 	var head h1.ResponseHead
-	head.Reset(h1.Asked{Head: strings.HasPrefix(request, "HEAD")})
+	head.Reset(h1.RequestInfo{Head: strings.HasPrefix(request, "HEAD")})
 	raw := strings.ReplaceAll(response, "\n", "\r\n")
 	if n, err := head.Parse([]byte(raw), &limits); err != nil || n != len(raw) {
 		t.Fatalf("parse %q: %d, %v", raw, n, err)
 	}
 	encoder := r.x.Compression.Encoder(&r.x, &head)
-	plan := h1.ReplyPlan{Edits: r.x.ResponseEdits, Minor: 1}
+	plan := h1.ResponsePlan{Edits: r.x.ResponseEdits, Minor: 1}
 	return string(plan.AppendTo(nil, &head)), encoder
 }
 

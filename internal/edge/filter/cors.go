@@ -36,7 +36,7 @@ type cors struct {
 	// every answer, since it differs from origin to origin.
 	refused, vary []h1.Edit
 	// notAllowed answers the preflight of an origin that is not allowed.
-	notAllowed *Answer
+	notAllowed *LocalResponse
 }
 
 func newCORS(a *route.CORS, mark int) (*cors, error) {
@@ -85,12 +85,12 @@ func (f *cors) prepare(a *route.CORS) error {
 		f.preflight = append(f.preflight, list.set("Access-Control-Max-Age", strconv.FormatInt(seconds, 10)))
 	}
 	f.preflight = append(f.preflight, f.vary...)
-	f.notAllowed = &Answer{Status: 204, Edits: f.vary, Reason: "OriginRefused"}
+	f.notAllowed = &LocalResponse{Status: 204, Edits: f.vary, Reason: "OriginRefused"}
 	return list.err
 }
 
 // Request implements [Filter].
-func (f *cors) Request(x *Exchange) *Answer {
+func (f *cors) Request(x *Exchange) *LocalResponse {
 	origin, sent := x.Head.Get(normalize.FieldOrigin)
 	if !sent {
 		return nil
@@ -110,9 +110,9 @@ func (f *cors) Request(x *Exchange) *Answer {
 	if !allowed {
 		return f.notAllowed
 	}
-	answer := x.answerWith(204, "Preflight")
-	x.replyEdits = append(f.appendOrigin(x.replyEdits, origin), f.preflight...)
-	answer.Edits = x.replyEdits
+	answer := x.respond(204, "Preflight")
+	x.localEdits = append(f.appendOrigin(x.localEdits, origin), f.preflight...)
+	answer.Edits = x.localEdits
 	return answer
 }
 

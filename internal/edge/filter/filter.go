@@ -33,7 +33,7 @@ import (
 // Filter is one step. Request runs before the backend is asked, in the order of
 // the policies. It returns nil to go on, or the answer to give instead.
 type Filter interface {
-	Request(x *Exchange) *Answer
+	Request(x *Exchange) *LocalResponse
 }
 
 // ResponseFilter is a Filter that also has a say in the answer. Response runs
@@ -51,9 +51,9 @@ type Finisher interface {
 	Done(x *Exchange)
 }
 
-// Answer is an answer that the edge gives itself. It belongs to its filter or
+// LocalResponse is an answer that the edge gives itself. It belongs to its filter or
 // to the Exchange: read it, and do not keep it.
-type Answer struct {
+type LocalResponse struct {
 	Status int
 	// Edits are the headers of the answer. Exchange.ResponseEdits come after
 	// them and can change them.
@@ -92,8 +92,8 @@ type Exchange struct {
 	MaxBody int64
 	// User is who a filter found the client to be, for logs.
 	User string
-	// Owner is the proxy's side of the exchange; nil where there is no body.
-	Owner Owner
+	// Bufferer is the proxy's side of the exchange; nil where there is no body.
+	Bufferer BodyBufferer
 
 	// What the policies about the exchange ask for. 0 and nil ask for nothing.
 	BufferRequest, BufferResponse int64
@@ -115,24 +115,24 @@ type Exchange struct {
 	// work is where a filter puts a text together, kept what has to last until
 	// the exchange is over.
 	work, kept []byte
-	// reply is the answer of a filter whose answer depends on the request.
-	reply      Answer
-	replyEdits []h1.Edit
-	// answered says that a filter gave the answer: no backend was asked.
-	answered bool
+	// local is the answer of a filter whose answer depends on the request.
+	local      LocalResponse
+	localEdits []h1.Edit
+	// respondedLocally says that a filter gave the answer: no backend was asked.
+	respondedLocally bool
 }
 
-// Owner is what filters can ask of the proxy during Request.
-type Owner interface {
-	// HoldBody reads the body of the request into memory, if it is not larger
+// BodyBufferer is what filters can ask of the proxy during Request.
+type BodyBufferer interface {
+	// BufferBody reads the body of the request into memory, if it is not larger
 	// than most, and keeps it for the backend. Otherwise it gives the answer to
 	// give. A request without a body has a nil Payload.
-	HoldBody(most int64) (Payload, *Answer)
+	BufferBody(most int64) (BufferedBody, *LocalResponse)
 }
 
-// Payload is the body of a request in memory. It belongs to the proxy and holds
+// BufferedBody is the body of a request in memory. It belongs to the proxy and holds
 // until the exchange is over.
-type Payload interface {
+type BufferedBody interface {
 	Size() int64
 }
 
@@ -143,7 +143,7 @@ func (x *Exchange) Begin(head *h1.Head, marks int) {
 		RequestEdits: x.RequestEdits[:0], ResponseEdits: x.ResponseEdits[:0],
 		Pages: x.Pages[:0], Mirrors: x.Mirrors[:0],
 		Marks: x.Marks, scratch: x.scratch[:0], spare: x.spare[:0],
-		work: x.work[:0], kept: x.kept[:0], replyEdits: x.replyEdits[:0],
+		work: x.work[:0], kept: x.kept[:0], localEdits: x.localEdits[:0],
 	}
 	if marks == 0 {
 		return
@@ -254,10 +254,10 @@ func (c *Chain) Guards(name []byte) bool {
 
 // Request runs the filters in order. It returns how many ran, for Response and
 // Done, and the answer of the one that gave one.
-func (c *Chain) Request(x *Exchange) (ran int, answer *Answer) {
+func (c *Chain) Request(x *Exchange) (ran int, answer *LocalResponse) {
 	for i, f := range c.filters {
 		if answer := f.Request(x); answer != nil {
-			x.answered = true
+			x.respondedLocally = true
 			return i + 1, answer
 		}
 	}

@@ -14,9 +14,9 @@ import (
 const (
 	// authTimeout bounds question and answer where the policy does not.
 	authTimeout = 5 * time.Second
-	// authReply bounds the body of an answer where the policy does not: a page
+	// maxAuthResponse bounds the body of an answer where the policy does not: a page
 	// that asks for a password is smaller.
-	authReply = 64 << 10
+	maxAuthResponse = 64 << 10
 	// maxAuthHeaders bounds the values of one name that are copied from an
 	// answer into the request.
 	maxAuthHeaders = 16
@@ -24,7 +24,7 @@ const (
 
 // authUnavailable is the answer when the one who decides cannot be asked, or
 // does not answer in order: nobody is let in. It stays the same for ever.
-var authUnavailable = &Answer{Status: 503, Reason: "AuthUnavailable"}
+var authUnavailable = &LocalResponse{Status: 503, Reason: "AuthUnavailable"}
 
 // forwardAuth asks another server whether a request may pass.
 //
@@ -33,15 +33,15 @@ var authUnavailable = &Answer{Status: 503, Reason: "AuthUnavailable"}
 // answer is the client's to have, except that 401 becomes a redirect where there
 // is a place to sign in. No answer, or one that is too large to pass on, is 503.
 type forwardAuth struct {
-	backend Asker
-	pattern Question
+	backend SubrequestClient
+	pattern Subrequest
 	// allowed are the headers that go into the question; none means all.
 	allowed []string
 	// vouched are the headers of the whole chain that only filters may say.
 	vouched *[]string
 	maxBody int64
 	copies  []authCopy
-	signin  *Answer
+	signin  *LocalResponse
 }
 
 // authCopy is a header that goes from the answer into the request.
@@ -67,16 +67,16 @@ func newForwardAuth(a *route.ForwardAuth, c *compiler) (*forwardAuth, error) {
 	}
 	f := &forwardAuth{
 		backend: backend, allowed: a.RequestHeaders, vouched: c.vouched, maxBody: a.MaxBodyBytes,
-		pattern: Question{
+		pattern: Subrequest{
 			Method: a.Method, Target: string(path), Host: a.Host,
-			MaxReply: a.MaxResponseBytes, Timeout: time.Duration(a.Timeout),
+			MaxResponse: a.MaxResponseBytes, Timeout: time.Duration(a.Timeout),
 		},
 	}
 	if f.pattern.Method == "" {
 		f.pattern.Method = "GET"
 	}
-	if f.pattern.MaxReply == 0 {
-		f.pattern.MaxReply = authReply
+	if f.pattern.MaxResponse == 0 {
+		f.pattern.MaxResponse = maxAuthResponse
 	}
 	if f.pattern.Timeout == 0 {
 		f.pattern.Timeout = authTimeout
@@ -94,7 +94,7 @@ func newForwardAuth(a *route.ForwardAuth, c *compiler) (*forwardAuth, error) {
 		if err != nil {
 			return nil, invalid("signinURL", "%v", err)
 		}
-		f.signin = &Answer{Status: 302, Reason: "SigninNeeded", Edits: []h1.Edit{location}}
+		f.signin = &LocalResponse{Status: 302, Reason: "SigninNeeded", Edits: []h1.Edit{location}}
 	}
 	return f, nil
 }
@@ -112,21 +112,21 @@ func newAuthCopy(name string) (entry authCopy, err error) {
 }
 
 // Request implements [Filter].
-func (f *forwardAuth) Request(x *Exchange) *Answer {
+func (f *forwardAuth) Request(x *Exchange) *LocalResponse {
 	// Whatever the answer, what the client says under these names is gone.
 	for i := range f.copies {
 		x.RequestEdits = append(x.RequestEdits, f.copies[i].remove)
 	}
 	question := f.pattern
-	if f.maxBody > 0 && x.Owner != nil {
-		body, answer := x.Owner.HoldBody(f.maxBody)
+	if f.maxBody > 0 && x.Bufferer != nil {
+		body, answer := x.Bufferer.BufferBody(f.maxBody)
 		if answer != nil {
 			return answer
 		}
 		question.Body = body
 	}
 	question.Fields = f.fields(x)
-	reply, err := f.backend.Ask(&question)
+	reply, err := f.backend.Do(&question)
 	if err != nil {
 		return authUnavailable
 	}
@@ -190,7 +190,7 @@ func (f *forwardAuth) asked(id normalize.Field, name []byte) bool {
 }
 
 // admit lets the request in, with what the answer says about it.
-func (f *forwardAuth) admit(x *Exchange, answer *h1.ResponseHead) *Answer {
+func (f *forwardAuth) admit(x *Exchange, answer *h1.ResponseHead) *LocalResponse {
 	for i := range f.copies {
 		entry := &f.copies[i]
 		edit := entry.set
@@ -212,20 +212,20 @@ func (f *forwardAuth) admit(x *Exchange, answer *h1.ResponseHead) *Answer {
 
 // refuse passes the answer on to the client, without what concerned the
 // connection it came over.
-func (f *forwardAuth) refuse(x *Exchange, reply *Reply) *Answer {
-	if reply.Cut || reply.Head.Status < 200 {
+func (f *forwardAuth) refuse(x *Exchange, reply *Subresponse) *LocalResponse {
+	if reply.Truncated || reply.Head.Status < 200 {
 		return authUnavailable
 	}
-	answer := x.answerWith(reply.Head.Status, "AuthRefused")
-	answer.Edits = x.replyFields(reply.Head)
+	answer := x.respond(reply.Head.Status, "AuthRefused")
+	answer.Edits = x.copyResponseFields(reply.Head)
 	// Not nil: an answer without a body is to stay one.
 	answer.Body = append(make([]byte, 0, len(reply.Body)), reply.Body...)
 	return answer
 }
 
-// replyFields are the headers of an answer that another server gave, for a
+// copyResponseFields are the headers of an answer that another server gave, for a
 // client. The length and the date are ours to say.
-func (x *Exchange) replyFields(head *h1.ResponseHead) []h1.Edit {
+func (x *Exchange) copyResponseFields(head *h1.ResponseHead) []h1.Edit {
 	for line := range head.Len() {
 		switch id := head.ID(line); {
 		case id.ConnectionOnly(), id == normalize.FieldDate, id == normalize.FieldTrailer, connectionLists(&head.Fields, id, head.Name(line)):
@@ -233,10 +233,10 @@ func (x *Exchange) replyFields(head *h1.ResponseHead) []h1.Edit {
 		}
 		edit, err := h1.AddField(x.keep(head.Name(line)), x.keep(head.Value(line)))
 		if err == nil { // the others frame the message
-			x.replyEdits = append(x.replyEdits, edit)
+			x.localEdits = append(x.localEdits, edit)
 		}
 	}
-	return x.replyEdits
+	return x.localEdits
 }
 
 // connectionLists reports whether a Connection header names a field that is the

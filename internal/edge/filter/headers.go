@@ -48,7 +48,7 @@ func newRequestHeaders(a *route.RequestHeaders, c *compiler) (*requestHeaders, e
 }
 
 // Request implements [Filter].
-func (f *requestHeaders) Request(x *Exchange) *Answer {
+func (f *requestHeaders) Request(x *Exchange) *LocalResponse {
 	x.RequestEdits = append(x.RequestEdits, f.edits...)
 	return nil
 }
@@ -61,7 +61,7 @@ func newResponseHeaders(a *route.ResponseHeaders) (*responseHeaders, error) {
 }
 
 // Request implements [Filter].
-func (f *responseHeaders) Request(*Exchange) *Answer { return nil }
+func (f *responseHeaders) Request(*Exchange) *LocalResponse { return nil }
 
 // Response implements [ResponseFilter].
 func (f *responseHeaders) Response(x *Exchange, _ int) {

@@ -60,7 +60,7 @@ type inFlight struct {
 	key     requestKey
 	most    int64
 	mark    int
-	refused *Answer
+	refused *LocalResponse
 }
 
 func newInFlight(a *route.InFlight, id route.PolicyID, c *compiler) (*inFlight, error) {
@@ -68,7 +68,7 @@ func newInFlight(a *route.InFlight, id route.PolicyID, c *compiler) (*inFlight, 
 	if err != nil {
 		return nil, err
 	}
-	refusal, err := newLater(429, "TooManyInFlight")
+	refusal, err := newRetryAfterResponse(429, "TooManyInFlight")
 	return &inFlight{
 		flights: c.counters.flights.take(&c.counters.mu, id),
 		key:     key, most: a.Max, mark: c.mark(), refused: refusal.soon(),
@@ -76,7 +76,7 @@ func newInFlight(a *route.InFlight, id route.PolicyID, c *compiler) (*inFlight, 
 }
 
 // Request implements [Filter].
-func (f *inFlight) Request(x *Exchange) *Answer {
+func (f *inFlight) Request(x *Exchange) *LocalResponse {
 	key := f.key.of(x)
 	if !f.flights.begin(key, f.most) {
 		return f.refused

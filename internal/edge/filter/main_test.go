@@ -56,7 +56,7 @@ type run struct {
 	x      filter.Exchange
 	chain  *filter.Chain
 	ran    int
-	answer *filter.Answer
+	answer *filter.LocalResponse
 }
 
 // begin sends a request through the filters, as the proxy does. Options change
@@ -121,7 +121,7 @@ func (r *run) replied(t testing.TB, response string) string {
 	if n, err := head.Parse([]byte(raw), &limits); err != nil || n != len(raw) {
 		t.Fatalf("parse %q: %d, %v", raw, n, err)
 	}
-	plan := h1.ReplyPlan{Edits: edits, Minor: 1}
+	plan := h1.ResponsePlan{Edits: edits, Minor: 1}
 	return strings.ReplaceAll(string(plan.AppendTo(nil, &head)), "\r\n", "\n")
 }
 

@@ -14,17 +14,17 @@ import (
 // The answers to a request whose path cannot be rewritten. They stay the same
 // for ever.
 var (
-	badPath  = &Answer{Status: 400, Reason: "BadRewrittenPath"}
-	longPath = &Answer{Status: 414, Reason: "LongRewrittenPath"}
+	badPath  = &LocalResponse{Status: 400, Reason: "BadRewrittenPath"}
+	longPath = &LocalResponse{Status: 414, Reason: "LongRewrittenPath"}
 )
 
 // rewrite is SetPath for filters. OPTIONS * asks for no path, and so no path
 // filter comes here with it.
-func (x *Exchange) rewrite(path []byte) *Answer {
+func (x *Exchange) rewrite(path []byte) *LocalResponse {
 	return pathAnswer(x.SetPath(path))
 }
 
-func pathAnswer(err error) *Answer {
+func pathAnswer(err error) *LocalResponse {
 	switch {
 	case err == nil:
 		return nil
@@ -57,7 +57,7 @@ func newAddPrefix(a *route.AddPrefix) (*addPrefix, error) {
 }
 
 // Request implements [Filter].
-func (f *addPrefix) Request(x *Exchange) *Answer {
+func (f *addPrefix) Request(x *Exchange) *LocalResponse {
 	if x.Head.URI.Asterisk {
 		return nil
 	}
@@ -98,7 +98,7 @@ func newStripPrefix(a *route.StripPrefix) (*stripPrefix, error) {
 }
 
 // Request implements [Filter].
-func (f *stripPrefix) Request(x *Exchange) *Answer {
+func (f *stripPrefix) Request(x *Exchange) *LocalResponse {
 	if x.Head.URI.Asterisk {
 		return nil
 	}
@@ -145,7 +145,7 @@ func newStripPrefixRegexp(a *route.StripPrefixRegexp) (*stripPrefixRegexp, error
 }
 
 // Request implements [Filter].
-func (f *stripPrefixRegexp) Request(x *Exchange) *Answer {
+func (f *stripPrefixRegexp) Request(x *Exchange) *LocalResponse {
 	if x.Head.URI.Asterisk {
 		return nil
 	}
@@ -188,7 +188,7 @@ func newReplacePath(a *route.ReplacePath) (*replacePath, error) {
 }
 
 // Request implements [Filter].
-func (f *replacePath) Request(x *Exchange) *Answer {
+func (f *replacePath) Request(x *Exchange) *LocalResponse {
 	if x.Head.URI.Asterisk {
 		return nil
 	}
@@ -226,7 +226,7 @@ func checkPathText(text string) error {
 }
 
 // Request implements [Filter].
-func (f *replacePathRegexp) Request(x *Exchange) *Answer {
+func (f *replacePathRegexp) Request(x *Exchange) *LocalResponse {
 	if x.Head.URI.Asterisk {
 		return nil
 	}

@@ -14,7 +14,7 @@ type rateLimit struct {
 	// interval is the time between two tokens, depth how long a full bucket
 	// lasts at that rate, both in nanoseconds.
 	interval, depth int64
-	refusal         later
+	refusal         retryAfterResponse
 }
 
 func newRateLimit(a *route.RateLimit, id route.PolicyID, c *Counters) (*rateLimit, error) {
@@ -22,7 +22,7 @@ func newRateLimit(a *route.RateLimit, id route.PolicyID, c *Counters) (*rateLimi
 	if err != nil {
 		return nil, err
 	}
-	refusal, err := newLater(429, "RateLimited")
+	refusal, err := newRetryAfterResponse(429, "RateLimited")
 	if err != nil {
 		return nil, err
 	}
@@ -44,10 +44,10 @@ func newRateLimit(a *route.RateLimit, id route.PolicyID, c *Counters) (*rateLimi
 }
 
 // Request implements [Filter].
-func (f *rateLimit) Request(x *Exchange) *Answer {
+func (f *rateLimit) Request(x *Exchange) *LocalResponse {
 	wait := f.buckets.take(f.key.of(x), f.counters.since(x.Now), f.interval, f.depth)
 	if wait <= 0 {
 		return nil
 	}
-	return x.answerLater(&f.refusal, time.Duration(wait))
+	return x.respondRetryAfter(&f.refusal, time.Duration(wait))
 }

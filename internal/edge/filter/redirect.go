@@ -16,8 +16,8 @@ const redirectStatus = 307
 // The answers to a request that cannot be redirected. They stay the same for
 // ever.
 var (
-	noHost      = &Answer{Status: 400, Reason: "RedirectWithoutHost"}
-	badLocation = &Answer{Status: 400, Reason: "BadRedirect"}
+	noHost      = &LocalResponse{Status: 400, Reason: "RedirectWithoutHost"}
+	badLocation = &LocalResponse{Status: 400, Reason: "BadRedirect"}
 )
 
 // redirection is what the two redirects share.
@@ -35,14 +35,14 @@ func newRedirection(status int) (redirection, error) {
 }
 
 // to answers with a redirect. The location is copied.
-func (r *redirection) to(x *Exchange, location []byte) *Answer {
+func (r *redirection) to(x *Exchange, location []byte) *LocalResponse {
 	edit, err := r.location.With(x.keep(location))
 	if err != nil {
 		return badLocation
 	}
-	answer := x.answerWith(r.status, "Redirect")
-	x.replyEdits = append(x.replyEdits, edit)
-	answer.Edits = x.replyEdits
+	answer := x.respond(r.status, "Redirect")
+	x.localEdits = append(x.localEdits, edit)
+	answer.Edits = x.localEdits
 	return answer
 }
 
@@ -85,7 +85,7 @@ func newRedirectScheme(a *route.RedirectScheme) (*redirectScheme, error) {
 }
 
 // Request implements [Filter].
-func (f *redirectScheme) Request(x *Exchange) *Answer {
+func (f *redirectScheme) Request(x *Exchange) *LocalResponse {
 	if schemeOf(x) == f.scheme {
 		return nil
 	}
@@ -127,7 +127,7 @@ func checkURLText(text string) error {
 
 // Request implements [Filter]. What the client asked for is matched, not what
 // filters before this one made of it: the client is to be sent from there.
-func (f *redirectRegexp) Request(x *Exchange) *Answer {
+func (f *redirectRegexp) Request(x *Exchange) *LocalResponse {
 	if len(x.Head.URI.Host) == 0 {
 		return noHost
 	}

@@ -201,7 +201,7 @@ func TestFaultStatus(t *testing.T) {
 		h1.ErrHeadTooLarge: 431, h1.ErrTooManyFields: 431, h1.ErrTrailerTooLarge: 431,
 	}
 	labels := map[string]bool{}
-	for _, faults := range [][2]h1.Fault{{h1.ErrBareLF, h1.ErrUnasked}, {h1.ErrChunkSize, h1.ErrTrailerTooLarge}} {
+	for _, faults := range [][2]h1.Fault{{h1.ErrBareLF, h1.ErrUnexpectedSwitch}, {h1.ErrChunkSize, h1.ErrTrailerTooLarge}} {
 		for fault := faults[0]; fault <= faults[1]; fault++ {
 			want := special[fault]
 			if want == 0 {

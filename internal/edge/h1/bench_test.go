@@ -83,7 +83,7 @@ func BenchmarkParseResponse(b *testing.B) {
 	b.ReportAllocs()
 	b.SetBytes(int64(len(raw)))
 	for b.Loop() {
-		head.Reset(h1.Asked{})
+		head.Reset(h1.RequestInfo{})
 		if n, err := head.Parse(raw, &limits); n != len(raw) || err != nil {
 			b.Fatal(n, err)
 		}
@@ -93,11 +93,11 @@ func BenchmarkParseResponse(b *testing.B) {
 func BenchmarkReply(b *testing.B) {
 	limits := h1.DefaultLimits()
 	var head h1.ResponseHead
-	head.Reset(h1.Asked{})
+	head.Reset(h1.RequestInfo{})
 	if _, err := head.Parse([]byte(backendReply), &limits); err != nil {
 		b.Fatal(err)
 	}
-	plan := h1.ReplyPlan{Minor: 1}
+	plan := h1.ResponsePlan{Minor: 1}
 	buf := make([]byte, 0, 4096)
 	b.ReportAllocs()
 	for b.Loop() {

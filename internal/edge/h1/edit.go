@@ -113,8 +113,8 @@ func appendEdits(dst []byte, edits []Edit) []byte {
 	return dst
 }
 
-// passing decides line by line what of a head is passed on, and copies it.
-type passing struct {
+// headCopy decides line by line what of a head is passed on, and copies it.
+type headCopy struct {
 	fields *Fields
 	named  []span // names that Connection lists
 	edits  []Edit
@@ -126,7 +126,7 @@ type fieldSet [256]bool
 
 // appendTo appends the lines that pass. Lines that follow one another are
 // copied together.
-func (p *passing) appendTo(dst []byte) []byte {
+func (p *headCopy) appendTo(dst []byte) []byte {
 	f := p.fields
 	hints := editHints(p.edits)
 	from, to := uint32(0), uint32(0)
@@ -137,7 +137,7 @@ func (p *passing) appendTo(dst []byte) []byte {
 			keep = !removed(p.edits, f.Name(i))
 		}
 		if keep && len(p.named) > 0 && !line.id.Settled() {
-			keep = !p.listed(f.Name(i))
+			keep = !p.inConnection(f.Name(i))
 		}
 		if keep && line.plain {
 			if from == to {
@@ -155,8 +155,8 @@ func (p *passing) appendTo(dst []byte) []byte {
 	return append(dst, f.buf[from:to]...)
 }
 
-// listed reports whether Connection lists name.
-func (p *passing) listed(name []byte) bool {
+// inConnection reports whether Connection lists name.
+func (p *headCopy) inConnection(name []byte) bool {
 	for _, option := range p.named {
 		if normalize.SameField(option.of(p.fields.buf), name) {
 			return true

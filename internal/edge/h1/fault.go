@@ -66,8 +66,8 @@ const (
 	ErrHeadTooLarge
 	// ErrTooManyFields: more than Limits.Fields.
 	ErrTooManyFields
-	// ErrUnasked: a response that nothing was asked for: 101 without Upgrade.
-	ErrUnasked
+	// ErrUnexpectedSwitch: a response that nothing was asked for: 101 without Upgrade.
+	ErrUnexpectedSwitch
 )
 
 // The faults of bodies.
@@ -114,7 +114,7 @@ var faultFacts = map[Fault]faultFact{
 	ErrTargetTooLong:      {414, "target_too_long", "the request target is too long"},
 	ErrHeadTooLarge:       {431, "head_too_large", "the headers are too large"},
 	ErrTooManyFields:      {431, "too_many_fields", "there are too many headers"},
-	ErrUnasked:            {400, "unasked", "the server switches protocols without being asked"},
+	ErrUnexpectedSwitch:   {400, "unasked", "the server switches protocols without being asked"},
 	ErrChunkSize:          {400, "chunk_size", "a chunk size is not a plain hexadecimal number"},
 	ErrChunkEnd:           {400, "chunk_end", "a chunk is not followed by CRLF"},
 	ErrChunkExtension:     {400, "chunk_extension", "a chunk extension is malformed or too long"},

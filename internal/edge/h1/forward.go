@@ -108,7 +108,7 @@ func (p *ForwardPlan) AppendTo(dst []byte, h *Head) ([]byte, error) {
 	if p.Peer.Trusted {
 		drop = &notForwardedTrusted
 	}
-	pass := passing{fields: &h.Fields, named: h.named, edits: p.Edits, drop: drop}
+	pass := headCopy{fields: &h.Fields, named: h.named, edits: p.Edits, drop: drop}
 	dst = pass.appendTo(dst)
 	dst = p.appendFraming(dst, h)
 	dst = p.appendPeer(dst, h)
@@ -230,9 +230,9 @@ func (p *ForwardPlan) appendConnection(dst []byte, h *Head) []byte {
 	return dst
 }
 
-// Asked returns what the response to the forwarded request may be.
-func (p *ForwardPlan) Asked(h *Head) Asked {
-	asked := Asked{Head: h.MethodID == MethodHead}
+// RequestInfo returns what the response to the forwarded request may be.
+func (p *ForwardPlan) RequestInfo(h *Head) RequestInfo {
+	asked := RequestInfo{Head: h.MethodID == MethodHead}
 	if p.Upgrade {
 		asked.Upgrade = h.Upgrade()
 	}

@@ -277,14 +277,14 @@ func TestBadTargets(t *testing.T) {
 func TestAsked(t *testing.T) {
 	head := parse(t, "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
 	plan := h1.ForwardPlan{Upgrade: true}
-	if asked := plan.Asked(head); asked.Head || string(asked.Upgrade) != "websocket" {
+	if asked := plan.RequestInfo(head); asked.Head || string(asked.Upgrade) != "websocket" {
 		t.Errorf("asked %+v", asked)
 	}
 	plan.Upgrade = false
-	if asked := plan.Asked(head); asked.Upgrade != nil {
+	if asked := plan.RequestInfo(head); asked.Upgrade != nil {
 		t.Errorf("asked %+v without forwarding Upgrade", asked)
 	}
-	if asked := plan.Asked(parse(t, "HEAD / HTTP/1.1\r\nHost: a\r\n\r\n")); !asked.Head {
+	if asked := plan.RequestInfo(parse(t, "HEAD / HTTP/1.1\r\nHost: a\r\n\r\n")); !asked.Head {
 		t.Errorf("asked %+v with HEAD", asked)
 	}
 }
@@ -364,7 +364,7 @@ func TestForwardAllocates(t *testing.T) {
 	var response h1.ResponseHead
 	buf := make([]byte, 0, 4096)
 	plan := h1.ForwardPlan{Peer: testPeer, Edits: []h1.Edit{made(h1.SetField("X-A", "1"))}}
-	answer := h1.ReplyPlan{Minor: 1}
+	answer := h1.ResponsePlan{Minor: 1}
 	allocs := testing.AllocsPerRun(100, func() {
 		head.Reset()
 		if _, err := head.Parse(raw, &limits); err != nil {
@@ -373,7 +373,7 @@ func TestForwardAllocates(t *testing.T) {
 		if _, err := plan.AppendTo(buf, &head); err != nil {
 			t.Fatal(err)
 		}
-		response.Reset(plan.Asked(&head))
+		response.Reset(plan.RequestInfo(&head))
 		if _, err := response.Parse(reply, &limits); err != nil {
 			t.Fatal(err)
 		}

@@ -128,19 +128,19 @@ func (x *exchange) pass() (again bool, err error) {
 		return false, err
 	}
 	for {
-		if err := x.backend.ReadResponse(&x.response, plan.Asked(&x.head), &p.limits); err != nil {
+		if err := x.backend.ReadResponse(&x.response, plan.RequestInfo(&x.head), &p.limits); err != nil {
 			return false, err
 		}
 		if !x.response.Interim() {
 			break
 		}
-		reply := h1.ReplyPlan{Minor: x.head.Minor}
+		reply := h1.ResponsePlan{Minor: x.head.Minor}
 		if _, err := x.toClient.Write(reply.AppendTo(x.space[:0], &x.response)); err != nil {
 			return false, err
 		}
 	}
-	framing, again := h1.ReplyFraming(&x.head, &x.response)
-	reply := h1.ReplyPlan{Minor: x.head.Minor, Framing: framing, Length: x.response.Length, Close: !again || !x.response.Reusable}
+	framing, again := h1.ResponseFraming(&x.head, &x.response)
+	reply := h1.ResponsePlan{Minor: x.head.Minor, Framing: framing, Length: x.response.Length, Close: !again || !x.response.Reusable}
 	recoded := framing != x.response.Framing
 	x.body.Reset(x.response.Framing, x.response.Length, recoded, &p.limits)
 	download := h1.Transfer{

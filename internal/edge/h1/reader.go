@@ -22,17 +22,17 @@ type Reader struct {
 	buf  []byte
 	r, w int // buf[r:w] has not been used yet
 
-	waiting     atomic.Bool // for the first byte of a head
-	interrupted atomic.Bool
-	pinned      bool // the last head is in buf, before r
-	heads       int
-	armed       time.Time     // the read deadline that the connection has
-	look        time.Duration // see Await
-	piece       time.Duration // how long the last wait for a head could be
+	waiting      atomic.Bool // for the first byte of a head
+	interrupted  atomic.Bool
+	pinned       bool // the last head is in buf, before r
+	heads        int
+	armed        time.Time     // the read deadline that the connection has
+	pollInterval time.Duration // see Await
+	lastWait     time.Duration // how long the last wait for a head could be
 
-	turn  turn
-	times Timeouts
-	head  []byte // the buffer of the last head, while buf is another
+	combined writeAndWait
+	times    Timeouts
+	head     []byte // the buffer of the last head, while buf is another
 }
 
 // NewReader reads from conn, with buffers from pool.
@@ -50,14 +50,14 @@ func (r *Reader) Init(conn net.Conn, pool *BufferPool, times Timeouts) {
 // SetTimeouts changes how long the waits that come are bounded.
 func (r *Reader) SetTimeouts(times Timeouts) { r.times = times }
 
-// Await cuts the waits for the heads of responses into pieces of about the given
+// SetPollInterval cuts the waits for the heads of responses into pieces of about the given
 // time: a wait ends with ErrIdle after one, and ReadResponse can be called again
 // to go on. The first may be much shorter, because moving the deadline of a
 // connection is dear when many are used in turn. 0 makes it one piece.
-func (r *Reader) Await(piece time.Duration) { r.look = piece }
+func (r *Reader) SetPollInterval(piece time.Duration) { r.pollInterval = piece }
 
-// Waited is how long the wait was that ended with ErrIdle.
-func (r *Reader) Waited() time.Duration { return r.piece }
+// LastWait is how long the wait was that ended with ErrIdle.
+func (r *Reader) LastWait() time.Duration { return r.lastWait }
 
 // ReadRequest reads the head of the next request. It returns io.EOF when the
 // client has closed the connection between requests, ErrIdle when it sent
@@ -73,11 +73,11 @@ func (r *Reader) ReadRequest(h *Head, limits *Limits) error {
 
 // ReadResponse reads the head of the next response, interim ones included: see
 // MaxInterim.
-func (r *Reader) ReadResponse(h *ResponseHead, asked Asked, limits *Limits) error {
+func (r *Reader) ReadResponse(h *ResponseHead, asked RequestInfo, limits *Limits) error {
 	h.Reset(asked)
 	wait := r.times.Idle
-	if r.look > 0 {
-		wait = r.look
+	if r.pollInterval > 0 {
+		wait = r.pollInterval
 	}
 	return r.readHead(h, limits, wait)
 }
@@ -138,8 +138,8 @@ func (r *Reader) readHead(parser headParser, limits *Limits, wait time.Duration)
 		var err error
 		switch {
 		case r.w == 0:
-			err = r.awaitHead(wait)
-		case until.IsZero() && r.heads == 0 && r.look <= 0 && !r.armed.IsZero():
+			err = r.waitForHead(wait)
+		case until.IsZero() && r.heads == 0 && r.pollInterval <= 0 && !r.armed.IsZero():
 			// The first head has had its deadline since before its first byte.
 			until = r.armed
 			err = r.read(until)
@@ -155,8 +155,8 @@ func (r *Reader) readHead(parser headParser, limits *Limits, wait time.Duration)
 	}
 }
 
-// awaitHead waits for the first bytes of a head.
-func (r *Reader) awaitHead(wait time.Duration) error {
+// waitForHead waits for the first bytes of a head.
+func (r *Reader) waitForHead(wait time.Duration) error {
 	until := r.headDeadline(wait)
 	r.waiting.Store(true)
 	err := r.arm(until)
@@ -164,7 +164,7 @@ func (r *Reader) awaitHead(wait time.Duration) error {
 		err = ErrInterrupted
 	}
 	if err == nil {
-		err = r.exchangeTurns()
+		err = r.writeThenRead()
 	}
 	r.waiting.Store(false)
 	switch {
@@ -241,12 +241,12 @@ func (r *Reader) readOnce() error {
 // headDeadline is the deadline of a wait for a head. A piece of a wait keeps one
 // that is less far away: who waits in pieces goes on.
 func (r *Reader) headDeadline(wait time.Duration) time.Time {
-	if r.look <= 0 {
+	if r.pollInterval <= 0 {
 		return r.lazyDeadline(wait)
 	}
 	most := wait + wait/8
-	if r.piece = time.Until(r.armed); r.piece < wait/8 || r.piece > most {
-		r.piece = most
+	if r.lastWait = time.Until(r.armed); r.lastWait < wait/8 || r.lastWait > most {
+		r.lastWait = most
 		return time.Now().Add(most)
 	}
 	return r.armed

@@ -15,8 +15,8 @@ const Continue = "HTTP/1.1 100 Continue\r\n\r\n"
 // A backend that sends more is broken.
 const MaxInterim = 16
 
-// Asked is what the request says about the response to come.
-type Asked struct {
+// RequestInfo is what the request says about the response to come.
+type RequestInfo struct {
 	// Head says that the method was HEAD: no body follows.
 	Head bool
 	// Upgrade is the protocol that was asked for, nil when none was forwarded.
@@ -40,17 +40,17 @@ type ResponseHead struct {
 	// one without a body.
 	Length int64
 
-	asked  Asked
-	reason span
-	named  []span
-	at     lines
-	lined  bool
+	request RequestInfo
+	reason  span
+	named   []span
+	at      lines
+	lined   bool
 }
 
 // Reset makes ready for the response to a request, and keeps the memory.
-func (h *ResponseHead) Reset(asked Asked) {
+func (h *ResponseHead) Reset(asked RequestInfo) {
 	h.Fields.reset()
-	*h = ResponseHead{Fields: h.Fields, named: h.named[:0], asked: asked}
+	*h = ResponseHead{Fields: h.Fields, named: h.named[:0], request: asked}
 }
 
 // Reason is the reason phrase, which may be empty.
@@ -168,7 +168,7 @@ func (h *ResponseHead) finish(buf []byte) error {
 		// has one, what follows on the connection is anybody's guess.
 		h.Framing = NoBody
 		h.Reusable = h.Reusable && framing != Chunked && c.length == 0
-	case h.asked.Head || h.Status == 304:
+	case h.request.Head || h.Status == 304:
 		h.Framing = NoBody
 	case framing == AsReceived:
 		h.Framing, h.Reusable = UntilClose, false
@@ -180,11 +180,11 @@ func (h *ResponseHead) finish(buf []byte) error {
 
 // checkSwitch accepts 101 only for the protocol that was asked for.
 func (h *ResponseHead) checkSwitch(c *control) error {
-	if h.asked.Upgrade == nil || !c.upgrade || c.upgrades != 1 {
-		return ErrUnasked
+	if h.request.Upgrade == nil || !c.upgrade || c.upgrades != 1 {
+		return ErrUnexpectedSwitch
 	}
-	if !normalize.SameField(c.protocol.of(h.buf), h.asked.Upgrade) {
-		return ErrUnasked
+	if !normalize.SameField(c.protocol.of(h.buf), h.request.Upgrade) {
+		return ErrUnexpectedSwitch
 	}
 	return nil
 }

@@ -214,11 +214,11 @@ func (c *session) leaveNow() {
 }
 
 // reply lends the memory for an answer.
-func (s *Server) reply(to *stream) *bridge.Reply {
-	reply, ok := s.replies.Get().(*bridge.Reply)
+func (s *Server) reply(to *stream) *bridge.ResponseTranslator {
+	reply, ok := s.replies.Get().(*bridge.ResponseTranslator)
 	if !ok {
-		reply = new(bridge.Reply)
+		reply = new(bridge.ResponseTranslator)
 	}
-	reply.Begin(to, h1.Asked{Head: to.isHead}, &s.limits)
+	reply.Begin(to, h1.RequestInfo{Head: to.isHead}, &s.limits)
 	return reply
 }

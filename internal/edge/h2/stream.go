@@ -32,7 +32,7 @@ type stream struct {
 	ended     bool  // the end is, too
 	peerEnded bool  // all of the request has come
 	call      sync.Mutex
-	reply     *bridge.Reply // guarded by call
+	reply     *bridge.ResponseTranslator // guarded by call
 
 	err      error // why nothing more can be read or written
 	started  bool  // somebody serves it

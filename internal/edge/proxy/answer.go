@@ -14,7 +14,7 @@ import (
 // pass sends the endpoint's answer to the client. keep says that the client's
 // connection can go on, clean that the endpoint's can be used again.
 func (c *client) pass(conn *upstream.Conn) (keep, clean bool) {
-	framing, reuse := h1.ReplyFraming(&c.head, &c.response)
+	framing, reuse := h1.ResponseFraming(&c.head, &c.response)
 	shaped := c.page != nil || c.heldReply != nil || c.encoder != nil
 	length := c.response.Length
 	if shaped {
@@ -30,7 +30,7 @@ func (c *client) pass(conn *upstream.Conn) (keep, clean bool) {
 	}
 	sent := c.up.finished(grace)
 	keep = reuse && (sent || !c.up.streaming) && !c.stream && c.proxy.keeps()
-	c.reply = h1.ReplyPlan{
+	c.reply = h1.ResponsePlan{
 		Edits: c.x.ResponseEdits, Close: !keep && !c.stream, Framing: framing, Length: length, Minor: c.head.Minor,
 	}
 	c.record.Status = c.response.Status
@@ -91,7 +91,7 @@ func (c *client) passInterim() {
 	if c.response.Status == http.StatusContinue || c.head.Minor == 0 {
 		return
 	}
-	plan := h1.ReplyPlan{Minor: c.head.Minor}
+	plan := h1.ResponsePlan{Minor: c.head.Minor}
 	c.incoming = plan.AppendTo(c.incoming[:0], &c.response)
 	// A client that is gone shows with the final response.
 	_, _ = c.writer.Write(c.incoming)
@@ -99,7 +99,7 @@ func (c *client) passInterim() {
 
 // answer gives an answer of the edge's own, and reports whether the connection
 // can go on. A body that the client is sending is not read, so it cannot then.
-func (c *client) answer(a *filter.Answer) (keep bool) {
+func (c *client) answer(a *filter.LocalResponse) (keep bool) {
 	unread := c.head.Framing != h1.NoBody && c.held == nil
 	keep = c.head.KeepAlive && !unread && !c.stream && c.proxy.keeps()
 	if !c.sendAnswer(a, !keep) {
@@ -112,7 +112,7 @@ func (c *client) answer(a *filter.Answer) (keep bool) {
 }
 
 // sendAnswer writes an answer of the edge's own.
-func (c *client) sendAnswer(a *filter.Answer, last bool) bool {
+func (c *client) sendAnswer(a *filter.LocalResponse, last bool) bool {
 	c.record.Status = a.Status
 	if c.record.Reason == "" {
 		c.record.Reason = a.Reason

@@ -30,7 +30,7 @@ const (
 // with an answer to give in its place.
 type attempted struct {
 	keep    bool
-	answer  *filter.Answer
+	answer  *filter.LocalResponse
 	failure failure
 	stale   bool // a pooled connection had died
 	outcome upstream.Outcome
@@ -39,8 +39,8 @@ type attempted struct {
 	wait    time.Duration
 }
 
-// lane is where a request goes.
-type lane struct {
+// target is where a request goes.
+type target struct {
 	handle *upstream.Handle
 	lease  upstream.Lease
 	choice upstream.Choice
@@ -48,7 +48,7 @@ type lane struct {
 }
 
 // attempt sends the request to one endpoint and passes its answer on.
-func (c *client) attempt(b *binding, lane *lane, fresh bool, ran int) attempted {
+func (c *client) attempt(b *binding, lane *target, fresh bool, ran int) attempted {
 	c.settle()
 	c.up = sending{}
 	if c.x.Retry != nil {
@@ -81,7 +81,7 @@ func (c *client) attempt(b *binding, lane *lane, fresh bool, ran int) attempted 
 		return c.failed(b, conn, err)
 	}
 	lane.lease.Answered()
-	c.record.Answered = time.Since(c.record.Began)
+	c.record.Responded = time.Since(c.record.Began)
 	outcome := upstream.OK
 	if c.response.Status >= 500 {
 		outcome = upstream.ServerError
@@ -111,7 +111,7 @@ var errAttempt = errors.New("the attempt's timeout is over")
 
 // await sends the request and reads the head of the final answer, in the time
 // that an attempt may take.
-func (c *client) await(b *binding, lane *lane, conn *upstream.Conn) error {
+func (c *client) await(b *binding, lane *target, conn *upstream.Conn) error {
 	if c.x.Retry == nil || c.x.Retry.AttemptTimeout == 0 {
 		return c.sendAndRead(b, lane, conn)
 	}
@@ -124,14 +124,14 @@ func (c *client) await(b *binding, lane *lane, conn *upstream.Conn) error {
 	return err
 }
 
-func (c *client) sendAndRead(b *binding, lane *lane, conn *upstream.Conn) error {
+func (c *client) sendAndRead(b *binding, lane *target, conn *upstream.Conn) error {
 	if err := c.send(b, lane, conn); err != nil {
 		return err
 	}
 	for interim := 0; ; interim++ {
-		err := conn.Reader.ReadResponse(&c.response, c.forward.Asked(&c.head), conn.Limits)
+		err := conn.Reader.ReadResponse(&c.response, c.forward.RequestInfo(&c.head), conn.Limits)
 		for errors.Is(err, h1.ErrIdle) && c.waitsOn(conn) {
-			err = conn.Reader.ReadResponse(&c.response, c.forward.Asked(&c.head), conn.Limits)
+			err = conn.Reader.ReadResponse(&c.response, c.forward.RequestInfo(&c.head), conn.Limits)
 		}
 		switch {
 		case err != nil:
@@ -146,7 +146,7 @@ func (c *client) sendAndRead(b *binding, lane *lane, conn *upstream.Conn) error 
 }
 
 // conclude passes an answer on, in the form that the rule's policies give to it.
-func (c *client) conclude(b *binding, lane *lane, conn *upstream.Conn, ran int, outcome upstream.Outcome) attempted {
+func (c *client) conclude(b *binding, lane *target, conn *upstream.Conn, ran int, outcome upstream.Outcome) attempted {
 	c.record.Response, c.record.Reason = &c.response, ""
 	if c.response.Status == 101 {
 		c.stick(b, lane)
@@ -205,7 +205,7 @@ func (c *client) failed(b *binding, conn *upstream.Conn, err error) attempted {
 }
 
 // unavailable is the answer when no endpoint could be chosen.
-func unavailable(err error) *filter.Answer {
+func unavailable(err error) *filter.LocalResponse {
 	var overload *upstream.OverloadError
 	if !errors.As(err, &overload) {
 		return noEndpoint
@@ -214,8 +214,8 @@ func unavailable(err error) *filter.Answer {
 }
 
 // later is 503 with the time after which to try again.
-func later(reason string, after time.Duration) *filter.Answer {
-	answer := &filter.Answer{Status: 503, Reason: reason}
+func later(reason string, after time.Duration) *filter.LocalResponse {
+	answer := &filter.LocalResponse{Status: 503, Reason: reason}
 	seconds := max(1, int64(after.Round(time.Second)/time.Second))
 	if edit, err := h1.SetField("Retry-After", strconv.FormatInt(seconds, 10)); err == nil {
 		answer.Edits = []h1.Edit{edit}
@@ -225,7 +225,7 @@ func later(reason string, after time.Duration) *filter.Answer {
 
 // brokenBody is the answer to a body that could not be read to its end, nil for
 // a client that is gone.
-func brokenBody(err error) *filter.Answer {
+func brokenBody(err error) *filter.LocalResponse {
 	var fault h1.Fault
 	switch {
 	case errors.Is(err, h1.ErrBodyTooLarge):
@@ -233,7 +233,7 @@ func brokenBody(err error) *filter.Answer {
 	case errors.Is(err, errMemory):
 		return later("BuffersFull", time.Second)
 	case errors.As(err, &fault):
-		return &filter.Answer{Status: fault.Status(), Reason: fault.Error()}
+		return &filter.LocalResponse{Status: fault.Status(), Reason: fault.Error()}
 	}
 	return nil
 }

@@ -16,16 +16,16 @@ import (
 // rules it is in none: what most rules do not have is somewhere else.
 type binding struct {
 	// refused is the answer of a rule that must not be served.
-	refused *filter.Answer
+	refused *filter.LocalResponse
 	// response is the answer of a rule without backends.
-	response *filter.Answer
+	response *filter.LocalResponse
 	// sticky leads clients back to the backend that they got first; nil where
 	// there is only one, or they may be sent anywhere.
 	sticky *stickyRule
 	// only is the backend where there is no other, nil where there is.
 	only *upstream.Handle
 	// tally counts its requests, nil where the rule wants to be in no metric.
-	tally *tally
+	tally *requestCounters
 	// times and chain are never nil, and shared by the rules that have none.
 	times *times
 	chain *filter.Chain
@@ -59,16 +59,16 @@ func (p *Proxy) bind(rule *route.Rule) (any, error) {
 		}
 	}
 	if !rule.Unrecorded.Metrics {
-		b.tally = p.tallies.of(rule.ID)
+		b.tally = p.counters.forRule(rule.ID)
 	}
 	deps := filter.Deps{Counters: p.cfg.Counters, Backend: p.server, Encoders: p.encoders}
 	chain, err := deps.Compile(rule.Policies)
 	if err != nil {
 		p.cfg.Log.Warn("a rule is refused and answers 503", "rule", rule.ID.String(), "error", err)
-		if p.cfg.Refused != nil {
-			p.cfg.Refused(rule.ID, err)
+		if p.cfg.RuleRefused != nil {
+			p.cfg.RuleRefused(rule.ID, err)
 		}
-		b.refused = &filter.Answer{Status: 503, Reason: string(route.ReasonRefused)}
+		b.refused = &filter.LocalResponse{Status: 503, Reason: string(route.ReasonRefused)}
 		return b, nil
 	}
 	if !chain.Empty() {
@@ -76,7 +76,7 @@ func (p *Proxy) bind(rule *route.Rule) (any, error) {
 		b.chain = &kept
 	}
 	if r := rule.Response; r != nil {
-		b.response = &filter.Answer{Status: r.Status, Reason: string(r.Reason)}
+		b.response = &filter.LocalResponse{Status: r.Status, Reason: string(r.Reason)}
 		if r.Body != "" {
 			b.response.Body, b.response.ContentType = []byte(r.Body), "text/plain; charset=utf-8"
 		}
@@ -93,7 +93,7 @@ func (p *Proxy) bind(rule *route.Rule) (any, error) {
 		b.sticky = newStickyRule(rule, b.targets)
 	}
 	if hasRetry(rule.Policies) {
-		b.budget = p.budgets.of(rule.ID)
+		b.budget = p.budgets.forRule(rule.ID)
 	}
 	return b, nil
 }

@@ -57,7 +57,7 @@ func TestBufferedRequest(t *testing.T) {
 	}
 	<-asked
 	e.rest()
-	if held := e.Stats().HeldBytes; held != 0 {
+	if held := e.Stats().BufferedBytes; held != 0 {
 		t.Errorf("%d bytes are still held", held)
 	}
 }
@@ -103,7 +103,7 @@ func TestBufferLimits(t *testing.T) {
 		t.Errorf("got %q", body)
 	}
 	e.rest()
-	if held := e.Stats().HeldBytes; held != 0 {
+	if held := e.Stats().BufferedBytes; held != 0 {
 		t.Errorf("%d bytes are still held", held)
 	}
 }
@@ -170,7 +170,7 @@ func TestBufferedResponse(t *testing.T) {
 // All bodies together have a bound. What does not fit is told to come back, and
 // there is room again afterwards.
 func TestBufferMemory(t *testing.T) {
-	few := func(c *proxy.Config) { c.HeldBytes = 128 << 10 }
+	few := func(c *proxy.Config) { c.MaxBufferedBytes = 128 << 10 }
 	e := start(t, tableOf([]netip.AddrPort{serve(t, func(w http.ResponseWriter, r *http.Request) {
 		sum := sha256.New()
 		_, _ = io.Copy(sum, r.Body)
@@ -188,7 +188,7 @@ func TestBufferMemory(t *testing.T) {
 		}
 	}
 	e.rest()
-	if stats := e.Stats(); stats.HeldBytes != 0 || stats.HoldsRefused != 3 {
+	if stats := e.Stats(); stats.BufferedBytes != 0 || stats.BuffersRefused != 3 {
 		t.Errorf("got %+v", stats)
 	}
 }

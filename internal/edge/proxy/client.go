@@ -34,7 +34,7 @@ type client struct {
 	limits *h1.Limits
 	times  *h1.Timeouts
 	// presence is nil where it is not known.
-	presence presence
+	presence goneDetector
 
 	head     h1.Head
 	response h1.ResponseHead
@@ -43,7 +43,7 @@ type client struct {
 	x        filter.Exchange
 	request  program.Request
 	forward  h1.ForwardPlan
-	reply    h1.ReplyPlan
+	reply    h1.ResponsePlan
 	record   Record
 
 	edits    []h1.Edit // of an answer of the edge's own
@@ -64,15 +64,15 @@ type client struct {
 	up        sending
 	transfer  h1.Transfer // of the request
 	relay     relay
-	held      *held           // the request's body, when it is in memory
-	heldReply *held           // the response's
-	encoder   *filter.Encoder // makes the response shorter
-	page      *filter.Reply   // the page for an error
+	held      *bufferedBody       // the request's body, when it is in memory
+	heldReply *bufferedBody       // the response's
+	encoder   *filter.Encoder     // makes the response shorter
+	page      *filter.Subresponse // the page for an error
 	copies    []*filter.Mirror
-	copied    *held  // what of the request's body is there for them
-	continued bool   // the client was told to send its body
-	finish    func() // tells the tracer
-	tally     *tally // of the rule that took the request
+	copied    *bufferedBody    // what of the request's body is there for them
+	continued bool             // the client was told to send its body
+	finish    func()           // tells the tracer
+	tally     *requestCounters // of the rule that took the request
 	upDrain   drain
 	downDrain drain
 	lastChunk []byte
@@ -87,7 +87,7 @@ func newClient(p *Proxy, conn net.Conn, from Accepted) *client {
 // attach gives a client its connection.
 func (c *client) attach(p *Proxy, conn net.Conn, from Accepted) {
 	c.proxy, c.net, c.from = p, conn, from
-	c.presence = presenceOf(conn)
+	c.presence = goneDetectorOf(conn)
 	c.limits, c.times = &p.cfg.Limits, &p.cfg.Timeouts
 	if from.Limits != nil {
 		c.limits = from.Limits
@@ -141,11 +141,11 @@ func (c *client) refuse(err error) {
 		// The client went away, or sent nothing in time.
 		return
 	}
-	c.turnAway(&filter.Answer{Status: status, Reason: reason})
+	c.turnAway(&filter.LocalResponse{Status: status, Reason: reason})
 }
 
 // turnAway answers a client that no rule is looked for, and is done with it.
-func (c *client) turnAway(a *filter.Answer) {
+func (c *client) turnAway(a *filter.LocalResponse) {
 	c.open(time.Now())
 	c.record.Client = c.from.Client.Addr()
 	c.begin(0)
@@ -200,7 +200,7 @@ func (c *client) observe() {
 	c.record.Duration = time.Since(c.record.Began)
 	c.count()
 	if c.asked > 0 {
-		c.record.Asked = c.record.Duration - c.asked
+		c.record.Upstream = c.record.Duration - c.asked
 	}
 	if c.finish != nil {
 		c.finish()
@@ -219,9 +219,9 @@ func (c *client) count() {
 	}
 	took := c.record.Duration
 	if c.record.Upgraded {
-		took = c.record.Answered
+		took = c.record.Responded
 	}
-	c.tally.note(c.record.Status, took)
+	c.tally.observe(c.record.Status, took)
 	c.tally = nil
 }
 

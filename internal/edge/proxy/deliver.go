@@ -11,7 +11,7 @@ import (
 
 // holdResponse reads the body of the answer into memory, so that a client gets
 // all of it or an error, and never a part.
-func (c *client) holdResponse(conn *upstream.Conn) *filter.Answer {
+func (c *client) holdResponse(conn *upstream.Conn) *filter.LocalResponse {
 	most := c.x.BufferResponse
 	switch {
 	case c.response.Framing == h1.NoBody:

@@ -11,13 +11,13 @@ import (
 
 // The answers that need no rule.
 var (
-	noProgram  = &filter.Answer{Status: 503, Reason: "NotReady"}
-	noRoute    = &filter.Answer{Status: 404, Reason: "NoRoute"}
-	noEndpoint = &filter.Answer{Status: 503, Reason: "NoEndpoint"}
-	badGateway = &filter.Answer{Status: 502, Reason: "BadGateway"}
-	timedOut   = &filter.Answer{Status: 504, Reason: "GatewayTimeout"}
-	tooLarge   = &filter.Answer{Status: 413, Reason: "BodyTooLarge"}
-	answerSize = &filter.Answer{Status: 502, Reason: "ResponseTooLarge"}
+	noProgram  = &filter.LocalResponse{Status: 503, Reason: "NotReady"}
+	noRoute    = &filter.LocalResponse{Status: 404, Reason: "NoRoute"}
+	noEndpoint = &filter.LocalResponse{Status: 503, Reason: "NoEndpoint"}
+	badGateway = &filter.LocalResponse{Status: 502, Reason: "BadGateway"}
+	timedOut   = &filter.LocalResponse{Status: 504, Reason: "GatewayTimeout"}
+	tooLarge   = &filter.LocalResponse{Status: 413, Reason: "BodyTooLarge"}
+	answerSize = &filter.LocalResponse{Status: 502, Reason: "ResponseTooLarge"}
 )
 
 // exchange answers the request whose head was read: it finds the rule, runs
@@ -36,7 +36,7 @@ func (c *client) exchange() (keep bool) {
 		Header:     c,
 	}
 	c.open(now)
-	c.tally = c.proxy.tallies.unrouted
+	c.tally = c.proxy.counters.unrouted
 	c.record.Client = c.clientAddress()
 	c.record.Method, c.record.Host, c.record.Path = c.request.Method, c.request.Host, c.request.Path
 	c.record.Head = &c.head
@@ -56,7 +56,7 @@ func (c *client) exchange() (keep bool) {
 	}
 	c.record.Rule = found.Rule
 	b := found.Binding.(*binding)
-	c.record.left, c.tally = &b.unrecorded, b.tally
+	c.record.unrecorded, c.tally = &b.unrecorded, b.tally
 	prefetch.ForReading(b.only)
 	b.tally.prefetch()
 	if admit := c.proxy.cfg.Admit; admit != nil {
@@ -93,7 +93,7 @@ func (c *client) describe() {
 	c.x.TLS = c.request.TLS
 	c.x.ServerPort = c.from.Local.Port()
 	c.x.Certificate = c.from.Certificate
-	c.x.Owner = c
+	c.x.Bufferer = c
 }
 
 // fulfil gives what the rule promises: its own response, or a backend's.
@@ -110,7 +110,7 @@ func (c *client) fulfil(b *binding, ran int) (keep bool) {
 
 // own gives an answer of the edge's own, in the form that error pages and
 // filters give to it.
-func (c *client) own(b *binding, ran int, answer *filter.Answer) (keep bool) {
+func (c *client) own(b *binding, ran int, answer *filter.LocalResponse) (keep bool) {
 	if len(c.x.Pages) > 0 {
 		answer = c.ownPage(answer)
 	}
@@ -120,7 +120,7 @@ func (c *client) own(b *binding, ran int, answer *filter.Answer) (keep bool) {
 
 // ask forwards the request, to another endpoint when one fails in a way that
 // allows it. It returns an answer when no endpoint gave one.
-func (c *client) ask(b *binding, ran int) (keep bool, answer *filter.Answer) {
+func (c *client) ask(b *binding, ran int) (keep bool, answer *filter.LocalResponse) {
 	if answer := c.holdRequest(); answer != nil {
 		return false, answer
 	}
@@ -145,7 +145,7 @@ func (c *client) ask(b *binding, ran int) (keep bool, answer *filter.Answer) {
 }
 
 // askUntil makes one attempt after the other, until one is the last.
-func (c *client) askUntil(b *binding, ran int) (keep bool, answer *filter.Answer) {
+func (c *client) askUntil(b *binding, ran int) (keep bool, answer *filter.LocalResponse) {
 	lane, err := c.pick(b)
 	fresh := false
 	for {

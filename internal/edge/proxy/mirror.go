@@ -48,14 +48,14 @@ func (c *client) mirrorRest() {
 	if len(c.copies) == 0 {
 		return
 	}
-	if c.up.streaming && c.up.ended && c.up.err == nil && !c.copied.spoilt {
+	if c.up.streaming && c.up.ended && c.up.err == nil && !c.copied.invalid {
 		for _, mirror := range c.copies {
 			if c.copied.size <= mirror.MaxBody {
 				c.startCopy(mirror, c.copied)
 			}
 		}
 	} else {
-		c.proxy.aside.dropped.Add(uint64(len(c.copies)))
+		c.proxy.background.dropped.Add(uint64(len(c.copies)))
 	}
 	clear(c.copies)
 	c.copies = c.copies[:0]
@@ -63,18 +63,18 @@ func (c *client) mirrorRest() {
 
 // startCopy sends one copy, beside the exchange. The body may be shared. The
 // head is made here, because the request's own goes with the exchange.
-func (c *client) startCopy(mirror *filter.Mirror, body *held) {
+func (c *client) startCopy(mirror *filter.Mirror, body *bufferedBody) {
 	p := c.proxy
-	to, ok := mirror.Backend.(*server)
-	if !ok || !p.aside.enter(p.cfg.MirrorsInFlight) {
-		p.aside.dropped.Add(1)
+	to, ok := mirror.Backend.(*subrequestClient)
+	if !ok || !p.background.enter(p.cfg.MirrorsInFlight) {
+		p.background.dropped.Add(1)
 		return
 	}
 	sent := false
 	defer func() {
 		if !sent {
-			p.aside.leave()
-			p.aside.dropped.Add(1)
+			p.background.leave()
+			p.background.dropped.Add(1)
 		}
 	}()
 	visit, err := to.visit(p)
@@ -93,16 +93,16 @@ func (c *client) startCopy(mirror *filter.Mirror, body *held) {
 		visit.end(false)
 		return
 	}
-	visit.asked = h1.Asked{Head: c.head.MethodID == h1.MethodHead}
+	visit.asked = h1.RequestInfo{Head: c.head.MethodID == h1.MethodHead}
 	visit.again = idempotent(c.head.MethodID)
 	visit.most, visit.drop = mirrorBytes, true
 	if body != nil {
 		visit.body = body.share()
 	}
 	sent = true
-	p.aside.sent.Add(1)
+	p.background.sent.Add(1)
 	go func() {
-		defer p.aside.leave()
+		defer p.background.leave()
 		// Nobody waits for the answer, so nobody is told of an error.
 		reply, err := visit.run(mirrorTimeout)
 		if err == nil {

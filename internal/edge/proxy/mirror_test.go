@@ -89,7 +89,7 @@ func TestMirror(t *testing.T) {
 			}
 			e.rest()
 			e.Close()
-			if held := e.Stats().HeldBytes; held != 0 {
+			if held := e.Stats().BufferedBytes; held != 0 {
 				t.Errorf("%d bytes are still held", held)
 			}
 		})
@@ -163,7 +163,7 @@ func TestMirrorOfCutUpload(t *testing.T) {
 	w.closed()
 	e.rest()
 	e.Close()
-	if len(got) != 0 || e.Stats().HeldBytes != 0 {
-		t.Errorf("copied %d, %d bytes held", len(got), e.Stats().HeldBytes)
+	if len(got) != 0 || e.Stats().BufferedBytes != 0 {
+		t.Errorf("copied %d, %d bytes held", len(got), e.Stats().BufferedBytes)
 	}
 }

@@ -25,7 +25,7 @@ var bodyFields = [...]string{
 
 // pageFor gets the page for an error, nil when there is none or it cannot be
 // had: the answer stays as it is then. HEAD has no body to replace.
-func (c *client) pageFor(status int) *filter.Reply {
+func (c *client) pageFor(status int) *filter.Subresponse {
 	if c.head.MethodID == h1.MethodHead {
 		return nil
 	}
@@ -34,15 +34,15 @@ func (c *client) pageFor(status int) *filter.Reply {
 		if !pages.Fits(status) {
 			continue
 		}
-		reply, err := pages.Backend.Ask(&filter.Question{
-			Method: "GET", Target: pages.Target(status), OtherHost: normalize.View(c.head.URI.Authority),
-			Fields: c.pageFields(), MaxReply: pageBytes, Timeout: pageTimeout,
+		reply, err := pages.Backend.Do(&filter.Subrequest{
+			Method: "GET", Target: pages.Target(status), FallbackHost: normalize.View(c.head.URI.Authority),
+			Fields: c.pageFields(), MaxResponse: pageBytes, Timeout: pageTimeout,
 		})
 		if err != nil {
 			return nil
 		}
 		// Some servers of pages answer with the status of the error itself.
-		if code := reply.Head.Status; reply.Cut || len(reply.Body) == 0 || code/100 != 2 && code != status {
+		if code := reply.Head.Status; reply.Truncated || len(reply.Body) == 0 || code/100 != 2 && code != status {
 			reply.Close()
 			return nil
 		}
@@ -67,7 +67,7 @@ func (c *client) pageFields() []filter.Field {
 }
 
 // ownPage is an answer of the edge's own with its page.
-func (c *client) ownPage(answer *filter.Answer) *filter.Answer {
+func (c *client) ownPage(answer *filter.LocalResponse) *filter.LocalResponse {
 	if answer.Status < 400 {
 		return answer
 	}
@@ -76,7 +76,7 @@ func (c *client) ownPage(answer *filter.Answer) *filter.Answer {
 		return answer
 	}
 	c.page = page
-	return &filter.Answer{
+	return &filter.LocalResponse{
 		Status: answer.Status, Reason: answer.Reason, Edits: append(c.pageEdits(), answer.Edits...), Body: page.Body,
 	}
 }

@@ -9,8 +9,8 @@ import (
 )
 
 // overloaded is the answer when there is no memory for another exchange.
-var overloaded = func() *filter.Answer {
-	answer := &filter.Answer{Status: 503, Reason: "Overloaded"}
+var overloaded = func() *filter.LocalResponse {
+	answer := &filter.LocalResponse{Status: 503, Reason: "Overloaded"}
 	if edit, err := h1.SetField("Retry-After", "1"); err == nil {
 		answer.Edits = []h1.Edit{edit}
 	}
@@ -18,7 +18,7 @@ var overloaded = func() *filter.Answer {
 }()
 
 // plainOnTLS is the answer to a request that should have come encrypted.
-var plainOnTLS = &filter.Answer{
+var plainOnTLS = &filter.LocalResponse{
 	Status: 400, Reason: "PlainOnTLS", ContentType: "text/plain; charset=utf-8",
 	Body: []byte("This port takes HTTPS only: write https:// instead of http://.\n"),
 }
@@ -33,9 +33,9 @@ func (p *Proxy) keeps() bool { return p.pressure.Load() == int32(overload.Calm) 
 // full reports whether requests are refused for want of memory.
 func (p *Proxy) full() bool { return p.pressure.Load() == int32(overload.Full) }
 
-// RefusePlain answers a plain request on an entry point that is encrypted, and
+// RejectPlainHTTP answers a plain request on an entry point that is encrypted, and
 // closes the connection. Anything else is just closed.
-func (p *Proxy) RefusePlain(conn net.Conn, from Accepted) {
+func (p *Proxy) RejectPlainHTTP(conn net.Conn, from Accepted) {
 	c := newClient(p, conn, from)
 	defer c.net.Close()
 	defer c.reader.Close()

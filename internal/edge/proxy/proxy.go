@@ -50,9 +50,9 @@ type Config struct {
 	Upstreams *upstream.Set
 	// Counters hold what filters count.
 	Counters *filter.Counters
-	// HeldBytes bounds the memory of all bodies that policies keep. What does
+	// MaxBufferedBytes bounds the memory of all bodies that policies keep. What does
 	// not fit is answered with 503. Default 128 MiB.
-	HeldBytes int64
+	MaxBufferedBytes int64
 	// MirrorsInFlight bounds the copies of requests that run at one time. What
 	// is beyond is not copied. Default 256.
 	MirrorsInFlight int
@@ -61,7 +61,7 @@ type Config struct {
 	// Admit is asked about a request that a rule took, before the rule's filters
 	// run. Its answer is given in their place; nil lets the request in. A nil
 	// Admit lets everything in.
-	Admit func(from *Accepted, host string, rule *route.Rule) *filter.Answer
+	Admit func(from *Accepted, host string, rule *route.Rule) *filter.LocalResponse
 	// Trace is called before a backend is asked. It may read the request and
 	// append to the exchange's RequestEdits. What it returns is called when the
 	// exchange is over and the record complete, unless it is nil.
@@ -69,9 +69,9 @@ type Config struct {
 	// Observe is told of every exchange when it is over; nil is nobody. The
 	// record is reused after the call.
 	Observe func(*Record)
-	// Refused is told of a rule whose policies cannot be compiled, and which
+	// RuleRefused is told of a rule whose policies cannot be compiled, and which
 	// therefore answers 503; nil is nobody.
-	Refused func(route.ID, error)
+	RuleRefused func(route.ID, error)
 	// Log gets what is wrong with the edge itself. Requests are not in it.
 	Log *slog.Logger
 }
@@ -87,12 +87,12 @@ type Proxy struct {
 	draining atomic.Bool
 	pressure atomic.Int32 // an overload.Level
 
-	streams  sync.Pool // of *client
-	memory   memory
-	encoders *filter.Encoders
-	aside    aside
-	budgets  budgets
-	tallies  tallies
+	streams    sync.Pool // of *client
+	memory     memory
+	encoders   *filter.Encoders
+	background backgroundTasks
+	budgets    budgets
+	counters   counterRegistry
 }
 
 // Accepted says where a connection came from.
@@ -129,12 +129,12 @@ type Accepted struct {
 
 // New makes a Proxy. It answers 503 until it is given a Program.
 func New(cfg Config) *Proxy {
-	cfg.HeldBytes = cmp.Or(cfg.HeldBytes, defaultHeldBytes)
+	cfg.MaxBufferedBytes = cmp.Or(cfg.MaxBufferedBytes, defaultMaxBufferedBytes)
 	cfg.MirrorsInFlight = cmp.Or(cfg.MirrorsInFlight, defaultMirrors)
 	p := &Proxy{cfg: cfg, clients: map[*client]struct{}{}, encoders: filter.NewEncoders()}
-	p.tallies.unrouted = new(tally)
-	p.memory.pool, p.memory.most = cfg.Pool, cfg.HeldBytes
-	p.aside.stop, p.aside.halt = context.WithCancel(context.Background())
+	p.counters.unrouted = new(requestCounters)
+	p.memory.pool, p.memory.most = cfg.Pool, cfg.MaxBufferedBytes
+	p.background.stop, p.background.halt = context.WithCancel(context.Background())
 	return p
 }
 
@@ -142,15 +142,15 @@ func New(cfg Config) *Proxy {
 // waits for it. Exchanges that still run then get no answers from servers that
 // decide about them.
 func (p *Proxy) Close() {
-	p.aside.close()
+	p.background.close()
 }
 
 // Stats are the limits of the Proxy at work, for metrics.
 type Stats struct {
-	// HeldBytes is the memory that bodies take; HoldsRefused is how often there
+	// BufferedBytes is the memory that bodies take; HoldsRefused is how often there
 	// was no room for one.
-	HeldBytes    int64
-	HoldsRefused uint64
+	BufferedBytes  int64
+	BuffersRefused uint64
 	// Mirrored and MirrorsDropped are copies of requests that were sent and not.
 	Mirrored, MirrorsDropped uint64
 	// RetriesRefused is how often a request was not sent again because too many
@@ -164,8 +164,8 @@ type Stats struct {
 // Stats gives the counts.
 func (p *Proxy) Stats() Stats {
 	return Stats{
-		HeldBytes: p.memory.used.Load(), HoldsRefused: p.memory.refused.Load(),
-		Mirrored: p.aside.sent.Load(), MirrorsDropped: p.aside.dropped.Load(),
+		BufferedBytes: p.memory.used.Load(), BuffersRefused: p.memory.refused.Load(),
+		Mirrored: p.background.sent.Load(), MirrorsDropped: p.background.dropped.Load(),
 		RetriesRefused: p.budgets.refused.Load(), EncodersRefused: p.encoders.Refused(),
 	}
 }

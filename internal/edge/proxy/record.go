@@ -26,8 +26,8 @@ type Record struct {
 	TLSVersion, CipherSuite uint16
 	// Rule is nil when none took the request.
 	Rule *route.Rule
-	// left is its Unrecorded, from where the request has been already.
-	left *route.Unrecorded
+	// unrecorded is its Unrecorded, from where the request has been already.
+	unrecorded *route.Unrecorded
 	// TCPRoute is set in place of Rule for a connection that is passed on as it
 	// is. Method, heads and status are empty then.
 	TCPRoute *route.TCPRoute
@@ -56,7 +56,7 @@ type Record struct {
 	// when the head of its answer was, and Asked how long the backend was in
 	// charge: Duration without Asked is the edge's own. The first two count from
 	// Began; 0 is never.
-	Connected, Answered, Asked time.Duration
+	Connected, Responded, Upstream time.Duration
 	// Received and Sent are bytes of bodies as the client sent and got them,
 	// Origin those of the backend's answer before it was encoded.
 	Received, Sent, Origin int64
@@ -65,8 +65,8 @@ type Record struct {
 // Unrecorded is what the rule wants left out.
 func (r *Record) Unrecorded() route.Unrecorded {
 	switch {
-	case r.left != nil:
-		return *r.left
+	case r.unrecorded != nil:
+		return *r.unrecorded
 	case r.Rule == nil:
 		return route.Unrecorded{}
 	}

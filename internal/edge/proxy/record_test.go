@@ -64,8 +64,8 @@ func TestRecord(t *testing.T) {
 	if r.Backend == nil || *r.Backend != backendID("app") || r.Endpoint == "" || r.Retries() != 0 || r.Reason != "" {
 		t.Errorf("got %+v", r.Record)
 	}
-	if r.Connected <= 0 || r.Answered < r.Connected || r.Asked > r.Duration || r.Asked <= 0 {
-		t.Errorf("got %s, %s, %s of %s", r.Connected, r.Answered, r.Asked, r.Duration)
+	if r.Connected <= 0 || r.Responded < r.Connected || r.Upstream > r.Duration || r.Upstream <= 0 {
+		t.Errorf("got %s, %s, %s of %s", r.Connected, r.Responded, r.Upstream, r.Duration)
 	}
 	w.get("/", "User-Agent: tester/2")
 	if r := <-records; r.Status != 401 || r.Response != nil || r.User != "" || r.Reason != "Unauthorized" || r.agent != "tester/2" || r.Backend != nil {
@@ -108,10 +108,10 @@ func TestAdmit(t *testing.T) {
 	table.Rules[0].Host = "*.example"
 	asked := make(chan string, 10)
 	e := start(t, table, func(c *proxy.Config) {
-		c.Admit = func(from *proxy.Accepted, host string, rule *route.Rule) *filter.Answer {
+		c.Admit = func(from *proxy.Accepted, host string, rule *route.Rule) *filter.LocalResponse {
 			asked <- fmt.Sprint(from.EntryPoint, " ", host, " ", rule.Host)
 			if host == "wrong.example" {
-				return &filter.Answer{Status: 421, Reason: "Misdirected"}
+				return &filter.LocalResponse{Status: 421, Reason: "Misdirected"}
 			}
 			return nil
 		}

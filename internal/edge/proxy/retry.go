@@ -109,7 +109,7 @@ func (c *client) pause(b *binding, least time.Duration) bool {
 	select {
 	case <-timer.C:
 		return true
-	case <-c.proxy.aside.stop.Done():
+	case <-c.proxy.background.stop.Done():
 		return false
 	}
 }
@@ -166,8 +166,8 @@ type budgets struct {
 	byRule  cache.Weak[route.ID, budget]
 }
 
-// of gives the budget of a rule.
-func (s *budgets) of(id route.ID) *budget {
+// forRule gives the budget of a rule.
+func (s *budgets) forRule(id route.ID) *budget {
 	return s.byRule.GetOrCreate(id, func() *budget { return new(budget) })
 }
 

@@ -62,11 +62,11 @@ func appendParts(dst []byte, parts ...string) []byte {
 }
 
 // pick chooses a backend and an endpoint of it.
-func (c *client) pick(b *binding) (lane, error) {
+func (c *client) pick(b *binding) (target, error) {
 	if b.sticky != nil {
 		return c.pickSticky(b)
 	}
-	l := lane{handle: b.only}
+	l := target{handle: b.only}
 	if l.handle == nil {
 		l.handle = b.targets.next()
 	}
@@ -82,14 +82,14 @@ func (c *client) pick(b *binding) (lane, error) {
 
 // pickSticky leads a client back to where its cookie says. A backend that
 // cannot serve it now loses it, to the one whose turn it is.
-func (c *client) pickSticky(b *binding) (l lane, err error) {
+func (c *client) pickSticky(b *binding) (l target, err error) {
 	backend, endpoint, _ := strings.Cut(c.cookie(b.sticky.cookie.Name), ".")
 	at, known := b.sticky.lanes[backend]
 	if !known {
 		at = b.targets.turn()
 	}
 	for tried := 0; ; tried++ {
-		l = lane{handle: b.targets.handles[at], sticky: b.sticky.values[at]}
+		l = target{handle: b.targets.handles[at], sticky: b.sticky.values[at]}
 		l.choice = c.choice(l.handle)
 		if known && endpoint != "" {
 			l.choice.Sticky = endpoint
@@ -120,7 +120,7 @@ func (c *client) choice(handle *upstream.Handle) upstream.Choice {
 
 // stick gives the client the cookie of the backend and the endpoint that
 // answered it, if it does not have it yet.
-func (c *client) stick(b *binding, lane *lane) {
+func (c *client) stick(b *binding, lane *target) {
 	var sticky *route.StickyCookie
 	value := lane.lease.StickyValue()
 	if value != "" {

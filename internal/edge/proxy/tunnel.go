@@ -10,7 +10,7 @@ import (
 // switchProtocols passes 101 on and joins the two connections.
 func (c *client) switchProtocols(conn *upstream.Conn) {
 	c.record.Status, c.record.Upgraded = c.response.Status, true
-	plan := h1.ReplyPlan{Edits: c.x.ResponseEdits, Minor: c.head.Minor}
+	plan := h1.ResponsePlan{Edits: c.x.ResponseEdits, Minor: c.head.Minor}
 	c.incoming = plan.AppendTo(c.incoming[:0], &c.response)
 	if _, err := c.writer.Write(c.incoming); err != nil {
 		return

@@ -28,7 +28,7 @@ type sending struct {
 
 // send writes the request. A body that is here goes with its head; one that is
 // not, or is large, is sent beside the caller, because the answer may come first.
-func (c *client) send(b *binding, lane *lane, conn *upstream.Conn) error {
+func (c *client) send(b *binding, lane *target, conn *upstream.Conn) error {
 	transport := lane.lease.Transport()
 	c.forward = h1.ForwardPlan{Peer: c.peer, Edits: c.x.RequestEdits, Host: transport.Host}
 	if transport.HostOfEndpoint {
@@ -47,7 +47,7 @@ func (c *client) send(b *binding, lane *lane, conn *upstream.Conn) error {
 	case c.held != nil:
 		return c.sendHeld(conn)
 	case c.head.Framing == h1.NoBody:
-		return conn.Reader.Ask(conn.Writer, c.outgoing)
+		return conn.Reader.DeferWrite(conn.Writer, c.outgoing)
 	}
 	c.up.streaming = true
 	if err := c.allowBody(); err != nil {
@@ -190,7 +190,7 @@ func (c *client) replayable() bool {
 type relay struct {
 	to      *h1.Writer
 	chunked bool
-	copy    *held
+	copy    *bufferedBody
 }
 
 // Write passes one piece on.
@@ -198,7 +198,7 @@ func (r *relay) Write(piece []byte) (int, error) {
 	if r.copy != nil {
 		if _, err := r.copy.Write(piece); err != nil {
 			// Too large for a copy, or there is no room: the request goes on.
-			r.copy.spoilt = true
+			r.copy.invalid = true
 			r.copy = nil
 		}
 	}
@@ -238,19 +238,19 @@ func (c *client) runRelay(b *binding) error {
 
 // holdRequest reads the body where the rule buffers it. A body that a filter had
 // read is held to the limits of all filters once more.
-func (c *client) holdRequest() (answer *filter.Answer) {
+func (c *client) holdRequest() (answer *filter.LocalResponse) {
 	if c.x.BufferRequest > 0 {
-		_, answer = c.HoldBody(c.x.BufferRequest)
+		_, answer = c.BufferBody(c.x.BufferRequest)
 	} else if c.held != nil && c.x.MaxBody > 0 && c.held.size > c.x.MaxBody {
 		answer = tooLarge
 	}
 	return answer
 }
 
-// HoldBody implements [filter.Owner]: it reads the request's body into memory,
+// BufferBody implements [filter.Owner]: it reads the request's body into memory,
 // for a filter or because the rule buffers it. What is held already is held to
 // the limit too. The trailers of such a body are dropped: it has a length now.
-func (c *client) HoldBody(most int64) (filter.Payload, *filter.Answer) {
+func (c *client) BufferBody(most int64) (filter.BufferedBody, *filter.LocalResponse) {
 	if c.x.MaxBody > 0 {
 		most = min(most, c.x.MaxBody)
 	}
@@ -276,9 +276,9 @@ func (c *client) HoldBody(most int64) (filter.Payload, *filter.Answer) {
 			return nil, answer
 		}
 		if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, h1.ErrTooSlow) {
-			return nil, &filter.Answer{Status: 408, Reason: "BodyTooSlow"}
+			return nil, &filter.LocalResponse{Status: 408, Reason: "BodyTooSlow"}
 		}
-		return nil, &filter.Answer{Status: 400, Reason: "BodyBroken"}
+		return nil, &filter.LocalResponse{Status: 400, Reason: "BodyBroken"}
 	}
 	c.record.Received = body.size
 	c.held = body

@@ -84,7 +84,7 @@ func (e *Endpoint) wrap(link link, d *dialer) *Conn {
 	c.writer.Init(link.conn, cfg.Pool, cfg.Timeouts)
 	if link.raw != nil && link.tap == nil {
 		// Each use is looked at before, so that nothing is there to read.
-		c.Reader.Pair(link.raw)
+		c.Reader.UseRawConn(link.raw)
 	}
 	return c
 }
@@ -94,7 +94,7 @@ func (e *Endpoint) wrap(link link, d *dialer) *Conn {
 // They hold until they are set again. It returns the first of them as it is now.
 func (c *Conn) SetTimeouts(header, idle time.Duration) time.Duration {
 	defaults := &c.endpoint.handle.set.cfg.Timeouts
-	c.Reader.Await(0)
+	c.Reader.SetPollInterval(0)
 	if !c.bounded || header != c.header || idle != c.between {
 		c.bounded, c.header, c.between = true, header, idle
 		times := *defaults

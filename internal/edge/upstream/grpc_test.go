@@ -161,7 +161,7 @@ func TestGRPC(t *testing.T) {
 			_, err := conn.Writer.Write(h1.AppendLastChunk(request, nil))
 			must(t, err)
 			var head h1.ResponseHead
-			must(t, conn.Reader.ReadResponse(&head, h1.Asked{}, conn.Limits))
+			must(t, conn.Reader.ReadResponse(&head, h1.RequestInfo{}, conn.Limits))
 			var body h1.Body
 			body.Reset(head.Framing, head.Length, true, conn.Limits)
 			got := &caught{}

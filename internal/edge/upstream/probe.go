@@ -86,7 +86,7 @@ func (p *checkPlan) converse(conn *Conn) (reusable bool, err error) {
 	}
 	var head h1.ResponseHead
 	for interim := 0; ; interim++ {
-		if err := conn.Reader.ReadResponse(&head, h1.Asked{}, conn.Limits); err != nil {
+		if err := conn.Reader.ReadResponse(&head, h1.RequestInfo{}, conn.Limits); err != nil {
 			return false, err
 		}
 		if !head.Interim() || interim > h1.MaxInterim {

@@ -90,7 +90,7 @@ func TestRefusedRequest(t *testing.T) {
 			_, err := conn.Writer.Write([]byte("GET / HTTP/1.1\r\nHost: cart\r\n\r\n"))
 			if err == nil {
 				var head h1.ResponseHead
-				err = conn.Reader.ReadResponse(&head, h1.Asked{}, conn.Limits)
+				err = conn.Reader.ReadResponse(&head, h1.RequestInfo{}, conn.Limits)
 			}
 			if !errors.Is(err, io.EOF) || !errors.Is(err, upstream.ErrRefused) || !conn.Reused() {
 				t.Errorf("error %v, reused %v; want ErrRefused, an io.EOF, on a reused connection", err, conn.Reused())
@@ -102,7 +102,7 @@ func TestRefusedRequest(t *testing.T) {
 				t.Fatal(err)
 			}
 			var head h1.ResponseHead
-			must(t, conn.Reader.ReadResponse(&head, h1.Asked{}, conn.Limits))
+			must(t, conn.Reader.ReadResponse(&head, h1.RequestInfo{}, conn.Limits))
 			conn.Release()
 			lease.Done(upstream.OK)
 			if stats := w.Stats(); stats.Refused != 1 || stats.Connects != 2 {
@@ -155,7 +155,7 @@ func TestSilentEndpoint(t *testing.T) {
 	_, err := conn.Writer.Write([]byte("GET / HTTP/1.1\r\nHost: cart\r\n\r\n"))
 	must(t, err)
 	var head h1.ResponseHead
-	if err := conn.Reader.ReadResponse(&head, h1.Asked{}, conn.Limits); !errors.Is(err, h1.ErrIdle) {
+	if err := conn.Reader.ReadResponse(&head, h1.RequestInfo{}, conn.Limits); !errors.Is(err, h1.ErrIdle) {
 		t.Errorf("error %v, want ErrIdle", err)
 	}
 }

@@ -210,7 +210,7 @@ func exchange(t testing.TB, h *upstream.Handle, status int) {
 		return
 	}
 	var head h1.ResponseHead
-	if err := conn.Reader.ReadResponse(&head, h1.Asked{}, conn.Limits); err != nil || head.Status != status {
+	if err := conn.Reader.ReadResponse(&head, h1.RequestInfo{}, conn.Limits); err != nil || head.Status != status {
 		t.Errorf("status %d, error %v; want %d", head.Status, err, status)
 		conn.Close()
 		return
@@ -336,7 +336,7 @@ func TestALPNChanges(t *testing.T) {
 		_, err := conn.Writer.Write([]byte("GET / HTTP/1.1\r\nHost: cart\r\n\r\n"))
 		must(t, err)
 		var head h1.ResponseHead
-		must(t, conn.Reader.ReadResponse(&head, h1.Asked{}, conn.Limits))
+		must(t, conn.Reader.ReadResponse(&head, h1.RequestInfo{}, conn.Limits))
 		if peer, _ := head.Find("peer"); !strings.HasPrefix(string(peer), want) {
 			t.Errorf("spoken was %s, want %s", peer, want)
 		}

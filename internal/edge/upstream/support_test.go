@@ -99,7 +99,7 @@ func get(t testing.TB, conn *upstream.Conn) string {
 		t.Fatalf("write: %v", err)
 	}
 	var head h1.ResponseHead
-	if err := conn.Reader.ReadResponse(&head, h1.Asked{}, conn.Limits); err != nil {
+	if err := conn.Reader.ReadResponse(&head, h1.RequestInfo{}, conn.Limits); err != nil {
 		t.Fatalf("read: %v", err)
 	}
 	if head.Status != http.StatusNoContent || !head.Reusable {

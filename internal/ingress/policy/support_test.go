@@ -101,7 +101,7 @@ func valid(t *testing.T, policies []route.Policy) {
 	}
 	deps := filter.Deps{
 		Counters: filter.NewCounters(time.Unix(0, 0)), Encoders: filter.NewEncoders(),
-		Backend: func(route.BackendID) filter.Asker { return nobody{} },
+		Backend: func(route.BackendID) filter.SubrequestClient { return nobody{} },
 	}
 	if _, err := deps.Compile(policies); err != nil {
 		t.Error(err)
@@ -111,7 +111,9 @@ func valid(t *testing.T, policies []route.Policy) {
 // nobody is asked: filters are made here and not run.
 type nobody struct{}
 
-func (nobody) Ask(*filter.Question) (*filter.Reply, error) { return nil, errors.New("nobody answers") }
+func (nobody) Do(*filter.Subrequest) (*filter.Subresponse, error) {
+	return nil, errors.New("nobody answers")
+}
 
 func keyPair(t *testing.T) (chain, key []byte) {
 	t.Helper()

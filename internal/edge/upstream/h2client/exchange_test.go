@@ -62,7 +62,7 @@ func TestRequests(t *testing.T) {
 				for part := range slices.Chunk([]byte(test.request), cut) {
 					say(t, s, string(part))
 				}
-				got := listen(t, s, h1.Asked{})
+				got := listen(t, s, h1.RequestInfo{})
 				if got.status != http.StatusOK || test.told != "" && got.body != test.told {
 					t.Errorf("status %d, told:\n%s\nwant:\n%s", got.status, got.body, test.told)
 				}
@@ -115,23 +115,23 @@ func TestResponses(t *testing.T) {
 	c := start(t, address, config())
 	for _, test := range []struct {
 		target  string
-		asked   h1.Asked
+		asked   h1.RequestInfo
 		status  int
 		framing h1.Framing
 		length  int64
 		body    string
 		more    string // of fields and trailers, name: value
 	}{
-		{"/length", h1.Asked{}, 200, h1.Fixed, 5, "hello", "content-type: text/plain; charset=utf-8"},
-		{"/length", h1.Asked{Head: true}, 200, h1.NoBody, 5, "", ""},
-		{"/stream", h1.Asked{}, 200, h1.Chunked, -1, "part.part.part.", "set-cookie: a=1, b=2"},
-		{"/stream", h1.Asked{Head: true}, 200, h1.NoBody, -1, "", "set-cookie: a=1, b=2"},
-		{"/trailers", h1.Asked{}, 200, h1.Chunked, -1, "body", "trailer x-sum: 7 & trailer x-late: 8 & trailer content-type: "},
-		{"/trailersWithLength", h1.Asked{}, 200, h1.Chunked, -1, "body", "trailer grpc-status: 0"},
-		{"/none", h1.Asked{}, 204, h1.NoBody, -1, "", ""},
-		{"/same", h1.Asked{}, 304, h1.NoBody, -1, "", `etag: "1"`},
-		{"/hints", h1.Asked{}, 418, h1.Fixed, 0, "", "interims [103 103] & link: </a.css>"},
-		{"/empty", h1.Asked{}, 200, h1.Fixed, 0, "", ""},
+		{"/length", h1.RequestInfo{}, 200, h1.Fixed, 5, "hello", "content-type: text/plain; charset=utf-8"},
+		{"/length", h1.RequestInfo{Head: true}, 200, h1.NoBody, 5, "", ""},
+		{"/stream", h1.RequestInfo{}, 200, h1.Chunked, -1, "part.part.part.", "set-cookie: a=1, b=2"},
+		{"/stream", h1.RequestInfo{Head: true}, 200, h1.NoBody, -1, "", "set-cookie: a=1, b=2"},
+		{"/trailers", h1.RequestInfo{}, 200, h1.Chunked, -1, "body", "trailer x-sum: 7 & trailer x-late: 8 & trailer content-type: "},
+		{"/trailersWithLength", h1.RequestInfo{}, 200, h1.Chunked, -1, "body", "trailer grpc-status: 0"},
+		{"/none", h1.RequestInfo{}, 204, h1.NoBody, -1, "", ""},
+		{"/same", h1.RequestInfo{}, 304, h1.NoBody, -1, "", `etag: "1"`},
+		{"/hints", h1.RequestInfo{}, 418, h1.Fixed, 0, "", "interims [103 103] & link: </a.css>"},
+		{"/empty", h1.RequestInfo{}, 200, h1.Fixed, 0, "", ""},
 	} {
 		t.Run(fmt.Sprint(test.target, test.asked.Head), func(t *testing.T) {
 			s := open(t, c)
@@ -222,7 +222,7 @@ func TestWrongRequests(t *testing.T) {
 	}
 	s := open(t, c)
 	say(t, s, "GET /after HTTP/1.1\r\nHost: a\r\n\r\n")
-	if got := listen(t, s, h1.Asked{}); got.status != http.StatusOK {
+	if got := listen(t, s, h1.RequestInfo{}); got.status != http.StatusOK {
 		t.Errorf("status %d after them, want 200", got.status)
 	}
 }

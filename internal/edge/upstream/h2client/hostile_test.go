@@ -103,9 +103,9 @@ func TestMalformedResponses(t *testing.T) {
 				}
 			}), config())
 			s := open(t, c)
-			request, asked := get, h1.Asked{}
+			request, asked := get, h1.RequestInfo{}
 			if test.head {
-				request, asked = "HEAD / HTTP/1.1\r\nHost: a\r\n\r\n", h1.Asked{Head: true}
+				request, asked = "HEAD / HTTP/1.1\r\nHost: a\r\n\r\n", h1.RequestInfo{Head: true}
 			}
 			say(t, s, request)
 			got, err := hear(s, asked)
@@ -117,7 +117,7 @@ func TestMalformedResponses(t *testing.T) {
 			}
 			next := open(t, c)
 			say(t, next, get)
-			if got := listen(t, next, h1.Asked{}); got.status != 204 {
+			if got := listen(t, next, h1.RequestInfo{}); got.status != 204 {
 				t.Errorf("status %d of the next, want 204", got.status)
 			}
 		})
@@ -270,7 +270,7 @@ func TestSlowReader(t *testing.T) {
 	for range 5 {
 		s := open(t, c)
 		say(t, s, get)
-		if got := listen(t, s, h1.Asked{}); len(got.body) != size {
+		if got := listen(t, s, h1.RequestInfo{}); len(got.body) != size {
 			t.Fatalf("%d bytes, want %d", len(got.body), size)
 		}
 	}
@@ -303,7 +303,7 @@ func TestLargeBodies(t *testing.T) {
 			}
 		}
 	}()
-	got := listen(t, s, h1.Asked{})
+	got := listen(t, s, h1.RequestInfo{})
 	if len(got.body) != size {
 		t.Fatalf("%d bytes came back, want %d", len(got.body), size)
 	}
@@ -338,7 +338,7 @@ func TestManyStreams(t *testing.T) {
 					continue
 				}
 				go func() { _, _ = io.WriteString(s, text) }()
-				got, err := hear(s, h1.Asked{})
+				got, err := hear(s, h1.RequestInfo{})
 				if err != nil || got.body != text {
 					t.Errorf("worker %d, exchange %d: %v", worker, i, err)
 				}

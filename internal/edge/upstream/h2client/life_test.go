@@ -22,7 +22,7 @@ func TestSilence(t *testing.T) {
 	}), cfg)
 	s := open(t, c)
 	say(t, s, get)
-	if _, err := hear(s, h1.Asked{}); !errors.Is(err, h2client.ErrSilent) {
+	if _, err := hear(s, h1.RequestInfo{}); !errors.Is(err, h2client.ErrSilent) {
 		t.Errorf("error %v, want ErrSilent", err)
 	}
 }
@@ -53,7 +53,7 @@ func TestPings(t *testing.T) {
 	}), cfg)
 	s := open(t, c)
 	say(t, s, get)
-	listen(t, s, h1.Asked{})
+	listen(t, s, h1.RequestInfo{})
 	if count := <-pings; count != 1 {
 		t.Errorf("%d PINGs in a row, want one: servers of gRPC take more for an attack", count)
 	}
@@ -132,7 +132,7 @@ func TestRetire(t *testing.T) {
 	say(t, promised, get)
 	close(wait)
 	for _, s := range []*h2client.Stream{running, promised} {
-		if got := listen(t, s, h1.Asked{}); got.status != 200 {
+		if got := listen(t, s, h1.RequestInfo{}); got.status != 200 {
 			t.Errorf("status %d, want 200", got.status)
 		}
 	}

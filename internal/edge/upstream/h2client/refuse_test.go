@@ -29,7 +29,7 @@ func TestRefusedStream(t *testing.T) {
 		t.Error("the first stream says that its connection was used before")
 	}
 	say(t, s, get)
-	_, err := hear(s, h1.Asked{})
+	_, err := hear(s, h1.RequestInfo{})
 	if !errors.Is(err, h2client.ErrRefused) || !errors.Is(err, io.EOF) {
 		t.Errorf("error %v, want ErrRefused, which is an io.EOF", err)
 	}
@@ -52,13 +52,13 @@ func TestResetStream(t *testing.T) {
 	s := open(t, c)
 	say(t, s, get)
 	var reset *h2client.ResetError
-	if _, err := hear(s, h1.Asked{}); !errors.As(err, &reset) || reset.Code != http2.ErrCodeInternal || errors.Is(err, io.EOF) {
+	if _, err := hear(s, h1.RequestInfo{}); !errors.As(err, &reset) || reset.Code != http2.ErrCodeInternal || errors.Is(err, io.EOF) {
 		t.Errorf("error %v, want a ResetError that is no io.EOF", err)
 	}
 	// After the first byte of an answer, nobody can refuse.
 	s = open(t, c)
 	say(t, s, get)
-	got, err := hear(s, h1.Asked{})
+	got, err := hear(s, h1.RequestInfo{})
 	if !errors.As(err, &reset) || s.Refused() || got.body != "half" {
 		t.Errorf("error %v, refused %v, body %q; want a ResetError after half a body", err, s.Refused(), got.body)
 	}
@@ -84,7 +84,7 @@ func TestGoAway(t *testing.T) {
 	first, second, late := open(t, c), open(t, c), open(t, c)
 	say(t, first, get)
 	say(t, second, get)
-	if _, err := hear(second, h1.Asked{}); !errors.Is(err, h2client.ErrRefused) {
+	if _, err := hear(second, h1.RequestInfo{}); !errors.Is(err, h2client.ErrRefused) {
 		t.Errorf("above the last stream: error %v, want ErrRefused", err)
 	}
 	if c.Open() != nil || !c.Spent() {
@@ -93,11 +93,11 @@ func TestGoAway(t *testing.T) {
 	if _, err := io.WriteString(late, get); !errors.Is(err, h2client.ErrRefused) || !late.Refused() {
 		t.Errorf("a stream that was promised before: error %v, want ErrRefused", err)
 	}
-	if _, err := hear(late, h1.Asked{}); !errors.Is(err, h2client.ErrRefused) {
+	if _, err := hear(late, h1.RequestInfo{}); !errors.Is(err, h2client.ErrRefused) {
 		t.Errorf("reading of it: error %v, want ErrRefused", err)
 	}
 	close(wait)
-	if got := listen(t, first, h1.Asked{}); got.status != 204 {
+	if got := listen(t, first, h1.RequestInfo{}); got.status != 204 {
 		t.Errorf("status %d of the stream that ran, want 204", got.status)
 	}
 	receive(t, ended, "the end of the connection")
@@ -121,7 +121,7 @@ func TestConnectionEnds(t *testing.T) {
 				test.act(p, p.request())
 			}), config()))
 			say(t, s, get)
-			if _, err := hear(s, h1.Asked{}); !errors.Is(err, test.want) {
+			if _, err := hear(s, h1.RequestInfo{}); !errors.Is(err, test.want) {
 				t.Errorf("error %v, want %v", err, test.want)
 			}
 			if s.Refused() {
@@ -181,7 +181,7 @@ func TestStreamsLater(t *testing.T) {
 	}), config())
 	s := open(t, c)
 	say(t, s, get)
-	listen(t, s, h1.Asked{})
+	listen(t, s, h1.RequestInfo{})
 }
 
 // TestLimitOfStreams: no more streams than the endpoint takes, and as many.
@@ -198,7 +198,7 @@ func TestLimitOfStreams(t *testing.T) {
 	}
 	say(t, first, get)
 	say(t, second, get)
-	listen(t, second, h1.Asked{})
+	listen(t, second, h1.RequestInfo{})
 	if s := c.Open(); s == nil {
 		t.Error("the end of a stream made no room")
 	} else {
@@ -288,7 +288,7 @@ func TestCloseCancels(t *testing.T) {
 	}), config())
 	s := open(t, c)
 	say(t, s, get)
-	listen(t, s, h1.Asked{})
+	listen(t, s, h1.RequestInfo{})
 	s.Close()
 	s.Close()
 	s = open(t, c)
@@ -321,7 +321,7 @@ func TestEarlyAnswer(t *testing.T) {
 	for range 100 {
 		say(t, s, strings.Repeat("x", 10000))
 	}
-	if got := listen(t, s, h1.Asked{}); got.status != 413 || got.body != "much" {
+	if got := listen(t, s, h1.RequestInfo{}); got.status != 413 || got.body != "much" {
 		t.Errorf("status %d, body %q; want 413 and much", got.status, got.body)
 	}
 }

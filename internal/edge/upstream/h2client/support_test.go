@@ -83,7 +83,7 @@ type answer struct {
 }
 
 // hear reads a response with the edge's own codec.
-func hear(s net.Conn, asked h1.Asked) (*answer, error) {
+func hear(s net.Conn, asked h1.RequestInfo) (*answer, error) {
 	pool, limits := new(h1.BufferPool), h1.DefaultLimits()
 	reader := h1.NewReader(s, pool, h1.Timeouts{Idle: testTimeout, Head: testTimeout, Body: testTimeout})
 	defer reader.Close()
@@ -111,7 +111,7 @@ func hear(s net.Conn, asked h1.Asked) (*answer, error) {
 }
 
 // listen fails the test where there is no response.
-func listen(t testing.TB, s net.Conn, asked h1.Asked) *answer {
+func listen(t testing.TB, s net.Conn, asked h1.RequestInfo) *answer {
 	t.Helper()
 	got, err := hear(s, asked)
 	if err != nil {

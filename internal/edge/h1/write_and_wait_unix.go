@@ -8,11 +8,11 @@ import (
 	"syscall"
 )
 
-// turn lets a [Reader] write a request in the same wait in which it reads the
+// writeAndWait lets a [Reader] write a request in the same wait in which it reads the
 // response. It saves the system call that tells that a response has not come
 // yet, which is half of all reads: the poller is made ready before the request
 // is written, so whatever comes after that wakes it up.
-type turn struct {
+type writeAndWait struct {
 	raw  syscall.RawConn // nil when there is no way to do it
 	step func(fd uintptr) bool
 	// writer and out are a request that is not written yet.
@@ -22,28 +22,28 @@ type turn struct {
 	failed error
 }
 
-// Pair lets [Reader.Ask] save a system call. raw is that of the Reader's TCP
+// UseRawConn lets [Reader.Ask] save a system call. raw is that of the Reader's TCP
 // connection. There must be nothing to read when a request is asked.
-func (r *Reader) Pair(raw syscall.RawConn) {
-	r.turn = turn{raw: raw, step: r.takeTurn} // step is made once: a request must not cost memory
+func (r *Reader) UseRawConn(raw syscall.RawConn) {
+	r.combined = writeAndWait{raw: raw, step: r.pollStep} // step is made once: a request must not cost memory
 }
 
-// Ask writes a request without a body to the other end of the Reader's
+// DeferWrite writes a request without a body to the other end of the Reader's
 // connection, at the latest when its response is read. Until then b must not
 // change, and nothing else be written.
-func (r *Reader) Ask(w *Writer, b []byte) error {
-	if r.turn.raw == nil || len(b) == 0 {
+func (r *Reader) DeferWrite(w *Writer, b []byte) error {
+	if r.combined.raw == nil || len(b) == 0 {
 		_, err := w.Write(b)
 		return err
 	}
-	r.turn.writer, r.turn.out = w, b
+	r.combined.writer, r.combined.out = w, b
 	return nil
 }
 
-// exchangeTurns writes the request that was asked, and reads the first of the
+// writeThenRead writes the request that was asked, and reads the first of the
 // answer. The read deadline is set.
-func (r *Reader) exchangeTurns() error {
-	t := &r.turn
+func (r *Reader) writeThenRead() error {
+	t := &r.combined
 	if t.out == nil {
 		return r.readOnce()
 	}
@@ -63,12 +63,12 @@ func (r *Reader) exchangeTurns() error {
 	return r.readOnce()
 }
 
-// takeTurn is called by the poller: first to write, then whenever there may be
+// pollStep is called by the poller: first to write, then whenever there may be
 // something to read. It reports whether it is done.
-func (r *Reader) takeTurn(fd uintptr) bool {
-	t := &r.turn
+func (r *Reader) pollStep(fd uintptr) bool {
+	t := &r.combined
 	if !t.wrote {
-		n, err := retry(syscall.Write, int(fd), t.out)
+		n, err := ignoringEINTR(syscall.Write, int(fd), t.out)
 		if err != nil && err != syscall.EAGAIN {
 			t.failed = &WriteError{os.NewSyscallError("write", err)}
 			return true
@@ -77,7 +77,7 @@ func (r *Reader) takeTurn(fd uintptr) bool {
 		t.wrote = len(t.out) == 0
 		return !t.wrote // the rest of a large head goes the usual way
 	}
-	n, err := retry(syscall.Read, int(fd), r.buf[r.w:])
+	n, err := ignoringEINTR(syscall.Read, int(fd), r.buf[r.w:])
 	switch {
 	case err == syscall.EAGAIN:
 		return false
@@ -91,7 +91,7 @@ func (r *Reader) takeTurn(fd uintptr) bool {
 	return true
 }
 
-func retry(call func(int, []byte) (int, error), fd int, buf []byte) (int, error) {
+func ignoringEINTR(call func(int, []byte) (int, error), fd int, buf []byte) (int, error) {
 	for {
 		n, err := call(fd, buf)
 		if err != syscall.EINTR {

@@ -12,12 +12,12 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// tally counts the requests of a rule. Most of them are counted in one of a few
+// requestCounters counts the requests of a rule. Most of them are counted in one of a few
 // words, which fill two lines of a cache that lie together: each has the requests
 // of one class of statuses and one bucket of times, and neighbouring buckets have
 // different words. When a word is needed for others, what it has goes to the
 // counts, which are made then, so that rules without traffic have none.
-type tally struct {
+type requestCounters struct {
 	mu     sync.Mutex // guards counts, and the keys of words that have one
 	counts *counts
 	// recent are keyed words; 0 is a word without any.
@@ -50,15 +50,15 @@ func recentKey(class, bucket int) uint32 {
 func room(word, key uint32) bool { return word&^recentMask == key && word&recentMask < recentMask }
 
 // prefetch asks for both lines, long before note needs one of them.
-func (t *tally) prefetch() {
+func (t *requestCounters) prefetch() {
 	if t != nil {
 		prefetch.ForWriting(&t.recent[0])
 		prefetch.ForWriting(&t.recent[recentWords-1])
 	}
 }
 
-// note counts one request.
-func (t *tally) note(status int, took time.Duration) {
+// observe counts one request.
+func (t *requestCounters) observe(status int, took time.Duration) {
 	class := status / 100
 	if class < 0 || class >= len(counts{}.statuses) {
 		class = 0
@@ -72,7 +72,7 @@ func (t *tally) note(status int, took time.Duration) {
 		case old == 0:
 			next = key | 1 // nobody's yet: there is nothing to bring to the counts
 		case !room(old, key):
-			t.turn(word, key)
+			t.evict(word, key)
 			return
 		}
 		if word.CompareAndSwap(old, next) {
@@ -81,8 +81,8 @@ func (t *tally) note(status int, took time.Duration) {
 	}
 }
 
-// turn counts a request in a word that had others, or as many as it can.
-func (t *tally) turn(word *atomic.Uint32, key uint32) {
+// evict counts a request in a word that had others, or as many as it can.
+func (t *requestCounters) evict(word *atomic.Uint32, key uint32) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for {
@@ -112,7 +112,7 @@ func (c *counts) add(word uint32) {
 }
 
 // read gives the counts; false when there were no requests.
-func (t *tally) read() (trafficreport.Count, bool) {
+func (t *requestCounters) read() (trafficreport.Count, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var sum counts
@@ -136,27 +136,27 @@ func (t *tally) read() (trafficreport.Count, bool) {
 	return trafficreport.Count{Statuses: sum.statuses, Spread: slices.Clone(sum.spread[:last])}, true
 }
 
-// tallies keeps the counts of rules by their identity, so that a change of the
+// counterRegistry keeps the counts of rules by their identity, so that a change of the
 // table does not begin them anew. Only the rules that are bound keep them alive.
-type tallies struct {
+type counterRegistry struct {
 	// unrouted has the requests that no rule took.
-	unrouted *tally
-	byRule   cache.Weak[route.ID, tally]
+	unrouted *requestCounters
+	byRule   cache.Weak[route.ID, requestCounters]
 }
 
-// of gives the tally of a rule.
-func (s *tallies) of(id route.ID) *tally {
-	return s.byRule.GetOrCreate(id, func() *tally { return new(tally) })
+// forRule gives the tally of a rule.
+func (s *counterRegistry) forRule(id route.ID) *requestCounters {
+	return s.byRule.GetOrCreate(id, func() *requestCounters { return new(requestCounters) })
 }
 
 // Counts are those of the rules that had requests, in no order, and of the
 // requests that no rule took.
 func (p *Proxy) Counts() (routed []trafficreport.RouteCount, unrouted trafficreport.Count) {
-	for id, t := range p.tallies.byRule.Live() {
+	for id, t := range p.counters.byRule.Live() {
 		if count, any := t.read(); any {
 			routed = append(routed, trafficreport.RouteCount{ID: trafficreport.RouteID(id), Count: count})
 		}
 	}
-	unrouted, _ = p.tallies.unrouted.read()
+	unrouted, _ = p.counters.unrouted.read()
 	return routed, unrouted
 }

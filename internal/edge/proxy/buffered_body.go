@@ -9,9 +9,9 @@ import (
 	"slipway.dev/slipway/internal/edge/h1"
 )
 
-// defaultHeldBytes is what all bodies together may take in memory, where Config
+// defaultMaxBufferedBytes is what all bodies together may take in memory, where Config
 // does not say.
-const defaultHeldBytes = 128 << 20
+const defaultMaxBufferedBytes = 128 << 20
 
 // The sizes of the pieces that bodies are kept in: those of the buffer pool.
 const (
@@ -42,31 +42,31 @@ func (m *memory) take(n int64) bool {
 
 func (m *memory) give(n int64) { m.used.Add(-n) }
 
-// held is a body in memory, in pieces from the pool. It starts with one owner;
+// bufferedBody is a body in memory, in pieces from the pool. It starts with one owner;
 // the last one to release it gives the pieces back.
-type held struct {
+type bufferedBody struct {
 	memory *memory
 	pieces [][]byte
 	last   int   // bytes used of the last piece
 	most   int64 // the body may have; 0 is no bound
 	size   int64
 	taken  int64
-	// spoilt says that something of the body is missing.
-	spoilt bool
-	owners atomic.Int32
+	// invalid says that something of the body is missing.
+	invalid bool
+	owners  atomic.Int32
 }
 
-func (m *memory) hold(most int64) *held {
-	h := &held{memory: m, most: most}
+func (m *memory) hold(most int64) *bufferedBody {
+	h := &bufferedBody{memory: m, most: most}
 	h.owners.Store(1)
 	return h
 }
 
 // Size is the number of bytes in the body.
-func (h *held) Size() int64 { return h.size }
+func (h *bufferedBody) Size() int64 { return h.size }
 
 // Write adds to the body. It fails with h1.ErrBodyTooLarge or errMemory.
-func (h *held) Write(data []byte) (n int, err error) {
+func (h *bufferedBody) Write(data []byte) (n int, err error) {
 	if h.most > 0 && h.size+int64(len(data)) > h.most {
 		return 0, h1.ErrBodyTooLarge
 	}
@@ -92,7 +92,7 @@ func (h *held) Write(data []byte) (n int, err error) {
 }
 
 // each calls yield for each piece, until it fails.
-func (h *held) each(yield func([]byte) error) error {
+func (h *bufferedBody) each(yield func([]byte) error) error {
 	for i, piece := range h.pieces {
 		if i == len(h.pieces)-1 {
 			piece = piece[:h.last]
@@ -105,13 +105,13 @@ func (h *held) each(yield func([]byte) error) error {
 }
 
 // share adds an owner.
-func (h *held) share() *held {
+func (h *bufferedBody) share() *bufferedBody {
 	h.owners.Add(1)
 	return h
 }
 
 // release ends one ownership. A nil body is nobody's.
-func (h *held) release() {
+func (h *bufferedBody) release() {
 	if h == nil || h.owners.Add(-1) > 0 {
 		return
 	}

@@ -16,7 +16,7 @@ import (
 type buffering struct{ request, response int64 }
 
 // Request implements [Filter].
-func (f *buffering) Request(x *Exchange) *Answer {
+func (f *buffering) Request(x *Exchange) *LocalResponse {
 	x.BufferRequest = least(x.BufferRequest, f.request)
 	x.BufferResponse = least(x.BufferResponse, f.response)
 	return nil
@@ -70,14 +70,14 @@ func newRetry(a *route.Retry) (*Retry, error) {
 }
 
 // Request implements [Filter].
-func (f *Retry) Request(x *Exchange) *Answer {
+func (f *Retry) Request(x *Exchange) *LocalResponse {
 	x.Retry = f
 	return nil
 }
 
 // ErrorPages is where the pages of errors come from.
 type ErrorPages struct {
-	Backend  Asker
+	Backend  SubrequestClient
 	path     string
 	statuses []route.StatusRange
 }
@@ -102,7 +102,7 @@ func newErrorPages(a *route.ErrorPages, c *compiler) (*ErrorPages, error) {
 }
 
 // Request implements [Filter].
-func (f *ErrorPages) Request(x *Exchange) *Answer {
+func (f *ErrorPages) Request(x *Exchange) *LocalResponse {
 	x.Pages = append(x.Pages, f)
 	return nil
 }
@@ -119,7 +119,7 @@ func (f *ErrorPages) Target(status int) string {
 
 // Mirror is where copies of requests go.
 type Mirror struct {
-	Backend Asker
+	Backend SubrequestClient
 	// MaxBody bounds the body of a request that is copied.
 	MaxBody int64
 	percent uint64
@@ -135,7 +135,7 @@ func newMirror(a *route.Mirror, c *compiler) (*Mirror, error) {
 }
 
 // Request implements [Filter].
-func (f *Mirror) Request(x *Exchange) *Answer {
+func (f *Mirror) Request(x *Exchange) *LocalResponse {
 	// Each hundred requests has its share of copies, evenly spread.
 	n := f.count.Add(1)
 	if n*f.percent/100 != (n-1)*f.percent/100 {

@@ -13,7 +13,7 @@ import (
 
 // TestTally: every request is counted once, whoever counts at the same time.
 func TestTally(t *testing.T) {
-	one := new(tally)
+	one := new(requestCounters)
 	if _, any := one.read(); any {
 		t.Error("a tally without requests has counts")
 	}
@@ -22,12 +22,12 @@ func TestTally(t *testing.T) {
 	for range clients {
 		all.Go(func() {
 			for i := range each {
-				one.note([]int{200, 204, 404, 503, 0}[i%5], 3*time.Millisecond)
+				one.observe([]int{200, 204, 404, 503, 0}[i%5], 3*time.Millisecond)
 			}
 		})
 	}
 	all.Wait()
-	one.note(99999, -time.Second)
+	one.observe(99999, -time.Second)
 	got, _ := one.read()
 	if want := [6]uint64{0: 801, 2: 1600, 4: 800, 5: 800}; got.Statuses != want {
 		t.Errorf("the statuses are %v, want %v", got.Statuses, want)
@@ -39,10 +39,10 @@ func TestTally(t *testing.T) {
 
 // TestTallyOverflow: a word that is full makes room.
 func TestTallyOverflow(t *testing.T) {
-	one := new(tally)
+	one := new(requestCounters)
 	const requests = 2*recentMask + 3
 	for range requests {
-		one.note(200, time.Millisecond)
+		one.observe(200, time.Millisecond)
 	}
 	got, _ := one.read()
 	if at := trafficreport.BucketOf(time.Millisecond); got.Statuses[2] != requests || got.Spread[at] != requests {
@@ -72,7 +72,7 @@ func TestTallyKeys(t *testing.T) {
 // TestTallyLines: a tally is two lines of a cache.
 func TestTallyLines(t *testing.T) {
 	const lines = 2 * 64
-	if size := unsafe.Sizeof(tally{}); size != lines {
+	if size := unsafe.Sizeof(requestCounters{}); size != lines {
 		t.Errorf("a tally takes %d bytes", size)
 	}
 }
@@ -80,13 +80,13 @@ func TestTallyLines(t *testing.T) {
 // TestTallyNeverFalls: whoever reads while requests are counted sees no count go
 // down, and nothing is lost when buckets take each other's words.
 func TestTallyNeverFalls(t *testing.T) {
-	one := new(tally)
+	one := new(requestCounters)
 	const clients, each = 4, 2000
 	var all sync.WaitGroup
 	for range clients {
 		all.Go(func() {
 			for i := range each {
-				one.note(200+100*(i%3), time.Duration(1+i%60)*time.Millisecond)
+				one.observe(200+100*(i%3), time.Duration(1+i%60)*time.Millisecond)
 			}
 		})
 	}
@@ -124,14 +124,14 @@ func TestTallyNeverFalls(t *testing.T) {
 // TestTallies: a rule that is bound anew counts on, and one that is gone is
 // forgotten.
 func TestTallies(t *testing.T) {
-	var book tallies
+	var book counterRegistry
 	id := route.ID{Kind: "Ingress", Namespace: "shop", Name: "cart"}
-	kept := book.of(id)
-	if book.of(id) != kept {
+	kept := book.forRule(id)
+	if book.forRule(id) != kept {
 		t.Error("a rule has two tallies")
 	}
 	for i := range 1000 {
-		book.of(route.ID{Name: "gone", Rule: i})
+		book.forRule(route.ID{Name: "gone", Rule: i})
 	}
 	runtime.GC()
 	if got := len(book.byRule.Live()); got != 1 {
@@ -142,17 +142,17 @@ func TestTallies(t *testing.T) {
 
 // BenchmarkTally is what counting adds to a request.
 func BenchmarkTally(b *testing.B) {
-	one := new(tally)
+	one := new(requestCounters)
 	b.Run("alone", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			one.note(200, 3*time.Millisecond)
+			one.observe(200, 3*time.Millisecond)
 		}
 	})
 	b.Run("contended", func(b *testing.B) {
 		b.RunParallel(func(pb *testing.PB) {
 			for pb.Next() {
-				one.note(200, 3*time.Millisecond)
+				one.observe(200, 3*time.Millisecond)
 			}
 		})
 	})

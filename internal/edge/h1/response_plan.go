@@ -6,8 +6,8 @@ import (
 	"slipway.dev/slipway/internal/edge/normalize"
 )
 
-// ReplyPlan says how a response's head is written for a client.
-type ReplyPlan struct {
+// ResponsePlan says how a response's head is written for a client.
+type ResponsePlan struct {
 	// Edits change headers.
 	Edits []Edit
 	// Close says that the connection ends after this response.
@@ -24,8 +24,8 @@ type ReplyPlan struct {
 	Date string
 }
 
-// notReplied are the fields that are dropped, or written anew.
-var notReplied = func() (set fieldSet) {
+// notReturned are the fields that are dropped, or written anew.
+var notReturned = func() (set fieldSet) {
 	for i := range 256 {
 		set[i] = normalize.Field(i).ConnectionOnly()
 	}
@@ -35,11 +35,11 @@ var notReplied = func() (set fieldSet) {
 	return set
 }()
 
-// ReplyFraming returns how to send a response's body to the client of a
+// ResponseFraming returns how to send a response's body to the client of a
 // request, and whether the connection to the client can stay open after it.
 // A body that comes as long as its connection lasts is sent in chunks to those
 // who know chunks; to others it ends with their connection too.
-func ReplyFraming(request *Head, response *ResponseHead) (framing Framing, reuse bool) {
+func ResponseFraming(request *Head, response *ResponseHead) (framing Framing, reuse bool) {
 	framing = response.Framing
 	if request.Minor == 1 && framing == UntilClose {
 		framing = Chunked
@@ -51,13 +51,13 @@ func ReplyFraming(request *Head, response *ResponseHead) (framing Framing, reuse
 }
 
 // AppendTo appends the head for the client.
-func (p *ReplyPlan) AppendTo(dst []byte, h *ResponseHead) []byte {
+func (p *ResponsePlan) AppendTo(dst []byte, h *ResponseHead) []byte {
 	dst = append(dst, "HTTP/1.1 "...)
 	dst = strconv.AppendInt(dst, int64(h.Status), 10)
 	dst = append(dst, ' ')
 	dst = append(dst, h.Reason()...)
 	dst = append(dst, "\r\n"...)
-	pass := passing{fields: &h.Fields, named: h.named, edits: p.Edits, drop: &notReplied}
+	pass := headCopy{fields: &h.Fields, named: h.named, edits: p.Edits, drop: &notReturned}
 	dst = pass.appendTo(dst)
 	if p.Date != "" && h.Status >= 200 {
 		if _, dated := h.Get(normalize.FieldDate); !dated {
@@ -80,14 +80,14 @@ func (p *ReplyPlan) AppendTo(dst []byte, h *ResponseHead) []byte {
 	return append(dst, "\r\n"...)
 }
 
-func (p *ReplyPlan) framing(h *ResponseHead) Framing {
+func (p *ResponsePlan) framing(h *ResponseHead) Framing {
 	if p.Framing == AsReceived {
 		return h.Framing
 	}
 	return p.Framing
 }
 
-func (p *ReplyPlan) appendFraming(dst []byte, h *ResponseHead) []byte {
+func (p *ResponsePlan) appendFraming(dst []byte, h *ResponseHead) []byte {
 	framing, length := p.framing(h), p.Length
 	if p.Framing == AsReceived {
 		length = h.Length

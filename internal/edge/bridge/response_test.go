@@ -62,9 +62,9 @@ func replyTo(r *http.Request, raw []byte, size int) outcome {
 	w := recording{record}
 	var out writer
 	out.begin(w, r, http.NewResponseController(w))
-	var a Reply
+	var a ResponseTranslator
 	limits := h1.DefaultLimits()
-	a.Begin(&out, h1.Asked{Head: r.Method == http.MethodHead}, &limits)
+	a.Begin(&out, h1.RequestInfo{Head: r.Method == http.MethodHead}, &limits)
 	for part := range slices.Chunk(raw, size) {
 		if _, err := a.Write(part); err != nil {
 			break

@@ -31,56 +31,56 @@ type Output interface {
 
 // The states of a reply.
 const (
-	replyHead  = iota // the final head has not come, or not all of it
-	replyBody         // the body comes
-	replyEnded        // the response is complete
+	responseHead  = iota // the final head has not come, or not all of it
+	responseBody         // the body comes
+	responseEnded        // the response is complete
 )
 
-// Reply translates a response of HTTP/1.1, in whatever pieces it is written, to
+// ResponseTranslator translates a response of HTTP/1.1, in whatever pieces it is written, to
 // calls of an Output. It can be used again after Begin.
-type Reply struct {
-	out    Output
-	limits h1.Limits
-	asked  h1.Asked
+type ResponseTranslator struct {
+	out     Output
+	limits  h1.Limits
+	request h1.RequestInfo
 
-	state uint8
-	told  bool // the end was sent
-	err   error
-	head  h1.ResponseHead
-	body  h1.Body
-	pass  []byte // a piece of the body that may be the last
-	held  []byte // the start of a head, or of a line between chunks
+	state   uint8
+	ended   bool // the end was sent
+	err     error
+	head    h1.ResponseHead
+	body    h1.Body
+	pass    []byte // a piece of the body that may be the last
+	partial []byte // the start of a head, or of a line between chunks
 }
 
 // Begin makes ready for the response to a request. limits are those that
 // responses were held to when they came from a backend: a head that is written
 // may be twice as large, because filters add to it.
-func (a *Reply) Begin(out Output, asked h1.Asked, limits *h1.Limits) {
-	a.out, a.asked = out, asked
+func (a *ResponseTranslator) Begin(out Output, asked h1.RequestInfo, limits *h1.Limits) {
+	a.out, a.request = out, asked
 	a.limits = *limits
 	a.limits.HeadBytes *= 2
 	a.limits.Fields *= 2
-	a.state, a.told, a.err, a.held = replyHead, false, nil, a.held[:0]
-	a.head.Reset(a.asked)
+	a.state, a.ended, a.err, a.partial = responseHead, false, nil, a.partial[:0]
+	a.head.Reset(a.request)
 }
 
-// maxHeld bounds the memory that is kept from one reply to the next.
-const maxHeld = 16 << 10
+// maxKeptBytes bounds the memory that is kept from one reply to the next.
+const maxKeptBytes = 16 << 10
 
 // Release forgets the stream, and reports whether its response was complete.
-func (a *Reply) Release() (complete bool) {
-	complete = a.state == replyEnded && a.err == nil
-	if cap(a.held) > maxHeld {
-		a.held = nil
+func (a *ResponseTranslator) Release() (complete bool) {
+	complete = a.state == responseEnded && a.err == nil
+	if cap(a.partial) > maxKeptBytes {
+		a.partial = nil
 	}
 	a.out, a.pass = nil, nil
-	a.head.Reset(h1.Asked{}) // it refers to bytes of others
+	a.head.Reset(h1.RequestInfo{}) // it refers to bytes of others
 	return complete
 }
 
 // Write translates what comes next. What it makes up is on its way when it
 // returns. After an error nothing more is taken.
-func (a *Reply) Write(p []byte) (int, error) {
+func (a *ResponseTranslator) Write(p []byte) (int, error) {
 	if a.err == nil {
 		a.err = a.translate(p)
 	}
@@ -90,11 +90,11 @@ func (a *Reply) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (a *Reply) translate(p []byte) error {
+func (a *ResponseTranslator) translate(p []byte) error {
 	buf := p
-	if len(a.held) > 0 {
-		a.held = append(a.held, p...)
-		buf = a.held
+	if len(a.partial) > 0 {
+		a.partial = append(a.partial, p...)
+		buf = a.partial
 	}
 	used := 0
 	for used < len(buf) {
@@ -107,41 +107,41 @@ func (a *Reply) translate(p []byte) error {
 		}
 		used += n
 	}
-	if err := a.give(a.state == replyEnded); err != nil {
+	if err := a.emit(a.state == responseEnded); err != nil {
 		return err
 	}
-	a.held = append(a.held[:0], buf[used:]...)
+	a.partial = append(a.partial[:0], buf[used:]...)
 	return a.out.Flush()
 }
 
 // next translates one piece from the start of buf, and says how long it is: 0
 // when it is not complete.
-func (a *Reply) next(buf []byte) (int, error) {
+func (a *ResponseTranslator) next(buf []byte) (int, error) {
 	switch a.state {
-	case replyHead:
+	case responseHead:
 		n, err := a.head.Parse(buf, &a.limits)
 		if n == 0 || err != nil {
 			return 0, err
 		}
 		if a.head.Interim() {
 			err := a.out.Interim(&a.head)
-			a.head.Reset(a.asked)
+			a.head.Reset(a.request)
 			return n, err
 		}
 		return n, a.final(n < len(buf))
-	case replyBody:
+	case responseBody:
 		pass, n, err := a.body.Next(buf)
 		if err != nil {
 			return 0, err
 		}
 		if len(pass) > 0 {
-			if err := a.give(false); err != nil {
+			if err := a.emit(false); err != nil {
 				return 0, err
 			}
 			a.pass = pass
 		}
 		if a.body.Done() {
-			a.state = replyEnded
+			a.state = responseEnded
 		}
 		return n, nil
 	}
@@ -149,38 +149,38 @@ func (a *Reply) next(buf []byte) (int, error) {
 }
 
 // final sends the head of the response; more says that something follows.
-func (a *Reply) final(more bool) error {
+func (a *ResponseTranslator) final(more bool) error {
 	if a.head.Framing == h1.UntilClose {
 		return errNoLength
 	}
 	a.body.Reset(a.head.Framing, a.head.Length, true, &a.limits)
-	a.state = replyBody
+	a.state = responseBody
 	if a.body.Done() {
-		a.state, a.told = replyEnded, true
+		a.state, a.ended = responseEnded, true
 		if more {
 			return errSurplus
 		}
 	}
-	return a.out.Head(&a.head, a.told)
+	return a.out.Head(&a.head, a.ended)
 }
 
-// give sends the piece that was held back to see whether it is the last, and the
+// emit sends the piece that was held back to see whether it is the last, and the
 // end once all was looked at that came with it.
-func (a *Reply) give(end bool) error {
+func (a *ResponseTranslator) emit(end bool) error {
 	piece, trailers := a.pass, &a.body.Trailers
 	a.pass = nil
 	switch {
-	case end && !a.told && trailers.Len() == 0:
-		a.told = true
+	case end && !a.ended && trailers.Len() == 0:
+		a.ended = true
 		return a.out.Data(piece, true)
 	case len(piece) > 0:
 		if err := a.out.Data(piece, false); err != nil {
 			return err
 		}
 	}
-	if !end || a.told {
+	if !end || a.ended {
 		return nil
 	}
-	a.told = true
+	a.ended = true
 	return a.out.Trailers(trailers)
 }

@@ -36,13 +36,13 @@ func turning(t *testing.T, times Timeouts) (*Reader, *Writer, *net.TCPConn) {
 	}
 	pool := new(BufferPool)
 	r, w := NewReader(near, pool, times), NewWriter(near, pool, times)
-	r.Pair(raw)
+	r.UseRawConn(raw)
 	return r, w, far.(*net.TCPConn)
 }
 
 func ask(t *testing.T, r *Reader, w *Writer, text string) {
 	t.Helper()
-	if err := r.Ask(w, []byte(text)); err != nil {
+	if err := r.DeferWrite(w, []byte(text)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -68,7 +68,7 @@ func TestTurns(t *testing.T) {
 		done := make(chan string)
 		go func() { done <- <-got }()
 		var head ResponseHead
-		if err := r.ReadResponse(&head, Asked{}, &limits); err != nil || head.Status != 204 {
+		if err := r.ReadResponse(&head, RequestInfo{}, &limits); err != nil || head.Status != 204 {
 			t.Fatalf("%d %v", head.Status, err)
 		}
 		if said := <-done; said != text {
@@ -105,7 +105,7 @@ func TestTurnEnds(t *testing.T) {
 				ended <- errors.Join(err, c.end(r.conn, far))
 			}()
 			var head ResponseHead
-			if err := r.ReadResponse(&head, Asked{}, &limits); !c.want(err) {
+			if err := r.ReadResponse(&head, RequestInfo{}, &limits); !c.want(err) {
 				t.Errorf("got %v", err)
 			}
 			if err := <-ended; err != nil {
@@ -133,7 +133,7 @@ func TestTurnLarge(t *testing.T) {
 	}()
 	ask(t, r, w, text)
 	var head ResponseHead
-	if err := r.ReadResponse(&head, Asked{}, &limits); err != nil {
+	if err := r.ReadResponse(&head, RequestInfo{}, &limits); err != nil {
 		t.Fatal(err)
 	}
 	if !<-got {
@@ -157,7 +157,7 @@ func TestTurnDeadWriter(t *testing.T) {
 	ask(t, r, w, "request")
 	var head ResponseHead
 	var write *WriteError
-	if err := r.ReadResponse(&head, Asked{}, &limits); !errors.As(err, &write) {
+	if err := r.ReadResponse(&head, RequestInfo{}, &limits); !errors.As(err, &write) {
 		t.Errorf("got %v", err)
 	}
 }

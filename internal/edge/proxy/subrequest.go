@@ -16,8 +16,8 @@ import (
 // mirrorTimeout bounds one copy of a request, with its answer.
 const mirrorTimeout = 30 * time.Second
 
-// aside is what runs beside the exchanges.
-type aside struct {
+// backgroundTasks is what runs beside the exchanges.
+type backgroundTasks struct {
 	stop context.Context // ends with Close
 	halt context.CancelFunc
 
@@ -28,7 +28,7 @@ type aside struct {
 }
 
 // enter begins a copy, unless most of them run or the end has come.
-func (a *aside) enter(most int) bool {
+func (a *backgroundTasks) enter(most int) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.stop.Err() != nil || a.copies.Load() >= int64(most) {
@@ -39,43 +39,43 @@ func (a *aside) enter(most int) bool {
 	return true
 }
 
-func (a *aside) leave() {
+func (a *backgroundTasks) leave() {
 	a.copies.Add(-1)
 	a.running.Done()
 }
 
-func (a *aside) close() {
+func (a *backgroundTasks) close() {
 	a.mu.Lock()
 	a.halt()
 	a.mu.Unlock()
 	a.running.Wait()
 }
 
-// server is a backend that the edge asks something itself. It implements
+// subrequestClient is a backend that the edge asks something itself. It implements
 // [filter.Asker].
-type server struct {
+type subrequestClient struct {
 	proxy  *Proxy
 	handle *upstream.Handle
 }
 
 // server gives the way to ask a backend.
-func (p *Proxy) server(id route.BackendID) filter.Asker {
-	return &server{proxy: p, handle: p.cfg.Upstreams.Handle(id)}
+func (p *Proxy) server(id route.BackendID) filter.SubrequestClient {
+	return &subrequestClient{proxy: p, handle: p.cfg.Upstreams.Handle(id)}
 }
 
-// Ask implements [filter.Asker].
-func (s *server) Ask(q *filter.Question) (*filter.Reply, error) {
+// Do implements [filter.Asker].
+func (s *subrequestClient) Do(q *filter.Subrequest) (*filter.Subresponse, error) {
 	visit, err := s.visit(s.proxy)
 	if err != nil {
 		return nil, err
 	}
 	framing, length := h1.NoBody, int64(0)
-	if body, ok := q.Body.(*held); ok && body != nil {
+	if body, ok := q.Body.(*bufferedBody); ok && body != nil {
 		visit.body = body.share()
 		framing, length = h1.Fixed, body.size
 	}
 	var composer h1.Composer
-	composer.Start(visit.out[:0], q.Method, q.Target, visit.host(q.Host, q.OtherHost))
+	composer.Start(visit.out[:0], q.Method, q.Target, visit.host(q.Host, q.FallbackHost))
 	for _, field := range q.Fields {
 		composer.Field(field.Name, field.Value)
 	}
@@ -83,42 +83,42 @@ func (s *server) Ask(q *filter.Question) (*filter.Reply, error) {
 		visit.end(false)
 		return nil, err
 	}
-	visit.asked = h1.Asked{Head: q.Method == "HEAD"}
-	visit.again, visit.most = true, q.MaxReply
+	visit.asked = h1.RequestInfo{Head: q.Method == "HEAD"}
+	visit.again, visit.most = true, q.MaxResponse
 	return visit.run(q.Timeout)
 }
 
-// visit is one request of the edge's own and its answer.
-type visit struct {
+// subrequest is one request of the edge's own and its answer.
+type subrequest struct {
 	proxy *Proxy
 	lease upstream.Lease
 	conn  *upstream.Conn
 	out   []byte // the head
-	body  *held
-	asked h1.Asked
+	body  *bufferedBody
+	asked h1.RequestInfo
 	again bool  // a pooled connection that had died may be replaced
 	most  int64 // of the answer's body
 	drop  bool  // nobody wants that body
 	head  h1.ResponseHead
 	frame h1.Body
-	reply filter.Reply
+	reply filter.Subresponse
 	into  collector
 	drain drain
 }
 
 // visit chooses an endpoint. Whoever gets a visit ends it, by running it or by
 // end.
-func (s *server) visit(p *Proxy) (*visit, error) {
+func (s *subrequestClient) visit(p *Proxy) (*subrequest, error) {
 	lease, err := s.handle.Pick(upstream.Choice{})
 	if err != nil {
 		return nil, err
 	}
-	return &visit{proxy: p, lease: lease}, nil
+	return &subrequest{proxy: p, lease: lease}, nil
 }
 
 // host is the Host header: the one that is asked for, the backend's, another,
 // or the address of the endpoint.
-func (v *visit) host(asked, other string) string {
+func (v *subrequest) host(asked, other string) string {
 	transport := v.lease.Transport()
 	switch {
 	case asked != "":
@@ -137,8 +137,8 @@ func (v *visit) host(asked, other string) string {
 var errCut = errors.New("the answer did not come in time, or the edge is stopping")
 
 // run sends the request and reads the answer, in the given time.
-func (v *visit) run(timeout time.Duration) (*filter.Reply, error) {
-	ctx, cancel := context.WithTimeout(v.proxy.aside.stop, timeout)
+func (v *subrequest) run(timeout time.Duration) (*filter.Subresponse, error) {
+	ctx, cancel := context.WithTimeout(v.proxy.background.stop, timeout)
 	defer cancel()
 	outcome, err := v.try(ctx, timeout, false)
 	if err != nil && v.again && v.conn != nil && v.conn.Reused() && beforeFirstByte(err) && ctx.Err() == nil {
@@ -154,12 +154,12 @@ func (v *visit) run(timeout time.Duration) (*filter.Reply, error) {
 		outcome = upstream.ServerError
 	}
 	v.lease.Done(outcome)
-	v.reply = filter.Reply{Head: &v.head, Body: v.into.data, Cut: v.into.over, Done: func() { v.end(!v.into.over) }}
+	v.reply = filter.Subresponse{Head: &v.head, Body: v.into.data, Truncated: v.into.over, Release: func() { v.end(!v.into.over) }}
 	return &v.reply, nil
 }
 
 // try makes one attempt.
-func (v *visit) try(ctx context.Context, timeout time.Duration, fresh bool) (upstream.Outcome, error) {
+func (v *subrequest) try(ctx context.Context, timeout time.Duration, fresh bool) (upstream.Outcome, error) {
 	v.conn = nil
 	conn, err := v.lease.Connect(ctx, timeout, fresh)
 	if err != nil {
@@ -183,7 +183,7 @@ func (v *visit) try(ctx context.Context, timeout time.Duration, fresh bool) (ups
 }
 
 // talk writes the request and reads the answer.
-func (v *visit) talk(conn *upstream.Conn) error {
+func (v *subrequest) talk(conn *upstream.Conn) error {
 	if err := conn.Writer.Queue(v.out); err != nil {
 		return err
 	}
@@ -225,7 +225,7 @@ func (v *visit) talk(conn *upstream.Conn) error {
 
 // end gives back what the visit has. The connection can be used again after a
 // clean one.
-func (v *visit) end(clean bool) {
+func (v *subrequest) end(clean bool) {
 	v.lease.Done(upstream.Cancelled) // no effect if it has ended
 	if v.conn != nil {
 		if clean && v.head.Reusable {

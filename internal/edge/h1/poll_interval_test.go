@@ -33,21 +33,21 @@ func TestAwaitKeepsDeadline(t *testing.T) {
 		t.Helper()
 		for range count {
 			write(t, server, "HTTP/1.1 204 No Content\r\n\r\n")
-			if err := r.ReadResponse(&head, h1.Asked{}, &limits); err != nil {
+			if err := r.ReadResponse(&head, h1.RequestInfo{}, &limits); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	r.Await(time.Hour)
+	r.SetPollInterval(time.Hour)
 	if answers(20); counted.moved != 1 {
 		t.Errorf("the deadline was moved %d times in one piece", counted.moved)
 	}
 	// A piece that is too long for the one that is wanted is not kept.
-	r.Await(time.Minute)
+	r.SetPollInterval(time.Minute)
 	if answers(2); counted.moved != 2 {
 		t.Errorf("the deadline was moved %d times in two pieces", counted.moved)
 	}
-	r.Await(0)
+	r.SetPollInterval(0)
 	if answers(1); counted.moved != 3 {
 		t.Errorf("the deadline was moved %d times; the last wait has one of its own", counted.moved)
 	}
@@ -62,25 +62,25 @@ func TestAwaitPieces(t *testing.T) {
 	defer r.Close()
 	limits := h1.DefaultLimits()
 	var head h1.ResponseHead
-	r.Await(piece)
+	r.SetPollInterval(piece)
 	began, waited := time.Now(), time.Duration(0)
 	for range pieces {
-		if err := r.ReadResponse(&head, h1.Asked{}, &limits); !errors.Is(err, h1.ErrIdle) {
+		if err := r.ReadResponse(&head, h1.RequestInfo{}, &limits); !errors.Is(err, h1.ErrIdle) {
 			t.Fatalf("a piece ends with %v", err)
 		}
-		if r.Waited() < piece/8 {
-			t.Errorf("a piece was %s", r.Waited())
+		if r.LastWait() < piece/8 {
+			t.Errorf("a piece was %s", r.LastWait())
 		}
-		waited += r.Waited()
+		waited += r.LastWait()
 	}
 	if took := time.Since(began); waited > took || waited < piece*(pieces-1) {
 		t.Errorf("the pieces were %s in %s", waited, took)
 	}
 	// The first bytes come in one piece, and the rest much later.
-	r.Await(time.Hour)
+	r.SetPollInterval(time.Hour)
 	write(t, server, "HTTP/1.1 204 No")
 	go drip(server, " Content\r\n\r\n", 2*piece)
-	if err := r.ReadResponse(&head, h1.Asked{}, &limits); err != nil || head.Status != 204 {
+	if err := r.ReadResponse(&head, h1.RequestInfo{}, &limits); err != nil || head.Status != 204 {
 		t.Errorf("status %d, %v", head.Status, err)
 	}
 }

@@ -1,0 +1,54 @@
+package filter
+
+import (
+	"strconv"
+	"time"
+
+	"slipway.dev/slipway/internal/edge/h1"
+	"slipway.dev/slipway/internal/edge/normalize"
+)
+
+// keep copies b to memory that lasts until the exchange is over.
+func (x *Exchange) keep(b []byte) string {
+	start := len(x.kept)
+	x.kept = append(x.kept, b...)
+	return normalize.View(x.kept[start:])
+}
+
+// respond gives an answer that is made for this request, without headers.
+func (x *Exchange) respond(status int, reason string) *LocalResponse {
+	x.localEdits = x.localEdits[:0]
+	x.local = LocalResponse{Status: status, Reason: reason}
+	return &x.local
+}
+
+// respondRetryAfter gives an answer that tells the client how long to wait: whole
+// seconds, and one at least.
+func (x *Exchange) respondRetryAfter(refusal *retryAfterResponse, wait time.Duration) *LocalResponse {
+	seconds := max(1, int64((wait+time.Second-1)/time.Second))
+	x.work = strconv.AppendInt(x.work[:0], seconds, 10)
+	answer := x.respond(refusal.status, refusal.reason)
+	// Digits are always a valid value.
+	if edit, err := refusal.retryAfter.With(x.keep(x.work)); err == nil {
+		x.localEdits = append(x.localEdits, edit)
+	}
+	answer.Edits = x.localEdits
+	return answer
+}
+
+// retryAfterResponse is a refusal that does not last.
+type retryAfterResponse struct {
+	status     int
+	reason     string
+	retryAfter h1.Edit
+}
+
+func newRetryAfterResponse(status int, reason string) (retryAfterResponse, error) {
+	edit, err := h1.SetField("Retry-After", "1")
+	return retryAfterResponse{status: status, reason: reason, retryAfter: edit}, err
+}
+
+// soon is the answer to who may try again in a second.
+func (l *retryAfterResponse) soon() *LocalResponse {
+	return &LocalResponse{Status: l.status, Reason: l.reason, Edits: []h1.Edit{l.retryAfter}}
+}
