@@ -47,6 +47,13 @@ second signal ends it at once, with exit code 130.`,
 // between.
 const agentGCPercent = 50
 
+// The rate bounds a loop that has gone wild, and nothing else: the API server
+// protects itself with priority and fairness.
+const (
+	agentRequestsPerSecond = 2000
+	agentRequestBurst      = 4000
+)
+
 // runAgentCommand loads the options and does what they ask for.
 func runAgentCommand(command *cobra.Command, args []string) error {
 	environ := os.Environ()
@@ -90,7 +97,7 @@ func serveAgent(ctx context.Context, options *config.Agent, log *slog.Logger) er
 	metrics := agent.NewMetrics(registry)
 	cluster, err := kube.ConnectAs(
 		kube.ConnectOptions{Endpoint: options.Kubernetes.Endpoint, Token: options.Kubernetes.Token, CAFile: options.Kubernetes.CertAuthFilePath},
-		kube.Version(facts.Version), kube.Rate(apiRequestsPerSecond, apiRequestBurst),
+		kube.Version(facts.Version), kube.Rate(agentRequestsPerSecond, agentRequestBurst),
 		func(config *rest.Config) { config.Wrap(metrics.Transport) },
 	)
 	if err != nil {

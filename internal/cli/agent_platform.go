@@ -77,7 +77,7 @@ func runtimeOptions(given *agent.Options, options *config.Agent, registry *obser
 		made.Key = join.KeySecret(given.Cluster, given.ControlNamespace, options.Platform.KeySecret, keyOfToken)
 	}
 	if options.Runtime.ValuesFile != "" {
-		made.Chart = runtimeChart(options.Runtime)
+		made.Chart = RuntimeChart(options.Runtime)
 	}
 	if options.Platform.WorkflowsURL != "" {
 		if made.Workflows, err = url.Parse(options.Platform.WorkflowsURL); err != nil {
@@ -87,9 +87,9 @@ func runtimeOptions(given *agent.Options, options *config.Agent, registry *obser
 	return made, nil
 }
 
-// runtimeChart is the chart of this version, with the values of the installation as
+// RuntimeChart is the chart of this version, with the values of the installation as
 // they are when they are asked for.
-func runtimeChart(self config.RuntimeSelf) func(context.Context) (sharedrepo.Chart, error) {
+func RuntimeChart(self config.RuntimeSelf) func(context.Context) (sharedrepo.Chart, error) {
 	return func(context.Context) (sharedrepo.Chart, error) {
 		chart := sharedrepo.Chart{Repository: self.ChartRepository, Version: self.ChartVersion, Release: self.Release}
 		text, err := readBounded(self.ValuesFile)

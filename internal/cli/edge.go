@@ -34,7 +34,13 @@ type edgeParts struct {
 	metrics *observe.Metrics
 	health  *observe.Health
 	admin   *admin.Handler
+	// version is what the program calls itself towards API servers, ACME servers
+	// and collectors of traces.
+	version string
 }
+
+// edgeRunner is runEdge, or what a test puts in its place.
+type edgeRunner func(ctx context.Context, options *config.Edge, parts edgeParts) error
 
 // runEdge is the data plane: it takes traffic until the context ends, and then
 // finishes what it has begun. It declares in parts.health what must hold
@@ -158,7 +164,7 @@ func firstRoutes(options *config.Edge, apply func(*route.Table) error, log *slog
 
 // edgeCommand parses its flags itself: an option may have a free name in it
 // (entryPoints.<name>.address), and comes from a file and the environment too.
-func (p program) edgeCommand() *cobra.Command {
+func edgeCommand(run edgeRunner) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "edge [options]",
 		Short: "Serve the traffic of a cluster",
@@ -171,7 +177,7 @@ the requests that it has. A second signal ends it at once, with exit code 130.`,
 		DisableFlagParsing:    true,
 		DisableFlagsInUseLine: true, // "[options]" says it
 		RunE: func(command *cobra.Command, args []string) error {
-			return p.edge(command, args)
+			return startEdge(command, args, run)
 		},
 		ValidArgsFunction: completeRole(config.EdgeOptions),
 	}
@@ -181,7 +187,7 @@ the requests that it has. A second signal ends it at once, with exit code 130.`,
 }
 
 // edge loads the options and does what they ask for.
-func (p program) edge(command *cobra.Command, args []string) error {
+func startEdge(command *cobra.Command, args []string, run edgeRunner) error {
 	environ := os.Environ()
 	loaded, err := config.LoadEdge(config.Sources{
 		Args:     args,
@@ -215,7 +221,7 @@ func (p program) edge(command *cobra.Command, args []string) error {
 		return usageError{errors.New("no provider is enabled: set --providers.file.filename=… or --providers.kubernetesingress")}
 	}
 	logStart(log, "edge", loaded.File, options.Changes())
-	return p.serveEdge(command.Context(), options, log)
+	return serveEdge(command.Context(), options, admin.Build(readBuildFacts()), log, run)
 }
 
 // logStart says what is starting, and every option that is not its default.
@@ -231,18 +237,17 @@ func logStart(log *slog.Logger, role, file string, changes []config.Change) {
 }
 
 // serveEdge runs the data plane with its servers around it.
-func (p program) serveEdge(ctx context.Context, options *config.Edge, log *slog.Logger) error {
-	facts := readBuildFacts()
+func serveEdge(ctx context.Context, options *config.Edge, build admin.Build, log *slog.Logger, run edgeRunner) error {
 	parts := edgeParts{
-		log: log, metrics: observe.NewMetrics(facts.Version, facts.Commit), health: &observe.Health{},
-		admin: admin.New(admin.Build(facts)),
+		log: log, metrics: observe.NewMetrics(build.Version, build.Commit), health: &observe.Health{},
+		admin: admin.New(build), version: build.Version,
 	}
 	return surroundings{
 		role: "edge", admin: options.Admin.Address, health: options.Health.Address,
 		mounts: []observe.Mount{{Prefix: admin.Prefix, Handler: parts.admin}},
 		log:    log, metrics: parts.metrics, state: parts.health,
 	}.run(ctx, func(running context.Context) error {
-		return withTraffic(running, options, parts, func(serving context.Context) error { return p.runEdge(serving, options, parts) })
+		return withTraffic(running, options, parts, func(serving context.Context) error { return run(serving, options, parts) })
 	})
 }
 

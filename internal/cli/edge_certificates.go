@@ -41,7 +41,7 @@ func (p *ingressProvider) newFetcher(parts edgeParts) (*acme.Manager, error) {
 	k := p.options.Providers.KubernetesIngress
 	return acme.New(p.cluster, acme.Options{
 		Resolvers: resolvers, Namespaces: k.Namespaces,
-		Owner: p.cluster.Namespace + "/" + leaseName(k.IngressClass), Agent: "slipway/" + readBuildFacts().Version,
+		Owner: p.cluster.Namespace + "/" + leaseName(k.IngressClass), Agent: "slipway/" + parts.version,
 		Tell: func(ingress snapshot.Ref, name string, fault *snapshot.Fault) {
 			p.writer.Missed(ingress, name, fault)
 		},

@@ -81,7 +81,7 @@ func newIngressProvider(options *config.Edge, server *edge.Server, parts edgePar
 	k := options.Providers.KubernetesIngress
 	cluster, err := kube.ConnectAs(
 		kube.ConnectOptions{Endpoint: k.Endpoint, Token: k.Token, CAFile: k.CertAuthFilePath},
-		kube.Version(readBuildFacts().Version), kube.Rate(apiRequestsPerSecond, apiRequestBurst),
+		kube.Version(parts.version), kube.Rate(apiRequestsPerSecond, apiRequestBurst),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("providers.kubernetesIngress: %w", err)

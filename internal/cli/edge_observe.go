@@ -53,7 +53,7 @@ func (w *edgeWitness) open(ctx context.Context, options *config.Edge, points []e
 		w.access.Register(registerer)
 	}
 	if t := options.Tracing; t != nil {
-		if w.tracer, err = tracing.New(ctx, tracingOptions(t, points, parts.log)); err != nil {
+		if w.tracer, err = tracing.New(ctx, tracingOptions(t, points, parts)); err != nil {
 			return fmt.Errorf("tracing: %w", err)
 		}
 		w.tracer.Register(registerer)
@@ -151,7 +151,7 @@ func accessLogModes(names map[string]string) map[string]accesslog.Mode {
 	return modes
 }
 
-func tracingOptions(t *config.Tracing, points []edge.EntryPoint, log *slog.Logger) tracing.Options {
+func tracingOptions(t *config.Tracing, points []edge.EntryPoint, parts edgeParts) tracing.Options {
 	trusts := map[string]*proxy.Trust{}
 	for _, point := range points {
 		trusts[point.Name] = proxy.NewTrust(point.ForwardTrusted, false)
@@ -162,9 +162,9 @@ func tracingOptions(t *config.Tracing, points []edge.EntryPoint, log *slog.Logge
 			CA: t.OTLP.HTTP.TLS.CA, Cert: t.OTLP.HTTP.TLS.Cert, Key: t.OTLP.HTTP.TLS.Key,
 			InsecureSkipVerify: t.OTLP.HTTP.TLS.InsecureSkipVerify,
 		},
-		ServiceName: t.ServiceName, Version: readBuildFacts().Version, Attributes: t.ResourceAttributes,
+		ServiceName: t.ServiceName, Version: parts.version, Attributes: t.ResourceAttributes,
 		SampleRate: t.Rate(), Continue: tracing.Continue(t.ContinueFrom),
 		Trusts: func(entryPoint string, peer netip.Addr) bool { return trusts[entryPoint].Trusts(peer) },
-		Log:    log,
+		Log:    parts.log,
 	}
 }

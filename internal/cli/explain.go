@@ -32,7 +32,7 @@ type shownCertificate struct {
 }
 
 func explainCommand() *cobra.Command {
-	judge := &offline{}
+	given := &offlineFlags{}
 	var method, entryPoint string
 	var headers []string
 	output := "text"
@@ -51,10 +51,11 @@ To ask a running edge about what it serves now, use: slipway edge explain.`,
 			if output != "text" && output != "json" {
 				return usageError{fmt.Errorf("--output %q is neither text nor json", output)}
 			}
-			defer judge.close()
-			if err := judge.load(command.Context(), command.InOrStdin()); err != nil {
+			judge, err := given.load(command)
+			if err != nil {
 				return err
 			}
+			defer judge.close()
 			values := url.Values{"url": args, "method": {method}, "header": headers}
 			if entryPoint != "" {
 				values.Set("entryPoint", entryPoint)
@@ -70,7 +71,7 @@ To ask a running edge about what it serves now, use: slipway edge explain.`,
 			return err
 		},
 	}
-	judge.flags(command)
+	given.add(command)
 	command.Flags().StringVar(&method, "method", "GET", "method of the request")
 	command.Flags().StringArrayVar(&headers, "header", nil, "header of the request, as 'Name: value'; may be repeated")
 	command.Flags().StringVar(&entryPoint, "entry-point", "", "entry point that the request comes to; the first that fits the URL when empty")

@@ -24,6 +24,3 @@ func ExecuteEdge(ctx context.Context, f EdgeFunc, args []string, stdout, stderr 
 
 // MainEdge is Main with another data plane.
 func MainEdge(f EdgeFunc) int { return runProcess(f.program().execute) }
-
-// RuntimeChart is what a runtime is installed from.
-var RuntimeChart = runtimeChart

@@ -31,7 +31,7 @@ const (
 )
 
 func lintCommand() *cobra.Command {
-	judge := &offline{}
+	given := &offlineFlags{}
 	var strict bool
 	output := "text"
 	command := &cobra.Command{
@@ -49,13 +49,14 @@ be in Git. The exit code is 1 when there is an error.`,
 			if output != "text" && output != "json" {
 				return usageError{fmt.Errorf("--output %q is neither text nor json", output)}
 			}
-			if len(judge.files) == 0 {
+			if len(given.files) == 0 {
 				return usageError{errors.New("nothing to read: name manifests with -f FILE, a directory, or - for the input")}
 			}
-			defer judge.close()
-			if err := judge.load(command.Context(), command.InOrStdin()); err != nil {
+			judge, err := given.load(command)
+			if err != nil {
 				return err
 			}
+			defer judge.close()
 			findings := judge.findings(strict)
 			if output == "json" {
 				if err := writeJSON(command.OutOrStdout(), findings); err != nil {
@@ -67,7 +68,7 @@ be in Git. The exit code is 1 when there is an error.`,
 			return lintVerdict(findings)
 		},
 	}
-	judge.flags(command)
+	given.add(command)
 	command.Flags().BoolVar(&strict, "strict", false, "make warnings errors")
 	command.Flags().StringVar(&output, "output", output, "how to print it: text or json")
 	return command

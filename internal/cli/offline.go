@@ -15,6 +15,7 @@ import (
 
 	"slipway.dev/slipway/internal/config"
 	"slipway.dev/slipway/internal/edge"
+	"slipway.dev/slipway/internal/edge/admin"
 	"slipway.dev/slipway/internal/edge/overload"
 	"slipway.dev/slipway/internal/ingress/engine"
 	"slipway.dev/slipway/internal/ingress/manifest"
@@ -33,29 +34,48 @@ const (
 // offline is an edge that serves nobody: it has the routes of a cluster or of
 // manifests, made by the same code, and can be asked about them.
 type offline struct {
+	// files are manifests; without any a cluster is read.
+	files     []string
+	namespace string
+	options   *config.Edge
+	build     admin.Build
+
+	server *edge.Server
+	facts  *snapshot.Snapshot
+	engine *engine.Engine
+	set    *manifest.Set // nil for a cluster
+}
+
+// offlineFlags choose what is read, and the options of the edge that reads it.
+type offlineFlags struct {
 	files      []string
 	namespace  string
 	configFile string
-
-	options *config.Edge
-	server  *edge.Server
-	facts   *snapshot.Snapshot
-	engine  *engine.Engine
-	set     *manifest.Set // nil for a cluster
 }
 
-// flags adds what all questions have.
-func (o *offline) flags(command *cobra.Command) {
-	command.Flags().StringSliceVarP(&o.files, "filename", "f", nil, "file or directory with manifests, - for the input; may be repeated")
-	command.Flags().StringVarP(&o.namespace, "namespace", "n", "default", "namespace of objects that name none")
-	command.Flags().StringVar(&o.configFile, "config-file", "", "options of the edge, as slipway edge reads them, for its classes and what it allows")
+// add adds the flags.
+func (f *offlineFlags) add(command *cobra.Command) {
+	command.Flags().StringSliceVarP(&f.files, "filename", "f", nil, "file or directory with manifests, - for the input; may be repeated")
+	command.Flags().StringVarP(&f.namespace, "namespace", "n", "default", "namespace of objects that name none")
+	command.Flags().StringVar(&f.configFile, "config-file", "", "options of the edge, as slipway edge reads them, for its classes and what it allows")
+}
+
+// load makes the routes that the flags ask for. Who gets no error closes them.
+func (f *offlineFlags) load(command *cobra.Command) (*offline, error) {
+	options, err := f.options()
+	if err != nil {
+		return nil, err
+	}
+	judge := &offline{files: f.files, namespace: f.namespace, options: options, build: admin.Build(readBuildFacts())}
+	if err := judge.load(command.Context(), command.InOrStdin()); err != nil {
+		judge.close()
+		return nil, err
+	}
+	return judge, nil
 }
 
 // load makes the routes. Close ends it.
 func (o *offline) load(ctx context.Context, input io.Reader) error {
-	if err := o.readOptions(); err != nil {
-		return err
-	}
 	points, err := entryPoints(o.options)
 	if err != nil {
 		return err
@@ -82,25 +102,26 @@ func (o *offline) close() {
 	}
 }
 
-func (o *offline) readOptions() error {
+// options loads the options of the edge, with its Ingress provider turned on.
+func (f *offlineFlags) options() (*config.Edge, error) {
 	sources := config.Sources{Environ: os.Environ()}
-	if o.configFile != "" {
-		sources.Args = []string{"--configFile=" + o.configFile}
+	if f.configFile != "" {
+		sources.Args = []string{"--configFile=" + f.configFile}
 	}
 	loaded, err := config.LoadEdge(sources)
 	if err != nil {
-		return usageError{err}
+		return nil, usageError{err}
 	}
-	o.options = loaded.Edge
-	if o.options.Providers.KubernetesIngress == nil {
-		o.options.Providers.KubernetesIngress = &config.KubernetesIngress{}
-		o.options.Providers.KubernetesIngress.SetDefaults()
+	options := loaded.Edge
+	if options.Providers.KubernetesIngress == nil {
+		options.Providers.KubernetesIngress = &config.KubernetesIngress{}
+		options.Providers.KubernetesIngress.SetDefaults()
 	}
-	o.options.LastGood.Dir = ""
-	if err := o.options.Validate(); err != nil {
-		return usageError{err}
+	options.LastGood.Dir = ""
+	if err := options.Validate(); err != nil {
+		return nil, usageError{err}
 	}
-	return nil
+	return options, nil
 }
 
 func (o *offline) readManifests(input io.Reader) error {
@@ -138,9 +159,8 @@ func (o *offline) assumeClasses() {
 func (o *offline) readCluster(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	facts := readBuildFacts()
 	provider, err := newIngressProvider(o.options, o.server, edgeParts{
-		log: slog.New(slog.DiscardHandler), metrics: observe.NewMetrics(facts.Version, facts.Commit),
+		log: slog.New(slog.DiscardHandler), metrics: observe.NewMetrics(o.build.Version, o.build.Commit), version: o.build.Version,
 	})
 	if err != nil {
 		return err

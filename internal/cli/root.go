@@ -20,7 +20,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"slipway.dev/slipway/internal/config"
 	"slipway.dev/slipway/internal/observe"
 )
 
@@ -39,7 +38,7 @@ func Execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 // program is the command line with the part that tests replace.
 type program struct {
-	runEdge func(ctx context.Context, options *config.Edge, parts edgeParts) error
+	runEdge edgeRunner
 }
 
 // root assembles the commands.
@@ -59,7 +58,7 @@ traffic for it: a GitOps runtime and an ingress controller in one program.`,
 	root.PersistentFlags().String("log.level", "info", "least severe message that is logged: debug, info, warn, error")
 	root.PersistentFlags().String("log.format", "auto", "how messages are written: text, json, or auto (text on a terminal)")
 	root.AddCommand(
-		p.edgeCommand(),
+		edgeCommand(p.runEdge),
 		agentCommand(),
 		platformCommand(),
 		loginCommand(),

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -17,7 +18,7 @@ import (
 )
 
 // installKeyLife is how long a key that is made for an installation is good.
-const installKeyLife = loginKeyLife / 90
+const installKeyLife = 24 * time.Hour
 
 // createInstallKey makes a key that registers runtimes and can do nothing else.
 func (c *platformClient) createInstallKey(ctx context.Context, name string) (*platformv1.CreateKeyResponse, error) {

@@ -12,7 +12,7 @@ import (
 func mesh(t *testing.T, line string) result {
 	t.Helper()
 	var stdout, stderr strings.Builder
-	code := cli.ExecuteRuntime(t.Context(), append([]string{"runtime", "mesh"}, strings.Fields(line)...), &stdout, &stderr)
+	code := cli.Execute(t.Context(), append([]string{"runtime", "mesh"}, strings.Fields(line)...), &stdout, &stderr)
 	return result{code, stdout.String(), stderr.String()}
 }
 
