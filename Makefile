@@ -8,7 +8,7 @@ COMMIT     ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 KUBERNETES := $(shell sed -n 's/^\tk8s.io\/kubernetes v//p' devcluster/go.mod)
 KUBE_PARTS := $(subst ., ,$(KUBERNETES))
 
-LDFLAGS := -s -w -X slipway.dev/slipway/internal/cli.version=$(VERSION) -X slipway.dev/slipway/internal/cli.commit=$(COMMIT)
+LDFLAGS := -s -w -X slipway.dev/slipway/internal/cli/buildinfo.version=$(VERSION) -X slipway.dev/slipway/internal/cli/buildinfo.commit=$(COMMIT)
 # The API server reports these; without them it says v0.0.0-master.
 KUBE_VERSION := k8s.io/component-base/version
 KUBE_LDFLAGS := -s -w -X $(KUBE_VERSION).gitVersion=v$(KUBERNETES) \

@@ -57,8 +57,9 @@ func HouseTable() Table {
 	return Table{
 		Never: []Ban{
 			{Package: "./internal/cli/...", Except: "./cmd/...", Reason: "cli wires the program together; nothing is above it but cmd"},
-			{Package: "./internal/kube/kubetest/...", Reason: "it starts clusters and belongs in _test.go files only"},
-			{Package: "./internal/gitops/gittest/...", Reason: "it serves repositories to tests and belongs in _test.go files only"},
+			{Package: "./internal/cli/clitest", Reason: "it runs commands in tests and belongs in _test.go files only"},
+			{Package: "./internal/kube/kubetest/...", Except: "./internal/cli/clitest", Reason: "it starts clusters and belongs in _test.go files only"},
+			{Package: "./internal/gitops/gittest/...", Except: "./internal/cli/clitest", Reason: "it serves repositories to tests and belongs in _test.go files only"},
 			{Package: "./internal/platform/store/pgtest", Reason: "it starts a PostgreSQL and belongs in _test.go files only"},
 			{Package: "./internal/platform/identity/oidctest", Reason: "it is an identity provider for tests and belongs in _test.go files only"},
 			{Package: "./internal/gitprovider/providertest", Reason: "it answers for Git providers in tests and belongs in _test.go files only"},
@@ -96,6 +97,12 @@ func HouseTable() Table {
 				{Package: kube, Reason: "translate is pure: it gets a resolved Snapshot and asks nobody"},
 				{Package: "k8s.io/client-go/...", Reason: "translate is pure: it gets a resolved Snapshot and asks nobody"},
 				{Package: edge, Reason: "ingress writes the route.Table, edge reads it; neither knows the other"},
+			}},
+
+			// What slipway edge runs: the only package that has both halves of the plane.
+			{Packages: "./internal/controller/...", MayUse: []string{"./internal/config", edge, ingress, kube, observe, route, secret}, Foreign: anything, Never: []Ban{
+				{Package: gitops, Reason: "delivery and traffic are separate planes"},
+				{Package: platform, Reason: "the edge runs without the platform"},
 			}},
 
 			// The delivery plane.

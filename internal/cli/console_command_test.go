@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"slipway.dev/slipway/internal/cli/clitest"
 )
 
 // consoleCases are texts of the console, which its own tests check as well.
@@ -26,10 +28,10 @@ func TestConsoleCommands(t *testing.T) {
 	if err := json.Unmarshal(text, &cases); err != nil || len(cases) < 4 {
 		t.Fatalf("%d cases: %v", len(cases), err)
 	}
-	w := newPlatformWorld(t)
-	w.login(t)
-	w.must(t, "runtime install prod --create-key --print helm") // makes prod.key
-	placeholders := strings.NewReplacer(w.home+"/", "", w.url, "URL", accountOf(t, w), "ACCOUNT")
+	w := clitest.NewPlatformWorld(t)
+	w.Login(t)
+	w.Must(t, "runtime install prod --create-key --print helm") // makes prod.key
+	placeholders := strings.NewReplacer(w.Home+"/", "", w.Url, "URL", clitest.AccountOf(t, w), "ACCOUNT")
 	for _, one := range cases {
 		login, command, found := strings.Cut(one.Slipway, "\n")
 		if !found || login != "slipway login URL" {
@@ -38,7 +40,7 @@ func TestConsoleCommands(t *testing.T) {
 		command = strings.TrimPrefix(strings.TrimSpace(command), "slipway ")
 		command = strings.Replace(command, "--create-key", "--key-file prod.key", 1)
 		for form, want := range map[string]string{"helm": one.Helm, "terraform": one.Terraform} {
-			if got := placeholders.Replace(w.must(t, command+" --print "+form)); got != want {
+			if got := placeholders.Replace(w.Must(t, command+" --print "+form)); got != want {
 				t.Errorf("%s --print %s:\n%s\nthe console has\n%s", command, form, got, want)
 			}
 		}

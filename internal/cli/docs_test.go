@@ -4,13 +4,15 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"slipway.dev/slipway/internal/cli/clitest"
 )
 
 // TestReferenceIsCurrent: the pages in the repository are what is generated.
 func TestReferenceIsCurrent(t *testing.T) {
-	clean(t)
+	clitest.Clean(t)
 	dir := filepath.Join(t.TempDir(), "reference")
-	if got := execute(t, "docs --dir "+dir); got.code != 0 {
+	if got := clitest.Run(t, "docs --dir "+dir); got.Code != 0 {
 		t.Fatalf("got %+v", got)
 	}
 	pages, err := os.ReadDir(dir)

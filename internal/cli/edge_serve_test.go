@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"slipway.dev/slipway/internal/cli"
+	"slipway.dev/slipway/internal/cli/clitest"
 )
 
 // serving is the real edge, in this process.
@@ -27,7 +28,7 @@ type serving struct {
 // serve runs the edge with options until stop, once it takes traffic.
 func serve(t *testing.T, options ...string) *serving {
 	t.Helper()
-	clean(t)
+	clitest.Clean(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	logs, stderr := io.Pipe()
 	ended := make(chan int, 1)
@@ -130,7 +131,7 @@ func TestEdgeServes(t *testing.T) {
 
 // TestSharedSecretFile: a secret that cannot be used is said so.
 func TestSharedSecretFile(t *testing.T) {
-	clean(t)
+	clitest.Clean(t)
 	dir := t.TempDir()
 	routes, short := filepath.Join(dir, "routes.yaml"), filepath.Join(dir, "secret")
 	for _, file := range []string{routes, short} {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"slipway.dev/slipway/internal/cli"
+	"slipway.dev/slipway/internal/cli/clitest"
 	"slipway.dev/slipway/internal/config"
 	"slipway.dev/slipway/internal/observe"
 )
@@ -48,12 +49,12 @@ func TestRefusals(t *testing.T) {
 			"slipway: unknown command \"now\" for \"slipway version\"\nRun 'slipway version --help' for what it takes.\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			clean(t)
+			clitest.Clean(t)
 			if c.env != "" {
-				clean(t, c.env)
+				clitest.Clean(t, c.env)
 			}
-			want := result{code: c.code, stderr: c.stderr}
-			if got := execute(t, c.line); got != want {
+			want := clitest.Result{Code: c.code, Stderr: c.stderr}
+			if got := clitest.Run(t, c.line); got != want {
 				t.Errorf("\n got %+v\nwant %+v", got, want)
 			}
 		})
@@ -62,7 +63,7 @@ func TestRefusals(t *testing.T) {
 
 // TestNothingToServe: nothing pretends to serve.
 func TestNothingToServe(t *testing.T) {
-	clean(t)
+	clitest.Clean(t)
 	const quiet = "edge --admin.address=127.0.0.1:0 --health.address=127.0.0.1:0 --entrypoints.web.address=127.0.0.1:0 --log.level=error "
 	missing := filepath.Join(t.TempDir(), "missing.yaml")
 	broken := filepath.Join(t.TempDir(), "broken.yaml")
@@ -76,7 +77,7 @@ func TestNothingToServe(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			if got := execute(t, quiet+test.flags); got.code != 1 || !strings.Contains(got.stderr, test.want) {
+			if got := clitest.Run(t, quiet+test.flags); got.Code != 1 || !strings.Contains(got.Stderr, test.want) {
 				t.Errorf("got %+v, want exit code 1 and %q", got, test.want)
 			}
 		})
@@ -84,7 +85,7 @@ func TestNothingToServe(t *testing.T) {
 }
 
 func TestAddressTaken(t *testing.T) {
-	clean(t)
+	clitest.Clean(t)
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -92,9 +93,9 @@ func TestAddressTaken(t *testing.T) {
 	defer func() { _ = taken.Close() }()
 	address := taken.Addr().String()
 	for option, other := range map[string]string{"admin.address": "health.address", "health.address": "admin.address"} {
-		got := execute(t, "edge --providers.kubernetesingress --log.level=error --"+option+"="+address+" --"+other+"=127.0.0.1:0")
+		got := clitest.Run(t, "edge --providers.kubernetesingress --log.level=error --"+option+"="+address+" --"+other+"=127.0.0.1:0")
 		want := "slipway: cannot listen on " + address + ": bind: address already in use: choose another address with --" + option + "\n"
-		if got.code != 1 || got.stderr != want {
+		if got.Code != 1 || got.Stderr != want {
 			t.Errorf("%s: got %+v", option, got)
 		}
 	}
@@ -102,9 +103,9 @@ func TestAddressTaken(t *testing.T) {
 
 // TestBothLevels: the edge takes the flags of every command among its options.
 func TestBothLevels(t *testing.T) {
-	clean(t)
+	clitest.Clean(t)
 	for _, line := range []string{"--log.level=debug edge --print-config", "--log.level debug edge --print-config", "edge --print-config --log.level debug"} {
-		if got := execute(t, line); got.code != 0 || !strings.Contains(got.stdout, "level: debug") {
+		if got := clitest.Run(t, line); got.Code != 0 || !strings.Contains(got.Stdout, "level: debug") {
 			t.Errorf("%s: got %+v", line, got)
 		}
 	}
@@ -113,12 +114,12 @@ func TestBothLevels(t *testing.T) {
 // TestLogFlagsAgree: the two packages that know the levels and formats know
 // the same ones.
 func TestLogFlagsAgree(t *testing.T) {
-	clean(t)
+	clitest.Clean(t)
 	for _, value := range []string{"debug", "info", "warn", "error", "auto", "text", "json", "", "INFO", "trace"} {
 		for _, option := range []string{"--log.level=", "--log.format="} {
-			asOption, asFlag := execute(t, "edge --print-config "+option+value), execute(t, option+value+" version")
-			if asOption.code != asFlag.code {
-				t.Errorf("%s%s: %d for the edge, %d elsewhere", option, value, asOption.code, asFlag.code)
+			asOption, asFlag := clitest.Run(t, "edge --print-config "+option+value), clitest.Run(t, option+value+" version")
+			if asOption.Code != asFlag.Code {
+				t.Errorf("%s%s: %d for the edge, %d elsewhere", option, value, asOption.Code, asFlag.Code)
 			}
 		}
 	}
@@ -126,19 +127,19 @@ func TestLogFlagsAgree(t *testing.T) {
 
 func TestEdgeHelp(t *testing.T) {
 	for _, columns := range []string{"40", "80", "100"} {
-		clean(t, "COLUMNS="+columns, "SLIPWAY_WRONG=1")
+		clitest.Clean(t, "COLUMNS="+columns, "SLIPWAY_WRONG=1")
 		width := map[string]int{"40": 40, "80": 80, "100": 100}[columns]
-		help := execute(t, "edge --log.level=wrong --help")
-		if help.code != 0 || help.stderr != "" {
-			t.Fatalf("got %d %s", help.code, help.stderr)
+		help := clitest.Run(t, "edge --log.level=wrong --help")
+		if help.Code != 0 || help.Stderr != "" {
+			t.Fatalf("got %d %s", help.Code, help.Stderr)
 		}
-		if again := execute(t, "help edge"); again.stdout != help.stdout {
+		if again := clitest.Run(t, "help edge"); again.Stdout != help.Stdout {
 			t.Error("help edge and edge --help differ")
 		}
-		if short := execute(t, "edge -h"); short.stdout != help.stdout {
+		if short := clitest.Run(t, "edge -h"); short.Stdout != help.Stdout {
 			t.Error("edge -h and edge --help differ")
 		}
-		checkHelp(t, help.stdout, width)
+		checkHelp(t, help.Stdout, width)
 	}
 }
 
@@ -172,25 +173,25 @@ func checkHelp(t *testing.T, help string, width int) {
 }
 
 func TestCompletion(t *testing.T) {
-	clean(t)
-	got := execute(t, "__complete edge --providers.kubernetesingress.ingress")
+	clitest.Clean(t)
+	got := clitest.Run(t, "__complete edge --providers.kubernetesingress.ingress")
 	for _, want := range []string{"--providers.kubernetesIngress.ingressClass=\t", "--providers.kubernetesIngress.ingressEndpoint.ip=\t"} {
-		if !strings.Contains(got.stdout, want) {
-			t.Errorf("no %q in %s", want, got.stdout)
+		if !strings.Contains(got.Stdout, want) {
+			t.Errorf("no %q in %s", want, got.Stdout)
 		}
 	}
-	if strings.Contains(got.stdout, "--log") {
-		t.Errorf("completes what was not typed: %s", got.stdout)
+	if strings.Contains(got.Stdout, "--log") {
+		t.Errorf("completes what was not typed: %s", got.Stdout)
 	}
-	if got := execute(t, "completion bash"); got.code != 0 || !strings.Contains(got.stdout, "__start_slipway") {
-		t.Errorf("got %d", got.code)
+	if got := clitest.Run(t, "completion bash"); got.Code != 0 || !strings.Contains(got.Stdout, "__start_slipway") {
+		t.Errorf("got %d", got.Code)
 	}
 }
 
 // TestEdgeFails: an error of the data plane ends the command with 1, and
 // nothing is left running (goleak looks for it).
 func TestEdgeFails(t *testing.T) {
-	clean(t)
+	clitest.Clean(t)
 	var stdout, stderr bytes.Buffer
 	broken := func(context.Context, *config.Edge, *observe.Health) error { return errors.New("it broke") }
 	args := strings.Fields("edge --admin.address=127.0.0.1:0 --health.address=127.0.0.1:0 --providers.kubernetesingress --log.level=error")
@@ -202,7 +203,7 @@ func TestEdgeFails(t *testing.T) {
 
 // TestContextEnds: whoever calls Execute can stop it.
 func TestContextEnds(t *testing.T) {
-	clean(t)
+	clitest.Clean(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	var stdout, stderr bytes.Buffer
 	waits := func(ctx context.Context, _ *config.Edge, _ *observe.Health) error {

@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"slipway.dev/slipway/internal/config"
+	"slipway.dev/slipway/internal/controller"
 	"slipway.dev/slipway/internal/observe"
 )
 
@@ -12,8 +13,8 @@ import (
 type EdgeFunc func(ctx context.Context, options *config.Edge, health *observe.Health) error
 
 func (f EdgeFunc) program() program {
-	return program{runEdge: func(ctx context.Context, options *config.Edge, parts edgeParts) error {
-		return f(ctx, options, parts.health)
+	return program{runEdge: func(ctx context.Context, options *config.Edge, parts controller.Parts) error {
+		return f(ctx, options, parts.Health)
 	}}
 }
 

@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"slipway.dev/slipway/internal/cli/clitest"
 )
 
 // processTimeout bounds everything that a process of a test may take.
@@ -29,10 +31,10 @@ type process struct {
 	drained chan struct{} // closed at the end of the log
 }
 
-// startEdge starts the process and waits until its servers listen.
-func startEdge(t *testing.T, environ []string, args ...string) *process {
+// start starts the process and waits until its servers listen.
+func start(t *testing.T, environ []string, args ...string) *process {
 	t.Helper()
-	clean(t)
+	clitest.Clean(t)
 	ctx, cancel := context.WithTimeout(t.Context(), processTimeout)
 	t.Cleanup(cancel)
 	args = append([]string{"edge", "--admin.address=127.0.0.1:0", "--health.address=127.0.0.1:0", "--log.format=json"}, args...)
@@ -133,7 +135,7 @@ func (p *process) becomes(t *testing.T, status int, body string) {
 func TestSignals(t *testing.T) {
 	for name, first := range map[string]syscall.Signal{"SIGTERM": syscall.SIGTERM, "SIGINT": syscall.SIGINT} {
 		t.Run(name, func(t *testing.T) {
-			p := startEdge(t, nil, "--providers.kubernetesingress")
+			p := start(t, nil, "--providers.kubernetesingress")
 			p.becomes(t, 200, "ready\n")
 			p.signal(t, first)
 			// It has work left, and says so until that is done.
@@ -150,7 +152,7 @@ func TestSignals(t *testing.T) {
 }
 
 func TestSecondSignal(t *testing.T) {
-	p := startEdge(t, nil, "--providers.kubernetesingress")
+	p := start(t, nil, "--providers.kubernetesingress")
 	p.becomes(t, 200, "ready\n")
 	p.signal(t, syscall.SIGTERM)
 	p.becomes(t, 503, "not ready\nprocess: it is stopping\n")
@@ -163,7 +165,7 @@ func TestSecondSignal(t *testing.T) {
 // TestPorts: profiles are on the admin server only, metrics on the health
 // server only.
 func TestPorts(t *testing.T) {
-	p := startEdge(t, nil, "--providers.kubernetesingress")
+	p := start(t, nil, "--providers.kubernetesingress")
 	for _, c := range []struct {
 		server, path string
 		status       int
@@ -192,7 +194,7 @@ func TestOptionsAreLogged(t *testing.T) {
 	if err := os.WriteFile(file, []byte("providers: {kubernetesIngress: {token: do-not-show, ingressClass: x}}"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p := startEdge(t, []string{"SLIPWAY_PROVIDERS_KUBERNETESINGRESS_LABELSELECTOR=a=b"}, "--configFile="+file)
+	p := start(t, []string{"SLIPWAY_PROVIDERS_KUBERNETESINGRESS_LABELSELECTOR=a=b"}, "--configFile="+file)
 	_, profile := fetch(t, p.servers["admin"]+"/debug/pprof/goroutine?debug=2")
 	_, metrics := fetch(t, p.servers["health"]+"/metrics")
 	p.signal(t, syscall.SIGTERM)
@@ -220,16 +222,16 @@ func TestOptionsAreLogged(t *testing.T) {
 
 // TestBinary: the program as it is built, with what the linker sets.
 func TestBinary(t *testing.T) {
-	clean(t)
+	clitest.Clean(t)
 	binary := filepath.Join(t.TempDir(), "slipway")
 	// The flags of `make build`: with others everything would be compiled again.
 	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-o", binary, "-ldflags",
-		"-X slipway.dev/slipway/internal/cli.version=v1.2.3 -X slipway.dev/slipway/internal/cli.commit=abcdef", "../../cmd/slipway")
+		"-X slipway.dev/slipway/internal/cli/buildinfo.version=v1.2.3 -X slipway.dev/slipway/internal/cli/buildinfo.commit=abcdef", "../../cmd/slipway")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	run := func(args ...string) result {
+	run := func(args ...string) clitest.Result {
 		ctx, cancel := context.WithTimeout(t.Context(), processTimeout)
 		defer cancel()
 		var stdout, stderr bytes.Buffer
@@ -238,13 +240,13 @@ func TestBinary(t *testing.T) {
 		if err := command.Run(); err != nil && command.ProcessState == nil {
 			t.Fatal(err)
 		}
-		return result{command.ProcessState.ExitCode(), stdout.String(), stderr.String()}
+		return clitest.Result{command.ProcessState.ExitCode(), stdout.String(), stderr.String()}
 	}
-	if got := run("version"); got.code != 0 || !strings.HasPrefix(got.stdout, "slipway v1.2.3\ncommit abcdef\ngo1.") {
+	if got := run("version"); got.Code != 0 || !strings.HasPrefix(got.Stdout, "slipway v1.2.3\ncommit abcdef\ngo1.") {
 		t.Errorf("version: %+v", got)
 	}
 	var facts map[string]string
-	if err := json.Unmarshal([]byte(run("version", "--output", "json").stdout), &facts); err != nil {
+	if err := json.Unmarshal([]byte(run("version", "--output", "json").Stdout), &facts); err != nil {
 		t.Fatal(err)
 	}
 	for key, want := range map[string]string{"version": "v1.2.3", "commit": "abcdef", "goVersion": "go1.", "platform": "linux/"} {
@@ -252,10 +254,10 @@ func TestBinary(t *testing.T) {
 			t.Errorf("%s is %q", key, facts[key])
 		}
 	}
-	if got := run("edge"); got.code != 2 || !strings.Contains(got.stderr, "no provider is enabled") {
+	if got := run("edge"); got.Code != 2 || !strings.Contains(got.Stderr, "no provider is enabled") {
 		t.Errorf("edge: %+v", got)
 	}
-	if got := run("edge", "--print-config"); got.code != 0 || !strings.Contains(got.stdout, "entryPoints:") {
+	if got := run("edge", "--print-config"); got.Code != 0 || !strings.Contains(got.Stdout, "entryPoints:") {
 		t.Errorf("edge --print-config: %+v", got)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"slipway.dev/slipway/internal/cli/roleflags"
 	"slipway.dev/slipway/internal/config"
 )
 
@@ -74,7 +75,7 @@ func agentReference() string { return roleReference("agent", agentExamples, conf
 func roleReference(role, examples string, options []config.Option) string {
 	var out strings.Builder
 	out.WriteString(generatedNote + "# Options of slipway " + role + "\n\n")
-	out.WriteString(strings.Join(wrap(layersText, widestHelp), "\n") + "\n\n" + examples)
+	out.WriteString(strings.Join(roleflags.Wrap(roleflags.LayersText, roleflags.MaxWidth), "\n") + "\n\n" + examples)
 	group, first := "", true
 	for _, option := range options {
 		if first || option.Group() != group {

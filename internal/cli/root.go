@@ -20,25 +20,31 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"slipway.dev/slipway/internal/cli/accountcmd"
+	"slipway.dev/slipway/internal/cli/agentcmd"
+	"slipway.dev/slipway/internal/cli/appcmd"
+	"slipway.dev/slipway/internal/cli/clustercmd"
+	"slipway.dev/slipway/internal/cli/diagnosecmd"
+	"slipway.dev/slipway/internal/cli/edgecmd"
+	"slipway.dev/slipway/internal/cli/exit"
+	"slipway.dev/slipway/internal/cli/gitcmd"
+	"slipway.dev/slipway/internal/cli/installcmd"
+	"slipway.dev/slipway/internal/cli/platformcmd"
+	"slipway.dev/slipway/internal/cli/rendercmd"
+	"slipway.dev/slipway/internal/cli/runtimecmd"
+	"slipway.dev/slipway/internal/cli/upcmd"
+	"slipway.dev/slipway/internal/controller"
 	"slipway.dev/slipway/internal/observe"
-)
-
-// Exit codes.
-const (
-	exitOK        = 0
-	exitFailure   = 1
-	exitUsage     = 2
-	exitInterrupt = 130 // 128 + SIGINT, as shells count
 )
 
 // Execute runs one command line and gives the exit code.
 func Execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	return program{runEdge: runEdge}.execute(ctx, args, stdout, stderr)
+	return program{runEdge: controller.Run}.execute(ctx, args, stdout, stderr)
 }
 
 // program is the command line with the part that tests replace.
 type program struct {
-	runEdge edgeRunner
+	runEdge controller.Runner
 }
 
 // root assembles the commands.
@@ -58,31 +64,31 @@ traffic for it: a GitOps runtime and an ingress controller in one program.`,
 	root.PersistentFlags().String("log.level", "info", "least severe message that is logged: debug, info, warn, error")
 	root.PersistentFlags().String("log.format", "auto", "how messages are written: text, json, or auto (text on a terminal)")
 	root.AddCommand(
-		edgeCommand(p.runEdge),
-		agentCommand(),
-		platformCommand(),
-		loginCommand(),
-		logoutCommand(),
-		whoamiCommand(),
-		configCommand(),
-		runtimeCommand(),
-		appCommand(),
-		gitSourceCommand(),
-		integrationCommand(),
-		clusterCommand(),
-		helmCommand(),
-		crdsCommand(),
-		imagesCommand(),
-		accountCommand(),
-		apiKeyCommand(),
-		auditCommand(),
-		doctorCommand(),
-		preflightCommand(),
-		renderCommand(),
-		renderWorkerCommand(),
-		explainCommand(),
-		lintCommand(),
-		upCommand(),
+		edgecmd.Command(p.runEdge),
+		agentcmd.Command(),
+		platformcmd.Command(),
+		accountcmd.Login(),
+		accountcmd.Logout(),
+		accountcmd.Whoami(),
+		accountcmd.Config(),
+		runtimecmd.Command(),
+		appcmd.Command(),
+		gitcmd.Source(),
+		gitcmd.Integration(),
+		clustercmd.Command(),
+		installcmd.Helm(),
+		installcmd.CRDs(),
+		installcmd.Images(),
+		accountcmd.Account(),
+		accountcmd.APIKey(),
+		accountcmd.Audit(),
+		diagnosecmd.Doctor(),
+		diagnosecmd.Preflight(),
+		rendercmd.Command(),
+		rendercmd.Worker(),
+		diagnosecmd.Explain(),
+		diagnosecmd.Lint(),
+		upcmd.Command(),
 		versionCommand(),
 		docsCommand(),
 	)
@@ -98,7 +104,7 @@ func checkLogFlags(command *cobra.Command) error {
 	level, _ := command.Flags().GetString("log.level")
 	format, _ := command.Flags().GetString("log.format")
 	if _, err := observe.NewLogger(io.Discard, level, format); err != nil {
-		return usageError{err}
+		return exit.UsageError{Err: err}
 	}
 	return nil
 }
@@ -121,27 +127,6 @@ func suggestFlag(command *cobra.Command, err error) error {
 	return fmt.Errorf("%w: did you mean --%s?", err, strings.Join(near, " or --"))
 }
 
-// usageError is a mistake in the command line or the configuration.
-type usageError struct{ error }
-
-func (u usageError) Unwrap() error { return u.error }
-
-// verdict is the exit code of a command that says something by it, such as a
-// diff. Without an error there is nothing to print.
-type verdict struct {
-	code int
-	err  error
-}
-
-func (v verdict) Error() string {
-	if v.err == nil {
-		return ""
-	}
-	return v.err.Error()
-}
-
-func (v verdict) Unwrap() error { return v.err }
-
 func (p program) execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := p.root()
 	root.SetArgs(args)
@@ -158,52 +143,20 @@ func (p program) execute(ctx context.Context, args []string, stdout, stderr io.W
 
 	command, err := root.ExecuteContextC(ctx)
 	if err == nil {
-		return exitOK
+		return exit.OK
 	}
-	if said := (verdict{}); !errors.As(err, &said) || said.err != nil {
-		printError(stderr, err)
+	if said := (exit.Status{}); !errors.As(err, &said) || said.Err != nil {
+		exit.Print(stderr, err)
 	}
 	if !started {
 		_, _ = fmt.Fprintf(stderr, "Run '%s --help' for what it takes.\n", command.CommandPath())
-		return exitUsage
+		return exit.Usage
 	}
-	if usage := (usageError{}); errors.As(err, &usage) {
-		return exitUsage
+	if usage := (exit.UsageError{}); errors.As(err, &usage) {
+		return exit.Usage
 	}
-	if said := (verdict{}); errors.As(err, &said) {
-		return said.code
+	if said := (exit.Status{}); errors.As(err, &said) {
+		return said.Code
 	}
-	return exitFailure
-}
-
-// printError shows an error; one that joins several is shown as a list.
-func printError(w io.Writer, err error) {
-	problems := problemsOf(err)
-	if len(problems) == 1 {
-		_, _ = fmt.Fprintf(w, "slipway: %v\n", problems[0])
-		return
-	}
-	_, _ = fmt.Fprintf(w, "slipway: %d problems:\n", len(problems))
-	for _, problem := range problems {
-		_, _ = fmt.Fprintf(w, "  - %v\n", problem)
-	}
-}
-
-// problemsOf takes joined errors apart.
-func problemsOf(err error) []error {
-	switch wrapped := err.(type) {
-	case usageError:
-		err = wrapped.error
-	case verdict:
-		err = wrapped.err
-	}
-	joined, ok := err.(interface{ Unwrap() []error })
-	if !ok {
-		return []error{err}
-	}
-	var problems []error
-	for _, e := range joined.Unwrap() {
-		problems = append(problems, problemsOf(e)...)
-	}
-	return problems
+	return exit.Failure
 }

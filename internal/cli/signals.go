@@ -6,6 +6,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"slipway.dev/slipway/internal/cli/exit"
 )
 
 // Main runs the command line of the process and gives the exit code. The first
@@ -25,7 +27,7 @@ func runProcess(execute func(ctx context.Context, args []string, stdout, stderr 
 		<-signals
 		cancel()
 		<-signals
-		os.Exit(exitInterrupt)
+		os.Exit(exit.Interrupt)
 	}()
 	return execute(ctx, os.Args[1:], os.Stdout, os.Stderr)
 }

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"slipway.dev/slipway/internal/cli"
+	"slipway.dev/slipway/internal/cli/clitest"
 )
 
 // TestSourcesAgree: the same options in YAML, TOML, flags and variables give
@@ -57,12 +58,12 @@ func effective(t *testing.T, source, text string) string {
 	args := []string{"edge", "--print-config"}
 	switch source {
 	case "flags":
-		clean(t)
+		clitest.Clean(t)
 		args = append(args, lines...)
 	case "env":
-		clean(t, lines...)
+		clitest.Clean(t, lines...)
 	default:
-		clean(t)
+		clitest.Clean(t)
 		path := filepath.Join(t.TempDir(), source)
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -107,8 +108,8 @@ func TestReferenceExamples(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	clean(t)
-	defaults := execute(t, "edge --print-config").stdout
+	clitest.Clean(t)
+	defaults := clitest.Run(t, "edge --print-config").Stdout
 	want := ""
 	for _, c := range []struct{ before, source string }{
 		{"As a YAML file:\n\n```yaml\n", "in.yaml"},
@@ -138,7 +139,7 @@ func TestReferenceExamples(t *testing.T) {
 
 // TestFoundFile: a file in the user's directory is read without being named.
 func TestFoundFile(t *testing.T) {
-	clean(t)
+	clitest.Clean(t)
 	dir := filepath.Join(os.Getenv("XDG_CONFIG_HOME"), "slipway")
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
@@ -146,7 +147,7 @@ func TestFoundFile(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "edge.toml"), []byte("log.level = 'warn'"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if r := execute(t, "edge --print-config"); r.code != 0 || !strings.Contains(r.stdout, "level: warn") {
+	if r := clitest.Run(t, "edge --print-config"); r.Code != 0 || !strings.Contains(r.Stdout, "level: warn") {
 		t.Errorf("got %+v", r)
 	}
 }

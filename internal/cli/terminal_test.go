@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"slipway.dev/slipway/internal/cli"
+	"slipway.dev/slipway/internal/cli/clitest"
 )
 
 // onTerminal runs a command line with its output on a terminal of the given
@@ -50,7 +51,7 @@ func onTerminal(t *testing.T, width int, run func(terminal *os.File)) string {
 }
 
 func TestHelpOnTerminal(t *testing.T) {
-	clean(t, "TERM=xterm", "COLUMNS=100")
+	clitest.Clean(t, "TERM=xterm", "COLUMNS=100")
 	help := onTerminal(t, 60, func(terminal *os.File) {
 		if code := cli.Execute(t.Context(), []string{"edge", "--help"}, terminal, os.Stderr); code != 0 {
 			t.Errorf("exit code %d", code)
@@ -61,7 +62,7 @@ func TestHelpOnTerminal(t *testing.T) {
 
 // TestLogOnTerminal: people get text where programs get JSON.
 func TestLogOnTerminal(t *testing.T) {
-	clean(t, "TERM=xterm")
+	clitest.Clean(t, "TERM=xterm")
 	args := strings.Fields("edge --admin.address=127.0.0.1:0 --health.address=127.0.0.1:0 --providers.kubernetesingress")
 	logged := onTerminal(t, 80, func(terminal *os.File) {
 		cli.Execute(t.Context(), args, os.Stdout, terminal)

@@ -1,0 +1,168 @@
+// Package accountcmd has the commands for people: the account with its users
+// and Git settings (account), API keys (api-key), the audit log (audit),
+// signing in and out (login, logout, whoami), and the contexts of this machine
+// (config).
+//
+// Everything goes through the platform's API; only config works without one. A
+// secret that a command creates is printed alone on standard output, so that it
+// can be piped, and never appears on standard error.
+package accountcmd
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"slipway.dev/slipway/internal/cli/apiclient"
+	"slipway.dev/slipway/internal/cli/exit"
+	"slipway.dev/slipway/internal/cli/printer"
+	"slipway.dev/slipway/internal/cli/prompt"
+	"slipway.dev/slipway/internal/wire/platformv1"
+)
+
+// Account is `slipway account`.
+func Account() *cobra.Command {
+	choice := &apiclient.Choice{}
+	command := apiclient.GroupCommand("account", "Look after the account, its users and its Git settings", choice, false)
+	command.AddCommand(accountGetCommand(choice), accountUpdateCommand(choice), accountUsersCommand(choice), accountGitCommand(choice))
+	return command
+}
+
+func accountGetCommand(choice *apiclient.Choice) *cobra.Command {
+	command := &cobra.Command{Use: "get", Short: "Show the account", Args: cobra.NoArgs}
+	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
+	command.RunE = apiclient.WithClient(choice, output, func(command *cobra.Command, client *apiclient.Client, _ []string) error {
+		answer, err := apiclient.Call(command.Context(), client, client.Accounts().GetAccount, &platformv1.GetAccountRequest{})
+		if err != nil {
+			return err
+		}
+		return showAccount(command, output, answer.GetAccount())
+	})
+	return command
+}
+
+func showAccount(command *cobra.Command, output *printer.Output, account *platformv1.Account) error {
+	return printer.Show(command, output, account, func(w io.Writer) error {
+		facts, flush := printer.NewTable(w)
+		facts.Row("Name:", account.GetName())
+		facts.Row("ID:", account.GetId())
+		facts.Row("Created:", printer.Timestamp(account.GetCreatedAt()))
+		return flush()
+	})
+}
+
+func accountUpdateCommand(choice *apiclient.Choice) *cobra.Command {
+	var name string
+	command := &cobra.Command{Use: "update --name NAME", Short: "Give the account another name", Args: cobra.NoArgs}
+	command.Flags().StringVar(&name, "name", "", "new name of the account")
+	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
+	command.RunE = apiclient.WithClient(choice, output, func(command *cobra.Command, client *apiclient.Client, _ []string) error {
+		if name == "" {
+			return exit.UsageError{Err: errors.New("--name is missing")}
+		}
+		answer, err := apiclient.Call(command.Context(), client, client.Accounts().UpdateAccount, &platformv1.UpdateAccountRequest{Name: name})
+		if err != nil {
+			return err
+		}
+		return showAccount(command, output, answer.GetAccount())
+	})
+	return command
+}
+
+// accountGitCommand is the Git provider and the Shared Configuration Repository.
+func accountGitCommand(choice *apiclient.Choice) *cobra.Command {
+	command := &cobra.Command{
+		Use:   "git",
+		Short: "Look after the Git provider and the Shared Configuration Repository",
+		Long: `The Git provider and the Shared Configuration Repository are the same for all
+runtimes of the account, and hold no token. Once a runtime has reached the
+repository they are frozen; reset is for wrong settings, and for an account without
+active runtimes.`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error { return command.Help() },
+	}
+	get := &cobra.Command{Use: "get", Short: "Show the Git settings", Args: cobra.NoArgs}
+	getOutput := printer.NewOutput(get, printer.FormJSON, printer.FormYAML)
+	get.RunE = apiclient.WithClient(choice, getOutput, func(command *cobra.Command, client *apiclient.Client, _ []string) error {
+		answer, err := apiclient.Call(command.Context(), client, client.Git().GetGitSettings, &platformv1.GetGitSettingsRequest{})
+		if err != nil {
+			return err
+		}
+		return showGitSettings(command, getOutput, answer.GetSettings())
+	})
+	reset := &cobra.Command{Use: "reset", Short: "Forget the Git settings", Args: cobra.NoArgs}
+	var yes bool
+	reset.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	reset.RunE = apiclient.WithClient(choice, nil, func(command *cobra.Command, client *apiclient.Client, _ []string) error {
+		if err := prompt.New(command).Confirm("Forget the Git settings of the account?", yes); err != nil {
+			return err
+		}
+		_, err := apiclient.Call(command.Context(), client, client.Git().ResetGitSettings, &platformv1.ResetGitSettingsRequest{})
+		if err == nil {
+			printer.Note(command, "The Git settings are reset.")
+		}
+		return err
+	})
+	command.AddCommand(get, accountGitSetCommand(choice), reset)
+	return command
+}
+
+func accountGitSetCommand(choice *apiclient.Choice) *cobra.Command {
+	settings := &platformv1.GitSettings{}
+	command := &cobra.Command{
+		Use:   "set",
+		Short: "Set the Git provider and the Shared Configuration Repository",
+		Long: `Sets them once for the account. The provider and its API are inferred from the URL
+of the repository for cloud providers; a server in house needs both.`,
+		Example: `  slipway account git set --shared-repository https://github.com/acme/shared.git
+  slipway account git set --shared-repository 'https://git.acme.example/ops/shared.git/team?ref=main' --provider gitlab --api-url https://git.acme.example/api/v4`,
+		Args: cobra.NoArgs,
+	}
+	flags := command.Flags()
+	flags.StringVar(&settings.SharedRepository, "shared-repository", "", "Shared Configuration Repository: <repo>.git[/<path>][?ref=<branch>]")
+	flags.StringVar(&settings.Provider, "provider", "", "github, gitlab, bitbucket or bitbucket-server (default inferred)")
+	flags.StringVar(&settings.ApiUrl, "api-url", "", "API of the provider (default inferred)")
+	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
+	command.RunE = apiclient.WithClient(choice, output, func(command *cobra.Command, client *apiclient.Client, _ []string) error {
+		if settings.SharedRepository == "" {
+			return exit.UsageError{Err: errors.New("--shared-repository is missing")}
+		}
+		answer, err := apiclient.Call(command.Context(), client, client.Git().SetGitSettings, &platformv1.SetGitSettingsRequest{Settings: settings})
+		if err != nil {
+			return err
+		}
+		return showGitSettings(command, output, answer.GetSettings())
+	})
+	return command
+}
+
+func showGitSettings(command *cobra.Command, output *printer.Output, settings *platformv1.GitSettings) error {
+	if settings.GetSharedRepository() == "" && output.Form == printer.FormTable {
+		printer.Note(command, "Nothing is set: slipway account git set --shared-repository URL")
+		return nil
+	}
+	return printer.Show(command, output, settings, func(w io.Writer) error {
+		facts, flush := printer.NewTable(w)
+		facts.Row("Provider:", printer.OrDash(settings.GetProvider()))
+		facts.Row("API:", printer.OrDash(settings.GetApiUrl()))
+		facts.Row("Shared repository:", settings.GetSharedRepository())
+		validated := "no runtime has reached it yet"
+		if settings.GetValidated() {
+			validated = "yes: the settings are frozen"
+		}
+		facts.Row("Validated:", validated)
+		return flush()
+	})
+}
+
+func parseRole(word string) (platformv1.Role, error) {
+	switch word {
+	case "admin":
+		return platformv1.Role_ROLE_ADMIN, nil
+	case "user":
+		return platformv1.Role_ROLE_USER, nil
+	}
+	return 0, exit.UsageError{Err: fmt.Errorf("--role %q is neither admin nor user", word)}
+}

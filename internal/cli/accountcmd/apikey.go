@@ -1,0 +1,156 @@
+package accountcmd
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"slipway.dev/slipway/internal/cli/apiclient"
+	"slipway.dev/slipway/internal/cli/exit"
+	"slipway.dev/slipway/internal/cli/printer"
+	"slipway.dev/slipway/internal/wire/platformv1"
+)
+
+// APIKey is `slipway api-key`.
+func APIKey() *cobra.Command {
+	choice := &apiclient.Choice{}
+	command := apiclient.GroupCommand("api-key", "Make, list and revoke API keys", choice, false)
+	command.AddCommand(apiKeyCreateCommand(choice), apiKeyListCommand(choice), apiKeyRevokeCommand(choice))
+	return command
+}
+
+func apiKeyCreateCommand(choice *apiclient.Choice) *cobra.Command {
+	var scopes []string
+	life := lifetime(loginKeyLife)
+	command := &cobra.Command{
+		Use:   "create NAME",
+		Short: "Make a key, and print its secret once",
+		Long: `Makes an API key of yours. Its secret is printed alone on standard output and is not
+shown again; everything else is on standard error.`,
+		Example: `  slipway api-key create ci --scope read --lifetime 30d > key.txt
+  slipway api-key create prod-runtime --scope runtime-register --lifetime 1d`,
+		Args: cobra.ExactArgs(1),
+	}
+	command.Flags().StringSliceVar(&scopes, "scope", []string{"all"}, "what it may be used for: all, read or runtime-register")
+	command.Flags().Var(&life, "lifetime", "how long it is good, such as 12h or 90d; 0 is for ever")
+	command.RunE = apiclient.WithClient(choice, nil, func(command *cobra.Command, client *apiclient.Client, args []string) error {
+		wanted := &platformv1.CreateKeyRequest{Name: args[0]}
+		for _, word := range scopes {
+			scope, err := parseScope(word)
+			if err != nil {
+				return err
+			}
+			wanted.Scopes = append(wanted.Scopes, scope)
+		}
+		if life > 0 {
+			wanted.Lifetime = durationpb.New(time.Duration(life))
+		}
+		answer, err := apiclient.Call(command.Context(), client, client.Keys().CreateKey, wanted)
+		if err != nil {
+			return err
+		}
+		key := answer.GetKey()
+		printer.Note(command, "Key %s (ID %s, scope %s) expires %s. Its secret is not shown again:", key.GetName(), key.GetId(), scopeWords(key.GetScopes()), printer.Expiry(key.GetExpiresAt()))
+		_, err = fmt.Fprintln(command.OutOrStdout(), answer.GetSecret())
+		return err
+	})
+	return command
+}
+
+func apiKeyListCommand(choice *apiclient.Choice) *cobra.Command {
+	var revoked bool
+	command := &cobra.Command{Use: "list", Short: "List your keys, or all of the account as an admin", Args: cobra.NoArgs}
+	command.Flags().BoolVar(&revoked, "include-revoked", false, "also those that were revoked")
+	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
+	command.RunE = apiclient.WithClient(choice, output, func(command *cobra.Command, client *apiclient.Client, _ []string) error {
+		all, err := apiclient.AllPages(func(page string) ([]*platformv1.Key, string, error) {
+			answer, err := apiclient.Call(command.Context(), client, client.Keys().ListKeys, &platformv1.ListKeysRequest{IncludeRevoked: revoked, PageSize: apiclient.PageSize, PageToken: page})
+			return answer.GetKeys(), answer.GetNextPageToken(), err
+		})
+		if err != nil {
+			return err
+		}
+		return printer.Show(command, output, &platformv1.ListKeysResponse{Keys: all}, func(w io.Writer) error {
+			rows, flush := printer.NewTable(w)
+			rows.Row("ID", "NAME", "PREFIX", "SCOPE", "CREATED", "EXPIRES", "LAST_USED", "REVOKED")
+			for _, key := range all {
+				rows.Row(key.GetId(), key.GetName(), key.GetPrefix(), scopeWords(key.GetScopes()), printer.Timestamp(key.GetCreatedAt()),
+					printer.Expiry(key.GetExpiresAt()), printer.Timestamp(key.GetLastUsedAt()), printer.Timestamp(key.GetRevokedAt()))
+			}
+			return flush()
+		})
+	})
+	return command
+}
+
+func apiKeyRevokeCommand(choice *apiclient.Choice) *cobra.Command {
+	return &cobra.Command{
+		Use: "revoke ID", Short: "End a key", Args: cobra.ExactArgs(1),
+		RunE: apiclient.WithClient(choice, nil, func(command *cobra.Command, client *apiclient.Client, args []string) error {
+			if strings.Count(args[0], "_") >= 2 {
+				return exit.UsageError{Err: fmt.Errorf("this looks like a key, which does not belong into a command line: give its ID, which slipway api-key list shows")}
+			}
+			if err := client.RevokeKey(command.Context(), args[0]); err != nil {
+				return err
+			}
+			printer.Note(command, "The key %s is revoked.", args[0])
+			return nil
+		}),
+	}
+}
+
+func parseScope(word string) (platformv1.Scope, error) {
+	value, ok := platformv1.Scope_value["SCOPE_"+strings.ToUpper(strings.ReplaceAll(word, "-", "_"))]
+	if !ok || value == 0 {
+		return 0, exit.UsageError{Err: fmt.Errorf("--scope %q is not known: choose all, read or runtime-register", word)}
+	}
+	return platformv1.Scope(value), nil
+}
+
+func scopeWords(scopes []platformv1.Scope) string {
+	var words []string
+	for _, scope := range scopes {
+		words = append(words, strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(scope.String(), "SCOPE_")), "_", "-"))
+	}
+	slices.Sort(words)
+	return printer.OrDash(strings.Join(words, ","))
+}
+
+// lifetime is a duration that also knows days.
+type lifetime time.Duration
+
+// Set reads a duration such as 12h or 90d.
+func (l *lifetime) Set(text string) error {
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		number, err := strconv.Atoi(days)
+		if err != nil || number < 0 || number > 36600 {
+			return fmt.Errorf("%q is no number of days: write one such as 90d", text)
+		}
+		*l = lifetime(time.Duration(number) * 24 * time.Hour)
+		return nil
+	}
+	parsed, err := time.ParseDuration(text)
+	if err != nil || parsed < 0 {
+		return fmt.Errorf("%q is no length of time: write one such as 12h or 90d", text)
+	}
+	*l = lifetime(parsed)
+	return nil
+}
+
+// String is the length as Set reads it.
+func (l *lifetime) String() string {
+	const day = 24 * time.Hour
+	if d := time.Duration(*l); d > 0 && d%day == 0 {
+		return strconv.Itoa(int(d/day)) + "d"
+	}
+	return time.Duration(*l).String()
+}
+
+// Type names it in help.
+func (l *lifetime) Type() string { return "duration" }

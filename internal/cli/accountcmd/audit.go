@@ -1,0 +1,87 @@
+package accountcmd
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"slipway.dev/slipway/internal/cli/apiclient"
+	"slipway.dev/slipway/internal/cli/exit"
+	"slipway.dev/slipway/internal/cli/printer"
+	"slipway.dev/slipway/internal/wire/platformv1"
+)
+
+// Audit is `slipway audit`.
+func Audit() *cobra.Command {
+	choice := &apiclient.Choice{}
+	command := apiclient.GroupCommand("audit", "Read who did what", choice, false)
+	command.AddCommand(auditListCommand(choice))
+	return command
+}
+
+func auditListCommand(choice *apiclient.Choice) *cobra.Command {
+	wanted := &platformv1.ListEntriesRequest{}
+	var since, until string
+	limit := 500
+	command := &cobra.Command{
+		Use:   "list",
+		Short: "List entries of the audit log, the newest first",
+		Example: `  slipway audit list --since 24h
+  slipway audit list --since 2026-01-01T00:00:00Z --actor ada@example.com --action runtime.register -o json`,
+		Args: cobra.NoArgs,
+	}
+	flags := command.Flags()
+	flags.StringVar(&since, "since", "", "only newer ones: a length of time such as 24h or 7d, or a time in the form of RFC 3339")
+	flags.StringVar(&until, "until", "", "only older ones, as --since")
+	flags.StringVar(&wanted.Actor, "actor", "", "only those of this email, key or runtime")
+	flags.StringVar(&wanted.Action, "action", "", "only this action, such as runtime.register")
+	flags.StringVar(&wanted.Target, "target", "", "only those on this object")
+	flags.IntVar(&limit, "limit", limit, "at most so many; 0 is all")
+	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
+	command.RunE = apiclient.WithClient(choice, output, func(command *cobra.Command, client *apiclient.Client, _ []string) error {
+		var err error
+		if wanted.Since, err = moment("since", since, time.Now()); err != nil {
+			return err
+		}
+		if wanted.Until, err = moment("until", until, time.Now()); err != nil {
+			return err
+		}
+		entries, more, err := client.AuditEntries(command.Context(), wanted, limit)
+		if err != nil {
+			return err
+		}
+		if more {
+			printer.Note(command, "There are more: these are the newest %s. --limit 0 shows all.", fmt.Sprint(len(entries)))
+		}
+		return printer.Show(command, output, &platformv1.ListEntriesResponse{Entries: entries}, func(w io.Writer) error { return printAudit(w, entries) })
+	})
+	return command
+}
+
+// moment reads a time, or a length of time before now.
+func moment(flag, text string, now time.Time) (*timestamppb.Timestamp, error) {
+	if text == "" {
+		return nil, nil
+	}
+	if at, err := time.Parse(time.RFC3339, text); err == nil {
+		return timestamppb.New(at), nil
+	}
+	var before lifetime
+	if err := before.Set(text); err != nil {
+		return nil, exit.UsageError{Err: fmt.Errorf("--%s: %q is neither a length of time such as 24h or 7d nor a time such as 2026-01-02T15:04:05Z", flag, text)}
+	}
+	return timestamppb.New(now.Add(-time.Duration(before))), nil
+}
+
+func printAudit(w io.Writer, entries []*platformv1.AuditEntry) error {
+	rows, flush := printer.NewTable(w)
+	rows.Row("AT", "ACTOR", "KIND", "ACTION", "TARGET", "OUTCOME", "ADDRESS", "DETAIL")
+	for _, one := range entries {
+		rows.Row(printer.Timestamp(one.GetAt()), one.GetActor(), one.GetActorKind(), one.GetAction(), printer.OrDash(one.GetTarget()),
+			one.GetOutcome(), printer.OrDash(one.GetAddress()), one.GetDetail())
+	}
+	return flush()
+}

@@ -1,0 +1,156 @@
+package accountcmd
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"slipway.dev/slipway/internal/cli/apiclient"
+	"slipway.dev/slipway/internal/cli/exit"
+	"slipway.dev/slipway/internal/cli/printer"
+	"slipway.dev/slipway/internal/wire"
+)
+
+// Config is `slipway config`: the platforms that this person knows.
+func Config() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "config",
+		Short: "Choose which platform is asked",
+		Long: `Looks after the contexts: platforms with who you are there, and the runtime that is
+asked when none is named. They are in the file $` + apiclient.ConfigVariable + `, or
+$XDG_CONFIG_HOME/slipway/config.yaml, which only you can read. slipway login adds
+one. The variables ` + apiclient.UrlVariable + `, ` + apiclient.KeyVariable + ` and ` + apiclient.RuntimeVariable + ` win over the current
+context, and the flags --platform-context and --runtime over both.`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error { return command.Help() },
+	}
+	command.AddCommand(configListCommand(), configUseCommand(), configCurrentCommand(), configDeleteCommand(), configRuntimeCommand())
+	return command
+}
+
+func configListCommand() *cobra.Command {
+	command := &cobra.Command{Use: "list", Short: "List the contexts", Args: cobra.NoArgs}
+	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
+	command.RunE = func(command *cobra.Command, _ []string) error {
+		if err := output.Check(); err != nil {
+			return err
+		}
+		book, err := apiclient.ReadContexts()
+		if err != nil {
+			return exit.UsageError{Err: err}
+		}
+		shown := apiclient.ShownContexts(book)
+		if output.Form != printer.FormTable {
+			return output.Encode(command.OutOrStdout(), map[string]any{"contexts": shown})
+		}
+		if len(shown) == 0 {
+			printer.Note(command, "There is no context: slipway login URL makes one.")
+			return nil
+		}
+		return printContexts(command.OutOrStdout(), shown)
+	}
+	return command
+}
+
+func printContexts(w io.Writer, shown []apiclient.ShownContext) error {
+	rows, flush := printer.NewTable(w)
+	rows.Row("CURRENT", "NAME", "URL", "ACCOUNT", "USER", "RUNTIME", "KEY_EXPIRES")
+	for _, one := range shown {
+		current := ""
+		if one.Current {
+			current = "*"
+		}
+		rows.Row(current, one.Name, one.URL, printer.OrDash(one.Account), printer.OrDash(one.User), printer.OrDash(one.Runtime), cmp.Or(one.KeyExpires, "never"))
+	}
+	return flush()
+}
+
+func configUseCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "use NAME", Short: "Make a context the current one", Args: cobra.ExactArgs(1), ValidArgsFunction: apiclient.CompleteContexts,
+		RunE: func(command *cobra.Command, args []string) error {
+			return apiclient.UpdateContexts(command.Context(), func(book *apiclient.Contexts) error {
+				if book.Find(args[0]) == nil {
+					return apiclient.NoContext(args[0])
+				}
+				book.Current = args[0]
+				return nil
+			})
+		},
+	}
+}
+
+func configCurrentCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "current", Short: "Say which context is current", Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			book, err := apiclient.ReadContexts()
+			if err != nil {
+				return exit.UsageError{Err: err}
+			}
+			if book.Current == "" {
+				return errors.New("no context is current: run slipway login URL, or slipway config use NAME")
+			}
+			_, err = fmt.Fprintln(command.OutOrStdout(), printer.Printable(book.Current))
+			return err
+		},
+	}
+}
+
+func configDeleteCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "delete NAME", Short: "Forget a context; its key stays good", Args: cobra.ExactArgs(1), ValidArgsFunction: apiclient.CompleteContexts,
+		Long: `Forgets a context. The platform is not asked, so the key stays good until it expires;
+slipway logout revokes it first.`,
+		RunE: func(command *cobra.Command, args []string) error {
+			return apiclient.UpdateContexts(command.Context(), func(book *apiclient.Contexts) error {
+				found := book.Find(args[0])
+				if found == nil {
+					return apiclient.NoContext(args[0])
+				}
+				if found.KeyID != "" {
+					printer.Note(command, "The key %s stays good until it expires: slipway api-key revoke ends it.", found.KeyID)
+				}
+				book.Remove(args[0])
+				return nil
+			})
+		},
+	}
+}
+
+func configRuntimeCommand() *cobra.Command {
+	choice, none := &apiclient.Choice{}, false
+	command := &cobra.Command{
+		Use: "set-runtime [NAME]", Short: "Set which runtime is asked when none is named", Args: cobra.MaximumNArgs(1),
+		Example: `  slipway config set-runtime prod
+  slipway config set-runtime --none`,
+		ValidArgsFunction: choice.CompleteRuntimeArg,
+	}
+	command.Flags().StringVar(&choice.Context, "platform-context", "", "context to change (default the current one)")
+	command.Flags().BoolVar(&none, "none", false, "ask for a name again")
+	command.RunE = func(command *cobra.Command, args []string) error {
+		if (len(args) == 1) == none {
+			return exit.UsageError{Err: errors.New("give the name of a runtime, or --none")}
+		}
+		name := ""
+		if len(args) == 1 {
+			name = args[0]
+			if err := wire.RuntimeName(name); err != nil {
+				return exit.UsageError{Err: err}
+			}
+		}
+		return apiclient.UpdateContexts(command.Context(), func(book *apiclient.Contexts) error {
+			context := cmp.Or(choice.Context, book.Current)
+			found := book.Find(context)
+			if found == nil {
+				return apiclient.NoContext(context)
+			}
+			found.Runtime = name
+			return nil
+		})
+	}
+	return command
+}

@@ -1,0 +1,259 @@
+package accountcmd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/cookiejar"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"slipway.dev/slipway/internal/cli/apiclient"
+	"slipway.dev/slipway/internal/cli/exit"
+	"slipway.dev/slipway/internal/cli/printer"
+	"slipway.dev/slipway/internal/cli/prompt"
+	"slipway.dev/slipway/internal/secret"
+	"slipway.dev/slipway/internal/wire"
+	"slipway.dev/slipway/internal/wire/platformv1"
+)
+
+// loginKeyLife is how long a key that login makes is good.
+const loginKeyLife = 90 * 24 * time.Hour
+
+// loginFlags are those of login.
+type loginFlags struct {
+	email, keyFile, name, caFile string
+	passwordStdin                bool
+}
+
+// Login is `slipway login`.
+func Login() *cobra.Command {
+	given := &loginFlags{}
+	command := &cobra.Command{
+		Use:   "login URL",
+		Short: "Sign in to a platform, and make it the current one",
+		Long: `Signs in to a platform with an email and a password, makes an API key for this
+machine that is good for 90 days, and keeps it in a file that only you can read
+(slipway config). The password is not kept. A password that is good for one sign-in
+is changed at once: the new one is asked for twice.
+
+With --api-key-file it takes a key that was made elsewhere, for pipelines and for
+people who sign in through an identity provider.`,
+		Example: `  slipway login https://platform.example.com --email ada@example.com
+  slipway login https://platform.example.com --api-key-file key.txt --name prod
+  pass show platform | slipway login https://platform.example.com --email ada@example.com --password-stdin`,
+		Args: cobra.ExactArgs(1),
+	}
+	flags := command.Flags()
+	flags.StringVar(&given.email, "email", "", "email to sign in with (asked for)")
+	flags.StringVar(&given.keyFile, "api-key-file", "", "file with an API key to use instead of a password; - is standard input")
+	flags.StringVar(&given.name, "name", "", "name of the context (default the host of the URL)")
+	flags.StringVar(&given.caFile, "ca-file", "", "file with the authorities of the platform's certificate (default the system's)")
+	flags.BoolVar(&given.passwordStdin, "password-stdin", false, "read the password from standard input, and in the next line the new one if it must be changed")
+	command.RunE = func(command *cobra.Command, args []string) error { return login(command, args[0], given) }
+	return command
+}
+
+func login(command *cobra.Command, address string, given *loginFlags) error {
+	if given.keyFile != "" && (given.email != "" || given.passwordStdin) {
+		return exit.UsageError{Err: errors.New("--api-key-file needs neither an email nor a password")}
+	}
+	parsed, err := apiclient.ParseURL(address)
+	if err != nil {
+		return exit.UsageError{Err: err}
+	}
+	made := apiclient.Context{Name: cmp.Or(given.name, parsed.Host), URL: parsed.String()}
+	if given.caFile != "" {
+		if made.CAFile, err = filepath.Abs(given.caFile); err != nil {
+			return err
+		}
+	}
+	if given.keyFile != "" {
+		made.Key, err = prompt.ReadSecret(command, given.keyFile, "the API key")
+	} else {
+		err = signIn(command, &made, given)
+	}
+	if err != nil {
+		return err
+	}
+	return keepLogin(command, made)
+}
+
+// keepLogin checks the key and keeps the context. A key that login made and that
+// cannot be kept is revoked.
+func keepLogin(command *cobra.Command, made apiclient.Context) error {
+	client, err := apiclient.New(made)
+	if err != nil {
+		return exit.UsageError{Err: err}
+	}
+	defer client.Close()
+	ctx := command.Context()
+	me, err := apiclient.Call(ctx, client, client.Auth().Me, &platformv1.MeRequest{})
+	if err != nil {
+		return err
+	}
+	made.User, made.Account, made.AccountID = me.GetUser().GetEmail(), me.GetAccount().GetName(), me.GetAccount().GetId()
+	made.KeyID = me.GetKey().GetId()
+	if expires := me.GetKey().GetExpiresAt(); expires != nil {
+		made.KeyExpires = expires.AsTime().UTC()
+	}
+	var before apiclient.Context
+	err = apiclient.UpdateContexts(ctx, func(book *apiclient.Contexts) error {
+		if found := book.Find(made.Name); found != nil {
+			before = *found
+			if before.URL == made.URL {
+				made.Runtime = before.Runtime
+			}
+		}
+		book.Put(made)
+		book.Current = made.Name
+		return nil
+	})
+	if err != nil {
+		if made.KeyMade {
+			err = errors.Join(err, client.RevokeKey(context.WithoutCancel(ctx), made.KeyID))
+		}
+		return err
+	}
+	if before.KeyMade && before.KeyID != made.KeyID && before.URL == made.URL && before.User == made.User {
+		if err := client.RevokeKey(ctx, before.KeyID); err != nil {
+			printer.Note(command, "The key of the last login could not be revoked: %s", err.Error())
+		}
+	}
+	until := ""
+	if !made.KeyExpires.IsZero() {
+		until = " until " + made.KeyExpires.Format(time.DateOnly)
+	}
+	printer.Note(command, "Signed in to %s as %s, account %s%s. The context is %s.", made.URL, made.User, made.Account, until, made.Name)
+	return nil
+}
+
+// csrfTransport adds the token of a session to requests.
+type csrfTransport struct {
+	token *secret.Text
+	next  http.RoundTripper
+}
+
+// RoundTrip sends a request with the token.
+func (t *csrfTransport) RoundTrip(request *http.Request) (*http.Response, error) {
+	if t.token.IsZero() {
+		return t.next.RoundTrip(request)
+	}
+	marked := request.Clone(request.Context())
+	marked.Header.Set(wire.CSRFHeader, t.token.Reveal())
+	return t.next.RoundTrip(marked)
+}
+
+// session is a platform with a cookie, for as long as a login takes.
+type session struct {
+	*apiclient.Client
+	csrf *secret.Text
+}
+
+func newSession(made apiclient.Context) (*session, error) {
+	made.Key = secret.Text{}
+	client, err := apiclient.New(made)
+	if err != nil {
+		return nil, exit.UsageError{Err: err}
+	}
+	client.HTTP.Jar, err = cookiejar.New(nil)
+	if err != nil {
+		return nil, err
+	}
+	csrf := &secret.Text{}
+	client.HTTP.Transport = &csrfTransport{token: csrf, next: client.HTTP.Transport}
+	return &session{client, csrf}, nil
+}
+
+// signIn signs in with a password and makes a key.
+func signIn(command *cobra.Command, made *apiclient.Context, given *loginFlags) error {
+	asking := prompt.New(command)
+	if !asking.Interactive() && !given.passwordStdin {
+		return exit.UsageError{Err: errors.New("nobody can be asked for a password here: use --api-key-file, or --password-stdin")}
+	}
+	s, err := newSession(*made)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	ctx := command.Context()
+	methods, err := apiclient.Call(ctx, s.Client, s.Auth().Methods, &platformv1.MethodsRequest{})
+	if err != nil {
+		return err
+	}
+	if !methods.GetPassword() {
+		return fmt.Errorf("this platform has no passwords: sign in through %s in a browser, make an API key there, and use --api-key-file", cmp.Or(methods.GetOidcName(), "its identity provider"))
+	}
+	email := given.email
+	if email == "" && !asking.Interactive() {
+		return exit.UsageError{Err: errors.New("--password-stdin needs --email")}
+	}
+	if email == "" {
+		if email, err = asking.Line("Email: "); err != nil {
+			return err
+		}
+	}
+	password, err := asking.Hidden("Password: ")
+	if err != nil {
+		return err
+	}
+	if err := s.enter(ctx, asking, email, password); err != nil {
+		return err
+	}
+	return s.makeKey(ctx, made)
+}
+
+// enter signs in, and changes a password that is good for nothing else.
+func (s *session) enter(ctx context.Context, asking *prompt.Prompter, email string, password secret.Text) error {
+	user, err := s.present(ctx, email, password)
+	if err != nil || !user.GetMustChangePassword() {
+		return err
+	}
+	_, _ = fmt.Fprintln(asking.Out, "This password is good for one sign-in. Choose another.")
+	chosen, err := asking.ChooseTwice("New password: ")
+	if err != nil {
+		return err
+	}
+	_, err = apiclient.Call(ctx, s.Client, s.Auth().ChangePassword, &platformv1.ChangePasswordRequest{OldPassword: password.Reveal(), NewPassword: chosen.Reveal()})
+	if err != nil {
+		return err
+	}
+	_, err = s.present(ctx, email, chosen)
+	return err
+}
+
+func (s *session) present(ctx context.Context, email string, password secret.Text) (*platformv1.User, error) {
+	*s.csrf = secret.Text{}
+	bounded, cancel := context.WithTimeout(ctx, apiclient.RequestTimeout)
+	defer cancel()
+	answer, err := apiclient.Call(bounded, s.Client, s.Auth().SignIn, &platformv1.SignInRequest{Email: email, Password: password.Reveal()})
+	if err != nil {
+		return nil, err
+	}
+	*s.csrf = secret.New(answer.GetCsrfToken())
+	return answer.GetUser(), nil
+}
+
+// makeKey makes the key of this machine, and ends the session.
+func (s *session) makeKey(ctx context.Context, made *apiclient.Context) error {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "a machine"
+	}
+	key, err := apiclient.Call(ctx, s.Client, s.Keys().CreateKey, &platformv1.CreateKeyRequest{
+		Name: "cli on " + host, Scopes: []platformv1.Scope{platformv1.Scope_SCOPE_ALL}, Lifetime: durationpb.New(loginKeyLife),
+	})
+	if err != nil {
+		return err
+	}
+	made.Key, made.KeyID, made.KeyMade = secret.New(key.GetSecret()), key.GetKey().GetId(), true
+	// The session ends by itself too; that it does not end now harms nobody.
+	_, _ = apiclient.Call(ctx, s.Client, s.Auth().SignOut, &platformv1.SignOutRequest{})
+	return nil
+}

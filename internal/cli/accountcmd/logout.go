@@ -1,0 +1,72 @@
+package accountcmd
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+
+	"connectrpc.com/connect"
+	"github.com/spf13/cobra"
+
+	"slipway.dev/slipway/internal/cli/apiclient"
+	"slipway.dev/slipway/internal/cli/exit"
+	"slipway.dev/slipway/internal/cli/printer"
+	"slipway.dev/slipway/internal/wire/platformv1"
+)
+
+// Logout is `slipway logout`.
+func Logout() *cobra.Command {
+	var name string
+	var force, revokeGiven bool
+	command := &cobra.Command{
+		Use:   "logout",
+		Short: "Revoke the key of a context, and forget it",
+		Long: `Revokes the API key that login made and forgets the context. A key that was given
+with --api-key-file is only forgotten, because others may use it too, unless
+--revoke is said.`,
+		Args: cobra.NoArgs,
+	}
+	command.Flags().StringVar(&name, "platform-context", "", "context to leave (default the current one)")
+	command.Flags().BoolVar(&force, "force", false, "forget the context although the key could not be revoked")
+	command.Flags().BoolVar(&revokeGiven, "revoke", false, "also revoke a key that login did not make")
+	_ = command.RegisterFlagCompletionFunc("platform-context", apiclient.CompleteContexts) // the flag is there
+	command.RunE = func(command *cobra.Command, _ []string) error {
+		book, err := apiclient.ReadContexts()
+		if err != nil {
+			return exit.UsageError{Err: err}
+		}
+		found := book.Find(cmp.Or(name, book.Current))
+		if found == nil {
+			return exit.UsageError{Err: errors.New("no context is current: name one with --platform-context")}
+		}
+		if found.KeyMade || revokeGiven {
+			if err := endKey(command, *found); err != nil && !force {
+				return fmt.Errorf("the key was not revoked, and the context is kept: %w (--force forgets it, and the key stays good until it expires)", err)
+			}
+		}
+		err = apiclient.UpdateContexts(command.Context(), func(book *apiclient.Contexts) error {
+			book.Remove(found.Name)
+			return nil
+		})
+		if err == nil {
+			printer.Note(command, "Signed out of %s.", found.URL)
+		}
+		return err
+	}
+	return command
+}
+
+// endKey revokes the key of a context. One that the platform does not know any
+// more needs no revoking.
+func endKey(command *cobra.Command, of apiclient.Context) error {
+	client, err := apiclient.New(of)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	ctx := command.Context()
+	if _, err := client.Auth().Me(ctx, connect.NewRequest(&platformv1.MeRequest{})); connect.CodeOf(err) == connect.CodeUnauthenticated && connect.IsWireError(err) {
+		return nil
+	}
+	return client.RevokeKey(ctx, of.KeyID)
+}

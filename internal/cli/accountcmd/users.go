@@ -1,0 +1,180 @@
+package accountcmd
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"slipway.dev/slipway/internal/cli/apiclient"
+	"slipway.dev/slipway/internal/cli/exit"
+	"slipway.dev/slipway/internal/cli/printer"
+	"slipway.dev/slipway/internal/cli/prompt"
+	"slipway.dev/slipway/internal/wire/platformv1"
+)
+
+// accountUsersCommand is `slipway account users`.
+func accountUsersCommand(choice *apiclient.Choice) *cobra.Command {
+	command := &cobra.Command{
+		Use: "users", Short: "Look after the users of the account", Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error { return command.Help() },
+	}
+	command.AddCommand(usersListCommand(choice), usersCreateCommand(choice), usersUpdateCommand(choice), usersResetCommand(choice), usersDeleteCommand(choice))
+	return command
+}
+
+func usersListCommand(choice *apiclient.Choice) *cobra.Command {
+	command := &cobra.Command{Use: "list", Short: "List the users", Args: cobra.NoArgs}
+	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
+	command.RunE = apiclient.WithClient(choice, output, func(command *cobra.Command, client *apiclient.Client, _ []string) error {
+		all, err := client.ListUsers(command)
+		if err != nil {
+			return err
+		}
+		return printer.Show(command, output, &platformv1.ListUsersResponse{Users: all}, func(w io.Writer) error {
+			rows, flush := printer.NewTable(w)
+			rows.Row("EMAIL", "NAME", "ROLE", "STATE", "LAST_SIGN_IN", "ID")
+			for _, one := range all {
+				rows.Row(one.GetEmail(), printer.OrDash(one.GetName()), apiclient.RoleName(one.GetRole()), userState(one), printer.Timestamp(one.GetLastSignInAt()), one.GetId())
+			}
+			return flush()
+		})
+	})
+	return command
+}
+
+func userState(user *platformv1.User) string {
+	switch {
+	case user.GetDisabled():
+		return "disabled"
+	case user.GetExternal():
+		return "identity provider"
+	case user.GetMustChangePassword():
+		return "must choose a password"
+	}
+	return "active"
+}
+
+// printOneTime prints a password that is shown once, alone, so that it can be
+// piped.
+func printOneTime(command *cobra.Command, email, password string) error {
+	printer.Note(command, "%s signs in once with this password, and chooses another. It is not shown again:", email)
+	_, err := fmt.Fprintln(command.OutOrStdout(), password)
+	return err
+}
+
+func usersCreateCommand(choice *apiclient.Choice) *cobra.Command {
+	wanted, role := &platformv1.CreateUserRequest{}, "user"
+	command := &cobra.Command{
+		Use: "create EMAIL", Short: "Make a user, and print a password for one sign-in", Args: cobra.ExactArgs(1),
+		Example: `  slipway account users create grace@example.com --role admin`,
+	}
+	flags := command.Flags()
+	flags.StringVar(&wanted.Name, "name", "", "name of the person (default the email)")
+	flags.StringVar(&role, "role", role, "user or admin")
+	flags.BoolVar(&wanted.External, "external", false, "signs in through the identity provider only")
+	command.RunE = apiclient.WithClient(choice, nil, func(command *cobra.Command, client *apiclient.Client, args []string) error {
+		var err error
+		if wanted.Role, err = parseRole(role); err != nil {
+			return err
+		}
+		wanted.Email = args[0]
+		if wanted.Name == "" {
+			wanted.Name = args[0]
+		}
+		answer, err := apiclient.Call(command.Context(), client, client.Accounts().CreateUser, wanted)
+		if err != nil {
+			return err
+		}
+		if answer.GetOneTimePassword() == "" {
+			printer.Note(command, "%s was made, and signs in through the identity provider.", answer.GetUser().GetEmail())
+			return nil
+		}
+		return printOneTime(command, answer.GetUser().GetEmail(), answer.GetOneTimePassword())
+	})
+	return command
+}
+
+func usersUpdateCommand(choice *apiclient.Choice) *cobra.Command {
+	var name, role string
+	var disable, enable bool
+	command := &cobra.Command{
+		Use: "update EMAIL|ID", Short: "Change the name, the role or the state of a user", Args: cobra.ExactArgs(1),
+		Example: `  slipway account users update grace@example.com --role user --disable`,
+	}
+	flags := command.Flags()
+	flags.StringVar(&name, "name", "", "new name")
+	flags.StringVar(&role, "role", "", "user or admin")
+	flags.BoolVar(&disable, "disable", false, "end the sessions and keys, and let nobody sign in")
+	flags.BoolVar(&enable, "enable", false, "let the user sign in again")
+	command.RunE = apiclient.WithClient(choice, nil, func(command *cobra.Command, client *apiclient.Client, args []string) error {
+		change := &platformv1.UpdateUserRequest{}
+		if name != "" {
+			change.Name = &name
+		}
+		if role != "" {
+			parsed, err := parseRole(role)
+			if err != nil {
+				return err
+			}
+			change.Role = &parsed
+		}
+		if disable != enable {
+			change.Disabled = &disable
+		}
+		if change.Name == nil && change.Role == nil && change.Disabled == nil {
+			return exit.UsageError{Err: errors.New("say what to change: --name, --role, and --disable or --enable")}
+		}
+		user, err := client.FindUser(command, args[0])
+		if err != nil {
+			return err
+		}
+		change.Id = user.GetId()
+		_, err = apiclient.Call(command.Context(), client, client.Accounts().UpdateUser, change)
+		if err == nil {
+			printer.Note(command, "%s was changed.", user.GetEmail())
+		}
+		return err
+	})
+	return command
+}
+
+func usersResetCommand(choice *apiclient.Choice) *cobra.Command {
+	command := &cobra.Command{
+		Use: "reset-password EMAIL|ID", Short: "End a user's sessions, and print a password for one sign-in", Args: cobra.ExactArgs(1),
+	}
+	command.RunE = apiclient.WithClient(choice, nil, func(command *cobra.Command, client *apiclient.Client, args []string) error {
+		user, err := client.FindUser(command, args[0])
+		if err != nil {
+			return err
+		}
+		answer, err := apiclient.Call(command.Context(), client, client.Accounts().ResetPassword, &platformv1.ResetPasswordRequest{Id: user.GetId()})
+		if err != nil {
+			return err
+		}
+		return printOneTime(command, user.GetEmail(), answer.GetOneTimePassword())
+	})
+	return command
+}
+
+func usersDeleteCommand(choice *apiclient.Choice) *cobra.Command {
+	var yes bool
+	command := &cobra.Command{Use: "delete EMAIL|ID", Short: "Delete a user, and what the user holds", Args: cobra.ExactArgs(1)}
+	command.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	command.RunE = apiclient.WithClient(choice, nil, func(command *cobra.Command, client *apiclient.Client, args []string) error {
+		user, err := client.FindUser(command, args[0])
+		if err != nil {
+			return err
+		}
+		if err := prompt.New(command).Confirm("Delete "+printer.Printable(user.GetEmail())+"?", yes); err != nil {
+			return err
+		}
+		_, err = apiclient.Call(command.Context(), client, client.Accounts().DeleteUser, &platformv1.DeleteUserRequest{Id: user.GetId()})
+		if err == nil {
+			printer.Note(command, "%s was deleted.", user.GetEmail())
+		}
+		return err
+	})
+	return command
+}

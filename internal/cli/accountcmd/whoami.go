@@ -1,0 +1,48 @@
+package accountcmd
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"slipway.dev/slipway/internal/cli/apiclient"
+	"slipway.dev/slipway/internal/cli/printer"
+	"slipway.dev/slipway/internal/wire/platformv1"
+)
+
+// Whoami is `slipway whoami`.
+func Whoami() *cobra.Command {
+	choice := &apiclient.Choice{}
+	command := &cobra.Command{Use: "whoami", Short: "Say who you are to the platform", Args: cobra.NoArgs}
+	choice.AddFlags(command.Flags())
+	_ = command.RegisterFlagCompletionFunc("platform-context", apiclient.CompleteContexts) // the flag is there
+	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
+	command.RunE = func(command *cobra.Command, _ []string) error {
+		if err := output.Check(); err != nil {
+			return err
+		}
+		client, err := choice.Open()
+		if err != nil {
+			return err
+		}
+		defer client.Close()
+		me, err := apiclient.Call(command.Context(), client, client.Auth().Me, &platformv1.MeRequest{})
+		if err != nil {
+			return err
+		}
+		return printer.Show(command, output, me, func(w io.Writer) error {
+			facts, flush := printer.NewTable(w)
+			facts.Row("Email:", me.GetUser().GetEmail())
+			facts.Row("Name:", printer.OrDash(me.GetUser().GetName()))
+			facts.Row("Role:", apiclient.RoleName(me.GetUser().GetRole()))
+			facts.Row("Account:", me.GetAccount().GetName()+" ("+me.GetAccount().GetId()+")")
+			facts.Row("Platform:", client.URL+", version "+printer.OrDash(me.GetPlatformVersion()))
+			if key := me.GetKey(); key != nil {
+				facts.Row("Key:", fmt.Sprintf("%s (%s), scope %s, expires %s", key.GetName(), key.GetPrefix(), scopeWords(key.GetScopes()), printer.Expiry(key.GetExpiresAt())))
+			}
+			return flush()
+		})
+	}
+	return command
+}

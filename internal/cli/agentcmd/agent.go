@@ -1,0 +1,168 @@
+// Package agentcmd is the command slipway agent: it loads and checks the
+// options, connects to the cluster, and runs internal/agent with the health and
+// admin servers around it.
+package agentcmd
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"runtime/debug"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+
+	"slipway.dev/slipway/internal/agent"
+	"slipway.dev/slipway/internal/cli/buildinfo"
+	"slipway.dev/slipway/internal/cli/exit"
+	"slipway.dev/slipway/internal/cli/roleflags"
+	"slipway.dev/slipway/internal/config"
+	"slipway.dev/slipway/internal/gitops/render"
+	"slipway.dev/slipway/internal/kube"
+	"slipway.dev/slipway/internal/observe"
+	"slipway.dev/slipway/internal/observe/roleserver"
+)
+
+// Command parses its flags itself: its options come from a file and the
+// environment too.
+func Command() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "agent [options]",
+		Short: "Make what is in Git live in a cluster",
+		Long: `Makes the Applications of a Kubernetes cluster live: it fetches Git, renders,
+applies, prunes, waits for health, and reports in the status of each. It runs
+until SIGINT or SIGTERM, then ends what it has begun and gives its Lease up. A
+second signal ends it at once, with exit code 130.`,
+		Example: `  slipway agent
+  slipway agent --applications.controlNamespace=argocd --sources.cacheDir=/var/lib/slipway/sources
+  slipway agent --configFile=agent.yaml --print-config`,
+		DisableFlagParsing:    true,
+		DisableFlagsInUseLine: true, // "[options]" says it
+		RunE:                  run,
+		ValidArgsFunction:     roleflags.Complete(config.AgentOptions),
+	}
+	command.SetHelpFunc(func(command *cobra.Command, _ []string) { roleflags.PrintHelp(command, config.AgentOptions()) })
+	return command
+}
+
+// agentGCPercent collects garbage twice as often as usual: most of an agent's memory
+// lives as long as it does, and what it does in bursts should not be paid for in
+// between.
+const agentGCPercent = 50
+
+// The rate bounds a loop that has gone wild, and nothing else: the API server
+// protects itself with priority and fairness.
+const (
+	agentRequestsPerSecond = 2000
+	agentRequestBurst      = 4000
+)
+
+// run loads the options and does what they ask for.
+func run(command *cobra.Command, args []string) error {
+	environ := os.Environ()
+	loaded, err := config.LoadAgent(config.Sources{
+		Args: args, Switches: roleflags.Switches, Environ: environ, Dirs: config.SearchDirs(environ),
+	})
+	if loaded.Given["help"] {
+		return command.Help()
+	}
+	if err != nil {
+		return exit.UsageError{Err: err}
+	}
+	options := loaded.Agent
+	if err := options.Validate(); err != nil {
+		return exit.UsageError{Err: err}
+	}
+	if loaded.Given["print-config"] {
+		text, err := options.YAML()
+		if err != nil {
+			return err
+		}
+		_, err = command.OutOrStdout().Write(text)
+		return err
+	}
+	log, err := observe.NewLogger(command.ErrOrStderr(), options.Log.Level, options.Log.Format)
+	if err != nil {
+		return exit.UsageError{Err: err}
+	}
+	roleflags.LogStart(log, "agent", loaded.File, options.Changes())
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(agentGCPercent)
+	}
+	return serve(command.Context(), options, log)
+}
+
+// serve runs the delivery plane with its servers around it.
+func serve(ctx context.Context, options *config.Agent, log *slog.Logger) error {
+	facts := buildinfo.Read()
+	kube.LogTo(log)
+	registry := observe.NewMetrics(facts.Version, facts.Commit)
+	metrics := agent.NewMetrics(registry)
+	cluster, err := kube.ConnectAs(
+		kube.ConnectOptions{Endpoint: options.Kubernetes.Endpoint, Token: options.Kubernetes.Token, CAFile: options.Kubernetes.CertAuthFilePath},
+		kube.Version(facts.Version), kube.Rate(agentRequestsPerSecond, agentRequestBurst),
+		func(config *rest.Config) { config.Wrap(metrics.Transport) },
+	)
+	if err != nil {
+		return exit.UsageError{Err: fmt.Errorf("kubernetes: %w", err)}
+	}
+	defer cluster.Close()
+	given, err := agentOptions(options)
+	if err != nil {
+		return err
+	}
+	given.Cluster, given.Log, given.Metrics, given.Health = cluster, log, metrics, &observe.Health{}
+	return roleserver.Server{
+		Role: "agent", Admin: options.Admin.Address, Health: options.Health.Address,
+		Log: log, Metrics: registry, State: given.Health,
+	}.Run(ctx, func(running context.Context) error {
+		given.Webhooks, err = roleserver.Listen(running, "webhooks.address", options.Webhooks.Address)
+		if err != nil {
+			return err
+		}
+		finish, err := joinPlatform(running, &given, options, registry)
+		if err != nil {
+			return errors.Join(err, given.Webhooks.Close())
+		}
+		return errors.Join(agent.Run(running, given), finish())
+	})
+}
+
+// agentOptions are the options in the words of the agent. They are valid.
+func agentOptions(options *config.Agent) (agent.Options, error) {
+	memory, errMemory := config.ParseSize(options.Render.MemoryLimit)
+	output, errOutput := config.ParseSize(options.Render.OutputLimit)
+	identity, errIdentity := replicaName()
+	given := agent.Options{
+		ControlNamespace: options.Applications.ControlNamespace, Namespaces: options.Applications.Namespaces,
+		Destinations: options.Applications.Destinations,
+		Interval:     time.Duration(options.Applications.PollInterval), Jitter: time.Duration(options.Applications.PollJitter),
+		Workers:  options.Applications.Workers,
+		CacheDir: options.Sources.CacheDir, FetchTimeout: time.Duration(options.Sources.FetchTimeout),
+		Render: render.Options{
+			Workers: options.Render.Workers, Timeout: time.Duration(options.Render.Timeout), MemoryBytes: memory, OutputBytes: output,
+		},
+		WebhookSecret: options.Webhooks.Secret, Identity: identity,
+	}
+	if from := options.Sources.Credentials; from.URL != "" {
+		given.Credential = &agent.FileCredential{URL: from.URL, Username: from.Username, File: from.PasswordFile}
+	}
+	if options.LeaderElection.Enabled {
+		given.Lease = options.LeaderElection.LeaseName
+	}
+	return given, errors.Join(errMemory, errOutput, errIdentity)
+}
+
+// replicaName is this process among all that ever compete: the host's name, which
+// in a cluster is that of the Pod, and something that no other process has.
+func replicaName() (string, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		return "", fmt.Errorf("the name of this machine: %w", err)
+	}
+	return host + "_" + rand.Text()[:8], nil
+}

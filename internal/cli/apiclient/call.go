@@ -1,0 +1,108 @@
+package apiclient
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+
+	"connectrpc.com/connect"
+
+	"slipway.dev/slipway/internal/cli/printer"
+)
+
+// Call sends one request with a timeout, and turns an error into one that tells
+// the user what to do.
+func Call[Q, A any](
+	ctx context.Context, c *Client, call func(context.Context, *connect.Request[Q]) (*connect.Response[A], error), question *Q,
+) (*A, error) {
+	bounded, cancel := context.WithTimeout(ctx, RequestTimeout)
+	defer cancel()
+	answer, err := call(bounded, connect.NewRequest(question))
+	if err != nil {
+		return nil, c.Explain(ctx, err)
+	}
+	return answer.Msg, nil
+}
+
+// AllPages collects a list until there is no next page. A platform that returns
+// the same token twice, or pages without end, is an error and not a loop.
+func AllPages[T any](fetch func(page string) ([]T, string, error)) ([]T, error) {
+	var all []T
+	token := ""
+	for range maxPages {
+		some, next, err := fetch(token)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, some...)
+		if next == "" {
+			return all, nil
+		}
+		if next == token {
+			break
+		}
+		token = next
+	}
+	return nil, errors.New("the platform's list has no end: this program or the platform is broken")
+}
+
+// Explain turns an error of the platform, or of a runtime behind it, into one
+// line that tells the user what to do. The end of ctx wins over what it caused.
+func (c *Client) Explain(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	var told *connect.Error
+	if !errors.As(err, &told) {
+		return err
+	}
+	message := printer.Printable(told.Message())
+	if !connect.IsWireError(err) {
+		return c.explainUnreached(told, message)
+	}
+	switch told.Code() {
+	case connect.CodeUnauthenticated:
+		if c.Name == "" {
+			return fmt.Errorf("the platform does not know you: check the key in %s (%s)", KeyVariable, message)
+		}
+		return fmt.Errorf("the platform does not know you: run slipway login %s --name %s (%s)", c.URL, printer.Printable(c.Name), message)
+	case connect.CodePermissionDenied:
+		return fmt.Errorf("you may not do this: %s", message)
+	}
+	return errors.New(message)
+}
+
+// explainUnreached is Explain for errors that did not come from the platform:
+// TLS, the network, or a server that does not speak the API.
+func (c *Client) explainUnreached(told *connect.Error, message string) error {
+	var unknown x509.UnknownAuthorityError
+	var wrong x509.HostnameError
+	var verification *tls.CertificateVerificationError
+	switch {
+	case errors.As(told, &unknown):
+		return fmt.Errorf("the certificate of %s is of an authority that this machine does not know: name its file with slipway login --ca-file", c.BaseURL())
+	case errors.As(told, &wrong), errors.As(told, &verification):
+		return fmt.Errorf("the certificate of %s is not good for it: %s", c.BaseURL(), message)
+	case errors.Is(told, context.DeadlineExceeded):
+		return fmt.Errorf("the platform at %s does not answer within %s: see whether it runs and whether this machine reaches it", c.BaseURL(), RequestTimeout)
+	case unreachable(told):
+		return fmt.Errorf("the platform at %s does not answer: %s", c.BaseURL(), message)
+	}
+	return fmt.Errorf("what answers at %s is no platform, or another version of it: %s", c.BaseURL(), message)
+}
+
+// unreachable reports whether there was no connection at all.
+func unreachable(err error) bool {
+	var network *net.OpError
+	var dns *net.DNSError
+	var request *url.Error
+	return errors.As(err, &network) || errors.As(err, &dns) || errors.As(err, &request) || errors.Is(err, io.ErrUnexpectedEOF)
+}

@@ -1,0 +1,184 @@
+// Package appcmd is the command slipway app: Applications of a cluster, read
+// with the user's own rights through the Kubernetes API, or of runtimes,
+// through the platform.
+//
+// Both ways implement backend, so that every subcommand prints the same for
+// both. Secret values are never printed.
+package appcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/cli/apiclient"
+	"slipway.dev/slipway/internal/cli/buildinfo"
+	"slipway.dev/slipway/internal/cli/exit"
+	"slipway.dev/slipway/internal/gitops/inspect"
+	"slipway.dev/slipway/internal/gitops/tracking"
+	"slipway.dev/slipway/internal/kube"
+)
+
+// errTimeout ends a wait that took too long.
+var errTimeout = inspect.ErrTimeout
+
+// application is an Application as it was read.
+type application = inspect.Application
+
+// appBackend is who answers about Applications: a cluster, or a runtime that the
+// platform reaches.
+type appBackend interface {
+	// home is the namespace of Applications that are named without one. It is
+	// empty if the other side knows.
+	home() string
+	list(ctx context.Context, namespace, selector string) ([]*application, error)
+	get(ctx context.Context, place tracking.App) (*application, error)
+	tree(ctx context.Context, app *application, warnings io.Writer) (*inspect.Node, error)
+	diff(ctx context.Context, app *application, given *diffFlags, warnings io.Writer) ([]inspect.ObjectDiff, error)
+	// sync and rollback ask for an operation. The mark tells it from others.
+	sync(ctx context.Context, app *application, sync *v1alpha1.SyncOperation) (v1alpha1.Info, error)
+	rollback(ctx context.Context, app *application, given *rollbackFlags) (v1alpha1.Info, error)
+	terminate(ctx context.Context, app *application) error
+	history(ctx context.Context, place tracking.App) (*application, error)
+	logs(ctx context.Context, app *application, given *logFlags, out, warnings io.Writer) error
+	// wait follows an Application until done says that nothing is missing.
+	wait(ctx context.Context, place tracking.App, done func(*application) (missing string, err error)) (*application, error)
+	close()
+}
+
+// Command is `slipway app`: Applications, through the Kubernetes API or the
+// platform.
+func Command() *cobra.Command {
+	access := &appAccess{}
+	command := &cobra.Command{
+		Use:   "app",
+		Short: "Look at Applications and sync them",
+		Long: `Looks at Applications, compares them with Git, and syncs them.
+
+When a context of a platform is current (slipway login), the platform is asked:
+app list shows those of all runtimes, and the other commands find the runtime by
+the name of the Application. With --direct, --kubeconfig or --context, and without
+a platform, everything goes through the Kubernetes API with your own rights: the
+cluster is the one that kubectl would use.
+
+An Application is named by its name, or by namespace/name.`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error { return command.Help() },
+	}
+	flags := command.PersistentFlags()
+	flags.StringVar(&access.choice.Kubeconfig, "kubeconfig", "", "kubeconfig file (default KUBECONFIG or ~/.kube/config)")
+	flags.StringVar(&access.choice.Context, "context", "", "context of the kubeconfig (default its current one)")
+	flags.StringVarP(&access.namespace, "namespace", "n", "", "namespace of the Application (default that of the context, or of the runtime)")
+	flags.BoolVar(&access.direct, "direct", false, "ask the cluster that kubectl would use, and no platform")
+	access.platform.AddRuntimeFlags(flags)
+	_ = command.RegisterFlagCompletionFunc("runtime", access.platform.CompleteRuntimes)    // the flag is there
+	_ = command.RegisterFlagCompletionFunc("platform-context", apiclient.CompleteContexts) // the flag is there
+	command.AddCommand(
+		appListCommand(access),
+		appGetCommand(access),
+		appTreeCommand(access),
+		appDiffCommand(access),
+		appSyncCommand(access),
+		appRollbackCommand(access),
+		appTerminateCommand(access),
+		appHistoryCommand(access),
+		appLogsCommand(access),
+		appWaitCommand(access),
+		appMigrateCommand(access),
+	)
+	return command
+}
+
+// appAccess is how the commands reach Applications.
+type appAccess struct {
+	choice    kube.UserChoice
+	namespace string
+	direct    bool
+	platform  apiclient.Choice
+}
+
+// through reports whether a platform is asked, and refuses a choice of both.
+func (a *appAccess) through() (bool, error) {
+	direct := a.direct || a.choice.Kubeconfig != "" || a.choice.Context != ""
+	named := a.platform.Url != "" || a.platform.Context != "" || a.platform.Runtime != ""
+	switch {
+	case direct && named:
+		return false, exit.UsageError{Err: errors.New("a cluster and a platform do not go together: choose who is asked")}
+	case direct || named:
+		return named, nil
+	}
+	return currentPlatform()
+}
+
+// open connects to the cluster. It sends nothing yet.
+func (a *appAccess) open() (appBackend, error) {
+	cluster, err := kube.ConnectUser(a.choice, kube.Version(buildinfo.Read().Version))
+	if err != nil {
+		return nil, exit.UsageError{Err: err}
+	}
+	namespace := a.namespace
+	if namespace == "" {
+		namespace = cluster.Namespace
+	}
+	return &appCluster{Inspector: &inspect.Inspector{Cluster: cluster, Manager: "slipway-cli"}, namespace: namespace}, nil
+}
+
+// openFor connects to who has the Application of a name. Who gets no error closes.
+func (a *appAccess) openFor(ctx context.Context, name string) (appBackend, tracking.App, error) {
+	through, err := a.through()
+	if err != nil {
+		return nil, tracking.App{}, err
+	}
+	if through {
+		return a.openRemote(ctx, name)
+	}
+	backend, err := a.open()
+	if err != nil {
+		return nil, tracking.App{}, err
+	}
+	place, err := applicationPlace(backend.home(), name)
+	if err != nil {
+		backend.close()
+	}
+	return backend, place, err
+}
+
+// find opens, and reads the Application of a name. Who gets no error closes.
+func (a *appAccess) find(ctx context.Context, name string) (appBackend, *application, error) {
+	backend, place, err := a.openFor(ctx, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	app, err := backend.get(ctx, place)
+	if err != nil {
+		backend.close()
+		return nil, nil, err
+	}
+	return backend, app, nil
+}
+
+// applicationPlace takes namespace/name apart, or adds the namespace.
+func applicationPlace(home, name string) (tracking.App, error) {
+	app := tracking.App{Namespace: home, Name: name}
+	namespace, rest, qualified := strings.Cut(name, "/")
+	if qualified {
+		app = tracking.App{Namespace: namespace, Name: rest}
+	}
+	if qualified && app.Namespace == "" || app.Name == "" || strings.Contains(app.Name, "/") {
+		return app, exit.UsageError{Err: fmt.Errorf("%q is no name of an Application: write NAME, or NAMESPACE/NAME", name)}
+	}
+	return app, nil
+}
+
+// oneName is the argument of commands for one Application.
+func oneName(command *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return fmt.Errorf("%s takes the name of one Application: slipway app list shows them", command.CommandPath())
+	}
+	return nil
+}

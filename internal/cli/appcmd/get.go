@@ -1,0 +1,234 @@
+package appcmd
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/cli/printer"
+	"slipway.dev/slipway/internal/gitops/inspect"
+	"slipway.dev/slipway/internal/gitops/tracking"
+)
+
+func appGetCommand(access *appAccess) *cobra.Command {
+	command := &cobra.Command{
+		Use:   "get APP",
+		Short: "Show an Application: conditions, resources with sync and health, the last operation",
+		Example: `  slipway app get shop -n argocd
+  slipway app get argocd/shop -o yaml`,
+		Args: oneName,
+	}
+	output := printer.NewOutput(command, printer.FormWide, printer.FormJSON, printer.FormYAML, printer.FormName)
+	command.RunE = func(command *cobra.Command, args []string) error {
+		if err := output.Check(); err != nil {
+			return err
+		}
+		backend, app, err := access.find(command.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		defer backend.close()
+		out := command.OutOrStdout()
+		switch output.Form {
+		case printer.FormJSON, printer.FormYAML:
+			return output.Encode(out, bareObject(app.Object))
+		case printer.FormName:
+			_, err := fmt.Fprintln(out, qualifiedName(app.Object))
+			return err
+		}
+		return printApplication(out, app, output.Form == printer.FormWide)
+	}
+	return command
+}
+
+// printApplication shows an Application to people.
+func printApplication(w io.Writer, app *application, wide bool) error {
+	facts, flush := printer.NewTable(w)
+	facts.Row("Name:", app.Name)
+	facts.Row("Namespace:", app.Namespace)
+	facts.Row("Project:", app.Spec.ProjectName())
+	facts.Row("Destination:", shownDestination(app.Spec.Destination))
+	for i, source := range app.Spec.AllSources() {
+		facts.Row(fmt.Sprintf("Source%s:", ordinal(app, i)), shownSource(&source))
+	}
+	facts.Row("Sync policy:", shownPolicy(app.Spec.SyncPolicy))
+	sync := inspect.ShownSync(&app.Status)
+	if revision := shownRevision(app.Status.Sync.Revision, app.Status.Sync.Revisions); revision != "" {
+		sync += " at " + revision
+	}
+	facts.Row("Sync:", sync)
+	facts.Row("Health:", printer.WithMessage(inspect.ShownHealth(&app.Status), app.Status.Health.Message))
+	for _, row := range operationRows(app) {
+		facts.Row(row...)
+	}
+	for _, address := range app.Status.Summary.ExternalURLs {
+		facts.Row("URL:", address)
+	}
+	if err := flush(); err != nil {
+		return err
+	}
+	for _, part := range []func(io.Writer, *application, bool) error{printConditions, printResources, printResults} {
+		if err := part(w, app, wide); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ordinal numbers sources where there are several.
+func ordinal(app *application, i int) string {
+	if len(app.Spec.Sources) < 2 {
+		return ""
+	}
+	return fmt.Sprintf(" %d", i+1)
+}
+
+func shownDestination(destination v1alpha1.ApplicationDestination) string {
+	cluster := destination.Server
+	if cluster == "" {
+		cluster = destination.Name
+	}
+	if cluster == "" {
+		cluster = "this cluster"
+	}
+	if destination.Namespace == "" {
+		return cluster
+	}
+	return cluster + ", namespace " + destination.Namespace
+}
+
+// operationRows show the operation that is asked for, runs, or was the last.
+func operationRows(app *application) [][]string {
+	var rows [][]string
+	if app.Operation != nil {
+		rows = append(rows, []string{"Requested:", shownOperation(app.Operation)})
+	}
+	state := app.Status.OperationState
+	if state == nil {
+		return rows
+	}
+	title := "Last operation:"
+	when := "started " + printer.Time(&state.StartedAt)
+	if state.Phase.Completed() {
+		when += ", ended " + printer.Time(state.FinishedAt)
+	} else {
+		title = "Operation:"
+	}
+	rows = append(rows,
+		[]string{title, printer.WithMessage(string(state.Phase), state.Message)},
+		[]string{"", shownOperation(&state.Operation) + ", " + when})
+	if state.RetryCount > 0 {
+		rows = append(rows, []string{"", fmt.Sprintf("tried again %d times", state.RetryCount)})
+	}
+	return rows
+}
+
+// shownOperation says what was asked for, and by whom.
+func shownOperation(operation *v1alpha1.Operation) string {
+	words := []string{"sync"}
+	if sync := operation.Sync; sync != nil {
+		if revision := shownRevision(sync.Revision, sync.Revisions); revision != "" {
+			words = append(words, "to "+revision)
+		}
+		if sync.DryRun {
+			words = append(words, "as a dry run")
+		}
+		if sync.Prune {
+			words = append(words, "with prune")
+		}
+		if len(sync.Resources) > 0 {
+			words = append(words, fmt.Sprintf("of %d objects", len(sync.Resources)))
+		}
+	}
+	switch by := operation.InitiatedBy; {
+	case by.Automated:
+		words = append(words, "by policy")
+	case by.Username != "":
+		words = append(words, "by "+by.Username)
+	}
+	return strings.Join(words, " ")
+}
+
+func printConditions(w io.Writer, app *application, _ bool) error {
+	if len(app.Status.Conditions) == 0 {
+		return nil
+	}
+	rows, flush := printer.NewTable(w)
+	_, _ = fmt.Fprintln(w)
+	rows.Row("CONDITION", "SINCE", "MESSAGE")
+	for _, condition := range app.Status.Conditions {
+		rows.Row(condition.Type, printer.Time(condition.LastTransitionTime), condition.Message)
+	}
+	return flush()
+}
+
+func printResources(w io.Writer, app *application, wide bool) error {
+	if len(app.Status.Resources) == 0 {
+		return nil
+	}
+	rows, flush := printer.NewTable(w)
+	_, _ = fmt.Fprintln(w)
+	header := []string{"KIND", "NAMESPACE", "NAME", "SYNC", "HEALTH"}
+	if wide {
+		header = append(header, "WAVE", "MESSAGE")
+	}
+	rows.Row(header...)
+	for i := range app.Status.Resources {
+		resource := &app.Status.Resources[i]
+		health, message := "-", ""
+		if resource.Health != nil {
+			health, message = printer.OrDash(string(resource.Health.Status)), resource.Health.Message
+		}
+		row := []string{shownKind(resource), printer.OrDash(resource.Namespace), resource.Name, inspect.ShownResourceSync(resource), health}
+		if wide {
+			row = append(row, fmt.Sprint(resource.SyncWave), message)
+		}
+		rows.Row(row...)
+	}
+	return flush()
+}
+
+func shownKind(resource *v1alpha1.ResourceStatus) string {
+	if resource.Group == "" {
+		return resource.Kind
+	}
+	return resource.Kind + "." + resource.Group
+}
+
+// printResults shows what the last operation did, where that says more than the
+// state of the resources: errors and hooks, or everything when it is wide.
+func printResults(w io.Writer, app *application, wide bool) error {
+	state := app.Status.OperationState
+	if state == nil || state.SyncResult == nil {
+		return nil
+	}
+	var shown []*v1alpha1.ResourceResult
+	for i := range state.SyncResult.Resources {
+		result := &state.SyncResult.Resources[i]
+		if wide || result.Status == v1alpha1.ResultSyncFailed || result.HookType != "" {
+			shown = append(shown, result)
+		}
+	}
+	return printResultTable(w, shown)
+}
+
+func printResultTable(w io.Writer, results []*v1alpha1.ResourceResult) error {
+	if len(results) == 0 {
+		return nil
+	}
+	rows, flush := printer.NewTable(w)
+	_, _ = fmt.Fprintln(w)
+	rows.Row("PHASE", "OBJECT", "RESULT", "MESSAGE")
+	for _, result := range results {
+		code := string(result.Status)
+		if result.HookType != "" {
+			code = string(result.HookPhase)
+		}
+		key := tracking.Key{Group: result.Group, Kind: result.Kind, Namespace: result.Namespace, Name: result.Name}
+		rows.Row(printer.OrDash(string(result.SyncPhase)), key.String(), printer.OrDash(code), result.Message)
+	}
+	return flush()
+}

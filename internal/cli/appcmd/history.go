@@ -1,0 +1,145 @@
+package appcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/cli/exit"
+	"slipway.dev/slipway/internal/cli/printer"
+)
+
+func appHistoryCommand(access *appAccess) *cobra.Command {
+	command := &cobra.Command{
+		Use:     "history APP",
+		Short:   "List past syncs, to roll back to",
+		Example: `  slipway app history shop`,
+		Args:    oneName,
+	}
+	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
+	command.RunE = func(command *cobra.Command, args []string) error {
+		if err := output.Check(); err != nil {
+			return err
+		}
+		backend, place, err := access.openFor(command.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		defer backend.close()
+		app, err := backend.history(command.Context(), place)
+		if err != nil {
+			return err
+		}
+		if output.Form != printer.FormTable {
+			history := app.Status.History
+			if history == nil {
+				history = []v1alpha1.RevisionHistory{}
+			}
+			return output.Encode(command.OutOrStdout(), history)
+		}
+		return printHistory(command.OutOrStdout(), app)
+	}
+	return command
+}
+
+func printHistory(w io.Writer, app *application) error {
+	if len(app.Status.History) == 0 {
+		_, err := fmt.Fprintf(w, "%s has not been synced yet.\n", app.ID())
+		return err
+	}
+	rows, flush := printer.NewTable(w)
+	rows.Row("ID", "DEPLOYED", "REVISION", "BY", "SOURCE")
+	for i := range app.Status.History {
+		entry := &app.Status.History[i]
+		by := entry.InitiatedBy.Username
+		if entry.InitiatedBy.Automated {
+			by = "policy"
+		}
+		rows.Row(
+			strconv.FormatInt(entry.ID, 10), printer.Time(&entry.DeployedAt),
+			shownRevision(entry.Revision, entry.Revisions), printer.OrDash(by), printer.OrDash(historySource(entry)),
+		)
+	}
+	return flush()
+}
+
+func historySource(entry *v1alpha1.RevisionHistory) string {
+	if entry.Source != nil {
+		return shownSource(entry.Source)
+	}
+	var sources []string
+	for i := range entry.Sources {
+		sources = append(sources, shownSource(&entry.Sources[i]))
+	}
+	return strings.Join(sources, "; ")
+}
+
+// rollbackFlags are what a rollback can be asked for.
+type rollbackFlags struct {
+	id     int64
+	prune  bool
+	dryRun bool
+	wait   operationFlags
+}
+
+func appRollbackCommand(access *appAccess) *cobra.Command {
+	given := &rollbackFlags{}
+	command := &cobra.Command{
+		Use:   "rollback APP ID",
+		Short: "Sync to what was synced before",
+		Long: `Syncs to the revision and the source of a past sync; slipway app history lists
+them. Git does not change, so the Application is OutOfSync afterwards: repair
+Git as well. Where syncs are automated they would undo it, so that has to be
+turned off first.`,
+		Example: `  slipway app rollback shop 3`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 2 {
+				return errors.New("slipway app rollback takes an Application and the ID of a past sync: slipway app history lists them")
+			}
+			return nil
+		},
+		RunE: func(command *cobra.Command, args []string) error {
+			var err error
+			if given.id, err = strconv.ParseInt(args[1], 10, 64); err != nil {
+				return exit.UsageError{Err: fmt.Errorf("%q is no ID of a past sync: slipway app history lists them", args[1])}
+			}
+			ask := func(ctx context.Context, backend appBackend, app *application) (v1alpha1.Info, error) {
+				return backend.rollback(ctx, app, given)
+			}
+			return runOperation(command, access, args[0], ask, given.wait)
+		},
+	}
+	command.Flags().BoolVar(&given.prune, "prune", false, "delete what was not there then")
+	command.Flags().BoolVar(&given.dryRun, "dry-run", false, "change nothing, and say what would be done")
+	given.wait.add(command)
+	return command
+}
+
+func appTerminateCommand(access *appAccess) *cobra.Command {
+	return &cobra.Command{
+		Use:   "terminate APP",
+		Short: "End the operation that runs",
+		Long: `Ends the operation of an Application that runs. What was applied stays; hooks
+that run are deleted as their policies say.`,
+		Example: `  slipway app terminate shop`,
+		Args:    oneName,
+		RunE: func(command *cobra.Command, args []string) error {
+			backend, app, err := access.find(command.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			defer backend.close()
+			if err := backend.terminate(command.Context(), app); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(command.OutOrStdout(), "The operation of %s is being ended.\n", app.ID())
+			return err
+		},
+	}
+}

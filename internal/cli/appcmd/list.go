@@ -1,0 +1,167 @@
+package appcmd
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/cli/printer"
+	"slipway.dev/slipway/internal/gitops/inspect"
+)
+
+func appListCommand(access *appAccess) *cobra.Command {
+	var all bool
+	var selector string
+	command := &cobra.Command{
+		Use:   "list",
+		Short: "List Applications",
+		Long: `Lists Applications: those of all runtimes as they were reported to the platform,
+those of one with --runtime, or those of a cluster.`,
+		Example: `  slipway app list -n argocd
+  slipway app list -A -o wide
+  slipway app list -A -l team=shop -o json`,
+		Args: cobra.NoArgs,
+	}
+	output := printer.NewOutput(command, printer.FormWide, printer.FormJSON, printer.FormYAML, printer.FormName)
+	command.Flags().BoolVarP(&all, "all-namespaces", "A", false, "list those of all namespaces")
+	command.Flags().StringVarP(&selector, "selector", "l", "", "list those with these labels, such as team=shop")
+	command.RunE = func(command *cobra.Command, _ []string) error {
+		if err := output.Check(); err != nil {
+			return err
+		}
+		through, err := access.through()
+		if err != nil {
+			return err
+		}
+		if through && access.platform.NamedRuntime() == "" {
+			return access.listEverywhere(command, selector, output)
+		}
+		backend, err := access.lister(through)
+		if err != nil {
+			return err
+		}
+		defer backend.close()
+		namespace := backend.home()
+		all = all || namespace == ""
+		if all {
+			namespace = metav1.NamespaceAll
+		}
+		apps, err := backend.list(command.Context(), namespace, selector)
+		if err != nil {
+			return err
+		}
+		if len(apps) == 0 && !all {
+			_, _ = fmt.Fprintf(command.ErrOrStderr(), "There are no such Applications in the namespace %s: look in all with -A, or choose one with -n.\n", namespace)
+		}
+		return printApplications(command.OutOrStdout(), apps, output, all)
+	}
+	return command
+}
+
+func printApplications(w io.Writer, apps []*application, output *printer.Output, all bool) error {
+	switch output.Form {
+	case printer.FormJSON, printer.FormYAML:
+		items := []any{}
+		for _, app := range apps {
+			items = append(items, bareObject(app.Object))
+		}
+		return output.Encode(w, map[string]any{"apiVersion": v1alpha1.APIVersion, "kind": v1alpha1.KindApplication + "List", "items": items})
+	case printer.FormName:
+		for _, app := range apps {
+			if _, err := fmt.Fprintln(w, qualifiedName(app.Object)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if len(apps) == 0 {
+		return nil
+	}
+	rows, flush := printer.NewTable(w)
+	wide := output.Form == printer.FormWide
+	rows.Row(applicationHeader(all, wide)...)
+	for _, app := range apps {
+		rows.Row(applicationRow(app, all, wide)...)
+	}
+	return flush()
+}
+
+// qualifiedName is an object as kubectl writes names, with its namespace.
+func qualifiedName(object *unstructured.Unstructured) string {
+	return object.GetNamespace() + "/" + object.GetName()
+}
+
+func applicationHeader(all, wide bool) []string {
+	var cells []string
+	if all {
+		cells = append(cells, "NAMESPACE")
+	}
+	cells = append(cells, "NAME", "PROJECT", "SYNC", "HEALTH", "REVISION", "OPERATION")
+	if wide {
+		cells = append(cells, "DESTINATION", "POLICY", "CONDITIONS", "SOURCE")
+	}
+	return cells
+}
+
+func applicationRow(app *application, all, wide bool) []string {
+	var cells []string
+	if all {
+		cells = append(cells, app.Namespace)
+	}
+	status := &app.Status
+	cells = append(cells,
+		app.Name, app.Spec.ProjectName(), inspect.ShownSync(status), inspect.ShownHealth(status),
+		printer.OrDash(shownRevision(status.Sync.Revision, status.Sync.Revisions)), shownPhase(app),
+	)
+	if wide {
+		var sources []string
+		for _, source := range app.Spec.AllSources() {
+			sources = append(sources, shownSource(&source))
+		}
+		cells = append(cells,
+			printer.OrDash(app.Spec.Destination.Namespace), shownPolicy(app.Spec.SyncPolicy), printer.OrDash(conditionTypes(app)), strings.Join(sources, "; "))
+	}
+	return cells
+}
+
+// shownPhase is how far the last operation is.
+func shownPhase(app *application) string {
+	if app.Operation != nil {
+		return "Requested"
+	}
+	if app.Status.OperationState == nil {
+		return "-"
+	}
+	return string(app.Status.OperationState.Phase)
+}
+
+// shownPolicy says what happens without being asked.
+func shownPolicy(policy *v1alpha1.SyncPolicy) string {
+	if !policy.IsAutomated() {
+		return "manual"
+	}
+	words := []string{"automated"}
+	if policy.Automated.Prune {
+		words = append(words, "prune")
+	}
+	if policy.Automated.SelfHeal {
+		words = append(words, "self-heal")
+	}
+	return strings.Join(words, ",")
+}
+
+func conditionTypes(app *application) string {
+	var names []string
+	for _, condition := range app.Status.Conditions {
+		if !slices.Contains(names, condition.Type) {
+			names = append(names, condition.Type)
+		}
+	}
+	return strings.Join(names, ",")
+}

@@ -1,0 +1,109 @@
+package appcmd
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"slipway.dev/slipway/internal/cli/printer"
+	"slipway.dev/slipway/internal/gitops/inspect"
+	"slipway.dev/slipway/internal/gitops/tracking"
+)
+
+// logFlags say what of the logs is shown.
+type logFlags struct {
+	container string
+	resources []string
+	follow    bool
+	previous  bool
+	tail      int64
+	since     time.Duration
+}
+
+func appLogsCommand(access *appAccess) *cobra.Command {
+	given := &logFlags{tail: 100}
+	command := &cobra.Command{
+		Use:   "logs APP",
+		Short: "Show the logs of an Application's Pods",
+		Long: `Shows what the containers of an Application's Pods have written. Where there are
+several, each line starts with the Pod and the container. With --follow it goes
+on with the Pods that were there at the start, until Ctrl-C.`,
+		Example: `  slipway app logs shop --tail 20
+  slipway app logs shop -f -c web --resource apps:Deployment:web`,
+		Args: oneName,
+		RunE: func(command *cobra.Command, args []string) error {
+			backend, app, err := access.find(command.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			defer backend.close()
+			err = backend.logs(command.Context(), app, given, command.OutOrStdout(), command.ErrOrStderr())
+			if given.follow && errors.Is(err, context.Canceled) {
+				return nil // Ctrl-C is how it ends
+			}
+			return err
+		},
+	}
+	flags := command.Flags()
+	flags.StringVarP(&given.container, "container", "c", "", "only containers of this name")
+	flags.StringArrayVar(&given.resources, "resource", nil, "only Pods of this object, as group:kind:name or group:kind:namespace/name; may be repeated")
+	flags.BoolVarP(&given.follow, "follow", "f", false, "go on with what is written from here on")
+	flags.BoolVarP(&given.previous, "previous", "p", false, "logs of the containers before their last restart")
+	flags.Int64Var(&given.tail, "tail", given.tail, "lines from the end of each log; -1 is all")
+	flags.DurationVar(&given.since, "since", 0, "only what is newer than this, such as 10m")
+	return command
+}
+
+// chosen are the objects whose Pods are asked for; none is all.
+func (f *logFlags) chosen(app *application) ([]tracking.Key, error) {
+	selected, err := chooseResources(app, f.resources)
+	if err != nil {
+		return nil, err
+	}
+	var keys []tracking.Key
+	for _, choice := range selected {
+		keys = append(keys, tracking.Key{Group: choice.Group, Kind: choice.Kind, Namespace: choice.Namespace, Name: choice.Name})
+	}
+	return keys, nil
+}
+
+// logs copies the logs. Those with an end come one after the other in the order
+// of Pods; those without come as they are written.
+func (c *appCluster) logs(ctx context.Context, app *application, given *logFlags, out, warnings io.Writer) error {
+	tree, err := c.Tree(ctx, app, leftOut(warnings))
+	if err != nil {
+		return err
+	}
+	chosen, err := given.chosen(app)
+	if err != nil {
+		return err
+	}
+	pods, err := tree.Pods(chosen)
+	if err != nil {
+		return err
+	}
+	streams, err := inspect.Streams(app.ID(), pods, given.container, given.follow)
+	if err != nil {
+		return err
+	}
+	options := inspect.LogOptions{Follow: given.follow, Previous: given.previous, Tail: given.tail, Since: given.since}
+	sink := &printer.Lines{W: out}
+	group, ctx := errgroup.WithContext(ctx)
+	if !given.follow {
+		group.SetLimit(1)
+	}
+	for _, stream := range streams {
+		prefix := ""
+		if len(streams) > 1 {
+			prefix = "[" + stream.Pod + "/" + stream.Container + "] "
+		}
+		group.Go(func() error {
+			return c.ReadLog(ctx, stream, options, func(line inspect.LogLineOf) error { return sink.Write(prefix, line.Text) })
+		})
+	}
+	return group.Wait()
+}

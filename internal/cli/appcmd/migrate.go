@@ -1,0 +1,232 @@
+package appcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"slipway.dev/slipway/internal/cli/buildinfo"
+	"slipway.dev/slipway/internal/cli/exit"
+	"slipway.dev/slipway/internal/cli/printer"
+	"slipway.dev/slipway/internal/cli/prompt"
+	"slipway.dev/slipway/internal/gitops/migrate"
+	"slipway.dev/slipway/internal/gitops/tracking"
+	"slipway.dev/slipway/internal/install/release"
+	"slipway.dev/slipway/internal/kube"
+)
+
+// migrateFlags say what is moved, and where to.
+type migrateFlags struct {
+	to, name                   string
+	back, dryRun, force, agree bool
+	timeout                    time.Duration
+	output                     *printer.Output
+}
+
+// appMigrateCommand moves an Application from Argo CD to the runtime (R29).
+func appMigrateCommand(access *appAccess) *cobra.Command {
+	given := &migrateFlags{}
+	command := &cobra.Command{
+		Use:   "migrate [NAMESPACE/NAME]",
+		Short: "Move an Application from Argo CD to the runtime, with its resources untouched",
+		Long: `Without a name it lists the Applications of other namespaces than the runtime's, and
+what is in the way of moving each.
+
+With a name it moves that one: Argo CD's Application is held (no automated sync, no
+cascading deletion, no reconciliation), the runtime's is made without automated sync,
+the resources get the runtime's marks beside Argo CD's, the runtime compares them with
+Git, Argo CD's Application is deleted alone, and the runtime's gets its automated sync
+and finalizers. Of resources only a label and an annotation are written; at the end
+their uids and generations are compared. A move that was interrupted goes on when the
+command is given again, and --back returns the Application from everywhere.
+
+It works on the cluster itself, with your own rights.`,
+		Example: `  slipway app migrate
+  slipway app migrate argocd/shop --dry-run
+  slipway app migrate argocd/shop
+  slipway app migrate argocd/shop --back`,
+		Args: cobra.MaximumNArgs(1),
+	}
+	flags := command.Flags()
+	flags.StringVar(&given.to, "to", release.DefaultNamespace, "namespace of the runtime, which gets the Application")
+	flags.StringVar(&given.name, "name", "", "name of the Application in the runtime (default the same)")
+	flags.BoolVar(&given.back, "back", false, "return it to Argo CD, as it was")
+	flags.BoolVar(&given.dryRun, "dry-run", false, "show every write, and make none")
+	flags.BoolVar(&given.force, "force", false, "also move what is not synced, or what a parent Application has in Git")
+	flags.BoolVar(&given.agree, "yes", false, "do not ask")
+	flags.DurationVar(&given.timeout, "timeout", 2*time.Minute, "how long the runtime has to compare it with Git")
+	given.output = printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
+	command.RunE = func(command *cobra.Command, args []string) error {
+		if err := given.output.Check(); err != nil {
+			return err
+		}
+		if access.platform.Url != "" || access.platform.Context != "" || access.platform.Runtime != "" {
+			return exit.UsageError{Err: errors.New("an Application is moved in its cluster, and not through a platform: choose with --kubeconfig and --context")}
+		}
+		cluster, err := kube.ConnectUser(access.choice, kube.Version(buildinfo.Read().Version))
+		if err != nil {
+			return exit.UsageError{Err: err}
+		}
+		defer cluster.Close()
+		if len(args) == 0 {
+			return given.list(command, cluster, access.namespace)
+		}
+		return given.run(command, cluster, access.namespace, args[0])
+	}
+	return command
+}
+
+// list shows what can be moved.
+func (f *migrateFlags) list(command *cobra.Command, cluster *kube.Cluster, namespace string) error {
+	found, err := migrate.List(command.Context(), cluster, namespace, f.to)
+	if err != nil {
+		return err
+	}
+	if f.output.Form != printer.FormTable {
+		return f.output.Encode(command.OutOrStdout(), map[string]any{"applications": found})
+	}
+	rows, flush := printer.NewTable(command.OutOrStdout())
+	rows.Row("APPLICATION", "SYNC", "HEALTH", "CAN MOVE", "WHY NOT")
+	for _, each := range found {
+		state := "yes"
+		switch {
+		case each.Held:
+			state = "has begun"
+		case len(each.Findings) > 0:
+			state = "no"
+		}
+		why := ""
+		if len(each.Findings) > 0 {
+			why = each.Findings[0].String()
+		}
+		rows.Row(each.App.String(), each.Sync, each.Health, state, why)
+		for _, more := range each.Findings[min(1, len(each.Findings)):] {
+			rows.Row("", "", "", "", more.String())
+		}
+	}
+	if err := flush(); err != nil {
+		return err
+	}
+	if len(found) == 0 {
+		printer.Note(command, "There are no Applications but those of the namespace %s.", f.to)
+	}
+	return nil
+}
+
+func (f *migrateFlags) options(cluster *kube.Cluster, from tracking.App) migrate.Options {
+	to := tracking.App{Namespace: f.to, Name: from.Name}
+	if f.name != "" {
+		to.Name = f.name
+	}
+	return migrate.Options{
+		Cluster: cluster, From: from, To: to, ControlNamespace: f.to, Force: f.force, DryRun: f.dryRun, Wait: f.timeout,
+	}
+}
+
+// run moves one, or returns it, after somebody has seen the writes.
+func (f *migrateFlags) run(command *cobra.Command, cluster *kube.Cluster, namespace, name string) error {
+	from, err := applicationPlace(namespace, name)
+	if err != nil {
+		return err
+	}
+	if from.Namespace == "" {
+		return exit.UsageError{Err: fmt.Errorf("%q is in which namespace? write NAMESPACE/NAME, such as argocd/%s", name, name)}
+	}
+	move := migrate.Run
+	if f.back {
+		move = migrate.Back
+	}
+	options := f.options(cluster, from)
+	planned := []migrate.Write{}
+	options.DryRun, options.Tell = true, func(write migrate.Write) { planned = append(planned, write) }
+	report, err := move(command.Context(), options)
+	if err != nil {
+		return err
+	}
+	if f.dryRun {
+		if f.output.Form != printer.FormTable {
+			return f.output.Encode(command.OutOrStdout(), map[string]any{"writes": planned, "report": report})
+		}
+		f.printWrites(command, planned)
+		printer.Note(command, "Nothing was changed.")
+		return nil
+	}
+	if !f.agree {
+		f.printWrites(command, planned)
+	}
+	if err := prompt.New(command).Confirm(fmt.Sprintf("Make these changes to %d resources and the Applications?", len(report.Resources)), f.agree); err != nil {
+		return err
+	}
+	options.DryRun, options.Tell = false, func(write migrate.Write) {
+		printer.Note(command, "%s %s: %s", write.Verb, write.Object, reasonOf(write))
+	}
+	report, err = move(command.Context(), options)
+	if err != nil {
+		return f.interrupted(err, from)
+	}
+	return f.finish(command, report)
+}
+
+func reasonOf(write migrate.Write) string {
+	if write.Why == "" {
+		return "done"
+	}
+	return write.Why
+}
+
+// interrupted adds what to do after Ctrl-C.
+func (f *migrateFlags) interrupted(err error, from tracking.App) error {
+	if errors.Is(err, context.Canceled) {
+		return fmt.Errorf("interrupted: give the command again to go on, or slipway app migrate %s --back: %w", from, err)
+	}
+	return err
+}
+
+func (f *migrateFlags) printWrites(command *cobra.Command, writes []migrate.Write) {
+	for _, write := range writes {
+		_, _ = fmt.Fprintf(command.OutOrStdout(), "%s %s", write.Verb, printer.Printable(write.Object))
+		if write.Why != "" {
+			_, _ = fmt.Fprintf(command.OutOrStdout(), ": %s", printer.Printable(write.Why))
+		}
+		_, _ = fmt.Fprintln(command.OutOrStdout())
+		if len(write.Body) > 0 {
+			_, _ = fmt.Fprintf(command.OutOrStdout(), "  %s\n", printer.Printable(string(write.Body)))
+		}
+	}
+}
+
+// finish shows that resources are what they were.
+func (f *migrateFlags) finish(command *cobra.Command, report migrate.Report) error {
+	if f.output.Form != printer.FormTable {
+		return f.output.Encode(command.OutOrStdout(), map[string]any{"report": report})
+	}
+	rows, flush := printer.NewTable(command.OutOrStdout())
+	rows.Row("RESOURCE", "UID", "GENERATION", "")
+	changed := 0
+	for _, resource := range report.Resources {
+		state := "untouched"
+		if !resource.Untouched() {
+			changed++
+			state = fmt.Sprintf("now %s, generation %d", resource.UIDAfter, resource.GenerationAfter)
+		}
+		if resource.Left != "" {
+			state += "; " + resource.Left
+		}
+		rows.Row(resource.Name, string(resource.UID), fmt.Sprint(resource.Generation), state)
+	}
+	if err := flush(); err != nil {
+		return err
+	}
+	where := report.To
+	if f.back {
+		where = report.From
+	}
+	printer.Note(command, "%s", fmt.Sprintf("The Application is %s now. %d of %d resources are untouched.", where, len(report.Resources)-changed, len(report.Resources)))
+	if changed > 0 {
+		return exit.Status{Code: exit.Failure, Err: fmt.Errorf("%d resources changed while the Application was moved: somebody else writes them", changed)}
+	}
+	return nil
+}

@@ -1,0 +1,49 @@
+package appcmd
+
+import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/cli/printer"
+)
+
+// bareObject is an object without what only the API server reads.
+func bareObject(object *unstructured.Unstructured) map[string]any {
+	bare := object.DeepCopy()
+	bare.SetManagedFields(nil)
+	return bare.Object
+}
+
+// shownRevision is that of a source, or of each of several.
+func shownRevision(revision string, revisions []string) string {
+	if len(revisions) == 0 {
+		return printer.ShortRevision(revision)
+	}
+	var short []string
+	for _, each := range revisions {
+		short = append(short, printer.ShortRevision(each))
+	}
+	return strings.Join(short, ",")
+}
+
+// shownSource is a source in one line.
+func shownSource(source *v1alpha1.ApplicationSource) string {
+	text := source.RepoURL
+	switch {
+	case source.Chart != "":
+		text += " chart " + source.Chart
+	case source.Path != "":
+		text += " path " + source.Path
+	}
+	revision := source.TargetRevision
+	if revision == "" {
+		revision = "HEAD"
+	}
+	text += " at " + printer.ShortRevision(revision)
+	if source.Ref != "" {
+		text += " as $" + source.Ref
+	}
+	return text
+}

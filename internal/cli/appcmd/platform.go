@@ -1,0 +1,149 @@
+package appcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"slipway.dev/slipway/internal/cli/apiclient"
+	"slipway.dev/slipway/internal/cli/exit"
+	"slipway.dev/slipway/internal/cli/printer"
+	"slipway.dev/slipway/internal/gitops/tracking"
+	"slipway.dev/slipway/internal/wire"
+	"slipway.dev/slipway/internal/wire/platformv1"
+)
+
+// currentPlatform reports whether a platform is asked when nobody says so.
+func currentPlatform() (bool, error) {
+	if os.Getenv(apiclient.UrlVariable) != "" {
+		return true, nil
+	}
+	book, err := apiclient.ReadContexts()
+	if err != nil {
+		return false, exit.UsageError{Err: fmt.Errorf("%w (--direct asks the cluster)", err)}
+	}
+	return book.Current != "", nil
+}
+
+// lister lists the Applications of a cluster, or of the runtime that was named.
+func (a *appAccess) lister(through bool) (appBackend, error) {
+	if !through {
+		return a.open()
+	}
+	client, err := a.platform.Open()
+	if err != nil {
+		return nil, err
+	}
+	if err := wire.RuntimeName(a.platform.NamedRuntime()); err != nil {
+		return nil, exit.UsageError{Err: err}
+	}
+	return newRemoteApps(client, a.platform.NamedRuntime(), a.namespace), nil
+}
+
+// openRemote connects to the runtime that has an Application.
+func (a *appAccess) openRemote(ctx context.Context, name string) (appBackend, tracking.App, error) {
+	place, err := applicationPlace(a.namespace, name)
+	if err != nil {
+		return nil, place, err
+	}
+	client, err := a.platform.Open()
+	if err != nil {
+		return nil, place, err
+	}
+	runtime := a.platform.NamedRuntime()
+	if runtime == "" {
+		if runtime, err = client.LocateApplication(ctx, &place); err != nil {
+			client.Close()
+			return nil, place, err
+		}
+	}
+	if err := wire.RuntimeName(runtime); err != nil {
+		return nil, place, exit.UsageError{Err: err}
+	}
+	return newRemoteApps(client, runtime, place.Namespace), place, nil
+}
+
+// listEverywhere lists what all runtimes have reported.
+func (a *appAccess) listEverywhere(command *cobra.Command, selector string, output *printer.Output) error {
+	labels, err := equalLabels(selector)
+	if err != nil {
+		return exit.UsageError{Err: err}
+	}
+	client, err := a.platform.Open()
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	found, err := client.ReportedApplications(command.Context(), &platformv1.ListApplicationsRequest{Namespace: a.namespace, Labels: labels})
+	if err != nil {
+		return err
+	}
+	out := command.OutOrStdout()
+	if output.Form == printer.FormName {
+		for _, one := range found {
+			if _, err := fmt.Fprintln(out, printer.Printable(one.GetRuntime()+"/"+one.GetNamespace()+"/"+one.GetName())); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if len(found) == 0 {
+		printer.Note(command, "No runtime has told of such Applications.")
+	}
+	return printer.Show(command, output, &platformv1.ListApplicationsResponse{Applications: found, Total: int32(len(found))}, func(w io.Writer) error {
+		return printReported(w, found, output.Form == printer.FormWide)
+	})
+}
+
+// equalLabels takes a selector apart that says key=value only.
+func equalLabels(selector string) ([]string, error) {
+	var labels []string
+	for _, part := range strings.Split(selector, ",") {
+		part = strings.TrimSpace(part)
+		if part == "" {
+			continue
+		}
+		key, value, ok := strings.Cut(strings.Replace(part, "==", "=", 1), "=")
+		if !ok || key == "" || strings.ContainsAny(key, "!( ") {
+			return nil, errors.New("over all runtimes --selector takes key=value only: name one with --runtime for other selectors")
+		}
+		labels = append(labels, key+"="+value)
+	}
+	return labels, nil
+}
+
+func printReported(w io.Writer, found []*platformv1.Application, wide bool) error {
+	if len(found) == 0 {
+		return nil
+	}
+	rows, flush := printer.NewTable(w)
+	header := []string{"RUNTIME", "NAMESPACE", "NAME", "PROJECT", "SYNC", "HEALTH", "REVISION", "OPERATION"}
+	if wide {
+		header = append(header, "CLUSTER", "DESTINATION", "SEEN", "SOURCE")
+	}
+	rows.Row(header...)
+	for _, one := range found {
+		health := printer.OrDash(one.GetHealth())
+		if one.GetStale() {
+			health += " (old)"
+		}
+		row := []string{
+			one.GetRuntime(), one.GetNamespace(), one.GetName(), printer.OrDash(one.GetProject()), printer.OrDash(one.GetSync()), health,
+			printer.OrDash(printer.ShortRevision(one.GetRevision())), printer.OrDash(one.GetOperationPhase()),
+		}
+		if wide {
+			source := strings.Join(one.GetRepoUrls(), "; ")
+			if one.GetPath() != "" {
+				source += " path " + one.GetPath()
+			}
+			row = append(row, printer.OrDash(one.GetCluster()), printer.OrDash(one.GetDestinationNamespace()), printer.Timestamp(one.GetSeenAt()), printer.OrDash(source))
+		}
+		rows.Row(row...)
+	}
+	return flush()
+}

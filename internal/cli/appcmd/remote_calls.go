@@ -1,0 +1,269 @@
+package appcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/cli/exit"
+	"slipway.dev/slipway/internal/cli/kubeflags"
+	"slipway.dev/slipway/internal/cli/printer"
+	"slipway.dev/slipway/internal/gitops/inspect"
+	"slipway.dev/slipway/internal/gitops/plan"
+	"slipway.dev/slipway/internal/gitops/tracking"
+	"slipway.dev/slipway/internal/wire/runtimev1"
+)
+
+// watchPause is how long a watch that broke rests before it is asked for again.
+const watchPause = time.Second
+
+func remoteRef(place tracking.App) *runtimev1.ApplicationRef {
+	return &runtimev1.ApplicationRef{Namespace: place.Namespace, Name: place.Name}
+}
+
+// decodeDetail reads an Application that a runtime tells.
+func decodeDetail(detail *runtimev1.ApplicationDetail) (*application, error) {
+	object := &unstructured.Unstructured{}
+	if err := object.UnmarshalJSON(detail.GetManifest()); err != nil {
+		return nil, fmt.Errorf("the runtime tells something that is no Application: %w", err)
+	}
+	return inspect.Decode(object)
+}
+
+func (r *remoteApps) list(ctx context.Context, namespace, selector string) ([]*application, error) {
+	bounded, cancel := context.WithTimeout(ctx, kubeflags.RequestTimeout)
+	defer cancel()
+	answer, err := r.client.ListApplications(bounded, connect.NewRequest(&runtimev1.ListApplicationsRequest{Selector: selector}))
+	if err != nil {
+		return nil, r.explain(ctx, err)
+	}
+	var apps []*application
+	for _, detail := range answer.Msg.GetApplications() {
+		app, err := decodeDetail(detail)
+		if err != nil {
+			return nil, err
+		}
+		if namespace == "" || app.Namespace == namespace {
+			apps = append(apps, app)
+		}
+	}
+	inspect.Sort(apps)
+	return apps, nil
+}
+
+func (r *remoteApps) get(ctx context.Context, place tracking.App) (*application, error) {
+	bounded, cancel := context.WithTimeout(ctx, kubeflags.RequestTimeout)
+	defer cancel()
+	answer, err := r.client.GetApplication(bounded, connect.NewRequest(&runtimev1.GetApplicationRequest{Ref: remoteRef(place)}))
+	if err != nil {
+		return nil, r.explain(ctx, err)
+	}
+	return decodeDetail(answer.Msg.GetApplication())
+}
+
+func (r *remoteApps) history(ctx context.Context, place tracking.App) (*application, error) {
+	return r.get(ctx, place)
+}
+
+func (r *remoteApps) tree(ctx context.Context, app *application, _ io.Writer) (*inspect.Node, error) {
+	answer, err := r.client.GetTree(ctx, connect.NewRequest(&runtimev1.GetTreeRequest{Ref: remoteRef(app.ID())}))
+	if err != nil {
+		return nil, r.explain(ctx, err)
+	}
+	root := &inspect.Node{
+		Group: v1alpha1.Group, Kind: v1alpha1.KindApplication, Namespace: app.Namespace, Name: app.Name,
+		Sync: inspect.ShownSync(&app.Status), Health: inspect.ShownHealth(&app.Status), Message: app.Status.Health.Message,
+	}
+	known := map[string]*inspect.Node{}
+	for _, told := range answer.Msg.GetNodes() {
+		ref := told.GetRef()
+		node := &inspect.Node{
+			Group: ref.GetGroup(), Kind: ref.GetKind(), Namespace: ref.GetNamespace(), Name: ref.GetName(),
+			Sync: told.GetSync(), Health: told.GetHealth(), Message: told.GetHealthMessage(),
+		}
+		if len(told.GetParents()) == 0 {
+			root.Children = append(root.Children, node)
+		}
+		for _, parent := range told.GetParents() {
+			// A node comes after its parents, so there is no circle.
+			if above := known[parent]; above != nil {
+				above.Children = append(above.Children, node)
+			}
+		}
+		if ref.GetUid() != "" {
+			known[ref.GetUid()] = node
+		}
+	}
+	return root, nil
+}
+
+func (r *remoteApps) diff(ctx context.Context, app *application, given *diffFlags, warnings io.Writer) ([]inspect.ObjectDiff, error) {
+	if given.local != "" {
+		return nil, errors.New("--local needs the cluster: a runtime renders what is in Git, and not a folder of this machine")
+	}
+	answer, err := r.client.Diff(ctx, connect.NewRequest(&runtimev1.DiffRequest{Ref: remoteRef(app.ID()), Revision: given.revision}))
+	if err != nil {
+		return nil, r.explain(ctx, err)
+	}
+	for _, warning := range answer.Msg.GetWarnings() {
+		_, _ = fmt.Fprintln(warnings, "warning:", printer.Printable(warning))
+	}
+	states := map[string]plan.SyncState{"same": plan.Synced, "change": plan.OutOfSync, "create": plan.Absent, "prune": plan.Extra}
+	var diffs []inspect.ObjectDiff
+	for _, told := range answer.Msg.GetObjects() {
+		state, known := states[told.GetAction()]
+		if !known {
+			return nil, fmt.Errorf("the runtime tells of an action %q: it may be newer than this program", printer.Printable(told.GetAction()))
+		}
+		diffs = append(diffs, inspect.ObjectDiff{Key: remoteKey(told.GetRef()), State: state, Text: told.GetText()})
+	}
+	return diffs, nil
+}
+
+func remoteKey(ref *runtimev1.ObjectRef) tracking.Key {
+	return tracking.Key{Group: ref.GetGroup(), Kind: ref.GetKind(), Namespace: ref.GetNamespace(), Name: ref.GetName()}
+}
+
+func remoteObject(key tracking.Key) *runtimev1.ObjectRef {
+	return &runtimev1.ObjectRef{Group: key.Group, Kind: key.Kind, Namespace: key.Namespace, Name: key.Name}
+}
+
+func (r *remoteApps) sync(ctx context.Context, app *application, sync *v1alpha1.SyncOperation) (v1alpha1.Info, error) {
+	request := &runtimev1.SyncRequest{
+		Ref: remoteRef(app.ID()), Revision: sync.Revision, Prune: sync.Prune, DryRun: sync.DryRun, SyncOptions: sync.SyncOptions, Strategy: "hook",
+	}
+	if strategy := sync.SyncStrategy; strategy != nil {
+		request.Force = strategy.Hook != nil && strategy.Hook.Force || strategy.Apply != nil && strategy.Apply.Force
+		if strategy.Apply != nil {
+			request.Strategy = "apply"
+		}
+	}
+	for _, chosen := range sync.Resources {
+		request.Resources = append(request.Resources, remoteObject(tracking.Key{
+			Group: chosen.Group, Kind: chosen.Kind, Namespace: chosen.Namespace, Name: chosen.Name,
+		}))
+	}
+	answer, err := r.client.Sync(ctx, connect.NewRequest(request))
+	if err != nil {
+		return v1alpha1.Info{}, r.explain(ctx, err)
+	}
+	return v1alpha1.Info{Name: inspect.RequestInfo, Value: answer.Msg.GetRequestId()}, nil
+}
+
+func (r *remoteApps) rollback(ctx context.Context, app *application, given *rollbackFlags) (v1alpha1.Info, error) {
+	answer, err := r.client.Rollback(ctx, connect.NewRequest(&runtimev1.RollbackRequest{
+		Ref: remoteRef(app.ID()), HistoryId: given.id, Exact: true, Prune: given.prune, DryRun: given.dryRun,
+	}))
+	if err != nil {
+		return v1alpha1.Info{}, r.explain(ctx, err)
+	}
+	return v1alpha1.Info{Name: inspect.RequestInfo, Value: answer.Msg.GetRequestId()}, nil
+}
+
+func (r *remoteApps) terminate(ctx context.Context, app *application) error {
+	_, err := r.client.Terminate(ctx, connect.NewRequest(&runtimev1.TerminateRequest{Ref: remoteRef(app.ID())}))
+	return r.explain(ctx, err)
+}
+
+func (r *remoteApps) logs(ctx context.Context, app *application, given *logFlags, out, _ io.Writer) error {
+	if given.tail == 0 {
+		return exit.UsageError{Err: errors.New("--tail 0 is not possible through the platform: use --since 1s")}
+	}
+	chosen, err := given.chosen(app)
+	if err != nil {
+		return err
+	}
+	request := &runtimev1.LogsRequest{
+		Ref: remoteRef(app.ID()), Container: given.container, Follow: given.follow, Previous: given.previous, TailLines: given.tail,
+	}
+	if given.since > 0 {
+		request.Since = durationpb.New(given.since)
+	}
+	for _, key := range chosen {
+		request.Objects = append(request.Objects, remoteObject(key))
+	}
+	stream, err := r.client.Logs(ctx, connect.NewRequest(request))
+	if err != nil {
+		return r.explain(ctx, err)
+	}
+	defer stream.Close()
+	sink := &printer.Lines{W: out}
+	for stream.Receive() {
+		line := stream.Msg()
+		if err := sink.Write("["+line.GetPod()+"/"+line.GetContainer()+"] ", line.GetLine()); err != nil {
+			return err
+		}
+	}
+	return r.explain(ctx, stream.Err())
+}
+
+// wait follows an Application. A watch that breaks is asked for again: streams
+// have an end, and platforms restart.
+func (r *remoteApps) wait(ctx context.Context, place tracking.App, done func(*application) (string, error)) (*application, error) {
+	var last *application
+	missing := errors.New("no answer from the runtime")
+	for {
+		finished, err := r.watch(ctx, place, func(app *application) (bool, error) {
+			last = app
+			text, err := done(app)
+			if text != "" {
+				missing = errors.New(text)
+			}
+			return text == "", err
+		})
+		switch {
+		case finished || err != nil:
+			return last, err
+		case ctx.Err() != nil:
+			return last, fmt.Errorf("%w: %w", context.Cause(ctx), missing)
+		}
+		select {
+		case <-time.After(watchPause):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// watch hears of an Application until seen says that it is enough, or the stream
+// ends. Only what another try cannot help with is an error.
+func (r *remoteApps) watch(ctx context.Context, place tracking.App, seen func(*application) (bool, error)) (bool, error) {
+	stream, err := r.client.WatchApplication(ctx, connect.NewRequest(&runtimev1.WatchApplicationRequest{Ref: remoteRef(place)}))
+	if err != nil {
+		return false, r.final(ctx, place, err)
+	}
+	defer stream.Close()
+	for stream.Receive() {
+		if stream.Msg().GetDeleted() {
+			return false, inspect.Gone(place)
+		}
+		app, err := decodeDetail(stream.Msg().GetApplication())
+		if err != nil {
+			return false, err
+		}
+		if enough, err := seen(app); enough || err != nil {
+			return enough, err
+		}
+	}
+	return false, r.final(ctx, place, stream.Err())
+}
+
+// final is an error of a watch that another try cannot help with; nil for others.
+func (r *remoteApps) final(ctx context.Context, place tracking.App, err error) error {
+	if ctx.Err() != nil {
+		return nil // wait says why
+	}
+	switch connect.CodeOf(err) {
+	case connect.CodeNotFound:
+		return inspect.Gone(place)
+	case connect.CodeUnauthenticated, connect.CodePermissionDenied, connect.CodeInvalidArgument, connect.CodeUnimplemented:
+		return r.explain(ctx, err)
+	}
+	return nil
+}

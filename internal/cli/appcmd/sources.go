@@ -1,0 +1,101 @@
+package appcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"slipway.dev/slipway/internal/cli/kubeflags"
+	"slipway.dev/slipway/internal/cli/localrepo"
+	"slipway.dev/slipway/internal/gitops/render"
+	"slipway.dev/slipway/internal/gitops/source"
+	"slipway.dev/slipway/internal/gitops/source/credential"
+	"slipway.dev/slipway/internal/gitops/tree"
+	"slipway.dev/slipway/internal/kube"
+)
+
+// inputs are the sources of an Application with their files: of a folder, or
+// fetched into one that the function removes.
+func (f *diffFlags) inputs(ctx context.Context, cluster *appCluster, app *application, warnings io.Writer) ([]render.Input, func(), error) {
+	sources := app.Spec.AllSources()
+	if f.local != "" {
+		store, err := tree.NewFolder(f.local)
+		if err != nil {
+			return nil, nil, fmt.Errorf("read the folder %s: %w", f.local, err)
+		}
+		inputs, err := localrepo.Inputs(sources, store)
+		return inputs, func() {}, err
+	}
+	if f.revision != "" {
+		if len(sources) != 1 {
+			return nil, nil, errors.New("the Application has several sources, and --revision is for one")
+		}
+		sources[0].TargetRevision = f.revision
+	}
+	book, err := cluster.credentials(ctx, f.controlNamespace, warnings)
+	if err != nil {
+		return nil, nil, err
+	}
+	folder, err := os.MkdirTemp("", "slipway-diff-")
+	if err != nil {
+		return nil, nil, err
+	}
+	remove := func() { _ = os.RemoveAll(folder) }
+	fetched, err := source.New(source.Options{Folder: folder, Credentials: book})
+	if err != nil {
+		remove()
+		return nil, nil, err
+	}
+	closeAll := func() {
+		_ = fetched.Close()
+		remove()
+	}
+	var inputs []render.Input
+	for _, wanted := range sources {
+		found, err := fetched.Resolve(ctx, wanted, 0)
+		if err != nil {
+			closeAll()
+			return nil, nil, err
+		}
+		inputs = append(inputs, render.Input{Source: wanted, Store: found.Store, Path: found.Path, Revision: found.Revision, Chart: found.Chart})
+	}
+	return inputs, closeAll, nil
+}
+
+// credentials reads those of the control namespace, as far as we may.
+func (c *appCluster) credentials(ctx context.Context, namespace string, warnings io.Writer) (*credential.Book, error) {
+	ctx, cancel := context.WithTimeout(ctx, kubeflags.RequestTimeout)
+	defer cancel()
+	book := &credential.Book{}
+	secrets, err := c.Client.CoreV1().Secrets(namespace).List(ctx, kube.Labelled(credential.TypeLabel))
+	switch {
+	case apierrors.IsForbidden(err):
+		_, _ = fmt.Fprintf(warnings, "You may not read the Secrets of the namespace %s: repositories are opened without credentials. With --local nothing is fetched.\n", namespace)
+		secrets = &corev1.SecretList{}
+	case err != nil:
+		return nil, fmt.Errorf("read the credentials of repositories: %w", err)
+	}
+	for i := range secrets.Items {
+		// What cannot be used, such as a cluster, opens no repository.
+		if given, err := credential.Parse(&secrets.Items[i]); err == nil {
+			book.Set(types.NamespacedName{Namespace: namespace, Name: secrets.Items[i].Name}, given)
+		}
+	}
+	for _, name := range []string{credential.KnownHostsConfigMap, credential.AuthoritiesConfigMap} {
+		content, err := c.Client.CoreV1().ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})
+		switch {
+		case err == nil:
+			book.SetConfigMap(content)
+		case !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err):
+			return nil, fmt.Errorf("read the ConfigMap %s/%s: %w", namespace, name, err)
+		}
+	}
+	return book, nil
+}

@@ -1,0 +1,238 @@
+package appcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/cli/exit"
+	"slipway.dev/slipway/internal/cli/printer"
+	"slipway.dev/slipway/internal/gitops/inspect"
+	"slipway.dev/slipway/internal/gitops/plan"
+)
+
+// syncFlags are what a sync can be asked for.
+type syncFlags struct {
+	revision  string
+	prune     bool
+	dryRun    bool
+	force     bool
+	replace   bool
+	strategy  string
+	resources []string
+	options   []string
+	wait      operationFlags
+}
+
+// operationFlags are those of every command that starts an operation.
+type operationFlags struct {
+	async   bool
+	timeout time.Duration
+}
+
+func (o *operationFlags) add(command *cobra.Command) {
+	command.Flags().BoolVar(&o.async, "async", false, "do not wait for the end")
+	command.Flags().DurationVar(&o.timeout, "timeout", 0, "stop waiting after this time; the operation goes on (default: wait for the end)")
+}
+
+func appSyncCommand(access *appAccess) *cobra.Command {
+	given := &syncFlags{}
+	command := &cobra.Command{
+		Use:   "sync APP",
+		Short: "Make the cluster equal to Git",
+		Long: `Asks for a sync by writing it into the Application, and waits for its end: what
+is waited for is told meanwhile. The exit code is 1 when the sync failed.`,
+		Example: `  slipway app sync shop
+  slipway app sync shop --prune --revision v1.2.0
+  slipway app sync shop --resource apps:Deployment:web --dry-run`,
+		Args: oneName,
+		RunE: func(command *cobra.Command, args []string) error {
+			ask := func(ctx context.Context, backend appBackend, app *application) (v1alpha1.Info, error) {
+				sync, err := given.operation(app)
+				if err != nil {
+					return v1alpha1.Info{}, err
+				}
+				return backend.sync(ctx, app, sync)
+			}
+			return runOperation(command, access, args[0], ask, given.wait)
+		},
+	}
+	flags := command.Flags()
+	flags.StringVar(&given.revision, "revision", "", "branch, tag or commit to sync to (default that of the source)")
+	flags.BoolVar(&given.prune, "prune", false, "delete what is no longer in Git")
+	flags.BoolVar(&given.dryRun, "dry-run", false, "change nothing, and say what would be done")
+	flags.BoolVar(&given.force, "force", false, "delete and create anew what cannot be changed")
+	flags.BoolVar(&given.replace, "replace", false, "replace objects instead of applying them")
+	flags.StringVar(&given.strategy, "strategy", "hook", "hook, or apply, which runs no hooks")
+	flags.StringArrayVar(&given.resources, "resource", nil, "sync only this object, as group:kind:name or group:kind:namespace/name; * takes all, ! in front leaves out; may be repeated")
+	flags.StringArrayVar(&given.options, "sync-option", nil, "one more sync option, such as PruneLast=true; may be repeated")
+	given.wait.add(command)
+	return command
+}
+
+// operation is what the flags ask for.
+func (f *syncFlags) operation(app *application) (*v1alpha1.SyncOperation, error) {
+	sync := &v1alpha1.SyncOperation{Prune: f.prune, DryRun: f.dryRun, SyncOptions: f.options}
+	force := &v1alpha1.SyncStrategyForce{Force: f.force}
+	switch f.strategy {
+	case "hook":
+		sync.SyncStrategy = &v1alpha1.SyncStrategy{Hook: force}
+	case "apply":
+		sync.SyncStrategy = &v1alpha1.SyncStrategy{Apply: force}
+	default:
+		return nil, exit.UsageError{Err: fmt.Errorf("--strategy %q is neither hook nor apply", f.strategy)}
+	}
+	if f.replace {
+		sync.SyncOptions = append(sync.SyncOptions, "Replace=true")
+	}
+	if _, refused := v1alpha1.ParseSyncOptions(sync.SyncOptions, "--sync-option"); len(refused) > 0 {
+		return nil, exit.UsageError{Err: errors.New(v1alpha1.Summary(refused))}
+	}
+	if f.revision != "" && len(app.Spec.Sources) > 0 {
+		return nil, exit.UsageError{Err: errors.New("the Application has several sources, and --revision is for one: change their targetRevision")}
+	}
+	sync.Revision = f.revision
+	var err error
+	sync.Resources, err = chooseResources(app, f.resources)
+	return sync, err
+}
+
+// chooseResources finds the objects that selectors take.
+func chooseResources(app *application, texts []string) ([]v1alpha1.SyncOperationResource, error) {
+	if len(texts) == 0 {
+		return nil, nil
+	}
+	var selectors []plan.Selector
+	for _, text := range texts {
+		selector, err := plan.ParseSelector(text)
+		if err != nil {
+			return nil, exit.UsageError{Err: fmt.Errorf("--resource %s: %w", text, err)}
+		}
+		selectors = append(selectors, selector)
+	}
+	var chosen []v1alpha1.SyncOperationResource
+	var known []string
+	for i := range app.Status.Resources {
+		resource := &app.Status.Resources[i]
+		known = append(known, resource.Group+":"+resource.Kind+":"+resource.Name)
+		if taken(selectors, resource) {
+			chosen = append(chosen, v1alpha1.SyncOperationResource{
+				Group: resource.Group, Kind: resource.Kind, Namespace: resource.Namespace, Name: resource.Name,
+			})
+		}
+	}
+	if len(chosen) == 0 {
+		return nil, exit.UsageError{Err: fmt.Errorf("--resource takes none of the Application's objects: %s", printer.OrDash(strings.Join(known, ", ")))}
+	}
+	return chosen, nil
+}
+
+// taken reports whether selectors take an object: one that includes it, if any
+// includes, and none that leaves it out.
+func taken(selectors []plan.Selector, resource *v1alpha1.ResourceStatus) bool {
+	fits := func(pattern, text string) bool { return pattern == "*" || pattern == text }
+	includes, included := false, false
+	for _, s := range selectors {
+		match := fits(s.Group, resource.Group) && fits(s.Kind, resource.Kind) && fits(s.Name, resource.Name) &&
+			(s.Namespace == "" || fits(s.Namespace, resource.Namespace))
+		if s.Exclude && match {
+			return false
+		}
+		if !s.Exclude {
+			includes, included = true, included || match
+		}
+	}
+	return included || !includes
+}
+
+// askOperation asks for an operation, and gives the mark of it.
+type askOperation func(ctx context.Context, backend appBackend, app *application) (v1alpha1.Info, error)
+
+// runOperation asks for an operation and, unless told otherwise, waits for its
+// end.
+func runOperation(command *cobra.Command, access *appAccess, name string, ask askOperation, wait operationFlags) error {
+	ctx := command.Context()
+	backend, app, err := access.find(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer backend.close()
+	mark, err := ask(ctx, backend, app)
+	if err != nil {
+		return err
+	}
+	if wait.async {
+		_, err := fmt.Fprintf(command.OutOrStdout(), "A sync of %s was asked for; slipway app wait %s --operation waits for it.\n", app.ID(), qualifiedName(app.Object))
+		return err
+	}
+	waiting, cancel := timeLimit(ctx, wait.timeout)
+	defer cancel()
+	state, err := awaitOperation(waiting, backend, app, mark, command.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	return operationVerdict(command.OutOrStdout(), app, state)
+}
+
+// awaitOperation waits for the end of the operation that is marked.
+func awaitOperation(ctx context.Context, backend appBackend, app *application, mark v1alpha1.Info, progressTo io.Writer) (*v1alpha1.OperationState, error) {
+	told := &progress{w: progressTo}
+	before := inspect.LastBegan(app)
+	var begun atomic.Bool
+	hint := time.AfterFunc(inspect.AgentPatience, func() {
+		if !begun.Load() {
+			told.say("nobody has begun yet: does an agent run (slipway agent), and does it read the namespace " + app.Namespace + "?")
+		}
+	})
+	defer hint.Stop()
+	last, err := backend.wait(ctx, app.ID(), func(app *application) (string, error) {
+		found := inspect.ProgressOf(app, mark, before)
+		switch {
+		case found.Lost:
+			return "", errors.New("another operation took the place of this one: see slipway app get")
+		case found.State == nil:
+			return "the sync has not begun", nil
+		}
+		begun.Store(true)
+		if found.State.Phase.Completed() {
+			return "", nil
+		}
+		missing := printer.WithMessage(string(found.State.Phase), found.State.Message)
+		told.say(missing)
+		return missing, nil
+	})
+	if errors.Is(err, errTimeout) {
+		return nil, fmt.Errorf("%w; the operation goes on, and slipway app terminate ends it", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return last.Status.OperationState, nil
+}
+
+// operationVerdict prints what was done, and fails when that failed.
+func operationVerdict(w io.Writer, app *application, state *v1alpha1.OperationState) error {
+	revision := ""
+	if state.SyncResult != nil {
+		revision = shownRevision(state.SyncResult.Revision, state.SyncResult.Revisions)
+		var results []*v1alpha1.ResourceResult
+		for i := range state.SyncResult.Resources {
+			results = append(results, &state.SyncResult.Resources[i])
+		}
+		if err := printResultTable(w, results); err != nil {
+			return err
+		}
+	}
+	if state.Phase != v1alpha1.OperationSucceeded {
+		return fmt.Errorf("the sync of %s to %s: %s", app.ID(), printer.OrDash(revision), printer.WithMessage(string(state.Phase), state.Message))
+	}
+	_, err := fmt.Fprintf(w, "\n%s is synced to %s: %s\n", app.ID(), printer.OrDash(revision), printer.Printable(state.Message))
+	return err
+}

@@ -1,0 +1,60 @@
+package appcmd
+
+import (
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"slipway.dev/slipway/internal/cli/printer"
+	"slipway.dev/slipway/internal/gitops/inspect"
+)
+
+func appTreeCommand(access *appAccess) *cobra.Command {
+	command := &cobra.Command{
+		Use:   "tree APP",
+		Short: "Show the objects of an Application with what they own, down to the Pods",
+		Long: `Shows the objects of an Application, and below them the ReplicaSets, Jobs and Pods
+that they own, each with its health.`,
+		Example: `  slipway app tree shop`,
+		Args:    oneName,
+	}
+	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
+	command.RunE = func(command *cobra.Command, args []string) error {
+		if err := output.Check(); err != nil {
+			return err
+		}
+		backend, app, err := access.find(command.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		defer backend.close()
+		root, err := backend.tree(command.Context(), app, command.ErrOrStderr())
+		if err != nil {
+			return err
+		}
+		if output.Form != printer.FormTable {
+			return output.Encode(command.OutOrStdout(), root)
+		}
+		return printTree(command.OutOrStdout(), root)
+	}
+	return command
+}
+
+func printTree(w io.Writer, root *inspect.Node) error {
+	rows, flush := printer.NewTable(w)
+	rows.Row("OBJECT", "SYNC", "HEALTH", "MESSAGE")
+	printNode(rows, root, "", "")
+	return flush()
+}
+
+// printNode shows a node and what is below it; the lines in front of both differ.
+func printNode(rows printer.Table, node *inspect.Node, first, rest string) {
+	rows.Row(first+node.Key().String(), printer.OrDash(node.Sync), printer.OrDash(node.Health), node.Message)
+	for i, child := range node.Children {
+		if i == len(node.Children)-1 {
+			printNode(rows, child, rest+"└─ ", rest+"   ")
+		} else {
+			printNode(rows, child, rest+"├─ ", rest+"│  ")
+		}
+	}
+}

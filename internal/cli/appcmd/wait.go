@@ -1,0 +1,150 @@
+package appcmd
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/cli/printer"
+	"slipway.dev/slipway/internal/gitops/inspect"
+)
+
+// WaitFor is what a wait ends with.
+type waitFor struct {
+	sync, health, operation bool
+	// suspended is healthy enough.
+	suspended bool
+}
+
+func appWaitCommand(access *appAccess) *cobra.Command {
+	var goal waitFor
+	timeout := 5 * time.Minute
+	command := &cobra.Command{
+		Use:   "wait APP",
+		Short: "Wait until an Application is as it should be",
+		Long: `Waits until an Application is Synced, Healthy, and no operation runs, or for those
+that are asked for. What is missing is told meanwhile. The exit code is 1 when
+the time is over first.
+
+It waits for what the status says. An agent learns of a push by a webhook or
+when it asks next; to wait for a push, sync first.`,
+		Example: `  slipway app wait shop --health --timeout 2m
+  slipway app wait shop --operation`,
+		Args: oneName,
+		RunE: func(command *cobra.Command, args []string) error {
+			if !goal.sync && !goal.health && !goal.operation {
+				goal.sync, goal.health, goal.operation = true, true, true
+			}
+			backend, app, err := access.find(command.Context(), args[0]) // for a clear error
+			if err != nil {
+				return err
+			}
+			defer backend.close()
+			waiting, cancel := timeLimit(command.Context(), timeout)
+			defer cancel()
+			told := &progress{w: command.ErrOrStderr()}
+			app, err = backend.wait(waiting, app.ID(), func(app *application) (string, error) {
+				missing := goal.missing(app)
+				if missing != "" {
+					told.say("waiting: " + missing)
+				}
+				return missing, nil
+			})
+			if errors.Is(err, errTimeout) {
+				return fmt.Errorf("%s is not there after %s: %s", args[0], timeout, goal.missing(app))
+			}
+			if err != nil {
+				return err
+			}
+			return printWaited(command.OutOrStdout(), app)
+		},
+	}
+	flags := command.Flags()
+	flags.BoolVar(&goal.sync, "sync", false, "wait until it is Synced")
+	flags.BoolVar(&goal.health, "health", false, "wait until it is Healthy")
+	flags.BoolVar(&goal.suspended, "suspended", false, "with --health: Suspended is enough")
+	flags.BoolVar(&goal.operation, "operation", false, "wait until no operation is asked for or runs")
+	flags.DurationVar(&timeout, "timeout", timeout, "stop waiting after this time; 0 is never")
+	return command
+}
+
+// missing says what of the goal is not there; nothing when all is.
+func (g *waitFor) missing(app *application) string {
+	if app == nil {
+		return "no answer from the API server"
+	}
+	var missing []string
+	state := app.Status.OperationState
+	switch {
+	case !g.operation:
+	case app.Operation != nil:
+		missing = append(missing, "an operation was asked for and has not begun")
+	case state != nil && !state.Phase.Completed():
+		missing = append(missing, "the operation: "+printer.WithMessage(string(state.Phase), state.Message))
+	}
+	if g.sync && app.Status.Sync.Status != v1alpha1.SyncSynced {
+		missing = append(missing, "sync: "+printer.WithMessage(inspect.ShownSync(&app.Status), outOfSync(app)))
+	}
+	if g.health && !g.healthy(app.Status.Health.Status) {
+		missing = append(missing, "health: "+printer.WithMessage(inspect.ShownHealth(&app.Status), unhealthy(app)))
+	}
+	return strings.Join(missing, "; ")
+}
+
+func (g *waitFor) healthy(code v1alpha1.HealthCode) bool {
+	return code == v1alpha1.Healthy || g.suspended && code == v1alpha1.Suspended
+}
+
+// shownObjects is how many objects a line names.
+const shownObjects = 3
+
+// outOfSync names the first objects that are not as in Git, or says why nobody
+// knows.
+func outOfSync(app *application) string {
+	var names []string
+	for i := range app.Status.Resources {
+		if resource := &app.Status.Resources[i]; resource.Status == v1alpha1.SyncOutOfSync {
+			names = append(names, inspect.KeyOfResource(resource).String())
+		}
+	}
+	if len(names) == 0 && len(app.Status.Conditions) > 0 {
+		return app.Status.Conditions[0].Message
+	}
+	return firstOf(names)
+}
+
+// unhealthy names the first objects that are not healthy.
+func unhealthy(app *application) string {
+	if app.Status.Health.Message != "" {
+		return app.Status.Health.Message
+	}
+	var names []string
+	for i := range app.Status.Resources {
+		resource := &app.Status.Resources[i]
+		if resource.Health != nil && resource.Health.Status != v1alpha1.Healthy && resource.Health.Status != "" {
+			names = append(names, inspect.KeyOfResource(resource).String()+" is "+printer.WithMessage(string(resource.Health.Status), resource.Health.Message))
+		}
+	}
+	return firstOf(names)
+}
+
+func firstOf(names []string) string {
+	if len(names) > shownObjects {
+		return strings.Join(names[:shownObjects], ", ") + fmt.Sprintf(" and %d more", len(names)-shownObjects)
+	}
+	return strings.Join(names, ", ")
+}
+
+func printWaited(w io.Writer, app *application) error {
+	words := []string{inspect.ShownSync(&app.Status), inspect.ShownHealth(&app.Status)}
+	if revision := shownRevision(app.Status.Sync.Revision, app.Status.Sync.Revisions); revision != "" {
+		words = append(words, "at "+revision)
+	}
+	_, err := fmt.Fprintf(w, "%s is %s\n", app.ID(), strings.Join(words, ", "))
+	return err
+}

@@ -1,0 +1,131 @@
+package clitest
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"slipway.dev/slipway/internal/wire/platformv1"
+)
+
+// fleetWorld is a platform with a runtime that is joined through its tunnel: real
+// processes and a real API server.
+type fleetWorld struct {
+	*PlatformWorld
+	Apps *AppWorld
+}
+
+// NewFleetWorld starts a platform and a cluster for its runtimes.
+func NewFleetWorld(t *testing.T) *fleetWorld {
+	t.Helper()
+	apps := NewAppWorld(t)
+	w := &fleetWorld{PlatformWorld: NewPlatformWorld(t), Apps: apps}
+	w.Login(t)
+	w.join(t, "prod")
+	return w
+}
+
+// join runs an agent as a runtime, and waits until the platform reaches it.
+func (w *fleetWorld) join(t *testing.T, name string) {
+	t.Helper()
+	key := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(key, []byte(w.Must(t, "api-key create join-"+name+" --scope runtime-register")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	command := exec.Command(os.Args[0],
+		"agent", "--log.format=text", "--admin.address=127.0.0.1:0", "--health.address=127.0.0.1:0", "--webhooks.address=127.0.0.1:0", "--access.address=127.0.0.1:0",
+		"--applications.controlNamespace="+w.Apps.TestNamespace, "--applications.pollInterval=1h", "--leaderElection.leaseName="+w.Apps.TestNamespace, "--render.workers=1",
+		"--platform.url="+w.Url, "--platform.keyFile="+key, "--runtime.name="+name,
+	)
+	command.Env = append(os.Environ(), ProgramVariable+"=1", "KUBECONFIG="+w.Apps.Kubeconfig)
+	log := &LockedBuffer{}
+	command.Stdout, command.Stderr = log, log
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	process := &AgentProcess{command, log}
+	t.Cleanup(func() { process.end(t) })
+	w.Until(t, "cluster list --runtime "+name, func(got Result) bool { return got.Code == 0 })
+}
+
+// Until runs a command line until its result is right.
+func (w *fleetWorld) Until(t *testing.T, line string, right func(Result) bool) Result {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), AppPatience)
+	defer cancel()
+	again := time.NewTicker(100 * time.Millisecond)
+	defer again.Stop()
+	for {
+		got := w.Run(t, line)
+		if right(got) {
+			return got
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			t.Fatalf("%s: %+v", line, got)
+		}
+	}
+}
+
+// accounts are the names of what a cluster addition makes, as they are now.
+func (w *fleetWorld) Granted(t *testing.T) string {
+	t.Helper()
+	var found []string
+	client, name := w.Apps.Client, "slipway-manager"
+	note := func(what string, err error) {
+		if err == nil {
+			found = append(found, what)
+		} else if !apierrors.IsNotFound(err) {
+			t.Fatal(err)
+		}
+	}
+	_, err := client.CoreV1().ServiceAccounts(w.Apps.TestNamespace).Get(t.Context(), name, metav1.GetOptions{})
+	note("account", err)
+	_, err = client.RbacV1().ClusterRoleBindings().Get(t.Context(), name, metav1.GetOptions{})
+	note("cluster-binding", err)
+	_, err = client.RbacV1().Roles(w.Apps.TestNamespace).Get(t.Context(), name, metav1.GetOptions{})
+	note("role", err)
+	_, err = client.RbacV1().RoleBindings(w.Apps.TestNamespace).Get(t.Context(), name+"-token", metav1.GetOptions{})
+	note("token-binding", err)
+	return strings.Join(found, " ")
+}
+
+func (w *fleetWorld) RemoveClusters(t *testing.T, target string) {
+	t.Helper()
+	w.Fails(t, "cluster remove", 2, "by its name, or by --server-url")
+	w.Fails(t, "cluster remove nothing --yes", 1, "has no cluster nothing")
+	w.Fails(t, "cluster remove in-cluster --yes --clean-up"+target, 2, "choose its --context")
+	w.Fails(t, "cluster remove far", 2, "--yes")
+	got := w.Run(t, "cluster remove --server-url "+w.Apps.Config.Host+" --yes --clean-up"+target)
+	if got.Code != 0 || strings.Count(got.Stderr, "is deleted") != 5 {
+		t.Errorf("remove: %+v", got)
+	}
+	if got := w.Granted(t); got != "" {
+		t.Errorf("left %q", got)
+	}
+	w.Until(t, "cluster list", func(got Result) bool { return !strings.Contains(got.Stdout, "far") })
+}
+
+// ReportShop has another runtime tell of an Application of the same name.
+func (w *fleetWorld) ReportShop(t *testing.T, runtime string) {
+	t.Helper()
+	agent := w.Registered(t, runtime)
+	events := []*platformv1.ReportEvent{
+		{Number: 1, Event: &platformv1.ReportEvent_ResyncBegin{ResyncBegin: true}},
+		{Number: 2, Event: &platformv1.ReportEvent_Application{Application: &platformv1.Application{Namespace: "argocd", Name: "shop", Uid: "u", Sync: "Synced", Health: "Healthy"}}},
+		{Number: 3, Event: &platformv1.ReportEvent_ResyncEnd{ResyncEnd: true}},
+	}
+	answer, err := agent.Report(t.Context(), connect.NewRequest(&platformv1.ReportRequest{Stream: "s", Events: events}))
+	if err != nil || answer.Msg.GetStored() != 3 {
+		t.Fatalf("%v, %v", answer, err)
+	}
+}

@@ -1,0 +1,51 @@
+package clitest
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"slipway.dev/slipway/internal/kube/kubetest"
+)
+
+// DeadKubeconfig leads to a port that nobody listens on.
+func DeadKubeconfig(t *testing.T) string {
+	t.Helper()
+	return writeKubeconfig(t, clientcmdapi.Cluster{Server: "http://127.0.0.1:1"}, clientcmdapi.AuthInfo{})
+}
+
+func writeKubeconfig(t *testing.T, cluster clientcmdapi.Cluster, user clientcmdapi.AuthInfo) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	err := clientcmd.WriteToFile(clientcmdapi.Config{
+		Clusters: map[string]*clientcmdapi.Cluster{"c": &cluster}, AuthInfos: map[string]*clientcmdapi.AuthInfo{"u": &user},
+		Contexts: map[string]*clientcmdapi.Context{"x": {Cluster: "c", AuthInfo: "u"}}, CurrentContext: "x",
+	}, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// AccountKubeconfig is that of a ServiceAccount.
+func AccountKubeconfig(t *testing.T, cluster *kubetest.Cluster, namespace, account string) string {
+	t.Helper()
+	token, err := cluster.Client.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	authorities := cluster.Config.CAData
+	if len(authorities) == 0 {
+		if authorities, err = os.ReadFile(cluster.Config.CAFile); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return writeKubeconfig(t,
+		clientcmdapi.Cluster{Server: cluster.Config.Host, CertificateAuthorityData: authorities},
+		clientcmdapi.AuthInfo{Token: token.Status.Token})
+}

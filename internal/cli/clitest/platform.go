@@ -1,0 +1,230 @@
+package clitest
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"connectrpc.com/connect"
+
+	"slipway.dev/slipway/internal/wire/platformv1"
+	"slipway.dev/slipway/internal/wire/platformv1/platformv1connect"
+)
+
+const (
+	// AdminEmail is the first admin of a platform.
+	AdminEmail = "admin@localhost"
+	// ChosenPassword is what the admin takes in place of the one-time password.
+	ChosenPassword = "correct horse battery staple"
+)
+
+// PlatformWorld is a platform that runs as a process, and a person who works with
+// it: commands are processes too, with a home of their own.
+type PlatformWorld struct {
+	Url, OneTime string
+	Home, Config string
+	Log          *LockedBuffer
+	// environ is added to the environment of commands.
+	Environ []string
+}
+
+// NewPlatformWorld starts a platform with its first account.
+func NewPlatformWorld(t *testing.T, args ...string) *PlatformWorld {
+	t.Helper()
+	Clean(t)
+	home := t.TempDir()
+	w := &PlatformWorld{Home: home, Config: filepath.Join(home, ".config", "slipway", "config.yaml"), Log: &LockedBuffer{}}
+	args = append([]string{
+		"platform", "--server.address=127.0.0.1:0", "--health.address=127.0.0.1:0", "--admin.address=127.0.0.1:0", "--log.format=json",
+		"--state.dir=" + filepath.Join(t.TempDir(), "state"),
+	}, args...)
+	command := w.Command(context.Background(), args)
+	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	stderr, err := command.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := command.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	listens, passwords, done := make(chan string, 1), make(chan string, 1), make(chan struct{})
+	go func() {
+		defer close(done)
+		var reading sync.WaitGroup
+		reading.Go(func() { w.followLog(stderr, listens) })
+		reading.Go(func() { followPassword(stdout, passwords) })
+		reading.Wait()
+		_ = command.Wait()
+	}()
+	t.Cleanup(func() {
+		_ = command.Process.Signal(syscall.SIGTERM) // it may be over
+		<-done
+	})
+	select {
+	case w.Url = <-listens:
+	case <-done:
+		t.Fatalf("the platform ended: %s", w.Log)
+	}
+	select {
+	case w.OneTime = <-passwords:
+	case <-done:
+		t.Fatalf("the platform ended without a password: %s", w.Log)
+	}
+	return w
+}
+
+// followPassword finds the password of the first admin. It is printed before the
+// platform listens, and may be read after that.
+func followPassword(stdout io.Reader, passwords chan<- string) {
+	lines := bufio.NewScanner(stdout)
+	for lines.Scan() {
+		if _, password, found := strings.Cut(lines.Text(), "password: "); found {
+			passwords <- password
+		}
+	}
+}
+
+func (w *PlatformWorld) followLog(stderr io.Reader, listens chan<- string) {
+	lines := bufio.NewScanner(io.TeeReader(stderr, w.Log))
+	for lines.Scan() {
+		var line struct{ Msg, Server, URL string }
+		if json.Unmarshal(lines.Bytes(), &line) == nil && line.Server == "platform" && line.Msg == "server listens" {
+			listens <- line.URL
+		}
+	}
+}
+
+// Command is a command line of the person.
+func (w *PlatformWorld) Command(ctx context.Context, args []string) *exec.Cmd {
+	command := exec.CommandContext(ctx, os.Args[0], args...)
+	command.Env = append([]string{ProgramVariable + "=1", "HOME=" + w.Home, "PATH=" + os.Getenv("PATH")}, w.Environ...)
+	command.Dir = w.Home
+	return command
+}
+
+// RunWith runs a command line, split at blanks, with an input.
+func (w *PlatformWorld) RunWith(t *testing.T, input, line string) Result {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), AppPatience)
+	defer cancel()
+	command := w.Command(ctx, strings.Fields(line))
+	var stdout, stderr bytes.Buffer
+	command.Stdin, command.Stdout, command.Stderr = strings.NewReader(input), &stdout, &stderr
+	err := command.Run()
+	if failed := (*exec.ExitError)(nil); err != nil && !errors.As(err, &failed) {
+		t.Fatal(err)
+	}
+	return Result{command.ProcessState.ExitCode(), stdout.String(), stderr.String()}
+}
+
+// Run runs a command line without input.
+func (w *PlatformWorld) Run(t *testing.T, line string) Result {
+	t.Helper()
+	return w.RunWith(t, "", line)
+}
+
+// Must runs a command line that has to succeed, and gives its output.
+func (w *PlatformWorld) Must(t *testing.T, line string) string {
+	t.Helper()
+	got := w.Run(t, line)
+	if got.Code != 0 {
+		t.Fatalf("%s: %+v", line, got)
+	}
+	return got.Stdout
+}
+
+// Fails runs a command line that has to end with a code and say something.
+func (w *PlatformWorld) Fails(t *testing.T, line string, code int, want string) {
+	t.Helper()
+	if got := w.Run(t, line); got.Code != code || !strings.Contains(got.Stderr, want) {
+		t.Errorf("%s: got %+v, wanted %d and %q", line, got, code, want)
+	}
+}
+
+// Login signs the admin in for the first time.
+func (w *PlatformWorld) Login(t *testing.T) {
+	t.Helper()
+	got := w.RunWith(t, w.OneTime+"\n"+ChosenPassword+"\n", "login "+w.Url+" --email "+AdminEmail+" --password-stdin --name test")
+	if got.Code != 0 {
+		t.Fatalf("login: %+v\n%s", got, w.Log)
+	}
+}
+
+// Key is the key that the context has.
+func (w *PlatformWorld) Key(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(w.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range strings.Split(string(text), "\n") {
+		if value, ok := strings.CutPrefix(strings.TrimSpace(line), "key: "); ok {
+			return value
+		}
+	}
+	t.Fatalf("there is no key in\n%s", text)
+	return ""
+}
+
+// Bearer adds a token to requests.
+type Bearer struct{ Token string }
+
+// RoundTrip sends a request with the token.
+func (b Bearer) RoundTrip(request *http.Request) (*http.Response, error) {
+	request = request.Clone(request.Context())
+	request.Header.Set("Authorization", "Bearer "+b.Token)
+	return http.DefaultTransport.RoundTrip(request)
+}
+
+// Registered makes a runtime that is known to the platform, and gives what its
+// agent would ask with.
+func (w *PlatformWorld) Registered(t *testing.T, name string) platformv1connect.AgentServiceClient {
+	t.Helper()
+	return w.RegisteredAs(t, w.Key(t), name)
+}
+
+// RegisteredAs is Registered with an API key of the test.
+func (w *PlatformWorld) RegisteredAs(t *testing.T, key, name string) platformv1connect.AgentServiceClient {
+	t.Helper()
+	admin := platformv1connect.NewRuntimeServiceClient(&http.Client{Transport: Bearer{key}}, w.Url)
+	answer, err := admin.RegisterRuntime(t.Context(), connect.NewRequest(&platformv1.RegisterRuntimeRequest{
+		Name: name, Namespace: "slipway", Cluster: name + "-cluster", ClusterUid: "uid-" + name, Version: "1.0.0", AccessMode: platformv1.AccessMode_ACCESS_MODE_TUNNEL,
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return platformv1connect.NewAgentServiceClient(&http.Client{Transport: Bearer{answer.Msg.GetCredential().GetAccessToken()}}, w.Url)
+}
+
+// Beat sends a heartbeat of a runtime.
+func Beat(t *testing.T, agent platformv1connect.AgentServiceClient, told *platformv1.HeartbeatRequest) {
+	t.Helper()
+	if _, err := agent.Heartbeat(t.Context(), connect.NewRequest(told)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// AccountOf returns the ID of the account that the test is signed in to.
+func AccountOf(t *testing.T, w *PlatformWorld) string {
+	t.Helper()
+	var account struct{ ID string }
+	if err := json.Unmarshal([]byte(w.Must(t, "account get -o json")), &account); err != nil || account.ID == "" {
+		t.Fatalf("%+v, %v", account, err)
+	}
+	return account.ID
+}

@@ -1,0 +1,232 @@
+package clustercmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"sigs.k8s.io/yaml"
+
+	"slipway.dev/slipway/internal/access/mode"
+	"slipway.dev/slipway/internal/cli/kubeflags"
+	"slipway.dev/slipway/internal/cli/printer"
+	"slipway.dev/slipway/internal/kube"
+)
+
+const (
+	// managerAccount is the service account that a runtime has in another cluster,
+	// and the name of its rights.
+	managerAccount = "slipway-manager"
+	// renewRole is the right of the service account to renew its own token.
+	renewRole = "slipway-manager-token"
+	// accessOwner is the value of mode.ManagedLabel, and accessManager who writes.
+	accessOwner   = "slipway"
+	accessManager = "slipway-cli"
+	// takeBackTimeout is how long taking back may take, also after Ctrl-C.
+	takeBackTimeout = 30 * time.Second
+)
+
+// accessObject is an object that gives a runtime rights in another cluster.
+type accessObject struct {
+	resource schema.GroupVersionResource
+	*unstructured.Unstructured
+}
+
+// in is where such objects are in a cluster.
+func (o accessObject) in(cluster *kube.Cluster) dynamic.ResourceInterface {
+	if o.GetNamespace() == "" {
+		return cluster.Dynamic.Resource(o.resource)
+	}
+	return cluster.Dynamic.Resource(o.resource).Namespace(o.GetNamespace())
+}
+
+func (o accessObject) String() string {
+	if o.GetNamespace() == "" {
+		return o.GetKind() + " " + o.GetName()
+	}
+	return o.GetKind() + " " + o.GetNamespace() + "/" + o.GetName()
+}
+
+func newAccessObject(kind, namespace, name string, more map[string]any) accessObject {
+	version, resource := "rbac.authorization.k8s.io/v1", strings.ToLower(kind)+"s"
+	if kind == "ServiceAccount" {
+		version = "v1"
+	}
+	object := &unstructured.Unstructured{Object: more}
+	object.SetAPIVersion(version)
+	object.SetKind(kind)
+	object.SetName(name)
+	object.SetNamespace(namespace)
+	object.SetLabels(map[string]string{mode.ManagedLabel: accessOwner})
+	return accessObject{object.GroupVersionKind().GroupVersion().WithResource(resource), object}
+}
+
+// accessBinding gives the service account a role of the same scope.
+func accessBinding(kind, namespace, name, role, system string) accessObject {
+	return newAccessObject(kind, namespace, name, map[string]any{
+		"roleRef":  map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": strings.TrimSuffix(kind, "Binding"), "name": role},
+		"subjects": []any{map[string]any{"kind": "ServiceAccount", "name": managerAccount, "namespace": system}},
+	})
+}
+
+// accessObjects are the service account of a runtime and its rights: those of an
+// administrator, or those of some namespaces and the right to renew its own token.
+func accessObjects(system string, namespaces []string) []accessObject {
+	objects := []accessObject{newAccessObject("ServiceAccount", system, managerAccount, map[string]any{})}
+	if len(namespaces) == 0 {
+		return append(objects, accessBinding("ClusterRoleBinding", "", managerAccount, "cluster-admin", system))
+	}
+	objects = append(objects,
+		newAccessObject("Role", system, renewRole, map[string]any{"rules": []any{map[string]any{
+			"apiGroups": []any{""}, "resources": []any{"serviceaccounts/token"}, "resourceNames": []any{managerAccount}, "verbs": []any{"create"},
+		}}}),
+		accessBinding("RoleBinding", system, renewRole, renewRole, system),
+	)
+	for _, namespace := range namespaces {
+		objects = append(objects,
+			newAccessObject("Role", namespace, managerAccount, map[string]any{"rules": []any{map[string]any{
+				"apiGroups": []any{"*"}, "resources": []any{"*"}, "verbs": []any{"*"},
+			}}}),
+			accessBinding("RoleBinding", namespace, managerAccount, managerAccount, system),
+		)
+	}
+	return objects
+}
+
+// accessYAML are the objects as manifests.
+func accessYAML(objects []accessObject) (string, error) {
+	var documents []string
+	for _, object := range objects {
+		text, err := yaml.Marshal(object.Object)
+		if err != nil {
+			return "", err
+		}
+		documents = append(documents, string(text))
+	}
+	return strings.Join(documents, "---\n"), nil
+}
+
+// cleanUpCommands delete what was made, for people.
+func cleanUpCommands(system string, namespaces []string) string {
+	var text strings.Builder
+	objects := accessObjects(system, namespaces)
+	for i := len(objects) - 1; i >= 0; i-- {
+		object := objects[i]
+		text.WriteString("kubectl delete " + strings.ToLower(object.GetKind()) + " " + object.GetName())
+		if object.GetNamespace() != "" {
+			text.WriteString(" --namespace " + printer.Printable(object.GetNamespace()))
+		}
+		text.WriteString("\n")
+	}
+	return text.String()
+}
+
+// takeBack undoes one change.
+type takeBack func(ctx context.Context) error
+
+// grantAccess makes the objects. What it returns takes back what was made, also
+// when there is an error.
+func grantAccess(ctx context.Context, cluster *kube.Cluster, objects []accessObject) (undo []takeBack, err error) {
+	for _, object := range objects {
+		back, err := grantOne(ctx, cluster, object)
+		if back != nil {
+			undo = append(undo, back)
+		}
+		if err != nil {
+			return undo, fmt.Errorf("make the %s: %w", object, err)
+		}
+	}
+	return undo, nil
+}
+
+// grantOne makes an object, or brings one of ours up to date.
+func grantOne(ctx context.Context, cluster *kube.Cluster, object accessObject) (takeBack, error) {
+	place := object.in(cluster)
+	made, err := place.Create(ctx, object.Unstructured.DeepCopy(), metav1.CreateOptions{FieldManager: accessManager})
+	if err == nil {
+		uid := made.GetUID()
+		return func(ctx context.Context) error {
+			err := place.Delete(ctx, object.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
+			if apierrors.IsNotFound(err) {
+				return nil
+			}
+			return err
+		}, nil
+	}
+	if !apierrors.IsAlreadyExists(err) {
+		return nil, err
+	}
+	found, err := place.Get(ctx, object.GetName(), metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	if found.GetLabels()[mode.ManagedLabel] != accessOwner {
+		return nil, errors.New("somebody else made one of that name: delete it first, or choose another --system-namespace")
+	}
+	wanted := found.DeepCopy()
+	for _, field := range []string{"rules", "roleRef", "subjects"} {
+		if value, ok := object.Object[field]; ok {
+			wanted.Object[field] = value
+		}
+	}
+	changed, err := place.Update(ctx, wanted, metav1.UpdateOptions{FieldManager: accessManager})
+	if err != nil || changed.GetResourceVersion() == found.GetResourceVersion() {
+		return nil, err
+	}
+	return func(ctx context.Context) error {
+		before := found.DeepCopy()
+		before.SetResourceVersion(changed.GetResourceVersion())
+		_, err := place.Update(ctx, before, metav1.UpdateOptions{FieldManager: accessManager})
+		return err
+	}, nil
+}
+
+// undoAccess takes everything back, the last first, also when the command was
+// interrupted.
+func undoAccess(ctx context.Context, undo []takeBack) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), takeBackTimeout)
+	defer cancel()
+	var problems []error
+	for i := len(undo) - 1; i >= 0; i-- {
+		if err := undo[i](ctx); err != nil {
+			problems = append(problems, fmt.Errorf("it could not be taken back: %w", err))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// deleteAccess deletes what is ours of the objects.
+func deleteAccess(command *cobra.Command, cluster *kube.Cluster, objects []accessObject) error {
+	ctx, cancel := context.WithTimeout(command.Context(), kubeflags.RequestTimeout)
+	defer cancel()
+	var problems []error
+	for i := len(objects) - 1; i >= 0; i-- {
+		object := objects[i]
+		found, err := object.in(cluster).Get(ctx, object.GetName(), metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err == nil && found.GetLabels()[mode.ManagedLabel] != accessOwner {
+			printer.Note(command, "The %s was made by somebody else, and stays.", object.String())
+			continue
+		}
+		if err == nil {
+			uid := found.GetUID()
+			err = object.in(cluster).Delete(ctx, object.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
+		}
+		if err != nil {
+			problems = append(problems, fmt.Errorf("delete the %s: %w", object, err))
+			continue
+		}
+		printer.Note(command, "The %s is deleted.", object.String())
+	}
+	return errors.Join(problems...)
+}

@@ -1,0 +1,220 @@
+// Package clustercmd is the command slipway cluster: it adds clusters to a
+// runtime, lists them and removes them.
+//
+// Adding creates a service account in the other cluster with the user's own
+// rights, and hands its token to the runtime. What a failed or interrupted
+// addition created is removed again.
+package clustercmd
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"slipway.dev/slipway/internal/cli/apiclient"
+	"slipway.dev/slipway/internal/cli/buildinfo"
+	"slipway.dev/slipway/internal/cli/exit"
+	"slipway.dev/slipway/internal/cli/kubeflags"
+	"slipway.dev/slipway/internal/cli/printer"
+	"slipway.dev/slipway/internal/cli/prompt"
+	"slipway.dev/slipway/internal/kube"
+	"slipway.dev/slipway/internal/wire/runtimev1"
+)
+
+// Command is `slipway cluster` (R116).
+func Command() *cobra.Command {
+	choice := &apiclient.Choice{}
+	command := apiclient.GroupCommand("cluster", "Add, list and remove the clusters that a runtime deploys to", choice, true)
+	command.AddCommand(clusterListCommand(choice), clusterAddCommand(choice), clusterRemoveCommand(choice))
+	return command
+}
+
+func clusterListCommand(choice *apiclient.Choice) *cobra.Command {
+	command := &cobra.Command{Use: "list", Short: "List the clusters of a runtime", Args: cobra.NoArgs}
+	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
+	command.RunE = apiclient.WithRuntime(choice, output, func(command *cobra.Command, client *apiclient.Client, runtime string, _ []string) error {
+		answer, err := apiclient.Call(command.Context(), client, client.Clusters(runtime).ListClusters, &runtimev1.ListClustersRequest{})
+		if err != nil {
+			return err
+		}
+		return printer.Show(command, output, answer, func(w io.Writer) error { return printManaged(w, answer.GetClusters()) })
+	})
+	return command
+}
+
+func printManaged(w io.Writer, clusters []*runtimev1.ManagedCluster) error {
+	rows, flush := printer.NewTable(w)
+	rows.Row("NAME", "SERVER", "VERSION", "STATUS", "NAMESPACES", "TOKEN_EXPIRES", "LABELS", "MESSAGE")
+	for _, one := range clusters {
+		namespaces := strings.Join(one.GetNamespaces(), ",")
+		if namespaces == "" {
+			namespaces = "all"
+		}
+		var labels []string
+		for _, key := range slices.Sorted(maps.Keys(one.GetLabels())) {
+			labels = append(labels, key+"="+one.GetLabels()[key])
+		}
+		rows.Row(one.GetName(), one.GetServer(), printer.OrDash(one.GetVersion()), printer.OrDash(one.GetStatus()), namespaces,
+			printer.Timestamp(one.GetTokenExpiresAt()), printer.OrDash(strings.Join(labels, ",")), one.GetMessage())
+	}
+	return flush()
+}
+
+// clusterAddFlags say which cluster is added, and how.
+type clusterAddFlags struct {
+	choice          kube.UserChoice
+	server          string
+	labels          map[string]string
+	annotations     map[string]string
+	systemNamespace string
+	namespaces      []string
+	dryRun, replace bool
+	yes             bool
+}
+
+func clusterAddCommand(choice *apiclient.Choice) *cobra.Command {
+	given := &clusterAddFlags{}
+	command := &cobra.Command{
+		Use:   "add [NAME]",
+		Short: "Have a runtime deploy to another cluster",
+		Long: `Makes a service account in another cluster, with the rights that the runtime needs
+there, asks that cluster for a token which is good for a day, and gives it to the
+runtime, which renews it. What is made is shown first. The certificate of the
+cluster is always verified.
+
+With --namespaces the runtime gets the rights of those namespaces only; without, it
+is an administrator of the cluster. With --dry-run nothing is made: the manifests
+are printed, and it is checked whether you may make them. When something fails,
+what was made is taken back.`,
+		Example: `  slipway cluster add staging --runtime prod --context staging
+  slipway cluster add shop --runtime prod --context staging --namespaces shop,shop-jobs --labels team=shop --dry-run`,
+		Args: cobra.MaximumNArgs(1),
+	}
+	flags := command.Flags()
+	flags.StringVar(&given.choice.Kubeconfig, "kubeconfig", "", "kubeconfig file (default KUBECONFIG or ~/.kube/config)")
+	flags.StringVar(&given.choice.Context, "context", "", "context of the kubeconfig that is the cluster to add (default its current one)")
+	flags.StringVar(&given.server, "server", "", "address of the cluster as the runtime reaches it (default that of the kubeconfig)")
+	flags.StringToStringVar(&given.labels, "labels", nil, "labels of the cluster, as key=value,key=value")
+	flags.StringToStringVar(&given.annotations, "annotations", nil, "annotations of the cluster, as key=value,key=value")
+	flags.StringVar(&given.systemNamespace, "system-namespace", "kube-system", "namespace of the service account")
+	flags.StringSliceVar(&given.namespaces, "namespaces", nil, "only these namespaces (default the whole cluster)")
+	flags.BoolVar(&given.dryRun, "dry-run", false, "print the manifests and check, and make nothing")
+	flags.BoolVar(&given.replace, "replace", false, "replace the cluster of this name and address")
+	flags.BoolVarP(&given.yes, "yes", "y", false, "do not ask")
+	command.RunE = apiclient.WithRuntime(choice, nil, func(command *cobra.Command, client *apiclient.Client, runtime string, args []string) error {
+		cluster, err := kube.ConnectUser(given.choice, kube.Version(buildinfo.Read().Version))
+		if err != nil {
+			return exit.UsageError{Err: err}
+		}
+		defer cluster.Close()
+		name := given.name(cluster)
+		if len(args) == 1 {
+			name = args[0]
+		}
+		adding := &clusterAddition{clusterAddFlags: given, command: command, platform: client, runtime: runtime, cluster: cluster, name: name}
+		return adding.run()
+	})
+	return command
+}
+
+// name is what the cluster is called when nobody says: the context, or the host.
+func (g *clusterAddFlags) name(cluster *kube.Cluster) string {
+	if g.choice.Context != "" {
+		return g.choice.Context
+	}
+	return kubeflags.HostOf(cluster.Config.Host)
+}
+
+// clusterRemoveFlags say which cluster is removed, and what of it.
+type clusterRemoveFlags struct {
+	choice          kube.UserChoice
+	server          string
+	systemNamespace string
+	force, cleanUp  bool
+	yes             bool
+}
+
+func clusterRemoveCommand(choice *apiclient.Choice) *cobra.Command {
+	given := &clusterRemoveFlags{}
+	command := &cobra.Command{
+		Use:   "remove [NAME]",
+		Short: "Have a runtime forget a cluster",
+		Long: `Has a runtime forget a cluster. What it deployed there stays. With --clean-up the
+service account and its rights are deleted in that cluster too, which --kubeconfig
+and --context lead to; another runtime that uses the same service account loses the
+cluster by that.`,
+		Example: `  slipway cluster remove staging --runtime prod
+  slipway cluster remove --server-url https://staging.example.com:6443 --runtime prod --clean-up --context staging`,
+		Args: cobra.MaximumNArgs(1),
+	}
+	flags := command.Flags()
+	flags.StringVar(&given.server, "server-url", "", "address of the cluster, instead of its name")
+	flags.StringVar(&given.choice.Kubeconfig, "kubeconfig", "", "kubeconfig file for --clean-up (default KUBECONFIG or ~/.kube/config)")
+	flags.StringVar(&given.choice.Context, "context", "", "context of the kubeconfig for --clean-up (default its current one)")
+	flags.StringVar(&given.systemNamespace, "system-namespace", "kube-system", "namespace of the service account, for --clean-up")
+	flags.BoolVar(&given.force, "force", false, "also if Applications deploy to it: they are left as they are")
+	flags.BoolVar(&given.cleanUp, "clean-up", false, "also delete what slipway cluster add made in the cluster")
+	flags.BoolVarP(&given.yes, "yes", "y", false, "do not ask")
+	command.RunE = apiclient.WithRuntime(choice, nil, func(command *cobra.Command, client *apiclient.Client, runtime string, args []string) error {
+		if (len(args) == 1) == (given.server != "") {
+			return exit.UsageError{Err: errors.New("say which cluster: by its name, or by --server-url")}
+		}
+		name := ""
+		if len(args) == 1 {
+			name = args[0]
+		}
+		return given.remove(command, client, runtime, name)
+	})
+	return command
+}
+
+func (g *clusterRemoveFlags) remove(command *cobra.Command, client *apiclient.Client, runtime, name string) error {
+	ctx := command.Context()
+	found, err := client.FindCluster(ctx, runtime, name, g.server)
+	if err != nil {
+		return err
+	}
+	if found == nil {
+		return fmt.Errorf("the runtime %s has no cluster %s: slipway cluster list --runtime %s shows them", runtime, printer.Printable(name+g.server), runtime)
+	}
+	var far *kube.Cluster
+	if g.cleanUp {
+		// The wrong cluster is found out before anything is removed.
+		if far, err = g.connect(found); err != nil {
+			return err
+		}
+		defer far.Close()
+	}
+	if err := prompt.New(command).Confirm(fmt.Sprintf("Remove the cluster %s (%s) from the runtime %s?", printer.Printable(found.GetName()), printer.Printable(found.GetServer()), runtime), g.yes); err != nil {
+		return err
+	}
+	_, err = apiclient.Call(ctx, client, client.Clusters(runtime).RemoveCluster, &runtimev1.RemoveClusterRequest{Name: found.GetName(), Force: g.force})
+	if err != nil {
+		return err
+	}
+	printer.Note(command, "The runtime %s has forgotten the cluster %s.", runtime, found.GetName())
+	if far == nil {
+		printer.Note(command, "Its service account is still in that cluster. To delete it and its rights:")
+		_, err := fmt.Fprint(command.OutOrStdout(), cleanUpCommands(g.systemNamespace, found.GetNamespaces()))
+		return err
+	}
+	return deleteAccess(command, far, accessObjects(g.systemNamespace, found.GetNamespaces()))
+}
+
+// connect reaches the cluster that is removed, and refuses another.
+func (g *clusterRemoveFlags) connect(found *runtimev1.ManagedCluster) (*kube.Cluster, error) {
+	far, err := kube.ConnectUser(g.choice, kube.Version(buildinfo.Read().Version))
+	if err != nil {
+		return nil, exit.UsageError{Err: err}
+	}
+	if strings.TrimSuffix(far.Config.Host, "/") != found.GetServer() {
+		far.Close()
+		return nil, exit.UsageError{Err: fmt.Errorf("the kubeconfig leads to %s, and the cluster %s is at %s: choose its --context; nothing was done", far.Config.Host, printer.Printable(found.GetName()), printer.Printable(found.GetServer()))}
+	}
+	return far, nil
+}

@@ -1,0 +1,124 @@
+package diagnosecmd
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"slipway.dev/slipway/internal/cli/printer"
+	"slipway.dev/slipway/internal/secret"
+)
+
+// secretShapes are texts that are secrets wherever they stand: keys of ours and of
+// Git providers, tokens of Kubernetes and of identity providers, private keys,
+// passwords in URLs, and what a header or an assignment calls a secret.
+var secretShapes = []*regexp.Regexp{
+	regexp.MustCompile(`slw_[A-Za-z0-9]+_[A-Za-z0-9_-]+`),
+	regexp.MustCompile(`\b(gh[pousr]_|github_pat_|glpat-|ATBB|ATATT)[A-Za-z0-9_=-]{8,}`),
+	regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]*)?`),
+	regexp.MustCompile(`(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(-----END [A-Z ]*PRIVATE KEY-----|$)`),
+	regexp.MustCompile(`(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{6,}`),
+	regexp.MustCompile(`(?i)\b(password|passwd|token|secret|api[-_]?key|private[-_]?key)\s*[=:]\s*[^\s,;"']+`),
+}
+
+var urlPassword = regexp.MustCompile(`(://)[^/\s@:]*:[^/\s@]+@`)
+
+// redactor takes secrets out of texts: those that it knows, and what looks like
+// one.
+type redactor struct {
+	known []string
+}
+
+func newRedactor() *redactor { return &redactor{} }
+
+// know adds a secret.
+func (r *redactor) know(value string) {
+	const shortest = 4 // a shorter one would be found everywhere
+	if value = strings.TrimSpace(value); len(value) >= shortest {
+		r.known = append(r.known, value)
+	}
+}
+
+// text is a text without secrets.
+func (r *redactor) text(text string) string {
+	for _, value := range r.known {
+		text = strings.ReplaceAll(text, value, secret.Redacted)
+	}
+	for _, shape := range secretShapes {
+		text = shape.ReplaceAllString(text, secret.Redacted)
+	}
+	return urlPassword.ReplaceAllString(text, "${1}"+secret.Redacted+"@")
+}
+
+// value is a value of JSON without secrets. Names are texts of others too, when
+// they are those of labels.
+func (r *redactor) value(value any) any {
+	switch typed := value.(type) {
+	case string:
+		return r.text(typed)
+	case []any:
+		for i := range typed {
+			typed[i] = r.value(typed[i])
+		}
+		return typed
+	case map[string]any:
+		clean := make(map[string]any, len(typed))
+		for key, each := range typed {
+			clean[r.text(key)] = r.value(each)
+		}
+		return clean
+	}
+	return value
+}
+
+// bundle writes the archive: one file of JSON for each part.
+func (e *diagnosis) bundle(w io.Writer) error {
+	zipped := gzip.NewWriter(w)
+	archive := tar.NewWriter(zipped)
+	for _, name := range slices.Sorted(maps.Keys(e.parts)) {
+		text, err := e.part(e.parts[name])
+		if err != nil {
+			return err
+		}
+		header := &tar.Header{Name: "doctor/" + name + ".json", Mode: 0o600, Size: int64(len(text)), ModTime: time.Now()}
+		if err := archive.WriteHeader(header); err != nil {
+			return err
+		}
+		if _, err := archive.Write(text); err != nil {
+			return err
+		}
+	}
+	return errors.Join(archive.Close(), zipped.Close())
+}
+
+// part is a file of the archive, without secrets.
+func (e *diagnosis) part(value any) ([]byte, error) {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return nil, err
+	}
+	var plain any
+	if err := json.Unmarshal(text, &plain); err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	err = printer.WriteJSON(&out, e.hide.value(plain))
+	return out.Bytes(), err
+}
+
+// kubernetesVersion reads the answer of /version.
+func kubernetesVersion(raw []byte) (string, error) {
+	var told struct{ GitVersion string }
+	if err := json.Unmarshal(raw, &told); err != nil || told.GitVersion == "" {
+		return "", errors.New("what answers is no API server")
+	}
+	return printer.Printable(told.GitVersion), nil
+}

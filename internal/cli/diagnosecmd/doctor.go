@@ -1,0 +1,300 @@
+// Package diagnosecmd has the commands that find out what is wrong: doctor
+// (this machine, the platform, the runtimes and the cluster), preflight (what
+// an installation needs), lint and explain (Ingresses, as the edge reads them).
+//
+// They change nothing, except preflight --fix after it has shown the change and
+// asked.
+package diagnosecmd
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net/http/httptrace"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
+
+	"slipway.dev/slipway/internal/cli/apiclient"
+	"slipway.dev/slipway/internal/cli/buildinfo"
+	"slipway.dev/slipway/internal/cli/exit"
+	"slipway.dev/slipway/internal/cli/files"
+	"slipway.dev/slipway/internal/cli/printer"
+	"slipway.dev/slipway/internal/kube"
+	"slipway.dev/slipway/internal/wire/platformv1"
+)
+
+// How a check of doctor ended.
+const (
+	checkOK      = "ok"
+	checkWarning = "warning"
+	checkFailed  = "failed"
+	checkSkipped = "skipped"
+)
+
+const (
+	// soon is when an end is worth a word.
+	soon = 14 * 24 * time.Hour
+	// ownAudit is how many of the own actions are in a bundle.
+	ownAudit = 100
+)
+
+// doctorCheck is one line of doctor.
+type doctorCheck struct {
+	Check   string `json:"check"`
+	State   string `json:"state"`
+	Message string `json:"message"`
+}
+
+// diagnosis is what doctor found.
+type diagnosis struct {
+	checks []doctorCheck
+	// parts are the files of the bundle.
+	parts map[string]any
+	hide  *redactor
+}
+
+func (e *diagnosis) add(check, state, format string, args ...any) {
+	e.checks = append(e.checks, doctorCheck{check, state, e.hide.text(fmt.Sprintf(format, args...))})
+}
+
+// keep puts a message into the bundle.
+func (e *diagnosis) keep(name string, message proto.Message) {
+	value, err := printer.ProtoValue(message)
+	if err != nil {
+		value = err.Error()
+	}
+	e.parts[name] = value
+}
+
+// Doctor is `slipway doctor`.
+func Doctor() *cobra.Command {
+	choice, local := &apiclient.Choice{}, kube.UserChoice{}
+	path := ""
+	command := &cobra.Command{
+		Use:   "doctor",
+		Short: "Look for what is wrong, and write it to a file for those who help",
+		Long: `Looks at the contexts, at the platform and its certificate, at the runtimes, and at
+the cluster that kubectl would use, and says what is wrong. It ends with 1 when
+something is. With --output everything that it saw goes into an archive without
+keys, passwords and tokens: look at it before you send it to somebody.`,
+		Example: `  slipway doctor
+  slipway doctor --output doctor.tar.gz`,
+		Args: cobra.NoArgs,
+	}
+	choice.AddFlags(command.Flags())
+	command.Flags().StringVar(&path, "output", "", "archive to write, such as doctor.tar.gz")
+	command.Flags().StringVar(&local.Kubeconfig, "kubeconfig", "", "kubeconfig file (default KUBECONFIG or ~/.kube/config)")
+	command.Flags().StringVar(&local.Context, "context", "", "context of the kubeconfig (default its current one)")
+	command.RunE = func(command *cobra.Command, _ []string) error {
+		found := diagnose(command.Context(), choice, local)
+		if path != "" {
+			if err := files.WritePrivate(path, found.bundle); err != nil {
+				return err
+			}
+			printer.Note(command, "What was found is in %s. Look at it before you send it to somebody.", path)
+		}
+		if err := printChecks(command.OutOrStdout(), found.checks); err != nil {
+			return err
+		}
+		wrong := 0
+		for _, check := range found.checks {
+			if check.State == checkFailed {
+				wrong++
+			}
+		}
+		if wrong > 0 {
+			return exit.Status{Code: exit.Failure, Err: fmt.Errorf("%d of %d checks failed", wrong, len(found.checks))}
+		}
+		return nil
+	}
+	return command
+}
+
+func printChecks(w io.Writer, checks []doctorCheck) error {
+	rows, flush := printer.NewTable(w)
+	rows.Row("CHECK", "STATE", "MESSAGE")
+	for _, check := range checks {
+		rows.Row(check.Check, check.State, check.Message)
+	}
+	return flush()
+}
+
+// diagnose looks at everything, one after the other.
+func diagnose(ctx context.Context, choice *apiclient.Choice, local kube.UserChoice) *diagnosis {
+	e := &diagnosis{parts: map[string]any{}, hide: newRedactor()}
+	facts := buildinfo.Read()
+	e.parts["version"] = facts
+	e.add("program", checkOK, "slipway %s, %s", facts.Version, facts.Platform)
+	e.contexts()
+	e.platform(ctx, choice)
+	e.kubernetes(ctx, local)
+	e.parts["checks"] = e.checks
+	return e
+}
+
+func (e *diagnosis) contexts() {
+	book, err := apiclient.ReadContexts()
+	if err != nil {
+		e.add("contexts", checkFailed, "%v", err)
+		return
+	}
+	e.hide.know(os.Getenv(apiclient.KeyVariable))
+	for _, one := range book.Entries {
+		e.hide.know(one.Key.Reveal())
+	}
+	e.parts["contexts"] = apiclient.ShownContexts(book)
+	e.add("contexts", checkOK, "%d contexts, current is %s", len(book.Entries), printer.OrDash(book.Current))
+}
+
+// platform looks at the platform that is chosen, if one is.
+func (e *diagnosis) platform(ctx context.Context, choice *apiclient.Choice) {
+	client, err := choice.Open()
+	if errors.Is(err, apiclient.ErrNoPlatform) {
+		e.add("platform", checkSkipped, "%v", err)
+		return
+	}
+	if err != nil {
+		e.add("platform", checkFailed, "%v", err)
+		return
+	}
+	defer client.Close()
+	if !e.reach(ctx, client) {
+		return
+	}
+	me, err := apiclient.Call(ctx, client, client.Auth().Me, &platformv1.MeRequest{})
+	if err != nil {
+		e.add("key", checkFailed, "%v", err)
+		return
+	}
+	e.keep("whoami", me)
+	e.key(me)
+	e.runtimes(ctx, client)
+	e.audit(ctx, client, me)
+}
+
+// reach asks a question that needs no key, and looks at the certificate.
+func (e *diagnosis) reach(ctx context.Context, client *apiclient.Client) bool {
+	var state *tls.ConnectionState
+	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{TLSHandshakeDone: func(found tls.ConnectionState, err error) {
+		if err == nil {
+			state = &found
+		}
+	}})
+	began := time.Now()
+	if _, err := apiclient.Call(traced, client, client.Auth().Methods, &platformv1.MethodsRequest{}); err != nil {
+		e.add("platform", checkFailed, "%v", err)
+		return false
+	}
+	e.add("platform", checkOK, "%s answers in %s", client.BaseURL(), time.Since(began).Round(time.Millisecond))
+	if state == nil || len(state.PeerCertificates) == 0 {
+		e.add("certificate", checkWarning, "%s is not encrypted: that is good within this machine only", client.BaseURL())
+		return true
+	}
+	leaf := state.PeerCertificates[0]
+	e.parts["certificate"] = map[string]any{
+		"subject": leaf.Subject.String(), "issuer": leaf.Issuer.String(), "names": leaf.DNSNames, "notAfter": leaf.NotAfter,
+		"version": tls.VersionName(state.Version), "protocol": state.NegotiatedProtocol,
+	}
+	grade := checkOK
+	if time.Until(leaf.NotAfter) < soon {
+		grade = checkWarning
+	}
+	e.add("certificate", grade, "by %s, good until %s, %s", leaf.Issuer.CommonName, leaf.NotAfter.UTC().Format(time.RFC3339), tls.VersionName(state.Version))
+	return true
+}
+
+func (e *diagnosis) key(me *platformv1.MeResponse) {
+	state, expires := checkOK, me.GetKey().GetExpiresAt()
+	if expires != nil && time.Until(expires.AsTime()) < soon {
+		state = checkWarning
+	}
+	e.add("key", state, "%s (%s) in the account %s, platform %s, key expires %s",
+		me.GetUser().GetEmail(), apiclient.RoleName(me.GetUser().GetRole()), me.GetAccount().GetName(), printer.OrDash(me.GetPlatformVersion()), printer.Expiry(expires))
+}
+
+func (e *diagnosis) runtimes(ctx context.Context, client *apiclient.Client) {
+	all, err := client.ListRuntimes(ctx)
+	if err != nil {
+		e.add("runtimes", checkFailed, "%v", err)
+		return
+	}
+	e.keep("runtimes", &platformv1.ListRuntimesResponse{Runtimes: all})
+	e.add("runtimes", checkOK, "%d runtimes", len(all))
+	for _, one := range all {
+		state, message := runtimeVerdict(one)
+		e.add("runtime "+one.GetName(), state, "%s", message)
+	}
+}
+
+// runtimeVerdict says what is wrong with a runtime.
+func runtimeVerdict(one *platformv1.Runtime) (state, message string) {
+	health := printer.EnumWord(one.GetHealth().String(), "HEALTH_STATUS_")
+	expires := one.GetGitTokenExpiresAt()
+	switch {
+	case !one.GetOnline():
+		return checkFailed, "it is offline, last seen " + printer.Timestamp(one.GetLastHeartbeatAt())
+	case one.GetHealth() == platformv1.HealthStatus_HEALTH_STATUS_DEGRADED:
+		return checkFailed, printer.WithMessage(health, one.GetHealthMessage())
+	case expires != nil && time.Now().After(expires.AsTime()):
+		return checkFailed, "its Git token has expired: run slipway integration git set-runtime-token --runtime " + one.GetName()
+	case len(one.GetPendingSteps()) > 0:
+		var steps []string
+		for _, step := range one.GetPendingSteps() {
+			_, command := apiclient.PendingStep(step, one.GetName())
+			steps = append(steps, command)
+		}
+		return checkWarning, "still to do: " + strings.Join(steps, "; ")
+	case expires != nil && time.Until(expires.AsTime()) < soon:
+		return checkWarning, "its Git token expires " + printer.Timestamp(expires)
+	}
+	return checkOK, strings.TrimSpace("online, " + health + ", version " + printer.OrDash(one.GetVersion()))
+}
+
+// audit has the own last actions, if one may read them.
+func (e *diagnosis) audit(ctx context.Context, client *apiclient.Client, me *platformv1.MeResponse) {
+	if me.GetUser().GetRole() != platformv1.Role_ROLE_ADMIN {
+		e.add("audit", checkSkipped, "only admins read the audit log")
+		return
+	}
+	actor := me.GetUser().GetEmail()
+	if key := me.GetKey().GetName(); key != "" {
+		actor += " (key " + key + ")" // as the log names a key
+	}
+	entries, _, err := client.AuditEntries(ctx, &platformv1.ListEntriesRequest{Actor: actor}, ownAudit)
+	if err != nil {
+		e.add("audit", checkSkipped, "%v", err)
+		return
+	}
+	e.keep("audit", &platformv1.ListEntriesResponse{Entries: entries})
+	e.add("audit", checkOK, "%d of the last own actions", len(entries))
+}
+
+// kubernetes looks at the cluster that kubectl would use.
+func (e *diagnosis) kubernetes(ctx context.Context, local kube.UserChoice) {
+	cluster, err := kube.ConnectUser(local, kube.Version(buildinfo.Read().Version))
+	if err != nil {
+		e.add("kubernetes", checkSkipped, "%v", err)
+		return
+	}
+	defer cluster.Close()
+	bounded, cancel := context.WithTimeout(ctx, apiclient.DialTimeout)
+	defer cancel()
+	raw, err := cluster.Client.Discovery().RESTClient().Get().AbsPath("/version").DoRaw(bounded)
+	if err != nil {
+		e.add("kubernetes", checkWarning, "%s does not answer: %v", cluster.Config.Host, err)
+		return
+	}
+	version, err := kubernetesVersion(raw)
+	if err != nil {
+		e.add("kubernetes", checkWarning, "%s: %v", cluster.Config.Host, err)
+		return
+	}
+	e.parts["kubernetes"] = map[string]any{"server": cluster.Config.Host, "version": version}
+	e.add("kubernetes", checkOK, "%s is %s", cluster.Config.Host, version)
+}

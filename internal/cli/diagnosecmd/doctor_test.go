@@ -1,0 +1,101 @@
+package diagnosecmd_test
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"slipway.dev/slipway/internal/cli/clitest"
+	"slipway.dev/slipway/internal/wire/platformv1"
+)
+
+// TestDoctor: what is wrong is told, and nothing secret is in the bundle, wherever
+// it was: in the contexts, in the environment, or in what runtimes told.
+func TestDoctor(t *testing.T) {
+	w := clitest.NewPlatformWorld(t)
+	w.Login(t)
+	own := w.Key(t)
+	w.Must(t, "config set-runtime prod")
+	text, err := os.ReadFile(w.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	more := strings.Replace(string(text), "contexts:\n", "contexts:\n- {name: other, url: 'https://other.example', key: canary-odd-key}\n", 1)
+	if err := os.WriteFile(w.Config, []byte(more), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.Run(t, "doctor --kubeconfig missing"); got.Code != 0 || !strings.Contains(clitest.TrimLines(got.Stdout), "runtimes ok 0 runtimes") {
+		t.Errorf("a platform without runtimes: %+v", got)
+	}
+	clitest.Beat(t, w.RegisteredAs(t, own, "prod"), &platformv1.HeartbeatRequest{
+		Version: "1.0.0", AccessMode: platformv1.AccessMode_ACCESS_MODE_TUNNEL, Health: platformv1.HealthStatus_HEALTH_STATUS_DEGRADED,
+		HealthMessage: "clone of https://bot:canary-password@git.example failed: token=canary-token and ghp_canary0123456789, key canary-odd-key",
+	})
+	path := filepath.Join(w.Home, "doctor.tar.gz")
+	w.Environ = []string{"SLIPWAY_API_KEY=" + own}
+	got := w.Run(t, "doctor --kubeconfig missing --output "+path)
+	if got.Code != 1 || !strings.Contains(got.Stdout, "runtime prod") || !strings.Contains(got.Stdout, "Degraded") || !strings.Contains(got.Stderr, "1 of ") {
+		t.Errorf("doctor: %+v", got)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the bundle: %v, %v", info, err)
+	}
+	files := unpack(t, path)
+	for _, name := range []string{"doctor/version.json", "doctor/contexts.json", "doctor/runtimes.json", "doctor/audit.json", "doctor/checks.json", "doctor/whoami.json"} {
+		if files[name] == "" {
+			t.Errorf("%s is missing", name)
+		}
+	}
+	all := got.Stdout + got.Stderr
+	for _, file := range files {
+		all += file
+	}
+	for _, canary := range []string{"canary", own, strings.Split(own, "_")[2], clitest.ChosenPassword} {
+		if strings.Contains(all, canary) {
+			t.Errorf("%q is shown in\n%s", canary, all)
+		}
+	}
+	for file, part := range map[string]string{"contexts": "https://other.example", "runtimes": "[redacted]@git.example", "audit": "runtime.register"} {
+		if !strings.Contains(files["doctor/"+file+".json"], part) {
+			t.Errorf("%q is missing in %s:\n%s", part, file, files["doctor/"+file+".json"])
+		}
+	}
+	w.Environ = []string{"SLIPWAY_URL=http://127.0.0.1:1", "SLIPWAY_API_KEY=" + own}
+	if got := w.Run(t, "doctor"); got.Code != 1 || !strings.Contains(got.Stdout, "does not answer") {
+		t.Errorf("without the platform: %+v", got)
+	}
+}
+
+// unpack reads a bundle.
+func unpack(t *testing.T, path string) map[string]string {
+	t.Helper()
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	zipped, err := gzip.NewReader(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{}
+	for archive := tar.NewReader(zipped); ; {
+		header, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			return files
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(archive)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[header.Name] = string(text)
+	}
+}

@@ -1,0 +1,91 @@
+package diagnosecmd
+
+import (
+	"fmt"
+	"io"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"slipway.dev/slipway/internal/cli/exit"
+	"slipway.dev/slipway/internal/cli/printer"
+	"slipway.dev/slipway/internal/controller"
+)
+
+// Explain returns the command slipway explain.
+func Explain() *cobra.Command {
+	given := &offlineFlags{}
+	var method, entryPoint string
+	var headers []string
+	output := "text"
+	command := &cobra.Command{
+		Use:   "explain URL",
+		Short: "Say which Ingress, rule and Service take a request, or why none does",
+		Long: `Reads the Ingresses of a cluster, or manifests with -f, as the edge does, and
+says what would become of a request: the Ingress and rule that take it and why,
+its policies, Service, endpoints and certificate, and why others do not. The
+cluster is that of KUBECONFIG, or of the options of the edge. No request is sent.
+To ask a running edge about what it serves now, use: slipway edge explain.`,
+		Example: `  slipway explain https://shop.example.com/cart
+  slipway explain http://shop.example.com/ -f deploy/ --method POST --header 'X-Tenant: blue'`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(command *cobra.Command, args []string) error {
+			if output != "text" && output != "json" {
+				return exit.UsageError{Err: fmt.Errorf("--output %q is neither text nor json", output)}
+			}
+			judge, err := given.load(command)
+			if err != nil {
+				return err
+			}
+			defer judge.Close()
+			values := url.Values{"url": args, "method": {method}, "header": headers}
+			if entryPoint != "" {
+				values.Set("entryPoint", entryPoint)
+			}
+			explanation, err := judge.Explain(values)
+			if err != nil {
+				return exit.UsageError{Err: err}
+			}
+			if output == "json" {
+				return printer.WriteJSON(command.OutOrStdout(), explanation)
+			}
+			_, err = io.WriteString(command.OutOrStdout(), explanation.Explanation.Prose()+siteText(explanation))
+			return err
+		},
+	}
+	given.add(command)
+	command.Flags().StringVar(&method, "method", "GET", "method of the request")
+	command.Flags().StringArrayVar(&headers, "header", nil, "header of the request, as 'Name: value'; may be repeated")
+	command.Flags().StringVar(&entryPoint, "entry-point", "", "entry point that the request comes to; the first that fits the URL when empty")
+	command.Flags().StringVar(&output, "output", output, "how to print it: text or json")
+	return command
+}
+
+// siteText is what a cluster adds, for people.
+func siteText(e *controller.Explanation) string {
+	var out strings.Builder
+	line := func(format string, args ...any) {
+		out.WriteString(printer.Printable(fmt.Sprintf(format, args...)) + "\n")
+	}
+	switch {
+	case e.Certificate != nil:
+		line("The certificate is that of Secret %s, good until %s.", e.Certificate.Secret, e.Certificate.NotAfter.Format(time.DateOnly))
+	case e.Request.TLS:
+		line("No Ingress has a certificate for this host: clients get the default one.")
+	}
+	if len(e.Refusals) > 0 {
+		line("Refused:")
+	}
+	for _, refusal := range e.Refusals {
+		line("  %s %s: %s", refusal.Object, refusal.Field, refusal.Message)
+	}
+	for _, other := range e.Others {
+		line("%s.", other)
+	}
+	if out.Len() == 0 {
+		return ""
+	}
+	return "\n" + out.String()
+}

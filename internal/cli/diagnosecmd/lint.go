@@ -1,0 +1,90 @@
+package diagnosecmd
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"slipway.dev/slipway/internal/cli/exit"
+	"slipway.dev/slipway/internal/cli/printer"
+	"slipway.dev/slipway/internal/controller"
+)
+
+// Lint returns the command slipway lint.
+func Lint() *cobra.Command {
+	given := &offlineFlags{}
+	var strict bool
+	output := "text"
+	command := &cobra.Command{
+		Use:   "lint -f FILE",
+		Short: "Say what of manifests the edge would refuse",
+		Long: `Reads manifests as the edge reads a cluster, and lists everything that it would
+refuse, with the reason: nothing is sent to a cluster. What is named and not in
+the manifests is a warning, because it may be in the cluster: Secrets should not
+be in Git. The exit code is 1 when there is an error.`,
+		Example: `  slipway lint -f deploy/
+  helm template chart | slipway lint -f -
+  slipway lint -f deploy/ --config-file edge.yaml --strict`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			if output != "text" && output != "json" {
+				return exit.UsageError{Err: fmt.Errorf("--output %q is neither text nor json", output)}
+			}
+			if len(given.files) == 0 {
+				return exit.UsageError{Err: errors.New("nothing to read: name manifests with -f FILE, a directory, or - for the input")}
+			}
+			judge, err := given.load(command)
+			if err != nil {
+				return err
+			}
+			defer judge.Close()
+			findings := judge.Findings(strict)
+			if output == "json" {
+				if err := printer.WriteJSON(command.OutOrStdout(), findings); err != nil {
+					return err
+				}
+			} else if err := printFindings(command.OutOrStdout(), findings, judge); err != nil {
+				return err
+			}
+			return lintVerdict(findings)
+		},
+	}
+	given.add(command)
+	command.Flags().BoolVar(&strict, "strict", false, "make warnings errors")
+	command.Flags().StringVar(&output, "output", output, "how to print it: text or json")
+	return command
+}
+
+func printFindings(w io.Writer, findings []controller.Finding, judge *controller.Offline) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, finding := range findings {
+		message := finding.Message
+		if finding.Field != "" {
+			message = finding.Field + ": " + message
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", finding.Severity, printer.Printable(finding.File), printer.Printable(finding.Object), printer.Printable(message))
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	ours, others := judge.Sites()
+	_, err := fmt.Fprintf(w, "%d Ingress(es) would be served, %d belong to others, %d object(s) of other kinds were passed over.\n",
+		len(ours), len(others), judge.Set.Passed)
+	return err
+}
+
+func lintVerdict(findings []controller.Finding) error {
+	count := 0
+	for _, finding := range findings {
+		if finding.Severity == controller.LintError {
+			count++
+		}
+	}
+	if count == 0 {
+		return nil
+	}
+	return fmt.Errorf("%d error(s)", count)
+}

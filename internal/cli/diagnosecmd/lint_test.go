@@ -1,0 +1,150 @@
+package diagnosecmd_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"slipway.dev/slipway/internal/cli/clitest"
+)
+
+const shop = `apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata: {name: cart, namespace: shop}
+spec:
+  tls: [{hosts: [shop.example], secretName: cert}]
+  rules:
+  - host: shop.example
+    http:
+      paths:
+      - {path: /cart, pathType: Prefix, backend: {service: {name: cart, port: {name: http}}}}
+      - {path: /gone, pathType: Prefix, backend: {service: {name: gone, port: {number: 80}}}}
+---
+apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata:
+  name: limited
+  namespace: shop
+  annotations: {slipway.dev/rate-limt: 10/1s}
+spec:
+  rules:
+  - host: limited.example
+    http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: cart, port: {number: 80}}}}]}
+---
+apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata: {name: theirs, namespace: shop}
+spec:
+  ingressClassName: nginx
+  rules: [{host: theirs.example}]
+---
+apiVersion: v1
+kind: Service
+metadata: {name: cart, namespace: shop}
+spec: {ports: [{name: http, port: 80}]}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: cart-1, namespace: shop, labels: {kubernetes.io/service-name: cart}}
+addressType: IPv4
+ports: [{name: http, port: 8080}]
+endpoints: [{addresses: [10.1.2.3]}]
+`
+
+func writeShop(t *testing.T) string {
+	t.Helper()
+	clitest.Clean(t)
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "shop.yaml"), []byte(shop), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// Lint says what the edge would refuse, and tells what may be in the cluster
+// from what is wrong wherever it is.
+func TestLint(t *testing.T) {
+	dir := writeShop(t)
+	got := clitest.Run(t, "lint --output json -f "+dir)
+	var findings []struct{ Severity, File, Object, Field, Message string }
+	if err := json.Unmarshal([]byte(got.Stdout), &findings); err != nil {
+		t.Fatalf("%v: %+v", err, got)
+	}
+	severities := map[string]string{}
+	for _, finding := range findings {
+		severities[finding.Object+" "+finding.Field] = finding.Severity
+		if filepath.Base(finding.File) != "shop.yaml" || finding.Message == "" {
+			t.Errorf("got %+v", finding)
+		}
+	}
+	want := map[string]string{
+		"Ingress shop/cart spec.tls[0].secretName":                         "warning",
+		"Ingress shop/cart spec.rules[0].http.paths[1].backend.service":    "warning",
+		"Ingress shop/limited metadata.annotations[slipway.dev/rate-limt]": "error",
+	}
+	for at, severity := range want {
+		if severities[at] != severity {
+			t.Errorf("%s is %q, want %q: %v", at, severities[at], severity, severities)
+		}
+	}
+	if got.Code != 1 || len(severities) != len(want) || !strings.Contains(got.Stderr, "1 error") {
+		t.Errorf("exit code %d, %d findings, %s", got.Code, len(severities), got.Stderr)
+	}
+	if got := clitest.Run(t, "lint --strict -f "+dir); got.Code != 1 || !strings.Contains(got.Stderr, "3 error") ||
+		!strings.Contains(got.Stdout, "2 Ingress(es) would be served, 1 belong to others") {
+		t.Errorf("strict: %+v", got)
+	}
+}
+
+func TestLintUsage(t *testing.T) {
+	clitest.Clean(t)
+	for line, want := range map[string]string{
+		"lint":                                "name manifests with -f",
+		"lint -f - --output xml":              "neither text nor json",
+		"lint -f x --config-file nowhere.yml": "nowhere.yml",
+	} {
+		if got := clitest.Run(t, line); got.Code != 2 || !strings.Contains(got.Stderr, want) {
+			t.Errorf("%s: %+v, want exit code 2 and %q", line, got, want)
+		}
+	}
+	if got := clitest.Run(t, "lint -f no-such-directory"); got.Code != 1 || !strings.Contains(got.Stderr, "no-such-directory") {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// Explain names the Ingress, the Service and the endpoints, or says why nobody
+// answers.
+func TestExplain(t *testing.T) {
+	dir := writeShop(t)
+	tests := []struct {
+		url  string
+		want []string
+	}{
+		{"http://shop.example/cart/1", []string{"Ingress shop/cart[0][0] takes it", "backend shop/cart:80", "10.1.2.3:8080"}},
+		{"https://shop.example/gone", []string{"Ingress shop/cart[0][1] takes it", "answers 503 itself: there is no Service shop/gone", "clients get the default one", "spec.tls[0].secretName"}},
+		{"http://limited.example/", []string{"answers 503 itself", "did you mean slipway.dev/rate-limit"}},
+		{"http://theirs.example/", []string{"No rule takes it: 404", `Ingress shop/theirs has this host, but its class "nginx" is not served by this edge`}},
+		{"http://unknown.example/", []string{"No rule takes it: 404"}},
+	}
+	for _, test := range tests {
+		got := clitest.Run(t, "explain "+test.url+" -f "+dir)
+		for _, want := range test.want {
+			if got.Code != 0 || !strings.Contains(got.Stdout, want) {
+				t.Errorf("%s does not say %q: %+v", test.url, want, got)
+			}
+		}
+	}
+	var explanation struct {
+		Status int
+		Rule   struct{ Name string }
+	}
+	got := clitest.Run(t, "explain --output json http://shop.example/gone -f "+dir)
+	if err := json.Unmarshal([]byte(got.Stdout), &explanation); err != nil || explanation.Status != 503 || explanation.Rule.Name != "cart" {
+		t.Errorf("%v: %+v", err, got)
+	}
+	if got := clitest.Run(t, "explain shop.example -f "+dir); got.Code != 2 {
+		t.Errorf("not a URL: %+v", got)
+	}
+}

@@ -1,0 +1,63 @@
+package diagnosecmd
+
+import (
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"slipway.dev/slipway/internal/cli/buildinfo"
+	"slipway.dev/slipway/internal/cli/exit"
+	"slipway.dev/slipway/internal/config"
+	"slipway.dev/slipway/internal/controller"
+	"slipway.dev/slipway/internal/edge/admin"
+)
+
+// offlineFlags choose what is read, and the options of the edge that reads it.
+type offlineFlags struct {
+	files      []string
+	namespace  string
+	configFile string
+}
+
+// add adds the flags.
+func (f *offlineFlags) add(command *cobra.Command) {
+	command.Flags().StringSliceVarP(&f.files, "filename", "f", nil, "file or directory with manifests, - for the input; may be repeated")
+	command.Flags().StringVarP(&f.namespace, "namespace", "n", "default", "namespace of objects that name none")
+	command.Flags().StringVar(&f.configFile, "config-file", "", "options of the edge, as slipway edge reads them, for its classes and what it allows")
+}
+
+// load makes the routes that the flags ask for. Who gets no error closes them.
+func (f *offlineFlags) load(command *cobra.Command) (*controller.Offline, error) {
+	options, err := f.options()
+	if err != nil {
+		return nil, err
+	}
+	judge := &controller.Offline{Files: f.files, Namespace: f.namespace, Options: options, Build: admin.Build(buildinfo.Read())}
+	if err := judge.Load(command.Context(), command.InOrStdin()); err != nil {
+		judge.Close()
+		return nil, err
+	}
+	return judge, nil
+}
+
+// options loads the options of the edge, with its Ingress provider turned on.
+func (f *offlineFlags) options() (*config.Edge, error) {
+	sources := config.Sources{Environ: os.Environ()}
+	if f.configFile != "" {
+		sources.Args = []string{"--configFile=" + f.configFile}
+	}
+	loaded, err := config.LoadEdge(sources)
+	if err != nil {
+		return nil, exit.UsageError{Err: err}
+	}
+	options := loaded.Edge
+	if options.Providers.KubernetesIngress == nil {
+		options.Providers.KubernetesIngress = &config.KubernetesIngress{}
+		options.Providers.KubernetesIngress.SetDefaults()
+	}
+	options.LastGood.Dir = ""
+	if err := options.Validate(); err != nil {
+		return nil, exit.UsageError{Err: err}
+	}
+	return options, nil
+}

@@ -1,0 +1,145 @@
+package diagnosecmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"slipway.dev/slipway/internal/cli/exit"
+	"slipway.dev/slipway/internal/cli/printer"
+	"slipway.dev/slipway/internal/cli/prompt"
+	"slipway.dev/slipway/internal/cli/report"
+	"slipway.dev/slipway/internal/preflight"
+)
+
+// fixTimeout bounds one change of --fix.
+const fixTimeout = 30 * time.Second
+
+// Preflight is `slipway preflight`.
+func Preflight() *cobra.Command {
+	given := &preflightFlags{}
+	command := &cobra.Command{
+		Use:   "preflight",
+		Short: "Check what a runtime needs, before and after it is installed",
+		Long: `Looks at the cluster, the Ingress controller, the host, DNS, certificates, the
+account and the Git provider, and says for each of the checks P1 to P27 what it looked
+at, what is wrong, and what to do. Looking changes nothing. The controller is told by
+the IngressClass; Ambassador, AWS ALB, Istio, NGINX Enterprise, NGINX Community,
+Traefik and Slipway's own edge are known, and each is asked for what its documents
+demand. Before the install a name that does not resolve yet is a warning, afterwards
+it is an error.
+
+With --fix it shows what it can repair, asks, repairs it and checks again. It ends
+with 1 when a check fails.`,
+		Example: `  slipway preflight
+  slipway preflight --mode ingress --host prod.example.com --class nginx
+  slipway preflight --mode ingress --host prod.example.com --class nginx --stage after
+  slipway preflight --mode mesh --ingress-url https://prod.example.com --gateway istio-system/public --stage after --fix
+  slipway preflight --mode ingress --host prod.example.com --class nginx --only P16,P21 -o json`,
+		Args: cobra.NoArgs,
+	}
+	given.add(command)
+	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
+	command.RunE = func(command *cobra.Command, _ []string) error {
+		if err := output.Check(); err != nil {
+			return err
+		}
+		world, options, closeWorld, err := given.open(command)
+		if err != nil {
+			return err
+		}
+		defer closeWorld()
+		if output.Form == printer.FormTable {
+			options.Found = func(result preflight.Result) { report.Check(command.OutOrStdout(), result) }
+		}
+		results := preflight.Run(command.Context(), world, options)
+		if given.fix {
+			if results, err = repair(command, given.yes, results, func(again []preflight.Code) []preflight.Result {
+				options.Only = again
+				return preflight.Run(command.Context(), world, options)
+			}); err != nil {
+				return err
+			}
+		}
+		return finishPreflight(command, output, results)
+	}
+	return command
+}
+
+// finishPreflight prints what is left to print, and gives the verdict.
+func finishPreflight(command *cobra.Command, output *printer.Output, results []preflight.Result) error {
+	if err := context.Cause(command.Context()); err != nil {
+		return err
+	}
+	if output.Form != printer.FormTable {
+		if err := output.Encode(command.OutOrStdout(), map[string]any{"results": results}); err != nil {
+			return err
+		}
+	}
+	if wrong := preflight.Errors(results); wrong > 0 {
+		return exit.Status{Code: exit.Failure, Err: fmt.Errorf("%d of %d checks failed", wrong, len(results))}
+	}
+	return nil
+}
+
+// repair applies what can be applied after somebody has seen it, and checks again.
+func repair(command *cobra.Command, yes bool, results []preflight.Result, again func([]preflight.Code) []preflight.Result) ([]preflight.Result, error) {
+	var fixes []preflight.Finding
+	var codes []preflight.Code
+	for _, result := range results {
+		for _, finding := range result.Findings {
+			if finding.Apply != nil {
+				fixes = append(fixes, finding)
+				codes = append(codes, result.Code)
+			}
+		}
+	}
+	if len(fixes) == 0 {
+		printer.Note(command, "There is nothing that --fix can repair.")
+		return results, nil
+	}
+	for _, fix := range fixes {
+		_, _ = fmt.Fprintf(command.ErrOrStderr(), "%s %s: will %s\n", fix.Code, printer.Printable(fix.Subject), printer.PrintableLines(asSentence(fix.Plan)))
+	}
+	if err := prompt.New(command).Confirm(fmt.Sprintf("Make these %d changes?", len(fixes)), yes); err != nil {
+		return nil, err
+	}
+	var problems []error
+	for _, fix := range fixes {
+		ctx, cancel := context.WithTimeout(command.Context(), fixTimeout)
+		err := fix.Apply(ctx)
+		cancel()
+		if err != nil {
+			problems = append(problems, fmt.Errorf("%s %s: %w", fix.Code, fix.Subject, err))
+		}
+	}
+	if len(problems) > 0 {
+		return nil, errors.Join(problems...)
+	}
+	printer.Note(command, "%d changes were made. Checking again:", len(fixes))
+	return replaceResults(results, again(codes)), nil
+}
+
+// asSentence is a plan after "will": a manifest is applied.
+func asSentence(plan string) string {
+	if strings.HasPrefix(plan, "apiVersion:") {
+		return "apply:\n" + plan
+	}
+	return plan
+}
+
+// replaceResults puts newer results in place of those before.
+func replaceResults(results, newer []preflight.Result) []preflight.Result {
+	for _, result := range newer {
+		for i := range results {
+			if results[i].Code == result.Code {
+				results[i] = result
+			}
+		}
+	}
+	return results
+}

@@ -1,0 +1,239 @@
+package diagnosecmd
+
+import (
+	"cmp"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"slipway.dev/slipway/internal/access/mode"
+	"slipway.dev/slipway/internal/cli/apiclient"
+	"slipway.dev/slipway/internal/cli/buildinfo"
+	"slipway.dev/slipway/internal/cli/exit"
+	"slipway.dev/slipway/internal/cli/files"
+	"slipway.dev/slipway/internal/cli/prompt"
+	"slipway.dev/slipway/internal/gitprovider"
+	"slipway.dev/slipway/internal/install/crds"
+	"slipway.dev/slipway/internal/install/release"
+	"slipway.dev/slipway/internal/kube"
+	"slipway.dev/slipway/internal/preflight"
+	"slipway.dev/slipway/internal/secret"
+)
+
+// preflightFlags say what is to be installed and what is to be looked at.
+type preflightFlags struct {
+	choice apiclient.Choice
+	local  kube.UserChoice
+
+	mode, stage, provider  string
+	hosts, only, skip      []string
+	class, url, protocol   string
+	gateways, tlsSecrets   []string
+	account, caFile        string
+	helm, repository       string
+	gitToken, gitUser      string
+	gitCA, gitKind, gitAPI string
+	fix, yes               bool
+	preflight.Options
+}
+
+func (f *preflightFlags) add(command *cobra.Command) {
+	f.choice.AddFlags(command.Flags())
+	flags := command.Flags()
+	flags.StringVar(&f.local.Kubeconfig, "kubeconfig", "", "kubeconfig file (default KUBECONFIG or ~/.kube/config)")
+	flags.StringVar(&f.local.Context, "context", "", "context of the kubeconfig (default its current one)")
+	flags.StringVar(&f.stage, "stage", string(preflight.Before), "when it is: before or after the install")
+	flags.StringVar(&f.mode, "mode", "tunnel", "how the runtime is reached: tunnel, ingress, httpRoute or mesh")
+	flags.StringArrayVar(&f.hosts, "host", nil, "host of the runtime; may be repeated")
+	flags.StringVar(&f.class, "class", "", "IngressClass, for --mode ingress")
+	flags.StringVar(&f.protocol, "protocol", "", "protocol of the host: https (default) or http")
+	flags.StringVar(&f.url, "ingress-url", "", "URL of the runtime in a mesh (default https://HOST)")
+	flags.StringArrayVar(&f.gateways, "gateway", nil, "Gateway, as name or namespace/name, for --mode httpRoute and mesh; may be repeated")
+	flags.StringArrayVar(&f.tlsSecrets, "tls-secret", nil, "Secret with the certificate of the hosts, for --mode ingress; may be repeated")
+	flags.StringVarP(&f.Settings.Namespace, "namespace", "n", release.DefaultNamespace, "namespace of the runtime")
+	flags.StringVar(&f.Settings.Runtime, "runtime", release.DefaultRuntime, "name of the runtime")
+	flags.StringVar(&f.Release, "release", release.DefaultName, "name of the Helm release")
+	flags.StringVar(&f.account, "account", "", "id of the account, as in global.platform.accountId")
+	flags.BoolVar(&f.SingleNamespace, "single-namespace", false, "the runtime keeps to its namespace")
+	flags.StringVar(&f.helm, "helm-version", "", "version of the helm that will be used (default the library of this program)")
+	flags.StringVar(&f.Token.SecretName, "token-secret", "", "Secret with the API key, in the namespace of the runtime")
+	flags.StringVar(&f.Token.SecretKey, "token-key", release.TokenKey, "key in that Secret")
+	flags.StringVar(&f.ControllerNamespace, "controller-namespace", "", "namespace of the Ingress controller (default all are searched)")
+	flags.StringVar(&f.provider, "provider", "", "where the cluster runs, such as aws or gke (default what its nodes tell)")
+	flags.StringArrayVar(&f.Registries, "registry", nil, "host of a registry with images of the runtime; may be repeated")
+	flags.StringVar(&f.caFile, "ca-file", "", "certificates of authorities that may vouch for the host, besides those of the system")
+	flags.DurationVar(&f.StatusWait, "status-wait", 20*time.Second, "how long the Ingress may take to get its address after the install")
+	f.addGit(command)
+	flags.StringSliceVar(&f.only, "only", nil, "checks to run, such as P16,P21 or tls-cert")
+	flags.StringSliceVar(&f.skip, "skip", nil, "checks to leave out")
+	flags.BoolVar(&f.fix, "fix", false, "repair what can be repaired, after showing it")
+	flags.BoolVarP(&f.yes, "yes", "y", false, "do not ask before repairing")
+}
+
+func (f *preflightFlags) addGit(command *cobra.Command) {
+	flags := command.Flags()
+	flags.StringVar(&f.repository, "shared-repository", "", "Shared Configuration Repository, <repository>.git[/<path>][?ref=<branch>]")
+	flags.StringVar(&f.gitToken, "git-token-file", "", "file with the Git token of the runtime; - is standard input")
+	flags.StringVar(&f.gitUser, "git-username", "", "user name for the Git token, where the provider needs one")
+	flags.StringVar(&f.gitCA, "git-ca-file", "", "certificates of authorities that may vouch for the Git server")
+	flags.StringVar(&f.gitKind, "git-provider", "", "Git provider: github, gitlab, bitbucket or bitbucket-server (default what the repository tells)")
+	flags.StringVar(&f.gitAPI, "git-api-url", "", "URL of the API of the Git provider (default what the repository tells)")
+}
+
+// open turns the flags into what the checks look at. Everything that is wrong with
+// them is told at once.
+func (f *preflightFlags) open(command *cobra.Command) (preflight.World, preflight.Options, func(), error) {
+	nothing := func() {}
+	options, err := f.options()
+	if err != nil {
+		return preflight.World{}, options, nothing, exit.UsageError{Err: err}
+	}
+	world := preflight.World{Adoption: func(live *metav1.PartialObjectMetadata, release, namespace string) ([]byte, error) {
+		return crds.AdoptionOf(live, crds.Place{Name: release, Namespace: namespace})
+	}}
+	if world.Roots, err = f.roots(); err != nil {
+		return world, options, nothing, exit.UsageError{Err: err}
+	}
+	if err := f.git(command, &world, &options); err != nil {
+		return world, options, nothing, err
+	}
+	client, err := f.choice.Open()
+	switch {
+	case err == nil:
+		world.Platform = client.ForPreflight()
+	case !errors.Is(err, apiclient.ErrNoPlatform):
+		return world, options, nothing, err
+	}
+	if world.Cluster, err = kube.ConnectUser(f.local, kube.Version(buildinfo.Read().Version)); err != nil {
+		return world, options, nothing, exit.UsageError{Err: err}
+	}
+	return world, options, func() {
+		world.Cluster.Close()
+		if client != nil {
+			client.Close()
+		}
+	}, nil
+}
+
+// options are those of the checks.
+func (f *preflightFlags) options() (preflight.Options, error) {
+	var problems []error
+	options := f.Options
+	options.HelmVersion, options.Settings.AccountID = f.helm, f.account
+	options.Git.Repository, options.Git.Username = f.repository, f.gitUser
+	switch stage := preflight.Stage(f.stage); stage {
+	case preflight.Before, preflight.After:
+		options.Stage = stage
+	default:
+		problems = append(problems, fmt.Errorf("--stage %q is neither before nor after", f.stage))
+	}
+	if f.provider != "" {
+		provider, err := preflight.ParseProvider(f.provider)
+		problems = append(problems, err)
+		options.Provider = provider
+	}
+	codes := func(names []string) []preflight.Code {
+		var all []preflight.Code
+		for _, name := range names {
+			code, err := preflight.ParseCode(strings.TrimSpace(name))
+			problems = append(problems, err)
+			all = append(all, code)
+		}
+		return all
+	}
+	options.Only, options.Skip = codes(f.only), codes(f.skip)
+	problems = append(problems, f.settle(&options))
+	return options, errors.Join(problems...)
+}
+
+// settle fills in the access mode.
+func (f *preflightFlags) settle(options *preflight.Options) error {
+	off := false
+	settings := &options.Settings
+	switch f.mode {
+	case "tunnel":
+	case "ingress":
+		settings.Ingress = mode.IngressSettings{Enabled: true, Hosts: f.hosts, ClassName: f.class, Protocol: f.protocol}
+		for _, name := range f.tlsSecrets {
+			settings.Ingress.TLS = append(settings.Ingress.TLS, mode.IngressTLS{Hosts: f.hosts, SecretName: name})
+		}
+	case "httpRoute", "httproute":
+		settings.HTTPRoute = mode.HTTPRouteSettings{Enabled: true, Hostnames: f.hosts, Protocol: f.protocol}
+		for _, gateway := range f.gateways {
+			namespace, name, qualified := strings.Cut(gateway, "/")
+			if !qualified {
+				namespace, name = "", gateway
+			}
+			settings.HTTPRoute.ParentRefs = append(settings.HTTPRoute.ParentRefs, mode.ParentRef{Namespace: namespace, Name: name})
+		}
+	case "mesh":
+		settings.TunnelEnabled, settings.IngressURL = &off, f.url
+		if f.url == "" && len(f.hosts) > 0 {
+			settings.IngressURL = cmp.Or(f.protocol, "https") + "://" + f.hosts[0]
+		}
+		if len(f.gateways) > 0 {
+			options.Gateway = f.gateways[0]
+		}
+	default:
+		return fmt.Errorf("--mode %q is not known: choose tunnel, ingress, httpRoute or mesh", f.mode)
+	}
+	return nil
+}
+
+// roots are the authorities for the host; nil are those of the system.
+func (f *preflightFlags) roots() (*x509.CertPool, error) {
+	if f.caFile == "" {
+		return nil, nil
+	}
+	text, err := files.ReadAuthorities(f.caFile)
+	if err != nil {
+		return nil, fmt.Errorf("the authorities of the host: %w", err)
+	}
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		pool = x509.NewCertPool()
+	}
+	pool.AppendCertsFromPEM(text)
+	return pool, nil
+}
+
+// git prepares asking the Git provider.
+func (f *preflightFlags) git(command *cobra.Command, world *preflight.World, options *preflight.Options) error {
+	authorities, err := files.ReadAuthorities(f.gitCA)
+	if err != nil {
+		return exit.UsageError{Err: fmt.Errorf("the authorities of the Git server: %w", err)}
+	}
+	options.Git.CAs = authorities
+	if f.gitToken == "" {
+		return nil
+	}
+	token, err := prompt.ReadSecret(command, f.gitToken, "the Git token")
+	if err != nil {
+		return err
+	}
+	options.Git.Token = token
+	world.GitProvider, err = f.gitProvider(authorities, token)
+	if err != nil {
+		return exit.UsageError{Err: err}
+	}
+	return nil
+}
+
+func (f *preflightFlags) gitProvider(authorities []byte, token secret.Text) (gitprovider.Provider, error) {
+	kind, api, known := gitprovider.Infer(f.repository)
+	if f.gitKind != "" {
+		kind, known = gitprovider.Kind(f.gitKind), true
+		api = ""
+	}
+	if !known {
+		return nil, errors.New("the Git provider does not follow from --shared-repository: give --git-provider and --git-api-url")
+	}
+	return gitprovider.New(gitprovider.Options{
+		Kind: kind, APIURL: cmp.Or(f.gitAPI, api), Token: token, Username: f.gitUser, Repository: f.repository, CAs: authorities,
+	})
+}

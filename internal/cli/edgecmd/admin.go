@@ -1,0 +1,260 @@
+package edgecmd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"slipway.dev/slipway/internal/cli/exit"
+	"slipway.dev/slipway/internal/cli/printer"
+	"slipway.dev/slipway/internal/config"
+	"slipway.dev/slipway/internal/edge/admin"
+	"slipway.dev/slipway/internal/route"
+)
+
+const (
+	// askTimeout bounds a question to the admin server.
+	askTimeout = 30 * time.Second
+	// maxAnswer bounds what is read of an answer.
+	maxAnswer = 64 << 20
+	// rulesAtOnce is how many rules one answer has.
+	rulesAtOnce = 1000
+)
+
+// adminCommands ask a running edge about itself.
+func adminCommands() []*cobra.Command {
+	commands := []*cobra.Command{explainCmd(), routesCommand()}
+	for _, command := range commands {
+		// The edge has a help of its own, which its children would inherit.
+		command.SetHelpFunc(func(command *cobra.Command, _ []string) { command.Root().HelpFunc()(command, nil) })
+	}
+	return commands
+}
+
+// adminClient asks the admin server of an edge.
+type adminClient struct {
+	address string
+	output  string
+}
+
+// flags adds what all questions have.
+func (c *adminClient) flags(command *cobra.Command) {
+	var edge config.Edge
+	edge.Defaults()
+	command.Flags().StringVar(&c.address, "admin", edge.Admin.Address, "address of the edge's admin server")
+	command.Flags().StringVar(&c.output, "output", "text", "how to print it: text or json")
+}
+
+// ask gets one page of the admin API and reads it into value. It goes through
+// no proxy: the server is on this machine, or forwarded to it.
+func (c *adminClient) ask(ctx context.Context, page string, values url.Values, value any) error {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	target := url.URL{Scheme: "http", Host: c.address, Path: admin.Prefix + page, RawQuery: values.Encode()}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
+	if err != nil {
+		return exit.UsageError{Err: fmt.Errorf("--admin %q is not an address such as 127.0.0.1:8090", c.address)}
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	response, err := client.Do(request)
+	if err != nil {
+		return fmt.Errorf("cannot reach the admin server at %s: %w: is slipway edge running, and is this its admin.address?", c.address, err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
+	if err != nil {
+		return fmt.Errorf("the answer of the admin server at %s broke off: %w", c.address, err)
+	}
+	if len(text) > maxAnswer {
+		return fmt.Errorf("the answer of the admin server is larger than %d MiB", maxAnswer>>20)
+	}
+	if response.StatusCode != http.StatusOK {
+		return refusedAnswer(response.StatusCode, text)
+	}
+	if err := json.Unmarshal(text, value); err != nil {
+		return fmt.Errorf("the admin server at %s does not speak this version's language: %w", c.address, err)
+	}
+	return nil
+}
+
+// refusedAnswer is the error that an admin server answered with.
+func refusedAnswer(status int, text []byte) error {
+	var failure struct {
+		Error string `json:"error"`
+	}
+	if json.Unmarshal(text, &failure) != nil || failure.Error == "" {
+		failure.Error = fmt.Sprintf("status %d: %.200s", status, text)
+	}
+	err := errors.New("the admin server refuses: " + printer.Printable(strings.TrimSpace(failure.Error)))
+	if status == http.StatusBadRequest {
+		return exit.UsageError{Err: err}
+	}
+	return err
+}
+
+func (c *adminClient) checkOutput() error {
+	if c.output != "text" && c.output != "json" {
+		return exit.UsageError{Err: fmt.Errorf("--output %q is neither text nor json", c.output)}
+	}
+	return nil
+}
+
+func explainCmd() *cobra.Command {
+	client := &adminClient{}
+	var method, entryPoint string
+	var headers []string
+	command := &cobra.Command{
+		Use:   "explain URL",
+		Short: "Say what becomes of a request, and why",
+		Long: `Asks a running edge what would become of a request: how it is read, which rule
+takes it and why, why the others do not, and which policies and endpoints it
+would meet. No request is sent to a backend.`,
+		Example: `  slipway edge explain https://shop.example.com/cart
+  slipway edge explain http://shop.example.com/ --method POST --header 'X-Tenant: blue'`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(command *cobra.Command, args []string) error {
+			if err := client.checkOutput(); err != nil {
+				return err
+			}
+			values := url.Values{"url": args, "method": {method}, "header": headers}
+			if entryPoint != "" {
+				values.Set("entryPoint", entryPoint)
+			}
+			var explanation admin.Explanation
+			if err := client.ask(command.Context(), "explain", values, &explanation); err != nil {
+				return err
+			}
+			if client.output == "json" {
+				return printer.WriteJSON(command.OutOrStdout(), explanation)
+			}
+			_, err := io.WriteString(command.OutOrStdout(), explanation.Prose())
+			return err
+		},
+	}
+	client.flags(command)
+	command.Flags().StringVar(&method, "method", "GET", "method of the request")
+	command.Flags().StringArrayVar(&headers, "header", nil, "header of the request, as 'Name: value'; may be repeated")
+	command.Flags().StringVar(&entryPoint, "entry-point", "", "entry point that the request comes to; the first that fits the URL when empty")
+	return command
+}
+
+func routesCommand() *cobra.Command {
+	client := &adminClient{}
+	var host, search string
+	command := &cobra.Command{
+		Use:   "routes",
+		Short: "List the rules that a running edge serves",
+		Long: `Lists the rules of a running edge by host, and for each host in the order in
+which they are asked.`,
+		Example: `  slipway edge routes --host shop.example.com
+  slipway edge routes --search cart`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			if err := client.checkOutput(); err != nil {
+				return err
+			}
+			rules, err := client.rules(command.Context(), host, search)
+			if err != nil {
+				return err
+			}
+			if client.output == "json" {
+				return printer.WriteJSON(command.OutOrStdout(), rules)
+			}
+			return printRules(command.OutOrStdout(), rules)
+		},
+	}
+	client.flags(command)
+	command.Flags().StringVar(&host, "host", "", "only rules of this host")
+	command.Flags().StringVar(&search, "search", "", "only rules with this text in their name, host, path or backends")
+	return command
+}
+
+// rules gets all rules, page by page.
+func (c *adminClient) rules(ctx context.Context, host, search string) ([]admin.RuleInfo, error) {
+	rules := []admin.RuleInfo{}
+	for {
+		values := url.Values{"limit": {strconv.Itoa(rulesAtOnce)}, "offset": {strconv.Itoa(len(rules))}}
+		if host != "" {
+			values.Set("host", host)
+		}
+		if search != "" {
+			values.Set("q", search)
+		}
+		var page struct{ Items []admin.RuleInfo }
+		if err := c.ask(ctx, "rules", values, &page); err != nil {
+			return nil, err
+		}
+		rules = append(rules, page.Items...)
+		if len(page.Items) < rulesAtOnce {
+			return rules, nil
+		}
+	}
+}
+
+// printRules prints one rule on a line.
+func printRules(w io.Writer, rules []admin.RuleInfo) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "HOST\tPATH\tRULE\tPOLICIES\tTO")
+	for _, rule := range rules {
+		cells := []string{orAll(rule.Host), pathCell(rule), rule.Name, strings.Join(rule.Policies, ","), targetCell(rule)}
+		for i := range cells {
+			cells[i] = printer.Printable(cells[i])
+		}
+		fmt.Fprintln(table, strings.Join(cells, "\t"))
+	}
+	return table.Flush()
+}
+
+func orAll(host string) string {
+	if host == "" {
+		return "*"
+	}
+	return host
+}
+
+// pathCell is what a rule asks for besides the host, in short.
+func pathCell(rule admin.RuleInfo) string {
+	path := rule.Match.Path
+	text := path.Value
+	switch path.Type {
+	case "":
+		text = "*"
+	case route.PathPrefix:
+		text += " (prefix)"
+	default:
+		text += " (" + string(path.Type) + ")"
+	}
+	if rule.Fallback {
+		text = "(fallback)"
+	}
+	if count := rule.Match.Conditions(); count > 0 {
+		text += fmt.Sprintf(" +%d", count)
+	}
+	return text
+}
+
+// targetCell is who answers.
+func targetCell(rule admin.RuleInfo) string {
+	if rule.Response != nil {
+		return strings.TrimSpace(strconv.Itoa(rule.Response.Status) + " " + string(rule.Response.Reason))
+	}
+	var names []string
+	for _, backend := range rule.Backends {
+		name := backend.Name
+		if len(rule.Backends) > 1 {
+			name += "*" + strconv.FormatUint(uint64(backend.Weight), 10)
+		}
+		names = append(names, name)
+	}
+	return strings.Join(names, ",")
+}

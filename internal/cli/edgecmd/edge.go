@@ -1,0 +1,81 @@
+// Package edgecmd is the command slipway edge, and the commands below it that
+// query the admin API of a running edge. It parses and checks options;
+// internal/controller runs the edge.
+package edgecmd
+
+import (
+	"errors"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"slipway.dev/slipway/internal/cli/buildinfo"
+	"slipway.dev/slipway/internal/cli/exit"
+	"slipway.dev/slipway/internal/cli/roleflags"
+	"slipway.dev/slipway/internal/config"
+	"slipway.dev/slipway/internal/controller"
+	"slipway.dev/slipway/internal/edge/admin"
+	"slipway.dev/slipway/internal/observe"
+)
+
+// Command parses its flags itself: an option may have a free name in it
+// (entryPoints.<name>.address), and comes from a file and the environment too.
+func Command(run controller.Runner) *cobra.Command {
+	command := &cobra.Command{
+		Use:   "edge [options]",
+		Short: "Serve the traffic of a cluster",
+		Long: `Serves HTTP traffic by routes that come from providers: the Ingresses of a
+Kubernetes cluster, or a file. It runs until SIGINT or SIGTERM, then finishes
+the requests that it has. A second signal ends it at once, with exit code 130.`,
+		Example: `  slipway edge --providers.kubernetesIngress
+  slipway edge --providers.file.filename=routes.yaml --entryPoints.web.address=:80
+  slipway edge --configFile=edge.yaml --print-config`,
+		DisableFlagParsing:    true,
+		DisableFlagsInUseLine: true, // "[options]" says it
+		RunE: func(command *cobra.Command, args []string) error {
+			return start(command, args, run)
+		},
+		ValidArgsFunction: roleflags.Complete(config.EdgeOptions),
+	}
+	command.SetHelpFunc(func(command *cobra.Command, _ []string) { roleflags.PrintHelp(command, config.EdgeOptions()) })
+	command.AddCommand(adminCommands()...)
+	return command
+}
+
+// edge loads the options and does what they ask for.
+func start(command *cobra.Command, args []string, run controller.Runner) error {
+	environ := os.Environ()
+	loaded, err := config.LoadEdge(config.Sources{
+		Args:     args,
+		Switches: roleflags.Switches,
+		Environ:  environ,
+		Dirs:     config.SearchDirs(environ),
+	})
+	if loaded.Given["help"] {
+		return command.Help()
+	}
+	if err != nil {
+		return exit.UsageError{Err: err}
+	}
+	options := loaded.Edge
+	if err := options.Validate(); err != nil {
+		return exit.UsageError{Err: err}
+	}
+	if loaded.Given["print-config"] {
+		text, err := options.YAML()
+		if err != nil {
+			return err
+		}
+		_, err = command.OutOrStdout().Write(text)
+		return err
+	}
+	log, err := observe.NewLogger(command.ErrOrStderr(), options.Log.Level, options.Log.Format)
+	if err != nil {
+		return exit.UsageError{Err: err}
+	}
+	if options.Providers.File == nil && options.Providers.KubernetesIngress == nil {
+		return exit.UsageError{Err: errors.New("no provider is enabled: set --providers.file.filename=… or --providers.kubernetesingress")}
+	}
+	roleflags.LogStart(log, "edge", loaded.File, options.Changes())
+	return controller.Serve(command.Context(), options, admin.Build(buildinfo.Read()), log, run)
+}

@@ -1,0 +1,73 @@
+// Package files reads and writes the files that commands are given: bounded, so
+// that a wrong path cannot fill the memory, and private where they hold
+// secrets.
+package files
+
+import (
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"slipway.dev/slipway/internal/cli/exit"
+)
+
+// maxBytes bounds a file with CA certificates or values.
+const maxBytes = 4 << 20
+
+// ReadAuthorities reads CA certificates in PEM. It returns nil for an empty
+// path.
+func ReadAuthorities(path string) ([]byte, error) {
+	if path == "" {
+		return nil, nil
+	}
+	text, err := ReadBounded(path)
+	if err != nil {
+		return nil, err
+	}
+	if !x509.NewCertPool().AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("%s has no certificate in PEM", path)
+	}
+	return text, nil
+}
+
+// ReadBounded reads a file of at most maxBytes.
+func ReadBounded(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, maxBytes+1))
+	if err == nil && len(text) > maxBytes {
+		err = fmt.Errorf("%s has more than %d bytes", path, maxBytes)
+	}
+	return text, err
+}
+
+// WritePrivate writes a file that only its owner can read. The file appears
+// under its name when it is complete: until then an existing one is untouched.
+func WritePrivate(path string, write func(io.Writer) error) (err error) {
+	if found, err := os.Lstat(path); err == nil && !found.Mode().IsRegular() {
+		return exit.UsageError{Err: fmt.Errorf("%s is there and is no file: choose another name", path)}
+	}
+	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // 0600
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(file.Name())
+		}
+	}()
+	err = write(file)
+	if err == nil {
+		err = file.Sync()
+	}
+	if err = errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	return os.Rename(file.Name(), path)
+}

@@ -1,0 +1,296 @@
+package gitcmd
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"slipway.dev/slipway/internal/cli/apiclient"
+	"slipway.dev/slipway/internal/cli/exit"
+	"slipway.dev/slipway/internal/cli/files"
+	"slipway.dev/slipway/internal/cli/printer"
+	"slipway.dev/slipway/internal/cli/prompt"
+	"slipway.dev/slipway/internal/wire/runtimev1"
+)
+
+// defaultIntegration is the one that is meant when none is named.
+const defaultIntegration = "default"
+
+// Integration is `slipway integration`.
+func Integration() *cobra.Command {
+	choice := &apiclient.Choice{}
+	command := apiclient.GroupCommand("integration", "Connect runtimes with Git providers", choice, true)
+	git := &cobra.Command{
+		Use:   "git",
+		Short: "Connect a runtime with a Git provider",
+		Long: `Looks after the Git integrations of a runtime and the tokens for them: that of the
+runtime (set-runtime-token) and yours (register). Tokens are sent to the runtime
+and kept in its cluster; the platform keeps none, and none is ever shown.`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error { return command.Help() },
+	}
+	git.AddCommand(
+		integrationListCommand(choice), integrationAddCommand(choice), integrationEditCommand(choice), integrationRemoveCommand(choice),
+		integrationRegisterCommand(choice), integrationDeregisterCommand(choice), integrationTokenCommand(choice), integrationStatusCommand(choice),
+	)
+	command.AddCommand(git)
+	return command
+}
+
+// integrationName is the argument, or the default.
+func integrationName(args []string) string {
+	if len(args) == 0 {
+		return defaultIntegration
+	}
+	return args[0]
+}
+
+func integrationListCommand(choice *apiclient.Choice) *cobra.Command {
+	command := &cobra.Command{Use: "list", Short: "List the integrations of a runtime, and the state of tokens", Args: cobra.NoArgs}
+	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
+	command.RunE = apiclient.WithRuntime(choice, output, func(command *cobra.Command, client *apiclient.Client, runtime string, _ []string) error {
+		answer, err := apiclient.Call(command.Context(), client, client.Integrations(runtime).ListIntegrations, &runtimev1.ListIntegrationsRequest{})
+		if err != nil {
+			return err
+		}
+		return printer.Show(command, output, answer, func(w io.Writer) error { return printIntegrations(w, answer.GetIntegrations()) })
+	})
+	return command
+}
+
+func printIntegrations(w io.Writer, integrations []*runtimev1.Integration) error {
+	rows, flush := printer.NewTable(w)
+	rows.Row("NAME", "PROVIDER", "API_URL", "SHARING", "USER", "LOGIN", "TOKEN", "EXPIRES", "MESSAGE")
+	for _, one := range integrations {
+		facts := []string{one.GetName(), one.GetProvider(), printer.OrDash(one.GetApiUrl()), printer.OrDash(one.GetSharing())}
+		if len(one.GetUsers()) == 0 {
+			rows.Row(append(facts, "-", "-", "none", "-", "")...)
+		}
+		for _, user := range one.GetUsers() {
+			rows.Row(append(append([]string{}, facts...), user.GetUser(), printer.OrDash(user.GetLogin()), user.GetState(), printer.Expiry(user.GetExpiresAt()), tokenMessage(user))...)
+		}
+	}
+	return flush()
+}
+
+// tokenMessage says what is wrong with a token.
+func tokenMessage(status *runtimev1.TokenStatus) string {
+	message := status.GetMessage()
+	if missing := status.GetMissingScopes(); len(missing) > 0 && !strings.Contains(message, missing[0]) {
+		message = strings.TrimSpace(message + " missing: " + strings.Join(missing, ", "))
+	}
+	return message
+}
+
+// integrationFlags adds what an integration is made of.
+func integrationFlags(command *cobra.Command, integration *runtimev1.Integration) {
+	flags := command.Flags()
+	flags.StringVar(&integration.Provider, "provider", "", "github, gitlab, bitbucket or bitbucket-server (default that of the account)")
+	flags.StringVar(&integration.ApiUrl, "api-url", "", "API of the provider (default that of the account, or the provider's own)")
+	flags.StringVar(&integration.Sharing, "sharing", "", "who may register a token: all-users or admins")
+}
+
+func integrationAddCommand(choice *apiclient.Choice) *cobra.Command {
+	integration := &runtimev1.Integration{}
+	command := &cobra.Command{
+		Use: "add [NAME]", Short: "Add a Git integration", Args: cobra.MaximumNArgs(1),
+		Example: `  slipway integration git add default --runtime prod --api-url https://api.github.com`,
+	}
+	integrationFlags(command, integration)
+	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
+	command.RunE = apiclient.WithRuntime(choice, output, func(command *cobra.Command, client *apiclient.Client, runtime string, args []string) error {
+		integration.Name = integrationName(args)
+		answer, err := apiclient.Call(command.Context(), client, client.Integrations(runtime).AddIntegration, &runtimev1.AddIntegrationRequest{Integration: integration})
+		if err != nil {
+			return err
+		}
+		return printer.Show(command, output, answer, func(w io.Writer) error {
+			return printIntegrations(w, []*runtimev1.Integration{answer.GetIntegration()})
+		})
+	})
+	return command
+}
+
+func integrationEditCommand(choice *apiclient.Choice) *cobra.Command {
+	given := &runtimev1.Integration{}
+	command := &cobra.Command{Use: "edit [NAME]", Short: "Change the API or the sharing of an integration", Args: cobra.MaximumNArgs(1)}
+	integrationFlags(command, given)
+	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
+	command.RunE = apiclient.WithRuntime(choice, output, func(command *cobra.Command, client *apiclient.Client, runtime string, args []string) error {
+		api, name := client.Integrations(runtime), integrationName(args)
+		all, err := apiclient.Call(command.Context(), client, api.ListIntegrations, &runtimev1.ListIntegrationsRequest{})
+		if err != nil {
+			return err
+		}
+		for _, one := range all.GetIntegrations() {
+			if one.GetName() != name {
+				continue
+			}
+			wanted := &runtimev1.Integration{
+				Name: name, Provider: cmp.Or(given.Provider, one.GetProvider()), ApiUrl: cmp.Or(given.ApiUrl, one.GetApiUrl()), Sharing: cmp.Or(given.Sharing, one.GetSharing()),
+			}
+			answer, err := apiclient.Call(command.Context(), client, api.EditIntegration, &runtimev1.EditIntegrationRequest{Integration: wanted})
+			if err != nil {
+				return err
+			}
+			return printer.Show(command, output, answer, func(w io.Writer) error {
+				return printIntegrations(w, []*runtimev1.Integration{answer.GetIntegration()})
+			})
+		}
+		return fmt.Errorf("the runtime %s has no Git integration %s: slipway integration git list --runtime %s shows them", runtime, printer.Printable(name), runtime)
+	})
+	return command
+}
+
+func integrationRemoveCommand(choice *apiclient.Choice) *cobra.Command {
+	var yes bool
+	command := &cobra.Command{Use: "remove NAME", Short: "Remove an integration and the users' tokens for it", Args: cobra.ExactArgs(1)}
+	command.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	command.RunE = apiclient.WithRuntime(choice, nil, func(command *cobra.Command, client *apiclient.Client, runtime string, args []string) error {
+		if err := prompt.New(command).Confirm(fmt.Sprintf("Remove the Git integration %s of the runtime %s, with the tokens of its users?", printer.Printable(args[0]), runtime), yes); err != nil {
+			return err
+		}
+		_, err := apiclient.Call(command.Context(), client, client.Integrations(runtime).RemoveIntegration, &runtimev1.RemoveIntegrationRequest{Name: args[0]})
+		if err == nil {
+			printer.Note(command, "The integration %s was removed.", args[0])
+		}
+		return err
+	})
+	return command
+}
+
+func integrationRegisterCommand(choice *apiclient.Choice) *cobra.Command {
+	var token prompt.SecretFlags
+	var username string
+	command := &cobra.Command{
+		Use: "register [NAME]", Short: "Give the runtime your own Git token", Args: cobra.MaximumNArgs(1),
+		Example: `  slipway integration git register default --runtime prod --token-file token.txt
+  pass show github | slipway integration git register default --runtime prod --token-file -`,
+	}
+	token.Add(command, "token", "your Git token")
+	command.Flags().StringVar(&username, "username", "", "name at the provider, which Bitbucket needs")
+	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
+	command.RunE = apiclient.WithRuntime(choice, output, func(command *cobra.Command, client *apiclient.Client, runtime string, args []string) error {
+		value, err := token.Read(command)
+		if err != nil {
+			return err
+		}
+		answer, err := apiclient.Call(command.Context(), client, client.Integrations(runtime).Register,
+			&runtimev1.RegisterRequest{Integration: integrationName(args), Token: value.Reveal(), Username: username})
+		if err != nil {
+			return err
+		}
+		return printer.Show(command, output, answer, func(w io.Writer) error { return printToken(w, answer.GetStatus()) })
+	})
+	return command
+}
+
+func integrationDeregisterCommand(choice *apiclient.Choice) *cobra.Command {
+	return &cobra.Command{
+		Use: "deregister [NAME]", Short: "Have the runtime forget your own Git token", Args: cobra.MaximumNArgs(1),
+		RunE: apiclient.WithRuntime(choice, nil, func(command *cobra.Command, client *apiclient.Client, runtime string, args []string) error {
+			name := integrationName(args)
+			_, err := apiclient.Call(command.Context(), client, client.Integrations(runtime).Deregister, &runtimev1.DeregisterRequest{Integration: name})
+			if err == nil {
+				printer.Note(command, "Your token for the integration %s is forgotten.", name)
+			}
+			return err
+		}),
+	}
+}
+
+func printToken(w io.Writer, status *runtimev1.TokenStatus) error {
+	facts, flush := printer.NewTable(w)
+	facts.Row("Token:", printer.WithMessage(printer.OrDash(status.GetState()), tokenMessage(status)))
+	facts.Row("Login:", printer.OrDash(status.GetLogin()))
+	facts.Row("Kind:", printer.OrDash(status.GetKind()))
+	facts.Row("Expires:", printer.Expiry(status.GetExpiresAt()))
+	facts.Row("Checked:", printer.Timestamp(status.GetCheckedAt()))
+	return flush()
+}
+
+func integrationTokenCommand(choice *apiclient.Choice) *cobra.Command {
+	var token prompt.SecretFlags
+	wanted := &runtimev1.SetRuntimeCredentialsRequest{}
+	var sshFile, hostsFile, authorityFile string
+	command := &cobra.Command{
+		Use: "set-runtime-token", Short: "Give the runtime the Git token that it works with", Args: cobra.NoArgs,
+		Example: `  slipway integration git set-runtime-token --runtime prod --token-file token.txt
+  slipway integration git set-runtime-token --runtime prod --token-file token.txt --ssh-key-file id_ed25519 --known-hosts-file known_hosts`,
+	}
+	token.Add(command, "token", "the runtime's Git token")
+	flags := command.Flags()
+	flags.StringVar(&wanted.Username, "username", "", "name at the provider, which Bitbucket needs")
+	flags.StringVar(&sshFile, "ssh-key-file", "", "file with a private SSH key for repositories over SSH")
+	flags.StringVar(&hostsFile, "known-hosts-file", "", "file with lines of known_hosts for hosts that are not well known")
+	flags.StringVar(&authorityFile, "git-ca-file", "", "file with the authorities of a Git server in house")
+	flags.BoolVar(&wanted.SkipValidation, "skip-validation", false, "keep it although a permission is missing or cannot be checked")
+	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
+	command.RunE = apiclient.WithRuntime(choice, output, func(command *cobra.Command, client *apiclient.Client, runtime string, _ []string) error {
+		value, err := token.Read(command)
+		if err != nil {
+			return err
+		}
+		wanted.Token = value.Reveal()
+		for _, from := range []struct {
+			path, what string
+			to         *string
+		}{{sshFile, "the SSH key", &wanted.SshPrivateKey}, {hostsFile, "the known hosts", &wanted.KnownHosts}} {
+			if from.path == "" {
+				continue
+			}
+			text, err := prompt.ReadSecret(command, from.path, from.what)
+			if err != nil {
+				return err
+			}
+			*from.to = text.Reveal() + "\n"
+		}
+		authorities, err := files.ReadAuthorities(authorityFile)
+		if err != nil {
+			return exit.UsageError{Err: fmt.Errorf("--git-ca-file: %w", err)}
+		}
+		wanted.CertificateAuthorities = string(authorities)
+		answer, err := apiclient.Call(command.Context(), client, client.Integrations(runtime).SetRuntimeCredentials, wanted)
+		if err != nil {
+			return err
+		}
+		return printer.Show(command, output, answer, func(w io.Writer) error { return printToken(w, answer.GetStatus()) })
+	})
+	return command
+}
+
+func integrationStatusCommand(choice *apiclient.Choice) *cobra.Command {
+	wanted := &runtimev1.GetRuntimeCredentialsRequest{}
+	command := &cobra.Command{
+		Use: "status", Short: "Say how the runtime's Git token is", Args: cobra.NoArgs,
+		Long: "Says how the runtime's own Git token is. It ends with 1 when there is none, or when it is not good.",
+	}
+	command.Flags().BoolVar(&wanted.Check, "check", false, "ask the provider now")
+	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
+	command.RunE = apiclient.WithRuntime(choice, output, func(command *cobra.Command, client *apiclient.Client, runtime string, _ []string) error {
+		answer, err := apiclient.Call(command.Context(), client, client.Integrations(runtime).GetRuntimeCredentials, wanted)
+		if err != nil {
+			return err
+		}
+		err = printer.Show(command, output, answer, func(w io.Writer) error {
+			if !answer.GetConfigured() {
+				return nil
+			}
+			return printToken(w, answer.GetStatus())
+		})
+		switch state := answer.GetStatus().GetState(); {
+		case err != nil:
+			return err
+		case !answer.GetConfigured():
+			return fmt.Errorf("the runtime %s has no Git token: run slipway integration git set-runtime-token --runtime %s --token-file FILE", runtime, runtime)
+		case state == "expired" || state == "revoked" || state == "insufficient":
+			return exit.Status{Code: exit.Failure, Err: errors.New("the runtime's Git token is " + state + ": give it another with slipway integration git set-runtime-token")}
+		}
+		return nil
+	})
+	return command
+}

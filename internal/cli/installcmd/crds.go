@@ -1,0 +1,276 @@
+package installcmd
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"slipway.dev/slipway/internal/cli/buildinfo"
+	"slipway.dev/slipway/internal/cli/exit"
+	"slipway.dev/slipway/internal/cli/printer"
+	"slipway.dev/slipway/internal/cli/prompt"
+	"slipway.dev/slipway/internal/install/crds"
+	"slipway.dev/slipway/internal/install/release"
+	"slipway.dev/slipway/internal/kube"
+)
+
+// crdsTimeout bounds what is asked and written.
+const crdsTimeout = 2 * time.Minute
+
+// crdsFlags say which definitions, and for which release.
+type crdsFlags struct {
+	choice                kube.UserChoice
+	release               crds.Place
+	only                  []string
+	force, dryRun, accept bool
+	output                *printer.Output
+}
+
+// CRDs is `slipway crds` (R22 to R26).
+func CRDs() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "crds",
+		Short: "See whose the CustomResourceDefinitions are, take them over, give them back",
+		Long: `Helm makes the definitions of a chart that are missing, and never changes or deletes
+them afterwards. Definitions that were there before, such as those of Argo CD, belong
+to whoever made them. Adopting them marks them as those of the runtime's release, so
+that they are upgraded with the runtime; releasing puts back the marks that were there
+before. Definitions themselves are never deleted: that would delete every object of
+their kind.`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error { return command.Help() },
+	}
+	command.AddCommand(crdsPlanCommand(), crdsAdoptCommand(), crdsReleaseCommand(), crdsUpgradeCommand())
+	return command
+}
+
+func (f *crdsFlags) add(command *cobra.Command, writes bool) {
+	flags := command.Flags()
+	flags.StringVar(&f.choice.Kubeconfig, "kubeconfig", "", "kubeconfig file (default KUBECONFIG or ~/.kube/config)")
+	flags.StringVar(&f.choice.Context, "context", "", "context of the kubeconfig (default its current one)")
+	flags.StringVar(&f.release.Name, "release", release.DefaultName, "name of the Helm release of the runtime")
+	flags.StringVarP(&f.release.Namespace, "namespace", "n", release.DefaultNamespace, "namespace of the Helm release")
+	flags.StringSliceVar(&f.only, "only", nil, "families of definitions: argocd, slipway, rollouts, workflows, events (default argocd,slipway: those of the chart)")
+	if writes {
+		flags.BoolVar(&f.dryRun, "dry-run", false, "show every write, and make none")
+		flags.BoolVar(&f.accept, "yes", false, "do not ask")
+	}
+	f.output = printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
+}
+
+// open connects, and checks the command line. Who gets no error closes the cluster.
+func (f *crdsFlags) open() (crds.Options, error) {
+	if err := f.output.Check(); err != nil {
+		return crds.Options{}, err
+	}
+	only, err := crds.ParseFamilies(f.only)
+	if err != nil {
+		return crds.Options{}, exit.UsageError{Err: fmt.Errorf("--only: %w", err)}
+	}
+	cluster, err := kube.ConnectUser(f.choice, kube.Version(buildinfo.Read().Version))
+	if err != nil {
+		return crds.Options{}, exit.UsageError{Err: err}
+	}
+	return crds.Options{Cluster: cluster, Release: f.release, Only: only, Force: f.force}, nil
+}
+
+// crdsPlanCommand shows whose the definitions are.
+func crdsPlanCommand() *cobra.Command {
+	given := &crdsFlags{}
+	command := &cobra.Command{
+		Use:   "plan",
+		Short: "Show whose the definitions are, and what adopting would do",
+		Example: `  slipway crds plan
+  slipway crds plan --only argocd,rollouts --release slipway-runtime --namespace slipway -o json`,
+		Args: cobra.NoArgs,
+	}
+	given.add(command, false)
+	command.RunE = func(command *cobra.Command, _ []string) error {
+		options, err := given.open()
+		if err != nil {
+			return err
+		}
+		defer options.Cluster.Close()
+		ctx, cancel := context.WithTimeout(command.Context(), crdsTimeout)
+		defer cancel()
+		entries, err := crds.Plan(ctx, options)
+		if err != nil {
+			return err
+		}
+		return given.show(command.OutOrStdout(), entries)
+	}
+	return command
+}
+
+// crdsAdoptCommand marks definitions as the release's (R23).
+func crdsAdoptCommand() *cobra.Command {
+	given := &crdsFlags{}
+	command := &cobra.Command{
+		Use:   "adopt",
+		Short: "Mark definitions as those of the runtime's Helm release",
+		Long: `Sets the label app.kubernetes.io/managed-by and the annotations
+meta.helm.sh/release-name and meta.helm.sh/release-namespace, after showing what is
+written, and keeps what was there before in the annotation slipway.dev/adopted-from.
+What another Helm release that is there, Argo CD or another tool manages is refused
+unless --force is given. slipway crds release undoes it.`,
+		Example: `  slipway crds adopt --release slipway-runtime --namespace slipway
+  slipway crds adopt --only rollouts --dry-run`,
+		Args: cobra.NoArgs,
+	}
+	given.add(command, true)
+	command.Flags().BoolVar(&given.force, "force", false, "take them from who manages them now")
+	command.RunE = func(command *cobra.Command, _ []string) error {
+		return given.change(command, crds.Plan, crds.Adopted)
+	}
+	return command
+}
+
+// crdsReleaseCommand undoes an adoption.
+func crdsReleaseCommand() *cobra.Command {
+	given := &crdsFlags{}
+	command := &cobra.Command{
+		Use:   "release",
+		Short: "Give definitions back: their marks become what they were",
+		Long: `Undoes slipway crds adopt by the record that it kept. Of a definition that was marked
+by hand, the marks are taken away. One that somebody marked after it was adopted is
+refused unless --force is given.`,
+		Example: `  slipway crds release
+  slipway crds release --only rollouts --dry-run`,
+		Args: cobra.NoArgs,
+	}
+	given.add(command, true)
+	command.Flags().BoolVar(&given.force, "force", false, "also give back what changed since it was adopted, or was adopted for another release")
+	command.RunE = func(command *cobra.Command, _ []string) error {
+		return given.change(command, crds.PlanRelease, crds.Released)
+	}
+	return command
+}
+
+// crdsUpgradeCommand makes definitions those of this version (R24).
+func crdsUpgradeCommand() *cobra.Command {
+	given := &crdsFlags{}
+	command := &cobra.Command{
+		Use:     "upgrade",
+		Short:   "Make the definitions of the release those of this version",
+		Long:    `Applies the definitions of the chart where they are missing or belong to the release. Helm does not do that in an upgrade. Those of others stay as they are.`,
+		Example: `  slipway crds upgrade --release slipway-runtime --namespace slipway`,
+		Args:    cobra.NoArgs,
+	}
+	given.add(command, false)
+	command.RunE = func(command *cobra.Command, _ []string) error {
+		options, err := given.open()
+		if err != nil {
+			return err
+		}
+		defer options.Cluster.Close()
+		ctx, cancel := context.WithTimeout(command.Context(), crdsTimeout)
+		defer cancel()
+		changed := []string{}
+		err = crds.Upgrade(ctx, options, func(name string) {
+			changed = append(changed, name)
+			printer.Note(command, "%s is that of this version.", name)
+		})
+		if err == nil && given.output.Form != printer.FormTable {
+			return given.output.Encode(command.OutOrStdout(), map[string]any{"upgraded": changed})
+		}
+		if err == nil && len(changed) == 0 {
+			printer.Note(command, "There was nothing to upgrade.")
+		}
+		return err
+	}
+	return command
+}
+
+type (
+	crdsPlanner func(context.Context, crds.Options) ([]crds.Entry, error)
+	crdsWriter  func(context.Context, crds.Options, []crds.Entry, func(crds.Entry)) error
+)
+
+// change shows what would be written, asks, and writes it.
+func (f *crdsFlags) change(command *cobra.Command, plan crdsPlanner, write crdsWriter) error {
+	options, err := f.open()
+	if err != nil {
+		return err
+	}
+	defer options.Cluster.Close()
+	ctx, cancel := context.WithTimeout(command.Context(), crdsTimeout)
+	defer cancel()
+	entries, err := plan(ctx, options)
+	if err != nil {
+		return err
+	}
+	if err := f.show(command.OutOrStdout(), entries); err != nil {
+		return err
+	}
+	pending := 0
+	for _, entry := range entries {
+		if entry.Patch == nil {
+			continue
+		}
+		pending++
+		if f.output.Form == printer.FormTable {
+			_, _ = fmt.Fprintf(command.OutOrStdout(), "will merge into %s: %s\n", printer.Printable(entry.Name), printer.Printable(string(entry.Patch)))
+		}
+	}
+	if f.dryRun {
+		printer.Note(command, "%s", fmt.Sprintf("Nothing was changed: %d definitions would be.", pending))
+		return f.refused(entries)
+	}
+	if err := f.refused(entries); err != nil {
+		return err
+	}
+	if pending == 0 {
+		printer.Note(command, "There is nothing to do.")
+		return nil
+	}
+	if err := prompt.New(command).Confirm(fmt.Sprintf("Change these %d definitions?", pending), f.accept); err != nil {
+		return err
+	}
+	// Somebody may have thought about it for long.
+	writing, stop := context.WithTimeout(command.Context(), crdsTimeout)
+	defer stop()
+	return write(writing, options, entries, func(entry crds.Entry) { printer.Note(command, "%s: done.", entry.Name) })
+}
+
+// refused is an error if somebody else has a definition.
+func (f *crdsFlags) refused(entries []crds.Entry) error {
+	var names []string
+	for _, entry := range entries {
+		if entry.Action == crds.Refuse {
+			names = append(names, entry.Name)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return exit.Status{Code: exit.Failure, Err: fmt.Errorf("%d of the definitions belong to somebody else: nothing was changed; see above, or choose with --only, or take them with --force", len(names))}
+}
+
+// show prints the entries.
+func (f *crdsFlags) show(w io.Writer, entries []crds.Entry) error {
+	if f.output.Form != printer.FormTable {
+		return f.output.Encode(w, map[string]any{"release": f.release, "definitions": entries})
+	}
+	rows, flush := printer.NewTable(w)
+	rows.Row("DEFINITION", "FAMILY", "OWNER", "CHART", "ACTION", "WHY")
+	for _, entry := range entries {
+		owner, chart := "-", "not in it"
+		if entry.Found {
+			owner = entry.Owner.String()
+		}
+		switch {
+		case !entry.Brought:
+		case !entry.Found:
+			chart = "makes it"
+		case entry.Differs:
+			chart = "has another"
+		default:
+			chart = "has the same"
+		}
+		rows.Row(entry.Name, string(entry.Family), owner, chart, string(entry.Action), entry.Why)
+	}
+	return flush()
+}

@@ -1,0 +1,62 @@
+package installcmd_test
+
+import (
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"slipway.dev/slipway/internal/cli/clitest"
+	"slipway.dev/slipway/internal/kube"
+	"slipway.dev/slipway/internal/kube/kubetest"
+)
+
+// TestCRDs: R22, R23: the commands that preflight names: plan, adopt with a dry run
+// and a question, release; and the exit codes.
+func TestCRDs(t *testing.T) {
+	cluster := kubetest.Start(t, kubetest.WithoutNode()) // definitions have no namespace
+	clitest.Clean(t)
+	cluster.Apply(t, "default", `apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: rollouts.argoproj.io}
+spec:
+  group: argoproj.io
+  scope: Namespaced
+  names: {kind: Rollout, listKind: RolloutList, plural: rollouts, singular: rollout}
+  versions: [{name: v1alpha1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]
+`)
+	run := func(line string) clitest.Result {
+		return ran(t, append([]string{"crds"}, append(strings.Fields(line), "--kubeconfig", cluster.Kubeconfig)...)...)
+	}
+	marks := func() string {
+		t.Helper()
+		resource := kube.DefinitionResource()
+		one, err := cluster.Metadata.Resource(resource).Get(t.Context(), "rollouts.argoproj.io", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return one.Labels["app.kubernetes.io/managed-by"] + " " + one.Annotations["meta.helm.sh/release-name"] + " " + one.Annotations["meta.helm.sh/release-namespace"]
+	}
+	if got := run("plan --only rollouts"); got.Code != 0 || !strings.Contains(got.Stdout, "it belongs to nobody") || !strings.Contains(got.Stdout, "absent") {
+		t.Errorf("%+v", got)
+	}
+	const adopt = "adopt --release runtime --namespace here --only rollouts "
+	if got := run(adopt + "--dry-run"); got.Code != 0 || !strings.Contains(got.Stdout, `"meta.helm.sh/release-name":"runtime"`) || marks() != "  " {
+		t.Errorf("%+v: %s", got, marks())
+	}
+	if got := run(adopt); got.Code != 2 || !strings.Contains(got.Stderr, "--yes") || marks() != "  " {
+		t.Errorf("%+v: %s", got, marks())
+	}
+	if got := run(adopt + "--yes"); got.Code != 0 || marks() != "Helm runtime here" {
+		t.Errorf("%+v: %s", got, marks())
+	}
+	if got := run("release --release runtime --namespace here --only rollouts --yes"); got.Code != 0 || marks() != "  " {
+		t.Errorf("%+v: %s", got, marks())
+	}
+	if got := run("upgrade --only argocd -o json"); got.Code != 0 || !strings.Contains(got.Stdout, "applications.argoproj.io") {
+		t.Errorf("%+v", got)
+	}
+	if got := run("plan --only moon"); got.Code != 2 || !strings.Contains(got.Stderr, "rollouts") {
+		t.Errorf("%+v", got)
+	}
+}

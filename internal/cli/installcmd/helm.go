@@ -1,0 +1,107 @@
+// Package installcmd has the commands around the chart of a runtime: helm
+// (validate its values), crds (who owns the CustomResourceDefinitions) and
+// images (list, copy and pin its images).
+package installcmd
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"slipway.dev/slipway/internal/cli/buildinfo"
+	"slipway.dev/slipway/internal/cli/exit"
+	"slipway.dev/slipway/internal/cli/report"
+	"slipway.dev/slipway/internal/install/release"
+	"slipway.dev/slipway/internal/install/validate"
+	"slipway.dev/slipway/internal/kube"
+)
+
+// Helm returns the command slipway helm.
+func Helm() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "helm",
+		Short: "Check the values of a runtime's chart",
+	}
+	command.AddCommand(helmValidateCommand())
+	return command
+}
+
+// validateFlags say what is validated.
+type validateFlags struct {
+	values, namespace, version, output string
+	kubeconfig, context                string
+	hook, offline                      bool
+}
+
+// helmValidateCommand: R42.
+func helmValidateCommand() *cobra.Command {
+	given := &validateFlags{}
+	command := &cobra.Command{
+		Use:   "validate --values FILE",
+		Short: "Say everything that is wrong with the values of a runtime",
+		Long: `Checks a values file of the chart gitops-runtime before an installation: the values
+by themselves, the Secrets and the IngressClass that they name, whether the API key
+is an admin's of the account, whether the name is free, whether the address answers,
+and what the Git token may do. Everything that is wrong is told at once, with what to
+do about it. Nothing is changed. What cannot answer yet, such as an address whose DNS
+record comes later, is a warning.
+
+The chart runs it before each installation and upgrade; installer.skipValidation=true
+turns that off, and global.runtime.ingress.skipValidation=true turns off the question
+to the address. The exit code is 1 when there is an error, and 2 when the command
+line is wrong.`,
+		Example: `  slipway helm validate --values values.yaml --namespace slipway --version 0.1.0
+  slipway helm validate --values values.yaml --offline
+  slipway helm validate --values values.yaml -o json`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error { return runHelmValidate(command, given) },
+	}
+	flags := command.Flags()
+	flags.StringVarP(&given.values, "values", "f", "", "values file; - is the input")
+	flags.StringVarP(&given.namespace, "namespace", "n", release.DefaultNamespace, "namespace that the runtime is installed to")
+	flags.StringVar(&given.version, "version", "", "version of the chart (default the newest)")
+	flags.StringVarP(&given.output, "output", "o", "text", "how to print it: text or json")
+	flags.StringVar(&given.kubeconfig, "kubeconfig", "", "kubeconfig file (default as kubectl)")
+	flags.StringVar(&given.context, "context", "", "context of the kubeconfig (default the current one)")
+	flags.BoolVar(&given.offline, "offline", false, "check the values by themselves, and ask nobody")
+	flags.BoolVar(&given.hook, "hook", false, "run in the Job of the chart: what was found ends the log")
+	return command
+}
+
+func runHelmValidate(command *cobra.Command, given *validateFlags) error {
+	switch {
+	case given.output != "text" && given.output != "json":
+		return exit.UsageError{Err: fmt.Errorf("--output %q is neither text nor json", given.output)}
+	case given.values == "":
+		return exit.UsageError{Err: errors.New("no values are named: give a file with --values, or - for the input")}
+	case given.hook && given.offline:
+		return exit.UsageError{Err: errors.New("--hook is for the cluster that it runs in, and --offline asks nobody: keep one of them")}
+	}
+	options := validate.Options{Namespace: given.namespace, Version: given.version, Values: command.InOrStdin()}
+	if given.values != "-" {
+		file, err := os.Open(given.values)
+		if err != nil {
+			return exit.UsageError{Err: fmt.Errorf("read the values: %w", err)}
+		}
+		defer func() { _ = file.Close() }()
+		options.Values = file
+	}
+	if !given.offline {
+		cluster, err := kube.ConnectUser(kube.UserChoice{Kubeconfig: given.kubeconfig, Context: given.context}, kube.Version(buildinfo.Read().Version))
+		if err != nil {
+			return exit.UsageError{Err: fmt.Errorf("%w; or check the values by themselves with --offline", err)}
+		}
+		defer cluster.Close()
+		options.World = &validate.Live{Cluster: cluster}
+	}
+	checked := validate.Run(command.Context(), options)
+	if err := report.Values(command.OutOrStdout(), given.output, checked); err != nil {
+		return err
+	}
+	if checked.OK() {
+		return nil
+	}
+	return exit.Status{Code: exit.Failure, Err: fmt.Errorf("%d error(s) in the values: nothing was installed", checked.Count(validate.Error))}
+}

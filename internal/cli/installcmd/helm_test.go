@@ -1,0 +1,80 @@
+package installcmd_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"slipway.dev/slipway/internal/cli/clitest"
+)
+
+// goodValues are those of a tunnel.
+const goodValues = `
+global:
+  platform:
+    url: https://slipway.example.com
+    accountId: 5f1e2d3c4b5a69788796a5b4
+    userToken: {token: slw_key1_canary3f9b0c1d7e}
+  runtime: {name: prod}
+`
+
+func writeValues(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "values.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// TestHelmValidateOffline: R42: exit codes, and everything that is wrong at once.
+func TestHelmValidateOffline(t *testing.T) {
+	clitest.Clean(t)
+	good, bad := writeValues(t, goodValues), writeValues(t, strings.NewReplacer("prod", "Prod", "url: https", "url: ftp").Replace(goodValues))
+	for _, tt := range []struct {
+		line string
+		code int
+		want []string
+	}{
+		{"helm validate --offline --values " + good, 0, []string{"The values are good for the runtime prod, reached by tunnel", "skipped: nobody was asked"}},
+		{"helm validate --offline --namespace slipway --version 0.1.0 --values " + good, 0, []string{"good"}},
+		{"helm validate --offline --values " + bad, 1, []string{"ValueInvalid", "global.runtime.name", "global.platform.url", "2 error(s)"}},
+		{"helm validate --offline --namespace Slip_way --values " + good, 1, []string{"NamespaceInvalid"}},
+		{"helm validate --offline", 2, []string{"--values"}},
+		{"helm validate --offline --values " + good + ".none", 2, []string{"read the values"}},
+		{"helm validate --offline -o xml --values " + good, 2, []string{"neither text nor json"}},
+		{"helm validate --offline --hook --values " + good, 2, []string{"keep one of them"}},
+		{"helm validate --kubeconfig /none --values " + good, 2, []string{"kubeconfig", "--offline"}},
+	} {
+		got := clitest.Run(t, tt.line)
+		if got.Code != tt.code {
+			t.Errorf("%s: %+v", tt.line, got)
+		}
+		for _, want := range tt.want {
+			if !strings.Contains(got.Stdout+got.Stderr, want) {
+				t.Errorf("%s: %q is not in %+v", tt.line, want, got)
+			}
+		}
+		if strings.Contains(got.Stdout+got.Stderr, "canary") {
+			t.Errorf("%s: the token is shown: %+v", tt.line, got)
+		}
+	}
+}
+
+// TestHelmValidateJSON: R42: programs get code, key, reason and fix.
+func TestHelmValidateJSON(t *testing.T) {
+	clitest.Clean(t)
+	got := clitest.Run(t, "helm validate --offline -o json --values "+writeValues(t, strings.Replace(goodValues, "prod", "Prod", 1)))
+	var report struct {
+		Mode     string
+		Findings []struct{ Code, Severity, Key, Reason, Fix string }
+	}
+	if err := json.Unmarshal([]byte(got.Stdout), &report); err != nil || got.Code != 1 {
+		t.Fatalf("%v: %+v", err, got)
+	}
+	if len(report.Findings) != 1 || report.Findings[0].Key != "global.runtime.name" || report.Findings[0].Severity != "error" || report.Findings[0].Fix == "" {
+		t.Errorf("found %+v", report)
+	}
+}

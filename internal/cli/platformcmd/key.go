@@ -1,0 +1,78 @@
+package platformcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"slipway.dev/slipway/internal/cli/exit"
+	"slipway.dev/slipway/internal/platform/identity"
+	"slipway.dev/slipway/internal/platform/store"
+)
+
+const (
+	// operatorKeyDays is how long a key is good when nothing else is said.
+	operatorKeyDays = 90
+	// operatorKeyDaysMax is ten years.
+	operatorKeyDaysMax = 3650
+)
+
+// createKeyOffer is the command that makes a key without signing in.
+func createKeyOffer() platformTask {
+	return platformTask{
+		use: "create-key EMAIL NAME [--register|--read] [--days N] [options]", short: "Make an API key for a user, and print it",
+		words: 2, switches: []string{"register", "read"}, values: []string{"days"}, run: createKeyTask,
+		long: `Makes an API key for a user, and prints it once, alone on standard output. It may
+do everything that the user may; with --register only register runtimes, with
+--read only read. It is good for 90 days; --days says how many, and 0 is for ever.
+For programs that set a platform up. The key works even while its user has to
+choose a password, and the audit log has it as made by the system.`,
+		example: "  slipway platform create-key admin@example.com installer --register --days 1 > key.txt\n  slipway platform create-key admin@example.com backups --read --days 0",
+	}
+}
+
+func createKeyTask(ctx context.Context, call taskCall) error {
+	wanted, err := call.operatorKey()
+	if err != nil {
+		return exit.UsageError{Err: err}
+	}
+	request := url.Values{"email": {wanted.Email}, "name": {wanted.Name}, "scope": {wanted.Scope}, "life": {wanted.Life.String()}}
+	var answer strings.Builder
+	err = call.ask(ctx, "/users/create-key?"+request.Encode(), &answer, func(database *store.Store) error {
+		key, err := identity.CreateOperatorKey(ctx, database, wanted)
+		answer.WriteString(key.Reveal())
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(call.out, answer.String())
+	return err
+}
+
+// operatorKey is the key that the words and flags ask for.
+func (c taskCall) operatorKey() (identity.OperatorKey, error) {
+	wanted := identity.OperatorKey{Email: c.words[0], Name: c.words[1], Scope: identity.ScopeAll}
+	switch {
+	case c.given["register"] && c.given["read"]:
+		return wanted, errors.New("a key is for --register or for --read, not for both")
+	case c.given["register"]:
+		wanted.Scope = identity.ScopeRuntimeRegister
+	case c.given["read"]:
+		wanted.Scope = identity.ScopeRead
+	}
+	days := operatorKeyDays
+	if c.given["days"] {
+		given, err := strconv.Atoi(c.value["days"])
+		if err != nil || given < 0 || given > operatorKeyDaysMax {
+			return wanted, fmt.Errorf("--days %q is not a number of days from 0, which is for ever, to %d", c.value["days"], operatorKeyDaysMax)
+		}
+		days = given
+	}
+	wanted.Life = time.Duration(days) * 24 * time.Hour
+	return wanted, nil
+}

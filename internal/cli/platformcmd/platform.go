@@ -1,0 +1,242 @@
+// Package platformcmd is the command slipway platform: it runs the control
+// plane, and the tasks that work on its database (backup, restore, rotate-keys,
+// reset-password, create-key) whether the platform runs or not.
+package platformcmd
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"slipway.dev/slipway/internal/cli/buildinfo"
+	"slipway.dev/slipway/internal/cli/exit"
+	"slipway.dev/slipway/internal/cli/roleflags"
+	"slipway.dev/slipway/internal/config"
+	"slipway.dev/slipway/internal/observe"
+	"slipway.dev/slipway/internal/observe/roleserver"
+	"slipway.dev/slipway/internal/platform/identity"
+	"slipway.dev/slipway/internal/platform/server"
+	"slipway.dev/slipway/internal/platform/store"
+	"slipway.dev/slipway/internal/secret"
+)
+
+// Command parses its flags itself: its options come from a file and the
+// environment too.
+func Command() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "platform [options]",
+		Short: "Run the control plane: accounts, runtimes and what they report",
+		Long: `Runs the control plane: accounts, users and keys, the runtimes that have joined,
+what they report of their applications, and the way to them. It needs nothing
+else: a SQLite file is its database, or PostgreSQL for several replicas.
+
+The first start makes an account and an admin, and prints the admin's password
+once, on standard output. It runs until SIGINT or SIGTERM, then finishes what it
+has begun. A second signal ends it at once, with exit code 130.`,
+		Example: `  slipway platform
+  slipway platform --server.address=:443 --server.publicURL=https://slipway.example.com --tls.certFile=tls.crt --tls.keyFile=tls.key
+  slipway platform --configFile=platform.yaml --print-config
+  slipway platform backup platform.backup`,
+		DisableFlagParsing:    true,
+		DisableFlagsInUseLine: true, // "[options]" says it
+		RunE:                  run,
+		ValidArgsFunction:     roleflags.Complete(config.PlatformOptions),
+	}
+	command.SetHelpFunc(func(command *cobra.Command, _ []string) { roleflags.PrintHelp(command, config.PlatformOptions()) })
+	command.AddCommand(platformTasks()...)
+	return command
+}
+
+// platformSetting is the loaded options, or the reason why there is nothing to run.
+type platformSetting struct {
+	options *config.Platform
+	file    string
+	given   map[string]bool
+}
+
+// loadPlatform reads and checks the options of the platform.
+func loadPlatform(args []string) (platformSetting, error) {
+	environ := os.Environ()
+	loaded, err := config.LoadPlatform(config.Sources{
+		Args: args, Switches: roleflags.Switches, Environ: environ, Dirs: config.SearchDirs(environ),
+	})
+	setting := platformSetting{options: loaded.Platform, file: loaded.File, given: loaded.Given}
+	if loaded.Given["help"] {
+		return setting, nil
+	}
+	if err != nil {
+		return setting, exit.UsageError{Err: err}
+	}
+	if err := setting.options.Validate(); err != nil {
+		return setting, exit.UsageError{Err: err}
+	}
+	return setting, nil
+}
+
+// run loads the options and does what they ask for.
+func run(command *cobra.Command, args []string) error {
+	setting, err := loadPlatform(args)
+	if setting.given["help"] {
+		return command.Help()
+	}
+	if err != nil {
+		return err
+	}
+	if setting.given["print-config"] {
+		text, err := setting.options.YAML()
+		if err != nil {
+			return err
+		}
+		_, err = command.OutOrStdout().Write(text)
+		return err
+	}
+	log, err := observe.NewLogger(command.ErrOrStderr(), setting.options.Log.Level, setting.options.Log.Format)
+	if err != nil {
+		return exit.UsageError{Err: err}
+	}
+	roleflags.LogStart(log, "platform", setting.file, setting.options.Changes())
+	return serve(command.Context(), setting.options, log, command.OutOrStdout())
+}
+
+// serve runs the control plane with its servers around it.
+func serve(ctx context.Context, options *config.Platform, log *slog.Logger, out io.Writer) error {
+	facts := buildinfo.Read()
+	place, err := platformPlaceOf(options)
+	if err != nil {
+		return err
+	}
+	if err := place.prepare(); err != nil {
+		return err
+	}
+	given, err := platformOptions(options, log)
+	if err != nil {
+		return exit.UsageError{Err: err}
+	}
+	given.Database, given.ControlDir = secret.New(place.database), place.dir
+	if given.Key, err = place.key(); err != nil {
+		return err
+	}
+	given.Log, given.Metrics, given.Health, given.Version = log, observe.NewMetrics(facts.Version, facts.Commit), &observe.Health{}, facts.Version
+	given.Values = checkValues
+	given.Announce = func(email string, password secret.Text) error { return announce(out, email, password) }
+	return roleserver.Server{
+		Role: "platform", Admin: options.Admin.Address, Health: options.Health.Address,
+		Log: log, Metrics: given.Metrics, State: given.Health,
+	}.Run(ctx, func(running context.Context) error {
+		if given.Listener, err = roleserver.Listen(running, "server.address", options.Server.Address); err != nil {
+			return err
+		}
+		if options.Server.PublicURL == "" {
+			given.PublicURL.Host = given.Listener.Addr().String()
+		}
+		given.TunnelURL = tunnelURL(options.Tunnel.URL, given.PublicURL)
+		return server.Run(running, given)
+	})
+}
+
+// announce prints the password of the first admin. It is nowhere else.
+func announce(out io.Writer, email string, password secret.Text) error {
+	_, err := fmt.Fprintf(out, "The first account was made. Sign in once with this password, and choose another:\n  email:    %s\n  password: %s\n", email, password.Reveal())
+	if err != nil {
+		return fmt.Errorf("the password of the first admin could not be printed: run slipway platform reset-password %s: %w", email, err)
+	}
+	return nil
+}
+
+// platformOptions are the options in the words of the platform. They are valid.
+func platformOptions(options *config.Platform, log *slog.Logger) (server.Options, error) {
+	given := server.Options{
+		TunnelDomain: options.Tunnel.Domain, PeerURL: options.Peer.URL,
+		Account: options.FirstStart.Account, Email: options.FirstStart.Email,
+		AuditRetention: time.Duration(options.Audit.Retention),
+	}
+	scheme := "http"
+	if options.TLS.CertFile != "" {
+		certificate, err := server.LoadCertificate(options.TLS.CertFile, options.TLS.KeyFile, log)
+		if err != nil {
+			return given, err
+		}
+		given.Certificate, scheme = certificate, "https"
+	}
+	if options.Runtimes.CAFile != "" {
+		authorities, err := server.LoadAuthorities(options.Runtimes.CAFile, log)
+		if err != nil {
+			return given, fmt.Errorf("runtimes.caFile: %w", err)
+		}
+		given.RuntimeAuthorities = authorities
+	}
+	given.PublicURL = &url.URL{Scheme: scheme}
+	if options.Server.PublicURL != "" {
+		public, err := url.Parse(strings.TrimSuffix(options.Server.PublicURL, "/"))
+		if err != nil {
+			return given, err
+		}
+		given.PublicURL = public
+	}
+	for _, text := range options.Server.TrustedProxies {
+		network, err := config.ParseNetwork(text)
+		if err != nil {
+			return given, err
+		}
+		given.TrustedProxies = append(given.TrustedProxies, netip.PrefixFrom(network.Addr(), network.Bits()))
+	}
+	if options.OIDC != nil {
+		given.OIDC = oidcOptions(options.OIDC)
+	}
+	return given, nil
+}
+
+func oidcOptions(options *config.OIDC) *identity.OIDCOptions {
+	given := &identity.OIDCOptions{
+		Name: options.Name, Issuer: options.Issuer, ClientID: options.ClientID, ClientSecret: options.ClientSecret,
+		AllowedDomains: options.AllowedDomains, CreateUsers: options.CreateUsers, RoleClaim: options.RoleClaim,
+	}
+	for _, value := range options.AdminValues {
+		if given.Roles == nil {
+			given.Roles = map[string]store.Role{}
+		}
+		given.Roles[value] = store.RoleAdmin
+	}
+	return given
+}
+
+// tunnelURL is where agents open their tunnels.
+func tunnelURL(text string, public *url.URL) string {
+	target := *public
+	if text != "" {
+		if given, err := url.Parse(strings.TrimSuffix(text, "/")); err == nil {
+			target = *given
+		}
+	}
+	switch target.Scheme {
+	case "https":
+		target.Scheme = "wss"
+	case "http":
+		target.Scheme = "ws"
+	}
+	return target.String()
+}
+
+// stateFolder is where a platform of this user keeps its state.
+func stateFolder(given string) (string, error) {
+	if given != "" {
+		return filepath.Abs(given)
+	}
+	if state := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(state) {
+		return filepath.Join(state, "slipway", "platform"), nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", fmt.Errorf("where to keep the state: %w: set --state.dir", err)
+	}
+	return filepath.Join(home, ".local", "state", "slipway", "platform"), nil
+}

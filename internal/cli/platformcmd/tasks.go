@@ -1,0 +1,234 @@
+package platformcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"slipway.dev/slipway/internal/cli/exit"
+	"slipway.dev/slipway/internal/platform/identity"
+	"slipway.dev/slipway/internal/platform/server"
+	"slipway.dev/slipway/internal/platform/signing"
+	"slipway.dev/slipway/internal/platform/store"
+)
+
+// platformTask is a command that works on the database of a platform, whether it
+// runs or not. Its words come first, then the options of the platform.
+type platformTask struct {
+	use, short, long, example string
+	words                     int
+	switches                  []string
+	values                    []string // flags that have a value
+	run                       func(ctx context.Context, task taskCall) error
+}
+
+// taskCall is a task that was asked for.
+type taskCall struct {
+	place platformPlace
+	words []string
+	given map[string]bool
+	value map[string]string
+	out   io.Writer
+}
+
+// platformTasks are the commands below platform.
+func platformTasks() []*cobra.Command {
+	tasks := []platformTask{
+		{
+			use: "backup FILE [options]", short: "Write everything that the platform knows to a file", words: 1, run: backupTask,
+			long: `Writes everything that has to last to a file that must not exist yet, as of one
+moment, also while the platform runs. The options that say where the database is
+are those of the platform. The key file is not in it: keep it elsewhere.`,
+			example: "  slipway platform backup platform.backup\n  slipway platform backup platform.backup --database.url=postgres://…",
+		},
+		{
+			use: "restore FILE [options]", short: "Read a backup into an empty database", words: 1, run: restoreTask,
+			long: `Reads a backup into an empty database, which may be of the other kind: that is
+how a platform moves from SQLite to PostgreSQL. The platform must not run. The key
+file of the platform that was backed up is needed too.`,
+			example: "  slipway platform restore platform.backup --state.dir=/var/lib/slipway/platform",
+		},
+		{
+			use: "rotate-keys [options]", short: "Make a new key to sign tokens with", switches: []string{"revoke"}, run: rotateTask,
+			long: `Makes a new key to sign tokens with. Runtimes hear of it, and it is used after an
+hour; nothing is interrupted. With --revoke the old keys are removed at once, and
+every token that they signed is void: runtimes renew theirs within a minute.`,
+			example: "  slipway platform rotate-keys\n  slipway platform rotate-keys --revoke",
+		},
+		{
+			use: "reset-password EMAIL [options]", short: "Give a user a password that is good for one sign-in", words: 1, run: resetPasswordTask,
+			long: `Gives a user a password that is good for one sign-in, ends the user's sessions,
+and prints the password. For when no admin can sign in any more.`,
+			example: "  slipway platform reset-password admin@example.com",
+		},
+		createKeyOffer(),
+	}
+	serve := &cobra.Command{
+		Use: "serve [options]", Short: "The same as platform without a command", RunE: run,
+		DisableFlagParsing: true, DisableFlagsInUseLine: true, Hidden: true,
+	}
+	commands := []*cobra.Command{serve}
+	for _, task := range tasks {
+		commands = append(commands, task.command())
+	}
+	return commands
+}
+
+func (t platformTask) command() *cobra.Command {
+	command := &cobra.Command{
+		Use: t.use, Short: t.short, Long: t.long, Example: t.example,
+		DisableFlagParsing: true, DisableFlagsInUseLine: true,
+		RunE: func(command *cobra.Command, args []string) error { return t.start(command, args) },
+	}
+	command.SetHelpFunc(func(command *cobra.Command, _ []string) {
+		fmt.Fprintf(command.OutOrStdout(), "%s\n\nUsage:\n  %s\n\nExamples:\n%s\n\nThe options are those of slipway platform.\n", command.Long, command.UseLine(), command.Example)
+	})
+	return command
+}
+
+// start reads the words and the options.
+func (t platformTask) start(command *cobra.Command, args []string) error {
+	call := taskCall{given: map[string]bool{}, value: map[string]string{}, out: command.OutOrStdout()}
+	for len(args) > 0 && len(call.words) < t.words && !strings.HasPrefix(args[0], "-") {
+		call.words, args = append(call.words, args[0]), args[1:]
+	}
+	setting, err := loadPlatform(t.take(&call, args))
+	if setting.given["help"] {
+		return command.Help()
+	}
+	if err != nil {
+		return err
+	}
+	if len(call.words) != t.words {
+		return exit.UsageError{Err: fmt.Errorf("write it as %s", command.UseLine())}
+	}
+	if call.place, err = platformPlaceOf(setting.options); err != nil {
+		return err
+	}
+	return t.run(command.Context(), call)
+}
+
+// take takes the flags of the task out of the arguments.
+func (t platformTask) take(call *taskCall, args []string) (rest []string) {
+	for i := 0; i < len(args); i++ {
+		name, isFlag := strings.CutPrefix(args[i], "--")
+		name, value, hasValue := strings.Cut(name, "=")
+		switch {
+		case isFlag && !hasValue && slices.Contains(t.switches, name):
+			call.given[name] = true
+		case isFlag && slices.Contains(t.values, name):
+			if !hasValue && i+1 < len(args) {
+				i++
+				value = args[i]
+			}
+			call.value[name], call.given[name] = value, true
+		default:
+			rest = append(rest, args[i])
+		}
+	}
+	return rest
+}
+
+// ask asks the platform that runs, or does it here when none does.
+func (c taskCall) ask(ctx context.Context, request string, answer io.Writer, otherwise func(*store.Store) error) error {
+	if c.place.sqlite {
+		err := server.AskRunning(ctx, c.place.dir, request, answer)
+		if !errors.Is(err, server.ErrNotRunning) {
+			return err
+		}
+		if u, _ := url.Parse(c.place.database); u != nil {
+			if _, err := os.Stat(u.Path); errors.Is(err, os.ErrNotExist) {
+				return fmt.Errorf("there is no database at %s: name it with --state.dir or --database.url", u.Path)
+			}
+		}
+	}
+	database, err := store.Open(ctx, store.Options{URL: c.place.database})
+	if err != nil {
+		return err
+	}
+	return errors.Join(otherwise(database), database.Close())
+}
+
+// backupTask writes to a new file beside the named one and gives it its name when
+// it is complete.
+func backupTask(ctx context.Context, call taskCall) error {
+	name := call.words[0]
+	if _, err := os.Lstat(name); err == nil {
+		return fmt.Errorf("%s is there already: choose another name", name)
+	}
+	file, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*.part") // mode 0600
+	if err != nil {
+		return fmt.Errorf("the backup: %w", err)
+	}
+	defer os.Remove(file.Name()) // it has another name then
+	err = call.ask(ctx, "/backup", file, func(database *store.Store) error { return database.Backup(ctx, file) })
+	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
+		return err
+	}
+	if err := os.Link(file.Name(), name); err != nil {
+		return fmt.Errorf("the backup: %w", err)
+	}
+	fmt.Fprintf(call.out, "Everything is in %s. Keep the key file %s too, elsewhere.\n", name, call.place.keyFile)
+	return nil
+}
+
+func restoreTask(ctx context.Context, call taskCall) error {
+	file, err := os.Open(call.words[0])
+	if err != nil {
+		return fmt.Errorf("the backup: %w", err)
+	}
+	defer file.Close()
+	if err := call.place.prepare(); err != nil {
+		return err
+	}
+	if err := store.Restore(ctx, store.Options{URL: call.place.database}, file); err != nil {
+		return err
+	}
+	fmt.Fprintln(call.out, "Everything is restored. The platform needs the key file of the one that was backed up:", call.place.keyFile)
+	return nil
+}
+
+func rotateTask(ctx context.Context, call taskCall) error {
+	revoke := call.given["revoke"]
+	err := call.ask(ctx, "/keys/rotate?revoke="+strconv.FormatBool(revoke), io.Discard, func(database *store.Store) error {
+		key, err := readKeyFile(call.place.keyFile)
+		if err != nil {
+			return err
+		}
+		signer, err := signing.New(ctx, database, key, time.Now)
+		if err != nil {
+			return err
+		}
+		return signer.Rotate(ctx, revoke)
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(call.out, "There is a new key.")
+	return nil
+}
+
+func resetPasswordTask(ctx context.Context, call taskCall) error {
+	email := call.words[0]
+	var answer strings.Builder
+	err := call.ask(ctx, "/users/reset-password?"+url.Values{"email": {email}}.Encode(), &answer, func(database *store.Store) error {
+		password, err := identity.ResetPassword(ctx, database, email)
+		answer.WriteString(password.Reveal())
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(call.out, "Sign in once with this password, and choose another:\n  email:    %s\n  password: %s\n", email, answer.String())
+	return nil
+}

@@ -1,0 +1,29 @@
+package platformcmd
+
+import (
+	"cmp"
+	"context"
+	"strings"
+
+	"slipway.dev/slipway/internal/install/release"
+	"slipway.dev/slipway/internal/install/validate"
+	"slipway.dev/slipway/internal/platform/fleet"
+	"slipway.dev/slipway/internal/wire/platformv1"
+)
+
+// checkValues is the validation of slipway helm validate for the platform, which may
+// not import it: nobody is asked.
+func checkValues(ctx context.Context, request *platformv1.ValidateValuesRequest) fleet.CheckedValues {
+	report := validate.Run(ctx, validate.Options{
+		Values: strings.NewReader(request.GetValues()), Namespace: cmp.Or(request.GetNamespace(), release.DefaultNamespace), Version: request.GetVersion(),
+	})
+	answer := &platformv1.ValidateValuesResponse{
+		Ok: report.OK(), Skipped: report.Skipped, Runtime: report.Runtime, Mode: report.Mode, Url: report.URL,
+	}
+	for _, found := range report.Findings {
+		answer.Findings = append(answer.Findings, &platformv1.ValuesFinding{
+			Code: found.Code, Severity: string(found.Severity), Key: found.Key, Reason: found.Reason, Fix: found.Fix,
+		})
+	}
+	return fleet.CheckedValues{Answer: answer, AccountID: report.Account}
+}

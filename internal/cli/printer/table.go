@@ -1,0 +1,27 @@
+package printer
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+)
+
+// Table writes rows in columns. Cells are made printable.
+type Table struct {
+	w io.Writer
+}
+
+// NewTable returns a table on w. Nothing is written before flush is called.
+func NewTable(w io.Writer) (Table, func() error) {
+	columns := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	return Table{columns}, columns.Flush
+}
+
+// Row adds a row. Errors of w are returned by flush.
+func (t Table) Row(cells ...string) {
+	for i := range cells {
+		cells[i] = Printable(cells[i])
+	}
+	_, _ = fmt.Fprintln(t.w, strings.TrimRight(strings.Join(cells, "\t"), "\t")) // Flush has the error
+}

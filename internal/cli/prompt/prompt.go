@@ -1,0 +1,155 @@
+// Package prompt asks the user: for confirmation, for a line, and for secrets
+// without echo. Questions go to standard error, because results are on standard
+// output.
+//
+// Without a terminal nothing is asked: Confirm needs the --yes flag, and
+// secrets come from files or standard input.
+package prompt
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"slipway.dev/slipway/internal/cli/exit"
+	"slipway.dev/slipway/internal/secret"
+)
+
+// Prompter asks questions on behalf of one command.
+type Prompter struct {
+	ctx      context.Context // of the command: Ctrl-C ends a question
+	in       io.Reader
+	lines    *bufio.Reader
+	Out      io.Writer
+	terminal int // file descriptor, or -1
+}
+
+// New returns a prompter on the streams of a command. The end of the command's
+// context ends a question.
+func New(command *cobra.Command) *Prompter {
+	p := &Prompter{ctx: command.Context(), in: command.InOrStdin(), Out: command.ErrOrStderr(), terminal: -1}
+	p.lines = bufio.NewReaderSize(io.LimitReader(p.in, maxSecretBytes), 1)
+	if file, ok := p.in.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
+		p.terminal = int(file.Fd())
+	}
+	return p
+}
+
+// Interactive reports whether standard input is a terminal.
+func (p *Prompter) Interactive() bool { return p.terminal >= 0 }
+
+// Line asks for a line with echo.
+func (p *Prompter) Line(question string) (string, error) {
+	_, _ = fmt.Fprint(p.Out, question)
+	text, err := p.await(func() (string, error) { return p.lines.ReadString('\n') })
+	if p.ctx.Err() != nil {
+		return "", errInterrupted
+	}
+	if err != nil && (!errors.Is(err, io.EOF) || text == "") {
+		return "", errors.New("standard input ended before the answer")
+	}
+	return strings.TrimRight(text, "\r\n"), nil
+}
+
+// Hidden asks for a secret without echo. If standard input is no terminal, it
+// reads one line of it without a question.
+func (p *Prompter) Hidden(question string) (secret.Text, error) {
+	if !p.Interactive() {
+		text, err := p.lines.ReadString('\n')
+		if err != nil && (!errors.Is(err, io.EOF) || text == "") {
+			return secret.Text{}, errors.New("standard input ended before the password")
+		}
+		return secret.New(strings.TrimRight(text, "\r\n")), nil
+	}
+	_, _ = fmt.Fprint(p.Out, question)
+	before, err := term.GetState(p.terminal)
+	if err != nil {
+		return secret.Text{}, fmt.Errorf("look at the terminal: %w", err)
+	}
+	text, err := p.await(func() (string, error) {
+		text, err := term.ReadPassword(p.terminal)
+		return string(text), err
+	})
+	_, _ = fmt.Fprintln(p.Out)
+	if p.ctx.Err() != nil {
+		// What reads is left behind: it would turn the echo on too late.
+		return secret.Text{}, errors.Join(errInterrupted, term.Restore(p.terminal, before))
+	}
+	if err != nil {
+		return secret.Text{}, fmt.Errorf("read what you typed: %w", err)
+	}
+	return secret.New(text), nil
+}
+
+// errInterrupted ends a question that was not answered.
+var errInterrupted = errors.New("interrupted: nothing was done")
+
+// await runs read until it returns or the command ends. A read that is
+// interrupted stays behind in its goroutine: reading from a terminal cannot be
+// canceled.
+func (p *Prompter) await(read func() (string, error)) (string, error) {
+	type answer struct {
+		text string
+		err  error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		text, err := read()
+		answers <- answer{text, err}
+	}()
+	select {
+	case given := <-answers:
+		return given.text, given.err
+	case <-p.ctx.Done():
+		return "", p.ctx.Err()
+	}
+}
+
+// ChooseTwice asks for a new password until it was entered twice the same. It
+// gives up after three attempts.
+func (p *Prompter) ChooseTwice(question string) (secret.Text, error) {
+	const tries = 3
+	for range tries {
+		first, err := p.Hidden(question)
+		if err != nil {
+			return secret.Text{}, err
+		}
+		if !p.Interactive() {
+			return first, nil
+		}
+		second, err := p.Hidden("Once more: ")
+		if err != nil {
+			return secret.Text{}, err
+		}
+		if first.Reveal() == second.Reveal() {
+			return first, nil
+		}
+		_, _ = fmt.Fprintln(p.Out, "They differ.")
+	}
+	return secret.Text{}, errors.New("the two passwords differ: nothing was changed")
+}
+
+// Confirm asks before a change. Where nobody can be asked, it needs the flag.
+func (p *Prompter) Confirm(question string, yes bool) error {
+	if yes {
+		return nil
+	}
+	if !p.Interactive() {
+		return exit.UsageError{Err: errors.New("nobody can be asked here: say --yes if it is meant")}
+	}
+	answer, err := p.Line(question + " [y/N] ")
+	if err != nil {
+		return err
+	}
+	if answer := strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
+		return errors.New("nothing was done")
+	}
+	return nil
+}

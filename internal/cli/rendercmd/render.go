@@ -1,0 +1,240 @@
+// Package rendercmd is the command slipway render, which renders a folder of
+// this machine as the agent renders a repository, and the hidden render-worker,
+// the process that a renderer starts.
+package rendercmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/cli/exit"
+	"slipway.dev/slipway/internal/cli/localrepo"
+	"slipway.dev/slipway/internal/cli/printer"
+	"slipway.dev/slipway/internal/gitops/render"
+	"slipway.dev/slipway/internal/gitops/tracking"
+	"slipway.dev/slipway/internal/gitops/tree"
+)
+
+// manifestBytes bounds a file with an Application.
+const manifestBytes = 1 << 20
+
+// Worker is what a Renderer starts: this program once more, which
+// renders what comes in. It is not for people.
+func Worker() *cobra.Command {
+	return &cobra.Command{
+		Use:    "render-worker",
+		Short:  "Render what is asked for on the standard input",
+		Args:   cobra.NoArgs,
+		Hidden: true,
+		RunE: func(*cobra.Command, []string) error {
+			return render.ServeWorker(os.Stdin, os.Stdout)
+		},
+	}
+}
+
+// localRender is a render of a folder of this machine.
+type localRender struct {
+	name, namespace string
+	path            string
+	kubeVersion     string
+	apiVersions     []string
+	application     string
+	source          sourceFlags
+}
+
+// Command returns the command slipway render.
+func Command() *cobra.Command {
+	local := &localRender{}
+	output := &printer.Output{Form: printer.FormYAML, Allowed: []string{printer.FormYAML, printer.FormJSON, printer.FormName}}
+	command := &cobra.Command{
+		Use:   "render DIR",
+		Short: "Show what would be applied from a folder",
+		Long: `Renders a folder of this machine as the agent renders a repository: a Helm chart,
+a kustomization, or a folder of YAML, JSON and Jsonnet files, in the same worker
+and with the same refusals. Nothing is asked of a cluster.
+
+DIR is the root of the repository, and --path the folder in it; nothing outside
+of DIR is read. With -f the options come from an Application, and so does the
+path.`,
+		Example: `  slipway render . --path apps/web
+  slipway render chart --name shop --namespace shop --helm-set image.tag=v2
+  slipway render . -f apps/shop.yaml`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return errors.New("slipway render takes one folder: the root of the repository")
+			}
+			return nil
+		},
+		RunE: func(command *cobra.Command, args []string) error {
+			if err := output.Check(); err != nil {
+				return err
+			}
+			objects, warnings, err := local.run(command.Context(), args[0])
+			for _, warning := range warnings {
+				_, _ = fmt.Fprintln(command.ErrOrStderr(), "warning:", printer.Printable(warning))
+			}
+			if err != nil {
+				return err
+			}
+			return printObjects(command.OutOrStdout(), objects, output.Form)
+		},
+	}
+	flags := command.Flags()
+	flags.StringVarP(&local.application, "filename", "f", "", "file with an Application whose sources are taken from DIR")
+	flags.StringVar(&local.name, "name", "", "name of the application and of a chart's release (default that of the folder, or of the Application)")
+	flags.StringVar(&local.namespace, "namespace", "", "namespace that objects go to (default that of the Application, or default)")
+	flags.StringVar(&local.path, "path", "", "folder in DIR that is rendered")
+	flags.StringVar(&local.kubeVersion, "kube-version", "", "version of Kubernetes that charts see, such as v1.36.0")
+	flags.StringSliceVar(&local.apiVersions, "api-versions", nil, "kinds that charts see, such as monitoring.coreos.com/v1")
+	flags.StringVarP(&output.Form, "output", "o", output.Form, "how to print it: "+strings.Join(output.Allowed, ", "))
+	local.source.add(command)
+	return command
+}
+
+// run renders.
+func (l *localRender) run(ctx context.Context, dir string) ([]*unstructured.Unstructured, []string, error) {
+	store, err := tree.NewFolder(dir)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read the folder %s: %w", dir, err)
+	}
+	request, err := l.request(dir, store)
+	if err != nil {
+		return nil, nil, err
+	}
+	renderer, err := render.New(render.Options{Workers: 1})
+	if err != nil {
+		return nil, nil, err
+	}
+	result, err := renderer.Render(ctx, request)
+	if err = errors.Join(err, renderer.Close()); err != nil {
+		return nil, nil, err
+	}
+	return result.Objects, result.Warnings, nil
+}
+
+// request is what the flags, or the Application, ask for.
+func (l *localRender) request(dir string, store tree.Store) (render.Request, error) {
+	if l.application != "" {
+		return l.applicationRequest(store)
+	}
+	source, err := l.source.source()
+	if err != nil {
+		return render.Request{}, exit.UsageError{Err: err}
+	}
+	folder, err := localrepo.CleanPath(l.path)
+	if err != nil {
+		return render.Request{}, exit.UsageError{Err: err}
+	}
+	source.Path = l.path
+	if source.Path == "" {
+		source.Path = "."
+	}
+	name := l.name
+	if name == "" {
+		absolute, err := filepath.Abs(filepath.Join(dir, l.path))
+		if err != nil {
+			return render.Request{}, err
+		}
+		name = strings.ToLower(filepath.Base(absolute))
+	}
+	request := l.bare(name, "")
+	request.Inputs = []render.Input{{Source: source, Store: store, Path: folder}}
+	return request, nil
+}
+
+// bare is a request without sources.
+func (l *localRender) bare(name, namespace string) render.Request {
+	if l.name != "" {
+		name = l.name
+	}
+	if l.namespace != "" {
+		namespace = l.namespace
+	}
+	if namespace == "" {
+		namespace = "default"
+	}
+	return render.Request{
+		App: name, Project: v1alpha1.DefaultProject, Namespace: namespace, KubeVersion: l.kubeVersion, APIVersions: l.apiVersions,
+	}
+}
+
+// applicationRequest takes all from an Application but the files.
+func (l *localRender) applicationRequest(store tree.Store) (render.Request, error) {
+	if l.path != "" || l.source.given() {
+		return render.Request{}, exit.UsageError{Err: errors.New("-f takes path and options from the Application: leave out --path, --helm-…, --kustomize-…, --directory-… and --jsonnet-…")}
+	}
+	app, err := readApplicationFile(l.application)
+	if err != nil {
+		return render.Request{}, err
+	}
+	request := l.bare(app.Name, app.Spec.Destination.Namespace)
+	request.Project = app.Spec.ProjectName()
+	inputs, err := localrepo.Inputs(app.Spec.AllSources(), store)
+	request.Inputs = inputs
+	return request, err
+}
+
+// readApplicationFile reads the one Application of a file.
+func readApplicationFile(name string) (*v1alpha1.Application, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, manifestBytes+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > manifestBytes {
+		return nil, fmt.Errorf("%s is larger than %d bytes", name, manifestBytes)
+	}
+	var content map[string]any
+	if err := yaml.UnmarshalStrict(text, &content); err != nil {
+		return nil, fmt.Errorf("%s: %w: it must have one Application", name, err)
+	}
+	app, refused, err := v1alpha1.Decode(content)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if len(refused) > 0 {
+		return nil, fmt.Errorf("%s: %s", name, v1alpha1.Summary(refused))
+	}
+	return app, nil
+}
+
+// printObjects prints objects as one stream.
+func printObjects(w io.Writer, objects []*unstructured.Unstructured, form string) error {
+	if form == printer.FormJSON {
+		items := []any{}
+		for _, object := range objects {
+			items = append(items, object.Object)
+		}
+		return printer.WriteJSON(w, map[string]any{"apiVersion": "v1", "kind": "List", "items": items})
+	}
+	for _, object := range objects {
+		if form == printer.FormName {
+			if _, err := fmt.Fprintln(w, printer.Printable(tracking.KeyOf(object).String())); err != nil {
+				return err
+			}
+			continue
+		}
+		text, err := yaml.Marshal(object.Object)
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(w, "---\n%s", text); err != nil {
+			return err
+		}
+	}
+	return nil
+}

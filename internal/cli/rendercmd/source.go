@@ -1,0 +1,152 @@
+package rendercmd
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
+)
+
+// sourceFlags are the options of a source as flags.
+type sourceFlags struct {
+	helm      helmFlags
+	kustomize v1alpha1.ApplicationSourceKustomize
+	labels    map[string]string
+	notes     map[string]string
+	directory v1alpha1.ApplicationSourceDirectory
+	extVars   []string
+	tlas      []string
+	libs      []string
+}
+
+// helmFlags are those of charts.
+type helmFlags struct {
+	valueFiles            []string
+	set, setString, files []string
+	releaseName           string
+	skipCrds, skipTests   bool
+}
+
+// add declares the flags. Their names start with what they are for.
+func (s *sourceFlags) add(command *cobra.Command) {
+	flags := command.Flags()
+	flags.StringArrayVar(&s.helm.valueFiles, "helm-values", nil, "file of values, from the folder of the chart; may be repeated")
+	flags.StringArrayVar(&s.helm.set, "helm-set", nil, "one value, as name=value; may be repeated")
+	flags.StringArrayVar(&s.helm.setString, "helm-set-string", nil, "one value that stays text, as name=value; may be repeated")
+	flags.StringArrayVar(&s.helm.files, "helm-set-file", nil, "one value that is the content of a file, as name=file; may be repeated")
+	flags.StringVar(&s.helm.releaseName, "helm-release-name", "", "name of the release")
+	flags.BoolVar(&s.helm.skipCrds, "helm-skip-crds", false, "leave out the folder crds of the chart")
+	flags.BoolVar(&s.helm.skipTests, "helm-skip-tests", false, "leave out tests of the chart")
+	flags.StringVar(&s.kustomize.NamePrefix, "kustomize-name-prefix", "", "text before the names of all objects")
+	flags.StringVar(&s.kustomize.NameSuffix, "kustomize-name-suffix", "", "text behind the names of all objects")
+	flags.StringVar(&s.kustomize.Namespace, "kustomize-namespace", "", "namespace of all objects")
+	flags.StringArrayVar(&s.kustomize.Images, "kustomize-image", nil, "another image, as [name=]image:tag; may be repeated")
+	flags.StringArrayVar(&s.kustomize.Components, "kustomize-component", nil, "component that is added, by its folder; may be repeated")
+	flags.StringToStringVar(&s.labels, "kustomize-label", nil, "label for all objects, as name=value; may be repeated")
+	flags.StringToStringVar(&s.notes, "kustomize-annotation", nil, "annotation for all objects, as name=value; may be repeated")
+	flags.BoolVar(&s.directory.Recurse, "directory-recurse", false, "read folders in the folder as well")
+	flags.StringVar(&s.directory.Include, "directory-include", "", "pattern of the files to read")
+	flags.StringVar(&s.directory.Exclude, "directory-exclude", "", "pattern of the files to leave out")
+	flags.StringArrayVar(&s.extVars, "jsonnet-ext-var", nil, "external variable, as name=value; may be repeated")
+	flags.StringArrayVar(&s.tlas, "jsonnet-tla", nil, "top-level argument, as name=value; may be repeated")
+	flags.StringArrayVar(&s.libs, "jsonnet-lib", nil, "folder that imports are looked for in; may be repeated")
+}
+
+// given reports whether any flag is set.
+func (s *sourceFlags) given() bool {
+	made, err := s.source()
+	return err != nil || made.Helm != nil || made.Kustomize != nil || made.Directory != nil
+}
+
+// source is what the flags say. What says nothing is left out, so that the
+// folder itself tells what it is.
+func (s *sourceFlags) source() (v1alpha1.ApplicationSource, error) {
+	var made v1alpha1.ApplicationSource
+	var err error
+	if made.Helm, err = s.helm.options(); err != nil {
+		return made, err
+	}
+	kustomize := s.kustomize
+	kustomize.CommonLabels, kustomize.CommonAnnotations = s.labels, s.notes
+	if kustomize.NamePrefix != "" || kustomize.NameSuffix != "" || kustomize.Namespace != "" ||
+		len(kustomize.Images)+len(kustomize.Components)+len(s.labels)+len(s.notes) > 0 {
+		made.Kustomize = &kustomize
+	}
+	directory := s.directory
+	if directory.Jsonnet, err = s.jsonnet(); err != nil {
+		return made, err
+	}
+	if directory.Recurse || directory.Include != "" || directory.Exclude != "" || directory.Jsonnet != nil {
+		made.Directory = &directory
+	}
+	kinds := 0
+	for _, set := range []bool{made.Helm != nil, made.Kustomize != nil, made.Directory != nil} {
+		if set {
+			kinds++
+		}
+	}
+	if kinds > 1 {
+		return made, errors.New("options of Helm, Kustomize and folders do not go together: choose one of --helm-…, --kustomize-…, and --directory-… with --jsonnet-…")
+	}
+	return made, nil
+}
+
+func (h *helmFlags) options() (*v1alpha1.ApplicationSourceHelm, error) {
+	made := &v1alpha1.ApplicationSourceHelm{
+		ValueFiles: h.valueFiles, ReleaseName: h.releaseName, SkipCrds: h.skipCrds, SkipTests: h.skipTests,
+	}
+	for _, list := range []struct {
+		flag   string
+		values []string
+		take   func(name, value string)
+	}{
+		{"helm-set", h.set, func(name, value string) {
+			made.Parameters = append(made.Parameters, v1alpha1.HelmParameter{Name: name, Value: value})
+		}},
+		{"helm-set-string", h.setString, func(name, value string) {
+			made.Parameters = append(made.Parameters, v1alpha1.HelmParameter{Name: name, Value: value, ForceString: true})
+		}},
+		{"helm-set-file", h.files, func(name, value string) {
+			made.FileParameters = append(made.FileParameters, v1alpha1.HelmFileParameter{Name: name, Path: value})
+		}},
+	} {
+		if err := eachPair(list.flag, list.values, list.take); err != nil {
+			return nil, err
+		}
+	}
+	if len(made.ValueFiles)+len(made.Parameters)+len(made.FileParameters) == 0 && made.ReleaseName == "" && !made.SkipCrds && !made.SkipTests {
+		return nil, nil
+	}
+	return made, nil
+}
+
+func (s *sourceFlags) jsonnet() (*v1alpha1.ApplicationSourceJsonnet, error) {
+	made := &v1alpha1.ApplicationSourceJsonnet{Libs: s.libs}
+	err := errors.Join(
+		eachPair("jsonnet-ext-var", s.extVars, func(name, value string) {
+			made.ExtVars = append(made.ExtVars, v1alpha1.JsonnetVar{Name: name, Value: value})
+		}),
+		eachPair("jsonnet-tla", s.tlas, func(name, value string) {
+			made.TLAs = append(made.TLAs, v1alpha1.JsonnetVar{Name: name, Value: value})
+		}),
+	)
+	if err != nil || len(made.ExtVars)+len(made.TLAs)+len(made.Libs) == 0 {
+		return nil, err
+	}
+	return made, nil
+}
+
+// eachPair takes name=value apart.
+func eachPair(flag string, texts []string, take func(name, value string)) error {
+	for _, text := range texts {
+		name, value, found := strings.Cut(text, "=")
+		if !found || name == "" {
+			return fmt.Errorf("--%s %q is not of the form name=value", flag, text)
+		}
+		take(name, value)
+	}
+	return nil
+}

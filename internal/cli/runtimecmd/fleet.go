@@ -1,0 +1,215 @@
+package runtimecmd
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"slipway.dev/slipway/internal/cli/apiclient"
+	"slipway.dev/slipway/internal/cli/exit"
+	"slipway.dev/slipway/internal/cli/printer"
+	"slipway.dev/slipway/internal/wire"
+	"slipway.dev/slipway/internal/wire/platformv1"
+	"slipway.dev/slipway/internal/wire/runtimev1"
+)
+
+// runtimeListCommand is `slipway runtime list` (R61).
+func runtimeListCommand(choice *apiclient.Choice) *cobra.Command {
+	command := &cobra.Command{Use: "list", Short: "List the runtimes of the account", Args: cobra.NoArgs}
+	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML, printer.FormName)
+	command.RunE = apiclient.WithClient(choice, output, func(command *cobra.Command, client *apiclient.Client, _ []string) error {
+		all, err := client.ListRuntimes(command.Context())
+		if err != nil {
+			return err
+		}
+		if output.Form == printer.FormName {
+			for _, one := range all {
+				if _, err := fmt.Fprintln(command.OutOrStdout(), printer.Printable(one.GetName())); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		if len(all) == 0 {
+			printer.Note(command, "The account has no runtime yet: slipway runtime install says how to make one.")
+		}
+		return printer.Show(command, output, &platformv1.ListRuntimesResponse{Runtimes: all}, func(w io.Writer) error { return printRuntimes(w, all) })
+	})
+	return command
+}
+
+func printRuntimes(w io.Writer, runtimes []*platformv1.Runtime) error {
+	if len(runtimes) == 0 {
+		return nil
+	}
+	rows, flush := printer.NewTable(w)
+	rows.Row("NAME", "NAMESPACE", "CLUSTER", "MODE", "VERSION", "ONLINE", "SYNC_STATUS", "HEALTH", "INSTALLATION", "LAST_SEEN")
+	for _, one := range runtimes {
+		rows.Row(one.GetName(), one.GetNamespace(), printer.OrDash(one.GetCluster()), modeWord(one.GetAccessMode()), shownVersion(one),
+			printer.YesNo(one.GetOnline()), printer.EnumWord(one.GetSync().String(), "SYNC_STATUS_"), printer.EnumWord(one.GetHealth().String(), "HEALTH_STATUS_"),
+			installationWord(one), printer.Timestamp(one.GetLastHeartbeatAt()))
+	}
+	return flush()
+}
+
+func modeWord(mode platformv1.AccessMode) string {
+	return strings.ToLower(printer.EnumWord(mode.String(), "ACCESS_MODE_"))
+}
+
+func installationWord(runtime *platformv1.Runtime) string {
+	if runtime.GetUninstalling() {
+		return "Uninstalling"
+	}
+	return printer.EnumWord(runtime.GetInstallation().String(), "INSTALLATION_STATUS_")
+}
+
+// shownVersion marks a runtime that could be newer (R112).
+func shownVersion(runtime *platformv1.Runtime) string {
+	version := printer.OrDash(runtime.GetVersion())
+	if newer := runtime.GetUpdateAvailable(); newer != "" {
+		version += " (" + newer + " is available)"
+	}
+	return version
+}
+
+// runtimeGetCommand is `slipway runtime get` (R62, R63).
+func runtimeGetCommand(choice *apiclient.Choice) *cobra.Command {
+	command := &cobra.Command{
+		Use: "get NAME", Short: "Show a runtime: components, Git Sources, clusters, and what is still to be done",
+		Args: cobra.ExactArgs(1), ValidArgsFunction: choice.CompleteRuntimeArg,
+	}
+	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
+	command.RunE = apiclient.WithClient(choice, output, func(command *cobra.Command, client *apiclient.Client, args []string) error {
+		answer, err := apiclient.Call(command.Context(), client, client.Runtimes().GetRuntime, &platformv1.GetRuntimeRequest{Name: args[0]})
+		if err != nil {
+			return err
+		}
+		return printer.Show(command, output, answer.GetRuntime(), func(w io.Writer) error { return printRuntime(w, answer.GetRuntime()) })
+	})
+	return command
+}
+
+func printRuntime(w io.Writer, one *platformv1.Runtime) error {
+	facts, flush := printer.NewTable(w)
+	facts.Row("Name:", one.GetName())
+	facts.Row("Namespace:", one.GetNamespace())
+	facts.Row("Cluster:", printer.OrDash(one.GetCluster())+", Kubernetes "+printer.OrDash(one.GetKubernetesVersion()))
+	facts.Row("Version:", shownVersion(one))
+	facts.Row("Chart:", printer.OrDash(one.GetChartVersion()))
+	facts.Row("Access:", printer.WithMessage(modeWord(one.GetAccessMode()), one.GetAccessUrl()))
+	if one.GetIngressClass() != "" {
+		facts.Row("Ingress class:", one.GetIngressClass())
+	}
+	online := "yes"
+	if !one.GetOnline() {
+		online = "no, last seen " + printer.Timestamp(one.GetLastHeartbeatAt())
+	}
+	facts.Row("Online:", online)
+	facts.Row("Registered:", printer.Timestamp(one.GetRegisteredAt()))
+	facts.Row("Configuration runtime:", printer.YesNo(one.GetConfigurationRuntime()))
+	facts.Row("Sync:", printer.EnumWord(one.GetSync().String(), "SYNC_STATUS_"))
+	facts.Row("Health:", printer.WithMessage(printer.EnumWord(one.GetHealth().String(), "HEALTH_STATUS_"), one.GetHealthMessage()))
+	facts.Row("Installation:", installationWord(one))
+	if one.GetGitTokenExpiresAt() != nil {
+		facts.Row("Git token expires:", printer.Timestamp(one.GetGitTokenExpiresAt()))
+	}
+	if err := flush(); err != nil {
+		return err
+	}
+	for _, part := range []func(io.Writer, *platformv1.Runtime) error{printSteps, printComponents, printSources, printClusters} {
+		if err := part(w, one); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// printSteps shows what is still to be done, with the command for it (R63).
+func printSteps(w io.Writer, one *platformv1.Runtime) error {
+	if len(one.GetPendingSteps()) == 0 {
+		return nil
+	}
+	_, _ = fmt.Fprintln(w)
+	rows, flush := printer.NewTable(w)
+	rows.Row("STILL TO DO", "COMMAND")
+	for _, step := range one.GetPendingSteps() {
+		what, command := apiclient.PendingStep(step, one.GetName())
+		rows.Row(what, command)
+	}
+	return flush()
+}
+
+func printComponents(w io.Writer, one *platformv1.Runtime) error {
+	if len(one.GetComponents()) == 0 {
+		return nil
+	}
+	_, _ = fmt.Fprintln(w)
+	rows, flush := printer.NewTable(w)
+	rows.Row("COMPONENT", "VERSION", "SYNC", "HEALTH", "MESSAGE")
+	for _, each := range one.GetComponents() {
+		rows.Row(each.GetName(), printer.OrDash(each.GetVersion()), printer.EnumWord(each.GetSync().String(), "SYNC_STATUS_"), printer.EnumWord(each.GetHealth().String(), "HEALTH_STATUS_"), each.GetHealthMessage())
+	}
+	return flush()
+}
+
+func printSources(w io.Writer, one *platformv1.Runtime) error {
+	if len(one.GetGitSources()) == 0 {
+		return nil
+	}
+	_, _ = fmt.Fprintln(w)
+	rows, flush := printer.NewTable(w)
+	rows.Row("GIT SOURCE", "REPOURL", "PATH", "SYNC", "HEALTH", "MESSAGE")
+	for _, each := range one.GetGitSources() {
+		rows.Row(each.GetName(), each.GetRepoUrl(), printer.OrDash(each.GetPath()), printer.EnumWord(each.GetSync().String(), "SYNC_STATUS_"), printer.EnumWord(each.GetHealth().String(), "HEALTH_STATUS_"), each.GetMessage())
+	}
+	return flush()
+}
+
+func printClusters(w io.Writer, one *platformv1.Runtime) error {
+	if len(one.GetClusters()) == 0 {
+		return nil
+	}
+	_, _ = fmt.Fprintln(w)
+	rows, flush := printer.NewTable(w)
+	rows.Row("CLUSTER", "SERVER", "VERSION", "STATUS", "MESSAGE")
+	for _, each := range one.GetClusters() {
+		rows.Row(each.GetName(), each.GetServer(), printer.OrDash(each.GetVersion()), each.GetStatus(), each.GetMessage())
+	}
+	return flush()
+}
+
+// runtimeCheckCommand is `slipway runtime check-name` (R33).
+func runtimeCheckCommand(choice *apiclient.Choice) *cobra.Command {
+	command := &cobra.Command{
+		Use: "check-name NAME", Short: "Say whether a runtime can have a name", Args: cobra.ExactArgs(1),
+		Long: "Says whether a runtime can have a name, and proposes a free one. It ends with 1 when the name cannot be had.",
+	}
+	command.RunE = apiclient.WithClient(choice, nil, func(command *cobra.Command, client *apiclient.Client, args []string) error {
+		if err := client.CheckName(command, args[0]); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintf(command.OutOrStdout(), "%s is free.\n", args[0])
+		return err
+	})
+	return command
+}
+
+// runtimeConfigureCommand makes the runtime an Application of itself (R71).
+func runtimeConfigureCommand(choice *apiclient.Choice) *cobra.Command {
+	return &cobra.Command{
+		Use: "configure NAME", Short: "Make a runtime an Application of itself, kept in Git",
+		Args: cobra.ExactArgs(1), ValidArgsFunction: choice.CompleteRuntimeArg,
+		RunE: apiclient.WithClient(choice, nil, func(command *cobra.Command, client *apiclient.Client, args []string) error {
+			if err := wire.RuntimeName(args[0]); err != nil {
+				return exit.UsageError{Err: err}
+			}
+			answer, err := apiclient.Call(command.Context(), client, client.RuntimeAPI(args[0]).ConfigureAsApplication, &runtimev1.ConfigureAsApplicationRequest{})
+			if err == nil {
+				printer.Note(command, "The runtime %s is the Application %s, with commit %s.", args[0], answer.GetApplication(), printer.OrDash(printer.ShortRevision(answer.GetCommit())))
+			}
+			return err
+		}),
+	}
+}

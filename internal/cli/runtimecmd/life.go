@@ -1,0 +1,86 @@
+package runtimecmd
+
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"slipway.dev/slipway/internal/cli/apiclient"
+	"slipway.dev/slipway/internal/cli/printer"
+	"slipway.dev/slipway/internal/cli/prompt"
+	"slipway.dev/slipway/internal/wire/platformv1"
+)
+
+// runtimeConfigurationCommand sets the flag of the configuration runtime (R119).
+func runtimeConfigurationCommand(choice *apiclient.Choice) *cobra.Command {
+	return &cobra.Command{
+		Use: "set-configuration NAME", Short: "Make a runtime the configuration runtime of the account",
+		Args: cobra.ExactArgs(1), ValidArgsFunction: choice.CompleteRuntimeArg,
+		RunE: apiclient.WithClient(choice, nil, func(command *cobra.Command, client *apiclient.Client, args []string) error {
+			yes := true
+			_, err := apiclient.Call(command.Context(), client, client.Runtimes().UpdateRuntime, &platformv1.UpdateRuntimeRequest{Name: args[0], ConfigurationRuntime: &yes})
+			if err == nil {
+				printer.Note(command, "%s is the configuration runtime.", args[0])
+			}
+			return err
+		}),
+	}
+}
+
+// runtimeRenameCommand is there to say why a name stays.
+func runtimeRenameCommand(choice *apiclient.Choice) *cobra.Command {
+	return &cobra.Command{
+		Use: "rename NAME NEW-NAME", Short: "Say why a runtime keeps its name", Args: cobra.ExactArgs(2), Hidden: true,
+		RunE: apiclient.WithClient(choice, nil, func(command *cobra.Command, client *apiclient.Client, args []string) error {
+			_, err := apiclient.Call(command.Context(), client, client.Runtimes().UpdateRuntime, &platformv1.UpdateRuntimeRequest{Name: args[0], NewName: &args[1]})
+			if err != nil {
+				return err
+			}
+			return errors.New("the runtime keeps its name")
+		}),
+	}
+}
+
+func runtimeRevokeCommand(choice *apiclient.Choice) *cobra.Command {
+	var yes bool
+	command := &cobra.Command{
+		Use: "revoke NAME", Short: "End everything that a runtime holds: its tokens and its tunnels",
+		Long: `Ends the credentials of a runtime and closes its tunnels within seconds. What is in
+its cluster stays, and the runtime goes on delivering; it joins again with a new API
+key.`,
+		Args: cobra.ExactArgs(1), ValidArgsFunction: choice.CompleteRuntimeArg,
+	}
+	command.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	command.RunE = apiclient.WithClient(choice, nil, func(command *cobra.Command, client *apiclient.Client, args []string) error {
+		if err := prompt.New(command).Confirm("Revoke the credentials of the runtime "+printer.Printable(args[0])+"?", yes); err != nil {
+			return err
+		}
+		_, err := apiclient.Call(command.Context(), client, client.Runtimes().RevokeCredentials, &platformv1.RevokeCredentialsRequest{Name: args[0]})
+		if err == nil {
+			printer.Note(command, "The credentials of %s are revoked.", args[0])
+		}
+		return err
+	})
+	return command
+}
+
+func runtimeDeleteCommand(choice *apiclient.Choice) *cobra.Command {
+	var yes bool
+	command := &cobra.Command{
+		Use: "delete NAME", Short: "Have the platform forget an offline runtime",
+		Long: "Has the platform forget a runtime that is offline. Nothing is done in its cluster: slipway runtime uninstall is for that.",
+		Args: cobra.ExactArgs(1), ValidArgsFunction: choice.CompleteRuntimeArg,
+	}
+	command.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	command.RunE = apiclient.WithClient(choice, nil, func(command *cobra.Command, client *apiclient.Client, args []string) error {
+		if err := prompt.New(command).Confirm("Forget the runtime "+printer.Printable(args[0])+"?", yes); err != nil {
+			return err
+		}
+		_, err := apiclient.Call(command.Context(), client, client.Runtimes().DeleteRuntime, &platformv1.DeleteRuntimeRequest{Name: args[0]})
+		if err == nil {
+			printer.Note(command, "%s is forgotten.", args[0])
+		}
+		return err
+	})
+	return command
+}

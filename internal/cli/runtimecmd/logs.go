@@ -1,0 +1,61 @@
+package runtimecmd
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"slipway.dev/slipway/internal/cli/apiclient"
+	"slipway.dev/slipway/internal/cli/exit"
+	"slipway.dev/slipway/internal/cli/files"
+	"slipway.dev/slipway/internal/cli/printer"
+	"slipway.dev/slipway/internal/wire"
+	"slipway.dev/slipway/internal/wire/runtimev1"
+)
+
+// logsTimeout bounds reading all logs of a runtime.
+const logsTimeout = 10 * time.Minute
+
+// runtimeLogsCommand is `slipway runtime logs` (R118).
+func runtimeLogsCommand(choice *apiclient.Choice) *cobra.Command {
+	wanted, path := &runtimev1.ComponentLogsRequest{}, ""
+	command := &cobra.Command{
+		Use:   "logs NAME",
+		Short: "Read the logs of a runtime's own Pods",
+		Long: `Reads the logs of a runtime: all of them as an archive in a file that only you can
+read, or those of one component as lines.`,
+		Example: `  slipway runtime logs prod --output prod.tar.gz
+  slipway runtime logs prod --component agent --tail 1000`,
+		Args: cobra.ExactArgs(1), ValidArgsFunction: choice.CompleteRuntimeArg,
+	}
+	flags := command.Flags()
+	flags.StringVar(&wanted.Component, "component", "", "one component, as slipway runtime get lists them")
+	flags.Int64Var(&wanted.TailLines, "tail", 0, "only so many last lines of each container (default what the runtime gives)")
+	flags.StringVarP(&path, "output", "o", "", "file to write to; - is standard output (default NAME-logs-TIME.tar.gz, or standard output with --component)")
+	command.RunE = apiclient.WithClient(choice, nil, func(command *cobra.Command, client *apiclient.Client, args []string) error {
+		if err := wire.RuntimeName(args[0]); err != nil {
+			return exit.UsageError{Err: err}
+		}
+		if path == "" {
+			path = fmt.Sprintf("%s-logs-%s.tar.gz", args[0], time.Now().UTC().Format("20060102T150405Z"))
+			if wanted.Component != "" {
+				path = "-"
+			}
+		}
+		ctx, cancel := context.WithTimeout(command.Context(), logsTimeout)
+		defer cancel()
+		copying := func(w io.Writer) error { return client.CopyLogs(ctx, args[0], wanted, w) }
+		if path == "-" {
+			return copying(command.OutOrStdout())
+		}
+		if err := files.WritePrivate(path, copying); err != nil {
+			return err
+		}
+		printer.Note(command, "The logs are in %s.", path)
+		return nil
+	})
+	return command
+}

@@ -1,0 +1,36 @@
+// Package runtimecmd is the command slipway runtime: it installs, upgrades,
+// restores and uninstalls runtimes with internal/install/lifecycle, and lists,
+// inspects and configures those that have joined a platform.
+package runtimecmd
+
+import (
+	"github.com/spf13/cobra"
+
+	"slipway.dev/slipway/internal/cli/apiclient"
+)
+
+// Command is `slipway runtime`: the runtimes of an account.
+func Command() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "runtime",
+		Short: "Look after runtimes",
+		Long:  `Looks after runtimes: the agents that deliver to clusters, and how they are reached.`,
+		Args:  cobra.NoArgs,
+		RunE:  func(command *cobra.Command, _ []string) error { return command.Help() },
+	}
+	choice := &apiclient.Choice{}
+	fleet := []*cobra.Command{
+		runtimeListCommand(choice), runtimeGetCommand(choice), runtimeCheckCommand(choice),
+		runtimeInstallCommand(choice), runtimeUpgradeCommand(choice), runtimeConfigureCommand(choice),
+		runtimeConfigurationCommand(choice), runtimeRenameCommand(choice), runtimeLogsCommand(choice),
+		runtimeRevokeCommand(choice), runtimeUninstallCommand(choice), runtimeDeleteCommand(choice),
+		runtimeRestoreCommand(choice),
+	}
+	for _, each := range fleet {
+		choice.AddFlags(each.Flags())
+		_ = each.RegisterFlagCompletionFunc("platform-context", apiclient.CompleteContexts) // the flag is there
+	}
+	command.AddCommand(fleet...)
+	command.AddCommand(runtimeMeshCommand())
+	return command
+}

@@ -1,0 +1,24 @@
+package runtimecmd_test
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+
+	"slipway.dev/slipway/internal/cli/runtimecmd"
+)
+
+// FuzzShellWord: a shell reads the word as it was.
+func FuzzShellWord(f *testing.F) {
+	f.Add("it's $(touch x) `y` \\ \" ;")
+	f.Add("")
+	f.Fuzz(func(t *testing.T, text string) {
+		if strings.ContainsAny(text, "\x00") {
+			t.Skip()
+		}
+		out, err := exec.Command("sh", "-c", "printf %s "+runtimecmd.ShellWord(text)).Output()
+		if err != nil || string(out) != text {
+			t.Errorf("%q becomes %q: %v", text, out, err)
+		}
+	})
+}

@@ -1,0 +1,73 @@
+package controller
+
+import (
+	"context"
+	"crypto/x509"
+	"fmt"
+	"os"
+
+	"slipway.dev/slipway/internal/config"
+	"slipway.dev/slipway/internal/ingress/acme"
+	"slipway.dev/slipway/internal/ingress/snapshot"
+)
+
+// homeOf is the namespace that the edge keeps accounts and challenges in, empty
+// where no certificates are fetched.
+func homeOf(options *config.Edge, namespace string) string {
+	if len(options.CertificatesResolvers) == 0 {
+		return ""
+	}
+	return namespace
+}
+
+// newFetcher makes what fetches certificates, nil without a resolver. The
+// options are valid.
+func (p *ingressProvider) newFetcher(parts Parts) (*acme.Manager, error) {
+	if len(p.options.CertificatesResolvers) == 0 {
+		return nil, nil
+	}
+	resolvers := map[string]acme.Resolver{}
+	for name, given := range p.options.CertificatesResolvers {
+		roots, err := authorityRoots(given.ACME.CACertificate)
+		if err != nil {
+			return nil, fmt.Errorf("certificatesResolvers.%s.acme.caCertificate: %w", name, err)
+		}
+		resolvers[name] = acme.Resolver{
+			Directory: given.ACME.CAServer, Email: given.ACME.Email, Roots: roots, KeyType: given.ACME.KeyType,
+			BindingID: given.ACME.EAB.KID, BindingKey: given.ACME.EAB.HMACEncoded,
+			PreferredChain: given.ACME.PreferredChain, EntryPoint: given.ACME.HTTPChallenge.EntryPoint,
+		}
+	}
+	k := p.options.Providers.KubernetesIngress
+	return acme.New(p.cluster, acme.Options{
+		Resolvers: resolvers, Namespaces: k.Namespaces,
+		Owner: p.cluster.Namespace + "/" + leaseName(k.IngressClass), Agent: "slipway/" + parts.version,
+		Tell: func(ingress snapshot.Ref, name string, fault *snapshot.Fault) {
+			p.writer.Missed(ingress, name, fault)
+		},
+		Metrics: acme.NewMetrics(parts.metrics.For("acme")), Log: p.log,
+	}), nil
+}
+
+// lead runs while this replica is the elected one.
+func (p *ingressProvider) lead(ctx context.Context) {
+	if p.fetcher != nil {
+		p.fetcher.Lead(ctx)
+	}
+}
+
+// authorityRoots reads a file of authorities, nil without one.
+func authorityRoots(path string) (*x509.CertPool, error) {
+	if path == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("%s has no certificate in PEM", path)
+	}
+	return roots, nil
+}

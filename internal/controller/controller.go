@@ -1,0 +1,106 @@
+// Package controller is what slipway edge runs: providers that derive a route
+// table from the Ingresses of a cluster (internal/ingress) or from a file, the
+// proxy that serves it (internal/edge), and around both the access log, traces,
+// the last good table on disk, health, metrics and the admin API.
+//
+// It is the one package that imports both halves of the traffic plane: ingress
+// writes a table and edge reads it, and here the two meet. The edge is ready
+// when the first table of each provider is live. After that, losing the API
+// server does not touch traffic.
+package controller
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+
+	"slipway.dev/slipway/internal/config"
+	"slipway.dev/slipway/internal/edge"
+	"slipway.dev/slipway/internal/edge/admin"
+	"slipway.dev/slipway/internal/edge/overload"
+	"slipway.dev/slipway/internal/observe"
+	"slipway.dev/slipway/internal/observe/roleserver"
+)
+
+// routesMissing is why an edge that starts is not ready.
+const routesMissing = "the first routes are not live yet"
+
+// Parts is what the edge is given to work with.
+type Parts struct {
+	log     *slog.Logger
+	metrics *observe.Metrics
+	Health  *observe.Health
+	admin   *admin.Handler
+	// version is what the program calls itself towards API servers, ACME servers
+	// and collectors of traces.
+	version string
+}
+
+// Runner is Run, or what a test puts in its place.
+type Runner func(ctx context.Context, options *config.Edge, parts Parts) error
+
+// Run is the data plane: it takes traffic until the context ends, and then
+// finishes what it has begun. It declares in parts.health what must hold
+// before traffic may come. The servers for health and admin run around it.
+func Run(ctx context.Context, options *config.Edge, parts Parts) error {
+	routes := parts.Health.Condition("routes", routesMissing)
+	points, err := entryPoints(options)
+	if err != nil {
+		return err
+	}
+	shared, err := sharedSecret(options.Shared.SecretFile)
+	if err != nil {
+		return err
+	}
+	witness, err := newObservers(ctx, options, points, parts)
+	if err != nil {
+		return err
+	}
+	defer witness.close(ctx)
+	server, err := edge.New(ctx, edge.Options{
+		EntryPoints:  points,
+		MemoryLimit:  overload.Limit(),
+		SharedSecret: shared,
+		Observe:      witness.observe,
+		Trace:        witness.trace(),
+		Metrics:      edge.NewMetrics(parts.metrics.For("edge"), points),
+		Log:          parts.log,
+	})
+	if err != nil {
+		return err
+	}
+	parts.admin.Attach(server)
+	// Routes are followed until the last request is answered: endpoints go while
+	// the edge drains.
+	following, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	defer cancel()
+	if err := startProviders(ctx, options, providers{
+		server: server, observers: witness, parts: parts, ready: routes, following: following, beside: &beside,
+	}); err != nil {
+		server.Close()
+		return err
+	}
+	for i, address := range server.Addresses() {
+		parts.log.Info("entry point takes traffic", "entryPoint", points[i].Name, observe.KeyAddress, address.String())
+	}
+	routes.Met()
+	beside.Go(func() { witness.reopen(ctx) })
+	return server.Run(ctx)
+}
+
+// Serve runs the data plane with its servers around it.
+func Serve(ctx context.Context, options *config.Edge, build admin.Build, log *slog.Logger, run Runner) error {
+	parts := Parts{
+		log: log, metrics: observe.NewMetrics(build.Version, build.Commit), Health: &observe.Health{},
+		admin: admin.New(build), version: build.Version,
+	}
+	return roleserver.Server{
+		Role: "edge", Admin: options.Admin.Address, Health: options.Health.Address,
+		Mounts: []observe.Mount{{Prefix: admin.Prefix, Handler: parts.admin}},
+		Log:    log, Metrics: parts.metrics, State: parts.Health,
+	}.Run(ctx, func(running context.Context) error {
+		return withTraffic(running, options, parts, func(serving context.Context) error { return run(serving, options, parts) })
+	})
+}

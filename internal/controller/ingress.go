@@ -1,0 +1,287 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"slipway.dev/slipway/internal/config"
+	"slipway.dev/slipway/internal/edge"
+	"slipway.dev/slipway/internal/edge/lastgood"
+	"slipway.dev/slipway/internal/edge/overload"
+	"slipway.dev/slipway/internal/edge/tlsstore"
+	"slipway.dev/slipway/internal/ingress"
+	"slipway.dev/slipway/internal/ingress/acme"
+	"slipway.dev/slipway/internal/ingress/engine"
+	"slipway.dev/slipway/internal/ingress/resolve"
+	"slipway.dev/slipway/internal/ingress/snapshot"
+	"slipway.dev/slipway/internal/ingress/status"
+	"slipway.dev/slipway/internal/ingress/watch"
+	"slipway.dev/slipway/internal/kube"
+	"slipway.dev/slipway/internal/observe"
+	"slipway.dev/slipway/internal/route"
+)
+
+const (
+	// failureTimeout is how long a start waits for an API server that fails before
+	// it serves the routes that were served last.
+	failureTimeout = 3 * time.Second
+	// silenceTimeout is how long it waits for one that neither fails nor gives
+	// everything: one that hangs takes connections and says nothing.
+	silenceTimeout = 15 * time.Second
+	// checkInterval is how often a start looks whether the API server fails.
+	checkInterval = 250 * time.Millisecond
+	// Secrets are read one by one, and thousands at a start: what is waited for
+	// here is waited for by traffic. The API server protects itself; this only
+	// stops a loop that has gone wild.
+	apiRequestsPerSecond = 2000
+	apiRequestBurst      = 4000
+	// readingGCPercent is how much garbage there may be, in percent of what is
+	// kept, while the cluster is read. Most of what is read is thrown away, and
+	// the holes that it leaves stay. Afterwards it is servingGCPercent: what is
+	// kept is much, and requests leave hardly any garbage.
+	readingGCPercent = 25
+	servingGCPercent = 50
+)
+
+// ingressProvider serves the Ingresses of a cluster.
+type ingressProvider struct {
+	options *config.Edge
+	cluster *kube.Cluster
+	watcher *watch.Watcher
+	writer  *status.Writer
+	fetcher *acme.Manager // nil where no certificates are fetched
+	control *ingress.Controller
+	server  *edge.Server
+	log     *slog.Logger
+
+	// live is closed when the first table is in place.
+	live chan struct{}
+	// collects says that it is for the provider to say how often garbage is
+	// collected.
+	collects bool
+	// before is what was served before the cluster was read, nil for nothing.
+	lastGood *lastGoodTable
+	mu       sync.Mutex // guards before
+	// changed is called after each change, and refused with all that is refused.
+	changed func()
+	refused func([]snapshot.Refusal)
+}
+
+// newIngressProvider connects to the API server. It sends nothing yet.
+func newIngressProvider(options *config.Edge, server *edge.Server, parts Parts) (*ingressProvider, error) {
+	k := options.Providers.KubernetesIngress
+	cluster, err := kube.ConnectAs(
+		kube.ConnectOptions{Endpoint: k.Endpoint, Token: k.Token, CAFile: k.CertAuthFilePath},
+		kube.Version(parts.version), kube.Rate(apiRequestsPerSecond, apiRequestBurst),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("providers.kubernetesIngress: %w", err)
+	}
+	p := &ingressProvider{
+		options: options, cluster: cluster, server: server, log: parts.log,
+		live: make(chan struct{}), changed: func() {}, refused: publishRefusals(parts.admin),
+	}
+	p.watcher, err = watch.New(cluster, watch.Options{
+		Namespaces: k.Namespaces, Selector: k.LabelSelector,
+		NoClasses: k.DisableIngressClassLookup || k.DisableClusterScopeResources,
+		NoNodes:   !readsNodes(k),
+		Home:      homeOf(options, cluster.Namespace),
+		Log:       parts.log,
+	})
+	if err == nil {
+		p.fetcher, err = p.newFetcher(parts)
+	}
+	if err != nil {
+		cluster.Close()
+		return nil, err
+	}
+	p.writer = status.New(cluster, status.Options{
+		IP: k.IngressEndpoint.IP, Hostname: k.IngressEndpoint.Hostname, PublishedService: k.IngressEndpoint.PublishedService,
+		NoNodes: !readsNodes(k), Namespaces: k.Namespaces,
+		LeaseNamespace: cluster.Namespace, LeaseName: leaseName(k.IngressClass), While: p.lead,
+		Log: parts.log, Metrics: status.NewMetrics(parts.metrics.For("ingress")),
+	})
+	p.control = ingress.New(p.watcher, p.writer, p.controllerOptions(parts.metrics))
+	return p, nil
+}
+
+// readsNodes reports whether anything needs the nodes: they are many, and
+// change often.
+func readsNodes(k *config.KubernetesIngress) bool { return !k.DisableClusterScopeResources }
+
+// leaseName is that of the Lease which replicas with the same class compete for.
+func leaseName(class string) string {
+	if class == "" {
+		return "slipway-edge"
+	}
+	return "slipway-edge-" + class
+}
+
+func (p *ingressProvider) controllerOptions(metrics *observe.Metrics) ingress.Options {
+	k := p.options.Providers.KubernetesIngress
+	given := ingress.Options{
+		Resolve:          resolveOptions(p.options, p.cluster.Namespace),
+		Node:             k.NodeName,
+		Zone:             p.server.SetZone,
+		Throttle:         max(time.Duration(k.ThrottleDuration), time.Duration(p.options.Providers.ProvidersThrottleDuration)),
+		PublishedService: k.IngressEndpoint.PublishedService,
+		Apply:            p.apply,
+		Live:             p.goLive,
+		Refused:          p.refused,
+		Metrics:          ingress.NewMetrics(metrics.For("ingress"), p.watcher.Behind),
+		Log:              p.log,
+	}
+	if p.fetcher != nil {
+		given.Fetcher = p.fetcher
+	}
+	return given
+}
+
+// resolveOptions are those that decide what objects mean. The edge is at home in
+// a namespace.
+func resolveOptions(options *config.Edge, home string) resolve.Options {
+	k := options.Providers.KubernetesIngress
+	resolvers := map[string]bool{}
+	for name := range options.CertificatesResolvers {
+		resolvers[name] = true
+	}
+	return resolve.Options{
+		Resolvers: resolvers, Home: homeOf(options, home),
+		IngressClass: k.IngressClass, NoClassLookup: k.DisableIngressClassLookup, NoClusterScope: k.DisableClusterScopeResources,
+		AllowEmptyServices: k.AllowEmptyServices, CrossNamespace: k.AllowCrossNamespace, ExternalNames: k.AllowExternalNameServices,
+		NativeByDefault: k.NativeLBByDefault, StrictPrefix: k.StrictPrefixMatching, DisablePassHost: k.DisablePassHostHeaders,
+	}
+}
+
+// run follows the cluster until ctx is done.
+func (p *ingressProvider) run(ctx context.Context) {
+	defer p.cluster.Close()
+	if p.collects = os.Getenv("GOGC") == ""; p.collects {
+		debug.SetGCPercent(readingGCPercent)
+	}
+	var parts sync.WaitGroup
+	for _, part := range []func(context.Context) error{p.watcher.Run, p.writer.Run, p.control.Run} {
+		parts.Go(func() {
+			if err := part(ctx); err != nil && !errors.Is(err, context.Canceled) {
+				p.log.Error("the Kubernetes Ingress provider has a part that ended; routes stay as they are", "error", err)
+			}
+		})
+	}
+	parts.Wait()
+}
+
+// await returns when the first routes are live: those of the cluster, or those
+// that were served last while the API server fails. It says meanwhile what is
+// missing.
+func (p *ingressProvider) await(ctx context.Context, condition *observe.Condition) error {
+	tick := time.NewTicker(checkInterval)
+	defer tick.Stop()
+	began := time.Now()
+	tried := p.options.LastGood.Dir == ""
+	for {
+		select {
+		case <-p.live:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+		failures, waited := p.watcher.Failures(), time.Since(began)
+		switch {
+		case len(failures) > 0:
+			condition.Unmet("the cluster cannot be read: " + failureText(failures))
+		case waited < silenceTimeout:
+			condition.Unmet(routesMissing)
+			continue
+		default:
+			condition.Unmet("the cluster has not been read: the API server does not fail, and does not answer everything either")
+		}
+		if tried || waited < failureTimeout {
+			continue
+		}
+		tried = true
+		err := p.serveLastGood()
+		if err == nil {
+			return nil
+		}
+		p.log.Warn("the cluster cannot be read, and neither can the routes served last", "error", err)
+	}
+}
+
+func failureText(failures map[string]error) string {
+	var texts []string
+	for _, kind := range slices.Sorted(maps.Keys(failures)) {
+		texts = append(texts, kind+": "+failures[kind].Error())
+	}
+	return strings.Join(texts, "; ")
+}
+
+// apply puts a change of the cluster in place.
+func (p *ingressProvider) apply(change *route.Change) ingress.Feedback {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.lastGood != nil {
+		p.lastGood.note(change)
+	}
+	told := p.server.Update(change)
+	p.changed()
+	return ingressFeedback(told)
+}
+
+// ingressFeedback is what the edge says, in the words of the provider.
+func ingressFeedback(told edge.Feedback) ingress.Feedback {
+	feedback := ingress.Feedback{Problems: told.Problems, CertificatesChanged: told.TLSChanged}
+	for _, problem := range told.TLS {
+		if problem.Kind != tlsstore.KindCertificate {
+			continue // options are judged before they come here
+		}
+		feedback.Certificates = append(feedback.Certificates, engine.CertificateProblem{
+			ID: route.CertificateID(problem.Object), Host: problem.Host, Message: problem.Message,
+		})
+	}
+	return feedback
+}
+
+// goLive is called when all of the cluster is served.
+func (p *ingressProvider) goLive() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.lastGood != nil {
+		p.server.Update(p.lastGood.rest())
+		p.lastGood = nil
+		p.log.Info("the cluster has been read; its routes replace those that were served last")
+	}
+	close(p.live)
+	if p.collects {
+		debug.SetGCPercent(servingGCPercent)
+	}
+	go overload.Settle()
+}
+
+// serveLastGood serves what was served last of a cluster.
+func (p *ingressProvider) serveLastGood() error {
+	table, err := lastgood.Load(p.options.LastGood.Dir)
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-p.live:
+		return nil // the cluster was quicker
+	default:
+	}
+	p.lastGood = newLastGoodTable(table)
+	p.server.Update(p.lastGood.change())
+	p.log.Warn("the cluster cannot be read; the routes served last are live", "rules", len(p.lastGood.table.Rules))
+	return nil
+}

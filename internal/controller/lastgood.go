@@ -1,0 +1,91 @@
+package controller
+
+import (
+	"slices"
+
+	"slipway.dev/slipway/internal/route"
+)
+
+// lastGoodTable is what was served of a cluster before this process, and which of
+// it the cluster has not named again. What a cluster declares has a namespace;
+// what a file does has none, and comes from the file.
+type lastGoodTable struct {
+	table *route.Table
+	named map[route.Identity]bool
+}
+
+func newLastGoodTable(all *route.Table) *lastGoodTable {
+	return &lastGoodTable{table: partOf(all, true), named: map[route.Identity]bool{}}
+}
+
+// partOf is the part of a table that comes from a cluster, or from a file. The
+// rules that entry points make are in neither.
+func partOf(all *route.Table, cluster bool) *route.Table {
+	own := func(namespace string) bool { return (namespace != "") == cluster }
+	return &route.Table{
+		Rules:        only(all.Rules, func(v *route.Rule) bool { return own(v.ID.Namespace) && (v.ID.Kind != "") == cluster }),
+		TCPRoutes:    only(all.TCPRoutes, func(v *route.TCPRoute) bool { return own(v.ID.Namespace) }),
+		Backends:     only(all.Backends, func(v *route.Backend) bool { return own(v.ID.Namespace) }),
+		Certificates: only(all.Certificates, func(v *route.Certificate) bool { return own(v.ID.Namespace) }),
+		Authorities:  only(all.Authorities, func(v *route.Authority) bool { return own(v.ID.Namespace) }),
+		TLSOptions:   only(all.TLSOptions, func(v *route.TLSOptions) bool { return own(v.ID.Namespace) }),
+	}
+}
+
+func only[V any](values []*V, of func(*V) bool) []*V {
+	return slices.DeleteFunc(slices.Clone(values), func(v *V) bool { return !of(v) })
+}
+
+// change leads from nothing to what was served.
+func (i *lastGoodTable) change() *route.Change {
+	change := route.Diff(nil, i.table)
+	return &change
+}
+
+// note takes in a change of the cluster. What it names is the cluster's again.
+func (i *lastGoodTable) note(change *route.Change) {
+	markDelta(i.named, &change.Rules, func(v *route.Rule) route.ID { return v.ID })
+	markDelta(i.named, &change.TCPRoutes, func(v *route.TCPRoute) route.TCPRouteID { return v.ID })
+	markDelta(i.named, &change.Backends.Delta, func(v *route.Backend) route.BackendID { return v.ID })
+	markDelta(i.named, &change.Certificates, func(v *route.Certificate) route.CertificateID { return v.ID })
+	markDelta(i.named, &change.Authorities, func(v *route.Authority) route.AuthorityID { return v.ID })
+	markDelta(i.named, &change.TLSOptions, func(v *route.TLSOptions) route.TLSOptionsID { return v.ID })
+}
+
+func markDelta[K interface {
+	comparable
+	route.Identity
+}, V any](named map[route.Identity]bool, delta *route.Delta[K, V], key func(*V) K) {
+	for _, value := range slices.Concat(delta.Added, delta.Changed) {
+		named[key(value)] = true
+	}
+	for _, id := range delta.Removed {
+		named[id] = true
+	}
+}
+
+// rest removes what the cluster did not name: it is not there any more.
+func (i *lastGoodTable) rest() *route.Change {
+	all := i.change()
+	change := &route.Change{}
+	change.Rules.Removed = unnamed(i.named, all.Rules.Added, func(v *route.Rule) route.ID { return v.ID })
+	change.TCPRoutes.Removed = unnamed(i.named, all.TCPRoutes.Added, func(v *route.TCPRoute) route.TCPRouteID { return v.ID })
+	change.Backends.Removed = unnamed(i.named, all.Backends.Added, func(v *route.Backend) route.BackendID { return v.ID })
+	change.Certificates.Removed = unnamed(i.named, all.Certificates.Added, func(v *route.Certificate) route.CertificateID { return v.ID })
+	change.Authorities.Removed = unnamed(i.named, all.Authorities.Added, func(v *route.Authority) route.AuthorityID { return v.ID })
+	change.TLSOptions.Removed = unnamed(i.named, all.TLSOptions.Added, func(v *route.TLSOptions) route.TLSOptionsID { return v.ID })
+	return change
+}
+
+func unnamed[K interface {
+	comparable
+	route.Identity
+}, V any](named map[route.Identity]bool, values []*V, key func(*V) K) []K {
+	var left []K
+	for _, value := range values {
+		if id := key(value); !named[id] {
+			left = append(left, id)
+		}
+	}
+	return left
+}

@@ -1,0 +1,170 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"slipway.dev/slipway/internal/config"
+	"slipway.dev/slipway/internal/edge"
+	"slipway.dev/slipway/internal/edge/accesslog"
+	"slipway.dev/slipway/internal/edge/filter"
+	"slipway.dev/slipway/internal/edge/lastgood"
+	"slipway.dev/slipway/internal/edge/proxy"
+	"slipway.dev/slipway/internal/edge/tracing"
+	"slipway.dev/slipway/internal/route"
+)
+
+// farewell bounds what is written and sent after the last request.
+const closeTimeout = 5 * time.Second
+
+// observers is what is told about each request and each table, as far as the
+// options ask for it.
+type observers struct {
+	access *accesslog.Log
+	tracer *tracing.Tracer
+	keeper *lastgood.Keeper
+	log    *slog.Logger
+}
+
+// newObservers opens what the options ask for.
+func newObservers(ctx context.Context, options *config.Edge, points []edge.EntryPoint, parts Parts) (*observers, error) {
+	w := &observers{log: parts.log}
+	err := w.open(ctx, options, points, parts)
+	if err != nil {
+		w.close(ctx)
+		return nil, err
+	}
+	return w, nil
+}
+
+func (w *observers) open(ctx context.Context, options *config.Edge, points []edge.EntryPoint, parts Parts) (err error) {
+	registerer := parts.metrics.For("edge")
+	if a := options.AccessLog; a != nil {
+		if w.access, err = accesslog.New(accessLogOptions(a, parts.log)); err != nil {
+			return fmt.Errorf("accessLog: %w", err)
+		}
+		w.access.Register(registerer)
+	}
+	if t := options.Tracing; t != nil {
+		if w.tracer, err = tracing.New(ctx, tracingOptions(t, points, parts)); err != nil {
+			return fmt.Errorf("tracing: %w", err)
+		}
+		w.tracer.Register(registerer)
+	}
+	if dir := options.LastGood.Dir; dir != "" {
+		if w.keeper, err = lastgood.NewKeeper(dir, parts.log); err != nil {
+			return fmt.Errorf("lastGood.dir: %w", err)
+		}
+	}
+	return nil
+}
+
+// observe tells of a request that is over.
+func (w *observers) observe(r *proxy.Record) {
+	if w.access != nil {
+		w.access.Record(r)
+	}
+	if w.tracer != nil {
+		w.tracer.Observe(r)
+	}
+}
+
+// trace is the hook of the proxy, nil when nothing is traced.
+func (w *observers) trace() func(*proxy.Record, *filter.Exchange) func() {
+	if w.tracer == nil {
+		return nil
+	}
+	return w.tracer.Trace
+}
+
+// keep saves what is served now, for a start while its source is away.
+func (w *observers) keep(table func() *route.Table) {
+	if w.keeper != nil {
+		w.keeper.Keep(table)
+	}
+}
+
+// reopen opens the access log anew whenever SIGHUP comes, until ctx is done.
+func (w *observers) reopen(ctx context.Context) {
+	if w.access == nil {
+		return
+	}
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGHUP)
+	defer signal.Stop(signals)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-signals:
+			if err := w.access.Reopen(ctx); err != nil {
+				w.log.Error("the access log could not be opened anew; the old file is written on", "error", err)
+			}
+		}
+	}
+}
+
+// close writes and sends what is left.
+func (w *observers) close(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
+	var errs []error
+	if w.access != nil {
+		errs = append(errs, w.access.Close(ctx))
+	}
+	if w.tracer != nil {
+		errs = append(errs, w.tracer.Close(ctx))
+	}
+	if w.keeper != nil {
+		errs = append(errs, w.keeper.Close(ctx))
+	}
+	if err := errors.Join(errs...); err != nil {
+		w.log.Error("not all that was to be written at the end could be", "error", err)
+	}
+}
+
+func accessLogOptions(a *config.AccessLog, log *slog.Logger) accesslog.Options {
+	return accesslog.Options{
+		FilePath: a.FilePath, Stdout: os.Stdout, Format: accesslog.Format(a.Format),
+		BufferingSize: a.BufferingSize, FlushInterval: time.Duration(a.FlushInterval),
+		Filters: accesslog.Filters{
+			StatusCodes: a.Filters.StatusCodes, RetryAttempts: a.Filters.RetryAttempts, MinDuration: time.Duration(a.Filters.MinDuration),
+		},
+		FieldMode: accesslog.Mode(a.Fields.DefaultMode), Fields: accessLogModes(a.Fields.Names),
+		HeaderMode: accesslog.Mode(a.Fields.Headers.DefaultMode), Headers: accessLogModes(a.Fields.Headers.Names),
+		Log: log,
+	}
+}
+
+func accessLogModes(names map[string]string) map[string]accesslog.Mode {
+	modes := make(map[string]accesslog.Mode, len(names))
+	for name, mode := range names {
+		modes[name] = accesslog.Mode(mode)
+	}
+	return modes
+}
+
+func tracingOptions(t *config.Tracing, points []edge.EntryPoint, parts Parts) tracing.Options {
+	trusts := map[string]*proxy.Trust{}
+	for _, point := range points {
+		trusts[point.Name] = proxy.NewTrust(point.ForwardTrusted, false)
+	}
+	return tracing.Options{
+		Endpoint: t.OTLP.HTTP.Endpoint, Headers: t.OTLP.HTTP.Headers,
+		TLS: tracing.TLS{
+			CA: t.OTLP.HTTP.TLS.CA, Cert: t.OTLP.HTTP.TLS.Cert, Key: t.OTLP.HTTP.TLS.Key,
+			InsecureSkipVerify: t.OTLP.HTTP.TLS.InsecureSkipVerify,
+		},
+		ServiceName: t.ServiceName, Version: parts.version, Attributes: t.ResourceAttributes,
+		SampleRate: t.Rate(), Continue: tracing.Continue(t.ContinueFrom),
+		Trusts: func(entryPoint string, peer netip.Addr) bool { return trusts[entryPoint].Trusts(peer) },
+		Log:    parts.log,
+	}
+}

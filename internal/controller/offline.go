@@ -1,0 +1,140 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	networkingv1 "k8s.io/api/networking/v1"
+
+	"slipway.dev/slipway/internal/config"
+	"slipway.dev/slipway/internal/edge"
+	"slipway.dev/slipway/internal/edge/admin"
+	"slipway.dev/slipway/internal/edge/overload"
+	"slipway.dev/slipway/internal/ingress/engine"
+	"slipway.dev/slipway/internal/ingress/manifest"
+	"slipway.dev/slipway/internal/ingress/resolve"
+	"slipway.dev/slipway/internal/ingress/snapshot"
+	"slipway.dev/slipway/internal/observe"
+)
+
+const (
+	// readTimeout bounds the reading of a cluster.
+	readTimeout = time.Minute
+	// usualClass is the IngressClass of the shipped manifests.
+	usualClass = "slipway"
+)
+
+// Offline is an edge that serves nobody: it has the routes of a cluster or of
+// manifests, made by the same code, and can be asked about them.
+type Offline struct {
+	// files are manifests; without any a cluster is read.
+	Files     []string
+	Namespace string
+	Options   *config.Edge
+	Build     admin.Build
+
+	server *edge.Server
+	facts  *snapshot.Snapshot
+	engine *engine.Engine
+	Set    *manifest.Set // nil for a cluster
+}
+
+// Load makes the routes. Close ends it.
+func (o *Offline) Load(ctx context.Context, input io.Reader) error {
+	points, err := entryPoints(o.Options)
+	if err != nil {
+		return err
+	}
+	for i := range points {
+		points[i].Address, points[i].HTTP3 = "127.0.0.1:0", false // nobody comes
+	}
+	o.server, err = edge.New(ctx, edge.Options{
+		EntryPoints: points, MemoryLimit: overload.Limit(),
+		Metrics: edge.NewMetrics(prometheus.NewRegistry(), points), Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		return err
+	}
+	if len(o.Files) == 0 {
+		return o.readCluster(ctx)
+	}
+	return o.readManifests(input)
+}
+
+// Close releases the listeners and goroutines of the edge.
+func (o *Offline) Close() {
+	if o.server != nil {
+		o.server.Close()
+	}
+}
+
+func (o *Offline) readManifests(input io.Reader) error {
+	set, err := manifest.Read(o.Files, o.Namespace, input)
+	if err != nil {
+		return err
+	}
+	o.Set, o.facts = set, set.Snapshot
+	o.assumeClasses()
+	o.engine = engine.New(set.Snapshot, resolveOptions(o.Options, ""))
+	result := o.engine.All()
+	feedback := ingressFeedback(o.server.Update(&result.Change))
+	o.engine.NoteRules(&result.Change, feedback.Problems)
+	if feedback.CertificatesChanged {
+		o.engine.NoteCertificates(feedback.Certificates)
+	}
+	return nil
+}
+
+// assumeClasses puts the classes that every cluster with this edge has where the
+// manifests leave them out. Without them no Ingress of a class would be judged.
+func (o *Offline) assumeClasses() {
+	view := o.facts.View()
+	for _, name := range []string{usualClass, o.Options.Providers.KubernetesIngress.IngressClass} {
+		if name == "" || view.Class(name) != nil {
+			continue
+		}
+		class := &networkingv1.IngressClass{}
+		class.Name, class.Spec.Controller = name, resolve.ControllerName
+		o.facts.Put(class)
+	}
+}
+
+// readCluster reads a cluster once, as an edge does at its start.
+func (o *Offline) readCluster(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	provider, err := newIngressProvider(o.Options, o.server, Parts{
+		log: slog.New(slog.DiscardHandler), metrics: observe.NewMetrics(o.Build.Version, o.Build.Commit), version: o.Build.Version,
+	})
+	if err != nil {
+		return err
+	}
+	defer provider.cluster.Close()
+	reading := make(chan error, 1)
+	ended := make(chan error, 1)
+	following, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() { reading <- provider.watcher.Run(following) }()
+	go func() { ended <- provider.control.Run(following) }()
+	select {
+	case <-provider.live:
+	case <-ctx.Done():
+	}
+	stop()
+	err = errors.Join(<-ended, <-reading)
+	select {
+	case <-provider.live:
+	default:
+		if failures := provider.watcher.Failures(); len(failures) > 0 {
+			err = errors.New(failureText(failures))
+		}
+		return fmt.Errorf("the cluster cannot be read: %w", err)
+	}
+	o.facts, o.engine = provider.control.Known()
+	return nil
+}

@@ -1,0 +1,86 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"slipway.dev/slipway/internal/config"
+	"slipway.dev/slipway/internal/edge"
+	"slipway.dev/slipway/internal/edge/filetable"
+	"slipway.dev/slipway/internal/edge/lastgood"
+	"slipway.dev/slipway/internal/kube"
+	"slipway.dev/slipway/internal/observe"
+	"slipway.dev/slipway/internal/route"
+)
+
+// providers is what providers of routes are started with.
+type providers struct {
+	server    *edge.Server
+	observers *observers
+	parts     Parts
+	// beside runs what goes on while the edge serves, until following ends.
+	beside    *sync.WaitGroup
+	following context.Context
+	// ready is told what is missing.
+	ready *observe.Condition
+}
+
+// startProviders returns when the first routes of each provider are live.
+func startProviders(ctx context.Context, options *config.Edge, with providers) error {
+	server, log := with.server, with.parts.log
+	kept := func() { with.observers.keep(server.Table) }
+	if options.Providers.File != nil {
+		apply := func(table *route.Table) error {
+			if err := server.Apply(table); err != nil {
+				return err
+			}
+			kept()
+			return nil
+		}
+		file, err := firstRoutes(options, apply, log)
+		if err != nil {
+			return err
+		}
+		if options.Providers.File.Watch {
+			with.beside.Go(func() { file.Follow(with.following, apply, log) })
+		}
+	}
+	if options.Providers.KubernetesIngress == nil {
+		return nil
+	}
+	kube.LogTo(log)
+	provider, err := newIngressProvider(options, server, with.parts)
+	if err != nil {
+		return err
+	}
+	provider.changed = kept
+	with.beside.Go(func() { provider.run(with.following) })
+	return provider.await(ctx, with.ready)
+}
+
+// firstRoutes puts the routes of the file in place, or those that were served
+// last while the file cannot be used.
+func firstRoutes(options *config.Edge, apply func(*route.Table) error, log *slog.Logger) (*filetable.File, error) {
+	path := options.Providers.File.Filename
+	file, table, err := filetable.Open(path)
+	if err == nil {
+		if err = apply(table); err != nil {
+			err = fmt.Errorf("routes file %s: %w", path, err)
+		}
+	}
+	if err == nil || options.LastGood.Dir == "" {
+		return file, err
+	}
+	last, lastErr := lastgood.Load(options.LastGood.Dir)
+	if lastErr == nil {
+		lastErr = apply(partOf(last, false))
+	}
+	if lastErr != nil {
+		return nil, errors.Join(err, fmt.Errorf("the routes served last: %w", lastErr))
+	}
+	log.Warn("the routes file cannot be used; the routes served last are live", "error", err)
+	return file, nil
+}

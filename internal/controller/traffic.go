@@ -1,0 +1,56 @@
+package controller
+
+import (
+	"context"
+	"errors"
+
+	"golang.org/x/sync/errgroup"
+
+	"slipway.dev/slipway/internal/config"
+	"slipway.dev/slipway/internal/edge/admin"
+	"slipway.dev/slipway/internal/ingress/snapshot"
+	"slipway.dev/slipway/internal/observe"
+	"slipway.dev/slipway/internal/observe/roleserver"
+	"slipway.dev/slipway/internal/observe/sharedtls"
+	"slipway.dev/slipway/internal/observe/trafficreport"
+)
+
+// withTraffic runs the edge with the server for the runtime's agent beside it, if
+// there is to be one. The server goes on while the edge drains. If it breaks, the
+// edge goes on: traffic is more than what is told about it.
+func withTraffic(ctx context.Context, options *config.Edge, parts Parts, run func(context.Context) error) error {
+	if options.Traffic.Address == "" {
+		return run(ctx)
+	}
+	listener, err := roleserver.Listen(ctx, "traffic.address", options.Traffic.Address)
+	if err != nil {
+		return err
+	}
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var server errgroup.Group
+	server.Go(func() error {
+		shared := sharedtls.ServerFromFile(options.Traffic.SecretFile, trafficreport.Purpose)
+		err := observe.ServeShared(serving, listener, shared, parts.admin.Remote(), parts.log)
+		if err != nil {
+			parts.log.Error("the server for the runtime's agent has ended; traffic is served all the same", observe.KeyError, err)
+		}
+		return nil
+	})
+	err = run(ctx)
+	stop()
+	return errors.Join(err, server.Wait())
+}
+
+// publishRefusals gives the admin API what the Ingress provider refuses.
+func publishRefusals(handler *admin.Handler) func([]snapshot.Refusal) {
+	return func(all []snapshot.Refusal) {
+		refusals := make([]trafficreport.Refusal, len(all))
+		for i, refusal := range all {
+			refusals[i] = trafficreport.Refusal{
+				Kind: string(refusal.Object.Kind), Namespace: refusal.Object.Namespace, Name: refusal.Object.Name,
+				Field: refusal.Field, Reason: string(refusal.Reason), Message: refusal.Message,
+			}
+		}
+		handler.SetRefusals(refusals)
+	}
+}

@@ -1,0 +1,17 @@
+package release
+
+// TokenKey is the key of an API key in a Secret.
+const TokenKey = "token"
+
+// What an installation is called when nobody says otherwise.
+const (
+	DefaultChart     = "oci://charts.slipway.dev/gitops-runtime"
+	DefaultName      = "slipway-runtime"
+	DefaultNamespace = "slipway"
+	DefaultRuntime   = "slipway"
+	// TokenSecret is the Secret that the chart reads the API key from.
+	TokenSecret = "slipway-user-token"
+	// CASecret is the Secret with the authorities of the platform, under CAKey.
+	CASecret = "slipway-platform-ca"
+	CAKey    = "ca-bundle.crt"
+)
