@@ -19,10 +19,21 @@ const (
 	annotationHelmKeepPolicy = "helm.sh/resource-policy"
 )
 
+// annotationOf returns the value of an annotation, and whether the object has
+// it. A value that is null counts as absent: a template that leaves it empty
+// asks for nothing, as in Argo CD.
+func annotationOf(object *unstructured.Unstructured, name string) (string, bool) {
+	metadata, _ := object.Object["metadata"].(map[string]any)
+	annotations, _ := metadata["annotations"].(map[string]any)
+	value, ok := annotations[name].(string)
+	return value, ok
+}
+
 // words splits an annotation at its commas, without spaces and empty parts.
 func words(object *unstructured.Unstructured, annotation string) []string {
+	text, _ := annotationOf(object, annotation)
 	var found []string
-	for word := range strings.SplitSeq(object.GetAnnotations()[annotation], ",") {
+	for word := range strings.SplitSeq(text, ",") {
 		if word = strings.TrimSpace(word); word != "" {
 			found = append(found, word)
 		}

@@ -22,6 +22,9 @@ const (
 	Absent SyncState = "Missing"
 	// Extra: it is there, and no longer desired.
 	Extra SyncState = "Extra"
+	// UnknownSync: whether it is desired cannot be decided, because a rendered
+	// object is refused.
+	UnknownSync SyncState = "Unknown"
 )
 
 // Predict gives what a live object would be after the desired one is applied:
@@ -63,6 +66,9 @@ type Status struct {
 	Prune bool
 	// Hidden: it does not count for the state of the Application.
 	Hidden bool
+	// Unlabelled: it is the Application's by its annotation, and does not have the
+	// label yet that watches are filtered by.
+	Unlabelled bool
 	// Problem is why it could not be compared.
 	Problem error
 }
@@ -73,12 +79,21 @@ type Comparison struct {
 	Live    map[tracking.Key]*unstructured.Unstructured
 	Ignore  *Ignore
 	Predict Predict
+	// LabelOptional: an object of the Application that lacks only our label is
+	// Synced. It is set where no sync would add the label by itself: after a
+	// take-over from Argo CD everything would be OutOfSync otherwise, and a real
+	// difference could not be seen.
+	LabelOptional bool
 }
 
 // CompareAll compares the resources of an Application, and says whether all are
 // as desired. Hooks do not count. What is there and no longer desired counts
 // unless its compare-options say IgnoreExtraneous. A comparison that fails is
 // OutOfSync, so that a sync is tried.
+//
+// While a rendered object is refused the result is UnknownSync, whatever the
+// others are: it could be any object, so neither is the Application as desired,
+// nor is a live object one that left Git.
 func CompareAll(in Comparison) ([]Status, SyncState) {
 	var all []Status
 	wanted := map[tracking.Key]bool{}
@@ -86,8 +101,14 @@ func CompareAll(in Comparison) ([]Status, SyncState) {
 		wanted[desired.Key] = true
 	}
 	for _, desired := range in.Set.Resources() {
-		state, err := Compare(desired.Object, in.Live[desired.Key], in.Ignore, in.Predict)
-		all = append(all, Status{Key: desired.Key, State: state, Problem: err})
+		live := in.Live[desired.Key]
+		status := Status{Key: desired.Key, Unlabelled: in.Set.isUnlabelled(live)}
+		want := desired.Object
+		if status.Unlabelled && in.LabelOptional {
+			want = withoutLabel(want)
+		}
+		status.State, status.Problem = Compare(want, live, in.Ignore, in.Predict)
+		all = append(all, status)
 	}
 	b := &builder{set: in.Set}
 	for _, key := range slices.SortedFunc(maps.Keys(in.Live), tracking.Key.Compare) {
@@ -95,13 +116,44 @@ func CompareAll(in Comparison) ([]Status, SyncState) {
 		if live == nil || wanted[key] || !b.mine(key, live) || isHook(live) || key == b.applicationKey() {
 			continue
 		}
-		all = append(all, Status{Key: key, State: Extra, Prune: true, Hidden: hasWord(live, annotationCompare, "IgnoreExtraneous")})
+		extra := Status{Key: key, State: Extra, Prune: true, Hidden: hasWord(live, annotationCompare, "IgnoreExtraneous")}
+		if len(in.Set.Refusals) > 0 {
+			extra.State, extra.Prune = UnknownSync, false
+		}
+		all = append(all, extra)
 	}
 	overall := Synced
+	if len(in.Set.Refusals) > 0 {
+		return all, UnknownSync
+	}
 	for _, status := range all {
 		if status.State != Synced && !status.Hidden {
 			overall = OutOfSync
 		}
 	}
 	return all, overall
+}
+
+// isUnlabelled reports whether a live object is the Application's and lacks the
+// label, as one that Argo CD applied.
+func (s *Set) isUnlabelled(live *unstructured.Unstructured) bool {
+	if live == nil {
+		return false
+	}
+	owner, owned := s.source.Tracker.OwnerOf(live)
+	_, labelled := live.GetLabels()[tracking.Label]
+	return owned && owner == s.source.App && !labelled
+}
+
+// withoutLabel is a copy of an object without our label.
+func withoutLabel(object *unstructured.Unstructured) *unstructured.Unstructured {
+	copied := object.DeepCopy()
+	labels := copied.GetLabels()
+	delete(labels, tracking.Label)
+	if len(labels) == 0 {
+		unstructured.RemoveNestedField(copied.Object, "metadata", "labels")
+	} else {
+		copied.SetLabels(labels)
+	}
+	return copied
 }

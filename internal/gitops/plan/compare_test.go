@@ -245,6 +245,90 @@ func TestCompareAll(t *testing.T) {
 	}
 }
 
+// While a rendered object is refused nothing is Synced and nothing is to be
+// pruned: what is live may be that very object.
+func TestCompareRefused(t *testing.T) {
+	w := newWorld()
+	w.source.Objects = []*unstructured.Unstructured{object(t, "ConfigMap a", false), object(t, "ConfigMap b wave=x", false)}
+	for _, line := range []string{"ConfigMap a", "ConfigMap b", "ConfigMap c compare=IgnoreExtraneous"} {
+		made := object(t, line, true)
+		w.input.Live[tracking.KeyOf(made)] = made
+	}
+	all, overall := plan.CompareAll(plan.Comparison{Set: plan.Prepare(w.source), Live: w.input.Live, Predict: changed()})
+	if overall != plan.UnknownSync || len(all) != 3 {
+		t.Errorf("it is %s with %+v", overall, all)
+	}
+	for _, status := range all {
+		if want := map[string]plan.SyncState{"a": plan.Synced, "b": plan.UnknownSync, "c": plan.UnknownSync}[status.Key.Name]; status.State != want || status.Prune {
+			t.Errorf("%s is %s, prune %t; want %s", status.Key, status.State, status.Prune, want)
+		}
+	}
+	w.input.Options.AllowPrune = true
+	made := w.build(t)
+	if decision := made.Next(plan.NewState(nil)); !made.Blocked || decision.Phase != plan.Failed || len(decision.Run) > 0 {
+		t.Errorf("a sync is %+v", decision)
+	}
+	w.source.Objects = w.source.Objects[1:]
+	if _, overall := plan.CompareAll(plan.Comparison{Set: plan.Prepare(w.source), Predict: changed()}); overall != plan.UnknownSync {
+		t.Errorf("with the refused object alone it is %s", overall)
+	}
+}
+
+// An object that Argo CD applied and that lacks only our label is Synced where
+// no sync would add it by itself, and is told apart.
+func TestCompareUnlabelled(t *testing.T) {
+	apply := func(desired, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+		after := live.DeepCopy()
+		labels := after.GetLabels()
+		if labels == nil {
+			labels = map[string]string{}
+		}
+		for key, value := range desired.GetLabels() {
+			labels[key] = value
+		}
+		if len(labels) > 0 {
+			after.SetLabels(labels)
+		}
+		after.SetAnnotations(desired.GetAnnotations())
+		return after, nil
+	}
+	for _, test := range []struct {
+		name, owner string
+		labels      map[string]string
+		optional    bool
+		want        plan.SyncState
+		unlabelled  bool
+	}{
+		{"labelled", "", nil, true, plan.Synced, false},
+		{"unlabelled", "argo", nil, true, plan.Synced, true},
+		{"unlabelled, to be synced", "argo", nil, false, plan.OutOfSync, true},
+		{"another label missing", "argo", map[string]string{"app": "web"}, true, plan.OutOfSync, true},
+		{"of nobody", "nobody", nil, true, plan.OutOfSync, false},
+		{"of another", "other", nil, true, plan.OutOfSync, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld()
+			desired := object(t, "ConfigMap a", false)
+			desired.SetLabels(test.labels)
+			w.source.Objects = []*unstructured.Unstructured{desired}
+			line := "ConfigMap a"
+			if test.owner != "" {
+				line += " owner=" + test.owner
+			}
+			made := object(t, line, true)
+			w.input.Live[tracking.KeyOf(made)] = made
+			set := plan.Prepare(w.source)
+			all, overall := plan.CompareAll(plan.Comparison{Set: set, Live: w.input.Live, Predict: apply, LabelOptional: test.optional})
+			if overall != test.want || all[0].Unlabelled != test.unlabelled {
+				t.Errorf("it is %s, unlabelled %t; want %s, %t", overall, all[0].Unlabelled, test.want, test.unlabelled)
+			}
+			if !tracker.Stamped(set.Objects[0].Object, shop) {
+				t.Error("the desired object lost its label")
+			}
+		})
+	}
+}
+
 // Whatever rules and managed fields say, stripping does not panic, and the same
 // two objects are the same afterwards.
 func FuzzStrip(f *testing.F) {

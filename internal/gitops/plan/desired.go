@@ -105,8 +105,8 @@ func (s *Set) flatten(into []*unstructured.Unstructured, object *unstructured.Un
 	if object == nil || len(object.Object) == 0 {
 		return into
 	}
-	items, isList := object.Object["items"].([]any)
-	if !isList || !strings.HasSuffix(object.GetKind(), "List") {
+	items, isList := listItems(object)
+	if !isList {
 		return append(into, object)
 	}
 	if depth >= maxNesting {
@@ -131,6 +131,21 @@ func (s *Set) flatten(into []*unstructured.Unstructured, object *unstructured.Un
 	return into
 }
 
+// listItems returns the elements of a list, and false for an object that is not
+// one. Items that are null, and a v1 List without items, are an empty list: a
+// template that ranges over nothing renders them.
+func listItems(object *unstructured.Unstructured) ([]any, bool) {
+	if !strings.HasSuffix(object.GetKind(), "List") {
+		return nil, false
+	}
+	value, has := object.Object["items"]
+	if value == nil {
+		return nil, has || object.GetKind() == "List" && object.GetAPIVersion() == "v1"
+	}
+	items, isList := value.([]any)
+	return items, isList
+}
+
 // prepare makes what is desired of one rendered object: nothing if it is
 // refused, and several for a hook that has a name of its own in each phase.
 func (s *Set) prepare(rendered *unstructured.Unstructured, scopes map[schema.GroupKind]Scope) []*Desired {
@@ -139,13 +154,15 @@ func (s *Set) prepare(rendered *unstructured.Unstructured, scopes map[schema.Gro
 		s.refuse(key, Invalid, "", "it has no kind, or its apiVersion %s cannot be read", quoted(rendered.GetAPIVersion()))
 		return nil
 	}
-	for _, field := range []string{"annotations", "labels"} {
-		if _, _, err := unstructured.NestedStringMap(rendered.Object, "metadata", field); err != nil {
-			s.refuse(key, Invalid, "metadata."+field, "a value is not text; put it in quotes")
-			return nil
-		}
+	if rendered.GetAPIVersion() == "" {
+		s.refuse(key, Invalid, "apiVersion", "it has no apiVersion")
+		return nil
 	}
-	role, refusal := roleOf(rendered)
+	rendered, refusal := withMetadata(rendered)
+	var role role
+	if refusal == nil {
+		role, refusal = roleOf(rendered)
+	}
 	if refusal == nil {
 		var wave int
 		if wave, refusal = waveOf(rendered); refusal == nil {
@@ -157,9 +174,8 @@ func (s *Set) prepare(rendered *unstructured.Unstructured, scopes map[schema.Gro
 	return nil
 }
 
-// place gives an object its namespace and name.
-func (s *Set) place(rendered *unstructured.Unstructured, role role, wave int, scopes map[schema.GroupKind]Scope) []*Desired {
-	object := rendered.DeepCopy()
+// place gives an object its namespace and name. It changes the object.
+func (s *Set) place(object *unstructured.Unstructured, role role, wave int, scopes map[schema.GroupKind]Scope) []*Desired {
 	scope := s.source.Scope(tracking.KeyOf(object).GroupKind())
 	desired := &Desired{Object: object, Hook: role.hook, Skip: role.skip, Wave: wave, unknown: scope == UnknownScope}
 	if scope == UnknownScope {

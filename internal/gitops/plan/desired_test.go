@@ -2,7 +2,9 @@ package plan_test
 
 import (
 	"encoding/json"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -64,14 +66,21 @@ func TestLists(t *testing.T) {
 
 func TestPrepareRefuses(t *testing.T) {
 	for name, test := range map[string]struct{ object, says string }{
-		"kind":         {`{"apiVersion":"v1","metadata":{"name":"a"}}`, "it has no kind"},
-		"apiVersion":   {`{"apiVersion":"a/b/c","kind":"A","metadata":{"name":"a"}}`, `apiVersion "a/b/c" cannot be read`},
-		"name":         {`{"apiVersion":"v1","kind":"A"}`, "metadata.name: it has no name"},
-		"metadata":     {`{"apiVersion":"v1","kind":"A","metadata":"a"}`, "is not text"},
-		"generateName": {`{"apiVersion":"v1","kind":"A","metadata":{"generateName":"a-"}}`, "only a hook"},
-		"annotations":  {`{"apiVersion":"v1","kind":"A","metadata":{"name":"a","annotations":{"x":1}}}`, "metadata.annotations: a value is not text"},
-		"labels":       {`{"apiVersion":"v1","kind":"A","metadata":{"name":"a","labels":{"x":true}}}`, "metadata.labels"},
-		"wave":         {`{"apiVersion":"v1","kind":"A","metadata":{"name":"a","annotations":{"argocd.argoproj.io/sync-wave":"99999999999"}}}`, "whole number"},
+		"kind":          {`{"apiVersion":"v1","metadata":{"name":"a"}}`, "it has no kind"},
+		"apiVersion":    {`{"apiVersion":"a/b/c","kind":"A","metadata":{"name":"a"}}`, `apiVersion "a/b/c" cannot be read`},
+		"name":          {`{"apiVersion":"v1","kind":"A"}`, "metadata.name: it has no name"},
+		"metadata":      {`{"apiVersion":"v1","kind":"A","metadata":"a"}`, "metadata: it is not a map"},
+		"no version":    {`{"kind":"A","metadata":{"name":"a"}}`, "apiVersion: it has no apiVersion"},
+		"null name":     {`{"apiVersion":"v1","kind":"A","metadata":{"name":null}}`, "it has no name"},
+		"null metadata": {`{"apiVersion":"v1","kind":"A","metadata":null}`, "it has no name"},
+		"number":        {`{"apiVersion":"v1","kind":"A","metadata":{"name":7}}`, "metadata.name: it is not text"},
+		"namespace":     {`{"apiVersion":"v1","kind":"A","metadata":{"name":"a","namespace":7}}`, "metadata.namespace: it is not text"},
+		"label list":    {`{"apiVersion":"v1","kind":"A","metadata":{"name":"a","labels":["x"]}}`, "metadata.labels: it is not a map"},
+		"items":         {`{"apiVersion":"v1","kind":"List","items":{}}`, "it has no name"},
+		"generateName":  {`{"apiVersion":"v1","kind":"A","metadata":{"generateName":"a-"}}`, "only a hook"},
+		"annotations":   {`{"apiVersion":"v1","kind":"A","metadata":{"name":"a","annotations":{"x":1}}}`, "metadata.annotations[x]: the value is not text"},
+		"labels":        {`{"apiVersion":"v1","kind":"A","metadata":{"name":"a","labels":{"x":true}}}`, "metadata.labels"},
+		"wave":          {`{"apiVersion":"v1","kind":"A","metadata":{"name":"a","annotations":{"argocd.argoproj.io/sync-wave":"99999999999"}}}`, "whole number"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			set := prepare(t, test.object)
@@ -85,6 +94,59 @@ func TestPrepareRefuses(t *testing.T) {
 	}
 }
 
+// Null in metadata is as if it were not there, and a label or annotation that is
+// null is empty text, as kubectl sends it. Lists without elements are empty.
+func TestPrepareTakesNull(t *testing.T) {
+	for name, test := range map[string]struct{ object, labels, annotations string }{
+		"maps":        {`"annotations":null,"labels":null`, "", ""},
+		"values":      {`"annotations":{"a":null,"b":"1"},"labels":{"c":null}`, "c=", "a=,b=1"},
+		"fields":      {`"finalizers":null,"ownerReferences":null,"creationTimestamp":null,"namespace":null,"generateName":null`, "", ""},
+		"hook, wave":  {`"annotations":{"argocd.argoproj.io/hook":null,"argocd.argoproj.io/sync-wave":null,"helm.sh/hook":null}`, "", "argocd.argoproj.io/hook=,argocd.argoproj.io/sync-wave=,helm.sh/hook="},
+		"one of each": {`"annotations":null,"labels":{"app":"web"}`, "app=web", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			set := prepare(t, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a",`+test.object+`}}`)
+			if len(set.Refusals) > 0 || keys(set) != "ConfigMap shop/a" || set.Objects[0].Hook != nil || set.Objects[0].Wave != 0 {
+				t.Fatalf("objects are %s, refusals %v", keys(set), set.Refusals)
+			}
+			object := set.Objects[0].Object
+			if !tracker.Stamped(object, shop) {
+				t.Errorf("%v is not marked", object.Object["metadata"])
+			}
+			if got := pairs(object.GetLabels(), tracking.Label); got != test.labels {
+				t.Errorf("the labels are %q, want %q", got, test.labels)
+			}
+			if got := pairs(object.GetAnnotations(), tracking.Annotation); got != test.annotations {
+				t.Errorf("the annotations are %q, want %q", got, test.annotations)
+			}
+			for field, value := range object.Object["metadata"].(map[string]any) {
+				if value == nil {
+					t.Errorf("metadata.%s is still null", field)
+				}
+			}
+		})
+	}
+	set := prepare(t, `{"apiVersion":"v1","kind":"List","items":null}`, `{"apiVersion":"v1","kind":"List"}`, `{"apiVersion":"v1","kind":"ConfigMapList","items":null}`)
+	if len(set.Objects)+len(set.Refusals) > 0 {
+		t.Errorf("of empty lists there are %s, refusals %v", keys(set), set.Refusals)
+	}
+	set = prepare(t, `{"apiVersion":"example.com/v1","kind":"AllowList","metadata":{"name":"a"}}`, `{"apiVersion":"v2","kind":"List","metadata":{"name":"a"}}`)
+	if got := keys(set); got != "AllowList.example.com shop/a, List shop/a" {
+		t.Errorf("kinds that are called list are %s, refusals %v", got, set.Refusals)
+	}
+}
+
+// pairs is a map as text, without one key.
+func pairs(texts map[string]string, but string) string {
+	var all []string
+	for _, key := range slices.Sorted(maps.Keys(texts)) {
+		if key != but {
+			all = append(all, key+"="+texts[key])
+		}
+	}
+	return strings.Join(all, ",")
+}
+
 // What was rendered is shared with a cache, and must stay as it is.
 func TestPrepareChangesNothing(t *testing.T) {
 	w := newWorld()
@@ -92,6 +154,7 @@ func TestPrepareChangesNothing(t *testing.T) {
 		object(t, "ConfigMap web", false), object(t, "ClusterRole shop/reader", false),
 		decode(t, `{"apiVersion":"v1","kind":"SecretList","items":[{"metadata":{"name":"c"}}]}`),
 		object(t, "Job.batch once- generate hook=PreSync", false),
+		decode(t, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"null","labels":null,"annotations":{"a":null}}}`),
 	}
 	var before []*unstructured.Unstructured
 	for _, rendered := range w.source.Objects {

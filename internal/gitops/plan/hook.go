@@ -60,11 +60,10 @@ type role struct {
 
 // roleOf reads the annotations that make a hook. Argo CD's go before Helm's.
 func roleOf(object *unstructured.Unstructured) (role, *Refusal) {
-	annotations := object.GetAnnotations()
-	if _, ok := annotations[annotationHook]; ok {
+	if _, ok := annotationOf(object, annotationHook); ok {
 		return argoRole(object)
 	}
-	text, ok := annotations[annotationHelmHook]
+	text, ok := annotationOf(object, annotationHelmHook)
 	if !ok || strings.TrimSpace(text) == "crd-install" {
 		return role{}, nil // Helm marked CRDs as hooks once
 	}
@@ -158,7 +157,7 @@ func isHook(object *unstructured.Unstructured) bool {
 // waveOf reads the wave of an object. Helm's weight counts if there is none.
 func waveOf(object *unstructured.Unstructured) (int, *Refusal) {
 	for _, annotation := range []string{annotationWave, annotationHelmWeight} {
-		text, ok := object.GetAnnotations()[annotation]
+		text, ok := annotationOf(object, annotation)
 		if !ok {
 			continue
 		}

@@ -78,6 +78,22 @@ func (p *Plan) successMessage() string {
 	return "successfully synced (all tasks run)"
 }
 
+// Fails reports whether a step has failed in a way that fails the operation. A
+// resource that was applied and is Degraded does not where nothing waits for its
+// health: the sync has applied it, and its health is told apart.
+func (p *Plan) Fails(state *State, step *Step) bool {
+	if state.Mark(step.StepID).Progress != Failed {
+		return false
+	}
+	waves := p.waves(func(name PhaseName) bool { return name != SyncFail })
+	for i, wave := range waves {
+		if slices.Contains(wave.Steps, step) {
+			return step.failed(state, p.mustSettle(wave, waves[i+1:]))
+		}
+	}
+	return true // a SyncFail hook
+}
+
 // failed reports whether a step fails the operation. That a resource is Degraded
 // does only if its health is waited for.
 func (s *Step) failed(state *State, resources bool) bool {
@@ -283,8 +299,7 @@ func (p *Plan) failureMessage(state *State) string {
 	var texts []string
 	more := 0
 	for _, step := range p.Steps() {
-		mark := state.Mark(step.StepID)
-		if mark.Progress != Failed {
+		if !p.Fails(state, step) {
 			continue
 		}
 		if len(texts) == shown {
@@ -292,8 +307,8 @@ func (p *Plan) failureMessage(state *State) string {
 			continue
 		}
 		text := step.Key.String()
-		if mark.Message != "" {
-			text += ": " + mark.Message
+		if reason := state.Mark(step.StepID).Reason(); reason != "" {
+			text += ": " + reason
 		}
 		texts = append(texts, text)
 	}

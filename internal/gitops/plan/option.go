@@ -87,6 +87,13 @@ func (o ObjectOptions) of(object *unstructured.Unstructured) (ObjectOptions, []s
 	return o, unknown
 }
 
+// Unvalidated reports whether an object is written without validation of its
+// fields, by the option of the Application or its own.
+func (o ObjectOptions) Unvalidated(object *unstructured.Unstructured) bool {
+	own, _ := o.of(object)
+	return own.SkipValidation
+}
+
 // set is one option of an object. Those that only mean something for another
 // way to apply than ours are known and change nothing.
 func (o *ObjectOptions) set(name, value string) bool {

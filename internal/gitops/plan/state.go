@@ -1,6 +1,9 @@
 package plan
 
-import "maps"
+import (
+	"cmp"
+	"maps"
+)
 
 // Result is what became of a step, with Argo CD's names.
 type Result string
@@ -47,14 +50,18 @@ type Mark struct {
 	Progress Progress
 	// Message is what was done, or why it failed.
 	Message string
-	// Detail is what the object says while it is waited for. It is not kept
-	// over a restart: the first look at the object tells it again.
+	// Detail is the state of the object while it is waited for, and why a resource
+	// that was applied is Failed. It is not kept over a restart: what is waited
+	// for is observed again, and results carry the reason of a failure as Message.
 	Detail string
 	// Clearing is set from when the deletion of an old hook was requested until
 	// it is gone, Cleared from then on.
 	Clearing bool
 	Cleared  bool
 }
+
+// Reason is why a step failed.
+func (m Mark) Reason() string { return cmp.Or(m.Detail, m.Message) }
 
 // State is what has happened in an operation. It belongs to one goroutine.
 //
@@ -134,8 +141,12 @@ func (s *State) Observe(step *Step, health Health, message string) {
 		}
 		m.Detail = message
 		switch {
-		case health == Degraded || health == Unknown && step.Hook != nil:
+		case step.Hook != nil && (health == Degraded || health == Unknown):
 			m.Progress, m.Message, m.Detail = Failed, message, ""
+		case health == Degraded:
+			// What was done stays in Message: whether this fails the operation
+			// depends on whether the plan waits for it.
+			m.Progress = Failed
 		case step.Action == Remove:
 		case health == NoHealth || health == Healthy:
 			m.Progress, m.Detail = Succeeded, ""
