@@ -71,7 +71,7 @@ func BenchmarkPredict(b *testing.B) {
 	w := enter(b)
 	w.apply(webDeployment)
 	step := w.step(webDeployment)
-	predict := w.Predict(b.Context())
+	predict := w.Predict(b.Context(), nil)
 	b.ReportAllocs()
 	for b.Loop() {
 		if state, err := plan.Compare(step.Object, step.Live, nil, predict); err != nil || state != plan.Synced {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"slipway.dev/slipway/internal/gitops/apply"
 	"slipway.dev/slipway/internal/gitops/plan"
@@ -46,19 +47,51 @@ func TestRefusals(t *testing.T) {
 	w.fails(elsewhere, apply.NotFound, "the namespace does-not-exist does not exist", "CreateNamespace=true")
 }
 
-// Argo CD documents Validate=false as kubectl apply --validate=false. What is
-// written twice is then accepted; a field that a kind does not have is not, for
-// a server-side apply has to know what it merges.
+// Argo CD documents Validate=false as kubectl apply --validate=false: fields that
+// a kind does not have are dropped, and the rest is applied. Without the option
+// they are an error, when the object is applied and when it is compared.
 func TestSkipValidation(t *testing.T) {
 	w := enter(t)
-	step := w.step(strings.ReplaceAll(webDeployment, "replicas:", "replicaz: 1\n  replicas:"))
-	w.fails(step, apply.Invalid, "replicaz")
-	step.Options.SkipValidation = true
-	w.fails(step, apply.Invalid, "replicaz")
-	step.Action = plan.CreateOnly
-	if _, err := w.Apply(w.context(), step, apply.Options{}); err != nil {
-		t.Errorf("to create is to write without a schema: %v", err)
+	w.defineWidgets()
+	unvalidated := func(*unstructured.Unstructured) bool { return true }
+	const widget = "apiVersion: predict.example.test/v1\nkind: Widget\nmetadata: {name: typo}\nspec: {sice: 1, size: 3, ports: [{port: 80, nam: x}]}\n"
+	typo := strings.NewReplacer("replicas: 0", "replicaz: 1\n  replicas: 0", "image:", "imagePolicy: {a: [1]}\n        image:").Replace(webDeployment)
+	for _, tt := range []struct{ name, manifest, field, kept string }{
+		{"deployment", typo, "replicaz", "replicas"},
+		{"custom", widget, "sice", "size"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w.t = t
+			step := w.step(tt.manifest)
+			w.fails(step, apply.Invalid, tt.field)
+			step.Options.SkipValidation = true
+			is, err := w.Apply(w.context(), step, apply.Options{})
+			if err != nil {
+				t.Fatalf("without validation: %v", err)
+			}
+			spec, _, _ := unstructured.NestedMap(is.Object, "spec")
+			if _, has := spec[tt.field]; has || spec[tt.kept] == nil {
+				t.Errorf("the object is %v, want it without %s and with %s", spec, tt.field, tt.kept)
+			}
+			live := w.live(step.Object)
+			if state, err := plan.Compare(step.Object, live, nil, w.Predict(w.context(), unvalidated)); state != plan.Synced || err != nil {
+				t.Errorf("without validation it is %s, %v", state, err)
+			}
+			state, err := plan.Compare(step.Object, live, nil, w.Predict(w.context(), nil))
+			if state != plan.OutOfSync || err == nil || !strings.Contains(err.Error(), tt.field) {
+				t.Errorf("with validation it is %s, %v, want an error that names %s", state, err, tt.field)
+			}
+		})
 	}
+	w.t = t
+	created := w.step(strings.ReplaceAll(typo, "{name: web}", "{name: created}"))
+	created.Action, created.Options.SkipValidation = plan.CreateOnly, true
+	if _, err := w.Apply(w.context(), created, apply.Options{}); err != nil {
+		t.Errorf("create: %v", err)
+	}
+	wrong := w.step(strings.ReplaceAll(webDeployment, "replicas: 0", "replicas: many"))
+	wrong.Options.SkipValidation = true
+	w.fails(wrong, apply.Invalid, "replicas")
 }
 
 // immutable are changes that the API server does not permit, in the words of
@@ -126,7 +159,7 @@ func TestImmutable(t *testing.T) {
 			before := w.apply(tt.before)
 			step := w.step(strings.ReplaceAll(tt.before, tt.change[0], tt.change[1]))
 			w.fails(step, apply.Immutable, tt.field, "Force=true", "Replace=true")
-			if _, err := w.Predict(w.context())(step.Object, step.Live); err == nil {
+			if _, err := w.Predict(w.context(), nil)(step.Object, step.Live); err == nil {
 				t.Error("the change was predicted, though it cannot be made")
 			}
 			step.Options.Force = true
@@ -221,7 +254,7 @@ func TestStringData(t *testing.T) {
 	}
 	step := w.step(manifest)
 	requests := w.sent.of(func() {
-		state, err := plan.Compare(step.Object, step.Live, nil, w.Predict(w.context()))
+		state, err := plan.Compare(step.Object, step.Live, nil, w.Predict(w.context(), nil))
 		if err != nil || state != plan.Synced {
 			t.Errorf("it is %s, %v", state, err)
 		}

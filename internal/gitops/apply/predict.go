@@ -15,11 +15,16 @@ import (
 
 // Predict says what a live object would be after the desired one is applied. It
 // asks nobody if that is certainly the live object as it is, and makes one dry
-// run otherwise. Fields are validated when the object is applied, not here.
+// run otherwise.
+//
+// Fields are validated as strictly as when the object is applied: a field that a
+// kind does not have would be dropped by the dry run, the object would be found
+// as desired, and nobody would learn that it is never applied. The function says
+// which objects are applied without validation; nil is none.
 //
 // The live object should be in the version of the desired one: live.Cache.Fetch
 // gives it so. If it is not, it is read once more to be compared.
-func (a *Applier) Predict(ctx context.Context) plan.Predict {
+func (a *Applier) Predict(ctx context.Context, unvalidated func(*unstructured.Unstructured) bool) plan.Predict {
 	return func(desired, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 		object := tidy(desired.Object)
 		if isCertain(object, live) {
@@ -38,7 +43,15 @@ func (a *Applier) Predict(ctx context.Context) plan.Predict {
 		if err != nil {
 			return nil, at.fault(Invalid, "it cannot be written as JSON", err)
 		}
-		return a.foresee(ctx, &at, sent, live)
+		if unvalidated == nil || !unvalidated(desired) {
+			return a.foresee(ctx, &at, sent, live, metav1.FieldValidationStrict)
+		}
+		var after *unstructured.Unstructured
+		_, err = sendWithout(sent, func(sent request) (err error) {
+			after, err = a.foresee(ctx, &at, sent, live, metav1.FieldValidationIgnore)
+			return err
+		})
+		return after, err
 	}
 }
 
@@ -47,12 +60,12 @@ func (a *Applier) Predict(ctx context.Context) plan.Predict {
 // The live object may be older than the one that the API server has by now, and
 // the answer has what controllers have changed since. That is not what an apply
 // changes, so the object is read again then.
-func (a *Applier) foresee(ctx context.Context, at *place, sent request, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+func (a *Applier) foresee(ctx context.Context, at *place, sent request, live *unstructured.Unstructured, validation string) (*unstructured.Unstructured, error) {
 	raw, err := a.send(ctx, at, call{
 		method: http.MethodPatch, path: at.path, contentType: types.ApplyYAMLPatchType, body: sent.body,
 		query: url.Values{
 			"fieldManager": {Manager}, "force": {"true"}, "dryRun": {metav1.DryRunAll},
-			"fieldValidation": {metav1.FieldValidationIgnore},
+			"fieldValidation": {validation},
 		},
 	})
 	if err != nil {

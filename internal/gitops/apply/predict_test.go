@@ -78,7 +78,7 @@ func (w *world) compare(by *apply.Applier, step *plan.Step) (plan.SyncState, []s
 	var state plan.SyncState
 	requests := w.sent.of(func() {
 		var err error
-		if state, err = plan.Compare(step.Object, step.Live, nil, by.Predict(w.context())); err != nil {
+		if state, err = plan.Compare(step.Object, step.Live, nil, by.Predict(w.context(), nil)); err != nil {
 			w.t.Error(err)
 		}
 	})

@@ -28,13 +28,30 @@ func (w *writing) apply(ctx context.Context) ([]byte, error) {
 			return nil, err
 		}
 	}
-	raw, err := w.send(ctx, &w.place, call{
-		method: http.MethodPatch, path: w.place.path, contentType: types.ApplyYAMLPatchType,
-		body: w.body, query: w.query("force", "true"),
-	})
+	raw, err := w.sendApply(ctx)
 	if fault, ok := errors.AsType[*Error](err); ok && fault.Kind == Immutable && w.step.Options.Force {
 		return w.recreate(ctx, w.apply)
 	}
+	return raw, err
+}
+
+// sendApply sends the server-side apply of the object: as it is, or with
+// Validate=false without the fields that the kind does not have.
+func (w *writing) sendApply(ctx context.Context) (raw []byte, err error) {
+	send := func(sent request) error {
+		raw, err = w.send(ctx, &w.place, call{
+			method: http.MethodPatch, path: w.place.path, contentType: types.ApplyYAMLPatchType,
+			body: sent.body, query: w.query("force", "true"),
+		})
+		return err
+	}
+	whole := request{w.object, w.body}
+	if !w.step.Options.SkipValidation {
+		err = send(whole)
+		return raw, err
+	}
+	accepted, err := sendWithout(whole, send)
+	w.object, w.body = accepted.object, accepted.body
 	return raw, err
 }
 

@@ -130,7 +130,11 @@ func (c *Comparison) Run(ctx context.Context, rendered []*unstructured.Unstructu
 		applier = apply.New(c.Inspector.Cluster, c.Kinds)
 	}
 	c.after = map[tracking.Key]*unstructured.Unstructured{}
-	predict := applier.Predict(ctx)
+	var general v1alpha1.SyncOptions
+	if policy := c.App.Spec.SyncPolicy; policy != nil {
+		general, _ = v1alpha1.ParseSyncOptions(policy.SyncOptions, "")
+	}
+	predict := applier.Predict(ctx, plan.ObjectOptions{SkipValidation: !general.Validate.Or(true)}.Unvalidated)
 	statuses, _ := plan.CompareAll(plan.Comparison{
 		Set: c.set, Live: c.live, Ignore: c.ignore,
 		Predict: func(desired, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
