@@ -13,6 +13,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -89,6 +90,9 @@ func (m *memory) Apply(_ context.Context, step *plan.Step, options apply.Options
 	if before := m.objects[step.Key]; before != nil {
 		object.SetUID(before.GetUID())
 		object.SetGeneration(before.GetGeneration() + 1)
+		if status, has := before.Object["status"]; has {
+			object.Object["status"] = runtime.DeepCopyJSONValue(status) // the answer to an apply has it
+		}
 		if step.Hook != nil && step.Hook.Has(plan.BeforeHookCreation) {
 			m.t.Errorf("%s is applied over an object that was to be deleted first", step.StepID)
 		}

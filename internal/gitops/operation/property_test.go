@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -43,11 +45,14 @@ func newStory(t testing.TB, seed uint64) *story {
 			}
 		}
 	}
-	clear(s.applied)
-	s.most = 0
 	if dice.IntN(2) == 0 {
 		s.trouble = 4 + dice.IntN(8)
 	}
+	for range 6 {
+		s.tick() // some of it has finished, or failed
+	}
+	clear(s.applied)
+	s.most = 0
 	return s
 }
 
@@ -110,6 +115,7 @@ func TestOperationsEnd(t *testing.T) {
 		}
 		phases[outcome.Phase]++
 		s.check(parallel, outcome)
+		s.checkMessage(outcome, run.Results())
 		if t.Failed() {
 			t.Fatalf("seed %d: %+v\n%+v", seed, outcome, run.Results())
 		}
@@ -143,6 +149,17 @@ func (s *story) check(parallel int, outcome operation.Outcome) {
 		if times > 1 {
 			s.t.Errorf("%s was cleared %d times", uid, times)
 		}
+	}
+}
+
+// checkMessage: an operation that succeeded has no object that failed, in its
+// message or its results, and one that failed names at least one.
+func (s *story) checkMessage(outcome operation.Outcome, results []v1alpha1.ResourceResult) {
+	failed := slices.ContainsFunc(results, func(result v1alpha1.ResourceResult) bool {
+		return result.HookPhase == v1alpha1.OperationFailed || result.HookPhase == v1alpha1.OperationError
+	})
+	if succeeded := outcome.Phase == v1alpha1.OperationSucceeded; succeeded == failed || succeeded && strings.Contains(outcome.Message, "failed") {
+		s.t.Errorf("the operation is %s (%s), and an object failed: %t", outcome.Phase, outcome.Message, failed)
 	}
 }
 

@@ -25,7 +25,7 @@ func (r *Run) Results() []v1alpha1.ResourceResult {
 	var results []v1alpha1.ResourceResult
 	marks := r.State.Marks()
 	for _, step := range r.Plan.Steps() {
-		if result, ok := resultOf(step, marks[step.StepID]); ok {
+		if result, ok := resultOf(step, marks[step.StepID], r.Plan.Fails(r.State, step)); ok {
 			results = append(results, result)
 		}
 		delete(marks, step.StepID)
@@ -94,8 +94,10 @@ func resultFor(key tracking.Key, phase plan.PhaseName) v1alpha1.ResourceResult {
 	}
 }
 
-// resultOf is false for a step of which there is nothing to tell.
-func resultOf(step *plan.Step, mark plan.Mark) (v1alpha1.ResourceResult, bool) {
+// resultOf returns the result of a step, and false for one that was not tried. A
+// step has failed only if that fails the operation: a resource that was applied
+// and is Degraded while nothing waits for it is Running, as in Argo CD.
+func resultOf(step *plan.Step, mark plan.Mark, failed bool) (v1alpha1.ResourceResult, bool) {
 	result := resultFor(step.Key, step.Phase)
 	result.Version, result.Message = versionOf(step), mark.Message
 	result.Images = imagesOf(step.Object)
@@ -110,7 +112,11 @@ func resultOf(step *plan.Step, mark plan.Mark) (v1alpha1.ResourceResult, bool) {
 	case plan.Succeeded:
 		result.HookPhase = v1alpha1.OperationSucceeded
 	case plan.Failed:
-		result.HookPhase = v1alpha1.OperationFailed
+		if !failed {
+			result.HookPhase = v1alpha1.OperationRunning
+			break
+		}
+		result.HookPhase, result.Message = v1alpha1.OperationFailed, mark.Reason()
 		if step.Hook != nil && mark.Result == plan.ResultSyncFailed {
 			result.HookPhase = v1alpha1.OperationError
 		}
