@@ -114,6 +114,11 @@ const (
 	ConditionRepeatedResourceWarning = "RepeatedResourceWarning"
 	ConditionExcludedResourceWarning = "ExcludedResourceWarning"
 	ConditionOrphanedResourceWarning = "OrphanedResourceWarning"
+	// These are ours. RenderWarning has what a renderer warned of, and
+	// UnlabelledResourceWarning names objects that Argo CD applied and that do
+	// not have our label yet.
+	ConditionRenderWarning             = "RenderWarning"
+	ConditionUnlabelledResourceWarning = "UnlabelledResourceWarning"
 )
 
 // ApplicationCondition is an error or a warning.

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/gitops/plan"
+	"slipway.dev/slipway/internal/gitops/tracking"
 )
 
 const (
@@ -15,18 +17,78 @@ const (
 	// API server bounds a status as a whole.
 	maxConditions = 10
 	maxText       = 4096
+	// maxWarning bounds one warning of a render, and maxNamed how many objects a
+	// condition names.
+	maxWarning = 500
+	maxNamed   = 5
 )
+
+// observedConditions are the conditions that follow from what is desired and
+// live: objects that are refused, warnings of the render and of the plan,
+// objects that another Application has too.
+func (p *pass) observedConditions(seen *sight) []v1alpha1.ApplicationCondition {
+	if seen == nil || seen.set == nil {
+		return nil
+	}
+	var conditions []v1alpha1.ApplicationCondition
+	for _, refusal := range seen.refusals() {
+		conditions = append(conditions, condition(v1alpha1.ConditionComparisonError, refusal.Error()))
+	}
+	if of := p.session.rendering; of != nil && of.result != nil {
+		for _, warning := range of.result.Warnings {
+			conditions = append(conditions, condition(v1alpha1.ConditionRenderWarning, shortened(warning, maxWarning)))
+		}
+	}
+	for _, warning := range seen.set.Warnings {
+		conditions = append(conditions, condition(string(warning.Condition), warning.Object.String()+": "+warning.Message))
+	}
+	for _, desired := range seen.set.Resources() {
+		object := seen.live[desired.Key]
+		if object == nil {
+			continue
+		}
+		if owner, owned := p.tracker().OwnerOf(object); owned && owner != p.id {
+			text := fmt.Sprintf("%s is part of applications %s and %s", desired.Key, p.id, owner)
+			conditions = append(conditions, condition(v1alpha1.ConditionSharedResourceWarning, text))
+		}
+	}
+	if unlabelled := seen.unlabelled(); len(unlabelled) > 0 && !p.app.Spec.SyncPolicy.IsAutomated() {
+		conditions = append(conditions, condition(v1alpha1.ConditionUnlabelledResourceWarning, unlabelledText(unlabelled)))
+	}
+	return conditions
+}
+
+// unlabelledText says which objects lack our label, and what follows.
+func unlabelledText(unlabelled []plan.Status) string {
+	names := make([]string, 0, maxNamed)
+	for _, one := range unlabelled[:min(len(unlabelled), maxNamed)] {
+		names = append(names, one.Key.String())
+	}
+	text := strings.Join(names, ", ")
+	if more := len(unlabelled) - len(names); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	verb := "are as desired and do not have"
+	if len(unlabelled) == 1 {
+		verb = "is as desired and does not have"
+	}
+	return fmt.Sprintf("%s %s the label %s yet: the next sync adds it; until then changes in the cluster are noticed at the polling interval only",
+		text, verb, tracking.Label)
+}
 
 func condition(kind, message string) v1alpha1.ApplicationCondition {
 	return v1alpha1.ApplicationCondition{Type: kind, Message: cut(message)}
 }
 
-// cut shortens a text that comes from somewhere else.
-func cut(text string) string {
-	if len(text) <= maxText {
+// cut bounds a text that comes from elsewhere.
+func cut(text string) string { return shortened(text, maxText) }
+
+// shortened bounds a text to a number of bytes.
+func shortened(text string, most int) string {
+	if len(text) <= most {
 		return text
 	}
-	return strings.ToValidUTF8(text[:maxText], "") + "..."
+	return strings.ToValidUTF8(text[:most], "") + "..."
 }
 
 // settled puts conditions into an order and gives each the time since when it

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/gitops/plan"
 	"slipway.dev/slipway/internal/gitops/render"
 	"slipway.dev/slipway/internal/gitops/source"
 )
@@ -38,12 +39,15 @@ func consequenceOf(err error) consequence {
 		refusal *invalid
 		remote  *source.Error
 		failure *render.Error
+		object  plan.Refusal
 	)
 	switch {
 	case errors.Is(err, context.Canceled):
 		return consequence{}
 	case errors.As(err, &refusal):
 		return consequence{condition: v1alpha1.ConditionInvalidSpecError, event: "InvalidSpec"}
+	case errors.As(err, &object):
+		return consequence{condition: v1alpha1.ConditionComparisonError, event: "ObjectRefused"}
 	case errors.As(err, &remote):
 		return consequence{condition: v1alpha1.ConditionComparisonError, event: "SourceFailed"}
 	case errors.As(err, &failure):

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/gitops/apply"
 	"slipway.dev/slipway/internal/gitops/live"
 	"slipway.dev/slipway/internal/gitops/plan"
@@ -38,6 +37,24 @@ type sight struct {
 	compared []plan.Status
 	// inSync is whether all is as desired.
 	inSync bool
+}
+
+// refusals are the rendered objects that cannot be planned. While there are any,
+// what is desired is not known: the sync status is Unknown, no sync starts by
+// itself, and nothing is pruned.
+func (s *sight) refusals() []plan.Refusal {
+	if s == nil || s.set == nil {
+		return nil
+	}
+	return s.set.Refusals
+}
+
+// unlabelled are the objects that are as desired but for our label.
+func (s *sight) unlabelled() []plan.Status {
+	if s == nil {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(s.compared), func(one plan.Status) bool { return !one.Unlabelled || one.State != plan.Synced })
 }
 
 // observe looks at the cluster and compares. Without a rendering, it looks at
@@ -187,14 +204,17 @@ func fingerprint(objects []*live.Object) string {
 // compare says which objects are as desired. What was found to be so, and has
 // not changed since, is not asked about again.
 func (p *pass) compare(ctx context.Context, seen *sight) error {
-	ask := p.applier.Predict(ctx)
+	ask := p.applier.Predict(ctx, objectOptions(&p.app.Spec, nil).Unvalidated)
 	predict := func(desired, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 		if version, ok := p.session.matched[tracking.KeyOf(desired)]; ok && version == live.GetResourceVersion() {
 			return live.DeepCopy(), nil
 		}
 		return ask(desired, live)
 	}
-	compared, overall := plan.CompareAll(plan.Comparison{Set: seen.set, Live: seen.live, Ignore: p.ignore, Predict: predict})
+	compared, overall := plan.CompareAll(plan.Comparison{
+		Set: seen.set, Live: seen.live, Ignore: p.ignore, Predict: predict,
+		LabelOptional: !p.app.Spec.SyncPolicy.IsAutomated(),
+	})
 	matched := map[tracking.Key]string{}
 	for _, one := range compared {
 		var fault *apply.Error
@@ -210,36 +230,12 @@ func (p *pass) compare(ctx context.Context, seen *sight) error {
 	return nil
 }
 
-// synced are the resources that are as desired.
+// synced are the resources that a sync need not touch. One that lacks our label
+// gets it with the next sync.
 func (s *sight) synced() map[tracking.Key]bool {
 	synced := map[tracking.Key]bool{}
 	for _, one := range s.compared {
-		synced[one.Key] = one.State == plan.Synced
+		synced[one.Key] = one.State == plan.Synced && !one.Unlabelled
 	}
 	return synced
-}
-
-// warnings are the conditions that follow from what is desired and live.
-func (p *pass) warnings(seen *sight) []v1alpha1.ApplicationCondition {
-	if seen == nil || seen.set == nil {
-		return nil
-	}
-	var conditions []v1alpha1.ApplicationCondition
-	for _, warning := range seen.set.Warnings {
-		conditions = append(conditions, condition(string(warning.Condition), warning.Object.String()+": "+warning.Message))
-	}
-	for _, refusal := range seen.set.Refusals {
-		conditions = append(conditions, condition(v1alpha1.ConditionSyncError, refusal.Error()))
-	}
-	for _, desired := range seen.set.Resources() {
-		object := seen.live[desired.Key]
-		if object == nil {
-			continue
-		}
-		if owner, owned := p.tracker().OwnerOf(object); owned && owner != p.id {
-			text := fmt.Sprintf("%s is part of applications %s and %s", desired.Key, p.id, owner)
-			conditions = append(conditions, condition(v1alpha1.ConditionSharedResourceWarning, text))
-		}
-	}
-	return conditions
 }

@@ -85,8 +85,11 @@ func (p *pass) decide(seen *sight) verdict {
 		sync = v1alpha1.SyncSynced
 	}
 	policy := p.app.Spec.SyncPolicy
-	if !policy.IsAutomated() || seen.inSync {
+	switch {
+	case !policy.IsAutomated() || seen.inSync:
 		return verdict{why: "nothing is to be done without being asked"}
+	case len(seen.refusals()) > 0:
+		return verdict{why: "what is desired is not known: " + seen.refusals()[0].Error()}
 	}
 	return decide(&situation{
 		policy: policy, sources: p.session.rendering.sources, revisions: p.session.rendering.revisions,

@@ -69,8 +69,11 @@ func (c *counter) asCompared(seen *sight) {
 	for _, one := range seen.compared {
 		object := seen.live[one.Key]
 		resource := v1alpha1.ResourceStatus{Status: v1alpha1.SyncOutOfSync, RequiresPruning: one.Prune}
-		if one.State == plan.Synced {
+		switch one.State {
+		case plan.Synced:
 			resource.Status = v1alpha1.SyncSynced
+		case plan.UnknownSync:
+			resource.Status = v1alpha1.SyncUnknown
 		}
 		if want := desired[one.Key]; want != nil {
 			resource.Version, resource.SyncWave = want.Object.GroupVersionKind().Version, int64(want.Wave)

@@ -2,11 +2,13 @@ package reconcile
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/backoff"
@@ -167,11 +169,13 @@ func newRendering(request render.Request, result *render.Result) (*rendering, er
 func (r *rendering) decode() ([]*unstructured.Unstructured, error) {
 	objects := make([]*unstructured.Unstructured, 0, len(r.objects))
 	for _, text := range r.objects {
-		object := &unstructured.Unstructured{}
-		if err := object.UnmarshalJSON(text); err != nil {
-			return nil, fmt.Errorf("read what was rendered: %w", err)
+		// Not UnmarshalJSON of the object: that fails for one without a kind, and
+		// quotes all of it. The plan refuses such an object by name.
+		var content map[string]any
+		if err := utiljson.Unmarshal(text, &content); err != nil {
+			return nil, errors.New("read what was rendered: it is not the JSON of an object")
 		}
-		objects = append(objects, object)
+		objects = append(objects, &unstructured.Unstructured{Object: content})
 	}
 	return objects, nil
 }

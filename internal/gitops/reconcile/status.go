@@ -22,7 +22,11 @@ func (p *pass) conclude(ctx context.Context, seen *sight, trouble error) error {
 	if !p.pending {
 		p.session.refreshing = time.Time{}
 	}
-	p.announce(&before, trouble)
+	p.announce(&before, seen, trouble)
+	if len(seen.unlabelled()) > 0 {
+		// No watch follows them: the label is what watches are filtered by.
+		p.again = earliest(p.again, p.Now().Add(p.Interval))
+	}
 	follows := consequence{}
 	if trouble != nil {
 		follows = consequenceOf(trouble)
@@ -85,7 +89,7 @@ func (p *pass) compose(seen *sight, trouble error) v1alpha1.ApplicationStatus {
 	} else if status.Health.Status == "" {
 		status.Health = *toldHealth(nil, health.Status{Code: v1alpha1.Unknown}, p.now)
 	}
-	conditions := p.warnings(seen)
+	conditions := p.observedConditions(seen)
 	if p.problem != "" {
 		conditions = append(conditions, condition(v1alpha1.ConditionSyncError, p.problem))
 	}
@@ -111,7 +115,10 @@ func (p *pass) tellCompared(status *v1alpha1.ApplicationStatus, seen *sight) {
 			Source: spec.Source, Sources: spec.Sources, Destination: spec.Destination, IgnoreDifferences: spec.IgnoreDifferences,
 		},
 	}
-	if seen.inSync {
+	switch {
+	case len(seen.refusals()) > 0:
+		status.Sync.Status = v1alpha1.SyncUnknown
+	case seen.inSync:
 		status.Sync.Status = v1alpha1.SyncSynced
 	}
 	types := slices.DeleteFunc(slices.Clone(of.result.Types), func(one v1alpha1.SourceType) bool { return one == "" })
@@ -127,8 +134,11 @@ func (p *pass) tellCompared(status *v1alpha1.ApplicationStatus, seen *sight) {
 }
 
 // announce tells of what is worse than before, or good again.
-func (p *pass) announce(before *v1alpha1.ApplicationStatus, trouble error) {
+func (p *pass) announce(before *v1alpha1.ApplicationStatus, seen *sight, trouble error) {
 	after := &p.app.Status
+	if trouble == nil && len(seen.refusals()) > 0 {
+		trouble = seen.refusals()[0]
+	}
 	if trouble != nil && !hasCondition(before.Conditions, trouble.Error()) {
 		follows := consequenceOf(trouble)
 		p.log.Warn("the application cannot be compared", "reason", follows.event, "error", trouble)
