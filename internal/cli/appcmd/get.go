@@ -121,9 +121,17 @@ func operationRows(app *application) [][]string {
 		[]string{title, printer.WithMessage(string(state.Phase), state.Message)},
 		[]string{"", shownOperation(&state.Operation) + ", " + when})
 	if state.RetryCount > 0 {
-		rows = append(rows, []string{"", fmt.Sprintf("tried again %d times", state.RetryCount)})
+		rows = append(rows, []string{"", "retried " + countOf(int(state.RetryCount), "time")})
 	}
 	return rows
+}
+
+// countOf is a number with its noun: 1 object, 2 objects.
+func countOf(number int, noun string) string {
+	if number == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", number, noun)
 }
 
 // shownOperation says what was asked for, and by whom.
@@ -140,7 +148,7 @@ func shownOperation(operation *v1alpha1.Operation) string {
 			words = append(words, "with prune")
 		}
 		if len(sync.Resources) > 0 {
-			words = append(words, fmt.Sprintf("of %d objects", len(sync.Resources)))
+			words = append(words, "of "+countOf(len(sync.Resources), "object"))
 		}
 	}
 	switch by := operation.InitiatedBy; {
