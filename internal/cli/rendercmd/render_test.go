@@ -37,10 +37,15 @@ func renderFiles() map[string]string {
 		"chart/templates/a.txt": "",
 		"chart/templates/a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ .Release.Name }}, namespace: {{ .Release.Namespace }}}\n" +
 			"data: {colour: {{ .Values.colour | quote }}, kube: {{ .Capabilities.KubeVersion.Version | quote }}}\n",
-		"base/kustomization.yaml":    "resources: [one.yaml]\n",
-		"base/one.yaml":              clitest.ConfigMap("one", "base"),
-		"overlay/kustomization.yaml": "resources: [../base]\n",
-		"json/net.jsonnet":           "function(colour='red') {apiVersion: 'v1', kind: 'ConfigMap', metadata: {name: 'net'}, data: {colour: colour}}\n",
+		"base/kustomization.yaml":             "resources: [one.yaml]\n",
+		"base/one.yaml":                       clitest.ConfigMap("one", "base"),
+		"overlay/kustomization.yaml":          "resources: [../base]\n",
+		"changed/.argocd-source-changed.yaml": "kustomize: {namePrefix: green-}\n",
+		"changed/kustomization.yaml":          "resources: [../base]\n",
+		"strict/Chart.yaml":                   "apiVersion: v2\nname: strict\nversion: 1.0.0\n",
+		"strict/values.schema.json":           `{"required": ["colour"]}`,
+		"strict/templates/a.yaml":             "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: strict}\n",
+		"json/net.jsonnet":                    "function(colour='red') {apiVersion: 'v1', kind: 'ConfigMap', metadata: {name: 'net'}, data: {colour: colour}}\n",
 		"apps/shop.yaml": `apiVersion: argoproj.io/v1alpha1
 kind: Application
 metadata: {name: shop, namespace: argocd}
@@ -66,6 +71,8 @@ func TestRender(t *testing.T) {
 		{"chart with a value", "--path chart --helm-set colour=red --kube-version v1.30.1",
 			"---\napiVersion: v1\ndata:\n  colour: red\n  kube: v1.30.1\nkind: ConfigMap\nmetadata:\n  name: chart\n  namespace: default\n"},
 		{"overlay", "--path overlay --kustomize-name-prefix blue- -o name", "ConfigMap blue-one\n"},
+		{"overrides", "--path changed -o name", "ConfigMap green-one\n"},
+		{"chart without its schema", "--path strict --helm-skip-schema-validation -o name", "ConfigMap strict\n"},
 		{"jsonnet", "--path json --jsonnet-tla colour=teal", "---\napiVersion: v1\ndata:\n  colour: teal\nkind: ConfigMap\nmetadata:\n  name: net\n"},
 		{"application", "-f " + filepath.Join(dir, "apps/shop.yaml") + " --kube-version v1.30.1",
 			"---\napiVersion: v1\ndata:\n  colour: cyan\n  kube: v1.30.1\nkind: ConfigMap\nmetadata:\n  name: shop\n  namespace: shop\n"},

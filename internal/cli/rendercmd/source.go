@@ -28,6 +28,7 @@ type helmFlags struct {
 	set, setString, files []string
 	releaseName           string
 	skipCrds, skipTests   bool
+	skipSchema            bool
 }
 
 // add declares the flags. Their names start with what they are for.
@@ -40,6 +41,7 @@ func (s *sourceFlags) add(command *cobra.Command) {
 	flags.StringVar(&s.helm.releaseName, "helm-release-name", "", "name of the release")
 	flags.BoolVar(&s.helm.skipCrds, "helm-skip-crds", false, "leave out the folder crds of the chart")
 	flags.BoolVar(&s.helm.skipTests, "helm-skip-tests", false, "leave out tests of the chart")
+	flags.BoolVar(&s.helm.skipSchema, "helm-skip-schema-validation", false, "do not check values against values.schema.json of the chart")
 	flags.StringVar(&s.kustomize.NamePrefix, "kustomize-name-prefix", "", "text before the names of all objects")
 	flags.StringVar(&s.kustomize.NameSuffix, "kustomize-name-suffix", "", "text behind the names of all objects")
 	flags.StringVar(&s.kustomize.Namespace, "kustomize-namespace", "", "namespace of all objects")
@@ -96,7 +98,7 @@ func (s *sourceFlags) source() (v1alpha1.ApplicationSource, error) {
 
 func (h *helmFlags) options() (*v1alpha1.ApplicationSourceHelm, error) {
 	made := &v1alpha1.ApplicationSourceHelm{
-		ValueFiles: h.valueFiles, ReleaseName: h.releaseName, SkipCrds: h.skipCrds, SkipTests: h.skipTests,
+		ValueFiles: h.valueFiles, ReleaseName: h.releaseName, SkipCrds: h.skipCrds, SkipTests: h.skipTests, SkipSchemaValidation: h.skipSchema,
 	}
 	for _, list := range []struct {
 		flag   string
@@ -117,7 +119,7 @@ func (h *helmFlags) options() (*v1alpha1.ApplicationSourceHelm, error) {
 			return nil, err
 		}
 	}
-	if len(made.ValueFiles)+len(made.Parameters)+len(made.FileParameters) == 0 && made.ReleaseName == "" && !made.SkipCrds && !made.SkipTests {
+	if len(made.ValueFiles)+len(made.Parameters)+len(made.FileParameters) == 0 && made.ReleaseName == "" && !made.SkipCrds && !made.SkipTests && !made.SkipSchemaValidation {
 		return nil, nil
 	}
 	return made, nil

@@ -95,7 +95,7 @@ func (f *remoteFiles) fetch(kind frame.Type, name string) fileAnswer {
 		if err := json.Unmarshal(got.payload, &refusal); err != nil {
 			return f.broken(err)
 		}
-		return fileAnswer{err: &tree.Refusal{Path: refusal.Path, Reason: refusal.Reason}}
+		return fileAnswer{err: &tree.Refusal{Path: refusal.Path, Reason: refusal.Reason, Pointer: refusal.Pointer}}
 	}
 	return f.broken(fmt.Errorf("a message of type %q is no answer", got.kind))
 }

@@ -74,6 +74,9 @@ func mergeSource(source v1alpha1.ApplicationSource, patch map[string]any) (*v1al
 	for field, value := range kept {
 		merged[field] = value
 	}
+	if source.RepoURL == "" {
+		merged["repoURL"] = localRepository
+	}
 	application, refused, err := v1alpha1.Decode(map[string]any{
 		"apiVersion": v1alpha1.APIVersion, "kind": v1alpha1.KindApplication,
 		"metadata": map[string]any{"name": "overrides"},
@@ -89,8 +92,15 @@ func mergeSource(source v1alpha1.ApplicationSource, patch map[string]any) (*v1al
 	case len(application.Spec.Sources) != 1:
 		return nil, errors.New("it is not a source")
 	}
-	return &application.Spec.Sources[0], nil
+	made := &application.Spec.Sources[0]
+	made.RepoURL = source.RepoURL
+	return made, nil
 }
+
+// localRepository stands for the address of a folder on this machine, which has
+// none: a source in an Application must have one, and a source of "slipway
+// render" has not.
+const localRepository = "file:///"
 
 // mergePatch is a JSON merge patch: null removes, objects merge, all else
 // replaces.

@@ -205,7 +205,7 @@ func (s *session) reply(kind frame.Type, payload []byte) error {
 	case errors.Is(err, fs.ErrNotExist):
 		err = writer.Send(frame.Missing, nil)
 	case errors.As(err, &refusal):
-		err = writer.SendJSON(frame.Refused, frame.Refusal{Path: refusal.Path, Reason: refusal.Reason})
+		err = writer.SendJSON(frame.Refused, frame.Refusal{Path: refusal.Path, Reason: refusal.Reason, Pointer: refusal.Pointer})
 	case err != nil:
 		err = writer.SendJSON(frame.Refused, frame.Refusal{Path: asked.Path, Reason: "cannot be read"})
 	case kind == frame.Read:

@@ -16,5 +16,5 @@
 //
 // It refuses, with a [Refusal] that names the path: absolute paths and links,
 // paths and links that leave the repository, chains and loops of links, files
-// that are too large or too many, submodules and devices.
+// that are too large or too many, submodules, devices, and pointers of Git LFS.
 package tree

@@ -48,6 +48,8 @@ type Store interface {
 type Refusal struct {
 	Path   string
 	Reason string
+	// Pointer: the file is a pointer of Git LFS.
+	Pointer bool
 }
 
 // Error names the path and the reason.

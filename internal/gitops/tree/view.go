@@ -70,7 +70,8 @@ func (v *View) Stat(path string) (Entry, error) {
 	return Entry{Name: base(at.path), Kind: at.entry.Kind}, nil
 }
 
-// Read is the content of a file.
+// Read is the content of a file. A pointer of Git LFS is refused: the file that
+// it stands for is elsewhere, and a render without it would be incomplete.
 func (v *View) Read(path string) ([]byte, error) {
 	if err := v.count(path); err != nil {
 		return nil, err
@@ -93,6 +94,9 @@ func (v *View) Read(path string) ([]byte, error) {
 	if err != nil {
 		v.fail(err)
 		return nil, err
+	}
+	if isPointer(content) {
+		return nil, pointerRefusal(path)
 	}
 	return content, nil
 }

@@ -109,6 +109,9 @@ func (w *walk) file(name string, link bool) error {
 	default:
 		return nil
 	}
+	if name == path.Base(name) && strings.HasPrefix(name, ".argocd-source") {
+		return nil // options of the application, which were read before
+	}
 	if w.exclude != nil && w.exclude.Match(name) || w.include != nil && !w.include.Match(name) {
 		return nil
 	}
@@ -145,7 +148,8 @@ func (w *walk) yaml(where string, text []byte) error {
 	if err == nil || errors.As(err, &refusal) || errors.Is(err, manifest.ErrTooLarge) {
 		return err
 	}
-	if added > 0 || manifest.LooksLikeManifest(text) {
+	var twice *manifest.DuplicateKeyError
+	if added > 0 || manifest.LooksLikeManifest(text) || errors.As(err, &twice) {
 		return err
 	}
 	w.into.Warn("%s is not a manifest and is left out", where)
@@ -164,6 +168,9 @@ func (w *walk) json(where string, text []byte) error {
 	}
 	if decoder.More() {
 		return fmt.Errorf("%s has more than one object: a JSON file has one, use a List or several files", where)
+	}
+	if err := manifest.CheckJSONKeys(where, first); err != nil {
+		return err
 	}
 	return w.into.AddJSON(where, first)
 }

@@ -26,6 +26,8 @@ type Question struct {
 type Refusal struct {
 	Path   string `json:"path"`
 	Reason string `json:"reason"`
+	// Pointer: the file is a pointer of Git LFS.
+	Pointer bool `json:"pointer,omitempty"`
 }
 
 // Report is the end of a job that is done. It is the payload of Done.

@@ -45,6 +45,9 @@ func load(files job.Files, folder string, depth int) (*chart.Chart, error) {
 	if err := reader.folder("", 0); err != nil {
 		return nil, err
 	}
+	if err := reader.checkPointers(); err != nil {
+		return nil, err
+	}
 	loaded, err := loader.LoadFiles(reader.found)
 	if err != nil {
 		return nil, fmt.Errorf("the chart in %q: %w", nameOf(folder), err)
@@ -95,6 +98,9 @@ type chartReader struct {
 	root  string
 	rules *ignore.Rules
 	found []*archive.BufferedFile
+	// pointer is the first file that is a pointer of Git LFS and that Helm
+	// itself does not read.
+	pointer error
 }
 
 // folder reads a folder, which is named from the chart. Links are followed.
@@ -134,11 +140,53 @@ func (r *chartReader) folder(name string, depth int) error {
 
 func (r *chartReader) file(name string) error {
 	text, err := r.files.Read(join(r.root, name))
+	var refusal *tree.Refusal
+	if errors.As(err, &refusal) && refusal.Pointer && !isRead(name) {
+		if r.pointer == nil {
+			r.pointer = err
+		}
+		return nil
+	}
 	if err != nil {
 		return err
 	}
 	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
 	r.found = append(r.found, &archive.BufferedFile{Name: name, Data: text})
+	return nil
+}
+
+// isRead reports whether Helm reads a file of a chart by itself. Other files,
+// such as pictures, are there for templates that read them with .Files.
+func isRead(name string) bool {
+	for {
+		below, ok := strings.CutPrefix(name, "charts/")
+		if !ok {
+			break
+		}
+		if _, below, ok = strings.Cut(below, "/"); !ok {
+			return true // a chart as an archive
+		}
+		name = below
+	}
+	switch name {
+	case "Chart.yaml", "Chart.lock", "values.yaml", "values.schema.json", "requirements.yaml", "requirements.lock":
+		return true
+	}
+	return strings.HasPrefix(name, "templates/") || strings.HasPrefix(name, "crds/")
+}
+
+// checkPointers refuses a chart that has a pointer of Git LFS among the files
+// that templates can read, if there is a template that reads such files. Which
+// one it reads cannot be seen before it is executed.
+func (r *chartReader) checkPointers() error {
+	if r.pointer == nil {
+		return nil
+	}
+	for _, file := range r.found {
+		if strings.Contains(file.Name, "templates/") && bytes.Contains(file.Data, []byte(".Files")) {
+			return r.pointer
+		}
+	}
 	return nil
 }
 

@@ -15,9 +15,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
 
 	"helm.sh/helm/v4/pkg/chart/common"
 	commonutil "helm.sh/helm/v4/pkg/chart/common/util"
@@ -74,12 +72,9 @@ func Render(request Request, into *manifest.Set) error {
 	if err := chartutil.ProcessDependencies(loaded, values); err != nil {
 		return fmt.Errorf("dependencies of the chart: %w", err)
 	}
-	if err := checkSchemas(loaded); err != nil {
-		return err
-	}
-	prepared, err := commonutil.ToRenderValues(loaded, values, release, capabilities)
+	prepared, err := request.prepare(loaded, values, release, capabilities)
 	if err != nil {
-		return errors.New(job.Shorten(err.Error()))
+		return err
 	}
 	watch := watchFunctions()
 	rendered, err := engine.Engine{CustomTemplateFuncs: watch.functions}.RenderWithContext(context.Background(), loaded, prepared)
@@ -88,6 +83,24 @@ func Render(request Request, into *manifest.Set) error {
 	}
 	watch.warn(loaded, into)
 	return request.collect(loaded, rendered, into)
+}
+
+// prepare merges the values with those of the chart, and checks them against
+// its schemas unless the Application skips that.
+func (r *Request) prepare(loaded *chart.Chart, values map[string]any, release common.ReleaseOptions, capabilities *common.Capabilities) (common.Values, error) {
+	// Helm's own check would read files and addresses, so that it is always off.
+	prepared, err := commonutil.ToRenderValuesWithSchemaValidation(loaded, values, release, capabilities, true)
+	if err != nil {
+		return nil, errors.New(job.Shorten(err.Error()))
+	}
+	if r.options().SkipSchemaValidation {
+		return prepared, nil
+	}
+	merged, err := prepared.Table("Values")
+	if err != nil {
+		return nil, err
+	}
+	return prepared, checkValues(loaded, merged)
 }
 
 // release is what templates know as .Release.
@@ -132,50 +145,4 @@ func (r *Request) capabilities() (*common.Capabilities, error) {
 	}
 	capabilities.APIVersions = slices.Concat(capabilities.APIVersions, versions)
 	return capabilities, nil
-}
-
-const notes = "NOTES.txt"
-
-// collect adds definitions and what the templates gave, in the order of their
-// names.
-func (r *Request) collect(loaded *chart.Chart, rendered map[string]string, into *manifest.Set) error {
-	options := r.options()
-	if !options.SkipCrds {
-		definitions := map[string][]byte{}
-		for _, definition := range loaded.CRDObjects() {
-			definitions[definition.Filename] = definition.File.Data
-		}
-		for _, name := range slices.Sorted(maps.Keys(definitions)) {
-			if _, err := into.AddYAML(name, definitions[name]); err != nil {
-				return err
-			}
-		}
-	}
-	if options.SkipTests {
-		into.LeaveOut(isTest)
-		defer into.LeaveOut(nil)
-	}
-	for _, name := range slices.Sorted(maps.Keys(rendered)) {
-		if strings.HasSuffix(name, notes) || strings.TrimSpace(rendered[name]) == "" {
-			continue
-		}
-		if _, err := into.AddYAML(name, []byte(rendered[name])); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// isTest reports whether an object is a test of the chart.
-func isTest(object map[string]any) bool {
-	metadata, _ := object["metadata"].(map[string]any)
-	annotations, _ := metadata["annotations"].(map[string]any)
-	hooks, _ := annotations["helm.sh/hook"].(string)
-	for hook := range strings.SplitSeq(hooks, ",") {
-		switch strings.TrimSpace(hook) {
-		case "test", "test-success", "test-failure":
-			return true
-		}
-	}
-	return false
 }

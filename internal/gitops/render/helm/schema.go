@@ -1,78 +1,135 @@
 package helm
 
 import (
-	"encoding/json"
+	"bytes"
+	"errors"
 	"fmt"
-	"maps"
-	"slices"
+	"net/url"
+	"path"
 	"strings"
 
+	"github.com/santhosh-tekuri/jsonschema/v6"
 	chart "helm.sh/helm/v4/pkg/chart/v2"
 
 	"slipway.dev/slipway/internal/gitops/render/job"
 )
 
-// checkSchemas refuses schemas that refer to something outside of themselves:
-// Helm would fetch addresses and open files.
-func checkSchemas(loaded *chart.Chart) error {
-	if len(loaded.Schema) > 0 {
-		var schema any
-		if err := json.Unmarshal(loaded.Schema, &schema); err != nil {
-			return fmt.Errorf("values.schema.json of the chart %s is not JSON: %w", loaded.Name(), err)
+// schemaURL is the address that Helm gives values.schema.json. Relative
+// references in the schema are resolved against it, so that "schemas/a.json" is
+// the file schemas/a.json of the chart.
+const schemaURL = "file:///values.schema.json"
+
+// checkValues validates the values of a chart, and of its dependencies, against
+// their schemas. It replaces Helm's own check, which fetches references from
+// the network and opens files of the machine: this one reads the files of the
+// chart and nothing else.
+func checkValues(loaded *chart.Chart, values map[string]any) error {
+	var problems strings.Builder
+	if err := checkChart(loaded, values, &problems); err != nil {
+		return err
+	}
+	if problems.Len() > 0 {
+		return errors.New(job.Shorten("values don't meet the specifications of the schema(s) in the following chart(s):\n" + problems.String()))
+	}
+	return nil
+}
+
+// checkChart writes what is wrong with the values of one chart and of those
+// below it, as Helm words it. An error means that a schema cannot be used.
+func checkChart(loaded *chart.Chart, values map[string]any, problems *strings.Builder) error {
+	if loaded.Schema != nil {
+		problem, err := validate(loaded, values)
+		if err != nil {
+			return err
 		}
-		if ref := foreignReference(schema); ref != "" {
-			return job.Refuse("values.schema.json of the chart %s refers to %s: only references within the file, as #/definitions/name, are followed", loaded.Name(), ref)
+		if problem != "" {
+			fmt.Fprintf(problems, "%s:\n%s\n", loaded.Name(), problem)
 		}
 	}
 	for _, dependency := range loaded.Dependencies() {
-		if err := checkSchemas(dependency); err != nil {
+		given := values[dependency.Name()]
+		if given == nil {
+			continue // as in Helm: without values there is nothing to check
+		}
+		below, ok := given.(map[string]any)
+		if !ok {
+			fmt.Fprintf(problems, "%s:\ninvalid type for values: expected object (map), got %T\n", dependency.Name(), given)
+			continue
+		}
+		if err := checkChart(dependency, below, problems); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// foreignReference is a reference of a schema that is not within it.
-func foreignReference(schema any) string {
-	switch value := schema.(type) {
-	case map[string]any:
-		for _, key := range slices.Sorted(maps.Keys(value)) {
-			below := value[key]
-			if text, ok := below.(string); ok && isReference(key) && !isLocal(key, text) {
-				return text
-			}
-			if found := foreignReference(below); found != "" {
-				return found
-			}
+// validate returns how values break the schema of a chart. An error means that
+// the schema cannot be used. The library panics on some schemas.
+func validate(loaded *chart.Chart, values map[string]any) (problem string, err error) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			err = fmt.Errorf("values.schema.json of the chart %s cannot be used: %v", loaded.Name(), reason)
 		}
-	case []any:
-		for _, below := range value {
-			if found := foreignReference(below); found != "" {
-				return found
-			}
-		}
+	}()
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(loaded.Schema))
+	if err != nil {
+		return "", fmt.Errorf("values.schema.json of the chart %s is not JSON: %w", loaded.Name(), err)
 	}
-	return ""
+	files := &schemaFiles{chart: loaded}
+	compiler := jsonschema.NewCompiler()
+	compiler.UseLoader(files)
+	if err := compiler.AddResource(schemaURL, document); err != nil {
+		return "", err
+	}
+	schema, err := compiler.Compile(schemaURL)
+	switch {
+	case files.refused != nil:
+		return "", files.refused
+	case err != nil:
+		return "", fmt.Errorf("values.schema.json of the chart %s cannot be used: %s", loaded.Name(), job.Shorten(err.Error()))
+	}
+	if err := schema.Validate(values); err != nil {
+		problem = strings.TrimPrefix(err.Error(), "jsonschema validation failed with '"+schemaURL+"#'\n")
+	}
+	return problem, nil
 }
 
-func isReference(key string) bool {
-	switch key {
-	case "$ref", "$dynamicRef", "$recursiveRef", "$schema":
-		return true
-	}
-	return false
+// schemaFiles loads what a schema refers to.
+type schemaFiles struct {
+	chart *chart.Chart
+	// refused is the first reference that is not followed. The library turns
+	// errors into text, and the kind of the error would be lost.
+	refused error
 }
 
-// isLocal reports whether a reference needs nothing from outside. The schemas
-// of schemas are built in; an urn is never fetched.
-func isLocal(key, text string) bool {
-	if strings.HasPrefix(text, "#") || strings.HasPrefix(text, "urn:") {
-		return true
+// Load returns the document at an address: a file of the chart. An urn is a
+// schema that allows everything, as in Helm. All other addresses are refused.
+func (f *schemaFiles) Load(address string) (any, error) {
+	parsed, err := url.Parse(address)
+	if err != nil {
+		return nil, err
 	}
-	for _, scheme := range []string{"http://", "https://"} {
-		if rest, ok := strings.CutPrefix(text, scheme); ok && strings.HasPrefix(rest, "json-schema.org/") {
-			return true
+	switch {
+	case parsed.Scheme == "urn":
+		return true, nil
+	case parsed.Scheme != "file" || parsed.Host != "":
+		return nil, f.refuse("refers to %s: nothing is fetched while rendering; "+
+			"copy the schema into the chart, or set helm.skipSchemaValidation: true", address)
+	}
+	name := strings.TrimPrefix(path.Clean(parsed.Path), "/")
+	for _, file := range f.chart.Raw {
+		if file.Name == name {
+			return jsonschema.UnmarshalJSON(bytes.NewReader(file.Data))
 		}
 	}
-	return key == "$schema" && text == ""
+	return nil, f.refuse("refers to %s, which is not a file of the chart: "+
+		"add it to the chart, or set helm.skipSchemaValidation: true", name)
+}
+
+func (f *schemaFiles) refuse(format string, args ...any) error {
+	err := job.Refuse("values.schema.json of the chart "+f.chart.Name()+" "+format, args...)
+	if f.refused == nil {
+		f.refused = err
+	}
+	return err
 }

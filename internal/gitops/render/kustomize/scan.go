@@ -178,7 +178,7 @@ func (s *scanner) plugin(folder, file, name, entry string) error {
 	if hasRemotePrefix(entry) {
 		return remoteRefusal(file, name, entry)
 	}
-	if configs, ok := configurations([]byte(entry)); ok {
+	if configs, err := configurations([]byte(entry)); err == nil && len(configs) > 0 {
 		return checkPlugins(file, name, configs)
 	}
 	if err := s.reference(folder, file, name, entry); err != nil {
@@ -192,23 +192,31 @@ func (s *scanner) plugin(folder, file, name, entry string) error {
 	if err != nil {
 		return err
 	}
-	configs, _ := configurations(text)
+	configs, err := configurations(text)
+	if err != nil {
+		return fmt.Errorf("%s: %s: %w", at, name, err)
+	}
 	return checkPlugins(at, name, configs)
 }
 
-// configurations reads objects. It is not ok if the text is none.
-func configurations(text []byte) ([]map[string]any, bool) {
+// configurations reads the objects of a text. A text that is no YAML of objects
+// is an error: a plugin that cannot be read here must not be left to Kustomize.
+func configurations(text []byte) ([]map[string]any, error) {
+	documents, err := manifest.SplitYAML(text)
+	if err != nil {
+		return nil, err
+	}
 	var found []map[string]any
-	for _, document := range manifest.SplitYAML(text) {
+	for _, document := range documents {
 		var config map[string]any
-		if yaml.Unmarshal(document, &config) != nil {
-			return found, false
+		if err := yaml.Unmarshal(document, &config); err != nil {
+			return found, err
 		}
 		if len(config) > 0 {
 			found = append(found, config)
 		}
 	}
-	return found, len(found) > 0
+	return found, nil
 }
 
 // checkPlugins refuses everything but what is built into Kustomize.

@@ -29,6 +29,12 @@ func TestAddYAML(t *testing.T) {
 		{"byte order mark", "\xef\xbb\xbfkind: A\napiVersion: v1\n", `{"apiVersion":"v1","kind":"A"}`},
 		{"anchors", "kind: A\napiVersion: v1\na: &a {b: 1}\nc: *a\nd: {<<: *a, e: 2}\n", `{"a":{"b":1},"apiVersion":"v1","c":{"b":1},"d":{"b":1,"e":2},"kind":"A"}`},
 		{"JSON", `{"kind": "A", "apiVersion": "v1"}`, `{"apiVersion":"v1","kind":"A"}`},
+		{"behind the mark and a tab", "---\t\nkind: A\napiVersion: v1\n", `{"apiVersion":"v1","kind":"A"}`},
+		{"comment at the mark", "kind: A\napiVersion: v1\n---# comment\nkind: B\napiVersion: v1\n", `{"apiVersion":"v1","kind":"A"} {"apiVersion":"v1","kind":"B"}`},
+		{"end of a document", "kind: A\napiVersion: v1\n...\nkind: B\napiVersion: v1\n", `{"apiVersion":"v1","kind":"A"} {"apiVersion":"v1","kind":"B"}`},
+		{"dots of a key", "kind: A\napiVersion: v1\n...x: 1\n", `{"...x":1,"apiVersion":"v1","kind":"A"}`},
+		{"last newline", "kind: A\napiVersion: v1\nt: |\n  a", `{"apiVersion":"v1","kind":"A","t":"a\n"}`},
+		{"kept newline", "kind: A\napiVersion: v1\nt: |+\n  a\n\n", `{"apiVersion":"v1","kind":"A","t":"a\n\n"}`},
 		{"items of its own", "{kind: Playlist, apiVersion: v1, items: null, spec: {}}", `{"apiVersion":"v1","items":null,"kind":"Playlist","spec":{}}`},
 	} {
 		set := manifest.NewSet(limit)
@@ -49,6 +55,14 @@ func TestAddYAMLErrors(t *testing.T) {
 		{"a: [", "file.yaml is not YAML"},
 		{"kind: A\napiVersion: v1\n---\na: 1\n", "document 2 of file.yaml has no kind"},
 		{"kind: A", "file.yaml, a A, has no apiVersion"},
+		{"kind: A\napiVersion: v1\n---kind: B\napiVersion: v1\n", `file.yaml: line 3: text follows "---" directly`},
+		{"kind: A\napiVersion: v1\n----\n", `file.yaml: line 3: text follows "---" directly`},
+		{"kind: A\napiVersion: v1\n---\n\nkind: B\nb: [\n", "document 2 of file.yaml is not YAML: line 6:"},
+		{"kind: A\napiVersion: v1\nkind: B\n", `file.yaml: line 3: the key "kind" is set twice`},
+		{"kind: A\napiVersion: v1\n--- # x\na: 1\nkind: B\napiVersion: v1\na: 2\n", `document 2 of file.yaml: line 7: the key "a" is set twice`},
+		{"--- {kind: A, apiVersion: v1,\n b: 1, b: 2}\n", `file.yaml: line 2: the key "b" is set twice`},
+		{"kind: A\na: 1\na: 2\n", `the key "a" is set twice`},
+		{"a: 1\na: 2\n", "has no kind"},
 		{"kind: 5\napiVersion: v1", "has no kind"},
 		{"- 1", "file.yaml is not an object"},
 		{"text", "file.yaml is not an object"},
@@ -64,17 +78,36 @@ func TestAddYAMLErrors(t *testing.T) {
 	}
 }
 
-// A key that is there twice is told; the last one counts, as in Argo CD.
+// A key below the top that is there twice is a warning, with its line in the
+// file; the last one counts, as in Argo CD.
 func TestDuplicateKeys(t *testing.T) {
 	set := manifest.NewSet(limit)
-	if _, err := set.AddYAML("a.yaml", []byte("kind: A\napiVersion: v1\nx: 1\nx: 2\n")); err != nil {
+	if _, err := set.AddYAML("a.yaml", []byte("kind: A\napiVersion: v1\nx: {z: 1,\n  z: 2}\n---\nkind: B\napiVersion: v1\nx:\n- z: 1\n  z: 3\n")); err != nil {
 		t.Fatal(err)
 	}
-	if got := string(set.Objects()[0]); got != `{"apiVersion":"v1","kind":"A","x":2}` {
-		t.Error(got)
+	for i, want := range []string{`{"apiVersion":"v1","kind":"A","x":{"z":2}}`, `{"apiVersion":"v1","kind":"B","x":[{"z":3}]}`} {
+		if got := string(set.Objects()[i]); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
 	}
-	if len(set.Warnings()) != 1 || !strings.Contains(set.Warnings()[0], `a.yaml: line 4: key "x" already set`) {
-		t.Errorf("%q", set.Warnings())
+	for i, want := range []string{`document 1 of a.yaml: line 4: key "z" already set in map; the last one counts`, `document 2 of a.yaml: line 10: key "z" already set`} {
+		if len(set.Warnings()) != 2 || !strings.Contains(set.Warnings()[i], want) {
+			t.Errorf("%q, want %q", set.Warnings(), want)
+		}
+	}
+}
+
+// The same for JSON, whose parser does not notice.
+func TestDuplicateKeysOfJSON(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"kind": "A", "a": {"b": 1, "b": 2}}`:          "",
+		"{\"kind\": \"A\",\n\"b\": [{}],\n\"kind\": 5}": `a.json: line 3: the key "kind" is set twice: remove one`,
+		`[1, 1]`: "", `5`: "", `{"a": 1, "a"`: `line 1: the key "a"`, `{"a": 1, "b": }`: "", "": "",
+	} {
+		err := manifest.CheckJSONKeys("a.json", []byte(text))
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
 	}
 }
 
