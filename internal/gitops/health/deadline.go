@@ -17,8 +17,8 @@ const DeadlineAnnotation = "slipway.dev/progress-deadline"
 const (
 	// maxDeadline bounds what is written: beyond it nobody waits.
 	maxDeadline = 30 * 24 * time.Hour
-	// maxRollout bounds what is given to the Pods of one object.
-	maxRollout = 2 * time.Hour
+	// maxStartTime bounds the time for all Pods of one object.
+	maxStartTime = 2 * time.Hour
 )
 
 // Deadline is how long an object may be Progressing: what its annotation says,
@@ -94,9 +94,9 @@ func parseDeadline(text string) (limit time.Duration, limited bool, err error) {
 }
 
 // defaultDeadline is long enough for what goes well. What ends by itself has no
-// limit here: a Deployment has its own deadline, which starts again with every
-// Pod; a Job runs as long as it was told to; and an Application waits for its
-// objects, which have theirs.
+// limit here: a Deployment and a Rollout have their own deadline, which starts
+// again with every Pod; a Job runs as long as its spec allows; and an Application
+// waits for its objects, which have theirs.
 func (o *object) defaultDeadline() (time.Duration, bool) {
 	const short, normal, long = 5 * time.Minute, 10 * time.Minute, time.Hour
 	deleted := o.metadata.has("deletionTimestamp")
@@ -107,13 +107,15 @@ func (o *object) defaultDeadline() (time.Duration, bool) {
 			return normal, deleted
 		case "StatefulSet":
 			// Its Pods start one after the other.
-			return rollout(o.spec.number("replicas"), normal), true
+			return startTime(o.spec.number("replicas"), normal), true
 		case "DaemonSet":
-			return rollout(o.status.number("desiredNumberScheduled"), 2*time.Minute), true
+			return startTime(o.status.number("desiredNumberScheduled"), 2*time.Minute), true
 		}
 		return normal, true
 	case "batch", v1alpha1.Group:
-		return normal, deleted
+		// A Rollout without a status has no controller that could see to its
+		// deadline.
+		return normal, deleted || o.isRollout() && o.status == nil
 	case "":
 		return normal, deleted || o.kind.Kind != "Pod" || o.spec.text("restartPolicy") == "Always"
 	case "networking.k8s.io", "autoscaling", "policy":
@@ -124,8 +126,8 @@ func (o *object) defaultDeadline() (time.Duration, bool) {
 	return long, true
 }
 
-// rollout is the time for Pods that start one after the other.
-func rollout(pods int64, each time.Duration) time.Duration {
-	pods = max(1, min(pods, int64(maxRollout/time.Minute)))
-	return min(maxRollout, max(10*time.Minute, time.Duration(pods)*each))
+// startTime is the time for Pods that start one after the other.
+func startTime(pods int64, each time.Duration) time.Duration {
+	pods = max(1, min(pods, int64(maxStartTime/time.Minute)))
+	return min(maxStartTime, max(10*time.Minute, time.Duration(pods)*each))
 }

@@ -2,8 +2,8 @@
 // says, by rules for each kind, without asking anybody.
 //
 // The built-in kinds have Argo CD's rules, and so have CronJob,
-// CustomResourceDefinition and PodDisruptionBudget, which Argo CD has scripts
-// for. An Application of an Application is as its status says, which Argo CD
+// CustomResourceDefinition, PodDisruptionBudget and the Rollout of Argo Rollouts,
+// which Argo CD has scripts for. An Application of an Application is as its status says, which Argo CD
 // leaves to be configured. An Ingress that our edge serves is as the edge says:
 // refused, waiting for a certificate or for endpoints, or served. Every other
 // kind is judged by the conditions that most controllers write.

@@ -91,6 +91,8 @@ func ruleFor(kind schema.GroupKind) func(*object) *Status {
 			return applicationSet
 		case "Workflow":
 			return workflow
+		case kindRollout:
+			return rollout
 		}
 	default:
 		return rareRules()[kind]

@@ -277,6 +277,45 @@ func TestOtherKinds(t *testing.T) {
 	})
 }
 
+// TestObservedGenerationOfAnyType: a generation that cannot be compared never
+// keeps an object waiting.
+func TestObservedGenerationOfAnyType(t *testing.T) {
+	for _, kind := range []struct{ apiVersion, name, rest string }{
+		{"example.com/v1", "Database", `conditions: [{type: Ready, status: "True"}]`},
+		{"apps/v1", "Deployment", ``},
+		{"apps/v1", "StatefulSet", ``},
+		{"apps/v1", "DaemonSet", ``},
+		{"apps/v1", "ReplicaSet", ``},
+		{"argoproj.io/v1alpha1", "Rollout", `phase: Healthy`},
+	} {
+		status := func(observed string) string {
+			return `{metadata: {generation: 3}, spec: {}, status: {observedGeneration: ` + observed + `, ` + kind.rest + `}}`
+		}
+		check(t, kind.apiVersion, kind.name, []row{
+			{status(`3`), healthy, ""},
+			{status(`3.0`), healthy, ""},
+			{status(`"3"`), healthy, ""},
+			{status(`"4"`), healthy, ""},
+			{status(`"7d9f8c"`), healthy, ""},
+			{status(`""`), healthy, ""},
+			{status(`"99999999999999999999"`), healthy, ""},
+			{status(`1e300`), healthy, ""},
+			{status(`true`), healthy, ""},
+			{status(`[3]`), healthy, ""},
+			{status(`{a: 3}`), healthy, ""},
+			{status(`2`), progressing, "seen by the controller"},
+			{status(`"2"`), progressing, "seen by the controller"},
+			{status(`0`), progressing, "seen by the controller"},
+		})
+	}
+	check(t, "example.com/v1", "Database", []row{
+		{`{metadata: {generation: 3}, status: {conditions: [{type: Ready, status: "True", observedGeneration: "2"}]}}`, progressing, "seen by the controller"},
+		{`{metadata: {generation: 3}, status: {conditions: [{type: Ready, status: "True", observedGeneration: "3"}]}}`, healthy, ""},
+		{`{metadata: {generation: 3}, status: {conditions: [{type: Ready, status: "True", observedGeneration: "abc"}]}}`, healthy, ""},
+	})
+	check(t, "apps/v1", "StatefulSet", []row{{`{spec: {replicas: 0}, status: {}}`, progressing, "seen by the controller"}})
+}
+
 // TestDeletion: what is being deleted is Progressing, whatever its kind, and
 // Degraded when that takes too long.
 func TestDeletion(t *testing.T) {
@@ -301,6 +340,7 @@ func FuzzOf(f *testing.F) {
 	f.Add("v1", "Pod", `{"spec":{"restartPolicy":"Always"},"status":{"phase":"Failed","containerStatuses":[null,{"state":[]}]}}`)
 	f.Add("autoscaling/v1", "HorizontalPodAutoscaler", `{"metadata":{"annotations":{"autoscaling.alpha.kubernetes.io/conditions":"[null]"}}}`)
 	f.Add("x/y/z", "", `{"metadata":{"deletionTimestamp":0,"finalizers":{},"annotations":{"slipway.dev/progress-deadline":"1h"}}}`)
+	f.Add("argoproj.io/v1alpha1", "Rollout", `{"metadata":{"generation":2},"spec":{"workloadRef":1,"strategy":[]},"status":{"observedGeneration":"x","pauseConditions":{}}}`)
 	f.Add("argoproj.io/v1alpha1", "Application", `{"status":{"health":"Healthy","conditions":{}}}`)
 	f.Fuzz(func(t *testing.T, apiVersion, kind, text string) {
 		var content map[string]any

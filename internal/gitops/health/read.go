@@ -2,6 +2,7 @@ package health
 
 import (
 	"math"
+	"strconv"
 	"strings"
 )
 
@@ -42,6 +43,9 @@ func (g group) flag(name string) bool {
 
 func (g group) has(name string) bool { return g[name] != nil }
 
+// maxExact is the largest number up to which a float64 is exact.
+const maxExact = 1 << 53
+
 func (g group) number(name string) int64 {
 	switch n := g[name].(type) {
 	case int64:
@@ -49,11 +53,26 @@ func (g group) number(name string) int64 {
 	case int:
 		return int64(n)
 	case float64:
-		if math.Abs(n) <= 1<<53 {
+		if math.Abs(n) <= maxExact {
 			return int64(n)
 		}
 	}
 	return 0
+}
+
+// generation is the number of a generation. Controllers write it as a number or as
+// decimal text. It is false for everything else.
+func (g group) generation(name string) (int64, bool) {
+	switch value := g[name].(type) {
+	case string:
+		parsed, err := strconv.ParseInt(value, 10, 64)
+		return parsed, err == nil
+	case float64:
+		return g.number(name), math.Abs(value) <= maxExact
+	case int64, int:
+		return g.number(name), true
+	}
+	return 0, false
 }
 
 // condition is one of those in a status.
@@ -65,9 +84,10 @@ type condition struct {
 func (g group) conditions() []condition {
 	var found []condition
 	for _, c := range g.groups("conditions") {
+		observed, _ := c.generation("observedGeneration")
 		found = append(found, condition{
 			kind: c.text("type"), status: c.text("status"), reason: c.text("reason"), message: c.text("message"),
-			observed: c.number("observedGeneration"),
+			observed: observed,
 		})
 	}
 	return found

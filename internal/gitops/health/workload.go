@@ -3,7 +3,16 @@ package health
 import "strings"
 
 // observed reports whether the controller of an object has seen its last change.
-func (o *object) observed() bool { return o.generation <= o.status.number("observedGeneration") }
+// A status.observedGeneration that is not a number, such as the hash that Argo
+// Rollouts wrote before version 0.10, cannot be compared. It counts as seen: the
+// object would wait for ever otherwise.
+func (o *object) observed() bool {
+	seen, comparable := o.status.generation("observedGeneration")
+	if !comparable && o.status.has("observedGeneration") {
+		return true
+	}
+	return o.generation <= seen
+}
 
 const notObserved = "Waiting for the last change to be seen by the controller"
 
@@ -31,7 +40,7 @@ func deployment(o *object) *Status {
 }
 
 func statefulSet(o *object) *Status {
-	if o.status.number("observedGeneration") == 0 || !o.observed() {
+	if !o.status.has("observedGeneration") || !o.observed() {
 		return progressing(notObserved)
 	}
 	wanted, ready := o.spec.number("replicas"), o.status.number("readyReplicas")
