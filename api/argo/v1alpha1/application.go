@@ -10,6 +10,10 @@ type Application struct {
 	Spec      ApplicationSpec   `json:"spec"`
 	Status    ApplicationStatus `json:"status,omitzero"`
 	Operation *Operation        `json:"operation,omitzero"`
+
+	// Warnings are the parts that Decode accepted and ignores. They are not part
+	// of the object.
+	Warnings []Warning `json:"-"`
 }
 
 // ApplicationSpec is what an Application asks for.

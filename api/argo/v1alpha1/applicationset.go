@@ -9,6 +9,10 @@ type ApplicationSet struct {
 
 	Spec   ApplicationSetSpec   `json:"spec"`
 	Status ApplicationSetStatus `json:"status,omitzero"`
+
+	// Warnings are the parts that DecodeSet accepted and ignores. They are not
+	// part of the object.
+	Warnings []Warning `json:"-"`
 }
 
 // ApplicationSetSpec is what an ApplicationSet asks for.
@@ -170,6 +174,9 @@ const (
 	SetConditionErrorOccurred       = "ErrorOccurred"
 	SetConditionParametersGenerated = "ParametersGenerated"
 	SetConditionResourcesUpToDate   = "ResourcesUpToDate"
+	// SetConditionIgnoredFieldWarning is not one of Argo CD's. It is there only
+	// while some field of the spec has no effect.
+	SetConditionIgnoredFieldWarning = "IgnoredFieldWarning"
 )
 
 // ApplicationSetCondition is an error or a warning.

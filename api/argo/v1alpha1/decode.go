@@ -10,8 +10,9 @@ import (
 
 // Decode reads an Application from decoded JSON, such as the content of an
 // unstructured object. It returns what could be read, and a Refused for
-// everything in spec and operation that we will not do. An error means that the
-// object is no Application.
+// everything in spec and operation that we will not do. Parts that Argo CD
+// ignores are removed from the result and listed in its Warnings. An error means
+// that the object is no Application.
 func Decode(object map[string]any) (*Application, []Refused, error) {
 	application := &Application{}
 	if err := header(object, KindApplication, &application.TypeMeta, &application.ObjectMeta); err != nil {
@@ -26,6 +27,7 @@ func Decode(object map[string]any) (*Application, []Refused, error) {
 	d.unknownParts(object, "spec", "status", "operation")
 	d.specRules(&application.Spec, "spec")
 	d.operationRules(application.Operation)
+	application.Warnings = d.warned()
 	(&decoder{lenient: true}).part(object, "status", &application.Status)
 	return application, bounded(d.refused), nil
 }
@@ -40,22 +42,25 @@ func DecodeProject(object map[string]any) (*AppProject, []Refused, error) {
 	d.required(object, "spec", &project.Spec)
 	d.unknownParts(object, "spec", "status")
 	d.projectRules(&project.Spec)
+	project.Warnings = d.warned()
 	(&decoder{lenient: true}).part(object, "status", &project.Status)
 	return project, bounded(d.refused), nil
 }
 
 // DecodeSet is Decode for an ApplicationSet. Texts of the template can have
 // parameters, so that what they mean is checked when an Application is made of
-// them, by Decode.
+// them, by Decode. Unknown fields are warnings, as an ApplicationSet has no field
+// that restricts a tenant: its Applications pass their project.
 func DecodeSet(object map[string]any) (*ApplicationSet, []Refused, error) {
 	set := &ApplicationSet{}
 	if err := header(object, KindApplicationSet, &set.TypeMeta, &set.ObjectMeta); err != nil {
 		return nil, nil, err
 	}
-	d := &decoder{}
+	d := &decoder{ignoreUnknown: true}
 	d.required(object, "spec", &set.Spec)
 	d.unknownParts(object, "spec", "status")
 	d.setRules(&set.Spec)
+	set.Warnings = d.warned()
 	(&decoder{lenient: true}).part(object, "status", &set.Status)
 	return set, bounded(d.refused), nil
 }

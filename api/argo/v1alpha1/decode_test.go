@@ -33,6 +33,19 @@ func decodeAny(object map[string]any) (decoded, []v1alpha1.Refused, error) {
 	}
 }
 
+// warningsOf are the parts of an object that were accepted and have no effect.
+func warningsOf(object decoded) []v1alpha1.Warning {
+	switch o := object.(type) {
+	case *v1alpha1.Application:
+		return o.Warnings
+	case *v1alpha1.AppProject:
+		return o.Warnings
+	case *v1alpha1.ApplicationSet:
+		return o.Warnings
+	}
+	return nil
+}
+
 // parse reads YAML with the numbers that unstructured objects have.
 func parse(t testing.TB, text []byte) map[string]any {
 	t.Helper()
@@ -160,7 +173,7 @@ func note(value reflect.Value, seen map[string]bool) {
 		}
 		for i := range value.NumField() {
 			field := value.Type().Field(i)
-			if field.Anonymous || field.Tag.Get("refused") != "" {
+			if field.Anonymous || field.Tag.Get("refused") != "" || field.Tag.Get("json") == "-" {
 				continue
 			}
 			name := value.Type().Name() + "." + field.Name
@@ -170,7 +183,8 @@ func note(value reflect.Value, seen map[string]bool) {
 	}
 }
 
-// TestRefused compares what is refused with the archives in testdata/refused.
+// TestRefused compares what is refused or ignored with the archives in
+// testdata/refused.
 func TestRefused(t *testing.T) {
 	archives, err := filepath.Glob("testdata/refused/*.txtar")
 	if err != nil || len(archives) == 0 {
@@ -182,13 +196,16 @@ func TestRefused(t *testing.T) {
 			if err != nil || len(archive.Files) != 2 {
 				t.Fatal(err)
 			}
-			_, refused, err := decodeAny(parse(t, archive.Files[0].Data))
+			object, refused, err := decodeAny(parse(t, archive.Files[0].Data))
 			if err != nil {
 				t.Fatal(err)
 			}
 			var got strings.Builder
 			for _, r := range refused {
 				fmt.Fprintf(&got, "%s %s\n", r.Reason, r)
+			}
+			for _, warning := range warningsOf(object) {
+				fmt.Fprintf(&got, "Warning %s\n", warning)
 			}
 			if want := string(archive.Files[1].Data); got.String() != want {
 				t.Errorf("got\n%s\nwant\n%s", got.String(), want)
@@ -256,6 +273,45 @@ func TestManyRefusals(t *testing.T) {
 	_, refused, err := v1alpha1.Decode(object)
 	if err != nil || len(refused) != 21 || !strings.Contains(refused[20].Message, "more problems") {
 		t.Errorf("%d refusals, the last: %v, %v", len(refused), refused[len(refused)-1], err)
+	}
+}
+
+// TestManyWarnings: the warnings of one object are bounded, and the last counts
+// those that are not listed.
+func TestManyWarnings(t *testing.T) {
+	object := accepted(t)["applicationset"]
+	for i := range 50 {
+		object["spec"].(map[string]any)[fmt.Sprintf("x%04d", i)] = true
+	}
+	set, refused, err := v1alpha1.DecodeSet(object)
+	if err != nil || len(refused) > 0 {
+		t.Fatalf("%v, refused: %s", err, v1alpha1.Summary(refused))
+	}
+	if len(set.Warnings) != 21 || set.Warnings[20].Message != "30 more fields have no effect and are not listed" {
+		t.Errorf("%d warnings, the last: %v", len(set.Warnings), set.Warnings[len(set.Warnings)-1])
+	}
+	written, err := set.Unstructured()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(text(t, written), "arnings") {
+		t.Error("warnings are written into the object")
+	}
+}
+
+// TestIgnoredPartsAreRemoved: the parts that have no effect are not in what was
+// decoded, so that nothing acts on them.
+func TestIgnoredPartsAreRemoved(t *testing.T) {
+	archive, err := txtar.ParseFile("testdata/refused/ignored.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	app, _, err := v1alpha1.Decode(parse(t, archive.Files[0].Data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sources := app.Spec.Sources; app.Spec.Source != nil || sources[0].Directory != nil || sources[1].Directory != nil || sources[2].Directory == nil {
+		t.Errorf("source %v, sources %+v", app.Spec.Source, sources)
 	}
 }
 

@@ -20,8 +20,14 @@ import (
 // does not fit.
 type decoder struct {
 	refused []Refused
+	// warnings are the parts without effect, and moreWarnings how many were found
+	// beyond the bound.
+	warnings     []Warning
+	moreWarnings int
 	// lenient leaves out what does not fit, for a status.
 	lenient bool
+	// ignoreUnknown makes an unknown field a warning and not a refusal.
+	ignoreUnknown bool
 }
 
 // maxNoted bounds the memory for one object. What is left out is counted from
@@ -98,7 +104,7 @@ func (d *decoder) value(value any, target reflect.Value, declared *field, place 
 	case reflect.Int64:
 		return d.number(value, target, declared, place)
 	}
-	panic(fmt.Sprintf("no kind has a field of type %s", target.Type())) // a mistake of the program
+	panic(fmt.Sprintf("no kind has a field of type %s", target.Type())) // an error in the declarations, which their test finds
 }
 
 func (d *decoder) structure(value any, target reflect.Value, place string) bool {
@@ -120,6 +126,10 @@ func (d *decoder) structure(value any, target reflect.Value, place string) bool 
 			if !isNothing(content) {
 				d.refuse(at, ReasonUnsupported, "it is not supported: %s", declared.refusal)
 			}
+		case declared.ignored != "":
+			// A field without effect cannot be wrong.
+			(&decoder{lenient: true}).value(content, target.Field(declared.position), declared, at)
+			d.warn(at, "it has no effect: %s", declared.ignored)
 		default:
 			d.value(content, target.Field(declared.position), declared, at)
 		}
@@ -148,8 +158,8 @@ func isNothing(value any) bool {
 	return value == nil
 }
 
-// unknown refuses the fields that are not declared, each with the one that is
-// meant.
+// unknown refuses the fields that are not declared, or warns of them, each with
+// the one that is most likely meant.
 func (d *decoder) unknown(given map[string]any, names []string, place string) {
 	if d.lenient {
 		return
@@ -159,10 +169,14 @@ func (d *decoder) unknown(given map[string]any, names []string, place string) {
 			continue
 		}
 		at := join(place, shortened(name))
+		meant := "the fields are " + strings.Join(names, ", ")
 		if near := declare.Nearest(name, names); near != "" {
-			d.refuse(at, ReasonUnknown, "there is no such field: did you mean %s?", near)
+			meant = "did you mean " + near + "?"
+		}
+		if d.ignoreUnknown {
+			d.warn(at, "it has no effect, because there is no such field: %s", meant)
 		} else {
-			d.refuse(at, ReasonUnknown, "there is no such field: the fields are %s", strings.Join(names, ", "))
+			d.refuse(at, ReasonUnknown, "there is no such field: %s", meant)
 		}
 	}
 }

@@ -13,6 +13,8 @@
 //	minimum:"0"              bound of a number
 //	refused:"…"              Argo CD has the field, and we do not: the text says
 //	                         why and what to do
+//	ignored:"…"              the field is accepted and has no effect: the text says
+//	                         why, and becomes a [Warning]
 //	free:"true"              the schema says nothing about the content, to stay
 //	                         small; Decode checks it all the same
 //
@@ -20,9 +22,11 @@
 // [DecodeProject] and [DecodeSet] return a [Refused] for every field of the
 // spec that is unknown, not supported or of the wrong type, and the schemas keep
 // unknown fields, so that the API server does not drop a limit that a newer
-// Argo CD wrote before we could refuse it. No object makes them panic. What is
-// in a status was written by a program and is read with patience: what does not
-// fit is left out.
+// Argo CD wrote before we could refuse it. A part that Argo CD ignores is ignored
+// here too and becomes a [Warning] of the decoded object: fields beside others
+// that take precedence, unknown sync options, and unknown fields of an
+// ApplicationSet, which sets no limits. No object makes them panic. A status is
+// written by programs and is decoded leniently: what does not fit is left out.
 //
 // It refuses to know what a field does: packages of internal/gitops do.
 package v1alpha1

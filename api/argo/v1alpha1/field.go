@@ -18,6 +18,9 @@ type field struct {
 	minimum     *int64
 	// refusal is why the field is not supported; empty when it is.
 	refusal string
+	// ignored is why the field has no effect, although it is accepted; empty when
+	// it has one.
+	ignored string
 	free    bool
 }
 
@@ -45,7 +48,7 @@ func readFields(of reflect.Type) []field {
 		}
 		declared := field{
 			name: name, position: i, kind: source.Type,
-			description: source.Tag.Get("description"), refusal: source.Tag.Get("refused"),
+			description: source.Tag.Get("description"), refusal: source.Tag.Get("refused"), ignored: source.Tag.Get("ignored"),
 			required: source.Tag.Get("required") == "true", free: source.Tag.Get("free") == "true",
 		}
 		if values := source.Tag.Get("enum"); values != "" {

@@ -9,6 +9,10 @@ type AppProject struct {
 
 	Spec   AppProjectSpec   `json:"spec"`
 	Status AppProjectStatus `json:"status,omitzero"`
+
+	// Warnings are the parts that DecodeProject accepted and ignores. They are not
+	// part of the object.
+	Warnings []Warning `json:"-"`
 }
 
 // AppProjectSpec is what an AppProject allows.
@@ -27,7 +31,7 @@ type AppProjectSpec struct {
 	DestinationServiceAccounts      []ApplicationDestinationServiceAccount `json:"destinationServiceAccounts,omitzero" description:"Whose rights objects are applied with, by destination. The first that fits counts."`
 	Description                     string                                 `json:"description,omitzero" description:"What the project is for."`
 	Roles                           []ProjectRole                          `json:"roles,omitzero" description:"Rights in Argo CD's own API. Here the rights in Kubernetes count, and these give nothing."`
-	OrphanedResources               Unsupported                            `json:"orphanedResources,omitzero" refused:"objects that no application owns are not looked for: remove it" description:"Not supported."`
+	OrphanedResources               *OrphanedResourcesMonitorSettings      `json:"orphanedResources,omitzero" ignored:"objects that no Application owns are not watched, so none is reported: remove it, or list such objects with kubectl" description:"Has no effect: objects that no Application owns are not reported."`
 	SignatureKeys                   Unsupported                            `json:"signatureKeys,omitzero" refused:"signatures of commits are not checked: protect the branch where it is hosted, and remove it" description:"Not supported."`
 	SourceIntegrity                 Unsupported                            `json:"sourceIntegrity,omitzero" refused:"signatures of commits are not checked: protect the branch where it is hosted, and remove it" description:"Not supported."`
 	PermitOnlyProjectScopedClusters Unsupported                            `json:"permitOnlyProjectScopedClusters,omitzero" refused:"clusters do not belong to projects: list them in destinations" description:"Not supported."`
@@ -59,6 +63,20 @@ type SyncWindow struct {
 	UseAndOperator bool     `json:"andOperator,omitzero" description:"All of applications, namespaces and clusters have to fit, and not one."`
 	SyncOverrun    bool     `json:"syncOverrun,omitzero" description:"Lets a sync that runs go on when the window ends it."`
 	Description    string   `json:"description,omitzero" description:"What the window is for."`
+}
+
+// OrphanedResourcesMonitorSettings is which objects that no Application owns Argo
+// CD warns about. It limits nothing, and is kept without effect.
+type OrphanedResourcesMonitorSettings struct {
+	Warn   *bool                 `json:"warn,omitzero" description:"Has no effect."`
+	Ignore []OrphanedResourceKey `json:"ignore,omitzero" description:"Has no effect."`
+}
+
+// OrphanedResourceKey is a pattern of objects that Argo CD does not warn about.
+type OrphanedResourceKey struct {
+	Group string `json:"group,omitzero" description:"Has no effect."`
+	Kind  string `json:"kind,omitzero" description:"Has no effect."`
+	Name  string `json:"name,omitzero" description:"Has no effect."`
 }
 
 // ApplicationDestinationServiceAccount says whose rights objects are applied

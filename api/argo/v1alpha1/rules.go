@@ -3,6 +3,7 @@ package v1alpha1
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -12,7 +13,7 @@ import (
 // specRules refuses what each field of a spec allows and all of them together
 // do not.
 func (d *decoder) specRules(spec *ApplicationSpec, place string) {
-	d.sourceCount(spec, place)
+	d.resolveSources(spec, place)
 	if spec.Source != nil {
 		d.sourceRules(spec.Source, join(place, "source"), false)
 	}
@@ -50,10 +51,13 @@ func (d *decoder) specRules(spec *ApplicationSpec, place string) {
 	}
 }
 
-func (d *decoder) sourceCount(spec *ApplicationSpec, place string) {
+// resolveSources leaves one of source and sources. As in Argo CD, sources win; a
+// source beside them is removed, whatever is wrong with it.
+func (d *decoder) resolveSources(spec *ApplicationSpec, place string) {
 	switch {
 	case spec.Source != nil && len(spec.Sources) > 0:
-		d.invalid(join(place, "source"), "source and sources are both there: keep one")
+		d.ignore(join(place, "source"), "it has no effect, because there are sources: remove one of both")
+		spec.Source = nil
 	case spec.Source == nil && len(spec.Sources) == 0:
 		d.invalid(join(place, "source"), "it is missing: say where the manifests are")
 	}
@@ -72,12 +76,43 @@ func (d *decoder) sourceRules(source *ApplicationSource, place string, several b
 	case source.Path == "" && source.Chart == "" && source.Ref == "":
 		d.invalid(join(place, "path"), "it is missing: give the folder, or . for the whole repository")
 	}
-	if given := present(source.Helm != nil, source.Kustomize != nil, source.Directory != nil); given > 1 {
-		d.invalid(place, "it has %d of helm, kustomize and directory: keep the one that renders it", given)
-	}
+	d.resolveRenderer(source, place)
 	if source.Kustomize != nil {
 		d.kustomizeRules(source.Kustomize, join(place, "kustomize"))
 	}
+}
+
+// resolveRenderer leaves one of helm, kustomize and directory. Empty options
+// choose nothing, as in Argo CD, which removes them. Between helm and kustomize
+// only the author can decide; directory is the fallback for folders that neither
+// of them renders, so it gives way.
+func (d *decoder) resolveRenderer(source *ApplicationSource, place string) {
+	helm, kustomize := isSet(source.Helm), isSet(source.Kustomize)
+	switch {
+	case helm && kustomize:
+		d.invalid(place, "it has both helm and kustomize: keep the one that renders it")
+	case isSet(source.Directory) && (helm || kustomize):
+		renderer := "helm"
+		if kustomize {
+			renderer = "kustomize"
+		}
+		d.ignore(join(place, "directory"), "it has no effect, because %s renders the source: remove one of both", renderer)
+		source.Directory = nil
+	}
+}
+
+// isSet reports whether a group of options has any.
+func isSet[T any](options *T) bool {
+	return options != nil && !reflect.ValueOf(options).Elem().IsZero()
+}
+
+// ignore warns of a part of an object that something else takes precedence over,
+// and withdraws what was refused in it.
+func (d *decoder) ignore(place, format string, args ...any) {
+	below := func(field string) bool { return field == place || isBelow(field, place) }
+	d.refused = slices.DeleteFunc(d.refused, func(r Refused) bool { return below(r.Field) })
+	d.warnings = slices.DeleteFunc(d.warnings, func(w Warning) bool { return below(w.Field) })
+	d.warn(place, format, args...)
 }
 
 func (d *decoder) kustomizeRules(options *ApplicationSourceKustomize, place string) {
@@ -96,9 +131,16 @@ func (d *decoder) kustomizeRules(options *ApplicationSourceKustomize, place stri
 	}
 }
 
+// optionRules warns of unknown sync options, which Argo CD ignores, and refuses
+// known ones with values that they do not have: there the author's intent is
+// clear, and the opposite would be done.
 func (d *decoder) optionRules(options []string, place string) {
 	_, refused := ParseSyncOptions(options, place)
 	for _, r := range refused {
+		if r.Reason == ReasonUnknown {
+			d.warn(r.Field, "it has no effect: %s", r.Message)
+			continue
+		}
 		d.refuse(r.Field, r.Reason, "%s", r.Message)
 	}
 }

@@ -96,5 +96,5 @@ func typeSchema(of reflect.Type, keep bool) map[string]any {
 	case reflect.Int64:
 		return map[string]any{"type": "integer", "format": "int64"}
 	}
-	panic(fmt.Sprintf("no kind has a field of type %s", of)) // a mistake of the program
+	panic(fmt.Sprintf("no kind has a field of type %s", of)) // an error in the declarations, which their test finds
 }

@@ -1,6 +1,9 @@
 package v1alpha1
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // setRules refuses what each field of an ApplicationSet allows and all of them
 // together do not.
@@ -88,11 +91,17 @@ func (d *decoder) generatorCount(count int, place string) {
 
 func (d *decoder) refusedBelow(place string) bool {
 	for _, r := range d.refused {
-		if len(r.Field) > len(place) && r.Field[:len(place)+1] == place+"." {
+		if isBelow(r.Field, place) {
 			return true
 		}
 	}
 	return false
+}
+
+// isBelow reports whether a field is in another one or in one of its elements.
+func isBelow(field, place string) bool {
+	rest, below := strings.CutPrefix(field, place)
+	return below && rest != "" && (rest[0] == '.' || rest[0] == '[')
 }
 
 func (d *decoder) refusedAt(place string) bool {

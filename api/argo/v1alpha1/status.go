@@ -119,6 +119,9 @@ const (
 	// not have our label yet.
 	ConditionRenderWarning             = "RenderWarning"
 	ConditionUnlabelledResourceWarning = "UnlabelledResourceWarning"
+	// ConditionIgnoredFieldWarning is not one of Argo CD's: it names what the
+	// Application or its project asks for and has no effect.
+	ConditionIgnoredFieldWarning = "IgnoredFieldWarning"
 )
 
 // ApplicationCondition is an error or a warning.
