@@ -88,6 +88,7 @@ type agent struct {
 	renderer  *render.Renderer
 	mailbox   *mailbox
 	leading   leadership
+	settings  argoSettings
 	readiness readiness
 	// runtime is what a platform needs; nil without one.
 	runtime *station

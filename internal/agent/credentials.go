@@ -20,6 +20,7 @@ func (a *agent) takeSecrets(secrets []*corev1.Secret) {
 	a.clusters.Take(secrets)
 	slices.SortFunc(secrets, func(x, y *corev1.Secret) int { return cmp.Compare(x.Name, y.Name) })
 	seen, present := map[types.NamespacedName]bool{}, map[types.UID]bool{}
+	var refused []credential.RefusedSecret
 	for _, secret := range secrets {
 		if secret.Labels[credential.TypeLabel] == clusters.TypeCluster {
 			continue
@@ -29,6 +30,7 @@ func (a *agent) takeSecrets(secrets []*corev1.Secret) {
 		given, err := credential.Parse(secret)
 		if err != nil {
 			a.tellSecret(secret, err)
+			refused = append(refused, credential.Refuse(secret, err))
 			continue
 		}
 		seen[name] = true
@@ -40,6 +42,7 @@ func (a *agent) takeSecrets(secrets []*corev1.Secret) {
 		}
 	}
 	a.known = seen
+	a.book.SetRefused(refused)
 	maps.DeleteFunc(a.told, func(uid types.UID, _ string) bool { return !present[uid] })
 	a.leading.credentialsChanged()
 }

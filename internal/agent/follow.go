@@ -115,6 +115,13 @@ func (a *agent) followCluster(ctx context.Context, beside *sync.WaitGroup) <-cha
 			})
 		})
 	}
+	beside.Go(func() {
+		// Nothing waits for it: it is read only to report what has no effect.
+		failed := a.complain("the ConfigMap "+home+"/"+argoSettingsConfigMap, nil)
+		follow(ctx, core.ConfigMaps(home), kube.Named(argoSettingsConfigMap), failed, func(found []*corev1.ConfigMap) {
+			a.takeSettings(ctx, found)
+		})
+	})
 	if a.options.Credential != nil {
 		filed := once()
 		beside.Go(func() { a.followCredentialFile(ctx, filed) })

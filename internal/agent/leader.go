@@ -129,6 +129,7 @@ func (a *agent) leadOnce(ctx context.Context) error {
 		parts.Go(func() error { a.runtime.lead(running); return nil })
 	}
 	a.leading.set(current)
+	a.reportSettings(ctx)
 	a.mailbox.look()
 	defer a.leading.set(nil)
 	err = parts.Wait()

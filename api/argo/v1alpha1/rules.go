@@ -109,9 +109,7 @@ func isSet[T any](options *T) bool {
 // ignore warns of a part of an object that something else takes precedence over,
 // and withdraws what was refused in it.
 func (d *decoder) ignore(place, format string, args ...any) {
-	below := func(field string) bool { return field == place || isBelow(field, place) }
-	d.refused = slices.DeleteFunc(d.refused, func(r Refused) bool { return below(r.Field) })
-	d.warnings = slices.DeleteFunc(d.warnings, func(w Warning) bool { return below(w.Field) })
+	d.refused = slices.DeleteFunc(d.refused, func(r Refused) bool { return isBelow(r.Field, place) })
 	d.warn(place, format, args...)
 }
 

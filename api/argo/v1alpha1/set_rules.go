@@ -98,11 +98,9 @@ func (d *decoder) refusedBelow(place string) bool {
 	return false
 }
 
-// isBelow reports whether a field is in another one or in one of its elements.
-func isBelow(field, place string) bool {
-	rest, below := strings.CutPrefix(field, place)
-	return below && rest != "" && (rest[0] == '.' || rest[0] == '[')
-}
+// isBelow reports whether a field is in another one. spec.sources is not in
+// spec.source.
+func isBelow(field, place string) bool { return strings.HasPrefix(field, place+".") }
 
 func (d *decoder) refusedAt(place string) bool {
 	for _, r := range d.refused {

@@ -37,13 +37,11 @@ const maxWarnings = 20
 // warn records a part that has no effect. Beyond maxWarnings parts are counted
 // only.
 func (d *decoder) warn(place, format string, args ...any) {
-	switch {
-	case d.lenient:
-	case len(d.warnings) >= maxWarnings:
+	if len(d.warnings) >= maxWarnings {
 		d.moreWarnings++
-	default:
-		d.warnings = append(d.warnings, Warning{Field: place, Message: fmt.Sprintf(format, args...)})
+		return
 	}
+	d.warnings = append(d.warnings, Warning{Field: place, Message: fmt.Sprintf(format, args...)})
 }
 
 // warned returns the recorded warnings. The last one counts those that are not

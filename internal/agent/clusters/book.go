@@ -23,7 +23,9 @@ type Book struct {
 	entries []*Entry
 	// local is the Secret about the own cluster, if there is one.
 	local *Entry
-	told  map[types.UID]string
+	// refused are the Secrets that cannot be used.
+	refused []refusedSecret
+	told    map[types.UID]string
 	// changed is closed and replaced whenever something changes.
 	changed chan struct{}
 }
@@ -45,7 +47,7 @@ func (b *Book) Take(secrets []*corev1.Secret) {
 	})
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.entries, b.local = nil, nil
+	b.entries, b.local, b.refused = nil, nil, nil
 	names := map[string]string{}
 	for _, one := range mine {
 		entry, err := Parse(one)
@@ -72,8 +74,9 @@ func (b *Book) Take(secrets []*corev1.Secret) {
 	b.changed = make(chan struct{})
 }
 
-// tell says once what is wrong with a version of a Secret.
+// tell keeps what is wrong with a Secret, and logs it once for each version.
 func (b *Book) tell(about *corev1.Secret, problem string) {
+	b.refused = append(b.refused, refuse(about, problem))
 	if b.told[about.UID] == about.ResourceVersion {
 		return
 	}

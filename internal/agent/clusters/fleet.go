@@ -56,6 +56,9 @@ type Fleet struct {
 
 	mu      sync.Mutex
 	members map[string]*member // by address
+	// refused are the Secrets that the Applications were reconciled with last, and
+	// failed those whose clusters no client can be made for.
+	refused, failed []refusedSecret
 }
 
 // member is one cluster.
@@ -130,6 +133,7 @@ func (f *Fleet) Run(ctx context.Context) error {
 func (f *Fleet) adopt(ctx context.Context, entries []*Entry, running *sync.WaitGroup) {
 	f.mu.Lock()
 	wanted, moved := map[string]bool{}, false
+	var failed []refusedSecret
 	for _, entry := range entries {
 		wanted[entry.Server] = true
 		if known := f.members[entry.Server]; known != nil {
@@ -144,6 +148,9 @@ func (f *Fleet) adopt(ctx context.Context, entries []*Entry, running *sync.WaitG
 		joined, err := f.join(ctx, entry, running)
 		if err != nil {
 			f.Log.Error("a cluster cannot be connected to", "cluster", entry.Name, observe.KeyError, err)
+			failed = append(failed, refusedSecret{
+				secret: f.Namespace + "/" + entry.SecretName, server: entry.Server, name: entry.Name, reason: err.Error(),
+			})
 			continue
 		}
 		f.members[entry.Server] = joined
@@ -155,6 +162,11 @@ func (f *Fleet) adopt(ctx context.Context, entries []*Entry, running *sync.WaitG
 			delete(f.members, server)
 			moved = true
 		}
+	}
+	// Applications show why a Secret is refused, and reconcile when that changes.
+	if refused := f.Book.refusals(); !slices.Equal(f.refused, refused) || !slices.Equal(f.failed, failed) {
+		f.refused, f.failed = refused, failed
+		moved = true
 	}
 	f.mu.Unlock()
 	if moved {

@@ -44,6 +44,8 @@ func Worker() *cobra.Command {
 
 // localRender is a render of a folder of this machine.
 type localRender struct {
+	// ignored are the fields of the Application that have no effect.
+	ignored []string
 	name, namespace string
 	path            string
 	kubeVersion     string
@@ -117,9 +119,9 @@ func (l *localRender) run(ctx context.Context, dir string) ([]*unstructured.Unst
 	}
 	result, err := renderer.Render(ctx, request)
 	if err = errors.Join(err, renderer.Close()); err != nil {
-		return nil, nil, err
+		return nil, l.ignored, err
 	}
-	return result.Objects, result.Warnings, nil
+	return result.Objects, append(l.ignored, result.Warnings...), nil
 }
 
 // request is what the flags, or the Application, ask for.
@@ -176,6 +178,9 @@ func (l *localRender) applicationRequest(store tree.Store) (render.Request, erro
 	app, err := readApplicationFile(l.application)
 	if err != nil {
 		return render.Request{}, err
+	}
+	for _, warning := range app.Warnings {
+		l.ignored = append(l.ignored, warning.String())
 	}
 	request := l.bare(app.Name, app.Spec.Destination.Namespace)
 	request.Project = app.Spec.ProjectName()

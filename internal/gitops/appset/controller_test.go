@@ -44,6 +44,23 @@ func TestGitFolders(t *testing.T) {
 	s.awaits(s.control, "more,web")
 }
 
+// Unknown fields do not stop a set: a condition names them while they are there.
+func TestUnknownFieldsAreShown(t *testing.T) {
+	s := newScene(t)
+	s.listSet(s.control, "one", "  syncPolicies: {applicationsSync: sync}\n")
+	s.awaits(s.control, "one")
+	s.told(s.control, "IgnoredFieldWarning", "True", "spec.syncPolicies: it has no effect, because there is no such field: did you mean syncPolicy?")
+	s.told(s.control, "ErrorOccurred", "False", "up to date")
+	s.patch(s.sets(s.control), "set", `{"spec": {"syncPolicies": null}}`)
+	kubetest.WaitFor(t, s.sets(s.control), kube.Named("set"), patience, func(found []*unstructured.Unstructured) error {
+		conditions, _, _ := unstructured.NestedSlice(found[0].Object, "status", "conditions")
+		if text := fmt.Sprint(conditions); strings.Contains(text, "IgnoredFieldWarning") {
+			return errors.New("it still has the warning: " + text)
+		}
+		return nil
+	})
+}
+
 // A repository that cannot be read deletes nothing, and says so.
 func TestGitDown(t *testing.T) {
 	s := newScene(t)

@@ -33,6 +33,7 @@ const (
 	reasonCreate     = "CreateApplicationError"
 	reasonUpdate     = "UpdateApplicationError"
 	reasonDelete     = "DeleteApplicationError"
+	reasonIgnored    = "FieldsIgnored" // not one of Argo CD's
 )
 
 const (
@@ -60,10 +61,7 @@ func (r report) conditions() []v1alpha1.ApplicationSetCondition {
 			{Type: v1alpha1.SetConditionResourcesUpToDate, Status: "True", Reason: reasonUpToDate, Message: fine},
 		}
 	}
-	message := strings.ReplaceAll(r.err.Error(), "\n", "; ")
-	if len(message) > maxMessage {
-		message = strings.ToValidUTF8(message[:maxMessage], "") + "..."
-	}
+	message := oneLine(r.err.Error())
 	parameters := v1alpha1.ApplicationSetCondition{Type: v1alpha1.SetConditionParametersGenerated, Status: "False", Reason: "ErrorOccurred", Message: message}
 	if r.generated {
 		parameters.Status, parameters.Reason, parameters.Message = "True", reasonParameters, "Successfully generated parameters for all Applications"
@@ -75,6 +73,27 @@ func (r report) conditions() []v1alpha1.ApplicationSetCondition {
 	}
 }
 
+// ignoredFields is the condition for the fields of a set that are accepted and
+// have no effect; none if there are no such fields.
+func ignoredFields(warnings []v1alpha1.Warning) []v1alpha1.ApplicationSetCondition {
+	if len(warnings) == 0 {
+		return nil
+	}
+	return []v1alpha1.ApplicationSetCondition{{
+		Type: v1alpha1.SetConditionIgnoredFieldWarning, Status: "True", Reason: reasonIgnored,
+		Message: oneLine(v1alpha1.WarningSummary(warnings)),
+	}}
+}
+
+// oneLine bounds a message and joins its lines.
+func oneLine(text string) string {
+	text = strings.ReplaceAll(text, "\n", "; ")
+	if len(text) > maxMessage {
+		return strings.ToValidUTF8(text[:maxMessage], "") + "..."
+	}
+	return text
+}
+
 // tell writes the status of a set if it says something new.
 func (c *Controller) tell(ctx context.Context, set *v1alpha1.ApplicationSet, how report) error {
 	if ctx.Err() != nil {
@@ -82,7 +101,7 @@ func (c *Controller) tell(ctx context.Context, set *v1alpha1.ApplicationSet, how
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	conditions, news := since(set.Status.Conditions, how.conditions(), time.Now())
+	conditions, news := since(set.Status.Conditions, append(how.conditions(), ignoredFields(set.Warnings)...), time.Now())
 	resources, count := c.listed(set)
 	if !news && count == set.Status.ResourcesCount && sameResources(resources, set.Status.Resources) {
 		return nil

@@ -314,6 +314,8 @@ func TestObservedGenerationOfAnyType(t *testing.T) {
 		{`{metadata: {generation: 3}, status: {conditions: [{type: Ready, status: "True", observedGeneration: "abc"}]}}`, healthy, ""},
 	})
 	check(t, "apps/v1", "StatefulSet", []row{{`{spec: {replicas: 0}, status: {}}`, progressing, "seen by the controller"}})
+	// A status without it was not written by the controller yet.
+	check(t, "apps/v1", "Deployment", []row{{`{metadata: {generation: 1}, spec: {replicas: 0}, status: {}}`, progressing, "seen by the controller"}})
 }
 
 // TestDeletion: what is being deleted is Progressing, whatever its kind, and

@@ -41,7 +41,9 @@ type entry struct {
 type charter struct {
 	project *project.Project
 	refused []v1alpha1.Refused
-	version string
+	// warnings are the fields that have no effect.
+	warnings []v1alpha1.Warning
+	version  string
 }
 
 func newBook() *book {
@@ -170,7 +172,7 @@ func (b *book) putProject(given *v1alpha1.AppProject, refused []v1alpha1.Refused
 		return nil
 	}
 	compiled, more := project.Compile(given)
-	b.projects[given.Name] = &charter{project: compiled, refused: slices.Concat(refused, more), version: given.ResourceVersion}
+	b.projects[given.Name] = &charter{project: compiled, refused: slices.Concat(refused, more), warnings: given.Warnings, version: given.ResourceVersion}
 	return b.members(given.Name)
 }
 

@@ -27,6 +27,9 @@ type Destinations interface {
 	// All are the clusters that are known at the moment. Each one stays the same
 	// for as long as its objects are.
 	All() []*Destination
+	// Refusal is why a cluster that is not among them cannot be deployed to, by its
+	// address or else by its name; empty if there is nothing about it.
+	Refusal(server, name string) string
 }
 
 // home is the cluster that Applications are read from.
@@ -57,6 +60,12 @@ func (c *Controller) locate(wanted v1alpha1.ApplicationDestination) (*Destinatio
 	for _, one := range all {
 		if wanted.Server != "" && strings.TrimSuffix(wanted.Server, "/") == one.Server || wanted.Server == "" && wanted.Name == one.Name {
 			return one, nil
+		}
+	}
+	if c.Destinations != nil {
+		if refusal := c.Destinations.Refusal(wanted.Server, wanted.Name); refusal != "" {
+			return c.home(), &v1alpha1.Refused{Field: "spec.destination", Reason: v1alpha1.ReasonInvalid,
+				Message: fmt.Sprintf("the cluster %s cannot be used: %s", wanted.Server+wanted.Name, refusal)}
 		}
 	}
 	names := make([]string, 0, len(all))

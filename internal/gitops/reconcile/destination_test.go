@@ -30,8 +30,19 @@ type far struct {
 	*kubetest.Cluster
 	world *world
 
-	mu    sync.Mutex
-	known *reconcile.Destination
+	mu      sync.Mutex
+	known   *reconcile.Destination
+	refusal string
+}
+
+// Refusal is why the cluster is not known.
+func (f *far) Refusal(server, name string) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if server == farServer || name == "far" {
+		return f.refusal
+	}
+	return ""
 }
 
 // All is the cluster, or nothing before it was added.
@@ -58,6 +69,13 @@ func (f *far) add() {
 func (f *far) set(known *reconcile.Destination) {
 	f.mu.Lock()
 	f.known = known
+	f.mu.Unlock()
+	f.world.engine.DestinationsChanged()
+}
+
+func (f *far) refuse(reason string) {
+	f.mu.Lock()
+	f.refusal = reason
 	f.mu.Unlock()
 	f.world.engine.DestinationsChanged()
 }
@@ -101,6 +119,10 @@ func testOtherCluster(t *testing.T, cluster *kubetest.Cluster) {
 	byName := strings.Replace(w.manifest("default", "web", repository, "web", prunes), place, "name: far, namespace: default", 1)
 	w.cluster.Apply(t, w.control, byName)
 	w.condition("web", v1alpha1.ConditionInvalidSpecError, "there is no cluster far: add it with slipway cluster add, or name one of in-cluster")
+
+	other.refuse("its Secret argocd/far is refused: the field config has no token")
+	w.condition("web", v1alpha1.ConditionInvalidSpecError, "the cluster far cannot be used: its Secret argocd/far is refused: the field config has no token")
+	other.refuse("")
 
 	other.add()
 	w.synced("web", repository.Head(t))

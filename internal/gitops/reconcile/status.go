@@ -89,7 +89,7 @@ func (p *pass) compose(seen *sight, trouble error) v1alpha1.ApplicationStatus {
 	} else if status.Health.Status == "" {
 		status.Health = *toldHealth(nil, health.Status{Code: v1alpha1.Unknown}, p.now)
 	}
-	conditions := p.observedConditions(seen)
+	conditions := append(p.observedConditions(seen), p.ignoredFields()...)
 	if p.problem != "" {
 		conditions = append(conditions, condition(v1alpha1.ConditionSyncError, p.problem))
 	}

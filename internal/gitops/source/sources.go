@@ -26,6 +26,8 @@ type Credentials interface {
 	For(url string) (credential.Credential, bool)
 	KnownHosts() []byte
 	CertificateAuthorities(host string) []byte
+	// Refusal is why a Secret for an address is not used; empty if none is refused.
+	Refusal(url string) string
 }
 
 // noCredentials opens what is open.
@@ -197,6 +199,14 @@ func (s *Sources) Resolve(ctx context.Context, source v1alpha1.ApplicationSource
 	if maxAge < 0 {
 		maxAge = s.options.MaxAge
 	}
+	found, err := s.resolve(ctx, source, maxAge)
+	if err != nil {
+		return nil, s.explain(err, source.RepoURL)
+	}
+	return found, nil
+}
+
+func (s *Sources) resolve(ctx context.Context, source v1alpha1.ApplicationSource, maxAge time.Duration) (*Resolved, error) {
 	if source.Chart != "" || isRegistry(source.RepoURL) {
 		return s.charts.resolve(ctx, source, maxAge)
 	}

@@ -27,6 +27,8 @@ type Book struct {
 	order       []types.NamespacedName
 	knownHosts  []byte
 	authorities map[string][]byte
+	// refused are the Secrets that cannot be used, sorted by name.
+	refused []RefusedSecret
 }
 
 type page struct {

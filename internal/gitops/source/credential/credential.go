@@ -3,6 +3,8 @@ package credential
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -117,9 +119,12 @@ func (c *Credential) check(s *corev1.Secret) error {
 	default:
 		return fmt.Errorf("the field type is %q: write git, helm or oci", string(c.Kind))
 	}
-	for field, instead := range unsupported() {
+	// In a fixed order: the message is in a condition, which must not change by
+	// itself.
+	notSupported := unsupported()
+	for _, field := range slices.Sorted(maps.Keys(notSupported)) {
 		if len(s.Data[field]) > 0 {
-			return fmt.Errorf("the field %s is not supported: %s", field, instead)
+			return fmt.Errorf("the field %s is not supported: %s", field, notSupported[field])
 		}
 	}
 	if c.URL == "" {

@@ -1,0 +1,147 @@
+package agent
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"slipway.dev/slipway/internal/kube"
+	"slipway.dev/slipway/internal/observe"
+)
+
+// argoSettingsConfigMap has Argo CD's settings. None of them has an effect here.
+const argoSettingsConfigMap = "argocd-cm"
+
+// settingsTimeout bounds the request for an Event.
+const settingsTimeout = 10 * time.Second
+
+// argoSettings reports settings in the ConfigMap argocd-cm that have no effect:
+// once for each version, in the log of every replica and by an Event that the
+// leader writes. It is safe for concurrent use.
+type argoSettings struct {
+	mu sync.Mutex
+	// found is the ConfigMap; nil if there is none.
+	found *corev1.ConfigMap
+	// logged and announced are the versions that were reported.
+	logged, announced settingsVersion
+}
+
+// settingsVersion is one version of the ConfigMap.
+type settingsVersion struct {
+	uid     types.UID
+	version string
+}
+
+// advice is what to do about settings whose keys are, or begin with, some text.
+type advice struct {
+	keys []string // one that ends in * is a prefix
+	text string
+}
+
+// adviceForSettings lists the settings that concern delivery. All other keys are
+// of Argo CD's API server and console, which are not here.
+func adviceForSettings() []advice {
+	return []advice{
+		{[]string{"timeout.reconciliation", "timeout.reconciliation.jitter"}, "set applications.pollInterval and applications.pollJitter of the agent"},
+		{[]string{"timeout.hard.reconciliation"}, "set the annotation argocd.argoproj.io/refresh: hard where it is needed"},
+		{[]string{"globalProjects"}, "write its limits into each AppProject"},
+		{[]string{"resource.customizations.ignoreDifferences*"}, "write ignoreDifferences into the Applications"},
+		{[]string{"resource.customizations*"}, "health rules are built in: the annotation argocd.argoproj.io/ignore-healthcheck excludes an object"},
+		{[]string{"resource.exclusions", "resource.inclusions"}, "limit the kinds in the AppProjects: only kinds that Applications use are watched"},
+		{[]string{"resource.compareoptions", "resource.ignoreResourceUpdatesEnabled"}, "remove it: objects are compared by a server-side dry run"},
+		{[]string{"application.instanceLabelKey", "application.resourceTrackingMethod", "installationID"}, "remove it: objects are tracked by annotation"},
+		{[]string{"kustomize.*", "helm.valuesFileSchemes", "jsonnet.enable", "helm.enable"}, "write options into the sources of the Applications"},
+		{[]string{"repositories", "repository.credentials", "helm.repositories"}, "write a Secret with the label argocd.argoproj.io/secret-type for each repository"},
+		{[]string{"application.sync.impersonation.enabled"}, "name destinationServiceAccounts in the AppProjects"},
+	}
+}
+
+func (a advice) fits(key string) bool {
+	return slices.ContainsFunc(a.keys, func(pattern string) bool {
+		prefix, isPrefix := strings.CutSuffix(pattern, "*")
+		return key == pattern || isPrefix && strings.HasPrefix(key, prefix)
+	})
+}
+
+// describeSettings names the settings that have no effect and what to do about
+// them; empty if there are none. Those that concern delivery come first: an Event
+// is cut at its limit.
+func describeSettings(data map[string]string) string {
+	byAdvice := map[string][]string{}
+	var others []string
+	for _, key := range slices.Sorted(maps.Keys(data)) {
+		if strings.TrimSpace(data[key]) == "" {
+			continue
+		}
+		all := adviceForSettings()
+		if i := slices.IndexFunc(all, func(one advice) bool { return one.fits(key) }); i >= 0 {
+			byAdvice[all[i].text] = append(byAdvice[all[i].text], key)
+		} else {
+			others = append(others, key)
+		}
+	}
+	var parts []string
+	for _, one := range adviceForSettings() {
+		if keys := byAdvice[one.text]; len(keys) > 0 {
+			parts = append(parts, strings.Join(keys, ", ")+" ("+one.text+")")
+		}
+	}
+	if len(others) > 0 {
+		parts = append(parts, strings.Join(others, ", ")+" (of Argo CD's own API and console: nothing to do)")
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "these settings of Argo CD have no effect: " + strings.Join(parts, "; ")
+}
+
+// takeSettings takes the ConfigMap, or that there is none.
+func (a *agent) takeSettings(ctx context.Context, found []*corev1.ConfigMap) {
+	a.settings.mu.Lock()
+	a.settings.found = nil
+	if len(found) > 0 {
+		a.settings.found = found[0]
+	}
+	a.settings.mu.Unlock()
+	a.reportSettings(ctx)
+}
+
+// reportSettings reports settings without effect that were not reported yet. It
+// runs when the ConfigMap changes, and when this replica becomes leader.
+func (a *agent) reportSettings(ctx context.Context) {
+	a.settings.mu.Lock()
+	defer a.settings.mu.Unlock()
+	found := a.settings.found
+	if found == nil {
+		return
+	}
+	text := describeSettings(found.Data)
+	if text == "" {
+		return
+	}
+	now := settingsVersion{uid: found.UID, version: found.ResourceVersion}
+	if a.settings.logged != now {
+		a.settings.logged = now
+		a.log.Warn("settings have no effect", "configmap", found.Namespace+"/"+found.Name, "detail", text)
+	}
+	if a.settings.announced == now || a.leading.current() == nil {
+		return
+	}
+	a.settings.announced = now
+	ctx, cancel := context.WithTimeout(ctx, settingsTimeout)
+	defer cancel()
+	reporter := kube.Reporter{Controller: controllerName, Instance: a.options.Identity}
+	err := a.options.Cluster.Announce(ctx, reporter, kube.Notice{
+		Regarding: corev1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: found.Namespace, Name: found.Name, UID: found.UID},
+		Warning:   true, Reason: "SettingsIgnored", Action: "ReadSettings", Note: text, Times: 1,
+	})
+	if err != nil {
+		a.log.Debug("cannot write an Event", observe.KeyError, err) // the log has the same text
+	}
+}

@@ -1,0 +1,83 @@
+package agent_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"slipway.dev/slipway/internal/gitops/gittest"
+	"slipway.dev/slipway/internal/kube/kubetest"
+)
+
+// TestRefusedSecretsAreShown: an Application whose repository or cluster has a
+// Secret that is refused shows which field of it, and works once it is corrected.
+func TestRefusedSecretsAreShown(t *testing.T) {
+	w := newWorld(t)
+	const password = "open-this-door"
+	repository := gittest.Serve(t, gittest.BasicAuth("ada", password)).Repository(t, "app", content("secret"))
+	r := w.start(t, "one")
+	r.readyWhen(t, "")
+	secret := func(fields string) {
+		w.apply(t, fmt.Sprintf(`apiVersion: v1
+kind: Secret
+metadata: {name: door, labels: {argocd.argoproj.io/secret-type: repository}}
+stringData: {url: %q, %s}
+`, repository.URL(), fields))
+	}
+	shows := func(name, text string) {
+		w.await(t, name, func(status map[string]any) error {
+			if got := fmt.Sprint(status["conditions"]); !strings.Contains(got, text) {
+				return errors.New("no condition has " + text + ": " + got)
+			}
+			return nil
+		})
+	}
+	secret(`githubAppID: "1", githubAppPrivateKey: x`)
+	w.application(t, "app", repository.URL())
+	shows("app", "the Secret "+w.control+"/door is refused: the field githubAppID is not supported: write username and password")
+
+	w.apply(t, `apiVersion: v1
+kind: Secret
+metadata: {name: cloud, labels: {argocd.argoproj.io/secret-type: cluster}}
+stringData: {name: cloud, server: "https://cloud.example:6443", config: '{"execProviderConfig": {"command": "aws"}}'}
+`)
+	patch := func(text string) {
+		client := w.Dynamic.Resource(applications).Namespace(w.control)
+		if _, err := client.Patch(t.Context(), "app", types.MergePatchType, []byte(text), metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	patch(`{"spec": {"destination": {"server": null, "name": "cloud"}}}`)
+	shows("app", "the cluster cloud cannot be used: its Secret "+w.control+"/cloud is refused: the field config has a program run")
+	patch(`{"spec": {"destination": {"server": "https://kubernetes.default.svc", "name": null}}}`)
+
+	if err := w.Client.CoreV1().Secrets(w.control).Delete(t.Context(), "door", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	secret("username: ada, password: " + password)
+	w.syncedTo(t, "app", repository.Head(t))
+}
+
+// TestArgoSettingsAreReported: settings of Argo CD that have no effect are in the
+// log and in an Event of their ConfigMap.
+func TestArgoSettingsAreReported(t *testing.T) {
+	w := newWorld(t)
+	w.apply(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: argocd-cm}\ndata: {timeout.reconciliation: 60s, url: https://argocd.example.com}\n")
+	r := w.start(t, "one")
+	r.readyWhen(t, "")
+	r.logs(t, "settings have no effect")
+	kubetest.WaitFor(t, w.Client.EventsV1().Events(w.control), metav1.ListOptions{}, patience, func(found []*eventsv1.Event) error {
+		for _, event := range found {
+			if event.Regarding.Name == "argocd-cm" && event.Reason == "SettingsIgnored" &&
+				strings.Contains(event.Note, "timeout.reconciliation (set applications.pollInterval") && strings.Contains(event.Note, "url (") {
+				return nil
+			}
+		}
+		return fmt.Errorf("no Event about argocd-cm among %d", len(found))
+	})
+}

@@ -1,0 +1,70 @@
+package credential
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// RefusedSecret is a Secret that cannot be used, and why. It lets a repository
+// that does not open explain which Secret would have been for it.
+type RefusedSecret struct {
+	Name   types.NamespacedName
+	Reason string
+
+	url   string
+	scope Scope
+}
+
+// Refuse describes a Secret that Parse returned an error for. The reason names a
+// field and never its content.
+func Refuse(s *corev1.Secret, err error) RefusedSecret {
+	f := fields{secret: s}
+	return RefusedSecret{
+		Name:   types.NamespacedName{Namespace: s.Namespace, Name: s.Name},
+		Reason: strings.ReplaceAll(err.Error(), "\n", "; "),
+		url:    f.text("url"), scope: Scope(s.Labels[TypeLabel]),
+	}
+}
+
+// SetRefused replaces all refused Secrets.
+func (b *Book) SetRefused(refused []RefusedSecret) {
+	refused = slices.Clone(refused)
+	slices.SortFunc(refused, func(x, y RefusedSecret) int { return strings.Compare(x.Name.String(), y.Name.String()) })
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.refused = refused
+}
+
+// Refusal is why a Secret for an address is not used, with the name of the Secret;
+// empty if no Secret for it is refused. A Secret of exactly this repository goes
+// before one of a prefix.
+func (b *Book) Refusal(url string) string {
+	wanted, err := parseAddress(url)
+	if err != nil {
+		return ""
+	}
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	found := -1
+	for i, one := range b.refused {
+		own, err := parseAddress(one.url)
+		switch {
+		case err != nil:
+		case one.scope == Repository && own.same(wanted):
+			return one.text()
+		case one.scope == Prefix && own.covers(wanted) && found < 0:
+			found = i
+		}
+	}
+	if found < 0 {
+		return ""
+	}
+	return b.refused[found].text()
+}
+
+func (r *RefusedSecret) text() string {
+	return "the Secret " + r.Name.String() + " is refused: " + r.Reason
+}
