@@ -45,7 +45,7 @@ func Worker() *cobra.Command {
 // localRender is a render of a folder of this machine.
 type localRender struct {
 	// ignored are the fields of the Application that have no effect.
-	ignored []string
+	ignored         []string
 	name, namespace string
 	path            string
 	kubeVersion     string
