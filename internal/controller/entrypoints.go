@@ -88,7 +88,7 @@ func entryPoint(options *config.Edge, name string) (edge.EntryPoint, error) {
 	point.Limits.Underscores = given.HTTP.AllowUnderscores
 	point.MaxConns = given.Transport.MaxConnections
 	point.MaxConnsPerSource = given.Transport.MaxConnectionsPerSource
-	point.MaxHold = time.Duration(given.Transport.MaxHold)
+	point.MaxBan = time.Duration(given.Transport.MaxHold)
 	times := given.Transport.RespondingTimeouts
 	point.Timeouts.Head = time.Duration(times.HeaderTimeout)
 	point.Timeouts.Body = time.Duration(times.ReadTimeout)

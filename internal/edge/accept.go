@@ -12,11 +12,11 @@ import (
 	"time"
 
 	"slipway.dev/slipway/internal/edge/filter"
+	"slipway.dev/slipway/internal/edge/floodtracker"
 	"slipway.dev/slipway/internal/edge/h1"
 	"slipway.dev/slipway/internal/edge/h2"
 	"slipway.dev/slipway/internal/edge/h3"
 	"slipway.dev/slipway/internal/edge/listener"
-	"slipway.dev/slipway/internal/edge/offender"
 	"slipway.dev/slipway/internal/edge/program"
 	"slipway.dev/slipway/internal/edge/proxy"
 	"slipway.dev/slipway/internal/edge/tlsstore"
@@ -31,23 +31,23 @@ type point struct {
 	h2       *h2.Server
 	h3       *h3.Server // nil without HTTP/3
 	trust    *proxy.Trust
-	// offenders are the clients that flooded here.
-	offenders *offender.Register
-	edits     []h1.Edit     // of every response
-	tcp       atomic.Uint32 // tcpNone, tcpPlain or tcpTLS
+	// floods tracks the clients that flooded this entry point.
+	floods *floodtracker.Tracker
+	edits  []h1.Edit     // of every response
+	tcp    atomic.Uint32 // tcpNone, tcpPlain or tcpTLS
 }
 
 // open makes an entry point ready. Connections wait until Run.
 func (s *Server) open(options EntryPoint) error {
 	p := &point{EntryPoint: options, server: s, trust: proxy.NewTrust(options.ForwardTrusted, false)}
-	p.offenders = p.newOffenders()
+	p.floods = p.newFloodTracker()
 	config := h2.DefaultConfig()
 	config.Handler = s.streams
 	config.MaxStreams = options.MaxStreams
 	config.HeaderBytes = options.Limits.HeadBytes
 	config.FirstTimeout, config.HeaderTimeout = options.Timeouts.Head, options.Timeouts.Head
 	config.IdleTimeout, config.WriteTimeout = options.Timeouts.Idle, options.Timeouts.Write
-	config.Trusts, config.Offenders = p.trust.Trusts, p.offenders
+	config.TrustedProxy, config.Floods = p.trust.Trusts, p.floods
 	config.Hooks = s.options.Metrics.streamHooks(options.Name)
 	config.Log = s.options.Log
 	var err error

@@ -6,9 +6,9 @@ import (
 	"net/netip"
 	"time"
 
+	"slipway.dev/slipway/internal/edge/floodtracker"
 	"slipway.dev/slipway/internal/edge/h1"
 	"slipway.dev/slipway/internal/edge/listener"
-	"slipway.dev/slipway/internal/edge/offender"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -37,9 +37,9 @@ type EntryPoint struct {
 	// 0 is no bound there.
 	MaxConns          int
 	MaxConnsPerSource int
-	// MaxHold is the longest time for which the new connections of a client are
-	// refused that floods again and again; 0 refuses none.
-	MaxHold time.Duration
+	// MaxBan is the longest time for which the new connections of a client that
+	// floods again and again are refused; 0 bans none.
+	MaxBan time.Duration
 	// Limits and Timeouts are those for clients.
 	Limits   h1.Limits
 	Timeouts h1.Timeouts
@@ -66,7 +66,7 @@ type Redirect struct {
 func DefaultEntryPoint(name, address string) EntryPoint {
 	return EntryPoint{
 		Name: name, Address: address,
-		MaxStreams: 100, MaxConns: listener.DefaultMaxConns, MaxHold: offender.DefaultMostHold,
+		MaxStreams: 100, MaxConns: listener.DefaultMaxConns, MaxBan: floodtracker.DefaultMaxBan,
 		Limits: h1.DefaultLimits(), Timeouts: h1.DefaultTimeouts(),
 		AcceptGrace: 5 * time.Second, DrainTimeout: 30 * time.Second,
 	}
@@ -77,7 +77,7 @@ func (p *point) listen(ctx context.Context, hooks listener.Hooks) (*listener.Lis
 	config := listener.Config{
 		Address: p.Address, ReusePort: p.ReusePort, Hooks: hooks,
 		MaxConns: p.MaxConns, MaxConnsPerSource: p.MaxConnsPerSource, HeaderTimeout: p.Timeouts.Head,
-		TrustedProxies: p.ProxyTrusted, Held: p.held,
+		TrustedProxies: p.ProxyTrusted, Held: p.banned,
 	}
 	switch {
 	case len(p.ProxyTrusted) > 0 && p.ProxyOptional:

@@ -23,7 +23,7 @@ type Metrics struct {
 	durations *prometheus.HistogramVec
 	open      *prometheus.GaugeVec
 	refused   *prometheus.CounterVec
-	holds     *prometheus.CounterVec
+	bans      *prometheus.CounterVec
 	failed    *prometheus.CounterVec
 	tables    *prometheus.CounterVec
 	applying  prometheus.Histogram
@@ -59,8 +59,8 @@ func NewMetrics(registerer prometheus.Registerer, entryPoints []EntryPoint) *Met
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "connections_refused_total", Help: "Connections that were closed instead of served, by reason."},
 			[]string{"entry_point", "reason"}),
-		holds: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "client_holds_total", Help: "Times that a client was held off because it flooded again and again."},
+		bans: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "client_bans_total", Help: "Clients that were banned for a while because they flooded again and again."},
 			[]string{"entry_point"}),
 		failed: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "accept_errors_total", Help: "Errors of the kernel in the place of a connection."}, []string{"entry_point"}),
@@ -86,7 +86,7 @@ func NewMetrics(registerer prometheus.Registerer, entryPoints []EntryPoint) *Met
 			Name: "memory_pressure", Help: "How little memory is left: 0 enough, 1 connections are not kept, 2 requests are refused."}),
 		points: map[string]*pointMetrics{}, registerer: registerer,
 	}
-	registerer.MustRegister(m.requests, m.durations, m.open, m.refused, m.holds, m.failed, m.tables, m.applying,
+	registerer.MustRegister(m.requests, m.durations, m.open, m.refused, m.bans, m.failed, m.tables, m.applying,
 		m.sessions, m.quic, m.mistaken, m.shakes, m.pressure, m.tcp)
 	for _, point := range entryPoints {
 		m.points[point.Name] = &pointMetrics{duration: m.durations.WithLabelValues(point.Name)}

@@ -12,20 +12,21 @@ import (
 	"slipway.dev/slipway/internal/edge/normalize"
 )
 
-// errMalformed is a request that RFC 9113 section 8.1.1 calls malformed: its
-// stream is reset. What HTTP/1.1 would refuse too is answered instead.
+// errMalformed is a request that RFC 9113 section 8.1.1 calls malformed: its stream is
+// reset. A request that HTTP/1.1 would refuse too gets a response instead.
 var errMalformed = errors.New("the request is malformed")
 
-// composed is a request that can be served.
+// composed is a request as an HTTP/1.1 message, without its body.
 type composed struct {
 	head    []byte // from the pool
 	framing h1.Framing
-	length  int64 // of the body, -1 when that was not said
-	headers bool  // the method was HEAD
-	expects bool  // the client waits for 100 with its body
+	length  int64 // of the body, -1 when the request has no content-length
+	isHead  bool  // the method is HEAD
+	expects bool  // the client waits for 100 before it sends the body
 }
 
-// composer makes requests of HTTP/1.1 from those of HTTP/2. It keeps its memory.
+// composer makes HTTP/1.1 messages of HTTP/2 requests. It keeps its memory from one to
+// the next.
 type composer struct {
 	pool    *h1.BufferPool
 	compose h1.Composer
@@ -33,9 +34,10 @@ type composer struct {
 	name    []byte
 }
 
-// request composes the request that is in a block. ends says that there is no
-// body.
-func (c *composer) request(b *block, ends bool) (r composed, err error) {
+// request composes the request of a block of headers. ends says that it has no body.
+// Host and :authority have to agree, because routing, authorization and the backend
+// must not see different hosts.
+func (c *composer) request(b *headerBlock, ends bool) (r composed, err error) {
 	p, ok := b.request()
 	if !ok || b.malformed {
 		return r, errMalformed
@@ -56,10 +58,10 @@ func (c *composer) request(b *block, ends bool) (r composed, err error) {
 	if p.method == "CONNECT" {
 		return r, h1.ErrConnect
 	}
-	if r.framing, r.length, err = measure(b, ends); err != nil {
+	if r.framing, r.length, err = framing(b, ends); err != nil {
 		return r, err
 	}
-	r.headers = p.method == "HEAD"
+	r.isHead = p.method == "HEAD"
 	buf := c.pool.Get(b.size)
 	c.compose.Start(buf[:0], p.method, p.path, p.authority)
 	r.expects = c.fields(b.fields[b.pseudo:], r.framing)
@@ -69,8 +71,9 @@ func (c *composer) request(b *block, ends bool) (r composed, err error) {
 	return r, err
 }
 
-// complete reports whether there is all that a request needs.
-func (p *pseudos) complete() bool {
+// complete reports whether all pseudo-headers are there that the method needs (RFC
+// 9113 sections 8.3.1 and 8.5).
+func (p *pseudoHeaders) complete() bool {
 	if p.method == "CONNECT" {
 		return p.path == "" && p.scheme == "" && p.authority != ""
 	}
@@ -78,8 +81,8 @@ func (p *pseudos) complete() bool {
 		(p.path == "*" || strings.HasPrefix(p.path, "/"))
 }
 
-// single finds the value of a header that may come once.
-func single(b *block, name string) (value string, count int, err error) {
+// single returns the value of a header that may come only once, and how often it does.
+func single(b *headerBlock, name string) (value string, count int, err error) {
 	for _, f := range b.fields[b.pseudo:] {
 		if f.Name != name {
 			continue
@@ -92,9 +95,10 @@ func single(b *block, name string) (value string, count int, err error) {
 	return value, count, nil
 }
 
-// measure says how the end of the body is found. A stream has an end of its own,
-// so a length that says otherwise is a lie about one of the two.
-func measure(b *block, ends bool) (h1.Framing, int64, error) {
+// framing returns how the end of the body is found. The stream has an end of its own,
+// so a content-length that disagrees with it is refused: a backend that believed it
+// could be made to see two requests (request smuggling).
+func framing(b *headerBlock, ends bool) (h1.Framing, int64, error) {
 	text, count, err := single(b, "content-length")
 	switch {
 	case err != nil:
@@ -111,13 +115,15 @@ func measure(b *block, ends bool) (h1.Framing, int64, error) {
 	return h1.Chunked, -1, nil
 }
 
-// fields composes the headers, and reports whether the client waits for 100.
-func (c *composer) fields(fields []hpack.HeaderField, framing h1.Framing) (expects bool) {
+// fields composes the headers and reports whether the client waits for 100. The edge
+// responds to that itself, so the header is not forwarded.
+func (c *composer) fields(fields []hpack.HeaderField, body h1.Framing) (expects bool) {
 	c.cookies = c.cookies[:0]
 	for _, f := range fields {
 		switch f.Name {
 		case "cookie":
-			// In pieces they pack better; HTTP/1.1 has them in one.
+			// HTTP/2 may split them to compress better; HTTP/1.1 has one header
+			// (RFC 9113 section 8.2.3).
 			if len(c.cookies) > 0 {
 				c.cookies = append(c.cookies, "; "...)
 			}
@@ -129,8 +135,8 @@ func (c *composer) fields(fields []hpack.HeaderField, framing h1.Framing) (expec
 				continue
 			}
 		case "trailer":
-			if framing != h1.Chunked {
-				continue // there is no place for any
+			if body != h1.Chunked {
+				continue // only a chunked body can have trailers
 			}
 		}
 		c.compose.Field(c.canonical(f.Name), f.Value)
@@ -138,10 +144,10 @@ func (c *composer) fields(fields []hpack.HeaderField, framing h1.Framing) (expec
 	if len(c.cookies) > 0 {
 		c.compose.Field("Cookie", normalize.View(c.cookies))
 	}
-	return expects && framing != h1.NoBody
+	return expects && body != h1.NoBody
 }
 
-// canonical spells a name as HTTP/1.1 is used to. It holds until the next one.
+// canonical spells a name as is usual in HTTP/1.1. It is valid until the next call.
 func (c *composer) canonical(name string) string {
 	c.name = append(c.name[:0], name...)
 	first := true
@@ -154,9 +160,8 @@ func (c *composer) canonical(name string) string {
 	return normalize.View(c.name)
 }
 
-// trailers composes the end of a body in chunks, with the trailers that are in a
-// block.
-func (c *composer) trailers(b *block) []byte {
+// trailers composes the end of a chunked body, with the trailers of a block.
+func (c *composer) trailers(b *headerBlock) []byte {
 	out := make([]byte, 0, b.size+8)
 	out = append(out, "0\r\n"...)
 	for _, f := range b.fields {

@@ -8,27 +8,28 @@ import (
 	"time"
 
 	"slipway.dev/slipway/internal/edge/bridge"
-	"slipway.dev/slipway/internal/edge/offender"
+	"slipway.dev/slipway/internal/edge/floodtracker"
+	"slipway.dev/slipway/internal/edge/h2flow"
 )
 
-// Config is what a Server works with. Only Handler has to be set; DefaultConfig
-// says what the others are then.
+// Config configures a Server. Only Handler has to be set; the others have the defaults
+// of DefaultConfig.
 type Config struct {
-	// Handler answers the requests. Their contexts come from the one that
-	// ServeConn was given.
+	// Handler serves the requests. Their contexts derive from the one that ServeConn
+	// was given.
 	Handler *bridge.Handler
 
 	// MaxStreams is how many requests of one connection run at a time.
 	// Default 100.
 	MaxStreams int
-	// StreamWindow is how many bytes of a request's body a client may send
-	// before anyone reads them. Default 64 KiB: a hundred streams that nobody
-	// reads then hold no more than a ConnWindow.
+	// StreamWindow is how many bytes of a request's body are buffered before the
+	// handler reads them. Default 64 KiB: ConnWindow bounds what a
+	// hundred streams that are not read hold together.
 	StreamWindow int
 	// ConnWindow is the same for all streams together. Default 1 MiB.
 	ConnWindow int
-	// HeaderBytes bounds the headers of a request, unpacked, 32 bytes more for
-	// each. Default 32 KiB. Their number is for the handler to bound.
+	// HeaderBytes bounds the headers of a request, decoded, with 32 bytes more for
+	// each (RFC 9113 section 6.5.2). Default 32 KiB. The handler bounds their number.
 	HeaderBytes int
 
 	// FirstTimeout bounds the time to the client's first frame. Default 10 s.
@@ -36,41 +37,39 @@ type Config struct {
 	// HeaderTimeout bounds the time from the first byte of a request's headers
 	// to the last. Default 10 s.
 	HeaderTimeout time.Duration
-	// IdleTimeout ends a connection without requests. Default 75 s.
+	// IdleTimeout closes a connection without requests. Default 75 s.
 	IdleTimeout time.Duration
-	// WriteTimeout ends a connection whose client takes no bytes at all.
+	// WriteTimeout closes a connection whose client takes no bytes at all.
 	// Default 30 s.
 	WriteTimeout time.Duration
-	// PingAfter is the silence after which a client is asked whether it is
-	// there. Default 15 s. A frame that is not complete counts as silence.
+	// PingAfter is the time without a complete frame after which a client gets a
+	// PING. Default 15 s.
 	PingAfter time.Duration
-	// PingTimeout is how long it has to say so. Default 15 s.
+	// PingTimeout is how long the client has to send a frame after that. Default 15 s.
 	PingTimeout time.Duration
-	// DrainNotice is the time from telling clients that the connection will
-	// end to taking no more requests. It has to be longer than a round trip.
-	// Default 1 s.
+	// DrainNotice is the time between the two GOAWAYs of a drain. It has to be longer
+	// than a round trip. Default 1 s.
 	DrainNotice time.Duration
 
-	// Guard says when a connection costs too much. A client whose connection was
-	// ended for that has a tenth of these limits for a minute, so that coming
-	// again does not pay; while many new clients flood, all new ones have.
+	// Guard are the limits beyond which a connection is closed as a flood. A client
+	// whose connection was closed for that has a tenth of them for a minute, so that
+	// reconnecting does not pay; during a distributed flood all unknown clients have.
 	Guard GuardLimits
-	// Trusts says who is a proxy that speaks for many clients, and never has less
-	// than the limits. Nil is nobody.
-	Trusts func(netip.Addr) bool
-	// Offenders are told of floods, and asked about clients. Nil is a register of
-	// its own that holds nobody off.
-	Offenders *offender.Register
+	// TrustedProxy reports whether an address is a proxy that carries the requests of
+	// many clients. Its limits are never reduced. Nil trusts none.
+	TrustedProxy func(netip.Addr) bool
+	// Floods tracks the clients that flooded. Nil makes a tracker that bans no client.
+	Floods *floodtracker.Tracker
 	// openFactor is how many times MaxStreams may be open before it is a flood.
 	openFactor int
 
 	Hooks Hooks
-	// Log gets what clients do wrong, at debug level. Nil is nobody.
+	// Log gets protocol errors of clients, at debug level. Nil logs nothing.
 	Log *slog.Logger
 }
 
-// GuardLimits say what a client may do beside asking for something. Zero means
-// the default.
+// GuardLimits bound the frames of a client that carry no request and no body. Zero
+// means the default.
 type GuardLimits struct {
 	// Control is how many frames without content may come in a row: PING,
 	// SETTINGS, PRIORITY, WINDOW_UPDATE, GOAWAY and those of unknown types.
@@ -78,33 +77,34 @@ type GuardLimits struct {
 	// has no use at all.
 	Control int
 	// ControlRate is how many of these become allowed again each second.
-	// Default 20: keep-alives, and whatever a quiet client does.
+	// Default 20, enough for keepalives and the traffic of a quiet client.
 	ControlRate int
-	// ControlPerData is how many each DATA frame that we send allows, which is
-	// what WINDOW_UPDATE answers. Default 10, which is Envoy's: a client that
-	// answers each frame for the stream and for the connection, and measures
-	// with a PING, takes three.
+	// ControlPerData is how many each DATA frame of the server allows: WINDOW_UPDATE
+	// follows from it. Default 10, which is Envoy's: a client that updates the windows
+	// of the stream and of the connection after each frame, and measures with a PING,
+	// takes three.
 	ControlPerData int
 	// ControlPerStream is how many each request allows. Default 10: it has a
 	// priority, a reset, and the windows of an upload do not count.
 	ControlPerStream int
 	// ControlSaved is how many can be saved up by these two. Default 50,000: a
-	// client that is behind may answer a whole window of tiny frames at once.
+	// client that is behind may update a whole window of tiny frames at once.
 	ControlSaved int
 	// Continuations is how many CONTINUATION frames one block of headers may
-	// have. Default 16: headers that are allowed need two.
+	// have. Default 16: headers within the limits need two.
 	Continuations int
-	// BlockBytes bounds one block of headers, as it is sent and unpacked. Default
-	// 128 KiB: somewhat more than allowed is answered with 431, much more is an
+	// BlockBytes bounds one block of headers, both encoded and decoded. Default
+	// 128 KiB: somewhat more than HeaderBytes gets the status 431, much more is an
 	// attack.
 	BlockBytes int
-	// Resets say how many requests may be cut off. Those count that the client
-	// resets, and those that we have to because of an error of the client's.
+	// Resets bound the requests that are reset before their response. Those count
+	// that the client resets, and those that the server resets because of an error of
+	// the client.
 	Resets bridge.ResetLimits
 }
 
-// Hooks are called for what is worth counting. Each may be nil. They must be
-// quick, and must not call the Server.
+// Hooks are called to count connections. Each may be nil. They must be quick, and must
+// not call the Server.
 type Hooks struct {
 	// Opened is called for each connection.
 	Opened func()
@@ -112,14 +112,14 @@ type Hooks struct {
 	Closed func(reason string)
 }
 
-// The reasons for which connections end. They are the labels of a metric.
+// The reasons for which connections are closed. They are the labels of a metric.
 const (
-	ReasonEnded         = "ended"               // the client, a timeout or a drain ended it
-	ReasonFirst         = "first_frame_timeout" // nothing came in FirstTimeout
-	ReasonPreface       = "bad_preface"         // it does not start like HTTP/2
+	ReasonEnded         = "ended"               // the client, a timeout or a drain closed it
+	ReasonFirst         = "first_frame_timeout" // no frame came within FirstTimeout
+	ReasonPreface       = "bad_preface"         // it does not start with the preface
 	ReasonSlowHeaders   = "slow_headers"        // headers took longer than HeaderTimeout
 	ReasonResets        = "rapid_resets"        // the client reset too many requests
-	ReasonProvoked      = "provoked_resets"     // it made us reset too many
+	ReasonProvoked      = "provoked_resets"     // it made the server reset too many
 	ReasonStreams       = "stream_flood"        // it opened streams far beyond MaxStreams
 	ReasonPings         = "ping_flood"
 	ReasonSettings      = "settings_flood"
@@ -127,12 +127,12 @@ const (
 	ReasonWindows       = "window_update_flood"
 	ReasonUnknown       = "unknown_frame_flood"
 	ReasonEmptyData     = "empty_data_flood"
-	ReasonUnread        = "answers_unread"     // it goes on without reading what we say
+	ReasonUnread        = "responses_unread"   // it sends frames and does not read the replies
 	ReasonContinuations = "continuation_flood" // too many frames of one block of headers
 	ReasonBlock         = "header_block"       // too many bytes of one block of headers
 )
 
-// DefaultConfig is safe for an edge that faces the internet.
+// DefaultConfig returns limits that are safe for an edge that faces the internet.
 func DefaultConfig() Config {
 	return Config{
 		MaxStreams:    100,
@@ -160,7 +160,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// withDefaults fills in what was left out.
+// withDefaults returns the configuration with the default of each field that is zero.
 func (c Config) withDefaults() Config {
 	d := DefaultConfig()
 	c.MaxStreams = cmp.Or(c.MaxStreams, d.MaxStreams)
@@ -185,16 +185,16 @@ func (c Config) withDefaults() Config {
 	g.Resets = cmp.Or(g.Resets, dg.Resets)
 	c.Log = cmp.Or(c.Log, d.Log)
 	c.openFactor = openFactor
-	if c.Offenders == nil {
-		c.Offenders = offender.New(offender.Config{})
+	if c.Floods == nil {
+		c.Floods = floodtracker.New(floodtracker.Config{})
 	}
 	return c
 }
 
-// check finds what is wrong with a config whose defaults are filled in.
+// check validates a configuration that has its defaults.
 func (c *Config) check() error {
 	if c.Handler == nil || c.Handler.Serve == nil || c.Handler.Pool == nil {
-		return errors.New("there is no handler for requests of HTTP/2; give one, with a pool")
+		return errors.New("HTTP/2 needs a handler with a buffer pool")
 	}
 	g := &c.Guard
 	for _, n := range [...]int{
@@ -202,17 +202,17 @@ func (c *Config) check() error {
 		g.Control, g.ControlRate, g.ControlPerData, g.ControlPerStream, g.ControlSaved, g.Continuations, g.BlockBytes,
 	} {
 		if n < 0 || n > 1<<30 {
-			return errors.New("limits of HTTP/2 are positive and below 2^30")
+			return errors.New("HTTP/2 limits have to be positive and at most 2^30")
 		}
 	}
-	if c.ConnWindow < 65535 {
-		return errors.New("the window of a connection of HTTP/2 cannot be smaller than 65535 bytes")
+	if c.ConnWindow < h2flow.DefaultWindow {
+		return errors.New("the HTTP/2 connection window has to be at least 65535 bytes")
 	}
 	for _, d := range [...]time.Duration{
 		c.FirstTimeout, c.HeaderTimeout, c.IdleTimeout, c.WriteTimeout, c.PingAfter, c.PingTimeout, c.DrainNotice,
 	} {
 		if d < 0 {
-			return errors.New("timeouts of HTTP/2 cannot be negative")
+			return errors.New("HTTP/2 timeouts cannot be negative")
 		}
 	}
 	return nil

@@ -52,9 +52,9 @@ func TestDrain(t *testing.T) {
 	}
 	s.Drain()
 	s.Drain() // once is enough
-	const everyStream = 1<<31 - 1
-	busy.await(t, "the notice", isGoAway(everyStream))
-	idle.await(t, "the notice", isGoAway(everyStream))
+	const allStreams = 1<<31 - 1
+	busy.await(t, "the notice", isGoAway(allStreams))
+	idle.await(t, "the notice", isGoAway(allStreams))
 	// What was on its way is served.
 	if err := busy.open(3, true, ":method: POST"); err != nil {
 		t.Fatal(err)

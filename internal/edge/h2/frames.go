@@ -6,7 +6,7 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// The frames that the ledger tells apart (RFC 9113 section 6).
+// The types of frames that the frame accounting distinguishes (RFC 9113 section 6).
 const (
 	frameData         = uint8(http2.FrameData)
 	frameHeaders      = uint8(http2.FrameHeaders)
@@ -20,7 +20,7 @@ const (
 	framePriority9218 = 0x10 // PRIORITY_UPDATE of RFC 9218
 )
 
-// The flags that matter here.
+// The flags that the server reads or writes.
 const (
 	flagAck        = 0x1
 	flagEndStream  = 0x1
@@ -29,18 +29,14 @@ const (
 
 const (
 	frameHeaderSize = 9
-	// maxFrame is the largest frame that is read, and that is written: the least
-	// that RFC 9113 allows.
+	// maxFrame is the largest frame that is read or written. It is the smallest
+	// limit that RFC 9113 allows, so that every client supports it.
 	maxFrame = 16 << 10
-	// everyStream is the last stream of a GOAWAY that refuses none.
-	everyStream = 1<<31 - 1
-	// maxWindow is the largest window.
-	maxWindow = 1<<31 - 1
-	// firstWindow is every window of which nothing was said yet.
-	firstWindow = 1<<16 - 1
+	// allStreams is the last stream of a GOAWAY that refuses none.
+	allStreams = 1<<31 - 1
 )
 
-// frame is what the ledger needs of a frame.
+// frame is what the frame accounting needs of a frame.
 type frame struct {
 	length uint32
 	kind   uint8
@@ -58,8 +54,9 @@ func appendFrame(dst []byte, kind, flags uint8, stream uint32, length int) []byt
 		byte(stream>>24), byte(stream>>16), byte(stream>>8), byte(stream))
 }
 
-// appendNumber appends a frame whose content is a number of 32 bits.
-func appendNumber(dst []byte, kind uint8, stream, value uint32) []byte {
+// appendUint32 appends a frame whose payload is one number, as that of RST_STREAM and
+// WINDOW_UPDATE.
+func appendUint32(dst []byte, kind uint8, stream, value uint32) []byte {
 	return binary.BigEndian.AppendUint32(appendFrame(dst, kind, 0, stream, 4), value)
 }
 
@@ -73,7 +70,7 @@ func appendPing(dst []byte, flags uint8, data [8]byte) []byte {
 	return append(appendFrame(dst, framePing, flags, 0, len(data)), data[:]...)
 }
 
-// appendSettings appends what a server begins with.
+// appendSettings appends a SETTINGS frame.
 func appendSettings(dst []byte, settings ...http2.Setting) []byte {
 	dst = appendFrame(dst, frameSettings, 0, 0, 6*len(settings))
 	for _, s := range settings {
@@ -83,8 +80,9 @@ func appendSettings(dst []byte, settings ...http2.Setting) []byte {
 	return dst
 }
 
-// appendBlock appends a block of headers, in as many frames as it needs.
-func appendBlock(dst []byte, stream uint32, block []byte, end bool) []byte {
+// appendHeaders appends a block of headers: HEADERS and as many CONTINUATION frames
+// as it needs.
+func appendHeaders(dst []byte, stream uint32, block []byte, end bool) []byte {
 	kind, flags := frameHeaders, uint8(0)
 	if end {
 		flags = flagEndStream

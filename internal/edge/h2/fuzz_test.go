@@ -40,10 +40,10 @@ func FuzzCompose(f *testing.F) {
 	pool := new(h1.BufferPool)
 	f.Fuzz(func(t *testing.T, packed []byte, ends bool) {
 		cfg := DefaultConfig()
-		var b block
+		var b headerBlock
 		b.init(&cfg)
 		b.begin(true)
-		if tooLarge, err := b.add(packed); tooLarge || err != nil || b.end() != nil {
+		if tooLarge, err := b.decode(packed); tooLarge || err != nil || b.end() != nil {
 			return
 		}
 		if len(b.fields) > 0 && b.size == 0 || b.size > cfg.Guard.BlockBytes {

@@ -1,121 +1,124 @@
 package h2
 
 import (
-	"slices"
-
 	"golang.org/x/net/http2"
 
 	"slipway.dev/slipway/internal/edge/h1"
+	"slipway.dev/slipway/internal/edge/h2flow"
 )
 
-// handle does what a frame asks for. An error ends the connection. It is called
-// with mu held, as is all here.
+// handle does what a frame demands. An error closes the connection. It is called
+// with mu held, as are all functions here.
 func (c *session) handle(read http2.Frame) error {
-	if !c.settled {
-		// The first frame has to be SETTINGS.
+	if !c.reader.settled {
+		// The first frame has to be SETTINGS (RFC 9113 section 3.4).
 		if f, ok := read.(*http2.SettingsFrame); !ok || f.IsAck() {
 			return http2.ConnectionError(http2.ErrCodeProtocol)
 		}
-		c.settled = true
+		c.reader.settled = true
 	}
 	switch f := read.(type) {
 	case *http2.HeadersFrame:
 		return c.onHeaders(f)
 	case *http2.ContinuationFrame:
-		return c.unpack(f.HeaderBlockFragment(), f.HeadersEnded())
+		return c.decodeHeaders(f.HeaderBlockFragment(), f.HeadersEnded())
 	case *http2.DataFrame:
 		return c.onData(f)
 	case *http2.SettingsFrame:
 		return c.onSettings(f)
 	case *http2.WindowUpdateFrame:
-		return c.onWindow(f)
+		return c.onWindowUpdate(f)
 	case *http2.RSTStreamFrame:
 		return c.onReset(f)
 	case *http2.PingFrame:
 		c.onPing(f)
 	case *http2.PriorityFrame:
 		if f.StreamDep == f.StreamID {
-			return c.streamFault(http2.StreamError{StreamID: f.StreamID, Code: http2.ErrCodeProtocol})
+			return c.resetInvalid(http2.StreamError{StreamID: f.StreamID, Code: http2.ErrCodeProtocol})
 		}
 	case *http2.GoAwayFrame:
-		c.refuseMore()
+		c.refuseNewStreams()
 	case *http2.PushPromiseFrame:
 		return http2.ConnectionError(http2.ErrCodeProtocol)
 	}
-	// Frames of other kinds are ignored, as RFC 9113 section 4.1 asks.
+	// Frames of other types are ignored (RFC 9113 section 4.1).
 	return nil
 }
 
-// opening is a block of headers that is being read.
-type opening struct {
+// pendingHeaders is the block of headers that is being read, which may take several
+// frames.
+type pendingHeaders struct {
 	stream  *stream // whose trailers they are; nil for a request
 	id      uint32
 	ends    bool // the stream ends with them
-	ignored bool // they mean nothing
+	ignored bool // the stream was reset, or is beyond GOAWAY
 	refused bool // there are too many streams
-	itself  bool // the stream depends on itself
+	onSelf  bool // the stream depends on itself
 }
 
-// onHeaders takes in the start of a request, or of its trailers.
+// onHeaders handles the start of a request, or of its trailers. A block that is
+// ignored or refused has to be decoded too, because the next ones depend on it.
 func (c *session) onHeaders(f *http2.HeadersFrame) error {
 	id := f.StreamID
-	o := opening{stream: c.streams[id], id: id, ends: f.StreamEnded(), itself: f.HasPriority() && f.Priority.StreamDep == id}
+	h := pendingHeaders{stream: c.streams.open[id], id: id, ends: f.StreamEnded(), onSelf: f.HasPriority() && f.Priority.StreamDep == id}
 	switch {
 	case id%2 == 0:
 		return http2.ConnectionError(http2.ErrCodeProtocol)
-	case o.stream != nil:
-	case id > c.last:
-		c.last = id
-		o.ignored = id > c.allowed
-		o.refused = !o.ignored && len(c.streams) >= c.cfg.MaxStreams
-	case slices.Contains(c.recent[:], id):
-		o.ignored = true
+	case h.stream != nil:
+	case id > c.streams.last:
+		c.streams.last = id
+		h.ignored = id > c.streams.allowed
+		h.refused = !h.ignored && len(c.streams.open) >= c.cfg.MaxStreams
+	case c.streams.wasReset(id):
+		h.ignored = true
 	default:
 		return http2.ConnectionError(http2.ErrCodeProtocol)
 	}
-	c.opening = o
-	c.header.begin(!o.ignored && !o.refused)
-	return c.unpack(f.HeaderBlockFragment(), f.HeadersEnded())
+	c.reader.pending = h
+	c.reader.headers.begin(!h.ignored && !h.refused)
+	return c.decodeHeaders(f.HeaderBlockFragment(), f.HeadersEnded())
 }
 
-// unpack takes in a part of a block of headers.
-func (c *session) unpack(part []byte, last bool) error {
-	tooLarge, err := c.header.add(part)
+// decodeHeaders decodes a fragment of a block of headers, and handles the block with
+// its last one.
+func (c *session) decodeHeaders(fragment []byte, last bool) error {
+	tooLarge, err := c.reader.headers.decode(fragment)
 	if err == nil && last {
-		err = c.header.end()
+		err = c.reader.headers.end()
 	}
 	switch {
 	case err != nil:
 		return http2.ConnectionError(http2.ErrCodeCompression)
 	case tooLarge:
-		c.judge(ReasonBlock)
+		c.accounting.exceed(ReasonBlock)
 		return nil
 	case !last:
 		return nil
 	}
-	switch o := &c.opening; {
-	case o.ignored:
-	case o.refused:
-		c.sendReset(o.id, http2.ErrCodeRefusedStream)
-	case o.stream != nil:
-		c.onTrailers(o.stream, o.ends)
-	case o.itself:
-		c.sendReset(o.id, http2.ErrCodeProtocol)
+	switch h := &c.reader.pending; {
+	case h.ignored:
+	case h.refused:
+		c.sendReset(h.id, http2.ErrCodeRefusedStream)
+	case h.stream != nil:
+		c.onTrailers(h.stream, h.ends)
+	case h.onSelf:
+		c.sendReset(h.id, http2.ErrCodeProtocol)
 	default:
-		c.onRequest(o.id, o.ends)
+		c.onRequest(h.id, h.ends)
 	}
 	return nil
 }
 
-// onRequest takes in a request.
+// onRequest opens a stream for a request and queues it. A malformed request resets
+// its stream; one that HTTP/1.1 would refuse too gets a response with a status.
 func (c *session) onRequest(id uint32, ends bool) {
-	if c.header.truncated {
+	if c.reader.headers.truncated {
 		s := &stream{session: c, id: id, peerEnded: ends}
-		c.streams[id] = s
-		c.refuse(s, h1.ErrHeadTooLarge.Status())
+		c.streams.open[id] = s
+		c.reject(s, h1.ErrHeadTooLarge.Status())
 		return
 	}
-	r, err := c.composer.request(&c.header, ends)
+	r, err := c.reader.composer.request(&c.reader.headers, ends)
 	status := 0
 	if err != nil && err != errMalformed {
 		status = h1.StatusOf(err)
@@ -125,38 +128,39 @@ func (c *session) onRequest(id uint32, ends bool) {
 		return
 	}
 	s := &stream{
-		session: c, id: id, declared: r.length, room: c.cfg.StreamWindow, window: c.initial,
-		peerEnded: ends, expects: r.expects, isHead: r.headers,
+		session: c, id: id, contentLength: r.length,
+		receive: h2flow.NewReceiveWindow(c.cfg.StreamWindow), send: c.flow.send.Stream(),
+		peerEnded: ends, expectsContinue: r.expects, isHead: r.isHead,
 	}
-	c.streams[id] = s
+	c.streams.open[id] = s
 	if status != 0 {
-		c.refuse(s, status)
+		c.reject(s, status)
 		return
 	}
-	s.in = inbox{head: r.head, Backlog: h1.Backlog{Pool: c.pool, Text: r.head, Chunked: r.framing == h1.Chunked}}
+	s.in = requestBuffer{head: r.head, Backlog: h1.Backlog{Pool: c.pool, Text: r.head, Chunked: r.framing == h1.Chunked}}
 	if ends {
 		s.in.finish(nil)
 	}
 	s.readable.cond.L, s.writable.cond.L = &c.mu, &c.mu
-	c.queue = append(c.queue, s)
+	c.requests.queue = append(c.requests.queue, s)
 }
 
-// onTrailers takes in the end of a request.
+// onTrailers handles trailers, which end a request.
 func (c *session) onTrailers(s *stream, ends bool) {
-	b := &c.header
+	b := &c.reader.headers
 	switch {
 	case s.peerEnded:
 		c.reset(s, http2.ErrCodeStreamClosed, errClosedStream)
 	case !ends || b.malformed || b.truncated || b.pseudo > 0:
 		c.reset(s, http2.ErrCodeProtocol, errMalformed)
 	default:
-		c.endOf(s, c.composer.trailers(b))
+		c.onEnd(s, c.reader.composer.trailers(b))
 	}
 }
 
-// endOf takes in the end of a request. tail is what follows a body in chunks.
-func (c *session) endOf(s *stream, tail []byte) {
-	if s.declared >= 0 && s.got != s.declared {
+// onEnd handles the end of a request. tail is what follows a chunked body.
+func (c *session) onEnd(s *stream, tail []byte) {
+	if s.contentLength >= 0 && s.received != s.contentLength {
 		c.reset(s, http2.ErrCodeProtocol, errShort)
 		return
 	}
@@ -164,94 +168,98 @@ func (c *session) endOf(s *stream, tail []byte) {
 	s.in.finish(tail)
 	s.readable.wake()
 	if s.ended {
-		c.drop(s)
+		c.remove(s)
 		return
 	}
 	c.sendEnd(s)
 }
 
-// find gives the stream with a number: nil for one that is over, an error for
-// one that never was.
-func (c *session) find(id uint32) (*stream, error) {
-	if id%2 == 0 || id > c.last {
-		return nil, http2.ConnectionError(http2.ErrCodeProtocol)
-	}
-	return c.streams[id], nil
-}
-
+// onData handles a piece of a body. The whole frame counts against the windows, with
+// its padding. What no handler will read is returned to the window at once, so that
+// it does not block other streams.
 func (c *session) onData(f *http2.DataFrame) error {
 	size, data := int(f.Length), f.Data()
-	if c.room -= size; c.room < 0 {
+	if !c.flow.receive.Receive(size) {
 		return http2.ConnectionError(http2.ErrCodeFlowControl)
 	}
-	s, err := c.find(f.StreamID)
+	s, err := c.streams.find(f.StreamID)
 	if err != nil {
 		return err
 	}
 	code, why := http2.ErrCodeNo, error(nil)
 	switch {
 	case s == nil:
-		c.credit(size)
-		if f.StreamID <= c.allowed && !slices.Contains(c.recent[:], f.StreamID) {
+		c.returnConn(size)
+		if f.StreamID <= c.streams.allowed && !c.streams.wasReset(f.StreamID) {
 			c.sendReset(f.StreamID, http2.ErrCodeStreamClosed)
 		}
 		return nil
 	case s.peerEnded:
 		code, why = http2.ErrCodeStreamClosed, errClosedStream
-	case s.declared >= 0 && s.got+int64(len(data)) > s.declared:
+	case s.contentLength >= 0 && s.received+int64(len(data)) > s.contentLength:
 		code, why = http2.ErrCodeProtocol, errLong
-	case size > s.room:
+	case !s.receive.Receive(size):
 		code, why = http2.ErrCodeFlowControl, errWindow
 	}
 	if why != nil {
-		c.credit(size)
+		c.returnConn(size)
 		c.reset(s, code, why)
 		return nil
 	}
-	s.room -= size
-	s.got += int64(len(data))
+	s.received += int64(len(data))
 	unused := size - len(data) // padding
 	if s.err != nil {
-		unused = size // nobody reads it
+		unused = size // the handler has closed the stream
 	} else {
 		s.in.Add(data)
 		s.readable.wake()
 	}
 	if unused > 0 {
-		c.consumed(s, unused)
+		c.returnWindow(s, unused)
 	}
 	if f.StreamEnded() {
-		c.endOf(s, lastChunk)
+		c.onEnd(s, lastChunk)
 	}
 	return nil
 }
 
-// consumed gives back to the client what it sent and is held no more. It reports
-// whether there is a frame to write for that.
-func (c *session) consumed(s *stream, n int) bool {
-	given := c.credit(n)
-	if s.owed += n; s.peerEnded || s.err != nil || s.owed < c.cfg.StreamWindow/2 && s.owed < s.room {
-		return given
+// returnWindow returns consumed bytes to the windows of a stream and of the
+// connection. It reports whether it added a frame that has to be written. A stream
+// whose request has ended needs no window.
+func (c *session) returnWindow(s *stream, n int) (added bool) {
+	added = c.returnConn(n)
+	s.receive.Consume(n)
+	if s.peerEnded || s.err != nil {
+		return added
 	}
-	c.sendWindow(s.id, s.owed)
-	s.room += s.owed
-	s.owed = 0
+	increment := s.receive.Update(min(c.cfg.StreamWindow/2, s.receive.Available()))
+	if increment == 0 {
+		return added
+	}
+	c.writer.addWindowUpdate(s.id, increment)
 	return true
 }
 
-// creditStep is what is worth giving back of the window of all streams.
-const creditStep = 16 << 10
+// connUpdate is how many bytes are worth a WINDOW_UPDATE of the connection.
+const connUpdate = 16 << 10
 
-// credit gives back what was taken of the window of all streams.
-func (c *session) credit(n int) bool {
-	if c.owed += n; c.owed == 0 || c.owed < creditStep && c.owed < c.room || c.over {
+// returnConn returns consumed bytes to the window of the connection.
+func (c *session) returnConn(n int) (added bool) {
+	w := &c.flow.receive
+	w.Consume(n)
+	if c.over {
 		return false
 	}
-	c.sendWindow(0, c.owed)
-	c.room += c.owed
-	c.owed = 0
+	increment := w.Update(min(connUpdate, w.Available()))
+	if increment == 0 {
+		return false
+	}
+	c.writer.addWindowUpdate(0, increment)
 	return true
 }
+
+// maxSettings is how many settings one frame may have.
+const maxSettings = 100
 
 func (c *session) onSettings(f *http2.SettingsFrame) error {
 	if f.IsAck() {
@@ -266,29 +274,24 @@ func (c *session) onSettings(f *http2.SettingsFrame) error {
 		}
 		switch s.ID {
 		case http2.SettingInitialWindowSize:
-			return c.resize(int64(s.Val))
+			return c.resizeWindows(s.Val)
 		case http2.SettingHeaderTableSize:
-			c.encoder.SetMaxDynamicTableSize(s.Val)
+			c.headers.hpack.SetMaxDynamicTableSize(s.Val)
 		}
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	c.reserve(frameHeaderSize)
-	c.out = appendFrame(c.out, frameSettings, flagAck, 0, 0)
+	c.writer.addSettingsAck()
 	return nil
 }
 
-// maxSettings is how many settings one frame may have.
-const maxSettings = 100
-
-// resize changes the windows of all streams.
-func (c *session) resize(initial int64) error {
-	change := initial - c.initial
-	c.initial = initial
-	for _, s := range c.streams {
-		if s.window += change; s.window > maxWindow {
+// resizeWindows changes the send windows of all streams.
+func (c *session) resizeWindows(initial uint32) error {
+	change := c.flow.send.SetInitial(initial)
+	for _, s := range c.streams.open {
+		if !s.send.Grow(change) {
 			return http2.ConnectionError(http2.ErrCodeFlowControl)
 		}
 		s.writable.wake()
@@ -296,52 +299,52 @@ func (c *session) resize(initial int64) error {
 	return nil
 }
 
-func (c *session) onWindow(f *http2.WindowUpdateFrame) error {
+func (c *session) onWindowUpdate(f *http2.WindowUpdateFrame) error {
 	if f.StreamID != 0 {
-		s, err := c.find(f.StreamID)
+		s, err := c.streams.find(f.StreamID)
 		if s == nil {
 			return err
 		}
-		if s.window += int64(f.Increment); s.window > maxWindow {
+		if !s.send.Grow(int64(f.Increment)) {
 			c.reset(s, http2.ErrCodeFlowControl, errWindow)
 			return nil
 		}
 		s.writable.wake()
 		return nil
 	}
-	if c.window += int64(f.Increment); c.window > maxWindow {
+	if !c.flow.send.Grow(int64(f.Increment)) {
 		return http2.ConnectionError(http2.ErrCodeFlowControl)
 	}
-	for _, s := range c.streams {
+	for _, s := range c.streams.open {
 		s.writable.wake()
 	}
 	return nil
 }
 
-// onReset takes in that the client gave a request up.
+// onReset ends a stream that the client cancelled.
 func (c *session) onReset(f *http2.RSTStreamFrame) error {
-	s, err := c.find(f.StreamID)
+	s, err := c.streams.find(f.StreamID)
 	if s != nil {
-		s.fail(errGivenUp)
-		c.drop(s)
+		s.fail(errCanceled)
+		c.remove(s)
 	}
 	return err
 }
 
+// onPing acknowledges a PING. An acknowledgement has done its work as a frame: the
+// keepalive only needs to see one.
 func (c *session) onPing(f *http2.PingFrame) {
-	if f.IsAck() {
-		return // it has been heard
+	if !f.IsAck() {
+		c.writer.addPing(flagAck, f.Data)
 	}
-	c.reserve(frameHeaderSize + len(f.Data))
-	c.out = appendPing(c.out, flagAck, f.Data)
 }
 
-// streamFault resets a stream because of a frame that cannot be.
-func (c *session) streamFault(fault http2.StreamError) error {
-	if s := c.streams[fault.StreamID]; s != nil {
-		c.reset(s, fault.Code, fault)
+// resetInvalid resets a stream because of an invalid frame.
+func (c *session) resetInvalid(invalid http2.StreamError) error {
+	if s := c.streams.open[invalid.StreamID]; s != nil {
+		c.reset(s, invalid.Code, invalid)
 	} else {
-		c.sendReset(fault.StreamID, fault.Code)
+		c.sendReset(invalid.StreamID, invalid.Code)
 	}
 	return nil
 }

@@ -10,15 +10,16 @@ import (
 	"slipway.dev/slipway/internal/edge/h1"
 )
 
-// Server serves connections of HTTP/2. It does not listen.
+// Server serves HTTP/2 connections. It does not listen.
 type Server struct {
 	cfg Config
-	// suspicious and strict are cfg for suspects and clients on probation.
-	suspicious Config
-	strict     Config
-	limits     h1.Limits // of responses
-	replies    sync.Pool // of *bridge.Reply
-	workers    workers
+	// suspect and reduced are cfg with the limits for suspects and for clients that
+	// flooded of late.
+	suspect Config
+	reduced Config
+	limits  h1.Limits // of responses
+	replies sync.Pool // of *bridge.ResponseTranslator
+	workers workers
 
 	mu       sync.Mutex // guards what follows
 	draining bool
@@ -31,16 +32,16 @@ func New(cfg Config) (*Server, error) {
 	if err := s.cfg.check(); err != nil {
 		return nil, err
 	}
-	s.suspicious, s.strict = s.cfg.suspicious(), s.cfg.strict()
+	s.suspect, s.reduced = s.cfg.suspect(), s.cfg.reduced()
 	s.limits = cmp.Or(s.cfg.Handler.Limits, h1.DefaultLimits())
 	return s, nil
 }
 
-// ServeConn serves a connection whose handshake, if it has one, is done. It
-// returns when the connection has ended and all its requests have, and closes
-// conn. The contexts of requests come from ctx.
+// ServeConn serves a connection after its handshake, if it has one. It returns when
+// the connection is closed and all its requests have ended. The contexts of requests
+// derive from ctx.
 func (s *Server) ServeConn(ctx context.Context, conn net.Conn) {
-	// Nothing is read before it has a deadline. The first frame lifts it.
+	// The deadline is set before the first read. The first frame lifts it.
 	if conn.SetReadDeadline(time.Now().Add(s.cfg.FirstTimeout)) != nil {
 		conn.Close()
 		return
@@ -49,9 +50,9 @@ func (s *Server) ServeConn(ctx context.Context, conn net.Conn) {
 	c := newSession(s, s.configFor(client), conn)
 	c.client = client
 	s.add(c)
-	s.workers.enter()
+	s.workers.addConn()
 	c.serve(ctx)
-	s.workers.leave()
+	s.workers.removeConn()
 	s.remove(c)
 	if s.cfg.Hooks.Closed != nil {
 		s.cfg.Hooks.Closed(c.reason)
@@ -64,7 +65,7 @@ func (s *Server) add(c *session) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c.late = s.draining
+	c.acceptedDraining = s.draining
 	s.sessions[c] = struct{}{}
 }
 
@@ -81,10 +82,10 @@ func (s *Server) Len() int {
 	return len(s.sessions)
 }
 
-// Drain asks every client to go, and returns at once. Each is told that no new
-// requests will be taken, and after DrainNotice none are; the connection is
-// closed when those that run have ended. Connections that come later are told
-// with the first answer. Len says when all are gone.
+// Drain begins a graceful shutdown and returns at once. Every client gets a GOAWAY
+// that refuses nothing yet, and after DrainNotice one that refuses new streams; the
+// connection is closed when its running requests have ended. Connections that come
+// later get GOAWAY with their first response. Len is 0 when all are closed.
 func (s *Server) Drain() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,23 +94,23 @@ func (s *Server) Drain() {
 	}
 	s.draining = true
 	for c := range s.sessions {
-		c.announce()
+		c.announceDrain()
 	}
-	time.AfterFunc(s.cfg.DrainNotice, s.refuseMore)
+	time.AfterFunc(s.cfg.DrainNotice, s.refuseNewStreams)
 }
 
-// refuseMore is the second step of Drain.
-func (s *Server) refuseMore() {
+// refuseNewStreams is the second step of Drain.
+func (s *Server) refuseNewStreams() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for c := range s.sessions {
-		if !c.late {
-			c.leaveNow()
+		if !c.acceptedDraining {
+			c.drain()
 		}
 	}
 }
 
-// Close ends all connections, whatever they are doing.
+// Close closes all connections at once, with their running requests.
 func (s *Server) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,182 +1,143 @@
 package h2
 
 import (
-	"bufio"
 	"context"
-	"crypto/tls"
 	"errors"
 	"io"
 	"net"
 	"net/netip"
 	"os"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/net/http2"
 
 	"slipway.dev/slipway/internal/edge/h1"
+	"slipway.dev/slipway/internal/edge/h2flow"
 )
 
 const (
-	// readSize is how much is read at once, and so how far ahead it is known what
-	// becomes of a request before it is served.
-	readSize = 4 << 10
-	// partingTime bounds writing the last frame of a connection that is ended for
-	// what its client did.
-	partingTime = 250 * time.Millisecond
-	// lingerTime and lingerBytes bound what is read after that frame. Closing with
-	// bytes unread makes the kernel reset the connection, and the client may then
-	// never read why.
-	lingerTime  = 250 * time.Millisecond
-	lingerBytes = 64 << 10
-	// recentResets is how many streams are remembered that were reset by us:
-	// frames that are still on their way to them mean nothing.
-	recentResets = 32
+	// goAwayTimeout bounds writing the last frames of a connection that is closed
+	// because of an error or a flood of its client.
+	goAwayTimeout = 250 * time.Millisecond
+	// drainReadTime and drainReadBytes bound what is read after the last frame.
+	// Closing a socket with unread bytes makes the kernel reset the connection, and
+	// the client may then never read the GOAWAY.
+	drainReadTime  = 250 * time.Millisecond
+	drainReadBytes = 64 << 10
 )
 
 var (
-	// errEnded is what streams get from a connection that has ended.
-	errEnded = errors.New("the connection of HTTP/2 has ended")
-	// errSilent ends the connection of a client that does not say that it is there.
-	errSilent = errors.New("the client does not answer")
-	// errPreface is a connection that does not start like HTTP/2.
-	errPreface = errors.New("the connection does not start like HTTP/2")
+	// errEnded is the error of streams whose connection was closed.
+	errEnded = errors.New("the HTTP/2 connection was closed")
+	// errPingTimeout closes the connection of a client that does not acknowledge PING.
+	errPingTimeout = errors.New("the client did not acknowledge a PING in time")
+	// errPreface is a connection that does not start with the client preface.
+	errPreface = errors.New("the connection does not start with the HTTP/2 preface")
 )
 
-// session is one connection. One goroutine reads from it, each request has one,
-// and who has something to write does, one at a time.
+// session is one connection. One goroutine, in serve, reads its frames. Each request
+// that runs has a goroutine of the server's workers. A goroutine that has frames to
+// send adds them to the writer's buffer, and one of them at a time writes the buffer
+// to the connection.
 type session struct {
 	server *Server
 	cfg    *Config
 	conn   net.Conn
-	ctx    context.Context
+	ctx    context.Context // requests derive theirs from it
 	pool   *h1.BufferPool
 	local  net.Addr
 	remote net.Addr
-	client netip.Prefix // who is blamed for a flood; not valid for nobody
-	piece  int          // how much one write is given
+	client netip.Prefix // whom a flood is recorded for; not valid for none
 	began  time.Time
-	late   bool // it came after Drain
+	// acceptedDraining says that the connection came after Drain. Its client gets
+	// GOAWAY with the first response.
+	acceptedDraining bool
 
-	// These are the reader's.
-	in       *bufio.Reader
-	framer   *http2.Framer
-	header   block
-	composer composer
-	opening  opening
-	silent   bool // no frame has come
-	settled  bool // the client's settings have
-	deadline bool // the connection has a read deadline
-	waited   bool // for bytes, since the last frame
+	// reader belongs to the goroutine of serve, and needs no lock.
+	reader frameReader
 
-	hurried atomic.Bool // writes have partingTime, altogether
+	mu         sync.Mutex // guards all that follows, and all streams
+	writer     frameWriter
+	headers    headerEncoder
+	streams    streamTable
+	flow       connFlow
+	accounting frameAccounting
+	requests   requestQueue
+	keepalive  keepalive
+	over       bool   // the connection is being closed, and no request starts any more
+	reason     string // why; set together with over
+}
 
-	mu sync.Mutex // guards all that follows
-	sender
-	ledger  ledger
-	verdict string // why the ledger wants the connection to end
-	reason  string // why it has ended
-	over    bool   // no request starts any more
-	quiet   sync.Cond
-
-	streams map[uint32]*stream // those that are not over
-	last    uint32             // the highest that came
-	allowed uint32             // the highest that is served
-	recent  [recentResets]uint32
-	resets  int
-	room    int // what the client may still send
-	owed    int // what was taken and not given back to it
-
-	starter
-	watcher
+// connFlow is the flow control of all streams together, in both directions.
+type connFlow struct {
+	send    h2flow.ConnSendWindow
+	receive h2flow.ReceiveWindow
 }
 
 func newSession(s *Server, cfg *Config, conn net.Conn) *session {
 	c := &session{
-		server: s, cfg: cfg, conn: conn, pool: cfg.Handler.Pool, local: conn.LocalAddr(), remote: conn.RemoteAddr(),
-		piece: 1 << 30, began: time.Now(), silent: true, deadline: true, ledger: newLedger(cfg),
-		streams: make(map[uint32]*stream), allowed: everyStream, room: cfg.ConnWindow,
+		server: s, cfg: cfg, conn: conn, pool: cfg.Handler.Pool,
+		local: conn.LocalAddr(), remote: conn.RemoteAddr(), began: time.Now(),
+		accounting: newAccounting(cfg), streams: newStreamTable(),
+		flow: connFlow{send: h2flow.NewConnSendWindow(), receive: h2flow.NewReceiveWindow(cfg.ConnWindow)},
 	}
-	if _, secure := conn.(interface{ ConnectionState() tls.ConnectionState }); secure {
-		c.piece = writePiece
-	}
-	c.in = bufio.NewReaderSize(conn, readSize)
-	c.framer = http2.NewFramer(nil, c.in)
-	c.framer.SetMaxReadFrameSize(maxFrame)
-	c.framer.SetReuseFrames()
-	c.header.init(cfg)
-	c.composer.pool = c.pool
-	c.quiet.L = &c.mu
-	c.sender.init()
+	c.reader.init(cfg, conn)
+	c.writer.init(cfg, conn, &c.mu)
+	c.headers.init()
 	return c
 }
 
-// serve serves the connection until it has ended and all its requests have, and
-// closes it.
+// serve serves the connection until it is closed and all its requests have ended.
 func (c *session) serve(ctx context.Context) {
 	c.ctx = ctx
 	defer context.AfterFunc(ctx, c.cancelAll)()
 	c.mu.Lock()
-	c.startWatch()
-	c.greet()
+	c.startKeepalive()
+	c.sendSettings()
 	c.mu.Unlock()
-	err := c.readPreface()
+	err := c.reader.readPreface()
 	for err == nil {
 		err = c.readFrame()
 	}
-	c.conclude(err)
-	c.running.Wait()
+	c.closeAfter(err)
+	c.requests.running.Wait()
 }
 
-// greet says what is taken.
-func (c *session) greet() {
-	c.reserve(64)
-	c.out = appendSettings(c.out,
+// sendSettings sends the server's preface: SETTINGS, and the window of the
+// connection, for which there is no setting.
+func (c *session) sendSettings() {
+	c.writer.reserve(64)
+	c.writer.out = appendSettings(c.writer.out,
 		http2.Setting{ID: http2.SettingMaxFrameSize, Val: maxFrame},
 		http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: uint32(c.cfg.MaxStreams)},
-		http2.Setting{ID: http2.SettingMaxHeaderListSize, Val: uint32(c.header.limit)},
+		http2.Setting{ID: http2.SettingMaxHeaderListSize, Val: uint32(c.reader.headers.limit)},
 		http2.Setting{ID: http2.SettingInitialWindowSize, Val: uint32(c.cfg.StreamWindow)},
 	)
-	if c.cfg.ConnWindow > firstWindow {
-		c.sendWindow(0, c.cfg.ConnWindow-firstWindow)
+	if c.cfg.ConnWindow > h2flow.DefaultWindow {
+		c.writer.addWindowUpdate(0, c.cfg.ConnWindow-h2flow.DefaultWindow)
 	}
 	_ = c.flush() // an error shows with the first read
 }
 
-func (c *session) readPreface() error {
-	for at := 0; at < len(http2.ClientPreface); {
-		if c.in.Buffered() == 0 {
-			if _, err := c.in.Peek(1); err != nil {
-				return err
-			}
-		}
-		part, _ := c.in.Peek(min(c.in.Buffered(), len(http2.ClientPreface)-at))
-		if string(part) != http2.ClientPreface[at:at+len(part)] {
-			return errPreface
-		}
-		at += len(part)
-		_, _ = c.in.Discard(len(part)) // it is there
-	}
-	return nil
-}
-
-// readFrame reads a frame and does what it asks for. An error ends the
-// connection.
+// readFrame reads a frame and handles it. An error closes the connection.
+//
+// The frame is accounted for before it is handled: a frame over a limit does not
+// get to do its work.
 func (c *session) readFrame() error {
-	if c.in.Buffered() < frameHeaderSize {
+	if c.reader.in.Buffered() < frameHeaderSize {
 		c.beforeWait(false)
 	}
-	header, err := c.framer.ReadFrameHeader()
+	header, err := c.reader.framer.ReadFrameHeader()
 	if err != nil {
 		return err
 	}
-	if c.in.Buffered() < int(header.Length) {
+	if c.reader.in.Buffered() < int(header.Length) {
 		c.beforeWait(header.Type == http2.FrameHeaders || header.Type == http2.FrameContinuation)
 	}
-	read, err := c.framer.ReadFrameForHeader(header)
-	var fault http2.StreamError
-	if err != nil && !errors.As(err, &fault) {
+	read, err := c.reader.framer.ReadFrameForHeader(header)
+	var streamError http2.StreamError
+	if err != nil && !errors.As(err, &streamError) {
 		return err
 	}
 	f := frame{length: header.Length, kind: uint8(header.Type), flags: uint8(header.Flags), stream: header.StreamID}
@@ -185,15 +146,17 @@ func (c *session) readFrame() error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.silent = false
-	if c.waited {
-		c.waited = false
-		c.heard = c.now()
+	c.reader.noFrame = false
+	if c.reader.waited {
+		// The clock is read only after a wait: frames that came together have the
+		// same time.
+		c.reader.waited = false
+		c.keepalive.lastFrame = c.now()
 	}
-	c.judge(c.ledger.fromClient(&f))
-	if c.verdict == "" {
+	c.accounting.exceed(c.accounting.countReceived(&f))
+	if c.accounting.exceeded == "" {
 		if err != nil {
-			err = c.streamFault(fault)
+			err = c.resetInvalid(streamError)
 		} else {
 			err = c.handle(read)
 		}
@@ -201,41 +164,34 @@ func (c *session) readFrame() error {
 	switch {
 	case c.over:
 		return errEnded
-	case c.verdict != "":
-		return &floodError{c.verdict}
+	case c.accounting.exceeded != "":
+		return &floodError{c.accounting.exceeded}
 	}
 	return err
 }
 
-// floodError is a connection that costs too much.
+// floodError closes a connection that exceeds the limits of the frame accounting.
 type floodError struct{ reason string }
 
-func (e *floodError) Error() string { return "the client floods: " + e.reason }
+func (e *floodError) Error() string { return "the client floods the connection: " + e.reason }
 
-// judge keeps what the ledger says.
-func (c *session) judge(reason string) {
-	if c.verdict == "" {
-		c.verdict = reason
-	}
-}
-
-// beforeWait is called before the client is waited for: what it has asked for so
-// far is begun, and what is to be written to it is. A block of headers that has
-// begun to come has a deadline until it is complete, and nothing else has one.
+// beforeWait is called before the reader waits for the client. It starts the
+// requests that were read so far, and has pending frames written. A block of headers
+// that has begun has a read deadline until it is complete; there is none otherwise.
 func (c *session) beforeWait(inHeaders bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.waited = true
+	c.reader.waited = true
 	c.startRequests()
-	if len(c.out) > outMost {
-		c.finish(ReasonUnread, http2.ErrCodeEnhanceYourCalm, c.last)
+	if len(c.writer.out) > maxUnwritten {
+		c.goAway(ReasonUnread, http2.ErrCodeEnhanceYourCalm, c.streams.last)
 	}
-	c.kick()
-	headers := inHeaders || c.ledger.inBlock
-	if c.silent || c.over || headers == c.deadline {
-		return // nobody takes the deadline of the last moment away
+	c.flushAsync()
+	headers := inHeaders || c.accounting.inBlock
+	if c.reader.noFrame || c.over || headers == c.reader.hasDeadline {
+		return // the deadlines of the first frame and of the end stay
 	}
-	c.deadline = headers
+	c.reader.hasDeadline = headers
 	var until time.Time
 	if headers {
 		until = time.Now().Add(c.cfg.HeaderTimeout)
@@ -244,9 +200,9 @@ func (c *session) beforeWait(inHeaders bool) {
 	_ = c.conn.SetReadDeadline(until)
 }
 
-// conclude ends the connection after an error of the reader's, which may be that
-// it has ended already.
-func (c *session) conclude(err error) {
+// closeAfter closes the connection after an error of the reader. The connection may
+// be closing already, and the error be the consequence of that.
+func (c *session) closeAfter(err error) {
 	var protocol http2.ConnectionError
 	var flood *floodError
 	switch {
@@ -255,117 +211,120 @@ func (c *session) conclude(err error) {
 	case errors.Is(err, errPreface):
 		c.end(ReasonPreface, http2.ErrCodeProtocol)
 	case errors.As(err, &protocol):
-		c.cfg.Log.Debug("a client broke the rules of HTTP/2", "client", c.remote, "error", errors.Join(err, c.framer.ErrorDetail()))
+		c.cfg.Log.Debug("client broke the HTTP/2 protocol", "client", c.remote, "error", errors.Join(err, c.reader.framer.ErrorDetail()))
 		c.end(ReasonEnded, http2.ErrCode(protocol))
 	case errors.Is(err, http2.ErrFrameTooLarge):
 		c.end(ReasonEnded, http2.ErrCodeFrameSize)
-	case errors.Is(err, os.ErrDeadlineExceeded) && c.silent:
+	case errors.Is(err, os.ErrDeadlineExceeded) && c.reader.noFrame:
 		c.end(ReasonFirst, http2.ErrCodeNo)
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		// Either that, or the connection has ended and this was to wake us up.
+		// Either the headers took too long, or goAway set a deadline in the past to
+		// wake the reader; end does nothing then.
 		c.end(ReasonSlowHeaders, http2.ErrCodeNo)
 	default:
 		c.mu.Lock()
 		if !c.over {
-			c.lose(err)
+			c.abort(err)
 		}
 		c.mu.Unlock()
 	}
-	c.blame()
-	c.part()
+	c.recordFlood()
+	c.shutdown()
 }
 
-// blame has a flood be remembered, before its client gets time to read why the
-// connection ends.
-func (c *session) blame() {
+// recordFlood reports a flood to the flood tracker. That happens before the client
+// gets time to read the GOAWAY: it may reconnect as soon as it has read it.
+func (c *session) recordFlood() {
 	c.mu.Lock()
 	reason := c.reason
 	c.mu.Unlock()
-	if flood(reason) {
-		c.cfg.Offenders.Flooded(c.client, time.Now())
+	if isFlood(reason) {
+		c.cfg.Floods.RecordFlood(c.client, time.Now())
 	}
 }
 
-// end ends the connection and tells the client why. The reader does the rest.
+// end is goAway for callers without the lock.
 func (c *session) end(reason string, code http2.ErrCode) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.finish(reason, code, c.last)
+	c.goAway(reason, code, c.streams.last)
 }
 
-// finish is end, with mu held.
-func (c *session) finish(reason string, code http2.ErrCode, last uint32) {
+// goAway ends all streams, adds GOAWAY with a code, and wakes up the reader, which
+// closes the connection. It is called with mu held.
+func (c *session) goAway(reason string, code http2.ErrCode, last uint32) {
 	if c.over {
 		return
 	}
 	c.stopAll(reason)
-	if c.allowed == everyStream || code != http2.ErrCodeNo {
-		c.sendGoAway(last, code)
+	if c.streams.accepting() || code != http2.ErrCodeNo {
+		c.writer.addGoAway(last, code)
 	}
 	if code != http2.ErrCodeNo {
 		// A write that waits for the client does not wait for long any more.
-		c.hurried.Store(true)
-		_ = c.conn.SetWriteDeadline(time.Now().Add(partingTime))
+		c.writer.closing.Store(true)
+		_ = c.conn.SetWriteDeadline(time.Now().Add(goAwayTimeout))
 	}
 	// A connection that is gone shows with the next read.
 	_ = c.conn.SetReadDeadline(time.Unix(1, 0))
 }
 
-// lose ends a connection that cannot be used any more. It is called with mu held.
-func (c *session) lose(err error) {
-	if c.lost == nil {
-		c.lost = err
+// abort closes a connection that no longer works. It is called with mu held.
+func (c *session) abort(err error) {
+	if c.writer.err == nil {
+		c.writer.err = err
 	}
 	c.stopAll(ReasonEnded)
 	_ = c.conn.Close()
 }
 
-// stopAll lets nothing begin any more, and ends what runs.
+// stopAll marks the connection as over and ends all streams. It is called with mu
+// held.
 func (c *session) stopAll(reason string) {
 	if !c.over {
 		c.over, c.reason = true, reason
-		c.stopWatch()
+		c.stopKeepalive()
 	}
-	for _, s := range c.streams {
+	for _, s := range c.streams.open {
 		s.fail(errEnded)
 	}
-	clear(c.streams)
+	clear(c.streams.open)
 }
 
-// cancelAll ends the contexts of requests together with that of the connection.
+// cancelAll cancels the contexts of all requests together with that of the
+// connection.
 func (c *session) cancelAll() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, s := range c.streams {
-		(*lifetime)(s).cancel()
+	for _, s := range c.streams.open {
+		(*streamContext)(s).cancel()
 	}
 }
 
-// part writes what is left, gives the client a moment to read it, and closes the
+// shutdown writes what is left, gives the client a moment to read it, and closes the
 // connection.
-func (c *session) part() {
+func (c *session) shutdown() {
 	c.mu.Lock()
-	_ = c.flush() // nobody is left to tell
-	for c.writing {
-		c.quiet.Wait()
+	_ = c.flush() // the connection is closed in any case
+	for c.writer.writing {
+		c.writer.idle.Wait()
 	}
-	broken := c.lost != nil
-	c.lost = errEnded
-	c.pool.Put(c.out)
-	c.out = nil
+	broken := c.writer.err != nil
+	c.writer.close()
 	c.dropQueued()
 	c.mu.Unlock()
 	if !broken {
-		c.linger()
+		c.drainRead()
 	}
 	_ = c.conn.Close()
 }
 
-// linger reads what the client is still sending, so that it gets the last frame.
-func (c *session) linger() {
+// drainRead reads and discards what the client still sends, so that the client
+// receives the last frame and not a reset.
+func (c *session) drainRead() {
 	half, ok := c.conn.(interface{ CloseWrite() error })
-	if !ok || half.CloseWrite() != nil || c.conn.SetReadDeadline(time.Now().Add(lingerTime)) != nil {
+	if !ok || half.CloseWrite() != nil || c.conn.SetReadDeadline(time.Now().Add(drainReadTime)) != nil {
 		return
 	}
-	_, _ = io.CopyN(io.Discard, c.conn, lingerBytes)
+	_, _ = io.CopyN(io.Discard, c.conn, drainReadBytes)
 }

@@ -7,46 +7,46 @@ import (
 	"time"
 
 	"slipway.dev/slipway/internal/edge/bridge"
+	"slipway.dev/slipway/internal/edge/h2flow"
 )
 
-// stream is one request and its answer. To who serves it, it is a net.Conn on
-// which the request comes as one of HTTP/1.1. What is not said to be otherwise
-// is guarded by the session's mu.
+// stream is one request and its response. To its handler it is a net.Conn on which
+// the request arrives as an HTTP/1.1 message. The session's mu guards all fields,
+// except where they say otherwise.
 type stream struct {
 	session *session
 	id      uint32
 
 	// The request.
-	in       inbox
-	declared int64 // the length of the body, -1 when that was not said
-	got      int64 // how much of the body has come
-	room     int   // what the client may still send
-	owed     int   // what was read and not given back to the client
-	expects  bool  // the client waits for 100
-	isHead   bool  // the method was HEAD
+	in              requestBuffer
+	contentLength   int64 // -1 when the request has none
+	received        int64 // bytes of the body that came
+	receive         h2flow.ReceiveWindow
+	expectsContinue bool // the client waits for 100 before it sends the body
+	isHead          bool // the method is HEAD
+	peerEnded       bool // the request is complete
 
-	// The answer.
-	window    int64 // what the client takes yet
-	begun     bool  // its head is on its way
-	complete  bool  // all of it is, but perhaps for the end
-	ended     bool  // the end is, too
-	peerEnded bool  // all of the request has come
-	call      sync.Mutex
-	reply     *bridge.ResponseTranslator // guarded by call
+	// The response.
+	send     h2flow.SendWindow
+	headSent bool // its final head was sent
+	complete bool // all of it was sent, except perhaps for END_STREAM
+	ended    bool // END_STREAM was sent
+	writeMu  sync.Mutex
+	reply    *bridge.ResponseTranslator // guarded by writeMu; nil before and after the handler
 
-	err      error // why nothing more can be read or written
-	started  bool  // somebody serves it
-	bided    bool  // it was held back
-	canceled bool  // the context is over
-	done     chan struct{}
-	after    []*afterwards
+	err        error // why nothing more can be read or written
+	started    bool  // a handler serves it
+	delayed    bool  // its start was delayed
+	canceled   bool  // its context is cancelled
+	done       chan struct{}
+	afterFuncs []*afterFunc
 
 	readable, writable waiter
 }
 
 var _ net.Conn = (*stream)(nil)
 
-// waiter is one direction of a stream: who waits for it, and for how long.
+// waiter is one direction of a stream, with its deadline and those that wait for it.
 type waiter struct {
 	cond     sync.Cond
 	waiting  int
@@ -58,7 +58,7 @@ func (w *waiter) expired() bool {
 	return !w.deadline.IsZero() && !time.Now().Before(w.deadline)
 }
 
-// wait waits until something has changed, or the deadline.
+// wait waits for wake or for the deadline.
 func (w *waiter) wait() {
 	if !w.deadline.IsZero() {
 		if left := time.Until(w.deadline); w.timer == nil {
@@ -76,7 +76,7 @@ func (w *waiter) wait() {
 	w.waiting--
 }
 
-// wake makes who waits look again.
+// wake makes a waiting goroutine check its condition again.
 func (w *waiter) wake() {
 	if w.waiting > 0 {
 		w.cond.Broadcast()
@@ -90,14 +90,14 @@ func (w *waiter) stop() {
 	w.wake()
 }
 
-// LocalAddr is the edge's end of the connection.
+// LocalAddr is the edge's address of the connection.
 func (s *stream) LocalAddr() net.Addr { return s.session.local }
 
-// RemoteAddr is the client's end of the connection.
+// RemoteAddr is the client's address of the connection.
 func (s *stream) RemoteAddr() net.Addr { return s.session.remote }
 
-// Read gives the request: its head, then its body, then io.EOF. A client that
-// waits for it is told to go on when the body is waited for.
+// Read reads the request: its head, then its body, then io.EOF. A client that waits
+// for 100 gets it when the handler begins to wait for the body.
 func (s *stream) Read(p []byte) (int, error) {
 	c := s.session
 	c.mu.Lock()
@@ -112,7 +112,7 @@ func (s *stream) Read(p []byte) (int, error) {
 			return 0, nil
 		}
 		if n, data := s.in.read(p); n > 0 {
-			if data > 0 && c.consumed(s, data) {
+			if data > 0 && c.returnWindow(s, data) {
 				_ = c.flush() // an error shows with the next read
 			}
 			return n, nil
@@ -120,9 +120,9 @@ func (s *stream) Read(p []byte) (int, error) {
 		if s.in.Over {
 			return 0, s.in.End
 		}
-		if s.expects {
-			s.expects = false
-			if s.got == 0 && !s.begun {
+		if s.expectsContinue {
+			s.expectsContinue = false
+			if s.received == 0 && !s.headSent {
 				c.sendContinue(s)
 				_ = c.flush() // as above
 				continue
@@ -132,18 +132,19 @@ func (s *stream) Read(p []byte) (int, error) {
 	}
 }
 
-// Write takes the response. What it makes up is on its way to the client when
-// Write returns.
+// Write takes the response as an HTTP/1.1 message. The frames that it makes of it
+// have been written, or are being written, when Write returns.
 func (s *stream) Write(p []byte) (int, error) {
-	s.call.Lock()
-	defer s.call.Unlock()
-	if err := s.writeable(); err != nil {
+	s.writeMu.Lock()
+	defer s.writeMu.Unlock()
+	if err := s.writeError(); err != nil {
 		return 0, err
 	}
 	return s.reply.Write(p)
 }
 
-func (s *stream) writeable() error {
+// writeError returns why nothing can be written now. It is called with writeMu held.
+func (s *stream) writeError() error {
 	c := s.session
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -158,8 +159,8 @@ func (s *stream) writeable() error {
 	return nil
 }
 
-// Close ends what waits, and everything after it. A response that is not
-// complete then is cut off.
+// Close ends Read and Write, also those that wait. A response that is not complete
+// then is truncated: finish resets its stream.
 func (s *stream) Close() error {
 	c := s.session
 	c.mu.Lock()
@@ -167,21 +168,22 @@ func (s *stream) Close() error {
 	if s.err == net.ErrClosed {
 		return net.ErrClosed
 	}
-	s.shut(net.ErrClosed)
+	s.closeWith(net.ErrClosed)
 	return nil
 }
 
-// shut ends reading and writing. What was not read is lost.
-func (s *stream) shut(why error) {
+// closeWith ends reading and writing with an error. What was not read is dropped, and
+// returned to the window of the connection.
+func (s *stream) closeWith(why error) {
 	if s.err == nil || why == net.ErrClosed {
 		s.err = why
 	}
-	s.session.credit(s.in.drop())
+	s.session.returnConn(s.in.drop())
 	s.readable.stop()
 	s.writable.stop()
 }
 
-// SetDeadline replaces both deadlines.
+// SetDeadline sets both deadlines.
 func (s *stream) SetDeadline(t time.Time) error {
 	if err := s.SetReadDeadline(t); err != nil {
 		return err
@@ -189,11 +191,11 @@ func (s *stream) SetDeadline(t time.Time) error {
 	return s.SetWriteDeadline(t)
 }
 
-// SetReadDeadline replaces the deadline of Read.
+// SetReadDeadline sets the deadline of Read.
 func (s *stream) SetReadDeadline(t time.Time) error { return s.setDeadline(&s.readable, t) }
 
-// SetWriteDeadline replaces the deadline of Write. It bounds waiting for the
-// windows of the client; writing to the connection has its own.
+// SetWriteDeadline sets the deadline of Write. It bounds the wait for the client's
+// windows; writing to the connection has its own timeout.
 func (s *stream) SetWriteDeadline(t time.Time) error { return s.setDeadline(&s.writable, t) }
 
 func (s *stream) setDeadline(w *waiter, t time.Time) error {

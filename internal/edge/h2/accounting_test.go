@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// Frames that are used up come back with time.
+// TestControlRate: the budget of control frames is refilled with time.
 func TestControlRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := DefaultConfig()
-		l := newLedger(&cfg)
+		a := newAccounting(&cfg)
 		ping := frame{kind: framePing, length: 8}
 		send := func(n int) (reason string) {
 			for range n {
-				if reason = l.fromClient(&ping); reason != "" {
+				if reason = a.countReceived(&ping); reason != "" {
 					return reason
 				}
 			}

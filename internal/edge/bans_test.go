@@ -40,7 +40,7 @@ func TestHolds(t *testing.T) {
 		held   bool
 	}{
 		{"by default", func(*edge.EntryPoint) {}, true},
-		{"without holds", func(p *edge.EntryPoint) { p.MaxHold = 0 }, false},
+		{"without holds", func(p *edge.EntryPoint) { p.MaxBan = 0 }, false},
 		{"a trusted proxy", func(p *edge.EntryPoint) {
 			p.ForwardTrusted = []netip.Prefix{netip.MustParsePrefix("192.0.2.1/32")}
 		}, false},

@@ -39,8 +39,8 @@ func TestProbation(t *testing.T) {
 	}{{"client", false}, {"trusted proxy", true}} {
 		t.Run(c.name, func(t *testing.T) {
 			s := start(t, h2.Config{
-				Handler: quick(),
-				Trusts:  func(netip.Addr) bool { return c.trusted },
+				Handler:      quick(),
+				TrustedProxy: func(netip.Addr) bool { return c.trusted },
 			}, nil)
 			first := resetsUntilEnd(t, s)
 			second := resetsUntilEnd(t, s)
