@@ -217,7 +217,7 @@ func (s *Set) Close() {
 	s.mu.Unlock()
 	s.running.Wait()
 	for _, conn := range shared {
-		if conn.Live() == 0 {
+		if conn.ActiveStreams() == 0 {
 			<-conn.Done()
 		}
 	}

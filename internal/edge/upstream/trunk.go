@@ -82,9 +82,9 @@ func impatient(err error) bool {
 
 // open gives a stream of the first connection that has room.
 func (t *trunk) open() *h2client.Stream {
-	t.conns = slices.DeleteFunc(t.conns, (*h2client.Conn).Spent)
+	t.conns = slices.DeleteFunc(t.conns, (*h2client.Conn).Closing)
 	for _, conn := range t.conns {
-		if s := conn.Open(); s != nil {
+		if s := conn.OpenStream(); s != nil {
 			return s
 		}
 	}
@@ -125,9 +125,9 @@ func (e *Endpoint) lead(ctx context.Context, d *dialer) (*Conn, error) {
 		return nil, &ConnectError{Address: e.address, Err: err}
 	}
 	stats.connects.Add(1)
-	s := shared.Open()
+	s := shared.OpenStream()
 	if !e.pool.learn(shared, d) {
-		shared.Retire()
+		shared.Drain()
 	}
 	if s == nil {
 		return nil, &ConnectError{Address: e.address, Err: errShortLived}
@@ -146,7 +146,7 @@ func (e *Endpoint) sharing(l link) h2client.Config {
 		PingTimeout:  cfg.PingTimeout,
 		Secure:       l.tap != nil,
 		Abort:        l.abort,
-		Ended:        e.parted,
+		OnClose:      e.parted,
 	}
 }
 
@@ -190,7 +190,7 @@ func (p *pool) shared() []*h2client.Conn {
 func (t *trunk) idleCount() int {
 	idle := 0
 	for _, conn := range t.conns {
-		if conn.Live() == 0 {
+		if conn.ActiveStreams() == 0 {
 			idle++
 		}
 	}
@@ -200,6 +200,6 @@ func (t *trunk) idleCount() int {
 // retireAll lets the streams of shared connections come to their end.
 func retireAll(conns []*h2client.Conn) {
 	for _, conn := range conns {
-		conn.Retire()
+		conn.Drain()
 	}
 }

@@ -2,47 +2,40 @@ package h2client
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 
 	"slipway.dev/slipway/internal/edge/h1"
+	"slipway.dev/slipway/internal/edge/h2flow"
 )
 
 const (
-	// maxStreams bounds the streams of a connection, whatever the endpoint
-	// allows: with more, one lost packet would hold up too many.
+	// maxStreams bounds the streams of a connection, even if the endpoint allows
+	// more: with more, one lost packet would delay too many.
 	maxStreams = 250
-	// frameSize is the payload of the frames that are sent and taken.
+	// frameSize is the largest payload of the frames that are sent and accepted.
 	frameSize = 16 << 10
-	// streamWindow is what an endpoint may send on a stream that nobody reads.
+	// streamWindow is how many bytes of a response are buffered before they are read.
 	streamWindow = 128 << 10
-	// connWindow is given back when bytes come, not when they are read: were it
-	// shared by slow readers, they would hold up all others. The windows of the
-	// streams bound the memory.
+	// connWindow is returned when bytes arrive, not when they are read: if slow
+	// readers could use it up, they would block all other streams. The windows of
+	// the streams bound the memory.
 	connWindow = 1 << 20
-	// lastID is the highest number of a stream.
+	// lastID is the highest identifier of a stream.
 	lastID = 1<<31 - 1
-	// pingPause is the least time between two PINGs on a quiet connection.
-	// Servers of gRPC take more than one in five minutes for an attack.
-	pingPause = 5*time.Minute + 10*time.Second
-	// patience is the part of PingTimeout that a stream has to have waited for
-	// to be given up in doubt.
-	patience = 8
-	// farewellTime bounds saying goodbye.
-	farewellTime = time.Second
+	// goAwayTimeout bounds writing the GOAWAY of a connection that is closed.
+	goAwayTimeout = time.Second
 )
 
-// Config is what a connection works with. All of it has to be set, but for what
-// says otherwise.
+// Config configures a connection. Every field has to be set, except where it says
+// otherwise.
 type Config struct {
 	// Pool lends the buffers of bodies.
 	Pool *h1.BufferPool
@@ -52,107 +45,100 @@ type Config struct {
 	WriteTimeout time.Duration
 	// IdleTimeout is how long the connection is kept without a stream.
 	IdleTimeout time.Duration
-	// PingAfter is how long an endpoint that owes an answer may be silent before
-	// it gets a PING, and PingTimeout how long it may take to answer that.
+	// PingAfter is how long an endpoint may send no frame while a response is
+	// outstanding, before it gets a PING. PingTimeout is how long it has to send a
+	// frame after that.
 	PingAfter, PingTimeout time.Duration
-	// Secure says that the connection is TLS: the scheme is https then.
+	// Secure says that the connection is TLS. The scheme of requests is https then.
 	Secure bool
-	// Abort closes the connection without a word and without waiting. Without
-	// it, Close does.
+	// Abort closes the connection below without GOAWAY, close_notify or a wait. Nil
+	// uses Close.
 	Abort func() error
-	// Ended is told once, when the connection is closed or Start fails; nil is
-	// nobody.
-	Ended func(*Conn)
+	// OnClose is called once, when the connection is closed or Start fails. It may
+	// be nil.
+	OnClose func(*Conn)
 }
 
-// Conn is one HTTP/2 connection, the client's side.
+// Conn is the client side of one HTTP/2 connection. It has two goroutines, one that
+// reads and one that writes control frames; requests are written by their callers.
+//
+// There are two locks. The writer's comes first: a goroutine that holds it may take
+// mu, and never the other way round, because writing waits for the endpoint.
 type Conn struct {
 	cfg    Config
 	net    net.Conn
-	framer *http2.Framer // reads belong to readLoop, writes to writing
-	began  time.Time
-	heard  atomic.Int64 // when a frame was last read
-	// doubted says that a stream was given up and nothing was heard since it
-	// began. Until something is, no other is opened.
-	doubted atomic.Bool
-	// talked says that there was more than PINGs since the last PING.
-	talked atomic.Bool
-	// flooded says that more was queued than is ever written.
-	flooded atomic.Bool
+	framer *http2.Framer // reads belong to readLoop, writes to the holder of writer.mu
+	// receive is the window of the connection. It belongs to readLoop.
+	receive h2flow.ReceiveWindow
+	writer  headerWriter
 
-	// writing guards what frames are written with. It comes before mu.
-	writing sync.Mutex
-	out     *bufio.Writer
-	encoder *hpack.Encoder
-	block   bytes.Buffer
-
-	mu        sync.Mutex
-	streams   map[uint32]*Stream // those that have a number and are not over
-	live      int                // those, and those that have no number yet
-	next      uint32             // the number of the next stream
-	limit     int                // of streams, as the endpoint says
-	begun     bool               // ready is closed
-	shared    bool               // there has been a stream
-	leaving   bool               // no more streams are opened
-	goneAway  bool               // the endpoint takes no more, opened or not
+	mu        sync.Mutex // guards what follows
+	streams   streamTable
+	send      h2flow.ConnSendWindow
+	settings  peerSettings
+	control   controlQueue
+	keepalive keepalive
+	started   bool // ready is closed
+	draining  bool // no more streams are opened
+	goneAway  bool // the endpoint accepts no more streams, also none that is open here
 	over      bool
 	cause     error // why it is over
-	window    int64 // what may be sent
-	initial   int64 // the window of a new stream
-	tables    []uint32
-	queue     []frame
-	idleSince int64
-	pingAt    int64 // when the last PING was sent; 0 is never
-	timer     *time.Timer
 
-	ready chan struct{} // closed when streams can be opened, or never will
-	wake  chan struct{} // there is something in queue
+	ready chan struct{} // closed when streams can be opened, or never will be
 	stop  chan struct{} // closed when it is over
 	done  chan struct{} // closed when its goroutines have ended
-
-	taken int64 // of connWindow; belongs to readLoop
 }
 
-// Start makes a connection of one that was just made. It returns when the
-// endpoint has said how many streams it takes, which has to be one at least.
-// After an error the connection is closed.
+// streamTable has the streams of a connection.
+type streamTable struct {
+	open map[uint32]*Stream // those that have an identifier and have not ended
+	live int                // those, and those that have no identifier yet
+	next uint32             // the identifier of the next stream
+	used bool               // there has been a stream
+}
+
+// peerSettings are the settings of the endpoint.
+type peerSettings struct {
+	maxStreams int
+	// tableSizes are the changes of the HPACK table size that the encoder has not
+	// applied yet.
+	tableSizes []uint32
+}
+
+// Start begins HTTP/2 on a connection that was just made. It returns when the
+// endpoint's SETTINGS allow at least one stream. After an error the connection is
+// closed.
 func Start(ctx context.Context, below net.Conn, cfg Config) (*Conn, error) {
 	c := &Conn{
-		cfg: cfg, net: below, began: time.Now(),
-		streams: map[uint32]*Stream{}, next: 1, limit: maxStreams, window: 1<<16 - 1, initial: 1<<16 - 1,
-		ready: make(chan struct{}), wake: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
+		cfg: cfg, net: below,
+		streams:  streamTable{open: map[uint32]*Stream{}, next: 1},
+		settings: peerSettings{maxStreams: maxStreams},
+		send:     h2flow.NewConnSendWindow(), receive: h2flow.NewReceiveWindow(connWindow),
+		ready: make(chan struct{}), stop: make(chan struct{}), done: make(chan struct{}),
 	}
-	c.out = bufio.NewWriterSize(below, frameSize+2048)
-	c.framer = http2.NewFramer(c.out, bufio.NewReader(below))
+	c.control.wake = make(chan struct{}, 1)
+	c.keepalive.began = time.Now()
+	c.writer.out = bufio.NewWriterSize(below, frameSize+2048)
+	c.writer.encoder = hpack.NewEncoder(&c.writer.block)
+	c.framer = http2.NewFramer(c.writer.out, bufio.NewReader(below))
 	c.framer.SetMaxReadFrameSize(frameSize)
 	c.framer.SetReuseFrames()
 	c.framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
 	c.framer.MaxHeaderListSize = listSize(&cfg.Limits)
-	c.encoder = hpack.NewEncoder(&c.block)
-	if err := c.greet(); err != nil {
+	if err := c.sendSettings(); err != nil {
 		_ = c.abort()
-		c.tell()
+		c.notifyClosed()
 		return nil, err
 	}
 	c.mu.Lock()
-	c.timer = time.AfterFunc(c.cfg.PingAfter, c.watch)
+	c.keepalive.timer = time.AfterFunc(c.cfg.PingAfter, c.checkAlive)
 	c.mu.Unlock()
-	reading := make(chan struct{})
-	go func() {
-		defer close(reading)
-		c.readLoop()
-	}()
-	go func() {
-		c.writeLoop()
-		<-reading
-		c.tell()
-		close(c.done)
-	}()
+	c.run()
 	select {
 	case <-c.ready:
 	case <-ctx.Done():
-		c.shut(errRetired)
-		return nil, fmt.Errorf("the endpoint did not begin to speak HTTP/2 in time: %w", ctx.Err())
+		c.closeWith(errClosed)
+		return nil, fmt.Errorf("the endpoint did not start HTTP/2 in time: %w", ctx.Err())
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -162,137 +148,153 @@ func Start(ctx context.Context, below net.Conn, cfg Config) (*Conn, error) {
 	return c, nil
 }
 
-// listSize is the limit on heads in the way that HTTP/2 counts it.
+// run starts the goroutines. OnClose is called after both have ended.
+func (c *Conn) run() {
+	reading := make(chan struct{})
+	go func() {
+		defer close(reading)
+		c.readLoop()
+	}()
+	go func() {
+		c.writeLoop()
+		<-reading
+		c.notifyClosed()
+		close(c.done)
+	}()
+}
+
+// listSize is the limit on heads as HTTP/2 counts it, with 32 bytes for each field
+// (RFC 9113 section 6.5.2).
 func listSize(limits *h1.Limits) uint32 { return uint32(limits.HeadBytes + 32*limits.Fields) }
 
-// greet writes what a client begins with.
-func (c *Conn) greet() error {
+// sendSettings writes the client preface: the magic bytes, SETTINGS, and the window of
+// the connection, for which there is no setting.
+func (c *Conn) sendSettings() error {
 	if err := c.net.SetWriteDeadline(time.Now().Add(c.cfg.WriteTimeout)); err != nil {
 		return err
 	}
-	_, err := c.out.WriteString(http2.ClientPreface)
+	_, err := c.writer.out.WriteString(http2.ClientPreface)
 	err = errors.Join(err, c.framer.WriteSettings(
 		http2.Setting{ID: http2.SettingEnablePush, Val: 0},
 		http2.Setting{ID: http2.SettingInitialWindowSize, Val: streamWindow},
 		http2.Setting{ID: http2.SettingMaxHeaderListSize, Val: c.framer.MaxHeaderListSize},
-	), c.framer.WriteWindowUpdate(0, connWindow-(1<<16-1)))
+	), c.framer.WriteWindowUpdate(0, connWindow-h2flow.DefaultWindow))
 	if err != nil {
 		return err
 	}
-	return c.out.Flush()
+	return c.writer.out.Flush()
 }
 
-func (c *Conn) now() int64 { return int64(time.Since(c.began)) + 1 }
-
-// Open gives a stream, or nil when the connection takes no more: it has as many
-// as it may, it is going away, or it is not known to be alive.
-func (c *Conn) Open() *Stream {
+// OpenStream returns a new stream, or nil when the connection takes no more: it has
+// as many as it may, it drains, or the endpoint may be gone. The stream gets its
+// identifier with the head of its request.
+func (c *Conn) OpenStream() *Stream {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.over || c.leaving || c.doubted.Load() || c.live >= c.limit || c.next > lastID-2*uint32(c.live) {
+	t := &c.streams
+	if c.over || c.draining || c.keepalive.suspected.Load() || t.live >= c.settings.maxStreams || t.next > lastID-2*uint32(t.live) {
 		return nil
 	}
-	s := newStream(c, c.shared)
-	c.shared = true
-	c.live++
-	if c.live == 1 && c.answered() {
-		c.wakeAfter(int64(c.cfg.PingAfter))
+	s := newStream(c, t.used)
+	t.used = true
+	t.live++
+	if t.live == 1 && c.keepalive.acknowledged() {
+		c.keepalive.wakeAfter(int64(c.cfg.PingAfter))
 	}
 	return s
 }
 
-// Spent reports whether no more streams will be opened.
-func (c *Conn) Spent() bool {
+// Closing reports whether no more streams will be opened.
+func (c *Conn) Closing() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.over || c.leaving
+	return c.over || c.draining
 }
 
-// Live is the number of streams.
-func (c *Conn) Live() int {
+// ActiveStreams is the number of streams.
+func (c *Conn) ActiveStreams() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.live
+	return c.streams.live
 }
 
-// Retire closes the connection after its streams. No more are opened.
-func (c *Conn) Retire() {
+// Drain opens no more streams, and closes the connection after the last one.
+func (c *Conn) Drain() {
 	c.mu.Lock()
-	c.leaving = true
-	idle := c.live == 0
+	c.draining = true
+	idle := c.streams.live == 0
 	c.mu.Unlock()
 	if idle {
-		c.shut(errRetired)
+		c.closeWith(errClosed)
 	}
 }
 
 // Done is closed when the connection is closed and its goroutines have ended.
 func (c *Conn) Done() <-chan struct{} { return c.done }
 
-// finish takes a stream out. It is called with mu held.
-func (c *Conn) finish(s *Stream) {
+// remove takes a stream out of the table. It is called with mu held. The last stream
+// starts the idle timeout, or closes a connection that drains.
+func (c *Conn) remove(s *Stream) {
 	if s.over {
 		return
 	}
 	s.over = true
-	delete(c.streams, s.id)
-	c.live--
+	delete(c.streams.open, s.id)
+	c.streams.live--
 	switch {
-	case c.live > 0 || c.over:
-	case c.leaving:
-		c.wakeAfter(0)
+	case c.streams.live > 0 || c.over:
+	case c.draining:
+		c.keepalive.wakeAfter(0)
 	default:
-		c.idleSince = c.now()
-		if c.answered() {
-			c.wakeAfter(int64(c.cfg.IdleTimeout))
+		c.keepalive.idleSince = c.keepalive.now()
+		if c.keepalive.acknowledged() {
+			c.keepalive.wakeAfter(int64(c.cfg.IdleTimeout))
 		}
 	}
 }
 
-// answered reports that no PING is waiting for its answer. While one is, the
-// timer belongs to it.
-func (c *Conn) answered() bool { return c.pingAt <= c.heard.Load() }
-
-// shut ends the connection, and what runs on it. It does not wait.
-func (c *Conn) shut(cause error) {
+// closeWith closes the connection and fails its streams. It does not wait. A
+// connection without an error is closed by writeLoop, after a GOAWAY.
+func (c *Conn) closeWith(cause error) {
 	c.mu.Lock()
 	if c.over {
 		c.mu.Unlock()
 		return
 	}
-	c.over, c.leaving, c.cause = true, true, cause
-	c.timer.Stop()
-	if cause == errRetired {
-		c.queue = append(c.queue, frame{kind: frameGoAway})
+	c.over, c.draining, c.cause = true, true, cause
+	c.keepalive.timer.Stop()
+	if cause == errClosed {
+		c.control.frames = append(c.control.frames, frame{kind: frameGoAway})
 	}
 	var streams []*Stream
-	for _, s := range c.streams {
+	for _, s := range c.streams.open {
 		streams = append(streams, s)
-		s.forbid(broken(cause, true))
-		c.finish(s)
+		s.stopSending(streamError(cause, true))
+		c.remove(s)
 	}
-	c.begin()
+	c.signalReady()
 	close(c.stop)
 	c.mu.Unlock()
+	// The streams have their own lock, which must not be taken under mu.
 	for _, s := range streams {
-		s.breakOff(cause)
+		s.connectionClosed(cause)
 	}
-	if cause != errRetired {
-		// There is nobody to tell. Writes that wait end with this too.
+	if cause != errClosed {
+		// No GOAWAY can be written. Writes that wait fail with this too.
 		_ = c.abort()
 	}
 }
 
-func (c *Conn) tell() {
-	if c.cfg.Ended != nil {
-		c.cfg.Ended(c)
+func (c *Conn) notifyClosed() {
+	if c.cfg.OnClose != nil {
+		c.cfg.OnClose(c)
 	}
 }
 
-// begin lets Start return. It is called with mu held.
-func (c *Conn) begin() {
-	if !c.begun {
-		c.begun = true
+// signalReady lets Start return. It is called with mu held.
+func (c *Conn) signalReady() {
+	if !c.started {
+		c.started = true
 		close(c.ready)
 	}
 }
@@ -302,65 +304,4 @@ func (c *Conn) abort() error {
 		return c.cfg.Abort()
 	}
 	return c.net.Close()
-}
-
-// watch runs when the timer says so, and finds out what is due: to close a
-// connection without streams, to ask one that is silent, or to give it up.
-func (c *Conn) watch() {
-	c.mu.Lock()
-	now, heard := c.now(), c.heard.Load()
-	var verdict error
-	switch asked := max(heard+int64(c.cfg.PingAfter), c.nextPing()); {
-	case c.over:
-	case c.live == 0 && (c.leaving || now-c.idleSince >= int64(c.cfg.IdleTimeout)):
-		c.leaving = true
-		verdict = errRetired
-	case c.pingAt > heard && now-c.pingAt >= int64(c.cfg.PingTimeout):
-		verdict = ErrSilent
-	case c.pingAt > heard:
-		c.wakeAfter(c.pingAt + int64(c.cfg.PingTimeout) - now)
-	case c.live == 0:
-		c.wakeAfter(c.idleSince + int64(c.cfg.IdleTimeout) - now)
-	case now >= asked:
-		c.ping(now)
-	default:
-		c.wakeAfter(asked - now)
-	}
-	c.mu.Unlock()
-	if verdict != nil {
-		c.shut(verdict)
-	}
-}
-
-// nextPing is the earliest moment of another PING. It is called with mu held.
-func (c *Conn) nextPing() int64 {
-	if c.pingAt == 0 || c.talked.Load() {
-		return 0
-	}
-	return c.pingAt + int64(pingPause)
-}
-
-// ping is called with mu held.
-func (c *Conn) ping(now int64) {
-	c.pingAt = now
-	c.talked.Store(false)
-	c.enqueue(frame{kind: framePing})
-	c.wakeAfter(int64(c.cfg.PingTimeout))
-}
-
-func (c *Conn) wakeAfter(wait int64) { c.timer.Reset(max(time.Duration(wait), time.Millisecond)) }
-
-// doubt is called with mu held, for a stream that is given up although nothing
-// has been heard since it began: the endpoint may be gone. One that is given up
-// at once proves nothing, and where the endpoint may not be asked it is
-// believed.
-func (c *Conn) doubt(s *Stream) {
-	now, heard := c.now(), c.heard.Load()
-	if heard >= s.sentAt || now-s.sentAt < int64(c.cfg.PingTimeout)/patience || c.answered() && now < c.nextPing() {
-		return
-	}
-	c.doubted.Store(true)
-	if c.answered() {
-		c.ping(now)
-	}
 }

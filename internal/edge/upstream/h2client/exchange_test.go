@@ -69,8 +69,8 @@ func TestRequests(t *testing.T) {
 			})
 		}
 	}
-	if c.Live() != 0 {
-		t.Errorf("%d streams are left", c.Live())
+	if c.ActiveStreams() != 0 {
+		t.Errorf("%d streams are left", c.ActiveStreams())
 	}
 }
 

@@ -172,7 +172,7 @@ func TestBrokenConnections(t *testing.T) {
 				t.Error("there was no error")
 			}
 			receive(t, c.Done(), "the end of the connection")
-			if c.Open() != nil {
+			if c.OpenStream() != nil {
 				t.Error("it takes more streams")
 			}
 		})
@@ -206,7 +206,7 @@ func TestWindow(t *testing.T) {
 	s := open(t, c)
 	say(t, s, get)
 	receive(t, full, "a full window")
-	if c.Spent() {
+	if c.Closing() {
 		t.Error("a full window ended the connection")
 	}
 	close(more)
@@ -238,9 +238,9 @@ func TestPingFlood(t *testing.T) {
 	must(t, err)
 	ended := make(chan struct{})
 	cfg := config()
-	cfg.Ended = func(*h2client.Conn) { close(ended) }
+	cfg.OnClose = func(*h2client.Conn) { close(ended) }
 	if c, err := h2client.Start(t.Context(), below, cfg); err == nil {
-		if s := c.Open(); s != nil {
+		if s := c.OpenStream(); s != nil {
 			_, _ = io.WriteString(s, get)
 			_, _ = io.Copy(io.Discard, s)
 			s.Close()
@@ -322,7 +322,7 @@ func TestManyStreams(t *testing.T) {
 	for worker := range 20 {
 		running.Go(func() {
 			for i := range 50 {
-				s := c.Open()
+				s := c.OpenStream()
 				if s == nil {
 					t.Error("no stream")
 					return
@@ -347,8 +347,8 @@ func TestManyStreams(t *testing.T) {
 		})
 	}
 	running.Wait()
-	if c.Live() != 0 {
-		t.Errorf("%d streams are left", c.Live())
+	if c.ActiveStreams() != 0 {
+		t.Errorf("%d streams are left", c.ActiveStreams())
 	}
 }
 
@@ -376,7 +376,7 @@ func FuzzEndpoint(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if s := c.Open(); s != nil {
+		if s := c.OpenStream(); s != nil {
 			_ = s.SetDeadline(time.Now().Add(testTimeout))
 			_, _ = io.WriteString(s, get)
 			_, _ = io.Copy(io.Discard, s)

@@ -22,8 +22,8 @@ func TestSilence(t *testing.T) {
 	}), cfg)
 	s := open(t, c)
 	say(t, s, get)
-	if _, err := hear(s, h1.RequestInfo{}); !errors.Is(err, h2client.ErrSilent) {
-		t.Errorf("error %v, want ErrSilent", err)
+	if _, err := hear(s, h1.RequestInfo{}); !errors.Is(err, h2client.ErrPingTimeout) {
+		t.Errorf("error %v, want ErrPingTimeout", err)
 	}
 }
 
@@ -84,12 +84,12 @@ func TestDoubt(t *testing.T) {
 		t.Fatal("there was an answer")
 	}
 	s.Close()
-	if c.Open() != nil {
+	if c.OpenStream() != nil {
 		t.Error("a stream was opened in doubt")
 	}
 	close(answer)
 	await(t, "the end of the doubt", func() bool {
-		s := c.Open()
+		s := c.OpenStream()
 		if s != nil {
 			s.Close()
 		}
@@ -109,7 +109,7 @@ func TestIdle(t *testing.T) {
 		goodbye <- is
 		p.drain()
 	}), cfg)
-	if s := c.Open(); s != nil {
+	if s := c.OpenStream(); s != nil {
 		s.Close()
 	}
 	if !receive(t, goodbye, "the goodbye") {
@@ -125,8 +125,8 @@ func TestRetire(t *testing.T) {
 	c := start(t, address, config())
 	running, promised := open(t, c), open(t, c)
 	say(t, running, get)
-	c.Retire()
-	if c.Open() != nil {
+	c.Drain()
+	if c.OpenStream() != nil {
 		t.Error("a stream was opened after Retire")
 	}
 	say(t, promised, get)

@@ -8,14 +8,14 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// readLoop takes in what the endpoint sends. It never waits for anything else,
-// so no stream can hold up another.
+// readLoop handles the frames of the endpoint. It never waits for anything else, so
+// that no stream can block another.
 func (c *Conn) readLoop() {
 	err := c.readFrames()
 	if errors.As(err, new(http2.ConnectionError)) {
-		err = fmt.Errorf("the endpoint broke the rules of HTTP/2: %w", errors.Join(err, c.framer.ErrorDetail()))
+		err = fmt.Errorf("the endpoint broke the HTTP/2 protocol: %w", errors.Join(err, c.framer.ErrorDetail()))
 	}
-	c.shut(err)
+	c.closeWith(err)
 }
 
 func (c *Conn) readFrames() error {
@@ -26,7 +26,7 @@ func (c *Conn) readFrames() error {
 			c.resetStream(stream)
 			continue
 		}
-		if first && parted(err) {
+		if first && isDisconnect(err) {
 			return errEarlyEnd
 		}
 		if first && notHTTP2(read, err) {
@@ -35,19 +35,18 @@ func (c *Conn) readFrames() error {
 		if err != nil {
 			return err
 		}
-		c.heard.Store(c.now())
-		c.doubted.Store(false)
+		c.keepalive.received()
 		if err := c.handle(read); err != nil {
 			return err
 		}
-		if c.flooded.Load() {
+		if c.control.overflowed.Load() {
 			return ErrFlood
 		}
 	}
 }
 
-// notHTTP2 judges the first frame. A connection that just ends says nothing
-// about the protocol.
+// notHTTP2 reports whether the first frame shows that the endpoint does not speak
+// HTTP/2. A connection that just ends does not show it.
 func notHTTP2(first http2.Frame, err error) bool {
 	if err != nil {
 		return errors.Is(err, http2.ErrFrameTooLarge) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, new(http2.ConnectionError))
@@ -59,15 +58,15 @@ func notHTTP2(first http2.Frame, err error) bool {
 func (c *Conn) handle(read http2.Frame) error {
 	switch f := read.(type) {
 	case *http2.MetaHeadersFrame:
-		c.talked.Store(true)
+		c.keepalive.traffic.Store(true)
 		return c.onHeaders(f)
 	case *http2.DataFrame:
-		c.talked.Store(true)
+		c.keepalive.traffic.Store(true)
 		return c.onData(f)
 	case *http2.SettingsFrame:
 		return c.onSettings(f)
 	case *http2.WindowUpdateFrame:
-		return c.onWindow(f)
+		return c.onWindowUpdate(f)
 	case *http2.RSTStreamFrame:
 		return c.onReset(f)
 	case *http2.GoAwayFrame:
@@ -75,25 +74,25 @@ func (c *Conn) handle(read http2.Frame) error {
 	case *http2.PingFrame:
 		if !f.IsAck() {
 			c.mu.Lock()
-			c.enqueue(frame{kind: framePong, data: f.Data})
+			c.enqueue(frame{kind: framePingAck, data: f.Data})
 			c.mu.Unlock()
 		}
 	case *http2.PushPromiseFrame:
 		return http2.ConnectionError(http2.ErrCodeProtocol)
 	}
-	// Frames of other kinds are ignored, as RFC 9113 section 4.1 asks.
+	// Frames of other types are ignored (RFC 9113 section 4.1).
 	return nil
 }
 
-// find gives the stream with a number: nil for one that is over, an error for
-// one that never was.
+// find returns the stream with an identifier: nil for one that has ended, an error for
+// one that was never opened.
 func (c *Conn) find(id uint32) (*Stream, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if id%2 == 0 || id >= c.next {
+	if id%2 == 0 || id >= c.streams.next {
 		return nil, http2.ConnectionError(http2.ErrCodeProtocol)
 	}
-	return c.streams[id], nil
+	return c.streams.open[id], nil
 }
 
 func (c *Conn) onHeaders(f *http2.MetaHeadersFrame) error {
@@ -101,72 +100,75 @@ func (c *Conn) onHeaders(f *http2.MetaHeadersFrame) error {
 	if s == nil {
 		return err
 	}
-	if fault := s.takeHeaders(f); fault != nil {
-		c.reset(s, http2.ErrCodeProtocol, fault)
+	if err := s.onHeaders(f); err != nil {
+		c.reset(s, http2.ErrCodeProtocol, err)
 		return nil
 	}
 	if f.StreamEnded() {
-		c.endOf(s)
+		c.onEnd(s)
 	}
 	return nil
 }
 
+// onData handles a piece of a body. The window of the connection is returned at once,
+// that of the stream when the piece is read.
 func (c *Conn) onData(f *http2.DataFrame) error {
-	c.taken += int64(f.Length)
-	if c.taken > connWindow {
+	size := int(f.Length)
+	if !c.receive.Receive(size) {
 		return http2.ConnectionError(http2.ErrCodeFlowControl)
 	}
-	if c.taken >= connWindow/2 {
+	c.receive.Consume(size)
+	if increment := c.receive.Update(connWindow / 2); increment > 0 {
 		c.mu.Lock()
-		c.enqueue(frame{kind: frameWindow, value: uint32(c.taken)})
+		c.enqueue(frame{kind: frameWindowUpdate, value: uint32(increment)})
 		c.mu.Unlock()
-		c.taken = 0
 	}
 	s, err := c.find(f.StreamID)
 	if s == nil {
 		return err
 	}
-	fault := s.takeData(f)
-	if code := http2.ConnectionError(0); errors.As(fault, &code) {
+	err = s.onData(f)
+	if code := http2.ConnectionError(0); errors.As(err, &code) {
 		return code
 	}
-	if fault != nil {
-		c.reset(s, http2.ErrCodeProtocol, fault)
+	if err != nil {
+		c.reset(s, http2.ErrCodeProtocol, err)
 		return nil
 	}
 	if f.StreamEnded() {
-		c.endOf(s)
+		c.onEnd(s)
 	}
 	return nil
 }
 
-// endOf takes in the end of a response.
-func (c *Conn) endOf(s *Stream) {
-	if fault := s.takeEnd(); fault != nil {
-		c.reset(s, http2.ErrCodeProtocol, fault)
+// onEnd handles the end of a response.
+func (c *Conn) onEnd(s *Stream) {
+	if err := s.onEnd(); err != nil {
+		c.reset(s, http2.ErrCodeProtocol, err)
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s.peerEnded = true
 	if s.ended {
-		c.finish(s)
+		c.remove(s)
 	}
 }
 
-// reset breaks off one exchange because of what the endpoint sent.
+// reset resets a stream because of a frame of the endpoint. The stream's own lock is
+// taken after mu is released.
 func (c *Conn) reset(s *Stream, code http2.ErrCode, why error) {
 	c.mu.Lock()
 	if !s.over {
 		c.enqueue(frame{kind: frameReset, stream: s.id, value: uint32(code)})
 	}
-	s.forbid(why)
-	c.finish(s)
+	s.stopSending(why)
+	c.remove(s)
 	c.mu.Unlock()
 	s.fail(why)
 }
 
-// resetStream is for a frame that could not be read.
+// resetStream resets the stream of an invalid frame.
 func (c *Conn) resetStream(e http2.StreamError) {
 	why := error(e)
 	if detail := c.framer.ErrorDetail(); detail != nil {
@@ -189,15 +191,11 @@ func (c *Conn) onSettings(f *http2.SettingsFrame) error {
 		}
 		switch setting.ID {
 		case http2.SettingMaxConcurrentStreams:
-			c.limit = int(min(setting.Val, maxStreams))
+			c.settings.maxStreams = int(min(setting.Val, maxStreams))
 		case http2.SettingInitialWindowSize:
-			return c.resize(int64(setting.Val))
+			return c.resizeWindows(setting.Val)
 		case http2.SettingHeaderTableSize:
-			if len(c.tables) == maxTables {
-				// The smallest and the last are all that count.
-				c.tables = []uint32{min(c.tables[0], c.tables[1])}
-			}
-			c.tables = append(c.tables, setting.Val)
+			c.settings.addTableSize(setting.Val)
 		}
 		return nil
 	})
@@ -205,60 +203,65 @@ func (c *Conn) onSettings(f *http2.SettingsFrame) error {
 		return err
 	}
 	c.enqueue(frame{kind: frameSettingsAck})
-	if c.limit > 0 {
-		c.begin()
+	if c.settings.maxStreams > 0 {
+		c.signalReady()
 	}
 	return nil
 }
 
-// maxTables bounds the changes of the table size that are waiting to be used.
-const maxTables = 2
+// maxTableSizes bounds the changes of the table size that wait to be applied.
+const maxTableSizes = 2
 
-// resize changes the windows of all streams. It is called with mu held.
-func (c *Conn) resize(initial int64) error {
-	change := initial - c.initial
-	c.initial = initial
-	for _, s := range c.streams {
-		if s.window+change > lastID {
+// addTableSize keeps a change of the HPACK table size for the encoder. Of many changes
+// only the smallest and the last count (RFC 7541 section 4.2).
+func (p *peerSettings) addTableSize(size uint32) {
+	if len(p.tableSizes) == maxTableSizes {
+		p.tableSizes = []uint32{min(p.tableSizes[0], p.tableSizes[1])}
+	}
+	p.tableSizes = append(p.tableSizes, size)
+}
+
+// resizeWindows changes the send windows of all streams. It is called with mu held.
+func (c *Conn) resizeWindows(initial uint32) error {
+	change := c.send.SetInitial(initial)
+	for _, s := range c.streams.open {
+		if !s.send.Grow(change) {
 			return http2.ConnectionError(http2.ErrCodeFlowControl)
 		}
-		s.window += change
 		s.writable.Broadcast()
 	}
 	return nil
 }
 
-func (c *Conn) onWindow(f *http2.WindowUpdateFrame) error {
+func (c *Conn) onWindowUpdate(f *http2.WindowUpdateFrame) error {
 	if f.StreamID != 0 {
 		s, err := c.find(f.StreamID)
 		if s == nil {
 			return err
 		}
 		c.mu.Lock()
-		s.window += int64(f.Increment)
-		overflow := s.window > lastID
+		overflow := !s.send.Grow(int64(f.Increment))
 		s.writable.Broadcast()
 		c.mu.Unlock()
 		if overflow {
-			c.reset(s, http2.ErrCodeFlowControl, protocolFault("a window is too large"))
+			c.reset(s, http2.ErrCodeFlowControl, malformedError("a window is too large"))
 		}
 		return nil
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.window += int64(f.Increment)
-	if c.window > lastID {
+	if !c.send.Grow(int64(f.Increment)) {
 		return http2.ConnectionError(http2.ErrCodeFlowControl)
 	}
-	for _, s := range c.streams {
+	for _, s := range c.streams.open {
 		s.writable.Broadcast()
 	}
 	return nil
 }
 
-// onReset takes in that the endpoint broke off one exchange. A response that
-// is complete stays so: NO_ERROR then says that the rest of the request is not
-// wanted (RFC 9113 section 8.1).
+// onReset handles a stream that the endpoint reset. A response that is complete stays
+// so: NO_ERROR then means that the rest of the request is not needed (RFC 9113 section
+// 8.1).
 func (c *Conn) onReset(f *http2.RSTStreamFrame) error {
 	s, err := c.find(f.StreamID)
 	if s == nil {
@@ -272,42 +275,42 @@ func (c *Conn) onReset(f *http2.RSTStreamFrame) error {
 	}
 	c.mu.Lock()
 	if s.peerEnded && f.ErrCode == http2.ErrCodeNo {
-		s.forbid(errUnwanted)
+		s.stopSending(errUnwanted)
 	} else {
-		s.forbid(why)
+		s.stopSending(why)
 	}
-	c.finish(s)
+	c.remove(s)
 	c.mu.Unlock()
 	if refused {
-		s.refuse()
+		s.markRefused()
 	} else {
 		s.fail(why)
 	}
 	return nil
 }
 
-// onGoAway stops opening streams. Those that the endpoint will not look at are
+// onGoAway stops opening streams. Those that the endpoint will not process are
 // refused; the others go on.
 func (c *Conn) onGoAway(f *http2.GoAwayFrame) {
 	c.mu.Lock()
-	c.leaving, c.goneAway = true, true
+	c.draining, c.goneAway = true, true
 	var refused []*Stream
-	for id, s := range c.streams {
+	for id, s := range c.streams.open {
 		if id > f.LastStreamID {
 			refused = append(refused, s)
-			s.forbid(ErrRefused)
-			c.finish(s)
+			s.stopSending(ErrRefused)
+			c.remove(s)
 		}
 	}
-	if c.live == 0 {
-		c.wakeAfter(0)
+	if c.streams.live == 0 {
+		c.keepalive.wakeAfter(0)
 	}
 	c.mu.Unlock()
 	for _, s := range refused {
 		if s.begun() {
 			s.fail(&ResetError{http2.ErrCodeRefusedStream})
 		} else {
-			s.refuse()
+			s.markRefused()
 		}
 	}
 }

@@ -87,7 +87,7 @@ func TestGoAway(t *testing.T) {
 	if _, err := hear(second, h1.RequestInfo{}); !errors.Is(err, h2client.ErrRefused) {
 		t.Errorf("above the last stream: error %v, want ErrRefused", err)
 	}
-	if c.Open() != nil || !c.Spent() {
+	if c.OpenStream() != nil || !c.Closing() {
 		t.Error("the connection takes more streams after GOAWAY")
 	}
 	if _, err := io.WriteString(late, get); !errors.Is(err, h2client.ErrRefused) || !late.Refused() {
@@ -142,12 +142,12 @@ func TestStart(t *testing.T) {
 		{"ssh", func(p *peer) { _, _ = io.WriteString(p.conn, "SSH-2.0-x\r\n") }, "does not speak HTTP/2"},
 		{"ping", func(p *peer) { p.check(p.framer.WritePing(false, [8]byte{})) }, "does not speak HTTP/2"},
 		{"ack", func(p *peer) { p.check(p.framer.WriteSettingsAck()) }, "does not speak HTTP/2"},
-		{"closed", func(*peer) {}, "closed the connection before it said anything"},
-		{"silent", func(p *peer) { p.drain() }, "did not begin to speak HTTP/2 in time"},
+		{"closed", func(*peer) {}, "closed the connection before its first frame"},
+		{"silent", func(p *peer) { p.drain() }, "did not start HTTP/2 in time"},
 		{"noStreams", func(p *peer) {
 			p.welcome(http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: 0})
 			p.drain()
-		}, "did not begin to speak HTTP/2 in time"},
+		}, "did not start HTTP/2 in time"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			below, err := net.Dial("tcp", play(t, test.act))
@@ -160,7 +160,7 @@ func TestStart(t *testing.T) {
 			defer cancel()
 			ended := make(chan struct{})
 			cfg := config()
-			cfg.Ended = func(*h2client.Conn) { close(ended) }
+			cfg.OnClose = func(*h2client.Conn) { close(ended) }
 			_, err = h2client.Start(ctx, below, cfg)
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("error %v, want one with: %s", err, test.want)
@@ -193,13 +193,13 @@ func TestLimitOfStreams(t *testing.T) {
 		p.drain()
 	}), config())
 	first, second := open(t, c), open(t, c)
-	if c.Open() != nil {
+	if c.OpenStream() != nil {
 		t.Error("there was a third stream")
 	}
 	say(t, first, get)
 	say(t, second, get)
 	listen(t, second, h1.RequestInfo{})
-	if s := c.Open(); s == nil {
+	if s := c.OpenStream(); s == nil {
 		t.Error("the end of a stream made no room")
 	} else {
 		s.Close()
@@ -299,8 +299,8 @@ func TestCloseCancels(t *testing.T) {
 	}
 	// A stream on which nothing was sent leaves no trace.
 	open(t, c).Close()
-	if c.Live() != 0 {
-		t.Errorf("%d streams are left", c.Live())
+	if c.ActiveStreams() != 0 {
+		t.Errorf("%d streams are left", c.ActiveStreams())
 	}
 }
 
@@ -317,7 +317,7 @@ func TestEarlyAnswer(t *testing.T) {
 	}), config())
 	s := open(t, c)
 	say(t, s, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10000000\r\n\r\n")
-	await(t, "the end of the stream", func() bool { return c.Live() == 0 })
+	await(t, "the end of the stream", func() bool { return c.ActiveStreams() == 0 })
 	for range 100 {
 		say(t, s, strings.Repeat("x", 10000))
 	}

@@ -13,14 +13,15 @@ import (
 	"slipway.dev/slipway/internal/edge/normalize"
 )
 
+// begun reports whether some of the response has come.
 func (s *Stream) begun() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.in.begun
 }
 
-// takeHeaders takes in a head, an interim one, or trailers.
-func (s *Stream) takeHeaders(f *http2.MetaHeadersFrame) error {
+// onHeaders handles the head of a response, an interim one, or trailers.
+func (s *Stream) onHeaders(f *http2.MetaHeadersFrame) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.in.Over || s.closed {
@@ -28,12 +29,13 @@ func (s *Stream) takeHeaders(f *http2.MetaHeadersFrame) error {
 	}
 	defer s.readable.Broadcast()
 	if s.in.headed {
-		return s.in.takeTrailers(f, &s.conn.cfg.Limits)
+		return s.in.addTrailers(f, &s.conn.cfg.Limits)
 	}
-	return s.in.takeHead(f, &s.conn.cfg.Limits)
+	return s.in.addHead(f, &s.conn.cfg.Limits)
 }
 
-func (in *inbox) takeHead(f *http2.MetaHeadersFrame, limits *h1.Limits) error {
+// addHead adds the head of a response as text.
+func (in *responseBuffer) addHead(f *http2.MetaHeadersFrame, limits *h1.Limits) error {
 	status, ok := parseStatus(f.PseudoValue("status"))
 	switch {
 	case f.Truncated:
@@ -41,10 +43,10 @@ func (in *inbox) takeHead(f *http2.MetaHeadersFrame, limits *h1.Limits) error {
 	case len(f.RegularFields()) > limits.Fields:
 		return h1.ErrTooManyFields
 	case !ok || status == http.StatusSwitchingProtocols || len(f.PseudoFields()) != 1:
-		return faultStatus
+		return malformedStatus
 	}
 	if status < 200 {
-		return in.takeInterim(f, status, limits)
+		return in.addInterim(f, status, limits)
 	}
 	head := response{status: status}
 	if err := head.read(f.RegularFields()); err != nil {
@@ -68,14 +70,14 @@ func (in *inbox) takeHead(f *http2.MetaHeadersFrame, limits *h1.Limits) error {
 	return nil
 }
 
-// takeInterim passes an interim response on. The reader bounds how many it
-// reads; here they are bounded because they are kept.
-func (in *inbox) takeInterim(f *http2.MetaHeadersFrame, status int, limits *h1.Limits) error {
+// addInterim adds an interim response. The reader bounds how many it reads; here they
+// are bounded because they are buffered.
+func (in *responseBuffer) addInterim(f *http2.MetaHeadersFrame, status int, limits *h1.Limits) error {
 	if in.interims++; in.interims > h1.MaxInterim {
-		return faultInterims
+		return malformedInterims
 	}
 	if f.StreamEnded() {
-		return faultInterim
+		return malformedInterim
 	}
 	head := response{status: status, length: -1}
 	text := head.text(h1.NoBody, f.RegularFields())
@@ -96,11 +98,11 @@ func parseStatus(text string) (int, bool) {
 	return status, err == nil && status >= 100
 }
 
-// response is what of a head decides about the body.
+// response is the part of a head that decides how the body is framed.
 type response struct {
 	status   int
-	length   int64 // -1 when it is not said
-	trailers bool  // they are announced, or sure to come
+	length   int64 // -1 when there is no content-length
+	trailers bool  // they are announced, or the response is gRPC, which always has them
 }
 
 func (r *response) read(fields []hpack.HeaderField) error {
@@ -110,7 +112,7 @@ func (r *response) read(fields []hpack.HeaderField) error {
 		case normalize.FieldContentLength:
 			length, err := strconv.ParseUint(field.Value, 10, 63)
 			if err != nil || r.length >= 0 {
-				return faultLength
+				return malformedLength
 			}
 			r.length = int64(length)
 		case normalize.FieldTrailer:
@@ -122,10 +124,11 @@ func (r *response) read(fields []hpack.HeaderField) error {
 	return nil
 }
 
-// framing says how the body is written. ended says that none comes.
-func (r *response) framing(asked, ended bool) h1.Framing {
+// framing returns how the body is written in HTTP/1.1. bodiless says that the request
+// was HEAD, ended that no body comes.
+func (r *response) framing(bodiless, ended bool) h1.Framing {
 	switch {
-	case asked || r.status == http.StatusNoContent || r.status == http.StatusNotModified:
+	case bodiless || r.status == http.StatusNoContent || r.status == http.StatusNotModified:
 		return h1.NoBody
 	case ended && r.length < 0:
 		r.length = 0
@@ -136,9 +139,9 @@ func (r *response) framing(asked, ended bool) h1.Framing {
 	return h1.Chunked
 }
 
-// text is the head as HTTP/1.1. Names and values have been checked when they
-// were decoded: none has a line end. What concerns a connection has no place in
-// HTTP/2 and is left out.
+// text is the head as HTTP/1.1. The framer has checked names and values when it
+// decoded them: none has a line end. Connection-specific fields are invalid in HTTP/2
+// (RFC 9113 section 8.2.2) and are left out.
 func (r *response) text(framing h1.Framing, fields []hpack.HeaderField) []byte {
 	text := append(make([]byte, 0, 512), "HTTP/1.1 "...)
 	text = strconv.AppendInt(text, int64(r.status), 10)
@@ -157,7 +160,8 @@ func (r *response) text(framing h1.Framing, fields []hpack.HeaderField) []byte {
 	case framing == h1.Chunked:
 		text = append(text, "Transfer-Encoding: chunked\r\n"...)
 	case r.length >= 0 && r.status != http.StatusNoContent:
-		// To HEAD, and with 304, it is the length of a body that is not sent.
+		// In a response to HEAD, and with 304, it is the length of a body that is
+		// not sent.
 		text = append(text, "Content-Length: "...)
 		text = strconv.AppendInt(text, r.length, 10)
 		text = append(text, crlf...)
@@ -172,13 +176,12 @@ func appendLine(text []byte, field hpack.HeaderField) []byte {
 	return append(text, crlf...)
 }
 
-// takeTrailers takes in what follows the body. Fields that mean nothing there,
-// or harm, are left out, as RFC 9110 section 6.5.1 allows: the rest, such as
-// the status of gRPC, has to arrive.
-func (in *inbox) takeTrailers(f *http2.MetaHeadersFrame, limits *h1.Limits) error {
+// addTrailers adds the trailers. Fields that are not allowed in trailers are left out
+// (RFC 9110 section 6.5.1): the rest, such as the status of gRPC, has to arrive.
+func (in *responseBuffer) addTrailers(f *http2.MetaHeadersFrame, limits *h1.Limits) error {
 	switch {
 	case !f.StreamEnded() || len(f.PseudoFields()) > 0:
-		return faultTrailers
+		return malformedTrailers
 	case f.Truncated || len(f.RegularFields()) > limits.Fields:
 		return h1.ErrTrailerTooLarge
 	case !in.Chunked:
@@ -198,48 +201,48 @@ func (in *inbox) takeTrailers(f *http2.MetaHeadersFrame, limits *h1.Limits) erro
 	return nil
 }
 
-// takeData takes in a piece of the body.
-func (s *Stream) takeData(f *http2.DataFrame) error {
+// onData buffers a piece of the body. The whole frame counts against the window, with
+// its padding, which is consumed at once.
+func (s *Stream) onData(f *http2.DataFrame) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	in, data := &s.in, f.Data()
-	if in.room -= int64(f.Length); in.room < 0 {
+	if !in.window.Receive(int(f.Length)) {
 		return http2.ConnectionError(http2.ErrCodeFlowControl)
 	}
 	switch {
 	case in.Over || s.closed:
 		return nil
 	case !in.headed:
-		return faultEarly
+		return malformedEarly
 	case len(data) == 0:
-		// Padding counts in windows too.
-		in.owed += int64(f.Length)
+		in.window.Consume(int(f.Length))
 		return nil
 	case in.bodiless:
-		return faultNoBody
+		return malformedBody
 	case in.left >= 0 && int64(len(data)) > in.left:
-		return faultTooLong
+		return malformedTooLong
 	}
 	if in.left >= 0 {
 		in.left -= int64(len(data))
 	}
-	in.owed += int64(f.Length) - int64(len(data))
+	in.window.Consume(int(f.Length) - len(data))
 	in.Add(data)
 	s.readable.Broadcast()
 	return nil
 }
 
-// takeEnd takes in the end of the response.
-func (s *Stream) takeEnd() error {
+// onEnd ends the response, unless some of it is missing.
+func (s *Stream) onEnd() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch in := &s.in; {
 	case in.Over || s.closed:
 		return nil
 	case !in.headed:
-		return faultEarly
+		return malformedEarly
 	case in.left > 0 && !in.bodiless:
-		return faultTooShort
+		return malformedTooShort
 	}
 	s.finishReading(io.EOF)
 	return nil

@@ -10,36 +10,40 @@ import (
 	"golang.org/x/net/http2"
 
 	"slipway.dev/slipway/internal/edge/h1"
+	"slipway.dev/slipway/internal/edge/h2flow"
 	"slipway.dev/slipway/internal/edge/normalize"
 )
 
-// Stream carries one exchange. It is a net.Conn: one side may be written while
-// the other is read, and Close ends both from anywhere. A request that is not
-// complete then, or a response, is cancelled.
+// Stream carries one exchange. It is a net.Conn: one goroutine may write while another
+// reads, and any may call Close, which cancels an exchange that is not complete.
+//
+// It has three locks, because sending must not wait for receiving: sending is for the
+// goroutine that writes, Conn.mu for the state that the connection shares, and mu for
+// the response. sending comes before Conn.mu; mu and Conn.mu are never held together.
 type Stream struct {
 	conn   *Conn
 	reused bool
 
-	// What is sent. The writer's own, under sending.
+	// The request, guarded by sending.
 	sending sync.Mutex
 	head    h1.Head
 	body    h1.Body
-	headed  bool
-	rest    []byte // of what was written and cannot be used yet
+	headed  bool   // the head was sent
+	rest    []byte // what was written and is not a complete head or chunk yet
 
 	// Guarded by Conn.mu.
 	id        uint32 // 0 until the head is sent
 	sentAt    int64
-	window    int64
+	send      h2flow.SendWindow
 	writeBy   time.Time
 	writable  sync.Cond
-	barred    error // why nothing more is sent
+	sendErr   error // why nothing more is sent
 	ended     bool  // the end of the request was sent
 	peerEnded bool  // the end of the response has come
 	over      bool  // both, or it was reset
 
 	mu       sync.Mutex // guards the rest
-	in       inbox
+	in       responseBuffer
 	readBy   time.Time
 	readable sync.Cond
 	refused  bool
@@ -49,16 +53,15 @@ type Stream struct {
 func newStream(c *Conn, reused bool) *Stream {
 	s := &Stream{conn: c, reused: reused}
 	s.writable.L, s.readable.L = &c.mu, &s.mu
-	s.in.room, s.in.Pool = streamWindow, c.cfg.Pool
+	s.in.window, s.in.Pool = h2flow.NewReceiveWindow(streamWindow), c.cfg.Pool
 	return s
 }
 
-// Reused reports whether its connection had streams before, or refused this
-// one: that says nothing about the endpoint.
+// Reused reports whether the connection had streams before, or refused this one: its
+// failure is no sign of an unhealthy endpoint then.
 func (s *Stream) Reused() bool { return s.reused || s.Refused() }
 
-// Refused reports whether the endpoint said that it has not looked at the
-// request.
+// Refused reports whether the endpoint refused the request before processing it.
 func (s *Stream) Refused() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,24 +76,25 @@ func (s *Stream) Read(b []byte) (int, error) {
 	}
 	s.mu.Lock()
 	n, err := s.receive(b)
-	credit := s.in.credit()
+	increment := s.in.windowUpdate()
 	s.mu.Unlock()
-	if credit > 0 {
+	if increment > 0 {
 		s.conn.mu.Lock()
 		if !s.over && !s.peerEnded {
-			s.conn.enqueue(frame{kind: frameWindow, stream: s.id, value: credit})
+			s.conn.enqueue(frame{kind: frameWindowUpdate, stream: s.id, value: increment})
 		}
 		s.conn.mu.Unlock()
 	}
 	return n, err
 }
 
+// receive waits for bytes of the response. It is called with mu held.
 func (s *Stream) receive(b []byte) (int, error) {
 	for {
 		switch {
 		case s.closed:
 			return 0, net.ErrClosed
-		case past(s.readBy):
+		case expired(s.readBy):
 			return 0, os.ErrDeadlineExceeded
 		}
 		if n := s.in.read(b); n > 0 {
@@ -99,16 +103,16 @@ func (s *Stream) receive(b []byte) (int, error) {
 		if s.in.Over {
 			return 0, s.in.End
 		}
-		await(&s.readable, s.readBy)
+		wait(&s.readable, s.readBy)
 	}
 }
 
-// Write sends the request: its head and, as its framing says, its body. After a
-// complete response that ended the stream, the rest of a body is thrown away.
+// Write sends the request: its head and the body that its framing announces. After a
+// complete response, the rest of a body is discarded.
 func (s *Stream) Write(b []byte) (int, error) {
 	s.sending.Lock()
 	defer s.sending.Unlock()
-	err := s.send(b)
+	err := s.sendRequest(b)
 	switch {
 	case err == errUnwanted:
 		return len(b), nil
@@ -118,8 +122,10 @@ func (s *Stream) Write(b []byte) (int, error) {
 	return len(b), s.conn.flush()
 }
 
-func (s *Stream) send(b []byte) error {
-	if err := s.writeFault(); err != nil {
+// sendRequest sends what can be sent of the request, and keeps the rest. It is called
+// with sending held.
+func (s *Stream) sendRequest(b []byte) error {
+	if err := s.writeError(); err != nil {
 		return err
 	}
 	if len(s.rest) > 0 {
@@ -147,18 +153,18 @@ func (s *Stream) send(b []byte) error {
 	return nil
 }
 
-// writeFault says why nothing can be written now.
-func (s *Stream) writeFault() error {
+// writeError returns why nothing can be written now.
+func (s *Stream) writeError() error {
 	s.conn.mu.Lock()
 	defer s.conn.mu.Unlock()
-	if s.barred == nil && past(s.writeBy) {
+	if s.sendErr == nil && expired(s.writeBy) {
 		return os.ErrDeadlineExceeded
 	}
-	return s.barred
+	return s.sendErr
 }
 
-// requestLimits are wide: the edge has judged the request by its own limits
-// before it wrote it, and added to it.
+// requestLimits are wide: the edge has checked the request against the limits of its
+// entry point before, and has added headers to it.
 var requestLimits = h1.Limits{
 	HeadBytes: 1 << 20, Fields: 4096, TargetBytes: 1 << 18, TrailerBytes: 1 << 16,
 	Underscores: true, Hazards: ^normalize.Hazard(0),
@@ -177,15 +183,15 @@ func (s *Stream) sendHead(b []byte) (int, error) {
 	s.body.Reset(s.head.Framing, s.head.Length, true, &requestLimits)
 	if err := s.conn.sendHead(s, &s.head, s.body.Done()); err != nil {
 		if err == ErrRefused {
-			s.refuse()
+			s.markRefused()
 		}
 		return 0, err
 	}
 	return n, nil
 }
 
-// sendBody sends what there is of the body, and returns what cannot be used
-// yet.
+// sendBody sends what there is of the body, and returns the part of it that is not a
+// complete chunk yet.
 func (s *Stream) sendBody(b []byte) ([]byte, error) {
 	for len(b) > 0 {
 		if s.body.Done() {
@@ -218,24 +224,24 @@ func (s *Stream) sendBody(b []byte) ([]byte, error) {
 	return b, nil
 }
 
-// take waits until some of want bytes may be sent, and takes them from the
-// windows. Nothing may always be sent.
-func (s *Stream) take(want int) (int, error) {
+// takeWindow waits until the windows allow some of the wanted bytes, takes them, and
+// returns how many. No bytes are always allowed, for an empty DATA frame that ends the
+// stream.
+func (s *Stream) takeWindow(want int) (int, error) {
 	c := s.conn
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for flushed := false; ; {
-		if s.barred != nil {
-			return 0, s.barred
+		if s.sendErr != nil {
+			return 0, s.sendErr
 		}
-		if n := min(int64(want), frameSize, s.window, c.window); n > 0 || want == 0 {
-			n = max(n, 0)
-			s.window -= n
-			c.window -= n
-			return int(n), nil
+		if n := h2flow.Sendable(min(want, frameSize), &s.send, &c.send.SendWindow); n > 0 || want == 0 {
+			s.send.Take(n)
+			c.send.Take(n)
+			return n, nil
 		}
 		if !flushed {
-			// The endpoint gives more only when it sees what there is.
+			// The endpoint grants more only once it has received what is buffered.
 			flushed = true
 			c.mu.Unlock()
 			err := c.flush()
@@ -245,22 +251,22 @@ func (s *Stream) take(want int) (int, error) {
 			}
 			continue
 		}
-		if past(s.writeBy) {
+		if expired(s.writeBy) {
 			return 0, os.ErrDeadlineExceeded
 		}
-		await(&s.writable, s.writeBy)
+		wait(&s.writable, s.writeBy)
 	}
 }
 
-// forbid ends the sending. It is called with Conn.mu held.
-func (s *Stream) forbid(why error) {
-	if s.barred == nil {
-		s.barred = why
+// stopSending ends the sending with an error. It is called with Conn.mu held.
+func (s *Stream) stopSending(why error) {
+	if s.sendErr == nil {
+		s.sendErr = why
 		s.writable.Broadcast()
 	}
 }
 
-// Close ends the stream. What is not complete is cancelled at the endpoint.
+// Close ends the stream, and cancels an exchange that is not complete at the endpoint.
 func (s *Stream) Close() error {
 	s.mu.Lock()
 	if s.closed {
@@ -275,7 +281,7 @@ func (s *Stream) Close() error {
 	c := s.conn
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s.forbid(net.ErrClosed)
+	s.stopSending(net.ErrClosed)
 	if s.over {
 		return nil
 	}
@@ -284,30 +290,30 @@ func (s *Stream) Close() error {
 		if s.peerEnded {
 			code = http2.ErrCodeNo
 		} else {
-			c.doubt(s)
+			c.suspect(s)
 		}
 		c.enqueue(frame{kind: frameReset, stream: s.id, value: uint32(code)})
 	}
-	c.finish(s)
+	c.remove(s)
 	return nil
 }
 
-// refuse ends a stream that the endpoint has not looked at.
-func (s *Stream) refuse() {
+// markRefused ends a stream that the endpoint refused.
+func (s *Stream) markRefused() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.refused = true
 	s.finishReading(ErrRefused)
 }
 
-// breakOff ends a stream whose connection ended.
-func (s *Stream) breakOff(cause error) {
+// connectionClosed ends a stream whose connection was closed.
+func (s *Stream) connectionClosed(cause error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.finishReading(broken(cause, s.in.begun))
+	s.finishReading(streamError(cause, s.in.begun))
 }
 
-// fail ends the reading with an error, after what has come already.
+// fail ends the response with an error, which is read after what has come already.
 func (s *Stream) fail(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -322,13 +328,13 @@ func (s *Stream) finishReading(err error) {
 	}
 }
 
-// SetDeadline bounds reads and writes. One that is past ends those that wait.
+// SetDeadline sets both deadlines. One in the past ends reads and writes that wait.
 func (s *Stream) SetDeadline(t time.Time) error {
 	_ = s.SetReadDeadline(t)
 	return s.SetWriteDeadline(t)
 }
 
-// SetReadDeadline bounds reads.
+// SetReadDeadline sets the deadline of Read.
 func (s *Stream) SetReadDeadline(t time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -340,8 +346,8 @@ func (s *Stream) SetReadDeadline(t time.Time) error {
 	return nil
 }
 
-// SetWriteDeadline bounds writes, as far as they wait for the endpoint to take
-// more of this stream. What the connection itself takes has its own bound.
+// SetWriteDeadline sets the deadline of Write. It bounds the wait for the endpoint's
+// windows; writing to the connection has its own timeout.
 func (s *Stream) SetWriteDeadline(t time.Time) error {
 	s.conn.mu.Lock()
 	defer s.conn.mu.Unlock()
@@ -350,18 +356,18 @@ func (s *Stream) SetWriteDeadline(t time.Time) error {
 	return nil
 }
 
-// LocalAddr is that of the connection.
+// LocalAddr is the local address of the connection.
 func (s *Stream) LocalAddr() net.Addr { return s.conn.net.LocalAddr() }
 
-// RemoteAddr is that of the connection.
+// RemoteAddr is the remote address of the connection.
 func (s *Stream) RemoteAddr() net.Addr { return s.conn.net.RemoteAddr() }
 
 var _ io.ReadWriteCloser = (*Stream)(nil)
 
-func past(t time.Time) bool { return !t.IsZero() && !time.Now().Before(t) }
+func expired(t time.Time) bool { return !t.IsZero() && !time.Now().Before(t) }
 
-// await waits for a condition, whose lock is held, or until a moment.
-func await(condition *sync.Cond, until time.Time) {
+// wait waits for a condition, whose lock is held, or until a deadline; zero is none.
+func wait(condition *sync.Cond, until time.Time) {
 	if !until.IsZero() {
 		timer := time.AfterFunc(time.Until(until), func() {
 			condition.L.Lock()

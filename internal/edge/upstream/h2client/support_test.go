@@ -45,7 +45,7 @@ func start(t testing.TB, address string, cfg h2client.Config) *h2client.Conn {
 		t.Fatalf("start: %v", err)
 	}
 	t.Cleanup(func() {
-		c.Retire()
+		c.Drain()
 		<-c.Done()
 	})
 	return c
@@ -54,7 +54,7 @@ func start(t testing.TB, address string, cfg h2client.Config) *h2client.Conn {
 // open gives a stream that ends with the test.
 func open(t testing.TB, c *h2client.Conn) *h2client.Stream {
 	t.Helper()
-	s := c.Open()
+	s := c.OpenStream()
 	if s == nil {
 		t.Fatal("the connection takes no stream")
 	}

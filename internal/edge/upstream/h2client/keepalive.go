@@ -1,0 +1,108 @@
+package h2client
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// pingInterval is the least time between two PINGs on a connection without other
+	// traffic. gRPC servers take more than one in five minutes for an attack.
+	pingInterval = 5*time.Minute + 10*time.Second
+	// suspectShare is the divisor of PingTimeout that gives how long a cancelled
+	// stream has to have waited before the endpoint is suspected to be gone.
+	suspectShare = 8
+)
+
+// keepalive finds out that an endpoint is gone, and closes idle connections. One
+// timer serves both. Times are in nanoseconds since the connection began, and never 0.
+//
+// The connection's mu guards it, except for the atomic fields, which readLoop sets for
+// each frame without a lock.
+type keepalive struct {
+	began     time.Time
+	lastFrame atomic.Int64
+	// suspected says that a stream was cancelled and no frame came since it began.
+	// Until one comes, no other stream is opened.
+	suspected atomic.Bool
+	// traffic says that HEADERS or DATA came since the last PING.
+	traffic atomic.Bool
+
+	idleSince int64
+	pingAt    int64 // when the last PING was sent; 0 is never
+	timer     *time.Timer
+}
+
+func (k *keepalive) now() int64 { return int64(time.Since(k.began)) + 1 }
+
+// received notes a frame. Any frame shows that the endpoint is there.
+func (k *keepalive) received() {
+	k.lastFrame.Store(k.now())
+	k.suspected.Store(false)
+}
+
+// acknowledged reports that no PING is outstanding. While one is, the timer belongs
+// to its timeout.
+func (k *keepalive) acknowledged() bool { return k.pingAt <= k.lastFrame.Load() }
+
+// nextPing is the earliest time of another PING.
+func (k *keepalive) nextPing() int64 {
+	if k.pingAt == 0 || k.traffic.Load() {
+		return 0
+	}
+	return k.pingAt + int64(pingInterval)
+}
+
+func (k *keepalive) wakeAfter(wait int64) { k.timer.Reset(max(time.Duration(wait), time.Millisecond)) }
+
+// checkAlive is called by the timer. It closes a connection without streams, sends
+// PING to a silent endpoint, and closes its connection when no frame comes after that.
+func (c *Conn) checkAlive() {
+	c.mu.Lock()
+	k := &c.keepalive
+	now, last := k.now(), k.lastFrame.Load()
+	var cause error
+	switch pingDue := max(last+int64(c.cfg.PingAfter), k.nextPing()); {
+	case c.over:
+	case c.streams.live == 0 && (c.draining || now-k.idleSince >= int64(c.cfg.IdleTimeout)):
+		c.draining = true
+		cause = errClosed
+	case k.pingAt > last && now-k.pingAt >= int64(c.cfg.PingTimeout):
+		cause = ErrPingTimeout
+	case k.pingAt > last:
+		k.wakeAfter(k.pingAt + int64(c.cfg.PingTimeout) - now)
+	case c.streams.live == 0:
+		k.wakeAfter(k.idleSince + int64(c.cfg.IdleTimeout) - now)
+	case now >= pingDue:
+		c.ping(now)
+	default:
+		k.wakeAfter(pingDue - now)
+	}
+	c.mu.Unlock()
+	if cause != nil {
+		c.closeWith(cause)
+	}
+}
+
+// ping sends a PING and starts its timeout. It is called with mu held.
+func (c *Conn) ping(now int64) {
+	c.keepalive.pingAt = now
+	c.keepalive.traffic.Store(false)
+	c.enqueue(frame{kind: framePing})
+	c.keepalive.wakeAfter(int64(c.cfg.PingTimeout))
+}
+
+// suspect is called with mu held, for a stream that is cancelled although no frame
+// came since it began: the endpoint may be gone. A stream that is cancelled at once
+// proves nothing, and an endpoint that may not be pinged yet is not suspected.
+func (c *Conn) suspect(s *Stream) {
+	k := &c.keepalive
+	now, last := k.now(), k.lastFrame.Load()
+	if last >= s.sentAt || now-s.sentAt < int64(c.cfg.PingTimeout)/suspectShare || k.acknowledged() && now < k.nextPing() {
+		return
+	}
+	k.suspected.Store(true)
+	if k.acknowledged() {
+		c.ping(now)
+	}
+}
