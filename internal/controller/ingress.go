@@ -264,7 +264,7 @@ func (p *ingressProvider) goLive() {
 	if p.collects {
 		debug.SetGCPercent(servingGCPercent)
 	}
-	go overload.Settle()
+	go overload.ReleaseStartupMemory()
 }
 
 // serveLastGood serves what was served last of a cluster.

@@ -64,9 +64,9 @@ func (s *Server) open(options EntryPoint) error {
 	return nil
 }
 
-// lastWords is how long a client that had connected before a drain may take to
+// drainGrace is how long a client that had connected before a drain may take to
 // send its first byte.
-const lastWords = time.Second
+const drainGrace = time.Second
 
 // drain ends the connections of an entry point in good order, and cuts those
 // that are left when its time is over. The Proxy is draining by then.
@@ -84,8 +84,8 @@ func (p *point) drain() {
 	}
 	p.h2.Drain()
 	// Who has connected and said nothing yet has no time left to think about it.
-	until := time.Now().Add(lastWords)
-	report := p.listener.Drain(ctx, func(conn *listener.Conn) { conn.Hurry(until) })
+	until := time.Now().Add(drainGrace)
+	report := p.listener.Drain(ctx, func(conn *listener.Conn) { conn.SetPeekDeadline(until) })
 	p.server.options.Log.Info("entry point is drained", "entryPoint", p.Name, "closed", report.Closed, "cut", report.Forced)
 }
 
@@ -159,7 +159,7 @@ func (p *point) serve(conn *listener.Conn) {
 	case p.TLS && peeked.Protocol == listener.ProtocolHTTP1:
 		p.server.proxy.RejectPlainHTTP(conn, from)
 	case p.TLS, peeked.Protocol == listener.ProtocolTLS:
-		p.server.options.Metrics.mistook(p.Name)
+		p.server.options.Metrics.protocolMismatch(p.Name)
 		conn.Close()
 	case peeked.Protocol == listener.ProtocolHTTP2:
 		p.h2.ServeConn(withAccepted(p.server.lifetime, from), conn)

@@ -117,7 +117,7 @@ func New(ctx context.Context, options Options) (*Server, error) {
 		RuleRefused: s.noteRefused,
 		Log:         options.Log,
 	})
-	s.monitor = overload.NewMonitor(options.MemoryLimit, s.pressed)
+	s.monitor = overload.NewMonitor(options.MemoryLimit, s.setPressure)
 	s.streams = &bridge.Handler{Serve: s.serveStream, Pool: pool, Limits: h1.DefaultLimits()}
 	for i := range options.EntryPoints {
 		if err := s.open(options.EntryPoints[i]); err != nil {
@@ -125,11 +125,11 @@ func New(ctx context.Context, options Options) (*Server, error) {
 			return nil, err
 		}
 	}
-	if err := s.begin(); err != nil {
+	if err := s.serveOptions(); err != nil {
 		s.Close()
 		return nil, err
 	}
-	options.Metrics.follow(s)
+	options.Metrics.collect(s)
 	return s, nil
 }
 
@@ -150,15 +150,15 @@ func (s *Server) serveStream(stream bridge.Stream, conn net.Conn) {
 	s.proxy.ServeStream(conn, from)
 }
 
-// patience is how often a request of a stream lets others go first.
-const patience = 3
+// yieldRounds is how often a request of a stream lets others go first.
+const yieldRounds = 3
 
 // cutOff reports whether a request of HTTP/3 was cut off right behind its head,
 // as in a flood of resets. It costs a backend nothing then, if the connection
 // gets to read that far before the request is served. That of HTTP/2 reads ahead
 // by itself.
 func cutOff(ctx context.Context) bool {
-	for range patience {
+	for range yieldRounds {
 		runtime.Gosched()
 		if ctx.Err() != nil {
 			return true
@@ -175,8 +175,8 @@ func (s *Server) observe(r *proxy.Record) {
 	}
 }
 
-// pressed acts on how little memory is left.
-func (s *Server) pressed(level overload.Level) {
+// setPressure acts on how little memory is left.
+func (s *Server) setPressure(level overload.Level) {
 	s.options.Log.Warn("memory pressure changed", "level", level.String(), "limit", s.options.MemoryLimit)
 	s.options.Metrics.pressure.Set(float64(level))
 	s.proxy.SetPressure(level)

@@ -77,7 +77,7 @@ func (p *point) listen(ctx context.Context, hooks listener.Hooks) (*listener.Lis
 	config := listener.Config{
 		Address: p.Address, ReusePort: p.ReusePort, Hooks: hooks,
 		MaxConns: p.MaxConns, MaxConnsPerSource: p.MaxConnsPerSource, HeaderTimeout: p.Timeouts.Head,
-		TrustedProxies: p.ProxyTrusted, Held: p.banned,
+		TrustedProxies: p.ProxyTrusted, Banned: p.banned,
 	}
 	switch {
 	case len(p.ProxyTrusted) > 0 && p.ProxyOptional:

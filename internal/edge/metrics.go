@@ -19,20 +19,20 @@ var durationBuckets = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .2
 // Metrics are those of the data plane. Their labels have a bounded number of
 // values: nothing that a client can choose is in them.
 type Metrics struct {
-	requests  *prometheus.CounterVec
-	durations *prometheus.HistogramVec
-	open      *prometheus.GaugeVec
-	refused   *prometheus.CounterVec
-	bans      *prometheus.CounterVec
-	failed    *prometheus.CounterVec
-	tables    *prometheus.CounterVec
-	applying  prometheus.Histogram
-	sessions  *prometheus.CounterVec
-	quic      *prometheus.CounterVec
-	mistaken  *prometheus.CounterVec
-	shakes    *prometheus.CounterVec
-	pressure  prometheus.Gauge
-	tcp       *prometheus.CounterVec
+	requests          *prometheus.CounterVec
+	durations         *prometheus.HistogramVec
+	open              *prometheus.GaugeVec
+	refused           *prometheus.CounterVec
+	bans              *prometheus.CounterVec
+	failed            *prometheus.CounterVec
+	tables            *prometheus.CounterVec
+	applyDuration     prometheus.Histogram
+	sessions          *prometheus.CounterVec
+	quic              *prometheus.CounterVec
+	mismatched        *prometheus.CounterVec
+	handshakeFailures *prometheus.CounterVec
+	pressure          prometheus.Gauge
+	tcp               *prometheus.CounterVec
 	// registerer takes what a Server counts itself.
 	registerer prometheus.Registerer
 	points     map[string]*pointMetrics
@@ -66,7 +66,7 @@ func NewMetrics(registerer prometheus.Registerer, entryPoints []EntryPoint) *Met
 			Name: "accept_errors_total", Help: "Errors of the kernel in the place of a connection."}, []string{"entry_point"}),
 		tables: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "tables_total", Help: "Tables that were given to the edge, by result."}, []string{"result"}),
-		applying: prometheus.NewHistogram(prometheus.HistogramOpts{
+		applyDuration: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "table_apply_duration_seconds", Help: "Time to put a table in place.", Buckets: durationBuckets}),
 		sessions: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "http2_connections_closed_total", Help: "Connections of HTTP/2 that ended, by reason."},
@@ -74,10 +74,10 @@ func NewMetrics(registerer prometheus.Registerer, entryPoints []EntryPoint) *Met
 		quic: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "http3_connections_closed_total", Help: "Connections of HTTP/3 that ended, by reason."},
 			[]string{"entry_point", "reason"}),
-		mistaken: prometheus.NewCounterVec(prometheus.CounterOpts{
+		mismatched: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "connections_mistaken_total", Help: "Connections that were encrypted where they should be plain, or spoke no protocol that is served."},
 			[]string{"entry_point"}),
-		shakes: prometheus.NewCounterVec(prometheus.CounterOpts{
+		handshakeFailures: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "tls_handshakes_failed_total", Help: "TLS handshakes that failed or took too long."}, []string{"entry_point"}),
 		tcp: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "tcp_connections_total", Help: "Connections of TCP routes that ended: passed to an endpoint, or closed without one."},
@@ -86,8 +86,8 @@ func NewMetrics(registerer prometheus.Registerer, entryPoints []EntryPoint) *Met
 			Name: "memory_pressure", Help: "How little memory is left: 0 enough, 1 connections are not kept, 2 requests are refused."}),
 		points: map[string]*pointMetrics{}, registerer: registerer,
 	}
-	registerer.MustRegister(m.requests, m.durations, m.open, m.refused, m.bans, m.failed, m.tables, m.applying,
-		m.sessions, m.quic, m.mistaken, m.shakes, m.pressure, m.tcp)
+	registerer.MustRegister(m.requests, m.durations, m.open, m.refused, m.bans, m.failed, m.tables, m.applyDuration,
+		m.sessions, m.quic, m.mismatched, m.handshakeFailures, m.pressure, m.tcp)
 	for _, point := range entryPoints {
 		m.points[point.Name] = &pointMetrics{duration: m.durations.WithLabelValues(point.Name)}
 	}
@@ -120,7 +120,7 @@ func (m *Metrics) observe(r *proxy.Record) {
 
 // applied counts a table that was given to the edge.
 func (m *Metrics) applied(took time.Duration, err error) {
-	m.applying.Observe(took.Seconds())
+	m.applyDuration.Observe(took.Seconds())
 	result := "applied"
 	if err != nil {
 		result = "refused"
@@ -128,11 +128,13 @@ func (m *Metrics) applied(took time.Duration, err error) {
 	m.tables.WithLabelValues(result).Inc()
 }
 
-// mistook counts a connection that does not fit its entry point.
-func (m *Metrics) mistook(entryPoint string) { m.mistaken.WithLabelValues(entryPoint).Inc() }
+// protocolMismatch counts a connection that does not fit its entry point.
+func (m *Metrics) protocolMismatch(entryPoint string) { m.mismatched.WithLabelValues(entryPoint).Inc() }
 
 // handshakeFailed counts a TLS handshake that brought no connection.
-func (m *Metrics) handshakeFailed(entryPoint string) { m.shakes.WithLabelValues(entryPoint).Inc() }
+func (m *Metrics) handshakeFailed(entryPoint string) {
+	m.handshakeFailures.WithLabelValues(entryPoint).Inc()
+}
 
 // streamHooks count the connections of HTTP/2 by why they ended, so that each
 // kind of attack has its number.

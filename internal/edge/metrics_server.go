@@ -4,9 +4,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// follow shows what the parts of a Server count themselves. It is called once,
+// collect shows what the parts of a Server count themselves. It is called once,
 // with the Server that the Metrics are for.
-func (m *Metrics) follow(s *Server) {
+func (m *Metrics) collect(s *Server) {
 	counter := func(name, help string, count func() uint64) {
 		m.registerer.MustRegister(prometheus.NewCounterFunc(
 			prometheus.CounterOpts{Name: name, Help: help}, func() float64 { return float64(count()) }))

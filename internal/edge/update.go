@@ -152,9 +152,9 @@ func (s *Server) noteRefused(id route.ID, err error) {
 // SetZone says where this replica runs, before the first table that cares.
 func (s *Server) SetZone(zone string) { s.upstreams.SetZone(zone) }
 
-// begin serves what the options of the entry points say, before there is any
+// serveOptions serves what the options of the entry points say, before there is any
 // table.
-func (s *Server) begin() error {
+func (s *Server) serveOptions() error {
 	base := s.complete(&route.Table{})
 	first, err := s.proxy.Compiler().Compile(base)
 	if err != nil {

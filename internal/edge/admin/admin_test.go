@@ -99,7 +99,7 @@ func TestBackendsAndCertificates(t *testing.T) {
 	parts := newParts(t, shopTable(t))
 	s.Attach(parts)
 	// A request that runs shows.
-	lease, err := parts.set.Handle(route.BackendID{Namespace: "shop", Name: "cart", Port: 80}).Pick(upstream.Choice{})
+	lease, err := parts.set.Handle(route.BackendID{Namespace: "shop", Name: "cart", Port: 80}).Pick(upstream.PickOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

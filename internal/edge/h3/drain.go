@@ -6,12 +6,12 @@ import (
 )
 
 const (
-	// drainLook is how often Drain looks whether requests run, and partingLook
+	// drainPoll is how often Drain looks whether requests run, and partingLook
 	// whether connections are closed.
-	drainLook   = 50 * time.Millisecond
-	partingLook = 2 * time.Millisecond
-	// partingTime bounds the wait for that.
-	partingTime = time.Second
+	drainPoll = 50 * time.Millisecond
+	closePoll = 2 * time.Millisecond
+	// closeTimeout bounds the wait for that.
+	closeTimeout = time.Second
 )
 
 // Drain refuses new connections, sends GOAWAY on those that are open, waits for
@@ -26,14 +26,14 @@ func (s *Server) Drain(ctx context.Context) error {
 	defer cancel()
 	ended := make(chan error, 1)
 	go func() { ended <- s.lib.Shutdown(quiet) }()
-	tick := time.NewTicker(drainLook)
+	tick := time.NewTicker(drainPoll)
 	defer tick.Stop()
 	for since := time.Now(); ; {
 		select {
 		case <-ended:
 			return ctx.Err()
 		case <-ctx.Done():
-			s.part(ended)
+			s.awaitClosed(ended)
 			return ctx.Err()
 		case now := <-tick.C:
 			// Clients that have nothing to ask often stay for as long as they
@@ -49,13 +49,13 @@ func (s *Server) Drain(ctx context.Context) error {
 	}
 }
 
-// part waits until clients have been told that their connections are closed.
+// awaitClosed waits until clients have been told that their connections are closed.
 // The library waits for requests, too, which may take for ever.
-func (s *Server) part(ended <-chan error) {
-	tick := time.NewTicker(partingLook)
+func (s *Server) awaitClosed(ended <-chan error) {
+	tick := time.NewTicker(closePoll)
 	defer tick.Stop()
-	give := time.After(partingTime)
-	for s.made.Load() > 0 {
+	give := time.After(closeTimeout)
+	for s.established.Load() > 0 {
 		select {
 		case <-ended:
 			return

@@ -23,8 +23,8 @@ const (
 	// freeHandshakes is how many may be open before addresses have to prove
 	// themselves, which costs a round trip.
 	freeHandshakes = 128
-	// announcedFor is how long clients may remember AltSvc.
-	announcedFor = 24 * time.Hour
+	// altSvcMaxAge is how long clients may remember AltSvc.
+	altSvcMaxAge = 24 * time.Hour
 )
 
 // Server listens for HTTP/3 on one socket.
@@ -35,10 +35,10 @@ type Server struct {
 	listener  *quic.Listener
 	lib       *http3.Server
 
-	open     atomic.Int64 // connections, handshakes included
-	made     atomic.Int64 // connections whose handshake is done
-	running  atomic.Int64 // requests
-	draining atomic.Bool
+	open        atomic.Int64 // connections, handshakes included
+	established atomic.Int64 // connections whose handshake is done
+	running     atomic.Int64 // requests
+	draining    atomic.Bool
 }
 
 // Listen opens the socket. Clients can connect from then on, and are served
@@ -58,14 +58,14 @@ func Listen(cfg Config) (*Server, error) {
 	s.lib = &http3.Server{
 		Handler:        http.HandlerFunc(s.serveHTTP),
 		MaxHeaderBytes: s.cfg.HeaderBytes,
-		ConnContext:    s.established,
+		ConnContext:    s.newConn,
 		Logger:         s.cfg.Log,
 	}
 	s.transport = &quic.Transport{
 		Conn:        s.socket,
 		ConnContext: s.admit,
 		VerifySourceAddress: func(net.Addr) bool {
-			return s.open.Load()-s.made.Load() >= freeHandshakes
+			return s.open.Load()-s.established.Load() >= freeHandshakes
 		},
 	}
 	var err error
@@ -97,7 +97,7 @@ func (s *Server) quicConfig() *quic.Config {
 func (s *Server) Addr() net.Addr { return s.socket.LocalAddr() }
 
 // Len is the number of connections whose handshake is done.
-func (s *Server) Len() int { return int(s.made.Load()) }
+func (s *Server) Len() int { return int(s.established.Load()) }
 
 // AltSvc is the value of an Alt-Svc header that tells clients of HTTP/1.1 and
 // HTTP/2 where to find this one. It is empty once Drain was called.
@@ -109,7 +109,7 @@ func (s *Server) AltSvc() string {
 	if udp, ok := s.Addr().(*net.UDPAddr); ok && port == 0 {
 		port = udp.Port
 	}
-	return fmt.Sprintf(`h3=":%d"; ma=%d`, port, int(announcedFor.Seconds()))
+	return fmt.Sprintf(`h3=":%d"; ma=%d`, port, int(altSvcMaxAge.Seconds()))
 }
 
 // Serve serves until Drain or Close is called, and returns nil then.
@@ -144,15 +144,15 @@ func (s *Server) refused(reason string) error {
 	return errors.New(reason)
 }
 
-// established begins a connection whose handshake is done.
-func (s *Server) established(ctx context.Context, conn *quic.Conn) context.Context {
-	s.made.Add(1)
+// newConn begins a connection whose handshake is done.
+func (s *Server) newConn(ctx context.Context, conn *quic.Conn) context.Context {
+	s.established.Add(1)
 	if s.cfg.Hooks.Opened != nil {
 		s.cfg.Hooks.Opened()
 	}
 	c := newSession(s, conn)
 	context.AfterFunc(conn.Context(), func() {
-		s.made.Add(-1)
+		s.established.Add(-1)
 		reason := c.end()
 		if s.cfg.Hooks.Closed != nil {
 			s.cfg.Hooks.Closed(reason)

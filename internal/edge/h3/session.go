@@ -35,16 +35,16 @@ func newSession(s *Server, conn *quic.Conn) *session {
 // serveHTTP answers one request.
 func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	c, ok := r.Context().Value(sessionKey{}).(*session)
-	if !ok || !c.enter() {
+	if !ok || !c.startRequest() {
 		panic(http.ErrAbortHandler)
 	}
 	began := time.Now()
-	defer func() { c.leave(r.Context().Err() != nil, time.Since(began)) }()
+	defer func() { c.endRequest(r.Context().Err() != nil, time.Since(began)) }()
 	s.cfg.Handler.ServeHTTP(w, r)
 }
 
-// enter counts a request, unless the connection is over.
-func (c *session) enter() bool {
+// startRequest counts a request, unless the connection is over.
+func (c *session) startRequest() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.over {
@@ -57,9 +57,9 @@ func (c *session) enter() bool {
 	return true
 }
 
-// leave counts the end of a request; cut says that the client did not wait for
+// endRequest counts the end of a request; cut says that the client did not wait for
 // it.
-func (c *session) leave(cut bool, age time.Duration) {
+func (c *session) endRequest(cut bool, age time.Duration) {
 	c.server.running.Add(-1)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -67,7 +67,7 @@ func (c *session) leave(cut bool, age time.Duration) {
 		c.idle.Reset(c.server.cfg.IdleTimeout)
 	}
 	if cut && c.resets.Cut(age) {
-		c.shut(ReasonResets, http3.ErrCodeExcessiveLoad)
+		c.close(ReasonResets, http3.ErrCodeExcessiveLoad)
 	}
 }
 
@@ -76,12 +76,12 @@ func (c *session) expire() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.running == 0 {
-		c.shut(ReasonIdle, http3.ErrCodeNoError)
+		c.close(ReasonIdle, http3.ErrCodeNoError)
 	}
 }
 
-// shut ends the connection. Hold mu.
-func (c *session) shut(reason string, code http3.ErrCode) {
+// close ends the connection. Hold mu.
+func (c *session) close(reason string, code http3.ErrCode) {
 	if c.over {
 		return
 	}

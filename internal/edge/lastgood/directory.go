@@ -54,9 +54,9 @@ func syncDir(root *os.Root) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// removeDrafts removes what processes that died have left behind. One that
+// removeTemps removes what processes that died have left behind. One that
 // cannot be removed hurts nobody.
-func removeDrafts(root *os.Root, before time.Time) {
+func removeTemps(root *os.Root, before time.Time) {
 	dir, err := root.Open(".")
 	if err != nil {
 		return
@@ -65,7 +65,7 @@ func removeDrafts(root *os.Root, before time.Time) {
 	const most = 1000
 	entries, _ := dir.ReadDir(most)
 	for _, entry := range entries {
-		if !strings.HasPrefix(entry.Name(), draftPrefix) {
+		if !strings.HasPrefix(entry.Name(), tempPrefix) {
 			continue
 		}
 		if info, err := entry.Info(); err == nil && info.ModTime().Before(before) {

@@ -34,10 +34,10 @@ type Keeper struct {
 	next   func() *route.Table // nil when all is saved
 	closed bool
 
-	news chan struct{}
-	stop chan struct{}
-	done chan struct{}
-	err  error // of the last write
+	wakeup chan struct{}
+	stop   chan struct{}
+	done   chan struct{}
+	err    error // of the last write
 }
 
 // NewKeeper starts a Keeper for a directory, which it makes if it is not there.
@@ -52,7 +52,7 @@ func NewKeeper(dir string, log *slog.Logger) (*Keeper, error) {
 		return nil, err
 	}
 	root.Close()
-	k := &Keeper{dir: dir, log: log, news: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})}
+	k := &Keeper{dir: dir, log: log, wakeup: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})}
 	go k.run()
 	return k, nil
 }
@@ -66,7 +66,7 @@ func (k *Keeper) Keep(table func() *route.Table) {
 		return
 	}
 	k.next = table
-	k.tell()
+	k.wake()
 }
 
 // Close saves what has been kept last and returns how that ended. It gives up
@@ -93,7 +93,7 @@ func (k *Keeper) run() {
 		case <-k.stop:
 			k.write()
 			return
-		case <-k.news:
+		case <-k.wakeup:
 		}
 		began := time.Now()
 		k.write()
@@ -128,13 +128,13 @@ func (k *Keeper) write() {
 	if k.next == nil {
 		k.next = table
 	}
-	k.tell()
+	k.wake()
 }
 
-// tell wakes the goroutine, which may know already.
-func (k *Keeper) tell() {
+// wake wakes the goroutine, which may know already.
+func (k *Keeper) wake() {
 	select {
-	case k.news <- struct{}{}:
+	case k.wakeup <- struct{}{}:
 	default:
 	}
 }

@@ -38,9 +38,9 @@ const (
 	headLine   = "# The last good routing table of slipway edge, with private keys. It is written by the edge.\n"
 	digestMark = "# sha256 "
 
-	draftPrefix = ".draft-"
-	// draftAge is when a draft counts as left behind by a process that died.
-	draftAge = 10 * time.Minute
+	tempPrefix = ".draft-"
+	// tempAge is when a draft counts as left behind by a process that died.
+	tempAge = 10 * time.Minute
 )
 
 // ErrNone is what Load fails with when nothing has been saved. It is
@@ -69,8 +69,8 @@ func save(dir string, table *route.Table) (err error) {
 		return err
 	}
 	defer root.Close()
-	removeDrafts(root, time.Now().Add(-draftAge))
-	name := draftPrefix + randomName()
+	removeTemps(root, time.Now().Add(-tempAge))
+	name := tempPrefix + randomName()
 	file, err := root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err

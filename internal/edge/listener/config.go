@@ -57,10 +57,10 @@ type Config struct {
 	// means no bound. An IPv6 client is its /64 network, because it has that
 	// many addresses. Trusted proxies are not bounded.
 	MaxConnsPerSource int
-	// Held says whose new connections are closed before anything is read from
+	// Banned says whose new connections are closed before anything is read from
 	// them; nil is nobody's. It is asked about the client that a PROXY header
 	// names, and never about a trusted proxy.
-	Held func(client netip.Addr) bool
+	Banned func(client netip.Addr) bool
 	// HeaderTimeout is the time from the accept until the PROXY header and the
 	// first bytes have been read; 0 means 10 s.
 	HeaderTimeout time.Duration
@@ -99,7 +99,7 @@ type RefuseReason string
 const (
 	RefusedLimit       RefuseReason = "connection_limit" // MaxConns are open
 	RefusedSource      RefuseReason = "source_limit"     // MaxConnsPerSource are open
-	RefusedHeld        RefuseReason = "held_off"         // the client has flooded of late
+	RefusedBanned      RefuseReason = "held_off"         // the client has flooded of late
 	RefusedUntrusted   RefuseReason = "untrusted_proxy"  // a header is required, and the peer may not send one
 	RefusedProxyHeader RefuseReason = "proxy_header"     // the PROXY header is wrong, or there is none
 	RefusedTimeout     RefuseReason = "proxy_timeout"    // the PROXY header did not come in time

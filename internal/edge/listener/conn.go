@@ -24,20 +24,20 @@ type Conn struct {
 	remote  net.Addr
 	local   net.Addr
 
-	// isAhead is true while there are bytes that were read ahead. Without any,
+	// hasAhead is true while there are bytes that were read ahead. Without any,
 	// Read goes to the socket and takes no lock.
-	isAhead atomic.Bool
-	mu      sync.Mutex // guards ahead
-	ahead   lookahead
+	hasAhead atomic.Bool
+	mu       sync.Mutex // guards ahead
+	ahead    lookahead
 
-	peeking atomic.Bool
-	hurry   atomic.Pointer[time.Time] // when a Peek has to have ended
-	closed  atomic.Bool
-	told    atomic.Bool // Drain's callback was called
+	peeking      atomic.Bool
+	peekDeadline atomic.Pointer[time.Time] // when a Peek has to have ended
+	closed       atomic.Bool
+	notified     atomic.Bool // Drain's callback was called
 
 	// The rest is guarded by the tracker.
-	given  bool         // by Accept
-	source netip.Prefix // that MaxConnsPerSource counts it under
+	handedOut bool         // by Accept
+	source    netip.Prefix // that MaxConnsPerSource counts it under
 }
 
 var (
@@ -70,7 +70,7 @@ func (c *Conn) Accepted() time.Time { return c.accepted }
 
 // Read reads what was read ahead, then from the socket.
 func (c *Conn) Read(p []byte) (int, error) {
-	if c.isAhead.Load() {
+	if c.hasAhead.Load() {
 		if n, ok := c.readAhead(p); ok {
 			return n, nil
 		}
@@ -85,7 +85,7 @@ func (c *Conn) readAhead(p []byte) (int, bool) {
 		return 0, false
 	}
 	n := c.ahead.take(p, &c.owner.pools)
-	c.isAhead.Store(len(c.ahead.bytes()) > 0)
+	c.hasAhead.Store(len(c.ahead.bytes()) > 0)
 	return n, true
 }
 
@@ -106,7 +106,7 @@ func (c *Conn) writeAhead(w io.Writer) (int64, error) {
 	c.mu.Lock()
 	taken := c.ahead
 	c.ahead = lookahead{}
-	c.isAhead.Store(false)
+	c.hasAhead.Store(false)
 	c.mu.Unlock()
 	defer taken.drop(&c.owner.pools)
 	if len(taken.bytes()) == 0 {
@@ -146,7 +146,7 @@ func (c *Conn) Close() error {
 	// A Peek that holds the lock ends now that the socket is closed.
 	c.mu.Lock()
 	c.ahead.drop(&c.owner.pools)
-	c.isAhead.Store(false)
+	c.hasAhead.Store(false)
 	c.mu.Unlock()
 	if c.owner.live.remove(c) {
 		c.owner.config.Hooks.closed(time.Since(c.accepted))
@@ -173,7 +173,7 @@ func (c *Conn) fill(limit int) error {
 	if len(c.ahead.bytes()) == 0 {
 		c.ahead.drop(&c.owner.pools)
 	}
-	c.isAhead.Store(len(c.ahead.bytes()) > 0)
+	c.hasAhead.Store(len(c.ahead.bytes()) > 0)
 	if n > 0 {
 		return nil
 	}
@@ -189,7 +189,7 @@ func (c *Conn) readProxyHeader(limit int) error {
 		header, size, err := parseProxyHeader(c.ahead.bytes(), limit)
 		if err == nil {
 			c.ahead.skip(size, &c.owner.pools)
-			c.isAhead.Store(len(c.ahead.bytes()) > 0)
+			c.hasAhead.Store(len(c.ahead.bytes()) > 0)
 			c.setHeader(header)
 			return nil
 		}
@@ -210,9 +210,9 @@ func (c *Conn) setHeader(header proxyHeader) {
 	}
 }
 
-// tell calls Drain's callback, once.
-func (c *Conn) tell(notify func(*Conn)) {
-	if notify != nil && c.told.CompareAndSwap(false, true) {
+// notify calls Drain's callback, once.
+func (c *Conn) notify(notify func(*Conn)) {
+	if notify != nil && c.notified.CompareAndSwap(false, true) {
 		notify(c)
 	}
 }

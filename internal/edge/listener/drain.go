@@ -30,8 +30,8 @@ func (l *Listener) Drain(ctx context.Context, notify func(*Conn)) DrainReport {
 	if !l.stopping.Swap(true) {
 		_ = l.inner.SetDeadline(time.Now().Add(queueGrace))
 	}
-	for _, c := range l.live.list(givenOut) {
-		c.tell(notify)
+	for _, c := range l.live.list(wasHandedOut) {
+		c.notify(notify)
 	}
 	// First those that are still to come, then all.
 	select {

@@ -67,7 +67,7 @@ func Listen(ctx context.Context, config Config) (*Listener, error) {
 		stopped: make(chan struct{}),
 	}
 	l.workers.Go(l.acceptLoop)
-	unwatch := context.AfterFunc(ctx, func() { _ = l.shut() })
+	unwatch := context.AfterFunc(ctx, func() { _ = l.close() })
 	go func() {
 		l.workers.Wait()
 		unwatch()
@@ -124,12 +124,12 @@ func (l *Listener) AcceptConn() (*Conn, error) {
 	for {
 		select {
 		case c := <-l.ready:
-			notify, ok := l.live.give(c)
+			notify, ok := l.live.handOut(c)
 			if !ok {
 				continue // closed by Drain on its way here
 			}
 			l.config.Hooks.opened()
-			c.tell(notify)
+			c.notify(notify)
 			return c, nil
 		case <-l.stopped:
 			return nil, net.ErrClosed
@@ -140,13 +140,13 @@ func (l *Listener) AcceptConn() (*Conn, error) {
 // Close stops accepting, and closes the connections that were not given out.
 // The others stay open; [Listener.Drain] ends those.
 func (l *Listener) Close() error {
-	err := l.shut()
+	err := l.close()
 	<-l.stopped
 	return err
 }
 
-// shut is Close without waiting.
-func (l *Listener) shut() error {
+// close is Close without waiting.
+func (l *Listener) close() error {
 	err := net.ErrClosed
 	l.closeOnce.Do(func() {
 		l.stopping.Store(true)
@@ -176,14 +176,14 @@ func (l *Listener) acceptLoop() {
 		// Every other error passes: no more file descriptors or memory, or a
 		// client that went away. To stop here would take the port down.
 		l.config.Hooks.acceptFailed(err)
-		if !l.rest(pause.Next()) {
+		if !l.sleep(pause.Next()) {
 			return
 		}
 	}
 }
 
-// rest waits, and is false when the listener is closed meanwhile.
-func (l *Listener) rest(pause time.Duration) bool {
+// sleep waits, and is false when the listener is closed meanwhile.
+func (l *Listener) sleep(pause time.Duration) bool {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	select {
@@ -213,24 +213,24 @@ func (l *Listener) admit(tcp *net.TCPConn) {
 	trusted := l.config.trusts(c.peerIP())
 	switch {
 	case l.config.Proxy == ProxyOff:
-		l.pass(c, trusted)
+		l.deliver(c, trusted)
 	case trusted:
-		l.workers.Go(func() { l.passProxied(c) })
+		l.workers.Go(func() { l.deliverProxied(c) })
 	case l.config.Proxy == ProxyRequire:
 		l.refuse(c, RefusedUntrusted)
 	default:
-		l.pass(c, false)
+		l.deliver(c, false)
 	}
 }
 
-// passProxied reads the PROXY header of a trusted peer.
-func (l *Listener) passProxied(c *Conn) {
+// deliverProxied reads the PROXY header of a trusted peer.
+func (l *Listener) deliverProxied(c *Conn) {
 	err := c.readProxyHeader(l.config.ProxyHeaderLimit)
 	switch {
 	case err == nil:
-		l.pass(c, !c.header.addressed())
+		l.deliver(c, !c.header.addressed())
 	case errors.Is(err, errNoProxyHeader) && l.config.Proxy == ProxyOptional:
-		l.pass(c, true)
+		l.deliver(c, true)
 	default:
 		l.refuse(c, headerRefusal(err))
 	}
@@ -250,13 +250,13 @@ func headerRefusal(err error) RefuseReason {
 	return RefusedProxyHeader
 }
 
-// pass gives a connection to Accept. It waits for Accept, so that connections
+// deliver gives a connection to Accept. It waits for Accept, so that connections
 // nobody takes stay in the kernel's queue. unlimited is for the proxies
 // themselves.
-func (l *Listener) pass(c *Conn, unlimited bool) {
+func (l *Listener) deliver(c *Conn, unlimited bool) {
 	if client := addrOf(c.remote); !unlimited && client.IsValid() {
-		if l.config.Held != nil && l.config.Held(client) {
-			l.refuse(c, RefusedHeld)
+		if l.config.Banned != nil && l.config.Banned(client) {
+			l.refuse(c, RefusedBanned)
 			return
 		}
 		if limit := l.config.MaxConnsPerSource; limit > 0 && !l.live.addSource(c, sourceOf(client), limit) {

@@ -54,7 +54,7 @@ func (c *Conn) Peek() (Peeked, error) {
 	defer c.mu.Unlock()
 	c.peeking.Store(true)
 	defer c.peeking.Store(false)
-	if until := c.hurry.Load(); until != nil {
+	if until := c.peekDeadline.Load(); until != nil {
 		_ = c.tcp.SetReadDeadline(*until) // a connection that is gone shows with the read
 	}
 	var scanner helloScanner
@@ -82,10 +82,10 @@ func (c *Conn) Peek() (Peeked, error) {
 	}
 }
 
-// Hurry gives a client that has not said what it wants until a moment to do so.
+// SetPeekDeadline gives a client that has not said what it wants until a moment to do so.
 // It shortens the wait of a Peek that runs or comes, and of nothing else.
-func (c *Conn) Hurry(until time.Time) {
-	c.hurry.Store(&until)
+func (c *Conn) SetPeekDeadline(until time.Time) {
+	c.peekDeadline.Store(&until)
 	if c.peeking.Load() {
 		_ = c.tcp.SetReadDeadline(until) // as above
 	}

@@ -47,12 +47,12 @@ func (t *tracker) addSource(c *Conn, source netip.Prefix, limit int) bool {
 	return true
 }
 
-// give marks a connection as given out, unless it was closed meanwhile.
-func (t *tracker) give(c *Conn) (notify func(*Conn), ok bool) {
+// handOut marks a connection as given out, unless it was closed meanwhile.
+func (t *tracker) handOut(c *Conn) (notify func(*Conn), ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	_, ok = t.conns[c]
-	c.given = ok
+	c.handedOut = ok
 	return t.notify, ok
 }
 
@@ -71,7 +71,7 @@ func (t *tracker) remove(c *Conn) bool {
 	}
 	t.closed++
 	t.announceEmpty()
-	return c.given
+	return c.handedOut
 }
 
 func (t *tracker) announceEmpty() {
@@ -95,16 +95,16 @@ func (t *tracker) list(want func(given bool) bool) []*Conn {
 	defer t.mu.Unlock()
 	var conns []*Conn
 	for c := range t.conns {
-		if want(c.given) {
+		if want(c.handedOut) {
 			conns = append(conns, c)
 		}
 	}
 	return conns
 }
 
-func givenOut(given bool) bool { return given }
-func pending(given bool) bool  { return !given }
-func anyConn(bool) bool        { return true }
+func wasHandedOut(given bool) bool { return given }
+func pending(given bool) bool      { return !given }
+func anyConn(bool) bool            { return true }
 
 // startDrain begins the count of connections that end while draining.
 func (t *tracker) startDrain(notify func(*Conn)) {

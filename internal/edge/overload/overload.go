@@ -30,8 +30,8 @@ type Level int32
 
 // The levels.
 const (
-	// Calm: there is enough.
-	Calm Level = iota
+	// Normal: there is enough.
+	Normal Level = iota
 	// Tight: idle connections are memory that others need.
 	Tight
 	// Full: another request may be the one too many.
@@ -54,7 +54,7 @@ func (l Level) String() string {
 // refused.
 const (
 	CollectAt = 0.90
-	CalmAt    = 0.91
+	NormalAt  = 0.91
 	TightAt   = 0.92
 	FullAt    = 0.95
 )
@@ -125,12 +125,12 @@ func (m *Monitor) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			m.look()
+			m.check()
 		}
 	}
 }
 
-func (m *Monitor) look() {
+func (m *Monitor) check() {
 	before := m.Level()
 	now := next(before, float64(m.used())/float64(m.limit))
 	if now == before {
@@ -147,8 +147,8 @@ func next(before Level, share float64) Level {
 	switch {
 	case share >= FullAt:
 		return Full
-	case share < CalmAt:
-		return Calm
+	case share < NormalAt:
+		return Normal
 	case before == Full:
 		return Full
 	case share >= TightAt:

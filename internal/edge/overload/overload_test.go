@@ -18,14 +18,14 @@ func TestNext(t *testing.T) {
 		share  float64
 		want   Level
 	}{
-		{"enough", Calm, 0.5, Calm},
-		{"collector's goal", Calm, CollectAt, Calm},
-		{"between, from below", Calm, 0.915, Calm},
+		{"enough", Normal, 0.5, Normal},
+		{"collector's goal", Normal, CollectAt, Normal},
+		{"between, from below", Normal, 0.915, Normal},
 		{"between, from above", Tight, 0.915, Tight},
-		{"tight", Calm, 0.93, Tight},
-		{"full", Calm, 0.96, Full},
+		{"tight", Normal, 0.93, Tight},
+		{"full", Normal, 0.96, Full},
 		{"full stays", Full, 0.93, Full},
-		{"full ends", Full, 0.9, Calm},
+		{"full ends", Full, 0.9, Normal},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := next(c.before, c.share); got != c.want {
@@ -48,7 +48,7 @@ func TestMonitor(t *testing.T) {
 		for _, step := range []struct {
 			used uint64
 			want Level
-		}{{100, Calm}, {930, Tight}, {960, Full}, {930, Full}, {100, Calm}} {
+		}{{100, Normal}, {930, Tight}, {960, Full}, {930, Full}, {100, Normal}} {
 			used.Store(step.used)
 			<-time.After(2 * Period)
 			synctest.Wait()

@@ -13,41 +13,41 @@ import (
 type bucket struct {
 	// name is the host, and of a wildcard the part after the star.
 	name string
-	// sole is what is found for every path where there is one rule, which takes
+	// single is what is found for every path where there is one rule, which takes
 	// them all and has no conditions but entry points: those in reach. There are
 	// none where a lookup has to search.
-	sole  Result
-	reach uint64
-	tree  *node
+	single         Result
+	entryPointMask uint64
+	tree           *node
 	// priority is the highest of all rules.
 	priority int32
 	// text is where name points, if it fits.
 	text       [32]byte
-	others     *others // nil where there are none
+	outside    *outsideTree // nil where there are none
 	generation uint64
 	_          [16]byte // up to whole lines
 }
 
-// others are the rules of a host that are not in its tree.
-type others struct {
-	// every has the rules without a path, fallbacks last.
-	every []*compiledRule
+// outsideTree are the rules of a host that are not in its tree.
+type outsideTree struct {
+	// anyPath has the rules without a path, fallbacks last.
+	anyPath []*compiledRule
 	// expressions are the rules whose path is a regular expression, in order.
 	expressions []*compiledRule
 }
 
 // with gives a copy in which a list of rules is changed, nil if nothing is left.
-func (o *others) with(rule *compiledRule, change func([]*compiledRule, *compiledRule) []*compiledRule) *others {
-	var owned others
+func (o *outsideTree) with(rule *compiledRule, change func([]*compiledRule, *compiledRule) []*compiledRule) *outsideTree {
+	var owned outsideTree
 	if o != nil {
 		owned = *o
 	}
-	list := &owned.every
+	list := &owned.anyPath
 	if rule.pathType == pathRegexp {
 		list = &owned.expressions
 	}
 	*list = change(slices.Clone(*list), rule)
-	if len(owned.every)+len(owned.expressions) == 0 {
+	if len(owned.anyPath)+len(owned.expressions) == 0 {
 		return nil
 	}
 	return &owned
@@ -56,12 +56,12 @@ func (o *others) with(rule *compiledRule, change func([]*compiledRule, *compiled
 // newBucket makes the bucket of a host, without rules.
 func newBucket(name string, generation uint64) *bucket {
 	b := &bucket{name: name, generation: generation}
-	b.keepName()
+	b.copyName()
 	return b
 }
 
-// keepName brings the bytes of the name here.
-func (b *bucket) keepName() {
+// copyName brings the bytes of the name here.
+func (b *bucket) copyName() {
 	if n := copy(b.text[:], b.name); n == len(b.name) {
 		b.name = normalize.View(b.text[:n])
 	}
@@ -76,71 +76,71 @@ func (b *bucket) own(generation uint64) *bucket {
 	}
 	owned := *b
 	owned.generation = generation
-	owned.keepName()
+	owned.copyName()
 	return &owned
 }
 
 func (b *bucket) insert(e *edit, rule *compiledRule) *bucket {
 	b = b.own(e.next.generation)
 	switch {
-	case rule.apart():
-		b.others = b.others.with(rule, insertRule)
+	case rule.outsideTree():
+		b.outside = b.outside.with(rule, insertRule)
 	case b.tree == nil:
 		b.tree = newNode(e, rule.literal, rule)
 	default:
 		b.tree = b.tree.insert(e, rule.literal, rule)
 	}
-	b.settle()
+	b.refresh()
 	return b
 }
 
 // remove takes a rule out. It gives nil when nothing is left.
 func (b *bucket) remove(e *edit, rule *compiledRule) *bucket {
 	b = b.own(e.next.generation)
-	if rule.apart() {
-		b.others = b.others.with(rule, removeRule)
+	if rule.outsideTree() {
+		b.outside = b.outside.with(rule, removeRule)
 	} else {
 		b.tree = b.tree.remove(e, rule.literal, rule)
 	}
-	if b.tree == nil && b.others == nil {
+	if b.tree == nil && b.outside == nil {
 		return nil
 	}
-	b.settle()
+	b.refresh()
 	return b
 }
 
-// apart reports whether a rule is not in the tree of its host.
-func (r *compiledRule) apart() bool { return r.pathType == pathRegexp || r.literal == "" }
+// outsideTree reports whether a rule is not in the tree of its host.
+func (r *compiledRule) outsideTree() bool { return r.pathType == pathRegexp || r.literal == "" }
 
-// settle brings what follows from the rules up to date.
-func (b *bucket) settle() {
+// refresh brings what follows from the rules up to date.
+func (b *bucket) refresh() {
 	b.priority = -1 << 31
 	if b.tree != nil {
 		b.priority = b.tree.priority
 	}
-	if b.others != nil {
-		for _, rules := range [][]*compiledRule{b.others.every, b.others.expressions} {
+	if b.outside != nil {
+		for _, rules := range [][]*compiledRule{b.outside.anyPath, b.outside.expressions} {
 			if len(rules) > 0 {
 				b.priority = max(b.priority, rules[0].priority)
 			}
 		}
 	}
-	b.sole, b.reach = Result{}, 0
-	if b.others != nil || len(b.tree.edges) > 0 || len(b.tree.rules) != 1 {
+	b.single, b.entryPointMask = Result{}, 0
+	if b.outside != nil || len(b.tree.edges) > 0 || len(b.tree.rules) != 1 {
 		return
 	}
 	if rule := b.tree.rules[0]; rule.literal == "/" && !rule.conditional && (rule.pathType == pathPrefix || rule.pathType == pathCharacterPrefix) {
-		b.sole, b.reach = rule.result(), rule.entryPoints
+		b.single, b.entryPointMask = rule.result(), rule.entryPoints
 	}
 }
 
-// crowd is how many rules share what makes them be tried one by one.
-func (b *bucket) crowd(rule *compiledRule) int {
+// siblings is how many rules share what makes them be tried one by one.
+func (b *bucket) siblings(rule *compiledRule) int {
 	switch {
 	case rule.pathType == pathRegexp:
-		return len(b.others.expressions)
+		return len(b.outside.expressions)
 	case rule.literal == "":
-		return len(b.others.every)
+		return len(b.outside.anyPath)
 	default:
 		return len(b.tree.rulesAt(rule.literal))
 	}
@@ -152,13 +152,13 @@ func (b *bucket) all(visit func(*compiledRule)) {
 		return
 	}
 	b.tree.all(visit)
-	if b.others == nil {
+	if b.outside == nil {
 		return
 	}
-	for _, rule := range b.others.every {
+	for _, rule := range b.outside.anyPath {
 		visit(rule)
 	}
-	for _, rule := range b.others.expressions {
+	for _, rule := range b.outside.expressions {
 		visit(rule)
 	}
 }
@@ -169,21 +169,21 @@ func (b *bucket) search(req *Request, entryPoint uint64, best *compiledRule) *co
 	if best != nil && b.priority <= best.priority {
 		return best
 	}
-	s := searching{req: req, entryPoint: entryPoint, best: best, floor: -1 << 31}
+	s := search{req: req, entryPoint: entryPoint, best: best, floor: -1 << 31}
 	if best != nil {
 		s.floor = int64(best.priority) + 1
 	}
 	s.tree(b.tree)
-	if b.others != nil {
+	if b.outside != nil {
 		// What has no path comes after all that has one.
-		s.first(b.others.every, 0)
-		s.expressions(b.others.expressions)
+		s.first(b.outside.anyPath, 0)
+		s.expressions(b.outside.expressions)
 	}
 	return s.best
 }
 
-// searching is the search through the rules of one host.
-type searching struct {
+// search is the search through the rules of one host.
+type search struct {
 	req        *Request
 	entryPoint uint64
 	best       *compiledRule
@@ -192,7 +192,7 @@ type searching struct {
 }
 
 // first tries rules with one path, of which length bytes are fixed and fit.
-func (s *searching) first(rules []*compiledRule, length int) {
+func (s *search) first(rules []*compiledRule, length int) {
 	for _, rule := range rules {
 		if int64(rule.priority) < s.floor {
 			return
@@ -207,7 +207,7 @@ func (s *searching) first(rules []*compiledRule, length int) {
 
 // tree walks down along the path and then back up, trying rules: those further
 // down come before those above, unless their priority is lower.
-func (s *searching) tree(n *node) {
+func (s *search) tree(n *node) {
 	type stop struct {
 		node   *node
 		length int
@@ -254,7 +254,7 @@ func (s *searching) tree(n *node) {
 
 // expressions tries the rules that come before the best one. What costs most,
 // the expression, comes last.
-func (s *searching) expressions(rules []*compiledRule) {
+func (s *search) expressions(rules []*compiledRule) {
 	for _, rule := range rules {
 		if s.best != nil && rule.order.Compare(s.best.order) > 0 {
 			return

@@ -34,7 +34,7 @@ type edit struct {
 	// checked is set when the elements were validated before.
 	checked     bool
 	expressions map[string]*regexp.Regexp
-	texts       map[string]string
+	interned    map[string]string
 	problems    []route.Problem
 }
 
@@ -49,7 +49,7 @@ func newEdit(p *Program) *edit {
 		backends:    p.backends.edit(),
 		tcp:         p.tcp.edit(),
 		expressions: make(map[string]*regexp.Regexp),
-		texts:       make(map[string]string),
+		interned:    make(map[string]string),
 	}
 }
 
@@ -68,7 +68,7 @@ func (e *edit) apply(change *route.Change) (*Program, error) {
 	e.next.exact = e.exact.sharded
 	e.next.wildcard = e.wildcard.sharded
 	if e.wildcard.size == 0 && e.next.none == nil {
-		e.next.loose = math.MinInt32
+		e.next.maxWildcardPriority = math.MinInt32
 	}
 	e.next.backends = e.backends.sharded
 	e.next.tcp = e.tcp.done()
@@ -133,7 +133,7 @@ func (e *edit) addTCPRoutes(change *route.Change) error {
 
 func (e *edit) addRule(source *route.Rule) error {
 	if e.rules.get(source.ID) != nil {
-		return e.misfit("rule %s is added, but it is there", source.ID)
+		return e.changeError("rule %s is added, but it is there", source.ID)
 	}
 	if !e.checked {
 		if problems := source.Validate(); len(problems) > 0 {
@@ -148,7 +148,7 @@ func (e *edit) addRule(source *route.Rule) error {
 	rule.entryPoints = e.useEntryPoints(source.ID, source.EntryPoints)
 	found := e.bucket(source.Host).insert(e, rule)
 	e.setBucket(source.Host, found)
-	if crowd := found.crowd(rule); !e.checked && tooMany(rule, crowd) {
+	if crowd := found.siblings(rule); !e.checked && tooMany(rule, crowd) {
 		e.problem(source.ID, "match", route.FaultTooMany, "there are %d other rules like it for this host, which is the limit; remove some", crowd-1)
 	}
 	e.rules.set(rule)
@@ -166,7 +166,7 @@ func tooMany(rule *compiledRule, crowd int) bool {
 func (e *edit) removeRule(id route.ID) error {
 	rule := e.rules.get(id)
 	if rule == nil {
-		return e.misfit("rule %s is changed or removed, but it is not there", id)
+		return e.changeError("rule %s is changed or removed, but it is not there", id)
 	}
 	source := rule.source
 	e.setBucket(source.Host, e.bucket(source.Host).remove(e, rule))
@@ -192,7 +192,7 @@ func (e *edit) bucket(host string) *bucket {
 func (e *edit) setBucket(host string, b *bucket) {
 	hosts, name := e.hosts(host)
 	if b != nil && hosts != e.exact {
-		e.next.loose = max(e.next.loose, b.priority)
+		e.next.maxWildcardPriority = max(e.next.maxWildcardPriority, b.priority)
 	}
 	switch {
 	case hosts == nil:
@@ -216,7 +216,7 @@ func (e *edit) hosts(host string) (*shardEdit[string, *bucket], string) {
 	return e.exact, host
 }
 
-func (e *edit) misfit(format string, args ...any) error {
+func (e *edit) changeError(format string, args ...any) error {
 	return &ChangeError{Message: fmt.Sprintf(format, args...)}
 }
 

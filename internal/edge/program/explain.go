@@ -44,7 +44,7 @@ func (p *Program) Explain(req *Request) []Step {
 	var winner *compiledRule
 	for _, rule := range rules {
 		step := Step{Rule: rule.source}
-		switch found := rule.misfit(req, entryPoint); {
+		switch found := rule.mismatch(req, entryPoint); {
 		case found.part != noPart:
 			step.Verdict, step.Why = Differs, rule.whyNot(req, found)
 		case winner == nil:
@@ -76,11 +76,11 @@ func (p *Program) candidates(host string) []*compiledRule {
 	return rules
 }
 
-// misfit compares a rule with a request without the help of a tree.
-func (r *compiledRule) misfit(req *Request, entryPoint uint64) misfit {
+// mismatch compares a rule with a request without the help of a tree.
+func (r *compiledRule) mismatch(req *Request, entryPoint uint64) mismatch {
 	if !strings.HasPrefix(req.Path, r.literal) || !r.acceptsAt(req.Path, len(r.literal)) ||
 		r.expression != nil && !r.expression.MatchString(req.Path) {
-		return misfit{part: partPath}
+		return mismatch{part: partPath}
 	}
 	return r.conditions(req, entryPoint)
 }
@@ -93,7 +93,7 @@ func (r *compiledRule) whyFits() string {
 	return why
 }
 
-func (r *compiledRule) whyNot(req *Request, found misfit) string {
+func (r *compiledRule) whyNot(req *Request, found mismatch) string {
 	match := &r.source.Match
 	switch found.part {
 	case partEntryPoint:

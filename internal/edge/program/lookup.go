@@ -41,8 +41,8 @@ type Result struct {
 func (p *Program) Lookup(req *Request) Result {
 	entryPoint := p.entryPointBit(req.EntryPoint)
 	exact := p.exact.get(req.Host)
-	if exact != nil && exact.reach&entryPoint != 0 && exact.priority >= p.loose && strings.HasPrefix(req.Path, "/") {
-		return exact.sole
+	if exact != nil && exact.entryPointMask&entryPoint != 0 && exact.priority >= p.maxWildcardPriority && strings.HasPrefix(req.Path, "/") {
+		return exact.single
 	}
 	if rule := p.find(req, entryPoint, exact); rule != nil {
 		return rule.result()

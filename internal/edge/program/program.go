@@ -26,17 +26,17 @@ type Program struct {
 	generation uint64
 	// entryPoints gives each entry point its bit; users counts the rules and TCP
 	// routes that name it.
-	entryPoints map[string]uint8
-	users       [64]int
+	entryPoints    map[string]uint8
+	entryPointUses [64]int
 
 	rules    sharded[route.ID, *compiledRule]
 	exact    sharded[string, *bucket]
 	wildcard sharded[string, *bucket]
 	none     *bucket
-	// loose is a priority that no rule of a wildcard or of no host is above.
-	loose    int32
-	tcp      tcpIndex
-	backends sharded[route.BackendID, *usedBackend]
+	// maxWildcardPriority is a priority that no rule of a wildcard or of no host is above.
+	maxWildcardPriority int32
+	tcp                 tcpIndex
+	backends            sharded[route.BackendID, *usedBackend]
 }
 
 // usedBackend is a backend and how often rules and TCP routes name it.
@@ -61,11 +61,11 @@ func (c Compiler) Compile(table *route.Table) (*Program, error) {
 		return nil, &route.InvalidError{Problems: problems}
 	}
 	empty := &Program{
-		compiler: c,
-		rules:    newSharded[route.ID, *compiledRule](),
-		exact:    newSharded[string, *bucket](),
-		wildcard: newSharded[string, *bucket](),
-		loose:    math.MinInt32,
+		compiler:            c,
+		rules:               newSharded[route.ID, *compiledRule](),
+		exact:               newSharded[string, *bucket](),
+		wildcard:            newSharded[string, *bucket](),
+		maxWildcardPriority: math.MinInt32,
 		tcp: tcpIndex{
 			routes:   newSharded[route.TCPRouteID, *compiledTCP](),
 			exact:    newSharded[string, *tcpList](),

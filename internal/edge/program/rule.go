@@ -95,39 +95,39 @@ const (
 	partPath
 )
 
-// misfit is the first part of a rule that a request does not fit; with noPart
+// mismatch is the first part of a rule that a request does not fit; with noPart
 // it fits. index is the place in the list of headers or parameters.
-type misfit struct {
+type mismatch struct {
 	part  part
 	index int
 }
 
 // conditions compares everything but host and path. It is the one place that
 // does, for Lookup and Explain alike.
-func (r *compiledRule) conditions(req *Request, entryPoint uint64) misfit {
+func (r *compiledRule) conditions(req *Request, entryPoint uint64) mismatch {
 	if r.entryPoints&entryPoint == 0 {
-		return misfit{part: partEntryPoint}
+		return mismatch{part: partEntryPoint}
 	}
 	if !r.conditional {
-		return misfit{}
+		return mismatch{}
 	}
 	if r.scheme != "" && (r.scheme == route.SchemeHTTPS) != req.TLS {
-		return misfit{part: partScheme}
+		return mismatch{part: partScheme}
 	}
 	if len(r.methods) > 0 && !slices.Contains(r.methods, req.Method) {
-		return misfit{part: partMethod}
+		return mismatch{part: partMethod}
 	}
 	for i := range r.headers {
 		if !headerFits(&r.headers[i], req.Header) {
-			return misfit{partHeader, i}
+			return mismatch{partHeader, i}
 		}
 	}
 	for i := range r.query {
 		if !queryFits(&r.query[i], req.Query) {
-			return misfit{partQuery, i}
+			return mismatch{partQuery, i}
 		}
 	}
-	return misfit{}
+	return mismatch{}
 }
 
 func headerFits(c *condition, header Header) bool {
@@ -209,14 +209,14 @@ func (e *edit) conditions(matches []route.ValueMatch) ([]condition, error) {
 	return compiled, nil
 }
 
-// text gives one copy of a text for each edit: many hosts have the same paths,
+// intern gives one copy of a text for each edit: many hosts have the same paths,
 // and lookups of one then find those of another in the cache.
-func (e *edit) text(text string) string {
-	if known, ok := e.texts[text]; ok {
+func (e *edit) intern(intern string) string {
+	if known, ok := e.interned[intern]; ok {
 		return known
 	}
-	e.texts[text] = text
-	return text
+	e.interned[intern] = intern
+	return intern
 }
 
 // expression compiles an expression once for each edit: many rules have the

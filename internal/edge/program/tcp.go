@@ -139,7 +139,7 @@ func (t *tcpEdit) names(serverName string) (*shardEdit[string, *tcpList], string
 
 func (e *edit) addTCP(source *route.TCPRoute) error {
 	if e.tcp.routes.get(source.ID) != nil {
-		return e.misfit("TCP route %s is added, but it is there", source.ID)
+		return e.changeError("TCP route %s is added, but it is there", source.ID)
 	}
 	if !e.checked {
 		if problems := source.Validate(); len(problems) > 0 {
@@ -170,7 +170,7 @@ func (e *edit) addTCP(source *route.TCPRoute) error {
 func (e *edit) removeTCP(id route.TCPRouteID) error {
 	compiled := e.tcp.routes.get(id)
 	if compiled == nil {
-		return e.misfit("TCP route %s is changed or removed, but it is not there", id)
+		return e.changeError("TCP route %s is changed or removed, but it is not there", id)
 	}
 	routes := e.tcp.list(compiled.source.ServerName)
 	routes = slices.DeleteFunc(routes, func(r *compiledTCP) bool { return r == compiled })

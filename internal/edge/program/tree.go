@@ -33,7 +33,7 @@ type edge struct {
 
 // newNode makes a tree of one rule.
 func newNode(e *edit, path string, rule *compiledRule) *node {
-	n := &node{prefix: e.text(path), generation: e.next.generation}
+	n := &node{prefix: e.intern(path), generation: e.next.generation}
 	n.setRules([]*compiledRule{rule})
 	n.priority = rule.priority
 	return n
@@ -88,12 +88,12 @@ func (n *node) insert(e *edit, rest string, rule *compiledRule) *node {
 // split puts a node between this one and its parent, after length bytes.
 func (n *node) split(e *edit, length int) *node {
 	upper := &node{
-		prefix:     e.text(n.prefix[:length]),
+		prefix:     e.intern(n.prefix[:length]),
 		edges:      []edge{{n.prefix[length], n}},
 		priority:   n.priority,
 		generation: e.next.generation,
 	}
-	n.prefix = e.text(n.prefix[length:])
+	n.prefix = e.intern(n.prefix[length:])
 	return upper
 }
 
@@ -114,7 +114,7 @@ func (n *node) remove(e *edit, rest string, rule *compiledRule) *node {
 	}
 	if len(n.rules) == 0 && len(n.edges) == 1 {
 		merged := n.edges[0].node.own(e.next.generation)
-		merged.prefix = e.text(n.prefix + merged.prefix)
+		merged.prefix = e.intern(n.prefix + merged.prefix)
 		return merged
 	}
 	n.priority = n.highest()

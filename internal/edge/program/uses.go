@@ -27,9 +27,9 @@ func (e *edit) changeEntryPoints(change *route.Change) error {
 		}
 	}
 	for name, bit := range e.next.entryPoints {
-		if _, stays := entryPoints[name]; !stays && e.next.users[bit] > 0 {
+		if _, stays := entryPoints[name]; !stays && e.next.entryPointUses[bit] > 0 {
 			e.problem(route.WholeTable{}, "entryPoints", route.FaultUnknown,
-				"%s is removed, but still named by %d rule(s); change these too", name, e.next.users[bit])
+				"%s is removed, but still named by %d rule(s); change these too", name, e.next.entryPointUses[bit])
 		}
 	}
 	for _, name := range change.EntryPoints {
@@ -56,14 +56,14 @@ func (e *edit) useEntryPoints(user route.Identity, names []string) uint64 {
 			continue
 		}
 		mask |= 1 << bit
-		e.next.users[bit]++
+		e.next.entryPointUses[bit]++
 	}
 	return mask
 }
 
 func (e *edit) releaseEntryPoints(names []string) {
 	for _, name := range names {
-		e.next.users[e.next.entryPoints[name]]--
+		e.next.entryPointUses[e.next.entryPoints[name]]--
 	}
 }
 
@@ -74,7 +74,7 @@ func (e *edit) changeBackends(change *route.Change) error {
 	for _, id := range delta.Removed {
 		used := e.backends.get(id)
 		if used == nil {
-			return e.misfit("backend %s is removed, but it is not there", id)
+			return e.changeError("backend %s is removed, but it is not there", id)
 		}
 		if used.uses > 0 {
 			e.problem(id, "", route.FaultUnknown, "it is removed, but still named %d time(s); change these rules too", used.uses)
@@ -85,14 +85,14 @@ func (e *edit) changeBackends(change *route.Change) error {
 		for _, backend := range changed {
 			used := e.backends.get(backend.ID)
 			if used == nil {
-				return e.misfit("backend %s is changed, but it is not there", backend.ID)
+				return e.changeError("backend %s is changed, but it is not there", backend.ID)
 			}
 			e.setBackend(backend, used.uses)
 		}
 	}
 	for _, backend := range delta.Added {
 		if e.backends.get(backend.ID) != nil {
-			return e.misfit("backend %s is added, but it is there", backend.ID)
+			return e.changeError("backend %s is added, but it is there", backend.ID)
 		}
 		e.setBackend(backend, 0)
 	}

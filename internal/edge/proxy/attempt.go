@@ -43,7 +43,7 @@ type attempted struct {
 type target struct {
 	handle *upstream.Handle
 	lease  upstream.Lease
-	choice upstream.Choice
+	choice upstream.PickOptions
 	sticky string // the part of the rule's cookie that stands for the backend
 }
 
@@ -80,7 +80,7 @@ func (c *client) attempt(b *binding, lane *target, fresh bool, ran int) attempte
 		c.up.stop(c)
 		return c.failed(b, conn, err)
 	}
-	lane.lease.Answered()
+	lane.lease.ResponseStarted()
 	c.record.Responded = time.Since(c.record.Began)
 	outcome := upstream.OK
 	if c.response.Status >= 500 {

@@ -28,7 +28,9 @@ var plainOnTLS = &filter.LocalResponse{
 func (p *Proxy) SetPressure(level overload.Level) { p.pressure.Store(int32(level)) }
 
 // keeps reports whether connections of clients are kept open between requests.
-func (p *Proxy) keeps() bool { return p.pressure.Load() == int32(overload.Calm) && !p.draining.Load() }
+func (p *Proxy) keeps() bool {
+	return p.pressure.Load() == int32(overload.Normal) && !p.draining.Load()
+}
 
 // full reports whether requests are refused for want of memory.
 func (p *Proxy) full() bool { return p.pressure.Load() == int32(overload.Full) }

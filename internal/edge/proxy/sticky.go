@@ -71,7 +71,7 @@ func (c *client) pick(b *binding) (target, error) {
 		l.handle = b.targets.next()
 	}
 	var plain bool
-	if l.lease, plain = l.handle.PickPlain(); plain {
+	if l.lease, plain = l.handle.PickFast(); plain {
 		return l, nil
 	}
 	l.choice = c.choice(l.handle)
@@ -106,8 +106,8 @@ func (c *client) pickSticky(b *binding) (l target, err error) {
 
 // choice is what balancing may look at in this request. For the usual backend
 // that is nothing.
-func (c *client) choice(handle *upstream.Handle) upstream.Choice {
-	var choice upstream.Choice
+func (c *client) choice(handle *upstream.Handle) upstream.PickOptions {
+	var choice upstream.PickOptions
 	transport := handle.Transport()
 	if transport.Sticky != nil {
 		choice.Sticky = c.cookie(transport.Sticky.Name)

@@ -109,7 +109,7 @@ type subrequest struct {
 // visit chooses an endpoint. Whoever gets a visit ends it, by running it or by
 // end.
 func (s *subrequestClient) visit(p *Proxy) (*subrequest, error) {
-	lease, err := s.handle.Pick(upstream.Choice{})
+	lease, err := s.handle.Pick(upstream.PickOptions{})
 	if err != nil {
 		return nil, err
 	}
@@ -206,7 +206,7 @@ func (v *subrequest) talk(conn *upstream.Conn) error {
 			return errInterim
 		}
 	}
-	v.lease.Answered()
+	v.lease.ResponseStarted()
 	if v.head.Framing == h1.NoBody {
 		return nil
 	}

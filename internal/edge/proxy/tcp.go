@@ -86,7 +86,7 @@ func (p *Proxy) passTCP(conn net.Conn, from *Accepted, b *tcpBinding, record *Re
 		return err
 	}
 	defer remote.Close()
-	lease.Answered()
+	lease.ResponseStarted()
 	defer lease.Done(upstream.OK)
 	record.Endpoint = lease.Endpoint().Address()
 	record.Received, record.Sent, err = join(conn, remote.NetConn(), b.times)
@@ -97,7 +97,7 @@ func (p *Proxy) passTCP(conn net.Conn, from *Accepted, b *tcpBinding, record *Re
 // always a new one: what was said on others belongs to other clients.
 func (b *tcpBinding) connect(record *Record) (*upstream.Conn, *upstream.Lease, error) {
 	handle := b.targets.next()
-	var choice upstream.Choice
+	var choice upstream.PickOptions
 	for attempt := 1; ; attempt++ {
 		lease, err := handle.Pick(choice)
 		if err != nil {

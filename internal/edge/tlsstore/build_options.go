@@ -8,13 +8,13 @@ import (
 // addOptions checks all options and gives them to their hosts.
 func (b *builder) addOptions(in *Input) {
 	base, _ := b.setOf(Options{})
-	b.out.fallback = base
+	b.out.defaultOptions = base
 	if set, err := b.setOf(in.DefaultOptions); err != nil {
-		b.out.fallback = b.refusedSet()
+		b.out.defaultOptions = b.refusedSet()
 		b.report(Problem{Kind: KindOptions, Object: ID{Name: "default"}, Reason: ReasonBadOptions,
 			Message: err.Error() + ". Hosts without options of their own are not served"})
 	} else {
-		b.out.fallback = set
+		b.out.defaultOptions = set
 	}
 	// The order of the input must not decide which object is told about a
 	// conflict.

@@ -47,8 +47,8 @@ func (b *builder) finish() (*Index, []Problem) {
 	}
 	b.out.exact, b.out.wild = b.exact.shards, b.wild.shards
 	b.out.pairs, b.out.objects = b.pairs.shards, b.objects.shards
-	problems := slices.Clone(b.out.problems)
-	for _, those := range b.out.troubled {
+	problems := slices.Clone(b.out.optionProblems)
+	for _, those := range b.out.certificateProblems {
 		problems = append(problems, those...)
 	}
 	sortProblems(problems)
@@ -57,13 +57,13 @@ func (b *builder) finish() (*Index, []Problem) {
 
 func (b *builder) report(p Problem) {
 	if p.Kind == KindOptions {
-		b.out.problems = append(b.out.problems, p)
+		b.out.optionProblems = append(b.out.optionProblems, p)
 		return
 	}
-	if b.out.troubled == nil {
-		b.out.troubled = map[ID][]Problem{}
+	if b.out.certificateProblems == nil {
+		b.out.certificateProblems = map[ID][]Problem{}
 	}
-	b.out.troubled[p.Object] = append(b.out.troubled[p.Object], p)
+	b.out.certificateProblems[p.Object] = append(b.out.certificateProblems[p.Object], p)
 }
 
 func (b *builder) names(p pattern) *shardsEdit[string, *entry] {
@@ -91,7 +91,7 @@ func (b *builder) entry(host pattern) *entry {
 // remove takes the certificates of an object out.
 func (b *builder) remove(id ID) {
 	o := b.objects.get(id)
-	delete(b.out.troubled, id)
+	delete(b.out.certificateProblems, id)
 	if o == nil {
 		return
 	}
@@ -128,9 +128,9 @@ type CertificateChange struct {
 func (ix *Index) Change(change CertificateChange) (*Index, []Problem, bool) {
 	next := *ix
 	next.parsed = 0
-	next.troubled = maps.Clone(ix.troubled)
+	next.certificateProblems = maps.Clone(ix.certificateProblems)
 	b := newBuilder(&next, ix, change.Now)
-	if b.now.Unix() >= ix.due {
+	if b.now.Unix() >= ix.nextValidityChange {
 		return nil, nil, false
 	}
 	ids := slices.Clone(change.Removed)
@@ -138,7 +138,7 @@ func (ix *Index) Change(change CertificateChange) (*Index, []Problem, bool) {
 		ids = append(ids, change.Set[i].ID)
 	}
 	for _, id := range ids {
-		if ix.backup != nil && id == ix.backupID {
+		if ix.defaultPair != nil && id == ix.defaultID {
 			return nil, nil, false
 		}
 		b.remove(id)

@@ -11,15 +11,15 @@ import (
 // It cannot be asked of tls.ConnectionState: that has the name, but options
 // may have changed since the client connected.
 type Handshake struct {
-	made atomic.Pointer[handshakeFacts]
+	recorded atomic.Pointer[handshakeFacts]
 }
 
 type handshakeFacts struct {
 	options   OptionsID
 	name      string
 	challenge bool
-	// spoilt is set when one Handshake was used for two connections.
-	spoilt bool
+	// reused is set when one Handshake was used for two connections.
+	reused bool
 }
 
 type handshakeKey struct{}
@@ -45,12 +45,12 @@ func HandshakeFrom(ctx context.Context) *Handshake {
 // record notes the facts. A second connection spoils the record, so that
 // neither of the two can be taken for the other.
 func (h *Handshake) record(facts handshakeFacts) {
-	if h == nil || h.made.CompareAndSwap(nil, &facts) {
+	if h == nil || h.recorded.CompareAndSwap(nil, &facts) {
 		return
 	}
-	if old := h.made.Load(); *old != facts {
-		facts.spoilt = true
-		h.made.Store(&facts)
+	if old := h.recorded.Load(); *old != facts {
+		facts.reused = true
+		h.recorded.Store(&facts)
 	}
 }
 
@@ -59,8 +59,8 @@ func (h *Handshake) facts() (handshakeFacts, bool) {
 	if h == nil {
 		return handshakeFacts{}, false
 	}
-	made := h.made.Load()
-	if made == nil || made.spoilt || made.challenge {
+	made := h.recorded.Load()
+	if made == nil || made.reused || made.challenge {
 		return handshakeFacts{}, false
 	}
 	return *made, true
@@ -69,10 +69,10 @@ func (h *Handshake) facts() (handshakeFacts, bool) {
 // ServerName is the canonical name the client asked for, empty when it gave
 // none, or none that is a DNS name.
 func (h *Handshake) ServerName() string {
-	if h == nil || h.made.Load() == nil {
+	if h == nil || h.recorded.Load() == nil {
 		return ""
 	}
-	return h.made.Load().name
+	return h.recorded.Load().name
 }
 
 // Challenge reports whether the connection only answers an ACME challenge. It
@@ -81,7 +81,7 @@ func (h *Handshake) Challenge() bool {
 	if h == nil {
 		return false
 	}
-	made := h.made.Load()
+	made := h.recorded.Load()
 	return made != nil && made.challenge
 }
 

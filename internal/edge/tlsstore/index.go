@@ -62,29 +62,29 @@ type Index struct {
 
 	// sets are the distinct options; 0 are the base options, which are always
 	// safe to make a handshake with.
-	sets     []*optionSet
-	setByID  map[OptionsID]*optionSet
-	fallback *optionSet // of hosts without options
-	backup   *pair      // the default certificate; nil means the store's own
-	backupID ID
+	sets           []*optionSet
+	setByID        map[OptionsID]*optionSet
+	defaultOptions *optionSet // of hosts without options
+	defaultPair    *pair      // the default certificate; nil means the store's own
+	defaultID      ID
 
-	// problems are those of options, and those of certificates by object.
-	problems []Problem
-	troubled map[ID][]Problem
-	// due is when the next certificate begins or ceases to be valid, in Unix
+	// optionProblems are those of options, and those of certificates by object.
+	optionProblems      []Problem
+	certificateProblems map[ID][]Problem
+	// nextValidityChange is when the next certificate begins or ceases to be valid, in Unix
 	// seconds.
-	due    int64
-	parsed int
+	nextValidityChange int64
+	parsed             int
 }
 
 func newIndex() *Index {
 	return &Index{
-		exact:   newShards[string, *entry](maphash.String),
-		wild:    newShards[string, *entry](maphash.String),
-		pairs:   newShards[digest, sharedPair](maphash.Comparable[digest]),
-		objects: newShards[ID, *object](maphash.Comparable[ID]),
-		setByID: make(map[OptionsID]*optionSet),
-		due:     math.MaxInt64,
+		exact:              newShards[string, *entry](maphash.String),
+		wild:               newShards[string, *entry](maphash.String),
+		pairs:              newShards[digest, sharedPair](maphash.Comparable[digest]),
+		objects:            newShards[ID, *object](maphash.Comparable[ID]),
+		setByID:            make(map[OptionsID]*optionSet),
+		nextValidityChange: math.MaxInt64,
 	}
 }
 
@@ -106,7 +106,7 @@ func Build(in Input, previous *Index) (*Index, []Problem) {
 		b.addCertificate(&in.Certificates[i])
 	}
 	if in.Default != nil {
-		b.out.backup, b.out.backupID = b.pairOf(in.Default), in.Default.ID
+		b.out.defaultPair, b.out.defaultID = b.pairOf(in.Default), in.Default.ID
 	}
 	return b.finish()
 }
@@ -125,14 +125,14 @@ func (ix *Index) Certificates() []CertificateInfo {
 
 // find looks a canonical name up, without an allocation.
 func (ix *Index) find(name []byte) (exact, wild *entry) {
-	exact = named(&ix.exact, name)
+	exact = lookupName(&ix.exact, name)
 	if dot := bytes.IndexByte(name, '.'); dot >= 0 {
-		wild = named(&ix.wild, name[dot+1:])
+		wild = lookupName(&ix.wild, name[dot+1:])
 	}
 	return exact, wild
 }
 
-func named(names *shards[string, *entry], name []byte) *entry {
+func lookupName(names *shards[string, *entry], name []byte) *entry {
 	return names.part(maphash.Bytes(names.seed, name))[string(name)]
 }
 
@@ -145,7 +145,7 @@ func (ix *Index) optionsOf(exact, wild *entry) *optionSet {
 	if wild != nil && wild.options != nil {
 		return wild.options
 	}
-	return ix.fallback
+	return ix.defaultOptions
 }
 
 func (b *builder) addOwners(owners map[string]string) {
@@ -267,10 +267,10 @@ func (b *builder) reportValidity(id ID, p *pair) {
 		b.report(Problem{Object: id, Reason: ReasonExpired, Served: true,
 			Message: fmt.Sprintf("the certificate expired on %s; renew it", p.info(id).NotAfter.Format(time.RFC3339))})
 	case now < p.notBefore:
-		b.out.due = min(b.out.due, p.notBefore)
+		b.out.nextValidityChange = min(b.out.nextValidityChange, p.notBefore)
 		b.report(Problem{Object: id, Reason: ReasonNotYetValid, Served: true,
 			Message: fmt.Sprintf("the certificate is not valid before %s; wait, or check the clock", p.info(id).NotBefore.Format(time.RFC3339))})
 	default:
-		b.out.due = min(b.out.due, p.notAfter+1)
+		b.out.nextValidityChange = min(b.out.nextValidityChange, p.notAfter+1)
 	}
 }

@@ -13,13 +13,13 @@ const (
 // nameBuf is room for a canonical name on the stack of a handshake.
 type nameBuf [maxName]byte
 
-// nameFlaw says why a text is no canonical name.
-type nameFlaw uint8
+// nameError says why a text is no canonical name.
+type nameError uint8
 
 const (
-	nameGood    nameFlaw = iota
-	nameInvalid          // no spelling of any DNS name
-	nameNumeric          // ends in a number, so it is an IPv4 address or nothing
+	nameGood    nameError = iota
+	nameInvalid           // no spelling of any DNS name
+	nameNumeric           // ends in a number, so it is an IPv4 address or nothing
 )
 
 // canonical writes the one spelling of a name to buf and returns its length.
@@ -28,7 +28,7 @@ const (
 //
 // The underscore and hyphens at either end of a label are no letters of host
 // names, but DNS carries them and they have one meaning.
-func canonical(buf *nameBuf, s string) (int, nameFlaw) {
+func canonical(buf *nameBuf, s string) (int, nameError) {
 	s = strings.TrimSuffix(s, ".")
 	if len(s) == 0 || len(s) > maxName {
 		return 0, nameInvalid

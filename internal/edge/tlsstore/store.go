@@ -23,10 +23,10 @@ type Config struct {
 // Store serves handshakes from an index that can be swapped at any time. Its
 // methods may be called from any goroutine.
 type Store struct {
-	now       func() time.Time
-	challenge func(name string) *tls.Certificate
-	own       *pair       // shown when there is no default certificate
-	reject    *tls.Config // ends a handshake with unrecognized_name
+	now        func() time.Time
+	challenge  func(name string) *tls.Certificate
+	selfSigned *pair       // shown when there is no default certificate
+	reject     *tls.Config // ends a handshake with unrecognized_name
 
 	live     atomic.Pointer[liveIndex]
 	rotateAt atomic.Int64 // when the next ticket key is due, Unix nanoseconds
@@ -60,7 +60,7 @@ func New(config Config) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making the self-signed default certificate: %w", err)
 	}
-	s.own = own
+	s.selfSigned = own
 	s.ring.rotate(s.now())
 	s.rotateAt.Store(s.now().Add(ticketPeriod).UnixNano())
 	empty, _ := Build(Input{Now: s.now()}, nil)
@@ -124,7 +124,7 @@ func (s *Store) GetConfigForClient(hello *tls.ClientHelloInfo) (*tls.Config, err
 	n, _ := canonical(&buf, hello.ServerName)
 	name := buf[:n]
 	if wantsChallenge(hello) {
-		return s.answerChallenge(hello, string(name)), nil
+		return s.challengeConfig(hello, string(name)), nil
 	}
 	exact, wild := live.find(name)
 	set := live.optionsOf(exact, wild)
@@ -150,10 +150,10 @@ func (s *Store) getCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, er
 	exact, wild := live.find(buf[:n])
 	p := choose(hello, exact, wild, s.now().Unix())
 	if p == nil {
-		p = live.backup
+		p = live.defaultPair
 	}
 	if p == nil {
-		p = s.own
+		p = s.selfSigned
 	}
 	return &p.certificate, nil
 }
@@ -162,9 +162,9 @@ func wantsChallenge(hello *tls.ClientHelloInfo) bool {
 	return len(hello.SupportedProtos) == 1 && hello.SupportedProtos[0] == protoACME
 }
 
-// answerChallenge makes the config for one challenge. The handshake is marked
+// challengeConfig makes the config for one challenge. The handshake is marked
 // so that no request is ever served on the connection.
-func (s *Store) answerChallenge(hello *tls.ClientHelloInfo, name string) *tls.Config {
+func (s *Store) challengeConfig(hello *tls.ClientHelloInfo, name string) *tls.Config {
 	HandshakeFrom(hello.Context()).record(handshakeFacts{name: name, challenge: true})
 	if s.challenge == nil || name == "" {
 		return s.reject
@@ -217,7 +217,7 @@ func (s *Store) selectOptions(host string) (*optionSet, bool) {
 	case authorityBad:
 		return nil, false
 	case authorityNoName:
-		return live.fallback, true
+		return live.defaultOptions, true
 	}
 	var buf nameBuf
 	n, flaw := canonical(&buf, name)
@@ -225,9 +225,9 @@ func (s *Store) selectOptions(host string) (*optionSet, bool) {
 	case flaw == nameInvalid:
 		return nil, false
 	case flaw == nameNumeric:
-		return live.fallback, true
+		return live.defaultOptions, true
 	case kind == authorityPattern:
-		return live.optionsOf(nil, named(&live.wild, buf[:n])), true
+		return live.optionsOf(nil, lookupName(&live.wild, buf[:n])), true
 	}
 	return live.optionsOf(live.find(buf[:n])), true
 }

@@ -7,29 +7,29 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// gate says which endpoints a request may go to.
-type gate struct {
-	avoid   *Endpoint
-	limit   int64 // of requests in flight; 0 is none
-	ejected bool  // those that are ejected or fail their checks too
-	// slow is the time of slow start, while some endpoint is in it; 0 otherwise.
-	slow, now int64
+// pickFilter says which endpoints a request may go to.
+type pickFilter struct {
+	avoid        *Endpoint
+	limit        int64 // of requests in flight; 0 is none
+	unhealthyToo bool  // those that are ejected or fail their checks too
+	// slowStart is the time of slow start, while some endpoint is in it; 0 otherwise.
+	slowStart, now int64
 }
 
-func (g *gate) admits(e *Endpoint) bool { return g.willing(e) && !g.full(e) }
+func (g *pickFilter) admits(e *Endpoint) bool { return g.available(e) && !g.full(e) }
 
-func (g *gate) willing(e *Endpoint) bool {
+func (g *pickFilter) available(e *Endpoint) bool {
 	if e == g.avoid {
 		return false
 	}
-	if g.ejected {
+	if g.unhealthyToo {
 		return true
 	}
-	until := e.health.until.Load()
-	return e.failing.Load() == nil && (until == 0 || e.handle.set.now() >= until)
+	until := e.health.ejectedUntil.Load()
+	return e.checkFailure.Load() == nil && (until == 0 || e.handle.set.now() >= until)
 }
 
-func (g *gate) full(e *Endpoint) bool { return g.limit > 0 && e.inFlight.Load() >= g.limit }
+func (g *pickFilter) full(e *Endpoint) bool { return g.limit > 0 && e.inFlight.Load() >= g.limit }
 
 // fullShare is the warmth of an endpoint that gets all of its share, and
 // leastShare that of one that has just come: none at all would never warm it.
@@ -38,97 +38,97 @@ const (
 	leastShare = fullShare / 10
 )
 
-// warmth is how much of its share an endpoint gets.
-func (g *gate) warmth(e *Endpoint) uint64 {
-	if g.slow == 0 || e.born == 0 {
+// share is how much of its share an endpoint gets.
+func (g *pickFilter) share(e *Endpoint) uint64 {
+	if g.slowStart == 0 || e.addedAt == 0 {
 		return fullShare
 	}
-	age := max(g.now-e.born, 0)
-	if age >= g.slow {
+	age := max(g.now-e.addedAt, 0)
+	if age >= g.slowStart {
 		return fullShare
 	}
-	return max(uint64(float64(age)/float64(g.slow)*fullShare), leastShare)
+	return max(uint64(float64(age)/float64(g.slowStart)*fullShare), leastShare)
 }
 
 // choose gives a member of the field that the gate admits, or nil. Another
 // request may have changed that by the time the member is taken.
-func (h *Handle) choose(r *roster, f *field, g *gate, choice Choice) *member {
+func (h *Handle) choose(r *endpointSet, f *candidates, g *pickFilter, choice PickOptions) *endpointEntry {
 	switch {
-	case len(f.members) == 1:
-		if m := f.members[0]; g.admits(m.endpoint) {
+	case len(f.entries) == 1:
+		if m := f.entries[0]; g.admits(m.endpoint) {
 			return m
 		}
 		return nil
-	case r.method == route.BalanceRoundRobin && f.upTo == nil && g.slow == 0:
-		return h.nextInTurn(f, g)
+	case r.method == route.BalanceRoundRobin && f.cumulative == nil && g.slowStart == 0:
+		return h.roundRobin(f, g)
 	case r.method == route.BalanceRoundRobin:
-		return h.nextSmooth(f, g)
+		return h.smoothRoundRobin(f, g)
 	case r.method == route.BalanceHash && choice.HasHash:
 		return f.highest(g, choice.Hash)
 	}
-	a := f.some(g, nil)
+	a := f.weightedRandom(g, nil)
 	if a == nil {
 		return nil
 	}
-	b := f.some(g, a)
+	b := f.weightedRandom(g, a)
 	if b == nil {
 		return a
 	}
 	if r.method == route.BalanceLeastTime {
-		return quicker(a, b, h.set.now())
+		return faster(a, b, h.set.now())
 	}
 	return lessBusy(a, b)
 }
 
-// nextInTurn is the round robin of endpoints with equal weights. Those that are
+// roundRobin is the round robin of endpoints with equal weights. Those that are
 // not admitted lose their turn, so that their neighbour does not get it twice.
-func (h *Handle) nextInTurn(f *field, g *gate) *member {
-	n := uint64(len(f.members))
+func (h *Handle) roundRobin(f *candidates, g *pickFilter) *endpointEntry {
+	n := uint64(len(f.entries))
 	for range n {
-		if m := f.members[(h.turn.Add(1)-1)%n]; g.admits(m.endpoint) {
+		if m := f.entries[(h.next.Add(1)-1)%n]; g.admits(m.endpoint) {
 			return m
 		}
 	}
 	return f.scan(g, nil)
 }
 
-// nextSmooth is the round robin by weight that does not send several requests
+// smoothRoundRobin is the round robin by weight that does not send several requests
 // in a row to the heaviest: each endpoint gains its weight, the one with the
 // most is chosen and pays the sum. It is exact over every period.
-func (h *Handle) nextSmooth(f *field, g *gate) *member {
-	h.turning.Lock()
-	defer h.turning.Unlock()
-	var best *member
+func (h *Handle) smoothRoundRobin(f *candidates, g *pickFilter) *endpointEntry {
+	h.smoothMu.Lock()
+	defer h.smoothMu.Unlock()
+	var best *endpointEntry
 	sum := int64(0)
-	for _, m := range f.members {
+	for _, m := range f.entries {
 		if !g.admits(m.endpoint) {
 			continue
 		}
-		gain := int64(m.weight * g.warmth(m.endpoint))
-		m.endpoint.current += gain
+		gain := int64(m.weight * g.share(m.endpoint))
+		m.endpoint.smoothWeight += gain
 		sum += gain
-		if best == nil || m.endpoint.current > best.endpoint.current {
+		if best == nil || m.endpoint.smoothWeight > best.endpoint.smoothWeight {
 			best = m
 		}
 	}
 	if best != nil {
-		best.endpoint.current -= sum
+		best.endpoint.smoothWeight -= sum
 	}
 	return best
 }
 
 // lessBusy prefers the first where both are the same: it was drawn by weight.
-func lessBusy(a, b *member) *member {
+func lessBusy(a, b *endpointEntry) *endpointEntry {
 	if uint64(b.endpoint.inFlight.Load())*a.weight < uint64(a.endpoint.inFlight.Load())*b.weight {
 		return b
 	}
 	return a
 }
 
-// quicker compares how long a request would take, with those that are ahead of
+// faster compares how long a request would take, with those that are ahead of
 // it. Where one is not known, the less busy it is.
-func quicker(a, b *member, now int64) *member {
-	of, other := a.endpoint.expected(now), b.endpoint.expected(now)
+func faster(a, b *endpointEntry, now int64) *endpointEntry {
+	of, other := a.endpoint.expectedLatency(now), b.endpoint.expectedLatency(now)
 	if of == 0 || other == 0 {
 		return lessBusy(a, b)
 	}
@@ -138,37 +138,37 @@ func quicker(a, b *member, now int64) *member {
 	return a
 }
 
-// tries is how often a member is drawn before all are looked at.
-const tries = 4
+// drawAttempts is how often a member is drawn before all are looked at.
+const drawAttempts = 4
 
-// some draws a member by weight, other than the given one.
-func (f *field) some(g *gate, other *member) *member {
-	for range tries {
-		m := f.random()
+// weightedRandom draws a member by weight, other than the given one.
+func (f *candidates) weightedRandom(g *pickFilter, other *endpointEntry) *endpointEntry {
+	for range drawAttempts {
+		m := f.draw()
 		if m == other || !g.admits(m.endpoint) {
 			continue
 		}
-		if warmth := g.warmth(m.endpoint); warmth == fullShare || rand.Uint64N(fullShare) < warmth {
+		if warmth := g.share(m.endpoint); warmth == fullShare || rand.Uint64N(fullShare) < warmth {
 			return m
 		}
 	}
 	return f.scan(g, other)
 }
 
-func (f *field) random() *member {
-	if f.upTo == nil {
-		return f.members[rand.IntN(len(f.members))]
+func (f *candidates) draw() *endpointEntry {
+	if f.cumulative == nil {
+		return f.entries[rand.IntN(len(f.entries))]
 	}
-	i, _ := slices.BinarySearch(f.upTo, rand.Uint64N(f.total)+1)
-	return f.members[i]
+	i, _ := slices.BinarySearch(f.cumulative, rand.Uint64N(f.total)+1)
+	return f.entries[i]
 }
 
 // scan gives any member that is admitted, starting anywhere.
-func (f *field) scan(g *gate, other *member) *member {
-	n := len(f.members)
+func (f *candidates) scan(g *pickFilter, other *endpointEntry) *endpointEntry {
+	n := len(f.entries)
 	start := rand.IntN(n)
 	for i := range n {
-		if m := f.members[(start+i)%n]; m != other && g.admits(m.endpoint) {
+		if m := f.entries[(start+i)%n]; m != other && g.admits(m.endpoint) {
 			return m
 		}
 	}

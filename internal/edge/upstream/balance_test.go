@@ -37,7 +37,7 @@ func sequence(t *testing.T, h *upstream.Handle, n int) string {
 	t.Helper()
 	var text strings.Builder
 	for range n {
-		lease := pick(t, h, upstream.Choice{})
+		lease := pick(t, h, upstream.PickOptions{})
 		text.WriteString(letter(&lease))
 		lease.Done(upstream.OK)
 	}
@@ -126,7 +126,7 @@ func TestLeastRequests(t *testing.T) {
 		h := w.Handle(shop)
 		counts := map[string]int{}
 		for range 100 {
-			lease := pick(t, h, upstream.Choice{})
+			lease := pick(t, h, upstream.PickOptions{})
 			counts[letter(&lease)]++
 			defer lease.Done(upstream.OK)
 		}
@@ -140,7 +140,7 @@ func TestLeastRequests(t *testing.T) {
 		h := w.Handle(shop)
 		counts := map[string]int{}
 		for range 400 {
-			lease := pick(t, h, upstream.Choice{})
+			lease := pick(t, h, upstream.PickOptions{})
 			counts[letter(&lease)]++
 			defer lease.Done(upstream.OK)
 		}
@@ -154,7 +154,7 @@ func TestLeastRequests(t *testing.T) {
 		h := w.Handle(shop)
 		counts := map[string]int{}
 		for range 2000 {
-			lease := pick(t, h, upstream.Choice{})
+			lease := pick(t, h, upstream.PickOptions{})
 			counts[letter(&lease)]++
 			defer lease.Done(upstream.OK)
 		}
@@ -173,10 +173,10 @@ func TestLeastTime(t *testing.T) {
 		h := w.Handle(shop)
 		// run makes a request that takes 9 ms on a and 3 ms on b.
 		run := func() string {
-			lease := pick(t, h, upstream.Choice{})
+			lease := pick(t, h, upstream.PickOptions{})
 			name := letter(&lease)
 			<-time.After(map[string]time.Duration{"a": 9, "b": 3}[name] * time.Millisecond)
-			lease.Answered()
+			lease.ResponseStarted()
 			<-time.After(time.Second) // the body does not count
 			lease.Done(upstream.OK)
 			return name
@@ -216,8 +216,8 @@ func TestAvoid(t *testing.T) {
 			w.serve(weighted(method, 1, 5, 1))
 			h := w.Handle(shop)
 			for key := range uint64(50) {
-				lease := pick(t, h, upstream.Choice{Hash: key, HasHash: true})
-				other := pick(t, h, upstream.Choice{Hash: key, HasHash: true, Avoid: lease.Endpoint()})
+				lease := pick(t, h, upstream.PickOptions{Hash: key, HasHash: true})
+				other := pick(t, h, upstream.PickOptions{Hash: key, HasHash: true, Avoid: lease.Endpoint()})
 				if other.Endpoint() == lease.Endpoint() {
 					t.Fatal("the endpoint to avoid was chosen")
 				}
@@ -225,8 +225,8 @@ func TestAvoid(t *testing.T) {
 				other.Done(upstream.OK)
 			}
 			w.serve(weighted(method, 1))
-			lease := pick(t, h, upstream.Choice{})
-			only := pick(t, h, upstream.Choice{Avoid: lease.Endpoint()})
+			lease := pick(t, h, upstream.PickOptions{})
+			only := pick(t, h, upstream.PickOptions{Avoid: lease.Endpoint()})
 			only.Done(upstream.OK)
 			lease.Done(upstream.OK)
 		})
@@ -265,8 +265,8 @@ func TestZones(t *testing.T) {
 		b.Balancing.PreferZone = true
 		w := newWorld(t, upstream.Config{Zone: "a"})
 		w.serve(b)
-		lease := pick(t, w.Handle(shop), upstream.Choice{})
-		other := pick(t, w.Handle(shop), upstream.Choice{Avoid: lease.Endpoint()})
+		lease := pick(t, w.Handle(shop), upstream.PickOptions{})
+		other := pick(t, w.Handle(shop), upstream.PickOptions{Avoid: lease.Endpoint()})
 		if got := letter(&lease) + letter(&other); got != "ab" {
 			t.Errorf("order %s, want ab", got)
 		}
@@ -277,7 +277,7 @@ func TestZones(t *testing.T) {
 
 func TestSlowStart(t *testing.T) {
 	share := func(t *testing.T, h *upstream.Handle) float64 {
-		choice := upstream.Choice{HasHash: true}
+		choice := upstream.PickOptions{HasHash: true}
 		got := 0
 		for range 2000 {
 			choice.Hash++
@@ -333,14 +333,14 @@ func TestOverload(t *testing.T) {
 			var leases []upstream.Lease
 			counts := map[string]int{}
 			for range 4 {
-				lease := pick(t, h, upstream.Choice{HasHash: true})
+				lease := pick(t, h, upstream.PickOptions{HasHash: true})
 				counts[letter(&lease)]++
 				leases = append(leases, lease)
 			}
 			if counts["a"] != 2 || counts["b"] != 2 {
 				t.Errorf("%v in flight, want 2 on each", counts)
 			}
-			_, err := h.Pick(upstream.Choice{HasHash: true})
+			_, err := h.Pick(upstream.PickOptions{HasHash: true})
 			var overload *upstream.OverloadError
 			if !errors.As(err, &overload) || !errors.Is(err, upstream.ErrOverloaded) || overload.RetryAfter != 3*time.Second {
 				t.Errorf("error %v, want an OverloadError with 3s", err)
@@ -349,7 +349,7 @@ func TestOverload(t *testing.T) {
 				t.Errorf("%d overloads, want 1", got)
 			}
 			leases[0].Done(upstream.OK)
-			lease := pick(t, h, upstream.Choice{HasHash: true})
+			lease := pick(t, h, upstream.PickOptions{HasHash: true})
 			lease.Done(upstream.OK)
 			for i := range leases {
 				leases[i].Done(upstream.OK)

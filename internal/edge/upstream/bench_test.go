@@ -12,7 +12,7 @@ import (
 
 // use is what a request costs here, apart from its bytes.
 func use(tb testing.TB, h *upstream.Handle) {
-	lease, err := h.Pick(upstream.Choice{})
+	lease, err := h.Pick(upstream.PickOptions{})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func BenchmarkPick(b *testing.B) {
 		w := newWorld(b, upstream.Config{})
 		w.serve(backend)
 		h := w.Handle(shop)
-		one := func(choice upstream.Choice) {
+		one := func(choice upstream.PickOptions) {
 			lease, err := h.Pick(choice)
 			if err != nil {
 				b.Fatal(err)
@@ -91,7 +91,7 @@ func BenchmarkPick(b *testing.B) {
 		}
 		b.Run(fmt.Sprintf("%s/%d", bench.name, bench.n), func(b *testing.B) {
 			b.ReportAllocs()
-			choice := upstream.Choice{HasHash: true}
+			choice := upstream.PickOptions{HasHash: true}
 			for b.Loop() {
 				choice.Hash++
 				one(choice)
@@ -99,7 +99,7 @@ func BenchmarkPick(b *testing.B) {
 		})
 		b.Run(fmt.Sprintf("%s/%d/parallel", bench.name, bench.n), func(b *testing.B) {
 			b.RunParallel(func(pb *testing.PB) {
-				choice := upstream.Choice{HasHash: true}
+				choice := upstream.PickOptions{HasHash: true}
 				for pb.Next() {
 					choice.Hash++
 					one(choice)

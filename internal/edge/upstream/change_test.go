@@ -18,28 +18,28 @@ import (
 func TestHandleBeforeAndAfterItsBackend(t *testing.T) {
 	w := newWorld(t, upstream.Config{})
 	h := w.Handle(shop)
-	if _, err := h.Pick(upstream.Choice{}); !errors.Is(err, upstream.ErrNoBackend) {
+	if _, err := h.Pick(upstream.PickOptions{}); !errors.Is(err, upstream.ErrNoBackend) {
 		t.Errorf("before: error %v, want ErrNoBackend", err)
 	}
 	w.serve(cart(pods(1)...))
 	if w.Handle(shop) != h {
 		t.Error("the backend came under another handle")
 	}
-	lease := pick(t, h, upstream.Choice{})
+	lease := pick(t, h, upstream.PickOptions{})
 	lease.Done(upstream.OK)
 	w.serve(cart())
-	if _, err := h.Pick(upstream.Choice{}); !errors.Is(err, upstream.ErrNoEndpoint) {
+	if _, err := h.Pick(upstream.PickOptions{}); !errors.Is(err, upstream.ErrNoEndpoint) {
 		t.Errorf("without endpoints: error %v, want ErrNoEndpoint", err)
 	}
 	w.become(&route.Table{})
-	if _, err := h.Pick(upstream.Choice{}); !errors.Is(err, upstream.ErrNoBackend) {
+	if _, err := h.Pick(upstream.PickOptions{}); !errors.Is(err, upstream.ErrNoBackend) {
 		t.Errorf("after: error %v, want ErrNoBackend", err)
 	}
 	if w.Handle(shop) != h {
 		t.Error("the handle changed when the backend left")
 	}
 	w.serve(cart(pods(1)...))
-	lease = pick(t, h, upstream.Choice{})
+	lease = pick(t, h, upstream.PickOptions{})
 	lease.Done(upstream.OK)
 }
 
@@ -108,7 +108,7 @@ func TestEndpointLeaves(t *testing.T) {
 			w := newWorld(t, upstream.Config{})
 			w.serve(cart(leaves.address))
 			h := w.Handle(shop)
-			lease := pick(t, h, upstream.Choice{})
+			lease := pick(t, h, upstream.PickOptions{})
 			used, idle := connect(t, &lease), connect(t, &lease)
 			idlePeer := get(t, idle)
 			idle.Release()
@@ -124,7 +124,7 @@ func TestEndpointLeaves(t *testing.T) {
 			if got := receive(t, leaves.closed, "the end of the used connection"); got != usedPeer {
 				t.Errorf("connection %s was closed, want %s", got, usedPeer)
 			}
-			if _, err := h.Pick(upstream.Choice{Avoid: lease.Endpoint()}); test.name == "backend" && !errors.Is(err, upstream.ErrNoBackend) {
+			if _, err := h.Pick(upstream.PickOptions{Avoid: lease.Endpoint()}); test.name == "backend" && !errors.Is(err, upstream.ErrNoBackend) {
 				t.Errorf("error %v, want ErrNoBackend", err)
 			}
 		})
@@ -135,7 +135,7 @@ func TestLeaseOfAnEndpointThatLeftStillConnects(t *testing.T) {
 	p := newPod(t)
 	w := newWorld(t, upstream.Config{})
 	w.serve(cart(p.address))
-	lease := pick(t, w.Handle(shop), upstream.Choice{})
+	lease := pick(t, w.Handle(shop), upstream.PickOptions{})
 	w.become(&route.Table{})
 	conn := connect(t, &lease)
 	peer := get(t, conn)
@@ -189,7 +189,7 @@ func TestBrokenBackends(t *testing.T) {
 			b.Transport = test.transport
 			test.table.Backends = []*route.Backend{b, healthy}
 			w.become(&test.table)
-			_, err := w.Handle(shop).Pick(upstream.Choice{})
+			_, err := w.Handle(shop).Pick(upstream.PickOptions{})
 			var broken *upstream.BrokenError
 			if !errors.As(err, &broken) || broken.Reason != test.want {
 				t.Errorf("error %v\nwant a BrokenError: %s", err, test.want)
@@ -197,11 +197,11 @@ func TestBrokenBackends(t *testing.T) {
 			if got := w.Snapshot()[0].Broken; got != test.want {
 				t.Errorf("the snapshot says %q, want %q", got, test.want)
 			}
-			lease := pick(t, w.Handle(healthy.ID), upstream.Choice{})
+			lease := pick(t, w.Handle(healthy.ID), upstream.PickOptions{})
 			lease.Done(upstream.OK)
 
 			w.serve(cart(pods(1)...))
-			lease = pick(t, w.Handle(shop), upstream.Choice{})
+			lease = pick(t, w.Handle(shop), upstream.PickOptions{})
 			lease.Done(upstream.OK)
 		})
 	}
@@ -225,7 +225,7 @@ func TestChangesUnderLoad(t *testing.T) {
 				if t.Failed() {
 					return
 				}
-				lease, err := h.Pick(upstream.Choice{})
+				lease, err := h.Pick(upstream.PickOptions{})
 				if err != nil {
 					t.Errorf("pick: %v", err)
 					return
@@ -268,7 +268,7 @@ func TestListWithFaults(t *testing.T) {
 		t.Errorf("order %s, want abab", got)
 	}
 	w.serve(&route.Backend{ID: shop, Endpoints: []route.Endpoint{{}}})
-	if _, err := w.Handle(shop).Pick(upstream.Choice{}); !errors.Is(err, upstream.ErrNoEndpoint) {
+	if _, err := w.Handle(shop).Pick(upstream.PickOptions{}); !errors.Is(err, upstream.ErrNoEndpoint) {
 		t.Errorf("error %v, want ErrNoEndpoint", err)
 	}
 }
@@ -284,7 +284,7 @@ func TestTransportFacts(t *testing.T) {
 	b.Balancing = route.Balancing{Method: route.BalanceHash, Hash: route.HashKey{By: route.KeyClient}}
 	b.Sticky = &route.StickyCookie{Name: "seat", Secure: true}
 	w.serve(b)
-	lease := pick(t, h, upstream.Choice{})
+	lease := pick(t, h, upstream.PickOptions{})
 	defer lease.Done(upstream.OK)
 	got := *lease.Transport()
 	if got.Sticky == nil || *got.Sticky != *b.Sticky {

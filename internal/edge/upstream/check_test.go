@@ -37,7 +37,7 @@ func (w *world) awaitHealth(t testing.TB, address string, want upstream.Health) 
 func reaches(t testing.TB, h *upstream.Handle, address string) bool {
 	t.Helper()
 	for range 40 {
-		lease := pick(t, h, upstream.Choice{})
+		lease := pick(t, h, upstream.PickOptions{})
 		got := lease.Endpoint().Address()
 		lease.Done(upstream.Cancelled)
 		if got == address {
@@ -133,7 +133,7 @@ func TestHealthChecks(t *testing.T) {
 				t.Errorf("the reason is %q, want one with %q", got.Unhealthy, test.victim.reason)
 			}
 			// The only one is used nevertheless; with another, it is not.
-			lease := pick(t, h, upstream.Choice{})
+			lease := pick(t, h, upstream.PickOptions{})
 			lease.Done(upstream.OK)
 			more := *b
 			more.Endpoints = append(more.Endpoints[:1:1], route.Endpoint{Address: netip.MustParseAddrPort(newGoodPod(t, test.h2c, test.check.Mode))})

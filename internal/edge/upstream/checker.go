@@ -42,7 +42,7 @@ type probe struct {
 	endpoint *Endpoint
 	plan     checkPlan
 	due      int64
-	place    int  // in the queue; -1 while it runs
+	index    int  // in the queue; -1 while it runs
 	dropped  bool // it ends when it has run
 
 	passed, failed int // in a row
@@ -57,8 +57,8 @@ type checkPlan struct {
 	target *Endpoint
 }
 
-// follow brings the checks of a backend up to date.
-func (c *checker) follow(b *route.Backend, r *roster) {
+// update brings the checks of a backend up to date.
+func (c *checker) update(b *route.Backend, r *endpointSet) {
 	var check *route.HealthCheck
 	if b.HealthCheck != nil && r.dialer != nil {
 		settled := b.HealthCheck.Settled()
@@ -66,20 +66,20 @@ func (c *checker) follow(b *route.Backend, r *roster) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for i := range r.members {
+	for i := range r.entries {
 		// What has not changed stays the same value, which is quick to compare.
-		if p := r.members[i].endpoint.probe; p != nil && check != nil && reflect.DeepEqual(p.plan.check, check) {
+		if p := r.entries[i].endpoint.probe; p != nil && check != nil && reflect.DeepEqual(p.plan.check, check) {
 			check = p.plan.check
 			break
 		}
 	}
-	for i := range r.members {
-		e := r.members[i].endpoint
+	for i := range r.entries {
+		e := r.entries[i].endpoint
 		if check == nil {
-			c.drop(e)
+			c.cancel(e)
 			continue
 		}
-		c.watch(e, checkPlan{check: check, dialer: r.dialer, host: checkHost(check, b, e)})
+		c.schedule(e, checkPlan{check: check, dialer: r.dialer, host: checkHost(check, b, e)})
 	}
 	c.arm()
 }
@@ -88,7 +88,7 @@ func (c *checker) follow(b *route.Backend, r *roster) {
 func (c *checker) forget(e *Endpoint) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.drop(e)
+	c.cancel(e)
 }
 
 func checkHost(check *route.HealthCheck, b *route.Backend, e *Endpoint) string {
@@ -101,55 +101,55 @@ func checkHost(check *route.HealthCheck, b *route.Backend, e *Endpoint) string {
 	return e.address
 }
 
-// watch begins or changes the checks of an endpoint. It is called with mu held.
-func (c *checker) watch(e *Endpoint, plan checkPlan) {
+// schedule begins or changes the checks of an endpoint. It is called with mu held.
+func (c *checker) schedule(e *Endpoint, plan checkPlan) {
 	p := e.probe
 	if p != nil && p.plan.dialer == plan.dialer && p.plan.host == plan.host && p.plan.check == plan.check {
 		return
 	}
 	plan.target = e
-	if port := plan.check.Port; port != 0 && port != e.place.portNumber() {
-		plan.target = newEndpoint(e.handle, e.place.atPort(port))
-		plan.target.rewire(plan.dialer)
+	if port := plan.check.Port; port != 0 && port != e.location.portNumber() {
+		plan.target = newEndpoint(e.handle, e.location.atPort(port))
+		plan.target.resetTransport(plan.dialer)
 	}
 	if p == nil {
-		p = &probe{endpoint: e, plan: plan, place: -1}
+		p = &probe{endpoint: e, plan: plan, index: -1}
 		e.probe = p
 		p.due = c.set.now() + int64(jitter(0, min(firstCheck, time.Duration(plan.check.Interval))))
 		heap.Push(&c.queue, p)
 		return
 	}
-	p.leave()
+	p.closeTarget()
 	p.plan = plan
-	if p.place >= 0 {
+	if p.index >= 0 {
 		p.due = c.set.now()
-		heap.Fix(&c.queue, p.place)
+		heap.Fix(&c.queue, p.index)
 	}
 }
 
-// drop is called with mu held.
-func (c *checker) drop(e *Endpoint) {
+// cancel is called with mu held.
+func (c *checker) cancel(e *Endpoint) {
 	p := e.probe
 	if p == nil {
 		return
 	}
 	e.probe = nil
 	p.dropped = true
-	if p.place >= 0 {
-		heap.Remove(&c.queue, p.place)
-		p.leave()
+	if p.index >= 0 {
+		heap.Remove(&c.queue, p.index)
+		p.closeTarget()
 	}
 	h := e.handle
-	h.judging.Lock()
-	defer h.judging.Unlock()
-	e.failing.Store(nil)
-	h.recount()
+	h.healthMu.Lock()
+	defer h.healthMu.Unlock()
+	e.checkFailure.Store(nil)
+	h.countUnhealthy()
 }
 
-// leave lets go of the connections to another port.
-func (p *probe) leave() {
+// closeTarget lets go of the connections to another port.
+func (p *probe) closeTarget() {
 	if p.plan.target != p.endpoint {
-		p.plan.target.retire()
+		p.plan.target.close()
 	}
 }
 
@@ -161,21 +161,21 @@ func (c *checker) arm() {
 	}
 	wait := max(time.Duration(c.queue[0].due-c.set.now()), 0)
 	if c.timer == nil {
-		c.timer = time.AfterFunc(wait, func() { c.set.run(c.begin) })
+		c.timer = time.AfterFunc(wait, func() { c.set.run(c.runDue) })
 		return
 	}
 	c.timer.Reset(wait)
 }
 
-// begin starts what is due.
-func (c *checker) begin() {
+// runDue starts what is due.
+func (c *checker) runDue() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.set.now()
 	for len(c.queue) > 0 && c.queue[0].due <= now && c.running < maxChecks {
 		p := heap.Pop(&c.queue).(*probe)
 		plan := p.plan
-		if !c.set.start(func() { c.end(p, plan, plan.ask(c.set.stop)) }) {
+		if !c.set.start(func() { c.finish(p, plan, plan.run(c.set.stop)) }) {
 			return
 		}
 		c.running++
@@ -183,40 +183,40 @@ func (c *checker) begin() {
 	c.arm()
 }
 
-// end takes in the result of a check and plans the next.
-func (c *checker) end(p *probe, plan checkPlan, err error) {
+// finish takes in the result of a check and plans the next.
+func (c *checker) finish(p *probe, plan checkPlan, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.running--
 	defer c.arm()
 	if p.dropped || c.set.stop.Err() != nil {
-		p.leave()
+		p.closeTarget()
 		return
 	}
 	p.due = c.set.now()
 	if p.plan == plan {
-		p.judge(err)
+		p.record(err)
 		interval := max(time.Duration(plan.check.Interval), time.Millisecond)
 		p.due += int64(jitter(interval-interval/10, interval/5))
 	}
 	heap.Push(&c.queue, p)
 }
 
-// judge is called with mu held.
-func (p *probe) judge(err error) {
+// record is called with mu held.
+func (p *probe) record(err error) {
 	e, check := p.endpoint, p.plan.check
 	e.handle.set.stats.checks.Add(1)
 	if err == nil {
 		p.passed, p.failed = p.passed+1, 0
 		if p.passed >= check.Healthy {
-			e.handle.examined(e, nil)
+			e.handle.setCheckResult(e, nil)
 		}
 		return
 	}
 	e.handle.set.stats.checkFailures.Add(1)
 	p.passed, p.failed = 0, p.failed+1
 	if p.failed >= check.Unhealthy {
-		e.handle.examined(e, err)
+		e.handle.setCheckResult(e, err)
 	}
 }
 
@@ -225,7 +225,7 @@ func (c *checker) stop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, p := range c.queue {
-		p.leave()
+		p.closeTarget()
 	}
 	c.queue = nil
 	if c.timer != nil {
@@ -238,20 +238,20 @@ func jitter(base, spread time.Duration) time.Duration {
 	return base + time.Duration(rand.Int64N(int64(max(spread, 1))))
 }
 
-// examined takes in what checks say about an endpoint: nil that it works.
-func (h *Handle) examined(e *Endpoint, fault error) {
+// setCheckResult takes in what checks say about an endpoint: nil that it works.
+func (h *Handle) setCheckResult(e *Endpoint, fault error) {
 	var reason *string
 	if fault != nil {
 		text := fault.Error()
 		reason = &text
 	}
-	h.judging.Lock()
-	defer h.judging.Unlock()
-	before := e.failing.Swap(reason)
+	h.healthMu.Lock()
+	defer h.healthMu.Unlock()
+	before := e.checkFailure.Swap(reason)
 	if (before == nil) == (reason == nil) {
 		return
 	}
-	h.recount()
+	h.countUnhealthy()
 	name, address := slog.String("backend", h.id.String()), slog.String("endpoint", e.address)
 	if reason != nil {
 		h.set.stats.unhealthy.Add(1)
@@ -274,13 +274,13 @@ func (q checkQueue) Less(i, j int) bool { return q[i].due < q[j].due }
 // Swap swaps two probes.
 func (q checkQueue) Swap(i, j int) {
 	q[i], q[j] = q[j], q[i]
-	q[i].place, q[j].place = i, j
+	q[i].index, q[j].index = i, j
 }
 
 // Push adds a probe at the end.
 func (q *checkQueue) Push(x any) {
 	p := x.(*probe)
-	p.place = len(*q)
+	p.index = len(*q)
 	*q = append(*q, p)
 }
 
@@ -290,6 +290,6 @@ func (q *checkQueue) Pop() any {
 	p := (*q)[last]
 	(*q)[last] = nil
 	*q = (*q)[:last]
-	p.place = -1
+	p.index = -1
 	return p
 }

@@ -23,18 +23,18 @@ type Conn struct {
 	// Limits are those for the heads of responses.
 	Limits *h1.Limits
 
-	endpoint *Endpoint
-	dialer   *dialer
-	below    *Conn // in the pool, whose mutex guards this
-	since    int64 // when it was last used
-	reused   bool
-	idle     bool // it is in the pool, whose mutex guards this
-	closed   bool
-	bounded  bool             // header and between were set
-	stream   *h2client.Stream // nil for HTTP/1.1
-	header   time.Duration    // as SetTimeouts got them
-	between  time.Duration
-	link     link
+	endpoint      *Endpoint
+	dialer        *dialer
+	next          *Conn // in the pool, whose mutex guards this
+	idleSince     int64 // when it was last used
+	reused        bool
+	idle          bool // it is in the pool, whose mutex guards this
+	closed        bool
+	timeoutsSet   bool             // header and between were set
+	stream        *h2client.Stream // nil for HTTP/1.1
+	headerTimeout time.Duration    // as SetTimeouts got them
+	bodyTimeout   time.Duration
+	link          link
 
 	reader h1.Reader
 	writer h1.Writer
@@ -43,24 +43,24 @@ type Conn struct {
 // connect makes a connection. Where connections are shared it may give a part of
 // one; with fresh, only of one that is being made.
 func (e *Endpoint) connect(ctx context.Context, d *dialer, timeout time.Duration, fresh bool) (*Conn, error) {
-	ctx, cancel := e.bound(ctx, timeout)
+	ctx, cancel := e.withConnectTimeout(ctx, timeout)
 	defer cancel()
 	if d.protocol.HTTP2() {
-		return e.share(ctx, d, fresh)
+		return e.connectShared(ctx, d, fresh)
 	}
-	return e.single(ctx, d)
+	return e.dialSingle(ctx, d)
 }
 
-// bound gives the context in which a connection is made.
-func (e *Endpoint) bound(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+// withConnectTimeout gives the context in which a connection is made.
+func (e *Endpoint) withConnectTimeout(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
 	if timeout <= 0 {
 		timeout = e.handle.set.cfg.ConnectTimeout
 	}
 	return context.WithTimeout(ctx, timeout)
 }
 
-// single makes a connection that nobody shares.
-func (e *Endpoint) single(ctx context.Context, d *dialer) (*Conn, error) {
+// dialSingle makes a connection that nobody shares.
+func (e *Endpoint) dialSingle(ctx context.Context, d *dialer) (*Conn, error) {
 	s := e.handle.set
 	if s.stop.Err() != nil {
 		return nil, &ConnectError{Address: e.address, Err: ErrClosed}
@@ -71,7 +71,7 @@ func (e *Endpoint) single(ctx context.Context, d *dialer) (*Conn, error) {
 		return nil, err
 	}
 	s.stats.connects.Add(1)
-	e.open.Add(1)
+	e.openConns.Add(1)
 	return e.wrap(link, d), nil
 }
 
@@ -95,8 +95,8 @@ func (e *Endpoint) wrap(link link, d *dialer) *Conn {
 func (c *Conn) SetTimeouts(header, idle time.Duration) time.Duration {
 	defaults := &c.endpoint.handle.set.cfg.Timeouts
 	c.Reader.SetPollInterval(0)
-	if !c.bounded || header != c.header || idle != c.between {
-		c.bounded, c.header, c.between = true, header, idle
+	if !c.timeoutsSet || header != c.headerTimeout || idle != c.bodyTimeout {
+		c.timeoutsSet, c.headerTimeout, c.bodyTimeout = true, header, idle
 		times := *defaults
 		times.Idle = cmp.Or(header, times.Idle)
 		times.Body = cmp.Or(idle, times.Body)
@@ -124,29 +124,29 @@ func (c *Conn) Reused() bool { return c.reused || c.stream != nil && c.stream.Re
 func (c *Conn) Release() {
 	if c.stream != nil {
 		// What others share goes on; there is nothing to keep of one exchange.
-		c.farewell()
+		c.closeGracefully()
 		return
 	}
-	if len(c.Reader.Unread()) > 0 || c.link.residue() {
+	if len(c.Reader.Unread()) > 0 || c.link.hasUnread() {
 		c.endpoint.handle.set.stats.polluted.Add(1)
 		c.Close()
 		return
 	}
 	c.Reader.Release()
 	if !c.endpoint.put(c) {
-		c.farewell()
+		c.closeGracefully()
 	}
 }
 
 // Close ends the connection after anything but a clean exchange. It does not
 // wait for the backend.
-func (c *Conn) Close() { c.end(c.link.abort) }
+func (c *Conn) Close() { c.finish(c.link.abort) }
 
-// farewell ends a connection that is at rest. TLS says goodbye then; with a
+// closeGracefully ends a connection that is at rest. TLS says goodbye then; with a
 // full send buffer that could take seconds.
-func (c *Conn) farewell() { c.end(c.link.conn.Close) }
+func (c *Conn) closeGracefully() { c.finish(c.link.conn.Close) }
 
-func (c *Conn) end(how func() error) {
+func (c *Conn) finish(how func() error) {
 	if c.closed {
 		return
 	}
@@ -155,20 +155,20 @@ func (c *Conn) end(how func() error) {
 	_ = how()
 	c.Reader.Close()
 	if c.stream == nil {
-		c.endpoint.open.Add(-1)
+		c.endpoint.openConns.Add(-1)
 	} else if c.stream.Refused() {
 		c.endpoint.handle.set.stats.refused.Add(1)
 	}
 }
 
-// sound looks at an idle connection, without waiting.
-func (c *Conn) sound() bool {
+// usable looks at an idle connection, without waiting.
+func (c *Conn) usable() bool {
 	stats := &c.endpoint.handle.set.stats
-	switch c.link.look() {
-	case endClosed:
+	switch c.link.peerState() {
+	case peerClosed:
 		stats.stale.Add(1)
 		return false
-	case endTalking:
+	case peerSent:
 		stats.polluted.Add(1)
 		return false
 	}

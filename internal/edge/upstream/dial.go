@@ -47,7 +47,7 @@ func (s *Set) newDialer(b *route.Backend, previous *dialer) (*dialer, error) {
 		}
 		d.tls = *b.Transport.TLS
 	}
-	if err := s.trust.resolve(d); err != nil {
+	if err := s.tlsRegistry.resolve(d); err != nil {
 		return nil, err
 	}
 	if previous != nil && previous.protocol == d.protocol && previous.tls == d.tls &&
@@ -102,12 +102,12 @@ const (
 // dialTCP connects, without a handshake.
 func (d *dialer) dialTCP(ctx context.Context, e *Endpoint) (*net.TCPConn, error) {
 	var by net.Dialer
-	if e.place.host != "" && !d.localNames {
+	if e.location.host != "" && !d.localNames {
 		by.Control = refuseLocal
 	}
 	conn, err := by.DialContext(ctx, "tcp", e.address)
 	if err != nil {
-		return nil, &ConnectError{Address: e.address, Err: cause(err)}
+		return nil, &ConnectError{Address: e.address, Err: dialCause(err)}
 	}
 	socket, ok := conn.(*net.TCPConn)
 	if !ok {
@@ -125,14 +125,14 @@ func (d *dialer) dial(ctx context.Context, e *Endpoint) (link, error) {
 	}
 	if d.config == nil {
 		l := link{conn: socket, http2: d.protocol == route.ProtocolH2C}
-		l.watch(socket)
+		l.attach(socket)
 		return l, nil
 	}
 	below := &tap{TCPConn: socket}
 	config := d.config.Clone()
 	config.ClientSessionCache = sessionOf{d.sessions, e.address}
 	if config.ServerName == "" {
-		config.ServerName = e.place.serverName()
+		config.ServerName = e.location.serverName()
 	}
 	secured := tls.Client(below, config)
 	if err := secured.HandshakeContext(ctx); err != nil {
@@ -145,12 +145,12 @@ func (d *dialer) dial(ctx context.Context, e *Endpoint) (link, error) {
 		return link{}, &ConnectError{Address: e.address, TLS: true, Err: errNoH2}
 	}
 	l := link{conn: secured, tap: below, http2: chosen == alpnH2}
-	l.watch(socket)
+	l.attach(socket)
 	return l, nil
 }
 
-// cause leaves out the address, which a ConnectError has already.
-func cause(err error) error {
+// dialCause leaves out the address, which a ConnectError has already.
+func dialCause(err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "dial" {
 		return op.Err

@@ -11,19 +11,19 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// place is what makes an endpoint the same one: where it listens. Its weight,
+// location is what makes an endpoint the same one: where it listens. Its weight,
 // zone and state may change.
-type place struct {
+type location struct {
 	address netip.AddrPort
 	host    string
 	port    uint16
 }
 
-func placeOf(e *route.Endpoint) place {
-	return place{address: e.Address, host: e.Host, port: e.Port}
+func locationOf(e *route.Endpoint) location {
+	return location{address: e.Address, host: e.Host, port: e.Port}
 }
 
-func (p place) String() string {
+func (p location) String() string {
 	if p.host != "" {
 		return net.JoinHostPort(p.host, strconv.Itoa(int(p.port)))
 	}
@@ -31,7 +31,7 @@ func (p place) String() string {
 }
 
 // portNumber is where the endpoint listens.
-func (p place) portNumber() uint16 {
+func (p location) portNumber() uint16 {
 	if p.host != "" {
 		return p.port
 	}
@@ -39,7 +39,7 @@ func (p place) portNumber() uint16 {
 }
 
 // atPort is the same host at another port.
-func (p place) atPort(port uint16) place {
+func (p location) atPort(port uint16) location {
 	if p.host != "" {
 		p.port = port
 	} else {
@@ -50,7 +50,7 @@ func (p place) atPort(port uint16) place {
 
 // serverName is the name that the endpoint has to prove to be, where none is
 // given.
-func (p place) serverName() string {
+func (p location) serverName() string {
 	if p.host != "" {
 		return p.host
 	}
@@ -65,42 +65,42 @@ type Endpoint struct {
 	address  string
 	inFlight atomic.Int64
 	health   health
-	// failing says why the endpoint fails its health checks; nil when it does
+	// checkFailure says why the endpoint fails its health checks; nil when it does
 	// not. Handle.judging guards it for writing.
-	failing atomic.Pointer[string]
-	reused  atomic.Uint64
-	ended   [outcomes]atomic.Uint64
-	pool    pool
+	checkFailure atomic.Pointer[string]
+	reused       atomic.Uint64
+	ended        [outcomes]atomic.Uint64
+	pool         pool
 
-	place place
-	// seed tells endpoints apart in consistent hashing; it is the same on every
+	location location
+	// hashSeed tells endpoints apart in consistent hashing; it is the same on every
 	// replica.
-	seed uint64
-	// born is when a running backend got the endpoint, for slow start. It is 0
+	hashSeed uint64
+	// addedAt is when a running backend got the endpoint, for slow start. It is 0
 	// for one that was there from the beginning.
-	born int64
-	gone atomic.Bool
-	// plainIn is the last roster that left nothing to think about but this endpoint.
-	plainIn atomic.Pointer[roster]
+	addedAt int64
+	removed atomic.Bool
+	// fastPathSet is the last roster that left nothing to think about but this endpoint.
+	fastPathSet atomic.Pointer[endpointSet]
 
-	open atomic.Int64 // connections, in use and idle
+	openConns atomic.Int64 // connections, in use and idle
 
 	latency  atomic.Int64 // average, in nanoseconds; 0 when there is none
 	measured atomic.Int64 // when latency was last set
 
 	probe *probe // guarded by checker.mu; nil when it is not checked
 
-	current int64 // of the smooth round robin; guarded by Handle.turning
+	smoothWeight int64 // of the smooth round robin; guarded by Handle.turning
 }
 
-func newEndpoint(h *Handle, at place) *Endpoint {
+func newEndpoint(h *Handle, at location) *Endpoint {
 	address := at.String()
 	sum := sha256.Sum256([]byte(address))
 	return &Endpoint{
-		handle:  h,
-		place:   at,
-		address: address,
-		seed:    binary.BigEndian.Uint64(sum[:8]),
+		handle:   h,
+		location: at,
+		address:  address,
+		hashSeed: binary.BigEndian.Uint64(sum[:8]),
 	}
 }
 
@@ -115,9 +115,9 @@ const (
 	latencyHalf  = int64(10e9)
 )
 
-// observe takes in how long an answer took. A measurement that is lost to
+// observeLatency takes in how long an answer took. A measurement that is lost to
 // another goroutine does no harm.
-func (e *Endpoint) observe(took, now int64) {
+func (e *Endpoint) observeLatency(took, now int64) {
 	average := e.latency.Load()
 	if average == 0 {
 		average = took
@@ -128,8 +128,8 @@ func (e *Endpoint) observe(took, now int64) {
 	e.measured.Store(now)
 }
 
-// expected is how long an answer takes, as far as is known; 0 is unknown.
-func (e *Endpoint) expected(now int64) int64 {
+// expectedLatency is how long an answer takes, as far as is known; 0 is unknown.
+func (e *Endpoint) expectedLatency(now int64) int64 {
 	age := max(now-e.measured.Load(), 0)
 	return e.latency.Load() >> min(age/latencyHalf, 62)
 }

@@ -152,7 +152,7 @@ func TestGRPC(t *testing.T) {
 		{"serverStream", "Down", long, h1.Chunked, 100, "0", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			lease := pick(t, w.Handle(shop), upstream.Choice{})
+			lease := pick(t, w.Handle(shop), upstream.PickOptions{})
 			defer lease.Done(upstream.OK)
 			conn := connect(t, &lease)
 			defer conn.Release()
@@ -196,7 +196,7 @@ func TestGRPCBothWays(t *testing.T) {
 	address := newCounting(t)
 	w := newWorld(t, upstream.Config{})
 	w.serve(h2cart(address))
-	lease := pick(t, w.Handle(shop), upstream.Choice{})
+	lease := pick(t, w.Handle(shop), upstream.PickOptions{})
 	defer lease.Done(upstream.OK)
 	conn := connect(t, &lease)
 	defer conn.Release()

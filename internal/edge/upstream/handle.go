@@ -12,26 +12,26 @@ import (
 // Handle stands for one backend, whether the table has it or not. It stays the
 // same while anybody holds it.
 type Handle struct {
-	set    *Set
-	roster atomic.Pointer[roster]
-	// plain is the endpoint of a roster that leaves nothing to think about, nil
+	set       *Set
+	endpoints atomic.Pointer[endpointSet]
+	// fastPath is the endpoint of a roster that leaves nothing to think about, nil
 	// where it does: with thousands of backends, the roster is one more thing that
 	// has to come from memory.
-	plain atomic.Pointer[Endpoint]
-	id    route.BackendID
+	fastPath atomic.Pointer[Endpoint]
+	id       route.BackendID
 
-	turn    atomic.Uint64 // of the round robin with equal weights
-	turning sync.Mutex    // guards Endpoint.current
-	judging sync.Mutex    // guards what health says it guards
-	ill     atomic.Int32  // endpoints that are ejected, on trial or fail their checks
+	next      atomic.Uint64 // of the round robin with equal weights
+	smoothMu  sync.Mutex    // guards Endpoint.current
+	healthMu  sync.Mutex    // guards what health says it guards
+	unhealthy atomic.Int32  // endpoints that are ejected, on trial or fail their checks
 
 	inFlight atomic.Int64 // of all endpoints; counted only where it is bounded
 
 	backend *route.Backend // guarded by Set.mu; nil when the table has it not
 }
 
-// Choice is what balancing may look at.
-type Choice struct {
+// PickOptions is what balancing may look at.
+type PickOptions struct {
 	// Sticky is the value of the sticky cookie, empty when there is none. The
 	// client may have made it up.
 	Sticky string
@@ -49,14 +49,14 @@ func (h *Handle) ID() *route.BackendID { return &h.id }
 
 // Transport is what the proxy has to know before it can choose. For the rest of
 // the request, see [Lease.Transport].
-func (h *Handle) Transport() *Transport { return &h.roster.Load().transport }
+func (h *Handle) Transport() *Transport { return &h.endpoints.Load().transport }
 
-// PickPlain is Pick for a backend that no choice is needed for: it has one endpoint,
+// PickFast is Pick for a backend that no choice is needed for: it has one endpoint,
 // which is well, bounds nothing, and takes requests as they are. For others it
 // reports false, and Pick answers.
-func (h *Handle) PickPlain() (Lease, bool) {
-	e := h.plain.Load()
-	if e == nil || !e.well() {
+func (h *Handle) PickFast() (Lease, bool) {
+	e := h.fastPath.Load()
+	if e == nil || !e.healthy() {
 		return Lease{}, false
 	}
 	e.inFlight.Add(1)
@@ -66,21 +66,21 @@ func (h *Handle) PickPlain() (Lease, bool) {
 // Pick chooses an endpoint and counts the request as in flight on it until
 // Done. It fails with ErrNoBackend, ErrNoEndpoint, an OverloadError or a
 // BrokenError.
-func (h *Handle) Pick(choice Choice) (Lease, error) {
-	r := h.roster.Load()
-	if e := r.sole; e != nil && e != choice.Avoid && e.well() {
+func (h *Handle) Pick(choice PickOptions) (Lease, error) {
+	r := h.endpoints.Load()
+	if e := r.single; e != nil && e != choice.Avoid && e.healthy() {
 		if n := e.inFlight.Add(1); r.limit <= 0 || n <= r.limit {
-			return Lease{handle: h, roster: r, endpoint: e}, nil
+			return Lease{handle: h, endpoints: r, endpoint: e}, nil
 		}
 		e.inFlight.Add(-1)
 	}
 	if r.refusal != nil {
 		return Lease{}, r.refusal
 	}
-	if r.most <= 0 {
+	if r.maxInFlight <= 0 {
 		return h.pick(r, choice)
 	}
-	if h.inFlight.Add(1) > r.most {
+	if h.inFlight.Add(1) > r.maxInFlight {
 		h.inFlight.Add(-1)
 		return h.overloaded(r)
 	}
@@ -94,13 +94,13 @@ func (h *Handle) Pick(choice Choice) (Lease, error) {
 }
 
 // pick chooses an endpoint, once the backend as a whole has room.
-func (h *Handle) pick(r *roster, choice Choice) (Lease, error) {
-	g := gate{avoid: choice.Avoid, limit: r.limit}
+func (h *Handle) pick(r *endpointSet, choice PickOptions) (Lease, error) {
+	g := pickFilter{avoid: choice.Avoid, limit: r.limit}
 	if choice.Sticky != "" {
 		// An endpoint that cannot serve the client now loses it; one that has
 		// too much to do does not, or a busy hour would empty every session.
-		if m := r.sticky[choice.Sticky]; m != nil && g.willing(m.endpoint) {
-			if lease, ok := h.take(r, m, &g); ok {
+		if m := r.sticky[choice.Sticky]; m != nil && g.available(m.endpoint) {
+			if lease, ok := h.acquire(r, m, &g); ok {
 				return lease, nil
 			}
 			if g.full(m.endpoint) {
@@ -108,20 +108,20 @@ func (h *Handle) pick(r *roster, choice Choice) (Lease, error) {
 			}
 		}
 	}
-	if len(r.all.members) == 0 {
+	if len(r.all.entries) == 0 {
 		return Lease{}, ErrNoEndpoint
 	}
 	if r.warmUntil != 0 {
 		if now := h.set.now(); now < r.warmUntil {
-			g.slow, g.now = r.slow, now
+			g.slowStart, g.now = r.slowStart, now
 		}
 	}
-	if len(r.near.members) > 0 && r.nearEnough(h.ill.Load() > 0) {
-		if lease, ok := h.draw(r, &r.near, &g, choice); ok {
+	if len(r.near.entries) > 0 && r.zoneSuffices(h.unhealthy.Load() > 0) {
+		if lease, ok := h.tryPick(r, &r.near, &g, choice); ok {
 			return lease, nil
 		}
 	}
-	if lease, ok := h.draw(r, &r.all, &g, choice); ok {
+	if lease, ok := h.tryPick(r, &r.all, &g, choice); ok {
 		return lease, nil
 	}
 	return h.lastResort(r, &g, choice)
@@ -133,60 +133,60 @@ func (h *Handle) pick(r *roster, choice Choice) (Lease, error) {
 // To answer 503 instead would help nobody: an endpoint that is really down
 // gives no worse an answer, and when all fail at once it is often the check that
 // is wrong.
-func (h *Handle) lastResort(r *roster, g *gate, choice Choice) (Lease, error) {
+func (h *Handle) lastResort(r *endpointSet, g *pickFilter, choice PickOptions) (Lease, error) {
 	g.avoid = nil
-	if lease, ok := h.draw(r, &r.all, g, choice); ok {
+	if lease, ok := h.tryPick(r, &r.all, g, choice); ok {
 		return lease, nil
 	}
-	if g.limit <= 0 || r.noneWell() {
-		g.ejected, g.avoid = true, choice.Avoid
-		if lease, ok := h.draw(r, &r.all, g, choice); ok {
+	if g.limit <= 0 || r.noneHealthy() {
+		g.unhealthyToo, g.avoid = true, choice.Avoid
+		if lease, ok := h.tryPick(r, &r.all, g, choice); ok {
 			return lease, nil
 		}
 		g.avoid = nil
-		if lease, ok := h.draw(r, &r.all, g, choice); ok {
+		if lease, ok := h.tryPick(r, &r.all, g, choice); ok {
 			return lease, nil
 		}
 	}
 	return h.overloaded(r)
 }
 
-func (h *Handle) overloaded(r *roster) (Lease, error) {
+func (h *Handle) overloaded(r *endpointSet) (Lease, error) {
 	h.set.stats.overloads.Add(1)
 	return Lease{}, r.overload
 }
 
-// draws is how often an endpoint is chosen that, by the time it is taken,
+// pickAttempts is how often an endpoint is chosen that, by the time it is taken,
 // another request has filled up or tries out.
-const draws = 4
+const pickAttempts = 4
 
-func (h *Handle) draw(r *roster, f *field, g *gate, choice Choice) (Lease, bool) {
-	for range draws {
+func (h *Handle) tryPick(r *endpointSet, f *candidates, g *pickFilter, choice PickOptions) (Lease, bool) {
+	for range pickAttempts {
 		m := h.choose(r, f, g, choice)
 		if m == nil {
 			break
 		}
-		if lease, ok := h.take(r, m, g); ok {
+		if lease, ok := h.acquire(r, m, g); ok {
 			return lease, true
 		}
 	}
 	return Lease{}, false
 }
 
-// take counts a request on an endpoint, unless it has become too much for it.
-func (h *Handle) take(r *roster, m *member, g *gate) (Lease, bool) {
+// acquire counts a request on an endpoint, unless it has become too much for it.
+func (h *Handle) acquire(r *endpointSet, m *endpointEntry, g *pickFilter) (Lease, bool) {
 	e := m.endpoint
 	if n := e.inFlight.Add(1); g.limit > 0 && n > g.limit {
 		e.inFlight.Add(-1)
 		return Lease{}, false
 	}
-	lease := Lease{handle: h, roster: r, endpoint: e, sticky: m.sticky}
-	if until := e.health.until.Load(); until != 0 {
-		if !g.ejected && !e.claimTrial(until) {
+	lease := Lease{handle: h, endpoints: r, endpoint: e, sticky: m.sticky}
+	if until := e.health.ejectedUntil.Load(); until != 0 {
+		if !g.unhealthyToo && !e.claimProbe(until) {
 			e.inFlight.Add(-1)
 			return Lease{}, false
 		}
-		lease.trial = true
+		lease.halfOpen = true
 	}
 	if r.method == route.BalanceLeastTime {
 		lease.began = h.set.now()
@@ -196,12 +196,12 @@ func (h *Handle) take(r *roster, m *member, g *gate) (Lease, bool) {
 
 // Lease is one request on one endpoint. It is for one goroutine.
 type Lease struct {
-	handle   *Handle
-	roster   *roster   // nil while it is of no concern, see PickPlain
-	endpoint *Endpoint // nil once it has ended
-	sticky   string
-	began    int64 // 0 when nobody wants to know how long it takes
-	trial    bool  // the endpoint was not ready, so this decides about it
+	handle    *Handle
+	endpoints *endpointSet // nil while it is of no concern, see PickPlain
+	endpoint  *Endpoint    // nil once it has ended
+	sticky    string
+	began     int64 // 0 when nobody wants to know how long it takes
+	halfOpen  bool  // the endpoint was not ready, so this decides about it
 	// counted says that it counts among the requests of the whole backend.
 	counted bool
 }
@@ -212,14 +212,14 @@ func (l *Lease) Endpoint() *Endpoint { return l.endpoint }
 // Transport is how requests travel to the endpoint. It belongs to the same
 // moment as the choice of the endpoint, or as the connection that was made for it.
 func (l *Lease) Transport() *Transport {
-	if l.roster == nil {
-		return &plainTransport
+	if l.endpoints == nil {
+		return &defaultTransport
 	}
-	return &l.roster.transport
+	return &l.endpoints.transport
 }
 
-// plainTransport takes requests as they are.
-var plainTransport Transport
+// defaultTransport takes requests as they are.
+var defaultTransport Transport
 
 // StickyValue is the cookie's value that leads back to this endpoint. It is
 // empty when the backend has no sticky cookie. When it differs from what the
@@ -247,10 +247,10 @@ func (l *Lease) Connect(ctx context.Context, timeout time.Duration, fresh bool) 
 			return conn, nil
 		}
 	}
-	if l.roster == nil {
-		l.roster = e.plainIn.Load()
+	if l.endpoints == nil {
+		l.endpoints = e.fastPathSet.Load()
 	}
-	return e.connect(ctx, l.roster.dialer, timeout, fresh)
+	return e.connect(ctx, l.endpoints.dialer, timeout, fresh)
 }
 
 // Dial makes a connection that carries bytes and not requests, for TCP routes:
@@ -261,9 +261,9 @@ func (l *Lease) Dial(ctx context.Context, timeout time.Duration) (*Conn, error) 
 	if e == nil {
 		return nil, errLeaseEnded
 	}
-	ctx, cancel := e.bound(ctx, timeout)
+	ctx, cancel := e.withConnectTimeout(ctx, timeout)
 	defer cancel()
-	conn, err := e.single(ctx, l.roster.dialer)
+	conn, err := e.dialSingle(ctx, l.endpoints.dialer)
 	if err != nil {
 		return nil, err
 	}
@@ -271,17 +271,17 @@ func (l *Lease) Dial(ctx context.Context, timeout time.Duration) (*Conn, error) 
 	return conn, nil
 }
 
-// Answered says that the head of an answer has come. It is optional. With it,
+// ResponseStarted says that the head of an answer has come. It is optional. With it,
 // an endpoint on trial is ready at once and not only at the end of a long
 // answer, and the method leastTime knows how long the head took, not the whole.
-func (l *Lease) Answered() {
+func (l *Lease) ResponseStarted() {
 	if l.endpoint == nil {
 		return
 	}
 	l.measure(l.endpoint)
-	if l.trial {
-		l.trial = false
-		l.handle.acquit(l.endpoint, true)
+	if l.halfOpen {
+		l.halfOpen = false
+		l.handle.markSuccess(l.endpoint, true)
 	}
 }
 
@@ -301,15 +301,15 @@ func (l *Lease) Done(outcome Outcome) {
 	switch outcome {
 	case OK:
 		l.measure(e)
-		l.handle.acquit(e, l.trial)
+		l.handle.markSuccess(e, l.halfOpen)
 	case ServerError:
 		// How quickly it fails says nothing about how quickly it works.
-		l.handle.acquit(e, l.trial)
+		l.handle.markSuccess(e, l.halfOpen)
 	case TimedOut:
 		l.measure(e)
-		l.handle.accuse(e, outcome, l.trial)
+		l.handle.markFailure(e, outcome, l.halfOpen)
 	case ConnectFailed, Reset:
-		l.handle.accuse(e, outcome, l.trial)
+		l.handle.markFailure(e, outcome, l.halfOpen)
 	}
 }
 
@@ -319,6 +319,6 @@ func (l *Lease) measure(e *Endpoint) {
 		return
 	}
 	now := l.handle.set.now()
-	e.observe(max(now-l.began, 1), now)
+	e.observeLatency(max(now-l.began, 1), now)
 	l.began = 0
 }

@@ -15,7 +15,7 @@ import (
 //	ejected   until is later than now
 //	on trial  until is over; each request that is sent sets it anew
 type health struct {
-	until atomic.Int64
+	ejectedUntil atomic.Int64
 	// failures in a row. Guarded by Handle.judging for writing, as is the rest.
 	failures atomic.Int32
 	retrying bool // retryConnect runs
@@ -23,29 +23,31 @@ type health struct {
 	ejections int
 }
 
-// well reports whether neither requests nor checks speak against the endpoint.
-func (e *Endpoint) well() bool { return e.health.until.Load() == 0 && e.failing.Load() == nil }
+// healthy reports whether neither requests nor checks speak against the endpoint.
+func (e *Endpoint) healthy() bool {
+	return e.health.ejectedUntil.Load() == 0 && e.checkFailure.Load() == nil
+}
 
 // never is the end of an ejection that a connection has to end.
 const never = math.MaxInt64
 
-// claimTrial lets one request at a time to an endpoint on trial. A request that
+// claimProbe lets one request at a time to an endpoint on trial. A request that
 // does not end keeps others away only for the time of the first ejection.
-func (e *Endpoint) claimTrial(until int64) bool {
+func (e *Endpoint) claimProbe(until int64) bool {
 	s := e.handle.set
 	now := s.now()
-	return now >= until && e.health.until.CompareAndSwap(until, now+int64(s.cfg.Ejection.Base))
+	return now >= until && e.health.ejectedUntil.CompareAndSwap(until, now+int64(s.cfg.Ejection.Base))
 }
 
-// acquit takes in a success. One that began before the ejection says nothing
+// markSuccess takes in a success. One that began before the ejection says nothing
 // about the endpoint now.
-func (h *Handle) acquit(e *Endpoint, trial bool) {
-	if e.health.failures.Load() == 0 && e.health.until.Load() == 0 {
+func (h *Handle) markSuccess(e *Endpoint, trial bool) {
+	if e.health.failures.Load() == 0 && e.health.ejectedUntil.Load() == 0 {
 		return
 	}
-	h.judging.Lock()
-	defer h.judging.Unlock()
-	ejected := e.health.until.Load() != 0
+	h.healthMu.Lock()
+	defer h.healthMu.Unlock()
+	ejected := e.health.ejectedUntil.Load() != 0
 	if ejected && !trial {
 		return
 	}
@@ -56,13 +58,13 @@ func (h *Handle) acquit(e *Endpoint, trial bool) {
 	}
 }
 
-// accuse takes in a failure.
-func (h *Handle) accuse(e *Endpoint, outcome Outcome, trial bool) {
+// markFailure takes in a failure.
+func (h *Handle) markFailure(e *Endpoint, outcome Outcome, trial bool) {
 	if h.set.cfg.Ejection.Failures < 0 {
 		return
 	}
-	h.judging.Lock()
-	ejected := e.health.until.Load() != 0
+	h.healthMu.Lock()
+	ejected := e.health.ejectedUntil.Load() != 0
 	eject := ejected && trial
 	if !ejected {
 		failures := e.health.failures.Add(1)
@@ -71,10 +73,10 @@ func (h *Handle) accuse(e *Endpoint, outcome Outcome, trial bool) {
 	if eject {
 		h.eject(e, outcome)
 	}
-	h.judging.Unlock()
+	h.healthMu.Unlock()
 	if eject {
 		// What is idle is likely to be dead too.
-		e.dropIdle()
+		e.closeIdle()
 	}
 }
 
@@ -89,10 +91,10 @@ func (h *Handle) eject(e *Endpoint, outcome Outcome) {
 			until = never
 		}
 	}
-	if e.health.until.Swap(until) == 0 {
+	if e.health.ejectedUntil.Swap(until) == 0 {
 		h.set.stats.ejections.Add(1)
 	}
-	h.recount()
+	h.countUnhealthy()
 	h.set.cfg.Log.Warn("endpoint ejected",
 		slog.String("backend", h.id.String()), slog.String("endpoint", e.address),
 		slog.String("outcome", outcome.String()), slog.Int("failures", int(e.health.failures.Load())))
@@ -100,9 +102,9 @@ func (h *Handle) eject(e *Endpoint, outcome Outcome) {
 
 // restore makes an endpoint ready again. It is called with judging held.
 func (h *Handle) restore(e *Endpoint) {
-	e.health.until.Store(0)
+	e.health.ejectedUntil.Store(0)
 	h.set.stats.returns.Add(1)
-	h.recount()
+	h.countUnhealthy()
 	h.set.cfg.Log.Info("endpoint ready again",
 		slog.String("backend", h.id.String()), slog.String("endpoint", e.address))
 }
@@ -111,14 +113,14 @@ func (h *Handle) restore(e *Endpoint) {
 // endpoints stay; those that fail their checks have gone already. One that
 // drains may always go, if there is another.
 func (h *Handle) mayEject(e *Endpoint) bool {
-	if e.gone.Load() {
+	if e.removed.Load() {
 		return false
 	}
 	ejected, ready := 0, 0
 	among := false
-	for _, m := range h.roster.Load().all.members {
+	for _, m := range h.endpoints.Load().all.entries {
 		ready++
-		if m.endpoint != e && !m.endpoint.well() {
+		if m.endpoint != e && !m.endpoint.healthy() {
 			ejected++
 		}
 		among = among || m.endpoint == e
@@ -132,46 +134,46 @@ func (h *Handle) mayEject(e *Endpoint) bool {
 // publish makes a roster the one that requests see. When endpoints left, more
 // than half of the rest may be ejected; those that would come back first do so
 // at once.
-func (h *Handle) publish(r *roster) {
-	h.judging.Lock()
-	defer h.judging.Unlock()
-	h.roster.Store(r)
-	plain := r.plain()
+func (h *Handle) publish(r *endpointSet) {
+	h.healthMu.Lock()
+	defer h.healthMu.Unlock()
+	h.endpoints.Store(r)
+	plain := r.fastPath()
 	if plain != nil {
-		plain.plainIn.Store(r)
+		plain.fastPathSet.Store(r)
 	}
-	h.plain.Store(plain)
+	h.fastPath.Store(plain)
 	for {
 		var first *Endpoint
 		ejected := 0
-		for _, m := range r.all.members {
-			until := m.endpoint.health.until.Load()
+		for _, m := range r.all.entries {
+			until := m.endpoint.health.ejectedUntil.Load()
 			if until == 0 {
 				continue
 			}
 			ejected++
-			if first == nil || until < first.health.until.Load() {
+			if first == nil || until < first.health.ejectedUntil.Load() {
 				first = m.endpoint
 			}
 		}
-		if ejected*2 <= len(r.all.members) {
+		if ejected*2 <= len(r.all.entries) {
 			break
 		}
 		h.restore(first)
 	}
-	h.recount()
+	h.countUnhealthy()
 }
 
-// recount is called with judging held.
-func (h *Handle) recount() {
+// countUnhealthy is called with judging held.
+func (h *Handle) countUnhealthy() {
 	ill := int32(0)
-	r := h.roster.Load()
-	for i := range r.members {
-		if !r.members[i].endpoint.well() {
+	r := h.endpoints.Load()
+	for i := range r.entries {
+		if !r.entries[i].endpoint.healthy() {
 			ill++
 		}
 	}
-	h.ill.Store(ill)
+	h.unhealthy.Store(ill)
 }
 
 // retryConnect tries to connect to an ejected endpoint until that works, and
@@ -187,10 +189,10 @@ func (h *Handle) retryConnect(e *Endpoint) {
 			return
 		case <-ticker.C:
 		}
-		if !h.retriesStill(e) {
+		if !h.stillEjected(e) {
 			return
 		}
-		d := h.roster.Load().dialer
+		d := h.endpoints.Load().dialer
 		if d == nil {
 			continue // it is broken, and that may change
 		}
@@ -199,18 +201,18 @@ func (h *Handle) retryConnect(e *Endpoint) {
 			continue
 		}
 		conn.Release()
-		h.judging.Lock()
-		e.health.until.CompareAndSwap(never, s.now())
+		h.healthMu.Lock()
+		e.health.ejectedUntil.CompareAndSwap(never, s.now())
 		e.health.retrying = false
-		h.judging.Unlock()
+		h.healthMu.Unlock()
 		return
 	}
 }
 
-// retriesStill reports whether a connection is still needed.
-func (h *Handle) retriesStill(e *Endpoint) bool {
-	h.judging.Lock()
-	defer h.judging.Unlock()
-	e.health.retrying = !e.gone.Load() && e.health.until.Load() == never
+// stillEjected reports whether a connection is still needed.
+func (h *Handle) stillEjected(e *Endpoint) bool {
+	h.healthMu.Lock()
+	defer h.healthMu.Unlock()
+	e.health.retrying = !e.removed.Load() && e.health.ejectedUntil.Load() == never
 	return e.health.retrying
 }

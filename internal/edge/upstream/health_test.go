@@ -24,7 +24,7 @@ func fail(t *testing.T, h *upstream.Handle, name string, n int, outcome upstream
 func toEndpoint(t *testing.T, h *upstream.Handle, name string) upstream.Lease {
 	t.Helper()
 	for range 1000 {
-		lease := pick(t, h, upstream.Choice{})
+		lease := pick(t, h, upstream.PickOptions{})
 		if letter(&lease) == name {
 			return lease
 		}
@@ -38,7 +38,7 @@ func toEndpoint(t *testing.T, h *upstream.Handle, name string) upstream.Lease {
 func gets(t *testing.T, h *upstream.Handle, name string) bool {
 	t.Helper()
 	for range 40 {
-		lease := pick(t, h, upstream.Choice{})
+		lease := pick(t, h, upstream.PickOptions{})
 		got := letter(&lease)
 		lease.Done(upstream.Cancelled)
 		if got == name {
@@ -138,7 +138,7 @@ func TestMostEjected(t *testing.T) {
 		w.serve(weighted(route.BalanceRoundRobin, make([]uint32, test.endpoints)...))
 		h := w.Handle(shop)
 		for range 50 {
-			lease := pick(t, h, upstream.Choice{})
+			lease := pick(t, h, upstream.PickOptions{})
 			lease.Done(upstream.Reset)
 		}
 		if got := int(w.Stats().Ejections); got != test.ejected {
@@ -163,7 +163,7 @@ func TestEjectionAndHash(t *testing.T) {
 	w := newWorld(t, upstream.Config{Ejection: eager})
 	w.serve(weighted(route.BalanceHash, 0, 0, 0, 0))
 	before := w.placement(t)
-	lease := pick(t, w.Handle(shop), upstream.Choice{Hash: 1, HasHash: true})
+	lease := pick(t, w.Handle(shop), upstream.PickOptions{Hash: 1, HasHash: true})
 	ejected := lease.Endpoint().Address()
 	lease.Done(upstream.Reset)
 	takers := map[string]bool{}
@@ -189,9 +189,9 @@ func TestEjectionAndOverload(t *testing.T) {
 	w.serve(weighted(route.BalanceRoundRobin, 0, 0))
 	h := w.Handle(shop)
 	fail(t, h, "a", 1, upstream.Reset)
-	lease := pick(t, h, upstream.Choice{})
+	lease := pick(t, h, upstream.PickOptions{})
 	defer lease.Done(upstream.OK)
-	if _, err := h.Pick(upstream.Choice{}); !errors.Is(err, upstream.ErrOverloaded) {
+	if _, err := h.Pick(upstream.PickOptions{}); !errors.Is(err, upstream.ErrOverloaded) {
 		t.Errorf("error %v, want ErrOverloaded", err)
 	}
 }
@@ -255,12 +255,12 @@ func TestTrial(t *testing.T) {
 			t.Errorf("%s for %v, want ejected for 1s", got.Health, got.EjectedFor)
 		}
 		<-time.After(time.Second)
-		if health() != upstream.HealthTrial {
+		if health() != upstream.HealthHalfOpen {
 			t.Errorf("health %s, want trial", health())
 		}
 		// An answer that goes on for hours has come all the same.
 		long := toEndpoint(t, h, "a")
-		long.Answered()
+		long.ResponseStarted()
 		if health() != upstream.HealthReady {
 			t.Errorf("health %s after an answer, want ready", health())
 		}
@@ -295,10 +295,10 @@ func TestConnectIsRetriedInTheBackground(t *testing.T) {
 	ill.stop()
 
 	for range 2 {
-		lease := pick(t, h, upstream.Choice{})
+		lease := pick(t, h, upstream.PickOptions{})
 		if lease.Endpoint().Address() != ill.address {
 			lease.Done(upstream.Cancelled)
-			lease = pick(t, h, upstream.Choice{})
+			lease = pick(t, h, upstream.PickOptions{})
 		}
 		if conn, err := lease.Connect(t.Context(), 0, true); err == nil {
 			conn.Close()
@@ -312,7 +312,7 @@ func TestConnectIsRetriedInTheBackground(t *testing.T) {
 	failures := w.Stats().ConnectFailures
 	await(t, "some more tries", func() bool { return w.Stats().ConnectFailures > failures+3 })
 	for range 10 {
-		lease := pick(t, h, upstream.Choice{})
+		lease := pick(t, h, upstream.PickOptions{})
 		if lease.Endpoint().Address() == ill.address {
 			t.Fatal("a client was sent to a backend that is away")
 		}
@@ -320,10 +320,10 @@ func TestConnectIsRetriedInTheBackground(t *testing.T) {
 	}
 
 	runPod(t, listen(t, ill.address))
-	await(t, "the trial", func() bool { return w.state(t, ill.address).Health == upstream.HealthTrial })
+	await(t, "the trial", func() bool { return w.state(t, ill.address).Health == upstream.HealthHalfOpen })
 	var lease upstream.Lease
 	await(t, "a request for it", func() bool {
-		lease = pick(t, h, upstream.Choice{})
+		lease = pick(t, h, upstream.PickOptions{})
 		if lease.Endpoint().Address() == ill.address {
 			return true
 		}
@@ -369,7 +369,7 @@ func TestOutcomesInParallel(t *testing.T) {
 	for worker := range 8 {
 		running.Go(func() {
 			for i := range 2000 {
-				lease, err := h.Pick(upstream.Choice{})
+				lease, err := h.Pick(upstream.PickOptions{})
 				if err != nil {
 					t.Errorf("pick: %v", err)
 					return

@@ -13,7 +13,7 @@ import (
 // full fails the test when there is still room.
 func full(t *testing.T, h *upstream.Handle) {
 	t.Helper()
-	lease, err := h.Pick(upstream.Choice{})
+	lease, err := h.Pick(upstream.PickOptions{})
 	var overload *upstream.OverloadError
 	if !errors.As(err, &overload) || !errors.Is(err, upstream.ErrOverloaded) || overload.RetryAfter <= 0 {
 		t.Errorf("error %v, want an OverloadError", err)
@@ -44,12 +44,12 @@ func TestMaxInFlight(t *testing.T) {
 			h := w.Handle(shop)
 			var leases []upstream.Lease
 			for range test.room {
-				leases = append(leases, pick(t, h, upstream.Choice{}))
+				leases = append(leases, pick(t, h, upstream.PickOptions{}))
 			}
 			full(t, h)
 			leases[0].Done(upstream.OK)
 			leases[0].Done(upstream.OK)
-			leases[0] = pick(t, h, upstream.Choice{})
+			leases[0] = pick(t, h, upstream.PickOptions{})
 			full(t, h)
 			for i := range leases {
 				leases[i].Done(upstream.Reset)
@@ -72,20 +72,20 @@ func TestMaxInFlightChanges(t *testing.T) {
 		w.serve(b)
 	}
 	bound(2, pods(1)...)
-	first, second := pick(t, h, upstream.Choice{}), pick(t, h, upstream.Choice{})
+	first, second := pick(t, h, upstream.PickOptions{}), pick(t, h, upstream.PickOptions{})
 	full(t, h)
 	// Requests of an endpoint that left are still the backend's.
 	bound(3, pods(2)[1])
-	third := pick(t, h, upstream.Choice{})
+	third := pick(t, h, upstream.PickOptions{})
 	full(t, h)
 	bound(0, pods(1)...)
-	free := pick(t, h, upstream.Choice{})
+	free := pick(t, h, upstream.PickOptions{})
 	bound(2, pods(1)...)
 	full(t, h)
 	for _, lease := range []*upstream.Lease{&first, &second, &third, &free} {
 		lease.Done(upstream.OK)
 	}
-	first, second = pick(t, h, upstream.Choice{}), pick(t, h, upstream.Choice{})
+	first, second = pick(t, h, upstream.PickOptions{}), pick(t, h, upstream.PickOptions{})
 	full(t, h)
 	first.Done(upstream.OK)
 	second.Done(upstream.OK)
@@ -95,7 +95,7 @@ func TestMaxInFlightChanges(t *testing.T) {
 	b.Endpoints = []route.Endpoint{{Address: cart(pods(1)...).Endpoints[0].Address, State: route.EndpointDraining}}
 	w.serve(b)
 	for range 3 {
-		if _, err := h.Pick(upstream.Choice{}); !errors.Is(err, upstream.ErrNoEndpoint) {
+		if _, err := h.Pick(upstream.PickOptions{}); !errors.Is(err, upstream.ErrNoEndpoint) {
 			t.Errorf("error %v, want ErrNoEndpoint", err)
 		}
 	}
@@ -113,7 +113,7 @@ func TestMaxInFlightInParallel(t *testing.T) {
 	for range 8 {
 		workers.Go(func() {
 			for range 2000 {
-				lease, err := h.Pick(upstream.Choice{})
+				lease, err := h.Pick(upstream.PickOptions{})
 				if err != nil {
 					continue
 				}
@@ -130,7 +130,7 @@ func TestMaxInFlightInParallel(t *testing.T) {
 		t.Errorf("%d requests at once, want 3 at most", most.Load())
 	}
 	for range 3 {
-		lease := pick(t, h, upstream.Choice{})
+		lease := pick(t, h, upstream.PickOptions{})
 		defer lease.Done(upstream.OK)
 	}
 	full(t, h)

@@ -25,31 +25,31 @@ func (l *link) abort() error {
 	return l.conn.Close()
 }
 
-// residue reports whether something decrypted waits to be read, which no look
+// hasUnread reports whether something decrypted waits to be read, which no look
 // at the socket would show. It makes no system call.
-func (l *link) residue() bool {
+func (l *link) hasUnread() bool {
 	if l.tap == nil {
 		return false
 	}
-	l.tap.shut = true
-	defer func() { l.tap.shut = false }()
+	l.tap.blocked = true
+	defer func() { l.tap.blocked = false }()
 	n, err := l.conn.Read(l.tap.scratch[:])
 	// Anything but a read that found nothing, such as a goodbye, ends the
 	// connection's use too.
 	return n > 0 || err != os.ErrDeadlineExceeded
 }
 
-// ending is what the other end of an idle connection does.
-type ending uint8
+// peerState is what the other end of an idle connection does.
+type peerState uint8
 
 const (
-	endQuiet ending = iota
-	endClosed
-	endTalking
+	peerQuiet peerState = iota
+	peerClosed
+	peerSent
 )
 
-// watch lets the link look at its socket.
-func (l *link) watch(socket syscall.Conn) {
+// attach lets the link look at its socket.
+func (l *link) attach(socket syscall.Conn) {
 	raw, err := socket.SyscallConn()
 	if err == nil {
 		err = raw.Control(func(fd uintptr) { l.fd = int(fd) })
@@ -59,13 +59,13 @@ func (l *link) watch(socket syscall.Conn) {
 	}
 }
 
-// look peeks at the socket. It does not touch deadlines: the last one may be
+// peerState peeks at the socket. It does not touch deadlines: the last one may be
 // over, and setting one costs more than the look. Only who owns the connection
 // may look, so that nobody closes it meanwhile: the number is used as it is,
 // because asking for it anew takes as long as the look.
-func (l *link) look() ending {
+func (l *link) peerState() peerState {
 	if l.raw == nil {
-		return endClosed
+		return peerClosed
 	}
 	return peek(l.fd)
 }
@@ -74,13 +74,13 @@ func (l *link) look() ending {
 // do after a deadline; TLS can go on afterwards.
 type tap struct {
 	*net.TCPConn
-	shut    bool
+	blocked bool
 	scratch [1]byte // for residue
 }
 
 // Read reads from the socket.
 func (t *tap) Read(b []byte) (int, error) {
-	if t.shut {
+	if t.blocked {
 		return 0, os.ErrDeadlineExceeded
 	}
 	return t.TCPConn.Read(b)

@@ -5,18 +5,18 @@ package upstream
 import "syscall"
 
 // peek looks for a byte without taking it and without waiting.
-func peek(fd int) ending {
+func peek(fd int) peerState {
 	var one [1]byte
 	for {
 		n, _, err := syscall.Recvfrom(fd, one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
 		switch {
 		case err == syscall.EINTR:
 		case err == syscall.EAGAIN:
-			return endQuiet
+			return peerQuiet
 		case err == nil && n > 0:
-			return endTalking
+			return peerSent
 		default:
-			return endClosed
+			return peerClosed
 		}
 	}
 }

@@ -17,10 +17,10 @@ type pool struct {
 	dialer *dialer
 	// count is how many there are.
 	count int
-	// watched says that the sweeper knows the pool.
-	watched bool
-	// trunk has the HTTP/2 connections.
-	trunk trunk
+	// swept says that the sweeper knows the pool.
+	swept bool
+	// shared has the HTTP/2 connections.
+	shared sharedConns
 }
 
 // takeIdle gives the most recently used connection that seems to be alive, or
@@ -32,10 +32,10 @@ func (e *Endpoint) takeIdle() *Conn {
 		if conn == nil {
 			return nil
 		}
-		switch unused := s.now() - conn.since; {
+		switch unused := s.now() - conn.idleSince; {
 		case unused >= int64(s.cfg.IdleTimeout):
 			s.stats.expired.Add(1)
-		case unused < int64(s.cfg.CheckAfter) || conn.sound():
+		case unused < int64(s.cfg.CheckAfter) || conn.usable():
 			conn.reused = true
 			e.reused.Add(1)
 			return conn
@@ -48,7 +48,7 @@ func (p *pool) pop() *Conn {
 	p.mu.Lock()
 	conn := p.top
 	if conn != nil {
-		p.top, conn.below = conn.below, nil
+		p.top, conn.next = conn.next, nil
 		p.count--
 		conn.idle = false
 	}
@@ -75,12 +75,12 @@ func (e *Endpoint) put(conn *Conn) bool {
 		s.stats.overflows.Add(1)
 		return false
 	}
-	conn.since = s.now()
+	conn.idleSince = s.now()
 	conn.idle = true
-	p.top, conn.below = conn, p.top
+	p.top, conn.next = conn, p.top
 	p.count++
-	watched := p.watched
-	p.watched = true
+	watched := p.swept
+	p.swept = true
 	p.mu.Unlock()
 	if !watched {
 		s.sweeper.watch(e)
@@ -88,33 +88,33 @@ func (e *Endpoint) put(conn *Conn) bool {
 	return true
 }
 
-// rewire changes the way to make connections, and closes what was made the old
+// resetTransport changes the way to make connections, and closes what was made the old
 // way. It must be done before requests see the new way.
-func (e *Endpoint) rewire(d *dialer) {
+func (e *Endpoint) resetTransport(d *dialer) {
 	e.pool.mu.Lock()
 	var old []*Conn
 	var shared []*h2client.Conn
 	if e.pool.dialer != d {
 		e.pool.dialer = d
-		old, shared = e.pool.takeAll(), e.pool.trunk.takeAll()
+		old, shared = e.pool.takeAll(), e.pool.shared.takeAll()
 	}
 	e.pool.mu.Unlock()
 	closeAll(old)
-	retireAll(shared)
+	drainAll(shared)
 }
 
-// retire is for an endpoint that left the table.
-func (e *Endpoint) retire() {
-	e.gone.Store(true)
-	e.rewire(nil)
+// close is for an endpoint that left the table.
+func (e *Endpoint) close() {
+	e.removed.Store(true)
+	e.resetTransport(nil)
 }
 
-func (e *Endpoint) dropIdle() {
+func (e *Endpoint) closeIdle() {
 	e.pool.mu.Lock()
-	old, shared := e.pool.takeAll(), e.pool.trunk.takeAll()
+	old, shared := e.pool.takeAll(), e.pool.shared.takeAll()
 	e.pool.mu.Unlock()
 	closeAll(old)
-	retireAll(shared)
+	drainAll(shared)
 }
 
 func (p *pool) takeAll() []*Conn { return p.takeBelow(&p.top) }
@@ -128,7 +128,7 @@ func (p *pool) takeBelow(from **Conn) (taken []*Conn) {
 		taken = append(taken, conn)
 		conn.idle = false
 		p.count--
-		conn, conn.below = conn.below, nil
+		conn, conn.next = conn.next, nil
 	}
 	return taken
 }
@@ -140,12 +140,12 @@ func (e *Endpoint) expire(before int64) (oldest int64, closed int) {
 	p := &e.pool
 	p.mu.Lock()
 	from := &p.top
-	for *from != nil && (*from).since > before {
-		oldest = (*from).since
-		from = &(*from).below
+	for *from != nil && (*from).idleSince > before {
+		oldest = (*from).idleSince
+		from = &(*from).next
 	}
 	old := p.takeBelow(from)
-	p.watched = p.top != nil
+	p.swept = p.top != nil
 	p.mu.Unlock()
 	closeAll(old)
 	return oldest, len(old)
@@ -154,11 +154,11 @@ func (e *Endpoint) expire(before int64) (oldest int64, closed int) {
 func (p *pool) idleCount() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.count + p.trunk.idleCount()
+	return p.count + p.shared.idleCount()
 }
 
 func closeAll(conns []*Conn) {
 	for _, conn := range conns {
-		conn.farewell()
+		conn.closeGracefully()
 	}
 }

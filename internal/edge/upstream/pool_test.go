@@ -24,7 +24,7 @@ func TestConnectionIsReused(t *testing.T) {
 	w.serve(cart(p.address))
 	h := w.Handle(shop)
 
-	lease := pick(t, h, upstream.Choice{})
+	lease := pick(t, h, upstream.PickOptions{})
 	conn := connect(t, &lease)
 	if conn.Reused() {
 		t.Error("the first connection says that it was used before")
@@ -33,7 +33,7 @@ func TestConnectionIsReused(t *testing.T) {
 	conn.Release()
 	lease.Done(upstream.OK)
 
-	lease = pick(t, h, upstream.Choice{})
+	lease = pick(t, h, upstream.PickOptions{})
 	conn = connect(t, &lease)
 	if !conn.Reused() {
 		t.Error("the second request got a new connection")
@@ -54,7 +54,7 @@ func TestMostRecentlyUsedComesFirst(t *testing.T) {
 	p := newPod(t)
 	w := newWorld(t, upstream.Config{})
 	w.serve(cart(p.address))
-	lease := pick(t, w.Handle(shop), upstream.Choice{})
+	lease := pick(t, w.Handle(shop), upstream.PickOptions{})
 	defer lease.Done(upstream.OK)
 	a, b := connect(t, &lease), connect(t, &lease)
 	b.Release()
@@ -68,7 +68,7 @@ func TestFreshSkipsThePool(t *testing.T) {
 	p := newPod(t)
 	w := newWorld(t, upstream.Config{})
 	w.serve(cart(p.address))
-	lease := pick(t, w.Handle(shop), upstream.Choice{})
+	lease := pick(t, w.Handle(shop), upstream.PickOptions{})
 	defer lease.Done(upstream.OK)
 	connect(t, &lease).Release()
 	conn, err := lease.Connect(t.Context(), 0, true)
@@ -83,7 +83,7 @@ func TestReleasedTwiceIsKeptOnce(t *testing.T) {
 	p := newPod(t)
 	w := newWorld(t, upstream.Config{})
 	w.serve(cart(p.address))
-	lease := pick(t, w.Handle(shop), upstream.Choice{})
+	lease := pick(t, w.Handle(shop), upstream.PickOptions{})
 	defer lease.Done(upstream.OK)
 	conn := connect(t, &lease)
 	conn.Release()
@@ -100,7 +100,7 @@ func TestMostIdle(t *testing.T) {
 	p := newPod(t)
 	w := newWorld(t, upstream.Config{MaxIdlePerEndpoint: 2})
 	w.serve(cart(p.address))
-	lease := pick(t, w.Handle(shop), upstream.Choice{})
+	lease := pick(t, w.Handle(shop), upstream.PickOptions{})
 	var conns []*upstream.Conn
 	for range 3 {
 		conns = append(conns, connect(t, &lease))
@@ -141,7 +141,7 @@ func TestSweeps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, upstream.Config{}) // 30 s, and at least an eighth of it between sweeps
 		w.serve(cart(p.address))
-		lease := pick(t, w.Handle(shop), upstream.Choice{})
+		lease := pick(t, w.Handle(shop), upstream.PickOptions{})
 		defer lease.Done(upstream.OK)
 		var conns []*upstream.Conn
 		for range 3 {
@@ -190,7 +190,7 @@ func TestUsedConnectionsDoNotExpire(t *testing.T) {
 	p := newPod(t)
 	w := newWorld(t, upstream.Config{IdleTimeout: 10 * time.Millisecond})
 	w.serve(cart(p.address))
-	lease := pick(t, w.Handle(shop), upstream.Choice{})
+	lease := pick(t, w.Handle(shop), upstream.PickOptions{})
 	defer lease.Done(upstream.OK)
 	// A sweep happens while one is in use, because another one is idle.
 	used, idle := connect(t, &lease), connect(t, &lease)
@@ -247,7 +247,7 @@ func TestDeadConnectionIsNotHandedOut(t *testing.T) {
 			)
 			w := newWorld(t, upstream.Config{CheckAfter: always})
 			w.serve(cart(address))
-			lease := pick(t, w.Handle(shop), upstream.Choice{})
+			lease := pick(t, w.Handle(shop), upstream.PickOptions{})
 			defer lease.Done(upstream.OK)
 			conn := connect(t, &lease)
 			get(t, conn)
@@ -278,7 +278,7 @@ func TestLiveConnectionPassesTheLook(t *testing.T) {
 	p := newPod(t)
 	w := newWorld(t, upstream.Config{CheckAfter: always})
 	w.serve(cart(p.address))
-	lease := pick(t, w.Handle(shop), upstream.Choice{})
+	lease := pick(t, w.Handle(shop), upstream.PickOptions{})
 	defer lease.Done(upstream.OK)
 	conn := connect(t, &lease)
 	get(t, conn)
@@ -298,7 +298,7 @@ func TestUnreadBytesEndTheConnection(t *testing.T) {
 	})
 	w := newWorld(t, upstream.Config{})
 	w.serve(cart(address))
-	lease := pick(t, w.Handle(shop), upstream.Choice{})
+	lease := pick(t, w.Handle(shop), upstream.PickOptions{})
 	defer lease.Done(upstream.OK)
 	conn := connect(t, &lease)
 	get(t, conn)
@@ -317,7 +317,7 @@ func TestConnectFailures(t *testing.T) {
 	must(t, nobody.Close())
 	w := newWorld(t, upstream.Config{})
 	w.serve(cart(refused))
-	lease := pick(t, w.Handle(shop), upstream.Choice{})
+	lease := pick(t, w.Handle(shop), upstream.PickOptions{})
 	defer lease.Done(upstream.ConnectFailed)
 
 	t.Run("refused", func(t *testing.T) {
@@ -338,7 +338,7 @@ func TestConnectFailures(t *testing.T) {
 		}
 	})
 	t.Run("ended", func(t *testing.T) {
-		ended := pick(t, w.Handle(shop), upstream.Choice{})
+		ended := pick(t, w.Handle(shop), upstream.PickOptions{})
 		ended.Done(upstream.Cancelled)
 		ended.Done(upstream.OK)
 		if conn, err := ended.Connect(t.Context(), 0, false); err == nil || conn != nil {
@@ -356,7 +356,7 @@ func TestHandshakeTimeout(t *testing.T) {
 	b := cart(address)
 	b.Transport = route.Transport{Protocol: route.ProtocolTLS}
 	w.serve(b)
-	lease := pick(t, w.Handle(shop), upstream.Choice{})
+	lease := pick(t, w.Handle(shop), upstream.PickOptions{})
 	defer lease.Done(upstream.ConnectFailed)
 	_, err := lease.Connect(t.Context(), time.Second, false)
 	var failure *upstream.ConnectError
@@ -375,7 +375,7 @@ func TestHostNames(t *testing.T) {
 	t.Run("refused", func(t *testing.T) {
 		w := newWorld(t, upstream.Config{})
 		w.serve(named)
-		lease := pick(t, w.Handle(shop), upstream.Choice{})
+		lease := pick(t, w.Handle(shop), upstream.PickOptions{})
 		defer lease.Done(upstream.ConnectFailed)
 		if _, err := lease.Connect(t.Context(), testTimeout, false); !errors.Is(err, upstream.ErrLocalAddress) {
 			t.Errorf("error %v, want ErrLocalAddress", err)
@@ -392,7 +392,7 @@ func TestClosedSet(t *testing.T) {
 	p := newPod(t)
 	w := newWorld(t, upstream.Config{})
 	w.serve(cart(p.address))
-	lease := pick(t, w.Handle(shop), upstream.Choice{})
+	lease := pick(t, w.Handle(shop), upstream.PickOptions{})
 	used, idle := connect(t, &lease), connect(t, &lease)
 	idlePeer := get(t, idle)
 	idle.Release()
@@ -421,7 +421,7 @@ func TestParallelUse(t *testing.T) {
 	for range 8 {
 		running.Go(func() {
 			for range 50 {
-				lease, err := h.Pick(upstream.Choice{})
+				lease, err := h.Pick(upstream.PickOptions{})
 				if err != nil {
 					t.Error(err)
 					return

@@ -18,18 +18,18 @@ import (
 // its connection is not used again.
 const maxCheckBody = 64 << 10
 
-// ask checks the endpoint once. It returns nil when the endpoint works.
-func (p *checkPlan) ask(stop context.Context) error {
+// run checks the endpoint once. It returns nil when the endpoint works.
+func (p *checkPlan) run(stop context.Context) error {
 	ctx, cancel := context.WithTimeout(stop, time.Duration(p.check.Timeout))
 	defer cancel()
-	err := p.askWithin(ctx)
+	err := p.runWithin(ctx)
 	if err != nil && ctx.Err() != nil {
 		return fmt.Errorf("there was no answer within %s", p.check.Timeout)
 	}
 	return err
 }
 
-func (p *checkPlan) askWithin(ctx context.Context) error {
+func (p *checkPlan) runWithin(ctx context.Context) error {
 	if p.check.Mode == route.CheckTCP {
 		socket, err := p.dialer.dialTCP(ctx, p.target)
 		if err == nil {
@@ -69,7 +69,7 @@ func stale(err error) bool {
 // exchange makes one request and judges the answer.
 func (p *checkPlan) exchange(ctx context.Context, conn *Conn) error {
 	defer context.AfterFunc(ctx, func() { _ = conn.NetConn().Close() })()
-	reusable, err := p.converse(conn)
+	reusable, err := p.roundTrip(conn)
 	if reusable {
 		conn.Release()
 	} else {
@@ -78,8 +78,8 @@ func (p *checkPlan) exchange(ctx context.Context, conn *Conn) error {
 	return err
 }
 
-// converse reports whether the connection can be used again.
-func (p *checkPlan) converse(conn *Conn) (reusable bool, err error) {
+// roundTrip reports whether the connection can be used again.
+func (p *checkPlan) roundTrip(conn *Conn) (reusable bool, err error) {
 	conn.SetTimeouts(time.Duration(p.check.Timeout), time.Duration(p.check.Timeout))
 	if _, err := conn.Writer.Write(p.request()); err != nil {
 		return false, err
@@ -93,14 +93,14 @@ func (p *checkPlan) converse(conn *Conn) (reusable bool, err error) {
 			break
 		}
 	}
-	var answer checkAnswer
+	var answer checkResponse
 	var body h1.Body
 	body.Reset(head.Framing, head.Length, true, conn.Limits)
 	read := (&h1.Transfer{
 		From: conn.Reader, To: h1.NewWriter(&answer, conn.endpoint.handle.set.cfg.Pool, h1.Timeouts{}), Body: &body, Most: maxCheckBody,
 	}).Run()
 	if p.check.Mode == route.CheckGRPC {
-		err = judgeGRPC(&head, &body, answer.kept, read)
+		err = checkGRPC(&head, &body, answer.kept, read)
 	} else if !p.check.Passes(head.Status) {
 		err = fmt.Errorf("it answered %d", head.Status)
 	}
@@ -131,8 +131,8 @@ func (p *checkPlan) requestGRPC() []byte {
 	return append(request, message...)
 }
 
-// judgeGRPC reads a HealthCheckResponse, whose only field is the status.
-func judgeGRPC(head *h1.ResponseHead, body *h1.Body, message []byte, read error) error {
+// checkGRPC reads a HealthCheckResponse, whose only field is the status.
+func checkGRPC(head *h1.ResponseHead, body *h1.Body, message []byte, read error) error {
 	if head.Status != 200 {
 		return fmt.Errorf("it answered %d", head.Status)
 	}
@@ -159,17 +159,17 @@ func judgeGRPC(head *h1.ResponseHead, body *h1.Body, message []byte, read error)
 	return nil
 }
 
-// checkAnswer takes the body of an answer, and keeps its beginning.
-type checkAnswer struct {
+// checkResponse takes the body of an answer, and keeps its beginning.
+type checkResponse struct {
 	net.Conn
 	kept []byte
 }
 
 // Write takes everything.
-func (a *checkAnswer) Write(b []byte) (int, error) {
+func (a *checkResponse) Write(b []byte) (int, error) {
 	a.kept = append(a.kept, b[:min(len(b), 1024-len(a.kept))]...)
 	return len(b), nil
 }
 
 // SetWriteDeadline has nothing to bound.
-func (a *checkAnswer) SetWriteDeadline(time.Time) error { return nil }
+func (a *checkResponse) SetWriteDeadline(time.Time) error { return nil }

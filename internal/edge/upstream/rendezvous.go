@@ -7,23 +7,23 @@ import "math"
 // they spread over all others; when one comes, it takes its share from all. An
 // endpoint that is not admitted is as good as gone, so no table has to be built
 // for that, and every replica sends a key to the same endpoint.
-func (f *field) highest(g *gate, key uint64) *member {
+func (f *candidates) highest(g *pickFilter, key uint64) *endpointEntry {
 	key = mix(key)
-	var best *member
-	if f.upTo == nil {
+	var best *endpointEntry
+	if f.cumulative == nil {
 		most := uint64(0)
-		for _, m := range f.members {
-			score := mix(key ^ m.endpoint.seed)
-			if (best == nil || score > most) && g.admits(m.endpoint) && g.warmFor(m.endpoint, score) {
+		for _, m := range f.entries {
+			score := mix(key ^ m.endpoint.hashSeed)
+			if (best == nil || score > most) && g.admits(m.endpoint) && g.admitsKey(m.endpoint, score) {
 				best, most = m, score
 			}
 		}
 	} else {
 		most := 0.0
-		for _, m := range f.members {
-			hash := mix(key ^ m.endpoint.seed)
+		for _, m := range f.entries {
+			hash := mix(key ^ m.endpoint.hashSeed)
 			score := weigh(hash, m.weight)
-			if (best == nil || score > most) && g.admits(m.endpoint) && g.warmFor(m.endpoint, hash) {
+			if (best == nil || score > most) && g.admits(m.endpoint) && g.admitsKey(m.endpoint, hash) {
 				best, most = m, score
 			}
 		}
@@ -34,9 +34,9 @@ func (f *field) highest(g *gate, key uint64) *member {
 	return best
 }
 
-// warmFor lets more and more keys to an endpoint in slow start, and none back.
-func (g *gate) warmFor(e *Endpoint, score uint64) bool {
-	warmth := g.warmth(e)
+// admitsKey lets more and more keys to an endpoint in slow start, and none back.
+func (g *pickFilter) admitsKey(e *Endpoint, score uint64) bool {
+	warmth := g.share(e)
 	return warmth == fullShare || mix(score)%fullShare < warmth
 }
 

@@ -28,7 +28,7 @@ func (w *world) placement(t *testing.T) []string {
 	h := w.Handle(shop)
 	where := make([]string, hashKeys)
 	for key := range where {
-		lease := pick(t, h, upstream.Choice{Hash: uint64(key), HasHash: true})
+		lease := pick(t, h, upstream.PickOptions{Hash: uint64(key), HasHash: true})
 		where[key] = lease.Endpoint().Address()
 		lease.Done(upstream.OK)
 	}
@@ -109,7 +109,7 @@ func TestHashOfPoorQuality(t *testing.T) {
 	for i := range 4000 {
 		sum := fnv.New64a()
 		fmt.Fprintf(sum, "10.0.0.%d", i)
-		lease := pick(t, h, upstream.Choice{Hash: sum.Sum64() & 0xffff0000, HasHash: true})
+		lease := pick(t, h, upstream.PickOptions{Hash: sum.Sum64() & 0xffff0000, HasHash: true})
 		counts[letter(&lease)]++
 		lease.Done(upstream.OK)
 	}
@@ -124,8 +124,8 @@ func TestWithoutHash(t *testing.T) {
 	w := newWorld(t, upstream.Config{})
 	w.serve(weighted(route.BalanceHash, 0, 0))
 	h := w.Handle(shop)
-	a := pick(t, h, upstream.Choice{})
-	b := pick(t, h, upstream.Choice{})
+	a := pick(t, h, upstream.PickOptions{})
+	b := pick(t, h, upstream.PickOptions{})
 	if a.Endpoint() == b.Endpoint() {
 		t.Error("requests without a hash should go to the less busy endpoint")
 	}

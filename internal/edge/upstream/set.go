@@ -18,37 +18,37 @@ type Set struct {
 	stats   counters
 	sweeper sweeper
 	checker checker
-	absent  *roster // of backends that the table has not
+	absent  *endpointSet // of backends that the table has not
 
 	// stop ends when the Set is closed; life guards running against that.
 	stop    context.Context
-	halt    context.CancelFunc
-	life    sync.Mutex
+	cancel  context.CancelFunc
+	lifeMu  sync.Mutex
 	running sync.WaitGroup
 
 	// mu is for changes. Requests do not take it.
 	mu       sync.Mutex
 	backends map[route.BackendID]*Handle
-	// others are the handles of backends that the table has not. Only those
+	// absentHandles are the handles of backends that the table has not. Only those
 	// that hold them keep them alive, or names that come and go would add up.
-	others cache.Weak[route.BackendID, Handle]
-	// referring are the backends that name an authority or certificate.
-	referring map[route.BackendID]*Handle
-	trust     trust
+	absentHandles cache.Weak[route.BackendID, Handle]
+	// tlsBackends are the backends that name an authority or certificate.
+	tlsBackends map[route.BackendID]*Handle
+	tlsRegistry tlsRegistry
 }
 
 // NewSet makes an empty Set.
 func NewSet(cfg Config) *Set {
 	s := &Set{
-		cfg:       cfg.withDefaults(),
-		began:     time.Now(),
-		absent:    &roster{listing: &listing{refusal: ErrNoBackend}},
-		backends:  map[route.BackendID]*Handle{},
-		referring: map[route.BackendID]*Handle{},
-		trust:     newTrust(),
+		cfg:         cfg.withDefaults(),
+		began:       time.Now(),
+		absent:      &endpointSet{endpointList: &endpointList{refusal: ErrNoBackend}},
+		backends:    map[route.BackendID]*Handle{},
+		tlsBackends: map[route.BackendID]*Handle{},
+		tlsRegistry: newTLSRegistry(),
 	}
 	s.sweeper.set, s.checker.set = s, s
-	s.stop, s.halt = context.WithCancel(context.Background())
+	s.stop, s.cancel = context.WithCancel(context.Background())
 	return s
 }
 
@@ -66,9 +66,9 @@ func (s *Set) handle(id route.BackendID) *Handle {
 	if h := s.backends[id]; h != nil {
 		return h
 	}
-	return s.others.GetOrCreate(id, func() *Handle {
+	return s.absentHandles.GetOrCreate(id, func() *Handle {
 		h := &Handle{set: s, id: id}
-		h.roster.Store(s.absent)
+		h.endpoints.Store(s.absent)
 		return h
 	})
 }
@@ -91,83 +91,83 @@ func (s *Set) Apply(change *route.Change) {
 	if s.stop.Err() != nil {
 		return
 	}
-	retrust := s.trust.apply(change)
+	retrust := s.tlsRegistry.apply(change)
 	for _, id := range change.Backends.Removed {
-		s.remove(id)
+		s.removeBackend(id)
 	}
 	for _, list := range [][]*route.Backend{change.Backends.Added, change.Backends.Changed, change.Backends.EndpointsChanged} {
 		for _, backend := range list {
-			s.settle(backend)
+			s.updateBackend(backend)
 		}
 	}
 	if retrust {
-		for _, h := range s.referring {
-			s.settle(h.backend)
+		for _, h := range s.tlsBackends {
+			s.updateBackend(h.backend)
 		}
 	}
 }
 
-// settle brings one backend up to its new value. It does nothing that is not
+// updateBackend brings one backend up to its new value. It does nothing that is not
 // needed, so it does not matter what of the value has changed.
-func (s *Set) settle(b *route.Backend) {
+func (s *Set) updateBackend(b *route.Backend) {
 	h := s.handle(b.ID)
-	old := h.roster.Load()
+	old := h.endpoints.Load()
 	d, err := s.newDialer(b, old.dialer)
 
-	known := make(map[place]*Endpoint, len(old.members))
-	for i := range old.members {
-		e := old.members[i].endpoint
-		known[e.place] = e
+	known := make(map[location]*Endpoint, len(old.entries))
+	for i := range old.entries {
+		e := old.entries[i].endpoint
+		known[e.location] = e
 	}
 	born := int64(0)
 	if h.backend != nil {
 		born = s.now()
 	}
-	r := newRoster(h, b, func(at place) *Endpoint {
+	r := newEndpointSet(h, b, func(at location) *Endpoint {
 		e := known[at]
 		delete(known, at)
 		if e == nil {
 			e = newEndpoint(h, at)
-			e.born = born
+			e.addedAt = born
 		}
 		return e
 	})
 	r.dialer = d
 	if err != nil {
 		r.refuse(&BrokenError{Backend: b.ID, Reason: err.Error()})
-	} else if len(r.members) == 0 {
+	} else if len(r.entries) == 0 {
 		r.refuse(ErrNoEndpoint)
 	}
 
 	// Before the new roster is seen, no connection of the old way is left to be
 	// taken; after it, nobody comes for those that left.
-	for i := range r.members {
-		r.members[i].endpoint.rewire(d)
+	for i := range r.entries {
+		r.entries[i].endpoint.resetTransport(d)
 	}
 	h.publish(r)
 	for _, e := range known {
-		e.retire()
+		e.close()
 		s.checker.forget(e)
 	}
-	s.checker.follow(b, r)
-	s.own(h, b)
-	s.report(h, old, r)
+	s.checker.update(b, r)
+	s.addBackend(h, b)
+	s.logBroken(h, old, r)
 }
 
-// own notes that the table has the backend.
-func (s *Set) own(h *Handle, b *route.Backend) {
+// addBackend notes that the table has the backend.
+func (s *Set) addBackend(h *Handle, b *route.Backend) {
 	h.backend = b
 	s.backends[b.ID] = h
-	s.others.Delete(b.ID)
-	delete(s.referring, b.ID)
+	s.absentHandles.Delete(b.ID)
+	delete(s.tlsBackends, b.ID)
 	if t := b.Transport.TLS; t != nil && (t.Authority != (route.AuthorityID{}) || t.Certificate != (route.CertificateID{})) {
-		s.referring[b.ID] = h
+		s.tlsBackends[b.ID] = h
 	}
 }
 
-// report logs a backend that breaks, but not again with every endpoint that
+// logBroken logs a backend that breaks, but not again with every endpoint that
 // changes meanwhile.
-func (s *Set) report(h *Handle, old, r *roster) {
+func (s *Set) logBroken(h *Handle, old, r *endpointSet) {
 	broken, is := r.refusal.(*BrokenError)
 	before, was := old.refusal.(*BrokenError)
 	switch {
@@ -178,40 +178,40 @@ func (s *Set) report(h *Handle, old, r *roster) {
 	}
 }
 
-func (s *Set) remove(id route.BackendID) {
+func (s *Set) removeBackend(id route.BackendID) {
 	h := s.backends[id]
 	if h == nil {
 		return
 	}
-	old := h.roster.Load()
+	old := h.endpoints.Load()
 	h.publish(s.absent)
-	for i := range old.members {
-		old.members[i].endpoint.retire()
-		s.checker.forget(old.members[i].endpoint)
+	for i := range old.entries {
+		old.entries[i].endpoint.close()
+		s.checker.forget(old.entries[i].endpoint)
 	}
 	h.backend = nil
 	delete(s.backends, id)
-	delete(s.referring, id)
-	s.others.Put(id, h)
+	delete(s.tlsBackends, id)
+	s.absentHandles.Put(id, h)
 }
 
 // Close closes idle connections and stops what runs in the background. Leases
 // may still be ended; connections that are released are closed, and no new ones
 // are made.
 func (s *Set) Close() {
-	s.life.Lock()
-	s.halt()
-	s.life.Unlock()
+	s.lifeMu.Lock()
+	s.cancel()
+	s.lifeMu.Unlock()
 	s.sweeper.stop()
 	s.checker.stop()
 	s.mu.Lock()
 	var shared []*h2client.Conn
 	for _, h := range s.backends {
-		r := h.roster.Load()
-		for i := range r.members {
-			e := r.members[i].endpoint
-			shared = append(shared, e.pool.shared()...)
-			e.rewire(nil)
+		r := h.endpoints.Load()
+		for i := range r.entries {
+			e := r.entries[i].endpoint
+			shared = append(shared, e.pool.listShared()...)
+			e.resetTransport(nil)
 		}
 	}
 	s.mu.Unlock()
@@ -225,8 +225,8 @@ func (s *Set) Close() {
 
 // start runs f in the background, unless the Set is closed.
 func (s *Set) start(f func()) bool {
-	s.life.Lock()
-	defer s.life.Unlock()
+	s.lifeMu.Lock()
+	defer s.lifeMu.Unlock()
 	if s.stop.Err() != nil {
 		return false
 	}
@@ -236,13 +236,13 @@ func (s *Set) start(f func()) bool {
 
 // run runs f, unless the Set is closed; Close waits for it.
 func (s *Set) run(f func()) {
-	s.life.Lock()
+	s.lifeMu.Lock()
 	if s.stop.Err() != nil {
-		s.life.Unlock()
+		s.lifeMu.Unlock()
 		return
 	}
 	s.running.Add(1)
-	s.life.Unlock()
+	s.lifeMu.Unlock()
 	defer s.running.Done()
 	f()
 }

@@ -85,7 +85,7 @@ func TestRefusedRequest(t *testing.T) {
 			address := framed(t, test.play, answers)
 			w := newWorld(t, upstream.Config{})
 			w.serve(h2cart(address))
-			lease := pick(t, w.Handle(shop), upstream.Choice{})
+			lease := pick(t, w.Handle(shop), upstream.PickOptions{})
 			conn := connect(t, &lease)
 			_, err := conn.Writer.Write([]byte("GET / HTTP/1.1\r\nHost: cart\r\n\r\n"))
 			if err == nil {
@@ -127,7 +127,7 @@ func TestCloseCancelsTheRequest(t *testing.T) {
 	})
 	w := newWorld(t, upstream.Config{})
 	w.serve(h2cart(address))
-	lease := pick(t, w.Handle(shop), upstream.Choice{})
+	lease := pick(t, w.Handle(shop), upstream.PickOptions{})
 	conn, beside := connect(t, &lease), connect(t, &lease)
 	_, err := conn.Writer.Write([]byte("GET /wait HTTP/1.1\r\nHost: cart\r\n\r\n"))
 	must(t, err)
@@ -147,7 +147,7 @@ func TestSilentEndpoint(t *testing.T) {
 	address := framed(t, untilEnd)
 	w := newWorld(t, upstream.Config{})
 	w.serve(h2cart(address))
-	lease := pick(t, w.Handle(shop), upstream.Choice{})
+	lease := pick(t, w.Handle(shop), upstream.PickOptions{})
 	defer lease.Done(upstream.TimedOut)
 	conn := connect(t, &lease)
 	defer conn.Close()
@@ -170,7 +170,7 @@ func TestNoSettings(t *testing.T) {
 	var running sync.WaitGroup
 	for range 3 {
 		running.Go(func() {
-			lease, err := w.Handle(shop).Pick(upstream.Choice{})
+			lease, err := w.Handle(shop).Pick(upstream.PickOptions{})
 			if err != nil {
 				t.Error(err)
 				return

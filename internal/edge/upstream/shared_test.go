@@ -97,7 +97,7 @@ func TestProtocols(t *testing.T) {
 			}
 			w.become(table)
 			h := w.Handle(shop)
-			lease := pick(t, h, upstream.Choice{})
+			lease := pick(t, h, upstream.PickOptions{})
 			if lease.Transport().TLS != test.protocol.Encrypted() {
 				t.Error("the transport is wrong about TLS")
 			}
@@ -130,7 +130,7 @@ func TestH2IsRequired(t *testing.T) {
 	table.Backends[0].Transport.Protocol = route.ProtocolH2
 	w := newWorld(t, upstream.Config{})
 	w.become(table)
-	lease := pick(t, w.Handle(shop), upstream.Choice{})
+	lease := pick(t, w.Handle(shop), upstream.PickOptions{})
 	defer lease.Done(upstream.ConnectFailed)
 	_, err := lease.Connect(t.Context(), testTimeout, false)
 	var failed *upstream.ConnectError
@@ -193,7 +193,7 @@ func TestShared(t *testing.T) {
 
 // exchange is a whole request, whose failure ends no test that runs beside it.
 func exchange(t testing.TB, h *upstream.Handle, status int) {
-	lease, err := h.Pick(upstream.Choice{})
+	lease, err := h.Pick(upstream.PickOptions{})
 	if err != nil {
 		t.Errorf("pick: %v", err)
 		return
@@ -264,7 +264,7 @@ func TestConnectAfterTheChange(t *testing.T) {
 	})
 	w := newWorld(t, upstream.Config{})
 	w.serve(h2cart(address))
-	lease := pick(t, w.Handle(shop), upstream.Choice{})
+	lease := pick(t, w.Handle(shop), upstream.PickOptions{})
 	defer lease.Done(upstream.OK)
 	w.become(&route.Table{})
 	conn := connect(t, &lease)
@@ -331,7 +331,7 @@ func TestALPNChanges(t *testing.T) {
 	w.become(table)
 	for _, want := range []string{"HTTP/1.1", "HTTP/1.1", "HTTP/2.0", "HTTP/2.0"} {
 		http2First.Store(want == "HTTP/2.0")
-		lease := pick(t, w.Handle(shop), upstream.Choice{})
+		lease := pick(t, w.Handle(shop), upstream.PickOptions{})
 		conn := connect(t, &lease)
 		_, err := conn.Writer.Write([]byte("GET / HTTP/1.1\r\nHost: cart\r\n\r\n"))
 		must(t, err)
@@ -358,7 +358,7 @@ func TestDial(t *testing.T) {
 			b := cart(address)
 			b.Transport.Protocol = protocol
 			w.serve(b)
-			lease := pick(t, w.Handle(shop), upstream.Choice{})
+			lease := pick(t, w.Handle(shop), upstream.PickOptions{})
 			defer lease.Done(upstream.OK)
 			conn, err := lease.Dial(t.Context(), testTimeout)
 			must(t, err)
@@ -389,7 +389,7 @@ func TestClosedSetAndStreams(t *testing.T) {
 	w.Close()
 	close(server.free)
 	running.Wait()
-	lease := pick(t, w.Handle(shop), upstream.Choice{})
+	lease := pick(t, w.Handle(shop), upstream.PickOptions{})
 	defer lease.Done(upstream.ConnectFailed)
 	if _, err := lease.Connect(t.Context(), 0, false); !errors.Is(err, upstream.ErrClosed) {
 		t.Errorf("error %v, want ErrClosed", err)

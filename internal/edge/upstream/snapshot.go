@@ -100,8 +100,8 @@ type Health string
 const (
 	HealthReady   Health = "ready"
 	HealthEjected Health = "ejected"
-	// HealthTrial: the next request decides.
-	HealthTrial Health = "trial"
+	// HealthHalfOpen: the next request decides.
+	HealthHalfOpen Health = "trial"
 	// HealthUnhealthy: it fails its health checks.
 	HealthUnhealthy Health = "unhealthy"
 )
@@ -118,19 +118,19 @@ func (s *Set) Snapshot() []BackendState {
 	now := s.now()
 	states := make([]BackendState, len(handles))
 	for i, h := range handles {
-		r := h.roster.Load()
-		states[i] = BackendState{ID: h.id, Endpoints: make([]EndpointState, len(r.members))}
+		r := h.endpoints.Load()
+		states[i] = BackendState{ID: h.id, Endpoints: make([]EndpointState, len(r.entries))}
 		if broken, is := r.refusal.(*BrokenError); is {
 			states[i].Broken = broken.Reason
 		}
-		for j := range r.members {
-			states[i].Endpoints[j] = r.members[j].describe(now)
+		for j := range r.entries {
+			states[i].Endpoints[j] = r.entries[j].describe(now)
 		}
 	}
 	return states
 }
 
-func (m *member) describe(now int64) EndpointState {
+func (m *endpointEntry) describe(now int64) EndpointState {
 	e := m.endpoint
 	state := EndpointState{
 		Address:  e.address,
@@ -140,7 +140,7 @@ func (m *member) describe(now int64) EndpointState {
 		Health:   HealthReady,
 		Failures: int(e.health.failures.Load()),
 		InFlight: e.inFlight.Load(),
-		Open:     e.open.Load(),
+		Open:     e.openConns.Load(),
 		Idle:     e.pool.idleCount(),
 		Reused:   e.reused.Load(),
 		Latency:  time.Duration(e.latency.Load()),
@@ -149,17 +149,17 @@ func (m *member) describe(now int64) EndpointState {
 	if m.draining {
 		state.State = route.EndpointDraining
 	}
-	switch until := e.health.until.Load(); {
+	switch until := e.health.ejectedUntil.Load(); {
 	case until == 0:
 	case until <= now:
-		state.Health = HealthTrial
+		state.Health = HealthHalfOpen
 	case until == never:
 		state.Health = HealthEjected
 	default:
 		state.Health = HealthEjected
 		state.EjectedFor = time.Duration(until - now)
 	}
-	if reason := e.failing.Load(); reason != nil {
+	if reason := e.checkFailure.Load(); reason != nil {
 		state.Health, state.Unhealthy = HealthUnhealthy, *reason
 	}
 	for o := range e.ended {

@@ -16,18 +16,18 @@ import (
 // of text, and no two endpoints of a backend have the same.
 const stickyBytes = 9
 
-// stickyMaker makes the values of one backend's sticky cookie. They say nothing
+// stickyHasher makes the values of one backend's sticky cookie. They say nothing
 // of the address and do not depend on the process that makes them.
-type stickyMaker struct {
+type stickyHasher struct {
 	id  route.BackendID
 	mac hash.Hash
 }
 
-func newStickyMaker(id route.BackendID, key route.Secret) *stickyMaker {
-	return &stickyMaker{id: id, mac: hmac.New(sha256.New, []byte("slipway sticky endpoint\n"+key.Reveal()))}
+func newStickyHasher(id route.BackendID, key route.Secret) *stickyHasher {
+	return &stickyHasher{id: id, mac: hmac.New(sha256.New, []byte("slipway sticky endpoint\n"+key.Reveal()))}
 }
 
-func (s *stickyMaker) value(address string) string {
+func (s *stickyHasher) value(address string) string {
 	s.mac.Reset()
 	writeBackendID(s.mac, s.id)
 	writePart(s.mac, address)

@@ -22,7 +22,7 @@ func stickyValues(t *testing.T, key string, backend *route.Backend) map[string]s
 	w.serve(backend)
 	values := map[string]string{}
 	for range 3 {
-		lease := pick(t, w.Handle(backend.ID), upstream.Choice{})
+		lease := pick(t, w.Handle(backend.ID), upstream.PickOptions{})
 		values[letter(&lease)] = lease.StickyValue()
 		lease.Done(upstream.OK)
 	}
@@ -67,13 +67,13 @@ func TestStickyClients(t *testing.T) {
 	w := newWorld(t, upstream.Config{MaxInFlightPerEndpoint: 1, Ejection: upstream.Ejection{Failures: 1}})
 	w.serve(stickyCart(0, 0, 0))
 	h := w.Handle(shop)
-	first := pick(t, h, upstream.Choice{})
+	first := pick(t, h, upstream.PickOptions{})
 	home, value := first.Endpoint(), first.StickyValue()
 	first.Done(upstream.OK)
 
 	t.Run("stay", func(t *testing.T) {
 		for range 5 {
-			lease := pick(t, h, upstream.Choice{Sticky: value})
+			lease := pick(t, h, upstream.PickOptions{Sticky: value})
 			if lease.Endpoint() != home {
 				t.Error("the client was sent elsewhere")
 			}
@@ -81,18 +81,18 @@ func TestStickyClients(t *testing.T) {
 		}
 	})
 	t.Run("stayWhenItIsBusy", func(t *testing.T) {
-		lease := pick(t, h, upstream.Choice{Sticky: value})
+		lease := pick(t, h, upstream.PickOptions{Sticky: value})
 		defer lease.Done(upstream.OK)
-		if _, err := h.Pick(upstream.Choice{Sticky: value}); !errors.Is(err, upstream.ErrOverloaded) {
+		if _, err := h.Pick(upstream.PickOptions{Sticky: value}); !errors.Is(err, upstream.ErrOverloaded) {
 			t.Errorf("error %v, want ErrOverloaded", err)
 		}
 	})
 	t.Run("madeUp", func(t *testing.T) {
-		lease := pick(t, h, upstream.Choice{Sticky: "made up"})
+		lease := pick(t, h, upstream.PickOptions{Sticky: "made up"})
 		lease.Done(upstream.OK)
 	})
 	t.Run("avoid", func(t *testing.T) {
-		lease := pick(t, h, upstream.Choice{Sticky: value, Avoid: home})
+		lease := pick(t, h, upstream.PickOptions{Sticky: value, Avoid: home})
 		if lease.Endpoint() == home || lease.StickyValue() == value {
 			t.Error("the endpoint to avoid was chosen")
 		}
@@ -100,9 +100,9 @@ func TestStickyClients(t *testing.T) {
 	})
 	t.Run("ejected", func(t *testing.T) {
 		w.serve(stickyCart(0, 0, 0))
-		lease := pick(t, h, upstream.Choice{Sticky: value})
+		lease := pick(t, h, upstream.PickOptions{Sticky: value})
 		lease.Done(upstream.Reset)
-		lease = pick(t, h, upstream.Choice{Sticky: value})
+		lease = pick(t, h, upstream.PickOptions{Sticky: value})
 		if lease.Endpoint() == home {
 			t.Error("the client was sent to an endpoint that is ejected")
 		}
@@ -110,7 +110,7 @@ func TestStickyClients(t *testing.T) {
 	})
 	t.Run("notConfigured", func(t *testing.T) {
 		w.serve(weighted(route.BalanceRoundRobin, 0, 0, 0))
-		lease := pick(t, h, upstream.Choice{Sticky: value})
+		lease := pick(t, h, upstream.PickOptions{Sticky: value})
 		if got := lease.StickyValue(); got != "" {
 			t.Errorf("the value is %q without a sticky cookie", got)
 		}
@@ -122,7 +122,7 @@ func TestDrainingKeepsItsClients(t *testing.T) {
 	w := newWorld(t, upstream.Config{})
 	w.serve(stickyCart(0, 0, 0))
 	h := w.Handle(shop)
-	client := pick(t, h, upstream.Choice{})
+	client := pick(t, h, upstream.PickOptions{})
 	home, value := client.Endpoint(), client.StickyValue()
 	client.Done(upstream.OK)
 
@@ -132,13 +132,13 @@ func TestDrainingKeepsItsClients(t *testing.T) {
 	if got := w.state(t, home.Address()).State; got != route.EndpointDraining {
 		t.Fatalf("the client's endpoint is %s, want draining", got)
 	}
-	client = pick(t, h, upstream.Choice{Sticky: value})
+	client = pick(t, h, upstream.PickOptions{Sticky: value})
 	if client.Endpoint() != home {
 		t.Error("the client was sent away from an endpoint that drains")
 	}
 	client.Done(upstream.OK)
 	for range 6 {
-		stranger := pick(t, h, upstream.Choice{})
+		stranger := pick(t, h, upstream.PickOptions{})
 		if stranger.Endpoint() == home {
 			t.Error("a new client was sent to an endpoint that drains")
 		}
@@ -150,9 +150,9 @@ func TestDrainingKeepsItsClients(t *testing.T) {
 		all.Endpoints[i].State = route.EndpointDraining
 	}
 	w.serve(all)
-	if _, err := h.Pick(upstream.Choice{}); !errors.Is(err, upstream.ErrNoEndpoint) {
+	if _, err := h.Pick(upstream.PickOptions{}); !errors.Is(err, upstream.ErrNoEndpoint) {
 		t.Errorf("error %v, want ErrNoEndpoint", err)
 	}
-	client = pick(t, h, upstream.Choice{Sticky: value})
+	client = pick(t, h, upstream.PickOptions{Sticky: value})
 	client.Done(upstream.OK)
 }

@@ -72,7 +72,7 @@ func pods(n int) []string {
 }
 
 // pick fails the test when there is nothing to pick.
-func pick(t testing.TB, h *upstream.Handle, choice upstream.Choice) upstream.Lease {
+func pick(t testing.TB, h *upstream.Handle, choice upstream.PickOptions) upstream.Lease {
 	t.Helper()
 	lease, err := h.Pick(choice)
 	if err != nil {
@@ -115,7 +115,7 @@ func get(t testing.TB, conn *upstream.Conn) string {
 // roundTrip is a whole request. It returns what get returns.
 func roundTrip(t testing.TB, h *upstream.Handle) string {
 	t.Helper()
-	lease := pick(t, h, upstream.Choice{})
+	lease := pick(t, h, upstream.PickOptions{})
 	conn := connect(t, &lease)
 	peer := get(t, conn)
 	conn.Release()

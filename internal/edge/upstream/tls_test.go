@@ -185,7 +185,7 @@ func TestTLS(t *testing.T) {
 			p := securePod(t, test.server)
 			w := newWorld(t, upstream.Config{})
 			w.become(secured(p.address, test.settings, test.bundle, test.pair))
-			lease := pick(t, w.Handle(shop), upstream.Choice{})
+			lease := pick(t, w.Handle(shop), upstream.PickOptions{})
 			defer lease.Done(upstream.OK)
 			conn, err := lease.Connect(t.Context(), testTimeout, false)
 			if test.want == "" {
@@ -221,7 +221,7 @@ func TestClientCertificateIsRefused(t *testing.T) {
 			}
 			w := newWorld(t, upstream.Config{})
 			w.become(secured(securePod(t, asking).address, settings, trusted.pem(), pair))
-			lease := pick(t, w.Handle(shop), upstream.Choice{})
+			lease := pick(t, w.Handle(shop), upstream.PickOptions{})
 			defer lease.Done(upstream.Reset)
 			conn := connect(t, &lease)
 			defer conn.Close()
@@ -282,7 +282,7 @@ func TestSessionsResume(t *testing.T) {
 	w := newWorld(t, upstream.Config{})
 	w.become(table)
 	for i, want := range []bool{false, false, true, true} {
-		lease := pick(t, w.Handle(shop), upstream.Choice{})
+		lease := pick(t, w.Handle(shop), upstream.PickOptions{})
 		conn := connect(t, &lease)
 		get(t, conn)
 		conn.Close()
@@ -341,7 +341,7 @@ func TestTrustChanges(t *testing.T) {
 			w := newWorld(t, upstream.Config{})
 			w.become(secured(p.address, settings, trusted.pem(), &edge))
 			h := w.Handle(shop)
-			running := pick(t, h, upstream.Choice{})
+			running := pick(t, h, upstream.PickOptions{})
 			used := connect(t, &running)
 			idle := connect(t, &running)
 			get(t, used)
@@ -371,7 +371,7 @@ func TestTrustChanges(t *testing.T) {
 }
 
 func tryConnect(t *testing.T, h *upstream.Handle) error {
-	lease, err := h.Pick(upstream.Choice{})
+	lease, err := h.Pick(upstream.PickOptions{})
 	if err != nil {
 		return err
 	}
@@ -409,7 +409,7 @@ func TestPollutionInsideTLS(t *testing.T) {
 			})
 			w := newWorld(t, upstream.Config{})
 			w.become(secured(address, &route.UpstreamTLS{Authority: authorityID, ServerName: "cart"}, trusted.pem(), nil))
-			lease := pick(t, w.Handle(shop), upstream.Choice{})
+			lease := pick(t, w.Handle(shop), upstream.PickOptions{})
 			defer lease.Done(upstream.OK)
 			conn := connect(t, &lease)
 			get(t, conn)

@@ -13,7 +13,7 @@ func TestHeld(t *testing.T) {
 	t.Parallel()
 	var held atomic.Bool
 	count := newCounters()
-	l := open(t, listener.Config{Hooks: count.hooks(), Held: func(client netip.Addr) bool {
+	l := open(t, listener.Config{Hooks: count.hooks(), Banned: func(client netip.Addr) bool {
 		if client != netip.MustParseAddr("127.0.0.1") {
 			t.Errorf("it is asked about %v", client)
 		}
@@ -24,7 +24,7 @@ func TestHeld(t *testing.T) {
 	held.Store(true)
 	for i := range 3 {
 		expectRefused(t, l, "")
-		count.awaitRefused(t, listener.RefusedHeld, i+1)
+		count.awaitRefused(t, listener.RefusedBanned, i+1)
 	}
 	send(t, before, []byte("x"))
 	receive(t, c, "x")
@@ -41,11 +41,11 @@ func TestHeldBehindProxy(t *testing.T) {
 	count := newCounters()
 	l := open(t, listener.Config{
 		Proxy: listener.ProxyOptional, TrustedProxies: loopback, Hooks: count.hooks(),
-		Held: func(client netip.Addr) bool { return client != netip.MustParseAddr("192.0.2.2") },
+		Banned: func(client netip.Addr) bool { return client != netip.MustParseAddr("192.0.2.2") },
 	})
 	bad := connect(t, l)
 	send(t, bad, proxyV1("TCP4 192.0.2.1 192.0.2.9 1 2"))
-	count.awaitRefused(t, listener.RefusedHeld, 1)
+	count.awaitRefused(t, listener.RefusedBanned, 1)
 	expectClosed(t, bad)
 	for _, line := range []string{"TCP4 192.0.2.2 192.0.2.9 1 2", "UNKNOWN"} {
 		good := connect(t, l)

@@ -9,16 +9,16 @@ import (
 	"slipway.dev/slipway/internal/edge/upstream/h2client"
 )
 
-// trunk has the HTTP/2 connections of one endpoint, which its requests share.
+// sharedConns has the HTTP/2 connections of one endpoint, which its requests share.
 // One connection is filled before another is made, and one is made at a time:
 // when many requests come at once, the first of them dials and the others use
 // what it gets. The pool's mutex guards it.
-type trunk struct {
+type sharedConns struct {
 	conns   []*h2client.Conn
 	dialing *dialing // nil while nobody dials
-	// plain says that the endpoint chose HTTP/1.1 last time, which nobody can
+	// http1 says that the endpoint chose HTTP/1.1 last time, which nobody can
 	// share: each request dials for itself then.
-	plain bool
+	http1 bool
 }
 
 // dialing is a connection that is being made.
@@ -27,33 +27,33 @@ type dialing struct {
 	err  error // once done is closed
 }
 
-// share gives a stream of a connection, or makes a connection.
-func (e *Endpoint) share(ctx context.Context, d *dialer, fresh bool) (*Conn, error) {
+// connectShared gives a stream of a connection, or makes a connection.
+func (e *Endpoint) connectShared(ctx context.Context, d *dialer, fresh bool) (*Conn, error) {
 	p := &e.pool
 	for {
 		p.mu.Lock()
 		if p.dialer != d {
 			// The backend has changed since the request chose this endpoint.
 			p.mu.Unlock()
-			return e.lead(ctx, d)
+			return e.dialShared(ctx, d)
 		}
 		if !fresh {
-			if s := p.trunk.open(); s != nil {
+			if s := p.shared.openStream(); s != nil {
 				p.mu.Unlock()
-				return e.ride(s, d), nil
+				return e.wrapStream(s, d), nil
 			}
 		}
-		current := p.trunk.dialing
+		current := p.shared.dialing
 		if current == nil {
 			mine := &dialing{done: make(chan struct{})}
-			if !p.trunk.plain {
-				p.trunk.dialing = mine
+			if !p.shared.http1 {
+				p.shared.dialing = mine
 			}
 			p.mu.Unlock()
-			conn, err := e.lead(ctx, d)
+			conn, err := e.dialShared(ctx, d)
 			p.mu.Lock()
-			if p.trunk.dialing == mine {
-				p.trunk.dialing = nil
+			if p.shared.dialing == mine {
+				p.shared.dialing = nil
 			}
 			p.mu.Unlock()
 			mine.err = err
@@ -66,22 +66,22 @@ func (e *Endpoint) share(ctx context.Context, d *dialer, fresh bool) (*Conn, err
 		case <-ctx.Done():
 			return nil, &ConnectError{Address: e.address, Err: ctx.Err()}
 		}
-		if err := current.err; err != nil && !impatient(err) {
+		if err := current.err; err != nil && !isCallerTimeout(err) {
 			return nil, err
 		}
 		fresh = false
 	}
 }
 
-// impatient reports whether somebody else's dial ended because of his own
+// isCallerTimeout reports whether somebody else's dial ended because of his own
 // bounds. Others may have more time.
-func impatient(err error) bool {
+func isCallerTimeout(err error) bool {
 	var failed *ConnectError
 	return errors.Is(err, context.Canceled) || errors.As(err, &failed) && failed.Timeout()
 }
 
-// open gives a stream of the first connection that has room.
-func (t *trunk) open() *h2client.Stream {
+// openStream gives a stream of the first connection that has room.
+func (t *sharedConns) openStream() *h2client.Stream {
 	t.conns = slices.DeleteFunc(t.conns, (*h2client.Conn).Closing)
 	for _, conn := range t.conns {
 		if s := conn.OpenStream(); s != nil {
@@ -91,8 +91,8 @@ func (t *trunk) open() *h2client.Stream {
 	return nil
 }
 
-// ride makes a Conn of a stream.
-func (e *Endpoint) ride(s *h2client.Stream, d *dialer) *Conn {
+// wrapStream makes a Conn of a stream.
+func (e *Endpoint) wrapStream(s *h2client.Stream, d *dialer) *Conn {
 	e.handle.set.stats.streams.Add(1)
 	if s.Reused() {
 		e.reused.Add(1)
@@ -102,8 +102,8 @@ func (e *Endpoint) ride(s *h2client.Stream, d *dialer) *Conn {
 	return conn
 }
 
-// lead makes a connection, for all to share if it is HTTP/2.
-func (e *Endpoint) lead(ctx context.Context, d *dialer) (*Conn, error) {
+// dialShared makes a connection, for all to share if it is HTTP/2.
+func (e *Endpoint) dialShared(ctx context.Context, d *dialer) (*Conn, error) {
 	if e.handle.set.stop.Err() != nil {
 		return nil, &ConnectError{Address: e.address, Err: ErrClosed}
 	}
@@ -113,29 +113,29 @@ func (e *Endpoint) lead(ctx context.Context, d *dialer) (*Conn, error) {
 		stats.connectFailures.Add(1)
 		return nil, err
 	}
-	e.open.Add(1)
+	e.openConns.Add(1)
 	if !link.http2 {
 		stats.connects.Add(1)
-		e.pool.learn(nil, d)
+		e.pool.addShared(nil, d)
 		return e.wrap(link, d), nil
 	}
-	shared, err := h2client.Start(ctx, link.conn, e.sharing(link))
+	shared, err := h2client.Start(ctx, link.conn, e.sharedConfig(link))
 	if err != nil {
 		stats.connectFailures.Add(1)
 		return nil, &ConnectError{Address: e.address, Err: err}
 	}
 	stats.connects.Add(1)
 	s := shared.OpenStream()
-	if !e.pool.learn(shared, d) {
+	if !e.pool.addShared(shared, d) {
 		shared.Drain()
 	}
 	if s == nil {
 		return nil, &ConnectError{Address: e.address, Err: errShortLived}
 	}
-	return e.ride(s, d), nil
+	return e.wrapStream(s, d), nil
 }
 
-func (e *Endpoint) sharing(l link) h2client.Config {
+func (e *Endpoint) sharedConfig(l link) h2client.Config {
 	cfg := &e.handle.set.cfg
 	return h2client.Config{
 		Pool:         cfg.Pool,
@@ -146,48 +146,48 @@ func (e *Endpoint) sharing(l link) h2client.Config {
 		PingTimeout:  cfg.PingTimeout,
 		Secure:       l.tap != nil,
 		Abort:        l.abort,
-		OnClose:      e.parted,
+		OnClose:      e.sharedClosed,
 	}
 }
 
-// parted is told of the end of a shared connection.
-func (e *Endpoint) parted(gone *h2client.Conn) {
-	e.open.Add(-1)
+// sharedClosed is told of the end of a shared connection.
+func (e *Endpoint) sharedClosed(gone *h2client.Conn) {
+	e.openConns.Add(-1)
 	e.pool.mu.Lock()
 	defer e.pool.mu.Unlock()
-	e.pool.trunk.conns = slices.DeleteFunc(e.pool.trunk.conns, func(c *h2client.Conn) bool { return c == gone })
+	e.pool.shared.conns = slices.DeleteFunc(e.pool.shared.conns, func(c *h2client.Conn) bool { return c == gone })
 }
 
-// learn takes in what an endpoint chose to speak, and keeps a connection to
+// addShared takes in what an endpoint chose to speak, and keeps a connection to
 // share. It reports whether it did: one of an old way is not kept.
-func (p *pool) learn(shared *h2client.Conn, d *dialer) bool {
+func (p *pool) addShared(shared *h2client.Conn, d *dialer) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.dialer != d {
 		return false
 	}
-	p.trunk.plain = shared == nil
+	p.shared.http1 = shared == nil
 	if shared != nil {
-		p.trunk.conns = append(p.trunk.conns, shared)
+		p.shared.conns = append(p.shared.conns, shared)
 	}
 	return true
 }
 
 // takeAll is called with the pool's mutex held.
-func (t *trunk) takeAll() []*h2client.Conn {
+func (t *sharedConns) takeAll() []*h2client.Conn {
 	all := t.conns
 	t.conns = nil
 	return all
 }
 
-// shared lists the connections that requests share.
-func (p *pool) shared() []*h2client.Conn {
+// listShared lists the connections that requests share.
+func (p *pool) listShared() []*h2client.Conn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return slices.Clone(p.trunk.conns)
+	return slices.Clone(p.shared.conns)
 }
 
-func (t *trunk) idleCount() int {
+func (t *sharedConns) idleCount() int {
 	idle := 0
 	for _, conn := range t.conns {
 		if conn.ActiveStreams() == 0 {
@@ -197,8 +197,8 @@ func (t *trunk) idleCount() int {
 	return idle
 }
 
-// retireAll lets the streams of shared connections come to their end.
-func retireAll(conns []*h2client.Conn) {
+// drainAll lets the streams of shared connections come to their end.
+func drainAll(conns []*h2client.Conn) {
 	for _, conn := range conns {
 		conn.Drain()
 	}

@@ -10,12 +10,12 @@ import (
 	"strings"
 )
 
-// Settle gives back what a start took and serving does not need: memory that is
+// ReleaseStartupMemory gives back what a start took and serving does not need: memory that is
 // free again, and the pages of the program that only the start has run. Of these
 // the kernel brings back what is used, from its cache. What is left of the heap
 // goes into large pages: requests for thousands of routes read it here and there,
 // and finding small pages would take them as long as reading.
-func Settle() {
+func ReleaseStartupMemory() {
 	debug.FreeOSMemory()
 	program, err := os.Readlink("/proc/self/exe")
 	if err != nil {

@@ -16,9 +16,9 @@ const (
 	maxPair   = 256 << 10
 )
 
-// trust has the authorities and certificates of the table. They are read when
+// tlsRegistry has the authorities and certificates of the table. They are read when
 // the first backend needs them: most certificates are for clients.
-type trust struct {
+type tlsRegistry struct {
 	authorities  map[route.AuthorityID]*authority
 	certificates map[route.CertificateID]*keyPair
 }
@@ -39,15 +39,15 @@ type keyPair struct {
 	fault  error
 }
 
-func newTrust() trust {
-	return trust{
+func newTLSRegistry() tlsRegistry {
+	return tlsRegistry{
 		authorities:  map[route.AuthorityID]*authority{},
 		certificates: map[route.CertificateID]*keyPair{},
 	}
 }
 
 // apply takes in a change, and reports whether there was one.
-func (t *trust) apply(change *route.Change) bool {
+func (t *tlsRegistry) apply(change *route.Change) bool {
 	changed := false
 	for _, list := range [][]*route.Authority{change.Authorities.Added, change.Authorities.Changed} {
 		for _, a := range list {
@@ -77,7 +77,7 @@ func (t *trust) apply(change *route.Change) bool {
 }
 
 // resolve finds what a dialer refers to.
-func (t *trust) resolve(d *dialer) error {
+func (t *tlsRegistry) resolve(d *dialer) error {
 	if d.tls.SkipVerify && d.tls.Authority != (route.AuthorityID{}) {
 		return errors.New("there is an authority, and it is not to be verified against; remove one of the two")
 	}

@@ -34,7 +34,7 @@ func TestPickPlain(t *testing.T) {
 			w := newWorld(t, upstream.Config{})
 			h := w.Handle(shop)
 			plain := func() bool {
-				lease, ok := h.PickPlain()
+				lease, ok := h.PickFast()
 				lease.Done(upstream.Cancelled)
 				return ok
 			}
@@ -72,7 +72,7 @@ func TestPlainLease(t *testing.T) {
 			w := newWorld(t, upstream.Config{})
 			w.serve(cart(p.address))
 			h := w.Handle(shop)
-			lease, ok := h.PickPlain()
+			lease, ok := h.PickFast()
 			if !ok || lease.Endpoint().Address() != p.address || *lease.Transport() != (upstream.Transport{}) {
 				t.Fatalf("got %v, %+v", ok, lease)
 			}
@@ -92,11 +92,11 @@ func TestPlainLease(t *testing.T) {
 	w := newWorld(t, upstream.Config{})
 	w.serve(cart(p.address))
 	for range 20 {
-		if lease, ok := w.Handle(shop).PickPlain(); ok {
+		if lease, ok := w.Handle(shop).PickFast(); ok {
 			lease.Done(upstream.Reset)
 		}
 	}
-	if _, ok := w.Handle(shop).PickPlain(); !ok {
+	if _, ok := w.Handle(shop).PickFast(); !ok {
 		t.Error("the last endpoint of a backend is never given up")
 	}
 }

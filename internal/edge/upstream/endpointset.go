@@ -1,0 +1,217 @@
+package upstream
+
+import (
+	"cmp"
+	"slices"
+
+	"slipway.dev/slipway/internal/route"
+)
+
+// Transport is what the proxy has to know of a backend. It does not change.
+type Transport struct {
+	// Host is sent as the Host header. When it is empty, the client's is.
+	Host string
+	// Sticky is the cookie that keeps a client at its endpoint, with its name;
+	// nil when there is none.
+	Sticky *route.StickyCookie
+	// Hash is what Choice.Hash is made of; nil unless the method is hash.
+	Hash *route.HashKey
+	// TLS says that requests travel encrypted.
+	TLS bool
+	// HostOfEndpoint sends the endpoint's address as the Host header.
+	HostOfEndpoint bool
+}
+
+// endpointSet is a backend at one moment: all that Pick looks at. It does not change
+// once it is published, apart from what its endpoints count. It is one line of a
+// cache, with what requests need that have no choice; the rest is in the listing.
+type endpointSet struct {
+	// single is the endpoint of a backend that leaves no choice and bounds nothing
+	// but what runs on one endpoint; nil where there is more to think about.
+	single    *Endpoint
+	limit     int64 // requests in flight on one; 0 is no bound
+	transport Transport
+	*endpointList
+}
+
+// endpointList is the part of a roster that is read where there is a choice.
+type endpointList struct {
+	// refusal is returned by every Pick, where there is one.
+	refusal     error
+	overload    *OverloadError
+	dialer      *dialer // nil when the backend is broken
+	maxInFlight int64   // requests in flight on all endpoints; 0 is no bound
+	method      route.BalanceMethod
+	slowStart   int64 // slow start, in nanoseconds
+	// warmUntil is when the last endpoint has come to its full share; 0 when
+	// none has to.
+	warmUntil int64
+
+	entries []endpointEntry // all, in the table's order
+	all     candidates      // what is ready and has a share
+	near    candidates      // those of all that are in the edge's zone, where that counts
+	zones   uint64          // how many zones all has
+	sticky  map[string]*endpointEntry
+}
+
+// fastPath is the endpoint of a backend that no choice is needed for, if it is one.
+func (r *endpointSet) fastPath() *Endpoint {
+	if r.limit > 0 || r.transport != (Transport{}) {
+		return nil
+	}
+	return r.single
+}
+
+// refuse makes every Pick fail.
+func (r *endpointSet) refuse(err error) { r.refusal, r.single = err, nil }
+
+// endpointEntry is an endpoint with what may change of it.
+type endpointEntry struct {
+	endpoint *Endpoint
+	weight   uint64
+	zone     string
+	draining bool
+	sticky   string
+}
+
+// candidates is what a balancing method chooses from.
+type candidates struct {
+	entries []*endpointEntry
+	total   uint64
+	// cumulative has the sum of the weights up to each member. It is nil when all
+	// weights are equal.
+	cumulative []uint64
+}
+
+// newEndpointSet lists the endpoints of a backend. Endpoint gives the one at a
+// place: the old one where there was one.
+func newEndpointSet(h *Handle, b *route.Backend, endpoint func(location) *Endpoint) *endpointSet {
+	cfg := &h.set.cfg
+	r := &endpointSet{
+		limit: cmp.Or(b.MaxInFlightPerEndpoint, cfg.MaxInFlightPerEndpoint),
+		transport: Transport{
+			TLS:            b.Transport.Protocol.Encrypted(),
+			Host:           b.Transport.Host,
+			HostOfEndpoint: b.Transport.HostOfEndpoint,
+		},
+		endpointList: &endpointList{
+			overload:    &OverloadError{Backend: b.ID, RetryAfter: cfg.RetryAfter},
+			maxInFlight: b.MaxInFlight,
+			method:      b.Balancing.Method,
+			slowStart:   max(int64(b.Balancing.SlowStart), 0),
+			entries:     make([]endpointEntry, 0, len(b.Endpoints)),
+		},
+	}
+	if b.Balancing.Hash.By != "" {
+		r.transport.Hash = &b.Balancing.Hash
+	}
+	if b.Sticky != nil {
+		cookie := *b.Sticky
+		if cookie.Name == "" {
+			cookie.Name = cookieName(b.ID)
+		}
+		r.transport.Sticky = &cookie
+		r.sticky = make(map[string]*endpointEntry, len(b.Endpoints))
+	}
+	equal := !slices.ContainsFunc(b.Endpoints, func(e route.Endpoint) bool { return e.Weight != 0 })
+	seen := make(map[location]bool, len(b.Endpoints))
+	for i := range b.Endpoints {
+		listed := &b.Endpoints[i]
+		at := locationOf(listed)
+		// Validate reports these; serving the rest does no harm.
+		if seen[at] || at.host == "" && !at.address.IsValid() {
+			continue
+		}
+		seen[at] = true
+		m := endpointEntry{endpoint: endpoint(at), weight: uint64(listed.Weight), zone: listed.Zone,
+			draining: listed.State == route.EndpointDraining}
+		if equal {
+			m.weight = 1
+		}
+		r.entries = append(r.entries, m)
+	}
+	r.selectCandidates(cfg.Zone, b.Balancing.PreferZone)
+	if r.sticky != nil {
+		r.setStickyValues(b.ID, cfg.StickyKey)
+	}
+	if len(r.all.entries) == 1 && r.sticky == nil && r.maxInFlight <= 0 && r.method != route.BalanceLeastTime {
+		r.single = r.all.entries[0].endpoint
+	}
+	return r
+}
+
+// selectCandidates says which members new clients are sent to.
+func (r *endpointSet) selectCandidates(zone string, preferZone bool) {
+	zones := map[string]bool{}
+	var all, near []*endpointEntry
+	for i := range r.entries {
+		m := &r.entries[i]
+		if m.draining || m.weight == 0 {
+			continue
+		}
+		all = append(all, m)
+		zones[m.zone] = true
+		if m.zone == zone {
+			near = append(near, m)
+		}
+		if r.slowStart > 0 && m.endpoint.addedAt != 0 {
+			r.warmUntil = max(r.warmUntil, m.endpoint.addedAt+r.slowStart)
+		}
+	}
+	r.all = newCandidates(all)
+	r.zones = uint64(len(zones))
+	if preferZone && zone != "" && len(near) < len(all) {
+		r.near = newCandidates(near)
+	}
+}
+
+func newCandidates(members []*endpointEntry) candidates {
+	f := candidates{entries: members}
+	if len(members) == 0 {
+		return f
+	}
+	equal := true
+	for _, m := range members {
+		f.total += m.weight
+		equal = equal && m.weight == members[0].weight
+	}
+	if equal {
+		return f
+	}
+	f.cumulative = make([]uint64, len(members))
+	sum := uint64(0)
+	for i, m := range members {
+		sum += m.weight
+		f.cumulative[i] = sum
+	}
+	return f
+}
+
+func (r *endpointSet) setStickyValues(id route.BackendID, key route.Secret) {
+	maker := newStickyHasher(id, key)
+	for i := range r.entries {
+		m := &r.entries[i]
+		m.sticky = maker.value(m.endpoint.address)
+		r.sticky[m.sticky] = m
+	}
+}
+
+// zoneSuffices reports whether the edge's own zone can carry its part: at least
+// four fifths of what it would have if all zones had the same.
+func (r *endpointSet) zoneSuffices(ill bool) bool {
+	weight := r.near.total
+	if ill {
+		weight = 0
+		for _, m := range r.near.entries {
+			if m.endpoint.healthy() {
+				weight += m.weight
+			}
+		}
+	}
+	return weight > 0 && weight*r.zones*5 >= r.all.total*4
+}
+
+// noneHealthy reports whether no endpoint is left.
+func (r *endpointSet) noneHealthy() bool {
+	return !slices.ContainsFunc(r.all.entries, func(m *endpointEntry) bool { return m.endpoint.healthy() })
+}
