@@ -139,6 +139,13 @@ func HouseTable() Table {
 				{Package: agent, Reason: "the installer runs before there is an agent"},
 				{Package: platform, Reason: "the installer runs without the platform's code"},
 			}},
+			// It reads what a runtime keeps in Git, with the runtime's own code.
+			{Packages: "./internal/install/lifecycle", MayUse: []string{
+				"./internal/install/...", api, "./charts", "./internal/access/mode", "./internal/agent/sharedrepo", gitops, kube, "./internal/preflight/...", secret, wire,
+			}, Foreign: anything, Never: []Ban{
+				{Package: platform, Reason: "the installer runs without the platform's code"},
+				{Package: "github.com/spf13/cobra/...", Reason: "every front end can use it"},
+			}},
 			{Packages: gitserver, MayUse: nothing, Foreign: nothing},
 			{Packages: "./internal/up/...", MayUse: []string{api, gitserver, kube, observe, secret, wire}, Foreign: anything, Never: []Ban{
 				{Package: edge, Reason: "up starts the parts as processes and looks at them from outside"},

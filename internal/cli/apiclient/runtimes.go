@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"connectrpc.com/connect"
-	"github.com/spf13/cobra"
 
 	"slipway.dev/slipway/internal/cli/exit"
 	"slipway.dev/slipway/internal/cli/printer"
@@ -87,19 +86,19 @@ func PendingStep(step platformv1.CompletionStep, runtime string) (what, command 
 }
 
 // CheckName refuses a name that a runtime cannot have, and proposes a free one.
-func (c *Client) CheckName(command *cobra.Command, name string) error {
-	answer, err := Call(command.Context(), c, c.Runtimes().CheckName, &platformv1.CheckNameRequest{Name: name})
+func (c *Client) CheckName(ctx context.Context, name string) error {
+	response, err := Call(ctx, c, c.Runtimes().CheckName, &platformv1.CheckNameRequest{Name: name})
 	if err != nil {
 		return err
 	}
-	if !answer.GetFree() {
-		return fmt.Errorf("%s: %s is free", printer.Printable(answer.GetReason()), printer.Printable(answer.GetProposal()))
+	if !response.GetFree() {
+		return fmt.Errorf("%s: %s is free", printer.Printable(response.GetReason()), printer.Printable(response.GetProposal()))
 	}
 	return nil
 }
 
-// mostLogBytes bounds an archive.
-const mostLogBytes = 2 << 30
+// maxLogBytes bounds an archive.
+const maxLogBytes = 2 << 30
 
 // CopyLogs writes the logs of a runtime's components: an archive, or the lines
 // of one component.
@@ -112,8 +111,8 @@ func (c *Client) CopyLogs(ctx context.Context, runtime string, wanted *runtimev1
 	lines, total := &printer.Lines{W: w}, int64(0)
 	for stream.Receive() {
 		part := stream.Msg()
-		if total += int64(len(part.GetData())); total > mostLogBytes {
-			return fmt.Errorf("the logs have more than %d bytes: ask for fewer lines with --tail", int64(mostLogBytes))
+		if total += int64(len(part.GetData())); total > maxLogBytes {
+			return fmt.Errorf("the logs have more than %d bytes: ask for fewer lines with --tail", int64(maxLogBytes))
 		}
 		if wanted.GetComponent() == "" {
 			_, err = w.Write(part.GetData())
@@ -125,24 +124,6 @@ func (c *Client) CopyLogs(ctx context.Context, runtime string, wanted *runtimev1
 		}
 	}
 	return c.Explain(ctx, stream.Err())
-}
-
-// CheckSharedRepository refuses a Shared Configuration Repository that is not
-// the one of the account: a restored runtime would follow the account's.
-func (c *Client) CheckSharedRepository(command *cobra.Command, given wire.SharedRepository) error {
-	answer, err := Call(command.Context(), c, c.Git().GetGitSettings, &platformv1.GetGitSettingsRequest{})
-	if err != nil {
-		return err
-	}
-	text := answer.GetSettings().GetSharedRepository()
-	if text == "" {
-		printer.Note(command, "The account has no Shared Configuration Repository: the runtime follows none until its Git settings are given.")
-		return nil
-	}
-	if is, err := wire.ParseSharedRepository(text); err == nil && is != given {
-		return exit.UsageError{Err: fmt.Errorf("the Shared Configuration Repository of the account is %s: a runtime would follow that one; name it with --from", printer.Printable(is.String()))}
-	}
-	return nil
 }
 
 // FindRuntime returns a runtime by name, or nil if the platform has no such
@@ -161,14 +142,4 @@ func (c *Client) FindRuntime(ctx context.Context, name string) (*platformv1.Runt
 		return nil, nil
 	}
 	return nil, c.Explain(ctx, err)
-}
-
-// KnownRuntime returns a runtime by name, and an error if there is none.
-// Without a platform it returns nil.
-func (c *Client) KnownRuntime(command *cobra.Command, name string) (*platformv1.Runtime, error) {
-	if c == nil {
-		return nil, nil
-	}
-	answer, err := Call(command.Context(), c, c.Runtimes().GetRuntime, &platformv1.GetRuntimeRequest{Name: name})
-	return answer.GetRuntime(), err
 }

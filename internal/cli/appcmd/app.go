@@ -17,8 +17,8 @@ import (
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/cli/apiclient"
-	"slipway.dev/slipway/internal/cli/buildinfo"
 	"slipway.dev/slipway/internal/cli/exit"
+	"slipway.dev/slipway/internal/cli/kubeflags"
 	"slipway.dev/slipway/internal/gitops/inspect"
 	"slipway.dev/slipway/internal/gitops/tracking"
 	"slipway.dev/slipway/internal/kube"
@@ -71,8 +71,7 @@ An Application is named by its name, or by namespace/name.`,
 		RunE: func(command *cobra.Command, _ []string) error { return command.Help() },
 	}
 	flags := command.PersistentFlags()
-	flags.StringVar(&access.choice.Kubeconfig, "kubeconfig", "", "kubeconfig file (default KUBECONFIG or ~/.kube/config)")
-	flags.StringVar(&access.choice.Context, "context", "", "context of the kubeconfig (default its current one)")
+	kubeflags.Add(flags, &access.choice)
 	flags.StringVarP(&access.namespace, "namespace", "n", "", "namespace of the Application (default that of the context, or of the runtime)")
 	flags.BoolVar(&access.direct, "direct", false, "ask the cluster that kubectl would use, and no platform")
 	access.platform.AddRuntimeFlags(flags)
@@ -117,7 +116,7 @@ func (a *appAccess) through() (bool, error) {
 
 // open connects to the cluster. It sends nothing yet.
 func (a *appAccess) open() (appBackend, error) {
-	cluster, err := kube.ConnectUser(a.choice, kube.Version(buildinfo.Read().Version))
+	cluster, err := kubeflags.Connect(a.choice)
 	if err != nil {
 		return nil, exit.UsageError{Err: err}
 	}

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"slipway.dev/slipway/internal/cli/buildinfo"
 	"slipway.dev/slipway/internal/cli/exit"
+	"slipway.dev/slipway/internal/cli/kubeflags"
 	"slipway.dev/slipway/internal/cli/printer"
 	"slipway.dev/slipway/internal/cli/prompt"
 	"slipway.dev/slipway/internal/gitops/migrate"
@@ -66,7 +66,7 @@ It works on the cluster itself, with your own rights.`,
 		if access.platform.Url != "" || access.platform.Context != "" || access.platform.Runtime != "" {
 			return exit.UsageError{Err: errors.New("an Application is moved in its cluster, and not through a platform: choose with --kubeconfig and --context")}
 		}
-		cluster, err := kube.ConnectUser(access.choice, kube.Version(buildinfo.Read().Version))
+		cluster, err := kubeflags.Connect(access.choice)
 		if err != nil {
 			return exit.UsageError{Err: err}
 		}

@@ -17,7 +17,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway.dev/slipway/internal/cli/apiclient"
-	"slipway.dev/slipway/internal/cli/buildinfo"
 	"slipway.dev/slipway/internal/cli/exit"
 	"slipway.dev/slipway/internal/cli/kubeflags"
 	"slipway.dev/slipway/internal/cli/printer"
@@ -107,7 +106,7 @@ what was made is taken back.`,
 	flags.BoolVar(&given.replace, "replace", false, "replace the cluster of this name and address")
 	flags.BoolVarP(&given.yes, "yes", "y", false, "do not ask")
 	command.RunE = apiclient.WithRuntime(choice, nil, func(command *cobra.Command, client *apiclient.Client, runtime string, args []string) error {
-		cluster, err := kube.ConnectUser(given.choice, kube.Version(buildinfo.Read().Version))
+		cluster, err := kubeflags.Connect(given.choice)
 		if err != nil {
 			return exit.UsageError{Err: err}
 		}
@@ -208,7 +207,7 @@ func (g *clusterRemoveFlags) remove(command *cobra.Command, client *apiclient.Cl
 
 // connect reaches the cluster that is removed, and refuses another.
 func (g *clusterRemoveFlags) connect(found *runtimev1.ManagedCluster) (*kube.Cluster, error) {
-	far, err := kube.ConnectUser(g.choice, kube.Version(buildinfo.Read().Version))
+	far, err := kubeflags.Connect(g.choice)
 	if err != nil {
 		return nil, exit.UsageError{Err: err}
 	}

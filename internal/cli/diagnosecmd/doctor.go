@@ -24,6 +24,7 @@ import (
 	"slipway.dev/slipway/internal/cli/buildinfo"
 	"slipway.dev/slipway/internal/cli/exit"
 	"slipway.dev/slipway/internal/cli/files"
+	"slipway.dev/slipway/internal/cli/kubeflags"
 	"slipway.dev/slipway/internal/cli/printer"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/wire/platformv1"
@@ -89,8 +90,7 @@ keys, passwords and tokens: look at it before you send it to somebody.`,
 	}
 	choice.AddFlags(command.Flags())
 	command.Flags().StringVar(&path, "output", "", "archive to write, such as doctor.tar.gz")
-	command.Flags().StringVar(&local.Kubeconfig, "kubeconfig", "", "kubeconfig file (default KUBECONFIG or ~/.kube/config)")
-	command.Flags().StringVar(&local.Context, "context", "", "context of the kubeconfig (default its current one)")
+	kubeflags.Add(command.Flags(), &local)
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		found := diagnose(command.Context(), choice, local)
 		if path != "" {
@@ -277,7 +277,7 @@ func (e *diagnosis) audit(ctx context.Context, client *apiclient.Client, me *pla
 
 // kubernetes looks at the cluster that kubectl would use.
 func (e *diagnosis) kubernetes(ctx context.Context, local kube.UserChoice) {
-	cluster, err := kube.ConnectUser(local, kube.Version(buildinfo.Read().Version))
+	cluster, err := kubeflags.Connect(local)
 	if err != nil {
 		e.add("kubernetes", checkSkipped, "%v", err)
 		return

@@ -13,9 +13,9 @@ import (
 
 	"slipway.dev/slipway/internal/access/mode"
 	"slipway.dev/slipway/internal/cli/apiclient"
-	"slipway.dev/slipway/internal/cli/buildinfo"
 	"slipway.dev/slipway/internal/cli/exit"
 	"slipway.dev/slipway/internal/cli/files"
+	"slipway.dev/slipway/internal/cli/kubeflags"
 	"slipway.dev/slipway/internal/cli/prompt"
 	"slipway.dev/slipway/internal/gitprovider"
 	"slipway.dev/slipway/internal/install/crds"
@@ -45,8 +45,7 @@ type preflightFlags struct {
 func (f *preflightFlags) add(command *cobra.Command) {
 	f.choice.AddFlags(command.Flags())
 	flags := command.Flags()
-	flags.StringVar(&f.local.Kubeconfig, "kubeconfig", "", "kubeconfig file (default KUBECONFIG or ~/.kube/config)")
-	flags.StringVar(&f.local.Context, "context", "", "context of the kubeconfig (default its current one)")
+	kubeflags.Add(command.Flags(), &f.local)
 	flags.StringVar(&f.stage, "stage", string(preflight.Before), "when it is: before or after the install")
 	flags.StringVar(&f.mode, "mode", "tunnel", "how the runtime is reached: tunnel, ingress, httpRoute or mesh")
 	flags.StringArrayVar(&f.hosts, "host", nil, "host of the runtime; may be repeated")
@@ -109,7 +108,7 @@ func (f *preflightFlags) open(command *cobra.Command) (preflight.World, prefligh
 	case !errors.Is(err, apiclient.ErrNoPlatform):
 		return world, options, nothing, err
 	}
-	if world.Cluster, err = kube.ConnectUser(f.local, kube.Version(buildinfo.Read().Version)); err != nil {
+	if world.Cluster, err = kubeflags.Connect(f.local); err != nil {
 		return world, options, nothing, exit.UsageError{Err: err}
 	}
 	return world, options, func() {

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"slipway.dev/slipway/internal/cli/buildinfo"
 	"slipway.dev/slipway/internal/cli/exit"
+	"slipway.dev/slipway/internal/cli/kubeflags"
 	"slipway.dev/slipway/internal/cli/printer"
 	"slipway.dev/slipway/internal/cli/prompt"
 	"slipway.dev/slipway/internal/install/crds"
@@ -49,8 +49,7 @@ their kind.`,
 
 func (f *crdsFlags) add(command *cobra.Command, writes bool) {
 	flags := command.Flags()
-	flags.StringVar(&f.choice.Kubeconfig, "kubeconfig", "", "kubeconfig file (default KUBECONFIG or ~/.kube/config)")
-	flags.StringVar(&f.choice.Context, "context", "", "context of the kubeconfig (default its current one)")
+	kubeflags.Add(command.Flags(), &f.choice)
 	flags.StringVar(&f.release.Name, "release", release.DefaultName, "name of the Helm release of the runtime")
 	flags.StringVarP(&f.release.Namespace, "namespace", "n", release.DefaultNamespace, "namespace of the Helm release")
 	flags.StringSliceVar(&f.only, "only", nil, "families of definitions: argocd, slipway, rollouts, workflows, events (default argocd,slipway: those of the chart)")
@@ -70,7 +69,7 @@ func (f *crdsFlags) open() (crds.Options, error) {
 	if err != nil {
 		return crds.Options{}, exit.UsageError{Err: fmt.Errorf("--only: %w", err)}
 	}
-	cluster, err := kube.ConnectUser(f.choice, kube.Version(buildinfo.Read().Version))
+	cluster, err := kubeflags.Connect(f.choice)
 	if err != nil {
 		return crds.Options{}, exit.UsageError{Err: err}
 	}

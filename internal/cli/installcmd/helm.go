@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"slipway.dev/slipway/internal/cli/buildinfo"
 	"slipway.dev/slipway/internal/cli/exit"
+	"slipway.dev/slipway/internal/cli/kubeflags"
 	"slipway.dev/slipway/internal/cli/report"
 	"slipway.dev/slipway/internal/install/release"
 	"slipway.dev/slipway/internal/install/validate"
@@ -89,7 +89,7 @@ func runHelmValidate(command *cobra.Command, given *validateFlags) error {
 		options.Values = file
 	}
 	if !given.offline {
-		cluster, err := kube.ConnectUser(kube.UserChoice{Kubeconfig: given.kubeconfig, Context: given.context}, kube.Version(buildinfo.Read().Version))
+		cluster, err := kubeflags.Connect(kube.UserChoice{Kubeconfig: given.kubeconfig, Context: given.context})
 		if err != nil {
 			return exit.UsageError{Err: fmt.Errorf("%w; or check the values by themselves with --offline", err)}
 		}

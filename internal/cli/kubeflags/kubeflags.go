@@ -6,10 +6,11 @@ import (
 	"errors"
 	"net/url"
 
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 
+	"slipway.dev/slipway/internal/cli/buildinfo"
 	"slipway.dev/slipway/internal/gitops/inspect"
 	"slipway.dev/slipway/internal/kube"
 )
@@ -39,8 +40,14 @@ func MissingKind(err error) bool {
 	return details == nil || details.Name == ""
 }
 
+// Connect connects to the chosen cluster, with this program's version as user agent.
+// It sends nothing yet.
+func Connect(choice kube.UserChoice) (*kube.Cluster, error) {
+	return kube.ConnectUser(choice, kube.Version(buildinfo.Read().Version))
+}
+
 // Add adds the flags that select a cluster, with kubectl's names and defaults.
-func Add(command *cobra.Command, local *kube.UserChoice) {
-	command.Flags().StringVar(&local.Kubeconfig, "kubeconfig", "", "kubeconfig file (default KUBECONFIG or ~/.kube/config)")
-	command.Flags().StringVar(&local.Context, "context", "", "context of the kubeconfig (default its current one)")
+func Add(flags *pflag.FlagSet, local *kube.UserChoice) {
+	flags.StringVar(&local.Kubeconfig, "kubeconfig", "", "kubeconfig file (default KUBECONFIG or ~/.kube/config)")
+	flags.StringVar(&local.Context, "context", "", "context of the kubeconfig (default its current one)")
 }

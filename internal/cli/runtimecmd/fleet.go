@@ -187,7 +187,7 @@ func runtimeCheckCommand(choice *apiclient.Choice) *cobra.Command {
 		Long: "Says whether a runtime can have a name, and proposes a free one. It ends with 1 when the name cannot be had.",
 	}
 	command.RunE = apiclient.WithClient(choice, nil, func(command *cobra.Command, client *apiclient.Client, args []string) error {
-		if err := client.CheckName(command, args[0]); err != nil {
+		if err := client.CheckName(command.Context(), args[0]); err != nil {
 			return err
 		}
 		_, err := fmt.Fprintf(command.OutOrStdout(), "%s is free.\n", args[0])

@@ -16,7 +16,6 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"slipway.dev/slipway/internal/access/mode"
-	"slipway.dev/slipway/internal/cli/buildinfo"
 	"slipway.dev/slipway/internal/cli/exit"
 	"slipway.dev/slipway/internal/cli/kubeflags"
 	"slipway.dev/slipway/internal/cli/printer"
@@ -84,12 +83,11 @@ func (f *meshFlags) settings(command *cobra.Command, needsGateway bool) (mode.Me
 
 // Add adds the flags of commands that reach a cluster.
 func (f *meshFlags) addCluster(command *cobra.Command) {
-	command.Flags().StringVar(&f.choice.Kubeconfig, "kubeconfig", "", "kubeconfig file (default KUBECONFIG or ~/.kube/config)")
-	command.Flags().StringVar(&f.choice.Context, "context", "", "context of the kubeconfig (default its current one)")
+	kubeflags.Add(command.Flags(), &f.choice)
 }
 
 func (f *meshFlags) open() (*kube.Cluster, error) {
-	cluster, err := kube.ConnectUser(f.choice, kube.Version(buildinfo.Read().Version))
+	cluster, err := kubeflags.Connect(f.choice)
 	if err != nil {
 		return nil, exit.UsageError{Err: err}
 	}

@@ -1,11 +1,11 @@
-package runtimecmd_test
+package handover_test
 
 import (
 	"os/exec"
 	"strings"
 	"testing"
 
-	"slipway.dev/slipway/internal/cli/runtimecmd"
+	"slipway.dev/slipway/internal/install/handover"
 )
 
 // FuzzShellWord: a shell reads the word as it was.
@@ -16,7 +16,7 @@ func FuzzShellWord(f *testing.F) {
 		if strings.ContainsAny(text, "\x00") {
 			t.Skip()
 		}
-		out, err := exec.Command("sh", "-c", "printf %s "+runtimecmd.ShellWord(text)).Output()
+		out, err := exec.Command("sh", "-c", "printf %s "+handover.ShellWord(text)).Output()
 		if err != nil || string(out) != text {
 			t.Errorf("%q becomes %q: %v", text, out, err)
 		}

@@ -1,0 +1,265 @@
+package lifecycle
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"slipway.dev/slipway/internal/access/mode"
+	"slipway.dev/slipway/internal/install/handover"
+	"slipway.dev/slipway/internal/install/release"
+	"slipway.dev/slipway/internal/install/values"
+)
+
+// InstallOptions describe the runtime to install.
+type InstallOptions struct {
+	Options
+	// Mode is how the platform reaches the runtime: tunnel, ingress, http-route or
+	// mesh. The fields below it are for some modes only.
+	Mode                              string
+	Hosts                             []string
+	IngressClass, IngressURL, Gateway string
+	// KeyFile has the API key that the runtime joins with; CreateKey creates one.
+	KeyFile   string
+	CreateKey bool
+	// Configuration makes it the configuration runtime of the account.
+	Configuration bool
+	// Print is helm or terraform to print what installs the runtime instead of
+	// installing it. NoWait leaves out that Helm waits.
+	Print  string
+	NoWait bool
+}
+
+// ErrNoPlatform is returned for a runtime that joins a platform if none is chosen.
+var ErrNoPlatform = errors.New("no platform is chosen: run slipway login URL, or name it in the values")
+
+// Install installs a runtime, or prints what installs it. platform is nil if none is
+// chosen; name is empty if the values have it.
+func Install(ctx context.Context, ui UI, platform Platform, name string, options *InstallOptions) error {
+	if options.Print != "" && options.Print != "helm" && options.Print != "terraform" {
+		return InvalidError{fmt.Errorf("--print %q is neither helm nor terraform", options.Print)}
+	}
+	o := &operation{ui: ui, options: &options.Options, platform: platform}
+	// Merged twice: which flags become values depends on what the files have.
+	if err := o.mergeValues(nil, nil); err != nil {
+		return err
+	}
+	if name == "" {
+		name = o.name()
+	}
+	flags, err := options.values(ctx, o, name)
+	if err != nil {
+		return err
+	}
+	if err := o.mergeValues(nil, flags); err != nil {
+		return err
+	}
+	if err := options.check(o); err != nil {
+		return err
+	}
+	if options.Print != "" {
+		return options.printInstall(ctx, o, flags)
+	}
+	return options.install(ctx, o)
+}
+
+// install installs the release, unless one is there that has ever been healthy.
+func (g *InstallOptions) install(ctx context.Context, o *operation) error {
+	var err error
+	if o.chart, err = g.findChart(ctx); err != nil {
+		return err
+	}
+	if err := o.open(); err != nil {
+		return err
+	}
+	defer o.close()
+	current, err := o.client.Current(ctx)
+	if err != nil {
+		return err
+	}
+	if current != nil && current.Lived {
+		return fmt.Errorf("the release %s/%s is there already, in revision %d: slipway runtime upgrade %s changes it", g.Namespace, g.Release, current.Revision, o.name())
+	}
+	if err := g.prepareSecrets(ctx, o); err != nil {
+		return err
+	}
+	o.unregisterOnFailure()
+	o.question = fmt.Sprintf("Install the runtime %s?", o.name())
+	o.done = fmt.Sprintf("The runtime %s is installed.", o.name())
+	return o.run(ctx)
+}
+
+// unregisterOnFailure deletes the registration of a runtime whose installation was
+// rolled back: its name would stay taken.
+func (o *operation) unregisterOnFailure() {
+	before := o.failed
+	o.failed = func(ctx context.Context) {
+		if before != nil {
+			before(ctx)
+		}
+		if o.options.KeepFailed || !o.joins() {
+			return
+		}
+		if found, err := o.platform.FindRuntime(ctx, o.name()); err != nil || found == nil {
+			return
+		}
+		if err := o.platform.DeleteRuntime(ctx, o.name()); err != nil {
+			o.ui.Note("The platform has registered the runtime: slipway runtime delete %s removes it when it is offline.", o.name())
+		}
+	}
+}
+
+// values returns what the flags and the platform add to the values files. Keys that
+// the files have are left alone, except the name and the access mode, for which
+// flags win.
+func (g *InstallOptions) values(ctx context.Context, o *operation, name string) ([]handover.Value, error) {
+	d := o.document
+	all := []handover.Value{}
+	joins := d.Flag(values.KeyPlatformEnabled)
+	if joins && d.Text(values.KeyPlatformURL) == "" {
+		if o.platform == nil {
+			return nil, InvalidError{ErrNoPlatform}
+		}
+		all = append(all, handover.Value{Key: values.KeyPlatformURL, Text: o.platform.BaseURL()})
+	}
+	if joins && d.Text(values.KeyToken) == "" && d.Text(values.KeyTokenRefName) == "" {
+		all = append(all, handover.Value{Key: values.KeyTokenRefName, Text: release.TokenSecret}, handover.Value{Key: values.KeyTokenRefKey, Text: release.TokenKey})
+	}
+	all = append(all, handover.Value{Key: values.KeyRuntimeName, Text: name})
+	access, err := g.accessValues()
+	if err != nil {
+		return nil, err
+	}
+	if g.Mode == "tunnel" && joins && d.Text(values.KeyAccountID) == "" && o.platform != nil && !d.Flag(mode.KeyIngressEnabled) {
+		me, err := o.platform.Me(ctx)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, handover.Value{Key: values.KeyAccountID, Text: me.GetAccount().GetId()})
+	}
+	all = append(all, access...)
+	if joins && o.platform != nil && o.platform.CAFile() != "" && d.Text(values.KeyCARefName) == "" && !d.Flag(values.KeyCACreate) {
+		all = append(all, handover.Value{Key: values.KeyCARefName, Text: release.CASecret})
+	}
+	if g.Configuration {
+		all = append(all, configurationRuntime)
+	}
+	return all, nil
+}
+
+// configurationRuntime is the value that makes a runtime the configuration runtime.
+var configurationRuntime = handover.Value{Key: "global.runtime.isConfigurationRuntime", Text: "true", Plain: true}
+
+// accessValues returns the values of the access mode (R50 to R53, R123).
+func (g *InstallOptions) accessValues() ([]handover.Value, error) {
+	var all []handover.Value
+	list := func(key string) {
+		for i, host := range g.Hosts {
+			all = append(all, handover.Value{Key: fmt.Sprintf("%s[%d]", key, i), Text: host})
+		}
+	}
+	switch g.Mode {
+	case "tunnel":
+	case "ingress":
+		all = append(all, handover.Value{Key: mode.KeyIngressEnabled, Text: "true", Plain: true})
+		list(mode.KeyIngressHosts)
+		if g.IngressClass != "" {
+			all = append(all, handover.Value{Key: mode.KeyIngressClassName, Text: g.IngressClass})
+		}
+	case "http-route":
+		all = append(all, handover.Value{Key: mode.KeyHTTPRouteEnabled, Text: "true", Plain: true})
+		list(mode.KeyHTTPRouteHostnames)
+		namespace, name, qualified := strings.Cut(g.Gateway, "/")
+		if qualified {
+			all = append(all, handover.Value{Key: mode.KeyHTTPRouteParents + "[0].namespace", Text: namespace})
+		} else {
+			name = g.Gateway
+		}
+		if name != "" {
+			all = append(all, handover.Value{Key: mode.KeyHTTPRouteParents + "[0].name", Text: name})
+		}
+	case "mesh":
+		if g.IngressURL != "" {
+			all = append(all, handover.Value{Key: mode.KeyIngressURL, Text: g.IngressURL})
+		}
+		all = append(all, handover.Value{Key: mode.KeyIngressEnabled, Text: "false", Plain: true}, handover.Value{Key: mode.KeyTunnelEnabled, Text: "false", Plain: true})
+	default:
+		return nil, InvalidError{fmt.Errorf("--mode %q is not known: choose tunnel, ingress, http-route or mesh", g.Mode)}
+	}
+	return all, nil
+}
+
+// check refuses options that the chart would refuse, all of them at once.
+func (g *InstallOptions) check(o *operation) error {
+	settings, err := release.AccessSettings(o.document, g.Namespace)
+	problems := []error{err}
+	_, findings := mode.Resolve(settings)
+	for _, finding := range findings {
+		if finding.Warning {
+			o.ui.Note("warning: %s", finding.String())
+			continue
+		}
+		problems = append(problems, errors.New(finding.String()))
+	}
+	for _, one := range []struct{ flag, value string }{{"namespace", g.Namespace}, {"release", g.Release}} {
+		if wrong := validation.IsDNS1123Label(one.value); len(wrong) > 0 {
+			problems = append(problems, fmt.Errorf("--%s %q: %s", one.flag, one.value, wrong[0]))
+		}
+	}
+	for _, one := range []struct {
+		flag, modes string
+		given       bool
+	}{
+		{"host", "ingress http-route", len(g.Hosts) > 0}, {"ingress-class", "ingress", g.IngressClass != ""},
+		{"gateway", "http-route", g.Gateway != ""}, {"ingress-url", "mesh", g.IngressURL != ""},
+	} {
+		if one.given && !slices.Contains(strings.Fields(one.modes), g.Mode) {
+			problems = append(problems, fmt.Errorf("--%s is for --mode %s", one.flag, strings.ReplaceAll(one.modes, " ", " and ")))
+		}
+	}
+	if joined := errors.Join(problems...); joined != nil {
+		return InvalidError{joined}
+	}
+	return nil
+}
+
+// printInstall prints what installs the runtime: commands of Helm, or Terraform. The
+// API key is in a file, and the printed text only names the file.
+func (g *InstallOptions) printInstall(ctx context.Context, o *operation, flags []handover.Value) error {
+	request := handover.Request{
+		Release: g.Release, Namespace: g.Namespace, Chart: cmp.Or(g.Chart, release.DefaultChart), Version: g.Version, Files: g.Files, Values: flags,
+		Sets: g.Sets, TextSets: g.TextSets, Wait: !g.NoWait,
+	}
+	if o.platform != nil && strings.HasPrefix(o.platform.BaseURL(), "http://") {
+		o.ui.Note("warning: the platform is at %s, which a runtime in a cluster may not reach, and which is not encrypted.", o.platform.BaseURL())
+	}
+	if o.joins() {
+		if err := o.platform.CheckName(ctx, o.name()); err != nil {
+			return err
+		}
+	}
+	if o.document.Text(values.KeyTokenRefName) == release.TokenSecret && o.joins() {
+		g.KeyFile = cmp.Or(g.KeyFile, o.name()+".key")
+		if err := g.prepareKeyFile(ctx, o); err != nil {
+			return err
+		}
+		file, err := filepath.Abs(g.KeyFile)
+		if err != nil {
+			file = g.KeyFile
+		}
+		request.KeyFile, request.KeySecret, request.KeyName = file, release.TokenSecret, release.TokenKey
+	}
+	if o.document.Text(values.KeyCARefName) == release.CASecret && o.platform != nil {
+		request.CAFile, request.CASecret = o.platform.CAFile(), release.CASecret
+	}
+	if g.Print == "terraform" {
+		return handover.Terraform(o.ui.Output(), request)
+	}
+	return handover.Helm(o.ui.Output(), request)
+}

@@ -1,0 +1,426 @@
+package lifecycle
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"helm.sh/helm/v4/pkg/chart/v2/loader"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	"slipway.dev/slipway/charts"
+	"slipway.dev/slipway/internal/install/handover"
+	"slipway.dev/slipway/internal/install/release"
+	"slipway.dev/slipway/internal/install/validate"
+	"slipway.dev/slipway/internal/install/values"
+	"slipway.dev/slipway/internal/kube"
+	"slipway.dev/slipway/internal/preflight"
+	"slipway.dev/slipway/internal/secret"
+)
+
+const (
+	// DefaultTimeout is how long a release may take to become healthy.
+	DefaultTimeout = 10 * time.Minute
+	// pollInterval is how often the platform or the cluster is polled while an
+	// operation waits for a state.
+	pollInterval = time.Second
+)
+
+// Options are common to installing, upgrading and restoring.
+type Options struct {
+	// Connect connects to the cluster. It is called at most once, and the operation
+	// closes what it returns.
+	Connect            func() (*kube.Cluster, error)
+	Release, Namespace string
+	// NamespaceGiven is set if the user chose the namespace; otherwise that of the
+	// registered runtime wins over the default.
+	NamespaceGiven bool
+	// Chart is a folder, an archive or an oci:// address; empty means the chart in this
+	// program.
+	Chart, Version string
+	PlainHTTP      bool
+	// Files are values files. Later ones win, and Sets and TextSets win over all.
+	Files          []string
+	Sets, TextSets []string
+	Timeout        time.Duration
+	Yes, DryRun    bool
+	// KeepFailed leaves a release that is not healthy in time as it is.
+	KeepFailed    bool
+	SkipPreflight bool
+	// SaveValues gets the merged values before anything is changed, if it is set. They
+	// may contain secrets.
+	SaveValues func(text []byte) error
+}
+
+// readFiles merges the values files. YAML errors are not quoted: they may repeat a
+// secret of the file.
+func (o *Options) readFiles(ui UI) (map[string]any, error) {
+	merged := map[string]any{}
+	for _, path := range o.Files {
+		text, err := readValues(ui, path)
+		if err != nil {
+			return nil, InvalidError{err}
+		}
+		given := map[string]any{}
+		if err := yaml.UnmarshalStrict(text, &given); err != nil {
+			return nil, InvalidError{fmt.Errorf("the values file %s is no YAML: slipway helm validate --values %s --offline shows where", path, handover.ShellWord(path))}
+		}
+		merged = loader.MergeMaps(merged, given)
+	}
+	return merged, nil
+}
+
+// readValues reads one values file of bounded size; - is the input.
+func readValues(ui UI, path string) ([]byte, error) {
+	from := ui.Input()
+	if path != "-" {
+		file, err := os.Open(path)
+		if err != nil {
+			return nil, fmt.Errorf("read the values: %w", err)
+		}
+		defer func() { _ = file.Close() }()
+		from = file
+	}
+	text, err := io.ReadAll(io.LimitReader(from, values.MaxBytes+1))
+	if err == nil && len(text) > values.MaxBytes {
+		err = fmt.Errorf("%s has more than %d bytes", path, values.MaxBytes)
+	}
+	return text, err
+}
+
+// findChart returns the chart of the options. The chart in this program is used
+// unless another version of it is asked for, which is fetched from the registry.
+func (o *Options) findChart(ctx context.Context) (*release.Chart, error) {
+	if o.Chart == "" {
+		archive, err := charts.Archive(charts.Runtime)
+		if err != nil {
+			return nil, err
+		}
+		own, err := release.ReadChart(archive)
+		if err != nil || o.Version == "" || own.Version() == o.Version {
+			return own, err
+		}
+	}
+	return release.FindChart(ctx, release.Source{Place: cmp.Or(o.Chart, release.DefaultChart), Version: o.Version, PlainHTTP: o.PlainHTTP})
+}
+
+// operation is one installation, upgrade or restore. Its fields are filled in the
+// order of its steps; it is used by one goroutine.
+type operation struct {
+	ui      UI
+	options *Options
+	// platform is nil if none is chosen.
+	platform Platform
+	cluster  *kube.Cluster
+	client   *release.Client
+	chart    *release.Chart
+	// values are the merged values, and document reads them by key.
+	values   map[string]any
+	document values.Document
+	// secrets are created with the release. Until then pendingSecrets stands in for
+	// them in validation, by name and key.
+	secrets        []release.Secret
+	pendingSecrets map[string]map[string]secret.Text
+	// registered is set if the platform may have the runtime already, so that its name
+	// is not free and need not be.
+	registered bool
+	// confirmed runs after the user has agreed and before anything is changed.
+	confirmed func(ctx context.Context) error
+	// failed runs if the operation did not succeed, with a context that outlives an
+	// interrupt.
+	failed func(ctx context.Context)
+	// question is asked before the change, done is shown after it.
+	question, done string
+	// allowOlder permits a chart older than the installed one.
+	allowOlder bool
+}
+
+// open connects to the cluster. A caller that gets no error calls close.
+func (o *operation) open() error {
+	cluster, err := o.options.Connect()
+	if err != nil {
+		return InvalidError{err}
+	}
+	o.cluster = cluster
+	place := release.Place{Release: o.options.Release, Namespace: o.options.Namespace}
+	o.client, err = release.Open(cluster, place, func(line string) { o.ui.Note("%s", line) })
+	if err != nil {
+		cluster.Close()
+	}
+	return err
+}
+
+func (o *operation) close() { o.cluster.Close() }
+
+// mergeValues merges the values: those of before, the files, the flags, and --set,
+// in this order; later ones win.
+func (o *operation) mergeValues(before map[string]any, flags []handover.Value) error {
+	given, err := o.options.readFiles(o.ui)
+	if err != nil {
+		return err
+	}
+	// A copy: sets write into the groups of the tree, and before may be a release's.
+	merged := loader.MergeMaps(runtime.DeepCopyJSON(before), given)
+	if err := handover.Merge(merged, flags...); err != nil {
+		return InvalidError{err}
+	}
+	if err := handover.MergeSets(merged, o.options.Sets, o.options.TextSets); err != nil {
+		return InvalidError{err}
+	}
+	text, err := yaml.Marshal(merged)
+	if err != nil {
+		return err
+	}
+	// Helm stores values as JSON, whose numbers are float64. Values of the same type
+	// compare equal to those of the release before.
+	o.values = map[string]any{}
+	if err := yaml.Unmarshal(text, &o.values); err != nil {
+		return err
+	}
+	o.document = values.New(values.Runtime(), o.values)
+	return nil
+}
+
+// name is the name of the runtime in the values.
+func (o *operation) name() string { return o.document.Text(values.KeyRuntimeName) }
+
+// joins reports whether the runtime joins the chosen platform.
+func (o *operation) joins() bool {
+	return o.platform != nil && o.document.Flag(values.KeyPlatformEnabled)
+}
+
+// run performs the operation: validate, check, plan, show, ask, apply, check again.
+// Everything before the question only reads.
+func (o *operation) run(ctx context.Context) error {
+	if err := o.validate(ctx); err != nil {
+		return err
+	}
+	if err := o.check(ctx, preflight.Before); err != nil {
+		return err
+	}
+	plan, err := o.client.Plan(ctx, release.Wish{Chart: o.chart, Values: o.values, Secrets: o.secrets})
+	if err != nil {
+		return err
+	}
+	if err := o.refuseOlder(plan); err != nil {
+		return err
+	}
+	if err := o.ui.ShowPlan(plan); err != nil {
+		return err
+	}
+	if err := o.saveValues(); err != nil {
+		return err
+	}
+	switch {
+	case o.options.DryRun:
+		o.ui.Note("Nothing was changed.")
+		return nil
+	case plan.Empty():
+		o.ui.Note("There is nothing to change.")
+		return nil
+	}
+	if err := o.ui.Confirm(o.question, o.options.Yes); err != nil {
+		return err
+	}
+	if o.confirmed != nil {
+		if err := o.confirmed(ctx); err != nil {
+			return err
+		}
+	}
+	if err := o.apply(ctx, plan); err != nil {
+		return err
+	}
+	o.ui.Note("%s", o.done)
+	if notes := plan.Notes(); notes != "" {
+		_, _ = io.WriteString(o.ui.Output(), notes+"\n")
+	}
+	return o.check(ctx, preflight.After)
+}
+
+// apply applies the plan and waits until the release is healthy: its Pods, and the
+// runtime at the platform if it joins one.
+func (o *operation) apply(ctx context.Context, plan *release.Plan) error {
+	patience := release.Patience{Timeout: o.options.Timeout, Keep: o.options.KeepFailed}
+	if o.joins() {
+		patience.Healthy = func(ctx context.Context) error { return o.online(ctx, plan) }
+	} else if o.document.Flag(values.KeyPlatformEnabled) {
+		o.ui.Note("No platform is chosen here, so it is not checked whether the runtime is online: slipway login chooses one.")
+	}
+	err := o.client.Apply(ctx, plan, patience)
+	if err != nil && o.failed != nil {
+		o.failed(context.WithoutCancel(ctx))
+	}
+	return err
+}
+
+// online returns nil if the platform has the runtime online in the planned version.
+// A runtime of before the upgrade is online too until its Pod is replaced, so the
+// version is compared.
+func (o *operation) online(ctx context.Context, plan *release.Plan) error {
+	found, err := o.platform.Runtime(ctx, o.name())
+	if err != nil {
+		return fmt.Errorf("the runtime %s is not registered at %s yet (%w)", o.name(), o.platform.BaseURL(), err)
+	}
+	switch version := found.GetChartVersion(); {
+	case !found.GetOnline():
+		return fmt.Errorf("the runtime %s is registered and not online yet", o.name())
+	case version != "" && version != plan.Version:
+		return fmt.Errorf("the runtime %s still reports the version %s", o.name(), version)
+	}
+	return nil
+}
+
+// refuseOlder keeps an upgrade from going back by accident.
+func (o *operation) refuseOlder(plan *release.Plan) error {
+	if plan.Install() || plan.From == "" || o.allowOlder {
+		return nil
+	}
+	older, err := release.Older(plan.Version, plan.From)
+	if err != nil {
+		return err
+	}
+	if older {
+		return InvalidError{fmt.Errorf("the chart %s is older than %s, which is installed: add --force if that is intended, or go back with helm rollback %s --namespace %s",
+			plan.Version, plan.From, plan.Release, plan.Namespace)}
+	}
+	return nil
+}
+
+func (o *operation) saveValues() error {
+	if o.options.SaveValues == nil {
+		return nil
+	}
+	text, err := yaml.Marshal(o.values)
+	if err != nil {
+		return err
+	}
+	return o.options.SaveValues(text)
+}
+
+// pendingWorld is the world of the validation, with the Secrets that the operation
+// will create.
+type pendingWorld struct {
+	validate.World
+	secrets map[string]map[string]secret.Text
+	// nameFree is set if the name may be taken by the runtime that is replaced.
+	nameFree bool
+}
+
+// Secret implements validate.World.
+func (w pendingWorld) Secret(ctx context.Context, namespace, name, key string) (secret.Text, error) {
+	if text, ok := w.secrets[name][key]; ok {
+		return text, nil
+	}
+	return w.World.Secret(ctx, namespace, name, key)
+}
+
+// NameFree implements validate.World.
+func (w pendingWorld) NameFree(ctx context.Context, link validate.Link, name string) (validate.NameAnswer, error) {
+	if w.nameFree {
+		return validate.NameAnswer{Free: true}, nil
+	}
+	return w.World.NameFree(ctx, link, name)
+}
+
+// validate refuses wrong values, with the checks of slipway helm validate.
+func (o *operation) validate(ctx context.Context) error {
+	text, err := yaml.Marshal(o.values)
+	if err != nil {
+		return err
+	}
+	report := validate.Run(ctx, validate.Options{
+		Values: bytes.NewReader(text), Namespace: o.options.Namespace, Version: o.chart.Version(),
+		World: pendingWorld{World: &validate.Live{Cluster: o.cluster}, secrets: o.pendingSecrets, nameFree: o.registered},
+	})
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	if len(report.Findings) > 0 || len(report.Skipped) > 0 {
+		if err := o.ui.ShowReport(report); err != nil {
+			return err
+		}
+	}
+	if report.OK() {
+		return nil
+	}
+	return fmt.Errorf("%d error(s) in the values: nothing was changed", report.Count(validate.Error))
+}
+
+// check runs the preflight checks of a stage, and shows those that found something.
+func (o *operation) check(ctx context.Context, stage preflight.Stage) error {
+	if o.options.SkipPreflight {
+		return nil
+	}
+	world := preflight.World{Cluster: o.cluster}
+	if o.joins() {
+		world.Platform = o.platform.ForPreflight()
+	}
+	results := preflight.Run(ctx, world, o.preflightOptions(stage))
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	for _, result := range results {
+		if result.State == preflight.Warned || result.State == preflight.Failed {
+			o.ui.ShowCheck(result)
+		}
+	}
+	wrong := preflight.Errors(results)
+	switch {
+	case wrong == 0:
+		o.ui.Note("%s", fmt.Sprintf("Checked %s: %d checks, none failed.", stage, len(results)))
+		return nil
+	case stage == preflight.Before:
+		return fmt.Errorf("%d of %d checks failed: nothing was changed; --skip-preflight goes on all the same", wrong, len(results))
+	}
+	return fmt.Errorf("the runtime runs, and %d of %d checks failed: see slipway preflight --stage after", wrong, len(results))
+}
+
+func (o *operation) preflightOptions(stage preflight.Stage) preflight.Options {
+	settings, _ := release.AccessSettings(o.document, o.options.Namespace) // it was validated
+	options := preflight.Options{
+		Stage: stage, Settings: settings, Release: o.options.Release, SingleNamespace: o.document.Flag(values.KeySingleNamespace),
+		Gateway: o.document.Text(values.KeyMeshGateway), Token: preflight.TokenSource{
+			Inline: o.document.Text(values.KeyToken) != "", SecretName: o.document.Text(values.KeyTokenRefName), SecretKey: o.document.Text(values.KeyTokenRefKey),
+		},
+	}
+	if stage == preflight.Before && len(o.pendingSecrets) > 0 {
+		options.Skip = append(options.Skip, preflight.TokenOrigin) // the Secret is created later
+	}
+	if o.registered {
+		options.Skip = append(options.Skip, preflight.RuntimeName) // the name is this runtime's
+	}
+	return options
+}
+
+// poll calls try at an interval until it returns no error, and returns the last
+// error of try when the timeout is over. The end of ctx wins over both.
+func poll(ctx context.Context, timeout time.Duration, try func(context.Context) (final bool, err error)) error {
+	waiting, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	ticks := time.NewTicker(pollInterval)
+	defer ticks.Stop()
+	last := errors.New("no attempt was made")
+	for {
+		final, err := try(waiting)
+		if err == nil || final {
+			return err
+		}
+		if waiting.Err() == nil {
+			last = err // not the error of the timeout itself
+		}
+		select {
+		case <-waiting.Done():
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			return last
+		case <-ticks.C:
+		}
+	}
+}
