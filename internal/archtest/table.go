@@ -100,10 +100,7 @@ func HouseTable() Table {
 			}},
 
 			// What slipway edge runs: the only package that has both halves of the plane.
-			{Packages: "./internal/controller/...", MayUse: []string{"./internal/config", edge, ingress, kube, observe, route, secret}, Foreign: anything, Never: []Ban{
-				{Package: gitops, Reason: "delivery and traffic are separate planes"},
-				{Package: platform, Reason: "the edge runs without the platform"},
-			}},
+			{Packages: "./internal/controller/...", MayUse: []string{"./internal/config", edge, ingress, kube, observe, route, secret}, Foreign: anything},
 
 			// The delivery plane.
 			{Packages: gitops, MayUse: []string{kube, api, observe, secret, backoff, cache}, Foreign: anything, Never: []Ban{
@@ -140,12 +137,7 @@ func HouseTable() Table {
 				{Package: platform, Reason: "the installer runs without the platform's code"},
 			}},
 			// It reads what a runtime keeps in Git, with the runtime's own code.
-			{Packages: "./internal/install/lifecycle", MayUse: []string{
-				"./internal/install/...", api, "./charts", "./internal/access/mode", "./internal/agent/sharedrepo", gitops, kube, "./internal/preflight/...", secret, wire,
-			}, Foreign: anything, Never: []Ban{
-				{Package: platform, Reason: "the installer runs without the platform's code"},
-				{Package: "github.com/spf13/cobra/...", Reason: "every front end can use it"},
-			}},
+			{Packages: "./internal/install/lifecycle", MayUse: []string{"./internal/install/...", api, "./charts", "./internal/access/mode", "./internal/agent/sharedrepo", gitops, kube, "./internal/preflight/...", secret, wire}, Foreign: anything},
 			{Packages: gitserver, MayUse: nothing, Foreign: nothing},
 			{Packages: "./internal/up/...", MayUse: []string{api, gitserver, kube, observe, secret, wire}, Foreign: anything, Never: []Ban{
 				{Package: edge, Reason: "up starts the parts as processes and looks at them from outside"},
