@@ -1,4 +1,4 @@
-// The addresses of the console. Each page is loaded when it is first seen.
+// The routes of the console. Each page is a chunk that is loaded on the first visit.
 
 import {
   createRootRoute,
@@ -11,11 +11,9 @@ import {
 import { warmApplications, warmRuntimes } from "../api/fleet";
 import { Failure, Loading, Page } from "../ui/page";
 import { queries } from "./queries";
+import { readApplicationsSearch, readSearch, readTrafficSearch } from "./search";
 import { sessionQuery } from "./session";
 import { Shell } from "./shell";
-
-type Search = Record<string, unknown>;
-const text = (value: unknown): string | undefined => (typeof value === "string" && value !== "" ? value : undefined);
 
 const root = createRootRoute({ component: Outlet, notFoundComponent: NotFound });
 
@@ -32,7 +30,7 @@ function NotFound() {
 const signIn = createRoute({
   getParentRoute: () => root,
   path: "/sign-in",
-  validateSearch: (search: Search): { next?: string | undefined } => ({ next: text(search["next"]) }),
+  validateSearch: readSearch("next"),
   component: lazyRouteComponent(() => import("../pages/signin/signin"), "SignInPage"),
 });
 
@@ -42,13 +40,13 @@ const changePassword = createRoute({
   component: lazyRouteComponent(() => import("../pages/signin/password"), "ChangePasswordPage"),
 });
 
-// Everything below needs a session.
+// The layout route of all pages that need a session.
 const inside = createRoute({
   getParentRoute: () => root,
   id: "inside",
   component: Shell,
   beforeLoad: async ({ location, matches }) => {
-    // Pages are fetched while the platform says who is signed in.
+    // Load the page's chunk in parallel with the session request.
     for (const { routeId } of matches) void preload(routeId);
     const me = await queries.ensureQueryData(sessionQuery);
     if (!me) throw redirect({ to: "/sign-in", search: { next: `/console${location.href}` } });
@@ -72,10 +70,7 @@ const start = createRoute({
 const runtimes = createRoute({
   getParentRoute: () => inside,
   path: "/runtimes",
-  validateSearch: (search: Search): { view?: string | undefined; query?: string | undefined } => ({
-    view: text(search["view"]),
-    query: text(search["query"]),
-  }),
+  validateSearch: readSearch("view", "query"),
   loader: warmRuntimes,
   component: lazyRouteComponent(() => import("../pages/runtimes/runtimes"), "RuntimesPage"),
 });
@@ -83,99 +78,50 @@ const runtimes = createRoute({
 const runtime = createRoute({
   getParentRoute: () => inside,
   path: "/runtimes/$runtime",
-  validateSearch: (search: Search): { tab?: string | undefined } => ({ tab: text(search["tab"]) }),
+  validateSearch: readSearch("tab"),
   component: lazyRouteComponent(() => import("../pages/runtimes/runtime"), "RuntimePage"),
 });
 
 const install = createRoute({
   getParentRoute: () => inside,
   path: "/install",
-  validateSearch: (search: Search): { runtime?: string | undefined } => ({ runtime: text(search["runtime"]) }),
+  validateSearch: readSearch("runtime"),
   component: lazyRouteComponent(() => import("../pages/wizard/wizard"), "WizardPage"),
 });
 
 const applications = createRoute({
   getParentRoute: () => inside,
   path: "/applications",
-  validateSearch: (search: Search): ApplicationsSearch => ({
-    view: text(search["view"]),
-    query: text(search["query"]),
-    health: text(search["health"]),
-    sync: text(search["sync"]),
-    runtime: text(search["runtime"]),
-    cluster: text(search["cluster"]),
-    namespace: text(search["namespace"]),
-    label: text(search["label"]),
-  }),
+  validateSearch: readApplicationsSearch,
   loader: warmApplications,
   component: lazyRouteComponent(() => import("../pages/applications/applications"), "ApplicationsPage"),
 });
 
-export interface ApplicationsSearch {
-  view?: string | undefined;
-  query?: string | undefined;
-  health?: string | undefined;
-  sync?: string | undefined;
-  runtime?: string | undefined;
-  cluster?: string | undefined;
-  namespace?: string | undefined;
-  label?: string | undefined;
-}
-
 const application = createRoute({
   getParentRoute: () => inside,
   path: "/applications/$runtime/$namespace/$name",
-  validateSearch: (search: Search): { tab?: string | undefined; resource?: string | undefined } => ({
-    tab: text(search["tab"]),
-    resource: text(search["resource"]),
-  }),
+  validateSearch: readSearch("tab", "resource"),
   component: lazyRouteComponent(() => import("../pages/application/application"), "ApplicationPage"),
 });
 
 const traffic = createRoute({
   getParentRoute: () => inside,
   path: "/traffic",
-  validateSearch: (search: Search): TrafficSearch => ({
-    runtime: text(search["runtime"]),
-    edge: text(search["edge"]),
-    tab: text(search["tab"]),
-    url: text(search["url"]),
-    method: text(search["method"]),
-    query: text(search["query"]),
-    route: text(search["route"]),
-  }),
+  validateSearch: readTrafficSearch,
   component: lazyRouteComponent(() => import("../pages/traffic/traffic"), "TrafficPage"),
 });
-
-export interface TrafficSearch {
-  runtime?: string | undefined;
-  edge?: string | undefined;
-  tab?: string | undefined;
-  /** What is explained. */
-  url?: string | undefined;
-  method?: string | undefined;
-  query?: string | undefined;
-  /** The route whose chain is shown. */
-  route?: string | undefined;
-}
 
 const settings = createRoute({
   getParentRoute: () => inside,
   path: "/settings",
-  validateSearch: (search: Search): { section?: string | undefined } => ({ section: text(search["section"]) }),
+  validateSearch: readSearch("section"),
   component: lazyRouteComponent(() => import("../pages/settings/settings"), "SettingsPage"),
 });
 
 const oauth = createRoute({
   getParentRoute: () => inside,
   path: "/oauth/callback",
-  validateSearch: (
-    search: Search,
-  ): { state?: string | undefined; code?: string | undefined; error?: string | undefined } => ({
-    state: text(search["state"]),
-    code: text(search["code"]),
-    error: text(search["error"]),
-  }),
+  validateSearch: readSearch("state", "code", "error"),
   component: lazyRouteComponent(() => import("../pages/settings/oauth"), "OAuthCallbackPage"),
 });
 
@@ -190,7 +136,7 @@ export const router = createRouter({
   defaultPendingComponent: () => <Loading lines={8} />,
   defaultErrorComponent: ({ error, reset }) => <Failure error={error} retry={reset} />,
   scrollRestoration: true,
-  // Values of a search stay as they are written.
+  // Query values stay plain strings; the router's default would write and parse JSON.
   parseSearch: (search) => Object.fromEntries(new URLSearchParams(search)),
   stringifySearch: (search) => {
     const entries = Object.entries(search).filter((entry): entry is [string, string] => typeof entry[1] === "string");

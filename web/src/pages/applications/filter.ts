@@ -3,7 +3,7 @@
 
 import { timestampMs } from "@bufbuild/protobuf/wkt";
 import type { Application } from "../../api/gen/slipway/platform/v1/fleet_pb";
-import type { ApplicationsSearch } from "../../app/router";
+import type { ApplicationsSearch } from "../../app/search";
 
 export const facets = ["health", "sync", "runtime", "cluster", "namespace", "label"] as const;
 export type Facet = (typeof facets)[number];

@@ -4,7 +4,7 @@ import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
 import { useCallback, useMemo } from "react";
 import { isDenied } from "../../api/errors";
 import { useRuntimes } from "../../api/fleet";
-import type { TrafficSearch } from "../../app/router";
+import type { TrafficSearch } from "../../app/search";
 import { buttonClass } from "../../ui/button";
 import { Select } from "../../ui/field";
 import { Empty, Failure, Loading, Note, Page } from "../../ui/page";
