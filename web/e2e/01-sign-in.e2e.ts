@@ -21,12 +21,12 @@ test("the first sign-in chooses a password", async ({ page }) => {
 
   await page.getByLabel("The one-time password again").fill(world.admin.oneTime);
   await page.getByLabel("New password", { exact: true }).fill("short");
-  await page.getByLabel("New password again").fill("short");
+  await page.getByLabel("Repeat new password").fill("short");
   await page.keyboard.press("Enter");
   await expect(page).toHaveURL(/change-password/);
 
   await page.getByLabel("New password", { exact: true }).fill(world.admin.password);
-  await page.getByLabel("New password again").fill(world.admin.password);
+  await page.getByLabel("Repeat new password").fill(world.admin.password);
   await page.keyboard.press("Enter");
   await expect(page).toHaveURL(/\/console\/runtimes/);
 });
@@ -57,7 +57,7 @@ test("what the address asks for is never another site", async ({ page, context }
 
 test("an address that there is not says so", async ({ admin }) => {
   await admin.goto(at("/nowhere"));
-  await expect(admin.getByRole("heading", { name: "No such page" })).toBeVisible();
+  await expect(admin.getByRole("heading", { name: "Page not found" })).toBeVisible();
   await look(admin, "nowhere");
 });
 
@@ -71,8 +71,8 @@ test("the settings of an account that has nothing yet", async ({ admin: page }) 
     await expect(page.getByRole("heading", { name: words, exact: true })).toBeVisible();
     await look(page, `settings-${section}-empty`);
   }
-  await page.getByRole("button", { name: "Set it up" }).click();
-  await expect(page.getByRole("dialog", { name: "Git of the account" })).toBeVisible();
+  await page.getByRole("button", { name: "Set up Git" }).click();
+  await expect(page.getByRole("dialog", { name: "Account Git settings" })).toBeVisible();
   await look(page, "settings-git-set-up");
   await page.goto(at("/oauth/callback?error=access_denied&state=unknown"));
   await look(page, "oauth-refused");

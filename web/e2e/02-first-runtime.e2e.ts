@@ -24,7 +24,7 @@ test("the first runtime, through a tunnel, to the end of its installation", asyn
 
   await page.getByLabel("Shared repository").fill("not an address");
   await page.getByRole("button", { name: "Save the Git settings" }).click();
-  await expect(page.getByText(/^Write <repository>|^Take the blank/)).toBeVisible();
+  await expect(page.getByText(/^Write <repository>|^Remove blanks/)).toBeVisible();
   await page.getByLabel("Shared repository").fill(world.git.shared);
   await page.getByRole("button", { name: /Git provider/ }).click();
   await page.getByRole("option", { name: "GitHub", exact: true }).click();
@@ -32,12 +32,12 @@ test("the first runtime, through a tunnel, to the end of its installation", asyn
   await page.getByRole("button", { name: "Save the Git settings" }).click();
   await expect(page.getByText("All runtimes of the account share")).toBeVisible();
 
-  await page.getByLabel("Name of the runtime").fill("No Name");
+  await page.getByLabel("Runtime name").fill("No Name");
   await expect(page.getByText(/Lower-case letters, digits and dashes; it begins/)).toBeVisible();
   await choose(page, { name: "prod", namespace: "slipway", mode: "Tunnel" });
   // What was typed outlives a reload; a key would not.
   await page.reload();
-  await expect(page.getByLabel("Name of the runtime")).toHaveValue("prod");
+  await expect(page.getByLabel("Runtime name")).toHaveValue("prod");
   const key = await takeKey(page, "prod");
   await page.getByRole("tab", { name: "Terraform" }).click();
   expect(await commandFor(page, "Resource for Terraform")).toContain('resource "helm_release"');
@@ -53,31 +53,31 @@ test("the first runtime, through a tunnel, to the end of its installation", asyn
   await look(page, "wizard-waiting");
   expect(await install(command, key)).toEqual({ name: "prod", namespace: "slipway" });
   await expect(page.getByText("prod is connected")).toBeVisible();
-  await expect(page.getByText("0 of 3 steps are done.")).toBeVisible();
+  await expect(page.getByText("0 of 3 steps completed.")).toBeVisible();
   // Checks of the runtime itself, as they come.
   await checksRun(page);
 
-  await page.getByRole("button", { name: "Set the credentials" }).click();
+  await page.getByRole("button", { name: "Set credentials" }).click();
   const credentials = page.getByRole("dialog", { name: "Git credentials of the runtime" });
   await credentials.getByLabel("Token").fill("ghp_of_nobody");
   await credentials.getByRole("button", { name: "Store them" }).click();
   await expect(credentials.getByRole("alert")).toBeVisible();
   await credentials.getByLabel("Token").fill(world.git.runtimeToken);
-  await credentials.getByText("Connect by SSH, or to a Git server in house").click();
+  await credentials.getByText("SSH, or a self-hosted Git server").click();
   await credentials.getByLabel("Certificate authorities").fill(world.authorities);
   await credentials.getByRole("button", { name: "Store them" }).click();
   await expect(credentials).toBeHidden();
-  await expect(page.getByText("1 of 3 steps are done.")).toBeVisible();
+  await expect(page.getByText("1 of 3 steps completed.")).toBeVisible();
 
   await page.getByRole("button", { name: "Register your token" }).click();
   const token = page.getByRole("dialog", { name: "Your token of GitHub" });
   await token.getByLabel("Token").fill(world.git.userToken);
   await token.getByRole("button", { name: "Register the token" }).click();
   await expect(token).toBeHidden();
-  await expect(page.getByText("2 of 3 steps are done.")).toBeVisible();
+  await expect(page.getByText("2 of 3 steps completed.")).toBeVisible();
 
   await page.getByRole("button", { name: "Configure as Application" }).click();
-  await expect(page.getByText("All steps are done.")).toBeVisible();
+  await expect(page.getByText("All steps completed.")).toBeVisible();
   await expect(page.getByRole("button", { name: "Check again" })).toBeVisible();
   await look(page, "wizard-complete");
   expect(await page.content()).not.toContain(world.git.runtimeToken);

@@ -30,5 +30,5 @@ test("a name that a runtime has is not offered twice", async ({ admin: page }) =
   await choose(page, { name: "prod", namespace: "slipway", mode: "Tunnel" });
   const other = page.getByRole("button", { name: /^Use prod/ });
   await other.click();
-  await expect(page.getByLabel("Name of the runtime")).not.toHaveValue("prod");
+  await expect(page.getByLabel("Runtime name")).not.toHaveValue("prod");
 });

@@ -37,6 +37,6 @@ test("the tabs of a runtime, its topology, and one that there is not", async ({ 
   await look(page, "topology");
 
   await page.goto(at("/runtimes/nobody"));
-  await expect(page.getByRole("heading", { name: "There is no such runtime" })).toBeVisible();
+  await expect(page.getByRole("heading", { name: "Runtime not found" })).toBeVisible();
   await look(page, "runtime-missing");
 });

@@ -30,7 +30,7 @@ test("the list is true, and follows what is chosen", async ({ admin: page }) => 
   await expect(row(page, "web")).toHaveCount(0);
 
   await page.goto(at("/applications?query=nothing-has-this-name"));
-  await expect(page.getByRole("heading", { name: "No application fits" })).toBeVisible();
+  await expect(page.getByRole("heading", { name: "No matching applications" })).toBeVisible();
   await look(page, "applications-none-fits");
   await page.getByRole("button", { name: "Health", exact: true }).click();
   await expect(page.getByRole("dialog", { name: "Filter by health" })).toBeVisible();
@@ -96,7 +96,7 @@ test("what an application has, without its secrets", async ({ admin: page }) => 
   }
   await page.keyboard.press("Escape");
   await page.getByRole("searchbox", { name: "Find resources" }).fill("nothing-has-this-name");
-  await expect(page.getByRole("heading", { name: "No resource fits" })).toBeVisible();
+  await expect(page.getByRole("heading", { name: "No matching resources" })).toBeVisible();
   await look(page, "application-no-resource-fits");
 
   for (const tab of ["Diff", "Events", "Logs", "Details"]) {
@@ -174,6 +174,6 @@ test("sync what was pushed, and roll it back", async ({ admin: page }) => {
 
 test("an application that there is not", async ({ admin: page }) => {
   await page.goto(of("nobody"));
-  await expect(page.getByRole("heading", { name: "There is no such application" })).toBeVisible();
+  await expect(page.getByRole("heading", { name: "Application not found" })).toBeVisible();
   await look(page, "application-missing");
 });

@@ -40,18 +40,18 @@ test("what serves a URL, and what does not", async ({ admin: page }) => {
   const url = page.getByRole("textbox", { name: "URL" });
   await url.fill(`http://${world.host}/cart`);
   await page.keyboard.press("Enter");
-  const answer = page.getByRole("region", { name: "What serves this URL?" });
-  await expect(answer.getByText(/takes it:/).first()).toBeVisible();
+  const answer = page.getByRole("region", { name: "Which route serves this URL?" });
+  await expect(answer.getByText(/ matches: /).first()).toBeVisible();
   await expect(answer.getByRole("list", { name: "From the commit to the endpoints" })).toContainText("web");
   await look(page, "explain");
 
   await url.fill("nothing.example.com/");
   await page.keyboard.press("Enter");
   await expect(url).toHaveValue("https://nothing.example.com/");
-  await expect(answer.getByText(/No route takes it/).first()).toBeVisible();
+  await expect(answer.getByText(/No route matches/).first()).toBeVisible();
   // The question is in the address.
   await page.reload();
-  await expect(answer.getByText(/No route takes it/).first()).toBeVisible();
+  await expect(answer.getByText(/No route matches/).first()).toBeVisible();
 });
 
 test("certificates and refusals", async ({ admin: page }) => {

@@ -4,12 +4,12 @@ import { world } from "./support/world";
 
 test("a user is added, and chooses a password", async ({ admin: page, browser }) => {
   await page.goto(at("/settings?section=users"));
-  await page.getByRole("button", { name: "Add a user" }).click();
-  const form = page.getByRole("dialog", { name: "Add a user" });
+  await page.getByRole("button", { name: "Add user" }).click();
+  const form = page.getByRole("dialog", { name: "Add user" });
   await form.getByLabel("Email").fill(world.user.email);
   await form.getByLabel("Name").fill("Uma User");
   await look(page, "settings-user-add");
-  await form.getByRole("button", { name: "Add the user" }).click();
+  await form.getByRole("button", { name: "Add user" }).click();
   const handed = page.getByRole("dialog", { name: "A password for one sign-in" });
   await handed.getByRole("button", { name: "Show the password" }).click();
   await look(page, "settings-user-password");
@@ -26,7 +26,7 @@ test("a user is added, and chooses a password", async ({ admin: page, browser })
   await theirs.keyboard.press("Enter");
   await theirs.getByLabel("The one-time password again").fill(oneTime);
   await theirs.getByLabel("New password", { exact: true }).fill(world.user.password);
-  await theirs.getByLabel("New password again").fill(world.user.password);
+  await theirs.getByLabel("Repeat new password").fill(world.user.password);
   await theirs.keyboard.press("Enter");
   await expect(theirs).toHaveURL(/\/console\/runtimes/);
   await context.close();
@@ -34,11 +34,11 @@ test("a user is added, and chooses a password", async ({ admin: page, browser })
 
 test("a key is shown once, works, and does not after it is revoked", async ({ admin: page, playwright }) => {
   await page.goto(at("/settings?section=keys"));
-  await page.getByRole("button", { name: "Make a key" }).click();
+  await page.getByRole("button", { name: "Create key" }).click();
   const form = page.getByRole("dialog", { name: "Make an API key" });
   await form.getByLabel("Name").fill("reader");
   await look(page, "settings-key-make");
-  await form.getByRole("button", { name: "Make the key" }).click();
+  await form.getByRole("button", { name: "Create key" }).click();
   const handed = page.getByRole("dialog", { name: "The key reader" });
   await handed.getByRole("button", { name: "Show the key" }).click();
   await accessible(page, "settings-key-made");

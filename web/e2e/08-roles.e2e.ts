@@ -21,8 +21,8 @@ test("an address that is for admins says so in words", async ({ user: page }) =>
   await expect(page.getByRole("textbox")).toHaveCount(0);
   await look(page, "wizard-denied");
   for (const [section, words] of [
-    ["users", "Users are for admins"],
-    ["audit", "The audit log is for admins"],
+    ["users", "Only admins manage users"],
+    ["audit", "Only admins can read the audit log"],
   ] as const) {
     await page.goto(at(`/settings?section=${section}`));
     await expect(page.getByRole("heading", { name: words })).toBeVisible();

@@ -40,8 +40,8 @@ test("what can be done to a runtime", async ({ admin: page }) => {
     await dialog(page, title, name);
   }
   await page.goto(at("/runtimes/shop?tab=clusters"));
-  await page.getByRole("button", { name: /Add a cluster/ }).click();
-  await dialog(page, "Add a cluster", "runtime-cluster-add");
+  await page.getByRole("button", { name: /Add cluster/ }).click();
+  await dialog(page, "Add cluster", "runtime-cluster-add");
 
   await page.goto(at("/runtimes/prod?tab=git-sources"));
   for (const [label, title] of [
@@ -52,14 +52,14 @@ test("what can be done to a runtime", async ({ admin: page }) => {
     await dialog(page, title, `git-source-${label.toLowerCase()}`);
   }
   await page.goto(at("/runtimes?query=nothing-has-this-name"));
-  await expect(page.getByRole("heading", { name: "No runtime matches" })).toBeVisible();
+  await expect(page.getByRole("heading", { name: "No matching runtimes" })).toBeVisible();
   await look(page, "runtimes-none-fits");
 });
 
 test("the components of a runtime, and their logs", async ({ admin: page }) => {
   await page.goto(at("/runtimes/prod"));
   const logs = page.getByRole("button", { name: /^Show the logs of/ });
-  const none = page.getByRole("heading", { name: "No components are reported" });
+  const none = page.getByRole("heading", { name: "No components reported" });
   await expect(logs.first().or(none)).toBeVisible();
   await look(page, "runtime-components");
   // A runtime that was installed without its chart has none.
@@ -105,8 +105,8 @@ test("what can be done in the settings", async ({ admin: page }) => {
   await expect(integration).toBeVisible();
   await page.getByRole("button", { name: "Reset", exact: true }).click();
   await dialog(page, "Reset the Git settings", "settings-git-reset");
-  await page.getByRole("button", { name: "Add an integration" }).click();
-  await dialog(page, "Add an integration", "settings-integration-add");
+  await page.getByRole("button", { name: "Add integration" }).click();
+  await dialog(page, "Add integration", "settings-integration-add");
   for (const [label, title] of [
     ["Change", "Change the integration default"],
     ["Remove", "Remove the integration default"],
@@ -122,32 +122,32 @@ test("what can be done in the settings", async ({ admin: page }) => {
 
 test("traffic of a runtime that there is not", async ({ admin: page }) => {
   await page.goto(at("/traffic?runtime=nobody"));
-  await expect(page.getByRole("heading", { name: "No such runtime" })).toBeVisible();
+  await expect(page.getByRole("heading", { name: "Runtime not found" })).toBeVisible();
   await look(page, "traffic-missing");
 });
 
 // What cannot be seen without breaking what the next spec needs, by its title or by
 // title and file, with the reason.
 const unreached = new Map([
-  ["Terminate the operation", "the syncs of these applications take less than a second"],
-  ["Nothing is known yet", "what is in the list is known"],
+  ["Terminate operation", "the syncs of these applications take less than a second"],
+  ["No data yet", "what is in the list is known"],
   ["No resources", "every application has some"],
   ["The runtime is offline", "a runtime that stops is missed by what follows"],
   ["Delete … (pages/runtimes/actions.tsx)", "a runtime that is online cannot be deleted"],
   ["Finish the uninstallation", "it begins with the end of a runtime"],
-  ["No other clusters", "the runtime's own is in the list"],
+  ["No clusters added", "the runtime's own is in the list"],
   ["Remove the cluster …", "there is one cluster"],
   ["Logs of …", "a runtime has components, or it has none"],
-  ["No components are reported", "a runtime has components, or it has none"],
+  ["No components reported", "a runtime has components, or it has none"],
   ["Your Git token", "it is there until the runtime has read the shared repository"],
-  ["There is no runtime yet (pages/settings/first-run.tsx)", "users come after the first runtime"],
+  ["No runtimes yet (pages/settings/first-run.tsx)", "users come after the first runtime"],
   ["No Git integration", "a runtime has the one of its account"],
-  ["Nothing was written yet", "signing in is written"],
+  ["No entries yet", "signing in is written"],
   ["No routes", "one edge serves all runtimes"],
   ["No certificates", "one edge serves all runtimes"],
-  ["Nothing is refused", "one edge serves all runtimes"],
+  ["No refusals", "one edge serves all runtimes"],
   ["Route", "it is there for a moment, while the route goes"],
-  ["You may not see this", "pages say it in their own words before they ask"],
+  ["Permission denied", "pages say it in their own words before they ask"],
 ]);
 
 // isExcused: of a title with something in it, only what is written counts.

@@ -16,7 +16,7 @@ export interface Choice {
 
 /** choose fills in the form for a runtime. */
 export async function choose(page: Page, choice: Choice): Promise<void> {
-  await page.getByLabel("Name of the runtime").fill(choice.name);
+  await page.getByLabel("Runtime name").fill(choice.name);
   await page.getByLabel("Namespace", { exact: true }).fill(choice.namespace);
   // The input of a card is hidden below it: a mouse hits the card.
   await page.getByText(choice.mode, { exact: true }).click();

@@ -5,7 +5,7 @@ export function explain(error: unknown): string {
   const failure = ConnectError.from(error);
   switch (failure.code) {
     case Code.Unavailable:
-      return failure.rawMessage || "It cannot be reached now. It is tried again.";
+      return failure.rawMessage || "Not reachable. Retrying.";
     case Code.Unknown:
       // What fetch says when there is no answer at all.
       return failure.rawMessage === "Failed to fetch" ? "The platform cannot be reached." : failure.rawMessage;

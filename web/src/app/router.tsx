@@ -19,9 +19,9 @@ const root = createRootRoute({ component: Outlet, notFoundComponent: NotFound })
 
 function NotFound() {
   return (
-    <Page title="No such page">
+    <Page title="Page not found">
       <p>
-        The console has no page here. <a href="/console/">Go to the start.</a>
+        There is no page at this URL. <a href="/console/">Go to the home page.</a>
       </p>
     </Page>
   );

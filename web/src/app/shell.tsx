@@ -104,7 +104,7 @@ function ConnectionBanner() {
       {state === "lost" && (
         <div className="lost">
           <span className="spread">
-            The connection to the platform is lost. What you see may be old; it is tried again.
+            The connection to the platform is lost. The data shown may be stale. Reconnecting…
           </span>
           <Button small onPress={reconnect}>
             Try now

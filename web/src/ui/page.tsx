@@ -96,11 +96,11 @@ export function Empty({ title, children, action }: { title: string; children?: R
 /** Failure shows an error, or that the user may not see this. */
 export function Failure({ error, retry }: { error: unknown; retry?: () => void }) {
   if (isDenied(error)) {
-    return <Empty title="You may not see this">{explain(error)} An admin of the account can.</Empty>;
+    return <Empty title="Permission denied">{explain(error)} Ask an admin of the account.</Empty>;
   }
   return (
     <div className="empty" role="alert">
-      <h2>This did not work</h2>
+      <h2>Something went wrong</h2>
       <p>{explain(error)}</p>
       {retry && <Button onPress={retry}>Try again</Button>}
     </div>

@@ -33,7 +33,7 @@ export function Actions({ place, detail, blocked, onDenied }: ActionsProps) {
     setBusy(true);
     try {
       await runtime(place.runtime).applications.refresh({ ref: refOf(place), hard });
-      toast(hard ? "Git is read anew, and everything is rendered again." : "Git is asked for news.");
+      toast(hard ? "Hard refresh started: Git is fetched and all manifests are rendered again." : "Refresh started.");
     } catch (error) {
       denied(error);
       toastError(error);
@@ -80,14 +80,14 @@ interface AskProps {
 function TerminateDialog({ place, isOpen, onClose }: AskProps) {
   return (
     <ConfirmDialog
-      title="Terminate the operation"
+      title="Terminate operation"
       isOpen={isOpen}
       onClose={onClose}
       confirmLabel="Terminate"
       danger
       onConfirm={() => runtime(place.runtime).applications.terminate({ ref: refOf(place) })}
     >
-      <p>What is applied already stays. What is not yet applied is left as it is.</p>
+      <p>Resources that were already applied stay. The others are not changed.</p>
     </ConfirmDialog>
   );
 }
@@ -113,7 +113,7 @@ function DeleteDialog({ place, isOpen, onClose }: AskProps) {
       <Note tone="warn">
         {cascade
           ? "Everything that the application has in the cluster is deleted. That cannot be undone."
-          : "The resources stay and run on, and nothing looks after them any longer."}{" "}
+          : "The resources keep running, but are no longer managed."}{" "}
         An application that comes from Git comes back with the next sync: take it out of Git first.
       </Note>
     </ConfirmDialog>

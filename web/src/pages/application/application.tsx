@@ -147,7 +147,7 @@ function Known({ place, detail, summary, online }: KnownProps) {
     >
       {blocked !== "" && <Note tone={deleting ? "warn" : "off"}>{blocked}</Note>}
       {online && detail.state === "lost" && detail.error && (
-        <Note tone="warn">The runtime does not answer: {explain(detail.error)} It is tried again.</Note>
+        <Note tone="warn">The runtime does not respond: {explain(detail.error)} Retrying.</Note>
       )}
       <Header place={place} detail={detail} summary={summary} />
       <Conditions detail={detail} summary={summary} />
@@ -183,18 +183,18 @@ interface Circumstances {
 // blockedBy is why nothing can be done now, or empty.
 function blockedBy({ place, detail, online, denied, deleting }: Circumstances): string {
   if (!online) {
-    return `The runtime ${place.runtime} is offline. You see what it reported last, and nothing can be done until it is connected again.`;
+    return `The runtime ${place.runtime} is offline. Showing its last report. Actions are disabled until it reconnects.`;
   }
   if (deleting) return "The application is being deleted.";
-  if (denied !== "") return `You may not do this: ${denied} Ask an admin of the account.`;
-  if (!detail.manifest) return detail.state === "connecting" ? "" : "The runtime does not answer yet.";
+  if (denied !== "") return `Permission denied: ${denied} Ask an admin of the account.`;
+  if (!detail.manifest) return detail.state === "connecting" ? "" : "The runtime does not respond yet.";
   return "";
 }
 
 function Gone({ place, known }: { place: Place; known: boolean }) {
   return (
     <Empty
-      title="There is no such application"
+      title="Application not found"
       action={
         <Link to="/applications" className={buttonClass("primary")}>
           Go to the applications

@@ -43,20 +43,20 @@ export function Comparison({ place, online, revision = "" }: { place: Place; onl
           <code>{shortRevision(query.data.revision)}</code>
         </span>
         <Checkbox isSelected={same} onChange={setSame}>
-          Show what is the same
+          Show unchanged
         </Checkbox>
         <Button small onPress={() => void query.refetch()} isPending={query.isFetching}>
           Compare again
         </Button>
       </div>
-      {query.error && <Note tone="warn">{explain(query.error)} What is shown may be old.</Note>}
+      {query.error && <Note tone="warn">{explain(query.error)} The data shown may be stale.</Note>}
       {query.data.warnings.map((warning) => (
         <Note key={warning} tone="warn">
           {warning}
         </Note>
       ))}
       {shown.length === 0 ? (
-        <Empty title="Git and cluster are equal">A sync would change nothing.</Empty>
+        <Empty title="In sync">A sync would change nothing.</Empty>
       ) : (
         shown.map((each, at) => (
           <ObjectDifference
@@ -104,8 +104,10 @@ export function ResourceDifference({ place, object }: { place: Place; object: Re
   }
   const diff = query.data.objects.find((each) => writeObject(objectOf(each.ref)) === writeObject(object));
   if (!diff) {
-    return <Empty title="Not in Git">The cluster made this resource, so there is nothing to compare it with.</Empty>;
+    return (
+      <Empty title="Not in Git">The resource was created in the cluster, so there is nothing to compare it with.</Empty>
+    );
   }
-  if (diff.action === "same") return <Empty title="The same">Git and cluster are equal here.</Empty>;
+  if (diff.action === "same") return <Empty title="No differences">Git and cluster are equal.</Empty>;
   return <DifferenceBody diff={diff} />;
 }

@@ -20,14 +20,14 @@ function sourceFacts(source: Source, type: string | undefined): [string, ReactNo
   if (source.chart) facts.push(["Chart", source.chart]);
   if (source.path) facts.push(["Path", source.path]);
   facts.push(["Target revision", source.targetRevision || "HEAD"]);
-  if (source.ref) facts.push(["Known to others as", `$${source.ref}`]);
+  if (source.ref) facts.push(["Ref", `$${source.ref}`]);
   if (type) facts.push(["Type", type]);
   return facts;
 }
 
 /** Details is what the application asks for. */
 export function Details({ manifest, summary }: { manifest: ApplicationManifest | null; summary: Application | null }) {
-  if (!manifest) return summary ? <SummaryDetails summary={summary} /> : <Empty title="Nothing is known yet" />;
+  if (!manifest) return summary ? <SummaryDetails summary={summary} /> : <Empty title="No data yet" />;
   const { spec = {}, status = {}, metadata = {} } = manifest;
   const types = status.sourceTypes ?? [status.sourceType ?? ""];
   const urls = status.summary?.externalURLs ?? [];
@@ -53,7 +53,7 @@ export function Details({ manifest, summary }: { manifest: ApplicationManifest |
       <Panel title="Sync policy">
         <Facts items={policyFacts(manifest)} />
       </Panel>
-      <Panel title="Addresses and images">
+      <Panel title="URLs and images">
         <Facts
           items={[
             [
@@ -113,7 +113,7 @@ function policyFacts(manifest: ApplicationManifest): [string, ReactNode][] {
     ["Options", <List key="options" items={(policy?.syncOptions ?? []).map((option) => [option, option])} />],
     ["Retries", policy?.retry?.limit === undefined ? "" : String(policy.retry.limit)],
     [
-      "Differences that do not count",
+      "Ignored differences",
       <List
         key="ignored"
         items={(manifest.spec?.ignoreDifferences ?? []).map((each) => {
@@ -139,7 +139,7 @@ function List({ items }: { items: [string, ReactNode][] }) {
 function SummaryDetails({ summary }: { summary: Application }) {
   return (
     <div className="stack">
-      <Note tone="off">This is what the runtime reported last. More is shown when it is connected.</Note>
+      <Note tone="off">Showing the runtime's last report. Details are shown when it reconnects.</Note>
       <Panel title="Application">
         <Facts
           items={[

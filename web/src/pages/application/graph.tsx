@@ -20,7 +20,7 @@ export function ResourceGraph({ rows, onOpen }: { rows: TreeRow[]; onOpen: (reso
   const layout = useMemo(() => graphLayout(shown), [shown]);
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by the keyboard.
-    <section className="graph" aria-label="Graph of resources" tabIndex={0}>
+    <section className="graph" aria-label="Resource graph" tabIndex={0}>
       {rows.length > shown.length && (
         <p className="muted graph-note">
           The first {shown.length} of {rows.length} resources. Use a filter to see others.

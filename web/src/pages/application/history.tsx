@@ -31,7 +31,7 @@ export function History({ place, detail, online, blocked }: HistoryProps) {
   }
   const rows = [...query.data.entries].reverse();
   if (rows.length === 0) {
-    return <Empty title="No sync yet">Each sync that succeeds is kept here, to go back to it.</Empty>;
+    return <Empty title="No sync yet">Successful syncs are listed here. You can roll back to them.</Empty>;
   }
   const reason =
     blocked ||
@@ -88,8 +88,8 @@ export function History({ place, detail, online, blocked }: HistoryProps) {
   ];
   return (
     <div className="stack">
-      {query.error && <Note tone="warn">{explain(query.error)} What is shown may be old.</Note>}
-      {reason !== "" && <Note tone="off">Roll back is off. {reason}</Note>}
+      {query.error && <Note tone="warn">{explain(query.error)} The data shown may be stale.</Note>}
+      {reason !== "" && <Note tone="off">Rollback is disabled. {reason}</Note>}
       <Panel flush>
         <Table label="History" columns={columns} rows={rows} rowKey={(row) => String(row.id)} />
       </Panel>

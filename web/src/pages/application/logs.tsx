@@ -37,13 +37,8 @@ export function Logs({ place, online, object, containers = [] }: LogsProps) {
         question={{ object, container, follow: follow && !previous, previous, filter }}
         times={times}
         bar={(log) => (
-          <search className="filters" aria-label="What is read">
-            <SearchField
-              label="Lines with this text"
-              placeholder="Only lines with this text"
-              value={text}
-              onChange={setText}
-            />
+          <search className="filters" aria-label="Log filters">
+            <SearchField label="Filter lines" placeholder="Filter lines" value={text} onChange={setText} />
             <span className="filter-select">
               <Select
                 label="Container"
@@ -57,7 +52,7 @@ export function Logs({ place, online, object, containers = [] }: LogsProps) {
               Follow
             </Checkbox>
             <Checkbox isSelected={previous} onChange={setPrevious}>
-              Before the last restart
+              Previous container
             </Checkbox>
             <Checkbox isSelected={times} onChange={setTimes}>
               Times
@@ -115,7 +110,7 @@ function LogStatus({ log }: { log: LogState }) {
     case "reading":
       return <Status tone="progress">Reading</Status>;
     case "ended":
-      return <Status tone="off">At its end</Status>;
+      return <Status tone="off">Ended</Status>;
     case "failed":
       return <Status tone="bad">Not read</Status>;
   }

@@ -64,7 +64,7 @@ export function Results({ rows, dryRun }: { rows: ResourceResult[]; dryRun: bool
   return (
     <>
       <Table
-        label="What was done to each resource"
+        label="Result by resource"
         columns={columns(dryRun)}
         rows={shown}
         rowKey={(row) => [row.syncPhase, row.hookType, row.group, row.kind, row.namespace, row.name].join("/")}

@@ -83,9 +83,9 @@ function Manifest({ query, side, online, place }: ManifestProps) {
   if (bytes.length > 0) {
     return <ManifestView manifest={bytes} label={side === "live" ? "Live manifest" : "Desired manifest"} />;
   }
-  if (side === "live") return <Empty title="Not in the cluster">A sync would make it.</Empty>;
+  if (side === "live") return <Empty title="Not in the cluster">A sync would create it.</Empty>;
   if (data.desiredProblem) return <Note tone="warn">{data.desiredProblem}</Note>;
-  return <Empty title="Not in Git">The cluster made this resource, or it was taken out of Git.</Empty>;
+  return <Empty title="Not in Git">The resource was created in the cluster, or removed from Git.</Empty>;
 }
 
 interface PodSpec {

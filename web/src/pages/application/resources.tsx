@@ -33,7 +33,7 @@ export function Resources({ runtime, live, online, onOpen }: ResourcesProps) {
   if (nodes.length === 0) {
     return (
       <Empty title="No resources">
-        The application has nothing in the cluster. Sync it to make live what is in Git, or look at its conditions.
+        The application has nothing in the cluster. Sync it to deploy from Git, or check its conditions.
       </Empty>
     );
   }
@@ -45,10 +45,10 @@ export function Resources({ runtime, live, online, onOpen }: ResourcesProps) {
   };
   return (
     <div className="stack">
-      {error && <Note tone="warn">{explain(error)} What is shown may be old.</Note>}
+      {error && <Note tone="warn">{explain(error)} The data shown may be stale.</Note>}
       <TreeFilters nodes={nodes} filter={filter} onChange={setFilter} graph={graph} onGraph={setGraph} />
       {rows.length === 0 ? (
-        <Empty title="No resource fits">Choose fewer filters, or other ones.</Empty>
+        <Empty title="No matching resources">Change or clear the filters.</Empty>
       ) : (
         <Panel flush>
           {graph ? (
@@ -80,7 +80,7 @@ function TreeFilters({ nodes, filter, onChange, graph, onGraph }: TreeFiltersPro
     ];
   };
   return (
-    <search className="filters" aria-label="Filters of resources">
+    <search className="filters" aria-label="Resource filters">
       <SearchField
         label="Find resources"
         placeholder="Kind or name"
@@ -126,7 +126,7 @@ function TreeFilters({ nodes, filter, onChange, graph, onGraph }: TreeFiltersPro
 export function Offline({ runtime }: { runtime: string }) {
   return (
     <Empty title="The runtime is offline">
-      Only the runtime {runtime} knows this. It is shown as soon as the runtime is connected again.
+      This data comes from the runtime {runtime}. It is shown when the runtime reconnects.
     </Empty>
   );
 }

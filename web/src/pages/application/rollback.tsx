@@ -51,7 +51,7 @@ export function RollbackDialog({ place, detail, entry, onClose }: RollbackDialog
       if (dryRun) {
         setTrial({ id: answer.requestId, began, prune });
       } else {
-        toast(`The rollback to ${shortRevision(answer.revision)} begins.`);
+        toast(`The rollback to ${shortRevision(answer.revision)} started.`);
         onClose();
       }
     } catch (error) {
@@ -107,16 +107,14 @@ export function RollbackDialog({ place, detail, entry, onClose }: RollbackDialog
         {!trial && <Note>A dry run comes first: it changes nothing and shows what would be done.</Note>}
         <div className="stack" aria-live="polite">
           {waiting && <Loading lines={3} />}
-          {progress?.step === "lost" && (
-            <Note tone="warn">Another operation took the place of the dry run. Try again.</Note>
-          )}
+          {progress?.step === "lost" && <Note tone="warn">Another operation replaced the dry run. Try again.</Note>}
           {progress?.step === "known" && isFinished(progress.state) && (
             <>
               <div className="row">
                 <Phase value={progress.state.phase ?? ""} />{" "}
-                <span>{progress.state.message || "The dry run is done."}</span>
+                <span>{progress.state.message || "Dry run completed."}</span>
               </div>
-              {!tried && <Note tone="warn">The options changed since. Run it again.</Note>}
+              {!tried && <Note tone="warn">The options have changed. Run it again.</Note>}
               <Results rows={progress.state.syncResult?.resources ?? []} dryRun />
             </>
           )}

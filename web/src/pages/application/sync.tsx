@@ -76,7 +76,7 @@ export function SyncDialog({ place, detail, onClose, onDenied }: SyncDialogProps
         syncOptions: optionLines(options.syncOptions),
         resources: names,
       });
-      toast(options.dryRun ? "The dry run begins." : "The sync begins.");
+      toast(options.dryRun ? "Dry run started." : "Sync started.");
       onClose();
     } catch (error) {
       setProblem(explain(error));
@@ -105,7 +105,7 @@ export function SyncDialog({ place, detail, onClose, onDenied }: SyncDialogProps
           label="Revision"
           value={options.revision}
           onChange={(revision) => set({ revision })}
-          placeholder="That of the source"
+          placeholder="Target revision of the source"
           isDisabled={several}
           description={
             several
@@ -124,7 +124,7 @@ export function SyncDialog({ place, detail, onClose, onDenied }: SyncDialogProps
             isSelected={options.applyOutOfSyncOnly}
             onChange={(applyOutOfSyncOnly) => set({ applyOutOfSyncOnly })}
           >
-            Apply only what is out of sync
+            Apply out-of-sync resources only
           </Checkbox>
           <Checkbox isSelected={options.replace} onChange={(replace) => set({ replace })}>
             Replace instead of apply
@@ -133,9 +133,7 @@ export function SyncDialog({ place, detail, onClose, onDenied }: SyncDialogProps
             Force: delete and make anew what cannot be changed
           </Checkbox>
         </div>
-        {(options.force || options.replace) && (
-          <Note tone="warn">Force and replace can take resources down for a moment.</Note>
-        )}
+        {(options.force || options.replace) && <Note tone="warn">Force and replace can cause a short outage.</Note>}
         <Select
           label="Strategy"
           value={options.strategy}
@@ -151,7 +149,7 @@ export function SyncDialog({ place, detail, onClose, onDenied }: SyncDialogProps
           value={options.syncOptions}
           onChange={(syncOptions) => set({ syncOptions })}
           placeholder="CreateNamespace=true"
-          description="One in each line. They win over those of the application."
+          description="One per line. They override the application's sync options."
         />
         <ChooseResources resources={resources} chosen={chosen} onChange={setChosen} />
         {problem && <Note tone="bad">{problem}</Note>}
@@ -182,7 +180,7 @@ function ChooseResources({ resources, chosen, onChange }: ChooseProps) {
   return (
     <div className="stack">
       <Checkbox isSelected={chosen !== null} onChange={(some) => onChange(some ? new Set(outOfSync) : null)}>
-        Only chosen resources {chosen !== null && `(${chosen.size} of ${resources.length})`}
+        Selected resources only {chosen !== null && `(${chosen.size} of ${resources.length})`}
       </Checkbox>
       {chosen !== null && (
         <fieldset className="choose">

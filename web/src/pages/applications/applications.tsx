@@ -47,7 +47,7 @@ export function ApplicationsPage() {
           {!live.synced
             ? "Loading"
             : rows.length === all
-              ? `${all.toLocaleString("en")} in all`
+              ? `${all.toLocaleString("en")} total`
               : `${rows.length.toLocaleString("en")} of ${all.toLocaleString("en")}`}
         </span>
       }
@@ -84,8 +84,11 @@ export function ApplicationsPage() {
               <Loading lines={12} />
             </Panel>
           ) : rows.length === 0 ? (
-            <Empty title="No application fits" action={<Button onPress={choosing.clear}>Clear the filters</Button>}>
-              Choose fewer filters, or other ones.
+            <Empty
+              title="No matching applications"
+              action={<Button onPress={choosing.clear}>Clear the filters</Button>}
+            >
+              Change or clear the filters.
             </Empty>
           ) : choosing.cards ? (
             <ApplicationCards rows={rows} />
@@ -145,7 +148,7 @@ function Filters({ choosing, counts }: { choosing: Choosing; counts: Counts }) {
 function NoApplications() {
   return (
     <Empty
-      title="No application yet"
+      title="No applications yet"
       action={
         <Link to="/runtimes" className={buttonClass("primary")}>
           Go to the runtimes

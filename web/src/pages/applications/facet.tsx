@@ -75,7 +75,7 @@ function FacetValues({ facet, label, chosen, counts, onChange }: FacetMenuProps)
         escapeKeyBehavior="none"
         selectedKeys={chosen}
         onSelectionChange={(keys) => keys !== "all" && onChange([...keys].map(String))}
-        renderEmptyState={() => <p className="muted facet-none">Nothing to choose.</p>}
+        renderEmptyState={() => <p className="muted facet-none">No values.</p>}
       >
         {(value) => (
           <ListBoxItem id={value.id} className="option facet-value" textValue={value.label}>

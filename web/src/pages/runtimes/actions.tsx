@@ -36,7 +36,7 @@ export function RuntimeActions({ runtime }: { runtime: Runtime }) {
         entries={[
           {
             id: "configuration",
-            label: runtime.configurationRuntime ? "Is the configuration runtime" : "Set as configuration runtime",
+            label: runtime.configurationRuntime ? "Current configuration runtime" : "Set as configuration runtime",
             isDisabled: runtime.configurationRuntime,
             onAction: () => setDoing("configuration"),
           },
@@ -65,7 +65,7 @@ export function RuntimeActions({ runtime }: { runtime: Runtime }) {
       {doing === "credentials" && <CredentialsDialog name={name} back={`/runtimes/${name}`} onClose={close} />}
       <ConfirmDialog
         title={`Make ${name} the configuration runtime`}
-        confirmLabel="Make it that"
+        confirmLabel="Set as configuration runtime"
         isOpen={doing === "configuration"}
         onClose={close}
         onConfirm={async () => {
@@ -74,7 +74,8 @@ export function RuntimeActions({ runtime }: { runtime: Runtime }) {
         }}
       >
         <p>
-          The configuration runtime writes what all runtimes share. There is one in the account; it was another before.
+          The configuration runtime writes what all runtimes share. An account has exactly one; this replaces the
+          current one.
         </p>
       </ConfirmDialog>
       <ConfirmDialog
@@ -90,8 +91,8 @@ export function RuntimeActions({ runtime }: { runtime: Runtime }) {
         }}
       >
         <p>
-          Within seconds the platform takes nothing from it any longer, and its tunnel ends. It goes on delivering from
-          Git. To bring it back, give it a new API key in its Secret.
+          Within seconds the platform rejects its requests, and its tunnel is closed. It keeps deploying from Git. To
+          reconnect it, put a new API key in its Secret.
         </p>
       </ConfirmDialog>
       <ConfirmDialog
@@ -123,11 +124,11 @@ export function RuntimeActions({ runtime }: { runtime: Runtime }) {
         onClose={close}
         onConfirm={async () => {
           await platform.runtimes.deleteRuntime({ name });
-          toast(`The platform has forgotten ${name}.`);
+          toast(`Deleted ${name}.`);
           await navigate({ to: "/runtimes" });
         }}
       >
-        <p>The platform forgets the runtime. What is in its cluster stays: remove it there with Helm.</p>
+        <p>The platform deletes the runtime. Its resources stay in the cluster: remove them with Helm.</p>
       </ConfirmDialog>
       <Dialog title="Finish the uninstallation" isOpen={command !== ""} onClose={() => setCommand("")}>
         <div className="stack">

@@ -101,18 +101,18 @@ export function ClustersTab({ runtime }: { runtime: Runtime }) {
       flush
       actions={
         <Button small variant="primary" onPress={() => setAdding(true)} isDisabled={!isAdmin}>
-          Add a cluster
+          Add cluster
         </Button>
       }
     >
       {asked.isError && runtime.online && (
-        <Note tone="warn">The runtime did not answer, so what it reported last is shown: {explain(asked.error)}</Note>
+        <Note tone="warn">The runtime did not respond. Showing its last report: {explain(asked.error)}</Note>
       )}
       {!isAdmin && <Note>Admins of the account add and remove clusters.</Note>}
       {asked.isPending && runtime.online && clusters.length === 0 ? (
         <Loading lines={3} />
       ) : clusters.length === 0 ? (
-        <Empty title="No other clusters">The runtime deploys to its own cluster. Add others that it deploys to.</Empty>
+        <Empty title="No clusters added">The runtime deploys to its own cluster. Add others that it deploys to.</Empty>
       ) : (
         <Table
           label={`Clusters of ${runtime.name}`}
@@ -143,9 +143,9 @@ export function ClustersTab({ runtime }: { runtime: Runtime }) {
           await queries.invalidateQueries({ queryKey: ["clusters", runtime.name] });
         }}
       >
-        <p>The runtime forgets the cluster. What it deployed there stays.</p>
+        <p>The runtime removes the cluster. Deployed resources stay.</p>
         <Checkbox isSelected={force} onChange={setForce}>
-          Also if Applications deploy to it
+          Remove it even if Applications deploy to it
         </Checkbox>
       </ConfirmDialog>
     </Panel>
@@ -158,15 +158,16 @@ function AddCluster({ name, onClose }: { name: string; onClose: () => void }) {
   const shown = cluster.trim() || "staging";
   const command = ["slipway", "cluster", "add", shown, "--runtime", name, "--context", context.trim() || shown];
   return (
-    <Dialog title="Add a cluster" isOpen onClose={onClose}>
+    <Dialog title="Add cluster" isOpen onClose={onClose}>
       <div className="stack">
         <p>
-          Run this where your kubeconfig reaches the new cluster. It makes a service account there, and gives the
-          runtime a token that is good for a day; the runtime renews it. What is made is shown first.
+          Run this where your kubeconfig reaches the new cluster. It creates a service account there, and gives the
+          runtime a token that is valid for a day and renewed by the runtime. The objects are shown before they are
+          created.
         </p>
-        <TextField label="Name of the cluster" value={cluster} onChange={setCluster} placeholder="staging" />
+        <TextField label="Cluster name" value={cluster} onChange={setCluster} placeholder="staging" />
         <TextField
-          label="Context of the kubeconfig"
+          label="Kubeconfig context"
           value={context}
           onChange={setContext}
           placeholder={shown}

@@ -25,7 +25,7 @@ const steps = [CompletionStep.GIT_CREDENTIALS, CompletionStep.USER_TOKEN, Comple
 type Step = (typeof steps)[number];
 
 const why: Record<Step, string> = {
-  [CompletionStep.GIT_CREDENTIALS]: "With these the runtime reads Git and writes the shared repository.",
+  [CompletionStep.GIT_CREDENTIALS]: "The runtime uses them to read Git and to write the shared repository.",
   [CompletionStep.USER_TOKEN]: "With your own token, what you change in Git carries your name. Each user has one.",
   [CompletionStep.RUNTIME_APPLICATION]:
     "Then Git is the source of truth for the runtime too: its components, their health and their versions are seen here.",
@@ -102,7 +102,7 @@ export function CompletionSteps({ runtime, back }: CompletionProps) {
     };
     return (
       <Button variant="primary" onPress={open} isDisabled={!runtime.online || !hasGit}>
-        {step === CompletionStep.GIT_CREDENTIALS ? "Set the credentials" : "Register your token"}
+        {step === CompletionStep.GIT_CREDENTIALS ? "Set credentials" : "Register your token"}
       </Button>
     );
   };
@@ -111,7 +111,7 @@ export function CompletionSteps({ runtime, back }: CompletionProps) {
   return (
     <div className="stack">
       <p role="status" className={left === 0 ? undefined : "muted"}>
-        {left === 0 ? "All steps are done." : `${steps.length - left} of ${steps.length} steps are done.`}
+        {left === 0 ? "All steps completed." : `${steps.length - left} of ${steps.length} steps completed.`}
       </p>
       {settings.isSuccess && !hasGit && (
         <Note tone="warn">
@@ -149,7 +149,7 @@ export function CompletionSteps({ runtime, back }: CompletionProps) {
         ))}
       </ol>
       {/* Below: it comes and goes, and the steps stay where they are. */}
-      {!runtime.online && <Note tone="warn">The runtime is offline. The steps go on when it is back.</Note>}
+      {!runtime.online && <Note tone="warn">The runtime is offline. The steps continue when it reconnects.</Note>}
       {doing === CompletionStep.GIT_CREDENTIALS && (
         <CredentialsDialog
           name={runtime.name}

@@ -90,7 +90,7 @@ export function ComponentsTab({ runtime }: { runtime: Runtime }) {
     >
       {!isAdmin && <Note>Logs of the runtime are for admins of the account.</Note>}
       {runtime.components.length === 0 ? (
-        <Empty title="No components are reported">
+        <Empty title="No components reported">
           Components are the Deployments of the runtime in its cluster. A runtime that runs as a program has none.
         </Empty>
       ) : (
@@ -131,7 +131,7 @@ function ComponentLog({ name, component, onClose }: { name: string; component: s
             show();
           }
         }
-        setState("There are no lines.");
+        setState("The log is empty.");
       } catch (error) {
         if (!stop.signal.aborted) setState(explain(error));
       }

@@ -121,7 +121,7 @@ export function CredentialsDialog({ name, back, onClose, onDone }: CredentialsPr
         <TextField label="User name" value={username} onChange={setUsername} autoComplete="off" />
       )}
       <details className="more">
-        <summary>Connect by SSH, or to a Git server in house</summary>
+        <summary>SSH, or a self-hosted Git server</summary>
         <div className="stack details-body">
           <TextField
             label="SSH private key"
@@ -145,12 +145,12 @@ export function CredentialsDialog({ name, back, onClose, onDone }: CredentialsPr
             value={authorities}
             onChange={setAuthorities}
             autoComplete="off"
-            description="PEM certificates that may vouch for a Git server in house."
+            description="PEM certificates of the CA of a self-hosted Git server."
           />
         </div>
       </details>
       <Checkbox isSelected={skip} onChange={setSkip}>
-        Store them although a permission is missing or cannot be checked
+        Store them even if a permission is missing or cannot be checked
       </Checkbox>
     </FormDialog>
   );

@@ -44,7 +44,7 @@ export function GitSourceDialog({ name, before, onClose, onDone }: GitSourceDial
       });
       toast(`The Git Source ${gitSource.name} is made.`);
       if (answer.webhookProblem) {
-        toast(`No webhook was registered: ${answer.webhookProblem}. Pushes are seen a little later.`, "warn");
+        toast(`No webhook was registered: ${answer.webhookProblem}. Pushes are detected by polling.`, "warn");
       }
     }
     onDone();
@@ -99,12 +99,12 @@ export function GitSourceDialog({ name, before, onClose, onDone }: GitSourceDial
         <summary>Files and destination</summary>
         <div className="stack details-body">
           <TextField
-            label="Only these files"
+            label="Include files"
             value={draft.include}
             onChange={(include) => change({ include })}
             description="A pattern, such as *.yaml or {a,b}/**."
           />
-          <TextField label="Not these files" value={draft.exclude} onChange={(exclude) => change({ exclude })} />
+          <TextField label="Exclude files" value={draft.exclude} onChange={(exclude) => change({ exclude })} />
           <TextField
             label="Namespace of its Applications"
             value={draft.destinationNamespace}
@@ -116,10 +116,10 @@ export function GitSourceDialog({ name, before, onClose, onDone }: GitSourceDial
       {!before && (
         <>
           <Checkbox isSelected={webhook} onChange={setWebhook}>
-            Register a webhook, so that pushes are seen at once
+            Register a webhook, so that pushes are deployed immediately
           </Checkbox>
           <Checkbox isSelected={makeRepository} onChange={setMakeRepository}>
-            Make the repository if it does not exist
+            Create the repository if it does not exist
           </Checkbox>
         </>
       )}

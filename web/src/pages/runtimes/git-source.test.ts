@@ -6,7 +6,7 @@ it("accepts repositories, and no credentials", () => {
   expect(at("https://github.com/acme/apps.git")).toBe("");
   expect(at("git@github.com:acme/apps.git")).toBe("");
   expect(at("ssh://git@host:7999/acme/apps.git")).toBe("");
-  expect(at("https://token@github.com/acme/apps.git")).toMatch("Take the user");
+  expect(at("https://token@github.com/acme/apps.git")).toMatch("Remove the user");
   for (const bad of ["", "apps", "file:///srv/apps", "https://github.com", "javascript:alert(1)"]) {
     expect(at(bad)).not.toBe("");
   }

@@ -3,13 +3,14 @@ const sourceName = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
 /** sourceProblem is what is wrong with a Git Source before anybody is asked. */
 export function sourceProblem(source: { name: string; repoUrl: string }): string {
   if (!sourceName.test(source.name.trim())) {
-    return "Give it a name of lower-case letters, digits and dashes, at most 63 characters.";
+    return "Enter a name of lower-case letters, digits and dashes, at most 63 characters.";
   }
   const url = source.repoUrl.trim();
-  if (url === "") return "Give the address of the repository.";
+  if (url === "") return "Enter the URL of the repository.";
   const known = /^(https?|ssh):\/\/[^/\s]+\/\S+$/.test(url) || /^[^/@:\s]+@[^/:\s]+:\S+$/.test(url);
   if (!known) return "Write the repository as https://github.com/acme/apps.git, or git@github.com:acme/apps.git.";
-  if (/^https?:\/\/[^/]*@/.test(url)) return "Take the user and token out of the address: the runtime has its own.";
+  if (/^https?:\/\/[^/]*@/.test(url))
+    return "Remove the user and token from the URL: the runtime has its own credentials.";
   return "";
 }
 

@@ -110,7 +110,7 @@ export function GitSourcesTab({ runtime }: { runtime: Runtime }) {
       }
     >
       {asked.isError && runtime.online && (
-        <Note tone="warn">The runtime did not answer, so what it reported last is shown: {explain(asked.error)}</Note>
+        <Note tone="warn">The runtime did not respond. Showing its last report: {explain(asked.error)}</Note>
       )}
       {!isAdmin && <Note>Git Sources decide what is deployed. Admins of the account change them.</Note>}
       {first ? (

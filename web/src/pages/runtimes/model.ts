@@ -55,7 +55,7 @@ export function problemsOf(runtime: Runtime, now: number): Problem[] {
     all.push({
       id: "uninstalling",
       tone: "progress",
-      title: "It is being uninstalled",
+      title: "Uninstalling",
       detail: runtime.online
         ? "The runtime cleans up. When it has gone offline, the command of Helm removes it from the cluster."
         : "The runtime has cleaned up, or cannot be reached. The command of Helm removes it from the cluster.",
@@ -68,7 +68,7 @@ export function problemsOf(runtime: Runtime, now: number): Problem[] {
       tone: "bad",
       title: "The runtime is offline",
       detail:
-        "Its applications run on, and what Git has is still delivered if the cluster is well. What you see here is old.",
+        "Its applications keep running, and changes in Git are still deployed if the cluster is healthy. The data shown here is stale.",
     });
   }
   all.push(...tokenProblems(runtime, now));
@@ -85,8 +85,8 @@ export function problemsOf(runtime: Runtime, now: number): Problem[] {
     all.push({
       id: "sync",
       tone: "warn",
-      title: "The runtime differs from what Git has",
-      detail: "Its own Application is out of sync. See what differs, and sync it.",
+      title: "The runtime is out of sync with Git",
+      detail: "Its own Application is out of sync. Review the diff and sync it.",
       action: "application",
     });
   }
@@ -99,7 +99,7 @@ export function problemsOf(runtime: Runtime, now: number): Problem[] {
       id: "health",
       tone: degraded ? "bad" : "warn",
       title: degraded ? "The runtime is degraded" : "The runtime reports a problem",
-      detail: runtime.healthMessage || "It does not say why: see the logs of its components.",
+      detail: runtime.healthMessage || "No reason reported. Check the logs of its components.",
       action: "components",
     });
   }
@@ -119,14 +119,14 @@ function tokenProblems(runtime: Runtime, now: number): Problem[] {
           id: "token",
           tone: "bad",
           title: "The Git token of the runtime has expired",
-          detail: "Nothing new is fetched from private repositories. Give it a new token.",
+          detail: "Private repositories are no longer fetched. Set a new token.",
           action: "credentials",
         }
       : {
           id: "token",
           tone: "warn",
           title: `The Git token of the runtime expires in ${days === 1 ? "a day" : `${days} days`}`,
-          detail: "Give it a new token before that.",
+          detail: "Set a new token before then.",
           action: "credentials",
         },
   ];

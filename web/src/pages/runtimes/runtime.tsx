@@ -31,10 +31,10 @@ export function RuntimePage() {
       <Panel>
         {synced ? (
           <Empty
-            title="There is no such runtime"
+            title="Runtime not found"
             action={
               <Link to="/runtimes" className={buttonClass()}>
-                See all runtimes
+                Show all runtimes
               </Link>
             }
           >
@@ -87,7 +87,7 @@ function Known({ runtime }: { runtime: Runtime }) {
         </div>
       </Panel>
       <Tabs
-        label="Parts of the runtime"
+        label="Runtime sections"
         selected={selected}
         onSelect={(id) => void navigate({ search: { tab: id }, replace: true, resetScroll: false })}
         tabs={[

@@ -18,7 +18,7 @@ const route = getRouteApi("/inside/runtimes");
 
 const sorts: { value: SortKey; label: string }[] = [
   { value: "name", label: "Sort by name" },
-  { value: "status", label: "Sort by what needs you" },
+  { value: "status", label: "Sort by status" },
   { value: "cluster", label: "Sort by cluster" },
   { value: "version", label: "Sort by version" },
   { value: "seen", label: "Sort by last seen" },
@@ -46,7 +46,7 @@ export function RuntimesPage() {
     );
   } else if (synced) {
     const none = (
-      <Empty title="No runtime matches">
+      <Empty title="No matching runtimes">
         Nothing has “{query}” in its name, cluster, namespace, version or access mode.
       </Empty>
     );
@@ -73,7 +73,7 @@ export function RuntimesPage() {
           {shown.length} of {items.size} runtimes
         </p>
         <Tabs
-          label="How runtimes are shown"
+          label="Runtime view"
           selected={selected}
           onSelect={(id) =>
             void navigate({ search: (old) => ({ ...old, view: id === "topology" ? id : undefined }), replace: true })
@@ -101,7 +101,11 @@ export function RuntimesPage() {
     );
   }
   return (
-    <Page title="Runtimes" subtitle="Each brings what is in Git to one cluster, and to those it manages." actions={add}>
+    <Page
+      title="Runtimes"
+      subtitle="Each runtime deploys from Git to its cluster and to the clusters it manages."
+      actions={add}
+    >
       {content}
     </Page>
   );

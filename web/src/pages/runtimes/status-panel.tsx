@@ -35,16 +35,16 @@ export function StatusPanel({ runtime }: { runtime: Runtime }) {
       title="Status"
       actions={
         <Button small onPress={() => setChecking(true)} isDisabled={!isAdmin || !runtime.online || checking}>
-          Run the checks
+          Run checks
         </Button>
       }
     >
       <Boxes runtime={runtime} problems={problems} />
       <div aria-live="polite">
         {problems.length === 0 ? (
-          <p>Everything is well.</p>
+          <p>Healthy: no problems found.</p>
         ) : (
-          <ul className="problems" aria-label="What is wrong">
+          <ul className="problems" aria-label="Problems">
             {problems.map((problem) => (
               <li key={problem.id} className={`problem tone-${problem.tone}`} data-problem={problem.id}>
                 <Dot tone={problem.tone} label={tones[problem.tone]} />
@@ -83,7 +83,7 @@ function ProblemAction(props: { problem: Problem; runtime: Runtime; onCredential
     case "credentials":
       return (
         <Button small variant="primary" onPress={onCredentials} isDisabled={!isAdmin || !runtime.online}>
-          Update the credentials
+          Update credentials
         </Button>
       );
     case "application":
@@ -107,7 +107,7 @@ function ProblemAction(props: { problem: Problem; runtime: Runtime; onCredential
           className={buttonClass("secondary", true)}
           resetScroll={false}
         >
-          {problem.action === "components" ? "See the logs" : "See it"}
+          {problem.action === "components" ? "Show logs" : "See it"}
         </Link>
       );
     default:
@@ -124,10 +124,10 @@ function OfflineHelp({ runtime }: { runtime: Runtime }) {
   return (
     <>
       <div className="muted">
-        The last sign of life was <Time at={runtime.lastHeartbeatAt} />. Check that its Pods run, that the cluster
-        reaches {window.location.origin}, and that nobody revoked its credentials. Its log says which:
+        The last heartbeat was <Time at={runtime.lastHeartbeatAt} />. Check that its Pods run, that the cluster reaches{" "}
+        {window.location.origin}, and that its credentials were not revoked. Its log shows the reason:
       </div>
-      <CopyBlock label="Commands to look at an offline runtime" text={commands.join("\n")} />
+      <CopyBlock label="Commands to inspect an offline runtime" text={commands.join("\n")} />
     </>
   );
 }

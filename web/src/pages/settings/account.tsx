@@ -89,12 +89,12 @@ function RenameDialog({ name, onClose }: { name: string; onClose: () => void }) 
       title="Rename the account"
       submitLabel="Rename"
       onClose={onClose}
-      problem={text.trim() === "" ? "Type a name." : ""}
+      problem={text.trim() === "" ? "Enter a name." : ""}
       onSubmit={async () => {
         await platform.account.updateAccount({ name: text.trim() });
         await queries.invalidateQueries({ queryKey: accountKey });
         await queries.invalidateQueries({ queryKey: sessionQuery.queryKey });
-        toast("The account is renamed.");
+        toast("Account renamed.");
       }}
     >
       <TextField label="Name" value={text} onChange={setText} autoFocus />

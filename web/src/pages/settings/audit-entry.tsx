@@ -36,15 +36,15 @@ export function AuditEntryDialog({ entry, onClose, onFilter }: Props) {
       <div className="row">
         {entry.actor !== "" && (
           <Button small onPress={() => onFilter({ actor: entry.actor })}>
-            Only by them
+            Filter by actor
           </Button>
         )}
         <Button small onPress={() => onFilter({ action: entry.action })}>
-          Only this action
+          Filter by action
         </Button>
         {entry.target !== "" && (
           <Button small onPress={() => onFilter({ target: entry.target })}>
-            Only on this
+            Filter by target
           </Button>
         )}
       </div>

@@ -22,11 +22,7 @@ const ahead = 800;
 export function AuditSection() {
   const { isAdmin } = useSession();
   if (!isAdmin) {
-    return (
-      <Empty title="The audit log is for admins">
-        It has who did what in the account. An admin of the account can read it.
-      </Empty>
-    );
+    return <Empty title="Only admins can read the audit log">It records who did what in the account.</Empty>;
   }
   return <Audit />;
 }
@@ -45,21 +41,21 @@ function Audit() {
           value={filter.actor}
           onChange={(actor) => set({ actor })}
           placeholder="ann@example.com"
-          description="The whole email, name of a key, or runtime."
+          description="Full email, key name or runtime name."
         />
         <TextField
           label="What"
           value={filter.action}
           onChange={(action) => set({ action })}
           placeholder="runtime.register"
-          description="The whole action."
+          description="Full action name."
         />
         <TextField
           label="On"
           value={filter.target}
           onChange={(target) => set({ target })}
           placeholder="runtime/prod"
-          description="The whole kind and name."
+          description="Full kind and name."
         />
         <Select label="When" value={filter.period} onChange={(period) => set({ period })} options={periods} />
       </div>
@@ -127,12 +123,12 @@ function Entries({ filter, filtered, onClear, onShow }: EntriesProps) {
   if (rows.length === 0) {
     return (
       <Empty
-        title={filtered ? "Nothing matches" : "Nothing was written yet"}
+        title={filtered ? "Nothing matches" : "No entries yet"}
         action={filtered && <Button onPress={onClear}>Show everything</Button>}
       >
         {filtered
-          ? "The fields need the whole name, spelled as in the log."
-          : "What changes something is written here."}
+          ? "Filters match the full name, as it is spelled in the log."
+          : "Changes in the account are recorded here."}
       </Empty>
     );
   }
@@ -152,7 +148,7 @@ function Entries({ filter, filtered, onClear, onShow }: EntriesProps) {
           {log.isFetchingNextPage
             ? "Reading older entries…"
             : log.hasNextPage
-              ? `${rows.length} entries. Older ones come when you scroll.`
+              ? `${rows.length} entries. Scroll to load older entries.`
               : `${rows.length} ${rows.length === 1 ? "entry" : "entries"}, all that there are.`}
           {more && (
             <Button small onPress={() => void queries.resetQueries({ queryKey })}>
@@ -161,7 +157,7 @@ function Entries({ filter, filtered, onClear, onShow }: EntriesProps) {
           )}
           {log.isFetchNextPageError && (
             <Button small onPress={() => void log.fetchNextPage()}>
-              Older entries did not come. Try again
+              Loading older entries failed. Try again
             </Button>
           )}
         </div>

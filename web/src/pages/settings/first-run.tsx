@@ -26,7 +26,7 @@ export function FirstRun() {
   const session = useSession();
   if (!session.isAdmin) {
     return (
-      <Empty title="There is no runtime yet">
+      <Empty title="No runtimes yet">
         An admin of {session.accountName} installs the first one. Then its applications are shown here.
       </Empty>
     );

@@ -31,7 +31,7 @@ export function GitSettingsPanel() {
   const set = Boolean(found?.provider);
   return (
     <Panel
-      title="Git of the account"
+      title="Account Git settings"
       actions={
         isAdmin &&
         set && (
@@ -58,7 +58,7 @@ export function GitSettingsPanel() {
           action={
             isAdmin && (
               <Button variant="primary" onPress={() => setEditing(true)}>
-                Set it up
+                Set up Git
               </Button>
             )
           }
@@ -82,7 +82,7 @@ export function GitSettingsPanel() {
                   </Status>
                 ) : (
                   <Status key="state" tone="progress">
-                    Not reached yet
+                    Not validated yet
                   </Status>
                 ),
               ],
@@ -91,7 +91,7 @@ export function GitSettingsPanel() {
           <p className="sentence muted">
             {found?.validated
               ? "Runtimes use it, so it cannot be changed. It can be reset when no runtime is online."
-              : "It can be changed until a runtime has reached it."}
+              : "It can be changed until a runtime has validated it."}
           </p>
         </div>
       )}
@@ -105,11 +105,11 @@ export function GitSettingsPanel() {
         onConfirm={async () => {
           await platform.git.resetGitSettings({});
           await queries.invalidateQueries({ queryKey: settingsQuery.queryKey });
-          toast("The Git settings are reset.");
+          toast("Git settings reset.");
         }}
       >
-        <p>The account forgets its provider and repository. The repository itself is not touched.</p>
-        {found?.validated && <p>This is refused while a runtime is online.</p>}
+        <p>The account's provider and repository settings are deleted. The repository itself is not changed.</p>
+        {found?.validated && <p>This is not possible while a runtime is online.</p>}
       </ConfirmDialog>
     </Panel>
   );
@@ -122,10 +122,10 @@ function GitSettingsDialog({ before, onClose }: { before: GitSettings | undefine
   const [api, setAPI] = useState(before?.apiUrl ?? "");
   return (
     <FormDialog
-      title="Git of the account"
+      title="Account Git settings"
       submitLabel="Save"
       onClose={onClose}
-      problem={repository.trim() === "" ? "Type the address of the shared repository." : ""}
+      problem={repository.trim() === "" ? "Enter the URL of the shared repository." : ""}
       onSubmit={async () => {
         await platform.git.setGitSettings({
           settings: {
@@ -135,7 +135,7 @@ function GitSettingsDialog({ before, onClose }: { before: GitSettings | undefine
           },
         });
         await queries.invalidateQueries({ queryKey: settingsQuery.queryKey });
-        toast("The Git settings are saved.");
+        toast("Git settings saved.");
       }}
     >
       <TextField
@@ -151,7 +151,7 @@ function GitSettingsDialog({ before, onClose }: { before: GitSettings | undefine
         label="Provider"
         value={provider}
         onChange={setProvider}
-        options={[{ value: "auto", label: "As the address says" }, ...providers]}
+        options={[{ value: "auto", label: "Detect from the URL" }, ...providers]}
       />
       <TextField
         label="API URL"
@@ -159,7 +159,7 @@ function GitSettingsDialog({ before, onClose }: { before: GitSettings | undefine
         value={api}
         onChange={setAPI}
         autoComplete="off"
-        description="Leave it empty, unless your Git server has its API elsewhere."
+        description="Leave empty unless the API of your Git server has another URL."
       />
     </FormDialog>
   );

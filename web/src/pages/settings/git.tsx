@@ -33,7 +33,7 @@ function RuntimeTokens() {
   if (!picked) {
     return (
       <Panel title="Personal tokens and integrations">
-        <Empty title="There is no runtime yet">
+        <Empty title="No runtimes yet">
           Tokens are kept in the clusters of runtimes and nowhere else. Once there is a runtime, you register yours
           here.
         </Empty>
@@ -62,7 +62,7 @@ function RuntimeTokens() {
     >
       <div className="stack">
         <p className="sentence muted">
-          What you change in Git through <strong>{picked.name}</strong> is changed with your own token. It is stored
+          Your changes in Git through <strong>{picked.name}</strong> is changed with your own token. It is stored
           encrypted in the cluster of the runtime, and nowhere else.
         </p>
         {picked.online ? (

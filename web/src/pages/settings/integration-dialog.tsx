@@ -27,10 +27,10 @@ export function IntegrationDialog({ runtimeName, before, onClose }: Props) {
   const moved = before !== undefined && (before.provider !== provider || before.apiUrl !== api.trim());
   return (
     <FormDialog
-      title={before ? `Change the integration ${before.name}` : "Add an integration"}
+      title={before ? `Change the integration ${before.name}` : "Add integration"}
       submitLabel={before ? "Save" : "Add"}
       onClose={onClose}
-      problem={name.trim() === "" ? "Type a name." : ""}
+      problem={name.trim() === "" ? "Enter a name." : ""}
       onSubmit={async () => {
         const integration = { name: name.trim(), provider, apiUrl: api.trim(), sharing };
         const services = runtime(runtimeName).integrations;
@@ -63,12 +63,12 @@ export function IntegrationDialog({ runtimeName, before, onClose }: Props) {
         value={sharing}
         onChange={setSharing}
         options={[
-          { value: "all-users", title: "All users", description: "Everybody registers their own token." },
+          { value: "all-users", title: "All users", description: "Each user registers their own token." },
           { value: "admins", title: "Admins", description: "Only admins register tokens." },
         ]}
       />
       {moved && (before?.users.length ?? 0) > 0 && (
-        <Note tone="warn">With another provider or address, the tokens that are registered are forgotten.</Note>
+        <Note tone="warn">Changing the provider or URL deletes the registered tokens.</Note>
       )}
     </FormDialog>
   );

@@ -40,8 +40,8 @@ export function Integrations({ name, others }: Props) {
       {list.data.integrations.length === 0 ? (
         <Empty title="No Git integration">
           {isAdmin
-            ? "Set up Git of the account, or add an integration for another provider."
-            : "An admin sets up Git of the account; then you register your token here."}
+            ? "Set up Git for the account, or add an integration for another provider."
+            : "An admin sets up Git for the account; then you register your token here."}
         </Empty>
       ) : (
         list.data.integrations.map((one) => <OneIntegration key={one.name} name={name} of={one} others={others} />)
@@ -49,7 +49,7 @@ export function Integrations({ name, others }: Props) {
       {isAdmin && (
         <div className="integration-add">
           <Button small onPress={() => setAdding(true)}>
-            Add an integration
+            Add integration
           </Button>
         </div>
       )}
@@ -102,7 +102,7 @@ function OneIntegration({ name, of, others }: { name: string; of: Integration; o
       ) : own ? (
         <TokenFacts of={own} />
       ) : (
-        <p>You have no token here. Without one, you cannot change anything in Git through this runtime.</p>
+        <p>You have no token here. Without a token you cannot change anything in Git through this runtime.</p>
       )}
       {!closed && (
         <div className="row">
@@ -138,7 +138,7 @@ function OneIntegration({ name, of, others }: { name: string; of: Integration; o
           toast(`${name} has forgotten your token.`);
         }}
       >
-        <p>The runtime forgets it. At {providerName(of.provider)} it stays good until you delete it there.</p>
+        <p>The runtime deletes it. At {providerName(of.provider)} it stays valid until you revoke it there.</p>
       </ConfirmDialog>
       <ConfirmDialog
         title={`Remove the integration ${of.name}`}
@@ -168,7 +168,7 @@ function OtherTokens({ of, rows }: { of: string; rows: TokenStatus[] }) {
       rowKey={(row) => row.user}
       columns={[
         { id: "user", header: "User", cell: (row) => row.user },
-        { id: "login", header: "At the provider", wideOnly: true, cell: (row) => row.login },
+        { id: "login", header: "Provider login", wideOnly: true, cell: (row) => row.login },
         { id: "state", header: "State", cell: (row) => <TokenState of={row} /> },
         { id: "message", header: "Remark", wideOnly: true, cell: (row) => row.message },
       ]}

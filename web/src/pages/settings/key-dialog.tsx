@@ -31,9 +31,9 @@ export function CreateKeyDialog({ onClose, onMade }: Props) {
   return (
     <FormDialog
       title="Make an API key"
-      submitLabel="Make the key"
+      submitLabel="Create key"
       onClose={onClose}
-      problem={name.trim() === "" ? "Type a name: what the key is for." : ""}
+      problem={name.trim() === "" ? "Enter a name that describes what the key is for." : ""}
       onSubmit={async () => {
         const made = await platform.keys.createKey({
           name: name.trim(),
@@ -49,18 +49,24 @@ export function CreateKeyDialog({ onClose, onMade }: Props) {
         onChange={setName}
         autoComplete="off"
         placeholder="ci of the shop"
-        description="What the key is for. It is how you find it again."
+        description="Describes what the key is for."
         autoFocus
       />
       <RadioCards
-        label="What it may do"
+        label="Permissions"
         value={scope}
         onChange={setScope}
         options={[
-          { value: "read", title: "Read", description: "Sees what you see, and changes nothing." },
-          { value: "all", title: "Everything", description: "Does whatever you may do." },
+          { value: "read", title: "Read", description: "Read access to everything that you can see." },
+          { value: "all", title: "Everything", description: "Everything that you are allowed to do." },
           ...(isAdmin
-            ? [{ value: "register", title: "Register runtimes", description: "For an installation, and nothing else." }]
+            ? [
+                {
+                  value: "register",
+                  title: "Register runtimes",
+                  description: "Only registers runtimes, for an installation.",
+                },
+              ]
             : []),
         ]}
       />

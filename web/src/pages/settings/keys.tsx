@@ -87,8 +87,8 @@ export function KeysSection() {
   return (
     <div className="stack">
       <p className="sentence muted">
-        Programs show a key instead of signing in: <code>Authorization: Bearer slw_…</code>. A key may never do more
-        than its user.
+        Programs authenticate with a key: <code>Authorization: Bearer slw_…</code>. A key may never do more than its
+        user.
       </p>
       <Panel
         title="API keys"
@@ -101,10 +101,10 @@ export function KeysSection() {
               </Checkbox>
             )}
             <Checkbox isSelected={revoked} onChange={setRevoked}>
-              Revoked ones too
+              Show revoked
             </Checkbox>
             <Button variant="primary" small onPress={() => setCreating(true)}>
-              Make a key
+              Create key
             </Button>
           </>
         }
@@ -114,12 +114,12 @@ export function KeysSection() {
         ) : keys.isError ? (
           <Failure error={keys.error} retry={() => void keys.refetch()} />
         ) : rows.length === 0 ? (
-          <Empty title="No API keys">Make one for a program, or for the installation of a runtime.</Empty>
+          <Empty title="No API keys">Create one for a program, or to install a runtime.</Empty>
         ) : (
           <List label="List of API keys" columns={columns} rows={rows} rowKey={(key) => key.id} />
         )}
       </Panel>
-      {keys.data?.cut && <Note tone="warn">There are more keys than are shown here.</Note>}
+      {keys.data?.cut && <Note tone="warn">Not all keys are shown.</Note>}
       {creating && (
         <CreateKeyDialog
           onClose={() => setCreating(false)}
@@ -131,7 +131,7 @@ export function KeysSection() {
       )}
       {made && (
         <OnceDialog title={`The key ${made.name}`} what="key" secret={made.secret} onClose={() => setMade(null)}>
-          Put it where your program finds its secrets.
+          Store it in the secret store of your program.
         </OnceDialog>
       )}
       {revoking && (
@@ -148,7 +148,7 @@ export function KeysSection() {
           }}
         >
           <p>
-            What uses <code>{revoking.prefix}…</code> is refused within seconds. This cannot be undone.
+            What uses <code>{revoking.prefix}…</code> is rejected within seconds. This cannot be undone.
           </p>
         </ConfirmDialog>
       )}

@@ -14,7 +14,7 @@ import { takePending } from "./pending";
 const route = getRouteApi("/inside/oauth/callback");
 
 const errors: Record<string, string> = {
-  access_denied: "You did not allow it at the provider, so nothing is stored.",
+  access_denied: "Access was denied at the provider. Nothing was stored.",
   temporarily_unavailable: "The provider is not available now. Try again later.",
 };
 
@@ -28,10 +28,12 @@ export function OAuthCallbackPage() {
     queryFn: async () => {
       const pending = takePending(window.sessionStorage, state ?? "");
       if (!pending) {
-        throw new Error("This login was not begun in this tab, or is finished already. Begin again in the settings.");
+        throw new Error(
+          "This sign-in was not started in this tab, or it is already completed. Start again in the settings.",
+        );
       }
       if (error) throw new Error(errors[error] ?? `The provider refused it: ${error}.`);
-      if (!code) throw new Error("The provider sent no code. Begin again in the settings.");
+      if (!code) throw new Error("The provider sent no code. Start again in the settings.");
       const answer = await runtime(pending.runtime).integrations.finishOAuth({ state: pending.state, code });
       return { ...pending, login: answer.status?.login ?? "" };
     },
@@ -65,7 +67,7 @@ export function OAuthCallbackPage() {
         </div>
       ) : (
         <>
-          <p role="status">The runtime asks the provider for the token…</p>
+          <p role="status">The runtime is requesting the token from the provider…</p>
           <Loading lines={4} />
         </>
       )}

@@ -52,7 +52,7 @@ export function OnceDialog({ title, what, secret, children, onClose }: OnceProps
             Copy
           </Button>
         </div>
-        <Note tone="warn">It is shown only now. The platform keeps no copy that could be read.</Note>
+        <Note tone="warn">It is shown only once. The platform stores only a hash of it.</Note>
       </div>
     </Dialog>
   );

@@ -10,7 +10,7 @@ test.each([
   ["ok", inDays(3), "Expires soon"],
   ["ok", inDays(-1), "Expired"],
   ["revoked", inDays(100), "Revoked"],
-  ["insufficient", inDays(3), "May too little"],
+  ["insufficient", inDays(3), "Insufficient permissions"],
   ["something new", undefined, "Not checked"],
 ])("a token that is %s and expires %s", (state, expires, word) => {
   expect(tokenState(state, expires, now).word).toBe(word);

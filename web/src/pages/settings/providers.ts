@@ -18,7 +18,7 @@ const states: Record<string, { word: string; tone: Tone }> = {
   ok: { word: "Works", tone: "good" },
   expired: { word: "Expired", tone: "bad" },
   revoked: { word: "Revoked", tone: "bad" },
-  insufficient: { word: "May too little", tone: "warn" },
+  insufficient: { word: "Insufficient permissions", tone: "warn" },
   unknown: { word: "Not checked", tone: "off" },
 };
 const soon = 14 * 24 * 3_600_000;

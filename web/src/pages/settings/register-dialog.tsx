@@ -63,8 +63,8 @@ export function RegisterDialog({ runtimeName, others, of, onClose }: Props) {
       onSubmit={submit}
     >
       <p className="muted">
-        The runtime asks the provider what the token may, and stores it encrypted in its cluster. The platform passes it
-        on and keeps nothing of it.
+        The runtime checks the token's permissions with the provider and stores it encrypted in its cluster. The
+        platform passes it on and keeps nothing of it.
       </p>
       <TextField
         label="Token"
@@ -88,7 +88,7 @@ export function RegisterDialog({ runtimeName, others, of, onClose }: Props) {
       )}
       {refused.length > 0 && (
         <Note tone="bad">
-          <p>It is stored here, but not everywhere:</p>
+          <p>Stored here, but not in every runtime:</p>
           <ul className="scope-list">
             {refused.map((line) => (
               <li key={line}>{line}</li>

@@ -21,7 +21,7 @@ export function SettingsPage() {
   return (
     <Page title="Settings" subtitle={session.accountName}>
       <Tabs
-        label="Sections of the settings"
+        label="Settings sections"
         selected={section}
         onSelect={(id) => void navigate({ search: { section: id }, replace: true })}
         tabs={[

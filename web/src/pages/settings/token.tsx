@@ -20,7 +20,7 @@ export function TokenFacts({ of }: { of: TokenStatus }) {
       <Facts
         items={[
           ["Your token", <TokenState key="state" of={of} />],
-          ["At the provider", of.login],
+          ["Provider login", of.login],
           ["Kind", of.kind],
           ["Expires", of.expiresAt ? <Time key="expires" at={of.expiresAt} /> : "not known"],
           ["Checked", <Time key="checked" at={of.checkedAt} />],
@@ -28,7 +28,7 @@ export function TokenFacts({ of }: { of: TokenStatus }) {
       />
       {of.missingScopes.length > 0 && (
         <Note tone="warn">
-          <p>The token lacks:</p>
+          <p>Missing permissions:</p>
           <ul className="scope-list">
             {of.missingScopes.map((scope) => (
               <li key={scope}>
@@ -36,7 +36,7 @@ export function TokenFacts({ of }: { of: TokenStatus }) {
               </li>
             ))}
           </ul>
-          <p>Make one that has them at the provider, and replace it here.</p>
+          <p>Create a token with these permissions at the provider and replace it here.</p>
         </Note>
       )}
       {of.state !== "ok" && of.message !== "" && (

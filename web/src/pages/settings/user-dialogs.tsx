@@ -31,10 +31,10 @@ export function CreateUserDialog({ onClose, onMade }: CreateProps) {
   const hasProvider = Boolean(methods.data?.oidcUrl);
   return (
     <FormDialog
-      title="Add a user"
-      submitLabel="Add the user"
+      title="Add user"
+      submitLabel="Add user"
       onClose={onClose}
-      problem={email.includes("@") ? "" : "Type an email, such as ann@example.com."}
+      problem={email.includes("@") ? "" : "Enter an email address, such as ann@example.com."}
       onSubmit={async () => {
         const made = await platform.account.createUser({
           email: email.trim(),
@@ -48,7 +48,7 @@ export function CreateUserDialog({ onClose, onMade }: CreateProps) {
       }}
     >
       <TextField label="Email" type="email" value={email} onChange={setEmail} autoComplete="off" autoFocus />
-      <TextField label="Name" value={name} onChange={setName} autoComplete="off" description="May be left empty." />
+      <TextField label="Name" value={name} onChange={setName} autoComplete="off" description="Optional." />
       <RadioCards label="Role" value={role} onChange={setRole} options={roles} />
       {hasProvider && (
         <Checkbox isSelected={external} onChange={setExternal}>
@@ -71,7 +71,7 @@ export function EditUserDialog({ user, onClose }: { user: User; onClose: () => v
       title={`Change ${user.email}`}
       submitLabel="Save"
       onClose={onClose}
-      problem={name.trim() === "" ? "Type a name." : ""}
+      problem={name.trim() === "" ? "Enter a name." : ""}
       onSubmit={async () => {
         await platform.account.updateUser({
           id: user.id,
@@ -85,11 +85,11 @@ export function EditUserDialog({ user, onClose }: { user: User; onClose: () => v
     >
       <TextField label="Name" value={name} onChange={setName} autoComplete="off" autoFocus />
       {own ? (
-        <p className="muted">Your own role is changed by another admin.</p>
+        <p className="muted">Only another admin can change your role.</p>
       ) : (
         <>
           <RadioCards label="Role" value={role} onChange={setRole} options={roles} />
-          {role !== before && <p className="muted">Another role ends their sessions: they sign in again.</p>}
+          {role !== before && <p className="muted">Changing the role ends their sessions.</p>}
         </>
       )}
     </FormDialog>

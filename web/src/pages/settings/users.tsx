@@ -28,7 +28,7 @@ export function UsersSection() {
   const { isAdmin } = useSession();
   if (!isAdmin) {
     return (
-      <Empty title="Users are for admins">
+      <Empty title="Only admins manage users">
         You see your own user under Account. An admin of the account can add users and change roles.
       </Empty>
     );
@@ -86,7 +86,7 @@ function Users() {
         flush
         actions={
           <Button variant="primary" small onPress={() => setCreating(true)}>
-            Add a user
+            Add user
           </Button>
         }
       >
@@ -95,10 +95,10 @@ function Users() {
         ) : users.isError ? (
           <Failure error={users.error} retry={() => void users.refetch()} />
         ) : (
-          <List label="List of users" columns={columns} rows={users.data.items} rowKey={(user) => user.id} />
+          <List label="Users" columns={columns} rows={users.data.items} rowKey={(user) => user.id} />
         )}
       </Panel>
-      {users.data?.cut && <Note tone="warn">There are more users than are shown here.</Note>}
+      {users.data?.cut && <Note tone="warn">Not all users are shown.</Note>}
       <p className="sentence muted">
         Users see everything and operate applications. Admins also change runtimes, users, keys and settings, and read
         the audit log. An account always has an admin.
@@ -135,7 +135,7 @@ function entries(user: User, own: boolean, act: (what: Doing["what"]) => void): 
 
 function UserState({ user }: { user: User }) {
   if (user.disabled) return <Status tone="off">Disabled</Status>;
-  if (user.mustChangePassword) return <Status tone="warn">Has to choose a password</Status>;
+  if (user.mustChangePassword) return <Status tone="warn">Must change password</Status>;
   return <Status tone="good">{user.external ? "Identity provider" : "Active"}</Status>;
 }
 
@@ -165,7 +165,7 @@ function UserAction({ doing: { what, user }, onClose, onHanded }: ActionProps) {
             onHanded({ email: user.email, password: answer.oneTimePassword });
           }}
         >
-          <p>Their sessions end. You get a password for one sign-in that you hand over.</p>
+          <p>Their sessions end. You get a one-time password to hand over.</p>
         </ConfirmDialog>
       );
     case "delete":
@@ -183,7 +183,7 @@ function UserAction({ doing: { what, user }, onClose, onHanded }: ActionProps) {
             toast(`${user.email} is deleted.`);
           }}
         >
-          <p>Their sessions and API keys end with them. What they did stays in the audit log.</p>
+          <p>Their sessions and API keys are revoked. Their actions stay in the audit log.</p>
         </ConfirmDialog>
       );
     default:

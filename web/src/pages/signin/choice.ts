@@ -10,8 +10,8 @@ export function passwordProblem(password: string, email: string): string {
   const plain = password.trim().toLowerCase();
   const local = email.split("@")[0]?.toLowerCase() ?? "";
   if (letters.length < shortest) return `At least ${shortest} characters, please.`;
-  if (new TextEncoder().encode(password).length > mostBytes) return "This is too long.";
-  if (plain === email.toLowerCase() || plain === local) return "It must not be the email.";
+  if (new TextEncoder().encode(password).length > mostBytes) return "The password is too long.";
+  if (plain === email.toLowerCase() || plain === local) return "The password must not be the email address.";
   if (new Set(letters).size < mostlyDifferent) return `At least ${mostlyDifferent} different characters, please.`;
   return "";
 }

@@ -52,8 +52,9 @@ function ChooseForm({ email, first }: { email: string; first: boolean }) {
   const [tried, setTried] = useState(false);
   const [problem, setProblem] = useState("");
   const [busy, setBusy] = useState(false);
-  const weak = passwordProblem(chosen, email) || (chosen === old ? "It must be another one than before." : "");
-  const different = chosen === again ? "" : "The two are not the same.";
+  const weak =
+    passwordProblem(chosen, email) || (chosen === old ? "Choose a password that differs from the current one." : "");
+  const different = chosen === again ? "" : "The passwords do not match.";
   const submit = async (event: FormEvent) => {
     event.preventDefault();
     setTried(true);
@@ -88,11 +89,11 @@ function ChooseForm({ email, first }: { email: string; first: boolean }) {
     >
       {first ? (
         <p>
-          You signed in as {email} with a password that is good once. Choose your own. Nobody else sees it, admins
+          You signed in as {email} with a one-time password. Choose your own. Other users cannot see it, admins
           included.
         </p>
       ) : (
-        <p className="muted">This ends your sessions in other browsers. API keys stay.</p>
+        <p className="muted">This ends your sessions in other browsers. API keys stay valid.</p>
       )}
       <form onSubmit={(event) => void submit(event)} noValidate>
         {/* Password managers find the user by this. */}
@@ -116,7 +117,7 @@ function ChooseForm({ email, first }: { email: string; first: boolean }) {
           error={(tried && weak) || undefined}
         />
         <TextField
-          label="New password again"
+          label="Repeat new password"
           type="password"
           value={again}
           onChange={setAgain}
@@ -126,7 +127,7 @@ function ChooseForm({ email, first }: { email: string; first: boolean }) {
         {problem && <Note tone="bad">{problem}</Note>}
         <div className="row">
           <Button variant="primary" type="submit" isPending={busy}>
-            {first ? "Choose it and go on" : "Change it"}
+            {first ? "Set password" : "Change it"}
           </Button>
           {first && (
             <Button variant="ghost" onPress={() => void signOut()}>

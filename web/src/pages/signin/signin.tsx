@@ -26,7 +26,7 @@ export function SignInPage() {
     if (signedIn) router.history.replace(next);
   }, [signedIn, router, next]);
   return (
-    <Gate title="Sign in to Slipway" foot="What is in Git becomes live on Kubernetes, and gets its traffic.">
+    <Gate title="Sign in to Slipway" foot="GitOps delivery and ingress traffic for Kubernetes.">
       {methods.isPending || session.isPending ? (
         <div className="gate-wait">
           <Loading lines={6} />
@@ -60,7 +60,7 @@ function PasswordForm() {
   const submit = async (event: FormEvent) => {
     event.preventDefault();
     if (email.trim() === "" || password === "") {
-      setProblem("Type your email and your password.");
+      setProblem("Enter your email and password.");
       return;
     }
     setBusy(true);

@@ -27,8 +27,8 @@ export function Certificates({ certificates, more }: { certificates: TrafficCert
   if (certificates.length === 0) {
     return (
       <Empty title="No certificates">
-        No Ingress has a certificate. Clients of HTTPS get one of the edge's own making, which nobody trusts. Name a
-        Secret in spec.tls of an Ingress, or let the edge fetch one.
+        No Ingress has a certificate. HTTPS clients get the edge's self-signed default certificate, which browsers do
+        not trust. Name a Secret in spec.tls of an Ingress, or let the edge request one by ACME.
       </Empty>
     );
   }

@@ -21,7 +21,7 @@ export function Step({ title, children }: { title: string; children: ReactNode }
 
 /** ByService says that only the Service is of the application. */
 export function ByService() {
-  return <p className="muted">It is not in Git: only the Service that it leads to is of the application.</p>;
+  return <p className="muted">Not in Git: only its backend Service belongs to the application.</p>;
 }
 
 export interface ChainProps {
@@ -49,12 +49,10 @@ function ChainSteps({ runtime, row }: { runtime: string; row: RouteRow }) {
     <div className="stack">
       {route.status >= 500 && (
         <Note tone="bad">
-          This route answers {route.status} itself. {route.message}
+          This route returns {route.status} without a backend. {route.message}
         </Note>
       )}
-      {route.missingOn.length > 0 && (
-        <Note tone="warn">Some edges do not serve it yet: {route.missingOn.join(", ")}.</Note>
-      )}
+      {route.missingOn.length > 0 && <Note tone="warn">Not yet served by: {route.missingOn.join(", ")}.</Note>}
       <ol className="traffic-chain" aria-label="From the commit to the requests">
         <Step title="Commit">
           <CommitFacts application={application} />
@@ -71,7 +69,7 @@ function ChainSteps({ runtime, row }: { runtime: string; row: RouteRow }) {
               <p className="muted">deployed {application.deployedAt ? <Time at={application.deployedAt} /> : "–"}</p>
             </>
           ) : (
-            <p className="muted">Somebody made it without Git.</p>
+            <p className="muted">Not managed by Git.</p>
           )}
         </Step>
         <Step title={route.ref?.kind || "File"}>
@@ -101,7 +99,7 @@ function ChainSteps({ runtime, row }: { runtime: string; row: RouteRow }) {
         </Step>
         <Step title="Live requests">
           {route.unmeasured ? (
-            <p className="muted">The route wants to be in no metric.</p>
+            <p className="muted">Metrics are disabled for this route.</p>
           ) : (
             <>
               <p className="traffic-big">

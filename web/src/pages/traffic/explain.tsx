@@ -72,7 +72,7 @@ export function Explain({ runtime, edge, question, onAsk }: ExplainProps) {
     else onAsk(complete === "" ? undefined : { url: complete, method });
   };
   return (
-    <Panel title="What serves this URL?">
+    <Panel title="Which route serves this URL?">
       <form className="traffic-ask" onSubmit={submit} aria-describedby={result}>
         <TextField label="URL" value={url} onChange={setUrl} placeholder="https://shop.example.com/cart" />
         <Select label="Method" value={method} onChange={setMethod} options={methods} />
@@ -83,8 +83,8 @@ export function Explain({ runtime, edge, question, onAsk }: ExplainProps) {
       <details className="traffic-more">
         <summary>Headers</summary>
         <TextField
-          label="Headers of the request"
-          description="One on a line, as Name: value. No request is sent."
+          label="Request headers"
+          description="One per line, as Name: value. No request is sent."
           value={headers}
           onChange={setHeaders}
           rows={3}
@@ -105,25 +105,25 @@ export function verdict(answer: ExplainResponse): { tone: Tone; text: string } {
   if (answer.refused) {
     return {
       tone: "bad",
-      text: `It is refused with ${answer.status} before any route is asked: ${answer.message}.`,
+      text: `Rejected with ${answer.status} before routing: ${answer.message}.`,
     };
   }
-  if (!answer.route) return { tone: "warn", text: `No route takes it: the edge answers ${answer.status || 404}.` };
+  if (!answer.route) return { tone: "warn", text: `No route matches: the edge returns ${answer.status || 404}.` };
   if (answer.status > 0) {
     const why = answer.message === "" ? "" : ` ${answer.message}`;
     return {
       tone: answer.status >= 400 ? "bad" : "good",
-      text: `${objectWord(answer.route)} takes it, and the edge answers ${answer.status} itself.${why}`,
+      text: `${objectWord(answer.route)} matches, and the edge returns ${answer.status} without a backend.${why}`,
     };
   }
   const ready = answer.backends.reduce((sum, each) => sum + (each.backend?.readyEndpoints ?? 0), 0);
   if (ready === 0) {
     return {
       tone: "bad",
-      text: `${objectWord(answer.route)} takes it, but no endpoint is ready: the edge answers 503.`,
+      text: `${objectWord(answer.route)} matches, but no endpoint is ready: the edge returns 503.`,
     };
   }
-  return { tone: "good", text: `${objectWord(answer.route)} takes it: ${answer.why}.` };
+  return { tone: "good", text: `${objectWord(answer.route)} matches: ${answer.why}.` };
 }
 
 function Answer({ runtime, answer }: { runtime: string; answer: ExplainResponse }) {
@@ -132,7 +132,7 @@ function Answer({ runtime, answer }: { runtime: string; answer: ExplainResponse 
     <div className="stack traffic-answer">
       {answer.rewritten && (
         <p className="muted">
-          The path is read as <code>{answer.path}</code>: this spelling is matched and forwarded.
+          The normalized path is <code>{answer.path}</code>: it is used for matching and forwarded.
         </p>
       )}
       {answer.refusals.map((refusal) => (
@@ -168,7 +168,7 @@ function Answer({ runtime, answer }: { runtime: string; answer: ExplainResponse 
             {answer.policies.length > 0 && <p className="muted">Policies: {answer.policies.join(", ")}</p>}
           </Step>
           <Step title="Backends">
-            {answer.backends.length === 0 && <p className="muted">The edge answers itself.</p>}
+            {answer.backends.length === 0 && <p className="muted">The edge responds without a backend.</p>}
             {answer.backends.map((each) => (
               <div key={`${each.backend?.namespace}/${each.backend?.service}:${each.backend?.port}`}>
                 {each.backend && <BackendLine backend={each.backend} shares={answer.backends.length > 1} />}
@@ -186,7 +186,7 @@ function Answer({ runtime, answer }: { runtime: string; answer: ExplainResponse 
       )}
       {others.length > 0 && (
         <details className="traffic-more" open={!answer.route}>
-          <summary>Why other routes of this host do not take it ({others.length})</summary>
+          <summary>Why other routes of this host do not match ({others.length})</summary>
           <Table
             label="Other routes"
             columns={[

@@ -54,7 +54,7 @@ export function Commit({ application }: { application: TrafficApplication | unde
 /** CommitFacts is what is deployed, with who wrote it and when. */
 export function CommitFacts({ application }: { application: TrafficApplication | undefined }) {
   if (!application || application.revision === "") {
-    return <p className="muted">No application of this runtime has it, so no commit is known.</p>;
+    return <p className="muted">No application of this runtime manages it, so there is no commit.</p>;
   }
   return (
     <>
@@ -90,7 +90,7 @@ export function BackendLine({ backend, shares }: { backend: TrafficBackend; shar
   return (
     <div className="traffic-backend">
       <span className="traffic-dotted">
-        <Dot tone={tone} label={tone === "good" ? "Takes requests" : "Takes no requests"} />
+        <Dot tone={tone} label={tone === "good" ? "Ready" : "Not ready"} />
         <span>
           Service {backend.namespace}/{backend.service}:{backend.port}
         </span>

@@ -18,12 +18,12 @@ const words: Record<string, { tone: Tone; word: string }> = {
 
 export function Refusals({ runtime, table }: { runtime: string; table: TrafficTable }) {
   if (table.refusals.length === 0) {
-    return <Empty title="Nothing is refused">Everything that Ingresses ask for is served as it is written.</Empty>;
+    return <Empty title="No refusals">All Ingress settings are accepted and served.</Empty>;
   }
   return (
     <div className="stack">
       <p className="muted">
-        What is written in these objects and not done. The message says what to do; change it in Git, and it goes away.
+        Settings that were rejected. The message explains the fix; the entry disappears when the object is fixed in Git.
       </p>
       <div className="panel">
         <Table
@@ -49,7 +49,7 @@ export function Refusals({ runtime, table }: { runtime: string; table: TrafficTa
                 return <Status tone={tone}>{word}</Status>;
               },
             },
-            { id: "message", header: "What to do", cell: (r) => r.message },
+            { id: "message", header: "Fix", cell: (r) => r.message },
             {
               id: "application",
               header: "Application",

@@ -173,7 +173,7 @@ function columnsOf(runtime: string, narrow: boolean, onOpen: (key: string) => vo
 /** ownAnswer says why a route gets no requests to a backend, if it does not. */
 function ownAnswer(row: RouteRow): { tone: Tone; word: string } | undefined {
   if (row.route.status > 0)
-    return { tone: row.route.status >= 500 ? "bad" : "off", word: `answers ${row.route.status}` };
+    return { tone: row.route.status >= 500 ? "bad" : "off", word: `returns ${row.route.status}` };
   const backends = row.route.backends;
   if (backends.length > 0 && backends.every((backend) => backend.readyEndpoints === 0)) {
     return { tone: "bad", word: "no endpoint" };
@@ -219,7 +219,7 @@ function Errors({ row, narrow }: { row: RouteRow; narrow: boolean }) {
           height={24}
           max={0.05}
           tone={row.course.errors.some((each) => each > 0) ? "bad" : "off"}
-          label={`Part of requests answered with 5xx, now ${partWord(part)}`}
+          label={`5xx rate, now ${partWord(part)}`}
         />
       )}
     </span>

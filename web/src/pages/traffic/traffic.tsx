@@ -76,7 +76,7 @@ export function TrafficPage() {
   if (!runtime) {
     return (
       <Page title="Traffic" actions={picker}>
-        <Empty title="No such runtime">There is no runtime {name} in this account.</Empty>
+        <Empty title="Runtime not found">There is no runtime {name} in this account.</Empty>
       </Page>
     );
   }
@@ -127,7 +127,8 @@ function RuntimeTraffic({ name, online, picker, search, change }: RuntimeTraffic
     >
       {!online && (
         <Note tone="warn">
-          The runtime {name} is offline. {state ? "What you see is old." : "Its traffic is shown when it is back."}
+          The runtime {name} is offline.{" "}
+          {state ? "The data shown is stale." : "Its traffic is shown when it reconnects."}
         </Note>
       )}
       <Explain
@@ -224,7 +225,7 @@ function Summary({ state, old }: { state: TrafficState; old: boolean }) {
           </dd>
         </div>
         <div>
-          <dt>Requests in all</dt>
+          <dt>Total requests</dt>
           <dd>
             <strong data-testid="total-requests">{Number(total?.requests ?? 0n).toLocaleString("en")}</strong>
             <span className="muted">{Number(state.unrouted?.requests ?? 0n).toLocaleString("en")} without a route</span>

@@ -26,19 +26,19 @@ export function CommandStep({ draft, isReady, change }: CommandStepProps) {
     <div className="stack">
       {window.location.protocol === "http:" && (
         <Note tone="warn">
-          The platform is at {window.location.origin}: a cluster elsewhere may not reach it, and nobody encrypts it. The
-          commands permit that, for a trial.
+          The platform is at {window.location.origin}: other clusters may not reach it, and the connection is not
+          encrypted. The commands permit that, for a trial.
         </Note>
       )}
       <h3>Check the cluster first</h3>
       <p className="muted">
-        It looks at the cluster, the controller, DNS, certificates and your account, changes nothing, and says what to
+        It checks the cluster, the controller, DNS, certificates and your account, changes nothing, and reports what to
         do.
       </p>
       <CopyBlock label="Command that checks the cluster" text={preflightCommand(choice).trimEnd()} />
       <h3>Install the runtime</h3>
       <Tabs
-        label="Tool of the installation"
+        label="Installation tool"
         selected={tools.find((tool) => tool === draft.tool) ?? "helm"}
         onSelect={(tool) => change({ tool })}
         tabs={[
@@ -59,8 +59,7 @@ export function CommandStep({ draft, isReady, change }: CommandStepProps) {
               <div className="stack">
                 <CopyBlock label="Commands for Slipway" text={cliCommand(choice).trimEnd()} />
                 <p className="muted">
-                  It makes the key itself, checks the cluster, shows what it creates, and waits until the runtime is
-                  online.
+                  It creates the key, checks the cluster, shows what it creates, and waits until the runtime is online.
                 </p>
               </div>
             ),

@@ -59,7 +59,7 @@ const runtimeName = /^[a-z]([-a-z0-9]{0,36}[a-z0-9])?$/;
 
 /** nameProblem is what is wrong with the name of a runtime, before anybody is asked. */
 export function nameProblem(name: string): string {
-  if (name === "") return "Give the runtime a name.";
+  if (name === "") return "Enter a name for the runtime.";
   if (runtimeName.test(name)) return "";
   if (name.length > 38) return "At most 38 characters: the tunnel's host name has to hold it.";
   return "Lower-case letters, digits and dashes; it begins with a letter and does not end with a dash.";
@@ -74,8 +74,8 @@ export function labelProblem(what: string, text: string): string {
 const hostName = /^(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
 
 function hostProblem(text: string): string {
-  if (text === "") return "Give the host that leads to the cluster.";
-  if (text.includes("://")) return "Only the host, without https://.";
+  if (text === "") return "Enter the host that resolves to the cluster.";
+  if (text.includes("://")) return "Enter the host without https://.";
   const bare = text.replace(/:\d{1,5}$/, "");
   return hostName.test(bare) || /^\[[0-9a-f:.]+\]$/i.test(bare) ? "" : "A host name, such as prod.example.com.";
 }
@@ -86,7 +86,9 @@ function urlProblem(text: string): string {
   if (!parsed || (parsed.protocol !== "https:" && parsed.protocol !== "http:")) {
     return "A URL, such as https://prod.example.com.";
   }
-  return parsed.username || parsed.password || parsed.search || parsed.hash ? "Without a user, a ? and a #." : "";
+  return parsed.username || parsed.password || parsed.search || parsed.hash
+    ? "Remove the user, query (?) and fragment (#)."
+    : "";
 }
 
 /** accessProblems is what is wrong with the fields of the chosen mode. */
@@ -99,7 +101,7 @@ export function accessProblems(draft: Draft): { host?: string; ingressClass?: st
     case "ingress":
       return {
         host: hostProblem(draft.host),
-        ingressClass: draft.ingressClass === "" ? "Give the IngressClass of the controller." : "",
+        ingressClass: draft.ingressClass === "" ? "Enter the IngressClass of the controller." : "",
       };
     case "http-route":
       return {
@@ -140,7 +142,7 @@ export function installChoice(draft: Draft, platformURL: string, accountID: stri
 /** repositoryProblem is what is wrong with the URL of the Shared Configuration Repository. */
 export function repositoryProblem(text: string): string {
   if (text === "") return "Give the URL of the repository.";
-  if (/[\s\\#]/.test(text)) return "Take the blank, backslash or # out.";
+  if (/[\s\\#]/.test(text)) return "Remove blanks, backslashes and #.";
   const [location = "", query, ...more] = text.split("?");
   if (more.length > 0 || (query !== undefined && !/^ref=[^&]+$/.test(query))) {
     return "After the ? only ref=<branch> is possible.";
@@ -149,8 +151,7 @@ export function repositoryProblem(text: string): string {
   if (!ssh && !/^(https?|ssh):\/\/[^/]+\/.+/.test(location)) {
     return "Write <repository>.git, such as https://github.com/acme/config.git.";
   }
-  if (/^https?:\/\/[^/]*@/.test(location))
-    return "Take the user and token out: no token is ever stored at the platform.";
+  if (/^https?:\/\/[^/]*@/.test(location)) return "Remove the user and token: the platform never stores tokens.";
   return "";
 }
 

@@ -31,7 +31,7 @@ export function GitStep({ draft, change }: GitStepProps) {
       <p>
         All runtimes of the account share <code>{found.sharedRepository}</code> at {providerName(found.provider)}.{" "}
         <Link to="/settings" search={{ section: "git" }}>
-          See it in the settings.
+          Open the settings.
         </Link>
       </p>
     );
@@ -99,7 +99,7 @@ function GitForm({ draft, change }: GitStepProps) {
           options={[
             {
               value: "auto",
-              label: guess.provider ? `${providerName(guess.provider)}, as the address says` : "As the address says",
+              label: guess.provider ? `${providerName(guess.provider)}, detected from the URL` : "Detect from the URL",
             },
             ...providers,
           ]}
@@ -111,11 +111,11 @@ function GitForm({ draft, change }: GitStepProps) {
           onChange={(apiURL) => change({ apiURL })}
           autoComplete="off"
           placeholder={provider === guess.provider ? guess.apiURL : ""}
-          description="Empty, unless your Git server has its API elsewhere."
+          description="Leave empty unless the API of your Git server has another URL."
         />
       </div>
       {repository !== "" && problem === "" && provider === "" && (
-        <Note tone="warn">The address does not say which provider it is. Choose it.</Note>
+        <Note tone="warn">The provider cannot be detected from the URL. Choose it.</Note>
       )}
       {failure && <Note tone="bad">{failure}</Note>}
       <div>

@@ -45,7 +45,7 @@ export function JoinedPage({ name }: { name: string }) {
           <Panel title="Complete the installation">
             <CompletionSteps runtime={runtime} back={`/install?runtime=${encodeURIComponent(name)}`} />
           </Panel>
-          <Panel title="What comes next">
+          <Panel title="Next steps">
             <div className="row">
               <Link
                 to="/runtimes/$runtime"
@@ -64,7 +64,7 @@ export function JoinedPage({ name }: { name: string }) {
                 Add other clusters
               </Link>
               <Link to="/runtimes/$runtime" params={{ runtime: name }} className={buttonClass()}>
-                See the runtime
+                Open the runtime
               </Link>
             </div>
           </Panel>
@@ -110,11 +110,11 @@ function Waiting({ name }: { name: string }) {
 function WaitingHelp() {
   return (
     <details className="more">
-      <summary>It does not appear</summary>
+      <summary>The runtime does not appear</summary>
       <div className="stack details-body">
-        <p>The agent says in its log what keeps it. Take the namespace that you chose:</p>
+        <p>The agent's log shows the reason. Use the namespace that you chose:</p>
         <CopyBlock
-          label="Commands to look at the agent"
+          label="Commands to inspect the agent"
           text={
             "kubectl get pods --namespace slipway\nkubectl logs deployment/slipway-agent --namespace slipway --tail 50"
           }

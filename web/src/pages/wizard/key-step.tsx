@@ -35,7 +35,7 @@ export function KeyStep({ name }: { name: string }) {
   const copy = async () => {
     try {
       await navigator.clipboard.writeText(made?.secret ?? "");
-      toast("The key is in the clipboard.");
+      toast("Key copied.");
     } catch {
       // Without a secure origin there is no clipboard: it has to be marked by hand.
       setShown(true);
@@ -44,9 +44,9 @@ export function KeyStep({ name }: { name: string }) {
   return (
     <div className="stack">
       <p className="muted">
-        A key for this can register runtimes and do nothing else. It is good for a day; the runtime has its own
-        credential after that. The commands read it from the file <code>{keyFile(name)}</code>, so it is in no history
-        of a shell. An own key of an admin works too.
+        This key can only register runtimes. It is valid for a day; after that the runtime has its own credential after
+        that. The commands read it from the file <code>{keyFile(name)}</code>, so it is in no history of a shell. An own
+        key of an admin works too.
       </p>
       {made ? (
         <>
@@ -63,8 +63,8 @@ export function KeyStep({ name }: { name: string }) {
             </Button>
           </div>
           <Note tone="warn">
-            It is shown only now.
-            {made.key?.expiresAt && ` It is good until ${timestampDate(made.key.expiresAt).toLocaleString()}.`} Delete
+            It is shown only once.
+            {made.key?.expiresAt && ` It is valid until ${timestampDate(made.key.expiresAt).toLocaleString()}.`} Delete
             the file after the installation.
           </Note>
         </>

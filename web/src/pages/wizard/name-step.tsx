@@ -57,7 +57,7 @@ export function NameStep({ draft, check, change }: NameStepProps) {
     <div className="stack">
       <div className="fields-2">
         <TextField
-          label="Name of the runtime"
+          label="Runtime name"
           value={draft.name}
           onChange={(name) => change({ name: name.trim() })}
           autoComplete="off"
@@ -69,12 +69,12 @@ export function NameStep({ draft, check, change }: NameStepProps) {
           value={draft.namespace}
           onChange={(value) => change({ namespace: value.trim() })}
           autoComplete="off"
-          description="It is made if it is not there."
+          description="Created if it does not exist."
           error={namespace || undefined}
         />
       </div>
       <div className="row wizard-hint" role="status">
-        {check.free && <span className="tone-good">The name is free.</span>}
+        {check.free && <span className="tone-good">The name is available.</span>}
         {check.proposal && (
           <Button small onPress={() => change({ name: check.proposal })}>
             {`Use ${check.proposal}`}
@@ -82,7 +82,7 @@ export function NameStep({ draft, check, change }: NameStepProps) {
         )}
       </div>
       <details className="more">
-        <summary>Name of the Helm release</summary>
+        <summary>Helm release name</summary>
         <div className="details-body">
           <TextField
             label="Release"

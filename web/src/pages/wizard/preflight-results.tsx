@@ -82,7 +82,7 @@ export function PreflightResults({ name }: { name: string }) {
           </Button>
         )}
       </div>
-      {!ended && <progress value={results.length} max={total || 1} aria-label="Checks that have ended" />}
+      {!ended && <progress value={results.length} max={total || 1} aria-label="Completed checks" />}
       {problem && <Note tone="bad">The checks could not be run: {problem}</Note>}
       <ul className="preflight-list">
         {needed.map((result) => (
@@ -93,7 +93,7 @@ export function PreflightResults({ name }: { name: string }) {
         <details className="more">
           <summary>
             {results.length - needed.length === 1
-              ? "One check is not needed here"
+              ? "One check does not apply"
               : `${results.length - needed.length} checks are not needed here`}
           </summary>
           <ul className="preflight-list">
@@ -128,7 +128,7 @@ function Result({ result }: { result: PreflightResponse }) {
           </p>
           {finding.fix &&
             (isCommand(finding.fix) ? (
-              <CopyBlock label={`What to do about ${finding.subject || result.name}`} text={finding.fix.trimEnd()} />
+              <CopyBlock label={`How to fix ${finding.subject || result.name}`} text={finding.fix.trimEnd()} />
             ) : (
               <p className="muted">To do: {finding.fix}</p>
             ))}
