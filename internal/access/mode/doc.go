@@ -1,12 +1,12 @@
-// Package mode knows how a runtime is reached: through its tunnel, by an Ingress,
-// by an HTTPRoute, or through a service mesh. It reads settings and writes
-// objects, and asks nobody: what it says depends on its arguments alone.
+// Package mode determines the access mode of a runtime: tunnel, Ingress, HTTPRoute or
+// service mesh. It validates settings and renders objects, and performs no I/O: its
+// results depend on its arguments only, so the CLI, the agent and the preflight
+// checks agree.
 //
-// It promises that a mode follows from the settings by one rule, that everything
-// that is wrong is told at once with the keys that disagree and what to write
-// instead, and that the objects of all modes lead the same three paths to the
-// Service internal-router, so that the platform reaches a runtime the same way in
-// each of them.
+// It guarantees that the mode follows from the settings by one rule, that all
+// problems are reported at once with the conflicting keys and a fix, and that the
+// objects of all modes route the same three paths to the Service internal-router. So
+// the platform reaches a runtime in the same way in every mode.
 //
-// It refuses to choose between settings that contradict each other.
+// It refuses to choose between contradictory settings.
 package mode

@@ -10,24 +10,24 @@ import (
 	"slipway.dev/slipway/internal/wire"
 )
 
-// Shape is which VirtualServices a version of a runtime needs.
+// Shape is the set of VirtualServices that a version of a runtime needs.
 type Shape int
 
 const (
-	// OneRouter is one VirtualService to the router: ours, and 0.0.543 and newer.
+	// OneRouter is one VirtualService to the router: Slipway, and other runtimes from
+	// 0.0.543.
 	OneRouter Shape = iota
-	// PerService is one for the app-proxy and one for the event sources: 0.0.542
-	// and older, which have no router.
+	// PerService is one VirtualService for the app-proxy and one for the event
+	// sources: runtimes up to 0.0.542, which have no router.
 	PerService
 )
 
-// The last version without a router.
+// lastWithoutRouter is the patch number of the last version without a router.
 const lastWithoutRouter = 542
 
 var releaseNumber = regexp.MustCompile(`^v?(\d{1,9})\.(\d{1,9})\.(\d{1,9})([-+][0-9A-Za-z.+-]*)?$`)
 
-// ShapeOf is the shape for a version. An empty one is this program's own, as is
-// devel, which builds without a version have.
+// ShapeOf returns the shape of a version. Empty and "devel" mean this program.
 func ShapeOf(version string) (Shape, error) {
 	if version == "" || version == "devel" {
 		return OneRouter, nil
@@ -46,35 +46,36 @@ func ShapeOf(version string) (Shape, error) {
 	return OneRouter, nil
 }
 
-// MeshSettings are what VirtualServices are made from.
+// MeshSettings are the inputs of VirtualServices.
 type MeshSettings struct {
 	Runtime   string
 	Namespace string
-	// Gateway is name, or namespace/name.
+	// Gateway is name or namespace/name.
 	Gateway string
 	Hosts   []string
-	// Version is that of the runtime; empty is ours.
+	// Version is the version of the runtime; empty means this program's.
 	Version string
-	// EventSources are those of a runtime without a router.
+	// EventSources are the event sources of a runtime without a router.
 	EventSources []string
 }
 
 // Names of the VirtualServices of a runtime without a router.
 const (
+	// Names of the VirtualServices and Services of a runtime without a router.
 	oldAppProxy     = "cap-app-proxy"
 	oldAppProxyPort = 3017
 	oldEventSources = "csdp-default-git-source"
 	oldSourceSuffix = "-eventsource-svc"
 )
 
-// IstioGroup is the group of VirtualServices, and IstioVersion the one that they
-// are written in: every Istio serves it.
+// IstioGroup and IstioVersion are group and version of VirtualServices. All supported
+// Istio releases serve v1alpha3.
 const (
 	IstioGroup   = "networking.istio.io"
 	IstioVersion = "v1alpha3"
 )
 
-// meshRoute is a prefix and where it leads.
+// meshRoute maps a path prefix to a Service.
 type meshRoute struct {
 	prefix string
 	host   string
@@ -87,8 +88,8 @@ type meshService struct {
 	routes []meshRoute
 }
 
-// Check says what is wrong with the settings, all of it. A gateway is needed to
-// write objects, and not to look at them.
+// Check returns all problems of the settings. A gateway is required to render
+// objects, and optional to verify existing ones.
 func (m MeshSettings) Check(needsGateway bool) []Finding {
 	r := &resolution{settings: Settings{Runtime: m.Runtime}}
 	if err := wire.RuntimeName(m.Runtime); err != nil {
@@ -107,7 +108,7 @@ func (m MeshSettings) Check(needsGateway bool) []Finding {
 		r.missing("there is no host", "name one or more", "host")
 	}
 	for _, host := range m.Hosts {
-		// A mesh takes addresses as well.
+		// VirtualServices accept IP addresses as hosts, unlike HTTPRoutes.
 		if _, err := netip.ParseAddr(host); err != nil && (len(host) > 253 || !hostName.MatchString(host)) {
 			r.invalid(strconv.Quote(host)+" is no host", "write a name of DNS in lower case, without a protocol, a port and a path", "host")
 		}
@@ -135,9 +136,9 @@ var (
 	gatewayName = regexp.MustCompile(`^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?/)?[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`)
 )
 
-// services are the VirtualServices that the settings ask for.
+// services returns the VirtualServices for the settings, with their routes.
 func (m MeshSettings) services() []meshService {
-	shape, _ := ShapeOf(m.Version) // Check has told
+	shape, _ := ShapeOf(m.Version) // Check reports an invalid version
 	if shape == OneRouter {
 		router := meshService{name: RouterService}
 		for _, path := range Paths() {
@@ -155,7 +156,7 @@ func (m MeshSettings) services() []meshService {
 	}
 }
 
-// VirtualServices are the objects of a mesh. The settings have to be right.
+// VirtualServices renders the objects of a mesh. The settings must have passed Check.
 func VirtualServices(m MeshSettings) []Object {
 	var objects []Object
 	for _, service := range m.services() {

@@ -11,36 +11,37 @@ import (
 )
 
 const (
-	// RouterService is the Service of the router. The objects that lead to it have
-	// its name.
+	// RouterService is the name of the router's Service and of the objects that route
+	// to it.
 	RouterService = "internal-router"
 	// RouterPort is the port of that Service.
 	RouterPort = 80
 
-	// ManagedLabel marks the objects that are ours.
+	// ManagedLabel marks objects that Slipway manages.
 	ManagedLabel = "app.kubernetes.io/managed-by"
 	managedBy    = "slipway"
-	// RuntimeLabel says which runtime they are for.
+	// RuntimeLabel names the runtime of an object.
 	RuntimeLabel = "slipway.dev/runtime"
 )
 
-// Paths are the prefixes that lead to the router, in the order of the objects.
+// Paths returns the prefixes that are routed to the router, in the order of the
+// objects.
 func Paths() []string { return []string{"/webhooks", "/app-proxy", "/workflows"} }
 
-// Object is an object of Kubernetes.
+// Object is a Kubernetes object as unstructured content.
 type Object map[string]any
 
-// Kind is its kind.
+// Kind returns the kind of the object.
 func (o Object) Kind() string { kind, _ := o["kind"].(string); return kind }
 
-// Name is its name.
+// Name returns metadata.name of the object.
 func (o Object) Name() string {
 	metadata, _ := o["metadata"].(map[string]any)
 	name, _ := metadata["name"].(string)
 	return name
 }
 
-// YAML writes objects as documents of one text.
+// YAML renders objects as a multi-document YAML text.
 func YAML(objects ...Object) (string, error) {
 	var text strings.Builder
 	for i, object := range objects {
@@ -56,8 +57,8 @@ func YAML(objects ...Object) (string, error) {
 	return text.String(), nil
 }
 
-// Objects are those that the mode needs beside the runtime itself. A tunnel needs
-// none. Those of a mesh depend on its gateway: VirtualServices makes them.
+// Objects returns the objects that a mode needs besides the runtime itself. A tunnel
+// needs none. Those of a mesh depend on its gateway: see VirtualServices.
 func Objects(settings Settings, chosen Mode) []Object {
 	switch chosen {
 	case Ingress:
@@ -69,7 +70,7 @@ func Objects(settings Settings, chosen Mode) []Object {
 	return nil
 }
 
-// IngressObject is the one Ingress of a runtime.
+// IngressObject renders the Ingress of a runtime.
 func IngressObject(settings Settings) Object {
 	given := settings.Ingress
 	paths := []any{}
@@ -84,8 +85,8 @@ func IngressObject(settings Settings) Object {
 	rules, anyHost := []any{}, false
 	for _, host := range given.Hosts {
 		rule := map[string]any{"http": map[string]any{"paths": paths}}
-		// The API server takes no addresses as hosts. One rule without a host is for
-		// requests to addresses.
+		// The API server rejects IP addresses as Ingress hosts. A single rule without
+		// a host matches requests to addresses.
 		if _, err := netip.ParseAddr(host); err != nil {
 			rule["host"] = host
 		} else if anyHost {
@@ -116,7 +117,7 @@ func IngressObject(settings Settings) Object {
 	}
 }
 
-// HTTPRouteObject is the one HTTPRoute of a runtime.
+// HTTPRouteObject renders the HTTPRoute of a runtime.
 func HTTPRouteObject(settings Settings) Object {
 	given := settings.HTTPRoute
 	parents := []any{}
@@ -150,10 +151,13 @@ func HTTPRouteObject(settings Settings) Object {
 	}
 }
 
+// ownLabels returns the labels that Slipway sets itself. They override configured
+// ones; checkLabels reports a conflict before.
 func ownLabels(runtime string) map[string]string {
 	return map[string]string{ManagedLabel: managedBy, RuntimeLabel: runtime}
 }
 
+// metadata renders the metadata of an object in the runtime's namespace.
 func metadata(settings Settings, labels, annotations map[string]string) map[string]any {
 	all := maps.Clone(labels)
 	if all == nil {

@@ -16,14 +16,16 @@ const (
 	protocolHTTPS = "https"
 )
 
-// hostName is a name of DNS, with a wildcard as its first label at most.
+// hostName matches a DNS name in lower case, optionally with a wildcard as its first
+// label.
 var hostName = regexp.MustCompile(`^(\*\.)?([a-z0-9]([-a-z0-9]*[a-z0-9])?\.)*[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
 
-// accountID is what accounts of the platform have.
+// accountID matches the IDs of the platform's accounts.
 var accountID = regexp.MustCompile(`^[0-9a-f]{24}$`)
 
-// Resolve says how the runtime is reached. The mode is Unresolved when a finding
-// is an error. The tunnel is what is used when nothing else is asked for.
+// Resolve returns the access mode of the settings and all findings. The mode is
+// Unresolved if a finding is an error. The tunnel is the default when no other mode
+// is enabled.
 func Resolve(settings Settings) (Mode, []Finding) {
 	r := &resolution{settings: settings}
 	if err := wire.RuntimeName(settings.Runtime); err != nil {
@@ -37,8 +39,8 @@ func Resolve(settings Settings) (Mode, []Finding) {
 	return chosen, r.findings
 }
 
-// URL is where the platform reaches a runtime of these settings in a mode. It is
-// empty when that is not known, as for a tunnel before the registration.
+// URL returns the URL at which the platform reaches a runtime in a mode. It is empty
+// when it is not known, as for a tunnel before the registration.
 func URL(settings Settings, chosen Mode) string {
 	switch chosen {
 	case Ingress:
@@ -60,7 +62,8 @@ func URL(settings Settings, chosen Mode) string {
 	return ""
 }
 
-// bracketed is a host as it stands in a URL.
+// bracketed returns a host as a URL spells it: IPv6 addresses in brackets (RFC 3986,
+// section 3.2.2).
 func bracketed(host string) string {
 	if address, err := netip.ParseAddr(host); err == nil && address.Is6() {
 		return "[" + host + "]"
@@ -68,6 +71,7 @@ func bracketed(host string) string {
 	return host
 }
 
+// protocolOf applies the default protocol.
 func protocolOf(given string) string {
 	if given == "" {
 		return protocolHTTPS
@@ -75,7 +79,7 @@ func protocolOf(given string) string {
 	return given
 }
 
-// resolution collects what is found.
+// resolution collects the findings of one call.
 type resolution struct {
 	settings Settings
 	findings []Finding
@@ -99,7 +103,7 @@ func (r *resolution) unused(message, fix string, keys ...string) {
 	r.add(Finding{Code: CodeUnused, Warning: true, Keys: keys, Message: message, Fix: fix})
 }
 
-// choose finds the mode that is asked for, and what else is asked for beside it.
+// choose returns the enabled mode and reports conflicts with other modes.
 func (r *resolution) choose() Mode {
 	s := &r.settings
 	tunnelOn := s.TunnelEnabled != nil && *s.TunnelEnabled
@@ -142,7 +146,7 @@ func (r *resolution) choose() Mode {
 	return Tunnel
 }
 
-// check looks at the settings of the mode, and for those that nobody reads.
+// check validates the settings of the mode and reports values that have no effect.
 func (r *resolution) check(chosen Mode) {
 	s := &r.settings
 	if s.Ingress.Enabled {
@@ -215,7 +219,8 @@ func (r *resolution) checkProtocol(protocol, key string) {
 	}
 }
 
-// checkHost looks at a host. The first one makes the address, so it has to be one.
+// checkHost validates one host. The first one forms the URL of the runtime, so it
+// cannot be a wildcard.
 func (r *resolution) checkHost(host string, index int, addresses bool, list string) {
 	key := list + "[" + strconv.Itoa(index) + "]"
 	if _, err := netip.ParseAddr(host); err == nil {
@@ -230,10 +235,11 @@ func (r *resolution) checkHost(host string, index int, addresses bool, list stri
 	case len(host) > 253 || !hostName.MatchString(host):
 		r.invalid(strconv.Quote(host)+" is no host", "write a name of DNS in lower case, without a port and a path", key)
 	case index == 0 && strings.HasPrefix(host, "*."):
-		r.invalid(strconv.Quote(host)+" is a wildcard, and the first host is the one that the platform asks", "write a full name first", key)
+		r.invalid(strconv.Quote(host)+" is a wildcard, and the platform connects to the first host", "write a full name first", key)
 	}
 }
 
+// checkLabels rejects values for labels that Slipway sets itself.
 func (r *resolution) checkLabels(labels map[string]string, key string) {
 	for name, value := range ownLabels(r.settings.Runtime) {
 		if given, there := labels[name]; there && given != value {
@@ -242,8 +248,9 @@ func (r *resolution) checkLabels(labels map[string]string, key string) {
 	}
 }
 
+// checkIngressURL validates the URL of a mesh. The value is not repeated in messages:
+// it may contain a password.
 func (r *resolution) checkIngressURL() {
-	// The text is not repeated: a password may be in it.
 	address, err := url.Parse(r.settings.IngressURL)
 	switch {
 	case err != nil, address.Host == "", address.Scheme != protocolHTTP && address.Scheme != protocolHTTPS:

@@ -6,10 +6,10 @@ import (
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
-// Mode is how a runtime is reached.
+// Mode is how the platform reaches a runtime.
 type Mode int
 
-// The modes. Unresolved is what contradictory settings give.
+// The modes. Unresolved is the result of contradictory settings.
 const (
 	Unresolved Mode = iota
 	Tunnel
@@ -18,7 +18,7 @@ const (
 	Mesh
 )
 
-// String is the mode as people write it.
+// String returns the mode as it is written in values and flags.
 func (m Mode) String() string {
 	switch m {
 	case Tunnel:
@@ -35,7 +35,7 @@ func (m Mode) String() string {
 	return fmt.Sprintf("Mode(%d)", int(m))
 }
 
-// Wire is the mode in messages to the platform.
+// Wire returns the mode as the API has it.
 func (m Mode) Wire() platformv1.AccessMode {
 	switch m {
 	case Tunnel:
@@ -53,6 +53,8 @@ func (m Mode) Wire() platformv1.AccessMode {
 
 // The keys of the chart's values that choose a mode. Findings name them.
 const (
+	// Keys of the chart's values that select a mode. Findings name them, so they are
+	// spelled as in values.yaml.
 	KeyRuntimeName        = "global.runtime.name"
 	KeyAccountID          = "global.platform.accountId"
 	KeyTunnelEnabled      = "tunnel-client.enabled"
@@ -70,55 +72,56 @@ const (
 	KeyIngressURL         = "global.runtime.ingressUrl"
 )
 
-// Settings are the values that choose a mode and fill its objects.
+// Settings are the values that select a mode and fill its objects.
 type Settings struct {
-	// Runtime is its name, and Namespace where it is installed.
+	// Runtime is the name of the runtime, and Namespace where it is installed.
 	Runtime   string
 	Namespace string
-	// AccountID and TunnelDomain make the address of a tunnel. They may be empty
-	// before the runtime is registered; the address is empty then.
+	// AccountID and TunnelDomain form the host of a tunnel. They may be empty before
+	// the runtime is registered; the URL is empty then.
 	AccountID    string
 	TunnelDomain string
 
-	// TunnelEnabled is nil when nobody said anything about the tunnel.
+	// TunnelEnabled is nil when the value is not set. The tunnel is the default only
+	// then: an explicit true conflicts with other modes.
 	TunnelEnabled *bool
 	Ingress       IngressSettings
 	HTTPRoute     HTTPRouteSettings
-	// IngressURL is where a mesh serves the runtime.
+	// IngressURL is the URL at which a service mesh serves the runtime.
 	IngressURL string
 }
 
-// IngressSettings are those of global.runtime.ingress.
+// IngressSettings are the values below global.runtime.ingress.
 type IngressSettings struct {
 	Enabled bool
-	// Hosts are names or addresses; the first is the one that the platform uses.
+	// Hosts are DNS names or IP addresses. The platform uses the first one.
 	Hosts     []string
 	ClassName string
-	// Protocol is http or https; empty is https.
+	// Protocol is http or https; empty means https.
 	Protocol    string
 	TLS         []IngressTLS
 	Annotations map[string]string
 	Labels      map[string]string
 }
 
-// IngressTLS is a certificate of an Ingress.
+// IngressTLS is an entry of spec.tls of an Ingress.
 type IngressTLS struct {
 	Hosts      []string `json:"hosts,omitempty"`
 	SecretName string   `json:"secretName,omitempty"`
 }
 
-// HTTPRouteSettings are those of global.runtime.httpRoute.
+// HTTPRouteSettings are the values below global.runtime.httpRoute.
 type HTTPRouteSettings struct {
 	Enabled    bool
 	ParentRefs []ParentRef
 	Hostnames  []string
-	// Protocol is http or https; empty is https.
+	// Protocol is http or https; empty means https.
 	Protocol    string
 	Annotations map[string]string
 	Labels      map[string]string
 }
 
-// ParentRef is a Gateway that an HTTPRoute belongs to.
+// ParentRef names a Gateway that an HTTPRoute attaches to.
 type ParentRef struct {
 	Name        string `json:"name"`
 	Namespace   string `json:"namespace,omitempty"`
@@ -126,20 +129,20 @@ type ParentRef struct {
 	Port        int32  `json:"port,omitempty"`
 }
 
-// Finding is something about the settings that somebody has to know.
+// Finding is one problem of the settings.
 type Finding struct {
-	// Code is one word for programs, such as AccessContradiction.
+	// Code is a stable identifier for programs, such as AccessContradiction.
 	Code string
-	// Warning is set when the settings work all the same.
+	// Warning is set when the settings work nevertheless.
 	Warning bool
-	// Keys are those that it is about.
+	// Keys are the values that the finding is about.
 	Keys []string
-	// Message says what is wrong, and Fix what to do.
+	// Message describes the problem, and Fix the change that solves it.
 	Message string
 	Fix     string
 }
 
-// String is the finding in one sentence.
+// String returns the finding as one sentence: keys, message, fix.
 func (f Finding) String() string {
 	text := ""
 	for i, key := range f.Keys {
@@ -153,6 +156,7 @@ func (f Finding) String() string {
 
 // The codes of findings.
 const (
+	// Codes of findings. Only CodeUnused is a warning.
 	CodeContradiction = "AccessContradiction"
 	CodeMissing       = "AccessMissing"
 	CodeInvalid       = "AccessInvalid"

@@ -7,21 +7,22 @@ import (
 	"strings"
 )
 
-// PathState says whether a path of a host leads where it should.
+// PathState is the result of verifying one path of one host.
 type PathState struct {
 	Host string `json:"host"`
 	Path string `json:"path"`
-	// OK is set when it does.
+	// OK is set when the path is routed to the expected Service.
 	OK bool `json:"ok"`
-	// By is the VirtualService that decides, when one does.
+	// By is the VirtualService that matched, if any.
 	By string `json:"by,omitempty"`
-	// Message says where it leads, or what is missing.
+	// Message describes the destination or the problem.
 	Message string `json:"message"`
 }
 
-// VerifyMesh looks at VirtualServices of the runtime's namespace as a gateway
-// would, and says for each path of each host where it leads. Without a gateway in
-// the settings any will do.
+// VerifyMesh evaluates existing VirtualServices as Istio's gateway would and returns
+// the destination of each path of each host. Without a gateway in the settings any
+// gateway is accepted. The match is an approximation: conditions on headers or ports
+// are reported, not evaluated.
 func VerifyMesh(m MeshSettings, found []Object) []PathState {
 	var states []PathState
 	for _, host := range m.Hosts {
@@ -34,11 +35,12 @@ func VerifyMesh(m MeshSettings, found []Object) []PathState {
 	return states
 }
 
-// finding ranks: what is wrong beats what is right, which beats what is missing.
-type meshAnswer int
+// meshMatch ranks the results of VirtualServices; the highest one is reported. A
+// wrong destination outranks a right one, because Istio may use either.
+type meshMatch int
 
 const (
-	noHost meshAnswer = iota
+	noHost meshMatch = iota
 	noGateway
 	noRoute
 	onlyWithConditions
@@ -46,22 +48,23 @@ const (
 	leadsWrong
 )
 
+// verifyPath returns the highest-ranked result of all VirtualServices for one path.
 func (m MeshSettings) verifyPath(host string, wanted meshRoute, found []Object) PathState {
 	state := PathState{Host: host, Path: wanted.prefix, Message: "no VirtualService of the namespace " + m.Namespace + " has the host"}
 	best := noHost
 	for _, service := range found {
-		answer, message := m.ask(service, host, wanted)
-		if answer <= best {
+		rank, message := m.match(service, host, wanted)
+		if rank <= best {
 			continue
 		}
-		best = answer
-		state.By, state.Message, state.OK = service.Name(), message, answer == leadsRight
+		best = rank
+		state.By, state.Message, state.OK = service.Name(), message, rank == leadsRight
 	}
 	return state
 }
 
-// ask says what a VirtualService does with a path.
-func (m MeshSettings) ask(service Object, host string, wanted meshRoute) (meshAnswer, string) {
+// match evaluates one VirtualService for one path.
+func (m MeshSettings) match(service Object, host string, wanted meshRoute) (meshMatch, string) {
 	spec, _ := service["spec"].(map[string]any)
 	if !slices.ContainsFunc(textList(spec["hosts"]), func(pattern string) bool { return hostMatches(pattern, host) }) {
 		return noHost, ""
@@ -75,25 +78,25 @@ func (m MeshSettings) ask(service Object, host string, wanted meshRoute) (meshAn
 	}
 	path := wanted.prefix
 	if wanted.host == RouterService || wanted.host == oldAppProxy {
-		path += "/probe" // what is below the prefix is asked for
+		path += "/probe" // a path below the prefix, as requests have
 	}
-	answer, message := noRoute, "no route matches the path"
+	rank, message := noRoute, "no route matches the path"
 	for i, each := range mapList(spec["http"]) {
 		matched, conditions := matches(each["match"], path)
 		switch {
 		case !matched:
 			continue
 		case conditions:
-			answer, message = onlyWithConditions, fmt.Sprintf("http[%d] matches the path with other conditions only", i)
+			rank, message = onlyWithConditions, fmt.Sprintf("http[%d] matches the path with other conditions only", i)
 			continue
 		}
-		return m.leads(each, wanted, fmt.Sprintf("http[%d]", i))
+		return m.destination(each, wanted, fmt.Sprintf("http[%d]", i))
 	}
-	return answer, message
+	return rank, message
 }
 
-// matches says whether one of the matches takes the path, and whether it asks for
-// more than that. A route without matches takes everything.
+// matches reports whether one of the match blocks accepts the path, and whether it
+// has further conditions. A route without match blocks accepts every path.
 func matches(given any, path string) (matched, conditions bool) {
 	list := mapList(given)
 	if len(list) == 0 {
@@ -118,6 +121,8 @@ func matches(given any, path string) (matched, conditions bool) {
 	return matched, conditions
 }
 
+// uriMatches evaluates a StringMatch of Istio. Patterns are anchored, as RE2 in Envoy
+// is, and bounded in length.
 func uriMatches(uri map[string]any, path string, fold bool) bool {
 	if exact, ok := uri["exact"].(string); ok {
 		return exact == path || (fold && strings.EqualFold(exact, path))
@@ -132,11 +137,12 @@ func uriMatches(uri map[string]any, path string, fold bool) bool {
 	return false
 }
 
-// leads says where a route that takes the path leads.
-func (m MeshSettings) leads(route map[string]any, wanted meshRoute, where string) (meshAnswer, string) {
+// destination checks where a matching route leads. Redirects, direct responses and
+// path rewrites never reach the runtime with the path it expects.
+func (m MeshSettings) destination(route map[string]any, wanted meshRoute, where string) (meshMatch, string) {
 	for _, other := range []string{"redirect", "directResponse", "delegate"} {
 		if route[other] != nil {
-			return leadsWrong, fmt.Sprintf("%s answers with %s and does not reach the runtime", where, other)
+			return leadsWrong, fmt.Sprintf("%s responds with %s and does not reach the runtime", where, other)
 		}
 	}
 	if rewrite, ok := route["rewrite"].(map[string]any); ok && (rewrite["uri"] != nil || rewrite["uriRegexRewrite"] != nil) {
@@ -157,13 +163,14 @@ func (m MeshSettings) leads(route map[string]any, wanted meshRoute, where string
 	return leadsRight, fmt.Sprintf("%s leads to %s:%d", where, wanted.host, wanted.port)
 }
 
-// isService reports whether a host is a Service of the runtime's namespace.
+// isService reports whether a host is the Service in the runtime's namespace, as a
+// short or a qualified name.
 func (m MeshSettings) isService(host, service string) bool {
 	full := service + "." + m.Namespace
 	return host == service || host == full || host == full+".svc" || strings.HasPrefix(host, full+".svc.")
 }
 
-// qualified is a gateway with its namespace.
+// qualified returns a gateway as namespace/name.
 func (m MeshSettings) qualified(gateway string) string {
 	if strings.Contains(gateway, "/") {
 		return gateway
@@ -171,6 +178,7 @@ func (m MeshSettings) qualified(gateway string) string {
 	return m.Namespace + "/" + gateway
 }
 
+// hostMatches matches a host of a VirtualService, which may start with a wildcard.
 func hostMatches(pattern, host string) bool {
 	if suffix, wildcard := strings.CutPrefix(pattern, "*"); wildcard {
 		return strings.HasSuffix(host, suffix)
@@ -178,6 +186,8 @@ func hostMatches(pattern, host string) bool {
 	return strings.EqualFold(pattern, host)
 }
 
+// portOf returns the port of a destination, or 0. The type of the number depends on
+// the decoder: YAML, JSON or unstructured.
 func portOf(destination map[string]any) int {
 	port, _ := destination["port"].(map[string]any)
 	switch number := port["number"].(type) {

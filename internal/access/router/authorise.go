@@ -10,20 +10,20 @@ import (
 	"slipway.dev/slipway/internal/wire/permission"
 )
 
-// runtimeServices start the procedures that a runtime has; others are the
-// platform's.
+// runtimeServices is the prefix of the procedures that a runtime serves; all others
+// belong to the platform.
 const runtimeServices = "/slipway.runtime."
 
-// authorise says whether the role of a token may call a procedure. The platform
-// has asked the same table; a runtime does not have to believe it. What has no row
-// is denied.
+// authorise reports whether the role of a token may call a procedure. The platform
+// applies the same table; the runtime checks again, so that a compromised platform
+// replica gains no rights. A procedure without a row is denied.
 func authorise(procedure string, claims wire.RuntimeClaims) error {
 	rule, known := permission.Of(procedure)
 	switch {
 	case !known || !strings.HasPrefix(procedure, runtimeServices):
-		return connect.NewError(connect.CodeUnimplemented, errors.New("the runtime has no such procedure: it may be older than who asks"))
+		return connect.NewError(connect.CodeUnimplemented, errors.New("the runtime does not implement this procedure: it may be older than the client"))
 	case !rule.Role(claims.Role):
-		return connect.NewError(connect.CodePermissionDenied, errors.New("your role may not do this: ask an admin of the account"))
+		return connect.NewError(connect.CodePermissionDenied, errors.New("your role does not permit this: ask an admin of the account"))
 	}
 	return nil
 }

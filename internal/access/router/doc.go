@@ -1,16 +1,15 @@
-// Package router is what a runtime answers with, however it is reached: through
-// the tunnel, an Ingress, an HTTPRoute or a service mesh.
+// Package router is the HTTP handler of a runtime, whether it is reached through the
+// tunnel, an Ingress, an HTTPRoute or a service mesh.
 //
-//	/app-proxy/                    the API of the runtime, with a token
-//	/webhooks/<runtime>/<source>   Git hosts; the handler verifies signatures
-//	/workflows/                    the server for workflows, with a token
-//	/healthz, /readyz              for probes, and say nothing but that
+//	/app-proxy/                    API of the runtime; needs a token
+//	/webhooks/<runtime>/<source>   webhooks of Git hosts; the handler verifies signatures
+//	/workflows/                    proxy to the workflow server; needs a token
+//	/healthz, /readyz              probes, without details
 //
-// It promises that a token is verified before a byte of a body is read, that it
-// is good for this path, that its role may do what is asked, and that every
-// answer names the runtime in the header Slipway-Router. Bodies, headers and the
-// number of requests at a time are bounded.
+// It guarantees that a token is verified before any byte of a body is read, that it
+// is valid for the path, that its role permits the procedure, and that every response
+// names the runtime in the header Slipway-Router. Bodies, headers and concurrent
+// requests are bounded.
 //
-// It refuses every other path, paths that can be read in two ways, and requests
-// for another runtime.
+// It rejects all other paths, ambiguous paths, and requests for another runtime.
 package router

@@ -2,7 +2,7 @@ package router
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// part is what of the router was asked.
+// part is the section of the router that a request addressed; it is a metric label.
 type part string
 
 const (
@@ -13,7 +13,7 @@ const (
 	partOther     part = "other"
 )
 
-// outcome is what became of a request.
+// outcome is the result of a request; it is a metric label.
 type outcome string
 
 const (
@@ -24,7 +24,7 @@ const (
 	outcomeOverloaded      outcome = "overloaded"
 )
 
-// Metrics counts requests. A nil one counts nothing.
+// Metrics counts requests. A nil *Metrics counts nothing.
 type Metrics struct {
 	requests *prometheus.CounterVec
 }
@@ -32,7 +32,7 @@ type Metrics struct {
 // NewMetrics registers the metrics of the router.
 func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "requests_total", Help: "Requests to the runtime, by the part of it and what became of them.",
+		Name: "requests_total", Help: "Requests to the runtime, by part and outcome.",
 	}, []string{"part", "outcome"})}
 	return m, registerer.Register(m.requests)
 }

@@ -17,34 +17,36 @@ import (
 )
 
 const (
-	// maxBody bounds a request to the API: certificates and keys are small.
+	// maxBody bounds a request body of the API: certificates and keys are small.
 	maxBody = 4 << 20
-	// maxRequests bounds the requests with a token at a time, streams too. A
-	// console has about three for each person who looks at it.
+	// maxRequests bounds concurrent authenticated requests, including streams. A
+	// console has about three for each user who has it open.
 	maxRequests = 512
 )
 
-// Options is what a router serves.
+// Options configures a router.
 type Options struct {
 	// Runtime is the name of this runtime.
 	Runtime string
-	// AppProxy serves the API; it gets paths without /app-proxy, and the claims
-	// in the context. Without it the path is not there.
+	// AppProxy serves the API. It receives paths without /app-proxy and the claims in
+	// the context. Without it the path is not served.
 	AppProxy http.Handler
-	// Webhooks hears Git hosts. The source is in the path value "source".
+	// Webhooks receives webhooks of Git hosts. The source is in the path value
+	// "source".
 	Webhooks http.Handler
-	// Workflows is the server for workflows; without one /workflows/ says so.
+	// Workflows is the URL of the workflow server; without it /workflows/ returns
+	// 404.
 	Workflows *url.URL
-	// Verify verifies the header Authorization.
+	// Verify verifies the Authorization header.
 	Verify func(ctx context.Context, bearer string) (wire.RuntimeClaims, error)
-	// Ready says why the runtime is not ready. Without it, it is.
+	// Ready returns why the runtime is not ready. Nil means always ready.
 	Ready func() error
 	Log   *slog.Logger
-	// Metrics can be nil.
+	// Metrics may be nil.
 	Metrics *Metrics
 }
 
-// router is the handler.
+// router is the handler. places is a semaphore of maxRequests.
 type router struct {
 	options   Options
 	log       *slog.Logger
@@ -53,7 +55,7 @@ type router struct {
 	places    chan struct{}
 }
 
-// New makes a router.
+// New returns a router.
 func New(options Options) http.Handler {
 	r := &router{options: options, log: options.Log, denials: connect.NewErrorWriter(), places: make(chan struct{}, maxRequests)}
 	if r.log == nil {
@@ -65,14 +67,15 @@ func New(options Options) http.Handler {
 	return r
 }
 
-// ServeHTTP answers.
+// ServeHTTP implements http.Handler. The path is matched after plainPath has rejected
+// ambiguous spellings, so prefixes cannot be evaded.
 func (r *router) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	w.Header().Set(wire.RouterHeader, r.options.Runtime)
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	path := request.URL.Path
 	switch {
 	case !plainPath(request.URL):
-		r.finish(w, partOther, http.StatusBadRequest, "the path can be read in two ways: write it without //, . and .. segments")
+		r.finish(w, partOther, http.StatusBadRequest, "the path is ambiguous: write it without //, . and .. segments")
 	case strings.HasPrefix(path, wire.AppProxyPath):
 		r.serveAppProxy(w, request)
 	case strings.HasPrefix(path, wire.WebhooksPath):
@@ -88,8 +91,8 @@ func (r *router) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	}
 }
 
-// plainPath reports whether a path can be read in one way only. What is matched
-// here and what a handler sees must be the same.
+// plainPath reports whether a path has only one interpretation. The path that is
+// matched here and the one that a handler sees must be the same.
 func plainPath(address *url.URL) bool {
 	if !strings.HasPrefix(address.Path, "/") || strings.ContainsAny(address.Path, "\\\x00") {
 		return false
@@ -109,14 +112,16 @@ func plainPath(address *url.URL) bool {
 
 func (r *router) serveReady(w http.ResponseWriter) {
 	if r.options.Ready != nil && r.options.Ready() != nil {
-		// Why is for the admin listener: anybody can ask here.
+		// The reason is served on the admin listener only: this endpoint is
+		// unauthenticated.
 		r.finish(w, partProbe, http.StatusServiceUnavailable, "not ready")
 		return
 	}
 	r.finish(w, partProbe, http.StatusOK, "ok")
 }
 
-// serveAppProxy serves the API.
+// serveAppProxy authenticates, authorizes and serves an API request. The body is
+// bounded and not read before.
 func (r *router) serveAppProxy(w http.ResponseWriter, request *http.Request) {
 	if r.options.AppProxy == nil {
 		r.finish(w, partAppProxy, http.StatusNotFound, "this runtime serves no API")
@@ -132,12 +137,12 @@ func (r *router) serveAppProxy(w http.ResponseWriter, request *http.Request) {
 		r.refuse(w, request, partAppProxy, err)
 		return
 	}
-	leave, entered := r.enter()
-	if !entered {
-		r.refuse(w, request, partAppProxy, connect.NewError(connect.CodeResourceExhausted, errors.New("the runtime answers too many requests: try again later")))
+	release, acquired := r.acquire()
+	if !acquired {
+		r.refuse(w, request, partAppProxy, connect.NewError(connect.CodeResourceExhausted, errors.New("the runtime has too many concurrent requests: retry later")))
 		return
 	}
-	defer leave()
+	defer release()
 	r.options.Metrics.count(partAppProxy, outcomeServed)
 	inner := request.Clone(token.WithClaims(request.Context(), claims))
 	inner.URL.Path, inner.URL.RawPath = procedure, ""
@@ -146,13 +151,13 @@ func (r *router) serveAppProxy(w http.ResponseWriter, request *http.Request) {
 	r.options.AppProxy.ServeHTTP(w, inner)
 }
 
-// serveWebhook passes a Git host's request on. The path names this runtime.
+// serveWebhook passes a webhook to the handler. The path must name this runtime.
 func (r *router) serveWebhook(w http.ResponseWriter, request *http.Request) {
 	name, source, ok := strings.Cut(strings.TrimPrefix(request.URL.Path, wire.WebhooksPath), "/")
 	source = strings.TrimSuffix(source, "/")
 	switch {
 	case r.options.Webhooks == nil:
-		r.finish(w, partWebhooks, http.StatusNotFound, "this runtime hears no webhooks")
+		r.finish(w, partWebhooks, http.StatusNotFound, "this runtime receives no webhooks")
 		return
 	case name != r.options.Runtime || !ok || !sourceName(source):
 		r.finish(w, partWebhooks, http.StatusNotFound, "webhooks of this runtime are sent to "+wire.WebhooksPath+r.options.Runtime+"/<source>")
@@ -164,8 +169,7 @@ func (r *router) serveWebhook(w http.ResponseWriter, request *http.Request) {
 	r.options.Webhooks.ServeHTTP(w, inner)
 }
 
-// sourceName reports whether a text can be the name of a source: as Kubernetes
-// names objects.
+// sourceName reports whether a text is a valid source name: a Kubernetes object name.
 func sourceName(text string) bool {
 	const most = 253
 	if text == "" || len(text) > most {
@@ -174,7 +178,8 @@ func sourceName(text string) bool {
 	return strings.Trim(text, "abcdefghijklmnopqrstuvwxyz0123456789-.") == "" && text[0] != '.' && text[0] != '-'
 }
 
-// verify gives what the token of a request says, if it is for this path.
+// verify returns the claims of a request's token, if it is valid for this path.
+// Several Authorization headers are rejected: proxies disagree on which one counts.
 func (r *router) verify(request *http.Request, prefix string) (wire.RuntimeClaims, error) {
 	if len(request.Header.Values("Authorization")) > 1 {
 		return wire.RuntimeClaims{}, token.Refuse(token.ReasonMalformed, "there is more than one header Authorization")
@@ -189,8 +194,8 @@ func (r *router) verify(request *http.Request, prefix string) (wire.RuntimeClaim
 	return claims, nil
 }
 
-// enter takes one of the places for requests.
-func (r *router) enter() (leave func(), entered bool) {
+// acquire takes a place of the semaphore without waiting; release returns it.
+func (r *router) acquire() (release func(), acquired bool) {
 	select {
 	case r.places <- struct{}{}:
 		return func() { <-r.places }, true
@@ -199,14 +204,14 @@ func (r *router) enter() (leave func(), entered bool) {
 	}
 }
 
-// refuse answers who may not, in the form that the client reads.
+// refuse writes an error in the client's protocol: Connect, gRPC or plain text.
 func (r *router) refuse(w http.ResponseWriter, request *http.Request, part part, err error) {
 	code, result := connect.CodeUnauthenticated, outcomeUnauthenticated
 	var refused *token.RefusedError
 	var denied *connect.Error
 	switch {
 	case errors.As(err, &refused):
-		r.log.Warn("a request was refused", observe.KeyReason, string(refused.Reason), "part", string(part))
+		r.log.Warn("rejected request", observe.KeyReason, string(refused.Reason), "part", string(part))
 	case errors.As(err, &denied):
 		code, result = denied.Code(), outcomeDenied
 		if code == connect.CodeResourceExhausted {
@@ -226,7 +231,7 @@ func (r *router) refuse(w http.ResponseWriter, request *http.Request, part part,
 	writeText(w, statusOf(code), denied.Message())
 }
 
-// statusOf is the status of HTTP for what we refuse with.
+// statusOf returns the HTTP status of an error code.
 func statusOf(code connect.Code) int {
 	switch code {
 	case connect.CodePermissionDenied:
@@ -239,7 +244,7 @@ func statusOf(code connect.Code) int {
 	return http.StatusUnauthorized
 }
 
-// finish answers with a text, and counts.
+// finish counts a request and writes a text response.
 func (r *router) finish(w http.ResponseWriter, part part, status int, text string) {
 	result := outcomeServed
 	if status >= http.StatusBadRequest {
@@ -252,5 +257,5 @@ func (r *router) finish(w http.ResponseWriter, part part, status int, text strin
 func writeText(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = io.WriteString(w, text+"\n") // a client that has gone needs no answer
+	_, _ = io.WriteString(w, text+"\n") // the client may be gone
 }

@@ -177,11 +177,11 @@ func TestOverload(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	entered, release := make(chan struct{}), make(chan struct{})
+	acquired, release := make(chan struct{}), make(chan struct{})
 	handler := newRouter(func(o *router.Options) {
 		o.Metrics = metrics
 		o.AppProxy = http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-			entered <- struct{}{}
+			acquired <- struct{}{}
 			<-release
 		})
 	})
@@ -191,7 +191,7 @@ func TestOverload(t *testing.T) {
 		go func() {
 			done <- ask(handler, http.MethodPost, "/app-proxy"+listProcedure, "user", strings.NewReader("{}")).Code
 		}()
-		<-entered
+		<-acquired
 	}
 	if got := ask(handler, http.MethodPost, "/app-proxy"+listProcedure, "user", strings.NewReader("{}")); got.Code != http.StatusTooManyRequests {
 		t.Errorf("one more: got %d %s", got.Code, got.Body)

@@ -12,7 +12,7 @@ import (
 	"slipway.dev/slipway/internal/wire"
 )
 
-// What a server for workflows is allowed.
+// Limits of the connection to the workflow server.
 const (
 	workflowsDialTimeout   = 10 * time.Second
 	workflowsHeaderTimeout = time.Minute
@@ -20,20 +20,21 @@ const (
 	workflowsIdle          = 32
 )
 
-// newWorkflows passes requests on to a server for workflows, with their path:
-// such a server is told that it is served below /workflows. Upgrades and streams
-// go through as they come.
+// newWorkflows returns a reverse proxy to a workflow server. The path is kept: such a
+// server is configured with the base path /workflows. Upgrades and streams pass
+// through.
 func newWorkflows(server *url.URL, log *slog.Logger) http.Handler {
 	return &httputil.ReverseProxy{
 		Rewrite: func(request *httputil.ProxyRequest) {
 			request.SetURL(server)
 			request.SetXForwarded()
-			// It has its own idea of who asks; the token is for this runtime alone.
+			// The workflow server has its own authentication; the token is for this
+			// runtime only.
 			request.Out.Header.Del("Authorization")
 			request.Out.Header.Del("Cookie")
 		},
 		ModifyResponse: func(response *http.Response) error {
-			response.Header.Del(wire.RouterHeader) // it is ours to say
+			response.Header.Del(wire.RouterHeader) // only the router sets it
 			return nil
 		},
 		Transport: &http.Transport{
@@ -46,29 +47,29 @@ func newWorkflows(server *url.URL, log *slog.Logger) http.Handler {
 		ErrorLog:      slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 		ErrorHandler: func(w http.ResponseWriter, request *http.Request, err error) {
 			if request.Context().Err() == nil {
-				log.Warn("the server for workflows does not answer", observe.KeyError, err)
+				log.Warn("workflow server is unreachable", observe.KeyError, err)
 			}
-			writeText(w, http.StatusBadGateway, "the server for workflows does not answer")
+			writeText(w, http.StatusBadGateway, "the workflow server does not respond")
 		},
 	}
 }
 
-// serveWorkflows passes a request with a token on.
+// serveWorkflows authenticates a request and proxies it.
 func (r *router) serveWorkflows(w http.ResponseWriter, request *http.Request) {
 	if _, err := r.verify(request, wire.WorkflowsPath); err != nil {
 		r.refuse(w, request, partWorkflows, err)
 		return
 	}
 	if r.workflows == nil {
-		r.finish(w, partWorkflows, http.StatusNotFound, "this runtime has no server for workflows: name its URL in the runtime's values")
+		r.finish(w, partWorkflows, http.StatusNotFound, "this runtime has no workflow server: set its URL in the runtime's values")
 		return
 	}
-	leave, entered := r.enter()
-	if !entered {
-		r.finish(w, partWorkflows, http.StatusServiceUnavailable, "the runtime answers too many requests: try again later")
+	release, acquired := r.acquire()
+	if !acquired {
+		r.finish(w, partWorkflows, http.StatusServiceUnavailable, "the runtime has too many concurrent requests: retry later")
 		return
 	}
-	defer leave()
+	defer release()
 	r.options.Metrics.count(partWorkflows, outcomeServed)
 	r.workflows.ServeHTTP(w, request)
 }

@@ -1,13 +1,14 @@
-// Package token verifies the tokens with which the platform asks something of
-// this runtime, and carries what they say to whoever answers.
+// Package token verifies the tokens of requests that the platform sends to this
+// runtime, and carries their claims in the request context.
 //
-// A token is a JSON Web Token of [wire.RuntimeClaims], signed with Ed25519 by a
-// key that the platform told when the runtime joined. It promises that the
-// claims it gives were signed for this runtime, and are good now.
+// A token is a JSON Web Token (RFC 7519) of [wire.RuntimeClaims], signed with Ed25519
+// (RFC 8037) by a key that the platform announced when the runtime joined. The
+// package guarantees that returned claims were signed for this runtime and are
+// currently valid.
 //
-// It refuses every other algorithm, keys that it does not know, tokens of other
-// runtimes, and tokens that live longer than the platform makes them. What a
-// token says is never in its errors.
+// It rejects every other algorithm, unknown keys, tokens of other runtimes, and
+// tokens with a longer lifetime than the platform issues. Errors contain nothing of
+// the token.
 package token
 
 import (
@@ -24,20 +25,22 @@ import (
 )
 
 const (
-	// maxBytes bounds a token, before it is looked at.
+	// maxBytes bounds a token before it is parsed.
 	maxBytes = 8 << 10
-	// maxKeySetBytes bounds the platform's keys.
+	// maxKeySetBytes bounds the platform's key set.
 	maxKeySetBytes = 64 << 10
-	// maxKeys bounds how many keys a signature is tried with.
+	// maxKeys bounds the keys that a signature is verified with, and so the CPU time
+	// of a forged token.
 	maxKeys = 16
-	// leeway is how far the clocks of the platform and of this cluster may differ.
+	// leeway is the accepted clock skew between the platform and this cluster.
 	leeway = 30 * time.Second
 )
 
-// Reason is why a token is refused. There are few, so that they can be counted.
+// Reason is why a token is rejected. The set is small and fixed: it is a label of
+// metrics and logs.
 type Reason string
 
-// Why tokens are refused.
+// Reasons for rejecting a token.
 const (
 	ReasonMissing   Reason = "missing"
 	ReasonMalformed Reason = "malformed"
@@ -51,21 +54,22 @@ const (
 	ReasonPrefix    Reason = "prefix"
 )
 
-// RefusedError says why a token is refused. It has nothing of the token.
+// RefusedError reports why a token is rejected. It contains nothing of the token.
 type RefusedError struct {
 	Reason Reason
 	text   string
 }
 
-// Error says what is wrong and what to do.
+// Error returns a message for the caller.
 func (e *RefusedError) Error() string { return e.text }
 
-// Refuse is a refusal that the sender may read.
+// Refuse returns a RefusedError whose text may be sent to the caller.
 func Refuse(reason Reason, text string) *RefusedError {
 	return &RefusedError{Reason: reason, text: text}
 }
 
-// Verifier verifies tokens of one runtime. It is safe for concurrent use.
+// Verifier verifies the tokens of one runtime. It is safe for concurrent use. It
+// caches the parsed key set, keyed by its text.
 type Verifier struct {
 	runtimeID func() string
 	keys      func() string
@@ -76,9 +80,9 @@ type Verifier struct {
 	parsed *jose.JSONWebKeySet
 }
 
-// NewVerifier makes a verifier. runtimeID and keys are asked with each token,
-// because both can change: a runtime joins late, and the platform renews its
-// keys. keys is a JSON Web Key Set. Without now, it is the time of the machine.
+// NewVerifier returns a verifier. runtimeID and keys are called for each token,
+// because both change: a runtime joins late, and the platform rotates its keys. keys
+// returns a JSON Web Key Set. A nil now means the system clock.
 func NewVerifier(runtimeID func() string, keys func() string, now func() time.Time) *Verifier {
 	if now == nil {
 		now = time.Now
@@ -86,19 +90,19 @@ func NewVerifier(runtimeID func() string, keys func() string, now func() time.Ti
 	return &Verifier{runtimeID: runtimeID, keys: keys, now: now}
 }
 
-// Verify gives what a token says, or a *[RefusedError]. bearer is the token, or
-// the header Authorization with it.
+// Verify returns the claims of a token, or a *[RefusedError]. bearer is the token,
+// with or without the Bearer scheme.
 func (v *Verifier) Verify(_ context.Context, bearer string) (wire.RuntimeClaims, error) {
 	bearer = withoutScheme(bearer)
 	switch {
 	case bearer == "":
-		return wire.RuntimeClaims{}, Refuse(ReasonMissing, "a token of the platform is needed: ask through the platform")
+		return wire.RuntimeClaims{}, Refuse(ReasonMissing, "a token of the platform is required: send the request through the platform")
 	case len(bearer) > maxBytes:
 		return wire.RuntimeClaims{}, Refuse(ReasonMalformed, "the token is too long")
 	}
 	runtimeID, set := v.runtimeID(), v.keySet()
 	if runtimeID == "" || len(set) == 0 {
-		return wire.RuntimeClaims{}, Refuse(ReasonNotJoined, "this runtime has not joined a platform yet, so nobody may ask")
+		return wire.RuntimeClaims{}, Refuse(ReasonNotJoined, "this runtime has not joined a platform yet and accepts no requests")
 	}
 	payload, err := verifySignature(bearer, set)
 	if err != nil {
@@ -106,7 +110,7 @@ func (v *Verifier) Verify(_ context.Context, bearer string) (wire.RuntimeClaims,
 	}
 	var claims wire.RuntimeClaims
 	if json.Unmarshal(payload, &claims) != nil {
-		return wire.RuntimeClaims{}, Refuse(ReasonClaims, "the token says nothing that a runtime understands")
+		return wire.RuntimeClaims{}, Refuse(ReasonClaims, "the token has no valid claims")
 	}
 	if err := v.check(claims, runtimeID); err != nil {
 		return wire.RuntimeClaims{}, err
@@ -114,7 +118,7 @@ func (v *Verifier) Verify(_ context.Context, bearer string) (wire.RuntimeClaims,
 	return claims, nil
 }
 
-// withoutScheme takes Bearer away.
+// withoutScheme removes the Bearer scheme.
 func withoutScheme(text string) string {
 	scheme, rest, _ := strings.Cut(strings.TrimSpace(text), " ")
 	if strings.EqualFold(scheme, "bearer") {
@@ -123,8 +127,9 @@ func withoutScheme(text string) string {
 	return strings.TrimSpace(text)
 }
 
-// keySet are the keys that the platform signs with. Those that are no public
-// Ed25519 keys are left out when a signature is tried.
+// keySet returns the platform's signing keys, parsed once per change. verifySignature
+// skips keys that are not public Ed25519 keys. An unreadable set counts as empty, so
+// all tokens are rejected.
 func (v *Verifier) keySet() []jose.JSONWebKey {
 	text := v.keys()
 	v.mu.Lock()
@@ -138,12 +143,12 @@ func (v *Verifier) keySet() []jose.JSONWebKey {
 	return v.parsed.Keys[:min(len(v.parsed.Keys), maxKeys)]
 }
 
-// verifySignature gives what was signed. Only one algorithm is known, so a token
-// cannot choose a weaker one, or none.
+// verifySignature returns the signed payload. It accepts exactly one algorithm, so a
+// token cannot select a weaker one or none.
 func verifySignature(bearer string, keys []jose.JSONWebKey) ([]byte, error) {
 	signed, err := jose.ParseSignedCompact(bearer, []jose.SignatureAlgorithm{jose.EdDSA})
 	if err != nil || len(signed.Signatures) != 1 {
-		return nil, Refuse(ReasonMalformed, "the token is none of the platform: it has to be signed with Ed25519")
+		return nil, Refuse(ReasonMalformed, "the token is malformed: it must be a JWT signed with Ed25519")
 	}
 	wanted := signed.Signatures[0].Protected.KeyID
 	for _, key := range keys {
@@ -157,7 +162,7 @@ func verifySignature(bearer string, keys []jose.JSONWebKey) ([]byte, error) {
 	return nil, Refuse(ReasonSignature, "the token is not signed by the platform of this runtime")
 }
 
-// check compares what the token says with who and when we are.
+// check validates the claims: audience, lifetime, clock, role and prefix.
 func (v *Verifier) check(claims wire.RuntimeClaims, runtimeID string) error {
 	now := v.now()
 	issued, expires := time.Unix(claims.IssuedAt, 0), time.Unix(claims.ExpiresAt, 0)
@@ -165,31 +170,32 @@ func (v *Verifier) check(claims wire.RuntimeClaims, runtimeID string) error {
 	case claims.RuntimeID != runtimeID:
 		return Refuse(ReasonAudience, "the token is for another runtime")
 	case claims.IssuedAt <= 0 || claims.ExpiresAt <= 0 || expires.Before(issued) || expires.Sub(issued) > wire.RequestTokenLifetime:
-		return Refuse(ReasonLifetime, "the token is good for a longer time than the platform makes them")
+		return Refuse(ReasonLifetime, "the lifetime of the token is longer than the platform issues")
 	case now.After(expires.Add(leeway)):
 		return Refuse(ReasonExpired, "the token has expired: if it is new, the clocks of the platform and of the cluster differ")
 	case issued.After(now.Add(leeway)):
 		return Refuse(ReasonEarly, "the token is from the future: the clocks of the platform and of the cluster differ")
 	case claims.Role != permission.RoleAdmin && claims.Role != permission.RoleUser:
-		return Refuse(ReasonClaims, "the token has no role that a runtime knows")
+		return Refuse(ReasonClaims, "the token has an unknown role")
 	case !knownPrefix(claims.Prefix):
-		return Refuse(ReasonPrefix, "the token is for no part of a runtime")
+		return Refuse(ReasonPrefix, "the token is for an unknown path")
 	}
 	return nil
 }
 
+// knownPrefix reports whether a prefix is one that the router authenticates.
 func knownPrefix(prefix string) bool {
 	return prefix == wire.AppProxyPath || prefix == wire.WorkflowsPath
 }
 
 type claimsKey struct{}
 
-// WithClaims adds what a token says to the context of a request.
+// WithClaims adds the claims of a token to the context of a request.
 func WithClaims(ctx context.Context, claims wire.RuntimeClaims) context.Context {
 	return context.WithValue(ctx, claimsKey{}, claims)
 }
 
-// ClaimsFrom is what the token of a request says.
+// ClaimsFrom returns the claims of the request's token.
 func ClaimsFrom(ctx context.Context) (wire.RuntimeClaims, bool) {
 	claims, ok := ctx.Value(claimsKey{}).(wire.RuntimeClaims)
 	return claims, ok

@@ -6,15 +6,16 @@ import (
 	"slipway.dev/slipway/internal/backoff"
 )
 
-// firstDelay bounds the delay after the first failed try.
+// firstDelay bounds the delay after the first failed attempt.
 const firstDelay = 500 * time.Millisecond
 
-// delay is how long to wait before a try: nothing before the first, then a random
-// time below a bound that doubles up to the slowest. All of it is random, because
-// agents that lost the same platform would otherwise come back together.
-func delay(try int, slowest time.Duration) time.Duration {
+// delay returns the delay before an attempt: none before the first, then a random
+// time below a bound that doubles up to maxBackoff. The jitter covers the full
+// range, because agents that lost the same platform at the same moment would
+// otherwise reconnect together.
+func delay(try int, maxBackoff time.Duration) time.Duration {
 	if try <= 0 {
 		return 0
 	}
-	return backoff.Policy{First: firstDelay, Longest: slowest, JitterDown: 1}.Delay(try)
+	return backoff.Policy{First: firstDelay, Longest: maxBackoff, JitterDown: 1}.Delay(try)
 }

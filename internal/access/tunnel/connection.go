@@ -16,38 +16,43 @@ import (
 	"slipway.dev/slipway/internal/wire/link"
 )
 
-// connection is one connection to a replica of the platform.
+// connection is one connection to a replica of the platform. The slot that claimed it
+// owns it; other goroutines only send control messages.
 type connection struct {
 	*tunnel
 	address string
 	replica string
-	// replicas is how many the platform said it has.
+	// replicas is the number of live replicas that the platform reported last.
 	replicas int
-	// second is set when another connection leads to the same replica.
+	// second is set when another connection leads to the same replica. Such a
+	// connection is replaced when another replica becomes reachable.
 	second bool
-	// token was presented last.
+	// token is the token that was sent last.
 	token string
 	link  *link.Link
 
-	session *yamux.Session
-	control *stream
-	heard   *bufio.Reader // of control
-	writing sync.Mutex    // of lines to control
-	beside  sync.WaitGroup
+	session       *yamux.Session
+	control       *stream
+	controlReader *bufio.Reader // buffers control
+	controlWrite  sync.Mutex    // serializes messages to control
+	// background tracks the goroutines that end with the session.
+	background sync.WaitGroup
 }
 
-// outcome is why a connection is no longer this one's business.
-type outcome string
+// endReason is why a slot stopped using a connection; the metric disconnects_total
+// has the same values.
+type endReason string
 
 const (
-	lost    outcome = "lost"
-	moved   outcome = "moved"
-	refused outcome = "refused"
-	stopped outcome = "stopped"
+	lost    endReason = "lost"
+	moved   endReason = "moved"
+	refused endReason = "refused"
+	stopped endReason = "stopped"
 )
 
-// open starts the streams on a WebSocket, and presents the token once more, which
-// is how the platform knows that the agent speaks.
+// open starts the session on the WebSocket and performs the handshake on the control
+// stream. The yamux server side belongs to the agent: the platform opens the streams
+// for requests.
 func (c *connection) open() error {
 	session, err := yamux.Server(c.link, link.Streams(link.Settings{Ping: c.Timing.Ping, Dead: c.Timing.Dead, Close: closeTimeout, Log: c.Log}))
 	if err != nil {
@@ -56,89 +61,98 @@ func (c *connection) open() error {
 	c.session = session
 	opened, err := session.OpenStream()
 	if err != nil {
-		return errors.Join(fmt.Errorf("open the control stream: %w", err), session.Close())
+		return errors.Join(fmt.Errorf("open control stream: %w", err), session.Close())
 	}
 	c.control = newStream(opened, func() {})
-	c.heard = bufio.NewReaderSize(c.control, maxNotice)
-	if err := c.greet(); err != nil {
+	c.controlReader = bufio.NewReaderSize(c.control, maxControlLine)
+	if err := c.handshake(); err != nil {
 		return errors.Join(err, session.Close())
 	}
-	c.beside.Go(func() { link.Ping(session, c.Timing.Ping) })
-	c.beside.Go(func() { _ = c.server.Serve(&streamListener{session: session, metrics: c.Metrics, ending: c.ending}) })
+	c.background.Go(func() { link.Ping(session, c.Timing.Ping) })
+	c.background.Go(func() { _ = c.server.Serve(&streamListener{session: session, metrics: c.Metrics, ending: c.ending}) })
 	return nil
 }
 
-// greet presents the token and waits for the platform to accept it.
-func (c *connection) greet() error {
-	if err := c.say(presentation{Token: c.token}); err != nil {
-		return fmt.Errorf("present the token: %w", err)
+// handshake sends the token and waits for the platform's settings. The token was
+// already checked before the upgrade; sending it again proves that the agent speaks
+// the control protocol.
+func (c *connection) handshake() error {
+	if err := c.sendControl(agentMessage{Token: c.token}); err != nil {
+		return fmt.Errorf("send token: %w", err)
 	}
 	if err := c.control.SetReadDeadline(time.Now().Add(c.Timing.Dial)); err != nil {
 		return err
 	}
-	n, err := readNotice(c.heard)
+	n, err := readHubMessage(c.controlReader)
 	switch {
 	case err != nil:
-		return fmt.Errorf("wait for the platform to accept the token: %w", err)
+		return fmt.Errorf("wait for platform settings: %w", err)
 	case n.Refused != "":
-		return fmt.Errorf("the platform refuses the connection: %s", printable(n.Refused))
+		return fmt.Errorf("the platform rejected the connection: %s", printable(n.Refused))
 	}
 	c.replicas = max(n.Replicas, 1)
 	return c.control.SetReadDeadline(time.Time{})
 }
 
-// say writes a line to the platform.
-func (c *connection) say(p presentation) error {
-	c.writing.Lock()
-	defer c.writing.Unlock()
+// sendControl writes one control message. It is safe for concurrent use; a write
+// deadline keeps a stalled platform from blocking the caller.
+func (c *connection) sendControl(p agentMessage) error {
+	c.controlWrite.Lock()
+	defer c.controlWrite.Unlock()
 	if err := c.control.SetWriteDeadline(time.Now().Add(c.Timing.Dead / 2)); err != nil {
 		return err
 	}
-	return writePresentation(c.control, p)
+	return writeAgentMessage(c.control, p)
 }
 
-// close ends the connection and everything on it.
+// close closes the session with all its streams and waits for its goroutines.
 func (c *connection) close() {
 	if c.session == nil {
 		_ = c.link.Close()
 		return
 	}
 	_ = c.session.Close()
-	c.beside.Wait()
+	c.background.Wait()
 }
 
-// listen passes on what the platform says until it says no more.
-func (c *connection) listen(heard chan<- notice) {
-	defer close(heard)
+// readControl delivers control messages until the control stream ends, then closes
+// the channel.
+func (c *connection) readControl(messages chan<- hubMessage) {
+	defer close(messages)
 	for {
-		n, err := readNotice(c.heard)
+		n, err := readHubMessage(c.controlReader)
 		if err != nil {
-			// Without control there is no telling when the token expires.
+			// Without control messages the token cannot be updated, so the connection
+			// would expire: reconnect now instead.
 			_ = c.link.Close()
 			return
 		}
 		select {
-		case heard <- n:
+		case messages <- n:
 		case <-c.session.CloseChan():
 			return
 		}
 	}
 }
 
-// live keeps a connection until it ends, the platform wants the agent elsewhere, or
-// a connection to another replica takes its place.
-func (c *connection) live(ctx context.Context) (outcome, *connection) {
-	heard := make(chan notice)
-	c.beside.Go(func() { c.listen(heard) })
-	present := time.NewTicker(c.Timing.Present)
-	defer present.Stop()
+// serve keeps a connection until it ends, the platform drains it, or a connection to
+// another replica replaces it. It returns that replacement, which is claimed and not
+// yet open.
+func (c *connection) serve(ctx context.Context) (endReason, *connection) {
+	messages := make(chan hubMessage)
+	c.background.Go(func() { c.readControl(messages) })
+	update := time.NewTicker(c.Timing.TokenInterval)
+	defer update.Stop()
 
-	searching, stopSearching := context.WithCancel(ctx)
+	// At most one search for another replica runs at a time. When serve returns
+	// before the search ends, its result is released here: no other owner would close
+	// it.
+	searchCtx, stopSearch := context.WithCancel(ctx)
 	found := make(chan *connection, 1)
-	busy := false
+	searching := false
 	defer func() {
-		stopSearching()
-		if busy {
+		stopSearch()
+		if searching {
 			if other := <-found; other != nil {
 				c.release(other)
 				other.close()
@@ -147,29 +161,29 @@ func (c *connection) live(ctx context.Context) (outcome, *connection) {
 	}()
 	for {
 		select {
-		case n, ok := <-heard:
+		case n, ok := <-messages:
 			switch {
 			case !ok:
 				return lost, nil
 			case n.Refused != "":
-				c.Log.Warn("the platform closes a connection of the tunnel", observe.KeyReason, printable(n.Refused))
+				c.Log.Warn("platform is closing tunnel connection", observe.KeyReason, printable(n.Refused))
 				return refused, nil
 			case n.Drain:
 				return moved, nil
 			}
 			c.replicas = max(n.Replicas, 1)
-			if c.second && !busy && c.elsewhere(c.replicas) {
-				busy = true
-				c.searches.Go(func() { other, _ := c.connect(searching, true); found <- other })
+			if c.second && !searching && c.otherReplicas(c.replicas) {
+				searching = true
+				c.searches.Go(func() { other, _ := c.connect(searchCtx, true); found <- other })
 			}
 		case other := <-found:
-			busy = false
+			searching = false
 			if other != nil {
 				return moved, other
 			}
-		case <-present.C:
-			if err := c.presentAgain(ctx); err != nil {
-				c.Log.Warn("the token of the tunnel was not presented again; the platform closes the connection when the last one expires",
+		case <-update.C:
+			if err := c.updateToken(ctx); err != nil {
+				c.Log.Warn("tunnel token update failed; the platform closes the connection when the current token expires",
 					observe.KeyError, err)
 			}
 		case <-c.session.CloseChan():
@@ -180,8 +194,9 @@ func (c *connection) live(ctx context.Context) (outcome, *connection) {
 	}
 }
 
-// presentAgain shows the platform a token that is good for longer.
-func (c *connection) presentAgain(ctx context.Context) error {
+// updateToken sends the platform a fresh token, which extends the lifetime of the
+// connection.
+func (c *connection) updateToken(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, c.Timing.Dial)
 	defer cancel()
 	token, err := c.Token(ctx)
@@ -189,27 +204,28 @@ func (c *connection) presentAgain(ctx context.Context) error {
 		return err
 	}
 	c.token = token
-	return c.say(presentation{Token: token})
+	return c.sendControl(agentMessage{Token: token})
 }
 
-// sayFarewell asks the platform to send nothing more, and goes on until the platform
-// closes the connection: it knows when the last request is answered.
-func (c *connection) sayFarewell() {
-	if c.say(presentation{Moved: true}) != nil {
+// drain requests that the platform sends no new requests, and waits until the
+// platform closes the connection. Only the platform can tell that the last response
+// was read. DrainTimeout bounds the wait.
+func (c *connection) drain() {
+	if c.sendControl(agentMessage{Moved: true}) != nil {
 		return
 	}
-	patience := time.NewTimer(c.Timing.Finish)
-	defer patience.Stop()
+	timeout := time.NewTimer(c.Timing.DrainTimeout)
+	defer timeout.Stop()
 	select {
-	case <-patience.C:
+	case <-timeout.C:
 	case <-c.session.CloseChan():
 	}
 }
 
-// linger keeps a connection that has a successor until the platform closes it,
-// which it does when the last request is answered.
-func (c *connection) linger(ctx context.Context) {
-	// The platform knows better; this bounds one that has forgotten.
+// drainRead keeps a replaced connection open until the platform closes it, which it
+// does after the last response.
+func (c *connection) drainRead(ctx context.Context) {
+	// The bound covers a platform that never closes the connection.
 	limit := time.NewTimer(4 * c.Timing.Dead)
 	defer limit.Stop()
 	select {
@@ -219,15 +235,16 @@ func (c *connection) linger(ctx context.Context) {
 	}
 }
 
-// streamListener gives the streams of a session to the server of HTTP. Closing it
-// stops new ones only.
+// streamListener passes the streams of a session to the HTTP server as connections.
+// Closing it stops new streams only.
 type streamListener struct {
 	session *yamux.Session
 	metrics *Metrics
 	ending  context.Context
 }
 
-// Accept waits for a stream.
+// Accept waits for the next stream. Any error ends the server's loop: the session is
+// closed or the agent is shutting down.
 func (l *streamListener) Accept() (net.Conn, error) {
 	accepted, err := l.session.AcceptStreamWithContext(l.ending)
 	if err != nil {
@@ -237,9 +254,9 @@ func (l *streamListener) Accept() (net.Conn, error) {
 	return newStream(accepted, l.metrics.streams.Dec), nil
 }
 
-// Close does nothing: the end of the agent stops Accept, and the session is closed
-// when its requests are finished.
+// Close does nothing: the shutdown context stops Accept, and the session is closed
+// after its last request.
 func (l *streamListener) Close() error { return nil }
 
-// Addr is the address of the session.
+// Addr returns the address of the session.
 func (l *streamListener) Addr() net.Addr { return l.session.Addr() }

@@ -8,45 +8,51 @@ import (
 	"io"
 )
 
-// maxNotice bounds a line of the control stream.
-const maxNotice = 16 << 10
+// maxControlLine bounds a message of the control stream, which is one line of JSON. A
+// longer line ends the connection.
+const maxControlLine = 16 << 10
 
-// presentation is a line that the agent writes.
-type presentation struct {
-	// Token replaces the one that the connection was made with.
+// agentMessage is a control message from the agent to the platform.
+type agentMessage struct {
+	// Token replaces the token that the connection was opened with. The platform
+	// keeps the connection until this token expires.
 	Token string `json:"token,omitempty"`
-	// Moved says that the agent does not need the connection any longer.
+	// Moved reports that the agent has a replacement for the connection. The platform
+	// sends no new requests on it and closes it after the last one.
 	Moved bool `json:"moved,omitempty"`
 }
 
-// notice is a line that the platform writes.
-type notice struct {
-	// Replicas is how many replicas the platform has.
+// hubMessage is a control message from the platform to the agent.
+type hubMessage struct {
+	// Replicas is the number of live replicas of the platform. With it the agent
+	// decides whether its connections can be spread.
 	Replicas int `json:"replicas,omitempty"`
-	// Drain asks the agent to connect to another replica.
+	// Drain requests that the agent connects to another replica, because this one is
+	// about to shut down.
 	Drain bool `json:"drain,omitempty"`
-	// Refused says why the platform is about to close the connection.
+	// Refused is the reason why the platform is about to close the connection.
 	Refused string `json:"refused,omitempty"`
 }
 
-// readNotice reads a line. Fields that it does not know are of a newer platform.
-func readNotice(r *bufio.Reader) (notice, error) {
+// readHubMessage reads one message. Unknown fields are ignored: a newer platform may
+// send them.
+func readHubMessage(r *bufio.Reader) (hubMessage, error) {
 	line, err := r.ReadSlice('\n')
 	if errors.Is(err, bufio.ErrBufferFull) {
-		return notice{}, fmt.Errorf("a line of the control stream is longer than %d bytes", maxNotice)
+		return hubMessage{}, fmt.Errorf("control message exceeds %d bytes", maxControlLine)
 	}
 	if err != nil {
-		return notice{}, err
+		return hubMessage{}, err
 	}
-	var n notice
+	var n hubMessage
 	if err := json.Unmarshal(line, &n); err != nil {
-		return notice{}, fmt.Errorf("read the control stream: %w", err)
+		return hubMessage{}, fmt.Errorf("decode control message: %w", err)
 	}
 	return n, nil
 }
 
-// writePresentation writes a line.
-func writePresentation(w io.Writer, p presentation) error {
+// writeAgentMessage writes one message as a line of JSON.
+func writeAgentMessage(w io.Writer, p agentMessage) error {
 	line, err := json.Marshal(p)
 	if err != nil {
 		return err

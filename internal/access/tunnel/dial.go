@@ -19,35 +19,37 @@ import (
 	"slipway.dev/slipway/internal/wire/link"
 )
 
-// Headers of the upgrade.
+// Headers of the WebSocket upgrade. The hub has the same constants: the two packages
+// share nothing but the wire format.
 const (
-	// runtimeHeader is the name that the agent has for itself.
+	// runtimeHeader is the runtime name that the agent is configured with.
 	runtimeHeader = "Slipway-Runtime"
-	// replicaHeader is the replica that answers.
+	// replicaHeader identifies the replica that accepted the connection.
 	replicaHeader = "Slipway-Replica"
-	// replicasHeader is how many replicas it knows.
+	// replicasHeader is the number of live replicas that it has in its directory.
 	replicasHeader = "Slipway-Replicas"
 )
 
-// maxAnswer bounds what is shown of the platform's words.
-const maxAnswer = 300
+// maxResponseText bounds the part of an error response that is logged.
+const maxResponseText = 300
 
-// refusedError is an answer of the platform that is no connection.
-type refusedError struct {
+// rejectedError is a response of the platform other than 101 Switching Protocols.
+type rejectedError struct {
 	status int
-	answer string
+	text   string
 }
 
-// Error says what the platform said.
-func (e *refusedError) Error() string {
-	message := fmt.Sprintf("the platform answers %d %s", e.status, http.StatusText(e.status))
-	if e.answer != "" {
-		message += ": " + e.answer
+// Error returns status and text of the response.
+func (e *rejectedError) Error() string {
+	message := fmt.Sprintf("the platform responded with %d %s", e.status, http.StatusText(e.status))
+	if e.text != "" {
+		message += ": " + e.text
 	}
 	return message
 }
 
-// newDialer makes the client that opens WebSockets. They need HTTP/1.1.
+// newDialer returns the HTTP client that opens WebSockets. A WebSocket upgrade needs
+// HTTP/1.1, so ALPN offers nothing else.
 func newDialer(o Options) *http.Client {
 	config := &tls.Config{}
 	if o.TLS != nil {
@@ -63,16 +65,17 @@ func newDialer(o Options) *http.Client {
 			TLSHandshakeTimeout: o.Timing.Dial,
 			DisableKeepAlives:   true,
 		},
-		// The token is for the platform that was named, and for no other.
+		// A redirect is not followed: the token is meant for the configured platform
+		// only.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
 
-// tunnelURL is the address of the WebSocket.
+// tunnelURL validates a URL of the platform and appends wire.TunnelPath.
 func tunnelURL(text string) (string, error) {
 	u, err := url.Parse(text)
 	if err != nil {
-		return "", errors.New("the URL of the platform cannot be read; it looks like https://platform.example.com")
+		return "", errors.New("the platform URL is invalid; use a URL such as https://platform.example.com")
 	}
 	switch u.Scheme {
 	case "https", "http":
@@ -81,10 +84,10 @@ func tunnelURL(text string) (string, error) {
 	case "ws":
 		u.Scheme = "http"
 	default:
-		return "", fmt.Errorf("the URL of the platform begins with %q; it must be https", u.Scheme)
+		return "", fmt.Errorf("the platform URL has the scheme %q; use https", u.Scheme)
 	}
 	if u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return "", fmt.Errorf("the URL of the platform %s must have a host, and neither credentials nor a query", u.Redacted())
+		return "", fmt.Errorf("the platform URL %s must have a host, and no credentials, query or fragment", u.Redacted())
 	}
 	if path := strings.TrimSuffix(u.Path, "/"); !strings.HasSuffix(path, wire.TunnelPath) {
 		u.Path = path + wire.TunnelPath
@@ -92,7 +95,8 @@ func tunnelURL(text string) (string, error) {
 	return u.String(), nil
 }
 
-// dial opens one WebSocket.
+// dial opens one WebSocket. The returned connection is not claimed yet: connect
+// decides whether its replica is wanted.
 func (t *tunnel) dial(ctx context.Context, address string) (*connection, error) {
 	target, err := tunnelURL(address)
 	if err != nil {
@@ -103,7 +107,7 @@ func (t *tunnel) dial(ctx context.Context, address string) (*connection, error) 
 	token, err := t.Token(ctx)
 	if err != nil {
 		t.Metrics.tries.WithLabelValues("token").Inc()
-		return nil, fmt.Errorf("get a token for the tunnel: %w", err)
+		return nil, fmt.Errorf("get tunnel token: %w", err)
 	}
 	header := http.Header{"Authorization": {"Bearer " + token}}
 	if t.Runtime != "" {
@@ -122,22 +126,24 @@ func (t *tunnel) dial(ctx context.Context, address string) (*connection, error) 
 	}, nil
 }
 
-// dialError says why there is no connection.
+// dialError counts a failed attempt and returns its error, with the platform's
+// response if there was one.
 func (t *tunnel) dialError(address string, response *http.Response, err error) error {
 	if response == nil || response.StatusCode == http.StatusSwitchingProtocols {
 		t.Metrics.tries.WithLabelValues("unreachable").Inc()
 		return fmt.Errorf("connect to %s: %w", address, err)
 	}
 	t.Metrics.tries.WithLabelValues("refused").Inc()
-	refused := &refusedError{status: response.StatusCode}
+	refused := &rejectedError{status: response.StatusCode}
 	if response.Body != nil {
-		answer, _ := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
-		refused.answer = printable(string(answer))
+		text, _ := io.ReadAll(io.LimitReader(response.Body, maxResponseText))
+		refused.text = printable(string(text))
 	}
 	return fmt.Errorf("connect to %s: %w", address, refused)
 }
 
-// printable is text without what could disturb a log.
+// printable replaces control characters in text from the network, so that it cannot
+// forge log lines.
 func printable(text string) string {
 	return strings.TrimSpace(strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {

@@ -1,24 +1,26 @@
-// Package tunnel is the agent's end of the tunnel: it dials the platform and
-// serves the requests that the platform sends back over the same connections.
-// Nothing listens on a port, so a cluster needs no way in.
+// Package tunnel is the agent's end of the tunnel. It dials the platform and serves
+// the requests that the platform sends back over the same connections. The agent
+// listens on no port, so the cluster needs no inbound access.
 //
-// A connection is a WebSocket, which passes proxies, with yamux streams in it,
-// which have windows of their own: a stream that nobody reads stops itself and no
-// other. Each stream carries HTTP/1.1, with streaming and upgrades. One more
-// stream, opened by the agent, is for control: the agent presents its token there
-// again before the old one expires, and hears when a replica is about to end.
+// A connection is a WebSocket (RFC 6455), which passes HTTP proxies, with yamux
+// streams in it. Each stream has its own flow-control window, so a stream with a slow
+// reader blocks only itself. Each stream carries HTTP/1.1, with streaming and
+// upgrades. The agent opens one further stream for control: it sends a new token
+// there before the old one expires, and receives a drain message before a replica
+// shuts down.
 //
-// It promises
+// It guarantees
 //
-//   - as many connections as asked for, to different replicas of the platform when
-//     there are several; two go to the same one only while no other is reachable;
-//   - that a connection over which nothing comes for Timing.Dead is given up, also
-//     when the network swallows packets without a word;
-//   - to try again at once when a connection ends, and then after random times that
-//     grow to Timing.Slowest, so that many agents do not come back in step;
-//   - that requests go on when the platform moves the agent to another replica, and
-//     are finished when the agent ends.
+//   - the configured number of connections, to different replicas of the platform
+//     when there are several; two connections share a replica only while no other
+//     replica is reachable;
+//   - that a connection without incoming data for Timing.Dead is closed, also when
+//     the network drops packets silently;
+//   - an immediate reconnect when a connection ends, then retries with full-jitter
+//     backoff up to Timing.MaxBackoff, so that agents do not reconnect in step;
+//   - that requests in flight continue when the platform moves the agent to another
+//     replica, and complete when the agent shuts down.
 //
-// It refuses redirects, TLS before 1.2 and certificates that the given roots do not
-// vouch for. It does not know what the requests are for: the handler checks them.
+// It rejects redirects, TLS before 1.2 and certificates that the configured roots did
+// not sign. It does not authorize requests: the handler does.
 package tunnel

@@ -11,16 +11,16 @@ import (
 // The first try is at once; the bound of the others doubles up to the slowest, and all
 // of it is used.
 func TestDelay(t *testing.T) {
-	const slowest = 15 * time.Second
-	if got := delay(0, slowest); got != 0 {
+	const maxBackoff = 15 * time.Second
+	if got := delay(0, maxBackoff); got != 0 {
 		t.Errorf("the first try waits %v", got)
 	}
 	for try, bound := range map[int]time.Duration{
-		1: 500 * time.Millisecond, 2: time.Second, 3: 2 * time.Second, 6: slowest, 100: slowest, 1 << 40: slowest,
+		1: 500 * time.Millisecond, 2: time.Second, 3: 2 * time.Second, 6: maxBackoff, 100: maxBackoff, 1 << 40: maxBackoff,
 	} {
 		var least, most time.Duration = bound, 0
 		for range 2000 {
-			d := delay(try, slowest)
+			d := delay(try, maxBackoff)
 			least, most = min(least, d), max(most, d)
 		}
 		if most > bound || most < bound*9/10 || least > bound/10 {
@@ -54,13 +54,13 @@ func TestTunnelURL(t *testing.T) {
 }
 
 func FuzzReadNotice(f *testing.F) {
-	for _, seed := range []string{`{"replicas":2}`, `{"drain":true}`, `{"refused":"why"}`, "", "null", "[]", strings.Repeat("x", maxNotice+1)} {
+	for _, seed := range []string{`{"replicas":2}`, `{"drain":true}`, `{"refused":"why"}`, "", "null", "[]", strings.Repeat("x", maxControlLine+1)} {
 		f.Add([]byte(seed + "\n"))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		reader := bufio.NewReaderSize(bytes.NewReader(text), maxNotice)
+		reader := bufio.NewReaderSize(bytes.NewReader(text), maxControlLine)
 		for lines := 0; ; lines++ {
-			if _, err := readNotice(reader); err != nil {
+			if _, err := readHubMessage(reader); err != nil {
 				return
 			}
 			if lines > len(text) {

@@ -2,7 +2,7 @@ package tunnel
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Metrics are those of the agent's end.
+// Metrics are the metrics of the agent's end of the tunnel.
 type Metrics struct {
 	connections prometheus.Gauge
 	streams     prometheus.Gauge
@@ -11,7 +11,7 @@ type Metrics struct {
 	bytes       *prometheus.CounterVec
 }
 
-// NewMetrics registers the metrics. The registerer puts slipway_tunnel_ before
+// NewMetrics registers the metrics. The registerer adds the prefix slipway_tunnel_ to
 // their names.
 func NewMetrics(registerer prometheus.Registerer) *Metrics {
 	m := newMetrics()
@@ -25,16 +25,16 @@ func newMetrics() *Metrics {
 			Name: "connections", Help: "Connections to the platform.",
 		}),
 		streams: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "streams", Help: "Streams of the platform that are open, those that wait for another request too.",
+			Name: "streams", Help: "Open streams of the platform, including idle ones.",
 		}),
 		tries: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "connects_total", Help: "Tries to connect to the platform, by outcome: connected, refused, unreachable, token.",
+			Name: "connects_total", Help: "Connection attempts to the platform, by outcome: connected, refused, unreachable, token.",
 		}, []string{"outcome"}),
 		ends: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "disconnects_total", Help: "Connections that ended, by reason: lost, moved, refused, stopped.",
+			Name: "disconnects_total", Help: "Closed connections, by reason: lost, moved, refused, stopped.",
 		}, []string{"reason"}),
 		bytes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "bytes_total", Help: "Bytes through the tunnel, by direction: in, out.",
+			Name: "bytes_total", Help: "Bytes transferred through the tunnel, by direction: in, out.",
 		}, []string{"direction"}),
 	}
 }

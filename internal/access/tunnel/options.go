@@ -11,63 +11,71 @@ import (
 	"time"
 )
 
-// Options is what a tunnel works with.
+// Options configures a tunnel.
 type Options struct {
-	// URLs are where the platform is, with or without wire.TunnelPath: one for each
-	// replica, or one that leads to any of them. It is asked before each try.
+	// URLs returns the URLs of the platform, with or without wire.TunnelPath: one for
+	// each replica, or one that leads to any of them. It is called before each
+	// attempt, so the list may change while the tunnel runs.
 	URLs func() []string
-	// Token gives a token that is good for a while yet.
+	// Token returns an access token with enough remaining lifetime. It is called for
+	// each connection and every Timing.TokenInterval.
 	Token func(context.Context) (string, error)
-	// Handler answers the requests: the router.
+	// Handler serves the requests of the platform: the router.
 	Handler http.Handler
-	// Connections is how many connections are kept; 2 when it is 0.
+	// Connections is the number of connections to keep; 0 means 2.
 	Connections int
-	// Runtime is the name that the agent has for itself. The platform refuses a
-	// connection whose token is another runtime's. Empty: the token's.
+	// Runtime is the runtime name that the agent is configured with. The platform
+	// rejects a connection whose token belongs to another runtime. Empty disables the
+	// check.
 	Runtime string
-	// TLS has the roots that certificates are checked with; nil is the system's.
+	// TLS holds the roots that verify the platform's certificate; nil means the
+	// system's roots.
 	TLS *tls.Config
-	// Proxy says which proxy leads to the platform; nil is what the environment says.
+	// Proxy selects the HTTP proxy to the platform; nil means the environment
+	// (HTTPS_PROXY, NO_PROXY).
 	Proxy func(*http.Request) (*url.URL, error)
 
 	Log     *slog.Logger
 	Metrics *Metrics
-	// State is told how many connections there are when that changes.
+	// State is called with the number of connections whenever it changes. It runs
+	// under the tunnel's lock and must not block.
 	State func(connected int)
-	// Timing is for tests; the zero value is right.
+	// Timing is for tests; the zero value selects the defaults.
 	Timing Timing
 }
 
-// Timing is how long things may take.
+// Timing holds the intervals and timeouts of a tunnel.
 type Timing struct {
-	// Ping is how often something is sent when nothing else is.
+	// Ping is the keepalive interval of an idle connection.
 	Ping time.Duration
-	// Dead is how long nothing may come before a connection is given up. A write
-	// that moves nothing has half of it.
+	// Dead is the read timeout of a connection: after this time without incoming data
+	// it is closed. A write without progress times out after half of it.
 	Dead time.Duration
-	// Dial bounds one try, with the answer of the platform.
+	// Dial bounds one connection attempt, up to the platform's response.
 	Dial time.Duration
-	// Present is how often the token is presented again.
-	Present time.Duration
-	// Slowest is the longest time between two tries.
-	Slowest time.Duration
-	// Finish is how long requests have at the end of the agent.
-	Finish time.Duration
+	// TokenInterval is how often the agent sends a new token over the control stream.
+	// It is well below the lifetime of a token, so that several updates may fail.
+	TokenInterval time.Duration
+	// MaxBackoff is the longest delay between two attempts.
+	MaxBackoff time.Duration
+	// DrainTimeout bounds the requests in flight when the agent shuts down.
+	DrainTimeout time.Duration
 }
 
-// withDefaults fills what is not set.
+// withDefaults sets the zero fields to their defaults.
 func (t Timing) withDefaults() Timing {
 	return Timing{
-		Ping:    cmp.Or(t.Ping, 15*time.Second),
-		Dead:    cmp.Or(t.Dead, 30*time.Second),
-		Dial:    cmp.Or(t.Dial, 10*time.Second),
-		Present: cmp.Or(t.Present, time.Minute),
-		Slowest: cmp.Or(t.Slowest, 15*time.Second),
-		Finish:  cmp.Or(t.Finish, 10*time.Second),
+		Ping:          cmp.Or(t.Ping, 15*time.Second),
+		Dead:          cmp.Or(t.Dead, 30*time.Second),
+		Dial:          cmp.Or(t.Dial, 10*time.Second),
+		TokenInterval: cmp.Or(t.TokenInterval, time.Minute),
+		MaxBackoff:    cmp.Or(t.MaxBackoff, 15*time.Second),
+		DrainTimeout:  cmp.Or(t.DrainTimeout, 10*time.Second),
 	}
 }
 
-// withDefaults fills what is not set and says what is missing.
+// withDefaults sets the zero fields to their defaults and reports missing required
+// ones.
 func (o Options) withDefaults() (Options, error) {
 	switch {
 	case o.URLs == nil:

@@ -104,7 +104,7 @@ func run(t testing.TB, options tunnel.Options) (stop func()) {
 	if options.Handler == nil {
 		options.Handler = http.NotFoundHandler()
 	}
-	options.Timing.Slowest = 50 * time.Millisecond
+	options.Timing.MaxBackoff = 50 * time.Millisecond
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- tunnel.Run(ctx, options) }()

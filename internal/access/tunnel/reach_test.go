@@ -141,11 +141,11 @@ func TestUnreachable(t *testing.T) {
 	secure := serve(t, &tls.Config{})
 	old := serve(t, &tls.Config{MaxVersion: tls.VersionTLS11, MinVersion: tls.VersionTLS10})
 	var leaked atomic.Bool
-	elsewhere := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	otherReplicas := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		leaked.Store(r.Header.Get("Authorization") != "")
 	}))
-	t.Cleanup(elsewhere.Close)
-	redirecting := httptest.NewServer(http.RedirectHandler(elsewhere.URL+wire.TunnelPath, http.StatusTemporaryRedirect))
+	t.Cleanup(otherReplicas.Close)
+	redirecting := httptest.NewServer(http.RedirectHandler(otherReplicas.URL+wire.TunnelPath, http.StatusTemporaryRedirect))
 	t.Cleanup(redirecting.Close)
 	for _, tt := range []struct {
 		name    string
@@ -156,8 +156,8 @@ func TestUnreachable(t *testing.T) {
 		{"another name", tunnel.Options{URLs: to(strings.Replace(secure.URL, "127.0.0.1", "localhost", 1)), TLS: roots(secure)}, "not localhost"},
 		{"old TLS", tunnel.Options{URLs: to(old.URL), TLS: roots(old)}, "protocol version"},
 		{"redirect", tunnel.Options{URLs: to(redirecting.URL)}, "307 Temporary Redirect"},
-		{"no address", tunnel.Options{URLs: func() []string { return nil }}, "named no address"},
-		{"no URL", tunnel.Options{URLs: to("ftp://example.com")}, "must be https"},
+		{"no address", tunnel.Options{URLs: func() []string { return nil }}, "has not announced a tunnel address"},
+		{"no URL", tunnel.Options{URLs: to("ftp://example.com")}, "use https"},
 		{"another runtime's name", tunnel.Options{URLs: to(secure.URL), TLS: roots(secure), Runtime: "other"}, "that of runtime"},
 		{"no token", tunnel.Options{URLs: to(secure.URL), TLS: roots(secure), Token: func(context.Context) (string, error) {
 			return "", errors.New("none is left")

@@ -16,43 +16,46 @@ import (
 )
 
 const (
-	// headerTimeout bounds the header of a request on a stream.
+	// headerTimeout bounds reading the header of a request on a stream.
 	headerTimeout = 30 * time.Second
-	// idleTimeout is longer than the platform keeps streams that wait for another
-	// request, so that it is never the agent that closes one under a request.
+	// idleTimeout is longer than the platform keeps idle streams. So the agent never
+	// closes a stream while the platform starts a request on it.
 	idleTimeout = 3 * time.Minute
 	// maxHeader bounds the header of a request.
 	maxHeader = 128 << 10
-	// steady is how long a connection must have lasted for the next try to be a
-	// first one.
-	steady = 10 * time.Second
-	// sameAddress is how often one address is tried for another replica.
+	// stableAfter is how long a connection must have lasted to reset the backoff.
+	stableAfter = 10 * time.Second
+	// sameAddress is how often one address is dialed in search of another replica:
+	// behind a load balancer it may lead to any of them.
 	sameAddress = 3
 )
 
-// tunnel is a running tunnel.
+// tunnel is a running tunnel. Each slot is a goroutine that keeps one connection; mu
+// guards what the slots share.
 type tunnel struct {
 	Options
 	dialer *http.Client
 	server *http.Server
 	// ending is done when no more streams are accepted.
 	ending context.Context
-	// closing is done when connections are closed.
+	// closing is done when all connections are closed.
 	closing context.Context
-	// farewell counts connections that still get requests.
-	farewell sync.WaitGroup
-	// searches and lingering are what outlives the connection that started it.
-	searches, lingering sync.WaitGroup
+	// serving counts the slots that may still receive requests.
+	serving sync.WaitGroup
+	// searches and draining track goroutines that outlive the connection that started
+	// them.
+	searches, draining sync.WaitGroup
 
 	mu sync.Mutex
-	// held counts connections by replica, without those that linger.
+	// held counts claimed connections by replica, without those that drain.
 	held      map[string]int
 	addresses map[string]int
 	connected int
 }
 
-// Run keeps the connections until the context is done, and then finishes the
-// requests that have begun.
+// Run keeps the connections until the context is done, then drains them. The order of
+// a shutdown is: drain messages to the platform, stop accepting streams, complete
+// requests in flight, close the connections.
 func Run(ctx context.Context, options Options) error {
 	options, err := options.withDefaults()
 	if err != nil {
@@ -71,54 +74,57 @@ func Run(ctx context.Context, options Options) error {
 		ErrorLog: slog.NewLogLogger(options.Log.Handler(), slog.LevelDebug),
 	}
 	var slots sync.WaitGroup
-	t.farewell.Add(options.Connections)
+	t.serving.Add(options.Connections)
 	for range options.Connections {
-		slots.Go(func() { t.keep(ctx) })
+		slots.Go(func() { t.keepSlot(ctx) })
 	}
 	<-ctx.Done()
-	// Streams are accepted until the platform has nothing more to send.
-	t.farewell.Wait()
+	// Streams are accepted until the platform has stopped sending requests: one may
+	// already be in flight.
+	t.serving.Wait()
 	end()
-	finish, cancel := context.WithTimeout(context.WithoutCancel(ctx), options.Timing.Finish)
+	finish, cancel := context.WithTimeout(context.WithoutCancel(ctx), options.Timing.DrainTimeout)
 	defer cancel()
 	if err := t.server.Shutdown(finish); err != nil {
-		t.Log.Warn("requests through the tunnel were cut at the end", observe.KeyError, err)
+		t.Log.Warn("requests through the tunnel were aborted at shutdown", observe.KeyError, err)
 		_ = t.server.Close()
 	}
 	closeAll()
 	slots.Wait()
 	t.searches.Wait()
-	t.lingering.Wait()
+	t.draining.Wait()
 	t.dialer.CloseIdleConnections()
 	return ctx.Err()
 }
 
-// keep keeps one of the connections.
-func (t *tunnel) keep(ctx context.Context) {
-	told := sync.OnceFunc(t.farewell.Done)
-	defer told()
+// keepSlot keeps one connection: it connects with backoff, serves, and connects
+// again. A connection that the platform drains is replaced without delay, and closed
+// after its successor is open.
+func (t *tunnel) keepSlot(ctx context.Context) {
+	drained := sync.OnceFunc(t.serving.Done)
+	defer drained()
 	var next, last *connection
 	for try := 0; ; {
 		if next == nil {
-			if backoff.Sleep(ctx, delay(try, t.Timing.Slowest)) != nil {
+			if backoff.Sleep(ctx, delay(try, t.Timing.MaxBackoff)) != nil {
 				return
 			}
 			var err error
 			if next, err = t.connect(ctx, false); err != nil {
-				t.tell(ctx, try, err)
+				t.logFailure(ctx, try, err)
 				try++
 				continue
 			}
 		}
 		began := time.Now()
-		why, successor := t.use(ctx, next, last, told)
+		why, successor := t.runConnection(ctx, next, last, drained)
 		last = nil
 		switch {
 		case why == stopped:
 			return
 		case why == moved:
 			try, last = 0, next
-		case time.Since(began) > steady:
+		case time.Since(began) > stableAfter:
 			try = 0
 		default:
 			try++
@@ -127,52 +133,53 @@ func (t *tunnel) keep(ctx context.Context) {
 	}
 }
 
-// use serves requests over a connection for as long as it is the slot's. It takes the
-// place of the last one, if that lingers. told is called when it gets no more requests.
-func (t *tunnel) use(ctx context.Context, c, last *connection, told func()) (outcome, *connection) {
+// runConnection serves requests over a connection for as long as the slot uses it. It
+// replaces last, if that one is draining. drained is called when the connection
+// receives no more requests.
+func (t *tunnel) runConnection(ctx context.Context, c, last *connection, drained func()) (endReason, *connection) {
 	if err := c.open(); err != nil {
 		t.release(c)
-		t.Log.Warn("a connection of the tunnel ended at once", observe.KeyAddress, c.address, observe.KeyError, err)
+		t.Log.Warn("tunnel handshake failed", observe.KeyAddress, c.address, observe.KeyError, err)
 		return lost, nil
 	}
-	t.count(1)
+	t.addConnected(1)
 	if last != nil {
-		_ = last.say(presentation{Moved: true})
+		_ = last.sendControl(agentMessage{Moved: true})
 	}
-	t.Log.Info("the tunnel is connected", observe.KeyAddress, c.address, "replica", c.replica)
-	why, successor := c.live(ctx)
+	t.Log.Info("tunnel connected", observe.KeyAddress, c.address, "replica", c.replica)
+	why, successor := c.serve(ctx)
 	t.release(c)
 	t.Metrics.ends.WithLabelValues(string(why)).Inc()
 	leave := func() {
 		c.close()
-		t.count(-1)
+		t.addConnected(-1)
 	}
 	switch why {
 	case moved:
-		t.Log.Info("the tunnel moves to another replica of the platform", "replica", c.replica)
-		t.lingering.Go(func() {
-			c.linger(t.closing)
+		t.Log.Info("moving tunnel connection to another replica", "replica", c.replica)
+		t.draining.Go(func() {
+			c.drainRead(t.closing)
 			leave()
 		})
 	case stopped:
-		c.sayFarewell()
-		told()
+		c.drain()
+		drained()
 		<-t.closing.Done()
 		leave()
 	default:
-		t.Log.Info("a connection of the tunnel ended", observe.KeyReason, string(why), "replica", c.replica)
+		t.Log.Info("tunnel connection closed", observe.KeyReason, string(why), "replica", c.replica)
 		leave()
 	}
 	return why, successor
 }
 
-// connect finds a replica that no other connection leads to. When there is none, a
-// second connection to the same one is better than none, unless only another will
-// do.
+// connect dials until it finds a replica without a connection of this agent. When
+// there is none it falls back to a second connection to the same replica, unless
+// onlyOther is set. The result is claimed.
 func (t *tunnel) connect(ctx context.Context, onlyOther bool) (*connection, error) {
-	addresses := t.choose()
+	addresses := t.orderAddresses()
 	if len(addresses) == 0 {
-		return nil, errors.New("the platform has named no address for its tunnel yet")
+		return nil, errors.New("the platform has not announced a tunnel address yet")
 	}
 	var spare *connection
 	var failures []error
@@ -188,8 +195,8 @@ func (t *tunnel) connect(ctx context.Context, onlyOther bool) (*connection, erro
 			}
 			return c, nil
 		}
-		// One address may lead to any replica.
-		if len(addresses) < sameAddress && i == len(addresses)-1 && t.elsewhere(c.replicas) {
+		// The last address may lead to another replica on the next attempt.
+		if len(addresses) < sameAddress && i == len(addresses)-1 && t.otherReplicas(c.replicas) {
 			addresses = append(addresses, addresses[i])
 		}
 		if spare == nil {
@@ -197,7 +204,7 @@ func (t *tunnel) connect(ctx context.Context, onlyOther bool) (*connection, erro
 		} else {
 			c.close()
 		}
-		if !t.elsewhere(c.replicas) {
+		if !t.otherReplicas(c.replicas) {
 			break
 		}
 	}
@@ -206,15 +213,15 @@ func (t *tunnel) connect(ctx context.Context, onlyOther bool) (*connection, erro
 		return nil, cmp.Or(errors.Join(failures...), ctx.Err())
 	case onlyOther || ctx.Err() != nil:
 		spare.close()
-		return nil, cmp.Or(ctx.Err(), errors.New("no other replica of the platform was reached"))
+		return nil, cmp.Or(ctx.Err(), errors.New("no other replica of the platform is reachable"))
 	}
 	t.claim(spare, true)
 	return spare, nil
 }
 
-// choose gives the addresses in the order to try them: those without a connection
-// first, and of these any.
-func (t *tunnel) choose() []string {
+// orderAddresses returns the addresses in dial order: those with the fewest
+// connections first, otherwise at random, so that agents spread over the replicas.
+func (t *tunnel) orderAddresses() []string {
 	addresses := slices.Clone(t.URLs())
 	rand.Shuffle(len(addresses), func(i, j int) { addresses[i], addresses[j] = addresses[j], addresses[i] })
 	t.mu.Lock()
@@ -223,7 +230,8 @@ func (t *tunnel) choose() []string {
 	return addresses
 }
 
-// claim takes a connection for a slot. A second one to a replica must be wanted.
+// claim assigns a connection to a slot. It fails for a second connection to the same
+// replica, unless second allows it.
 func (t *tunnel) claim(c *connection, second bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -236,30 +244,33 @@ func (t *tunnel) claim(c *connection, second bool) bool {
 	return true
 }
 
-// release is the end of a claim.
+// release undoes a claim. A draining connection is released early, so that its
+// replica does not count.
 func (t *tunnel) release(c *connection) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	drop(t.held, c.replica)
-	drop(t.addresses, c.address)
+	decrement(t.held, c.replica)
+	decrement(t.addresses, c.address)
 }
 
-// drop counts down, and forgets what is at zero.
-func drop(counts map[string]int, key string) {
+// decrement lowers a count and deletes it at zero, so that len counts the replicas in
+// use.
+func decrement(counts map[string]int, key string) {
 	if counts[key]--; counts[key] <= 0 {
 		delete(counts, key)
 	}
 }
 
-// elsewhere reports whether there is a replica that no connection leads to.
-func (t *tunnel) elsewhere(replicas int) bool {
+// otherReplicas reports whether there is a replica without a connection of this
+// agent.
+func (t *tunnel) otherReplicas(replicas int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return replicas > len(t.held)
 }
 
-// count tells how many connections there are.
-func (t *tunnel) count(change int) {
+// addConnected changes the number of open connections and publishes it.
+func (t *tunnel) addConnected(change int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.connected += change
@@ -267,8 +278,9 @@ func (t *tunnel) count(change int) {
 	t.State(t.connected)
 }
 
-// tell logs why there is no connection: the first time, and then now and then.
-func (t *tunnel) tell(ctx context.Context, try int, err error) {
+// logFailure logs a failed attempt: every tenth as a warning, the others at debug
+// level, so that an outage does not flood the log.
+func (t *tunnel) logFailure(ctx context.Context, try int, err error) {
 	if ctx.Err() != nil {
 		return
 	}
@@ -276,5 +288,5 @@ func (t *tunnel) tell(ctx context.Context, try int, err error) {
 	if try%10 == 0 {
 		level = slog.LevelWarn
 	}
-	t.Log.Log(ctx, level, "the tunnel does not reach the platform", observe.KeyError, err, "tries", try+1)
+	t.Log.Log(ctx, level, "tunnel connection attempt failed", observe.KeyError, err, "tries", try+1)
 }

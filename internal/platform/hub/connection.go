@@ -23,50 +23,54 @@ import (
 )
 
 const (
-	// closeTimeout is how long an agent may go on writing on a stream that is closed,
-	// because nobody waits for its answer any longer.
+	// closeTimeout is how long an agent may write to a closed stream, whose response
+	// is no longer wanted, before the stream is reset.
 	closeTimeout = 5 * time.Second
-	// idleStreams is how many streams of a connection wait for another request.
+	// idleStreams is the number of idle streams that a connection keeps for further
+	// requests.
 	idleStreams = 32
-	// idleTimeout is shorter than the agent's, so that no stream is closed under a
-	// request.
+	// idleTimeout is shorter than the agent's, so that the agent never closes a
+	// stream while a request starts on it.
 	idleTimeout = time.Minute
-	// An agent presents its token about once a minute.
+	// Rate limit of control messages. An agent sends a token about once a minute.
 	linesPerSecond, linesAtOnce = 1, 10
 )
 
-// ending is why a connection ended.
-type ending string
+// closeReason is why a connection was closed; the metric disconnects_total has the
+// same values.
+type closeReason string
 
 const (
-	endLost       ending = "lost"
-	endDenied     ending = "denied"
-	endExpired    ending = "expired"
-	endMoved      ending = "moved"
-	endDisplaced  ending = "displaced"
-	endMisbehaved ending = "misbehaved"
-	endDraining   ending = "draining"
+	closeLost       closeReason = "lost"
+	closeDenied     closeReason = "denied"
+	closeExpired    closeReason = "expired"
+	closeMoved      closeReason = "moved"
+	closeDisplaced  closeReason = "displaced"
+	closeMisbehaved closeReason = "misbehaved"
+	closeDraining   closeReason = "draining"
 )
 
-// connection is one connection of an agent.
+// connection is one connection of an agent. serve owns it; other goroutines use it
+// through finish, sendControl and the atomic flags. Lock order: hub.mu and mu are
+// never held together.
 type connection struct {
-	hub       *Hub
-	runtimeID string
-	link      *link.Link
-	session   *yamux.Session
-	transport *http.Transport
-	control   link.Stream
-	writing   sync.Mutex // of lines to control
+	hub          *Hub
+	runtimeID    string
+	link         *link.Link
+	session      *yamux.Session
+	transport    *http.Transport
+	control      link.Stream
+	controlWrite sync.Mutex // serializes messages to control
 
-	// heard is what hub.heard was before the token was checked.
-	heard uint64
-	// moving is set when no new requests are wanted on it.
+	// rechecks is the value of hub.rechecks before the token was verified.
+	rechecks uint64
+	// moving is set when no new requests may be sent.
 	moving atomic.Bool
 	// ready is set when requests may be sent.
 	ready atomic.Bool
-	// running is how many requests there are. hub.mu guards it.
+	// running is the number of requests in flight; hub.mu guards it.
 	running int
-	// moved is closed when the agent does not need the connection any longer.
+	// moved is closed when the agent no longer needs the connection.
 	moved chan struct{}
 	once  sync.Once
 
@@ -74,10 +78,10 @@ type connection struct {
 	identity signing.RuntimeIdentity
 	token    secret.Text
 	expiry   *time.Timer
-	end      ending
+	closedBy closeReason
 }
 
-// newConnection takes over a WebSocket of a verified agent.
+// newConnection takes over the WebSocket of an authenticated agent.
 func (h *Hub) newConnection(socket *websocket.Conn, identity signing.RuntimeIdentity, token secret.Text) *connection {
 	return &connection{
 		hub: h, runtimeID: identity.RuntimeID, identity: identity, token: token, moved: make(chan struct{}),
@@ -85,14 +89,15 @@ func (h *Hub) newConnection(socket *websocket.Conn, identity signing.RuntimeIden
 	}
 }
 
-// serve is the life of a connection.
-func (c *connection) serve() ending {
+// serve runs a connection: handshake, registration, control loop. It returns when the
+// connection is closed and its goroutines have ended.
+func (c *connection) serve() closeReason {
 	session, err := yamux.Client(c.link, link.Streams(link.Settings{
 		Ping: c.hub.options.Timing.Ping, Dead: c.hub.options.Timing.Dead, Close: closeTimeout, Log: c.hub.options.Log,
 	}))
 	if err != nil {
 		_ = c.link.Close()
-		return endLost
+		return closeLost
 	}
 	c.session = session
 	c.transport = &http.Transport{
@@ -102,59 +107,59 @@ func (c *connection) serve() ending {
 		MaxResponseHeaderBytes: c.hub.options.Limits.HeaderBytes,
 		ExpectContinueTimeout:  time.Second,
 	}
-	var beside sync.WaitGroup
-	defer beside.Wait()
+	var background sync.WaitGroup
+	defer background.Wait()
 	defer c.transport.CloseIdleConnections()
 	defer session.Close()
 	c.expireAt(c.identity.Expires)
 	defer c.stopExpiry()
-	beside.Go(func() { link.Ping(session, c.hub.options.Timing.Ping) })
+	background.Go(func() { link.Ping(session, c.hub.options.Timing.Ping) })
 
-	lines, err := c.meet()
+	lines, err := c.handshake()
 	if err != nil {
 		c.hub.options.Metrics.handshakes.WithLabelValues("failed").Inc()
-		c.finish(endMisbehaved)
-		return c.ended()
+		c.finish(closeMisbehaved)
+		return c.reason()
 	}
-	displaced, ok := c.hub.enter(c)
+	displaced, ok := c.hub.addConnection(c)
 	if !ok {
-		c.refuse(drainMessage)
-		c.finish(endDraining)
-		return c.ended()
+		c.sendRefusal(drainMessage)
+		c.finish(closeDraining)
+		return c.reason()
 	}
-	defer c.hub.leave(c)
+	defer c.hub.removeConnection(c)
 	for _, other := range displaced {
-		other.finish(endDisplaced)
+		other.finish(closeDisplaced)
 	}
-	// Who was revoked during the handshake was in no list when the hub heard of it.
-	if c.hub.heard.Load() != c.heard && c.present(c.token) != nil {
-		return c.ended()
+	// A revocation during the handshake did not find the connection in the hub.
+	if c.hub.rechecks.Load() != c.rechecks && c.updateToken(c.token) != nil {
+		return c.reason()
 	}
 	c.ready.Store(true)
 	c.hub.options.Metrics.handshakes.WithLabelValues("connected").Inc()
-	c.hub.options.Log.Info("an agent is connected", "runtime", c.identity.Name, "runtimeID", c.runtimeID)
-	beside.Go(c.watchStreams)
-	// Requests may come before the agent knows that it is connected.
-	if c.greet() == nil {
-		c.obey(lines)
+	c.hub.options.Log.Info("agent connected", "runtime", c.identity.Name, "runtimeID", c.runtimeID)
+	background.Go(c.watchStreams)
+	// Requests may already be sent before the agent has received the settings.
+	if c.sendSettings() == nil {
+		c.controlLoop(lines)
 	}
-	return c.ended()
+	return c.reason()
 }
 
-// meet waits for the control stream and the token on it.
-func (c *connection) meet() (*bufio.Reader, error) {
+// handshake waits for the control stream and the token on it.
+func (c *connection) handshake() (*bufio.Reader, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.hub.options.Timing.Handshake)
 	defer cancel()
 	opened, err := c.session.AcceptStreamWithContext(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("wait for the control stream: %w", err)
+		return nil, fmt.Errorf("wait for control stream: %w", err)
 	}
 	c.control = link.Stream{Stream: opened}
 	if err := c.control.SetReadDeadline(time.Now().Add(c.hub.options.Timing.Handshake)); err != nil {
 		return nil, err
 	}
 	lines := bufio.NewReaderSize(c.control, maxLine)
-	first, err := readPresentation(lines)
+	first, err := readAgentMessage(lines)
 	if err != nil {
 		return nil, err
 	}
@@ -164,45 +169,47 @@ func (c *connection) meet() (*bufio.Reader, error) {
 	if first.Token.Reveal() == c.token.Reveal() {
 		return lines, nil
 	}
-	return lines, c.present(first.Token)
+	return lines, c.updateToken(first.Token)
 }
 
-// obey follows the control stream to its end.
-func (c *connection) obey(lines *bufio.Reader) {
+// controlLoop processes control messages until the control stream ends. An agent that
+// exceeds the rate limit is disconnected.
+func (c *connection) controlLoop(lines *bufio.Reader) {
 	limit := rate.NewLimiter(linesPerSecond, linesAtOnce)
 	for {
-		p, err := readPresentation(lines)
+		p, err := readAgentMessage(lines)
 		switch {
 		case err != nil:
-			c.finish(endLost)
+			c.finish(closeLost)
 			return
 		case !limit.Allow():
-			c.refuse("the agent presents its token too often")
-			c.finish(endMisbehaved)
+			c.sendRefusal("the agent sends control messages too often")
+			c.finish(closeMisbehaved)
 			return
 		}
 		if p.Moved {
-			c.leaveWhenIdle()
+			c.closeWhenIdle()
 		}
 		if p.Token.IsZero() {
 			continue
 		}
-		if c.present(p.Token) != nil || c.greet() != nil {
+		if c.updateToken(p.Token) != nil || c.sendSettings() != nil {
 			return
 		}
 	}
 }
 
-// present checks a token. One that is good replaces the last.
-func (c *connection) present(token secret.Text) error {
+// updateToken verifies a token. A valid one replaces the current one and extends the
+// connection.
+func (c *connection) updateToken(token secret.Text) error {
 	identity, err := c.check(token)
 	if errors.Is(err, store.ErrUnavailable) {
-		// The last token is good until it expires.
+		// The current token stays valid until it expires.
 		return nil
 	}
 	if err != nil {
-		c.refuse("the access token is not valid, has expired or was revoked")
-		c.finish(endDenied)
+		c.sendRefusal("the access token is not valid, has expired or was revoked")
+		c.finish(closeDenied)
 		return err
 	}
 	c.mu.Lock()
@@ -212,10 +219,12 @@ func (c *connection) present(token secret.Text) error {
 	return nil
 }
 
-// greet tells the agent that its token is accepted, and how many replicas there are.
-func (c *connection) greet() error { return c.say(notice{Replicas: c.hub.replicas()}) }
+// sendSettings confirms the token and sends the number of live replicas.
+func (c *connection) sendSettings() error {
+	return c.sendControl(hubMessage{Replicas: c.hub.replicas()})
+}
 
-// check verifies a token and that it is this runtime's.
+// check verifies a token and that it belongs to this runtime.
 func (c *connection) check(token secret.Text) (signing.RuntimeIdentity, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.hub.options.Timing.Handshake)
 	defer cancel()
@@ -226,12 +235,12 @@ func (c *connection) check(token secret.Text) (signing.RuntimeIdentity, error) {
 	case err != nil:
 		return identity, err
 	case identity.RuntimeID != c.runtimeID:
-		return identity, errors.New("the token is another runtime's")
+		return identity, errors.New("the token belongs to another runtime")
 	}
 	return identity, nil
 }
 
-// recheck closes a connection whose token is no longer good.
+// recheck closes the connection if its token is no longer valid.
 func (c *connection) recheck() {
 	c.mu.Lock()
 	token := c.token
@@ -239,62 +248,66 @@ func (c *connection) recheck() {
 	_, err := c.check(token)
 	switch {
 	case errors.Is(err, store.ErrUnavailable):
-		c.hub.options.Log.Debug("a token could not be checked again", observe.KeyError, err)
+		c.hub.options.Log.Debug("token recheck failed", observe.KeyError, err)
 	case err != nil:
-		// The agent may not read, so it is not waited for.
-		c.finish(endDenied)
+		// No refusal message: it could block on an agent that does not read.
+		c.finish(closeDenied)
 	}
 }
 
-// watchStreams ends a connection whose agent opens streams that nobody asked for.
+// watchStreams closes the connection if the agent opens a stream besides control:
+// only the hub opens streams.
 func (c *connection) watchStreams() {
 	if _, err := c.session.AcceptStream(); err == nil {
-		c.finish(endMisbehaved)
+		c.finish(closeMisbehaved)
 	}
 }
 
-// say writes a line to the agent.
-func (c *connection) say(n notice) error {
-	c.writing.Lock()
-	defer c.writing.Unlock()
+// sendControl writes one control message. It is safe for concurrent use and bounded
+// by a write deadline.
+func (c *connection) sendControl(n hubMessage) error {
+	c.controlWrite.Lock()
+	defer c.controlWrite.Unlock()
 	if err := c.control.SetWriteDeadline(time.Now().Add(c.hub.options.Timing.Dead / 2)); err != nil {
 		return err
 	}
-	return writeNotice(c.control, n)
+	return writeHubMessage(c.control, n)
 }
 
-// refuse tells the agent why the connection ends, if it listens.
-func (c *connection) refuse(reason string) { _ = c.say(notice{Refused: reason}) }
+// sendRefusal sends the reason for closing the connection, if the agent still reads.
+func (c *connection) sendRefusal(reason string) { _ = c.sendControl(hubMessage{Refused: reason}) }
 
-// finish ends the connection. The first reason counts.
-func (c *connection) finish(why ending) {
+// finish closes the connection. The first reason is recorded; later calls have no
+// effect on it.
+func (c *connection) finish(why closeReason) {
 	c.mu.Lock()
-	if c.end == "" {
-		c.end = why
+	if c.closedBy == "" {
+		c.closedBy = why
 	}
 	c.mu.Unlock()
 	c.ready.Store(false)
 	_ = c.session.Close()
 }
 
-// ended is why the connection ended.
-func (c *connection) ended() ending {
+// reason returns why the connection was closed.
+func (c *connection) reason() closeReason {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.end == "" {
-		return endLost
+	if c.closedBy == "" {
+		return closeLost
 	}
-	return c.end
+	return c.closedBy
 }
 
-// expireAt ends the connection when its token expires.
+// expireAt closes the connection when its token expires, and replaces the previous
+// timer.
 func (c *connection) expireAt(expires time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.expiry != nil {
 		c.expiry.Stop()
 	}
-	c.expiry = time.AfterFunc(time.Until(expires), func() { c.finish(endExpired) })
+	c.expiry = time.AfterFunc(time.Until(expires), func() { c.finish(closeExpired) })
 }
 
 func (c *connection) stopExpiry() {
@@ -308,15 +321,16 @@ func (c *connection) usable() bool {
 	return c.ready.Load() && !c.moving.Load() && !c.session.IsClosed()
 }
 
-// leaveWhenIdle takes no more requests, and ends the connection after the last.
-func (c *connection) leaveWhenIdle() {
+// closeWhenIdle accepts no more requests and closes the connection after the last
+// one.
+func (c *connection) closeWhenIdle() {
 	c.moving.Store(true)
 	c.once.Do(func() { close(c.moved) })
 	c.hub.mu.Lock()
 	idle := c.running == 0
 	c.hub.mu.Unlock()
 	if idle {
-		c.finish(endMoved)
+		c.finish(closeMoved)
 	}
 }
 
@@ -324,7 +338,7 @@ func (c *connection) leaveWhenIdle() {
 func (c *connection) dial(context.Context, string, string) (net.Conn, error) {
 	opened, err := c.session.OpenStream()
 	if err != nil {
-		return nil, fmt.Errorf("open a stream to the agent: %w", err)
+		return nil, fmt.Errorf("open stream to agent: %w", err)
 	}
 	return link.Stream{Stream: opened}, nil
 }

@@ -10,49 +10,50 @@ import (
 	"slipway.dev/slipway/internal/secret"
 )
 
-// maxLine bounds a line of the control stream.
+// maxLine bounds a message of the control stream, which is one line of JSON.
 const maxLine = 16 << 10
 
-// presentation is a line that an agent writes.
-type presentation struct {
-	// Token replaces the one that the connection was made with.
+// agentMessage is a control message from an agent. The agent's package has the same
+// format: agent and platform share no code but wire.
+type agentMessage struct {
+	// Token replaces the token that the connection was opened with.
 	Token secret.Text
-	// Moved says that the agent does not need the connection any longer.
+	// Moved reports that the agent has a replacement for the connection.
 	Moved bool
 }
 
-// notice is a line that the hub writes.
-type notice struct {
-	// Replicas is how many replicas the platform has.
+// hubMessage is a control message to an agent.
+type hubMessage struct {
+	// Replicas is the number of live replicas of the platform.
 	Replicas int `json:"replicas,omitempty"`
-	// Drain asks the agent to connect to another replica.
+	// Drain requests that the agent connects to another replica.
 	Drain bool `json:"drain,omitempty"`
-	// Refused says why the connection is about to be closed.
+	// Refused is the reason why the hub is about to close the connection.
 	Refused string `json:"refused,omitempty"`
 }
 
-// readPresentation reads a line. Fields that it does not know are of a newer agent.
-// Errors do not show the line: there is a token in it.
-func readPresentation(r *bufio.Reader) (presentation, error) {
+// readAgentMessage reads one message. Unknown fields are ignored: a newer agent may
+// send them. Errors do not include the line, because it contains a token.
+func readAgentMessage(r *bufio.Reader) (agentMessage, error) {
 	line, err := r.ReadSlice('\n')
 	if errors.Is(err, bufio.ErrBufferFull) {
-		return presentation{}, fmt.Errorf("a line of the control stream is longer than %d bytes", maxLine)
+		return agentMessage{}, fmt.Errorf("control message exceeds %d bytes", maxLine)
 	}
 	if err != nil {
-		return presentation{}, err
+		return agentMessage{}, err
 	}
 	var p struct {
 		Token string `json:"token"`
 		Moved bool   `json:"moved"`
 	}
 	if json.Unmarshal(line, &p) != nil {
-		return presentation{}, errors.New("a line of the control stream is not JSON as it should be")
+		return agentMessage{}, errors.New("control message is not valid JSON")
 	}
-	return presentation{Token: secret.New(p.Token), Moved: p.Moved}, nil
+	return agentMessage{Token: secret.New(p.Token), Moved: p.Moved}, nil
 }
 
-// writeNotice writes a line.
-func writeNotice(w io.Writer, n notice) error {
+// writeHubMessage writes one message as a line of JSON.
+func writeHubMessage(w io.Writer, n hubMessage) error {
 	line, err := json.Marshal(n)
 	if err != nil {
 		return err

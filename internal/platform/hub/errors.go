@@ -2,27 +2,27 @@ package hub
 
 import "fmt"
 
-// OfflineError says that no replica has a connection of the runtime.
+// OfflineError reports that the runtime is connected to no replica.
 type OfflineError struct{ RuntimeID string }
 
-// Error says what to do.
+// Error returns a message that names what to check.
 func (e *OfflineError) Error() string {
-	return fmt.Sprintf("runtime %s is not connected to the platform; see whether its agent runs and reaches the platform", e.RuntimeID)
+	return fmt.Sprintf("runtime %s is not connected to the platform; check that its agent runs and reaches the platform", e.RuntimeID)
 }
 
-// BusyError says that a runtime has as many requests as it may have.
+// BusyError reports that a runtime has reached its limit of concurrent requests.
 type BusyError struct {
 	RuntimeID string
 	Limit     int
 }
 
-// Error says what to do.
+// Error returns a message with the limit.
 func (e *BusyError) Error() string {
-	return fmt.Sprintf("runtime %s has %d requests running, which is the limit; try again when some have ended", e.RuntimeID, e.Limit)
+	return fmt.Sprintf("runtime %s has reached its limit of %d concurrent requests; retry later", e.RuntimeID, e.Limit)
 }
 
-// RefusedError is a request that does not go through a tunnel.
+// RefusedError reports a request that may not pass a tunnel.
 type RefusedError struct{ Reason string }
 
-// Error says why.
-func (e *RefusedError) Error() string { return "the request does not go through a tunnel: " + e.Reason }
+// Error returns the reason.
+func (e *RefusedError) Error() string { return "the request may not pass the tunnel: " + e.Reason }

@@ -9,40 +9,44 @@ import (
 	"slipway.dev/slipway/internal/platform/store"
 )
 
-// Hub has the connections of agents. It is safe for concurrent use.
+// Hub holds the connections of agents to this replica. It is safe for concurrent use.
+// mu guards the maps and counters below it; it is never held during I/O.
 type Hub struct {
 	options Options
 	peers   *http.Transport
-	// entering bounds handshakes.
-	entering chan struct{}
-	// others are the replicas that lived at the last look, this one too.
-	others atomic.Pointer[[]store.Replica]
-	// dirty wakes what writes connections into the directory.
-	dirty chan struct{}
-	// heard counts the times when tokens were suspected.
-	heard atomic.Uint64
-	// suspects wakes what checks tokens again.
-	suspects chan struct{}
-	// inside counts connections until nothing of them is left.
-	inside sync.WaitGroup
+	// handshakeSlots bounds concurrent handshakes.
+	handshakeSlots chan struct{}
+	// liveReplicas is the list of live replicas of the last heartbeat, including this
+	// one.
+	liveReplicas atomic.Pointer[[]store.Replica]
+	// writeWake wakes the goroutine that writes connections to the directory.
+	writeWake chan struct{}
+	// rechecks counts the recheck requests. A handshake compares it to detect a
+	// revocation that arrived while the connection was not registered yet.
+	rechecks atomic.Uint64
+	// recheckWake wakes the goroutine that verifies tokens again.
+	recheckWake chan struct{}
+	// active counts connections until their goroutines have ended.
+	active sync.WaitGroup
 
 	mu       sync.Mutex
 	runtimes map[string]*runtime
 	total    int
 	draining bool
-	// unwritten are runtimes whose count in the directory is not right.
-	unwritten map[string]bool
-	// suspected are runtimes whose tokens have to be checked.
-	suspected map[string]bool
+	// dirtyRuntimes are the runtimes whose entry in the directory is out of date.
+	dirtyRuntimes map[string]bool
+	// recheckPending are the runtimes whose tokens must be verified again.
+	recheckPending map[string]bool
 }
 
-// runtime is what this replica has of one runtime.
+// runtime holds the connections of one runtime to this replica.
 type runtime struct {
-	connections []*connection // the oldest first
-	running     int           // requests
+	connections []*connection // oldest first
+	running     int           // requests in flight
 }
 
-// New makes a hub. Run has to run for it to know other replicas and revocations.
+// New returns a hub. Run must run for it to learn about other replicas and
+// revocations.
 func New(options Options) (*Hub, error) {
 	options, err := options.withDefaults()
 	if err != nil {
@@ -50,15 +54,15 @@ func New(options Options) (*Hub, error) {
 	}
 	h := &Hub{
 		options: options, peers: newPeerTransport(options),
-		entering: make(chan struct{}, options.Limits.Handshakes),
-		dirty:    make(chan struct{}, 1), suspects: make(chan struct{}, 1),
-		runtimes: map[string]*runtime{}, unwritten: map[string]bool{}, suspected: map[string]bool{},
+		handshakeSlots: make(chan struct{}, options.Limits.Handshakes),
+		writeWake:      make(chan struct{}, 1), recheckWake: make(chan struct{}, 1),
+		runtimes: map[string]*runtime{}, dirtyRuntimes: map[string]bool{}, recheckPending: map[string]bool{},
 	}
-	h.others.Store(&[]store.Replica{h.self()})
+	h.liveReplicas.Store(&[]store.Replica{h.self()})
 	return h, nil
 }
 
-// self is this replica's entry in the directory.
+// self returns this replica's entry in the directory.
 func (h *Hub) self() store.Replica {
 	return store.Replica{ID: h.options.ReplicaID, PeerURL: h.options.PeerURL, TunnelURL: h.options.TunnelURL}
 }
@@ -71,11 +75,11 @@ func (h *Hub) Connected(runtimeID string) bool {
 	return r != nil && slices.ContainsFunc(r.connections, (*connection).usable)
 }
 
-// TunnelURLs are the addresses that agents connect to: those of the replicas that
-// live, each once.
+// TunnelURLs returns the distinct addresses of the live replicas that agents connect
+// to.
 func (h *Hub) TunnelURLs() []string {
 	var urls []string
-	for _, replica := range *h.others.Load() {
+	for _, replica := range *h.liveReplicas.Load() {
 		if replica.TunnelURL != "" && !slices.Contains(urls, replica.TunnelURL) {
 			urls = append(urls, replica.TunnelURL)
 		}
@@ -83,21 +87,24 @@ func (h *Hub) TunnelURLs() []string {
 	return urls
 }
 
-// replicas is how many replicas live.
-func (h *Hub) replicas() int { return len(*h.others.Load()) }
+// replicas returns the number of live replicas.
+func (h *Hub) replicas() int { return len(*h.liveReplicas.Load()) }
 
-// begin counts a connection that is let in, unless the hub is ending.
-func (h *Hub) begin() bool {
+// startConnection counts an accepted connection in active, unless the hub is
+// draining. Both happen under one lock: after draining is set, Run waits for active
+// to reach zero.
+func (h *Hub) startConnection() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !h.draining {
-		h.inside.Add(1)
+		h.active.Add(1)
 	}
 	return !h.draining
 }
 
-// enter adds a connection, and gives those that are too many with it.
-func (h *Hub) enter(c *connection) (displaced []*connection, ok bool) {
+// addConnection registers a connection and returns the connections that exceed the
+// limit of the runtime. The caller closes them, outside of the lock.
+func (h *Hub) addConnection(c *connection) (displaced []*connection, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.draining {
@@ -118,8 +125,8 @@ func (h *Hub) enter(c *connection) (displaced []*connection, ok bool) {
 	return displaced, true
 }
 
-// leave removes a connection.
-func (h *Hub) leave(c *connection) {
+// removeConnection removes a connection.
+func (h *Hub) removeConnection(c *connection) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	r := h.runtimes[c.runtimeID]
@@ -133,22 +140,23 @@ func (h *Hub) leave(c *connection) {
 	h.changedLocked(c.runtimeID)
 }
 
-// forgetLocked drops a runtime of which nothing is left.
+// forgetLocked deletes a runtime without connections and requests.
 func (h *Hub) forgetLocked(id string) {
 	if r := h.runtimes[id]; r != nil && len(r.connections) == 0 && r.running == 0 {
 		delete(h.runtimes, id)
 	}
 }
 
-// changedLocked has the directory told of a runtime.
+// changedLocked updates the gauges and queues the runtime for the directory.
 func (h *Hub) changedLocked(id string) {
 	h.options.Metrics.connections.Set(float64(h.total))
 	h.options.Metrics.runtimes.Set(float64(len(h.runtimes)))
-	h.unwritten[id] = true
-	wake(h.dirty)
+	h.dirtyRuntimes[id] = true
+	wake(h.writeWake)
 }
 
-// wake makes sure that a reader looks once more.
+// wake signals a channel of capacity one without blocking. A pending signal is
+// enough: the reader processes all queued work.
 func wake(signal chan<- struct{}) {
 	select {
 	case signal <- struct{}{}:
@@ -156,8 +164,8 @@ func wake(signal chan<- struct{}) {
 	}
 }
 
-// everyConnection is a copy of the list of connections.
-func (h *Hub) everyConnection() []*connection {
+// allConnections returns a copy of the list of connections.
+func (h *Hub) allConnections() []*connection {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	all := make([]*connection, 0, h.total)

@@ -117,7 +117,7 @@ func TestRevocation(t *testing.T) {
 	stolen := w.token("a")
 	w.join(t, "a", stuck, func(o *tunnel.Options) {
 		o.Token = func(context.Context) (string, error) { return stolen, nil }
-		o.Timing.Present = time.Hour
+		o.Timing.TokenInterval = time.Hour
 	}, one, two).await(t, 2)
 	eventually(t, "both runtimes are at both replicas", func() bool {
 		return one.Connected("a") && one.Connected("b") && two.Connected("a") && two.Connected("b")
@@ -164,7 +164,7 @@ func TestRevocationInHandshake(t *testing.T) {
 	token := map[string]string{"a": w.token("a"), "b": w.token("b")}
 	w.join(t, "b", says("b"), func(o *tunnel.Options) {
 		o.Token = func(context.Context) (string, error) { return token["b"], nil }
-		o.Timing.Present = time.Hour
+		o.Timing.TokenInterval = time.Hour
 	}, r).await(t, 2)
 	a := w.raw(t, r, token["a"])
 	w.revoke("a")
@@ -188,7 +188,7 @@ func TestRevocationUntold(t *testing.T) {
 	old := w.token("a")
 	w.join(t, "a", says("a"), func(o *tunnel.Options) {
 		o.Token = func(context.Context) (string, error) { return old, nil }
-		o.Timing.Present = time.Hour
+		o.Timing.TokenInterval = time.Hour
 	}, r).await(t, 2)
 	w.authority.mu.Lock()
 	w.generations["a"]++
@@ -211,8 +211,8 @@ func TestTokenExpiry(t *testing.T) {
 			_, _ = io.WriteString(w, "whole")
 		}
 	})
-	w.join(t, "fresh", handler, func(o *tunnel.Options) { o.Timing.Present = 200 * time.Millisecond }, r).await(t, 2)
-	w.join(t, "stale", handler, func(o *tunnel.Options) { o.Timing.Present = time.Hour }, r).await(t, 2)
+	w.join(t, "fresh", handler, func(o *tunnel.Options) { o.Timing.TokenInterval = 200 * time.Millisecond }, r).await(t, 2)
+	w.join(t, "stale", handler, func(o *tunnel.Options) { o.Timing.TokenInterval = time.Hour }, r).await(t, 2)
 	answers := map[string]chan string{"fresh": make(chan string, 1), "stale": make(chan string, 1)}
 	for runtimeID, answer := range answers {
 		go func() {

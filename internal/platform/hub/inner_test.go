@@ -21,7 +21,7 @@ func FuzzReadPresentation(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		reader := bufio.NewReaderSize(bytes.NewReader(text), maxLine)
 		for lines := 0; ; lines++ {
-			p, err := readPresentation(reader)
+			p, err := readAgentMessage(reader)
 			if strings.Contains(fmt.Sprint(p, err), "canary") {
 				t.Fatalf("it shows what was said: %v, %v", p, err)
 			}

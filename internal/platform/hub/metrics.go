@@ -2,7 +2,7 @@ package hub
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Metrics are those of the platform's end of the tunnel.
+// Metrics are the metrics of the platform's end of the tunnel.
 type Metrics struct {
 	connections prometheus.Gauge
 	runtimes    prometheus.Gauge
@@ -13,8 +13,8 @@ type Metrics struct {
 	bytes       *prometheus.CounterVec
 }
 
-// NewMetrics registers the metrics. The registerer puts slipway_hub_ before their
-// names.
+// NewMetrics registers the metrics. The registerer adds the prefix slipway_hub_ to
+// their names.
 func NewMetrics(registerer prometheus.Registerer) *Metrics {
 	m := newMetrics()
 	registerer.MustRegister(m.connections, m.runtimes, m.streams, m.handshakes, m.ends, m.requests, m.bytes)
@@ -31,10 +31,10 @@ func newMetrics() *Metrics {
 	return &Metrics{
 		connections: gauge("connections", "Connections of agents to this replica."),
 		runtimes:    gauge("runtimes", "Runtimes with a connection to this replica."),
-		streams:     gauge("streams", "Requests to agents that are running."),
-		handshakes:  counter("handshakes_total", "Agents that wanted to connect, by outcome: connected, denied, busy, draining, unavailable, failed.", "outcome"),
-		ends:        counter("disconnects_total", "Connections that ended, by reason: lost, denied, expired, moved, displaced, misbehaved, draining.", "reason"),
-		requests:    counter("requests_total", "Requests to agents, by way and outcome: local, peer, offline, refused, limited, failed.", "outcome"),
-		bytes:       counter("bytes_total", "Bytes through the tunnels, by direction: in, out.", "direction"),
+		streams:     gauge("streams", "Requests to agents in flight."),
+		handshakes:  counter("handshakes_total", "Connection attempts of agents, by outcome: connected, denied, busy, draining, unavailable, failed.", "outcome"),
+		ends:        counter("disconnects_total", "Closed connections, by reason: lost, denied, expired, moved, displaced, misbehaved, draining.", "reason"),
+		requests:    counter("requests_total", "Requests to agents, by path or error: local, peer, offline, refused, limited, failed.", "outcome"),
+		bytes:       counter("bytes_total", "Bytes transferred through tunnels, by direction: in, out.", "direction"),
 	}
 }

@@ -12,7 +12,9 @@ import (
 	"slipway.dev/slipway/internal/platform/store"
 )
 
-// Directory is what replicas know of each other. The store is one.
+// Directory holds the live replicas and which runtimes are connected to each. The
+// store implements it. Entries have a timestamp and count as stale when it is too
+// old, so a crashed replica needs no cleanup.
 type Directory interface {
 	PutReplica(ctx context.Context, replica store.Replica) error
 	Replicas(ctx context.Context, since time.Time) ([]store.Replica, error)
@@ -23,26 +25,29 @@ type Directory interface {
 	Changes(ctx context.Context) <-chan store.Change
 }
 
-// PeerAuth makes and checks the tokens between replicas. The signer does.
+// PeerAuth signs and verifies the tokens between replicas. The signer implements it.
 type PeerAuth interface {
 	Peer(replicaID string) (string, error)
 	VerifyPeer(token string) (replicaID string, err error)
 }
 
-// Options is what a hub works with.
+// Options configures a hub.
 type Options struct {
 	// Verify checks signature, expiry and generation of an agent's token. An error
-	// that is store.ErrUnavailable says nothing about the token.
+	// that wraps store.ErrUnavailable does not mean that the token is invalid.
 	Verify    func(ctx context.Context, token string) (signing.RuntimeIdentity, error)
 	Directory Directory
 	Peer      PeerAuth
-	// ReplicaID is this process, and no other before it.
+	// ReplicaID identifies this process. It is unique across restarts, so that
+	// entries of an earlier process are never taken for this one's.
 	ReplicaID string
-	// PeerURL is where other replicas reach this one; empty when there are none.
+	// PeerURL is the URL at which other replicas reach this one; empty for a single
+	// replica.
 	PeerURL string
-	// TunnelURL is where agents reach this replica, or all of them.
+	// TunnelURL is the URL at which agents reach this replica, or any replica.
 	TunnelURL string
-	// PeerTLS has the roots for other replicas' certificates; nil is the system's.
+	// PeerTLS holds the roots that verify other replicas' certificates; nil means the
+	// system's roots.
 	PeerTLS *tls.Config
 
 	Limits  Limits
@@ -51,20 +56,26 @@ type Options struct {
 	Metrics *Metrics
 }
 
-// Limits bound what agents and requests may take. Zero is the default.
+// Limits bound the resources of agents and requests. Zero selects the default.
 type Limits struct {
-	// ConnectionsPerRuntime is 8; when there are more, the oldest is closed.
+	// ConnectionsPerRuntime defaults to 8. Above it the oldest connection is closed:
+	// an agent that reconnects after a network failure is preferred over its dead
+	// connections.
 	ConnectionsPerRuntime int
-	// Connections is how many this replica takes: 20000.
+	// Connections is the limit of this replica: 20000 by default. Above it agents get
+	// 503 and connect to another replica.
 	Connections int
-	// StreamsPerRuntime is how many requests may run at a time: 256. Each may keep
-	// a quarter of a megabyte waiting for a slow reader.
+	// StreamsPerRuntime is the limit of concurrent requests to a runtime: 256 by
+	// default. Each can buffer 256 KiB for a slow reader.
 	StreamsPerRuntime int
-	// HeaderBytes bounds the header of a request and of an answer: 64 KiB.
+	// HeaderBytes bounds the header of a request and of a response: 64 KiB by
+	// default.
 	HeaderBytes int64
-	// BodyBytes bounds the body of a request: 64 MiB. Answers are not bounded.
+	// BodyBytes bounds the body of a request: 64 MiB by default. Response bodies are
+	// streamed and unbounded.
 	BodyBytes int64
-	// Handshakes is how many agents are let in at a time: 64. Others wait.
+	// Handshakes is the number of concurrent handshakes: 64 by default. Further
+	// agents queue, so that a reconnect of all agents does not overload the store.
 	Handshakes int
 }
 
@@ -79,39 +90,41 @@ func (l Limits) withDefaults() Limits {
 	}
 }
 
-// Timing is how long things may take. Zero is the default.
+// Timing holds the intervals and timeouts of a hub. Zero selects the default.
 type Timing struct {
-	// Ping is how often something is sent when nothing else is: 15 s.
+	// Ping is the keepalive interval of an idle connection: 15 s.
 	Ping time.Duration
-	// Dead is how long nothing may come before a connection is given up: 30 s. A
-	// write that moves nothing has half of it.
+	// Dead is the read timeout of a connection: 30 s. A write without progress times
+	// out after half of it.
 	Dead time.Duration
-	// Handshake bounds letting an agent in: 10 s.
+	// Handshake bounds the handshake with an agent: 10 s.
 	Handshake time.Duration
-	// Beat is how often this replica says that it lives: 5 s. It counts as gone
-	// after three of them.
-	Beat time.Duration
-	// Recheck is how often tokens are checked without a reason: 30 s.
+	// HeartbeatInterval is how often this replica renews its entry in the directory:
+	// 5 s. The entry is stale after three missed heartbeats.
+	HeartbeatInterval time.Duration
+	// Recheck is how often all tokens are verified again: 30 s. It covers change
+	// events that were lost.
 	Recheck time.Duration
-	// Grace is how long agents have to move when the replica ends: 5 s.
+	// Grace is how long agents have to move when the replica shuts down: 5 s.
 	Grace time.Duration
-	// Drain is how long requests have then: 25 s.
+	// Drain bounds the requests in flight during a shutdown: 25 s.
 	Drain time.Duration
 }
 
 func (t Timing) withDefaults() Timing {
 	return Timing{
-		Ping:      cmp.Or(t.Ping, 15*time.Second),
-		Dead:      cmp.Or(t.Dead, 30*time.Second),
-		Handshake: cmp.Or(t.Handshake, 10*time.Second),
-		Beat:      cmp.Or(t.Beat, 5*time.Second),
-		Recheck:   cmp.Or(t.Recheck, 30*time.Second),
-		Grace:     cmp.Or(t.Grace, 5*time.Second),
-		Drain:     cmp.Or(t.Drain, 25*time.Second),
+		Ping:              cmp.Or(t.Ping, 15*time.Second),
+		Dead:              cmp.Or(t.Dead, 30*time.Second),
+		Handshake:         cmp.Or(t.Handshake, 10*time.Second),
+		HeartbeatInterval: cmp.Or(t.HeartbeatInterval, 5*time.Second),
+		Recheck:           cmp.Or(t.Recheck, 30*time.Second),
+		Grace:             cmp.Or(t.Grace, 5*time.Second),
+		Drain:             cmp.Or(t.Drain, 25*time.Second),
 	}
 }
 
-// withDefaults fills what is not set and says what is missing.
+// withDefaults sets the zero fields to their defaults and reports missing required
+// ones.
 func (o Options) withDefaults() (Options, error) {
 	switch {
 	case o.Verify == nil:

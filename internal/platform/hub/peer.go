@@ -18,17 +18,18 @@ import (
 	"slipway.dev/slipway/internal/wire"
 )
 
-// Headers between replicas. They never reach an agent.
+// Headers between replicas. They are removed before a request reaches an agent.
 const (
-	// peerHeader has the token of the replica that asks.
+	// peerHeader carries the token of the forwarding replica.
 	peerHeader = "Slipway-Peer"
-	// peerHostHeader is the host that the request was for.
+	// peerHostHeader is the Host header of the original request.
 	peerHostHeader = "Slipway-Peer-Host"
-	// peerOutcomeHeader says that an answer is the replica's, and not the agent's.
+	// peerOutcomeHeader marks a response that the replica generated itself, as
+	// opposed to the agent's.
 	peerOutcomeHeader = "Slipway-Peer-Outcome"
 )
 
-// What a replica says for itself.
+// Values of peerOutcomeHeader.
 const (
 	outcomeOffline = "offline"
 	outcomeBusy    = "busy"
@@ -36,14 +37,14 @@ const (
 	outcomeFailed  = "failed"
 )
 
-// errNoPeer says that no other replica has a connection.
+// errNoPeer reports that the runtime is connected to no other replica.
 var errNoPeer = errors.New("no other replica has a connection of the runtime")
 
-// peerDial bounds reaching another replica, which is near.
+// peerDial bounds dialing another replica, which is on the same network.
 const peerDial = 3 * time.Second
 
-// newPeerTransport is for requests to other replicas. They are reached directly,
-// and over HTTP/1.1, which can switch protocols.
+// newPeerTransport returns the transport to other replicas. It uses no proxy, and
+// HTTP/1.1, because HTTP/2 cannot switch protocols.
 func newPeerTransport(o Options) *http.Transport {
 	config := &tls.Config{}
 	if o.PeerTLS != nil {
@@ -61,16 +62,16 @@ func newPeerTransport(o Options) *http.Transport {
 	}
 }
 
-// askPeers hands a request to a replica that has a connection, and to one more when
-// the first had nothing of it.
-func (h *Hub) askPeers(r *http.Request, body *requestBody, runtimeID string) (*http.Response, error) {
-	holding, err := h.holders(r.Context(), runtimeID)
+// forwardToPeers forwards a request to a replica that has a connection, and to a
+// second one if the first received no byte of it.
+func (h *Hub) forwardToPeers(r *http.Request, body *requestBody, runtimeID string) (*http.Response, error) {
+	holders, err := h.replicasHolding(r.Context(), runtimeID)
 	if err != nil {
 		return nil, err
 	}
 	failure := errNoPeer
-	for _, replica := range holding[:min(len(holding), 2)] {
-		response, sent, err := h.ask(r, body, replica.PeerURL, runtimeID)
+	for _, replica := range holders[:min(len(holders), 2)] {
+		response, sent, err := h.forwardToPeer(r, body, replica.PeerURL, runtimeID)
 		if err == nil {
 			return response, nil
 		}
@@ -78,22 +79,23 @@ func (h *Hub) askPeers(r *http.Request, body *requestBody, runtimeID string) (*h
 			return nil, err
 		}
 		if !errors.Is(err, errNoPeer) {
-			h.options.Log.Warn("another replica could not take a request", "replica", replica.ID, observe.KeyError, err)
+			h.options.Log.Warn("forwarding a request to another replica failed", "replica", replica.ID, observe.KeyError, err)
 			failure = err
 		}
 	}
 	return nil, failure
 }
 
-// ask hands a request to one replica.
-func (h *Hub) ask(r *http.Request, body *requestBody, peerURL, runtimeID string) (response *http.Response, sent bool, err error) {
+// forwardToPeer forwards a request to one replica. sent reports whether any byte of
+// it may have reached the agent.
+func (h *Hub) forwardToPeer(r *http.Request, body *requestBody, peerURL, runtimeID string) (response *http.Response, sent bool, err error) {
 	base, err := url.Parse(peerURL)
 	if err != nil {
-		return nil, false, errors.New("the address of a replica cannot be read; correct its peer URL")
+		return nil, false, errors.New("the peer URL of a replica is invalid; correct its configuration")
 	}
 	token, err := h.options.Peer.Peer(h.options.ReplicaID)
 	if err != nil {
-		return nil, false, fmt.Errorf("make a token for another replica: %w", err)
+		return nil, false, fmt.Errorf("sign peer token: %w", err)
 	}
 	var wrote atomic.Bool
 	outgoing := retarget(r, base, &wrote)
@@ -111,18 +113,19 @@ func (h *Hub) ask(r *http.Request, body *requestBody, peerURL, runtimeID string)
 		outcome := response.Header.Get(peerOutcomeHeader)
 		_ = response.Body.Close()
 		response, err = nil, peerError(outcome, runtimeID, h.options.Limits.StreamsPerRuntime)
-		// What a replica refuses it has not passed on.
+		// Except for a failed attempt, a replica that responds itself has not sent
+		// the request to the agent.
 		wrote.Store(outcome == outcomeFailed)
 	}
-	untouched := body.settle(err == nil)
+	untouched := body.finishAttempt(err == nil)
 	if err != nil {
-		return nil, wrote.Load() || !untouched, fmt.Errorf("send the request through another replica: %w", err)
+		return nil, wrote.Load() || !untouched, fmt.Errorf("forward request to replica: %w", err)
 	}
 	response.Request = r
 	return response, true, nil
 }
 
-// peerError is what a replica said for itself.
+// peerError converts the outcome of another replica to an error.
 func peerError(outcome, runtimeID string, limit int) error {
 	switch outcome {
 	case outcomeOffline:
@@ -130,12 +133,12 @@ func peerError(outcome, runtimeID string, limit int) error {
 	case outcomeBusy:
 		return &BusyError{RuntimeID: runtimeID, Limit: limit}
 	default:
-		return fmt.Errorf("it answers %q", outcome)
+		return fmt.Errorf("replica responded with %q", outcome)
 	}
 }
 
-// PeerHandler serves wire.PeerPath: requests that other replicas hand over. It
-// passes them to connections of this replica only, so that none goes in circles.
+// PeerHandler returns the handler of wire.PeerPath: requests that other replicas
+// forward. It uses connections of this replica only, so that no request loops.
 func (h *Hub) PeerHandler() http.Handler {
 	proxy := &httputil.ReverseProxy{
 		Rewrite:       rewritePeer,
@@ -147,43 +150,43 @@ func (h *Hub) PeerHandler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		tokens := r.Header.Values(peerHeader)
 		if len(tokens) != 1 || len(tokens[0]) > maxToken {
-			answerPeer(w, http.StatusUnauthorized, outcomeDenied)
+			writePeerOutcome(w, http.StatusUnauthorized, outcomeDenied)
 			return
 		}
 		replica, err := h.options.Peer.VerifyPeer(tokens[0])
 		if err != nil || replica == "" {
-			answerPeer(w, http.StatusUnauthorized, outcomeDenied)
+			writePeerOutcome(w, http.StatusUnauthorized, outcomeDenied)
 			return
 		}
 		if replica == h.options.ReplicaID {
-			// A request to oneself would go on for ever.
-			answerPeer(w, http.StatusLoopDetected, outcomeDenied)
+			// A peer URL that leads back to this replica would forward without end.
+			writePeerOutcome(w, http.StatusLoopDetected, outcomeDenied)
 			return
 		}
 		runtimeID, ok := peerRuntime(r.URL)
 		if !ok {
-			answerPeer(w, http.StatusNotFound, outcomeDenied)
+			writePeerOutcome(w, http.StatusNotFound, outcomeDenied)
 			return
 		}
 		proxy.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), runtimeKey{}, runtimeID)))
 	})
 }
 
-// runtimeKey is where a request of another replica has the runtime.
+// runtimeKey is the context key of the runtime ID of a forwarded request.
 type runtimeKey struct{}
 
-// peerRuntime is the runtime that a path names.
+// peerRuntime returns the runtime ID of a path.
 func peerRuntime(u *url.URL) (string, bool) {
 	rest, ok := strings.CutPrefix(u.Path, wire.PeerPath)
 	if !ok {
 		return "", false
 	}
 	runtimeID, path, ok := strings.Cut(rest, "/")
-	// An ID that is spelt with escapes would be cut elsewhere.
+	// An escaped ID would be split at another position of the raw path.
 	return runtimeID, ok && runtimeID != "" && strings.HasPrefix(u.EscapedPath(), wire.PeerPath+runtimeID+"/") && path != ""
 }
 
-// rewritePeer makes the request that the other replica was asked.
+// rewritePeer restores the original request from the forwarded one.
 func rewritePeer(p *httputil.ProxyRequest) {
 	runtimeID, _ := p.In.Context().Value(runtimeKey{}).(string)
 	prefix := wire.PeerPath + runtimeID
@@ -194,7 +197,8 @@ func rewritePeer(p *httputil.ProxyRequest) {
 	p.Out.Host = p.In.Header.Get(peerHostHeader)
 	p.Out.Header.Del(peerHeader)
 	p.Out.Header.Del(peerHostHeader)
-	// Whose request it is, the first replica has said.
+	// The forwarding replica has already set these; ReverseProxy removes them from
+	// Out.
 	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
 		if values := p.In.Header.Values(name); len(values) > 0 {
 			p.Out.Header[name] = values
@@ -202,35 +206,36 @@ func rewritePeer(p *httputil.ProxyRequest) {
 	}
 }
 
-// peerTransport sends what another replica has handed over.
+// peerTransport sends forwarded requests over connections of this replica.
 type peerTransport struct{ hub *Hub }
 
-// RoundTrip sends over a connection of this replica.
+// RoundTrip implements http.RoundTripper.
 func (p peerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	runtimeID, _ := r.Context().Value(runtimeKey{}).(string)
 	response, err := (&transport{hub: p.hub, runtimeID: runtimeID}).RoundTrip(r)
 	if err == nil {
-		// An agent does not speak for a replica.
+		// An agent must not forge the outcome of a replica.
 		response.Header.Del(peerOutcomeHeader)
 	}
 	return response, err
 }
 
-// failPeer tells the other replica what became of its request.
+// failPeer reports the failure of a forwarded request to the other replica.
 func (h *Hub) failPeer(w http.ResponseWriter, err error) {
 	if _, ok := errors.AsType[*OfflineError](err); ok {
-		answerPeer(w, http.StatusServiceUnavailable, outcomeOffline)
+		writePeerOutcome(w, http.StatusServiceUnavailable, outcomeOffline)
 		return
 	}
 	if _, ok := errors.AsType[*BusyError](err); ok {
-		answerPeer(w, http.StatusServiceUnavailable, outcomeBusy)
+		writePeerOutcome(w, http.StatusServiceUnavailable, outcomeBusy)
 		return
 	}
-	h.options.Log.Debug("a request of another replica failed", observe.KeyError, err)
-	answerPeer(w, http.StatusBadGateway, outcomeFailed)
+	h.options.Log.Debug("forwarded request failed", observe.KeyError, err)
+	writePeerOutcome(w, http.StatusBadGateway, outcomeFailed)
 }
 
-func answerPeer(w http.ResponseWriter, status int, outcome string) {
+// writePeerOutcome writes a response that this replica generates itself.
+func writePeerOutcome(w http.ResponseWriter, status int, outcome string) {
 	w.Header().Set(peerOutcomeHeader, outcome)
 	w.WriteHeader(status)
 }

@@ -174,31 +174,31 @@ func TestDrain(t *testing.T) {
 		_, _ = io.WriteString(w, "done")
 	}), nil, replicas...)
 	a.await(t, 2)
-	ending := replicas[0]
-	if !ending.Connected("a") {
-		ending = replicas[1]
+	closeReason := replicas[0]
+	if !closeReason.Connected("a") {
+		closeReason = replicas[1]
 	}
 	slow := make(chan string, 1)
 	go func() {
-		_, text, err := ending.ask(t.Context(), "a", "GET", "/app-proxy/slow", nil)
+		_, text, err := closeReason.ask(t.Context(), "a", "GET", "/app-proxy/slow", nil)
 		slow <- fmt.Sprint(text, err)
 	}()
 	<-began
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		ending.stop()
+		closeReason.stop()
 	}()
 	asked := 0
 	for moved := false; !moved; asked++ {
 		for _, r := range replicas {
-			if r != ending {
+			if r != closeReason {
 				if got := r.mustAsk(t, "a", "/app-proxy/fast"); got != "done" {
 					t.Fatal(got)
 				}
 			}
 		}
-		moved = !ending.Connected("a")
+		moved = !closeReason.Connected("a")
 	}
 	close(release)
 	if got := <-slow; got != "done<nil>" {

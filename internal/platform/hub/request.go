@@ -9,33 +9,34 @@ import (
 	"slipway.dev/slipway/internal/wire"
 )
 
-// prefixes are the paths that pass.
+// prefixes returns the path prefixes that may pass.
 func prefixes() [3]string {
 	return [...]string{wire.AppProxyPath, wire.WebhooksPath, wire.WorkflowsPath}
 }
 
-// checkPath refuses what a router does not serve. A path that means another one
-// after it is cleaned is refused, so that nothing passes by its spelling.
+// checkPath rejects paths that the router does not serve. Paths that a server could
+// normalize to another one (dot segments, backslashes, control characters) are
+// rejected too, so that no spelling evades the prefix check.
 func checkPath(path string) error {
 	allowed := false
 	for _, prefix := range prefixes() {
 		allowed = allowed || strings.HasPrefix(path, prefix)
 	}
 	if !allowed {
-		return &RefusedError{Reason: "only paths below /app-proxy/, /webhooks/ and /workflows/ do"}
+		return &RefusedError{Reason: "only paths below /app-proxy/, /webhooks/ and /workflows/ are allowed"}
 	}
 	if strings.ContainsFunc(path, func(r rune) bool { return r == '\\' || r < ' ' || r == 0x7f }) {
-		return &RefusedError{Reason: "the path has a backslash or a control character"}
+		return &RefusedError{Reason: "the path contains a backslash or a control character"}
 	}
 	for segment := range strings.SplitSeq(path, "/") {
 		if segment == "." || segment == ".." {
-			return &RefusedError{Reason: "the path has a segment . or .."}
+			return &RefusedError{Reason: "the path contains a segment . or .."}
 		}
 	}
 	return nil
 }
 
-// checkRequest refuses a request before anything of it is sent.
+// checkRequest validates a request before any byte of it is sent.
 func (h *Hub) checkRequest(r *http.Request) error {
 	if r.URL.Opaque != "" {
 		return &RefusedError{Reason: "the URL has no path"}
@@ -44,7 +45,7 @@ func (h *Hub) checkRequest(r *http.Request) error {
 		return err
 	}
 	if r.Method == http.MethodConnect {
-		return &RefusedError{Reason: "the method CONNECT does not"}
+		return &RefusedError{Reason: "the method CONNECT is not allowed"}
 	}
 	size := int64(len(r.Method) + len(r.Host) + len(r.URL.RequestURI()))
 	for name, values := range r.Header {
@@ -61,8 +62,8 @@ func (h *Hub) checkRequest(r *http.Request) error {
 	return nil
 }
 
-// requestBody is the body of a request that may be tried twice. It knows whether
-// anything of it was read, bounds it, and closes what it reads from once.
+// requestBody is the body of a request that may be attempted twice. It records
+// whether any byte was read, enforces the size limit, and closes its source once.
 type requestBody struct {
 	source io.ReadCloser
 	left   int64
@@ -74,7 +75,8 @@ type requestBody struct {
 	closed  bool
 }
 
-// newRequestBody takes the body of a request; nil when there is none.
+// newRequestBody wraps the body of a request; it returns nil when there is none. All
+// methods accept a nil receiver.
 func newRequestBody(r *http.Request, limit int64) *requestBody {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil
@@ -82,7 +84,8 @@ func newRequestBody(r *http.Request, limit int64) *requestBody {
 	return &requestBody{source: r.Body, left: limit, limit: limit}
 }
 
-// attempt gives the body to one try. The try before has lost it.
+// attempt returns the body for one attempt and detaches it from the previous one,
+// whose transport may still hold a reference.
 func (b *requestBody) attempt() io.ReadCloser {
 	if b == nil {
 		return http.NoBody
@@ -93,9 +96,9 @@ func (b *requestBody) attempt() io.ReadCloser {
 	return b.current
 }
 
-// settle says how a try ended. One that failed loses the body, and settle reports
-// whether another may have it.
-func (b *requestBody) settle(ok bool) (untouched bool) {
+// finishAttempt records the result of an attempt. A failed attempt is detached, and
+// untouched reports whether the body can be sent again.
+func (b *requestBody) finishAttempt(ok bool) (untouched bool) {
 	if b == nil {
 		return true
 	}
@@ -105,14 +108,15 @@ func (b *requestBody) settle(ok bool) (untouched bool) {
 		b.current = nil
 		return !b.touched
 	}
+	// The transport may close the body before RoundTrip returns.
 	if b.current.released {
 		b.closeLocked()
 	}
-	b.current.settled = true
+	b.current.finished = true
 	return !b.touched
 }
 
-// close closes what the body reads from.
+// close closes the source.
 func (b *requestBody) close() {
 	if b == nil {
 		return
@@ -129,14 +133,15 @@ func (b *requestBody) closeLocked() {
 	}
 }
 
-// attemptBody is the body as one try sees it.
+// attemptBody is the body as one attempt sees it.
 type attemptBody struct {
 	body     *requestBody
-	settled  bool // body.mu guards it and the next
+	finished bool // body.mu guards both
 	released bool
 }
 
-// Read reads for the try that has the body.
+// Read reads from the source while this attempt is the current one. It reads one byte
+// beyond the limit to detect a body that is too large.
 func (a *attemptBody) Read(p []byte) (int, error) {
 	b := a.body
 	b.mu.Lock()
@@ -157,28 +162,29 @@ func (a *attemptBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close lets go of the body. It is closed when the try has not failed: another one
-// may need it.
+// Close releases the body. The source is closed only after a successful attempt:
+// after a failed one the next attempt needs it.
 func (a *attemptBody) Close() error {
 	b := a.body
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	a.released = true
-	if b.current == a && a.settled {
+	if b.current == a && a.finished {
 		b.closeLocked()
 	}
 	return nil
 }
 
-// answerBody is the body of an answer. It tells when the request has ended.
-type answerBody struct {
+// responseBody is the body of a response. It calls done once, when the response has
+// been read or closed.
+type responseBody struct {
 	io.ReadCloser
 	once sync.Once
 	done func()
 }
 
-// Read reads; the end of the answer is the end of the request.
-func (a *answerBody) Read(p []byte) (int, error) {
+// Read reads; an error or EOF ends the request.
+func (a *responseBody) Read(p []byte) (int, error) {
 	n, err := a.ReadCloser.Read(p)
 	if err != nil {
 		a.once.Do(a.done)
@@ -187,14 +193,14 @@ func (a *answerBody) Read(p []byte) (int, error) {
 }
 
 // Close ends the request.
-func (a *answerBody) Close() error {
+func (a *responseBody) Close() error {
 	err := a.ReadCloser.Close()
 	a.once.Do(a.done)
 	return err
 }
 
-// switchedBody is the body of an answer that switched protocols: it can be written
-// to as well, and ends when it is closed.
+// switchedBody is the body of a 101 response. It is writable as well, and the request
+// ends when it is closed.
 type switchedBody struct {
 	io.ReadWriteCloser
 	once sync.Once
@@ -208,11 +214,11 @@ func (s *switchedBody) Close() error {
 	return err
 }
 
-// finishWith calls done when the answer has been read or dropped.
+// finishWith arranges that done is called when the response has been read or closed.
 func finishWith(response *http.Response, done func()) {
 	if both, ok := response.Body.(io.ReadWriteCloser); ok && response.StatusCode == http.StatusSwitchingProtocols {
 		response.Body = &switchedBody{ReadWriteCloser: both, done: done}
 		return
 	}
-	response.Body = &answerBody{ReadCloser: response.Body, done: done}
+	response.Body = &responseBody{ReadCloser: response.Body, done: done}
 }

@@ -13,63 +13,65 @@ import (
 )
 
 const (
-	// goneAfter is how many beats a replica may miss.
-	goneAfter = 3
-	// refreshBeats is how often a connection is written again although nothing has
-	// changed, in beats. It is forgotten after goneAfter of these.
-	refreshBeats = 12
-	// checkers is how many tokens are checked at a time.
-	checkers = 8
+	// missedHeartbeats is after how many heartbeats a replica counts as dead.
+	missedHeartbeats = 3
+	// refreshHeartbeats is how often an unchanged connection is written again, in
+	// heartbeats. The entry is stale after missedHeartbeats of these.
+	refreshHeartbeats = 12
+	// recheckConcurrency is how many tokens are verified concurrently.
+	recheckConcurrency = 8
 )
 
-// oldest is when a connection must have been written at the latest.
+// oldest returns the timestamp before which a connection entry is stale.
 func (h *Hub) oldest() time.Time {
-	return time.Now().Add(-goneAfter * refreshBeats * h.options.Timing.Beat)
+	return time.Now().Add(-missedHeartbeats * refreshHeartbeats * h.options.Timing.HeartbeatInterval)
 }
 
-// Run tells other replicas about this one, follows revocations, and at the end of
-// the context moves the agents away. Servers of the handlers should end after it.
+// Run publishes this replica to the others, watches for revocations, and drains the
+// agents when the context is done. The HTTP servers of the handlers must be stopped
+// after it, or draining agents would be cut off.
 func (h *Hub) Run(ctx context.Context) error {
 	if err := h.options.Directory.DeleteConnections(ctx, h.options.ReplicaID); err != nil {
-		h.options.Log.Warn("what was left of this replica in the directory could not be removed", observe.KeyError, err)
+		h.options.Log.Warn("deleting stale directory entries of this replica failed", observe.KeyError, err)
 	}
 	// The directory is written until the last agent has moved.
-	writing, stop := context.WithCancel(context.WithoutCancel(ctx))
+	writeCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var loops sync.WaitGroup
-	loops.Go(func() { h.beatOn(writing) })
-	loops.Go(func() { h.writeConnections(writing) })
-	loops.Go(func() { h.followChanges(writing) })
-	loops.Go(func() { h.checkSuspects(writing) })
+	loops.Go(func() { h.heartbeatLoop(writeCtx) })
+	loops.Go(func() { h.writeConnections(writeCtx) })
+	loops.Go(func() { h.followChanges(writeCtx) })
+	loops.Go(func() { h.recheckLoop(writeCtx) })
 	<-ctx.Done()
 	h.drain()
 	stop()
 	loops.Wait()
-	h.inside.Wait()
+	h.active.Wait()
 	h.peers.CloseIdleConnections()
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.options.Timing.Beat)
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.options.Timing.HeartbeatInterval)
 	defer cancel()
 	if err := h.options.Directory.DeleteReplica(last, h.options.ReplicaID); err != nil {
-		h.options.Log.Warn("the directory still lists this replica; others forget it in a few seconds", observe.KeyError, err)
+		h.options.Log.Warn("deleting this replica from the directory failed; other replicas drop it after missed heartbeats", observe.KeyError, err)
 	}
 	return ctx.Err()
 }
 
-// beatOn says that this replica lives and looks which others do.
-func (h *Hub) beatOn(ctx context.Context) {
-	ticker := time.NewTicker(h.options.Timing.Beat)
+// heartbeatLoop renews this replica's entry and reads those of the others. It also
+// drives the periodic work: refreshing connection entries and verifying all tokens.
+func (h *Hub) heartbeatLoop(ctx context.Context) {
+	ticker := time.NewTicker(h.options.Timing.HeartbeatInterval)
 	defer ticker.Stop()
-	for beats := 1; ; beats++ {
-		if err := h.beat(ctx); err != nil && ctx.Err() == nil {
-			h.options.Log.Warn("the directory of replicas could not be asked; what was known before is used", observe.KeyError, err)
+	for heartbeats := 1; ; heartbeats++ {
+		if err := h.heartbeat(ctx); err != nil && ctx.Err() == nil {
+			h.options.Log.Warn("heartbeat failed; using the last known replicas", observe.KeyError, err)
 		}
-		if beats%refreshBeats == 0 {
-			h.writeAll()
+		if heartbeats%refreshHeartbeats == 0 {
+			h.markAllDirty()
 		}
-		if beats%h.recheckBeats() == 0 {
-			h.suspectAll()
+		if heartbeats%h.recheckHeartbeats() == 0 {
+			h.scheduleRecheckAll()
 		}
-		// What could not be written is tried again.
-		wake(h.dirty)
+		// Retries the entries that could not be written.
+		wake(h.writeWake)
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
@@ -78,13 +80,16 @@ func (h *Hub) beatOn(ctx context.Context) {
 	}
 }
 
-// recheckBeats is how many beats there are between checks of all tokens.
-func (h *Hub) recheckBeats() int {
-	return max(1, int(h.options.Timing.Recheck/h.options.Timing.Beat))
+// recheckHeartbeats returns the number of heartbeats between two checks of all
+// tokens.
+func (h *Hub) recheckHeartbeats() int {
+	return max(1, int(h.options.Timing.Recheck/h.options.Timing.HeartbeatInterval))
 }
 
-func (h *Hub) beat(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, h.options.Timing.Beat)
+// heartbeat writes this replica's entry and reads the live replicas. On an error the
+// previous list stays in use.
+func (h *Hub) heartbeat(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, h.options.Timing.HeartbeatInterval)
 	defer cancel()
 	now := time.Now()
 	self := h.self()
@@ -92,41 +97,42 @@ func (h *Hub) beat(ctx context.Context) error {
 	if err := h.options.Directory.PutReplica(ctx, self); err != nil {
 		return err
 	}
-	lived, err := h.options.Directory.Replicas(ctx, now.Add(-goneAfter*h.options.Timing.Beat))
+	live, err := h.options.Directory.Replicas(ctx, now.Add(-missedHeartbeats*h.options.Timing.HeartbeatInterval))
 	if err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(lived, func(r store.Replica) bool { return r.ID == self.ID }) {
-		lived = append(lived, self)
+	if !slices.ContainsFunc(live, func(r store.Replica) bool { return r.ID == self.ID }) {
+		live = append(live, self)
 	}
-	h.others.Store(&lived)
+	h.liveReplicas.Store(&live)
 	return nil
 }
 
-// writeAll has every runtime written again.
-func (h *Hub) writeAll() {
+// markAllDirty queues every runtime for the directory.
+func (h *Hub) markAllDirty() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for id := range h.runtimes {
-		h.unwritten[id] = true
+		h.dirtyRuntimes[id] = true
 	}
 }
 
-// writeConnections writes into the directory which runtimes are connected.
+// writeConnections writes queued runtimes to the directory. It stops at the first
+// error; the next heartbeat wakes it for a retry.
 func (h *Hub) writeConnections(ctx context.Context) {
 	for {
 		select {
-		case <-h.dirty:
+		case <-h.writeWake:
 		case <-ctx.Done():
 			return
 		}
 		h.mu.Lock()
-		batch := slices.Collect(maps.Keys(h.unwritten))
+		batch := slices.Collect(maps.Keys(h.dirtyRuntimes))
 		h.mu.Unlock()
 		for _, id := range batch {
 			if err := h.writeConnection(ctx, id); err != nil {
 				if ctx.Err() == nil {
-					h.options.Log.Warn("the directory could not be told of a connection; it is tried again", observe.KeyError, err)
+					h.options.Log.Warn("writing a connection to the directory failed; retrying", observe.KeyError, err)
 				}
 				break
 			}
@@ -134,40 +140,42 @@ func (h *Hub) writeConnections(ctx context.Context) {
 	}
 }
 
+// writeConnection writes the number of connections of one runtime. The runtime leaves
+// the queue before the count is read, so a concurrent change queues it again.
 func (h *Hub) writeConnection(ctx context.Context, id string) error {
 	h.mu.Lock()
-	delete(h.unwritten, id)
+	delete(h.dirtyRuntimes, id)
 	count := 0
 	if r := h.runtimes[id]; r != nil && !h.draining {
 		count = len(r.connections)
 	}
 	h.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, h.options.Timing.Beat)
+	ctx, cancel := context.WithTimeout(ctx, h.options.Timing.HeartbeatInterval)
 	defer cancel()
 	err := h.options.Directory.PutConnection(ctx, store.Connection{
 		RuntimeID: id, ReplicaID: h.options.ReplicaID, Count: count, SeenAt: time.Now(),
 	})
 	if err != nil {
 		h.mu.Lock()
-		h.unwritten[id] = true
+		h.dirtyRuntimes[id] = true
 		h.mu.Unlock()
 	}
 	return err
 }
 
-// followChanges hears of revocations.
+// followChanges watches the store for revocations and changes of runtimes.
 func (h *Hub) followChanges(ctx context.Context) {
 	for ctx.Err() == nil {
 		for change := range h.options.Directory.Changes(ctx) {
 			switch change.Kind {
 			case store.ChangeCredential, store.ChangeRuntime:
-				h.suspect(change.ID)
+				h.scheduleRecheck(change.ID)
 			case store.ChangeAll:
-				h.suspectAll()
+				h.scheduleRecheckAll()
 			}
 		}
-		// The store hears nothing any more; what it missed is not known.
-		h.suspectAll()
+		// The event stream of the store ended, so events may have been lost.
+		h.scheduleRecheckAll()
 		select {
 		case <-time.After(time.Second):
 		case <-ctx.Done():
@@ -175,46 +183,47 @@ func (h *Hub) followChanges(ctx context.Context) {
 	}
 }
 
-// suspect has the tokens of a runtime checked.
-func (h *Hub) suspect(runtimeID string) {
+// scheduleRecheck queues the tokens of a runtime for verification.
+func (h *Hub) scheduleRecheck(runtimeID string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.heard.Add(1)
+	h.rechecks.Add(1)
 	if h.runtimes[runtimeID] != nil {
-		h.suspected[runtimeID] = true
-		wake(h.suspects)
+		h.recheckPending[runtimeID] = true
+		wake(h.recheckWake)
 	}
 }
 
-func (h *Hub) suspectAll() {
+// scheduleRecheckAll queues all tokens for verification.
+func (h *Hub) scheduleRecheckAll() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.heard.Add(1)
+	h.rechecks.Add(1)
 	for id := range h.runtimes {
-		h.suspected[id] = true
+		h.recheckPending[id] = true
 	}
-	wake(h.suspects)
+	wake(h.recheckWake)
 }
 
-// checkSuspects checks tokens again.
-func (h *Hub) checkSuspects(ctx context.Context) {
+// recheckLoop verifies queued tokens, with bounded concurrency.
+func (h *Hub) recheckLoop(ctx context.Context) {
 	for {
 		select {
-		case <-h.suspects:
+		case <-h.recheckWake:
 		case <-ctx.Done():
 			return
 		}
 		h.mu.Lock()
 		var list []*connection
-		for id := range h.suspected {
+		for id := range h.recheckPending {
 			if r := h.runtimes[id]; r != nil {
 				list = append(list, r.connections...)
 			}
 		}
-		clear(h.suspected)
+		clear(h.recheckPending)
 		h.mu.Unlock()
 		var checking sync.WaitGroup
-		room := make(chan struct{}, checkers)
+		room := make(chan struct{}, recheckConcurrency)
 		for _, c := range list {
 			room <- struct{}{}
 			checking.Go(func() {
@@ -226,33 +235,35 @@ func (h *Hub) checkSuspects(ctx context.Context) {
 	}
 }
 
-// drain asks agents to move, and waits for requests to end.
+// drain requests that agents move to other replicas, and waits until requests in
+// flight have ended. The directory is updated first, so that other replicas stop
+// forwarding to this one.
 func (h *Hub) drain() {
 	h.mu.Lock()
 	h.draining = true
 	h.mu.Unlock()
-	h.writeAll()
-	wake(h.dirty)
+	h.markAllDirty()
+	wake(h.writeWake)
 	limit := time.Now().Add(h.options.Timing.Drain)
 	var leaving sync.WaitGroup
-	for _, c := range h.everyConnection() {
-		leaving.Go(func() { h.sendAway(c, limit) })
+	for _, c := range h.allConnections() {
+		leaving.Go(func() { h.drainConnection(c, limit) })
 	}
 	leaving.Wait()
 }
 
-// sendAway asks one agent to move. The requests are spread a little, so that the
-// other replicas do not get all agents at once.
-func (h *Hub) sendAway(c *connection, limit time.Time) {
+// drainConnection moves one agent. The messages are spread over a quarter of the
+// grace period, so that the other replicas do not receive all agents at once.
+func (h *Hub) drainConnection(c *connection, limit time.Time) {
 	grace := h.options.Timing.Grace
 	select {
 	case <-time.After(rand.N(grace/4 + 1)):
 	case <-c.session.CloseChan():
 		return
 	}
-	_ = c.say(notice{Drain: true})
+	_ = c.sendControl(hubMessage{Drain: true})
 	if h.replicas() == 1 {
-		// There is nowhere to go.
+		// Without another replica the agent cannot move.
 		grace = 0
 	}
 	select {
@@ -260,12 +271,12 @@ func (h *Hub) sendAway(c *connection, limit time.Time) {
 	case <-c.session.CloseChan():
 		return
 	case <-time.After(grace):
-		// What has begun is finished.
-		c.leaveWhenIdle()
+		// Requests in flight complete.
+		c.closeWhenIdle()
 	}
 	select {
 	case <-c.session.CloseChan():
 	case <-time.After(time.Until(limit)):
-		c.finish(endDraining)
+		c.finish(closeDraining)
 	}
 }

@@ -12,27 +12,28 @@ import (
 	"slipway.dev/slipway/internal/platform/store"
 )
 
-// agentHost is the host of every URL to an agent; there is only one on a connection.
+// agentHost is the host of every URL to an agent; a connection has only one peer.
 const agentHost = "router"
 
-// Transport sends requests to a runtime: over a connection of this replica, or
-// through one that has a connection. It gives an *OfflineError when there is none, a
-// *RefusedError or *http.MaxBytesError for what does not pass, and a *BusyError when
-// the runtime has too much to do. Path, headers and host of a request arrive as they
-// are; scheme and host of its URL do not matter.
+// Transport returns a RoundTripper that sends requests to a runtime, over a
+// connection of this replica or through another replica. It fails with *OfflineError
+// when the runtime is not connected, with *RefusedError or *http.MaxBytesError for
+// requests that may not pass, and with *BusyError at the concurrency limit. Path,
+// headers and Host header arrive unchanged; scheme and host of the URL are ignored.
 func (h *Hub) Transport(runtimeID string) http.RoundTripper {
-	return &transport{hub: h, runtimeID: runtimeID, abroad: true}
+	return &transport{hub: h, runtimeID: runtimeID, viaPeers: true}
 }
 
 // transport sends requests to one runtime.
 type transport struct {
 	hub       *Hub
 	runtimeID string
-	// abroad allows other replicas.
-	abroad bool
+	// viaPeers allows forwarding to other replicas. It is false for requests that
+	// came from another replica, which prevents loops.
+	viaPeers bool
 }
 
-// RoundTrip sends one request.
+// RoundTrip implements http.RoundTripper.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	body := newRequestBody(r, t.hub.options.Limits.BodyBytes)
 	response, way, err := t.send(r, body)
@@ -43,7 +44,9 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// send checks a request and tries up to two ways.
+// send validates a request and tries up to two local connections, then other
+// replicas. A request of which any byte was sent is not retried: the agent may have
+// executed it. The string is the label of requests_total.
 func (t *transport) send(r *http.Request, body *requestBody) (*http.Response, string, error) {
 	if err := t.hub.checkRequest(r); err != nil {
 		return nil, "refused", err
@@ -67,8 +70,8 @@ func (t *transport) send(r *http.Request, body *requestBody) (*http.Response, st
 			return nil, "failed", err
 		}
 	}
-	if t.abroad {
-		response, err := t.hub.askPeers(r, body, t.runtimeID)
+	if t.viaPeers {
+		response, err := t.hub.forwardToPeers(r, body, t.runtimeID)
 		switch {
 		case err == nil:
 			return response, "peer", nil
@@ -82,7 +85,8 @@ func (t *transport) send(r *http.Request, body *requestBody) (*http.Response, st
 	return nil, "offline", &OfflineError{RuntimeID: t.runtimeID}
 }
 
-// pick takes the connection with the fewest requests, and counts one more on it.
+// pick returns the usable connection with the fewest requests in flight and counts
+// one more on it. It returns nil when there is none.
 func (h *Hub) pick(runtimeID string, avoid *connection) (*connection, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -108,7 +112,8 @@ func (h *Hub) pick(runtimeID string, avoid *connection) (*connection, error) {
 	return best, nil
 }
 
-// done is the end of a request.
+// done ends a request that pick counted. The last request of a moved connection
+// closes it.
 func (c *connection) done() {
 	h := c.hub
 	h.mu.Lock()
@@ -123,20 +128,20 @@ func (c *connection) done() {
 	select {
 	case <-c.moved:
 		if last {
-			c.finish(endMoved)
+			c.finish(closeMoved)
 		}
 	default:
 	}
 }
 
-// roundTrip sends a request over the connection, and says whether any of it may
-// have reached the agent.
+// roundTrip sends a request over the connection. sent reports whether any byte of it
+// may have reached the agent.
 func (c *connection) roundTrip(r *http.Request, body *requestBody) (response *http.Response, sent bool, err error) {
 	var wrote atomic.Bool
 	outgoing := retarget(r, &url.URL{Scheme: "http", Host: agentHost}, &wrote)
 	outgoing.Body = body.attempt()
 	response, err = c.transport.RoundTrip(outgoing)
-	untouched := body.settle(err == nil)
+	untouched := body.finishAttempt(err == nil)
 	if err != nil {
 		c.done()
 		return nil, wrote.Load() || !untouched, fmt.Errorf("send the request to the agent: %w", err)
@@ -146,7 +151,8 @@ func (c *connection) roundTrip(r *http.Request, body *requestBody) (response *ht
 	return response, true, nil
 }
 
-// retarget is a request to another host, which tells when its header was written.
+// retarget returns a copy of a request for another host. wrote is set when the header
+// has been written.
 func retarget(r *http.Request, base *url.URL, wrote *atomic.Bool) *http.Request {
 	ctx := httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{
 		WroteHeaders: func() { wrote.Store(true) },
@@ -159,30 +165,32 @@ func retarget(r *http.Request, base *url.URL, wrote *atomic.Bool) *http.Request 
 	if outgoing.Header == nil {
 		outgoing.Header = http.Header{}
 	}
+	// The transport must not replay the body by itself: requestBody controls retries.
 	outgoing.GetBody = nil
 	return outgoing
 }
 
-// holders are the other replicas that have a connection of a runtime.
-func (h *Hub) holders(ctx context.Context, runtimeID string) ([]store.Replica, error) {
-	lived := map[string]store.Replica{}
-	for _, replica := range *h.others.Load() {
+// replicasHolding returns the other live replicas that have a connection of a
+// runtime.
+func (h *Hub) replicasHolding(ctx context.Context, runtimeID string) ([]store.Replica, error) {
+	live := map[string]store.Replica{}
+	for _, replica := range *h.liveReplicas.Load() {
 		if replica.ID != h.options.ReplicaID && replica.PeerURL != "" {
-			lived[replica.ID] = replica
+			live[replica.ID] = replica
 		}
 	}
-	if len(lived) == 0 {
+	if len(live) == 0 {
 		return nil, nil
 	}
 	connections, err := h.options.Directory.Connections(ctx, runtimeID, h.oldest())
 	if err != nil {
-		return nil, fmt.Errorf("look for the replica that runtime %s is connected to: %w", runtimeID, err)
+		return nil, fmt.Errorf("look up replicas of runtime %s: %w", runtimeID, err)
 	}
-	var holding []store.Replica
+	var holders []store.Replica
 	for _, connection := range connections {
-		if replica, ok := lived[connection.ReplicaID]; ok && connection.Count > 0 {
-			holding = append(holding, replica)
+		if replica, ok := live[connection.ReplicaID]; ok && connection.Count > 0 {
+			holders = append(holders, replica)
 		}
 	}
-	return holding, nil
+	return holders, nil
 }

@@ -202,7 +202,7 @@ func (w *world) start(t testing.TB, id string, adjust func(*hub.Options)) *repli
 	options := hub.Options{
 		Verify: w.verify, Directory: w.directory, Peer: w.authority,
 		ReplicaID: id, PeerURL: url, TunnelURL: url, Log: testLog(t),
-		Timing: hub.Timing{Beat: 100 * time.Millisecond, Grace: time.Second, Drain: 10 * time.Second},
+		Timing: hub.Timing{HeartbeatInterval: 100 * time.Millisecond, Grace: time.Second, Drain: 10 * time.Second},
 	}
 	if adjust != nil {
 		adjust(&options)
@@ -252,7 +252,7 @@ func (w *world) join(t testing.TB, runtimeID string, handler http.Handler, adjus
 		},
 		Token:   func(context.Context) (string, error) { return w.token(runtimeID), nil },
 		Handler: handler, Log: testLog(t), State: a.state,
-		Timing: tunnel.Timing{Slowest: 500 * time.Millisecond, Present: 300 * time.Millisecond, Finish: 5 * time.Second},
+		Timing: tunnel.Timing{MaxBackoff: 500 * time.Millisecond, TokenInterval: 300 * time.Millisecond, DrainTimeout: 5 * time.Second},
 	}
 	if adjust != nil {
 		adjust(&options)

@@ -198,7 +198,7 @@ func TestCut(t *testing.T) {
 			n := newNetwork(t, r.address)
 			a := p.register(t, "a")
 			cancelled := make(chan string, len(paths))
-			p.join(t, a, n.address(), live(cancelled), tunnel.Timing{Ping: tt.pulse[0], Dead: tt.pulse[1], Slowest: time.Second})
+			p.join(t, a, n.address(), live(cancelled), tunnel.Timing{Ping: tt.pulse[0], Dead: tt.pulse[1], MaxBackoff: time.Second})
 
 			failed := make(chan error, len(paths))
 			for _, path := range paths {

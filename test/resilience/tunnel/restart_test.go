@@ -127,7 +127,7 @@ func (p *platform) busiest(span time.Duration) int {
 // both within five seconds.
 func TestReplicasShareStore(t *testing.T) {
 	p := openPlatform(t, pgtest.URL(t))
-	timing := hub.Timing{Beat: 500 * time.Millisecond, Grace: 2 * time.Second}
+	timing := hub.Timing{HeartbeatInterval: 500 * time.Millisecond, Grace: 2 * time.Second}
 	one, two := p.start(t, "one", "", timing), p.start(t, "two", "", timing)
 	a, b := p.register(t, "a"), p.register(t, "b")
 	p.join(t, a, one.address, hello("a"), tunnel.Timing{})
