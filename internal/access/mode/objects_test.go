@@ -202,7 +202,7 @@ func TestVerify(t *testing.T) {
 		{name: "a rewritten path", replace: []string{"- match:\n    - uri:\n        prefix: /app-proxy", "- rewrite: {uri: /}\n    match:\n    - uri:\n        prefix: /app-proxy"},
 			want: map[string]string{"/app-proxy": "rewrites the path"}},
 		{name: "a redirect", replace: []string{"- match:\n    - uri:\n        prefix: /workflows", "- redirect: {uri: /}\n    match:\n    - uri:\n        prefix: /workflows"},
-			want: map[string]string{"/workflows": "answers with redirect"}},
+			want: map[string]string{"/workflows": "responds with redirect"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			settings := meshSettings("")

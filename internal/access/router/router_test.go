@@ -97,15 +97,15 @@ func TestRouter(t *testing.T) {
 		{"API that is not there", "POST", "/app-proxy/slipway.runtime.v1.ApplicationService/Nothing", "admin", 501, `"code":"unimplemented"`},
 		{"API of the platform", "POST", "/app-proxy/slipway.platform.v1.AuthService/Me", "admin", 501, `"code":"unimplemented"`},
 		{"API with GET", "GET", "/app-proxy" + listProcedure, "", 401, "not signed"},
-		{"path with a second form", "POST", "/app-proxy/x/..%2f" + listProcedure, "user", 400, "two ways"},
-		{"path with dots", "POST", "/webhooks/../app-proxy" + listProcedure, "user", 400, "two ways"},
-		{"path with an empty segment", "POST", "/app-proxy/" + listProcedure, "user", 400, "two ways"},
+		{"path with a second form", "POST", "/app-proxy/x/..%2f" + listProcedure, "user", 400, "ambiguous"},
+		{"path with dots", "POST", "/webhooks/../app-proxy" + listProcedure, "user", 400, "ambiguous"},
+		{"path with an empty segment", "POST", "/app-proxy/" + listProcedure, "user", 400, "ambiguous"},
 		{"webhook", "POST", "/webhooks/prod/shop", "", 200, "/webhooks/prod/shop||shop||{}"},
 		{"webhook of another runtime", "POST", "/webhooks/other/shop", "", 404, "/webhooks/prod/<source>"},
 		{"webhook of a longer name", "POST", "/webhooks/prod2/shop", "", 404, "/webhooks/prod/<source>"},
 		{"webhook without a source", "POST", "/webhooks/prod/", "", 404, "/webhooks/prod/<source>"},
 		{"webhook below a source", "POST", "/webhooks/prod/shop/more", "", 404, "/webhooks/prod/<source>"},
-		{"no workflows", "GET", "/workflows/x", "workflows", 404, "no server for workflows"},
+		{"no workflows", "GET", "/workflows/x", "workflows", 404, "no workflow server"},
 		{"workflows without a token", "GET", "/workflows/x", "", 401, "not signed"},
 		{"workflows with a token for the API", "GET", "/workflows/x", "admin", 401, "for another path"},
 		{"health", "GET", "/healthz", "", 200, "ok"},
@@ -316,7 +316,7 @@ func TestWorkflowsAway(t *testing.T) {
 	}
 }
 
-// FuzzPath: no path that a handler gets can be read in two ways.
+// FuzzPath: no path that a handler gets is ambiguous.
 func FuzzPath(f *testing.F) {
 	for _, path := range []string{"/app-proxy" + listProcedure, "/webhooks/prod/shop", "/webhooks/prod/../../app-proxy/x", "/app-proxy/%2e%2e/x", "//x"} {
 		f.Add(path)

@@ -25,5 +25,5 @@ func checkValues(ctx context.Context, request *platformv1.ValidateValuesRequest)
 			Code: found.Code, Severity: string(found.Severity), Key: found.Key, Reason: found.Reason, Fix: found.Fix,
 		})
 	}
-	return fleet.CheckedValues{Answer: answer, AccountID: report.Account}
+	return fleet.CheckedValues{Response: answer, AccountID: report.Account}
 }

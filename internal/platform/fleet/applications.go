@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	// mostLabels bounds the labels that a list is filtered by.
-	mostLabels = 20
-	// longestQuery bounds the part of a name that a list is filtered by.
-	longestQuery = 253
+	// maxLabels bounds the labels of a list filter.
+	maxLabels = 20
+	// maxQuery bounds the name query of a list filter.
+	maxQuery = 253
 )
 
-// applicationService is ApplicationService.
+// applicationService implements ApplicationService.
 type applicationService struct{ *Fleet }
 
-// ListApplications lists what the runtimes reported.
+// ListApplications lists the applications that runtimes reported.
 func (a applicationService) ListApplications(ctx context.Context, request *connect.Request[platformv1.ListApplicationsRequest]) (*connect.Response[platformv1.ListApplicationsResponse], error) {
 	accountID, err := account(ctx)
 	if err != nil {
@@ -30,33 +30,33 @@ func (a applicationService) ListApplications(ctx context.Context, request *conne
 	given := request.Msg
 	filter, err := a.filter(ctx, accountID, given)
 	if err != nil {
-		return nil, a.answer(err)
+		return nil, a.apiError(err)
 	}
 	page := store.Page{Size: int(given.GetPageSize()), Token: given.GetPageToken()}
 	applications, total, next, err := a.store.Applications(ctx, accountID, filter, page)
 	if err != nil {
-		return nil, a.answer(err)
+		return nil, a.apiError(err)
 	}
-	answer := &platformv1.ListApplicationsResponse{NextPageToken: next, Total: int32(min(total, 1<<31-1))}
+	response := &platformv1.ListApplicationsResponse{NextPageToken: next, Total: int32(min(total, 1<<31-1))}
 	ages := staleness{fleet: a.Fleet}
 	for _, application := range applications {
 		message, err := ages.message(ctx, application)
 		if err != nil {
-			return nil, a.answer(err)
+			return nil, a.apiError(err)
 		}
-		answer.Applications = append(answer.Applications, message)
+		response.Applications = append(response.Applications, message)
 	}
-	return connect.NewResponse(answer), nil
+	return connect.NewResponse(response), nil
 }
 
-// filter reads what a list is about.
+// filter validates and converts the filter of a list.
 func (f *Fleet) filter(ctx context.Context, accountID string, given *platformv1.ListApplicationsRequest) (store.ApplicationFilter, error) {
 	filter := store.ApplicationFilter{
 		Namespace: given.GetNamespace(), Cluster: given.GetCluster(), Sync: given.GetSync(), Health: given.GetHealth(),
 		Query: given.GetQuery(), Labels: map[string]string{},
 	}
-	if len(filter.Query) > longestQuery || len(given.GetLabels()) > mostLabels {
-		return filter, invalid("a query has at most %d characters, and a list at most %d labels", longestQuery, mostLabels)
+	if len(filter.Query) > maxQuery || len(given.GetLabels()) > maxLabels {
+		return filter, invalid("a query has at most %d characters, and a list at most %d labels", maxQuery, maxLabels)
 	}
 	for _, label := range given.GetLabels() {
 		key, value, found := strings.Cut(label, "=")
@@ -75,13 +75,14 @@ func (f *Fleet) filter(ctx context.Context, accountID string, given *platformv1.
 	return filter, nil
 }
 
-// staleness knows which runtimes' reports may be old, asking for each once.
+// staleness resolves the status of runtimes for one list or update, each at
+// most once, so that all rows of a runtime agree.
 type staleness struct {
 	fleet *Fleet
-	known map[string]reporter
+	known map[string]reporterStatus
 }
 
-// message is an application as callers see it.
+// message converts an application to its API message.
 func (s *staleness) message(ctx context.Context, application store.Application) (*platformv1.Application, error) {
 	message := &platformv1.Application{}
 	if err := proto.Unmarshal(application.State, message); err != nil {
@@ -95,16 +96,17 @@ func (s *staleness) message(ctx context.Context, application store.Application) 
 	return message, nil
 }
 
-func (s *staleness) of(ctx context.Context, runtimeID string) (reporter, error) {
+// of returns the status of a runtime.
+func (s *staleness) of(ctx context.Context, runtimeID string) (reporterStatus, error) {
 	if from, ok := s.known[runtimeID]; ok {
 		return from, nil
 	}
 	from, err := s.fleet.reporters.get(ctx, s.fleet, runtimeID)
 	if err != nil {
-		return reporter{}, err
+		return reporterStatus{}, err
 	}
 	if s.known == nil {
-		s.known = map[string]reporter{}
+		s.known = map[string]reporterStatus{}
 	}
 	s.known[runtimeID] = from
 	return from, nil

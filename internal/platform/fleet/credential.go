@@ -17,30 +17,30 @@ import (
 )
 
 const (
-	// refreshPrefix starts a refresh token, so that scanners for leaked secrets can
-	// tell what it is. The runtime's ID and the secret follow.
+	// refreshPrefix marks a refresh token, so that secret scanners recognize
+	// it. The runtime's ID and the secret follow.
 	refreshPrefix = "slwr_"
-	// refreshGrace is how long the refresh token before the last is good, for an
-	// answer that was lost.
+	// refreshGrace is how long the previous refresh token stays valid, in case
+	// the response with the new one was lost.
 	refreshGrace = 2 * time.Minute
-	// maxRefresh bounds what is looked at.
+	// maxRefresh bounds a refresh token before it is parsed.
 	maxRefresh = 256
 )
 
-// newRefresh makes a refresh token and the hash that is stored.
+// newRefresh returns a refresh token and the hash to store.
 func newRefresh(runtimeID string) (token string, hash []byte) {
 	token = refreshPrefix + runtimeID + "_" + rand.Text()
 	return token, refreshHash(token)
 }
 
-// refreshHash is what is stored of a refresh token. The token is random, so that a
-// plain hash cannot be turned back.
+// refreshHash returns the stored form of a refresh token. The token is random
+// with 130 bits, so a plain hash is not reversible.
 func refreshHash(token string) []byte {
 	sum := sha256.Sum256([]byte(token))
 	return sum[:]
 }
 
-// runtimeOf reads the runtime's ID from a refresh token.
+// runtimeOf returns the runtime ID of a refresh token.
 func runtimeOf(token string) (string, bool) {
 	rest, found := strings.CutPrefix(token, refreshPrefix)
 	if !found || len(token) > maxRefresh {
@@ -50,8 +50,8 @@ func runtimeOf(token string) (string, bool) {
 	return id, found && id != "" && random != ""
 }
 
-// credential is what an agent gets: an access token of the generation and the
-// refresh token.
+// credential returns the credential message for an agent: an access token of
+// the generation and the refresh token.
 func (f *Fleet) credential(runtime store.Runtime, generation int64, refresh string) (*platformv1.Credential, error) {
 	access, expires, err := f.signer.RuntimeAccess(runtime, generation)
 	if err != nil {
@@ -63,8 +63,9 @@ func (f *Fleet) credential(runtime store.Runtime, generation int64, refresh stri
 	}, nil
 }
 
-// tunnelHost is the host name that a runtime has in tunnel mode. An agent is told in
-// every mode: it gets its credential before it says which one it has now.
+// tunnelHost returns the host of a runtime's tunnel. Agents get it in every
+// access mode, because the credential is issued before the agent reports its
+// mode.
 func (f *Fleet) tunnelHost(runtime store.Runtime) string {
 	if f.options.TunnelDomain == "" {
 		return ""
@@ -72,7 +73,8 @@ func (f *Fleet) tunnelHost(runtime store.Runtime) string {
 	return wire.TunnelLabel(runtime.AccountID, runtime.Name) + "." + f.options.TunnelDomain
 }
 
-// issue replaces the credential of a runtime; the one before is void.
+// issue replaces the credential of a runtime. The next generation invalidates
+// all earlier access tokens.
 func (f *Fleet) issue(ctx context.Context, runtime store.Runtime) (*platformv1.Credential, error) {
 	generation := int64(1)
 	before, err := f.store.Credential(ctx, runtime.ID)
@@ -92,32 +94,34 @@ func (f *Fleet) issue(ctx context.Context, runtime store.Runtime) (*platformv1.C
 	return f.credential(runtime, generation, refresh)
 }
 
-// errRefresh is any refresh token that is not good.
+// errRefresh is returned for an unknown refresh token.
 var errRefresh = connect.NewError(connect.CodeUnauthenticated, errors.New("the refresh token is not valid: register the runtime again, with an API key"))
 
-// errRevoked is a refresh token that was good until somebody revoked it. The agent
-// tells it from one that is not known, and does not register again by itself.
+// errRevoked is returned for a revoked refresh token. The agent distinguishes
+// it from an unknown one and does not register again by itself.
 var errRevoked = connect.NewError(connect.CodePermissionDenied, errors.New("the credentials of the runtime were revoked: register it again, with a new API key"))
 
-// RenewCredential gives the next credential for a refresh token.
+// RenewCredential exchanges a refresh token for a new credential.
 func (a agentService) RenewCredential(ctx context.Context, request *connect.Request[platformv1.RenewCredentialRequest]) (*connect.Response[platformv1.RenewCredentialResponse], error) {
 	credential, err := a.renew(ctx, request.Msg.GetRefreshToken())
 	label := outcome(err)
 	switch {
 	case errors.Is(err, store.ErrReused):
 		label = "reused"
-		a.log.Warn("a refresh token was used twice: the credentials of the runtime are revoked", "address", request.Peer().Addr)
+		a.log.Warn("refresh token reused; revoked the credentials of the runtime", "address", request.Peer().Addr)
 		err = errRevoked
 	case errors.Is(err, errRefresh), errors.Is(err, errRevoked):
 		label = "denied"
 	}
 	a.metrics.renewals.WithLabelValues(label).Inc()
 	if err != nil {
-		return nil, a.answer(err)
+		return nil, a.apiError(err)
 	}
 	return connect.NewResponse(&platformv1.RenewCredentialResponse{Credential: credential}), nil
 }
 
+// renew rotates the refresh token. The store decides atomically between valid,
+// reused and unknown.
 func (f *Fleet) renew(ctx context.Context, token string) (*platformv1.Credential, error) {
 	id, ok := runtimeOf(token)
 	if !ok {

@@ -1,15 +1,16 @@
-// Package fleet is the runtimes of the platform's accounts: registering them, their
-// credentials and heartbeats, what they report of their applications, and the Git
-// settings that they share. It serves RuntimeService, GitService, ApplicationService
+// Package fleet manages the runtimes of the platform's accounts: registration,
+// credentials and heartbeats, reported applications, and the Git settings that
+// runtimes share. It implements RuntimeService, GitService, ApplicationService
 // and AgentService.
 //
-// It promises that a name is one runtime's, that a runtime is online only as long
-// as its heartbeats come, that a report is answered when it is stored and is stored
-// once, and that a watch sends everything first and then what changes, also of
-// other replicas. It refuses to rename a runtime, to delete one that is online, and
-// to change Git settings that a runtime uses.
+// It guarantees that a name belongs to one runtime, that a runtime is online
+// only while its heartbeats arrive, that a report is acknowledged after it is
+// stored and stored exactly once, and that a watch sends the complete state
+// first and then changes, including those of other replicas. It refuses to
+// rename a runtime, to delete one that is online, and to change Git settings
+// that a runtime uses.
 //
-// Who may call what is not decided here: the options of its handlers do
+// It does not authorize callers: the options of its handlers do
 // (internal/platform/identity).
 package fleet
 
@@ -31,36 +32,40 @@ import (
 )
 
 const (
-	// DefaultOffline is how old a heartbeat may be of a runtime that is online.
+	// DefaultOffline is the age of the last heartbeat at which a runtime counts
+	// as offline: three missed heartbeats.
 	DefaultOffline = 45 * time.Second
-	// DefaultHeartbeat is how often agents are asked to give a sign of life.
+	// DefaultHeartbeat is the heartbeat interval that agents are given.
 	DefaultHeartbeat = 15 * time.Second
-	// MaxMessage bounds a message to these services; a report is the largest.
+	// MaxMessage bounds a request message of these services; a report is the
+	// largest.
 	MaxMessage = 4 << 20
 )
 
-// Options is what a Fleet works with.
+// Options configures a Fleet.
 type Options struct {
 	Store  *store.Store
 	Signer *signing.Signer
-	// TunnelDomain is the domain of tunnels' host names; empty when there is none.
+	// TunnelDomain is the parent domain of tunnel hosts; empty without tunnels.
 	TunnelDomain string
-	// TunnelURLs are where agents open tunnels.
+	// TunnelURLs returns the URLs at which agents open tunnels.
 	TunnelURLs func() []string
-	// Offline and Heartbeat are the defaults when zero.
+	// Offline and Heartbeat select the defaults when zero.
 	Offline, Heartbeat time.Duration
-	// Stopping ends all watches; nil never does.
+	// Stopping ends all watches when it is closed; nil never does.
 	Stopping <-chan struct{}
 	Log      *slog.Logger
 	Now      func() time.Time
-	// Values checks values of a runtime's chart by themselves; nil where nobody can.
+	// Values validates chart values without the store; nil where that is not
+	// available.
 	Values ValuesCheck
-	// Version is the platform's: runtimes with an older one are told of it.
+	// Version is the platform's version. Runtimes with an older release are
+	// offered an update.
 	Version string
 	Metrics *Metrics
 }
 
-// Fleet is the four services. It is safe for concurrent use.
+// Fleet implements the four services. It is safe for concurrent use.
 type Fleet struct {
 	options Options
 	store   *store.Store
@@ -69,11 +74,11 @@ type Fleet struct {
 	now     func() time.Time
 	metrics *Metrics
 
-	watchers  watcherCount
+	watchers  watchLimiter
 	reporters reporters
 }
 
-// New makes a Fleet.
+// New returns a Fleet with defaults for optional settings.
 func New(options Options) (*Fleet, error) {
 	if options.Store == nil || options.Signer == nil {
 		return nil, errors.New("the fleet needs a store and a signer")
@@ -102,8 +107,8 @@ func New(options Options) (*Fleet, error) {
 	}, nil
 }
 
-// Handlers gives the services by their paths. The options have to authenticate and
-// authorise: nothing here does.
+// Handlers returns the services by path. The options must authenticate and
+// authorize: the services rely on the caller in the context.
 func (f *Fleet) Handlers(options ...connect.HandlerOption) map[string]http.Handler {
 	handlers := map[string]http.Handler{}
 	add := func(path string, handler http.Handler) { handlers[path] = handler }
@@ -114,12 +119,12 @@ func (f *Fleet) Handlers(options ...connect.HandlerOption) map[string]http.Handl
 	return handlers
 }
 
-// online says whether a heartbeat is young enough.
+// online reports whether the last heartbeat of a runtime is recent.
 func (f *Fleet) online(runtime store.Runtime) bool {
 	return !runtime.HeartbeatAt.IsZero() && f.now().Sub(runtime.HeartbeatAt) < f.options.Offline
 }
 
-// account is the account of the user who asks.
+// account returns the account of the calling user.
 func account(ctx context.Context) (string, error) {
 	caller, ok := identity.CallerFrom(ctx)
 	if !ok || caller.Runtime != nil || caller.Account.ID == "" {
@@ -128,18 +133,18 @@ func account(ctx context.Context) (string, error) {
 	return caller.Account.ID, nil
 }
 
-// agent is the runtime that asks.
+// agent returns the calling runtime.
 func agent(ctx context.Context) (signing.RuntimeIdentity, error) {
 	caller, ok := identity.CallerFrom(ctx)
 	if !ok || caller.Runtime == nil {
-		return signing.RuntimeIdentity{}, connect.NewError(connect.CodeUnauthenticated, errors.New("only a runtime may ask that, with its access token"))
+		return signing.RuntimeIdentity{}, connect.NewError(connect.CodeUnauthenticated, errors.New("this procedure needs the access token of a runtime"))
 	}
 	return *caller.Runtime, nil
 }
 
-// answer turns an error into one of the API. What is not meant for callers is
-// logged and not shown.
-func (f *Fleet) answer(err error) error {
+// apiError converts an error to one of the API. Internal details are logged and
+// not returned.
+func (f *Fleet) apiError(err error) error {
 	var coded *connect.Error
 	var conflict *store.ConflictError
 	var wrong *store.InvalidError
@@ -159,22 +164,25 @@ func (f *Fleet) answer(err error) error {
 	case errors.Is(err, store.ErrNotFound):
 		return connect.NewError(connect.CodeNotFound, errors.New("it does not exist"))
 	case errors.Is(err, store.ErrUnavailable):
-		f.log.Error("the database is not available", observe.KeyError, err)
-		return connect.NewError(connect.CodeUnavailable, errors.New("the platform's database is not available: try again soon"))
+		f.log.Error("database unavailable", observe.KeyError, err)
+		return connect.NewError(connect.CodeUnavailable, errors.New("the platform's database is unavailable: retry later"))
 	}
-	f.log.Error("a request failed", observe.KeyError, err)
-	return connect.NewError(connect.CodeInternal, errors.New("the platform failed; its log says why"))
+	f.log.Error("request failed", observe.KeyError, err)
+	return connect.NewError(connect.CodeInternal, errors.New("internal error of the platform; its log has the details"))
 }
 
+// invalid returns an InvalidArgument error.
 func invalid(format string, args ...any) error {
 	return connect.NewError(connect.CodeInvalidArgument, fmt.Errorf(format, args...))
 }
 
-func refused(format string, args ...any) error {
+// failedPrecondition returns a FailedPrecondition error: the request is valid,
+// but not in the current state.
+func failedPrecondition(format string, args ...any) error {
 	return connect.NewError(connect.CodeFailedPrecondition, fmt.Errorf(format, args...))
 }
 
-// named finds a runtime of an account.
+// named returns a runtime of an account by name.
 func (f *Fleet) named(ctx context.Context, accountID, name string) (store.Runtime, error) {
 	if name == "" {
 		return store.Runtime{}, invalid("name a runtime")
@@ -186,16 +194,17 @@ func (f *Fleet) named(ctx context.Context, accountID, name string) (store.Runtim
 	return runtime, err
 }
 
-// all reads every runtime of an account.
-func (f *Fleet) all(ctx context.Context, accountID string) ([]store.Runtime, error) {
+// allRuntimes reads every runtime of an account. maxRuntimes bounds their
+// number.
+func (f *Fleet) allRuntimes(ctx context.Context, accountID string) ([]store.Runtime, error) {
 	var all []store.Runtime
 	page := store.Page{Size: store.MaxPageSize}
 	for {
-		some, next, err := f.store.Runtimes(ctx, accountID, page)
+		sendChanged, next, err := f.store.Runtimes(ctx, accountID, page)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, some...)
+		all = append(all, sendChanged...)
 		if next == "" {
 			return all, nil
 		}

@@ -15,10 +15,10 @@ import (
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
-// gitService is GitService.
+// gitService implements GitService.
 type gitService struct{ *Fleet }
 
-// GetGitSettings gives the settings; empty ones when nothing is set.
+// GetGitSettings returns the settings; they are empty when none are set.
 func (g gitService) GetGitSettings(ctx context.Context, _ *connect.Request[platformv1.GetGitSettingsRequest]) (*connect.Response[platformv1.GetGitSettingsResponse], error) {
 	accountID, err := account(ctx)
 	if err != nil {
@@ -26,13 +26,13 @@ func (g gitService) GetGitSettings(ctx context.Context, _ *connect.Request[platf
 	}
 	settings, err := g.store.GitSettings(ctx, accountID)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return nil, g.answer(err)
+		return nil, g.apiError(err)
 	}
 	return connect.NewResponse(&platformv1.GetGitSettingsResponse{Settings: settingsMessage(settings)}), nil
 }
 
-// SetGitSettings stores the settings of the account, until a runtime has validated
-// them (R56, R115).
+// SetGitSettings stores the settings of the account until a runtime has
+// validated them (R56, R115).
 func (g gitService) SetGitSettings(ctx context.Context, request *connect.Request[platformv1.SetGitSettingsRequest]) (*connect.Response[platformv1.SetGitSettingsResponse], error) {
 	accountID, err := account(ctx)
 	if err != nil {
@@ -43,24 +43,25 @@ func (g gitService) SetGitSettings(ctx context.Context, request *connect.Request
 		return nil, err
 	}
 	fresh.AccountID = accountID
-	// A heartbeat may freeze them at the same time.
+	// The check runs inside of the transaction: a heartbeat may validate the
+	// settings at the same time.
 	stored, err := g.store.UpdateGitSettings(ctx, accountID, func(settings *store.GitSettings) error {
 		wanted := fresh
 		wanted.Validated = settings.Validated
 		if settings.Validated && wanted != *settings {
-			return refused("a runtime uses the Git settings of the account, and all runtimes share them: they cannot be changed; reset them when no runtime is online")
+			return failedPrecondition("a runtime uses the Git settings of the account, and all runtimes share them: they cannot be changed; reset them when no runtime is online")
 		}
 		*settings = wanted
 		return nil
 	})
 	if err != nil {
-		return nil, g.answer(err)
+		return nil, g.apiError(err)
 	}
 	return connect.NewResponse(&platformv1.SetGitSettingsResponse{Settings: settingsMessage(stored)}), nil
 }
 
-// ResetGitSettings removes wrong settings, or those of an account without active
-// runtimes (R115).
+// ResetGitSettings deletes settings that no runtime has validated, or those of
+// an account without online runtimes (R115).
 func (g gitService) ResetGitSettings(ctx context.Context, _ *connect.Request[platformv1.ResetGitSettingsRequest]) (*connect.Response[platformv1.ResetGitSettingsResponse], error) {
 	accountID, err := account(ctx)
 	if err != nil {
@@ -71,23 +72,24 @@ func (g gitService) ResetGitSettings(ctx context.Context, _ *connect.Request[pla
 		return connect.NewResponse(&platformv1.ResetGitSettingsResponse{}), nil
 	}
 	if err != nil {
-		return nil, g.answer(err)
+		return nil, g.apiError(err)
 	}
 	if settings.Validated {
-		runtimes, err := g.all(ctx, accountID)
+		runtimes, err := g.allRuntimes(ctx, accountID)
 		if err != nil {
-			return nil, g.answer(err)
+			return nil, g.apiError(err)
 		}
 		if at := slices.IndexFunc(runtimes, g.online); at >= 0 {
-			return nil, refused("the runtime %q is online and uses the Git settings: uninstall or stop the account's runtimes first", runtimes[at].Name)
+			return nil, failedPrecondition("the runtime %q is online and uses the Git settings: uninstall or stop the account's runtimes first", runtimes[at].Name)
 		}
 	}
 	if err := g.store.DeleteGitSettings(ctx, accountID); err != nil {
-		return nil, g.answer(err)
+		return nil, g.apiError(err)
 	}
 	return connect.NewResponse(&platformv1.ResetGitSettingsResponse{}), nil
 }
 
+// settingsMessage converts settings to their API message.
 func settingsMessage(settings store.GitSettings) *platformv1.GitSettings {
 	return &platformv1.GitSettings{
 		Provider: settings.Provider, ApiUrl: settings.APIURL,
@@ -95,8 +97,8 @@ func settingsMessage(settings store.GitSettings) *platformv1.GitSettings {
 	}
 }
 
-// completeSettings checks the settings, and fills in what follows from the
-// repository (R57, R58, R59).
+// completeSettings validates the settings and derives provider and API URL from
+// the repository URL where they are not given (R57, R58, R59).
 func completeSettings(given *platformv1.GitSettings) (store.GitSettings, error) {
 	shared, err := wire.ParseSharedRepository(given.GetSharedRepository())
 	if err != nil {
@@ -109,10 +111,10 @@ func completeSettings(given *platformv1.GitSettings) (store.GitSettings, error) 
 		}
 		api = ""
 	} else if !known {
-		return store.GitSettings{}, invalid("which Git provider it is cannot be told from the repository's URL: say github, gitlab, bitbucket or bitbucket-server")
+		return store.GitSettings{}, invalid("the Git provider cannot be inferred from the repository URL: set it to github, gitlab, bitbucket or bitbucket-server")
 	}
-	if len(given.GetApiUrl()) > longestField {
-		return store.GitSettings{}, invalid("the API URL has %d characters; at most %d are possible", len(given.GetApiUrl()), longestField)
+	if len(given.GetApiUrl()) > maxField {
+		return store.GitSettings{}, invalid("the API URL has %d characters; at most %d are possible", len(given.GetApiUrl()), maxField)
 	}
 	switch {
 	case given.GetApiUrl() != "":
@@ -126,7 +128,8 @@ func completeSettings(given *platformv1.GitSettings) (store.GitSettings, error) 
 	return store.GitSettings{Provider: string(kind), APIURL: api, SharedRepository: shared.String()}, nil
 }
 
-// repositoryHost is the server of a repository; SSH has another port than the API.
+// repositoryHost returns the server of a repository, without the port for SSH:
+// the API has another one.
 func repositoryHost(repository string) string {
 	if u, err := url.Parse(repository); err == nil && u.Host != "" {
 		if u.Scheme == "ssh" {

@@ -14,39 +14,43 @@ import (
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
-// maxState bounds what a runtime says of itself.
+// maxState bounds the state that a runtime reports about itself.
 const maxState = 512 << 10
 
-// agentService is AgentService.
+// agentService implements AgentService.
 type agentService struct{ *Fleet }
 
-// Heartbeat is a sign of life with what has changed in the runtime.
+// Heartbeat records that a runtime is alive, with its state if that has
+// changed.
 func (a agentService) Heartbeat(ctx context.Context, request *connect.Request[platformv1.HeartbeatRequest]) (*connect.Response[platformv1.HeartbeatResponse], error) {
-	answer, err := a.beat(ctx, request.Msg)
+	response, err := a.heartbeat(ctx, request.Msg)
 	a.metrics.heartbeats.WithLabelValues(outcome(err)).Inc()
 	if err != nil {
-		return nil, a.answer(err)
+		return nil, a.apiError(err)
 	}
-	return connect.NewResponse(answer), nil
+	return connect.NewResponse(response), nil
 }
 
-func (f *Fleet) beat(ctx context.Context, given *platformv1.HeartbeatRequest) (*platformv1.HeartbeatResponse, error) {
+// heartbeat stores a heartbeat and returns the desired state: interval, Git
+// settings, keys, tunnel URLs, and whether to uninstall. SendAll requests the
+// complete state from an agent whose state the platform does not have.
+func (f *Fleet) heartbeat(ctx context.Context, given *platformv1.HeartbeatRequest) (*platformv1.HeartbeatResponse, error) {
 	who, err := agent(ctx)
 	if err != nil {
 		return nil, err
 	}
-	tell := func(*store.Runtime) error { return nil }
+	update := func(*store.Runtime) error { return nil }
 	if !given.GetUnchanged() {
-		if tell, err = told(given); err != nil {
+		if update, err = heartbeatUpdate(given); err != nil {
 			return nil, err
 		}
 	}
 	runtime, err := f.store.UpdateRuntime(ctx, who.RuntimeID, func(runtime *store.Runtime) error {
 		runtime.HeartbeatAt = f.now().UTC()
-		return tell(runtime)
+		return update(runtime)
 	})
 	if errors.Is(err, store.ErrNotFound) {
-		return nil, errGone
+		return nil, errDeleted
 	}
 	if err != nil {
 		return nil, err
@@ -63,14 +67,16 @@ func (f *Fleet) beat(ctx context.Context, given *platformv1.HeartbeatRequest) (*
 	}, nil
 }
 
-// errGone is for an agent whose runtime was deleted.
-var errGone = connect.NewError(connect.CodeUnauthenticated, errors.New("the runtime was deleted from the platform: register it again, with an API key"))
+// errDeleted is returned to an agent whose runtime was deleted.
+var errDeleted = connect.NewError(connect.CodeUnauthenticated, errors.New("the runtime was deleted from the platform: register it again, with an API key"))
 
-// told gives what stores a heartbeat.
-func told(given *platformv1.HeartbeatRequest) (func(*store.Runtime) error, error) {
+// heartbeatUpdate validates a heartbeat and returns the function that applies
+// it to the stored runtime. The function may run several times, when a
+// transaction is retried.
+func heartbeatUpdate(given *platformv1.HeartbeatRequest) (func(*store.Runtime) error, error) {
 	for _, text := range []string{given.GetVersion(), given.GetChartVersion(), given.GetKubernetesVersion(), given.GetIngressClass(), given.GetSharedRepository()} {
-		if len(text) > longestField {
-			return nil, invalid("a value has %d characters; at most %d are possible", len(text), longestField)
+		if len(text) > maxField {
+			return nil, invalid("a value has %d characters; at most %d are possible", len(text), maxField)
 		}
 	}
 	if err := checkAccess(given.GetAccessMode(), given.GetAccessUrl()); err != nil {
@@ -91,9 +97,9 @@ func told(given *platformv1.HeartbeatRequest) (func(*store.Runtime) error, error
 	}, nil
 }
 
-// settingsFor gives the Git settings of a runtime's account, and freezes them when
-// the runtime has reached the repository that is set now (R56, R115). A runtime may
-// not have heard yet that another one was set.
+// settingsFor returns the Git settings of a runtime's account. It freezes them
+// when the runtime has validated the repository that is currently set (R56,
+// R115); the runtime may still report on an earlier one, so both are compared.
 func (f *Fleet) settingsFor(ctx context.Context, who signing.RuntimeIdentity, given *platformv1.HeartbeatRequest) (*platformv1.GitSettings, error) {
 	settings, err := f.store.GitSettings(ctx, who.AccountID)
 	if errors.Is(err, store.ErrNotFound) {
@@ -108,13 +114,14 @@ func (f *Fleet) settingsFor(ctx context.Context, who signing.RuntimeIdentity, gi
 			return nil
 		})
 	}
-	if err != nil || settings.SharedRepository == "" { // somebody has reset them meanwhile
+	if err != nil || settings.SharedRepository == "" { // reset concurrently
 		return nil, err
 	}
 	return settingsMessage(settings), nil
 }
 
-// Unregister removes a runtime that is being uninstalled.
+// Unregister deletes a runtime that is being uninstalled. It is idempotent: the
+// agent may retry.
 func (a agentService) Unregister(ctx context.Context, _ *connect.Request[platformv1.UnregisterRequest]) (*connect.Response[platformv1.UnregisterResponse], error) {
 	who, err := agent(ctx)
 	if err != nil {
@@ -122,8 +129,8 @@ func (a agentService) Unregister(ctx context.Context, _ *connect.Request[platfor
 	}
 	err = a.store.DeleteRuntime(ctx, who.AccountID, who.RuntimeID, time.Time{})
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return nil, a.answer(err)
+		return nil, a.apiError(err)
 	}
-	a.log.Info("a runtime has unregistered", "runtime", who.Name, "account", who.AccountID)
+	a.log.Info("runtime unregistered", "runtime", who.Name, "account", who.AccountID)
 	return connect.NewResponse(&platformv1.UnregisterResponse{}), nil
 }

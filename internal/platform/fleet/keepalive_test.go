@@ -12,35 +12,35 @@ import (
 	"slipway.dev/slipway/internal/wire"
 )
 
-// pulse is a viewer that notes when it is asked for what.
+// pulse is a watchView that records its calls.
 type pulse struct {
 	began time.Time
 	notes []string
-	said  bool
-	fail  error // of a sign of life
+	sent  bool
+	fail  error // of keepAlive
 }
 
 func (p *pulse) note(what string) {
 	p.notes = append(p.notes, what+" "+time.Since(p.began).String())
 }
 
-func (p *pulse) all(context.Context) error { p.note("all"); return nil }
-func (p *pulse) some(_ context.Context, _ []store.Change) error {
+func (p *pulse) sendAll(context.Context) error { p.note("all"); return nil }
+func (p *pulse) sendChanged(_ context.Context, _ []store.Change) error {
 	p.note("some")
-	p.said = true
+	p.sent = true
 	return nil
 }
-func (p *pulse) aged(context.Context) error { return nil }
-func (p *pulse) synced() error              { return nil }
-func (p *pulse) alive() error               { p.note("alive"); return p.fail }
+func (p *pulse) sendExpired(context.Context) error { return nil }
+func (p *pulse) synced() error                     { return nil }
+func (p *pulse) keepAlive() error                  { p.note("alive"); return p.fail }
 
-func (p *pulse) sent() bool {
-	said := p.said
-	p.said = false
-	return said
+func (p *pulse) takeSent() bool {
+	sent := p.sent
+	p.sent = false
+	return sent
 }
 
-// TestWatchKeepsAlive: a watch with nothing to say gives a sign of life every 20
+// TestWatchKeepsAlive: an idle watch sends a keepalive every 20
 // seconds, counted from the last message, and ends with its client.
 func TestWatchKeepsAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -48,7 +48,7 @@ func TestWatchKeepsAlive(t *testing.T) {
 		changes := make(chan store.Change)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
-		go func() { ended <- f.follow(ctx, "acme", view, changes) }()
+		go func() { ended <- f.watchLoop(ctx, "acme", view, changes) }()
 		<-time.After(41 * time.Second)
 		changes <- store.Change{Kind: store.ChangeRuntime, AccountID: "other"}
 		changes <- store.Change{Kind: store.ChangeRuntime, AccountID: "acme"}
@@ -70,10 +70,10 @@ func TestWatchEndsWithItsClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gone := errors.New("the client is gone")
 		view := &pulse{began: time.Now(), fail: gone}
-		if err := new(Fleet).follow(t.Context(), "acme", view, make(chan store.Change)); !errors.Is(err, gone) {
+		if err := new(Fleet).watchLoop(t.Context(), "acme", view, make(chan store.Change)); !errors.Is(err, gone) {
 			t.Errorf("it ended with %v", err)
 		}
-		if took := time.Since(view.began); took != keepAlive {
+		if took := time.Since(view.began); took != keepAliveInterval {
 			t.Errorf("it took %v", took)
 		}
 	})
@@ -86,8 +86,8 @@ func FuzzProposal(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		first := proposal(spelled(text), nil)
-		second := proposal(spelled(text), []store.Runtime{{Name: first}})
+		first := proposal(normalizeName(text), nil)
+		second := proposal(normalizeName(text), []store.Runtime{{Name: first}})
 		for _, name := range []string{first, second} {
 			if err := wire.RuntimeName(name); err != nil {
 				t.Errorf("%q becomes %q: %v", text, name, err)

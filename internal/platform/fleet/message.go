@@ -10,13 +10,13 @@ import (
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
-// message is a runtime as callers see it.
+// message converts a runtime to its API message.
 func (f *Fleet) message(runtime store.Runtime) *platformv1.Runtime {
 	message := &platformv1.Runtime{
 		Id: runtime.ID, Name: runtime.Name, Namespace: runtime.Namespace, Cluster: runtime.Cluster,
 		KubernetesVersion: runtime.KubernetesVersion, Version: runtime.Version, ChartVersion: runtime.ChartVersion,
 		AccessMode: platformv1.AccessMode(runtime.AccessMode), AccessUrl: runtime.AccessURL, IngressClass: runtime.IngressClass,
-		Online: f.online(runtime), LastHeartbeatAt: instant(runtime.HeartbeatAt), RegisteredAt: instant(runtime.RegisteredAt),
+		Online: f.online(runtime), LastHeartbeatAt: timestamp(runtime.HeartbeatAt), RegisteredAt: timestamp(runtime.RegisteredAt),
 		ConfigurationRuntime: runtime.ConfigurationRuntime, Uninstalling: runtime.Uninstalling,
 	}
 	if host := f.tunnelHost(runtime); host != "" && message.GetAccessMode() == platformv1.AccessMode_ACCESS_MODE_TUNNEL {
@@ -25,13 +25,14 @@ func (f *Fleet) message(runtime store.Runtime) *platformv1.Runtime {
 	if newer(f.options.Version, runtime.Version) {
 		message.UpdateAvailable = f.options.Version
 	}
-	f.tellState(message, runtime)
+	f.addState(message, runtime)
 	return message
 }
 
-// tellState adds what the last heartbeat said. Before the first one, all steps of
-// the installation are pending (R61, R63).
-func (f *Fleet) tellState(message *platformv1.Runtime, runtime store.Runtime) {
+// addState adds the state of the last heartbeat. Before the first heartbeat all
+// installation steps are pending (R61, R63). Health is only shown while the
+// runtime is online: an old value would be misleading.
+func (f *Fleet) addState(message *platformv1.Runtime, runtime store.Runtime) {
 	message.Sync, message.Health = platformv1.SyncStatus_SYNC_STATUS_UNKNOWN, platformv1.HealthStatus_HEALTH_STATUS_UNKNOWN
 	message.Installation = platformv1.InstallationStatus_INSTALLATION_STATUS_IN_PROGRESS
 	state := &platformv1.HeartbeatRequest{}
@@ -60,8 +61,8 @@ func (f *Fleet) tellState(message *platformv1.Runtime, runtime store.Runtime) {
 	message.Health, message.HealthMessage = state.GetHealth(), state.GetHealthMessage()
 }
 
-// instant is a time of a message; none for the zero time.
-func instant(at time.Time) *timestamppb.Timestamp {
+// timestamp converts a time; the zero time becomes nil.
+func timestamp(at time.Time) *timestamppb.Timestamp {
 	if at.IsZero() {
 		return nil
 	}

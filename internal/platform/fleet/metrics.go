@@ -2,14 +2,14 @@ package fleet
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Metrics counts what the runtimes do.
+// Metrics are the metrics of registrations, heartbeats, reports and watches.
 type Metrics struct {
 	registrations, heartbeats, renewals, reports *prometheus.CounterVec
 	events                                       prometheus.Counter
 	watches                                      prometheus.Gauge
 }
 
-// NewMetrics registers them.
+// NewMetrics registers the metrics.
 func NewMetrics(registry prometheus.Registerer) *Metrics {
 	m := newMetrics()
 	registry.MustRegister(m.registrations, m.heartbeats, m.renewals, m.reports, m.events, m.watches)
@@ -25,12 +25,12 @@ func newMetrics() *Metrics {
 		heartbeats:    counter("heartbeats_total", "Heartbeats of runtimes, by outcome: ok, failed."),
 		renewals:      counter("renewals_total", "Renewals of runtimes' credentials, by outcome: ok, denied, reused, failed."),
 		reports:       counter("reports_total", "Reports of runtimes, by outcome: ok, resync, failed."),
-		events:        prometheus.NewCounter(prometheus.CounterOpts{Name: "report_events_total", Help: "Changes in the reports of runtimes."}),
-		watches:       prometheus.NewGauge(prometheus.GaugeOpts{Name: "watches", Help: "Streams that clients have open."}),
+		events:        prometheus.NewCounter(prometheus.CounterOpts{Name: "report_events_total", Help: "Events in reports of runtimes."}),
+		watches:       prometheus.NewGauge(prometheus.GaugeOpts{Name: "watches", Help: "Open watch streams of clients."}),
 	}
 }
 
-// outcome is the label of a result.
+// outcome returns the metric label of a result.
 func outcome(err error) string {
 	if err != nil {
 		return "failed"

@@ -16,18 +16,18 @@ import (
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
-// longestField bounds the texts that a runtime says of itself.
-const longestField = 512
+// maxField bounds the texts that a runtime reports about itself.
+const maxField = 512
 
-// mostRuntimes bounds the runtimes of an account.
-const mostRuntimes = 5000
+// maxRuntimes bounds the runtimes of an account.
+const maxRuntimes = 5000
 
-// registerAttempts is how often a registration looks for its place when others
-// register at the same time.
+// registerAttempts bounds the retries after conflicts with concurrent
+// registrations.
 const registerAttempts = 5
 
-// RegisterRuntime makes a runtime known, or gives one that registers again new
-// credentials.
+// RegisterRuntime registers a runtime, or issues new credentials to one that
+// registers again.
 func (r runtimeService) RegisterRuntime(ctx context.Context, request *connect.Request[platformv1.RegisterRuntimeRequest]) (*connect.Response[platformv1.RegisterRuntimeResponse], error) {
 	response, again, err := r.register(ctx, request.Msg)
 	label := "new"
@@ -39,12 +39,13 @@ func (r runtimeService) RegisterRuntime(ctx context.Context, request *connect.Re
 	}
 	r.metrics.registrations.WithLabelValues(label).Inc()
 	if err != nil {
-		return nil, r.answer(err)
+		return nil, r.apiError(err)
 	}
-	r.log.Info("a runtime has registered", "runtime", response.GetRuntime().GetName(), "account", response.GetAccountId(), "again", again)
+	r.log.Info("runtime registered", "runtime", response.GetRuntime().GetName(), "account", response.GetAccountId(), "again", again)
 	return connect.NewResponse(response), nil
 }
 
+// register finds or creates the runtime and issues its credential.
 func (f *Fleet) register(ctx context.Context, given *platformv1.RegisterRuntimeRequest) (_ *platformv1.RegisterRuntimeResponse, again bool, err error) {
 	accountID, err := account(ctx)
 	if err != nil {
@@ -55,12 +56,12 @@ func (f *Fleet) register(ctx context.Context, given *platformv1.RegisterRuntimeR
 	}
 	var runtime store.Runtime
 	for attempt := 1; ; attempt++ {
-		runtime, again, err = f.settle(ctx, accountID, given)
+		runtime, again, err = f.findOrCreate(ctx, accountID, given)
 		conflict := (*store.ConflictError)(nil)
 		if !errors.As(err, &conflict) || attempt == registerAttempts {
 			break
 		}
-		// Another has the name or the place since it was looked: to look again says who.
+		// A concurrent registration took the name or namespace: the retry reports which.
 	}
 	if err != nil {
 		return nil, false, err
@@ -74,22 +75,23 @@ func (f *Fleet) register(ctx context.Context, given *platformv1.RegisterRuntimeR
 	}, again, nil
 }
 
-// settle finds the runtime that registers, or makes it. The database decides between
-// those that register at the same time, at whichever replica.
-func (f *Fleet) settle(ctx context.Context, accountID string, given *platformv1.RegisterRuntimeRequest) (runtime store.Runtime, again bool, err error) {
-	others, err := f.all(ctx, accountID)
+// findOrCreate returns the runtime that registers, and creates it if needed.
+// Unique constraints of the database decide between concurrent registrations,
+// also across replicas.
+func (f *Fleet) findOrCreate(ctx context.Context, accountID string, given *platformv1.RegisterRuntimeRequest) (runtime store.Runtime, again bool, err error) {
+	others, err := f.allRuntimes(ctx, accountID)
 	if err != nil {
 		return runtime, false, err
 	}
-	before, err := f.place(given, others)
+	before, err := f.existingRuntime(given, others)
 	if err != nil {
 		return runtime, false, err
 	}
-	runtime, err = f.put(ctx, accountID, given, before)
+	runtime, err = f.storeRegistration(ctx, accountID, given, before)
 	if err != nil {
 		return runtime, false, err
 	}
-	// The first is the configuration runtime (R119), and so is one that asks for it.
+	// The first runtime becomes the configuration runtime (R119), as does one that requests it.
 	if given.GetConfigurationRuntime() || !slices.ContainsFunc(others, func(o store.Runtime) bool { return o.ConfigurationRuntime }) {
 		if err := f.store.SetConfigurationRuntime(ctx, accountID, runtime.ID); err != nil {
 			return runtime, false, err
@@ -99,9 +101,10 @@ func (f *Fleet) settle(ctx context.Context, accountID string, given *platformv1.
 	return runtime, before != nil, nil
 }
 
-// place says which runtime registers again, or nil when it is a new one, and
-// refuses a name or a place that another has.
-func (f *Fleet) place(given *platformv1.RegisterRuntimeRequest, others []store.Runtime) (*store.Runtime, error) {
+// existingRuntime returns the runtime that registers again, or nil for a new
+// one. It rejects a name or namespace that another runtime has. The same name
+// in the same cluster is a reinstallation.
+func (f *Fleet) existingRuntime(given *platformv1.RegisterRuntimeRequest, others []store.Runtime) (*store.Runtime, error) {
 	var before *store.Runtime
 	for i := range others {
 		other := &others[i]
@@ -118,20 +121,20 @@ func (f *Fleet) place(given *platformv1.RegisterRuntimeRequest, others []store.R
 		case other.Name == given.GetName():
 			before = other
 		case sameCluster && other.Namespace == given.GetNamespace():
-			return nil, refused(
+			return nil, failedPrecondition(
 				"the namespace %s of this cluster has the runtime %q already: a namespace has one runtime; use another namespace, or uninstall and delete %q",
 				other.Namespace, other.Name, other.Name)
 		}
 	}
-	if before == nil && len(others) >= mostRuntimes {
+	if before == nil && len(others) >= maxRuntimes {
 		return nil, connect.NewError(connect.CodeResourceExhausted, fmt.Errorf("the account has %d runtimes, which is the most that is possible", len(others)))
 	}
 	return before, nil
 }
 
-// put stores what a registration says.
-func (f *Fleet) put(ctx context.Context, accountID string, given *platformv1.RegisterRuntimeRequest, before *store.Runtime) (store.Runtime, error) {
-	tell := func(runtime *store.Runtime) error {
+// storeRegistration stores the fields of a registration.
+func (f *Fleet) storeRegistration(ctx context.Context, accountID string, given *platformv1.RegisterRuntimeRequest, before *store.Runtime) (store.Runtime, error) {
+	update := func(runtime *store.Runtime) error {
 		runtime.Namespace, runtime.Cluster, runtime.ClusterUID = given.GetNamespace(), given.GetCluster(), given.GetClusterUid()
 		runtime.Version, runtime.ChartVersion, runtime.KubernetesVersion = given.GetVersion(), given.GetChartVersion(), given.GetKubernetesVersion()
 		runtime.AccessMode, runtime.AccessURL, runtime.IngressClass = int32(given.GetAccessMode()), given.GetAccessUrl(), given.GetIngressClass()
@@ -139,14 +142,14 @@ func (f *Fleet) put(ctx context.Context, accountID string, given *platformv1.Reg
 		return nil
 	}
 	if before != nil {
-		return f.store.UpdateRuntime(ctx, before.ID, tell)
+		return f.store.UpdateRuntime(ctx, before.ID, update)
 	}
 	fresh := store.Runtime{AccountID: accountID, Name: given.GetName(), RegisteredAt: f.now().UTC()}
-	_ = tell(&fresh) // it never fails
+	_ = update(&fresh) // never fails
 	return f.store.CreateRuntime(ctx, fresh)
 }
 
-// checkRegistration refuses what cannot be a runtime.
+// checkRegistration validates the fields of a registration.
 func checkRegistration(given *platformv1.RegisterRuntimeRequest) error {
 	if err := wire.RuntimeName(given.GetName()); err != nil {
 		return invalid("%w", err)
@@ -158,14 +161,14 @@ func checkRegistration(given *platformv1.RegisterRuntimeRequest) error {
 		given.GetNamespace(), given.GetCluster(), given.GetClusterUid(), given.GetKubernetesVersion(),
 		given.GetVersion(), given.GetChartVersion(), given.GetIngressClass(),
 	} {
-		if len(text) > longestField {
-			return invalid("a value has %d characters; at most %d are possible", len(text), longestField)
+		if len(text) > maxField {
+			return invalid("a value has %d characters; at most %d are possible", len(text), maxField)
 		}
 	}
 	return checkAccess(given.GetAccessMode(), given.GetAccessUrl())
 }
 
-// checkAccess refuses an access mode without what it needs.
+// checkAccess validates the access mode with its URL.
 func checkAccess(mode platformv1.AccessMode, text string) error {
 	if _, known := platformv1.AccessMode_name[int32(mode)]; !known || mode == platformv1.AccessMode_ACCESS_MODE_UNSPECIFIED {
 		return invalid("a runtime needs an access mode: tunnel, ingress, HTTPRoute or mesh")
@@ -178,46 +181,49 @@ func checkAccess(mode platformv1.AccessMode, text string) error {
 	}
 	u, err := url.Parse(text)
 	if err != nil || (u.Scheme != "https" && u.Scheme != "http") || u.Hostname() == "" || u.User != nil ||
-		u.RawQuery != "" || u.Fragment != "" || len(text) > longestField {
+		u.RawQuery != "" || u.Fragment != "" || len(text) > maxField {
 		return invalid("a runtime that is not in tunnel mode needs an access URL such as https://runtime.example.com, without user, query and fragment")
 	}
 	return nil
 }
 
-// CheckName says whether a runtime can have a name.
+// CheckName reports whether a name is valid and available, with a proposal if
+// not.
 func (r runtimeService) CheckName(ctx context.Context, request *connect.Request[platformv1.CheckNameRequest]) (*connect.Response[platformv1.CheckNameResponse], error) {
 	accountID, err := account(ctx)
 	if err != nil {
 		return nil, err
 	}
 	name := request.Msg.GetName()
-	others, err := r.all(ctx, accountID)
+	others, err := r.allRuntimes(ctx, accountID)
 	if err != nil {
-		return nil, r.answer(err)
+		return nil, r.apiError(err)
 	}
-	answer := &platformv1.CheckNameResponse{}
+	response := &platformv1.CheckNameResponse{}
 	if err := wire.RuntimeName(name); err != nil {
-		answer.Reason, answer.Proposal = err.Error(), proposal(spelled(name), others)
+		response.Reason, response.Proposal = err.Error(), proposal(normalizeName(name), others)
 	} else if taken(name, others) {
-		answer.Reason, answer.Proposal = fmt.Sprintf("the account has a runtime %q already", name), proposal(name, others)
+		response.Reason, response.Proposal = fmt.Sprintf("the account has a runtime %q already", name), proposal(name, others)
 	} else {
-		answer.Free, answer.Proposal = true, name
+		response.Free, response.Proposal = true, name
 	}
-	return connect.NewResponse(answer), nil
+	return connect.NewResponse(response), nil
 }
 
+// taken reports whether a runtime has the name.
 func taken(name string, others []store.Runtime) bool {
 	return slices.ContainsFunc(others, func(o store.Runtime) bool { return o.Name == name })
 }
 
-// spelled makes a name of a text: what the rule does not allow becomes a dash.
-func spelled(text string) string {
+// normalizeName derives a valid name from a text: invalid characters become
+// dashes.
+func normalizeName(text string) string {
 	name := strings.Map(func(r rune) rune {
 		if (r >= 'a' && r <= 'z') || (r >= '0' && r <= '9') {
 			return r
 		}
 		return '-'
-	}, strings.ToLower(text[:min(len(text), longestField)]))
+	}, strings.ToLower(text[:min(len(text), maxField)]))
 	name = strings.TrimLeft(name, "-0123456789")
 	name = strings.TrimRight(name[:min(len(name), wire.RuntimeNameMax)], "-")
 	if name == "" {
@@ -226,7 +232,7 @@ func spelled(text string) string {
 	return name
 }
 
-// proposal is the name, or the name with a number, that no runtime has.
+// proposal returns the name, with a number appended if it is taken.
 func proposal(base string, others []store.Runtime) string {
 	name := base
 	for number := 2; taken(name, others); number++ {

@@ -11,39 +11,42 @@ import (
 )
 
 const (
-	// mostEvents bounds a report; an agent sends the rest with the next.
-	mostEvents = 1000
+	// maxEvents bounds a report; an agent sends the remaining events with the
+	// next one.
+	maxEvents = 1000
 	// maxApplication bounds the state of one application.
 	maxApplication = 256 << 10
-	// longestStream bounds the name of a stream.
-	longestStream = 128
+	// maxStreamName bounds the name of a stream.
+	maxStreamName = 128
 )
 
-// Report stores what a runtime tells of its applications.
+// Report stores the changes of a runtime's applications. The response is sent
+// after the commit, so the agent can drop what is acknowledged.
 func (a agentService) Report(ctx context.Context, request *connect.Request[platformv1.ReportRequest]) (*connect.Response[platformv1.ReportResponse], error) {
-	answer, err := a.report(ctx, request.Msg)
+	response, err := a.report(ctx, request.Msg)
 	label := outcome(err)
-	if answer.GetResync() {
+	if response.GetResync() {
 		label = "resync"
 	}
 	a.metrics.reports.WithLabelValues(label).Inc()
 	if err != nil {
-		return nil, a.answer(err)
+		return nil, a.apiError(err)
 	}
 	a.metrics.events.Add(float64(len(request.Msg.GetEvents())))
-	return connect.NewResponse(answer), nil
+	return connect.NewResponse(response), nil
 }
 
+// report validates all events before it stores any of them.
 func (f *Fleet) report(ctx context.Context, given *platformv1.ReportRequest) (*platformv1.ReportResponse, error) {
 	who, err := agent(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if given.GetStream() == "" || len(given.GetStream()) > longestStream {
-		return nil, invalid("a report needs the name of its stream, with at most %d characters", longestStream)
+	if given.GetStream() == "" || len(given.GetStream()) > maxStreamName {
+		return nil, invalid("a report needs the name of its stream, with at most %d characters", maxStreamName)
 	}
-	if len(given.GetEvents()) > mostEvents {
-		return nil, invalid("the report has %d events; at most %d are possible", len(given.GetEvents()), mostEvents)
+	if len(given.GetEvents()) > maxEvents {
+		return nil, invalid("the report has %d events; at most %d are possible", len(given.GetEvents()), maxEvents)
 	}
 	var changes []store.ReportChange
 	for _, event := range given.GetEvents() {
@@ -60,34 +63,36 @@ func (f *Fleet) report(ctx context.Context, given *platformv1.ReportRequest) (*p
 	return &platformv1.ReportResponse{Stored: cursor.Stored, Resync: cursor.Gap}, nil
 }
 
-// reportChange is an event in the words of the store. Which runtime an application
-// is of is the token's to say, not the message's.
+// reportChange converts an event for the store. The runtime of an application
+// comes from the token, never from the message.
 func reportChange(event *platformv1.ReportEvent, runtime string) (store.ReportChange, error) {
 	change := store.ReportChange{Number: event.GetNumber()}
-	switch told := event.GetEvent().(type) {
+	switch heartbeatUpdate := event.GetEvent().(type) {
 	case *platformv1.ReportEvent_Application:
-		application, err := reported(told.Application, event, runtime)
+		application, err := storedApplication(heartbeatUpdate.Application, event, runtime)
 		change.Application = application
 		return change, err
 	case *platformv1.ReportEvent_Deleted:
-		if told.Deleted.GetName() == "" {
+		if heartbeatUpdate.Deleted.GetName() == "" {
 			return change, invalid("event %d deletes an application without a name", event.GetNumber())
 		}
 		change.Deleted = &store.ApplicationRef{
-			Namespace: told.Deleted.GetNamespace(), Name: told.Deleted.GetName(), UID: told.Deleted.GetUid(),
+			Namespace: heartbeatUpdate.Deleted.GetNamespace(), Name: heartbeatUpdate.Deleted.GetName(), UID: heartbeatUpdate.Deleted.GetUid(),
 		}
 	case *platformv1.ReportEvent_ResyncBegin:
 		change.ResyncBegin = true
 	case *platformv1.ReportEvent_ResyncEnd:
 		change.ResyncEnd = true
 	default:
-		return change, invalid("event %d says nothing that this platform knows", event.GetNumber())
+		return change, invalid("event %d has an unknown type", event.GetNumber())
 	}
 	return change, nil
 }
 
-func reported(given *platformv1.Application, event *platformv1.ReportEvent, runtime string) (*store.Application, error) {
-	if given.GetName() == "" || len(given.GetName()) > longestField || len(given.GetNamespace()) > longestField {
+// storedApplication validates and encodes an application. The encoding is
+// deterministic, so that equal states have equal bytes.
+func storedApplication(given *platformv1.Application, event *platformv1.ReportEvent, runtime string) (*store.Application, error) {
+	if given.GetName() == "" || len(given.GetName()) > maxField || len(given.GetNamespace()) > maxField {
 		return nil, invalid("event %d has an application without a name, or with one that is too long", event.GetNumber())
 	}
 	given.Runtime, given.Stale = runtime, false

@@ -10,53 +10,55 @@ import (
 )
 
 const (
-	// reporterAge is how long it is remembered whether a runtime's reports are old.
-	// Many watches ask for the same ones.
-	reporterAge = time.Second
-	// mostReporters bounds what is remembered.
-	mostReporters = 20000
+	// reporterTTL is how long the status of a runtime is cached. Concurrent
+	// watches query the same runtimes.
+	reporterTTL = time.Second
+	// maxCachedReporters bounds the cache; at the limit it is emptied.
+	maxCachedReporters = 20000
 )
 
-// reporter is what is to be known of a runtime to show its applications. It has no
-// name when the runtime is gone.
-type reporter struct {
+// reporterStatus is what a list of applications shows of their runtime. The
+// name is empty for a deleted runtime.
+type reporterStatus struct {
 	name  string
 	stale bool
 }
 
-// reporters remembers reporters for a moment.
+// reporters is a short-lived cache of reporterStatus by runtime ID.
 type reporters struct {
 	mu    sync.Mutex
-	known map[string]timedReporter
+	known map[string]cachedReporter
 }
 
-type timedReporter struct {
-	reporter
+type cachedReporter struct {
+	reporterStatus
 	at time.Time
 }
 
-func (r *reporters) get(ctx context.Context, fleet *Fleet, id string) (reporter, error) {
+// get returns the status of a runtime, from the cache if it is fresh.
+// Concurrent misses may query the store more than once, which is harmless.
+func (r *reporters) get(ctx context.Context, fleet *Fleet, id string) (reporterStatus, error) {
 	now := fleet.now()
 	r.mu.Lock()
 	found, ok := r.known[id]
 	r.mu.Unlock()
-	if age := now.Sub(found.at); ok && age >= 0 && age < reporterAge {
-		return found.reporter, nil
+	if age := now.Sub(found.at); ok && age >= 0 && age < reporterTTL {
+		return found.reporterStatus, nil
 	}
 	runtime, err := fleet.store.RuntimeByID(ctx, id)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return reporter{}, err
+		return reporterStatus{}, err
 	}
 	cursor, err := fleet.store.Cursor(ctx, id)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return reporter{}, err
+		return reporterStatus{}, err
 	}
-	fresh := reporter{name: runtime.Name, stale: cursor.Resyncing || !fleet.online(runtime)}
+	fresh := reporterStatus{name: runtime.Name, stale: cursor.Resyncing || !fleet.online(runtime)}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.known == nil || len(r.known) >= mostReporters {
-		r.known = map[string]timedReporter{}
+	if r.known == nil || len(r.known) >= maxCachedReporters {
+		r.known = map[string]cachedReporter{}
 	}
-	r.known[id] = timedReporter{fresh, now}
+	r.known[id] = cachedReporter{fresh, now}
 	return fresh, nil
 }

@@ -18,22 +18,25 @@ const maxValues = 1 << 20
 // The codes and severity of what the platform itself finds. They are those that
 // slipway helm validate has.
 const (
+	// Codes and severity of the findings that only the platform can detect.
+	// They match those of slipway helm validate.
 	codeAccountDiffers = "AccountDiffers"
 	codeNameTaken      = "RuntimeNameTaken"
 	severityError      = "error"
 )
 
-// CheckedValues is what a check of values found.
+// CheckedValues is the result of validating values.
 type CheckedValues struct {
-	Answer *platformv1.ValidateValuesResponse
+	Response *platformv1.ValidateValuesResponse
 	// AccountID is the account that the values name; empty if none.
 	AccountID string
 }
 
-// ValuesCheck checks values of a runtime's chart by themselves. It keeps nothing.
+// ValuesCheck validates chart values by themselves. It stores nothing.
 type ValuesCheck func(ctx context.Context, request *platformv1.ValidateValuesRequest) CheckedValues
 
-// ValidateValues checks values, and adds what only the platform knows: R33, R34.
+// ValidateValues validates values and adds findings that need the store:
+// another account (R33) and a taken name (R34).
 func (r runtimeService) ValidateValues(ctx context.Context, request *connect.Request[platformv1.ValidateValuesRequest]) (*connect.Response[platformv1.ValidateValuesResponse], error) {
 	accountID, err := account(ctx)
 	if err != nil {
@@ -46,20 +49,20 @@ func (r runtimeService) ValidateValues(ctx context.Context, request *connect.Req
 		return nil, connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("the values have more than %d bytes", maxValues))
 	}
 	checked := r.options.Values(ctx, request.Msg)
-	answer := checked.Answer
+	response := checked.Response
 	add := func(code, key, reason, fix string) {
-		answer.Findings = append(answer.Findings, &platformv1.ValuesFinding{Code: code, Severity: severityError, Key: key, Reason: reason, Fix: fix})
+		response.Findings = append(response.Findings, &platformv1.ValuesFinding{Code: code, Severity: severityError, Key: key, Reason: reason, Fix: fix})
 	}
 	if checked.AccountID != "" && checked.AccountID != accountID {
 		add(codeAccountDiffers, "global.platform.accountId", "it is another account than yours", "write "+accountID)
 	}
-	others, err := r.all(ctx, accountID)
+	others, err := r.allRuntimes(ctx, accountID)
 	if err != nil {
-		return nil, r.answer(err)
+		return nil, r.apiError(err)
 	}
-	if name := answer.GetRuntime(); !request.Msg.GetUpgrade() && taken(name, others) {
+	if name := response.GetRuntime(); !request.Msg.GetUpgrade() && taken(name, others) {
 		add(codeNameTaken, "global.runtime.name", fmt.Sprintf("the account has a runtime %q already", name), "choose another, such as "+cmp.Or(proposal(name, others), "slipway-2"))
 	}
-	answer.Ok = !slices.ContainsFunc(answer.GetFindings(), func(f *platformv1.ValuesFinding) bool { return f.GetSeverity() == severityError })
-	return connect.NewResponse(answer), nil
+	response.Ok = !slices.ContainsFunc(response.GetFindings(), func(f *platformv1.ValuesFinding) bool { return f.GetSeverity() == severityError })
+	return connect.NewResponse(response), nil
 }

@@ -8,20 +8,21 @@ import (
 	"slipway.dev/slipway/internal/platform/store"
 )
 
-// Verifier checks access tokens of agents completely: signature, expiry, and that
-// the credential was not revoked or replaced since.
+// Verifier checks access tokens of agents completely: signature, expiry, and
+// that the credential has not been revoked or replaced since.
 type Verifier struct {
 	store  *store.Store
 	signer *signing.Signer
 }
 
-// NewVerifier makes a Verifier.
+// NewVerifier returns a Verifier.
 func NewVerifier(store *store.Store, signer *signing.Signer) *Verifier {
 	return &Verifier{store: store, signer: signer}
 }
 
-// VerifyRuntimeAccess says who shows the token. A token that is not good is
-// signing.ErrToken; any other error says that it could not be looked up.
+// VerifyRuntimeAccess returns the runtime of a token. An invalid token is
+// signing.ErrToken; any other error means that it could not be checked. The
+// credential is read for every call, so a revocation takes effect at once.
 func (v *Verifier) VerifyRuntimeAccess(ctx context.Context, token string) (signing.RuntimeIdentity, error) {
 	identity, err := v.signer.VerifyRuntimeAccess(ctx, token)
 	if err != nil {

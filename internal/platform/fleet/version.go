@@ -5,10 +5,11 @@ import (
 	"strings"
 )
 
-// newer says whether one released version comes after another (R112). What is not
-// a release, such as a build of a commit, is neither newer nor older.
-func newer(one, other string) bool {
-	a, okA := release(one)
+// newer reports whether one released version is after another (R112). Versions
+// that are not releases, such as builds of a commit, compare as neither newer
+// nor older.
+func newer(sendOne, other string) bool {
+	a, okA := release(sendOne)
 	b, okB := release(other)
 	if !okA || !okB {
 		return false
@@ -21,7 +22,7 @@ func newer(one, other string) bool {
 	return false
 }
 
-// release reads v1.2.3.
+// release parses a version such as v1.2.3.
 func release(text string) (numbers [3]int, ok bool) {
 	parts := strings.Split(strings.TrimPrefix(text, "v"), ".")
 	if len(parts) != len(numbers) {

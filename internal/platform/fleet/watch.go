@@ -12,29 +12,30 @@ import (
 )
 
 const (
-	// watchTick is how often a watch looks whether runtimes went silent, which
-	// nothing in the store says.
+	// watchTick is how often a watch checks for runtimes that went offline:
+	// time passes without a change in the store.
 	watchTick = 2 * time.Second
-	// keepAlive is how long a watch is silent at most: proxies close what says
-	// nothing. The message has nothing in it.
-	keepAlive = 20 * time.Second
-	// mostWatches bounds the streams of one account on one replica.
-	mostWatches = 500
-	// mostPending bounds what a watch collects before it reads everything anew.
-	mostPending = 256
+	// keepAliveInterval is the longest silence of a watch, because proxies
+	// close idle streams. The keepalive message is empty.
+	keepAliveInterval = 20 * time.Second
+	// maxWatches bounds the watches of one account on one replica.
+	maxWatches = 500
+	// maxPending bounds the changes that a watch collects before it reads
+	// everything again.
+	maxPending = 256
 )
 
-// watcherCount counts streams by account.
-type watcherCount struct {
+// watchLimiter counts watches by account.
+type watchLimiter struct {
 	mu    sync.Mutex
 	count map[string]int
 }
 
-// enter takes a place for a stream, or refuses.
-func (w *watcherCount) enter(accountID string) (leave func(), err error) {
+// acquire reserves a watch, or fails at the limit.
+func (w *watchLimiter) acquire(accountID string) (release func(), err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.count[accountID] >= mostWatches {
+	if w.count[accountID] >= maxWatches {
 		return nil, connect.NewError(connect.CodeResourceExhausted, errors.New("the account has too many watches open: close some"))
 	}
 	if w.count == nil {
@@ -50,71 +51,75 @@ func (w *watcherCount) enter(accountID string) (leave func(), err error) {
 	}, nil
 }
 
-// viewer is one stream: it sends what it has not sent yet.
-type viewer interface {
-	// all sends everything that is new or different, and what is gone.
-	all(ctx context.Context) error
-	// some does so for what changed.
-	some(ctx context.Context, changes []store.Change) error
-	// aged does so for what only time has changed.
-	aged(ctx context.Context) error
-	// synced says that everything has been sent once.
+// watchView is the state of one watch: it sends the difference to what it sent
+// before.
+type watchView interface {
+	// sendAll sends everything that is new or changed, and deletions.
+	sendAll(ctx context.Context) error
+	// sendChanged does the same for the objects of the changes.
+	sendChanged(ctx context.Context, changes []store.Change) error
+	// sendExpired does the same for objects whose status depends on time.
+	sendExpired(ctx context.Context) error
+	// synced reports to the client that the complete state has been sent.
 	synced() error
-	// alive says that the stream is.
-	alive() error
-	// sent says whether something was sent since it was asked last.
-	sent() bool
+	// keepAlive sends an empty message.
+	keepAlive() error
+	// takeSent reports whether a message was sent since the last call.
+	takeSent() bool
 }
 
-// watch runs a stream until it ends. What changes while something is being sent is
-// collected, and is not sent more often than it is taken.
-func (f *Fleet) watch(ctx context.Context, accountID string, view viewer) error {
-	leave, err := f.watchers.enter(accountID)
+// watch runs a watch until it ends. Changes that arrive during a send are
+// collected and merged, so a slow client never receives outdated states one by
+// one.
+func (f *Fleet) watch(ctx context.Context, accountID string, view watchView) error {
+	release, err := f.watchers.acquire(accountID)
 	if err != nil {
 		return err
 	}
-	defer leave()
+	defer release()
 	f.metrics.watches.Inc()
 	defer f.metrics.watches.Dec()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	changes := f.store.Changes(ctx) // before the first look, so that nothing is missed
-	if err := view.all(ctx); err != nil {
-		return f.answer(err)
+	changes := f.store.Changes(ctx) // subscribed before the first read, so that no change is lost
+	if err := view.sendAll(ctx); err != nil {
+		return f.apiError(err)
 	}
 	if err := view.synced(); err != nil {
 		return err
 	}
-	return f.answer(f.follow(ctx, accountID, view, changes))
+	return f.apiError(f.watchLoop(ctx, accountID, view, changes))
 }
 
-func (f *Fleet) follow(ctx context.Context, accountID string, view viewer, changes <-chan store.Change) error {
+// watchLoop sends changes, expired states and keepalives until the client is
+// gone or the replica stops.
+func (f *Fleet) watchLoop(ctx context.Context, accountID string, view watchView, changes <-chan store.Change) error {
 	ticks := time.NewTicker(watchTick)
 	defer ticks.Stop()
-	quiet := time.Now()
+	lastSent := time.Now()
 	for {
 		var err error
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-f.options.Stopping:
-			return connect.NewError(connect.CodeUnavailable, errors.New("this replica of the platform is stopping: connect again"))
+			return connect.NewError(connect.CodeUnavailable, errors.New("this replica of the platform is shutting down: reconnect"))
 		case first, open := <-changes:
 			if !open {
 				return ctx.Err()
 			}
-			if pending, everything := collect(first, changes, accountID); everything {
-				err = view.all(ctx)
+			if pending, all := collect(first, changes, accountID); all {
+				err = view.sendAll(ctx)
 			} else if len(pending) > 0 {
-				err = view.some(ctx, pending)
+				err = view.sendChanged(ctx, pending)
 			}
 		case <-ticks.C:
-			err = view.aged(ctx)
-			if view.sent() {
-				quiet = time.Now()
-			} else if err == nil && time.Since(quiet) >= keepAlive {
-				quiet = time.Now()
-				err = view.alive()
+			err = view.sendExpired(ctx)
+			if view.takeSent() {
+				lastSent = time.Now()
+			} else if err == nil && time.Since(lastSent) >= keepAliveInterval {
+				lastSent = time.Now()
+				err = view.keepAlive()
 			}
 		}
 		if err != nil {
@@ -123,27 +128,27 @@ func (f *Fleet) follow(ctx context.Context, accountID string, view viewer, chang
 	}
 }
 
-// collect takes the changes of an account that are there already, each once. It
-// says when all has to be read again.
-func collect(first store.Change, changes <-chan store.Change, accountID string) (pending []store.Change, everything bool) {
+// collect drains the pending changes of an account without duplicates. all is
+// set when everything must be read again.
+func collect(first store.Change, changes <-chan store.Change, accountID string) (pending []store.Change, all bool) {
 	seen := map[store.Change]bool{}
 	next, open := first, true
 	for open {
 		switch {
 		case next.Kind == store.ChangeAll:
-			everything = true
+			all = true
 		case next.AccountID == accountID && !seen[next]:
 			seen[next] = true
 			pending = append(pending, next)
 		}
-		if len(pending) > mostPending {
+		if len(pending) > maxPending {
 			return nil, true
 		}
 		select {
 		case next, open = <-changes:
 		default:
-			return pending, everything
+			return pending, all
 		}
 	}
-	return pending, everything
+	return pending, all
 }

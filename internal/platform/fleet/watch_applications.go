@@ -12,34 +12,35 @@ import (
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
-// applicationKey names an application of the account.
+// applicationKey identifies an application of the account.
 type applicationKey struct{ runtimeID, namespace, name string }
 
-// applicationView is a stream of applications. It keeps a sum of each that it has
-// sent, because the states of all would be too much to keep for each stream.
+// applicationView is a watch of applications. It keeps a checksum of each
+// message, because keeping the messages themselves would cost too much memory
+// per watch.
 type applicationView struct {
 	fleet     *Fleet
 	accountID string
 	filter    store.ApplicationFilter
 	stream    *connect.ServerStream[platformv1.WatchApplicationsResponse]
 	known     map[applicationKey]sum
-	reporters map[string]reporter
-	said      bool
-	// many is whether the caller takes several in one message; gathered are those
-	// that wait for the next.
-	many     bool
-	gathered []*platformv1.Application
-	size     int
+	reporters map[string]reporterStatus
+	sentAny   bool
+	// batched is set when the client accepts several applications per message;
+	// batch holds those that wait for the next one.
+	batched bool
+	batch   []*platformv1.Application
+	size    int
 }
 
-// mostGathered bounds the bytes that wait for one message. One of usual size has some
-// hundred applications; the first of them is shown long before the last is read.
-const mostGathered = 128 << 10
+// maxBatchBytes bounds a batch. It fits some hundred applications, so the first
+// ones are shown long before the last one is read.
+const maxBatchBytes = 128 << 10
 
 type sum [sha256.Size]byte
 
-// WatchApplications sends all applications, or those of a runtime, and then each
-// that changes.
+// WatchApplications sends all applications, or those of a runtime, and then
+// each one that changes.
 func (a applicationService) WatchApplications(ctx context.Context, request *connect.Request[platformv1.WatchApplicationsRequest], stream *connect.ServerStream[platformv1.WatchApplicationsResponse]) error {
 	accountID, err := account(ctx)
 	if err != nil {
@@ -47,32 +48,33 @@ func (a applicationService) WatchApplications(ctx context.Context, request *conn
 	}
 	filter, err := a.filter(ctx, accountID, &platformv1.ListApplicationsRequest{Runtime: request.Msg.GetRuntime()})
 	if err != nil {
-		return a.answer(err)
+		return a.apiError(err)
 	}
 	return a.watch(ctx, accountID, &applicationView{
 		fleet: a.Fleet, accountID: accountID, filter: filter, stream: stream,
-		known: map[applicationKey]sum{}, reporters: map[string]reporter{}, many: request.Msg.GetMany(),
+		known: map[applicationKey]sum{}, reporters: map[string]reporterStatus{}, batched: request.Msg.GetMany(),
 	})
 }
 
 func (v *applicationView) send(message *platformv1.WatchApplicationsResponse) error {
-	v.said = true
+	v.sentAny = true
 	return v.stream.Send(message)
 }
 
-// flush sends what was gathered.
+// flush sends the batch.
 func (v *applicationView) flush() error {
-	if len(v.gathered) == 0 {
+	if len(v.batch) == 0 {
 		return nil
 	}
-	err := v.send(&platformv1.WatchApplicationsResponse{Applications: v.gathered})
-	v.gathered, v.size = nil, 0
+	err := v.send(&platformv1.WatchApplicationsResponse{Applications: v.batch})
+	v.batch, v.size = nil, 0
 	return err
 }
 
-func (v *applicationView) all(ctx context.Context) error { return v.refresh(ctx, v.filter) }
+func (v *applicationView) sendAll(ctx context.Context) error { return v.refresh(ctx, v.filter) }
 
-// refresh reads the applications of a filter, which may be one runtime's.
+// refresh reads the applications of a filter, which may be limited to one
+// runtime, and sends changes and deletions.
 func (v *applicationView) refresh(ctx context.Context, filter store.ApplicationFilter) error {
 	there := map[applicationKey]bool{}
 	ages := staleness{fleet: v.fleet}
@@ -84,7 +86,7 @@ func (v *applicationView) refresh(ctx context.Context, filter store.ApplicationF
 		}
 		for _, application := range applications {
 			there[applicationKey{application.RuntimeID, application.Namespace, application.Name}] = true
-			if err := v.show(ctx, &ages, application); err != nil {
+			if err := v.sendIfChanged(ctx, &ages, application); err != nil {
 				return err
 			}
 		}
@@ -95,7 +97,7 @@ func (v *applicationView) refresh(ctx context.Context, filter store.ApplicationF
 	}
 	for key := range v.known {
 		if !there[key] && (filter.RuntimeID == "" || filter.RuntimeID == key.runtimeID) {
-			if err := v.gone(key); err != nil {
+			if err := v.sendDeleted(key); err != nil {
 				return err
 			}
 		}
@@ -103,14 +105,18 @@ func (v *applicationView) refresh(ctx context.Context, filter store.ApplicationF
 	return v.flush()
 }
 
-func (v *applicationView) some(ctx context.Context, changes []store.Change) error {
+// sendChanged implements watchView. A change without a name concerns all
+// applications of a runtime; a changed runtime concerns them only if its status
+// changed.
+func (v *applicationView) sendChanged(ctx context.Context, changes []store.Change) error {
 	ages := staleness{fleet: v.fleet}
 	whole := map[string]bool{}
 	for _, change := range changes {
 		if v.filter.RuntimeID != "" && change.ID != v.filter.RuntimeID {
 			continue
 		}
-		// A runtime that changed may be gone, or back.
+		// The runtime may have been deleted, or have come online or gone
+		// offline.
 		if change.Kind == store.ChangeRuntime {
 			from, err := ages.of(ctx, change.ID)
 			if err != nil {
@@ -126,7 +132,7 @@ func (v *applicationView) some(ctx context.Context, changes []store.Change) erro
 			whole[change.ID] = true
 			continue
 		}
-		if err := v.one(ctx, &ages, change); err != nil {
+		if err := v.sendOne(ctx, &ages, change); err != nil {
 			return err
 		}
 	}
@@ -140,20 +146,21 @@ func (v *applicationView) some(ctx context.Context, changes []store.Change) erro
 	return v.flush()
 }
 
-// one reads one application again.
-func (v *applicationView) one(ctx context.Context, ages *staleness, change store.Change) error {
+// sendOne reads one application again.
+func (v *applicationView) sendOne(ctx context.Context, ages *staleness, change store.Change) error {
 	application, err := v.fleet.store.Application(ctx, v.accountID, change.ID, store.ApplicationRef{Namespace: change.Namespace, Name: change.Name})
 	if errors.Is(err, store.ErrNotFound) {
-		return v.gone(applicationKey{change.ID, change.Namespace, change.Name})
+		return v.sendDeleted(applicationKey{change.ID, change.Namespace, change.Name})
 	}
 	if err != nil {
 		return err
 	}
-	return v.show(ctx, ages, application)
+	return v.sendIfChanged(ctx, ages, application)
 }
 
-// aged shows the applications of runtimes that went silent or finished a resync.
-func (v *applicationView) aged(ctx context.Context) error {
+// sendExpired sends the applications of runtimes that went offline or completed
+// a resync.
+func (v *applicationView) sendExpired(ctx context.Context) error {
 	ages := staleness{fleet: v.fleet}
 	for id, before := range v.reporters {
 		from, err := ages.of(ctx, id)
@@ -169,7 +176,7 @@ func (v *applicationView) aged(ctx context.Context) error {
 			return err
 		}
 		if from.name == "" {
-			delete(v.reporters, id) // it was deleted
+			delete(v.reporters, id) // the runtime was deleted
 		} else {
 			v.reporters[id] = from
 		}
@@ -177,8 +184,8 @@ func (v *applicationView) aged(ctx context.Context) error {
 	return nil
 }
 
-// show sends an application if something of it has changed.
-func (v *applicationView) show(ctx context.Context, ages *staleness, application store.Application) error {
+// sendIfChanged sends an application if its checksum differs from the last one.
+func (v *applicationView) sendIfChanged(ctx context.Context, ages *staleness, application store.Application) error {
 	message, err := ages.message(ctx, application)
 	if err != nil {
 		return err
@@ -194,9 +201,9 @@ func (v *applicationView) show(ctx context.Context, ages *staleness, application
 		return nil
 	}
 	v.known[key] = fresh
-	if v.many {
-		v.gathered, v.size = append(v.gathered, message), v.size+len(text)
-		if v.size < mostGathered {
+	if v.batched {
+		v.batch, v.size = append(v.batch, message), v.size+len(text)
+		if v.size < maxBatchBytes {
 			return nil
 		}
 		return v.flush()
@@ -204,12 +211,13 @@ func (v *applicationView) show(ctx context.Context, ages *staleness, application
 	return v.send(&platformv1.WatchApplicationsResponse{Application: message})
 }
 
-func (v *applicationView) gone(key applicationKey) error {
+// sendDeleted sends the deletion of an application that was sent before.
+func (v *applicationView) sendDeleted(key applicationKey) error {
 	if _, known := v.known[key]; !known {
 		return nil
 	}
 	delete(v.known, key)
-	if err := v.flush(); err != nil { // in the order in which it was so
+	if err := v.flush(); err != nil { // keeps the order of events
 		return err
 	}
 	return v.send(&platformv1.WatchApplicationsResponse{Deleted: &platformv1.Application{
@@ -221,12 +229,12 @@ func (v *applicationView) synced() error {
 	return v.send(&platformv1.WatchApplicationsResponse{Synced: true})
 }
 
-func (v *applicationView) alive() error {
+func (v *applicationView) keepAlive() error {
 	return v.stream.Send(&platformv1.WatchApplicationsResponse{})
 }
 
-func (v *applicationView) sent() bool {
-	said := v.said
-	v.said = false
-	return said
+func (v *applicationView) takeSent() bool {
+	sentAny := v.sentAny
+	v.sentAny = false
+	return sentAny
 }

@@ -11,22 +11,22 @@ import (
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
-// runtimeView is a stream of runtimes.
+// runtimeView is a watch of runtimes.
 type runtimeView struct {
 	fleet     *Fleet
 	accountID string
 	stream    *connect.ServerStream[platformv1.WatchRuntimesResponse]
 	known     map[string]seenRuntime // by ID
-	said      bool
+	sentAny   bool
 }
 
-// seenRuntime is a runtime and what was sent of it.
+// seenRuntime is a runtime with the message that was sent for it.
 type seenRuntime struct {
 	runtime store.Runtime
 	message *platformv1.Runtime
 }
 
-// WatchRuntimes sends all runtimes, and then each that changes.
+// WatchRuntimes sends all runtimes and then each one that changes.
 func (r runtimeService) WatchRuntimes(ctx context.Context, _ *connect.Request[platformv1.WatchRuntimesRequest], stream *connect.ServerStream[platformv1.WatchRuntimesResponse]) error {
 	accountID, err := account(ctx)
 	if err != nil {
@@ -38,25 +38,26 @@ func (r runtimeService) WatchRuntimes(ctx context.Context, _ *connect.Request[pl
 }
 
 func (v *runtimeView) send(message *platformv1.WatchRuntimesResponse) error {
-	v.said = true
+	v.sentAny = true
 	return v.stream.Send(message)
 }
 
-func (v *runtimeView) all(ctx context.Context) error {
-	runtimes, err := v.fleet.all(ctx, v.accountID)
+// sendAll implements watchView.
+func (v *runtimeView) sendAll(ctx context.Context) error {
+	runtimes, err := v.fleet.allRuntimes(ctx, v.accountID)
 	if err != nil {
 		return err
 	}
 	there := map[string]bool{}
 	for _, runtime := range runtimes {
 		there[runtime.ID] = true
-		if err := v.show(runtime); err != nil {
+		if err := v.sendIfChanged(runtime); err != nil {
 			return err
 		}
 	}
 	for id := range v.known {
 		if !there[id] {
-			if err := v.gone(id); err != nil {
+			if err := v.sendDeleted(id); err != nil {
 				return err
 			}
 		}
@@ -64,7 +65,8 @@ func (v *runtimeView) all(ctx context.Context) error {
 	return nil
 }
 
-func (v *runtimeView) some(ctx context.Context, changes []store.Change) error {
+// sendChanged implements watchView. A runtime of another account is ignored.
+func (v *runtimeView) sendChanged(ctx context.Context, changes []store.Change) error {
 	for _, change := range changes {
 		if change.Kind != store.ChangeRuntime {
 			continue
@@ -72,9 +74,9 @@ func (v *runtimeView) some(ctx context.Context, changes []store.Change) error {
 		runtime, err := v.fleet.store.RuntimeByID(ctx, change.ID)
 		switch {
 		case errors.Is(err, store.ErrNotFound):
-			err = v.gone(change.ID)
+			err = v.sendDeleted(change.ID)
 		case err == nil && runtime.AccountID == v.accountID:
-			err = v.show(runtime)
+			err = v.sendIfChanged(runtime)
 		}
 		if err != nil {
 			return err
@@ -83,11 +85,11 @@ func (v *runtimeView) some(ctx context.Context, changes []store.Change) error {
 	return nil
 }
 
-// aged shows runtimes that went silent.
-func (v *runtimeView) aged(context.Context) error {
+// sendExpired sends runtimes that went offline.
+func (v *runtimeView) sendExpired(context.Context) error {
 	for _, seen := range v.known {
 		if seen.message.GetOnline() != v.fleet.online(seen.runtime) {
-			if err := v.show(seen.runtime); err != nil {
+			if err := v.sendIfChanged(seen.runtime); err != nil {
 				return err
 			}
 		}
@@ -95,23 +97,25 @@ func (v *runtimeView) aged(context.Context) error {
 	return nil
 }
 
-// show sends a runtime if something of it has changed. A sign of life alone is not
-// worth a message.
-func (v *runtimeView) show(runtime store.Runtime) error {
+// sendIfChanged sends a runtime if its message differs from the last one. A new
+// heartbeat time alone is not sent: it would be a message per runtime every few
+// seconds.
+func (v *runtimeView) sendIfChanged(runtime store.Runtime) error {
 	message := v.fleet.message(runtime)
 	before, known := v.known[runtime.ID]
 	v.known[runtime.ID] = seenRuntime{runtime: runtime, message: message}
 	if known {
-		quiet := proto.CloneOf(before.message)
-		quiet.LastHeartbeatAt = message.GetLastHeartbeatAt()
-		if proto.Equal(quiet, message) {
+		lastSent := proto.CloneOf(before.message)
+		lastSent.LastHeartbeatAt = message.GetLastHeartbeatAt()
+		if proto.Equal(lastSent, message) {
 			return nil
 		}
 	}
 	return v.send(&platformv1.WatchRuntimesResponse{Runtime: message})
 }
 
-func (v *runtimeView) gone(id string) error {
+// sendDeleted sends the deletion of a runtime that was sent before.
+func (v *runtimeView) sendDeleted(id string) error {
 	seen, known := v.known[id]
 	if !known {
 		return nil
@@ -124,10 +128,10 @@ func (v *runtimeView) synced() error {
 	return v.send(&platformv1.WatchRuntimesResponse{Synced: true})
 }
 
-func (v *runtimeView) alive() error { return v.stream.Send(&platformv1.WatchRuntimesResponse{}) }
+func (v *runtimeView) keepAlive() error { return v.stream.Send(&platformv1.WatchRuntimesResponse{}) }
 
-func (v *runtimeView) sent() bool {
-	said := v.said
-	v.said = false
-	return said
+func (v *runtimeView) takeSent() bool {
+	sentAny := v.sentAny
+	v.sentAny = false
+	return sentAny
 }

@@ -18,9 +18,9 @@ func scanAccount(r row) (a Account, err error) {
 	return a, r.Scan(&a.ID, &a.Name, timeColumn{&a.CreatedAt})
 }
 
-// CreateAccount stores an account. It gets an ID and a time if it has none.
+// CreateAccount stores an account and sets ID and time if they are empty.
 func (s *Store) CreateAccount(ctx context.Context, account Account) (Account, error) {
-	s.identify(&account.ID, &account.CreatedAt)
+	s.setDefaults(&account.ID, &account.CreatedAt)
 	err := s.write(ctx, func(c *call) error {
 		_, err := c.exec("INSERT INTO accounts ("+accountColumns+") VALUES ($1, $2, $3)",
 			account.ID, account.Name, micros(account.CreatedAt))
@@ -29,18 +29,18 @@ func (s *Store) CreateAccount(ctx context.Context, account Account) (Account, er
 	return account, err
 }
 
-// identify fills in what a new row needs.
-func (s *Store) identify(id *string, at *time.Time) {
+// setDefaults sets the ID and time of a new row if they are empty.
+func (s *Store) setDefaults(id *string, at *time.Time) {
 	if *id == "" {
 		*id = newID()
 	}
 	if at.IsZero() {
-		*at = s.moment()
+		*at = s.timestamp()
 	}
 	*at = at.UTC().Truncate(time.Microsecond)
 }
 
-// Account finds an account.
+// Account returns an account.
 func (s *Store) Account(ctx context.Context, id string) (account Account, err error) {
 	err = s.read(ctx, func(c *call) error {
 		account, err = queryOne(c, scanAccount, "SELECT "+accountColumns+" FROM accounts WHERE id = $1", id)
@@ -49,10 +49,10 @@ func (s *Store) Account(ctx context.Context, id string) (account Account, err er
 	return account, err
 }
 
-// maxAccounts bounds a list that has no pages. A platform has a few tenants.
+// maxAccounts bounds a list without pages. A platform has few tenants.
 const maxAccounts = 10_000
 
-// Accounts are all accounts, the oldest first.
+// Accounts returns all accounts, the oldest first.
 func (s *Store) Accounts(ctx context.Context) (accounts []Account, err error) {
 	err = s.read(ctx, func(c *call) error {
 		accounts, err = queryAll(c, scanAccount, "SELECT "+accountColumns+" FROM accounts ORDER BY created_at, id LIMIT $1", maxAccounts)

@@ -8,17 +8,18 @@ import (
 	"time"
 )
 
-// Application is what a runtime last reported of one application.
+// Application is the last report of a runtime about one application. The columns are
+// those that lists filter by; State has everything.
 type Application struct {
 	RuntimeID, AccountID, Namespace, Name, UID  string
 	Sync, Health, Cluster, DestinationNamespace string
-	Labels                                      map[string]string // at most MaxLabels are found by ApplicationFilter
+	Labels                                      map[string]string // the first MaxLabels are indexed
 	SeenAt                                      time.Time
 	State                                       []byte // platformv1.Application; at most MaxApplicationState
-	Mark                                        int64  // of the last resync that it was part of
+	Mark                                        int64  // mark of the last resync that included it
 }
 
-// Bounds of an application.
+// Limits of an application.
 const (
 	MaxApplicationState = 256 << 10
 	MaxLabels           = 64
@@ -29,15 +30,14 @@ const (
 // ApplicationRef names an application of a runtime.
 type ApplicationRef struct {
 	Namespace, Name string
-	UID             string // empty: whichever has the name
+	UID             string // empty matches any
 }
 
-// ApplicationFilter says which applications a list has. What is empty does not
-// matter.
+// ApplicationFilter selects applications. Empty fields match everything.
 type ApplicationFilter struct {
 	RuntimeID, Namespace, DestinationNamespace, Cluster, Sync, Health string
-	Query                                                             string            // part of the name, whatever its case
-	Labels                                                            map[string]string // all of them
+	Query                                                             string            // substring of the name, case-insensitive
+	Labels                                                            map[string]string // all must match
 }
 
 const applicationColumns = `runtime_id, account_id, namespace, name, uid, sync, health, cluster, destination_namespace, seen_at, mark, labels, state`
@@ -47,7 +47,7 @@ func scanApplication(r row) (a Application, err error) {
 		timeColumn{&a.SeenAt}, &a.Mark, jsonColumn{&a.Labels}, blobColumn{&a.State})
 }
 
-// Application finds one application.
+// Application returns one application.
 func (s *Store) Application(ctx context.Context, accountID, runtimeID string, ref ApplicationRef) (application Application, err error) {
 	var where condition
 	where.add("account_id = ?", accountID)
@@ -63,9 +63,9 @@ func (s *Store) Application(ctx context.Context, accountID, runtimeID string, re
 }
 
 // Applications lists applications of an account by name, namespace and runtime. The
-// total is of all pages.
+// total counts all pages; it is read in the same snapshot as the page.
 func (s *Store) Applications(ctx context.Context, accountID string, filter ApplicationFilter, page Page) (applications []Application, total int, next string, err error) {
-	list := newListing("applications", accountID, filter)
+	list := newListID("applications", accountID, filter)
 	after, err := list.after(page.Token, 3)
 	if err != nil {
 		return nil, 0, "", err
@@ -87,14 +87,15 @@ func (s *Store) Applications(ctx context.Context, accountID string, filter Appli
 		return err
 	})
 	if err != nil {
-		return nil, 0, "", ended(ctx, err)
+		return nil, 0, "", preferContextError(ctx, err)
 	}
-	applications, next = cut(applications, page.limit(), func(last Application) string {
+	applications, next = paginate(applications, page.limit(), func(last Application) string {
 		return list.token(last.Name, last.Namespace, last.RuntimeID)
 	})
 	return applications, total, next, nil
 }
 
+// applicationQuery builds the query of one page.
 func applicationQuery(where condition, after []string, page Page) (string, []any) {
 	if after != nil {
 		where.add("(name, namespace, runtime_id) > (?, ?, ?)", after[0], after[1], after[2])
@@ -103,6 +104,7 @@ func applicationQuery(where condition, after []string, page Page) (string, []any
 	return "SELECT " + applicationColumns + " FROM applications" + where.where() + " ORDER BY name, namespace, runtime_id" + where.limit(), where.args
 }
 
+// condition builds the WHERE clause. The account is always part of it.
 func (f ApplicationFilter) condition(accountID string) condition {
 	var where condition
 	where.add("account_id = ?", accountID)
@@ -122,7 +124,7 @@ func (f ApplicationFilter) condition(accountID string) condition {
 	return where
 }
 
-// likeEscaper lets the characters that LIKE knows stand for themselves.
+// likeEscaper escapes the wildcards of LIKE.
 func likeEscaper() *strings.Replacer {
 	return strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`)
 }

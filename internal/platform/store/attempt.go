@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// attemptMemory is how long failed sign-ins are remembered.
-const attemptMemory = 24 * time.Hour
+// attemptRetention is how long failed sign-ins are kept.
+const attemptRetention = 24 * time.Hour
 
-// CountAttempts says how many failed sign-ins a key has had since then, of the
-// last 24 hours. A key is an email or an address, whatever the caller counts by;
-// only its hash is stored.
+// CountAttempts returns the number of failed sign-ins of a key since a time, at most
+// 24 hours ago. The caller chooses the key, such as an email or an address; only its
+// hash is stored.
 func (s *Store) CountAttempts(ctx context.Context, key string, since time.Time) (int, error) {
 	var count int64
 	err := s.read(ctx, func(c *call) (err error) {
@@ -21,10 +21,11 @@ func (s *Store) CountAttempts(ctx context.Context, key string, since time.Time) 
 	return int(count), err
 }
 
-// AddAttempt remembers a failed sign-in of now.
+// AddAttempt records a failed sign-in and deletes expired ones, so the table needs no
+// cleanup job.
 func (s *Store) AddAttempt(ctx context.Context, key string) error {
 	return s.write(ctx, func(c *call) error {
-		if _, err := c.exec("DELETE FROM sign_in_attempts WHERE at < $1", micros(c.now.Add(-attemptMemory))); err != nil {
+		if _, err := c.exec("DELETE FROM sign_in_attempts WHERE at < $1", micros(c.now.Add(-attemptRetention))); err != nil {
 			return err
 		}
 		_, err := c.exec("INSERT INTO sign_in_attempts (id, key_hash, at) VALUES ($1, $2, $3)", newID(), attemptKey(key), micros(c.now))
@@ -32,7 +33,7 @@ func (s *Store) AddAttempt(ctx context.Context, key string) error {
 	})
 }
 
-// ClearAttempts forgets the failed sign-ins of a key.
+// ClearAttempts deletes the failed sign-ins of a key.
 func (s *Store) ClearAttempts(ctx context.Context, key string) error {
 	return s.write(ctx, func(c *call) error {
 		_, err := c.exec("DELETE FROM sign_in_attempts WHERE key_hash = $1", attemptKey(key))
@@ -40,6 +41,7 @@ func (s *Store) ClearAttempts(ctx context.Context, key string) error {
 	})
 }
 
+// attemptKey hashes a key: emails and addresses are personal data.
 func attemptKey(key string) []byte {
 	sum := sha256.Sum256([]byte(key))
 	return sum[:]

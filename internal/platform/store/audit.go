@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// AuditEntry is something that somebody did. Texts are cut when they are long:
-// Detail to 4 KiB, the others to 512 bytes.
+// AuditEntry records one action. Long texts are truncated: Detail to 4 KiB, the
+// others to 512 bytes.
 type AuditEntry struct {
 	ID, AccountID                                              string
 	At                                                         time.Time
@@ -17,14 +17,14 @@ type AuditEntry struct {
 const (
 	maxAuditDetail = 4 << 10
 	maxAuditText   = 512
-	// expireBatch is how many entries are removed at once, so that others can write
-	// in between.
+	// expireBatch is the number of entries deleted per transaction, so that other
+	// writers are not blocked for long.
 	expireBatch = 5000
 )
 
-// AuditFilter says which entries a list has. What is empty does not matter.
+// AuditFilter selects entries. Empty fields match everything.
 type AuditFilter struct {
-	Since, Until          time.Time // Since included, Until not
+	Since, Until          time.Time // half-open interval
 	Actor, Action, Target string
 }
 
@@ -34,13 +34,13 @@ func scanAudit(r row) (e AuditEntry, err error) {
 	return e, r.Scan(&e.ID, &e.AccountID, timeColumn{&e.At}, &e.Actor, &e.ActorKind, &e.Action, &e.Target, &e.Outcome, &e.Detail, &e.Address)
 }
 
-// AppendAudit stores an entry. It gets an ID and a time if it has none.
+// AppendAudit stores an entry and sets ID and time if they are empty.
 func (s *Store) AppendAudit(ctx context.Context, entry AuditEntry) error {
-	s.identify(&entry.ID, &entry.At)
+	s.setDefaults(&entry.ID, &entry.At)
 	for _, text := range []*string{&entry.Actor, &entry.ActorKind, &entry.Action, &entry.Target, &entry.Outcome, &entry.Address} {
-		*text = shortened(*text, maxAuditText)
+		*text = truncate(*text, maxAuditText)
 	}
-	entry.Detail = shortened(entry.Detail, maxAuditDetail)
+	entry.Detail = truncate(entry.Detail, maxAuditDetail)
 	return s.write(ctx, func(c *call) error {
 		_, err := c.exec("INSERT INTO audit_entries ("+auditColumns+") VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
 			entry.ID, entry.AccountID, micros(entry.At), entry.Actor, entry.ActorKind, entry.Action, entry.Target, entry.Outcome, entry.Detail, entry.Address)
@@ -50,7 +50,7 @@ func (s *Store) AppendAudit(ctx context.Context, entry AuditEntry) error {
 
 // AuditEntries lists entries of an account, the newest first.
 func (s *Store) AuditEntries(ctx context.Context, accountID string, filter AuditFilter, page Page) (entries []AuditEntry, next string, err error) {
-	list := newListing("audit", accountID, filter)
+	list := newListID("audit", accountID, filter)
 	query, args, err := auditQuery(list, accountID, filter, page)
 	if err != nil {
 		return nil, "", err
@@ -59,13 +59,14 @@ func (s *Store) AuditEntries(ctx context.Context, accountID string, filter Audit
 		entries, err = queryAll(c, scanAudit, query, args...)
 		return err
 	})
-	entries, next = cut(entries, page.limit(), func(last AuditEntry) string {
+	entries, next = paginate(entries, page.limit(), func(last AuditEntry) string {
 		return list.token(strconv.FormatInt(micros(last.At), 10), last.ID)
 	})
 	return entries, next, err
 }
 
-func auditQuery(list listing, accountID string, filter AuditFilter, page Page) (string, []any, error) {
+// auditQuery builds the query of one page.
+func auditQuery(list listID, accountID string, filter AuditFilter, page Page) (string, []any, error) {
 	var where condition
 	where.add("account_id = ?", accountID)
 	where.addText("actor = ?", filter.Actor)
@@ -84,8 +85,8 @@ func auditQuery(list listing, accountID string, filter AuditFilter, page Page) (
 	return "SELECT " + auditColumns + " FROM audit_entries" + where.where() + " ORDER BY at DESC, id DESC" + where.limit(), where.args, nil
 }
 
-// ExpireAudit removes the entries of all accounts that are older, and says how
-// many.
+// ExpireAudit deletes the entries of all accounts before a time and returns their
+// number.
 func (s *Store) ExpireAudit(ctx context.Context, before time.Time) (removed int, err error) {
 	for {
 		n := 0

@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// A backup is JSON lines in gzip, the same for both databases: a header, then for
-// each table a line with its columns and one line for each row, then an end with
-// the number of rows and the SHA-256 of everything before it.
+// A backup is gzipped JSON lines, the same for both databases: a header, then for
+// each table a line with its columns and one line per row, then a trailer with the
+// number of rows and the SHA-256 of all preceding lines.
 const (
 	backupFormat  = "slipway-backup"
 	backupVersion = 1
@@ -25,7 +25,7 @@ const (
 type backupHeader struct {
 	Format    string    `json:"format"`
 	Version   int       `json:"version"`
-	Schema    int64     `json:"schema"` // of the tables
+	Schema    int64     `json:"schema"` // schema version of the tables
 	CreatedAt time.Time `json:"createdAt"`
 }
 
@@ -41,7 +41,7 @@ type backupEnd struct {
 	SHA256 string `json:"sha256"`
 }
 
-// What a column holds.
+// Kinds of columns.
 const (
 	kindText   = "text"
 	kindNumber = "number"
@@ -49,24 +49,24 @@ const (
 	kindBytes  = "bytes" // base64
 )
 
-// backedUp are the tables of a backup, each after those that it refers to. Sessions,
-// failed sign-ins, replicas and connections are of the moment: a restored session
-// might be one that was ended since.
-func backedUp() []string {
+// backupTables returns the tables of a backup, each after those that it references.
+// Sessions, failed sign-ins, replicas and connections are excluded: they are
+// transient, and a restored session could be one that has been ended since.
+func backupTables() []string {
 	return []string{
 		"accounts", "users", "api_keys", "audit_entries", "git_settings", "runtimes", "runtime_credentials", "spent_refresh_tokens",
 		"report_cursors", "applications", "application_labels", "signing_keys",
 	}
 }
 
-// Backup writes everything that must survive to w, as of one moment, while others
-// go on writing. It has hashes of passwords and encrypted keys, so it must be kept
-// where few can read it; the key that encrypts the signing keys is not in it. A
-// runtime that renewed its credentials after a backup must be registered again
-// when that is restored.
+// Backup writes all durable tables to w, as of one snapshot, without blocking
+// writers. It contains password hashes and encrypted keys, so access to it must be
+// restricted; the key that encrypts the signing keys is not included. A runtime that
+// renewed its credentials after a backup must be registered again when that backup is
+// restored.
 func (s *Store) Backup(ctx context.Context, w io.Writer) error {
 	return s.snapshot(ctx, func(c *call) error {
-		if err := s.engine.unlimited(c); err != nil {
+		if err := s.engine.disableTimeouts(c); err != nil {
 			return err
 		}
 		steps, err := history(c)
@@ -77,15 +77,16 @@ func (s *Store) Backup(ctx context.Context, w io.Writer) error {
 		if err := out.line(backupHeader{Format: backupFormat, Version: backupVersion, Schema: int64(len(steps)), CreatedAt: c.now}); err != nil {
 			return err
 		}
-		for _, table := range backedUp() {
+		for _, table := range backupTables() {
 			if err := out.table(c, table); err != nil {
-				return fmt.Errorf("backing up %s: %w", table, err)
+				return fmt.Errorf("back up %s: %w", table, err)
 			}
 		}
 		return out.end()
 	})
 }
 
+// backupWriter writes lines to gzip and to the checksum.
 type backupWriter struct {
 	packed *gzip.Writer
 	out    *bufio.Writer
@@ -108,7 +109,7 @@ func (b *backupWriter) line(value any) error {
 	return err
 }
 
-// end writes the last line. It is not part of the sum that it has.
+// end writes the trailer, which is not part of its own checksum.
 func (b *backupWriter) end() error {
 	if err := b.out.Flush(); err != nil {
 		return err
@@ -123,8 +124,10 @@ func (b *backupWriter) end() error {
 	return b.packed.Close()
 }
 
+// table writes the head and the rows of a table. Rows are streamed: memory does not
+// grow with the table.
 func (b *backupWriter) table(c *call, table string) error {
-	rows, err := c.asker.QueryContext(c.ctx, "SELECT * FROM "+table)
+	rows, err := c.querier.QueryContext(c.ctx, "SELECT * FROM "+table)
 	if err != nil {
 		return c.engine.explain(err)
 	}
@@ -162,8 +165,8 @@ func (b *backupWriter) table(c *call, table string) error {
 	return c.engine.explain(rows.Err())
 }
 
-// backupCell is what a column is read into, by the name of its type in either
-// database.
+// backupCell returns the kind and scan target of a column, by the name of its type in
+// either database.
 func backupCell(typeName string) (kind string, cell any, err error) {
 	switch strings.ToUpper(typeName) {
 	case "TEXT":

@@ -12,33 +12,35 @@ import (
 )
 
 const (
+	// Timeouts and retries of transactions. writeAttempts bounds the retries after
+	// serialization failures.
 	readTimeout   = 15 * time.Second
 	writeTimeout  = 30 * time.Second
-	writeAttempts = 12 // when transactions collide
+	writeAttempts = 12
 )
 
-// collisionBackoff is for transactions that collided. All of it is random: those
-// that collided once should not meet again.
+// collisionBackoff is the backoff after a serialization failure. The jitter covers
+// the full range, so that transactions that conflicted once do not conflict again.
 var collisionBackoff = backoff.Policy{First: 2 * time.Millisecond, Longest: 256 * time.Millisecond, JitterDown: 1}
 
-// asker is a connection, a pool or a transaction.
-type asker interface {
+// querier is a connection, a pool or a transaction.
+type querier interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// call is one method of the Store at work. It lives as long as that.
+// call is the state of one method call. It must not outlive the method.
 type call struct {
 	ctx     context.Context
-	asker   asker
+	querier querier
 	engine  engine
 	now     time.Time
-	changes []Change // to tell when the transaction is stored
+	changes []Change // published after the commit
 }
 
-// exec runs a statement and says how many rows it touched.
+// exec runs a statement and returns the number of affected rows.
 func (c *call) exec(query string, args ...any) (int, error) {
-	result, err := c.asker.ExecContext(c.ctx, query, cleaned(args)...)
+	result, err := c.querier.ExecContext(c.ctx, query, sanitized(args)...)
 	if err != nil {
 		return 0, c.engine.explain(err)
 	}
@@ -49,12 +51,12 @@ func (c *call) exec(query string, args ...any) (int, error) {
 	return int(n), nil
 }
 
-// row is one row of an answer.
+// row is one row of a result.
 type row interface{ Scan(dest ...any) error }
 
-// query reads rows one after the other.
+// query runs a query and calls each for every row.
 func (c *call) query(each func(row) error, query string, args ...any) error {
-	rows, err := c.asker.QueryContext(c.ctx, query, cleaned(args)...)
+	rows, err := c.querier.QueryContext(c.ctx, query, sanitized(args)...)
 	if err != nil {
 		return c.engine.explain(err)
 	}
@@ -67,7 +69,7 @@ func (c *call) query(each func(row) error, query string, args ...any) error {
 	return c.engine.explain(rows.Err())
 }
 
-// queryOne reads the only row, or is ErrNotFound.
+// queryOne returns the only row, or ErrNotFound.
 func queryOne[T any](c *call, scan func(row) (T, error), query string, args ...any) (T, error) {
 	all, err := queryAll(c, scan, query, args...)
 	if err == nil && len(all) == 0 {
@@ -80,13 +82,13 @@ func queryOne[T any](c *call, scan func(row) (T, error), query string, args ...a
 	return all[0], nil
 }
 
-// queryAll reads all rows. The query bounds them.
+// queryAll returns all rows; the query itself must bound them.
 func queryAll[T any](c *call, scan func(row) (T, error), query string, args ...any) ([]T, error) {
 	var all []T
 	err := c.query(func(r row) error {
 		one, err := scan(r)
 		if err != nil {
-			return fmt.Errorf("reading a row: %w", err)
+			return fmt.Errorf("scan row: %w", err)
 		}
 		all = append(all, one)
 		return nil
@@ -100,79 +102,84 @@ func queryAll[T any](c *call, scan func(row) (T, error), query string, args ...a
 func scanNumber(r row) (n int64, err error)   { return n, r.Scan(&n) }
 func scanText(r row) (text string, err error) { return text, r.Scan(&text) }
 
-// changed remembers a change to tell.
+// changed queues a change to be published after the commit.
 func (c *call) changed(change Change) { c.changes = append(c.changes, change) }
 
-// read lets ask read, each statement for itself.
-func (s *Store) read(ctx context.Context, ask func(*call) error) error {
+// read runs a callback that reads without a transaction: each statement sees its own
+// snapshot.
+func (s *Store) read(ctx context.Context, fn func(*call) error) error {
 	inner, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	return ended(ctx, ask(&call{ctx: inner, asker: s.readers, engine: s.engine, now: s.moment()}))
+	return preferContextError(ctx, fn(&call{ctx: inner, querier: s.readers, engine: s.engine, now: s.timestamp()}))
 }
 
-// snapshot lets ask read several times, as of one moment.
-func (s *Store) snapshot(ctx context.Context, ask func(*call) error) error {
+// snapshot runs a callback whose reads all see one snapshot.
+func (s *Store) snapshot(ctx context.Context, fn func(*call) error) error {
 	tx, err := s.readers.BeginTx(ctx, &sql.TxOptions{ReadOnly: true, Isolation: s.engine.snapshotIsolation()})
 	if err != nil {
-		return ended(ctx, s.engine.explain(err))
+		return preferContextError(ctx, s.engine.explain(err))
 	}
-	defer func() { _ = tx.Rollback() }() // there is nothing to store
-	return ended(ctx, ask(&call{ctx: ctx, asker: tx, engine: s.engine, now: s.moment()}))
+	defer func() { _ = tx.Rollback() }() // read-only
+	return preferContextError(ctx, fn(&call{ctx: ctx, querier: tx, engine: s.engine, now: s.timestamp()}))
 }
 
-// write lets change read and write in one transaction, and tells the changes when
-// it is stored. change runs again when the transaction collides with another.
+// write runs a callback in one transaction and publishes its changes after the
+// commit. The callback is retried with jittered backoff after a serialization
+// failure, so it must be idempotent and reset its results.
 func (s *Store) write(ctx context.Context, change func(*call) error) error {
 	inner, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	for attempt := 1; ; attempt++ {
 		err := s.writeOnce(inner, s.engine.writeIsolation(), change)
 		if !errors.Is(err, errCollision) {
-			return ended(ctx, err)
+			return preferContextError(ctx, err)
 		}
 		if attempt == writeAttempts {
 			return &unavailableError{advice: "too many writers at once; try again", cause: err}
 		}
 		if err := backoff.Sleep(inner, collisionBackoff.Delay(attempt)); err != nil {
-			return ended(ctx, s.engine.explain(err))
+			return preferContextError(ctx, s.engine.explain(err))
 		}
 	}
 }
 
+// writeOnce runs a callback in one transaction, without retry. With a broadcasting
+// engine the changes come back through the database, also to this replica.
 func (s *Store) writeOnce(ctx context.Context, isolation sql.IsolationLevel, change func(*call) error) error {
 	tx, err := s.writer.BeginTx(ctx, &sql.TxOptions{Isolation: isolation})
 	if err != nil {
 		return s.engine.explain(err)
 	}
 	defer func() { _ = tx.Rollback() }() // does nothing after a commit
-	c := &call{ctx: ctx, asker: tx, engine: s.engine, now: s.moment()}
+	c := &call{ctx: ctx, querier: tx, engine: s.engine, now: s.timestamp()}
 	if err := change(c); err != nil {
 		return err
 	}
-	told := summarised(c.changes)
-	if err := s.engine.announce(c, told); err != nil {
+	announced := deduplicate(c.changes)
+	if err := s.engine.broadcast(c, announced); err != nil {
 		return err
 	}
 	if err := tx.Commit(); err != nil {
 		return s.engine.explain(err)
 	}
-	if !s.engine.announces() {
-		s.audience.tell(told)
+	if !s.engine.broadcasts() {
+		s.subscribers.publish(announced)
 	}
 	return nil
 }
 
-// ended prefers the reason for which the caller gave up.
-func ended(ctx context.Context, err error) error {
+// preferContextError returns the context's error if the caller has given up;
+// otherwise err.
+func preferContextError(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return ctx.Err()
 	}
 	return err
 }
 
-// cleaned makes arguments that both databases can hold: PostgreSQL has no text
-// with a zero byte or with bytes that are not UTF-8.
-func cleaned(args []any) []any {
+// sanitized makes arguments storable in both databases: PostgreSQL accepts neither
+// zero bytes nor invalid UTF-8 in text.
+func sanitized(args []any) []any {
 	for i, arg := range args {
 		if text, ok := arg.(string); ok {
 			args[i] = strings.ReplaceAll(strings.ToValidUTF8(text, "\ufffd"), "\x00", "\ufffd")

@@ -5,43 +5,48 @@ import (
 	"sync"
 )
 
-// ChangeKind is what a Change is about.
+// ChangeKind is the type of the changed object.
 type ChangeKind string
 
-// The kinds of changes.
+// Kinds of changes.
 const (
 	ChangeRuntime     ChangeKind = "runtime"     // ID is the runtime's
 	ChangeApplication ChangeKind = "application" // ID is the runtime's
 	ChangeCredential  ChangeKind = "credential"  // ID is the runtime's
 	ChangeReplica     ChangeKind = "replica"     // ID is the replica's; also for its connections
-	// ChangeAll says that changes may have been missed: read everything again.
+	// ChangeAll reports that changes may have been lost: subscribers must read
+	// everything again.
 	ChangeAll ChangeKind = "all"
 )
 
-// Change says that something was stored, by this or another replica.
+// Change reports that an object was stored, by this or another replica. It carries
+// keys and no content: subscribers read the current state from the store.
 type Change struct {
 	Kind      ChangeKind `json:"k"`
 	AccountID string     `json:"a,omitempty"`
 	ID        string     `json:"i,omitempty"`
-	// Namespace and Name are of an application. Empty for ChangeApplication: several
-	// of the runtime changed.
+	// Namespace and Name identify an application. They are empty when several
+	// applications of the runtime changed.
 	Namespace string `json:"ns,omitempty"`
 	Name      string `json:"n,omitempty"`
 }
 
 const (
-	// maxTold is how many applications of one transaction are told one by one.
-	maxTold = 16
-	// maxPending is how many changes wait for a reader before it gets ChangeAll.
+	// maxNamedChanges is how many applications of one transaction are announced
+	// individually. Above it one change stands for the whole runtime.
+	maxNamedChanges = 16
+	// maxPending bounds the queue of a subscriber; when it is full, ChangeAll
+	// replaces it.
 	maxPending = 256
 )
 
-// summarised leaves each change once, and one for many applications.
-func summarised(changes []Change) []Change {
+// deduplicate removes repeated changes and merges many applications of a runtime into
+// one.
+func deduplicate(changes []Change) []Change {
 	seen := make(map[Change]bool, len(changes))
 	var short []Change
 	for _, change := range changes {
-		if len(changes) > maxTold && change.Kind == ChangeApplication {
+		if len(changes) > maxNamedChanges && change.Kind == ChangeApplication {
 			change.Namespace, change.Name = "", ""
 		}
 		if !seen[change] {
@@ -52,25 +57,25 @@ func summarised(changes []Change) []Change {
 	return short
 }
 
-// Changes are the changes that are stored from now on, until ctx ends or the store
-// is closed; then the channel is closed. A change comes after it can be read. A
-// reader that is slow gets ChangeAll in place of what it missed; it never holds
-// anybody up.
+// Changes returns a channel of the changes that are stored from now on. It is closed
+// when ctx is done or the store is closed. A change is delivered after it can be
+// read. A slow subscriber receives ChangeAll in place of dropped changes and never
+// blocks a writer.
 func (s *Store) Changes(ctx context.Context) <-chan Change {
 	out := make(chan Change)
-	listener := s.audience.join()
+	subscriber := s.subscribers.subscribe()
 	s.running.Go(func() {
 		defer close(out)
-		defer s.audience.leave(listener)
+		defer s.subscribers.unsubscribe(subscriber)
 		for {
 			select {
-			case <-listener.wake:
+			case <-subscriber.wake:
 			case <-ctx.Done():
 				return
 			case <-s.closing.Done():
 				return
 			}
-			for _, change := range s.audience.take(listener) {
+			for _, change := range s.subscribers.take(subscriber) {
 				select {
 				case out <- change:
 				case <-ctx.Done():
@@ -84,35 +89,39 @@ func (s *Store) Changes(ctx context.Context) <-chan Change {
 	return out
 }
 
-// audience is who reads changes in this process.
-type audience struct {
-	mu        sync.Mutex
-	listeners map[*listener]bool
+// subscribers holds the readers of changes in this process.
+type subscribers struct {
+	mu     sync.Mutex
+	active map[*subscriber]bool
 }
 
-type listener struct {
+// subscriber is one reader. Its queue is guarded by subscribers.mu.
+type subscriber struct {
 	pending []Change      // guarded by audience.mu
-	wake    chan struct{} // has room for one
+	wake    chan struct{} // capacity 1
 }
 
-func (a *audience) join() *listener {
+// subscribe adds a reader that receives changes from now on.
+func (a *subscribers) subscribe() *subscriber {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	l := &listener{wake: make(chan struct{}, 1)}
-	if a.listeners == nil {
-		a.listeners = map[*listener]bool{}
+	l := &subscriber{wake: make(chan struct{}, 1)}
+	if a.active == nil {
+		a.active = map[*subscriber]bool{}
 	}
-	a.listeners[l] = true
+	a.active[l] = true
 	return l
 }
 
-func (a *audience) leave(l *listener) {
+// unsubscribe removes a reader with its queue.
+func (a *subscribers) unsubscribe(l *subscriber) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	delete(a.listeners, l)
+	delete(a.active, l)
 }
 
-func (a *audience) take(l *listener) []Change {
+// take returns the queued changes of a reader and empties its queue.
+func (a *subscribers) take(l *subscriber) []Change {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	pending := l.pending
@@ -120,13 +129,14 @@ func (a *audience) take(l *listener) []Change {
 	return pending
 }
 
-func (a *audience) tell(changes []Change) {
+// publish queues changes for every reader without blocking.
+func (a *subscribers) publish(changes []Change) {
 	if len(changes) == 0 {
 		return
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for l := range a.listeners {
+	for l := range a.active {
 		if len(l.pending)+len(changes) > maxPending {
 			l.pending = []Change{{Kind: ChangeAll}}
 		} else {
@@ -134,7 +144,7 @@ func (a *audience) tell(changes []Change) {
 		}
 		select {
 		case l.wake <- struct{}{}:
-		default: // it will look anyway
+		default: // already woken
 		}
 	}
 }

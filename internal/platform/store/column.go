@@ -11,7 +11,8 @@ import (
 	"unicode/utf8"
 )
 
-// micros is how a time is stored. The zero time is 0.
+// micros converts a time to its stored form. The zero time is 0, because NULL would
+// need a special case in every comparison.
 func micros(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -19,7 +20,7 @@ func micros(t time.Time) int64 {
 	return t.UnixMicro()
 }
 
-// timeColumn reads a time that is stored as micros.
+// timeColumn scans a time that is stored as microseconds.
 type timeColumn struct{ to *time.Time }
 
 func (c timeColumn) Scan(from any) error {
@@ -34,7 +35,7 @@ func (c timeColumn) Scan(from any) error {
 	return nil
 }
 
-// blob is how bytes are stored: never as NULL.
+// blob returns bytes as they are stored: never NULL.
 func blob(b []byte) []byte {
 	if b == nil {
 		return []byte{}
@@ -42,7 +43,8 @@ func blob(b []byte) []byte {
 	return b
 }
 
-// blobColumn reads bytes. None is nil.
+// blobColumn scans bytes; an absent value becomes nil. The bytes are copied, because
+// the driver reuses its buffer.
 type blobColumn struct{ to *[]byte }
 
 func (c blobColumn) Scan(from any) error {
@@ -57,17 +59,17 @@ func (c blobColumn) Scan(from any) error {
 	return nil
 }
 
-// jsonText is how a list or a map is stored.
+// jsonText encodes a list or a map for a text column.
 func jsonText(value any) string {
 	text, err := json.Marshal(value)
 	if err != nil {
-		// Only strings are in what is stored so.
+		// The values consist of strings, which always marshal.
 		panic("store: " + err.Error())
 	}
 	return string(text)
 }
 
-// jsonColumn reads what jsonText made.
+// jsonColumn scans a value of jsonText.
 type jsonColumn struct{ to any }
 
 func (c jsonColumn) Scan(from any) error {
@@ -81,22 +83,22 @@ func (c jsonColumn) Scan(from any) error {
 	}
 }
 
-// newID makes 24 hexadecimal digits that nobody guesses.
+// newID returns 24 random hexadecimal digits (96 bits).
 func newID() string {
 	var id [12]byte
 	_, _ = rand.Read(id[:]) // never fails
 	return hex.EncodeToString(id[:])
 }
 
-// folded is the spelling of an email by which it is found. The detour over upper
-// case makes letters alike that only have that in common, such as K and the sign
-// for Kelvin.
-func folded(email string) string {
+// foldEmail returns the case-folded form of an email, which is its unique key.
+// Converting to upper case first also folds letters such as the Kelvin sign, which
+// only maps to k that way.
+func foldEmail(email string) string {
 	return strings.ToLower(strings.ToUpper(strings.TrimSpace(email)))
 }
 
-// shortened cuts a text to so many bytes, between characters.
-func shortened(text string, limit int) string {
+// truncate cuts a text to a number of bytes at a character boundary.
+func truncate(text string, limit int) string {
 	if len(text) <= limit {
 		return text
 	}

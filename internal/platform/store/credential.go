@@ -8,26 +8,25 @@ import (
 	"time"
 )
 
-// RuntimeCredential is what a runtime shows to the platform, as hashes.
+// RuntimeCredential is the credential of a runtime, as hashes.
 type RuntimeCredential struct {
 	RuntimeID string
-	// Generation is in every access token. Revoking adds one: tokens of older ones
-	// are dead.
+	// Generation is a claim of every access token. Revoking increments it, which
+	// invalidates all earlier tokens.
 	Generation int64
-	// RefreshHash is of the refresh token that is good. PreviousHash is of the one
-	// that it replaced: it is good for a grace after RotatedAt, because the answer
-	// with the new one may have been lost.
+	// RefreshHash is the hash of the current refresh token. PreviousHash is that of
+	// the one before: it stays valid for a grace period after RotatedAt, because the
+	// response with the new token may have been lost.
 	RefreshHash, PreviousHash []byte
 	RotatedAt                 time.Time
 	Revoked                   bool
 }
 
-// spentMemory is how long a replaced refresh token is recognised.
-const spentMemory = 7 * 24 * time.Hour
+// spentRetention is how long a replaced refresh token is recognized as reused.
+const spentRetention = 7 * 24 * time.Hour
 
-// PutCredential stores the credential of a runtime in place of any that it had. A
-// generation before the stored one is a *ConflictError: it would bring dead tokens
-// back to life.
+// PutCredential replaces the credential of a runtime. A generation below the stored
+// one is a *ConflictError: it would make revoked tokens valid again.
 func (s *Store) PutCredential(ctx context.Context, credential RuntimeCredential) error {
 	return s.write(ctx, func(c *call) error {
 		before, err := credentialOf(c, credential.RuntimeID)
@@ -35,8 +34,8 @@ func (s *Store) PutCredential(ctx context.Context, credential RuntimeCredential)
 		case err == nil && credential.Generation < before.Generation:
 			return &ConflictError{What: fmt.Sprintf("the generation %d of the credential: a new one must not be %d", before.Generation, credential.Generation)}
 		case err == nil:
-			// A token of the old credential that is shown later is a stolen or a
-			// forgotten one; it says nothing about the new credential.
+			// A token of the old credential that is used later was stolen or
+			// forgotten; it must not revoke the new credential.
 			if _, err := c.exec("DELETE FROM spent_refresh_tokens WHERE runtime_id = $1", credential.RuntimeID); err != nil {
 				return err
 			}
@@ -47,6 +46,8 @@ func (s *Store) PutCredential(ctx context.Context, credential RuntimeCredential)
 	})
 }
 
+// storeCredential writes a credential and announces the change, so that replicas
+// check the runtime's connections.
 func storeCredential(c *call, credential RuntimeCredential) error {
 	runtime, err := runtimeByID(c, credential.RuntimeID)
 	if err != nil {
@@ -62,7 +63,7 @@ func storeCredential(c *call, credential RuntimeCredential) error {
 	return err
 }
 
-// Credential finds the credential of a runtime.
+// Credential returns the credential of a runtime.
 func (s *Store) Credential(ctx context.Context, runtimeID string) (credential RuntimeCredential, err error) {
 	err = s.read(ctx, func(c *call) error {
 		credential, err = credentialOf(c, runtimeID)
@@ -79,7 +80,7 @@ func credentialOf(c *call, runtimeID string) (RuntimeCredential, error) {
 		FROM runtime_credentials WHERE runtime_id = $1`, runtimeID)
 }
 
-// Rotation is a runtime that shows its refresh token to get the next.
+// Rotation is a request to exchange a refresh token.
 type Rotation struct {
 	RuntimeID          string
 	Presented, NewHash []byte
@@ -87,11 +88,11 @@ type Rotation struct {
 	Grace              time.Duration
 }
 
-// RotateCredential replaces the refresh token of a runtime. The presented hash
-// must be of the last one, or of the one before it within the grace. One that was
-// replaced earlier revokes everything and is ErrReused. One that was never good is
-// ErrNotFound, and changes nothing: guessing must not end a runtime. Revoked
-// credentials are ErrRevoked.
+// RotateCredential replaces the refresh token of a runtime. The presented hash must
+// be the current one, or the previous one within the grace period. A token that was
+// replaced earlier revokes everything and returns ErrReused. An unknown token returns
+// ErrNotFound and changes nothing, so guessing cannot disable a runtime. Revoked
+// credentials return ErrRevoked.
 func (s *Store) RotateCredential(ctx context.Context, rotation Rotation) (RuntimeCredential, error) {
 	if len(rotation.Presented) == 0 || len(rotation.NewHash) == 0 {
 		return RuntimeCredential{}, invalid("a rotation needs the hash of the old and of the new refresh token")
@@ -123,33 +124,34 @@ func (s *Store) RotateCredential(ctx context.Context, rotation Rotation) (Runtim
 	return credential, nil
 }
 
-// rotate changes the hashes, or says that the presented one was replaced before.
+// rotate updates the hashes, or reports that the presented token was replaced before.
 func (n *RuntimeCredential) rotate(c *call, rotation Rotation) (reused bool, err error) {
 	now := rotation.Now.UTC().Truncate(time.Microsecond)
 	switch {
-	case same(n.RefreshHash, rotation.Presented):
+	case equalHash(n.RefreshHash, rotation.Presented):
 		replaced := n.PreviousHash
 		n.PreviousHash, n.RefreshHash, n.RotatedAt = n.RefreshHash, rotation.NewHash, now
-		return false, spend(c, n.RuntimeID, replaced, now)
-	case same(n.PreviousHash, rotation.Presented):
+		return false, recordSpent(c, n.RuntimeID, replaced, now)
+	case equalHash(n.PreviousHash, rotation.Presented):
 		if now.After(n.RotatedAt.Add(rotation.Grace)) {
 			return true, nil
 		}
-		// The answer was lost. The grace does not begin anew.
+		// The response was lost. The grace period is not extended.
 		replaced := n.RefreshHash
 		n.RefreshHash = rotation.NewHash
-		return false, spend(c, n.RuntimeID, replaced, now)
+		return false, recordSpent(c, n.RuntimeID, replaced, now)
 	}
 	_, err = queryOne(c, scanNumber, "SELECT spent_at FROM spent_refresh_tokens WHERE runtime_id = $1 AND hash = $2", n.RuntimeID, rotation.Presented)
 	return err == nil, err
 }
 
-// spend remembers a refresh token that is no longer good, and forgets old ones.
-func spend(c *call, runtimeID string, hash []byte, now time.Time) error {
+// recordSpent records a refresh token that is no longer valid and deletes expired
+// records.
+func recordSpent(c *call, runtimeID string, hash []byte, now time.Time) error {
 	if len(hash) == 0 {
 		return nil
 	}
-	if _, err := c.exec("DELETE FROM spent_refresh_tokens WHERE runtime_id = $1 AND spent_at < $2", runtimeID, micros(now.Add(-spentMemory))); err != nil {
+	if _, err := c.exec("DELETE FROM spent_refresh_tokens WHERE runtime_id = $1 AND spent_at < $2", runtimeID, micros(now.Add(-spentRetention))); err != nil {
 		return err
 	}
 	_, err := c.exec("INSERT INTO spent_refresh_tokens (runtime_id, hash, spent_at) VALUES ($1, $2, $3) ON CONFLICT (runtime_id, hash) DO NOTHING",
@@ -157,17 +159,19 @@ func spend(c *call, runtimeID string, hash []byte, now time.Time) error {
 	return err
 }
 
-func same(stored, presented []byte) bool {
+// equalHash compares hashes in constant time; an empty stored hash never matches.
+func equalHash(stored, presented []byte) bool {
 	return len(stored) > 0 && subtle.ConstantTimeCompare(stored, presented) == 1
 }
 
+// revoke invalidates all tokens of the credential.
 func (n *RuntimeCredential) revoke() {
 	n.Generation++
 	n.Revoked = true
 	n.RefreshHash, n.PreviousHash = nil, nil
 }
 
-// RevokeCredential ends everything that a runtime holds.
+// RevokeCredential revokes all tokens of a runtime.
 func (s *Store) RevokeCredential(ctx context.Context, runtimeID string) error {
 	return s.write(ctx, func(c *call) error {
 		credential, err := credentialOf(c, runtimeID)

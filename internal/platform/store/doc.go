@@ -1,21 +1,22 @@
-// Package store keeps what the platform knows: accounts, users, sessions, API keys,
-// the audit log, runtimes with their credentials, what they report of their
-// applications, and which replica of the platform holds which tunnel.
+// Package store persists the state of the platform: accounts, users, sessions, API
+// keys, the audit log, runtimes with their credentials and reported applications, and
+// which replica of the platform holds which tunnel.
 //
-// It is SQL behind typed methods, the same for SQLite (one platform with a file)
-// and for PostgreSQL (several replicas). It promises:
+// It is SQL behind typed methods, the same for SQLite (one replica with a file) and
+// PostgreSQL (several replicas). It guarantees:
 //
-//   - A method that answers without an error has stored its change for good: a
-//     killed process or a machine without power does not lose it.
-//   - A method is one transaction, as if it had run alone.
-//   - What belongs to an account is only found with the account's ID.
-//   - Lists have bounded pages. Their tokens stay good while rows come and go.
-//   - A full disk or a database that is away is ErrUnavailable, with what to do;
-//     reads go on where they can, and nothing has to be restarted afterwards.
-//   - Times are UTC and have microseconds.
+//   - A method that returns without an error has stored its change durably: neither a
+//     killed process nor a power failure loses it.
+//   - A method is one serializable transaction.
+//   - Rows of an account are only found with the account's ID.
+//   - Lists have bounded pages. Page tokens stay valid while rows are added and
+//     removed.
+//   - A full disk or an unreachable database results in ErrUnavailable, with advice;
+//     reads continue where they can, and no restart is needed afterwards.
+//   - Times are UTC with microsecond precision.
 //
-// It refuses a database of a newer program, a file that another platform has open,
-// a damaged file, and a backup that is damaged or would be written over something.
-// It does not encrypt and it does not hash: whoever calls gives it hashes of
-// secrets, and keys that are already encrypted.
+// It rejects a database of a newer program, a file that another process has open, a
+// damaged file, a damaged backup, and a restore into a non-empty database. It neither
+// encrypts nor hashes: callers pass hashes of secrets, and keys that are already
+// encrypted.
 package store

@@ -5,48 +5,49 @@ import (
 	"fmt"
 )
 
-// ErrNotFound says that there is no such thing, or that it belongs to another
-// account.
+// ErrNotFound reports that the object does not exist or belongs to another account.
+// The two cases are not distinguished, so that IDs of other accounts cannot be
+// probed.
 var ErrNotFound = errors.New("not found")
 
-// ErrUnavailable says that the database could not be asked or could not store:
-// its disk is full, or it is away. The error that wraps it says what to do and
-// carries the cause. The same call may work later.
+// ErrUnavailable reports that the database cannot be reached or cannot store: for
+// example its disk is full. The wrapping error has advice and the cause. A retry may
+// succeed.
 var ErrUnavailable = errors.New("the database is unavailable")
 
-// ErrReused says that a refresh token was shown that had been replaced before. All
-// credentials of the runtime have been revoked: two parties hold them.
+// ErrReused reports a refresh token that was replaced before. Two parties hold the
+// credentials of the runtime, so all of them have been revoked (RFC 9700, section
+// 4.14.2).
 var ErrReused = errors.New("the refresh token has been used before, and the credentials of the runtime are revoked")
 
-// ErrRevoked says that the credentials of the runtime are revoked.
+// ErrRevoked reports that the credentials of the runtime are revoked.
 var ErrRevoked = errors.New("the credentials of the runtime are revoked")
 
-// ErrLastAdmin says that a change would leave an account without anybody who may
-// administer it.
-var ErrLastAdmin = errors.New("the account would have no admin left: make somebody else an admin first")
+// ErrLastAdmin reports a change that would leave an account without an admin.
+var ErrLastAdmin = errors.New("the account would have no admin left: make another user an admin first")
 
-// ConflictError says that something else is in the way, such as a user with the
-// same email.
+// ConflictError reports an existing object that prevents the change, such as a user
+// with the same email.
 type ConflictError struct {
-	What string // for people: "a runtime with the name prod"
+	What string // such as "a runtime with the name prod"
 }
 
-// Error says what is in the way.
+// Error names the conflicting object.
 func (e *ConflictError) Error() string { return "there is a conflict with " + e.What }
 
-// InvalidError says that an argument cannot be stored or asked for.
+// InvalidError reports an argument that cannot be stored or queried.
 type InvalidError struct {
 	What string
 }
 
-// Error says what is wrong with the argument.
+// Error describes the problem of the argument.
 func (e *InvalidError) Error() string { return e.What }
 
 func invalid(format string, args ...any) error {
 	return &InvalidError{What: fmt.Sprintf(format, args...)}
 }
 
-// unavailableError is ErrUnavailable with its cause.
+// unavailableError is ErrUnavailable with advice and cause.
 type unavailableError struct {
 	advice string
 	cause  error
@@ -58,13 +59,13 @@ func (e *unavailableError) Error() string {
 
 func (e *unavailableError) Unwrap() []error { return []error{ErrUnavailable, e.cause} }
 
-// What the engines find; methods turn it into what they promise.
+// Errors that the engines return; methods convert them to exported ones.
 var (
 	errUnique    = errors.New("there is such a row already")
 	errCollision = errors.New("another transaction was in the way")
 )
 
-// orConflict turns errUnique into a *ConflictError.
+// orConflict converts errUnique to a *ConflictError.
 func orConflict(err error, format string, args ...any) error {
 	if errors.Is(err, errUnique) {
 		return &ConflictError{What: fmt.Sprintf(format, args...)}
@@ -72,7 +73,7 @@ func orConflict(err error, format string, args ...any) error {
 	return err
 }
 
-// orNotFound turns a change of no row into ErrNotFound.
+// orNotFound converts a change of zero rows to ErrNotFound.
 func orNotFound(rows int, err error) error {
 	if err == nil && rows == 0 {
 		return ErrNotFound

@@ -5,14 +5,14 @@ import (
 	"errors"
 )
 
-// GitSettings is the Git provider and the Shared Configuration Repository of an
-// account. No token is here.
+// GitSettings holds the Git provider and the Shared Configuration Repository of an
+// account. It contains no token: tokens stay in the clusters.
 type GitSettings struct {
 	AccountID, Provider, APIURL, SharedRepository string
 	Validated                                     bool
 }
 
-// GitSettings finds the settings of an account.
+// GitSettings returns the settings of an account.
 func (s *Store) GitSettings(ctx context.Context, accountID string) (settings GitSettings, err error) {
 	err = s.read(ctx, func(c *call) error {
 		settings, err = gitSettings(c, accountID)
@@ -28,10 +28,10 @@ func gitSettings(c *call, accountID string) (GitSettings, error) {
 	return queryOne(c, scan, "SELECT account_id, provider, api_url, shared_repository, validated FROM git_settings WHERE account_id = $1", accountID)
 }
 
-// UpdateGitSettings reads the settings of an account, empty ones if there are none,
-// lets change alter them, and stores them, with nothing in between. change may be
-// called more than once; its error ends the update and is answered as it is.
-// Settings that it leaves as they are, are not stored.
+// UpdateGitSettings reads the settings of an account (empty ones if there are none),
+// applies change and stores the result, in one transaction. change may be called more
+// than once; its error aborts the update and is returned unchanged. Unchanged
+// settings are not written.
 func (s *Store) UpdateGitSettings(ctx context.Context, accountID string, change func(*GitSettings) error) (GitSettings, error) {
 	var after GitSettings
 	err := s.write(ctx, func(c *call) error {
@@ -65,7 +65,7 @@ func putGitSettings(c *call, settings GitSettings) error {
 	return err
 }
 
-// DeleteGitSettings removes the settings of an account. None is no error.
+// DeleteGitSettings deletes the settings of an account. It is idempotent.
 func (s *Store) DeleteGitSettings(ctx context.Context, accountID string) error {
 	return s.write(ctx, func(c *call) error {
 		_, err := c.exec("DELETE FROM git_settings WHERE account_id = $1", accountID)

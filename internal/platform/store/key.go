@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// Key is an API key. Its secret is not here, only a hash.
+// Key is an API key. Only the hash of its secret is stored.
 type Key struct {
 	ID, AccountID, UserID, Name, Prefix         string
 	Hash                                        []byte
 	Scopes                                      []string
-	CreatedAt, ExpiresAt, LastUsedAt, RevokedAt time.Time // zero: never
+	CreatedAt, ExpiresAt, LastUsedAt, RevokedAt time.Time // zero means never
 }
 
-// KeyFilter says which keys a list has.
+// KeyFilter selects keys.
 type KeyFilter struct {
-	UserID         string // empty: of everybody in the account
+	UserID         string // empty matches all users of the account
 	IncludeRevoked bool
 }
 
@@ -27,13 +27,13 @@ func scanKey(r row) (k Key, err error) {
 		timeColumn{&k.CreatedAt}, timeColumn{&k.ExpiresAt}, timeColumn{&k.LastUsedAt}, timeColumn{&k.RevokedAt})
 }
 
-// CreateKey stores a key of a user of the account. It gets an ID and a time if it
-// has none.
+// CreateKey stores a key of a user of the account and sets ID and time if they are
+// empty.
 func (s *Store) CreateKey(ctx context.Context, key Key) (Key, error) {
 	if len(key.Hash) == 0 {
 		return Key{}, invalid("a key needs a hash")
 	}
-	s.identify(&key.ID, &key.CreatedAt)
+	s.setDefaults(&key.ID, &key.CreatedAt)
 	err := s.write(ctx, func(c *call) error {
 		if _, err := queryOne(c, scanText, "SELECT id FROM users WHERE account_id = $1 AND id = $2", key.AccountID, key.UserID); err != nil {
 			return err
@@ -46,7 +46,7 @@ func (s *Store) CreateKey(ctx context.Context, key Key) (Key, error) {
 	return key, err
 }
 
-// KeyByID finds a key of any account, revoked and expired ones too.
+// KeyByID returns a key of any account, including revoked and expired ones.
 func (s *Store) KeyByID(ctx context.Context, id string) (key Key, err error) {
 	err = s.read(ctx, func(c *call) error {
 		key, err = queryOne(c, scanKey, "SELECT "+keyColumns+" FROM api_keys WHERE id = $1", id)
@@ -57,7 +57,7 @@ func (s *Store) KeyByID(ctx context.Context, id string) (key Key, err error) {
 
 // Keys lists the keys of an account, the newest first.
 func (s *Store) Keys(ctx context.Context, accountID string, filter KeyFilter, page Page) (keys []Key, next string, err error) {
-	list := newListing("keys", accountID, filter)
+	list := newListID("keys", accountID, filter)
 	var where condition
 	where.add("account_id = ?", accountID)
 	where.addText("user_id = ?", filter.UserID)
@@ -72,20 +72,20 @@ func (s *Store) Keys(ctx context.Context, accountID string, filter KeyFilter, pa
 		keys, err = queryAll(c, scanKey, "SELECT "+keyColumns+" FROM api_keys"+where.where()+" ORDER BY created_at DESC, id DESC"+where.limit(), where.args...)
 		return err
 	})
-	keys, next = cut(keys, page.limit(), func(last Key) string {
+	keys, next = paginate(keys, page.limit(), func(last Key) string {
 		return list.token(strconv.FormatInt(micros(last.CreatedAt), 10), last.ID)
 	})
 	return keys, next, err
 }
 
-// TouchKey says when a key was last used.
+// TouchKey updates when a key was last used.
 func (s *Store) TouchKey(ctx context.Context, id string, at time.Time) error {
 	return s.write(ctx, func(c *call) error {
 		return orNotFound(c.exec("UPDATE api_keys SET last_used_at = $1 WHERE id = $2", micros(at), id))
 	})
 }
 
-// RevokeKey ends a key for good. Doing so again is no error.
+// RevokeKey revokes a key permanently. It is idempotent and keeps the first time.
 func (s *Store) RevokeKey(ctx context.Context, accountID, id string) error {
 	return s.write(ctx, func(c *call) error {
 		return orNotFound(c.exec("UPDATE api_keys SET revoked_at = CASE revoked_at WHEN 0 THEN $1 ELSE revoked_at END WHERE account_id = $2 AND id = $3",

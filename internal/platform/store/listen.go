@@ -11,48 +11,49 @@ import (
 
 const (
 	changeChannel  = "slipway_changes"
-	listenQuiet    = 15 * time.Second // then the connection is asked whether it lives
+	listenIdle     = 15 * time.Second // then the connection is probed
 	listenPingTime = 5 * time.Second
 	listenRetry    = time.Second
 )
 
-// listen follows the changes that replicas announce. It returns when the first
-// connection listens, so that nothing is missed from then on.
+// listen receives the changes that replicas broadcast over PostgreSQL's LISTEN. It
+// returns when the first connection listens, so no later change is lost.
 //
-// States: connecting (changes are missed), listening. Each time it comes back to
-// listening, everybody is told ChangeAll.
+// States: connecting (changes may be lost) and listening. Each return to listening
+// publishes ChangeAll.
 func (s *Store) listen(ctx context.Context) error {
 	engine, ok := s.engine.(postgresEngine)
 	if !ok {
 		return nil
 	}
-	connection, err := engine.listening(ctx)
+	connection, err := engine.connectListener(ctx)
 	if err != nil {
-		return ended(ctx, engine.explain(err))
+		return preferContextError(ctx, engine.explain(err))
 	}
 	s.running.Go(func() {
 		for {
-			err := s.follow(connection)
-			closeSoon(connection)
+			err := s.receive(connection)
+			closeConnection(connection)
 			if s.closing.Err() != nil {
 				return
 			}
-			s.log.Warn("changes of other replicas are missed until the database answers", "error", engine.explain(err))
-			if connection = s.listenAgain(engine); connection == nil {
+			s.log.Warn("lost connection to the database; changes of other replicas are delayed until it is back", "error", engine.explain(err))
+			if connection = s.relisten(engine); connection == nil {
 				return
 			}
-			s.audience.tell([]Change{{Kind: ChangeAll}})
+			s.subscribers.publish([]Change{{Kind: ChangeAll}})
 		}
 	})
 	return nil
 }
 
-// listenAgain tries until it listens. It is nil when the store is closed.
-func (s *Store) listenAgain(engine postgresEngine) *pgx.Conn {
+// relisten retries until a connection listens. It returns nil when the store is
+// closed.
+func (s *Store) relisten(engine postgresEngine) *pgx.Conn {
 	retry := time.NewTicker(listenRetry)
 	defer retry.Stop()
 	for {
-		connection, err := engine.listening(s.closing)
+		connection, err := engine.connectListener(s.closing)
 		if err == nil {
 			return connection
 		}
@@ -64,8 +65,9 @@ func (s *Store) listenAgain(engine postgresEngine) *pgx.Conn {
 	}
 }
 
-// listening makes a connection that listens.
-func (e postgresEngine) listening(ctx context.Context) (*pgx.Conn, error) {
+// connectListener opens a connection that listens. It is not part of the pool: a
+// pooled connection would lose the subscription.
+func (e postgresEngine) connectListener(ctx context.Context) (*pgx.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	connection, err := pgx.ConnectConfig(ctx, e.config.Copy())
@@ -73,22 +75,22 @@ func (e postgresEngine) listening(ctx context.Context) (*pgx.Conn, error) {
 		return nil, err
 	}
 	if _, err := connection.Exec(ctx, "LISTEN "+changeChannel); err != nil {
-		closeSoon(connection)
+		closeConnection(connection)
 		return nil, err
 	}
 	return connection, nil
 }
 
-// follow tells what comes until the connection fails. A connection that says
-// nothing is asked now and then: one behind a dead network looks just as quiet.
-func (s *Store) follow(connection *pgx.Conn) error {
+// receive publishes notifications until the connection fails. An idle connection is
+// probed at intervals, because a dead network path looks like an idle one.
+func (s *Store) receive(connection *pgx.Conn) error {
 	for {
-		quiet, cancel := context.WithTimeout(s.closing, listenQuiet)
+		quiet, cancel := context.WithTimeout(s.closing, listenIdle)
 		message, err := connection.WaitForNotification(quiet)
 		cancel()
 		switch {
 		case err == nil:
-			s.audience.tell([]Change{parseChange(message.Payload)})
+			s.subscribers.publish([]Change{parseChange(message.Payload)})
 		case s.closing.Err() != nil:
 			return s.closing.Err()
 		case errors.Is(err, context.DeadlineExceeded) && !connection.IsClosed():
@@ -104,8 +106,8 @@ func (s *Store) follow(connection *pgx.Conn) error {
 	}
 }
 
-// parseChange reads a message. One that this program does not understand, of a
-// newer replica, may be about anything.
+// parseChange decodes a notification. One that this program cannot decode comes from
+// a newer replica and may concern anything, so it becomes ChangeAll.
 func parseChange(payload string) Change {
 	var change Change
 	if err := json.Unmarshal([]byte(payload), &change); err != nil {
@@ -118,8 +120,9 @@ func parseChange(payload string) Change {
 	return Change{Kind: ChangeAll}
 }
 
-func closeSoon(connection *pgx.Conn) {
+// closeConnection closes a connection within a second.
+func closeConnection(connection *pgx.Conn) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	_ = connection.Close(ctx) // it is given up anyway
+	_ = connection.Close(ctx) // the connection is discarded anyway
 }

@@ -17,8 +17,8 @@ import (
 //go:embed migrations/*.sql
 var shippedFiles embed.FS
 
-// shippedMigrations are the migrations of this program. A file is never changed
-// once a release has it; what changes is a new file.
+// shippedMigrations returns the migrations of this program. A released file never
+// changes, because databases store its checksum; a schema change is a new file.
 func shippedMigrations() fs.FS {
 	files, err := fs.Sub(shippedFiles, "migrations")
 	if err != nil {
@@ -27,7 +27,7 @@ func shippedMigrations() fs.FS {
 	return files
 }
 
-// migration is one step of the history of the tables.
+// migration is one step of the schema's history.
 type migration struct {
 	version  int64
 	name     string
@@ -38,7 +38,8 @@ type migration struct {
 var migrationName = regexp.MustCompile(`^([0-9]{4})_([a-z][a-z0-9_]*)(\.[a-z]+)?\.sql$`)
 
 // loadMigrations reads the steps for a database, in order. A file 0002_name.sql is
-// for both; 0002_name.sqlite.sql and 0002_name.postgres.sql are for one each.
+// for both databases; 0002_name.sqlite.sql and 0002_name.postgres.sql are for one
+// each.
 func loadMigrations(files fs.FS, e engine) ([]migration, error) {
 	names, err := fs.Glob(files, "*.sql")
 	if err != nil {
@@ -71,34 +72,35 @@ func loadMigrations(files fs.FS, e engine) ([]migration, error) {
 	return steps, nil
 }
 
-// migrate brings the tables up to date, all steps or none. Replicas that start
-// together wait for each other.
+// migrate applies all missing steps in one transaction. Replicas that start together
+// wait for each other.
 func (s *Store) migrate(ctx context.Context, files fs.FS) error {
 	steps, err := loadMigrations(files, s.engine)
 	if err != nil {
 		return err
 	}
-	return s.alone(ctx, func(c *call) error { return s.migrateTo(c, steps, int64(len(steps))) })
+	return s.exclusively(ctx, func(c *call) error { return s.migrateTo(c, steps, int64(len(steps))) })
 }
 
-// alone runs change in a transaction that excludes other migrations, without a
-// limit of time.
-func (s *Store) alone(ctx context.Context, change func(*call) error) error {
+// exclusively runs a callback in a transaction that excludes other migrations and has
+// no timeout: a step may rewrite large tables.
+func (s *Store) exclusively(ctx context.Context, change func(*call) error) error {
 	for range writeAttempts {
-		err := s.writeOnce(ctx, s.engine.aloneIsolation(), func(c *call) error {
+		err := s.writeOnce(ctx, s.engine.exclusiveIsolation(), func(c *call) error {
 			if err := s.engine.exclusive(c); err != nil {
 				return err
 			}
 			return change(c)
 		})
 		if !errors.Is(err, errCollision) {
-			return ended(ctx, err)
+			return preferContextError(ctx, err)
 		}
 	}
-	return &unavailableError{advice: "too many replicas start at once; try again", cause: errCollision}
+	return &unavailableError{advice: "too many replicas are starting; retry later", cause: errCollision}
 }
 
-// migrateTo runs the steps up to a version that the database lacks.
+// migrateTo applies the missing steps up to a version. It fails if the history of the
+// database is not a prefix of the shipped steps.
 func (s *Store) migrateTo(c *call, steps []migration, version int64) error {
 	if err := createHistory(c); err != nil {
 		return err
@@ -108,16 +110,16 @@ func (s *Store) migrateTo(c *call, steps []migration, version int64) error {
 		return err
 	}
 	if len(applied) > len(steps) {
-		return fmt.Errorf("the database has version %d and this program knows %d: it is of a newer Slipway; start that version, or restore a backup that was made before the upgrade",
+		return fmt.Errorf("the database has schema version %d and this program supports %d: it belongs to a newer Slipway; start that version, or restore a backup that was made before the upgrade",
 			len(applied), len(steps))
 	}
 	for i, step := range applied {
 		if step.version != int64(i+1) || step.checksum != steps[i].checksum {
-			return fmt.Errorf("the database was made by migration %d %q in another form than this program has: use a released version of Slipway with it", step.version, step.name)
+			return fmt.Errorf("migration %d %q of the database has another checksum than in this program: use a released version of Slipway", step.version, step.name)
 		}
 	}
 	for _, step := range steps[len(applied):max(int64(len(applied)), version)] {
-		if _, err := c.exec(s.engine.spelling(step.text)); err != nil {
+		if _, err := c.exec(s.engine.dialect(step.text)); err != nil {
 			return fmt.Errorf("migration %d %s: %w", step.version, step.name, err)
 		}
 		_, err := c.exec("INSERT INTO schema_migrations (version, name, checksum, applied_at) VALUES ($1, $2, $3, $4)",
@@ -130,8 +132,9 @@ func (s *Store) migrateTo(c *call, steps []migration, version int64) error {
 	return nil
 }
 
+// createHistory creates the table of applied migrations.
 func createHistory(c *call) error {
-	_, err := c.exec(c.engine.spelling(`CREATE TABLE IF NOT EXISTS schema_migrations (
+	_, err := c.exec(c.engine.dialect(`CREATE TABLE IF NOT EXISTS schema_migrations (
 		version BIGINT NOT NULL PRIMARY KEY,
 		name TEXT NOT NULL,
 		checksum TEXT NOT NULL,
@@ -140,7 +143,7 @@ func createHistory(c *call) error {
 	return err
 }
 
-// history is the steps that a database has taken.
+// history returns the applied migrations in order.
 func history(c *call) ([]migration, error) {
 	return queryAll(c, func(r row) (m migration, err error) {
 		return m, r.Scan(&m.version, &m.name, &m.checksum)

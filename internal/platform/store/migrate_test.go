@@ -181,7 +181,7 @@ func TestBackupCoversTables(t *testing.T) {
 		s := connected(t, url)
 		must(t, s.migrate(t.Context(), shippedMigrations()))
 		known := map[string]bool{"schema_migrations": true, "sessions": true, "sign_in_attempts": true, "replicas": true, "connections": true}
-		for _, table := range backedUp() {
+		for _, table := range backupTables() {
 			known[table] = true
 		}
 		must(t, s.read(t.Context(), func(c *call) error {

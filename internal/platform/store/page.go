@@ -14,13 +14,13 @@ const (
 	MaxPageSize     = 500
 )
 
-// maxTokenLength is more than the longest names make.
+// maxTokenLength bounds a page token before it is decoded; it fits the longest names.
 const maxTokenLength = 8 << 10
 
-// Page is a part of a list.
+// Page selects a part of a list.
 type Page struct {
-	Size  int    // zero: DefaultPageSize; more than MaxPageSize is that
-	Token string // from the list before; empty for the first
+	Size  int    // 0 means DefaultPageSize; capped at MaxPageSize
+	Token string // next token of the previous page; empty for the first
 }
 
 func (p Page) limit() int {
@@ -33,28 +33,29 @@ func (p Page) limit() int {
 	return p.Size
 }
 
-// listing names a list: what it has, and of which account and filter. A token is
-// only good for the list that gave it.
-type listing string
+// listID identifies a list: its type, account and filter. A page token is valid only
+// for the list that issued it, so a filter cannot change between two pages.
+type listID string
 
-func newListing(name string, scope ...any) listing {
+func newListID(name string, scope ...any) listID {
 	text, err := json.Marshal(scope)
 	if err != nil {
 		// Accounts and filters are strings, maps of strings and times.
 		panic("store: " + err.Error())
 	}
 	sum := sha256.Sum256(text)
-	return listing(name + ":" + base64.RawURLEncoding.EncodeToString(sum[:9]))
+	return listID(name + ":" + base64.RawURLEncoding.EncodeToString(sum[:9]))
 }
 
-// pageToken is the place of the last row of a page in the order of its list. So
-// rows that come and go elsewhere do not move the next page.
+// pageToken holds the sort key of the last row of a page (keyset pagination). So rows
+// that are added or removed elsewhere do not shift the next page.
 type pageToken struct {
-	List  listing  `json:"l"`
+	List  listID   `json:"l"`
 	After []string `json:"a"`
 }
 
-func (l listing) token(after ...string) string {
+// token encodes the page token after a row with these sort columns.
+func (l listID) token(after ...string) string {
 	text, err := json.Marshal(pageToken{List: l, After: after})
 	if err != nil {
 		panic("store: " + err.Error()) // strings can be marshalled
@@ -62,8 +63,9 @@ func (l listing) token(after ...string) string {
 	return base64.RawURLEncoding.EncodeToString(text)
 }
 
-// after reads a token: the columns of the last row, or nil for the first page.
-func (l listing) after(token string, columns int) ([]string, error) {
+// after decodes a page token: the sort columns of the last row, or nil for the first
+// page.
+func (l listID) after(token string, columns int) ([]string, error) {
 	if token == "" {
 		return nil, nil
 	}
@@ -82,13 +84,14 @@ func (l listing) after(token string, columns int) ([]string, error) {
 	return parsed.After, nil
 }
 
-// condition collects what a WHERE has, with its arguments.
+// condition builds a WHERE clause with its arguments.
 type condition struct {
 	parts []string
 	args  []any
 }
 
-// add takes a part in which each ? is the next argument.
+// add appends a term in which each ? is the next argument. Both databases accept
+// numbered placeholders ($1).
 func (c *condition) add(part string, args ...any) {
 	for _, arg := range args {
 		c.args = append(c.args, arg)
@@ -97,16 +100,15 @@ func (c *condition) add(part string, args ...any) {
 	c.parts = append(c.parts, part)
 }
 
-// addText is add for a filter that is not there when it is empty.
+// addText appends a term unless the value is empty.
 func (c *condition) addText(part, value string) {
 	if value != "" {
 		c.add(part, value)
 	}
 }
 
-// before continues a list that goes from the newest to the oldest: its columns
-// are a time and an ID.
-func (c *condition) before(list listing, token, columns string) error {
+// before continues a list in descending order of time and ID.
+func (c *condition) before(list listID, token, columns string) error {
 	after, err := list.after(token, 2)
 	if err != nil || after == nil {
 		return err
@@ -119,14 +121,14 @@ func (c *condition) before(list listing, token, columns string) error {
 	return nil
 }
 
-// limit is for the last argument.
+// limit returns a LIMIT clause for the last argument.
 func (c *condition) limit() string { return " LIMIT $" + strconv.Itoa(len(c.args)) }
 
 func (c *condition) where() string { return " WHERE " + strings.Join(c.parts, " AND ") }
 
-// cut leaves the rows of a page, of which one too many was asked for, and gives
-// the token of the next.
-func cut[T any](rows []T, limit int, token func(last T) string) ([]T, string) {
+// paginate cuts rows to the page size and returns the token of the next page. Queries
+// fetch one row more than the page, which shows whether there is a next one.
+func paginate[T any](rows []T, limit int, token func(last T) string) ([]T, string) {
 	if len(rows) <= limit {
 		return rows, ""
 	}

@@ -6,10 +6,10 @@ import (
 )
 
 func FuzzPageToken(f *testing.F) {
-	list := newListing("things", "account", ApplicationFilter{})
+	list := newListID("things", "account", ApplicationFilter{})
 	f.Add(list.token("a", "b", "c"))
 	f.Add(list.token("a"))
-	f.Add(newListing("others").token("a", "b", "c"))
+	f.Add(newListID("others").token("a", "b", "c"))
 	f.Add("e30")
 	f.Fuzz(func(t *testing.T, token string) {
 		after, err := list.after(token, 3)

@@ -21,7 +21,7 @@ func TestListsUseIndexes(t *testing.T) {
 			return applicationQuery(filter.condition(account), after, Page{})
 		}
 		audit := func(filter AuditFilter) (string, []any) {
-			list := newListing("audit", account, filter)
+			list := newListID("audit", account, filter)
 			query, args, err := auditQuery(list, account, filter, Page{Token: list.token("1700000000000000", "id")})
 			must(t, err)
 			return query, args
@@ -112,7 +112,7 @@ func planOf(t testing.TB, s *Store, query string, args []any) (plan string) {
 			var id, parent, unused int
 			return text, r.Scan(&id, &parent, &unused, &text)
 		}
-		if s.engine.announces() {
+		if s.engine.broadcasts() {
 			explain, scan = "EXPLAIN ", scanText
 		}
 		lines, err := queryAll(c, scan, explain+query, args...)

@@ -15,22 +15,26 @@ import (
 )
 
 const (
-	// postgresConnections is for one replica; a server has 100 by default.
+	// postgresConnections is the pool size of one replica; a server accepts 100
+	// connections by default.
 	postgresConnections = 16
 	postgresIdle        = 4
 	connectTimeout      = 10 * time.Second
-	// migrationLock is the key of the advisory lock. It only has to be ours.
+	// migrationLock is the key of the advisory lock of migrations, an arbitrary
+	// constant.
 	migrationLock = 7345019822671
 )
 
-// postgresEngine is PostgreSQL. Writing transactions are serializable, so that they
-// behave as SQLite's; those that collide are run again.
+// postgresEngine is PostgreSQL. Writing transactions are serializable, as SQLite's
+// are; serialization failures are retried.
 type postgresEngine struct{ config *pgx.ConnConfig }
 
+// connectPostgreSQL opens the connection pool. Session parameters of the URL take
+// precedence over the defaults.
 func (s *Store) connectPostgreSQL(ctx context.Context, location string) error {
 	config, err := pgx.ParseConfig(location)
 	if err != nil {
-		// The error repeats the URL.
+		// The error of the driver repeats the URL with its password.
 		return invalid("the URL of the PostgreSQL database cannot be understood: it must be postgres://user:password@host:port/database?sslmode=verify-full")
 	}
 	if config.ConnectTimeout == 0 {
@@ -41,8 +45,9 @@ func (s *Store) connectPostgreSQL(ctx context.Context, location string) error {
 		"statement_timeout":                   "30s",
 		"lock_timeout":                        "20s",
 		"idle_in_transaction_session_timeout": "60s",
-		// Reading a whole table makes a serializable transaction collide with everybody
-		// who writes to it; an index is there for everything that is asked.
+		// A sequential scan takes a predicate lock on the whole table, so a
+		// serializable transaction would conflict with every writer. All queries have
+		// an index.
 		"enable_seqscan": "off",
 	} {
 		if config.RuntimeParams[name] == "" {
@@ -54,17 +59,19 @@ func (s *Store) connectPostgreSQL(ctx context.Context, location string) error {
 	s.readers.SetMaxOpenConns(postgresConnections)
 	s.readers.SetMaxIdleConns(postgresIdle)
 	s.readers.SetConnMaxIdleTime(5 * time.Minute)
-	s.readers.SetConnMaxLifetime(time.Hour) // so that a moved database is found again
+	s.readers.SetConnMaxLifetime(time.Hour) // follows a database that failed over to another address
 	s.writer = s.readers
 
 	inner, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	if err := s.readers.PingContext(inner); err != nil {
-		return ended(ctx, s.engine.explain(err))
+		return preferContextError(ctx, s.engine.explain(err))
 	}
 	return nil
 }
 
+// explain classifies errors by SQLSTATE. An error without one comes from the
+// connection.
 func (e postgresEngine) explain(err error) error {
 	if err == nil {
 		return nil
@@ -72,7 +79,7 @@ func (e postgresEngine) explain(err error) error {
 	where := fmt.Sprintf("PostgreSQL at %s", e.config.Host)
 	var failure *pgconn.PgError
 	if !errors.As(err, &failure) {
-		return &unavailableError{advice: where + " does not answer; see that it runs and can be reached", cause: err}
+		return &unavailableError{advice: where + " does not respond; check that it runs and is reachable", cause: err}
 	}
 	switch failure.Code {
 	case "23505": // unique_violation
@@ -82,28 +89,28 @@ func (e postgresEngine) explain(err error) error {
 	case "40001", "40P01": // serialization_failure, deadlock_detected
 		return fmt.Errorf("%w (%w)", errCollision, err)
 	case "53100": // disk_full
-		return &unavailableError{advice: "the disk of " + where + " is full; make room there, and it goes on by itself", cause: err}
+		return &unavailableError{advice: "the disk of " + where + " is full; free space there, no restart is needed", cause: err}
 	case "25006": // read_only_sql_transaction
-		return &unavailableError{advice: where + " only reads; give the address of the primary", cause: err}
+		return &unavailableError{advice: where + " is read-only; use the address of the primary", cause: err}
 	}
 	switch failure.Code[:2] {
 	case "28", "3D": // authorization, no such database
-		return &unavailableError{advice: where + " refuses the user, the password or the database of the URL", cause: err}
+		return &unavailableError{advice: where + " rejects the user, the password or the database of the URL", cause: err}
 	case "08", "53", "55", "57", "58": // connection, resources, state, operator, system
-		return &unavailableError{advice: where + " cannot answer; look at its log and its limits", cause: err}
+		return &unavailableError{advice: where + " cannot serve the request; check its log and limits", cause: err}
 	}
-	return fmt.Errorf("the database refuses: %w", err)
+	return fmt.Errorf("database error: %w", err)
 }
 
-func (postgresEngine) writeIsolation() sql.IsolationLevel    { return sql.LevelSerializable }
-func (postgresEngine) snapshotIsolation() sql.IsolationLevel { return sql.LevelRepeatableRead }
-func (postgresEngine) aloneIsolation() sql.IsolationLevel    { return sql.LevelReadCommitted }
-func (postgresEngine) announces() bool                       { return true }
-func (postgresEngine) name() string                          { return "postgres" }
+func (postgresEngine) writeIsolation() sql.IsolationLevel     { return sql.LevelSerializable }
+func (postgresEngine) snapshotIsolation() sql.IsolationLevel  { return sql.LevelRepeatableRead }
+func (postgresEngine) exclusiveIsolation() sql.IsolationLevel { return sql.LevelReadCommitted }
+func (postgresEngine) broadcasts() bool                       { return true }
+func (postgresEngine) name() string                           { return "postgres" }
 
-// announce sends each change to all replicas when the transaction is stored. A
-// message has at most 8000 bytes; one change is far smaller.
-func (postgresEngine) announce(c *call, changes []Change) error {
+// broadcast sends each change to all replicas with the commit (NOTIFY). The payload
+// limit is 8000 bytes; a change is far smaller.
+func (postgresEngine) broadcast(c *call, changes []Change) error {
 	for _, change := range changes {
 		text, err := json.Marshal(change)
 		if err != nil {
@@ -116,23 +123,25 @@ func (postgresEngine) announce(c *call, changes []Change) error {
 	return nil
 }
 
+// exclusive takes an advisory lock that is released with the transaction.
 func (e postgresEngine) exclusive(c *call) error {
-	if err := e.unlimited(c); err != nil {
+	if err := e.disableTimeouts(c); err != nil {
 		return err
 	}
 	_, err := c.exec("SELECT pg_advisory_xact_lock($1)", int64(migrationLock))
 	return err
 }
 
-func (postgresEngine) unlimited(c *call) error {
+func (postgresEngine) disableTimeouts(c *call) error {
 	_, err := c.exec("SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0")
 	return err
 }
 
 var textType = regexp.MustCompile(`\bTEXT\b`)
 
-// spelling gives text the order of its bytes, whatever the database was made with.
-func (postgresEngine) spelling(text string) string {
+// dialect gives text columns the C collation, so that order and page tokens do not
+// depend on the locale of the database.
+func (postgresEngine) dialect(text string) string {
 	return textType.ReplaceAllString(text, `TEXT COLLATE "C"`)
 }
 

@@ -6,20 +6,21 @@ import (
 	"time"
 )
 
-// Replica is a process of the platform.
+// Replica is a process of the platform. It counts as live while SeenAt is recent; the
+// caller decides how recent.
 type Replica struct {
 	ID, PeerURL, TunnelURL string
 	SeenAt                 time.Time
 }
 
-// Connection says that a replica holds tunnels of a runtime.
+// Connection records that a replica holds tunnels of a runtime.
 type Connection struct {
 	RuntimeID, ReplicaID string
 	Count                int
 	SeenAt               time.Time
 }
 
-// maxReplicas bounds a list that has no pages.
+// maxReplicas bounds a list without pages.
 const maxReplicas = 1000
 
 func scanReplica(r row) (n Replica, err error) {
@@ -30,8 +31,8 @@ func scanConnection(r row) (n Connection, err error) {
 	return n, r.Scan(&n.RuntimeID, &n.ReplicaID, &n.Count, timeColumn{&n.SeenAt})
 }
 
-// PutReplica stores a replica, or that it lives. The latter alone is not told as a
-// change.
+// PutReplica stores a replica or renews its timestamp. A renewal alone is not
+// published as a change, because it happens every few seconds.
 func (s *Store) PutReplica(ctx context.Context, replica Replica) error {
 	if replica.ID == "" {
 		return invalid("a replica needs an ID")
@@ -51,7 +52,7 @@ func (s *Store) PutReplica(ctx context.Context, replica Replica) error {
 	})
 }
 
-// Replicas are those that were seen since then, by ID.
+// Replicas returns the replicas that were seen since a time, by ID.
 func (s *Store) Replicas(ctx context.Context, since time.Time) (replicas []Replica, err error) {
 	err = s.read(ctx, func(c *call) error {
 		replicas, err = queryAll(c, scanReplica, "SELECT id, peer_url, tunnel_url, seen_at FROM replicas WHERE seen_at >= $1 ORDER BY id LIMIT $2", micros(since), maxReplicas)
@@ -60,7 +61,7 @@ func (s *Store) Replicas(ctx context.Context, since time.Time) (replicas []Repli
 	return replicas, err
 }
 
-// DeleteReplica removes a replica and its connections. None is no error.
+// DeleteReplica deletes a replica and its connections. It is idempotent.
 func (s *Store) DeleteReplica(ctx context.Context, id string) error {
 	return s.write(ctx, func(c *call) error {
 		if _, err := c.exec("DELETE FROM connections WHERE replica_id = $1", id); err != nil {
@@ -72,8 +73,8 @@ func (s *Store) DeleteReplica(ctx context.Context, id string) error {
 	})
 }
 
-// PutConnection stores how many tunnels of a runtime a replica holds; with a count
-// of zero it removes the connection. That they live is not told as a change.
+// PutConnection stores how many tunnels of a runtime a replica holds; a count of zero
+// deletes the row. A renewal alone is not published as a change.
 func (s *Store) PutConnection(ctx context.Context, connection Connection) error {
 	if connection.ReplicaID == "" || connection.Count < 0 {
 		return invalid("a connection needs a replica, and a count from zero")
@@ -98,8 +99,8 @@ func (s *Store) PutConnection(ctx context.Context, connection Connection) error 
 	})
 }
 
-// Connections are those of a runtime that were seen since then, the most recently
-// seen first.
+// Connections returns the connections of a runtime that were seen since a time, the
+// most recent first.
 func (s *Store) Connections(ctx context.Context, runtimeID string, since time.Time) (connections []Connection, err error) {
 	err = s.read(ctx, func(c *call) error {
 		connections, err = queryAll(c, scanConnection, `SELECT runtime_id, replica_id, count, seen_at FROM connections
@@ -109,7 +110,7 @@ func (s *Store) Connections(ctx context.Context, runtimeID string, since time.Ti
 	return connections, err
 }
 
-// DeleteConnections removes the connections of a replica.
+// DeleteConnections deletes the connections of a replica.
 func (s *Store) DeleteConnections(ctx context.Context, replicaID string) error {
 	return s.write(ctx, func(c *call) error {
 		removed, err := c.exec("DELETE FROM connections WHERE replica_id = $1", replicaID)

@@ -8,36 +8,36 @@ import (
 	"strings"
 )
 
-// Cursor is how far the reports of a runtime are stored.
+// Cursor is the position up to which the reports of a runtime are stored.
 type Cursor struct {
 	RuntimeID, Stream string
-	Stored            int64 // number of the last change that is stored
-	Mark              int64 // counts the resyncs
-	Resyncing         bool  // one has begun and not ended: what is stored may be old
+	Stored            int64 // number of the last stored change
+	Mark              int64 // counts resyncs
+	Resyncing         bool  // a resync is incomplete, so stored rows may be stale
 
-	// Gap is only in the answer to ApplyReport: changes are missing before the
-	// first one that was not stored. The runtime must begin with a resync.
+	// Gap is only set in the result of ApplyReport: changes are missing before the
+	// first one that was not stored. The runtime must start a resync.
 	Gap bool
 }
 
-// ReportChange is one numbered change of a report. Exactly one of the others is
+// ReportChange is one numbered change of a report. Exactly one of the other fields is
 // set.
 type ReportChange struct {
 	Number      int64
-	Application *Application    // its runtime, account and mark are filled in
-	Deleted     *ApplicationRef // one that is gone
-	ResyncBegin bool            // what follows is everything that there is
-	ResyncEnd   bool            // what was not named since the beginning is gone
+	Application *Application    // runtime, account and mark are set by ApplyReport
+	Deleted     *ApplicationRef // a deleted application
+	ResyncBegin bool            // the following changes are the complete list
+	ResyncEnd   bool            // applications not named since ResyncBegin are deleted
 }
 
-// MaxReportChanges is how many changes one report may have.
+// MaxReportChanges bounds the changes of one report.
 const MaxReportChanges = 5000
 
-// ApplyReport stores changes in one transaction, each exactly once. Numbers grow
-// by one within a stream; those that are stored already are ignored. A stream
-// begins with a resync, and a resync may leave numbers out. At anything else that
-// is missing the storing stops, and the cursor has Gap; what came before it is
-// stored.
+// ApplyReport stores changes in one transaction, each exactly once. Numbers increase
+// by one within a stream; numbers that are already stored are ignored, so a report
+// can be retried. A stream starts with a resync, and a resync may skip numbers. At
+// any other missing number ApplyReport stops and returns a cursor with Gap; the
+// changes before it are stored.
 func (s *Store) ApplyReport(ctx context.Context, runtimeID, stream string, changes []ReportChange) (Cursor, error) {
 	if err := checkReport(stream, changes); err != nil {
 		return Cursor{}, err
@@ -68,12 +68,13 @@ func (s *Store) ApplyReport(ctx context.Context, runtimeID, stream string, chang
 		return Cursor{}, err
 	}
 	if cursor.Stream != stream {
-		// Nothing of this stream is known; the old stream's numbers mean nothing.
+		// This stream has not started; numbers of the previous stream are meaningless.
 		cursor.Stream, cursor.Stored = stream, 0
 	}
 	return cursor, nil
 }
 
+// checkReport validates the whole report before the transaction starts.
 func checkReport(stream string, changes []ReportChange) error {
 	if stream == "" || len(stream) > maxName {
 		return invalid("a report needs the name of its stream, of at most %d bytes", maxName)
@@ -89,6 +90,7 @@ func checkReport(stream string, changes []ReportChange) error {
 	return nil
 }
 
+// check validates one change: exactly one kind, a number, and bounded sizes.
 func (r ReportChange) check() error {
 	set := 0
 	for _, is := range []bool{r.Application != nil, r.Deleted != nil, r.ResyncBegin, r.ResyncEnd} {
@@ -121,7 +123,7 @@ func (r ReportChange) check() error {
 	return nil
 }
 
-// report is one ApplyReport at work.
+// report is the state of one ApplyReport.
 type report struct {
 	call    *call
 	runtime Runtime
@@ -129,11 +131,12 @@ type report struct {
 	stream  string
 }
 
+// apply stores one change or sets Gap.
 func (r *report) apply(change ReportChange) error {
 	known := r.cursor.Stream == r.stream
 	switch {
 	case known && change.Number <= r.cursor.Stored:
-		return nil // it was sent again
+		return nil // a duplicate
 	case change.ResyncBegin:
 		r.cursor.Stream, r.cursor.Resyncing = r.stream, true
 		r.cursor.Mark++
@@ -154,8 +157,9 @@ func (r *report) apply(change ReportChange) error {
 	return nil
 }
 
+// put stores an application with the current mark.
 func (r *report) put(a Application) error {
-	r.told(a.Namespace, a.Name)
+	r.announced(a.Namespace, a.Name)
 	labels := jsonText(a.Labels)
 	before, err := queryAll(r.call, scanText, "SELECT labels FROM applications WHERE runtime_id = $1 AND namespace = $2 AND name = $3", r.runtime.ID, a.Namespace, a.Name)
 	if err != nil {
@@ -169,12 +173,12 @@ func (r *report) put(a Application) error {
 		r.runtime.ID, r.runtime.AccountID, a.Namespace, a.Name, a.UID, a.Sync, a.Health, a.Cluster, a.DestinationNamespace,
 		micros(a.SeenAt), r.cursor.Mark, labels, blob(a.State))
 	if err != nil || len(before) == 1 && before[0] == labels {
-		return err // most reports change no label
+		return err // most reports do not change labels
 	}
 	return r.label(a, len(before) == 1)
 }
 
-// label stores the labels by which an application is found.
+// label updates the label index of an application.
 func (r *report) label(a Application, again bool) error {
 	if again {
 		if _, err := r.call.exec("DELETE FROM application_labels WHERE runtime_id = $1 AND namespace = $2 AND name = $3", r.runtime.ID, a.Namespace, a.Name); err != nil {
@@ -194,6 +198,8 @@ func (r *report) label(a Application, again bool) error {
 	return err
 }
 
+// remove deletes an application. A different UID is a newer application with the same
+// name, which stays.
 func (r *report) remove(ref ApplicationRef) error {
 	var where condition
 	where.add("runtime_id = ?", r.runtime.ID)
@@ -204,12 +210,12 @@ func (r *report) remove(ref ApplicationRef) error {
 	}
 	removed, err := r.call.exec("DELETE FROM applications"+where.where(), where.args...)
 	if removed > 0 {
-		r.told(ref.Namespace, ref.Name)
+		r.announced(ref.Namespace, ref.Name)
 	}
 	return err
 }
 
-// sweep removes what the resync did not name.
+// sweep deletes the applications that the resync did not name: their mark is older.
 func (r *report) sweep() error {
 	gone, err := queryAll(r.call, func(w row) (ref ApplicationRef, err error) { return ref, w.Scan(&ref.Namespace, &ref.Name) },
 		"SELECT namespace, name FROM applications WHERE runtime_id = $1 AND mark < $2", r.runtime.ID, r.cursor.Mark)
@@ -217,13 +223,14 @@ func (r *report) sweep() error {
 		return err
 	}
 	for _, ref := range gone {
-		r.told(ref.Namespace, ref.Name)
+		r.announced(ref.Namespace, ref.Name)
 	}
 	_, err = r.call.exec("DELETE FROM applications WHERE runtime_id = $1 AND mark < $2", r.runtime.ID, r.cursor.Mark)
 	return err
 }
 
-func (r *report) told(namespace, name string) {
+// announced queues the change of one application.
+func (r *report) announced(namespace, name string) {
 	r.call.changed(Change{Kind: ChangeApplication, AccountID: r.runtime.AccountID, ID: r.runtime.ID, Namespace: namespace, Name: name})
 }
 
@@ -235,7 +242,7 @@ func (r *report) finish(before Cursor) error {
 		return nil
 	}
 	if after.Resyncing != before.Resyncing {
-		// Whether its applications are stale is shown with the runtime.
+		// Subscribers show with the runtime whether its applications are stale.
 		r.call.changed(Change{Kind: ChangeRuntime, AccountID: r.runtime.AccountID, ID: r.runtime.ID})
 	}
 	_, err := r.call.exec(`INSERT INTO report_cursors (runtime_id, stream, stored, mark, resyncing) VALUES ($1, $2, $3, $4, $5)
@@ -244,8 +251,8 @@ func (r *report) finish(before Cursor) error {
 	return err
 }
 
-// Cursor says how far the reports of a runtime are stored. It has no stream for a
-// runtime that has not reported.
+// Cursor returns the report position of a runtime. Its stream is empty for a runtime
+// without reports.
 func (s *Store) Cursor(ctx context.Context, runtimeID string) (cursor Cursor, err error) {
 	err = s.read(ctx, func(c *call) error {
 		cursor, err = cursorOf(c, runtimeID)

@@ -19,28 +19,29 @@ import (
 	"strings"
 )
 
-// maxBackupLine is more than the largest row makes.
+// maxBackupLine bounds a line; it exceeds the largest row.
 const maxBackupLine = 8 << 20
 
-// Restore writes a backup into an empty database, which it makes if it is a file.
-// The backup is read to its end first: a damaged one is refused before anything is
-// written. Then everything is written, or nothing.
+// Restore writes a backup into an empty database, which it creates if it is a file.
+// The backup is spooled and verified completely first, so a damaged one is rejected
+// before any write. Then all rows are written in one transaction.
 func Restore(ctx context.Context, options Options, r io.Reader) (err error) {
 	spool, err := os.CreateTemp("", "slipway-restore-")
 	if err != nil {
-		return fmt.Errorf("there is no place to check the backup: %w", err)
+		return fmt.Errorf("create temporary file for the backup: %w", err)
 	}
 	defer func() { err = errors.Join(err, spool.Close()) }()
-	// It has hashes of passwords: nobody else finds it, and nothing is left behind.
+	// The spool contains password hashes. The unlinked file is not visible to others
+	// and disappears with the process.
 	if err := os.Remove(spool.Name()); err != nil {
 		return err
 	}
-	if _, err := io.Copy(spool, untilDone{ctx, r}); err != nil {
-		return fmt.Errorf("the backup cannot be read: %w", err)
+	if _, err := io.Copy(spool, contextReader{ctx, r}); err != nil {
+		return fmt.Errorf("read backup: %w", err)
 	}
 	header, err := checkBackup(ctx, spool)
 	if err != nil {
-		return fmt.Errorf("the backup is refused, and nothing is written: %w", err)
+		return fmt.Errorf("the backup is invalid, nothing was written: %w", err)
 	}
 	s, err := connect(ctx, options)
 	if err != nil {
@@ -50,40 +51,42 @@ func Restore(ctx context.Context, options Options, r io.Reader) (err error) {
 	return s.restore(ctx, header, spool)
 }
 
-// untilDone is a reader that ends with a context.
-type untilDone struct {
+// contextReader is a reader that fails when the context is done.
+type contextReader struct {
 	ctx context.Context
 	r   io.Reader
 }
 
-func (u untilDone) Read(p []byte) (int, error) {
+func (u contextReader) Read(p []byte) (int, error) {
 	if err := u.ctx.Err(); err != nil {
 		return 0, err
 	}
 	return u.r.Read(p)
 }
 
-// checkBackup reads a backup to its end.
+// checkBackup reads a backup to its end without using its rows.
 func checkBackup(ctx context.Context, spool io.ReadSeeker) (backupHeader, error) {
 	if _, err := spool.Seek(0, io.SeekStart); err != nil {
 		return backupHeader{}, err
 	}
-	return readBackup(untilDone{ctx, spool}, backupVisitor{
+	return readBackup(contextReader{ctx, spool}, backupVisitor{
 		table: func(backupTable) error { return nil },
 		row:   func(backupTable, []any) error { return nil },
 	})
 }
 
+// restore migrates to the backup's schema version, loads the rows, and then migrates
+// to the current version: older backups stay usable.
 func (s *Store) restore(ctx context.Context, header backupHeader, spool io.ReadSeeker) error {
 	steps, err := loadMigrations(shippedMigrations(), s.engine)
 	if err != nil {
 		return err
 	}
 	if header.Schema > int64(len(steps)) {
-		return fmt.Errorf("the backup has version %d of the tables and this program knows %d: it is of a newer Slipway; restore it with that version", header.Schema, len(steps))
+		return fmt.Errorf("the backup has schema version %d and this program supports %d: it belongs to a newer Slipway; restore it with that version", header.Schema, len(steps))
 	}
-	return s.alone(ctx, func(c *call) error {
-		if err := checkEmpty(c); err != nil {
+	return s.exclusively(ctx, func(c *call) error {
+		if err := requireEmpty(c); err != nil {
 			return err
 		}
 		if err := s.migrateTo(c, steps, header.Schema); err != nil {
@@ -94,17 +97,17 @@ func (s *Store) restore(ctx context.Context, header backupHeader, spool io.ReadS
 			return err
 		}
 		if int64(len(applied)) != header.Schema {
-			return fmt.Errorf("the backup is of version %d of the tables and the database has %d: give a database without any tables", header.Schema, len(applied))
+			return fmt.Errorf("the backup has schema version %d and the database %d: use a database without tables", header.Schema, len(applied))
 		}
-		if err := load(c, spool); err != nil {
+		if err := loadRows(c, spool); err != nil {
 			return err
 		}
 		return s.migrateTo(c, steps, int64(len(steps)))
 	})
 }
 
-// checkEmpty refuses to write over anything.
-func checkEmpty(c *call) error {
+// requireEmpty rejects a database with rows.
+func requireEmpty(c *call) error {
 	tables, err := c.engine.tables(c)
 	if err != nil {
 		return err
@@ -125,13 +128,13 @@ func checkEmpty(c *call) error {
 	return nil
 }
 
-// load writes the rows of a backup that was checked.
-func load(c *call, spool io.ReadSeeker) error {
+// loadRows writes the rows of a verified backup.
+func loadRows(c *call, spool io.ReadSeeker) error {
 	if _, err := spool.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
 	statement := ""
-	_, err := readBackup(untilDone{c.ctx, spool}, backupVisitor{
+	_, err := readBackup(contextReader{c.ctx, spool}, backupVisitor{
 		table: func(table backupTable) error {
 			places := make([]string, len(table.Columns))
 			for i := range places {
@@ -142,7 +145,7 @@ func load(c *call, spool io.ReadSeeker) error {
 		},
 		row: func(table backupTable, values []any) error {
 			if _, err := c.exec(statement, values...); err != nil {
-				return fmt.Errorf("restoring %s: %w", table.Table, err)
+				return fmt.Errorf("restore %s: %w", table.Table, err)
 			}
 			return nil
 		},
@@ -150,8 +153,8 @@ func load(c *call, spool io.ReadSeeker) error {
 	return err
 }
 
-// backupVisitor is called for what a backup has, in order. A row's values are
-// string, int64, bool and []byte.
+// backupVisitor is called for the tables and rows of a backup, in order. Values of a
+// row are string, int64, bool and []byte.
 type backupVisitor struct {
 	table func(backupTable) error
 	row   func(backupTable, []any) error
@@ -166,8 +169,8 @@ func readBackup(r io.Reader, visitor backupVisitor) (backupHeader, error) {
 	return readLines(unpacked, visitor)
 }
 
-// readLines reads what was packed. It only trusts what it has checked: the sum, the
-// number of rows, and the forms of names and values.
+// readLines parses the uncompressed lines. It validates checksum, number of rows, and
+// the form of all names and values.
 func readLines(unpacked io.Reader, visitor backupVisitor) (backupHeader, error) {
 	lines := bufio.NewScanner(unpacked)
 	lines.Buffer(make([]byte, 64<<10), maxBackupLine)
@@ -190,7 +193,7 @@ func readLines(unpacked io.Reader, visitor backupVisitor) (backupHeader, error) 
 	return b.header, nil
 }
 
-// backupReader reads line after line: the header, tables with rows, the end.
+// backupReader is the parser's state: header, tables with rows, trailer.
 type backupReader struct {
 	visitor backupVisitor
 	header  backupHeader
@@ -201,6 +204,7 @@ type backupReader struct {
 	rows    int64
 }
 
+// line parses one line. sum returns the checksum of all lines before it.
 func (b *backupReader) line(line []byte, sum func() string) error {
 	switch {
 	case b.ended:
@@ -236,8 +240,8 @@ func (b *backupReader) readHeader(line []byte) error {
 	return nil
 }
 
-// sqlName is the form of our tables and columns; nothing else becomes part of a
-// statement.
+// sqlName matches the names of tables and columns. Names become part of SQL
+// statements, so nothing else is accepted.
 var sqlName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,62}$`)
 
 func (b *backupReader) readTable(line []byte) error {
@@ -246,7 +250,7 @@ func (b *backupReader) readTable(line []byte) error {
 		return fmt.Errorf("it is damaged: %w", err)
 	}
 	if !sqlName.MatchString(table.Table) || slices.Contains(b.seen, table.Table) || table.Table == "schema_migrations" {
-		return fmt.Errorf("it is damaged: it has no right to the table %.80q", table.Table)
+		return fmt.Errorf("it is damaged: unexpected table %.80q", table.Table)
 	}
 	if len(table.Columns) == 0 || len(table.Columns) > 100 || len(table.Kinds) != len(table.Columns) {
 		return fmt.Errorf("it is damaged: the columns of %s are wrong", table.Table)
@@ -278,32 +282,34 @@ func (b *backupReader) readRow(line []byte) error {
 	return b.visitor.row(b.current, values)
 }
 
+// backupValue decodes a cell by the kind of its column.
 func backupValue(kind string, cell json.RawMessage) (any, error) {
 	if string(cell) == "null" {
 		return nil, errors.New("it has no value")
 	}
 	switch kind {
 	case kindText:
-		return decoded[string](cell)
+		return decode[string](cell)
 	case kindNumber:
-		return decoded[int64](cell)
+		return decode[int64](cell)
 	case kindFlag:
-		return decoded[bool](cell)
+		return decode[bool](cell)
 	}
-	text, err := decoded[string](cell)
+	text, err := decode[string](cell)
 	if err != nil {
 		return nil, err
 	}
 	return base64.StdEncoding.DecodeString(text)
 }
 
-func decoded[T any](cell json.RawMessage) (value T, err error) {
+func decode[T any](cell json.RawMessage) (value T, err error) {
 	if json.Unmarshal(cell, &value) != nil {
-		return value, fmt.Errorf("it is not a %T", value) // the error would have the value
+		return value, fmt.Errorf("it is not a %T", value) // the original error contains the value
 	}
 	return value, nil
 }
 
+// strictJSON decodes a line that must have no unknown fields and no trailing data.
 func strictJSON(line []byte, to any) error {
 	decoder := json.NewDecoder(bytes.NewReader(line))
 	decoder.DisallowUnknownFields()

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Runtime is an agent in a cluster. Its name is unique in the account, and so is its
-// namespace in its cluster.
+// Runtime is an agent in a cluster. Its name is unique in the account, and its
+// namespace is unique in its cluster.
 type Runtime struct {
 	ID, AccountID, Name, Namespace, Cluster, ClusterUID       string
 	Version, ChartVersion, KubernetesVersion                  string
@@ -15,7 +15,7 @@ type Runtime struct {
 	AccessURL, IngressClass                                   string
 	ConfigurationRuntime, Uninstalling, CleanSharedRepository bool
 	RegisteredAt, HeartbeatAt                                 time.Time
-	State                                                     []byte // the last HeartbeatRequest, as protobuf; at most MaxRuntimeState
+	State                                                     []byte // last HeartbeatRequest as protobuf; at most MaxRuntimeState
 }
 
 // MaxRuntimeState bounds the state of a runtime, in bytes.
@@ -30,6 +30,7 @@ func scanRuntime(r row) (n Runtime, err error) {
 		timeColumn{&n.RegisteredAt}, timeColumn{&n.HeartbeatAt}, blobColumn{&n.State})
 }
 
+// checkRuntime validates name and size of a runtime.
 func checkRuntime(runtime Runtime) error {
 	if runtime.Name == "" {
 		return invalid("a runtime needs a name")
@@ -40,13 +41,13 @@ func checkRuntime(runtime Runtime) error {
 	return nil
 }
 
-// CreateRuntime stores a runtime. It gets an ID and a time if it has none. If it
-// is the configuration runtime, no other of the account is any more.
+// CreateRuntime stores a runtime and sets ID and time if they are empty. If it is the
+// configuration runtime, it replaces the account's current one.
 func (s *Store) CreateRuntime(ctx context.Context, runtime Runtime) (Runtime, error) {
 	if err := checkRuntime(runtime); err != nil {
 		return Runtime{}, err
 	}
-	s.identify(&runtime.ID, &runtime.RegisteredAt)
+	s.setDefaults(&runtime.ID, &runtime.RegisteredAt)
 	err := s.write(ctx, func(c *call) error {
 		if runtime.ConfigurationRuntime {
 			if err := clearConfigurationRuntime(c, runtime.AccountID, runtime.ID); err != nil {
@@ -65,7 +66,8 @@ func (s *Store) CreateRuntime(ctx context.Context, runtime Runtime) (Runtime, er
 	return runtime, err
 }
 
-// clearConfigurationRuntime takes the flag from all others of the account.
+// clearConfigurationRuntime clears the flag of all other runtimes of the account and
+// announces those that had it.
 func clearConfigurationRuntime(c *call, accountID, exceptID string) error {
 	had, err := queryAll(c, scanText, "SELECT id FROM runtimes WHERE account_id = $1 AND configuration_runtime AND id <> $2", accountID, exceptID)
 	if err != nil {
@@ -80,7 +82,7 @@ func clearConfigurationRuntime(c *call, accountID, exceptID string) error {
 	return nil
 }
 
-// RuntimeByName finds a runtime of an account.
+// RuntimeByName returns a runtime of an account.
 func (s *Store) RuntimeByName(ctx context.Context, accountID, name string) (runtime Runtime, err error) {
 	err = s.read(ctx, func(c *call) error {
 		runtime, err = queryOne(c, scanRuntime, "SELECT "+runtimeColumns+" FROM runtimes WHERE account_id = $1 AND name = $2", accountID, name)
@@ -89,7 +91,7 @@ func (s *Store) RuntimeByName(ctx context.Context, accountID, name string) (runt
 	return runtime, err
 }
 
-// RuntimeByID finds a runtime of any account.
+// RuntimeByID returns a runtime of any account.
 func (s *Store) RuntimeByID(ctx context.Context, id string) (runtime Runtime, err error) {
 	err = s.read(ctx, func(c *call) error {
 		runtime, err = runtimeByID(c, id)
@@ -104,7 +106,7 @@ func runtimeByID(c *call, id string) (Runtime, error) {
 
 // Runtimes lists the runtimes of an account by name.
 func (s *Store) Runtimes(ctx context.Context, accountID string, page Page) (runtimes []Runtime, next string, err error) {
-	list := newListing("runtimes", accountID)
+	list := newListID("runtimes", accountID)
 	after, err := list.after(page.Token, 1)
 	if err != nil {
 		return nil, "", err
@@ -119,14 +121,14 @@ func (s *Store) Runtimes(ctx context.Context, accountID string, page Page) (runt
 		runtimes, err = queryAll(c, scanRuntime, "SELECT "+runtimeColumns+" FROM runtimes"+where.where()+" ORDER BY name"+where.limit(), where.args...)
 		return err
 	})
-	runtimes, next = cut(runtimes, page.limit(), func(last Runtime) string { return list.token(last.Name) })
+	runtimes, next = paginate(runtimes, page.limit(), func(last Runtime) string { return list.token(last.Name) })
 	return runtimes, next, err
 }
 
-// UpdateRuntime reads a runtime, lets change alter it, and stores it, with nothing
-// in between. change may be called more than once, each time with a fresh Runtime;
-// its error ends the update and is answered as it is. The ID, the account and the
-// time of registration stay.
+// UpdateRuntime reads a runtime, applies change and stores the result, in one
+// transaction. change may be called more than once, each time with a fresh Runtime;
+// its error aborts the update and is returned unchanged. ID, account and registration
+// time do not change.
 func (s *Store) UpdateRuntime(ctx context.Context, id string, change func(*Runtime) error) (Runtime, error) {
 	var after Runtime
 	err := s.write(ctx, func(c *call) error {
@@ -157,6 +159,7 @@ func (s *Store) UpdateRuntime(ctx context.Context, id string, change func(*Runti
 	return after, nil
 }
 
+// storeRuntime writes all mutable columns of a runtime.
 func storeRuntime(c *call, runtime Runtime) error {
 	_, err := c.exec(`UPDATE runtimes SET name = $1, namespace = $2, cluster = $3, cluster_uid = $4, version = $5, chart_version = $6,
 		kubernetes_version = $7, access_mode = $8, access_url = $9, ingress_class = $10, configuration_runtime = $11, uninstalling = $12,
@@ -179,9 +182,10 @@ func (s *Store) SetConfigurationRuntime(ctx context.Context, accountID, id strin
 	})
 }
 
-// DeleteRuntime removes a runtime with its applications, cursor, credential and
-// connections. If onlyIfSilentSince is not zero, a runtime with a later heartbeat
-// stays, and that is a *ConflictError.
+// DeleteRuntime deletes a runtime with its applications, cursor, credential and
+// connections. If onlyIfSilentSince is set, a runtime with a later heartbeat is kept
+// and a *ConflictError returned. Both happen in one transaction, so a runtime that
+// comes back online is never deleted.
 func (s *Store) DeleteRuntime(ctx context.Context, accountID, id string, onlyIfSilentSince time.Time) error {
 	return s.write(ctx, func(c *call) error {
 		runtime, err := runtimeByID(c, id)
@@ -192,7 +196,7 @@ func (s *Store) DeleteRuntime(ctx context.Context, accountID, id string, onlyIfS
 			return ErrNotFound
 		}
 		if !onlyIfSilentSince.IsZero() && runtime.HeartbeatAt.After(onlyIfSilentSince) {
-			return &ConflictError{What: fmt.Sprintf("the runtime %s itself: it was heard at %s and is online", runtime.Name, runtime.HeartbeatAt.Format(time.RFC3339))}
+			return &ConflictError{What: fmt.Sprintf("the runtime %s itself: its last heartbeat was at %s, so it is online", runtime.Name, runtime.HeartbeatAt.Format(time.RFC3339))}
 		}
 		if _, err := c.exec("DELETE FROM runtimes WHERE id = $1", id); err != nil {
 			return err

@@ -5,39 +5,39 @@ import (
 	"time"
 )
 
-// Session is somebody who signed in with a browser.
+// Session is the session of a browser.
 type Session struct {
-	Hash                         []byte // SHA-256 of the cookie's secret; the key
+	Hash                         []byte // SHA-256 of the cookie's secret; the primary key
 	UserID, AccountID            string
 	CSRFHash                     []byte
 	CreatedAt, ExpiresAt, SeenAt time.Time
-	Address, Agent               string // as shown to the user; cut when long
+	Address, Agent               string // shown to the user; truncated
 }
 
-// maxAddress and maxAgent bound what comes from a request.
+// maxAddress and maxAgent bound values that come from a request.
 const (
 	maxAddress = 128
 	maxAgent   = 512
 )
 
-// CreateSession stores a session. It gets a time if it has none.
+// CreateSession stores a session and sets the time if it is empty.
 func (s *Store) CreateSession(ctx context.Context, session Session) error {
 	if len(session.Hash) == 0 {
 		return invalid("a session needs a hash")
 	}
 	if session.CreatedAt.IsZero() {
-		session.CreatedAt = s.moment()
+		session.CreatedAt = s.timestamp()
 	}
 	return s.write(ctx, func(c *call) error {
 		_, err := c.exec(`INSERT INTO sessions (hash, user_id, account_id, csrf_hash, created_at, expires_at, seen_at, address, agent)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
 			session.Hash, session.UserID, session.AccountID, blob(session.CSRFHash), micros(session.CreatedAt), micros(session.ExpiresAt),
-			micros(session.SeenAt), shortened(session.Address, maxAddress), shortened(session.Agent, maxAgent))
+			micros(session.SeenAt), truncate(session.Address, maxAddress), truncate(session.Agent, maxAgent))
 		return orConflict(err, "a session with the same secret")
 	})
 }
 
-// Session finds a session. It may have expired: that is for the caller to see.
+// Session returns a session. The caller checks whether it has expired.
 func (s *Store) Session(ctx context.Context, hash []byte) (session Session, err error) {
 	scan := func(r row) (n Session, err error) {
 		return n, r.Scan(blobColumn{&n.Hash}, &n.UserID, &n.AccountID, blobColumn{&n.CSRFHash},
@@ -51,14 +51,14 @@ func (s *Store) Session(ctx context.Context, hash []byte) (session Session, err 
 	return session, err
 }
 
-// TouchSession says when a session was last used, and until when it is good.
+// TouchSession updates when a session was last used and when it expires.
 func (s *Store) TouchSession(ctx context.Context, hash []byte, seenAt, expiresAt time.Time) error {
 	return s.write(ctx, func(c *call) error {
 		return orNotFound(c.exec("UPDATE sessions SET seen_at = $1, expires_at = $2 WHERE hash = $3", micros(seenAt), micros(expiresAt), blob(hash)))
 	})
 }
 
-// DeleteSession ends a session. One that is not there is no error.
+// DeleteSession deletes a session. It is idempotent.
 func (s *Store) DeleteSession(ctx context.Context, hash []byte) error {
 	return s.write(ctx, func(c *call) error {
 		_, err := c.exec("DELETE FROM sessions WHERE hash = $1", blob(hash))
@@ -66,7 +66,7 @@ func (s *Store) DeleteSession(ctx context.Context, hash []byte) error {
 	})
 }
 
-// DeleteSessionsOf ends all sessions of a user but the one with the hash, which
+// DeleteSessionsOf deletes all sessions of a user except the one with the hash, which
 // may be nil.
 func (s *Store) DeleteSessionsOf(ctx context.Context, userID string, except []byte) error {
 	return s.write(ctx, func(c *call) error {
@@ -75,7 +75,7 @@ func (s *Store) DeleteSessionsOf(ctx context.Context, userID string, except []by
 	})
 }
 
-// ExpireSessions removes the sessions that have expired and says how many.
+// ExpireSessions deletes expired sessions and returns their number.
 func (s *Store) ExpireSessions(ctx context.Context) (removed int, err error) {
 	err = s.write(ctx, func(c *call) error {
 		removed, err = c.exec("DELETE FROM sessions WHERE expires_at <= $1", micros(c.now))

@@ -28,14 +28,14 @@ func TestConnectionSettings(t *testing.T) {
 		if got := test.pool.Stats().MaxOpenConnections; got != test.connections {
 			t.Errorf("%s: at most %d connections, want %d", test.name, got, test.connections)
 		}
-		c := &call{ctx: t.Context(), asker: test.pool, engine: test.store.engine}
+		c := &call{ctx: t.Context(), querier: test.pool, engine: test.store.engine}
 		for query, want := range test.want {
 			if got, err := queryOne(c, scanText, query); err != nil || got != want {
 				t.Errorf("%s: %s is %q, %v; want %s", test.name, query, got, err, want)
 			}
 		}
 	}
-	c := &call{ctx: t.Context(), asker: file.readers, engine: file.engine}
+	c := &call{ctx: t.Context(), querier: file.readers, engine: file.engine}
 	if _, err := c.exec("CREATE TABLE t (id BIGINT)"); err == nil {
 		t.Error("a reader writes")
 	}

@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// SigningKey is a key that the platform signs tokens with.
+// SigningKey is a key with which the platform signs tokens.
 type SigningKey struct {
 	ID                  string
 	Private             []byte // encrypted by the caller
 	CreatedAt, NotAfter time.Time
 }
 
-// maxSigningKeys is far more than a rotation leaves.
+// maxSigningKeys bounds a list without pages; rotation keeps a few keys.
 const maxSigningKeys = 100
 
-// SigningKeys are all keys, the newest first.
+// SigningKeys returns all keys, the newest first.
 func (s *Store) SigningKeys(ctx context.Context) (keys []SigningKey, err error) {
 	scan := func(r row) (k SigningKey, err error) {
 		return k, r.Scan(&k.ID, blobColumn{&k.Private}, timeColumn{&k.CreatedAt}, timeColumn{&k.NotAfter})
@@ -27,7 +27,7 @@ func (s *Store) SigningKeys(ctx context.Context) (keys []SigningKey, err error) 
 	return keys, err
 }
 
-// AddSigningKey stores a key. Its ID must be new.
+// AddSigningKey stores a key with a new ID.
 func (s *Store) AddSigningKey(ctx context.Context, key SigningKey) error {
 	if key.ID == "" || len(key.Private) == 0 {
 		return invalid("a signing key needs an ID and a private part")
@@ -39,7 +39,7 @@ func (s *Store) AddSigningKey(ctx context.Context, key SigningKey) error {
 	})
 }
 
-// DeleteSigningKey removes a key. One that is not there is no error.
+// DeleteSigningKey deletes a key. It is idempotent.
 func (s *Store) DeleteSigningKey(ctx context.Context, id string) error {
 	return s.write(ctx, func(c *call) error {
 		_, err := c.exec("DELETE FROM signing_keys WHERE id = $1", id)

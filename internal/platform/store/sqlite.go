@@ -14,13 +14,16 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// sqliteReaders is how many reads run at once beside the one writer.
+// sqliteReaders is the number of concurrent readers besides the one writer (WAL
+// mode).
 const sqliteReaders = 4
 
-// sqliteEngine is SQLite in a file: one connection writes, some read. Writers wait
-// for each other in database/sql, so a transaction runs alone.
+// sqliteEngine is SQLite in a file. A pool of one connection serializes the writers,
+// so a transaction never conflicts.
 type sqliteEngine struct{ path string }
 
+// connectSQLite locks, creates and opens the file. The lock is taken first: the
+// integrity check of a file in use would be unreliable.
 func (s *Store) connectSQLite(ctx context.Context, location *url.URL) error {
 	if location.Host != "" || !filepath.IsAbs(location.Path) || location.RawQuery != "" || location.User != nil {
 		return invalid("the URL of a SQLite database must be sqlite:///path/file.db, with three slashes and nothing after the path")
@@ -28,14 +31,14 @@ func (s *Store) connectSQLite(ctx context.Context, location *url.URL) error {
 	path := filepath.Clean(location.Path)
 	s.engine = sqliteEngine{path: path}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return fmt.Errorf("the folder of the database cannot be made: %w", err)
+		return fmt.Errorf("create the folder of the database: %w", err)
 	}
 	release, err := lockFile(path)
 	if err != nil {
 		return err
 	}
 	s.release = release
-	if err := privateFile(path); err != nil {
+	if err := createPrivateFile(path); err != nil {
 		return err
 	}
 	if s.writer, err = openSQLite(path, 1, "query_only(0)"); err != nil {
@@ -47,8 +50,8 @@ func (s *Store) connectSQLite(ctx context.Context, location *url.URL) error {
 	return s.checkIntegrity(ctx)
 }
 
-// openSQLite makes a pool of connections. FULL lets a commit wait for the disk,
-// also with the write-ahead log.
+// openSQLite opens a connection pool. synchronous=FULL makes a commit wait for the
+// disk, also with the write-ahead log.
 func openSQLite(path string, connections int, access string) (*sql.DB, error) {
 	options := url.Values{
 		"_txlock":    {"immediate"},
@@ -70,13 +73,13 @@ func openSQLite(path string, connections int, access string) (*sql.DB, error) {
 	return db, nil
 }
 
-// lockFile keeps a second platform out. The lock is a file beside the database:
-// SQLite has locks of its own on the database. The kernel releases it when the
-// process ends, however it ends.
+// lockFile excludes a second process. The lock is a file of its own, because SQLite
+// uses locks on the database file. The kernel releases it when the process ends, even
+// after a crash.
 func lockFile(path string) (release func() error, err error) {
 	lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("the lock of the database cannot be made: %w", err)
+		return nil, fmt.Errorf("create the lock file of the database: %w", err)
 	}
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		return nil, errors.Join(fmt.Errorf("the database %s is open in another process: stop it first, or use PostgreSQL for several replicas", path), lock.Close())
@@ -84,9 +87,9 @@ func lockFile(path string) (release func() error, err error) {
 	return lock.Close, nil
 }
 
-// privateFile makes the file if it is not there, and lets nobody else read it.
-// SQLite gives its other files the mode of this one.
-func privateFile(path string) error {
+// createPrivateFile creates the file if it does not exist and restricts it to its
+// owner. SQLite gives its other files (WAL, shared memory) the same mode.
+func createPrivateFile(path string) error {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return fmt.Errorf("the database cannot be opened: %w", err)
@@ -94,16 +97,16 @@ func privateFile(path string) error {
 	return errors.Join(file.Chmod(0o600), file.Close())
 }
 
-// checkIntegrity refuses a damaged file before anything is written to it.
+// checkIntegrity rejects a damaged file before it is written to.
 func (s *Store) checkIntegrity(ctx context.Context) error {
 	path := s.engine.(sqliteEngine).path
-	c := &call{ctx: ctx, asker: s.writer, engine: s.engine}
+	c := &call{ctx: ctx, querier: s.writer, engine: s.engine}
 	found, err := queryAll(c, scanText, "PRAGMA integrity_check(5)")
 	if err != nil {
-		return fmt.Errorf("the database %s cannot be read: %w", path, ended(ctx, err))
+		return fmt.Errorf("the database %s cannot be read: %w", path, preferContextError(ctx, err))
 	}
 	if len(found) != 1 || found[0] != "ok" {
-		return fmt.Errorf("the database %s is damaged: restore the last backup into a new file (SQLite says: %q)", path, found)
+		return fmt.Errorf("the database %s is damaged: restore the last backup into a new file (SQLite reports: %q)", path, found)
 	}
 	broken := 0
 	err = c.query(func(row) error { broken++; return nil }, "PRAGMA foreign_key_check")
@@ -113,13 +116,14 @@ func (s *Store) checkIntegrity(ctx context.Context) error {
 	return err
 }
 
+// explain classifies errors by SQLite's primary and extended result codes.
 func (e sqliteEngine) explain(err error) error {
 	if err == nil {
 		return nil
 	}
 	var failure *sqlite.Error
 	if !errors.As(err, &failure) {
-		return &unavailableError{advice: "it did not answer in time, or is closed; try again", cause: err}
+		return &unavailableError{advice: "it did not respond in time, or is closed; retry later", cause: err}
 	}
 	switch failure.Code() {
 	case sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY:
@@ -131,30 +135,30 @@ func (e sqliteEngine) explain(err error) error {
 	advice := ""
 	switch failure.Code() & 0xff {
 	case sqlite3.SQLITE_FULL:
-		advice = fmt.Sprintf("the disk of %s is full; make room there, and it goes on by itself", folder)
+		advice = fmt.Sprintf("the disk of %s is full; free space there, no restart is needed", folder)
 	case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM:
-		advice = fmt.Sprintf("%s cannot be read or written; look at its disk, its free space and its permissions", folder)
+		advice = fmt.Sprintf("%s cannot be read or written; check its disk, free space and permissions", folder)
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL:
-		advice = fmt.Sprintf("another program holds %s; end it", e.path)
+		advice = fmt.Sprintf("another process locks %s; stop it", e.path)
 	case sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_NOMEM:
-		advice = "it did not answer in time or has no memory; try again"
+		advice = "it did not respond in time or ran out of memory; retry later"
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
 		advice = fmt.Sprintf("%s is damaged or is not a database; restore the last backup into a new file", e.path)
 	default:
-		return fmt.Errorf("the database refuses: %w", err)
+		return fmt.Errorf("database error: %w", err)
 	}
 	return &unavailableError{advice: advice, cause: err}
 }
 
-func (sqliteEngine) writeIsolation() sql.IsolationLevel    { return sql.LevelDefault }
-func (sqliteEngine) snapshotIsolation() sql.IsolationLevel { return sql.LevelDefault }
-func (sqliteEngine) aloneIsolation() sql.IsolationLevel    { return sql.LevelDefault }
-func (sqliteEngine) announces() bool                       { return false }
-func (sqliteEngine) announce(*call, []Change) error        { return nil }
-func (sqliteEngine) exclusive(*call) error                 { return nil } // only one connection writes
-func (sqliteEngine) unlimited(*call) error                 { return nil }
-func (sqliteEngine) spelling(text string) string           { return text }
-func (sqliteEngine) name() string                          { return "sqlite" }
+func (sqliteEngine) writeIsolation() sql.IsolationLevel     { return sql.LevelDefault }
+func (sqliteEngine) snapshotIsolation() sql.IsolationLevel  { return sql.LevelDefault }
+func (sqliteEngine) exclusiveIsolation() sql.IsolationLevel { return sql.LevelDefault }
+func (sqliteEngine) broadcasts() bool                       { return false }
+func (sqliteEngine) broadcast(*call, []Change) error        { return nil }
+func (sqliteEngine) exclusive(*call) error                  { return nil } // only one connection writes
+func (sqliteEngine) disableTimeouts(*call) error            { return nil }
+func (sqliteEngine) dialect(text string) string             { return text }
+func (sqliteEngine) name() string                           { return "sqlite" }
 
 func (sqliteEngine) tables(c *call) ([]string, error) {
 	return queryAll(c, scanText, "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%' ORDER BY name")

@@ -10,60 +10,61 @@ import (
 	"time"
 )
 
-// Options are what a Store needs.
+// Options configures a Store.
 type Options struct {
-	// URL is sqlite:///path/file.db or postgres://user:password@host/database. It
-	// may have a password and is never shown.
+	// URL is sqlite:///path/file.db or postgres://user:password@host/database. It may
+	// contain a password, so it is never logged or part of an error.
 	URL string
-	Log *slog.Logger     // nil: nothing is logged
-	Now func() time.Time // nil: time.Now
+	Log *slog.Logger     // nil discards
+	Now func() time.Time // nil means time.Now
 }
 
-// Store is an open database. Its methods may be called from many goroutines.
+// Store is an open database. It is safe for concurrent use.
 type Store struct {
 	log *slog.Logger
 	now func() time.Time
 
 	engine  engine
-	writer  *sql.DB // the same as readers for PostgreSQL
+	writer  *sql.DB // one connection for SQLite; same as readers for PostgreSQL
 	readers *sql.DB
-	release func() error // the lock of the file
+	release func() error // unlocks the SQLite file
 
-	audience audience
-	closing  context.Context
-	close    context.CancelFunc
-	running  sync.WaitGroup
-	closed   sync.Once
+	subscribers subscribers
+	closing     context.Context
+	close       context.CancelFunc
+	running     sync.WaitGroup
+	closed      sync.Once
 }
 
-// engine is what differs between the databases.
+// engine abstracts the differences between the databases.
 type engine interface {
-	// explain turns an error of the driver into one of ours.
+	// explain converts an error of the driver to one of this package.
 	explain(err error) error
 	writeIsolation() sql.IsolationLevel
 	snapshotIsolation() sql.IsolationLevel
 	// aloneIsolation sees, after waiting for exclusive, what was stored meanwhile.
-	aloneIsolation() sql.IsolationLevel
-	// announces says that changes come back from the database, to every replica.
-	announces() bool
-	// announce sends changes with the transaction.
-	announce(c *call, changes []Change) error
-	// exclusive keeps others from migrating until the transaction ends, and takes
-	// the limit from the time of statements.
+	exclusiveIsolation() sql.IsolationLevel
+	// broadcasts reports whether the database delivers changes to every replica, this
+	// one included. Otherwise the writer publishes them in this process.
+	broadcasts() bool
+	// broadcast sends changes as part of the transaction.
+	broadcast(c *call, changes []Change) error
+	// exclusive blocks other migrations until the transaction ends, and disables
+	// statement timeouts.
 	exclusive(c *call) error
-	// unlimited takes the limit from the time of statements of the transaction.
-	unlimited(c *call) error
-	// spelling makes a migration's text one for this database.
-	spelling(text string) string
-	// name is part of the names of migrations that are for one database only.
+	// disableTimeouts disables the timeouts of statements in the transaction.
+	disableTimeouts(c *call) error
+	// dialect adapts the text of a migration to this database.
+	dialect(text string) string
+	// name is the suffix of migrations that are for this database only.
 	name() string
 	// tables lists the tables by name.
 	tables(c *call) ([]string, error)
 }
 
-// Open opens the database and brings its tables up to date. It refuses a database
-// of a newer program, a damaged one, and a file that is open elsewhere. A database
-// that is away is ErrUnavailable.
+// Open opens the database and migrates its schema. It rejects a database of a newer
+// program, a damaged one, and a file that another process has open. An unreachable
+// database is ErrUnavailable.
 func Open(ctx context.Context, options Options) (*Store, error) {
 	s, err := connect(ctx, options)
 	if err != nil {
@@ -78,7 +79,7 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 	return s, nil
 }
 
-// connect opens the database as it is.
+// connect opens the database without migrating it.
 func connect(ctx context.Context, options Options) (*Store, error) {
 	s := &Store{log: options.Log, now: options.Now, release: func() error { return nil }}
 	if s.log == nil {
@@ -92,7 +93,7 @@ func connect(ctx context.Context, options Options) (*Store, error) {
 	const form = "the URL of the database must be sqlite:///path/file.db or postgres://user:password@host/database"
 	parsed, err := url.Parse(options.URL)
 	if err != nil {
-		return nil, invalid(form) // the error has the URL, and that may have a password
+		return nil, invalid(form) // err contains the URL and with it the password
 	}
 	switch parsed.Scheme {
 	case "sqlite":
@@ -108,8 +109,8 @@ func connect(ctx context.Context, options Options) (*Store, error) {
 	return s, nil
 }
 
-// Close ends the channels of Changes, waits for what is running and closes the
-// database. Closing again does nothing.
+// Close closes the channels of Changes, waits for running goroutines and closes the
+// database. It is idempotent.
 func (s *Store) Close() (err error) {
 	s.closed.Do(func() {
 		s.close()
@@ -126,7 +127,7 @@ func (s *Store) Close() (err error) {
 	return err
 }
 
-// Ready says whether the database answers.
+// Ready returns an error if the database does not respond.
 func (s *Store) Ready(ctx context.Context) error {
 	return s.read(ctx, func(c *call) error {
 		_, err := queryOne(c, scanNumber, "SELECT count(*) FROM schema_migrations")
@@ -134,5 +135,5 @@ func (s *Store) Ready(ctx context.Context) error {
 	})
 }
 
-// moment is now, as it can be stored.
-func (s *Store) moment() time.Time { return s.now().UTC().Truncate(time.Microsecond) }
+// timestamp returns the current time with the precision of the database.
+func (s *Store) timestamp() time.Time { return s.now().UTC().Truncate(time.Microsecond) }

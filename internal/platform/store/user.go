@@ -6,30 +6,31 @@ import (
 	"time"
 )
 
-// Role is what a user may do in an account.
+// Role is the set of permissions of a user in an account.
 type Role string
 
-// The roles.
+// Roles.
 const (
 	RoleAdmin Role = "admin"
 	RoleUser  Role = "user"
 )
 
-// User is somebody who signs in. An email is there once in the platform, whatever
-// its case.
+// User is a user of an account. An email is unique in the platform, regardless of
+// case.
 type User struct {
 	ID, AccountID, Email, Name string
 	Role                       Role
-	PasswordHash               string // encoded argon2id; empty: no password
+	PasswordHash               string // encoded argon2id; empty without password
 	MustChangePassword         bool
 	Disabled                   bool
-	// Subject is who this is for the identity provider, as "issuer|sub". Empty for
-	// those who sign in with a password.
+	// Subject identifies the user at the identity provider, as "issuer|sub". It is
+	// empty for users with a password.
 	Subject                 string
 	CreatedAt, LastSignInAt time.Time
 }
 
-func (u User) administers() bool { return u.Role == RoleAdmin && !u.Disabled }
+// isAdmin reports whether the user can administer the account now.
+func (u User) isAdmin() bool { return u.Role == RoleAdmin && !u.Disabled }
 
 const userColumns = `id, account_id, email, name, role, password_hash, must_change_password, disabled, subject, created_at, last_sign_in_at`
 
@@ -38,21 +39,22 @@ func scanUser(r row) (u User, err error) {
 		&u.Subject, timeColumn{&u.CreatedAt}, timeColumn{&u.LastSignInAt})
 }
 
-// CreateUser stores a user. It gets an ID and a time if it has none.
+// CreateUser stores a user and sets ID and time if they are empty.
 func (s *Store) CreateUser(ctx context.Context, user User) (User, error) {
 	if err := checkUser(user); err != nil {
 		return User{}, err
 	}
-	s.identify(&user.ID, &user.CreatedAt)
+	s.setDefaults(&user.ID, &user.CreatedAt)
 	err := s.write(ctx, func(c *call) error {
 		_, err := c.exec(`INSERT INTO users (`+userColumns+`, email_folded) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
 			user.ID, user.AccountID, user.Email, user.Name, string(user.Role), user.PasswordHash, user.MustChangePassword, user.Disabled,
-			user.Subject, micros(user.CreatedAt), micros(user.LastSignInAt), folded(user.Email))
+			user.Subject, micros(user.CreatedAt), micros(user.LastSignInAt), foldEmail(user.Email))
 		return userConflict(err, user)
 	})
 	return user, err
 }
 
+// checkUser validates the fields that callers set.
 func checkUser(user User) error {
 	if strings.TrimSpace(user.Email) == "" {
 		return invalid("a user needs an email")
@@ -67,25 +69,25 @@ func userConflict(err error, user User) error {
 	return orConflict(err, "a user with the email %s, or with the same identity", user.Email)
 }
 
-// User finds a user of an account.
+// User returns a user of an account.
 func (s *Store) User(ctx context.Context, accountID, id string) (User, error) {
 	return s.user(ctx, "account_id = $1 AND id = $2", accountID, id)
 }
 
-// UserByID finds a user of any account.
+// UserByID returns a user of any account.
 func (s *Store) UserByID(ctx context.Context, id string) (User, error) {
 	return s.user(ctx, "id = $1", id)
 }
 
-// UserByEmail finds a user by the email, whatever its case.
+// UserByEmail returns a user by email, regardless of case.
 func (s *Store) UserByEmail(ctx context.Context, email string) (User, error) {
-	return s.user(ctx, "email_folded = $1", folded(email))
+	return s.user(ctx, "email_folded = $1", foldEmail(email))
 }
 
-// UserBySubject finds a user by what the identity provider calls them.
+// UserBySubject returns a user by the subject of the identity provider.
 func (s *Store) UserBySubject(ctx context.Context, subject string) (User, error) {
 	if subject == "" {
-		return User{}, ErrNotFound // those with a password have none
+		return User{}, ErrNotFound // users with a password have an empty subject
 	}
 	return s.user(ctx, "subject = $1 AND subject <> ''", subject)
 }
@@ -100,7 +102,7 @@ func (s *Store) user(ctx context.Context, where string, args ...any) (user User,
 
 // Users lists the users of an account by email.
 func (s *Store) Users(ctx context.Context, accountID string, page Page) (users []User, next string, err error) {
-	list := newListing("users", accountID)
+	list := newListID("users", accountID)
 	after, err := list.after(page.Token, 1)
 	if err != nil {
 		return nil, "", err
@@ -115,12 +117,12 @@ func (s *Store) Users(ctx context.Context, accountID string, page Page) (users [
 		users, err = queryAll(c, scanUser, "SELECT "+userColumns+" FROM users"+where.where()+" ORDER BY email_folded"+where.limit(), where.args...)
 		return err
 	})
-	users, next = cut(users, page.limit(), func(last User) string { return list.token(folded(last.Email)) })
+	users, next = paginate(users, page.limit(), func(last User) string { return list.token(foldEmail(last.Email)) })
 	return users, next, err
 }
 
-// UpdateUser stores everything of a user but the ID, account and time of creation.
-// It is ErrLastAdmin if the account would have no admin any more.
+// UpdateUser stores all fields of a user except ID, account and creation time. It
+// returns ErrLastAdmin if the account would have no admin left.
 func (s *Store) UpdateUser(ctx context.Context, user User) error {
 	if err := checkUser(user); err != nil {
 		return err
@@ -130,20 +132,22 @@ func (s *Store) UpdateUser(ctx context.Context, user User) error {
 		if err != nil {
 			return err
 		}
-		if before.administers() && !user.administers() {
+		if before.isAdmin() && !user.isAdmin() {
 			if err := otherAdmin(c, before); err != nil {
 				return err
 			}
 		}
 		_, err = c.exec(`UPDATE users SET email = $1, email_folded = $2, name = $3, role = $4, password_hash = $5,
 			must_change_password = $6, disabled = $7, subject = $8, last_sign_in_at = $9 WHERE account_id = $10 AND id = $11`,
-			user.Email, folded(user.Email), user.Name, string(user.Role), user.PasswordHash,
+			user.Email, foldEmail(user.Email), user.Name, string(user.Role), user.PasswordHash,
 			user.MustChangePassword, user.Disabled, user.Subject, micros(user.LastSignInAt), user.AccountID, user.ID)
 		return userConflict(err, user)
 	})
 }
 
-// otherAdmin sees that somebody else administers the account.
+// otherAdmin returns ErrLastAdmin unless the account has another active admin. It
+// runs in the transaction of the change: two admins cannot demote each other
+// concurrently.
 func otherAdmin(c *call, user User) error {
 	others, err := queryOne(c, scanNumber, "SELECT count(*) FROM users WHERE account_id = $1 AND id <> $2 AND role = $3 AND NOT disabled",
 		user.AccountID, user.ID, string(RoleAdmin))
@@ -153,7 +157,7 @@ func otherAdmin(c *call, user User) error {
 	return err
 }
 
-// DeleteUser removes a user with their sessions and keys. It is ErrLastAdmin for
+// DeleteUser deletes a user with their sessions and keys. It returns ErrLastAdmin for
 // the last admin of an account.
 func (s *Store) DeleteUser(ctx context.Context, accountID, id string) error {
 	return s.write(ctx, func(c *call) error {
@@ -161,7 +165,7 @@ func (s *Store) DeleteUser(ctx context.Context, accountID, id string) error {
 		if err != nil {
 			return err
 		}
-		if user.administers() {
+		if user.isAdmin() {
 			if err := otherAdmin(c, user); err != nil {
 				return err
 			}

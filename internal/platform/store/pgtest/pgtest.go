@@ -1,9 +1,10 @@
 // Package pgtest runs a real PostgreSQL for tests. The tests of a package share one
-// server, which starts when it is first asked for, in a folder of its own and on a
-// socket that only its user and root can reach. Each test gets its own databases.
+// server, which starts on first use, in its own folder and on a socket that only its
+// user and root can access. Each test gets its own databases.
 //
-// It promises that the server and its folder are gone when the test process ends,
-// however it ends. It needs Debian's postgresql and refuses to run without.
+// It guarantees that the server and its folder are removed when the test process
+// ends, even after a crash. It needs Debian's postgresql package and fails without
+// it.
 package pgtest
 
 import (
@@ -34,13 +35,14 @@ var server = sync.OnceValues(start)
 // running is a server that accepts connections.
 type running struct {
 	sockets string
-	// alive is open as long as the test process lives: the supervisor reads it.
+	// alive stays open as long as the test process lives; the supervisor reads from
+	// it.
 	alive io.Closer
 }
 
-// URL makes a database and gives its URL, which needs no password. The database
-// orders text as people do and not by bytes, as databases of users may. It is
-// dropped when the test ends.
+// URL creates a database and returns its URL, which needs no password. The database
+// has a natural-language collation, as databases of users may have, so that tests
+// find queries that depend on it. It is dropped when the test ends.
 func URL(t testing.TB) string {
 	t.Helper()
 	s, err := server()
@@ -60,8 +62,8 @@ func URL(t testing.TB) string {
 	return s.url(name)
 }
 
-// Admin runs a statement as the server's superuser, outside of the databases of
-// tests, to end connections for example.
+// Admin runs a statement as superuser outside of the databases of tests, for example
+// to terminate connections.
 func Admin(t testing.TB, statement string) {
 	t.Helper()
 	s, err := server()
@@ -93,8 +95,8 @@ func (s running) exec(ctx context.Context, statement string) error {
 	return nil
 }
 
-// supervisor runs the server until its input ends, which it does with the test
-// process, and leaves nothing behind.
+// supervisor runs the server until its stdin is closed, which happens when the test
+// process ends, and removes all files.
 const supervisor = `
 "$1/postgres" -D "$2/data" -k "$2" >>"$2/log" 2>&1 </dev/null &
 read -r nothing
@@ -159,7 +161,7 @@ func (s running) wait(log string) error {
 	}
 }
 
-// programs is the folder of the newest PostgreSQL.
+// programs returns the folder of the newest PostgreSQL.
 func programs() (string, error) {
 	found, err := filepath.Glob("/usr/lib/postgresql/*/bin")
 	if err != nil {
@@ -175,9 +177,9 @@ func programs() (string, error) {
 	return slices.MaxFunc(found, func(a, b string) int { return version(a) - version(b) }), nil
 }
 
-// owner says as whom the server runs: PostgreSQL refuses to run as root.
+// owner returns the user that runs the server: PostgreSQL refuses to run as root.
 func owner(folder string) (*syscall.SysProcAttr, error) {
-	attributes := &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for the tests
+	attributes := &syscall.SysProcAttr{Setpgid: true} // Ctrl-C must only reach the tests
 	if os.Getuid() != 0 {
 		return attributes, nil
 	}
@@ -203,7 +205,7 @@ func appendFile(path, text string) error {
 		return err
 	}
 	if _, err := file.WriteString(text); err != nil {
-		_ = file.Close() // the first error is the one to tell
+		_ = file.Close() // the first error is returned
 		return err
 	}
 	return file.Close()
