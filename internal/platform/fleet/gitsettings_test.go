@@ -44,7 +44,7 @@ func TestGitSettingsAreCompleted(t *testing.T) {
 		part     string
 	}{
 		"none":        {nil, "no URL"},
-		"unknown":     {&platformv1.GitSettings{SharedRepository: "https://code.example.com/acme/config.git"}, "cannot be told"},
+		"unknown":     {&platformv1.GitSettings{SharedRepository: "https://code.example.com/acme/config.git"}, "cannot be inferred"},
 		"no provider": {&platformv1.GitSettings{SharedRepository: "https://github.com/acme/config.git", Provider: "svn"}, ""},
 		"credentials": {&platformv1.GitSettings{SharedRepository: "https://token@github.com/acme/config.git"}, "credentials"},
 		"API":         {&platformv1.GitSettings{SharedRepository: "https://github.com/acme/config.git", Provider: "github", ApiUrl: "ftp://x"}, ""},

@@ -65,7 +65,7 @@ func TestWatchRuntimes(t *testing.T) {
 		}
 		expect("deleted", "-test")
 		close(w.stop)
-		expect("stopping", "over: unavailable: this replica of the platform is stopping: connect again")
+		expect("stopping", "over: unavailable: this replica of the platform is shutting down: reconnect")
 	})
 }
 

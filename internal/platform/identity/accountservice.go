@@ -14,22 +14,22 @@ import (
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
-// Bounds of what people are called.
+// Limits of emails and names.
 const (
 	emailMax = 254
 	nameMax  = 100
 )
 
-// accountService is the account and its users.
+// accountService implements AccountService.
 type accountService struct{ *Identity }
 
-// GetAccount answers the caller's account.
+// GetAccount returns the caller's account.
 func (s accountService) GetAccount(ctx context.Context, _ *connect.Request[platformv1.GetAccountRequest]) (*connect.Response[platformv1.GetAccountResponse], error) {
 	caller, _ := CallerFrom(ctx)
 	return connect.NewResponse(&platformv1.GetAccountResponse{Account: accountMessage(caller.Account)}), nil
 }
 
-// UpdateAccount changes its name.
+// UpdateAccount changes the name of the account.
 func (s accountService) UpdateAccount(ctx context.Context, request *connect.Request[platformv1.UpdateAccountRequest]) (*connect.Response[platformv1.UpdateAccountResponse], error) {
 	caller, _ := CallerFrom(ctx)
 	account := caller.Account
@@ -39,7 +39,7 @@ func (s accountService) UpdateAccount(ctx context.Context, request *connect.Requ
 	}
 	account.Name = name
 	if err := s.store.UpdateAccount(ctx, account); err != nil {
-		return nil, s.answer(err)
+		return nil, s.apiError(err)
 	}
 	return connect.NewResponse(&platformv1.UpdateAccountResponse{Account: accountMessage(account)}), nil
 }
@@ -49,17 +49,17 @@ func (s accountService) ListUsers(ctx context.Context, request *connect.Request[
 	caller, _ := CallerFrom(ctx)
 	users, next, err := s.store.Users(ctx, caller.Account.ID, page(request.Msg))
 	if err != nil {
-		return nil, s.answer(err)
+		return nil, s.apiError(err)
 	}
-	answer := &platformv1.ListUsersResponse{NextPageToken: next}
+	response := &platformv1.ListUsersResponse{NextPageToken: next}
 	for _, user := range users {
-		answer.Users = append(answer.Users, userMessage(user))
+		response.Users = append(response.Users, userMessage(user))
 	}
-	return connect.NewResponse(answer), nil
+	return connect.NewResponse(response), nil
 }
 
-// CreateUser makes a user, with a one-time password unless they come through the
-// identity provider.
+// CreateUser creates a user, with a one-time password unless they sign in
+// through the identity provider.
 func (s accountService) CreateUser(ctx context.Context, request *connect.Request[platformv1.CreateUserRequest]) (*connect.Response[platformv1.CreateUserResponse], error) {
 	caller, _ := CallerFrom(ctx)
 	email, err := checkEmail(request.Msg.GetEmail())
@@ -83,37 +83,38 @@ func (s accountService) CreateUser(ctx context.Context, request *connect.Request
 		once = oneTimePassword()
 		user.MustChangePassword = true
 		if user.PasswordHash, err = s.passwords.hash(ctx, once); err != nil {
-			return nil, s.answer(err)
+			return nil, s.apiError(err)
 		}
 	}
 	if user, err = s.store.CreateUser(ctx, user); err != nil {
-		return nil, s.answer(err)
+		return nil, s.apiError(err)
 	}
 	return connect.NewResponse(&platformv1.CreateUserResponse{User: userMessage(user), OneTimePassword: once.Reveal()}), nil
 }
 
-// UpdateUser changes a user. What they had open ends when they may do less.
+// UpdateUser changes a user. Their sessions end when they are disabled or get
+// another role, so that open pages do not keep the old permissions.
 func (s accountService) UpdateUser(ctx context.Context, request *connect.Request[platformv1.UpdateUserRequest]) (*connect.Response[platformv1.UpdateUserResponse], error) {
 	caller, user, err := s.target(ctx, request.Msg.GetId())
 	if err != nil {
-		return nil, s.answer(err)
+		return nil, s.apiError(err)
 	}
-	changed, err := s.people.change(ctx, user.AccountID, user.ID, func(now *store.User) error {
+	changed, err := s.users.change(ctx, user.AccountID, user.ID, func(now *store.User) error {
 		user = *now
 		return applyUpdate(caller, now, request.Msg)
 	})
 	if err != nil {
-		return nil, s.answer(err)
+		return nil, s.apiError(err)
 	}
 	if changed.Disabled || changed.Role != user.Role {
 		if err := s.store.DeleteSessionsOf(ctx, user.ID, nil); err != nil {
-			return nil, s.answer(err)
+			return nil, s.apiError(err)
 		}
 	}
 	return connect.NewResponse(&platformv1.UpdateUserResponse{User: userMessage(changed)}), nil
 }
 
-// applyUpdate sets what the request has.
+// applyUpdate applies the fields that the request sets.
 func applyUpdate(caller Caller, user *store.User, request *platformv1.UpdateUserRequest) (err error) {
 	role := user.Role
 	if request.Name != nil {
@@ -130,16 +131,16 @@ func applyUpdate(caller Caller, user *store.User, request *platformv1.UpdateUser
 		user.Disabled = request.GetDisabled()
 	}
 	if user.ID == caller.User.ID && (user.Role != role || user.Disabled) {
-		return precondition("nobody can take their own rights away; ask another admin")
+		return precondition("you cannot remove your own permissions; ask another admin")
 	}
 	return nil
 }
 
-// ResetPassword gives a user a one-time password, and ends their sessions.
+// ResetPassword sets a one-time password for a user and ends their sessions.
 func (s accountService) ResetPassword(ctx context.Context, request *connect.Request[platformv1.ResetPasswordRequest]) (*connect.Response[platformv1.ResetPasswordResponse], error) {
 	caller, user, err := s.target(ctx, request.Msg.GetId())
 	if err != nil {
-		return nil, s.answer(err)
+		return nil, s.apiError(err)
 	}
 	switch {
 	case user.ID == caller.User.ID:
@@ -147,29 +148,29 @@ func (s accountService) ResetPassword(ctx context.Context, request *connect.Requ
 	case user.Subject != "":
 		return nil, precondition("the user signs in through the identity provider and has no password here")
 	}
-	once, err := resetPassword(ctx, s.people, s.passwords, user)
+	once, err := resetPassword(ctx, s.users, s.passwords, user)
 	if err != nil {
-		return nil, s.answer(err)
+		return nil, s.apiError(err)
 	}
 	return connect.NewResponse(&platformv1.ResetPasswordResponse{OneTimePassword: once.Reveal()}), nil
 }
 
-// DeleteUser removes a user with their sessions and keys.
+// DeleteUser deletes a user with their sessions and keys.
 func (s accountService) DeleteUser(ctx context.Context, request *connect.Request[platformv1.DeleteUserRequest]) (*connect.Response[platformv1.DeleteUserResponse], error) {
 	caller, user, err := s.target(ctx, request.Msg.GetId())
 	if err != nil {
-		return nil, s.answer(err)
+		return nil, s.apiError(err)
 	}
 	if user.ID == caller.User.ID {
-		return nil, precondition("nobody can delete themselves; ask another admin")
+		return nil, precondition("you cannot delete your own user; ask another admin")
 	}
 	if err := s.store.DeleteUser(ctx, caller.Account.ID, user.ID); err != nil {
-		return nil, s.answer(err)
+		return nil, s.apiError(err)
 	}
 	return connect.NewResponse(&platformv1.DeleteUserResponse{}), nil
 }
 
-// target is the user that a call is about, of the caller's account.
+// target returns the user of a call, from the caller's account only.
 func (s accountService) target(ctx context.Context, id string) (Caller, store.User, error) {
 	caller, _ := CallerFrom(ctx)
 	user, err := s.store.User(ctx, caller.Account.ID, id)
@@ -182,7 +183,7 @@ func (s accountService) target(ctx context.Context, id string) (Caller, store.Us
 	return caller, user, err
 }
 
-// checkEmail accepts a plain address.
+// checkEmail accepts a plain address without a display name.
 func checkEmail(text string) (string, error) {
 	text = strings.TrimSpace(text)
 	parsed, err := mail.ParseAddress(text)
@@ -192,6 +193,7 @@ func checkEmail(text string) (string, error) {
 	return text, nil
 }
 
+// checkName accepts 1 to nameMax printable characters.
 func checkName(of, text string) (string, error) {
 	text = strings.TrimSpace(text)
 	if text == "" || len(text) > nameMax || clean(text) != text {
@@ -200,6 +202,7 @@ func checkName(of, text string) (string, error) {
 	return text, nil
 }
 
+// orElse returns the text, or a truncated fallback if it is empty.
 func orElse(text, other string) string {
 	if strings.TrimSpace(text) == "" {
 		return other[:min(len(other), nameMax)]
@@ -217,7 +220,7 @@ func roleOf(role platformv1.Role) (store.Role, error) {
 	return "", invalid("the role must be ROLE_USER or ROLE_ADMIN")
 }
 
-// paged is a request for a part of a list.
+// paged is a request for a page of a list.
 type paged interface {
 	GetPageSize() int32
 	GetPageToken() string
@@ -231,12 +234,12 @@ func accountMessage(account store.Account) *platformv1.Account {
 	return &platformv1.Account{Id: account.ID, Name: account.Name, CreatedAt: timestamppb.New(account.CreatedAt)}
 }
 
-// userMessage has nothing of the password.
+// userMessage converts a user to its API message, without the password hash.
 func userMessage(user store.User) *platformv1.User {
 	message := &platformv1.User{
 		Id: user.ID, Email: user.Email, Name: user.Name, Role: platformv1.Role_ROLE_USER,
 		Disabled: user.Disabled, MustChangePassword: user.MustChangePassword, External: user.PasswordHash == "",
-		CreatedAt: timestamppb.New(user.CreatedAt), LastSignInAt: when(user.LastSignInAt),
+		CreatedAt: timestamppb.New(user.CreatedAt), LastSignInAt: timestamp(user.LastSignInAt),
 	}
 	if user.Role == store.RoleAdmin {
 		message.Role = platformv1.Role_ROLE_ADMIN

@@ -6,12 +6,13 @@ import (
 	"strings"
 )
 
-// forwardedMax is how many hops of X-Forwarded-For are looked at.
+// forwardedMax bounds the evaluated hops of X-Forwarded-For.
 const forwardedMax = 32
 
-// clientAddress is where a request comes from. X-Forwarded-For is read from its
-// end, where the nearest proxy wrote, and only as long as the address so far is a
-// proxy that is trusted: whatever a client wrote there itself is never believed.
+// clientAddress returns the address of the client. X-Forwarded-For is evaluated
+// from its end, where the nearest proxy appended, and only while the current
+// address is a trusted proxy. Entries that a client wrote itself are never
+// used.
 func clientAddress(remote string, header http.Header, trusted []netip.Prefix) string {
 	at, err := netip.ParseAddrPort(remote)
 	if err != nil {
@@ -31,7 +32,7 @@ func clientAddress(remote string, header http.Header, trusted []netip.Prefix) st
 	return address.String()
 }
 
-// parseHop reads an address, with a port or without.
+// parseHop parses an address with or without a port.
 func parseHop(text string) (netip.Addr, bool) {
 	if at, err := netip.ParseAddrPort(text); err == nil {
 		return at.Addr().Unmap().WithZone(""), true
@@ -52,8 +53,8 @@ func contains(prefixes []netip.Prefix, address netip.Addr) bool {
 	return false
 }
 
-// network is what an address counts as: who has one IPv6 address has all of its
-// /64.
+// network returns the unit by which an address is counted: a client with one
+// IPv6 address controls the whole /64.
 func network(address string) string {
 	parsed, err := netip.ParseAddr(address)
 	if err != nil || parsed.Is4() {

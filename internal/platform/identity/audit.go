@@ -20,27 +20,28 @@ const (
 	OutcomeOK     = "ok"
 	OutcomeDenied = "denied"
 	OutcomeFailed = "failed"
-	// OutcomeBegun is written before an admin's change; another entry follows.
+	// OutcomeBegun is written before a change by an admin; a second entry
+	// follows with the result.
 	OutcomeBegun = "begun"
 )
 
 // auditText bounds each text of an entry.
 const auditText = 256
 
-// Event is what an entry of the audit log says. It must hold no secrets.
+// Event is the content of an audit entry. It must not contain secrets.
 type Event struct {
-	// Action is what, such as runtime.register; Action gives it for a procedure.
+	// Action is the action, such as runtime.register; the function Action
+	// derives it from a procedure.
 	Action string
-	// Target is on what, as kind/name.
+	// Target is the affected object, as kind/name.
 	Target string
-	// Outcome is one of the constants here.
+	// Outcome is one of the Outcome constants.
 	Outcome string
 	Detail  string
 }
 
-// Audit writes an entry; the words are its outcome and, if there is more to say, the
-// detail. When it cannot be written, the log says so. Who must not go on then calls
-// Record.
+// Audit writes an entry; words are its outcome and optional detail. A failed
+// write is only logged. Callers that must not continue then use Record.
 func (i *Identity) Audit(ctx context.Context, caller Caller, action, target string, words ...string) {
 	event := Event{Action: action, Target: target, Outcome: OutcomeOK}
 	if len(words) > 0 {
@@ -49,8 +50,8 @@ func (i *Identity) Audit(ctx context.Context, caller Caller, action, target stri
 	_ = i.Record(ctx, caller, event)
 }
 
-// Record writes an entry for the account of the caller. It finishes even when the
-// caller has gone away.
+// Record writes an entry for the account of the caller. It completes even if
+// the caller has disconnected.
 func (i *Identity) Record(ctx context.Context, caller Caller, event Event) error {
 	account := caller.Account.ID
 	if account == "" && caller.Runtime != nil {
@@ -60,6 +61,7 @@ func (i *Identity) Record(ctx context.Context, caller Caller, event Event) error
 	return i.record(ctx, store.AuditEntry{AccountID: account, Actor: actor, ActorKind: kind, Address: caller.Address}, event)
 }
 
+// record writes an entry, with a timeout independent of the request's.
 func (i *Identity) record(ctx context.Context, entry store.AuditEntry, event Event) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
@@ -68,13 +70,14 @@ func (i *Identity) record(ctx context.Context, entry store.AuditEntry, event Eve
 	entry.Action, entry.Target, entry.Outcome, entry.Detail = clean(event.Action), clean(event.Target), clean(event.Outcome), clean(event.Detail)
 	err := i.store.AppendAudit(ctx, entry)
 	if err != nil {
-		i.log.Error("An entry of the audit log could not be written", "action", entry.Action, "target", entry.Target, "outcome", entry.Outcome, "actor", entry.Actor, "err", err)
-		return fmt.Errorf("the audit log could not be written, so the call fails: %w", err)
+		i.log.Error("writing an audit entry failed", "action", entry.Action, "target", entry.Target, "outcome", entry.Outcome, "actor", entry.Actor, "err", err)
+		return fmt.Errorf("write audit log: %w", err)
 	}
 	return nil
 }
 
-// clean makes text from outside fit for an entry: bounded, on one line.
+// clean makes untrusted text safe for an entry: bounded, printable, on one
+// line.
 func clean(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if r == unicode.ReplacementChar || !unicode.IsPrint(r) {
@@ -88,7 +91,7 @@ func clean(text string) string {
 	return strings.ToValidUTF8(text[:auditText-3], "") + "…"
 }
 
-// Action names a procedure in the audit log: its service and what it does, such as
+// Action returns the audit action of a procedure: service and verb, such as
 // key.revoke, git-source.create or account.create-user.
 func Action(procedure string) string {
 	service, method, _ := strings.Cut(strings.TrimPrefix(procedure, "/"), "/")
@@ -102,6 +105,7 @@ func Action(procedure string) string {
 	return noun + "." + strings.Trim(verb, "-")
 }
 
+// kebab converts CamelCase to kebab-case.
 func kebab(camel string) string {
 	var b strings.Builder
 	previous := 'A'
@@ -115,59 +119,62 @@ func kebab(camel string) string {
 	return b.String()
 }
 
-// story is what the entry of a running call will say. Its procedure may add to it.
-type story struct {
+// auditDetail is the audit entry of a call in progress. The procedure may add
+// to it; mu guards it, because handlers may do so from several goroutines.
+type auditDetail struct {
 	mu     sync.Mutex
 	caller *Caller
 	event  Event
 }
 
-type storyKey struct{}
+type auditDetailKey struct{}
 
-// Describe sets what the audit log says of the running call: on what, as kind/name,
-// and more. Empty values leave what is there. Neither may hold secrets.
+// Describe sets target (as kind/name) and detail of the audit entry of the
+// current call. Empty values keep the current ones. Neither may contain
+// secrets.
 func Describe(ctx context.Context, target, detail string) {
-	tale, ok := ctx.Value(storyKey{}).(*story)
+	call, ok := ctx.Value(auditDetailKey{}).(*auditDetail)
 	if !ok {
 		return
 	}
-	tale.mu.Lock()
-	defer tale.mu.Unlock()
+	call.mu.Lock()
+	defer call.mu.Unlock()
 	if target != "" {
-		tale.event.Target = target
+		call.event.Target = target
 	}
 	if detail != "" {
-		tale.event.Detail = detail
+		call.event.Detail = detail
 	}
 }
 
-// actAs says who a public procedure found its caller to be.
+// actAs sets the caller that a public procedure has identified.
 func actAs(ctx context.Context, caller Caller) {
-	if tale, ok := ctx.Value(storyKey{}).(*story); ok {
-		tale.mu.Lock()
-		defer tale.mu.Unlock()
-		tale.caller = &caller
+	if call, ok := ctx.Value(auditDetailKey{}).(*auditDetail); ok {
+		call.mu.Lock()
+		defer call.mu.Unlock()
+		call.caller = &caller
 	}
 }
 
-// told is the entry so far.
-func (s *story) told() (*Caller, Event) {
+// snapshot returns caller and event as they are now.
+func (s *auditDetail) snapshot() (*Caller, Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.caller, s.event
 }
 
-// audited reports whether a successful or failed call of the procedure is written.
-func audited(rule permission.Rule) bool { return !rule.Read && !rule.Quiet }
+// isAudited reports whether successful and failed calls of a procedure are
+// recorded.
+func isAudited(rule permission.Rule) bool { return !rule.Read && !rule.Quiet }
 
-// before reports whether the call is written before it is done.
-func before(rule permission.Rule) bool {
-	return audited(rule) && (rule.Permission == permission.Admin || rule.Permission == permission.RegisterRuntime)
+// auditsFirst reports whether the call is recorded before it is made.
+func auditsFirst(rule permission.Rule) bool {
+	return isAudited(rule) && (rule.Permission == permission.Admin || rule.Permission == permission.RegisterRuntime)
 }
 
-// targetOf names what a request is about by the fields that say so: the first of
-// name, id and email that has a value.
-func targetOf(procedure string, message any) string {
+// auditTarget derives the target from the request: the first non-empty field of
+// name, id and email.
+func auditTarget(procedure string, message any) string {
 	request, ok := message.(proto.Message)
 	if !ok {
 		return ""

@@ -118,13 +118,13 @@ func TestDenialsAreBounded(t *testing.T) {
 	w := newWorld(t)
 	admin := w.admin()
 	made := admin.key("ci", 0)
-	before := len(w.entries())
+	auditsFirst := len(w.entries())
 	wrong := altered(made.GetSecret())
 	for range 50 {
 		want(t, "a wrong key", w.bearer(wrong).may(), connect.CodeUnauthenticated)
 		want(t, "nobody", w.nobody().may(), connect.CodeUnauthenticated)
 	}
-	if more := len(w.entries()) - before; more != 1 {
+	if more := len(w.entries()) - auditsFirst; more != 1 {
 		t.Errorf("%d entries for the same denial, want 1", more)
 	}
 }

@@ -11,32 +11,33 @@ import (
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
-// auditService is who did what.
+// auditService implements AuditService.
 type auditService struct{ *Identity }
 
 // ListEntries lists the entries of the account, the newest first.
 func (s auditService) ListEntries(ctx context.Context, request *connect.Request[platformv1.ListEntriesRequest]) (*connect.Response[platformv1.ListEntriesResponse], error) {
 	caller, _ := CallerFrom(ctx)
 	filter := store.AuditFilter{
-		Since: moment(request.Msg.GetSince()), Until: moment(request.Msg.GetUntil()),
+		Since: timeOf(request.Msg.GetSince()), Until: timeOf(request.Msg.GetUntil()),
 		Actor: request.Msg.GetActor(), Action: request.Msg.GetAction(), Target: request.Msg.GetTarget(),
 	}
 	entries, next, err := s.store.AuditEntries(ctx, caller.Account.ID, filter, page(request.Msg))
 	if err != nil {
-		return nil, s.answer(err)
+		return nil, s.apiError(err)
 	}
-	answer := &platformv1.ListEntriesResponse{NextPageToken: next}
+	response := &platformv1.ListEntriesResponse{NextPageToken: next}
 	for _, entry := range entries {
-		answer.Entries = append(answer.Entries, &platformv1.AuditEntry{
+		response.Entries = append(response.Entries, &platformv1.AuditEntry{
 			Id: entry.ID, At: timestamppb.New(entry.At), Actor: entry.Actor, ActorKind: entry.ActorKind, Action: entry.Action,
 			Target: entry.Target, Outcome: entry.Outcome, Detail: entry.Detail, Address: entry.Address,
 		})
 	}
-	return connect.NewResponse(answer), nil
+	return connect.NewResponse(response), nil
 }
 
-// moment is a time of a request; what is absent or impossible is no bound.
-func moment(t *timestamppb.Timestamp) time.Time {
+// timeOf converts a timestamp of a request; an absent or invalid one is no
+// bound.
+func timeOf(t *timestamppb.Timestamp) time.Time {
 	if !t.IsValid() {
 		return time.Time{}
 	}

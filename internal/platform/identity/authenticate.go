@@ -11,10 +11,11 @@ import (
 	"slipway.dev/slipway/internal/wire/permission"
 )
 
-// bearerMax bounds the token of a request.
+// bearerMax bounds a bearer token.
 const bearerMax = 4096
 
-// inbound is what of a request says who asks.
+// inbound holds the parts of a request that authenticate it. It serves both
+// net/http requests and Connect calls.
 type inbound struct {
 	method    string
 	procedure string
@@ -22,48 +23,50 @@ type inbound struct {
 	address   string
 }
 
-// unsafe reports whether the request may change something.
+// unsafe reports whether the method may change state (RFC 9110, section 9.2.1).
 func (in inbound) unsafe() bool {
 	return in.method != http.MethodGet && in.method != http.MethodHead && in.method != http.MethodOptions
 }
 
-// Authenticate says who makes a request: by the header Authorization with an API key
-// or the access token of a runtime, or else by the cookie of a session. Requests
-// with a cookie that may change something need the CSRF token, and must not come
-// from another site. The error is a *DeniedError, or one of the store.
+// Authenticate returns the caller of a request: by the Authorization header
+// with an API key or the access token of a runtime, otherwise by the session
+// cookie. Unsafe requests with a cookie need the CSRF token and must be
+// same-origin. The error is a *DeniedError or an error of the store.
 func (i *Identity) Authenticate(r *http.Request) (Caller, error) {
 	return i.authenticate(r.Context(), inbound{method: r.Method, procedure: r.URL.Path, header: r.Header, address: i.Address(r)})
 }
 
-// Address is where a request comes from, as far as proxies can be trusted.
+// Address returns the client's address, as far as proxies are trusted.
 func (i *Identity) Address(r *http.Request) string {
 	return clientAddress(r.RemoteAddr, r.Header, i.options.TrustedProxies)
 }
 
 func (i *Identity) authenticate(ctx context.Context, in inbound) (Caller, error) {
 	if values := in.header.Values("Authorization"); len(values) > 0 {
-		return i.byBearer(ctx, in, values)
+		return i.authenticateBearer(ctx, in, values)
 	}
 	if value := i.sessionSecret(in.header); !value.IsZero() {
-		return i.bySession(ctx, in, value)
+		return i.authenticateSession(ctx, in, value)
 	}
-	return Caller{}, unauthenticated("nobody is signed in; sign in, or send an API key in the header Authorization")
+	return Caller{}, unauthenticated("not signed in: sign in, or send an API key in the Authorization header")
 }
 
-func (i *Identity) byBearer(ctx context.Context, in inbound, values []string) (Caller, error) {
+// authenticateBearer authenticates a bearer token. The prefix distinguishes API
+// keys from access tokens.
+func (i *Identity) authenticateBearer(ctx context.Context, in inbound, values []string) (Caller, error) {
 	scheme, token, _ := strings.Cut(values[0], " ")
 	if len(values) > 1 || !strings.EqualFold(scheme, "Bearer") || token == "" || len(token) > bearerMax {
-		return Caller{}, unauthenticated("the header Authorization must be there once, as: Bearer <API key>")
+		return Caller{}, unauthenticated("send the Authorization header once, as: Bearer <API key>")
 	}
 	if strings.HasPrefix(token, keyPrefix) {
-		return i.byKey(ctx, in, token)
+		return i.authenticateKey(ctx, in, token)
 	}
-	return i.byRuntime(ctx, in, secret.New(token))
+	return i.authenticateRuntime(ctx, in, secret.New(token))
 }
 
-// byRuntime knows a runtime by its access token.
-func (i *Identity) byRuntime(ctx context.Context, in inbound, token secret.Text) (Caller, error) {
-	unknown := unauthenticated("the token is no API key and no access token of a runtime that is good now")
+// authenticateRuntime authenticates a runtime by its access token.
+func (i *Identity) authenticateRuntime(ctx context.Context, in inbound, token secret.Text) (Caller, error) {
+	unknown := unauthenticated("the token is neither a valid API key nor a valid access token of a runtime")
 	if i.options.Runtimes == nil {
 		return Caller{}, unknown
 	}
@@ -81,8 +84,8 @@ func (i *Identity) byRuntime(ctx context.Context, in inbound, token secret.Text)
 	return Caller{Account: account, Runtime: &runtime, Address: in.address, proof: token}, err
 }
 
-// loadUser completes a caller with the user and the account. A user who is disabled
-// or gone is nobody.
+// loadUser adds user and account to a caller. It fails for a disabled or
+// deleted user.
 func (i *Identity) loadUser(ctx context.Context, caller *Caller, userID, accountID string) error {
 	user, err := i.store.User(ctx, accountID, userID)
 	if errors.Is(err, store.ErrNotFound) {
@@ -92,7 +95,7 @@ func (i *Identity) loadUser(ctx context.Context, caller *Caller, userID, account
 		return err
 	}
 	if user.Disabled {
-		return inAuditOf(user, errDisabled())
+		return withAuditUser(user, errDisabled())
 	}
 	account, err := i.store.Account(ctx, accountID)
 	if errors.Is(err, store.ErrNotFound) {
@@ -102,8 +105,11 @@ func (i *Identity) loadUser(ctx context.Context, caller *Caller, userID, account
 	return err
 }
 
-// Authorise says whether a caller may call a procedure, such as
-// /slipway.runtime.v1.ApplicationService/Sync. The error is a *DeniedError.
+// Authorise checks whether a caller may call a procedure, such as
+// /slipway.platform.v1.RuntimeService/ListRuntimes or
+// /slipway.runtime.v1.ApplicationService/Sync. The error is a *DeniedError. The
+// order of the checks matters: callers without a credential learn nothing about
+// roles.
 func (i *Identity) Authorise(caller Caller, procedure string) error {
 	rule, ok := permission.Of(procedure)
 	switch {
@@ -112,25 +118,26 @@ func (i *Identity) Authorise(caller Caller, procedure string) error {
 	case rule.Permission == permission.Public:
 		return nil
 	case !caller.known():
-		return unauthenticated("nobody is signed in")
+		return unauthenticated("not signed in")
 	case rule.Permission == permission.RuntimeOnly:
 		if caller.Runtime == nil {
-			return forbidden("only runtimes may do this, with their access token")
+			return forbidden("this procedure needs the access token of a runtime")
 		}
 		return nil
 	case caller.Runtime != nil:
-		return forbidden("a runtime may not do this")
-	case caller.mustChoose() && rule.Permission != permission.Self && rule.Permission != permission.Session:
-		return forbidden("choose a password first: the one of %s is good once", caller.User.Email)
+		return forbidden("runtimes are not permitted to do this")
+	case caller.mustChangePassword() && rule.Permission != permission.Self && rule.Permission != permission.Session:
+		return forbidden("change your password first: %s has a one-time password", caller.User.Email)
 	case caller.Key != nil && !scoped(caller.Key, rule):
-		return forbidden("the API key %s may not do this: its scope is %s", caller.Key.Prefix, strings.Join(caller.Key.Scopes, ", "))
+		return forbidden("the API key %s does not permit this: its scope is %s", caller.Key.Prefix, strings.Join(caller.Key.Scopes, ", "))
 	case !rule.Role(string(caller.User.Role)):
-		return forbidden("only an admin of the account may do this")
+		return forbidden("only an admin of the account is permitted to do this")
 	}
 	return nil
 }
 
-// scoped reports whether one of the scopes of a key is enough.
+// scoped reports whether the scopes of a key include a rule. Session procedures
+// are never available to keys.
 func scoped(key *store.Key, rule permission.Rule) bool {
 	switch {
 	case rule.Permission == permission.Session:

@@ -14,40 +14,40 @@ import (
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
-// authService is signing in and out.
+// authService implements AuthService.
 type authService struct{ *Identity }
 
-// errSignIn is the same for a name that is not known and a password that is wrong.
+// errSignIn is the same for an unknown name and a wrong password.
 func errSignIn() *DeniedError { return unauthenticated("the email or the password is wrong") }
 
 func errDisabled() *DeniedError {
 	return unauthenticated("the user is disabled; an admin of the account can enable it")
 }
 
-// SignIn checks a password and opens a session.
+// SignIn verifies a password and opens a session.
 func (s authService) SignIn(ctx context.Context, request *connect.Request[platformv1.SignInRequest]) (*connect.Response[platformv1.SignInResponse], error) {
 	address := clientAddress(request.Peer().Addr, request.Header(), s.options.TrustedProxies)
 	email, password := strings.TrimSpace(request.Msg.GetEmail()), secret.New(request.Msg.GetPassword())
 	if len(email) > emailMax || len(request.Msg.GetPassword()) > passwordMax {
-		return nil, s.answer(errSignIn())
+		return nil, s.apiError(errSignIn())
 	}
 	user, renewed, err := s.checkPassword(ctx, email, password, address)
 	if err != nil {
-		return nil, s.answer(err)
+		return nil, s.apiError(err)
 	}
 	account, err := s.store.Account(ctx, user.AccountID)
 	if err != nil {
-		return nil, s.answer(err)
+		return nil, s.apiError(err)
 	}
 	caller := Caller{Account: account, User: user, Address: address}
 	actAs(ctx, caller)
-	opened, err := s.signedIn(ctx, caller, request.Header(), func(now *store.User) error {
-		err := passwordIs(now, user.PasswordHash)
+	opened, err := s.completeSignIn(ctx, caller, request.Header(), func(now *store.User) error {
+		err := requirePassword(now, user.PasswordHash)
 		now.PasswordHash = renewed
 		return err
 	})
 	if err != nil {
-		return nil, s.answer(err)
+		return nil, s.apiError(err)
 	}
 	response := connect.NewResponse(&platformv1.SignInResponse{
 		User: userMessage(opened.user), Account: accountMessage(account),
@@ -57,8 +57,8 @@ func (s authService) SignIn(ctx context.Context, request *connect.Request[platfo
 	return response, nil
 }
 
-// checkPassword finds the user with the email and the password, and says what is to
-// be stored of the password from now on. Whoever it is not costs the same time.
+// checkPassword returns the user with the email and password, and the hash to
+// store from now on. Unknown users take the same time as wrong passwords.
 func (s authService) checkPassword(ctx context.Context, email string, password secret.Text, address string) (user store.User, renewed string, err error) {
 	user, err = s.store.UserByEmail(ctx, email)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
@@ -66,7 +66,7 @@ func (s authService) checkPassword(ctx context.Context, email string, password s
 	}
 	attempt := s.limits.attempt(email, address)
 	if err := attempt.begin(ctx); err != nil {
-		return store.User{}, "", inAuditOf(user, err)
+		return store.User{}, "", withAuditUser(user, err)
 	}
 	stored := parseStored(user.PasswordHash)
 	ok, err := s.passwords.check(ctx, stored.hash, password)
@@ -74,21 +74,21 @@ func (s authService) checkPassword(ctx context.Context, email string, password s
 	case err != nil:
 		return store.User{}, "", err
 	case !ok:
-		return store.User{}, "", errors.Join(inAuditOf(user, errSignIn()), attempt.failed(ctx))
+		return store.User{}, "", errors.Join(withAuditUser(user, errSignIn()), attempt.failed(ctx))
 	case user.Disabled:
-		return store.User{}, "", inAuditOf(user, errDisabled())
-	case user.MustChangePassword && stored.over(s.now()):
-		return store.User{}, "", inAuditOf(user, unauthenticated("the one-time password was used before; ask an admin of the account for a new one"))
+		return store.User{}, "", withAuditUser(user, errDisabled())
+	case user.MustChangePassword && stored.expired(s.now()):
+		return store.User{}, "", withAuditUser(user, unauthenticated("the one-time password was used before; ask an admin of the account for a new one"))
 	}
 	if err := attempt.succeeded(ctx); err != nil {
 		return store.User{}, "", err
 	}
-	renewed, err = s.renewed(ctx, user, stored, password)
+	renewed, err = s.renewedHash(ctx, user, stored, password)
 	return user, renewed, err
 }
 
-// inAuditOf notes that a refusal is for the audit log of a user, if there is one.
-func inAuditOf(user store.User, err error) error {
+// withAuditUser assigns a denial to the audit log of a user, if there is one.
+func withAuditUser(user store.User, err error) error {
 	var denied *DeniedError
 	if errors.As(err, &denied) {
 		return denied.of(user, user.Email, KindUser)
@@ -96,9 +96,9 @@ func inAuditOf(user store.User, err error) error {
 	return err
 }
 
-// renewed marks a one-time password as used, and makes a hash stronger when new ones
-// are.
-func (s authService) renewed(ctx context.Context, user store.User, stored storedPassword, password secret.Text) (string, error) {
+// renewedHash marks a one-time password as used, and upgrades a weak hash: the
+// plain password is only available now.
+func (s authService) renewedHash(ctx context.Context, user store.User, stored storedPassword, password secret.Text) (string, error) {
 	if user.MustChangePassword && stored.spent.IsZero() {
 		stored.spent = s.now()
 	}
@@ -115,10 +115,11 @@ type signedInSession struct {
 	user store.User
 }
 
-// signedIn opens a session for a user who has shown who they are, with what the
-// sign-in changes of the user.
-func (i *Identity) signedIn(ctx context.Context, caller Caller, header http.Header, change func(*store.User) error) (signedInSession, error) {
-	user, err := i.people.change(ctx, caller.User.AccountID, caller.User.ID, func(now *store.User) error {
+// completeSignIn opens a session for an authenticated user and applies the
+// changes of the sign-in to the user. A user who was disabled meanwhile is
+// denied.
+func (i *Identity) completeSignIn(ctx context.Context, caller Caller, header http.Header, change func(*store.User) error) (signedInSession, error) {
+	user, err := i.users.change(ctx, caller.User.AccountID, caller.User.ID, func(now *store.User) error {
 		if now.Disabled {
 			return errDisabled()
 		}
@@ -136,28 +137,28 @@ func (i *Identity) signedIn(ctx context.Context, caller Caller, header http.Head
 func (s authService) SignOut(ctx context.Context, _ *connect.Request[platformv1.SignOutRequest]) (*connect.Response[platformv1.SignOutResponse], error) {
 	caller, _ := CallerFrom(ctx)
 	if err := s.store.DeleteSession(ctx, caller.Session.Hash); err != nil {
-		return nil, s.answer(err)
+		return nil, s.apiError(err)
 	}
 	response := connect.NewResponse(&platformv1.SignOutResponse{})
 	response.Header().Add("Set-Cookie", s.cookies.cookie(s.cookies.session, "", 0).String())
 	return response, nil
 }
 
-// Me says who asks.
+// Me returns the caller, with the CSRF token of a session.
 func (s authService) Me(ctx context.Context, _ *connect.Request[platformv1.MeRequest]) (*connect.Response[platformv1.MeResponse], error) {
 	caller, _ := CallerFrom(ctx)
-	answer := &platformv1.MeResponse{User: userMessage(caller.User), Account: accountMessage(caller.Account), PlatformVersion: s.options.Version}
+	response := &platformv1.MeResponse{User: userMessage(caller.User), Account: accountMessage(caller.Account), PlatformVersion: s.options.Version}
 	if caller.Session != nil {
-		answer.CsrfToken = csrfToken(caller.proof).Reveal()
+		response.CsrfToken = csrfToken(caller.proof).Reveal()
 	}
 	if caller.Key != nil {
-		answer.Key = keyMessage(*caller.Key)
+		response.Key = keyMessage(*caller.Key)
 	}
-	return connect.NewResponse(answer), nil
+	return connect.NewResponse(response), nil
 }
 
-// ChangePassword sets the password of the caller. All sessions of theirs end, and
-// the one that asks goes on as a new one.
+// ChangePassword sets the password of the caller. All their sessions end; the
+// current one is replaced by a new session.
 func (s authService) ChangePassword(ctx context.Context, request *connect.Request[platformv1.ChangePasswordRequest]) (*connect.Response[platformv1.ChangePasswordResponse], error) {
 	caller, _ := CallerFrom(ctx)
 	Describe(ctx, "user/"+caller.User.Email, "")
@@ -166,42 +167,42 @@ func (s authService) ChangePassword(ctx context.Context, request *connect.Reques
 		return nil, precondition("the user signs in through the identity provider and has no password here")
 	}
 	old, chosen := secret.New(request.Msg.GetOldPassword()), secret.New(request.Msg.GetNewPassword())
-	if err := choosable(chosen, user.Email); err != nil {
+	if err := checkNewPassword(chosen, user.Email); err != nil {
 		return nil, err
 	}
 	if old.Reveal() == chosen.Reveal() {
 		return nil, invalid("the new password is the old one")
 	}
-	if err := s.oldPassword(ctx, caller, old); err != nil {
-		return nil, s.answer(err)
+	if err := s.checkOldPassword(ctx, caller, old); err != nil {
+		return nil, s.apiError(err)
 	}
 	hash, err := s.passwords.hash(ctx, chosen)
 	if err != nil {
-		return nil, s.answer(err)
+		return nil, s.apiError(err)
 	}
-	user, err = s.people.change(ctx, user.AccountID, user.ID, func(now *store.User) error {
-		err := passwordIs(now, user.PasswordHash)
+	user, err = s.users.change(ctx, user.AccountID, user.ID, func(now *store.User) error {
+		err := requirePassword(now, user.PasswordHash)
 		now.PasswordHash, now.MustChangePassword = hash, false
 		return err
 	})
 	if err != nil {
-		return nil, s.answer(err)
+		return nil, s.apiError(err)
 	}
 	opened, err := s.openSession(ctx, user, request.Header(), caller.Address)
 	if err != nil {
-		return nil, s.answer(err)
+		return nil, s.apiError(err)
 	}
 	if err := s.store.DeleteSessionsOf(ctx, user.ID, opened.Hash); err != nil {
-		return nil, s.answer(err)
+		return nil, s.apiError(err)
 	}
 	response := connect.NewResponse(&platformv1.ChangePasswordResponse{})
 	response.Header().Add("Set-Cookie", opened.cookie.String())
 	return response, nil
 }
 
-// oldPassword checks the password again, so that a session that was left open is not
-// enough. Guesses count as sign-ins.
-func (s authService) oldPassword(ctx context.Context, caller Caller, old secret.Text) error {
+// checkOldPassword verifies the current password, so that an unattended session
+// is not enough. Failures count as failed sign-ins.
+func (s authService) checkOldPassword(ctx context.Context, caller Caller, old secret.Text) error {
 	wrong := forbidden("the old password is wrong")
 	if len(old.Reveal()) > passwordMax {
 		return wrong
@@ -220,12 +221,12 @@ func (s authService) oldPassword(ctx context.Context, caller Caller, old secret.
 	return attempt.succeeded(ctx)
 }
 
-// Methods says how one can sign in.
+// Methods returns the available ways to sign in.
 func (s authService) Methods(context.Context, *connect.Request[platformv1.MethodsRequest]) (*connect.Response[platformv1.MethodsResponse], error) {
-	answer := &platformv1.MethodsResponse{Password: true}
+	response := &platformv1.MethodsResponse{Password: true}
 	if s.oidc != nil {
-		answer.OidcUrl = s.options.PublicURL.JoinPath(oidcLoginPath).String()
-		answer.OidcName = s.oidc.options.Name
+		response.OidcUrl = s.options.PublicURL.JoinPath(oidcLoginPath).String()
+		response.OidcName = s.oidc.options.Name
 	}
-	return connect.NewResponse(answer), nil
+	return connect.NewResponse(response), nil
 }

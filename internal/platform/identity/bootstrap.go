@@ -12,9 +12,9 @@ import (
 	"slipway.dev/slipway/internal/secret"
 )
 
-// Bootstrap makes the first account and its admin when nobody can sign in yet, and
-// gives the one-time password. It does nothing when there are users. Of replicas
-// that start at the same time, one makes them.
+// Bootstrap creates the first account and its admin if there are no users yet,
+// and returns the one-time password. Of replicas that start together, exactly
+// one creates them.
 func Bootstrap(ctx context.Context, database *store.Store, account, email string) (password secret.Text, created bool, err error) {
 	email, err = checkEmail(email)
 	if err != nil {
@@ -40,23 +40,24 @@ func Bootstrap(ctx context.Context, database *store.Store, account, email string
 		AccountID: first.ID, Email: email, Name: orElse("", email), Role: store.RoleAdmin,
 		PasswordHash: hash, MustChangePassword: true,
 	})
+	// Another replica created the admin first and prints the password.
 	var conflict *store.ConflictError
 	if errors.As(err, &conflict) {
 		return secret.Text{}, false, nil
 	}
 	if err != nil {
-		return secret.Text{}, false, fmt.Errorf("make the first admin: %w", err)
+		return secret.Text{}, false, fmt.Errorf("create first admin: %w", err)
 	}
 	return once, true, nil
 }
 
-// firstAccount finds or makes the account of the first admin. It is ready when some
-// account has a user. The ID follows from the names, so that two replicas that start
-// at the same time make one account.
+// firstAccount returns or creates the account of the first admin. ready is set
+// when an account has a user. The ID is derived from the names, so that
+// replicas that start together create one account.
 func firstAccount(ctx context.Context, database *store.Store, name, email string) (first store.Account, ready bool, err error) {
 	accounts, err := database.Accounts(ctx)
 	if err != nil {
-		return store.Account{}, false, fmt.Errorf("look for accounts: %w", err)
+		return store.Account{}, false, fmt.Errorf("list accounts: %w", err)
 	}
 	for _, account := range accounts {
 		users, _, err := database.Users(ctx, account.ID, store.Page{Size: 1})
@@ -75,13 +76,13 @@ func firstAccount(ctx context.Context, database *store.Store, name, email string
 		return wanted, false, nil
 	}
 	if err != nil {
-		return store.Account{}, false, fmt.Errorf("make the first account: %w", err)
+		return store.Account{}, false, fmt.Errorf("create first account: %w", err)
 	}
 	return first, false, nil
 }
 
-// ResetPassword gives a user a one-time password, for an operator at the platform's
-// machine when no admin can sign in any more.
+// ResetPassword sets a one-time password for a user. It is for an operator on
+// the platform's machine when no admin can sign in.
 func ResetPassword(ctx context.Context, database *store.Store, email string) (secret.Text, error) {
 	user, err := database.UserByEmail(ctx, email)
 	if errors.Is(err, store.ErrNotFound) {
@@ -97,10 +98,12 @@ func ResetPassword(ctx context.Context, database *store.Store, email string) (se
 	if err != nil {
 		return secret.Text{}, err
 	}
-	return resetPassword(ctx, &people{store: database}, passwords, user)
+	return resetPassword(ctx, &userUpdater{store: database}, passwords, user)
 }
 
-func resetPassword(ctx context.Context, all *people, passwords *hasher, user store.User) (secret.Text, error) {
+// resetPassword stores the hash of a new one-time password and ends all
+// sessions.
+func resetPassword(ctx context.Context, all *userUpdater, passwords *hasher, user store.User) (secret.Text, error) {
 	once := oneTimePassword()
 	hash, err := passwords.hash(ctx, once)
 	if err != nil {
@@ -116,23 +119,23 @@ func resetPassword(ctx context.Context, all *people, passwords *hasher, user sto
 	return once, all.store.DeleteSessionsOf(ctx, user.ID, nil)
 }
 
-// How long things are kept.
+// Retention and interval of the cleanup.
 const (
-	housekeepEvery = time.Hour
-	// auditLife is how long entries of the audit log are kept.
-	auditLife = 400 * 24 * time.Hour
+	cleanupInterval = time.Hour
+	// auditRetention is how long audit entries are kept.
+	auditRetention = 400 * 24 * time.Hour
 )
 
-// Run removes what has expired, until the context ends.
+// Run deletes expired sessions and audit entries until the context is done.
 func (i *Identity) Run(ctx context.Context) error {
-	ticker := time.NewTicker(housekeepEvery)
+	ticker := time.NewTicker(cleanupInterval)
 	defer ticker.Stop()
 	for {
 		if _, err := i.store.ExpireSessions(ctx); err != nil && ctx.Err() == nil {
-			i.log.Warn("Sessions that have expired could not be removed", "err", err)
+			i.log.Warn("deleting expired sessions failed", "err", err)
 		}
-		if _, err := i.store.ExpireAudit(ctx, i.now().Add(-auditLife)); err != nil && ctx.Err() == nil {
-			i.log.Warn("Old entries of the audit log could not be removed", "err", err)
+		if _, err := i.store.ExpireAudit(ctx, i.now().Add(-auditRetention)); err != nil && ctx.Err() == nil {
+			i.log.Warn("deleting expired audit entries failed", "err", err)
 		}
 		select {
 		case <-ctx.Done():

@@ -8,19 +8,21 @@ import (
 	"slipway.dev/slipway/internal/secret"
 )
 
-// Caller is who asks: a user, with a session or with a key, or a runtime.
+// Caller is the authenticated caller of a request: a user, with a session or a
+// key, or a runtime.
 type Caller struct {
 	Account store.Account
 	User    store.User
-	// Key or Session is what the user showed.
+	// Key or Session is the credential of the user.
 	Key     *store.Key
 	Session *store.Session
 	// Runtime is set instead of User.
 	Runtime *signing.RuntimeIdentity
-	// Address is where the request came from, as far as proxies can be trusted.
+	// Address is the client's address, as far as proxies are trusted.
 	Address string
 
-	// proof is the token of a runtime or the secret of a session.
+	// proof is the token of a runtime or the secret of a session. It is needed
+	// to check the credential again while a stream is open.
 	proof secret.Text
 }
 
@@ -32,7 +34,7 @@ const (
 	KindSystem  = "system"
 )
 
-// Role is the role of the caller's user; a runtime has none.
+// Role returns the role of the user; it is empty for a runtime.
 func (c Caller) Role() store.Role {
 	if c.Runtime != nil {
 		return ""
@@ -40,7 +42,7 @@ func (c Caller) Role() store.Role {
 	return c.User.Role
 }
 
-// Actor names the caller in the audit log.
+// Actor returns name and kind of the caller for the audit log.
 func (c Caller) Actor() (name, kind string) {
 	switch {
 	case c.Runtime != nil:
@@ -53,18 +55,18 @@ func (c Caller) Actor() (name, kind string) {
 	return "", KindSystem
 }
 
-// known reports whether there is a caller at all.
+// known reports whether there is an authenticated caller.
 func (c Caller) known() bool { return c.Runtime != nil || c.User.ID != "" }
 
 type callerKey struct{}
 
-// WithCaller gives a context that carries the caller.
+// WithCaller returns a context that carries the caller.
 func WithCaller(ctx context.Context, caller Caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, caller)
 }
 
-// CallerFrom gives the caller of a request that passed the interceptor. A
-// procedure that is public has none.
+// CallerFrom returns the caller of a request that passed the interceptor.
+// Public procedures have none.
 func CallerFrom(ctx context.Context) (Caller, bool) {
 	caller, ok := ctx.Value(callerKey{}).(Caller)
 	return caller, ok && caller.known()

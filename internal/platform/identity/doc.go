@@ -1,19 +1,24 @@
-// Package identity says who calls the platform and what they may do. It has the
-// passwords, sessions, API keys, sign-ins through an identity provider and the
-// audit log, and serves AuthService, AccountService, KeyService and AuditService.
+// Package identity authenticates and authorizes the callers of the platform. It
+// implements passwords, sessions, API keys, sign-in through an OpenID provider
+// and the audit log, and serves AuthService, AccountService, KeyService and
+// AuditService.
 //
-// It promises:
-//   - A procedure that has no row in internal/wire/permission is refused to all.
-//   - Callers are known before a message of theirs is parsed (HandlerOptions).
-//   - What a session, a key or a runtime may do ends within five seconds of its end,
-//     also for streams that are open.
-//   - Passwords are kept as argon2id, secrets of sessions and keys as SHA-256. None
-//     of them is in an error, a log or the audit log.
-//   - An unknown name costs as much time as a wrong password.
-//   - What an admin changes is in the audit log before it is done; when it cannot be
-//     written there, it is not done. Other changes are written afterwards, and the
-//     call fails when that fails. Denied calls are written as well as can be.
+// It guarantees:
 //
-// It refuses cookies on requests of other origins, requests with a cookie that lack
-// the CSRF token, and sign-ins that come too often.
+//   - A procedure without a row in internal/wire/permission is denied to
+//     everyone.
+//   - Callers are authenticated before their message is parsed
+//     (HandlerOptions).
+//   - The end of a session, key or runtime credential takes effect within five
+//     seconds, also for open streams.
+//   - Passwords are stored as argon2id, secrets of sessions and keys as
+//     SHA-256. None of them appears in an error, a log or the audit log.
+//   - An unknown name takes as long as a wrong password.
+//   - A change by an admin is written to the audit log before it is made; if
+//     that fails, the change is not made. Other changes are written afterwards,
+//     and the call fails if that fails. Denied calls are written on a
+//     best-effort basis.
+//
+// It rejects cookies on cross-origin requests, requests with a cookie but
+// without the CSRF token, and sign-ins above the rate limit.
 package identity

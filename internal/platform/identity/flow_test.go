@@ -8,7 +8,7 @@ import (
 // A flow is read by who sealed it, unchanged and in time.
 func TestFlowBox(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	box, other := newFlowBox([32]byte{1}), newFlowBox([32]byte{2})
+	box, other := newFlowSealer([32]byte{1}), newFlowSealer([32]byte{2})
 	sealed, err := box.seal(flow{State: "s", Verifier: "v", Expires: now.Add(time.Minute)})
 	if err != nil {
 		t.Fatal(err)
@@ -33,7 +33,7 @@ func TestFlowBox(t *testing.T) {
 
 // FuzzFlowBox: nobody makes a flow without the key.
 func FuzzFlowBox(f *testing.F) {
-	box := newFlowBox([32]byte{1})
+	box := newFlowSealer([32]byte{1})
 	f.Add("AAAA")
 	f.Fuzz(func(t *testing.T, text string) {
 		if _, err := box.open(text, time.Unix(0, 0)); err == nil {

@@ -17,31 +17,31 @@ import (
 	"slipway.dev/slipway/internal/wire/platformv1/platformv1connect"
 )
 
-// RuntimeVerifier knows the access tokens of runtimes. It checks the signature, the
-// expiry and that the credential was not revoked since.
+// RuntimeVerifier verifies access tokens of runtimes: the signature, the expiry
+// and that the credential has not been revoked since.
 type RuntimeVerifier interface {
 	VerifyRuntimeAccess(ctx context.Context, token string) (signing.RuntimeIdentity, error)
 }
 
-// Options is what an Identity works with.
+// Options configures an Identity.
 type Options struct {
 	Store *store.Store
-	// Runtimes is nil when no runtime calls.
+	// Runtimes is nil when runtimes do not call this platform.
 	Runtimes RuntimeVerifier
-	// OIDC is nil when there is no identity provider.
+	// OIDC is nil without an identity provider.
 	OIDC *OIDCOptions
-	// PublicURL is where browsers reach the platform.
+	// PublicURL is the URL at which browsers reach the platform. It determines
+	// the accepted Origin and whether cookies are Secure.
 	PublicURL *url.URL
-	// TrustedProxies are those whose X-Forwarded-For is believed.
+	// TrustedProxies are the networks whose X-Forwarded-For header is used.
 	TrustedProxies []netip.Prefix
 	Log            *slog.Logger
 	Now            func() time.Time
-	// Version is what Me answers.
+	// Version is returned by Me.
 	Version string
 }
 
-// Identity is the platform's knowledge of its callers. It is safe for concurrent
-// use.
+// Identity authenticates and authorizes callers. It is safe for concurrent use.
 type Identity struct {
 	store   *store.Store
 	options Options
@@ -50,16 +50,16 @@ type Identity struct {
 
 	passwords *hasher
 	limits    *limiter
-	people    *people
+	users     *userUpdater
 	origin    string
 	cookies   cookieNames
 	oidc      *oidcLogin
 	watches   watches
-	denials   denialLog
+	denials   denialThrottle
 }
 
-// New makes an Identity. It does not ask the identity provider yet, so that the
-// platform starts without it.
+// New returns an Identity. It does not contact the identity provider yet, so
+// that the platform starts while that is down.
 func New(ctx context.Context, options Options) (*Identity, error) {
 	if options.Store == nil {
 		return nil, errors.New("identity needs a store")
@@ -80,12 +80,14 @@ func New(ctx context.Context, options Options) (*Identity, error) {
 	}
 	i.passwords = passwords
 	i.limits = &limiter{store: options.Store, now: i.now}
-	i.people = &people{store: options.Store}
+	i.users = &userUpdater{store: options.Store}
 	i.origin = options.PublicURL.Scheme + "://" + CanonicalHost(options.PublicURL)
+	// Only loopback URLs may use http: browsers keep Secure cookies elsewhere
+	// for https only.
 	secure := options.PublicURL.Scheme == "https" || !loopback(options.PublicURL.Hostname())
 	i.cookies = newCookieNames(secure)
 	if secure && options.PublicURL.Scheme == "http" {
-		i.log.Warn("The public URL is http and not on this machine: browsers will not keep a session; give the platform a certificate and an https URL", "url", options.PublicURL.Redacted())
+		i.log.Warn("public URL is http and not on loopback: browsers do not keep sessions; configure a certificate and an https URL", "url", options.PublicURL.Redacted())
 	}
 	i.watches.check = i.stillValid
 	if options.OIDC != nil {
@@ -96,11 +98,11 @@ func New(ctx context.Context, options Options) (*Identity, error) {
 	return i, nil
 }
 
-// messageBytes bounds a request to the services here.
+// messageBytes bounds a request message of these services.
 const messageBytes = 64 << 10
 
-// Handlers gives the services of this package and the two addresses of the sign-in
-// through an identity provider, by path. All of it answers without caching.
+// Handlers returns the services of this package and the two endpoints of the
+// OpenID sign-in, by path. All responses are marked as not cacheable.
 func (i *Identity) Handlers() map[string]http.Handler {
 	options := i.HandlerOptions(messageBytes)
 	handlers := make(map[string]http.Handler)
@@ -116,9 +118,9 @@ func (i *Identity) Handlers() map[string]http.Handler {
 	return handlers
 }
 
-// HandlerOptions are for every Connect handler of the platform: callers are judged
-// before the message is read, messages have a bound, and the interceptor does the
-// rest.
+// HandlerOptions returns the options for every Connect handler of the platform:
+// callers are checked before the message is read, messages are bounded, and the
+// interceptor audits.
 func (i *Identity) HandlerOptions(maxMessage int) connect.HandlerOption {
 	return connect.WithHandlerOptions(
 		connect.WithReadMaxBytes(maxMessage),
@@ -127,6 +129,8 @@ func (i *Identity) HandlerOptions(maxMessage int) connect.HandlerOption {
 	)
 }
 
+// uncached forbids caching of responses: they contain personal data and
+// secrets.
 func uncached(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
@@ -134,7 +138,7 @@ func uncached(next http.Handler) http.Handler {
 	})
 }
 
-// loopback reports whether a host of a URL is this machine.
+// loopback reports whether the host of a URL is this machine.
 func loopback(host string) bool {
 	if host == "localhost" {
 		return true
@@ -143,8 +147,8 @@ func loopback(host string) bool {
 	return err == nil && address.IsLoopback()
 }
 
-// CanonicalHost is the host of a URL as browsers write it in Origin: without the port that
-// the scheme has anyway.
+// CanonicalHost returns the host of a URL as browsers write it in Origin:
+// without the default port of the scheme.
 func CanonicalHost(u *url.URL) string {
 	port := u.Port()
 	if port == "" || (u.Scheme == "https" && port == "443") || (u.Scheme == "http" && port == "80") {

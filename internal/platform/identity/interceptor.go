@@ -10,36 +10,37 @@ import (
 	"slipway.dev/slipway/internal/wire/permission"
 )
 
-// passKey marks a context whose caller was judged for a procedure.
-type passKey struct{}
+// gatedKey is the context key of the procedure for which the gate has checked
+// the caller.
+type gatedKey struct{}
 
-// gate judges the caller by the headers, before the message is read.
+// gate checks the caller by the headers, before the message is read.
 func (i *Identity) gate(ctx context.Context, spec connect.Spec, peer connect.Peer, header http.Header) (context.Context, error) {
-	caller, err := i.judge(ctx, spec.Procedure, peer, header)
+	caller, err := i.checkCaller(ctx, spec.Procedure, peer, header)
 	if err != nil {
-		return nil, i.answer(err)
+		return nil, i.apiError(err)
 	}
-	ctx = context.WithValue(ctx, passKey{}, spec.Procedure)
+	ctx = context.WithValue(ctx, gatedKey{}, spec.Procedure)
 	return WithCaller(ctx, caller), nil
 }
 
-// judge authenticates and authorises, and writes denials down.
-func (i *Identity) judge(ctx context.Context, procedure string, peer connect.Peer, header http.Header) (Caller, error) {
+// checkCaller authenticates and authorizes a call, and records denials.
+func (i *Identity) checkCaller(ctx context.Context, procedure string, peer connect.Peer, header http.Header) (Caller, error) {
 	in := inbound{method: http.MethodPost, procedure: procedure, header: header, address: clientAddress(peer.Addr, header, i.options.TrustedProxies)}
-	anybody := Caller{Address: in.address}
+	anonymous := Caller{Address: in.address}
 	event := Event{Action: Action(procedure)}
 	if rule, _ := permission.Of(procedure); rule.Permission == permission.Public {
-		// A page of another site must not sign its visitor in as somebody else.
+		// Login CSRF: another site must not sign its visitor in to an attacker's account.
 		if err := i.sameOrigin(in); err != nil {
-			i.deny(ctx, anybody, event, err)
-			return anybody, err
+			i.deny(ctx, anonymous, event, err)
+			return anonymous, err
 		}
-		return anybody, nil
+		return anonymous, nil
 	}
 	caller, err := i.authenticate(ctx, in)
 	if err != nil {
-		i.deny(ctx, anybody, event, err)
-		return anybody, err
+		i.deny(ctx, anonymous, event, err)
+		return anonymous, err
 	}
 	if err := i.Authorise(caller, procedure); err != nil {
 		i.deny(ctx, caller, event, err)
@@ -48,31 +49,31 @@ func (i *Identity) judge(ctx context.Context, procedure string, peer connect.Pee
 	return caller, nil
 }
 
-// Interceptor authenticates, authorises by the table of permissions, audits what
-// changes something, and ends streams whose caller may not go on. HandlerOptions has
-// it, and judges earlier.
+// Interceptor returns the interceptor that authenticates, authorizes by the
+// permission table, audits changes, and ends streams whose caller loses access.
+// HandlerOptions includes it and checks callers earlier.
 func (i *Identity) Interceptor() connect.Interceptor { return interceptor{i} }
 
 type interceptor struct{ *Identity }
 
-// WrapStreamingClient changes nothing: this is for servers.
+// WrapStreamingClient returns next: the interceptor is for servers.
 func (i interceptor) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
 	return next
 }
 
-// WrapUnary judges a call and writes it down.
+// WrapUnary checks and audits a unary call.
 func (i interceptor) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, request connect.AnyRequest) (connect.AnyResponse, error) {
 		if request.Spec().IsClient {
 			return next(ctx, request)
 		}
 		procedure := request.Spec().Procedure
-		ctx, caller, err := i.admitted(ctx, procedure, request.Peer(), request.Header())
+		ctx, caller, err := i.gatedCaller(ctx, procedure, request.Peer(), request.Header())
 		if err != nil {
 			return nil, err
 		}
 		var response connect.AnyResponse
-		err = i.audited(ctx, caller, procedure, targetOf(procedure, request.Any()), func(ctx context.Context) (err error) {
+		err = i.runAudited(ctx, caller, procedure, auditTarget(procedure, request.Any()), func(ctx context.Context) (err error) {
 			response, err = next(ctx, request)
 			return err
 		})
@@ -83,19 +84,19 @@ func (i interceptor) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 	}
 }
 
-// WrapStreamingHandler judges a stream when it begins and as long as it lasts.
+// WrapStreamingHandler checks a stream when it starts and while it is open.
 func (i interceptor) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
 	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
 		procedure := conn.Spec().Procedure
-		ctx, caller, err := i.admitted(ctx, procedure, conn.Peer(), conn.RequestHeader())
+		ctx, caller, err := i.gatedCaller(ctx, procedure, conn.Peer(), conn.RequestHeader())
 		if err != nil {
 			return err
 		}
-		return i.audited(ctx, caller, procedure, targetOf(procedure, nil), func(ctx context.Context) error {
+		return i.runAudited(ctx, caller, procedure, auditTarget(procedure, nil), func(ctx context.Context) error {
 			ctx, stop := i.Watch(ctx, caller)
 			defer stop()
 			err := next(ctx, watchedConn{StreamingHandlerConn: conn, ctx: ctx})
-			if denied := ended(ctx); denied != nil {
+			if denied := watchError(ctx); denied != nil {
 				return denied.Connect()
 			}
 			return err
@@ -103,35 +104,36 @@ func (i interceptor) WrapStreamingHandler(next connect.StreamingHandlerFunc) con
 	}
 }
 
-// admitted gives the caller that the gate let in, or judges now when there is none.
-func (i interceptor) admitted(ctx context.Context, procedure string, peer connect.Peer, header http.Header) (context.Context, Caller, error) {
-	if passed, ok := ctx.Value(passKey{}).(string); ok && passed == procedure {
+// gatedCaller returns the caller that the gate accepted, or checks the caller
+// now. The gate's result is only used for the same procedure.
+func (i interceptor) gatedCaller(ctx context.Context, procedure string, peer connect.Peer, header http.Header) (context.Context, Caller, error) {
+	if passed, ok := ctx.Value(gatedKey{}).(string); ok && passed == procedure {
 		caller, _ := ctx.Value(callerKey{}).(Caller)
 		return ctx, caller, nil
 	}
-	caller, err := i.judge(ctx, procedure, peer, header)
+	caller, err := i.checkCaller(ctx, procedure, peer, header)
 	if err != nil {
-		return ctx, caller, i.answer(err)
+		return ctx, caller, i.apiError(err)
 	}
 	return WithCaller(ctx, caller), caller, nil
 }
 
-// audited does a call and writes it down as its rule asks.
-func (i interceptor) audited(ctx context.Context, caller Caller, procedure, target string, do func(context.Context) error) error {
+// runAudited runs a call and writes the audit entries that its rule requires.
+func (i interceptor) runAudited(ctx context.Context, caller Caller, procedure, target string, do func(context.Context) error) error {
 	rule, _ := permission.Of(procedure)
-	if !audited(rule) {
+	if !isAudited(rule) {
 		return do(ctx)
 	}
-	tale := &story{caller: &caller, event: Event{Action: Action(procedure), Target: target}}
-	if before(rule) {
-		_, event := tale.told()
+	detail := &auditDetail{caller: &caller, event: Event{Action: Action(procedure), Target: target}}
+	if auditsFirst(rule) {
+		_, event := detail.snapshot()
 		event.Outcome = OutcomeBegun
 		if err := i.Record(ctx, caller, event); err != nil {
-			return i.answer(err)
+			return i.apiError(err)
 		}
 	}
-	err := do(context.WithValue(ctx, storyKey{}, tale))
-	who, event := tale.told()
+	err := do(context.WithValue(ctx, auditDetailKey{}, detail))
+	who, event := detail.snapshot()
 	var denied *DeniedError
 	switch {
 	case errors.As(err, &denied):
@@ -145,31 +147,32 @@ func (i interceptor) audited(ctx context.Context, caller Caller, procedure, targ
 	default:
 		event.Outcome = OutcomeOK
 	}
+	// A public procedure that did not identify its caller concerns no account.
 	if who.Account.ID == "" && who.Runtime == nil {
 		return err
 	}
-	if written := i.Record(ctx, *who, event); written != nil && err == nil && !before(rule) {
-		return i.answer(written)
+	if written := i.Record(ctx, *who, event); written != nil && err == nil && !auditsFirst(rule) {
+		return i.apiError(written)
 	}
 	return err
 }
 
-// watchedConn sends nothing once its caller may not go on.
+// watchedConn is a stream that sends nothing after its caller has lost access.
 type watchedConn struct {
 	connect.StreamingHandlerConn
 	ctx context.Context
 }
 
-// Send refuses after the end of the watch.
+// Send fails after the end of the watch.
 func (c watchedConn) Send(message any) error {
-	if denied := ended(c.ctx); denied != nil {
+	if denied := watchError(c.ctx); denied != nil {
 		return denied.Connect()
 	}
 	return c.StreamingHandlerConn.Send(message)
 }
 
-// ended is why a watch ended, or nil.
-func ended(ctx context.Context) *DeniedError {
+// watchError returns why a watch ended, or nil.
+func watchError(ctx context.Context) *DeniedError {
 	var denied *DeniedError
 	if ctx.Err() != nil && errors.As(context.Cause(ctx), &denied) {
 		return denied

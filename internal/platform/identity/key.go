@@ -14,7 +14,7 @@ import (
 	"slipway.dev/slipway/internal/secret"
 )
 
-// Scopes of keys, as the store has them.
+// Scopes of keys, as they are stored.
 const (
 	ScopeAll             = "all"
 	ScopeRead            = "read"
@@ -24,15 +24,17 @@ const (
 // A key is slw_<id>_<secret>: 24 hexadecimal digits, and 52 letters and digits with
 // 260 bits. Scanners of repositories can find it by its beginning.
 const (
+	// A key is slw_<id>_<secret>: 24 hexadecimal digits, and 52 characters with
+	// 260 bits. The prefix lets secret scanners recognize it.
 	keyPrefix      = "slw_"
 	keyIDChars     = 24
 	keySecretChars = 52
 )
 
-// newKeyText makes the parts of a key.
+// newKeyText returns a new ID and secret.
 func newKeyText() (id string, value secret.Text) {
 	random := make([]byte, keyIDChars/2)
-	_, _ = rand.Read(random) // never fails, as its documentation says
+	_, _ = rand.Read(random) // never fails
 	return hex.EncodeToString(random), secret.New(strings.ToLower(rand.Text() + rand.Text()))
 }
 
@@ -40,10 +42,11 @@ func keyText(id string, value secret.Text) secret.Text {
 	return secret.New(keyPrefix + id + "_" + value.Reveal())
 }
 
-// shownPrefix is how a key is recognised in lists.
+// shownPrefix returns the part of a key that lists show.
 func shownPrefix(id string) string { return keyPrefix + id[:8] }
 
-// parseKey takes a key apart.
+// parseKey splits a key. It checks the exact form, so that garbage causes no
+// query.
 func parseKey(text string) (id string, value secret.Text, ok bool) {
 	rest, ok := strings.CutPrefix(text, keyPrefix)
 	if !ok || len(rest) != keyIDChars+1+keySecretChars || rest[keyIDChars] != '_' {
@@ -56,9 +59,9 @@ func parseKey(text string) (id string, value secret.Text, ok bool) {
 	return id, secret.New(tail), true
 }
 
-// byKey knows the caller by an API key.
-func (i *Identity) byKey(ctx context.Context, in inbound, text string) (Caller, error) {
-	unknown := unauthenticated("the API key is not known here; check that all of it was copied, or make a new one")
+// authenticateKey authenticates a caller by API key.
+func (i *Identity) authenticateKey(ctx context.Context, in inbound, text string) (Caller, error) {
+	unknown := unauthenticated("unknown API key; check that it was copied completely, or create a new one")
 	id, value, ok := parseKey(text)
 	if !ok {
 		return Caller{}, unknown
@@ -74,7 +77,7 @@ func (i *Identity) byKey(ctx context.Context, in inbound, text string) (Caller, 
 	if subtle.ConstantTimeCompare(hashOf(value), key.Hash) != 1 {
 		return Caller{}, unknown.of(user, "key "+key.Name, KindKey)
 	}
-	if err := i.keyEnded(key); err != nil {
+	if err := i.keyInvalid(key); err != nil {
 		return Caller{}, err.of(user, "key "+key.Name, KindKey)
 	}
 	caller := Caller{Key: &key, Address: in.address}
@@ -85,25 +88,26 @@ func (i *Identity) byKey(ctx context.Context, in inbound, text string) (Caller, 
 	return caller, nil
 }
 
-// keyEnded says why a key is not good any more, or nil.
-func (i *Identity) keyEnded(key store.Key) *DeniedError {
+// keyInvalid returns why a key is no longer valid, or nil.
+func (i *Identity) keyInvalid(key store.Key) *DeniedError {
 	switch {
 	case !key.RevokedAt.IsZero():
-		return unauthenticated("the API key %s was revoked; make a new one", key.Prefix)
+		return unauthenticated("the API key %s was revoked; create a new one", key.Prefix)
 	case !key.ExpiresAt.IsZero() && !i.now().Before(key.ExpiresAt):
-		return unauthenticated("the API key %s expired at %s; make a new one", key.Prefix, key.ExpiresAt.UTC().Format(time.RFC3339))
+		return unauthenticated("the API key %s expired at %s; create a new one", key.Prefix, key.ExpiresAt.UTC().Format(time.RFC3339))
 	}
 	return nil
 }
 
-// touchKey notes the use of a key. A key whose use cannot be noted works on.
+// touchKey updates the last use of a key, at most once per minute. A failure
+// does not fail the request.
 func (i *Identity) touchKey(ctx context.Context, key store.Key) {
 	now := i.now().UTC()
-	if now.Sub(key.LastUsedAt) < touchEvery {
+	if now.Sub(key.LastUsedAt) < touchInterval {
 		return
 	}
 	if err := i.store.TouchKey(ctx, key.ID, now); err != nil && !errors.Is(err, store.ErrNotFound) {
-		i.log.Warn("The use of an API key could not be noted", "key", key.Prefix, "err", err)
+		i.log.Warn("updating the last use of an API key failed", "key", key.Prefix, "err", err)
 	}
 }
 

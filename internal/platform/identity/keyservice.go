@@ -13,17 +13,17 @@ import (
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
-// Bounds of keys.
+// Limits of a key's lifetime.
 const (
 	keyLifeMin = time.Minute
 	keyLifeMax = 10 * 366 * 24 * time.Hour
 )
 
-// keyService is API keys.
+// keyService implements KeyService.
 type keyService struct{ *Identity }
 
-// CreateKey makes a key of the caller. One that is made with a key does not outlive
-// it.
+// CreateKey creates a key of the caller. A key that is created with another key
+// does not outlive it.
 func (s keyService) CreateKey(ctx context.Context, request *connect.Request[platformv1.CreateKeyRequest]) (*connect.Response[platformv1.CreateKeyResponse], error) {
 	caller, _ := CallerFrom(ctx)
 	name, err := checkName("the key", request.Msg.GetName())
@@ -35,7 +35,7 @@ func (s keyService) CreateKey(ctx context.Context, request *connect.Request[plat
 		return nil, err
 	}
 	if slices.Contains(scopes, ScopeRuntimeRegister) && caller.User.Role != store.RoleAdmin {
-		return nil, s.answer(forbidden("only an admin can make a key that registers runtimes"))
+		return nil, s.apiError(forbidden("only an admin can make a key that registers runtimes"))
 	}
 	expires, err := s.keyExpiry(caller, request.Msg)
 	if err != nil {
@@ -47,12 +47,13 @@ func (s keyService) CreateKey(ctx context.Context, request *connect.Request[plat
 		Hash: hashOf(value), Scopes: scopes, CreatedAt: s.now().UTC(), ExpiresAt: expires,
 	})
 	if err != nil {
-		return nil, s.answer(err)
+		return nil, s.apiError(err)
 	}
 	Describe(ctx, "key/"+name, key.Prefix)
 	return connect.NewResponse(&platformv1.CreateKeyResponse{Key: keyMessage(key), Secret: keyText(id, value).Reveal()}), nil
 }
 
+// keyExpiry returns the expiry of a new key; zero means none.
 func (s keyService) keyExpiry(caller Caller, request *platformv1.CreateKeyRequest) (time.Time, error) {
 	var expires time.Time
 	if request.GetLifetime() != nil {
@@ -68,7 +69,7 @@ func (s keyService) keyExpiry(caller Caller, request *platformv1.CreateKeyReques
 	return expires, nil
 }
 
-// ListKeys lists the caller's keys, or all of the account for an admin.
+// ListKeys lists the caller's keys, or all keys of the account for an admin.
 func (s keyService) ListKeys(ctx context.Context, request *connect.Request[platformv1.ListKeysRequest]) (*connect.Response[platformv1.ListKeysResponse], error) {
 	caller, _ := CallerFrom(ctx)
 	filter := store.KeyFilter{UserID: caller.User.ID, IncludeRevoked: request.Msg.GetIncludeRevoked()}
@@ -77,21 +78,23 @@ func (s keyService) ListKeys(ctx context.Context, request *connect.Request[platf
 	}
 	keys, next, err := s.store.Keys(ctx, caller.Account.ID, filter, page(request.Msg))
 	if err != nil {
-		return nil, s.answer(err)
+		return nil, s.apiError(err)
 	}
-	answer := &platformv1.ListKeysResponse{NextPageToken: next}
+	response := &platformv1.ListKeysResponse{NextPageToken: next}
 	for _, key := range keys {
-		answer.Keys = append(answer.Keys, keyMessage(key))
+		response.Keys = append(response.Keys, keyMessage(key))
 	}
-	return connect.NewResponse(answer), nil
+	return connect.NewResponse(response), nil
 }
 
-// RevokeKey ends a key of the caller, or any of the account for an admin.
+// RevokeKey revokes a key of the caller, or any key of the account for an
+// admin. Keys of others are reported as not found, so that IDs cannot be
+// probed.
 func (s keyService) RevokeKey(ctx context.Context, request *connect.Request[platformv1.RevokeKeyRequest]) (*connect.Response[platformv1.RevokeKeyResponse], error) {
 	caller, _ := CallerFrom(ctx)
 	key, err := s.store.KeyByID(ctx, request.Msg.GetId())
-	hidden := key.AccountID != caller.Account.ID || (key.UserID != caller.User.ID && caller.User.Role != store.RoleAdmin)
-	if errors.Is(err, store.ErrNotFound) || (err == nil && hidden) {
+	foreign := key.AccountID != caller.Account.ID || (key.UserID != caller.User.ID && caller.User.Role != store.RoleAdmin)
+	if errors.Is(err, store.ErrNotFound) || (err == nil && foreign) {
 		return nil, connect.NewError(connect.CodeNotFound, errors.New("there is no such key"))
 	}
 	if err == nil {
@@ -99,11 +102,12 @@ func (s keyService) RevokeKey(ctx context.Context, request *connect.Request[plat
 		err = s.store.RevokeKey(ctx, caller.Account.ID, key.ID)
 	}
 	if err != nil {
-		return nil, s.answer(err)
+		return nil, s.apiError(err)
 	}
 	return connect.NewResponse(&platformv1.RevokeKeyResponse{}), nil
 }
 
+// scopesOf converts the scopes of a request; none means all.
 func scopesOf(scopes []platformv1.Scope) ([]string, error) {
 	if len(scopes) == 0 {
 		return []string{ScopeAll}, nil
@@ -125,11 +129,11 @@ func scopesOf(scopes []platformv1.Scope) ([]string, error) {
 	return names, nil
 }
 
-// keyMessage has nothing of the secret.
+// keyMessage converts a key to its API message, without the secret's hash.
 func keyMessage(key store.Key) *platformv1.Key {
 	message := &platformv1.Key{
 		Id: key.ID, Name: key.Name, Prefix: key.Prefix, UserId: key.UserID, CreatedAt: timestamppb.New(key.CreatedAt),
-		ExpiresAt: when(key.ExpiresAt), LastUsedAt: when(key.LastUsedAt), RevokedAt: when(key.RevokedAt),
+		ExpiresAt: timestamp(key.ExpiresAt), LastUsedAt: timestamp(key.LastUsedAt), RevokedAt: timestamp(key.RevokedAt),
 	}
 	for _, scope := range key.Scopes {
 		switch scope {
@@ -144,8 +148,8 @@ func keyMessage(key store.Key) *platformv1.Key {
 	return message
 }
 
-// when leaves out a time that never was.
-func when(t time.Time) *timestamppb.Timestamp {
+// timestamp converts a time; the zero time becomes nil.
+func timestamp(t time.Time) *timestamppb.Timestamp {
 	if t.IsZero() {
 		return nil
 	}

@@ -14,34 +14,35 @@ import (
 	"slipway.dev/slipway/internal/platform/store"
 )
 
-// attemptWindow is how far back failed sign-ins count.
+// attemptWindow is the period in which failed sign-ins count.
 const attemptWindow = 15 * time.Minute
 
-// How many failed sign-ins there may be in the window. A single name can use up
-// only a small part of what its address has, so that nobody behind the same proxy
-// is locked out by it; and it has more in total than from one address, so that a
-// stranger elsewhere does not lock it out easily.
+// Limits of failed sign-ins in the window. One name can use only a small part
+// of its address's budget, so that other users behind the same proxy are not
+// locked out. A name has more attempts in total than from one address, so that
+// an attacker elsewhere cannot easily lock it out.
 const (
 	attemptsNameAndAddress = 10
 	attemptsName           = 60
 	attemptsAddress        = 200
 )
 
-// limiter counts failed sign-ins in the store, for all replicas.
+// limiter counts failed sign-ins in the store, shared by all replicas.
 type limiter struct {
 	store *store.Store
 	now   func() time.Time
-	// counting is held from the count to the entry, so that many sign-ins at once
-	// are not all the first.
+	// counting is held from the count to the insert, so that concurrent
+	// sign-ins are not all counted as the first.
 	counting sync.Mutex
 }
 
+// bound is a counter with its limit.
 type bound struct {
 	key  string
 	most int
 }
 
-// attempt is one sign-in that is being judged.
+// attempt is one sign-in with its three counters.
 type attempt struct {
 	limiter *limiter
 	pair    bound
@@ -49,10 +50,11 @@ type attempt struct {
 	address bound
 }
 
+// attempt returns the counters of a sign-in.
 func (l *limiter) attempt(name, address string) attempt {
 	from := network(address)
-	// Names are hashed: what people type into the field for the name may be their
-	// password.
+	// Names are hashed: users sometimes type their password into the name
+	// field.
 	sum := sha256.Sum256([]byte(strings.ToLower(strings.TrimSpace(name))))
 	folded := hex.EncodeToString(sum[:16])
 	return attempt{
@@ -63,8 +65,8 @@ func (l *limiter) attempt(name, address string) attempt {
 	}
 }
 
-// begin refuses the sign-in when there were too many, and counts it for the name
-// otherwise, before anything is checked: those that run at the same time count too.
+// begin fails if a limit is reached; otherwise it counts the sign-in for the
+// name before the password is checked, so that concurrent sign-ins count too.
 func (a attempt) begin(ctx context.Context) error {
 	a.limiter.counting.Lock()
 	defer a.limiter.counting.Unlock()
@@ -84,7 +86,7 @@ func (a attempt) failed(ctx context.Context) error {
 	return a.limiter.store.AddAttempt(ctx, a.address.key)
 }
 
-// succeeded forgets what was counted for the name.
+// succeeded clears the counters of the name.
 func (a attempt) succeeded(ctx context.Context) error {
 	if err := a.limiter.store.ClearAttempts(ctx, a.pair.key); err != nil {
 		return err
@@ -92,7 +94,7 @@ func (a attempt) succeeded(ctx context.Context) error {
 	return a.limiter.store.ClearAttempts(ctx, a.name.key)
 }
 
-// within refuses with the time after which it is worth trying again.
+// within fails at the limit, with the time after which a retry can succeed.
 func (l *limiter) within(ctx context.Context, b bound) error {
 	now := l.now()
 	count, err := l.store.CountAttempts(ctx, b.key, now.Add(-attemptWindow))

@@ -21,7 +21,7 @@ import (
 	"slipway.dev/slipway/internal/secret"
 )
 
-// Addresses of the sign-in through an identity provider.
+// Endpoints of the OpenID sign-in.
 const (
 	oidcLoginPath    = "/auth/oidc/login"
 	oidcCallbackPath = "/auth/oidc/callback"
@@ -29,41 +29,45 @@ const (
 
 // Bounds of what is asked of the provider.
 const (
+	// Limits of requests to the provider.
 	providerTimeout = 10 * time.Second
 	providerBytes   = 1 << 20
-	// discoveryLife is how long what the provider says of itself is believed.
+	// discoveryLife is how long the discovery document is cached.
 	discoveryLife = time.Hour
 )
 
-// OIDCOptions is an identity provider.
+// OIDCOptions configures an OpenID provider.
 type OIDCOptions struct {
-	// Name is what the button says.
+	// Name is the label of the sign-in button.
 	Name string
-	// Issuer is its URL; the rest is discovered there.
+	// Issuer is the URL of the provider; endpoints are discovered from it.
 	Issuer   string
 	ClientID string
 	// ClientSecret is empty for a public client.
 	ClientSecret secret.Text
-	// CookieKey protects a sign-in that is under way. It is the same on all replicas.
-	// Empty: derived from the client's secret, or random when there is none.
+	// CookieKey encrypts a sign-in in progress. All replicas need the same key.
+	// Empty: derived from the client secret, or random without one.
 	CookieKey secret.Text
-	// AllowedDomains are those of emails that may sign in; empty: all.
+	// AllowedDomains restricts the domains of emails that may sign in; empty
+	// allows all.
 	AllowedDomains []string
-	// CreateUsers makes users on their first sign-in, in AccountID, or in the only
-	// account when that is empty.
+	// CreateUsers creates users on their first sign-in, in AccountID, or in the
+	// only account if that is empty.
 	CreateUsers bool
 	AccountID   string
-	// DefaultRole is for users that are made; empty: RoleUser.
+	// DefaultRole is the role of created users; empty means RoleUser.
 	DefaultRole store.Role
-	// RoleClaim names a claim of the ID token whose values Roles maps to roles, at
-	// each sign-in; who has none of them gets DefaultRole. Empty: roles are as admins
-	// set them.
+	// RoleClaim names a claim of the ID token whose values Roles maps to roles
+	// at each sign-in; users without a mapped value get DefaultRole. Empty:
+	// admins assign roles.
 	RoleClaim string
 	Roles     map[string]store.Role
-	// Transport reaches the provider; nil: the default one.
+	// Transport is used for requests to the provider; nil means the default.
 	Transport http.RoundTripper
 }
 
+// validate checks the options. http is only accepted for a provider on
+// loopback.
 func (o OIDCOptions) validate() error {
 	issuer, err := url.Parse(o.Issuer)
 	if err != nil || issuer.Host == "" || (issuer.Scheme != "https" && (issuer.Scheme != "http" || !loopback(issuer.Hostname()))) {
@@ -86,13 +90,13 @@ func (o OIDCOptions) validate() error {
 	return nil
 }
 
-// oidcLogin is the sign-in through an identity provider: authorization code with
-// PKCE.
+// oidcLogin is the sign-in through an OpenID provider: authorization code flow
+// with PKCE (RFC 7636). mu guards the cached discovery document.
 type oidcLogin struct {
 	identity *Identity
 	options  OIDCOptions
 	client   *http.Client
-	flows    flowBox
+	flows    flowSealer
 
 	mu         sync.Mutex
 	discovered *oidc.Provider
@@ -124,14 +128,14 @@ func newOIDCLogin(i *Identity, options OIDCOptions) (*oidcLogin, error) {
 	return &oidcLogin{
 		identity: i, options: options,
 		client: &http.Client{Transport: boundedTransport{transport}, Timeout: providerTimeout},
-		flows:  newFlowBox(sha256.Sum256([]byte("slipway oidc flow\n" + key.Reveal()))),
+		flows:  newFlowSealer(sha256.Sum256([]byte("slipway oidc flow\n" + key.Reveal()))),
 	}, nil
 }
 
-// boundedTransport cuts long answers: the libraries read all of what they get.
+// boundedTransport limits response bodies: the libraries read them completely.
 type boundedTransport struct{ next http.RoundTripper }
 
-// RoundTrip bounds the body of the answer.
+// RoundTrip limits the body of the response.
 func (t boundedTransport) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, err := t.next.RoundTrip(request)
 	if err == nil {
@@ -143,8 +147,8 @@ func (t boundedTransport) RoundTrip(request *http.Request) (*http.Response, erro
 	return response, err
 }
 
-// provider asks the issuer about itself, when that is not known or old. Keys are
-// fetched as needed.
+// provider returns the discovered provider and refreshes it when it is stale. A
+// failed refresh keeps the old one. Signing keys are fetched on demand.
 func (o *oidcLogin) provider(ctx context.Context) (*oidc.Provider, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -152,14 +156,14 @@ func (o *oidcLogin) provider(ctx context.Context) (*oidc.Provider, error) {
 	if o.discovered != nil && now.Sub(o.at) < discoveryLife {
 		return o.discovered, nil
 	}
-	// The provider keeps the context for fetching keys, so it must not end with the
-	// request; the client has a deadline of its own.
+	// The provider keeps the context for fetching keys, so it must not end with
+	// the request; the client has its own timeout.
 	provider, err := oidc.NewProvider(oidc.ClientContext(context.WithoutCancel(ctx), o.client), o.options.Issuer)
 	if err != nil {
 		if o.discovered != nil {
 			return o.discovered, nil
 		}
-		return nil, fmt.Errorf("the identity provider at %s could not be asked: %w", o.options.Issuer, err)
+		return nil, fmt.Errorf("discover identity provider %s: %w", o.options.Issuer, err)
 	}
 	o.discovered, o.at = provider, now
 	return provider, nil
@@ -173,14 +177,15 @@ func (o *oidcLogin) config(provider *oidc.Provider) oauth2.Config {
 	}
 }
 
-// externalUser is what the provider says of who signs in.
+// externalUser is the identity that the provider asserts.
 type externalUser struct {
 	subject, email, name string
-	// role is by the claim; empty: roles are not mapped.
+	// role is the mapped role; empty if roles are not mapped.
 	role store.Role
 }
 
-// redeem exchanges the code and checks everything that the ID token says.
+// redeem exchanges the code and verifies the ID token: signature, issuer,
+// audience, expiry and nonce.
 func (o *oidcLogin) redeem(ctx context.Context, code string, flow flow) (externalUser, error) {
 	provider, err := o.provider(ctx)
 	if err != nil {
@@ -191,11 +196,11 @@ func (o *oidcLogin) redeem(ctx context.Context, code string, flow flow) (externa
 	config := o.config(provider)
 	token, err := config.Exchange(ctx, code, oauth2.VerifierOption(flow.Verifier))
 	if err != nil {
-		return externalUser{}, unauthenticated("the identity provider did not take its code back: %s", exchangeProblem(err))
+		return externalUser{}, unauthenticated("the identity provider rejected the authorization code: %s", exchangeProblem(err))
 	}
 	raw, ok := token.Extra("id_token").(string)
 	if !ok {
-		return externalUser{}, unauthenticated("the identity provider answered without an ID token")
+		return externalUser{}, unauthenticated("the identity provider returned no ID token")
 	}
 	verifier := provider.Verifier(&oidc.Config{
 		ClientID: o.options.ClientID, Now: o.identity.now,
@@ -203,24 +208,27 @@ func (o *oidcLogin) redeem(ctx context.Context, code string, flow flow) (externa
 	})
 	id, err := verifier.Verify(ctx, raw)
 	if err != nil {
-		o.identity.log.Warn("An ID token was refused", "issuer", o.options.Issuer, "err", err)
-		return externalUser{}, unauthenticated("the ID token of the identity provider is not good; the log of the platform says why")
+		o.identity.log.Warn("ID token rejected", "issuer", o.options.Issuer, "err", err)
+		return externalUser{}, unauthenticated("the ID token of the identity provider is invalid; the platform's log has the reason")
 	}
-	if !sameText(id.Nonce, flow.Nonce) {
-		return externalUser{}, unauthenticated("the ID token belongs to another sign-in; begin again")
+	if !equalText(id.Nonce, flow.Nonce) {
+		return externalUser{}, unauthenticated("the ID token belongs to another sign-in; start again")
 	}
 	return o.claims(id)
 }
 
-// exchangeProblem is the code of an OAuth error, and never a body.
+// exchangeProblem returns the code of an OAuth error, and never a response
+// body.
 func exchangeProblem(err error) string {
 	var refused *oauth2.RetrieveError
 	if errors.As(err, &refused) && refused.ErrorCode != "" {
 		return clean(refused.ErrorCode)
 	}
-	return "it could not be reached, or answered with an error"
+	return "it was unreachable or returned an error"
 }
 
+// claims validates the claims of an ID token. The email must be verified: it
+// links the identity to a user.
 func (o *oidcLogin) claims(id *oidc.IDToken) (externalUser, error) {
 	var standard struct {
 		Email         string `json:"email"`
@@ -257,7 +265,7 @@ func (o *oidcLogin) claims(id *oidc.IDToken) (externalUser, error) {
 	return user, nil
 }
 
-// mappedRole is the greatest role that a value of the claim gives.
+// mappedRole returns the highest role that a value of the claim maps to.
 func (o *oidcLogin) mappedRole(claim any) store.Role {
 	values, ok := claim.([]any)
 	if !ok {

@@ -23,20 +23,20 @@ import (
 )
 
 const (
-	// flowLife is how long a sign-in may take at the provider.
+	// flowLife bounds how long a sign-in may take at the provider.
 	flowLife = 10 * time.Minute
-	// flowBytes bounds the cookie of one.
+	// flowBytes bounds the cookie of a sign-in in progress.
 	flowBytes = 3 << 10
-	// returnMax bounds the page that a sign-in comes back to.
+	// returnMax bounds the page to return to.
 	returnMax = 1024
-	// firstPage is where a sign-in comes back to that began nowhere, and signInPage
-	// where one can begin again: both are the console's.
+	// firstPage is the default page to return to, and signInPage where a failed
+	// sign-in can start again; both belong to the console.
 	firstPage  = "/console/"
 	signInPage = "/console/sign-in"
 )
 
-// flow is a sign-in that is with the provider. It is kept in a cookie of the browser
-// that began it, so that only that browser can finish it.
+// flow is a sign-in in progress. It is stored in a cookie of the browser that
+// started it, so that only that browser can complete it.
 type flow struct {
 	State    string    `json:"s"`
 	Nonce    string    `json:"n"`
@@ -45,22 +45,23 @@ type flow struct {
 	Expires  time.Time `json:"e"`
 }
 
-// flowBox seals flows: nobody can make or change one, or read its verifier.
-type flowBox struct{ sealer cipher.AEAD }
+// flowSealer encrypts and authenticates flows: clients can neither forge nor
+// read them.
+type flowSealer struct{ sealer cipher.AEAD }
 
-func newFlowBox(key [32]byte) flowBox {
+func newFlowSealer(key [32]byte) flowSealer {
 	block, err := aes.NewCipher(key[:])
 	if err != nil {
-		panic(err) // 32 bytes are a key
+		panic(err) // a key of 32 bytes is valid
 	}
 	sealer, err := cipher.NewGCMWithRandomNonce(block)
 	if err != nil {
-		panic(err) // AES has the size of block that GCM needs
+		panic(err) // AES has the block size of GCM
 	}
-	return flowBox{sealer}
+	return flowSealer{sealer}
 }
 
-func (b flowBox) seal(f flow) (string, error) {
+func (b flowSealer) seal(f flow) (string, error) {
 	plain, err := json.Marshal(f)
 	if err != nil {
 		return "", err
@@ -68,9 +69,10 @@ func (b flowBox) seal(f flow) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(b.sealer.Seal(nil, nil, plain, nil)), nil
 }
 
-var errFlow = errors.New("the sign-in took too long, or was begun in another browser; begin again")
+var errFlow = errors.New("the sign-in took too long, or was started in another browser; start again")
 
-func (b flowBox) open(text string, now time.Time) (flow, error) {
+// open decrypts a flow that has not expired.
+func (b flowSealer) open(text string, now time.Time) (flow, error) {
 	if text == "" || len(text) > flowBytes {
 		return flow{}, errFlow
 	}
@@ -89,8 +91,8 @@ func (b flowBox) open(text string, now time.Time) (flow, error) {
 	return f, nil
 }
 
-// localPath is a page of the platform to return to; anything else is the first page
-// of the console.
+// localPath returns the page to return to if it is a path of the platform;
+// otherwise the first page of the console. This prevents open redirects.
 func localPath(text string) string {
 	parsed, err := url.Parse(text)
 	odd := strings.ContainsFunc(text, func(r rune) bool { return r == '\\' || r < ' ' || r == 0x7f })
@@ -100,7 +102,7 @@ func localPath(text string) string {
 	return text
 }
 
-// login sends the browser to the provider.
+// login redirects the browser to the provider.
 func (o *oidcLogin) login(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet {
 		w.Header().Set("Allow", http.MethodGet)
@@ -109,8 +111,8 @@ func (o *oidcLogin) login(w http.ResponseWriter, r *http.Request) {
 	}
 	provider, err := o.provider(r.Context())
 	if err != nil {
-		o.identity.log.Error("The identity provider does not answer", "err", err)
-		page502(w, "The identity provider does not answer. Try again later, or sign in with a password.")
+		o.identity.log.Error("identity provider unreachable", "err", err)
+		badGatewayPage(w, "The identity provider does not respond. Try again later, or sign in with a password.")
 		return
 	}
 	begun := flow{
@@ -119,7 +121,7 @@ func (o *oidcLogin) login(w http.ResponseWriter, r *http.Request) {
 	}
 	sealed, err := o.flows.seal(begun)
 	if err != nil {
-		page502(w, "The sign-in could not begin.")
+		badGatewayPage(w, "The sign-in could not be started.")
 		return
 	}
 	names := o.identity.cookies
@@ -128,7 +130,7 @@ func (o *oidcLogin) login(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, config.AuthCodeURL(begun.State, oidc.Nonce(begun.Nonce), oauth2.S256ChallengeOption(begun.Verifier)), http.StatusSeeOther)
 }
 
-// callback finishes what login began.
+// callback completes a sign-in.
 func (o *oidcLogin) callback(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet {
 		w.Header().Set("Allow", http.MethodGet)
@@ -136,7 +138,7 @@ func (o *oidcLogin) callback(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	names := o.identity.cookies
-	// Whatever comes of it, a flow is used once.
+	// A flow is used only once, also if it fails.
 	http.SetCookie(w, names.cookie(names.flow, "", 0))
 	opened, to, err := o.finish(r)
 	if err == nil {
@@ -151,20 +153,22 @@ func (o *oidcLogin) callback(w http.ResponseWriter, r *http.Request) {
 		errorPage(w, http.StatusForbidden, denied.Reason)
 		return
 	}
-	o.identity.log.Error("A sign-in through the identity provider failed", "err", err)
-	page502(w, "The sign-in failed. The log of the platform says why.")
+	o.identity.log.Error("sign-in through the identity provider failed", "err", err)
+	badGatewayPage(w, "The sign-in failed. The platform's log has the reason.")
 }
 
 const signInAction = "auth.sign-in"
 
+// finish verifies state, code and ID token, and opens a session. If the audit
+// entry cannot be written, the session is deleted again.
 func (o *oidcLogin) finish(r *http.Request) (signedInSession, string, error) {
 	ctx, query := r.Context(), r.URL.Query()
 	begun, err := o.flows.open(o.identity.cookies.find(r.Header, o.identity.cookies.flow), o.identity.now())
-	if err != nil || len(query["state"]) != 1 || !sameText(query.Get("state"), begun.State) {
+	if err != nil || len(query["state"]) != 1 || !equalText(query.Get("state"), begun.State) {
 		return signedInSession{}, "", forbidden("%s", errFlow)
 	}
 	if problem := query.Get("error"); problem != "" {
-		return signedInSession{}, "", forbidden("the identity provider says: %s", clean(problem))
+		return signedInSession{}, "", forbidden("error of the identity provider: %s", clean(problem))
 	}
 	who, err := o.redeem(ctx, query.Get("code"), begun)
 	if err != nil {
@@ -179,7 +183,7 @@ func (o *oidcLogin) finish(r *http.Request) (signedInSession, string, error) {
 		return signedInSession{}, "", err
 	}
 	caller := Caller{Account: account, User: user, Address: o.identity.Address(r)}
-	opened, err := o.identity.signedIn(ctx, caller, r.Header, func(now *store.User) error {
+	opened, err := o.identity.completeSignIn(ctx, caller, r.Header, func(now *store.User) error {
 		now.Subject = who.subject
 		if who.role != "" {
 			now.Role = who.role
@@ -187,7 +191,7 @@ func (o *oidcLogin) finish(r *http.Request) (signedInSession, string, error) {
 		return nil
 	})
 	if errors.Is(err, store.ErrLastAdmin) {
-		return signedInSession{}, "", inAuditOf(user, forbidden("the identity provider takes the role of the last admin away: %s", store.ErrLastAdmin))
+		return signedInSession{}, "", withAuditUser(user, forbidden("the identity provider takes the role of the last admin away: %s", store.ErrLastAdmin))
 	}
 	if err != nil {
 		return signedInSession{}, "", err
@@ -199,36 +203,38 @@ func (o *oidcLogin) finish(r *http.Request) (signedInSession, string, error) {
 	return opened, begun.Return, nil
 }
 
-// user finds who signs in: by what the provider calls them, or as somebody whom an
-// admin expects under that email, or as somebody new.
+// user returns the user of an external identity: by subject, by the email that
+// an admin registered, or a new user.
 func (o *oidcLogin) user(ctx context.Context, who externalUser) (store.User, error) {
 	user, err := o.identity.store.UserBySubject(ctx, who.subject)
 	if errors.Is(err, store.ErrNotFound) {
-		user, err = o.newcomer(ctx, who)
+		user, err = o.linkOrCreateUser(ctx, who)
 	}
 	if err != nil {
 		return store.User{}, err
 	}
 	if user.Disabled {
-		return store.User{}, inAuditOf(user, errDisabled())
+		return store.User{}, withAuditUser(user, errDisabled())
 	}
 	return user, nil
 }
 
-func (o *oidcLogin) newcomer(ctx context.Context, who externalUser) (store.User, error) {
+// linkOrCreateUser links an identity to the user that an admin created for it,
+// or creates one.
+func (o *oidcLogin) linkOrCreateUser(ctx context.Context, who externalUser) (store.User, error) {
 	user, err := o.identity.store.UserByEmail(ctx, who.email)
 	switch {
 	case err == nil && user.Subject == "" && user.PasswordHash == "":
 		return user, nil
 	case err == nil:
-		// The provider must not decide who owns a user that it did not make.
-		return store.User{}, inAuditOf(user, forbidden("there is a user %s who does not sign in through the identity provider; an admin can delete it and make one that does", user.Email))
+		// The provider must not take over a user that it did not create.
+		return store.User{}, withAuditUser(user, forbidden("there is a user %s who does not sign in through the identity provider; an admin can delete it and make one that does", user.Email))
 	case !errors.Is(err, store.ErrNotFound):
 		return store.User{}, err
 	case !o.options.CreateUsers:
 		return store.User{}, forbidden("there is no user %s; ask an admin of the account for one", who.email)
 	}
-	account, err := o.home(ctx)
+	account, err := o.defaultAccount(ctx)
 	if err != nil {
 		return store.User{}, err
 	}
@@ -241,14 +247,14 @@ func (o *oidcLogin) newcomer(ctx context.Context, who externalUser) (store.User,
 	})
 }
 
-// home is the account of new users.
-func (o *oidcLogin) home(ctx context.Context) (string, error) {
+// defaultAccount returns the account of new users.
+func (o *oidcLogin) defaultAccount(ctx context.Context) (string, error) {
 	if o.options.AccountID != "" {
 		return o.options.AccountID, nil
 	}
 	accounts, err := o.identity.store.Accounts(ctx)
 	if err == nil && len(accounts) != 1 {
-		err = errors.New("there are several accounts: say which one new users of the identity provider belong to")
+		err = errors.New("there are several accounts: configure the account of new users of the identity provider")
 	}
 	if err != nil {
 		return "", err
@@ -256,13 +262,17 @@ func (o *oidcLogin) home(ctx context.Context) (string, error) {
 	return accounts[0].ID, nil
 }
 
-func sameText(a, b string) bool {
+// equalText compares in constant time; an empty b never matches.
+func equalText(a, b string) bool {
 	return b != "" && subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1
 }
 
-func page502(w http.ResponseWriter, message string) { errorPage(w, http.StatusBadGateway, message) }
+func badGatewayPage(w http.ResponseWriter, message string) {
+	errorPage(w, http.StatusBadGateway, message)
+}
 
-// errorPage tells a person what went wrong. It has no scripts and can be no frame.
+// errorPage writes an error page for browsers, without scripts and not
+// embeddable in frames.
 func errorPage(w http.ResponseWriter, status int, message string) {
 	header := w.Header()
 	header.Set("Content-Type", "text/html; charset=utf-8")

@@ -9,15 +9,16 @@ import (
 	"slipway.dev/slipway/internal/secret"
 )
 
-// onceGrace is how long a one-time password is good after its first use: an answer
-// can be lost, a window closed. Then an admin makes a new one.
+// onceGrace is how long a one-time password stays valid after its first use:
+// the response may be lost or the window closed. After that an admin must reset
+// it.
 const onceGrace = 10 * time.Minute
 
-// spentPrefix marks the hash of a one-time password that was used, with the time:
+// spentPrefix marks the hash of a used one-time password, with the time of use:
 // spent@1700000000$argon2id$…
 const spentPrefix = "spent@"
 
-// oneTimePassword makes one of 26 characters, in groups that can be read aloud.
+// oneTimePassword returns 26 random characters (130 bits) in readable groups.
 func oneTimePassword() secret.Text {
 	text := strings.ToLower(rand.Text())
 	var groups []string
@@ -28,13 +29,15 @@ func oneTimePassword() secret.Text {
 	return secret.New(strings.Join(groups, "-"))
 }
 
-// storedPassword is what a user's PasswordHash says.
+// storedPassword is the decoded PasswordHash of a user.
 type storedPassword struct {
 	hash string
-	// spent is when a one-time password was first used; zero: it was not.
+	// spent is the first use of a one-time password; zero if unused.
 	spent time.Time
 }
 
+// parseStored decodes a PasswordHash. An invalid one decodes to an empty hash,
+// which no password matches.
 func parseStored(text string) storedPassword {
 	rest, ok := strings.CutPrefix(text, spentPrefix)
 	if !ok {
@@ -56,7 +59,7 @@ func (p storedPassword) String() string {
 	return spentPrefix + strconv.FormatInt(p.spent.Unix(), 10) + p.hash
 }
 
-// over reports whether a one-time password is not good any more.
-func (p storedPassword) over(now time.Time) bool {
+// expired reports whether a one-time password is no longer valid.
+func (p storedPassword) expired(now time.Time) bool {
 	return !p.spent.IsZero() && now.Sub(p.spent) > onceGrace
 }

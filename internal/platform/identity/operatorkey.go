@@ -10,23 +10,25 @@ import (
 	"slipway.dev/slipway/internal/secret"
 )
 
-// scopeOperator marks a key that was made at the platform's machine. It works while
-// its user has to choose a password: whoever made it could have reset that one too.
+// scopeOperator marks a key that was created on the platform's machine. It
+// works while its user must change the password: its creator could have reset
+// that password as well.
 const scopeOperator = "operator"
 
-// OperatorKey is a key that an operator at the platform's machine asks for.
+// OperatorKey is the request for a key by an operator on the platform's
+// machine.
 type OperatorKey struct {
-	// Email says whose key it is.
+	// Email identifies the user of the key.
 	Email string
 	Name  string
-	// Scope is one of the constants of scopes.
+	// Scope is one of the Scope constants.
 	Scope string
-	// Life is how long it is good; 0 is for ever.
+	// Life is the lifetime of the key; 0 means unlimited.
 	Life time.Duration
 }
 
-// CreateOperatorKey makes an API key for a user, and writes that down as the
-// system's doing. What it gives is nowhere else.
+// CreateOperatorKey creates an API key for a user, audited as an action of the
+// system. The returned secret is not stored anywhere.
 func CreateOperatorKey(ctx context.Context, database *store.Store, wanted OperatorKey) (secret.Text, error) {
 	name, err := checkName("the key", wanted.Name)
 	if err != nil {
@@ -58,13 +60,14 @@ func CreateOperatorKey(ctx context.Context, database *store.Store, wanted Operat
 	if wanted.Life > 0 {
 		key.ExpiresAt = key.CreatedAt.Add(wanted.Life)
 	}
-	// Written first: a key that nobody can find in the audit log must not be.
+	// The entry is written first: there must be no key that is missing from the
+	// audit log.
 	err = database.AppendAudit(ctx, store.AuditEntry{
 		AccountID: user.AccountID, Actor: "command line", ActorKind: KindSystem, Action: "key.create", Target: clean("key/" + name),
 		Outcome: OutcomeOK, Detail: clean(key.Prefix + " for " + user.Email),
 	})
 	if err != nil {
-		return secret.Text{}, fmt.Errorf("the audit log could not be written, so no key was made: %w", err)
+		return secret.Text{}, fmt.Errorf("write audit log, no key was created: %w", err)
 	}
 	if _, err := database.CreateKey(ctx, key); err != nil {
 		return secret.Text{}, err
@@ -72,7 +75,8 @@ func CreateOperatorKey(ctx context.Context, database *store.Store, wanted Operat
 	return keyText(id, value), nil
 }
 
-// mustChoose reports whether the user has to choose a password before anything else.
-func (c Caller) mustChoose() bool {
+// mustChangePassword reports whether the user must change the password before
+// any other call.
+func (c Caller) mustChangePassword() bool {
 	return c.User.MustChangePassword && (c.Key == nil || !hasScope(c.Key, scopeOperator))
 }

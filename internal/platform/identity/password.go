@@ -19,7 +19,8 @@ import (
 	"slipway.dev/slipway/internal/secret"
 )
 
-// What a hash costs: 19 MiB and two passes in one thread.
+// Cost of a hash: 19 MiB and two passes in one thread, as OWASP recommends for
+// argon2id.
 const (
 	hashMemory  = 19 << 10 // KiB
 	hashPasses  = 2
@@ -30,36 +31,40 @@ const (
 
 // Rules for passwords.
 const (
+	// Rules for passwords.
 	passwordMin = 12
-	// passwordMax bounds the bytes of a password, so that nobody sends books.
+	// passwordMax bounds the bytes of a password, and so the work of hashing
+	// it.
 	passwordMax = 1024
 )
 
-// hashWait is how long a sign-in waits for its turn.
+// hashWait bounds how long a sign-in waits for the hasher.
 const hashWait = 10 * time.Second
 
-// hasher makes and checks the hashes of passwords. Few run at a time, so that
-// sign-ins cannot take the memory of the machine, and few wait.
+// hasher computes and verifies password hashes. It bounds concurrency, so that
+// sign-ins cannot exhaust the memory, and the queue of waiting sign-ins.
 type hasher struct {
 	running chan struct{}
 	waiting chan struct{}
-	// decoy is compared with when there is no user.
-	decoy string
+	// dummyHash is verified when there is no user, so that the time reveals
+	// nothing.
+	dummyHash string
 }
 
+// newHasher returns a hasher with two to four concurrent hashes.
 func newHasher(ctx context.Context) (*hasher, error) {
 	h := &hasher{
 		running: make(chan struct{}, min(max(runtime.GOMAXPROCS(0), 2), 4)),
 		waiting: make(chan struct{}, 64),
 	}
-	decoy, err := h.hash(ctx, secret.New(rand.Text()))
-	h.decoy = decoy
+	dummyHash, err := h.hash(ctx, secret.New(rand.Text()))
+	h.dummyHash = dummyHash
 	return h, err
 }
 
-// turn waits until a hash may be computed.
-func (h *hasher) turn(ctx context.Context) (done func(), err error) {
-	busy := &DeniedError{Code: connect.CodeResourceExhausted, Reason: "too many people sign in at once; try again in a few seconds", RetryAfter: 5 * time.Second}
+// acquire waits for a slot. It fails at once when the queue is full.
+func (h *hasher) acquire(ctx context.Context) (done func(), err error) {
+	busy := &DeniedError{Code: connect.CodeResourceExhausted, Reason: "too many concurrent sign-ins; retry in a few seconds", RetryAfter: 5 * time.Second}
 	select {
 	case h.waiting <- struct{}{}:
 		defer func() { <-h.waiting }()
@@ -78,7 +83,7 @@ func (h *hasher) turn(ctx context.Context) (done func(), err error) {
 
 // hash encodes a password for the store.
 func (h *hasher) hash(ctx context.Context, password secret.Text) (string, error) {
-	done, err := h.turn(ctx)
+	done, err := h.acquire(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -90,18 +95,18 @@ func (h *hasher) hash(ctx context.Context, password secret.Text) (string, error)
 	return own.String(), nil
 }
 
-// check compares a password with an encoded hash. Without one it takes as long and
-// says no.
+// check verifies a password against an encoded hash. Without a hash it takes
+// the same time and returns false.
 func (h *hasher) check(ctx context.Context, encoded string, password secret.Text) (bool, error) {
 	real := encoded != ""
 	if !real {
-		encoded = h.decoy
+		encoded = h.dummyHash
 	}
 	stored, err := parseHash(encoded)
 	if err != nil {
 		return false, err
 	}
-	done, err := h.turn(ctx)
+	done, err := h.acquire(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -110,7 +115,8 @@ func (h *hasher) check(ctx context.Context, encoded string, password secret.Text
 	return subtle.ConstantTimeCompare(sum, stored.sum) == 1 && real, nil
 }
 
-// encodedHash is the parts of $argon2id$v=19$m=19456,t=2,p=1$salt$sum.
+// encodedHash holds the parts of $argon2id$v=19$m=19456,t=2,p=1$salt$sum (PHC
+// string format).
 type encodedHash struct {
 	memory, passes uint32
 	threads        uint8
@@ -121,18 +127,20 @@ func (e encodedHash) of(password secret.Text, size int) []byte {
 	return argon2.IDKey([]byte(password.Reveal()), e.salt, e.passes, e.memory, e.threads, uint32(size))
 }
 
-// String encodes the hash in the usual form.
+// String encodes the hash in PHC string format.
 func (e encodedHash) String() string {
 	b64 := base64.RawStdEncoding
 	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, e.memory, e.passes, e.threads, b64.EncodeToString(e.salt), b64.EncodeToString(e.sum))
 }
 
-// weak reports whether the hash costs less than a new one would.
+// weak reports whether the hash is cheaper than a new one; it is renewed at the
+// next sign-in.
 func (e encodedHash) weak() bool { return e.memory < hashMemory || e.passes < hashPasses }
 
-var errHashForm = errors.New("the stored hash of a password has a form that is not known here")
+var errHashForm = errors.New("the stored password hash has an unknown format")
 
-// parseHash reads what String writes. What it costs is bounded.
+// parseHash decodes a hash. The costs are bounded: a manipulated row must not
+// exhaust memory.
 func parseHash(text string) (encodedHash, error) {
 	parts := strings.Split(text, "$")
 	if len(parts) != 6 || parts[0] != "" || parts[1] != "argon2id" || parts[2] != "v="+strconv.Itoa(argon2.Version) {
@@ -153,7 +161,7 @@ func parseHash(text string) (encodedHash, error) {
 	return encodedHash{memory: memory, passes: passes, threads: uint8(threads), salt: salt, sum: sum}, nil
 }
 
-// cost reads a number such as t=2, as String writes it.
+// cost parses a parameter such as t=2.
 func cost(text, name string, most uint32) (uint32, bool) {
 	digits, ok := strings.CutPrefix(text, name)
 	if !ok || digits == "" || digits[0] < '1' || digits[0] > '9' {
@@ -163,8 +171,8 @@ func cost(text, name string, most uint32) (uint32, bool) {
 	return uint32(value), err == nil && uint32(value) <= most
 }
 
-// choosable says what is wrong with a password that somebody chose.
-func choosable(password secret.Text, email string) error {
+// checkNewPassword validates a password that a user chose.
+func checkNewPassword(password secret.Text, email string) error {
 	chosen := password.Reveal()
 	local, _, _ := strings.Cut(email, "@")
 	switch {

@@ -46,7 +46,7 @@ func TestHash(t *testing.T) {
 
 // A name that nobody has is hashed too: it waits for its turn as any other.
 func TestUnknownNamesAreHashed(t *testing.T) {
-	h := &hasher{running: make(chan struct{}, 1), waiting: make(chan struct{}, 2), decoy: encodedHash{memory: 8, passes: 1, threads: 1, salt: make([]byte, 16), sum: make([]byte, 32)}.String()}
+	h := &hasher{running: make(chan struct{}, 1), waiting: make(chan struct{}, 2), dummyHash: encodedHash{memory: 8, passes: 1, threads: 1, salt: make([]byte, 16), sum: make([]byte, 32)}.String()}
 	ctx, cancel := context.WithCancel(t.Context())
 	h.running <- struct{}{}
 	cancel()
@@ -63,26 +63,26 @@ func TestUnknownNamesAreHashed(t *testing.T) {
 func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &hasher{running: make(chan struct{}, 1), waiting: make(chan struct{}, 1)}
-		done, err := h.turn(t.Context())
+		done, err := h.acquire(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		began := time.Now()
 		waited := make(chan error, 1)
 		go func() {
-			_, err := h.turn(t.Context())
+			_, err := h.acquire(t.Context())
 			waited <- err
 		}()
 		synctest.Wait()
 		var denied *DeniedError
-		if _, err := h.turn(t.Context()); !errors.As(err, &denied) || denied.RetryAfter == 0 {
+		if _, err := h.acquire(t.Context()); !errors.As(err, &denied) || denied.RetryAfter == 0 {
 			t.Errorf("the queue has no end: %v", err)
 		}
 		if err := <-waited; !errors.As(err, &denied) || time.Since(began) != hashWait {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
 		done()
-		if _, err := h.turn(t.Context()); err != nil {
+		if _, err := h.acquire(t.Context()); err != nil {
 			t.Errorf("a turn that is over: %v", err)
 		}
 	})

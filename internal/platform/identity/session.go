@@ -18,20 +18,20 @@ import (
 	"slipway.dev/slipway/internal/wire/platformv1/platformv1connect"
 )
 
-// How long sessions are good.
+// Lifetimes of sessions.
 const (
 	sessionIdle = 12 * time.Hour
 	sessionLife = 7 * 24 * time.Hour
-	// touchEvery is how often the last use of a session or a key is written.
-	touchEvery = time.Minute
+	// touchInterval is how often the last use of a session or key is written.
+	touchInterval = time.Minute
 )
 
-// sessionChars is how long the secret of a session is in its cookie.
+// sessionChars is the length of a session's secret in its cookie.
 var sessionChars = base64.RawURLEncoding.EncodedLen(32)
 
-// cookieNames are those of a session, and of a sign-in that is with the identity
-// provider. The prefix __Host- makes browsers refuse cookies that another host or an
-// unencrypted page set.
+// cookieNames holds the names of the session cookie and of the cookie of an
+// OpenID sign-in in progress. With the prefix __Host- browsers reject cookies
+// that another host or an unencrypted page set (RFC 6265bis).
 type cookieNames struct {
 	session, flow string
 	secure        bool
@@ -44,6 +44,8 @@ func newCookieNames(secure bool) cookieNames {
 	return cookieNames{session: "slipway", flow: "slipway-oidc"}
 }
 
+// cookie returns a cookie; an empty value deletes it. SameSite=Lax keeps it off
+// cross-site POST requests.
 func (n cookieNames) cookie(name, value string, life time.Duration) *http.Cookie {
 	cookie := &http.Cookie{Name: name, Value: value, Path: "/", HttpOnly: true, Secure: n.secure, SameSite: http.SameSiteLaxMode, MaxAge: int(life.Seconds())}
 	if value == "" {
@@ -52,8 +54,8 @@ func (n cookieNames) cookie(name, value string, life time.Duration) *http.Cookie
 	return cookie
 }
 
-// find gives the value of a cookie. A name that is there twice counts as absent: one
-// of them was planted.
+// find returns the value of a cookie. A duplicate name counts as absent: one of
+// the cookies was planted.
 func (n cookieNames) find(header http.Header, name string) string {
 	request := http.Request{Header: header}
 	value := ""
@@ -73,8 +75,8 @@ type openedSession struct {
 	csrf   secret.Text
 }
 
-// openSession signs a user in. The session that the request came with ends: its
-// secret may be known to whoever planted it.
+// openSession creates a session. The session of the request is deleted, which
+// prevents session fixation.
 func (i *Identity) openSession(ctx context.Context, user store.User, header http.Header, address string) (openedSession, error) {
 	if old := i.sessionSecret(header); !old.IsZero() {
 		if err := i.store.DeleteSession(ctx, hashOf(old)); err != nil {
@@ -97,7 +99,8 @@ func (i *Identity) openSession(ctx context.Context, user store.User, header http
 	return openedSession{Session: session, cookie: i.cookies.cookie(i.cookies.session, value.Reveal(), sessionLife), csrf: csrf}, nil
 }
 
-// sessionSecret is what the cookie of a request says; empty when it can be none.
+// sessionSecret returns the secret of the session cookie; empty if it cannot be
+// one.
 func (i *Identity) sessionSecret(header http.Header) secret.Text {
 	value := i.cookies.find(header, i.cookies.session)
 	if len(value) != sessionChars {
@@ -106,13 +109,14 @@ func (i *Identity) sessionSecret(header http.Header) secret.Text {
 	return secret.New(value)
 }
 
-// hashOf is what the store keeps of a secret with much entropy.
+// hashOf returns the stored form of a high-entropy secret.
 func hashOf(value secret.Text) []byte {
 	sum := sha256.Sum256([]byte(value.Reveal()))
 	return sum[:]
 }
 
-// csrfToken is derived from the session's secret, so that Me can answer it again.
+// csrfToken derives the CSRF token from the session's secret, so that Me can
+// return it again without storing it.
 func csrfToken(session secret.Text) secret.Text {
 	mac := hmac.New(sha256.New, []byte(session.Reveal()))
 	mac.Write([]byte("slipway csrf"))
@@ -121,8 +125,9 @@ func csrfToken(session secret.Text) secret.Text {
 
 var errNoSession = unauthenticated("the session has ended; sign in again")
 
-// bySession knows the caller by the cookie.
-func (i *Identity) bySession(ctx context.Context, in inbound, value secret.Text) (Caller, error) {
+// authenticateSession authenticates a caller by session cookie. Unsafe requests
+// need the CSRF token; Me is exempt, because it returns the token.
+func (i *Identity) authenticateSession(ctx context.Context, in inbound, value secret.Text) (Caller, error) {
 	if err := i.sameOrigin(in); err != nil {
 		return Caller{}, err
 	}
@@ -133,7 +138,7 @@ func (i *Identity) bySession(ctx context.Context, in inbound, value secret.Text)
 	if in.unsafe() && in.procedure != platformv1connect.AuthServiceMeProcedure {
 		token := secret.New(in.header.Get(wire.CSRFHeader))
 		if subtle.ConstantTimeCompare(hashOf(token), session.CSRFHash) != 1 {
-			return Caller{}, forbidden("the request lacks the token of its session in the header %s; AuthService.Me answers it", wire.CSRFHeader)
+			return Caller{}, forbidden("the request lacks the CSRF token in the header %s; AuthService.Me returns it", wire.CSRFHeader)
 		}
 	}
 	caller := Caller{Session: &session, Address: in.address, proof: value}
@@ -144,7 +149,8 @@ func (i *Identity) bySession(ctx context.Context, in inbound, value secret.Text)
 	return caller, nil
 }
 
-// liveSession finds a session that has not ended.
+// liveSession returns a session that has not expired: neither idle for too long
+// nor beyond its total lifetime.
 func (i *Identity) liveSession(ctx context.Context, hash []byte) (store.Session, error) {
 	session, err := i.store.Session(ctx, hash)
 	if errors.Is(err, store.ErrNotFound) {
@@ -160,10 +166,11 @@ func (i *Identity) liveSession(ctx context.Context, hash []byte) (store.Session,
 	return session, nil
 }
 
-// touchSession notes the use of a session. A session that cannot be noted works on.
+// touchSession updates the last use of a session. A failure does not fail the
+// request.
 func (i *Identity) touchSession(ctx context.Context, session store.Session) {
 	now := i.now().UTC()
-	if now.Sub(session.SeenAt) < touchEvery {
+	if now.Sub(session.SeenAt) < touchInterval {
 		return
 	}
 	expires := now.Add(sessionIdle)
@@ -171,15 +178,16 @@ func (i *Identity) touchSession(ctx context.Context, session store.Session) {
 		expires = end
 	}
 	if err := i.store.TouchSession(ctx, session.Hash, now, expires); err != nil && !errors.Is(err, store.ErrNotFound) {
-		i.log.Warn("The use of a session could not be noted", "err", err)
+		i.log.Warn("updating the last use of a session failed", "err", err)
 	}
 }
 
-// sameOrigin refuses requests that a page of another origin made with somebody's
-// cookie. Programs send neither header.
+// sameOrigin rejects requests that a page of another origin sent with a cookie.
+// It uses fetch metadata and Origin; programs send neither.
 func (i *Identity) sameOrigin(in inbound) error {
 	site := in.header.Get("Sec-Fetch-Site")
-	// A link from elsewhere may open a page; a WebSocket or a script may not read.
+	// Cross-site navigation may open a page; WebSockets and scripts may not
+	// read.
 	page := site == "" || in.header.Get("Sec-Fetch-Mode") == "navigate"
 	if !in.unsafe() && page && in.header.Get("Upgrade") == "" {
 		return nil
@@ -193,6 +201,7 @@ func (i *Identity) sameOrigin(in inbound) error {
 	return nil
 }
 
+// isOrigin reports whether an Origin header names the public URL.
 func (i *Identity) isOrigin(origin string) bool {
 	parsed, err := url.Parse(origin)
 	return err == nil && parsed.Scheme+"://"+CanonicalHost(parsed) == i.origin

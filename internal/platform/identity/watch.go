@@ -10,11 +10,11 @@ import (
 	"slipway.dev/slipway/internal/platform/store"
 )
 
-// watchEvery is how often the credential of an open stream is looked at. Twice that
-// is less than the five seconds that are promised.
-const watchEvery = 2 * time.Second
+// watchInterval is how often the credential of an open stream is checked. Twice
+// the interval is below the guaranteed five seconds.
+const watchInterval = 2 * time.Second
 
-// watches looks at the credentials of open streams: one look for all streams of a
+// watches checks the credentials of open streams, once for all streams of a
 // credential.
 type watches struct {
 	check func(context.Context, Caller) error
@@ -25,20 +25,21 @@ type watches struct {
 
 type watchKey struct{ kind, id string }
 
+// watch is the shared check of one credential; it ends with its last stream.
 type watch struct {
 	users  int
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 }
 
-// Watch gives a context that ends when the caller may not go on: signed out, revoked,
-// expired, disabled, or with another role. Its cause is a *DeniedError then. The
-// stop function must be called.
+// Watch returns a context that ends when the caller loses access: signed out,
+// revoked, expired, disabled, or with another role. Its cause is a *DeniedError
+// then. The returned function must be called to release the watch.
 func (i *Identity) Watch(ctx context.Context, caller Caller) (context.Context, context.CancelFunc) {
 	if !caller.known() {
 		return context.WithCancel(ctx)
 	}
-	shared, release := i.watches.join(caller)
+	shared, release := i.watches.acquire(caller)
 	ctx, cancel := context.WithCancelCause(ctx)
 	unhook := context.AfterFunc(shared, func() { cancel(context.Cause(shared)) })
 	return ctx, func() {
@@ -48,7 +49,8 @@ func (i *Identity) Watch(ctx context.Context, caller Caller) (context.Context, c
 	}
 }
 
-func (w *watches) join(caller Caller) (context.Context, func()) {
+// acquire joins or starts the check of a credential.
+func (w *watches) acquire(caller Caller) (context.Context, func()) {
 	key := watchKeyOf(caller)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -63,10 +65,11 @@ func (w *watches) join(caller Caller) (context.Context, func()) {
 		go w.run(one, caller)
 	}
 	one.users++
-	return one.ctx, sync.OnceFunc(func() { w.leave(key, one) })
+	return one.ctx, sync.OnceFunc(func() { w.release(key, one) })
 }
 
-func (w *watches) leave(key watchKey, one *watch) {
+// release leaves a check; the last one stops it.
+func (w *watches) release(key watchKey, one *watch) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	one.users--
@@ -79,10 +82,10 @@ func (w *watches) leave(key watchKey, one *watch) {
 	}
 }
 
-// run looks until the credential is not good any more or nobody needs to know. A
-// store that does not answer says nothing about the credential.
+// run checks the credential until it is invalid or the last stream has ended. A
+// store that is unavailable does not invalidate it.
 func (w *watches) run(one *watch, caller Caller) {
-	ticker := time.NewTicker(watchEvery)
+	ticker := time.NewTicker(watchInterval)
 	defer ticker.Stop()
 	for {
 		select {
@@ -90,7 +93,7 @@ func (w *watches) run(one *watch, caller Caller) {
 			return
 		case <-ticker.C:
 		}
-		ctx, cancel := context.WithTimeout(one.ctx, watchEvery)
+		ctx, cancel := context.WithTimeout(one.ctx, watchInterval)
 		err := w.check(ctx, caller)
 		cancel()
 		var denied *DeniedError
@@ -101,7 +104,8 @@ func (w *watches) run(one *watch, caller Caller) {
 	}
 }
 
-// watchKeyOf names the credential, and the role that it had.
+// watchKeyOf identifies the credential together with its role: streams that
+// started with different roles must not share a check.
 func watchKeyOf(caller Caller) watchKey {
 	switch {
 	case caller.Runtime != nil:
@@ -114,11 +118,11 @@ func watchKeyOf(caller Caller) watchKey {
 	return watchKey{KindSystem, caller.User.ID}
 }
 
-// stillValid says whether what the caller showed is still good.
+// stillValid checks the caller's credential and permissions again.
 func (i *Identity) stillValid(ctx context.Context, caller Caller) error {
 	switch {
 	case caller.Runtime != nil:
-		_, err := i.byRuntime(ctx, inbound{}, caller.proof)
+		_, err := i.authenticateRuntime(ctx, inbound{}, caller.proof)
 		return err
 	case caller.Key != nil:
 		key, err := i.store.KeyByID(ctx, caller.Key.ID)
@@ -128,8 +132,8 @@ func (i *Identity) stillValid(ctx context.Context, caller Caller) error {
 		if err != nil {
 			return err
 		}
-		if ended := i.keyEnded(key); ended != nil {
-			return ended
+		if watchError := i.keyInvalid(key); watchError != nil {
+			return watchError
 		}
 	case caller.Session != nil:
 		if _, err := i.liveSession(ctx, caller.Session.Hash); err != nil {
@@ -140,8 +144,8 @@ func (i *Identity) stillValid(ctx context.Context, caller Caller) error {
 	if err := i.loadUser(ctx, &now, caller.User.ID, caller.User.AccountID); err != nil {
 		return err
 	}
-	if now.User.Role != caller.User.Role || (now.mustChoose() && !caller.mustChoose()) {
-		return unauthenticated("what the user may do has changed; begin again")
+	if now.User.Role != caller.User.Role || (now.mustChangePassword() && !caller.mustChangePassword()) {
+		return unauthenticated("the permissions of the user have changed; reconnect")
 	}
 	return nil
 }

@@ -1,6 +1,6 @@
-// Package oidctest is a strict OpenID provider for tests: it wants PKCE with S256, the
-// secret of the client and the redirect that was registered, and takes each code
-// once. Tests say what its tokens claim, and can have them forged.
+// Package oidctest is a strict OpenID provider for tests: it requires PKCE with
+// S256, the client secret and the registered redirect URL, and accepts each
+// code once. Tests set the claims of its tokens and can forge them.
 package oidctest
 
 import (
@@ -19,30 +19,30 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// The client that the provider knows.
+// The registered client.
 const (
 	ClientID     = "slipway"
 	ClientSecret = "canary-client-secret"
 )
 
-// Provider is an identity provider.
+// Provider is an OpenID provider.
 type Provider struct {
 	t testing.TB
 	// URL is the issuer.
 	URL string
-	// Key signs tokens; Other is one that nobody knows.
+	// Key signs tokens; Other is a key that is not published.
 	Key, Other *rsa.PrivateKey
-	// Public is the URL of the platform; set it before anybody signs in.
+	// Public is the URL of the platform; set it before the first sign-in.
 	Public string
 
 	mu    sync.Mutex
 	codes map[string]url.Values
-	// claims and forge change the next ID token.
+	// claims and forge modify the next ID token.
 	claims map[string]any
 	forge  func(claims map[string]any) string
 }
 
-// New starts a provider that ends with the test.
+// New starts a provider that stops with the test.
 func New(t testing.TB) *Provider {
 	t.Helper()
 	p := &Provider{t: t, codes: make(map[string]url.Values)}
@@ -65,7 +65,8 @@ func New(t testing.TB) *Provider {
 func (p *Provider) discovery(w http.ResponseWriter, _ *http.Request) {
 	p.json(w, map[string]any{
 		"issuer": p.URL, "authorization_endpoint": p.URL + "/authorize", "token_endpoint": p.URL + "/token", "jwks_uri": p.URL + "/keys",
-		// A provider that says so must not talk the platform into it.
+		// The platform must not accept weak algorithms that a provider
+		// announces.
 		"id_token_signing_alg_values_supported": []string{"none", "HS256", "RS256"},
 	})
 }
@@ -79,7 +80,8 @@ func (p *Provider) json(w http.ResponseWriter, value any) {
 	_ = json.NewEncoder(w).Encode(value)
 }
 
-// authorize is somebody who says yes at once.
+// authorize validates the request and redirects back with a code, as if the
+// user had consented.
 func (p *Provider) authorize(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	for name, want := range map[string]string{
@@ -145,7 +147,7 @@ func (p *Provider) idToken(asked url.Values) string {
 	return p.Sign(claims, jose.SigningKey{Algorithm: jose.RS256, Key: p.Key})
 }
 
-// Sign makes a token.
+// Sign returns a signed token.
 func (p *Provider) Sign(claims map[string]any, key jose.SigningKey) string {
 	signer, err := jose.NewSigner(key, (&jose.SignerOptions{}).WithType("JWT").WithHeader("kid", "one"))
 	check(p.t, err)
@@ -158,15 +160,15 @@ func (p *Provider) Sign(claims map[string]any, key jose.SigningKey) string {
 	return compact
 }
 
-// Unsigned is a token with alg=none.
+// Unsigned returns a token with alg=none.
 func Unsigned(claims map[string]any) string {
 	text, _ := json.Marshal(claims)
 	b64 := base64.RawURLEncoding
 	return b64.EncodeToString([]byte(`{"alg":"none"}`)) + "." + b64.EncodeToString(text) + "."
 }
 
-// Next sets what the next ID tokens say: claims that differ, nil to leave one out,
-// and how a token is made of them; nil is with Key.
+// Next sets the claims of the following ID tokens; nil values remove a claim.
+// forge builds the token; nil signs with Key.
 func (p *Provider) Next(claims map[string]any, forge func(map[string]any) string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -13,29 +13,30 @@ import (
 	"slipway.dev/slipway/internal/platform/store"
 )
 
-// DeniedError says why a caller may not. Its reason is written for the caller and
-// holds no secrets.
+// DeniedError reports why a call is denied. The reason is meant for the caller
+// and contains no secrets.
 type DeniedError struct {
 	Code   connect.Code
 	Reason string
-	// RetryAfter is when it makes sense to ask again; 0: not by waiting.
+	// RetryAfter is when a retry can succeed; 0 means that waiting does not
+	// help.
 	RetryAfter time.Duration
 
-	// account is the one whose audit log tells of it, when that is known before the
-	// caller is; actor and kind are who was named.
+	// account is the account whose audit log records the denial, if it is known
+	// before the caller is; actor and kind describe the attempted identity.
 	account, actor, kind string
 }
 
-// Error gives the reason.
+// Error returns the reason.
 func (e *DeniedError) Error() string { return e.Reason }
 
-// Connect gives the error as the API answers it, with the header Retry-After.
+// Connect returns the error for the API, with the header Retry-After.
 func (e *DeniedError) Connect() *connect.Error {
-	answer := connect.NewError(e.Code, e)
+	response := connect.NewError(e.Code, e)
 	if e.RetryAfter > 0 {
-		answer.Meta().Set("Retry-After", strconv.Itoa(int(math.Ceil(e.RetryAfter.Seconds()))))
+		response.Meta().Set("Retry-After", strconv.Itoa(int(math.Ceil(e.RetryAfter.Seconds()))))
 	}
-	return answer
+	return response
 }
 
 func unauthenticated(format string, args ...any) *DeniedError {
@@ -46,15 +47,15 @@ func forbidden(format string, args ...any) *DeniedError {
 	return &DeniedError{Code: connect.CodePermissionDenied, Reason: fmt.Sprintf(format, args...)}
 }
 
-// of notes in whose audit log the refusal belongs.
+// of sets the account and actor of the audit entry.
 func (e *DeniedError) of(user store.User, actor, kind string) *DeniedError {
 	e.account, e.actor, e.kind = user.AccountID, actor, kind
 	return e
 }
 
-// answer turns an error of this package or of the store into one of the API. What
-// is neither is not shown to the caller.
-func (i *Identity) answer(err error) error {
+// apiError converts an error of this package or the store to one of the API.
+// Other errors are logged and returned as internal.
+func (i *Identity) apiError(err error) error {
 	var denied *DeniedError
 	var conflict *store.ConflictError
 	var bad *store.InvalidError
@@ -77,11 +78,11 @@ func (i *Identity) answer(err error) error {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
 	case errors.Is(err, store.ErrUnavailable):
-		i.log.Error("The store is not available", "err", err)
-		return connect.NewError(connect.CodeUnavailable, errors.New("the platform's database is not available; try again soon"))
+		i.log.Error("database unavailable", "err", err)
+		return connect.NewError(connect.CodeUnavailable, errors.New("the platform's database is unavailable; retry later"))
 	}
-	i.log.Error("A request failed", "err", err)
-	return connect.NewError(connect.CodeInternal, errors.New("the platform failed; its log says why"))
+	i.log.Error("request failed", "err", err)
+	return connect.NewError(connect.CodeInternal, errors.New("internal error of the platform; its log has the details"))
 }
 
 func invalid(format string, args ...any) error {

@@ -1,0 +1,80 @@
+package identity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"slipway.dev/slipway/internal/platform/store"
+)
+
+// Denials need no credential to cause, so equal ones are written once per
+// interval: unauthenticated clients must not be able to fill the disk.
+const (
+	denialInterval = 10 * time.Second
+	maxDenialKeys  = 1024
+)
+
+// denialThrottle suppresses repeated denials and counts them.
+type denialThrottle struct {
+	mu   sync.Mutex
+	seen map[denialKey]*denialState
+}
+
+type denialKey struct{ account, actor, action, address string }
+
+type denialState struct {
+	written time.Time
+	more    int
+}
+
+// take reports whether a denial is written now, and how many equal ones were
+// suppressed since the last.
+func (d *denialThrottle) take(kind denialKey, now time.Time) (more int, write bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	count, ok := d.seen[kind]
+	if ok && now.Sub(count.written) < denialInterval {
+		count.more++
+		return 0, false
+	}
+	if ok {
+		more = count.more
+	}
+	if d.seen == nil || (!ok && len(d.seen) >= maxDenialKeys) {
+		// Dropping the state can only result in more entries, never in fewer.
+		d.seen = make(map[denialKey]*denialState)
+	}
+	d.seen[kind] = &denialState{written: now}
+	return more, true
+}
+
+// deny writes a denied call to the audit log of the concerned account. A call
+// by an unknown caller concerns no account and is only logged.
+func (i *Identity) deny(ctx context.Context, caller Caller, event Event, err error) {
+	var denied *DeniedError
+	if !errors.As(err, &denied) {
+		return
+	}
+	event.Outcome, event.Detail = OutcomeDenied, denied.Reason
+	actor, mark := caller.Actor()
+	entry := store.AuditEntry{AccountID: caller.Account.ID, Actor: actor, ActorKind: mark, Address: caller.Address}
+	if !caller.known() {
+		entry.AccountID, entry.Actor, entry.ActorKind = denied.account, denied.actor, denied.kind
+	}
+	kind := denialKey{entry.AccountID, entry.Actor, event.Action, entry.Address}
+	more, write := i.denials.take(kind, i.now())
+	if !write {
+		return
+	}
+	if more > 0 {
+		event.Detail = fmt.Sprintf("%s (and %d more times before)", event.Detail, more)
+	}
+	if entry.AccountID == "" {
+		i.log.Info("call denied", "action", event.Action, "address", entry.Address, "reason", event.Detail)
+		return
+	}
+	_ = i.record(ctx, entry, event)
+}
