@@ -168,11 +168,11 @@ func platformOptions(options *config.Platform, log *slog.Logger) (server.Options
 		given.Certificate, scheme = certificate, "https"
 	}
 	if options.Runtimes.CAFile != "" {
-		authorities, err := server.LoadAuthorities(options.Runtimes.CAFile, log)
+		bundle, err := server.LoadCABundle(options.Runtimes.CAFile, log)
 		if err != nil {
 			return given, fmt.Errorf("runtimes.caFile: %w", err)
 		}
-		given.RuntimeAuthorities = authorities
+		given.RuntimeCAs = bundle
 	}
 	given.PublicURL = &url.URL{Scheme: scheme}
 	if options.Server.PublicURL != "" {

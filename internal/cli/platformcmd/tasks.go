@@ -142,7 +142,7 @@ func (t platformTask) take(call *taskCall, args []string) (rest []string) {
 // ask asks the platform that runs, or does it here when none does.
 func (c taskCall) ask(ctx context.Context, request string, answer io.Writer, otherwise func(*store.Store) error) error {
 	if c.place.sqlite {
-		err := server.AskRunning(ctx, c.place.dir, request, answer)
+		err := server.SendCommand(ctx, c.place.dir, request, answer)
 		if !errors.Is(err, server.ErrNotRunning) {
 			return err
 		}

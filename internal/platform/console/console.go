@@ -1,10 +1,11 @@
-// Package console serves the web console, which is built from web/ and embedded.
+// Package console serves the web console, which is built from web/ and
+// embedded.
 //
-// It promises a strict Content-Security-Policy on every page, files that browsers
-// keep for ever because their names change with their content, and one page for
-// every address of the console, which finds its way itself. It holds no data: the
-// console asks the platform's API for that, as anybody does. A program that was
-// built without the console says how to build it.
+// It guarantees a strict Content-Security-Policy on every page, assets that
+// browsers cache forever because their names contain a content hash, and one
+// page for every URL of the console, whose router runs in the browser. It holds
+// no data: the console uses the platform's API like any client. A binary that
+// was built without the console serves instructions to build it.
 package console
 
 import (
@@ -24,35 +25,35 @@ import (
 	"strings"
 )
 
-// Path is below which the console has its addresses.
+// Path is the prefix of the console's URLs.
 const Path = "/console/"
 
 const (
-	// page is what every address without a file of its own gets.
+	// page is served for every URL without a file.
 	page = "index.html"
-	// nonceMark is where the page has the nonce of its styles.
+	// nonceMark is the placeholder of the style nonce in the page.
 	nonceMark = "__NONCE__"
-	// worthPacking is the size below which compression is not worth a byte.
-	worthPacking = 512
+	// minCompressSize is the size below which compression saves nothing.
+	minCompressSize = 512
 )
 
 //go:embed all:dist
 var embedded embed.FS
 
-// file is one file of the console, ready to be sent.
+// file is one file of the console with its compressed form.
 type file struct {
 	content, packed []byte
 	mediaType, etag string
 }
 
-// Console is the console's files.
+// Console serves the console's files.
 type Console struct {
 	files map[string]file
-	// unbuilt is what there is instead of a page.
+	// unbuilt is the page of a binary without the console.
 	unbuilt []byte
 }
 
-// New reads the embedded console.
+// New loads the embedded console.
 func New() (*Console, error) {
 	built, err := fs.Sub(embedded, "dist/app")
 	if err != nil {
@@ -83,6 +84,9 @@ func load(built fs.FS) (*Console, error) {
 	return c, nil
 }
 
+// newFile prepares a file: ETag, media type and gzip. Compression runs once at
+// startup instead of per request; the page is not compressed, because its nonce
+// changes.
 func newFile(name string, content []byte) (file, error) {
 	sum := sha256.Sum256(content)
 	f := file{
@@ -92,7 +96,7 @@ func newFile(name string, content []byte) (file, error) {
 	if f.mediaType == "" {
 		f.mediaType = "application/octet-stream"
 	}
-	if len(content) < worthPacking || name == page {
+	if len(content) < minCompressSize || name == page {
 		return f, nil
 	}
 	var packed bytes.Buffer
@@ -112,13 +116,13 @@ func newFile(name string, content []byte) (file, error) {
 	return f, nil
 }
 
-// Owns reports whether an address is the console's: its own, and the first one that
-// people type.
+// Owns reports whether the console serves a path: its prefix, and the root,
+// which redirects there.
 func Owns(path string) bool {
 	return path == "/" || path+"/" == Path || strings.HasPrefix(path, Path)
 }
 
-// ServeHTTP answers an address of the console.
+// ServeHTTP serves a URL of the console.
 func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
@@ -142,15 +146,15 @@ func (c *Console) serve(w http.ResponseWriter, r *http.Request, name string) {
 	case ok && name != page:
 		found.send(w, r, strings.HasPrefix(name, "assets/"))
 	case strings.HasPrefix(name, "assets/"):
-		// A page of an older version asks for what this one does not have.
+		// A page of an older version requests an asset of its own build.
 		http.Error(w, "this file belongs to another version of the console: load the page again", http.StatusNotFound)
 	default:
 		c.sendPage(w)
 	}
 }
 
-// send answers with a file. Those whose names have their content in them never
-// change.
+// send writes a file. Assets have content hashes in their names and are
+// immutable.
 func (f file) send(w http.ResponseWriter, r *http.Request, forever bool) {
 	header := w.Header()
 	header.Set("Content-Type", f.mediaType)
@@ -173,7 +177,7 @@ func (f file) send(w http.ResponseWriter, r *http.Request, forever bool) {
 	_, _ = w.Write(content) // the reader may be gone
 }
 
-// sendPage answers with the page, which gets a new nonce each time.
+// sendPage writes the page with a fresh nonce.
 func (c *Console) sendPage(w http.ResponseWriter) {
 	nonce := rand.Text()
 	protect(w.Header(), nonce)
@@ -182,8 +186,8 @@ func (c *Console) sendPage(w http.ResponseWriter) {
 	_, _ = w.Write(bytes.ReplaceAll(c.files[page].content, []byte(nonceMark), []byte(nonce))) // the reader may be gone
 }
 
-// protect says what a page may load: the console's own files, the platform's API,
-// and the style elements that carry the nonce.
+// protect sets the CSP of a page: it may load the console's own files, use the
+// platform's API, and apply style elements with the nonce.
 func protect(header http.Header, nonce string) {
 	styles := "'self'"
 	if nonce != "" {
@@ -195,6 +199,8 @@ func protect(header http.Header, nonce string) {
 	header.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=()")
 }
 
+// acceptsGzip evaluates Accept-Encoding (RFC 9110, section 12.5.3), as far as
+// gzip is concerned.
 func acceptsGzip(accepted string) bool {
 	for part := range strings.SplitSeq(accepted, ",") {
 		name, quality, _ := strings.Cut(strings.TrimSpace(part), ";")

@@ -14,36 +14,37 @@ import (
 	"slipway.dev/slipway/internal/wire/permission"
 )
 
-// What stands for the pages of a workflow server, which has no procedures of its
-// own: looking is for whoever may list applications, the rest for whoever may sync.
+// Permissions of the pages of a workflow server, which has no procedures:
+// reading is permitted to users who may list applications, everything else to
+// users who may sync.
 const (
-	lookLike   = "/slipway.runtime.v1.ApplicationService/ListApplications"
-	changeLike = "/slipway.runtime.v1.ApplicationService/Sync"
+	readProcedure   = "/slipway.runtime.v1.ApplicationService/ListApplications"
+	changeProcedure = "/slipway.runtime.v1.ApplicationService/Sync"
 )
 
-// authorise asks whether the caller may do what the request does.
+// authorise checks whether the caller may send the request, and audits denials.
 func (q *request) authorise(r *http.Request) error {
 	if q.caller.Runtime != nil {
-		return &identity.DeniedError{Code: connect.CodePermissionDenied, Reason: "a runtime may not ask another"}
+		return &identity.DeniedError{Code: connect.CodePermissionDenied, Reason: "a runtime may not send requests to other runtimes"}
 	}
 	upgrade := r.Header.Get("Upgrade") != ""
-	procedure := lookLike
+	procedure := readProcedure
 	switch {
 	case q.prefix == wire.AppProxyPath:
-		// Procedures are POST: a GET needs no CSRF token.
+		// Only POST: GET requests are exempt from the CSRF check.
 		if r.Method != http.MethodPost || upgrade {
 			return statusError{http.StatusMethodNotAllowed, "procedures of a runtime are called with POST"}
 		}
 		q.procedure = strings.TrimPrefix(q.path, strings.TrimSuffix(wire.AppProxyPath, "/"))
 		procedure = q.procedure
 		if strings.HasPrefix(procedure, "/slipway.platform.") {
-			procedure = "" // not a runtime's
+			procedure = "" // the platform's procedures are not forwarded
 		}
 	case upgrade && r.Header.Get("Origin") != "" && r.Header.Get("Origin") != q.gateway.origin:
-		// A WebSocket is a GET that any page can begin, with the cookies of its visitor.
+		// Any page can open a WebSocket with its visitor's cookies, because it is a GET.
 		return &identity.DeniedError{Code: connect.CodePermissionDenied, Reason: "another site may not open a WebSocket here"}
 	case upgrade || (r.Method != http.MethodGet && r.Method != http.MethodHead):
-		procedure = changeLike
+		procedure = changeProcedure
 	}
 	err := q.gateway.Identity.Authorise(q.caller, procedure)
 	if err != nil {
@@ -52,6 +53,7 @@ func (q *request) authorise(r *http.Request) error {
 	return err
 }
 
+// action returns the audit action.
 func (q *request) action() string {
 	if q.procedure != "" {
 		return identity.Action(q.procedure)
@@ -59,20 +61,20 @@ func (q *request) action() string {
 	return "workflows.request"
 }
 
-// audited says whether the request is in the audit log, and whether already before
-// it is made.
+// audited reports whether the request is recorded in the audit log, and whether
+// that happens before it is sent.
 func (q *request) audited() (is, before bool) {
 	if q.procedure == "" {
-		return false, false // the workflow server has its own
+		return false, false // the workflow server has its own audit log
 	}
 	rule, _ := permission.Of(q.procedure)
 	is = !rule.Read && !rule.Quiet
 	return is, is && rule.Permission == permission.Admin
 }
 
-// begin writes down an admin's change before it is made; if it cannot be written,
-// it is not made.
-func (q *request) begin(ctx context.Context) error {
+// auditBegin records a change by an admin before it is sent. If that fails, the
+// request is not sent.
+func (q *request) auditBegin(ctx context.Context) error {
 	if _, before := q.audited(); !before {
 		return nil
 	}
@@ -81,8 +83,8 @@ func (q *request) begin(ctx context.Context) error {
 	})
 }
 
-// end writes down what became of a change.
-func (q *request) end(ctx context.Context, status int) {
+// auditEnd records the result of a change.
+func (q *request) auditEnd(ctx context.Context, status int) {
 	if is, _ := q.audited(); !is {
 		return
 	}
@@ -93,7 +95,8 @@ func (q *request) end(ctx context.Context, status int) {
 	q.gateway.Identity.Audit(ctx, q.caller, q.action(), "runtime/"+q.runtime.Name, outcome, detail)
 }
 
-// deadline is how long the request may take. Streams last as long as their caller.
+// deadline returns the timeout of a request. Streams have a long one; they end
+// with their caller.
 func (q *request) deadline(r *http.Request) time.Duration {
 	if q.prefix == wire.AppProxyPath && !streams(r) {
 		return q.gateway.Limits.Unary
@@ -101,7 +104,7 @@ func (q *request) deadline(r *http.Request) time.Duration {
 	return q.gateway.Limits.Stream
 }
 
-// denied gives the refusal of a caller, if the error is one.
+// denied returns the DeniedError in an error's chain.
 func denied(err error) (*identity.DeniedError, bool) {
 	var refusal *identity.DeniedError
 	ok := errors.As(err, &refusal)

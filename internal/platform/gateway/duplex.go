@@ -8,15 +8,16 @@ import (
 	"time"
 )
 
-// streams says whether a request may have more than one message in a direction.
+// streams reports whether a request may have several messages per direction.
 func streams(r *http.Request) bool {
 	content := r.Header.Get("Content-Type")
 	return strings.HasPrefix(content, "application/connect+") || strings.HasPrefix(content, "application/grpc")
 }
 
-// duplexBody is the body of a request that is answered while it is read. The
-// transport may go on reading when the answer is over, and the server would then
-// read the next request at the same time: nothing is read after end.
+// duplexBody is the request body of a bidirectional stream over HTTP/1.1. The
+// transport may still read it after the response has ended, while the server
+// already reads the next request from the same connection. So no read starts
+// after end.
 type duplexBody struct {
 	io.ReadCloser
 	control *http.ResponseController
@@ -24,16 +25,17 @@ type duplexBody struct {
 	over    bool
 }
 
-// duplex lets a request of HTTP/1 be answered before it was read to its end.
+// duplex allows a response to an HTTP/1.1 request before its body was read
+// completely.
 func duplex(w http.ResponseWriter, r *http.Request) *duplexBody {
 	control := http.NewResponseController(w)
-	_ = control.EnableFullDuplex() // HTTP/2 has no need of it
+	_ = control.EnableFullDuplex() // not needed for HTTP/2
 	body := &duplexBody{ReadCloser: r.Body, control: control}
 	r.Body = body
 	return body
 }
 
-// Read reads unless the request is over.
+// Read reads until end is called.
 func (d *duplexBody) Read(p []byte) (int, error) {
 	d.reading.Lock()
 	defer d.reading.Unlock()
@@ -43,10 +45,11 @@ func (d *duplexBody) Read(p []byte) (int, error) {
 	return d.ReadCloser.Read(p)
 }
 
-// Close leaves the body to the server.
+// Close does nothing: the server owns the body.
 func (d *duplexBody) Close() error { return nil }
 
-// end waits for a reader, and wakes one that waits for the caller.
+// end forbids further reads. A read that is blocked on the client is woken by a
+// deadline in the past.
 func (d *duplexBody) end() {
 	if !d.reading.TryLock() {
 		_ = d.control.SetReadDeadline(time.Unix(1, 0))

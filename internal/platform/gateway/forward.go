@@ -19,25 +19,27 @@ import (
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
-// tunnelHost is the host of requests that go through a tunnel: they go to the
-// router at its end, whatever it is called.
+// tunnelHost is the Host header of requests through a tunnel. They reach the
+// router at its end, whatever its name.
 const tunnelHost = "internal-router"
 
-// errStranger is an answer that is not of the runtime's router.
-var errStranger = errors.New("what answers at the runtime's address is not its router")
+// errNotRouter reports a response that is not from the runtime's router.
+var errNotRouter = errors.New("the response at the runtime's address is not from its router")
 
-// forward hands the request to the runtime and its answer back.
+// forward proxies the request to the runtime. The runtime gets a token of its
+// own instead of the caller's credentials; webhooks get none, because the
+// runtime verifies their signatures.
 func (q *request) forward(w http.ResponseWriter, r *http.Request) {
 	g := q.gateway
 	target, transport, err := q.target()
 	if err != nil {
-		g.refuse(w, r, err)
+		g.writeError(w, r, err)
 		return
 	}
 	token := ""
 	if q.prefix != wire.WebhooksPath {
 		if token, err = g.Signer.Request(q.claims()); err != nil {
-			g.refuse(w, r, err)
+			g.writeError(w, r, err)
 			return
 		}
 	}
@@ -47,18 +49,18 @@ func (q *request) forward(w http.ResponseWriter, r *http.Request) {
 	}
 	proxy := &httputil.ReverseProxy{
 		Transport:      transport,
-		FlushInterval:  -1, // what the runtime sends is not kept back
+		FlushInterval:  -1, // flush immediately
 		ErrorLog:       slog.NewLogLogger(g.Log.Handler(), slog.LevelDebug),
 		Rewrite:        func(out *httputil.ProxyRequest) { q.rewrite(out, target, token) },
-		ModifyResponse: q.cleanAnswer,
+		ModifyResponse: q.sanitizeResponse,
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
-			g.refuse(w, r, q.failure(r.Context(), err))
+			g.writeError(w, r, q.failure(r.Context(), err))
 		},
 	}
 	proxy.ServeHTTP(w, r)
 }
 
-// target is where the runtime is, and how it is reached.
+// target returns URL and transport of the runtime.
 func (q *request) target() (*url.URL, http.RoundTripper, error) {
 	if platformv1.AccessMode(q.runtime.AccessMode) == platformv1.AccessMode_ACCESS_MODE_TUNNEL {
 		return &url.URL{Scheme: "http", Host: tunnelHost}, q.gateway.Hub.Transport(q.runtime.ID), nil
@@ -70,7 +72,7 @@ func (q *request) target() (*url.URL, http.RoundTripper, error) {
 	return target, q.gateway.Direct, nil
 }
 
-// claims is what the runtime is told of the caller.
+// claims returns the claims about the caller for the runtime.
 func (q *request) claims() wire.RuntimeClaims {
 	user := q.caller.User
 	return wire.RuntimeClaims{
@@ -79,17 +81,17 @@ func (q *request) claims() wire.RuntimeClaims {
 	}
 }
 
-// callersOwn are headers of the caller that a runtime must not see, or that it must
-// not believe.
-var callersOwn = []string{
+// strippedRequestHeaders are removed from requests: credentials of the caller,
+// and headers that a runtime would trust.
+var strippedRequestHeaders = []string{
 	"Authorization", "Cookie", "Proxy-Authorization", wire.CSRFHeader, "Forwarded", "X-Forwarded-For", "X-Forwarded-Host",
 	"X-Forwarded-Proto", "X-Forwarded-Port", "X-Forwarded-Prefix", "X-Forwarded-Server", "X-Real-Ip", "Via",
 	"X-Forwarded-Client-Cert", "X-Forwarded-User", "X-Forwarded-Email", "X-Auth-Request-User", "Referer",
 }
 
-// rewrite makes the request that the runtime gets.
+// rewrite builds the outgoing request.
 func (q *request) rewrite(out *httputil.ProxyRequest, target *url.URL, token string) {
-	for _, name := range callersOwn {
+	for _, name := range strippedRequestHeaders {
 		out.Out.Header.Del(name)
 	}
 	out.Out.URL.Scheme, out.Out.URL.Host = target.Scheme, target.Host
@@ -101,46 +103,49 @@ func (q *request) rewrite(out *httputil.ProxyRequest, target *url.URL, token str
 	}
 }
 
-// runtimesOwn are headers of an answer that would change what a browser does with
-// the platform's other pages.
-var runtimesOwn = []string{
+// strippedResponseHeaders are removed from responses, because they would affect
+// the platform's other pages in the browser.
+var strippedResponseHeaders = []string{
 	"Set-Cookie", "Set-Cookie2", "Clear-Site-Data", "Strict-Transport-Security", "Public-Key-Pins", "Alt-Svc",
 	"Www-Authenticate", "Proxy-Authenticate", "Service-Worker-Allowed", "Refresh", "Report-To", "Reporting-Endpoints", "Nel",
 	"Content-Security-Policy", "Content-Security-Policy-Report-Only", "Cross-Origin-Opener-Policy", "Cross-Origin-Resource-Policy",
 	"Origin-Agent-Cluster", "Sourcemap", "X-Sourcemap", "Link", "Speculation-Rules", "Server",
 }
 
-// cleanAnswer takes from the answer what a runtime may not say on the platform's
-// origin.
-func (q *request) cleanAnswer(answer *http.Response) error {
-	if answer.Header.Get(wire.RouterHeader) != q.runtime.Name {
-		return errStranger
+// sanitizeResponse removes everything from a response that a runtime must not
+// set on the platform's origin. A response without the router's header is
+// rejected: another server listens at the access URL.
+func (q *request) sanitizeResponse(response *http.Response) error {
+	if response.Header.Get(wire.RouterHeader) != q.runtime.Name {
+		return errNotRouter
 	}
-	for _, name := range runtimesOwn {
-		answer.Header.Del(name)
-		answer.Trailer.Del(name)
+	for _, name := range strippedResponseHeaders {
+		response.Header.Del(name)
+		response.Trailer.Del(name)
 	}
-	for name := range answer.Header {
+	for name := range response.Header {
 		if strings.HasPrefix(name, "Access-Control-") {
-			answer.Header.Del(name)
+			response.Header.Del(name)
 		}
 	}
-	if answer.StatusCode == http.StatusUnauthorized && q.prefix != wire.WebhooksPath {
-		// The caller is signed in; it is the platform whom the runtime does not know.
+	if response.StatusCode == http.StatusUnauthorized && q.prefix != wire.WebhooksPath {
+		// The caller is authenticated; the runtime rejects the platform's
+		// token. A 401 would make the console sign out.
 		return errors.New("the runtime does not accept the platform's token: are the clocks right?")
 	}
-	if location := answer.Header.Get("Location"); location != "" {
-		answer.Header.Del("Location")
+	if location := response.Header.Get("Location"); location != "" {
+		response.Header.Del("Location")
 		if strings.HasPrefix(location, wire.WorkflowsPath) && q.prefix == wire.WorkflowsPath {
-			answer.Header.Set("Location", q.base+location)
+			response.Header.Set("Location", q.base+location)
 		}
 	}
-	q.guard(answer.Header)
+	q.isolate(response.Header)
 	return nil
 }
 
-// guard sets what keeps pages of a runtime from acting as the platform's.
-func (q *request) guard(header http.Header) {
+// isolate sets headers that keep pages of a runtime from acting with the
+// platform's origin.
+func (q *request) isolate(header http.Header) {
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Cross-Origin-Resource-Policy", "same-origin")
 	if q.prefix == wire.WorkflowsPath {
@@ -151,7 +156,7 @@ func (q *request) guard(header http.Header) {
 	header.Set("Cache-Control", "no-store")
 }
 
-// failure is what the caller is told when the runtime could not be reached.
+// failure converts a transport error to the error for the caller.
 func (q *request) failure(ctx context.Context, err error) error {
 	name := q.runtime.Name
 	if refusal, ok := denied(context.Cause(ctx)); ok {
@@ -165,28 +170,29 @@ func (q *request) failure(ctx context.Context, err error) error {
 	case errors.As(err, &refused):
 		return statusError{http.StatusBadRequest, refused.Error()}
 	case errors.As(err, &offline):
-		return connect.NewError(connect.CodeUnavailable, fmt.Errorf("the runtime %q is offline%s: see whether its agent runs and reaches the platform", name, q.since()))
+		return connect.NewError(connect.CodeUnavailable, fmt.Errorf("the runtime %q is offline%s: check that its agent runs and reaches the platform", name, q.lastHeartbeat()))
 	case errors.As(err, &busy):
-		return connect.NewError(connect.CodeResourceExhausted, fmt.Errorf("the runtime %q has as many requests as it can take: try again soon", name))
+		return connect.NewError(connect.CodeResourceExhausted, fmt.Errorf("the runtime %q has reached its request limit: retry later", name))
 	case errors.As(err, &tooLarge):
 		return statusError{http.StatusRequestEntityTooLarge, "the request is too large"}
 	case errors.Is(err, context.DeadlineExceeded):
-		return connect.NewError(connect.CodeDeadlineExceeded, fmt.Errorf("the runtime %q took too long", name))
+		return connect.NewError(connect.CodeDeadlineExceeded, fmt.Errorf("the runtime %q did not respond in time", name))
 	case errors.Is(err, context.Canceled):
 		return connect.NewError(connect.CodeCanceled, context.Canceled)
 	}
-	// The address and the cause are for whoever runs the platform.
-	q.gateway.Log.Warn("a runtime could not be reached", "runtime", name, "account", q.runtime.AccountID, observe.KeyError, err)
-	if errors.Is(err, errStranger) {
+	// Address and cause are only logged: they are internal to the platform.
+	q.gateway.Log.Warn("runtime unreachable", "runtime", name, "account", q.runtime.AccountID, observe.KeyError, err)
+	if errors.Is(err, errNotRouter) {
 		return connect.NewError(connect.CodeUnavailable, fmt.Errorf("the access URL of the runtime %q does not lead to its router: check its ingress", name))
 	}
-	return connect.NewError(connect.CodeUnavailable, fmt.Errorf("the runtime %q cannot be reached%s", name, q.since()))
+	return connect.NewError(connect.CodeUnavailable, fmt.Errorf("the runtime %q is unreachable%s", name, q.lastHeartbeat()))
 }
 
-// since says when the runtime gave its last sign of life.
-func (q *request) since() string {
+// lastHeartbeat returns when the runtime sent its last heartbeat, as the end of
+// a sentence.
+func (q *request) lastHeartbeat() string {
 	if q.runtime.HeartbeatAt.IsZero() {
-		return " and has never given a sign of life"
+		return " and has never sent a heartbeat"
 	}
-	return "; its last sign of life was at " + q.runtime.HeartbeatAt.UTC().Format(time.RFC3339)
+	return "; its last heartbeat was at " + q.runtime.HeartbeatAt.UTC().Format(time.RFC3339)
 }

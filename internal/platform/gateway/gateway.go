@@ -1,15 +1,16 @@
-// Package gateway hands requests of users to runtimes: /runtimes/<name>/app-proxy/
-// and /workflows/ with the caller's session or key, and on the host name of a tunnel
-// /webhooks/ without either, because the runtime checks the signatures of those.
+// Package gateway forwards requests of users to runtimes:
+// /runtimes/<name>/app-proxy/ and /workflows/ with the caller's session or key,
+// and on the host of a tunnel also /webhooks/ without either, because the
+// runtime verifies webhook signatures.
 //
-// It promises that the caller is known and allowed before a byte goes on, that the
-// runtime gets a token that is good for it alone and for seconds, and never a
-// cookie, key or other credential of the caller. What a runtime answers cannot set a
-// cookie or run a script with the platform's rights, and only the router of the
-// runtime that was asked for is listened to. Both directions stream; the request of
-// a caller whose rights end is cut.
+// It guarantees that the caller is authenticated and authorized before a byte
+// is forwarded, that the runtime gets a token that is valid for it alone and
+// for a minute, and never a cookie, key or other credential of the caller. A
+// response cannot set a cookie or run a script with the platform's origin, and
+// only responses of the requested runtime's router are accepted. Both
+// directions stream; the request of a caller who loses access is aborted.
 //
-// It refuses paths that two readers could understand in two ways.
+// It rejects ambiguous paths.
 package gateway
 
 import (
@@ -30,44 +31,46 @@ import (
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
-// Hub reaches runtimes through their tunnels.
+// Hub sends requests to runtimes through their tunnels.
 type Hub interface {
 	Transport(runtimeID string) http.RoundTripper
 }
 
-// Options is what a Gateway works with.
+// Options configures a Gateway.
 type Options struct {
 	Store    *store.Store
 	Identity *identity.Identity
 	Signer   *signing.Signer
 	Hub      Hub
-	// Direct reaches runtimes at their access URLs; it must not follow redirects.
+	// Direct sends requests to runtimes at their access URLs; it must not
+	// follow redirects.
 	Direct http.RoundTripper
-	// PublicURL is the issuer of the tokens for runtimes, and the only origin of
-	// pages that may open WebSockets.
+	// PublicURL is the issuer of tokens for runtimes, and the only origin whose
+	// pages may open WebSockets.
 	PublicURL *url.URL
-	// TunnelDomain is the domain of tunnels' host names; empty when there is none.
+	// TunnelDomain is the parent domain of tunnel hosts; empty without tunnels.
 	TunnelDomain string
 	Limits       Limits
 	Log          *slog.Logger
 	Metrics      *Metrics
 }
 
-// Limits bound what callers and runtimes may take. Zero is the default.
+// Limits bound requests. Zero selects the default.
 type Limits struct {
-	// RequestsPerAccount is how many may run at a time: 512.
+	// RequestsPerAccount bounds the requests in flight of an account: 512.
 	RequestsPerAccount int
-	// WebhooksPerRuntime is how many may run at a time: 32. Nobody signs in for them.
+	// WebhooksPerRuntime bounds the webhooks in flight of a runtime: 32. They
+	// are unauthenticated.
 	WebhooksPerRuntime int
-	// WebhookBytes bounds a webhook: 25 MiB, which is the most that a provider sends.
+	// WebhookBytes bounds a webhook: 25 MiB, the maximum of the Git providers.
 	WebhookBytes int64
 	// BodyBytes bounds other requests: 32 MiB.
 	BodyBytes int64
-	// Unary bounds a request that has one answer: 2 minutes.
+	// Unary is the timeout of unary requests: 2 minutes.
 	Unary time.Duration
-	// Stream bounds all others: 12 hours.
+	// Stream is the timeout of all others: 12 hours.
 	Stream time.Duration
-	// Webhook bounds a webhook: 30 seconds.
+	// Webhook is the timeout of a webhook: 30 seconds.
 	Webhook time.Duration
 }
 
@@ -101,10 +104,10 @@ func (l Limits) withDefaults() Limits {
 type Gateway struct {
 	Options
 	origin  string
-	running counts
+	running requestLimiter
 }
 
-// New makes a Gateway.
+// New returns a Gateway.
 func New(options Options) (*Gateway, error) {
 	if options.Store == nil || options.Identity == nil || options.Signer == nil || options.Hub == nil || options.Direct == nil || options.PublicURL == nil {
 		return nil, errors.New("the gateway needs a store, an identity, a signer, a hub, a transport and the public URL")
@@ -119,14 +122,14 @@ func New(options Options) (*Gateway, error) {
 	return &Gateway{Options: options, origin: options.PublicURL.Scheme + "://" + options.PublicURL.Host}, nil
 }
 
-// OwnsHost says whether a Host header is the host name of a tunnel: such a request
-// is for the gateway whatever its path.
+// OwnsHost reports whether a Host header is the host of a tunnel. The gateway
+// serves such a request regardless of its path.
 func (g *Gateway) OwnsHost(host string) bool {
 	_, ok := g.label(host)
 	return ok
 }
 
-// label is the first label of a tunnel's host name.
+// label returns the first label of a tunnel host, <account>-<runtime>.
 func (g *Gateway) label(host string) (string, bool) {
 	if g.TunnelDomain == "" {
 		return "", false
@@ -139,30 +142,31 @@ func (g *Gateway) label(host string) (string, bool) {
 	return label, true
 }
 
-// request is one that is on its way to a runtime.
+// request is the state of one forwarded request.
 type request struct {
 	gateway   *Gateway
 	runtime   store.Runtime
 	caller    identity.Caller
 	prefix    string // wire.AppProxyPath, WebhooksPath or WorkflowsPath
-	path      string // what the router is asked for
-	base      string // what stands before path in the URL of the caller
-	procedure string // of app-proxy
+	path      string // path at the router
+	base      string // part of the caller's URL before path
+	procedure string // app-proxy only
 	started   time.Time
 }
 
-// ServeHTTP hands a request to its runtime.
+// ServeHTTP forwards a request to its runtime.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	asked := &request{gateway: g, started: time.Now()}
+	forwarded := &request{gateway: g, started: time.Now()}
 	recorder := &statusRecorder{ResponseWriter: w}
-	err := asked.serve(recorder, r)
+	err := forwarded.serve(recorder, r)
 	if err != nil {
-		g.refuse(recorder, r, err)
+		g.writeError(recorder, r, err)
 	}
-	g.Metrics.observe(asked.prefix, recorder.status, time.Since(asked.started))
+	g.Metrics.observe(forwarded.prefix, recorder.status, time.Since(forwarded.started))
 }
 
-// serve finds out what is asked of whom, and hands it on.
+// serve determines runtime and prefix of the request and forwards it. The
+// runtime is named by the host of its tunnel or by the path.
 func (q *request) serve(w *statusRecorder, r *http.Request) error {
 	label, byHost := q.gateway.label(r.Host)
 	path, err := plainPath(r)
@@ -174,7 +178,7 @@ func (q *request) serve(w *statusRecorder, r *http.Request) error {
 		rest, found := strings.CutPrefix(path, wire.RuntimesPath)
 		name, path, _ = strings.Cut(rest, "/")
 		if !found || wire.RuntimeName(name) != nil {
-			return notFound("there is no such address")
+			return notFound("not found")
 		}
 		path, q.base = "/"+path, wire.RuntimesPath+name
 	}
@@ -186,14 +190,16 @@ func (q *request) serve(w *statusRecorder, r *http.Request) error {
 	}
 	switch {
 	case q.prefix == "" || (q.prefix == wire.WebhooksPath && !byHost):
-		return notFound("a runtime has no such address")
+		return notFound("a runtime does not serve this path")
 	case q.prefix == wire.WebhooksPath:
 		return q.webhook(w, r, label)
 	}
 	return q.authorised(w, r, label, name)
 }
 
-// authorised hands on a request of a caller who may make it.
+// authorised forwards the request of an authenticated caller. The order is:
+// authenticate, authorize, look up the runtime, limit, audit, forward. So a
+// caller without permission learns nothing about runtimes.
 func (q *request) authorised(w *statusRecorder, r *http.Request, label, name string) error {
 	g := q.gateway
 	caller, err := g.Identity.Authenticate(r)
@@ -211,14 +217,14 @@ func (q *request) authorised(w *statusRecorder, r *http.Request, label, name str
 		}
 	}
 	if q.runtime, err = g.Store.RuntimeByName(r.Context(), caller.Account.ID, name); err != nil {
-		return lookup(err)
+		return lookupError(err)
 	}
-	leave, ok := g.running.enter("account "+caller.Account.ID, g.Limits.RequestsPerAccount)
+	release, ok := g.running.acquire("account "+caller.Account.ID, g.Limits.RequestsPerAccount)
 	if !ok {
-		return connect.NewError(connect.CodeResourceExhausted, errors.New("the account has too many requests to runtimes running: try again when some have ended"))
+		return connect.NewError(connect.CodeResourceExhausted, errors.New("the account has reached its limit of concurrent requests to runtimes: retry later"))
 	}
-	defer leave()
-	if err := q.begin(r.Context()); err != nil {
+	defer release()
+	if err := q.auditBegin(r.Context()); err != nil {
 		return err
 	}
 	ctx, stop := g.Identity.Watch(r.Context(), caller)
@@ -227,11 +233,11 @@ func (q *request) authorised(w *statusRecorder, r *http.Request, label, name str
 	defer cancel()
 	r.Body = http.MaxBytesReader(w, r.Body, g.Limits.BodyBytes)
 	q.forward(w, r.WithContext(ctx))
-	q.end(ctx, w.status)
+	q.auditEnd(ctx, w.status)
 	return nil
 }
 
-// webhook hands on what nobody signed in for.
+// webhook forwards an unauthenticated webhook, with tight limits.
 func (q *request) webhook(w *statusRecorder, r *http.Request, label string) error {
 	g := q.gateway
 	if r.Method != http.MethodPost {
@@ -241,23 +247,24 @@ func (q *request) webhook(w *statusRecorder, r *http.Request, label string) erro
 	account, name, _ := strings.Cut(label, "-")
 	runtime, err := g.Store.RuntimeByName(r.Context(), account, name)
 	if err != nil {
-		return lookup(err)
+		return lookupError(err)
 	}
 	if platformv1.AccessMode(runtime.AccessMode) != platformv1.AccessMode_ACCESS_MODE_TUNNEL {
 		return notFound("there is no such runtime")
 	}
 	q.runtime = runtime
-	leave, ok := g.running.enter("webhooks "+runtime.ID, g.Limits.WebhooksPerRuntime)
+	release, ok := g.running.acquire("webhooks "+runtime.ID, g.Limits.WebhooksPerRuntime)
 	if !ok {
 		w.Header().Set("Retry-After", "5")
-		return statusError{http.StatusTooManyRequests, "the runtime has too many webhooks to work on: send it again"}
+		return statusError{http.StatusTooManyRequests, "the runtime has too many webhooks in flight: retry later"}
 	}
-	defer leave()
+	defer release()
 	until := time.Now().Add(g.Limits.Webhook)
 	ctx, cancel := context.WithDeadline(r.Context(), until)
 	defer cancel()
 	control := http.NewResponseController(w)
-	// HTTP/2 streams of other requests share the connection, but not these limits.
+	// With HTTP/2 the deadlines apply to this stream only, not to the
+	// connection.
 	_ = control.SetReadDeadline(until)
 	_ = control.SetWriteDeadline(until.Add(time.Second))
 	r.Body = http.MaxBytesReader(w, r.Body, g.Limits.WebhookBytes)
@@ -265,24 +272,24 @@ func (q *request) webhook(w *statusRecorder, r *http.Request, label string) erro
 	return nil
 }
 
-// lookup is the error for a runtime that could not be found.
-func lookup(err error) error {
+// lookupError converts the error of a runtime lookup.
+func lookupError(err error) error {
 	if errors.Is(err, store.ErrNotFound) {
 		return notFound("there is no such runtime")
 	}
 	return err
 }
 
-// plainPath is the path of a request if it has one spelling only. What the platform
-// checks and what the router serves must be the same.
+// plainPath returns the path of a request if it has only one spelling. The path
+// that the platform checks and the one that the router serves must be the same.
 func plainPath(r *http.Request) (string, error) {
 	path := r.URL.Path
 	if r.URL.RawPath != "" || strings.ContainsAny(path, "\\\x00;") {
-		return "", statusError{http.StatusBadRequest, "the path has characters that are not possible here"}
+		return "", statusError{http.StatusBadRequest, "the path contains characters that are not allowed"}
 	}
 	for part := range strings.SplitSeq(strings.TrimSuffix(strings.TrimPrefix(path, "/"), "/"), "/") {
 		if part == "." || part == ".." || (part == "" && path != "/") {
-			return "", statusError{http.StatusBadRequest, "the path has an empty part, . or .. in it"}
+			return "", statusError{http.StatusBadRequest, "the path contains an empty segment, . or .."}
 		}
 	}
 	return path, nil

@@ -8,13 +8,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics counts what goes to runtimes.
+// Metrics are the metrics of requests to runtimes.
 type Metrics struct {
 	requests *prometheus.CounterVec
 	duration *prometheus.HistogramVec
 }
 
-// NewMetrics registers them.
+// NewMetrics registers the metrics.
 func NewMetrics(registry prometheus.Registerer) *Metrics {
 	m := newMetrics()
 	registry.MustRegister(m.requests, m.duration)
@@ -24,15 +24,17 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 func newMetrics() *Metrics {
 	return &Metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "requests_total", Help: "Requests for runtimes, by what they are for and by the class of the status.",
+			Name: "requests_total", Help: "Requests to runtimes, by service and status class.",
 		}, []string{"service", "status"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "request_seconds", Help: "How long requests for runtimes took, streams too.",
+			Name: "request_seconds", Help: "Duration of requests to runtimes, including streams.",
 			Buckets: []float64{0.005, 0.02, 0.1, 0.5, 2, 10, 60, 600},
 		}, []string{"service"}),
 	}
 }
 
+// observe counts a finished request. The service label comes from the fixed
+// prefixes, so its cardinality is bounded.
 func (m *Metrics) observe(prefix string, status int, took time.Duration) {
 	service := strings.Trim(prefix, "/")
 	if service == "" {

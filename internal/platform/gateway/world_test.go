@@ -45,9 +45,9 @@ type world struct {
 	runtime store.Runtime
 	router  *httptest.Server
 
-	mu     sync.Mutex
-	answer http.HandlerFunc
-	got    []*http.Request
+	mu       sync.Mutex
+	response http.HandlerFunc
+	got      []*http.Request
 }
 
 // tunnels are connections that the hub would have: a request goes to a server of the
@@ -71,7 +71,7 @@ func (r roundTripper) RoundTrip(request *http.Request) (*http.Response, error) {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{answer: func(rw http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(rw, "{}") }}
+	w := &world{response: func(rw http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(rw, "{}") }}
 	opened, err := store.Open(t.Context(), store.Options{URL: "sqlite://" + filepath.Join(t.TempDir(), "p.db")})
 	if err != nil {
 		t.Fatal(err)
@@ -166,16 +166,16 @@ func (w *world) serveRouter(rw http.ResponseWriter, r *http.Request) {
 	rw.Header().Set(wire.RouterHeader, name)
 	w.mu.Lock()
 	w.got = append(w.got, r.Clone(context.Background()))
-	answer := w.answer
+	response := w.response
 	w.mu.Unlock()
-	answer(rw, r)
+	response(rw, r)
 }
 
 // reply sets what the runtime answers.
-func (w *world) reply(answer http.HandlerFunc) {
+func (w *world) reply(response http.HandlerFunc) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.answer = answer
+	w.response = response
 }
 
 // received are the requests that the runtime got since it was asked last.

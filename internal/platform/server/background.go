@@ -8,51 +8,52 @@ import (
 )
 
 const (
-	// databaseEvery is how often it is asked whether the database answers.
-	databaseEvery = 2 * time.Second
-	// housekeepEvery is how often what has expired is removed.
-	housekeepEvery = time.Hour
+	// databaseInterval is how often the database is probed.
+	databaseInterval = 2 * time.Second
+	// cleanupInterval is how often expired rows are deleted.
+	cleanupInterval = time.Hour
 )
 
-// watchDatabase keeps the platform ready only while the database answers.
-func (p *parts) watchDatabase(ctx context.Context, ready *observe.Condition) error {
-	ticks := time.NewTicker(databaseEvery)
+// watchDatabase makes the platform unready while the database does not respond,
+// so that load balancers use other replicas.
+func (p *platform) watchDatabase(ctx context.Context, ready *observe.Condition) error {
+	ticks := time.NewTicker(databaseInterval)
 	defer ticks.Stop()
-	away := false
+	unavailable := false
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-ticks.C:
 		}
-		asking, cancel := context.WithTimeout(ctx, databaseEvery)
+		asking, cancel := context.WithTimeout(ctx, databaseInterval)
 		err := p.store.Ready(asking)
 		cancel()
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case err == nil && away:
-			p.Log.Info("the database answers again")
+		case err == nil && unavailable:
+			p.Log.Info("database reachable again")
 			ready.Met()
-		case err != nil && !away:
-			p.Log.Error("the database does not answer", observe.KeyError, err)
-			ready.Unmet("it does not answer")
+		case err != nil && !unavailable:
+			p.Log.Error("database unreachable", observe.KeyError, err)
+			ready.Unmet("the database does not respond")
 		}
-		away = err != nil
+		unavailable = err != nil
 	}
 }
 
-// keepHouse removes what has expired.
-func (p *parts) keepHouse(ctx context.Context) error {
-	ticks := time.NewTicker(housekeepEvery)
+// cleanupLoop deletes expired sessions and audit entries.
+func (p *platform) cleanupLoop(ctx context.Context) error {
+	ticks := time.NewTicker(cleanupInterval)
 	defer ticks.Stop()
 	for {
 		if _, err := p.store.ExpireSessions(ctx); err != nil && ctx.Err() == nil {
-			p.Log.Warn("sessions that have expired could not be removed", observe.KeyError, err)
+			p.Log.Warn("deleting expired sessions failed", observe.KeyError, err)
 		}
 		if p.AuditRetention > 0 {
 			if _, err := p.store.ExpireAudit(ctx, time.Now().Add(-p.AuditRetention)); err != nil && ctx.Err() == nil {
-				p.Log.Warn("old entries of the audit log could not be removed", observe.KeyError, err)
+				p.Log.Warn("deleting expired audit entries failed", observe.KeyError, err)
 			}
 		}
 		select {

@@ -11,11 +11,12 @@ import (
 	"slipway.dev/slipway/internal/observe"
 )
 
-// certificateEvery is how often it is looked whether the files have changed.
-const certificateEvery = 5 * time.Second
+// reloadInterval is how often files are checked for changes.
+const reloadInterval = 5 * time.Second
 
-// Certificate is the certificate of the server, read again when its files change.
-// Files that do not fit each other keep the last one in use.
+// Certificate is the server certificate, reloaded when its files change. A pair
+// that does not match keeps the last one in use: the two files are often
+// replaced one after the other.
 type Certificate struct {
 	certFile, keyFile string
 	log               *slog.Logger
@@ -23,16 +24,17 @@ type Certificate struct {
 	mu      sync.Mutex
 	current *tls.Certificate
 	stamp   [2]fileStamp
-	looked  time.Time
+	checked time.Time
 }
 
-// fileStamp tells that a file was replaced.
+// fileStamp detects a replaced file.
 type fileStamp struct {
 	at   time.Time
 	size int64
 }
 
-// LoadCertificate reads the files once, so that a mistake shows at the start.
+// LoadCertificate reads the files once, so that an error is reported at
+// startup.
 func LoadCertificate(certFile, keyFile string, log *slog.Logger) (*Certificate, error) {
 	c := &Certificate{certFile: certFile, keyFile: keyFile, log: log}
 	if err := c.load(); err != nil {
@@ -41,9 +43,9 @@ func LoadCertificate(certFile, keyFile string, log *slog.Logger) (*Certificate, 
 	return c, nil
 }
 
+// load reads the pair. The stamps are taken first, so that an invalid pair is
+// reported once and read again after the next change.
 func (c *Certificate) load() error {
-	// A pair that does not fit is complained about once; it is read again when one of
-	// the files changes again.
 	c.stamp = c.stamps()
 	pair, err := tls.LoadX509KeyPair(c.certFile, c.keyFile)
 	if err != nil {
@@ -60,7 +62,7 @@ func (c *Certificate) stamps() (stamps [2]fileStamp) {
 	return stamps
 }
 
-// stampOf is that of a file; of one that is not there it is empty.
+// stampOf returns the stamp of a file; it is empty for a missing one.
 func stampOf(name string) fileStamp {
 	info, err := os.Stat(name)
 	if err != nil {
@@ -69,17 +71,18 @@ func stampOf(name string) fileStamp {
 	return fileStamp{info.ModTime(), info.Size()}
 }
 
-// get is the certificate of a handshake.
+// get implements tls.Config.GetCertificate. Files are checked during
+// handshakes, so no goroutine is needed.
 func (c *Certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if now := time.Now(); now.Sub(c.looked) >= certificateEvery {
-		c.looked = now
+	if now := time.Now(); now.Sub(c.checked) >= reloadInterval {
+		c.checked = now
 		if c.stamps() != c.stamp {
 			if err := c.load(); err != nil {
-				c.log.Warn("the certificate cannot be read anew: the old one stays", observe.KeyError, err)
+				c.log.Warn("certificate reload failed; keeping the old one", observe.KeyError, err)
 			} else {
-				c.log.Info("the certificate was read anew", observe.KeyFile, c.certFile)
+				c.log.Info("certificate reloaded", observe.KeyFile, c.certFile)
 			}
 		}
 	}

@@ -51,19 +51,19 @@ func TestCertificateFiles(t *testing.T) {
 		}
 		expect("first", "one.example.com")
 		write(cert, two.Chain)
-		<-time.After(certificateEvery - 1)
+		<-time.After(reloadInterval - 1)
 		expect("before it is looked again", "one.example.com")
 		for range 3 {
-			<-time.After(certificateEvery)
+			<-time.After(reloadInterval)
 			expect("with half of the pair", "one.example.com")
 		}
 		write(key, two.Key)
-		<-time.After(certificateEvery)
+		<-time.After(reloadInterval)
 		expect("with the pair", "two.example.com")
 		if err := os.Remove(key); err != nil {
 			t.Fatal(err)
 		}
-		<-time.After(certificateEvery)
+		<-time.After(reloadInterval)
 		expect("without a key", "two.example.com")
 		if text := logged.String(); strings.Count(text, "cannot be read anew") != 2 || strings.Count(text, "was read anew") != 1 {
 			t.Errorf("logged:\n%s", text)

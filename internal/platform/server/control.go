@@ -20,41 +20,42 @@ import (
 const (
 	// controlFile is the socket in the state folder.
 	controlFile = "control.sock"
-	// controlBytes bounds the head of a request.
+	// controlBytes bounds the header of a request.
 	controlBytes = 4 << 10
-	// problemHeader is the trailer that says why a backup broke off.
+	// problemHeader is the trailer with the reason of an aborted backup: its
+	// status was already sent.
 	problemHeader = "Slipway-Problem"
 )
 
-// ErrNotRunning says that no platform has the folder.
+// ErrNotRunning reports that no platform runs with the folder.
 var ErrNotRunning = errors.New("no platform runs with this folder")
 
-// ListenControl opens the socket for commands of whoever may read the folder. The
-// folder must be the platform's alone.
+// ListenControl opens the socket for commands of local users with access to the
+// folder. The folder must belong to one platform.
 func ListenControl(dir string) (net.Listener, error) {
 	folder, path, err := controlPath(dir)
 	if err != nil {
 		return nil, err
 	}
 	defer folder.Close()
-	// What a process left behind that was killed; the lock of the database tells that
-	// it is gone.
+	// A killed process leaves its socket behind. The lock of the database
+	// ensures that no other process uses it.
 	if err := os.Remove(filepath.Join(dir, controlFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("the socket for commands: %w", err)
+		return nil, fmt.Errorf("control socket: %w", err)
 	}
 	listener, err := new(net.ListenConfig).Listen(context.Background(), "unix", path)
 	if err != nil {
-		return nil, fmt.Errorf("the socket for commands in %s: %w", dir, err)
+		return nil, fmt.Errorf("control socket in %s: %w", dir, err)
 	}
 	listener.(*net.UnixListener).SetUnlinkOnClose(false)
 	if err := os.Chmod(filepath.Join(dir, controlFile), 0o600); err != nil {
-		return nil, errors.Join(fmt.Errorf("the socket for commands: %w", err), listener.Close())
+		return nil, errors.Join(fmt.Errorf("control socket: %w", err), listener.Close())
 	}
 	return listener, nil
 }
 
-// controlPath names the socket through an open folder, because the name of a socket
-// may have 107 bytes only.
+// controlPath returns the socket's path through an open folder, because the
+// path of a Unix socket is limited to 107 bytes.
 func controlPath(dir string) (*os.File, string, error) {
 	folder, err := os.Open(dir)
 	if err != nil {
@@ -63,8 +64,8 @@ func controlPath(dir string) (*os.File, string, error) {
 	return folder, fmt.Sprintf("/proc/self/fd/%d/%s", folder.Fd(), controlFile), nil
 }
 
-// serveControl does what commands ask for.
-func (p *parts) serveControl(ctx context.Context, listener net.Listener) error {
+// serveControl serves commands until the context is done.
+func (p *platform) serveControl(ctx context.Context, listener net.Listener) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /backup", p.backup)
 	mux.HandleFunc("POST /keys/rotate", p.rotate)
@@ -79,43 +80,47 @@ func (p *parts) serveControl(ctx context.Context, listener net.Listener) error {
 	go func() { served <- server.Serve(listener) }()
 	select {
 	case err := <-served:
-		return fmt.Errorf("the socket for commands: %w", err)
+		return fmt.Errorf("control socket: %w", err)
 	case <-ctx.Done():
 	}
-	_ = server.Close() // a backup that is not complete is refused by its reader
+	_ = server.Close() // readers reject an incomplete backup
 	<-served
 	return nil
 }
 
-// backup streams everything. A trailer tells a break from an end.
-func (p *parts) backup(w http.ResponseWriter, r *http.Request) {
+// backup streams a backup. The trailer distinguishes an aborted one from a
+// complete one.
+func (p *platform) backup(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Trailer", problemHeader)
 	w.Header().Set("Content-Type", "application/octet-stream")
 	if err := p.store.Backup(r.Context(), w); err != nil {
-		p.Log.Error("a backup failed", observe.KeyError, err)
-		w.Header().Set(problemHeader, "the backup broke off; the platform's log says why")
+		p.Log.Error("backup failed", observe.KeyError, err)
+		w.Header().Set(problemHeader, "the backup was aborted; the platform's log has the reason")
 	}
 }
 
-func (p *parts) rotate(w http.ResponseWriter, r *http.Request) {
+// rotate creates a new signing key.
+func (p *platform) rotate(w http.ResponseWriter, r *http.Request) {
 	if err := p.signer.Rotate(r.Context(), r.FormValue("revoke") == "true"); err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	p.Log.Info("the signing keys were rotated")
+	p.Log.Info("signing keys rotated")
 }
 
-func (p *parts) resetPassword(w http.ResponseWriter, r *http.Request) {
+// resetPassword returns a one-time password for a user.
+func (p *platform) resetPassword(w http.ResponseWriter, r *http.Request) {
 	password, err := identity.ResetPassword(r.Context(), p.store, r.FormValue("email"))
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	p.Log.Info("the password of a user was reset on the command line", "email", r.FormValue("email"))
-	_, _ = io.WriteString(w, password.Reveal()) // the socket is the owner's alone
+	p.Log.Info("user password reset by command line", "email", r.FormValue("email"))
+	_, _ = io.WriteString(w, password.Reveal()) // only the owner can access the socket
 }
 
-func (p *parts) createKey(w http.ResponseWriter, r *http.Request) {
+// createKey creates an API key for a user.
+func (p *platform) createKey(w http.ResponseWriter, r *http.Request) {
 	life, err := time.ParseDuration(r.FormValue("life"))
 	if err != nil {
 		http.Error(w, "the life of a key is a duration", http.StatusBadRequest)
@@ -127,13 +132,13 @@ func (p *parts) createKey(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	p.Log.Info("an API key was made on the command line", "email", wanted.Email, "key", wanted.Name, "scope", wanted.Scope)
-	_, _ = io.WriteString(w, key.Reveal()) // the socket is the owner's alone
+	p.Log.Info("API key created by command line", "email", wanted.Email, "key", wanted.Name, "scope", wanted.Scope)
+	_, _ = io.WriteString(w, key.Reveal()) // only the owner can access the socket
 }
 
-// AskRunning sends a command to the platform that runs with a folder, and copies
-// its answer. ErrNotRunning is when there is none.
-func AskRunning(ctx context.Context, dir, command string, answer io.Writer) error {
+// SendCommand sends a command to the platform that runs with a folder and
+// copies the response. It returns ErrNotRunning if there is none.
+func SendCommand(ctx context.Context, dir, command string, answer io.Writer) error {
 	folder, path, err := controlPath(dir)
 	if errors.Is(err, os.ErrNotExist) {
 		return ErrNotRunning
@@ -160,15 +165,15 @@ func AskRunning(ctx context.Context, dir, command string, answer io.Writer) erro
 		return ErrNotRunning
 	}
 	if err != nil {
-		return fmt.Errorf("the running platform does not answer: %w", err)
+		return fmt.Errorf("the running platform does not respond: %w", err)
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
 		text, _ := io.ReadAll(io.LimitReader(response.Body, controlBytes))
-		return fmt.Errorf("the running platform refuses: %s", bytes.TrimSpace(text))
+		return fmt.Errorf("the running platform rejected the command: %s", bytes.TrimSpace(text))
 	}
 	if _, err := io.Copy(answer, response.Body); err != nil {
-		return fmt.Errorf("the answer of the running platform broke off: %w", err)
+		return fmt.Errorf("the response of the running platform was aborted: %w", err)
 	}
 	if problem := response.Trailer.Get(problemHeader); problem != "" {
 		return errors.New(problem)

@@ -22,23 +22,24 @@ import (
 )
 
 const (
-	// headerTimeout bounds how long a client may take to send the head of a request.
+	// headerTimeout bounds reading the header of a request.
 	headerTimeout = 10 * time.Second
-	// idleTimeout bounds how long a connection may wait for the next request.
+	// idleTimeout bounds idle keep-alive connections.
 	idleTimeout = 2 * time.Minute
-	// maxHeaderBytes bounds the head of a request.
+	// maxHeaderBytes bounds the header of a request.
 	maxHeaderBytes = 64 << 10
-	// agentsMove is how long agents have to connect elsewhere when the platform
-	// stops, requestsEnd how long requests have to end.
-	agentsMove  = 2 * time.Second
-	requestsEnd = 15 * time.Second
-	// bodyTimeout bounds how long a request to the platform's own services may take
-	// to arrive.
+	// agentGrace is how long agents have to move to another replica during a
+	// shutdown, requestDrain how long requests in flight have.
+	agentGrace   = 2 * time.Second
+	requestDrain = 15 * time.Second
+	// bodyTimeout bounds reading a request of the platform's own services.
 	bodyTimeout = time.Minute
 )
 
-// serve serves everything until the context ends, and stops in good order then.
-func (p *parts) serve(ctx context.Context) error {
+// serve serves all endpoints until the context is done, then shuts down
+// gracefully: watches end first, so that clients reconnect to another replica,
+// then agents move, then requests in flight complete.
+func (p *platform) serve(ctx context.Context) error {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(p.Certificate != nil)
@@ -64,18 +65,18 @@ func (p *parts) serve(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	close(p.stopping)
-	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), agentsMove+requestsEnd)
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), agentGrace+requestDrain)
 	defer cancel()
 	if err := server.Shutdown(grace); err != nil {
-		p.Log.Warn("server cut running requests", observe.KeyServer, "platform", observe.KeyError, errors.Join(err, server.Close()))
+		p.Log.Warn("server aborted requests in flight", observe.KeyServer, "platform", observe.KeyError, errors.Join(err, server.Close()))
 	}
 	<-served
 	return nil
 }
 
-// handler decides who answers a request. Paths are matched as they are written: a
-// mux that cleans them would let two spellings mean one thing.
-func (p *parts) handler() http.Handler {
+// handler routes requests. Paths are matched literally: a mux that cleans paths
+// would give two spellings the same meaning.
+func (p *platform) handler() http.Handler {
 	services := map[string]http.Handler{}
 	for path, handler := range p.identity.Handlers() {
 		services[path] = handler
@@ -102,8 +103,8 @@ func (p *parts) handler() http.Handler {
 	})
 }
 
-// service answers with one of the platform's own services.
-func (p *parts) service(w http.ResponseWriter, r *http.Request, services map[string]http.Handler) {
+// service serves one of the platform's own services.
+func (p *platform) service(w http.ResponseWriter, r *http.Request, services map[string]http.Handler) {
 	header := w.Header()
 	p.secure(header)
 	handler := services[r.URL.Path]
@@ -115,18 +116,19 @@ func (p *parts) service(w http.ResponseWriter, r *http.Request, services map[str
 	if handler == nil || r.URL.RawPath != "" {
 		header.Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusNotFound)
-		_ = json.NewEncoder(w).Encode(map[string]string{"code": "not_found", "message": "the platform has no such address"})
+		_ = json.NewEncoder(w).Encode(map[string]string{"code": "not_found", "message": "the platform does not serve this path"})
 		return
 	}
-	// A stream lasts longer, and its callers are known before anything of it is read.
+	// Streams last longer; their callers are authenticated before the body is
+	// read.
 	if content := r.Header.Get("Content-Type"); !strings.HasPrefix(content, "application/connect+") && !strings.HasPrefix(content, "application/grpc") {
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout)) // a writer that has none is a test's
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout)) // writers of tests do not support it
 	}
 	handler.ServeHTTP(w, r)
 }
 
-// secure says what browsers must not do with an answer.
-func (p *parts) secure(header http.Header) {
+// secure sets the security headers of a response.
+func (p *platform) secure(header http.Header) {
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("X-Frame-Options", "DENY")
 	header.Set("Referrer-Policy", "same-origin")
@@ -136,6 +138,7 @@ func (p *parts) secure(header http.Header) {
 	}
 }
 
+// uncached forbids caching of responses.
 func uncached(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
@@ -143,10 +146,10 @@ func uncached(next http.Handler) http.Handler {
 	})
 }
 
-// directTransport reaches runtimes at their access URLs. An agent says what its URL
-// is, so addresses that only mean something to this machine or its cloud are
-// refused. A platform that is itself reached on this machine alone has its runtimes
-// there too. Without roots the authorities of the system count.
+// directTransport returns the transport to runtimes at their access URLs.
+// Agents report their URL themselves, so addresses that are only meaningful to
+// this machine or its cloud are rejected (SSRF). A platform on loopback may
+// have its runtimes there too. Nil roots mean the system's CAs.
 func directTransport(public *url.URL, roots *x509.CertPool) *http.Transport {
 	own := net.ParseIP(public.Hostname())
 	local := public.Hostname() == "localhost" || (own != nil && own.IsLoopback())
@@ -161,8 +164,9 @@ func directTransport(public *url.URL, roots *x509.CertPool) *http.Transport {
 	}
 }
 
-// refuseLocalNetwork refuses addresses of the link, where clouds answer with the
-// machine's credentials, and of this machine unless that is what is meant.
+// refuseLocalNetwork rejects link-local addresses, where clouds serve the
+// machine's credentials, and loopback unless local is set. It runs after name
+// resolution, so DNS rebinding does not evade it.
 func refuseLocalNetwork(address string, local bool) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {

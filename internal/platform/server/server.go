@@ -1,12 +1,11 @@
-// Package server is the platform as one process: it opens the store and wires the
-// signer, the callers' identity, the fleet, the hub of tunnels and the gateway to
-// one listener.
+// Package server runs the platform as one process: it opens the store and
+// connects signer, identity, fleet, hub and gateway to one listener.
 //
-// It promises that the password of the first admin is given to one caller once and
-// is never logged, that it is ready only while the database answers, and that it
-// stops in good order: watches end with a reason, agents are told to move, and what
-// has begun is finished within bounds. It refuses to start with a database or a key
-// that does not fit.
+// It guarantees that the password of the first admin is given to one caller
+// once and is never logged, that the process is ready only while the database
+// responds, and that it shuts down gracefully: watches end with a reason,
+// agents are moved, and requests in flight complete within limits. It refuses
+// to start with a database or key that does not match.
 //
 // internal/cli runs it.
 package server
@@ -34,38 +33,40 @@ import (
 	"slipway.dev/slipway/internal/secret"
 )
 
-// Options is what a platform works with.
+// Options configures a platform.
 type Options struct {
-	// Database is the store's URL; it may have a password.
+	// Database is the URL of the store; it may contain a password.
 	Database secret.Text
 	// Key encrypts private keys in the database.
 	Key secret.Text
-	// Listener is where everything is served. It is closed at the end.
+	// Listener accepts all connections. It is closed at the end.
 	Listener net.Listener
-	// ControlDir is the folder of the socket for commands on the same machine: that
-	// of the SQLite file. Empty is none.
+	// ControlDir is the folder of the control socket for local commands: that
+	// of the SQLite file. Empty disables it.
 	ControlDir string
-	// Certificate is nil when a proxy ends TLS, or nobody does.
+	// Certificate is nil if a proxy terminates TLS, or for plain HTTP.
 	Certificate *Certificate
-	// RuntimeAuthorities may vouch for runtimes at their access URLs; nil leaves that to
-	// those of the system.
-	RuntimeAuthorities *Authorities
-	// PublicURL is where browsers, command lines and agents reach the platform.
+	// RuntimeCAs verifies runtimes at their access URLs; nil means the system's
+	// CAs.
+	RuntimeCAs *CABundle
+	// PublicURL is the URL at which browsers, CLIs and agents reach the
+	// platform.
 	PublicURL *url.URL
-	// TunnelDomain is the domain of tunnels' host names; empty when there is none.
+	// TunnelDomain is the parent domain of tunnel hosts; empty without tunnels.
 	TunnelDomain string
-	// TunnelURL is where agents reach this replica, PeerURL where other replicas do.
+	// TunnelURL is the URL at which agents reach this replica, PeerURL that for
+	// other replicas.
 	TunnelURL, PeerURL string
 	TrustedProxies     []netip.Prefix
-	// OIDC is nil when there is no identity provider.
+	// OIDC is nil without an identity provider.
 	OIDC *identity.OIDCOptions
-	// Account and Email are of the first start. Announce gets the password of the
-	// admin who is made then.
+	// Account and Email are used for the first start. Announce receives the
+	// password of the created admin.
 	Account, Email string
 	Announce       func(email string, password secret.Text) error
-	// AuditRetention is how long the audit log is kept; 0 is for ever.
+	// AuditRetention is how long audit entries are kept; 0 means forever.
 	AuditRetention time.Duration
-	// Values checks values of a runtime's chart by themselves.
+	// Values validates chart values without the store.
 	Values  fleet.ValuesCheck
 	Log     *slog.Logger
 	Metrics *observe.Metrics
@@ -73,8 +74,8 @@ type Options struct {
 	Version string
 }
 
-// parts are what a platform is made of.
-type parts struct {
+// platform holds the components of a running platform.
+type platform struct {
 	Options
 	store    *store.Store
 	signer   *signing.Signer
@@ -83,37 +84,40 @@ type parts struct {
 	hub      *hub.Hub
 	gateway  *gateway.Gateway
 	console  *console.Console
-	// stopping is closed when the platform begins to stop.
+	// stopping is closed when the shutdown starts.
 	stopping chan struct{}
 }
 
-// Run runs a platform until its context ends or something of it breaks.
+// Run runs a platform until its context is done or a component fails.
 func Run(ctx context.Context, options Options) error {
-	// Browsers leave out the port that a scheme has anyway, so nobody here may have it.
+	// Browsers omit the default port of a scheme, so all components use the
+	// canonical form.
 	public := *options.PublicURL
 	public.Host = identity.CanonicalHost(&public)
 	options.PublicURL = &public
-	defer options.Listener.Close() // it is closed already when all went well
-	ready := options.Health.Condition("database", "it is not open yet")
+	defer options.Listener.Close() // already closed after a regular shutdown
+	ready := options.Health.Condition("database", "the database is not open yet")
 	database, err := store.Open(ctx, store.Options{URL: options.Database.Reveal(), Log: options.Log})
 	if err != nil {
 		return err
 	}
-	p := &parts{Options: options, store: database, stopping: make(chan struct{})}
+	p := &platform{Options: options, store: database, stopping: make(chan struct{})}
 	err = p.run(ctx, ready)
 	return errors.Join(err, database.Close())
 }
 
-func (p *parts) run(ctx context.Context, ready *observe.Condition) error {
-	if err := p.assemble(ctx); err != nil {
+// run starts the components. Background tasks end after the server, because
+// requests in flight need them.
+func (p *platform) run(ctx context.Context, ready *observe.Condition) error {
+	if err := p.build(ctx); err != nil {
 		return err
 	}
-	if err := p.firstStart(ctx); err != nil {
+	if err := p.bootstrap(ctx); err != nil {
 		return err
 	}
 	control := net.Listener(nil)
 	if p.ControlDir != "" {
-		// The store is open: no other platform has the folder.
+		// The store holds its lock, so no other platform uses the folder.
 		listener, err := ListenControl(p.ControlDir)
 		if err != nil {
 			return err
@@ -121,35 +125,34 @@ func (p *parts) run(ctx context.Context, ready *observe.Condition) error {
 		control = listener
 	}
 	ready.Met()
-	// What runs around the server ends after it: requests that have begun need it.
-	around, stopAround := context.WithCancel(context.WithoutCancel(ctx))
-	defer stopAround()
+	taskCtx, stopTasks := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopTasks()
 	group, running := errgroup.WithContext(ctx)
-	tasks, around := errgroup.WithContext(around)
-	tasks.Go(func() error { return p.watchDatabase(around, ready) })
-	tasks.Go(func() error { return p.keepHouse(around) })
+	tasks, taskCtx := errgroup.WithContext(taskCtx)
+	tasks.Go(func() error { return p.watchDatabase(taskCtx, ready) })
+	tasks.Go(func() error { return p.cleanupLoop(taskCtx) })
 	tasks.Go(func() error {
-		return p.signer.Run(around, func(err error) {
-			p.Log.Warn("the signing keys could not be looked after", observe.KeyError, err)
+		return p.signer.Run(taskCtx, func(err error) {
+			p.Log.Warn("signing key maintenance failed", observe.KeyError, err)
 		})
 	})
 	group.Go(func() error {
 		if err := p.hub.Run(running); running.Err() == nil {
 			return err
 		}
-		return nil // it ends with its context, and says so
+		return nil // ended by the context
 	})
 	group.Go(func() error { return p.serve(running) })
 	if control != nil {
 		group.Go(func() error { return p.serveControl(running, control) })
 	}
 	err := group.Wait()
-	stopAround()
+	stopTasks()
 	return errors.Join(err, tasks.Wait())
 }
 
-// assemble makes the parts; nothing is served yet.
-func (p *parts) assemble(ctx context.Context) (err error) {
+// build creates the components; nothing is served yet.
+func (p *platform) build(ctx context.Context) (err error) {
 	if p.signer, err = signing.New(ctx, p.store, p.Key, time.Now); err != nil {
 		return err
 	}
@@ -167,7 +170,7 @@ func (p *parts) assemble(ctx context.Context) (err error) {
 	p.hub, err = hub.New(hub.Options{
 		Verify: verifier.VerifyRuntimeAccess, Directory: p.store, Peer: p.signer,
 		ReplicaID: rand.Text(), PeerURL: p.PeerURL, TunnelURL: p.TunnelURL,
-		Timing: hub.Timing{Grace: agentsMove, Drain: requestsEnd},
+		Timing: hub.Timing{Grace: agentGrace, Drain: requestDrain},
 		Log:    p.Log, Metrics: hub.NewMetrics(p.Metrics.For("hub")),
 	})
 	if err != nil {
@@ -181,19 +184,19 @@ func (p *parts) assemble(ctx context.Context) (err error) {
 		return err
 	}
 	p.gateway, err = gateway.New(gateway.Options{
-		Store: p.store, Identity: p.identity, Signer: p.signer, Hub: p.hub, Direct: newDirect(p.PublicURL, p.RuntimeAuthorities),
+		Store: p.store, Identity: p.identity, Signer: p.signer, Hub: p.hub, Direct: newDirect(p.PublicURL, p.RuntimeCAs),
 		PublicURL: p.PublicURL, TunnelDomain: p.TunnelDomain,
 		Log: p.Log, Metrics: gateway.NewMetrics(p.Metrics.For("gateway")),
 	})
 	return err
 }
 
-// firstStart makes the first account, and hands its password to one reader.
-func (p *parts) firstStart(ctx context.Context) error {
+// bootstrap creates the first account and announces its password.
+func (p *platform) bootstrap(ctx context.Context) error {
 	password, created, err := identity.Bootstrap(ctx, p.store, p.Account, p.Email)
 	if err != nil || !created {
 		return err
 	}
-	p.Log.Info("the first account and its admin were made", "account", p.Account, "email", p.Email)
+	p.Log.Info("first account and admin created", "account", p.Account, "email", p.Email)
 	return p.Announce(p.Email, password)
 }

@@ -63,7 +63,7 @@ func TestAnnounceFails(t *testing.T) {
 		t.Errorf("announced %d passwords", len(all))
 	}
 	var answer strings.Builder
-	check(t, server.AskRunning(t.Context(), p.dir, "/users/reset-password?email="+email, &answer))
+	check(t, server.SendCommand(t.Context(), p.dir, "/users/reset-password?email="+email, &answer))
 	if len(answer.String()) < 16 {
 		t.Errorf("the new password has %d characters", answer.Len())
 	}
@@ -91,11 +91,11 @@ func TestWrongKey(t *testing.T) {
 // its name is, and nobody when there is none.
 func TestControl(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), strings.Repeat("d", 120))
-	if err := server.AskRunning(t.Context(), dir, "/keys/rotate", io.Discard); !errors.Is(err, server.ErrNotRunning) {
+	if err := server.SendCommand(t.Context(), dir, "/keys/rotate", io.Discard); !errors.Is(err, server.ErrNotRunning) {
 		t.Errorf("without a folder: %v", err)
 	}
 	check(t, os.MkdirAll(dir, 0o700))
-	if err := server.AskRunning(t.Context(), dir, "/keys/rotate", io.Discard); !errors.Is(err, server.ErrNotRunning) {
+	if err := server.SendCommand(t.Context(), dir, "/keys/rotate", io.Discard); !errors.Is(err, server.ErrNotRunning) {
 		t.Errorf("without a platform: %v", err)
 	}
 	p := launch(t, func(o *server.Options) { o.ControlDir = dir })
@@ -105,7 +105,7 @@ func TestControl(t *testing.T) {
 	}
 	ask := func(command string) (string, error) {
 		var answer strings.Builder
-		err := server.AskRunning(t.Context(), p.dir, command, &answer)
+		err := server.SendCommand(t.Context(), p.dir, command, &answer)
 		return answer.String(), err
 	}
 	for command, says := range map[string]string{

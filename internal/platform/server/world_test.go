@@ -154,7 +154,7 @@ func (p *platform) key(scope string) string {
 	p.t.Helper()
 	var answer strings.Builder
 	query := url.Values{"email": {email}, "name": {"tests"}, "scope": {scope}, "life": {"1h"}}
-	check(p.t, server.AskRunning(p.t.Context(), p.dir, "/users/create-key?"+query.Encode(), &answer))
+	check(p.t, server.SendCommand(p.t.Context(), p.dir, "/users/create-key?"+query.Encode(), &answer))
 	return answer.String()
 }
 

@@ -1,13 +1,11 @@
-// Package signing makes and checks the tokens of the platform: those that agents
-// show to it, those with which it asks something of a runtime, and those between
-// its replicas.
+// Package signing issues and verifies the tokens of the platform: access tokens
+// of agents, tokens of requests to runtimes, and tokens between replicas.
 //
-// It promises that a token is good for one purpose and for minutes, that private
-// keys are in the store only encrypted, with a key that is not in the store, and
-// that a new key is told to runtimes well before it is used. It refuses every
-// algorithm but Ed25519, and a store whose keys were encrypted with another key.
-//
-// The platform's server is its caller.
+// It guarantees that a token is valid for one purpose and for minutes, that
+// private keys are stored encrypted with a key that is not in the store, and
+// that a new key is published to runtimes well before it is used. It rejects
+// every algorithm but Ed25519, and a store whose keys were encrypted with
+// another key.
 package signing
 
 import (
@@ -28,71 +26,73 @@ import (
 )
 
 const (
-	// AccessLifetime is how long an agent's access token is good.
+	// AccessLifetime is the lifetime of an agent's access token.
 	AccessLifetime = 10 * time.Minute
-	// peerLifetime is how long a token between replicas is good.
+	// peerLifetime is the lifetime of a token between replicas.
 	peerLifetime = time.Minute
-	// leeway is how far the clocks of two replicas may be apart.
+	// leeway is the accepted clock skew between replicas.
 	leeway = 30 * time.Second
-	// maxToken bounds what is parsed.
+	// maxToken bounds a token before it is parsed.
 	maxToken = 8 << 10
 )
 
-// Kinds of tokens. They are in the header typ, so that one is never taken for
-// another.
+// Types of tokens. They are in the typ header, so that a token of one type is
+// never accepted as another (RFC 8725, section 3.11).
 const (
 	typeAccess  = "slipway-access+jwt"
 	typeRequest = "slipway-request+jwt"
 	typePeer    = "slipway-peer+jwt"
 )
 
-// ErrToken is any token that is not good. Which part of it is wrong is not told.
+// ErrToken reports an invalid token. The reason is not disclosed.
 var ErrToken = errors.New("the token is not valid, or has expired")
 
-// RuntimeIdentity is what an access token says of the agent that shows it.
+// RuntimeIdentity holds the claims of an access token.
 type RuntimeIdentity struct {
 	RuntimeID, AccountID, Name string
-	// Generation is that of the credential; the caller compares it with the store's.
+	// Generation is the generation of the credential; the caller compares it
+	// with the stored one.
 	Generation int64
 	Expires    time.Time
 }
 
-// KeyStore is what the signer needs of the store.
+// KeyStore is the part of the store that the signer uses.
 type KeyStore interface {
 	SigningKeys(ctx context.Context) ([]store.SigningKey, error)
 	AddSigningKey(ctx context.Context, key store.SigningKey) error
 	DeleteSigningKey(ctx context.Context, id string) error
 }
 
-// Signer makes and checks tokens. It is safe for concurrent use.
+// Signer issues and verifies tokens. It is safe for concurrent use; mu guards
+// keyring and reloaded.
 type Signer struct {
-	store KeyStore
-	box   box
-	now   func() time.Time
+	store  KeyStore
+	sealer sealer
+	now    func() time.Time
 
 	mu       sync.RWMutex
-	ring     ring
+	keyring  keyring
 	reloaded time.Time
 }
 
-// New reads the keys of the store, and makes the first one if there is none. The
-// key encrypts them; it has to be the same on all replicas.
+// New loads the keys of the store and creates the first one if there is none.
+// key encrypts them and must be the same on all replicas.
 func New(ctx context.Context, keys KeyStore, key secret.Text, now func() time.Time) (*Signer, error) {
-	sealed, err := newBox(key)
+	sealed, err := newSealer(key)
 	if err != nil {
 		return nil, err
 	}
 	if now == nil {
 		now = time.Now
 	}
-	s := &Signer{store: keys, box: sealed, now: now}
+	s := &Signer{store: keys, sealer: sealed, now: now}
 	if err := s.Maintain(ctx); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
-// accessClaims is what an access token says.
+// accessClaims are the claims of an access token.
 type accessClaims struct {
 	RuntimeID  string `json:"sub"`
 	AccountID  string `json:"account"`
@@ -103,7 +103,7 @@ type accessClaims struct {
 	ID         string `json:"jti"`
 }
 
-// RuntimeAccess makes the token that an agent shows to the platform.
+// RuntimeAccess issues an access token for an agent.
 func (s *Signer) RuntimeAccess(runtime store.Runtime, generation int64) (token string, expires time.Time, err error) {
 	now := s.now()
 	expires = now.Add(AccessLifetime).Truncate(time.Second)
@@ -114,7 +114,8 @@ func (s *Signer) RuntimeAccess(runtime store.Runtime, generation int64) (token s
 	return token, expires, err
 }
 
-// VerifyRuntimeAccess checks signature and expiry of an agent's token.
+// VerifyRuntimeAccess verifies signature and expiry of an access token. It does
+// not check for revocation.
 func (s *Signer) VerifyRuntimeAccess(ctx context.Context, token string) (RuntimeIdentity, error) {
 	var claims accessClaims
 	if err := s.verify(ctx, typeAccess, token, &claims); err != nil {
@@ -129,8 +130,8 @@ func (s *Signer) VerifyRuntimeAccess(ctx context.Context, token string) (Runtime
 	}, nil
 }
 
-// Request makes the token with which the platform asks something of one runtime.
-// The times and the ID are set here.
+// Request issues a token for a request to one runtime. Times and ID are set
+// here.
 func (s *Signer) Request(claims wire.RuntimeClaims) (string, error) {
 	if claims.RuntimeID == "" || claims.Prefix == "" {
 		return "", errors.New("a token for a runtime needs the runtime and the path that it is for")
@@ -141,20 +142,20 @@ func (s *Signer) Request(claims wire.RuntimeClaims) (string, error) {
 	return s.sign(typeRequest, claims)
 }
 
-// peerClaims is what a token between replicas says.
+// peerClaims are the claims of a token between replicas.
 type peerClaims struct {
 	ReplicaID string `json:"sub"`
 	IssuedAt  int64  `json:"iat"`
 	ExpiresAt int64  `json:"exp"`
 }
 
-// Peer makes the token that a replica shows to another.
+// Peer issues a token for requests of a replica to another.
 func (s *Signer) Peer(replicaID string) (string, error) {
 	now := s.now()
 	return s.sign(typePeer, peerClaims{ReplicaID: replicaID, IssuedAt: now.Unix(), ExpiresAt: now.Add(peerLifetime).Unix()})
 }
 
-// VerifyPeer says which replica made the token.
+// VerifyPeer returns the replica that issued the token.
 func (s *Signer) VerifyPeer(token string) (replicaID string, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), reloadTimeout)
 	defer cancel()
@@ -168,22 +169,23 @@ func (s *Signer) VerifyPeer(token string) (replicaID string, err error) {
 	return claims.ReplicaID, nil
 }
 
-// PublicKeys is the JSON Web Key Set that runtimes check requests with.
+// PublicKeys returns the JSON Web Key Set with which runtimes verify requests.
 func (s *Signer) PublicKeys() string {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.ring.public
+	return s.keyring.public
 }
 
-// current says whether now is within the times of a token.
+// current reports whether now is within the validity of a token.
 func (s *Signer) current(issued, expires int64) bool {
 	now := s.now()
 	return now.Before(time.Unix(expires, 0)) && !now.Add(leeway).Before(time.Unix(issued, 0))
 }
 
+// sign serializes and signs claims with the current key.
 func (s *Signer) sign(kind string, claims any) (string, error) {
 	s.mu.RLock()
-	key := s.ring.signing(s.now())
+	key := s.keyring.signing(s.now())
 	s.mu.RUnlock()
 	if key == nil {
 		return "", errors.New("the platform has no key to sign with")
@@ -206,7 +208,7 @@ func (s *Signer) sign(kind string, claims any) (string, error) {
 	return signed.CompactSerialize()
 }
 
-// verify checks the signature of a token of one kind and reads its claims.
+// verify checks type and signature of a token and decodes its claims.
 func (s *Signer) verify(ctx context.Context, kind, token string, claims any) error {
 	if len(token) > maxToken {
 		return ErrToken
@@ -230,22 +232,23 @@ func (s *Signer) verify(ctx context.Context, kind, token string, claims any) err
 	return nil
 }
 
-// public finds a key. One that is not known may be another replica's new one.
+// public returns the key with an ID. An unknown one may be a new key of another
+// replica, so the keys are reloaded once.
 func (s *Signer) public(ctx context.Context, id string) (ed25519.PublicKey, error) {
-	if key := s.known(id); key != nil {
+	if key := s.cached(id); key != nil {
 		return key, nil
 	}
 	if err := s.reloadOnce(ctx); err != nil {
 		return nil, err
 	}
-	if key := s.known(id); key != nil {
+	if key := s.cached(id); key != nil {
 		return key, nil
 	}
 	return nil, ErrToken
 }
 
-func (s *Signer) known(id string) ed25519.PublicKey {
+func (s *Signer) cached(id string) ed25519.PublicKey {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.ring.find(id, s.now())
+	return s.keyring.find(id, s.now())
 }

@@ -173,7 +173,7 @@ func TestDamagedBackup(t *testing.T) {
 			t.Parallel()
 			path := filepath.Join(t.TempDir(), "new.db")
 			err := store.Restore(t.Context(), store.Options{URL: "sqlite://" + path}, bytes.NewReader(backup))
-			if err == nil || !strings.Contains(err.Error(), "nothing is written") {
+			if err == nil || !strings.Contains(err.Error(), "nothing was written") {
 				t.Errorf("got %v", err)
 			}
 			if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {

@@ -124,8 +124,8 @@ func TestMigrationRefusals(t *testing.T) {
 		s := connected(t, url)
 		must(t, s.migrate(t.Context(), twoSteps()))
 		for want, files := range map[string]fs.FS{
-			"it is of a newer Slipway; start that version": only(twoSteps(), "0001_ships.sql"),
-			"in another form than this program has":        other2(other),
+			"it belongs to a newer Slipway; start that version": only(twoSteps(), "0001_ships.sql"),
+			"another checksum than in this program":        other2(other),
 		} {
 			if err := s.migrate(t.Context(), files); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("got %v, want %s", err, want)

@@ -62,19 +62,19 @@ func TestRuntimeAuthorities(t *testing.T) {
 		}
 	}
 	write(other.PEM)
-	authorities, err := LoadAuthorities(file, slog.New(slog.DiscardHandler))
+	bundle, err := LoadCABundle(file, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
-	through := newDirect(at, authorities)
+	through := newDirect(at, bundle)
 	t.Cleanup(through.CloseIdleConnections)
 	if err := ask(through); !errors.As(err, &unknown) {
 		t.Errorf("with another authority: %v", err)
 	}
 	lookAgain := func() {
-		authorities.mu.Lock()
-		authorities.looked = time.Time{}
-		authorities.mu.Unlock()
+		bundle.mu.Lock()
+		bundle.checked = time.Time{}
+		bundle.mu.Unlock()
 	}
 	write(other.PEM + issuer.PEM)
 	lookAgain()
@@ -91,13 +91,13 @@ func TestRuntimeAuthorities(t *testing.T) {
 // TestRuntimeAuthoritiesAtStart: a file that cannot be used is told, with its name.
 func TestRuntimeAuthoritiesAtStart(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "ca.pem")
-	if _, err := LoadAuthorities(file, nil); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "the authorities of runtimes") {
+	if _, err := LoadCABundle(file, nil); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "the authorities of runtimes") {
 		t.Errorf("a file that is not there: %v", err)
 	}
 	if err := os.WriteFile(file, []byte("nothing of use"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := LoadAuthorities(file, nil); err == nil || !strings.Contains(err.Error(), "no certificate in PEM") || !strings.Contains(err.Error(), file) {
+	if _, err := LoadCABundle(file, nil); err == nil || !strings.Contains(err.Error(), "no certificate in PEM") || !strings.Contains(err.Error(), file) {
 		t.Errorf("a file without a certificate: %v", err)
 	}
 }

@@ -16,51 +16,55 @@ import (
 )
 
 const (
-	// rotateAfter is how old the newest key may get.
+	// rotateAfter is the age of the newest key at which the next one is
+	// created.
 	rotateAfter = 30 * 24 * time.Hour
-	// keyLifetime is how long a key is good; it outlives its last token.
+	// keyLifetime is the lifetime of a key; it exceeds that of its last token.
 	keyLifetime = 45 * 24 * time.Hour
-	// overlap is how long a new key is told before it signs. Agents hear of keys
-	// with each heartbeat.
-	overlap = time.Hour
-	// reloadTimeout bounds a look into the store.
+	// prepublish is how long a new key is published before it signs. Agents
+	// receive keys with each heartbeat.
+	prepublish = time.Hour
+	// reloadTimeout bounds a read of the store.
 	reloadTimeout = 5 * time.Second
-	// reloadInterval is the least time between two looks that tokens with unknown
-	// keys cause: anybody can send those.
+	// reloadInterval is the minimum time between two reloads for tokens with
+	// unknown keys, which unauthenticated clients can send.
 	reloadInterval = 2 * time.Second
-	// maintainInterval is how often keys are looked after.
+	// maintainInterval is how often keys are rotated and reloaded.
 	maintainInterval = time.Minute
 )
 
-// ringKey is one key, decrypted.
-type ringKey struct {
+// keyringKey is one decrypted key.
+type keyringKey struct {
 	id                string
 	created, notAfter time.Time
 	private           ed25519.PrivateKey
 }
 
-// ring is the keys of the store at one moment, the oldest first.
-type ring struct {
-	keys   []ringKey
+// keyring is an immutable snapshot of the stored keys, the oldest first.
+// Reloads replace it as a whole.
+type keyring struct {
+	keys   []keyringKey
 	public string // as JSON Web Key Set
 }
 
-// signing is the newest key that has been told long enough, or else the oldest.
-func (r ring) signing(now time.Time) *ringKey {
-	var chosen *ringKey
+// signing returns the newest key that has been published long enough; otherwise
+// the oldest valid one.
+func (r keyring) signing(now time.Time) *keyringKey {
+	var chosen *keyringKey
 	for i := range r.keys {
 		key := &r.keys[i]
 		if !now.Before(key.notAfter) {
 			continue
 		}
-		if chosen == nil || !now.Before(key.created.Add(overlap)) {
+		if chosen == nil || !now.Before(key.created.Add(prepublish)) {
 			chosen = key
 		}
 	}
 	return chosen
 }
 
-func (r ring) find(id string, now time.Time) ed25519.PublicKey {
+// find returns the public key with an ID if it has not expired.
+func (r keyring) find(id string, now time.Time) ed25519.PublicKey {
 	for _, key := range r.keys {
 		if key.id == id && now.Before(key.notAfter) {
 			return key.private.Public().(ed25519.PublicKey)
@@ -69,8 +73,8 @@ func (r ring) find(id string, now time.Time) ed25519.PublicKey {
 	return nil
 }
 
-// Run looks after the keys until the context ends: it makes the next one, removes
-// old ones, and learns those of other replicas.
+// Run maintains the keys until the context is done: it creates the next key,
+// deletes expired ones, and loads those of other replicas.
 func (s *Signer) Run(ctx context.Context, failed func(error)) error {
 	ticks := time.NewTicker(maintainInterval)
 	defer ticks.Stop()
@@ -86,20 +90,21 @@ func (s *Signer) Run(ctx context.Context, failed func(error)) error {
 	}
 }
 
-// Maintain reads the keys, removes those that are over, and makes one when the
-// newest is old or there is none.
+// Maintain reloads the keys, deletes expired ones, and creates one if the
+// newest is too old or there is none. Replicas may create keys concurrently;
+// extra keys are harmless.
 func (s *Signer) Maintain(ctx context.Context) error {
 	if err := s.reload(ctx); err != nil {
 		return err
 	}
 	s.mu.RLock()
-	keys := slices.Clone(s.ring.keys)
+	keys := slices.Clone(s.keyring.keys)
 	s.mu.RUnlock()
 	now, newest, changed := s.now(), time.Time{}, false
 	for _, key := range keys {
 		if !now.Before(key.notAfter) {
 			if err := s.store.DeleteSigningKey(ctx, key.id); err != nil {
-				return fmt.Errorf("remove an old signing key: %w", err)
+				return fmt.Errorf("delete expired signing key: %w", err)
 			}
 			changed = true
 			continue
@@ -118,15 +123,15 @@ func (s *Signer) Maintain(ctx context.Context) error {
 	return nil
 }
 
-// Rotate makes a new key. With revoke, all others are removed, and every token
-// that they signed is void at once: for when a key may be known to somebody. Without
-// it, the new one is used after an hour, and nothing is interrupted.
+// Rotate creates a new key. With revoke all others are deleted and their tokens
+// become invalid at once: for a key that may have leaked. Without it, the new
+// key signs after the prepublish period, and nothing is interrupted.
 func (s *Signer) Rotate(ctx context.Context, revoke bool) error {
 	if err := s.reload(ctx); err != nil {
 		return err
 	}
 	s.mu.RLock()
-	old := slices.Clone(s.ring.keys)
+	old := slices.Clone(s.keyring.keys)
 	s.mu.RUnlock()
 	if err := s.add(ctx); err != nil {
 		return err
@@ -136,31 +141,31 @@ func (s *Signer) Rotate(ctx context.Context, revoke bool) error {
 			break
 		}
 		if err := s.store.DeleteSigningKey(ctx, key.id); err != nil {
-			return fmt.Errorf("remove an old signing key: %w", err)
+			return fmt.Errorf("delete expired signing key: %w", err)
 		}
 	}
 	return s.reload(ctx)
 }
 
-// add makes a key and stores it.
+// add creates and stores a key.
 func (s *Signer) add(ctx context.Context) error {
 	_, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
-		return fmt.Errorf("make a signing key: %w", err)
+		return fmt.Errorf("generate signing key: %w", err)
 	}
 	id, now := rand.Text(), s.now().UTC()
-	sealed, err := s.box.seal(private.Seed(), id)
+	sealed, err := s.sealer.seal(private.Seed(), id)
 	if err != nil {
 		return err
 	}
 	key := store.SigningKey{ID: id, Private: sealed, CreatedAt: now, NotAfter: now.Add(keyLifetime)}
 	if err := s.store.AddSigningKey(ctx, key); err != nil {
-		return fmt.Errorf("store a signing key: %w", err)
+		return fmt.Errorf("store signing key: %w", err)
 	}
 	return nil
 }
 
-// reloadOnce reloads, unless that was done just now.
+// reloadOnce reloads unless that was done within reloadInterval.
 func (s *Signer) reloadOnce(ctx context.Context) error {
 	s.mu.Lock()
 	now := s.now()
@@ -173,23 +178,24 @@ func (s *Signer) reloadOnce(ctx context.Context) error {
 	return s.reload(ctx)
 }
 
-// reload reads the keys of the store.
+// reload reads and decrypts the keys of the store, then replaces the keyring.
+// An error keeps the current one.
 func (s *Signer) reload(ctx context.Context) error {
 	stored, err := s.store.SigningKeys(ctx)
 	if err != nil {
-		return fmt.Errorf("read the signing keys: %w", err)
+		return fmt.Errorf("read signing keys: %w", err)
 	}
-	var fresh ring
+	var fresh keyring
 	for _, key := range stored {
-		seed, err := s.box.open(key.Private, key.ID)
+		seed, err := s.sealer.open(key.Private, key.ID)
 		if err != nil {
 			return err
 		}
-		fresh.keys = append(fresh.keys, ringKey{
+		fresh.keys = append(fresh.keys, keyringKey{
 			id: key.ID, created: key.CreatedAt, notAfter: key.NotAfter, private: ed25519.NewKeyFromSeed(seed),
 		})
 	}
-	slices.SortFunc(fresh.keys, func(a, b ringKey) int {
+	slices.SortFunc(fresh.keys, func(a, b keyringKey) int {
 		return cmp.Or(a.created.Compare(b.created), cmp.Compare(a.id, b.id))
 	})
 	if fresh.public, err = publicSet(fresh.keys, s.now()); err != nil {
@@ -197,12 +203,12 @@ func (s *Signer) reload(ctx context.Context) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.ring = fresh
+	s.keyring = fresh
 	return nil
 }
 
-// publicSet is the JSON Web Key Set of keys that are good.
-func publicSet(keys []ringKey, now time.Time) (string, error) {
+// publicSet returns the JSON Web Key Set (RFC 7517) of the valid keys.
+func publicSet(keys []keyringKey, now time.Time) (string, error) {
 	set := jose.JSONWebKeySet{Keys: []jose.JSONWebKey{}}
 	for _, key := range keys {
 		if now.Before(key.notAfter) {
@@ -213,7 +219,7 @@ func publicSet(keys []ringKey, now time.Time) (string, error) {
 	}
 	text, err := json.Marshal(set)
 	if err != nil {
-		return "", fmt.Errorf("write the public keys: %w", err)
+		return "", fmt.Errorf("encode public keys: %w", err)
 	}
 	return string(text), nil
 }

@@ -12,7 +12,7 @@ import (
 	"slipway.dev/slipway/internal/platform/store"
 )
 
-// statusError is a refusal that HTTP has a status for and Connect has not.
+// statusError is an error with an HTTP status that has no Connect code.
 type statusError struct {
 	status int
 	reason string
@@ -22,8 +22,9 @@ func (s statusError) Error() string { return s.reason }
 
 func notFound(reason string) error { return statusError{http.StatusNotFound, reason} }
 
-// refuse answers an error, in the words of the protocol that the caller speaks.
-func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, err error) {
+// writeError writes an error in the protocol of the client: Connect, gRPC or
+// JSON.
+func (g *Gateway) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	var plain statusError
@@ -31,40 +32,43 @@ func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		writeProblem(w, plain.status, codeOf(plain.status), plain.reason)
 		return
 	}
-	coded := g.coded(err)
+	connectError := g.connectError(err)
 	writer := connect.NewErrorWriter()
 	if writer.IsSupported(r) {
-		_ = writer.Write(w, r, coded) // the caller may be gone
+		_ = writer.Write(w, r, connectError) // the caller may be gone
 		return
 	}
-	for name, values := range coded.Meta() {
+	for name, values := range connectError.Meta() {
 		w.Header()[name] = values
 	}
-	writeProblem(w, statusOf(coded.Code()), coded.Code(), coded.Message())
+	writeProblem(w, statusOf(connectError.Code()), connectError.Code(), connectError.Message())
 }
 
-// coded is an error as Connect has it. What callers should not see is logged.
-func (g *Gateway) coded(err error) *connect.Error {
+// connectError converts an error to a Connect error. Internal details are
+// logged and not returned.
+func (g *Gateway) connectError(err error) *connect.Error {
 	if refusal, ok := denied(err); ok {
 		return refusal.Connect()
 	}
-	var coded *connect.Error
-	if errors.As(err, &coded) {
-		return coded
+	var connectError *connect.Error
+	if errors.As(err, &connectError) {
+		return connectError
 	}
-	g.Log.Error("a request to a runtime failed", observe.KeyError, err)
+	g.Log.Error("request to runtime failed", observe.KeyError, err)
 	if errors.Is(err, store.ErrUnavailable) {
-		return connect.NewError(connect.CodeUnavailable, errors.New("the platform's database is not available: try again soon"))
+		return connect.NewError(connect.CodeUnavailable, errors.New("the platform's database is unavailable: retry later"))
 	}
-	return connect.NewError(connect.CodeInternal, errors.New("the platform failed; its log says why"))
+	return connect.NewError(connect.CodeInternal, errors.New("internal error of the platform; its log has the details"))
 }
 
+// writeProblem writes an error as Connect's JSON.
 func writeProblem(w http.ResponseWriter, status int, code connect.Code, reason string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(map[string]string{"code": code.String(), "message": reason}) // the caller may be gone
 }
 
+// codeOf returns the Connect code of an HTTP status.
 func codeOf(status int) connect.Code {
 	switch status {
 	case http.StatusNotFound:
@@ -77,6 +81,8 @@ func codeOf(status int) connect.Code {
 	return connect.CodeInvalidArgument
 }
 
+// statusOf returns the HTTP status of a Connect code, as the Connect protocol
+// maps them.
 func statusOf(code connect.Code) int {
 	switch code {
 	case connect.CodeUnauthenticated:
@@ -97,13 +103,13 @@ func statusOf(code connect.Code) int {
 	return http.StatusInternalServerError
 }
 
-// statusRecorder remembers the status of an answer.
+// statusRecorder records the status of a response.
 type statusRecorder struct {
 	http.ResponseWriter
 	status int
 }
 
-// WriteHeader notes the status.
+// WriteHeader records the first final status; informational ones are passed on.
 func (s *statusRecorder) WriteHeader(status int) {
 	if s.status == 0 && status >= http.StatusOK || status == http.StatusSwitchingProtocols {
 		s.status = status
@@ -111,7 +117,7 @@ func (s *statusRecorder) WriteHeader(status int) {
 	s.ResponseWriter.WriteHeader(status)
 }
 
-// Write notes that the status is the usual one.
+// Write records the implicit status 200.
 func (s *statusRecorder) Write(p []byte) (int, error) {
 	if s.status == 0 {
 		s.status = http.StatusOK
@@ -119,20 +125,22 @@ func (s *statusRecorder) Write(p []byte) (int, error) {
 	return s.ResponseWriter.Write(p)
 }
 
-// Unwrap is for http.ResponseController: flushing, deadlines and WebSockets.
+// Unwrap gives http.ResponseController access to flushing, deadlines and
+// hijacking.
 func (s *statusRecorder) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 
-// counts are running requests by what they are counted for.
-type counts struct {
+// requestLimiter counts requests in flight by key.
+type requestLimiter struct {
 	mu    sync.Mutex
 	count map[string]int
 }
 
-// enter takes a place, if there is one.
-func (c *counts) enter(key string, most int) (leave func(), ok bool) {
+// acquire counts a request unless the limit is reached. release must be called
+// when it ends.
+func (c *requestLimiter) acquire(key string, limit int) (release func(), ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.count[key] >= most {
+	if c.count[key] >= limit {
 		return nil, false
 	}
 	if c.count == nil {
