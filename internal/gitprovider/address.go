@@ -7,26 +7,26 @@ import (
 	"unicode"
 )
 
-// Address is where a repository is, read from any of the spellings that people
-// copy: https://host/owner/name.git, git@host:owner/name.git,
-// ssh://git@host:port/owner/name.git, with /scm/ as Bitbucket Server writes it,
-// and with the path and the ref of the Shared Configuration Repository
-// (<repo>.git[/<path>][?ref=<branch>]), which are left out.
+// Address is a parsed repository URL. It accepts the common spellings:
+// https://host/owner/name.git, git@host:owner/name.git,
+// ssh://git@host:port/owner/name.git, Bitbucket Server's /scm/ URLs, and the
+// form of the Shared Configuration Repository
+// (<repo>.git[/<path>][?ref=<branch>]), whose path and ref are dropped.
 type Address struct {
-	// SSH: not HTTP.
+	// SSH is set for SSH, otherwise HTTP.
 	SSH bool
-	// Plain: http:// instead of https://.
+	// Plain is set for http:// instead of https://.
 	Plain bool
-	// Host is lower case and without a port; Port is empty for the usual one.
+	// Host is lower case and without a port; Port is empty for the default
+	// port.
 	Host, Port string
-	// Segments are the path's parts, without .git at the end and unescaped.
+	// Segments are the unescaped parts of the path, without a trailing .git.
 	Segments []string
 }
 
 const addressHint = "write an address such as https://example.com/team/app.git or git@example.com:team/app.git"
 
-// ParseAddress reads a repository's address. User and password in it are
-// dropped.
+// ParseAddress parses a repository URL. User and password are dropped.
 func ParseAddress(text string) (Address, error) {
 	if len(text) > 2048 {
 		return Address{}, invalid("", "the repository's address is longer than 2048 characters")
@@ -43,7 +43,7 @@ func ParseAddress(text string) (Address, error) {
 	}
 	for part := range strings.SplitSeq(strings.Trim(path, "/"), "/") {
 		name, isRepository := strings.CutSuffix(part, ".git")
-		if name == "" || name == "." || name == ".." || (strings.HasPrefix(name, "-") && name != "-") || strings.ContainsFunc(name, odd) {
+		if name == "" || name == "." || name == ".." || (strings.HasPrefix(name, "-") && name != "-") || strings.ContainsFunc(name, unsafeInPath) {
 			return Address{}, invalid("", "the repository's address has an empty or unsafe part in its path: %s", addressHint)
 		}
 		address.Segments = append(address.Segments, name)
@@ -54,18 +54,19 @@ func ParseAddress(text string) (Address, error) {
 	return address, nil
 }
 
-// odd are characters that no provider has in a name and that change what a URL
-// means.
-func odd(r rune) bool {
+// unsafeInPath reports characters that no provider allows in a name and that
+// change the meaning of a URL.
+func unsafeInPath(r rune) bool {
 	return strings.ContainsRune(`/\?#%:@"<>|*`, r) || unicode.IsControl(r) || unicode.IsSpace(r)
 }
 
+// splitAddress parses scheme, host and port. An escaped slash is rejected: it
+// is one segment here and two at the server.
 func splitAddress(text string) (address Address, path string, err error) {
 	if !strings.Contains(text, "://") {
 		return splitShort(text)
 	}
 	parsed, err := url.Parse(text)
-	// An escaped slash would be one part here and two parts at the server.
 	if err != nil || parsed.Opaque != "" || parsed.Fragment != "" || strings.Contains(strings.ToLower(parsed.RawPath), "%2f") {
 		return Address{}, "", invalid("", "the repository's address cannot be read: %s", addressHint)
 	}
@@ -86,7 +87,7 @@ func splitAddress(text string) (address Address, path string, err error) {
 	return address, parsed.Path, nil
 }
 
-// splitShort reads user@host:path.
+// splitShort parses the SCP-like form user@host:path.
 func splitShort(text string) (address Address, path string, err error) {
 	text, _, _ = strings.Cut(text, "?")
 	before, path, found := strings.Cut(text, ":")
@@ -97,8 +98,8 @@ func splitShort(text string) (address Address, path string, err error) {
 	return Address{SSH: true, Host: strings.ToLower(host)}, path, nil
 }
 
-// properHost accepts names and addresses, and nothing that a program could take
-// for an option.
+// properHost accepts host names and IP addresses, and nothing that a program
+// could parse as an option.
 func properHost(host string) bool {
 	if host == "" || len(host) > 253 || strings.HasPrefix(host, "-") || strings.HasPrefix(host, ".") {
 		return false
@@ -108,8 +109,8 @@ func properHost(host string) bool {
 	})
 }
 
-// server is the web address of the host. Behind SSH the web server is taken to
-// be on the usual port of the same host.
+// server returns the web URL of the host. For SSH the web server is assumed on
+// the default port of the same host.
 func (a Address) server() string {
 	host := a.Host
 	if strings.Contains(host, ":") {
@@ -124,8 +125,8 @@ func (a Address) server() string {
 	return "https://" + host
 }
 
-// ownerAndName splits the path for GitHub and Bitbucket Cloud, where it has two
-// parts. Links of the web pages (…/tree/main) have more and are cut.
+// ownerAndName splits the path for GitHub and Bitbucket Cloud, which has two
+// parts. Further parts of web links (…/tree/main) are dropped.
 func (a Address) ownerAndName(kind Kind) (owner, name string, err error) {
 	if len(a.Segments) < 2 {
 		return "", "", invalid(kind, "the repository's address must have an owner and a name: %s", addressHint)
@@ -133,8 +134,8 @@ func (a Address) ownerAndName(kind Kind) (owner, name string, err error) {
 	return a.Segments[0], a.Segments[1], nil
 }
 
-// groupAndName splits the path for GitLab, which has groups in groups; what
-// follows /-/ is a page of its web server.
+// groupAndName splits the path for GitLab, which has nested groups; /-/ starts
+// a page of its web interface.
 func (a Address) groupAndName() (group, name string, err error) {
 	segments := a.Segments
 	if i := slices.Index(segments, "-"); i > 0 {
@@ -148,9 +149,9 @@ func (a Address) groupAndName() (group, name string, err error) {
 }
 
 // projectAndSlug splits the path for Bitbucket Server: [/context]/scm/KEY/slug,
-// /KEY/slug behind SSH, or the web page's /projects/KEY/repos/slug and
-// /users/name/repos/slug. A personal project is ~name. context is what stands
-// before it.
+// /KEY/slug over SSH, or the web pages /projects/KEY/repos/slug and
+// /users/name/repos/slug. A personal project is ~name. context is the path
+// prefix of the installation.
 func (a Address) projectAndSlug() (context, key, slug string, err error) {
 	s := a.Segments
 	for i := range s {
@@ -171,8 +172,8 @@ func (a Address) projectAndSlug() (context, key, slug string, err error) {
 	return "", "", "", invalid(BitbucketServer, "the repository's address must be as Bitbucket Server shows it under Clone: https://<server>/scm/<project>/<repository>.git or ssh://git@<server>:7999/<project>/<repository>.git")
 }
 
-// projectKey is the spelling of the API: keys are upper case, clone addresses
-// lower case, and personal projects keep theirs.
+// projectKey returns the API's spelling of a project key: upper case, while
+// clone URLs have lower case. Personal projects keep their case.
 func projectKey(key string) string {
 	if strings.HasPrefix(key, "~") {
 		return key
@@ -180,9 +181,9 @@ func projectKey(key string) string {
 	return strings.ToUpper(key)
 }
 
-// below drops the path at which the server is installed, if the address begins
-// with it.
-func (a Address) below(prefix string) Address {
+// trimBasePath removes the base path of the server's installation, if the path
+// starts with it.
+func (a Address) trimBasePath(prefix string) Address {
 	parts := strings.FieldsFunc(prefix, func(r rune) bool { return r == '/' })
 	if len(parts) > 0 && len(a.Segments) > len(parts) && slices.Equal(a.Segments[:len(parts)], parts) {
 		a.Segments = a.Segments[len(parts):]

@@ -7,11 +7,12 @@ import (
 	"strings"
 )
 
-// bitbucketCloud is bitbucket.org.
+// bitbucketCloud is bitbucket.org. REST API 2.0.
 type bitbucketCloud struct {
 	*client
 }
 
+// bitbucketRepository is the documented part of a repository that is used.
 type bitbucketRepository struct {
 	FullName   string `json:"full_name"`
 	IsPrivate  bool   `json:"is_private"`
@@ -45,7 +46,7 @@ func (r bitbucketRepository) repository() Repository {
 	return found
 }
 
-// withoutUser drops the user name that Bitbucket puts into clone addresses.
+// withoutUser removes the user name that Bitbucket adds to clone URLs.
 func withoutUser(href string) string {
 	u, err := url.Parse(href)
 	if err != nil {
@@ -55,7 +56,7 @@ func withoutUser(href string) string {
 	return u.String()
 }
 
-// at gives the path of the repository's resource.
+// at returns the resource path of a repository URL.
 func (b *bitbucketCloud) at(repoURL string) (string, error) {
 	address, err := b.address(repoURL)
 	if err != nil {
@@ -64,13 +65,14 @@ func (b *bitbucketCloud) at(repoURL string) (string, error) {
 	return b.resource(address)
 }
 
-// resource is /repositories/{workspace}/{slug}; Bitbucket's names are lower case.
+// resource returns /repositories/{workspace}/{slug}; Bitbucket's names are
+// lower case.
 func (b *bitbucketCloud) resource(address Address) (string, error) {
 	workspace, slug, err := address.ownerAndName(Bitbucket)
 	return path("repositories", strings.ToLower(workspace), strings.ToLower(slug)), err
 }
 
-// Repository looks a repository up.
+// Repository looks up a repository.
 func (b *bitbucketCloud) Repository(ctx context.Context, repoURL string) (Repository, error) {
 	resource, err := b.at(repoURL)
 	if err != nil {
@@ -81,8 +83,8 @@ func (b *bitbucketCloud) Repository(ctx context.Context, repoURL string) (Reposi
 	return found.repository(), err
 }
 
-// CreateRepository makes it in the workspace's oldest project, which is
-// Bitbucket's own choice when none is named: the address names none.
+// CreateRepository creates a repository in the workspace's oldest project,
+// Bitbucket's default: the URL names no project.
 func (b *bitbucketCloud) CreateRepository(ctx context.Context, repoURL string, private bool) (Repository, error) {
 	resource, err := b.at(repoURL)
 	if err != nil {
@@ -94,10 +96,10 @@ func (b *bitbucketCloud) CreateRepository(ctx context.Context, repoURL string, p
 	}
 	var made bitbucketRepository
 	_, err = b.do(ctx, call{method: http.MethodPost, path: resource, body: body, into: &made})
-	return made.repository(), exists(err, http.StatusBadRequest, "already exists", strings.TrimPrefix(resource, "/repositories/"))
+	return made.repository(), asConflict(err, http.StatusBadRequest, "already exists", strings.TrimPrefix(resource, "/repositories/"))
 }
 
-// EnsureWebhook makes the hook what it should be.
+// EnsureWebhook creates or updates the hook.
 func (b *bitbucketCloud) EnsureWebhook(ctx context.Context, repoURL string, hook Webhook) error {
 	resource, err := b.at(repoURL)
 	if err != nil {
@@ -118,11 +120,14 @@ func (b *bitbucketCloud) RemoveWebhook(ctx context.Context, repoURL, hookURL str
 	return removeHook(ctx, &bitbucketHooks{b.client, resource + "/hooks"}, hookURL)
 }
 
+// bitbucketHooks implements repositoryHooks for
+// /repositories/{workspace}/{slug}/hooks.
 type bitbucketHooks struct {
 	*client
 	path string
 }
 
+// list reads all pages, following the next URL of each page.
 func (h *bitbucketHooks) list(ctx context.Context) ([]hook, error) {
 	var all []hook
 	next := call{method: http.MethodGet, path: h.path, query: url.Values{"pagelen": {"100"}}}
@@ -149,6 +154,7 @@ func (h *bitbucketHooks) list(ctx context.Context) ([]hook, error) {
 	return nil, invalid(h.kind, "the repository has too many webhooks to read")
 }
 
+// body returns the configuration of a hook, with TLS verification.
 func (h *bitbucketHooks) body(want Webhook) map[string]any {
 	var events []string
 	if want.wants(PushEvent) {

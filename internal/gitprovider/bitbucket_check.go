@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// bitbucketTokenKind goes by how the token is sent and by the prefixes that
-// Atlassian gives them.
+// tokenKind evaluates how the token is sent and the prefixes of Atlassian's
+// tokens.
 func (b *bitbucketCloud) tokenKind() TokenKind {
 	token := b.token.Reveal()
 	switch {
@@ -24,32 +24,33 @@ func (b *bitbucketCloud) tokenKind() TokenKind {
 	return AppPassword
 }
 
-// Check asks who the token is and what it may do.
+// Check returns owner and permissions of the token.
 func (b *bitbucketCloud) Check(ctx context.Context, purpose Purpose) (TokenReport, error) {
 	report := b.newReport(b.tokenKind())
-	report.unsure("when the token expires: Bitbucket Cloud does not tell")
+	report.addUnverified("when the token expires: Bitbucket Cloud does not report it")
 	if strings.HasPrefix(b.token.Reveal(), "ATATT") && !b.basic() {
-		return TokenReport{}, invalid(Bitbucket, "this is an API token: give the email of its Atlassian account as the user name")
+		return TokenReport{}, invalid(Bitbucket, "this is an API token: set the user name to the email of its Atlassian account")
 	}
 	header, err := b.identify(ctx, &report)
 	if err != nil {
 		return TokenReport{}, err
 	}
-	scopes, scoped := scopesOf(header)
+	scopes, hasScopes := scopesOf(header)
 	report.Scopes = scopes
-	if scoped {
-		b.judgeScopes(&report, purpose)
+	if hasScopes {
+		b.checkScopes(&report, purpose)
 	} else {
-		report.unsure("the scopes of the token: Bitbucket Cloud did not tell them")
+		report.addUnverified("the scopes of the token: Bitbucket Cloud did not report them")
 	}
-	return report, b.judgeRepository(ctx, &report, purpose)
+	return report, b.checkRepository(ctx, &report, purpose)
 }
 
-// identify finds the login. Access tokens belong to a repository, a project or
-// a workspace and not to a user: they are shown to work on the repository.
+// identify returns the response headers, which have the scopes, and sets the
+// login. An access token has no user; reading its repository shows that it is
+// valid.
 func (b *bitbucketCloud) identify(ctx context.Context, report *TokenReport) (http.Header, error) {
 	if report.Kind == AccessToken {
-		report.unsure("whether it is a token of a repository, a project or a workspace")
+		report.addUnverified("whether it is a token of a repository, a project or a workspace")
 		if b.repo == nil {
 			return nil, invalid(Bitbucket, "a Bitbucket access token can be checked only with the address of a repository that it is for")
 		}
@@ -58,7 +59,7 @@ func (b *bitbucketCloud) identify(ctx context.Context, report *TokenReport) (htt
 			return nil, err
 		}
 		got, err := b.do(ctx, call{method: http.MethodGet, path: resource})
-		if failure, ok := errors.AsType[*Error](err); ok && hidden(failure) {
+		if failure, ok := errors.AsType[*Error](err); ok && notVisible(failure) {
 			err = nil
 		}
 		return got.header, err
@@ -69,8 +70,8 @@ func (b *bitbucketCloud) identify(ctx context.Context, report *TokenReport) (htt
 	}
 	got, err := b.do(ctx, call{method: http.MethodGet, path: "/user", into: &user})
 	if failure, ok := errors.AsType[*Error](err); ok && failure.Kind == Denied && failure.Token == "" {
-		report.unsure("whose token it is")
-		return got.header, nil // the scopes show what is missing
+		report.addUnverified("whose token it is")
+		return got.header, nil // the scopes show which one is missing
 	}
 	if report.Login = user.Username; report.Login == "" {
 		report.Login = user.Nickname
@@ -78,17 +79,18 @@ func (b *bitbucketCloud) identify(ctx context.Context, report *TokenReport) (htt
 	return got.header, err
 }
 
-// bitbucketNeed is a scope in the two spellings that Bitbucket has: of OAuth,
-// app passwords and access tokens, and of API tokens. Any name in either list
-// will do.
+// bitbucketNeed is a required scope in Bitbucket's two spellings: that of
+// OAuth, app passwords and access tokens, and that of API tokens. Any name of
+// either list satisfies it.
 type bitbucketNeed struct {
 	classic []string
 	token   []string
 	why     string
 	runtime bool
-	account bool // tokens of nobody cannot have it
+	account bool // not available to tokens without a user
 }
 
+// bitbucketNeeds returns the required scopes.
 func bitbucketNeeds() []bitbucketNeed {
 	return []bitbucketNeed{
 		{classic: []string{"account", "account:write"}, token: []string{"read:user:bitbucket", "write:user:bitbucket"}, why: "to see whose token it is", account: true},
@@ -102,8 +104,8 @@ func bitbucketNeeds() []bitbucketNeed {
 	}
 }
 
-// judgeScopes names what is missing in the spelling of this sort of token.
-func (b *bitbucketCloud) judgeScopes(report *TokenReport, purpose Purpose) {
+// checkScopes reports missing scopes in the spelling of this kind of token.
+func (b *bitbucketCloud) checkScopes(report *TokenReport, purpose Purpose) {
 	where := map[TokenKind]string{
 		APIToken:    "https://id.atlassian.com/manage-profile/security/api-tokens",
 		AppPassword: "https://bitbucket.org/account/settings/app-passwords/",
@@ -122,18 +124,19 @@ func (b *bitbucketCloud) judgeScopes(report *TokenReport, purpose Purpose) {
 			name = need.token[0]
 		}
 		if !slices.Contains(report.MissingNames(), name) {
-			report.lack(name, need.why, where)
+			report.addMissing(name, need.why, where)
 		}
 	}
 }
 
+// has reports whether scopes include one of the names.
 func has(scopes, names []string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return slices.Contains(scopes, name) })
 }
 
-// judgeRepository sees whether webhooks can be listed, which needs the admin
-// right on the repository. Who may push no call tells.
-func (b *bitbucketCloud) judgeRepository(ctx context.Context, report *TokenReport, purpose Purpose) error {
+// checkRepository checks whether webhooks can be listed, which needs the admin
+// permission on the repository. No call reveals whether the token may push.
+func (b *bitbucketCloud) checkRepository(ctx context.Context, report *TokenReport, purpose Purpose) error {
 	if b.repo == nil {
 		return nil
 	}
@@ -151,15 +154,15 @@ func (b *bitbucketCloud) judgeRepository(ctx context.Context, report *TokenRepor
 	switch {
 	case err == nil && asked.query != nil:
 	case err == nil:
-		report.unsure("whether the token's user may write to %s", name)
+		report.addUnverified("whether the token's user may write to %s", name)
 	case failed && failure.Kind == NotFound:
-		report.unsure("the rights on %s: it does not exist, or the token may not see it", name)
+		report.addUnverified("the rights on %s: it does not exist, or the token may not see it", name)
 	case failed && failure.Kind == Denied && failure.Token == "":
 		right := "read permission on "
 		if asked.query != nil {
 			right = "admin permission on "
 		}
-		report.lack(right+name, failure.Message, "https://bitbucket.org/"+name+"/admin/permissions")
+		report.addMissing(right+name, failure.Message, "https://bitbucket.org/"+name+"/admin/permissions")
 	default:
 		return err
 	}

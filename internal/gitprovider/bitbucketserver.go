@@ -8,13 +8,16 @@ import (
 )
 
 // bitbucketServer is Bitbucket Server and Data Center. Its API URL is the
-// server's own, and the REST paths follow it.
+// server's own; REST paths are appended.
 type bitbucketServer struct {
 	*client
 }
 
+// bitbucketREST is the base path of REST API 1.0.
 const bitbucketREST = "/rest/api/1.0"
 
+// bitbucketServerRepository is the documented part of a repository that is
+// used.
 type bitbucketServerRepository struct {
 	Slug    string `json:"slug"`
 	Public  bool   `json:"public"`
@@ -49,7 +52,7 @@ func (r bitbucketServerRepository) repository() Repository {
 	return found
 }
 
-// at gives the project's key and the repository's slug.
+// at returns project key and slug of a repository URL.
 func (b *bitbucketServer) at(repoURL string) (key, slug string, err error) {
 	address, err := b.address(repoURL)
 	if err != nil {
@@ -58,9 +61,11 @@ func (b *bitbucketServer) at(repoURL string) (key, slug string, err error) {
 	return b.split(address)
 }
 
+// split removes the base path of the installation from web URLs; SSH URLs have
+// none.
 func (b *bitbucketServer) split(address Address) (key, slug string, err error) {
 	if web, err := url.Parse(b.api); err == nil && !address.SSH {
-		address = address.below(web.Path)
+		address = address.trimBasePath(web.Path)
 	}
 	_, key, slug, err = address.projectAndSlug()
 	return key, slug, err
@@ -70,8 +75,8 @@ func (b *bitbucketServer) repositoryPath(key, slug string) string {
 	return bitbucketREST + path("projects", key, "repos", slug)
 }
 
-// Repository looks a repository up. The default branch is a call of its own,
-// and an empty repository has none.
+// Repository looks up a repository. The default branch would need another call
+// and is left empty.
 func (b *bitbucketServer) Repository(ctx context.Context, repoURL string) (Repository, error) {
 	key, slug, err := b.at(repoURL)
 	if err != nil {
@@ -82,7 +87,8 @@ func (b *bitbucketServer) Repository(ctx context.Context, repoURL string) (Repos
 	return found.repository(), err
 }
 
-// CreateRepository makes it in a project, or in the user's own (~name).
+// CreateRepository creates a repository in a project, or in the user's own
+// (~name).
 func (b *bitbucketServer) CreateRepository(ctx context.Context, repoURL string, private bool) (Repository, error) {
 	key, slug, err := b.at(repoURL)
 	if err != nil {
@@ -91,10 +97,10 @@ func (b *bitbucketServer) CreateRepository(ctx context.Context, repoURL string, 
 	body := map[string]any{"name": slug, "scmId": "git", "forkable": true, "public": !private, "defaultBranch": "main"}
 	var made bitbucketServerRepository
 	_, err = b.do(ctx, call{method: http.MethodPost, path: bitbucketREST + path("projects", key, "repos"), body: body, into: &made})
-	return made.repository(), exists(err, http.StatusConflict, "", key+"/"+slug)
+	return made.repository(), asConflict(err, http.StatusConflict, "", key+"/"+slug)
 }
 
-// EnsureWebhook makes the hook what it should be.
+// EnsureWebhook creates or updates the hook.
 func (b *bitbucketServer) EnsureWebhook(ctx context.Context, repoURL string, hook Webhook) error {
 	key, slug, err := b.at(repoURL)
 	if err != nil {
@@ -115,19 +121,21 @@ func (b *bitbucketServer) RemoveWebhook(ctx context.Context, repoURL, hookURL st
 	return removeHook(ctx, &bitbucketServerHooks{b.client, b.repositoryPath(key, slug) + "/webhooks"}, hookURL)
 }
 
+// bitbucketServerHooks implements repositoryHooks for
+// .../repos/{slug}/webhooks.
 type bitbucketServerHooks struct {
 	*client
 	path string
 }
 
-// serverPage is the frame of a page of Bitbucket Server.
+// serverPage is the envelope of a page.
 type serverPage[T any] struct {
 	Values   []T  `json:"values"`
 	LastPage bool `json:"isLastPage"`
 	Next     *int `json:"nextPageStart"`
 }
 
-// serverPages reads a list from its first page to its last.
+// serverPages reads all pages of a list.
 func serverPages[T any](ctx context.Context, c *client, first call) ([]T, error) {
 	var all []T
 	next := first
@@ -149,6 +157,7 @@ func serverPages[T any](ctx context.Context, c *client, first call) ([]T, error)
 	return nil, invalid(c.kind, "the list at %s is too long to read", first.path)
 }
 
+// list reads all pages of the webhooks.
 func (h *bitbucketServerHooks) list(ctx context.Context) ([]hook, error) {
 	type existing struct {
 		ID  int64  `json:"id"`
@@ -165,6 +174,7 @@ func (h *bitbucketServerHooks) list(ctx context.Context) ([]hook, error) {
 	return all, nil
 }
 
+// body returns the configuration of a hook, with TLS verification.
 func (h *bitbucketServerHooks) body(want Webhook) map[string]any {
 	var events []string
 	if want.wants(PushEvent) {

@@ -8,37 +8,37 @@ import (
 	"strings"
 )
 
-// Check asks who the token is and what it may do. Bitbucket Server has no
-// scopes to read; it says by its lists on which repositories and projects the
-// token has a permission.
+// Check returns owner and permissions of the token. Bitbucket Server reports no
+// scopes; its lists can be filtered by the permission that the token has on
+// repositories and projects.
 func (b *bitbucketServer) Check(ctx context.Context, purpose Purpose) (TokenReport, error) {
 	report := b.newReport(AccessToken)
 	got, err := b.do(ctx, call{method: http.MethodGet, path: bitbucketREST + "/application-properties", into: &struct{}{}})
 	if err != nil {
 		return TokenReport{}, err
 	}
-	// This call is open to everybody: only the header shows that the token was
-	// taken.
-	report.Login = readable(got.header.Get("X-AUSERNAME"))
+	// This endpoint is public: only the header shows that the token was
+	// accepted.
+	report.Login = sanitize(got.header.Get("X-AUSERNAME"))
 	if unescaped, err := url.PathUnescape(report.Login); err == nil {
 		report.Login = unescaped
 	}
 	if report.Login == "" {
 		return TokenReport{}, &Error{Kind: Denied, Provider: BitbucketServer, Status: got.status, Token: StateRevoked,
-			Message: "Bitbucket Server does not accept the token: it is wrong, expired or revoked; make a new HTTP access token"}
+			Message: "Bitbucket Server does not accept the token: it is wrong, expired or revoked; create a new HTTP access token"}
 	}
-	report.unsure("whether it is a token of a user, a project or a repository")
-	report.unsure("when the token expires: Bitbucket Server does not tell")
+	report.addUnverified("whether it is a token of a user, a project or a repository")
+	report.addUnverified("when the token expires: Bitbucket Server does not report it")
 	if b.repo == nil {
-		report.unsure("the permissions of the token: Bitbucket Server tells them by repository, and none was given")
+		report.addUnverified("the permissions of the token: Bitbucket Server reports them by repository, and none was given")
 		return report, nil
 	}
-	return report, b.judgeRepository(ctx, &report, purpose)
+	return report, b.checkRepository(ctx, &report, purpose)
 }
 
-// judgeRepository needs REPO_WRITE, and REPO_ADMIN for the runtime, which
-// registers webhooks. A repository that is not there yet needs PROJECT_ADMIN.
-func (b *bitbucketServer) judgeRepository(ctx context.Context, report *TokenReport, purpose Purpose) error {
+// checkRepository requires REPO_WRITE, and REPO_ADMIN for the runtime, which
+// registers webhooks. A repository that does not exist yet needs PROJECT_ADMIN.
+func (b *bitbucketServer) checkRepository(ctx context.Context, report *TokenReport, purpose Purpose) error {
 	key, slug, err := b.split(*b.repo)
 	if err != nil {
 		return err
@@ -53,29 +53,30 @@ func (b *bitbucketServer) judgeRepository(ctx context.Context, report *TokenRepo
 		return err
 	}
 	if !visible {
-		return b.judgeProject(ctx, report, key, slug, purpose)
+		return b.checkProject(ctx, report, key, slug, purpose)
 	}
 	granted, err := b.allowed(ctx, key, slug, need)
 	switch {
 	case err != nil:
 		return err
 	case !granted:
-		report.lack(need+" on "+key+"/"+slug, why, where)
+		report.addMissing(need+" on "+key+"/"+slug, why, where)
 		return nil
 	case purpose != RuntimeToken:
-		report.unsure("whether the token itself is limited to reading")
+		report.addUnverified("whether the token itself is limited to reading")
 		return nil
 	}
-	// The search goes by the user's rights; this read needs the token's, too.
+	// The search evaluates the user's permissions; this read needs the token's
+	// too.
 	_, err = b.do(ctx, call{method: http.MethodGet, path: b.repositoryPath(key, slug) + "/webhooks", query: url.Values{"limit": {"1"}}})
-	if failure, ok := errors.AsType[*Error](err); ok && hidden(failure) {
-		report.lack(need+" on "+key+"/"+slug, "the token itself is limited: "+failure.Message, where)
+	if failure, ok := errors.AsType[*Error](err); ok && notVisible(failure) {
+		report.addMissing(need+" on "+key+"/"+slug, "the token itself is limited: "+failure.Message, where)
 		return nil
 	}
 	return err
 }
 
-// allowed searches the repositories on which the token has the permission.
+// allowed searches the repositories on which the token has a permission.
 func (b *bitbucketServer) allowed(ctx context.Context, key, slug, permission string) (bool, error) {
 	query := url.Values{"name": {slug}, "permission": {permission}, "limit": {"100"}}
 	found, err := serverPages[bitbucketServerRepository](ctx, b.client, call{method: http.MethodGet, path: bitbucketREST + "/repos", query: query})
@@ -90,9 +91,10 @@ func (b *bitbucketServer) allowed(ctx context.Context, key, slug, permission str
 	return false, nil
 }
 
-// judgeProject is for a repository that does not exist, or is not seen.
-func (b *bitbucketServer) judgeProject(ctx context.Context, report *TokenReport, key, slug string, purpose Purpose) error {
-	report.unsure("the permissions on %s/%s: it does not exist, or the token may not see it", key, slug)
+// checkProject checks the project of a repository that does not exist or is not
+// visible.
+func (b *bitbucketServer) checkProject(ctx context.Context, report *TokenReport, key, slug string, purpose Purpose) error {
+	report.addUnverified("the permissions on %s/%s: it does not exist, or the token may not see it", key, slug)
 	if purpose != RuntimeToken || strings.HasPrefix(key, "~") {
 		return nil
 	}
@@ -109,6 +111,6 @@ func (b *bitbucketServer) judgeProject(ctx context.Context, report *TokenReport,
 			return nil
 		}
 	}
-	report.lack("PROJECT_ADMIN on "+key, "to create the Shared Configuration Repository", "Project settings > Project permissions of "+key)
+	report.addMissing("PROJECT_ADMIN on "+key, "to create the Shared Configuration Repository", "Project settings > Project permissions of "+key)
 	return nil
 }

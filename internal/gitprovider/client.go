@@ -20,34 +20,37 @@ import (
 	"slipway.dev/slipway/internal/secret"
 )
 
+// Limits of requests. maxResponse is far above a page of a hundred hooks or
+// repositories.
 const (
-	maxAnswer   = 4 << 20 // one page of a hundred hooks or repositories is far below
+	maxResponse = 4 << 20 // one page of a hundred hooks or repositories is far below
 	maxPages    = 50
-	tries       = 3
+	maxAttempts = 3
 	firstDelay  = 300 * time.Millisecond
 	maxRedirect = 3
 )
 
 // client sends requests to one API with one token.
 type client struct {
-	kind     Kind
-	api      string // without a slash at the end
-	token    secret.Text
-	username string
-	repo     *Address // Options.Repository, when it is of this server
-	foreign  string   // the server of Options.Repository, when it is another
-	timeout  time.Duration
-	now      func() time.Time
-	http     *http.Client
+	kind      Kind
+	api       string // without trailing slash
+	token     secret.Text
+	username  string
+	repo      *Address // Options.Repository, if it is on this server
+	otherHost string   // host of Options.Repository, if it is another server
+	timeout   time.Duration
+	now       func() time.Time
+	http      *http.Client
 }
 
+// newClient validates the options.
 func newClient(options Options) (*client, error) {
 	if _, err := ParseKind(string(options.Kind)); err != nil {
 		return nil, err
 	}
 	api, err := DefaultAPI(options.Kind, options.APIURL)
 	if options.Kind == Bitbucket && options.APIURL != "" {
-		// A proxy or a gateway in front of Bitbucket Cloud keeps its paths.
+		// A proxy or gateway in front of Bitbucket Cloud keeps its paths.
 		api, err = strings.TrimRight(options.APIURL, "/"), nil
 	}
 	if err != nil {
@@ -78,14 +81,14 @@ func newClient(options Options) (*client, error) {
 		if sameHost(c.kind, c.api, address) == nil {
 			c.repo = &address
 		} else {
-			c.foreign = address.Host
+			c.otherHost = address.Host
 		}
 	}
 	c.http, err = newHTTP(options.Kind, options.CAs, options.Proxy)
 	return c, err
 }
 
-// checkOrigin refuses to send a token where everybody on the way can read it.
+// checkOrigin rejects URLs to which the token would be sent unencrypted.
 func checkOrigin(kind Kind, api string, plain bool) error {
 	u, err := url.Parse(api)
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
@@ -104,6 +107,7 @@ func checkOrigin(kind Kind, api string, plain bool) error {
 	return invalid(kind, "the API URL must begin with https://")
 }
 
+// newHTTP returns an HTTP client with the system's and the given CAs.
 func newHTTP(kind Kind, authorities []byte, proxy func(*http.Request) (*url.URL, error)) (*http.Client, error) {
 	pool, err := x509.SystemCertPool()
 	if err != nil {
@@ -125,30 +129,32 @@ func newHTTP(kind Kind, authorities []byte, proxy func(*http.Request) (*url.URL,
 		MaxResponseHeaderBytes: 64 << 10,
 		ForceAttemptHTTP2:      true,
 	}
-	return &http.Client{Transport: transport, CheckRedirect: stayHome}, nil
+	return &http.Client{Transport: transport, CheckRedirect: checkRedirect}, nil
 }
 
-// errLeaves is a redirect that would take the token to another origin.
-var errLeaves = errors.New("the answer redirects to another server")
+// errCrossOrigin reports a redirect that would send the token to another
+// origin.
+var errCrossOrigin = errors.New("redirect to another server")
 
-// stayHome follows redirects of renamed repositories, which stay at the API's
-// origin, and none that leaves it.
-func stayHome(request *http.Request, via []*http.Request) error {
+// checkRedirect follows redirects of renamed repositories, which stay on the
+// API's origin, and no others.
+func checkRedirect(request *http.Request, via []*http.Request) error {
 	first := via[0]
 	if request.URL.Scheme != first.URL.Scheme || request.URL.Host != first.URL.Host {
-		return errLeaves
+		return errCrossOrigin
 	}
-	// After 301 and 302 a write would go on as a GET and seem to succeed.
+	// After 301 and 302 net/http continues a write as GET, which would seem to
+	// succeed.
 	if request.Method != first.Method {
-		return errors.New("the answer redirects a request that changes something; use the repository's present address")
+		return errors.New("redirect of a write request; use the repository's current URL")
 	}
 	if len(via) > maxRedirect {
-		return errors.New("the answer redirects in circles")
+		return errors.New("too many redirects")
 	}
 	return nil
 }
 
-// address reads a repository's address and refuses one of another server.
+// address parses a repository URL and rejects one on another server.
 func (c *client) address(repoURL string) (Address, error) {
 	address, err := ParseAddress(repoURL)
 	if err != nil {
@@ -157,16 +163,16 @@ func (c *client) address(repoURL string) (Address, error) {
 	return address, sameHost(c.kind, c.api, address)
 }
 
-// newReport begins a report.
+// newReport starts a report.
 func (c *client) newReport(kind TokenKind) TokenReport {
 	report := TokenReport{Kind: kind}
-	if c.foreign != "" {
-		report.unsure("the rights on the repository at %s: it is not at the server of this token", c.foreign)
+	if c.otherHost != "" {
+		report.addUnverified("the rights on the repository at %s: it is not at the server of this token", c.otherHost)
 	}
 	return report
 }
 
-// call is one request.
+// call is one API request.
 type call struct {
 	method string
 	path   string // below the API, escaped
@@ -177,13 +183,13 @@ type call struct {
 	base   string // instead of the API's URL, at the same origin
 }
 
-// answer is what came back, without the body.
-type answer struct {
+// apiResponse is a response without its body.
+type apiResponse struct {
 	status int
 	header http.Header
 }
 
-// path joins segments, each escaped.
+// path joins escaped segments.
 func path(segments ...string) string {
 	var b strings.Builder
 	for _, segment := range segments {
@@ -193,17 +199,18 @@ func path(segments ...string) string {
 	return b.String()
 }
 
-// do sends the call, again after a 5xx or a lost connection when that cannot do
-// something twice. An answer that is no 2xx is an *Error, with the answer.
-func (c *client) do(ctx context.Context, call call) (answer, error) {
+// do sends a call. It retries after a 5xx or a network error, unless the call
+// is a POST, which is not idempotent. A status other than 2xx is an *Error,
+// returned with the response.
+func (c *client) do(ctx context.Context, call call) (apiResponse, error) {
 	for try := 1; ; try++ {
 		got, err := c.send(ctx, call)
 		failure, failed := errors.AsType[*Error](err)
 		again := failed && failure.Kind == Unreachable && call.method != http.MethodPost && ctx.Err() == nil
-		if !again || try == tries {
+		if !again || try == maxAttempts {
 			return got, err
 		}
-		// Jitter, so that the runtimes of an account do not come back as one.
+		// Jitter spreads the retries of several runtimes.
 		policy := backoff.Policy{First: firstDelay, Longest: time.Minute, Factor: 3, JitterDown: 0.5, JitterUp: 0.5}
 		if backoff.Sleep(ctx, policy.Delay(try)) != nil {
 			return got, err
@@ -211,38 +218,41 @@ func (c *client) do(ctx context.Context, call call) (answer, error) {
 	}
 }
 
-func (c *client) send(ctx context.Context, call call) (answer, error) {
+// send sends a call once and decodes the response.
+func (c *client) send(ctx context.Context, call call) (apiResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	request, err := c.request(ctx, call)
 	if err != nil {
-		return answer{}, err
+		return apiResponse{}, err
 	}
 	response, err := c.http.Do(request)
 	if err != nil {
-		return answer{}, c.unreachable(request.URL.Host, err)
+		return apiResponse{}, c.networkFailure(request.URL.Host, err)
 	}
 	defer response.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxResponse+1))
 	if err != nil {
-		return answer{}, c.unreachable(request.URL.Host, err)
+		return apiResponse{}, c.networkFailure(request.URL.Host, err)
 	}
-	got := answer{status: response.StatusCode, header: response.Header}
-	if len(body) > maxAnswer {
-		return got, invalid(c.kind, "%s answered with more than %d bytes", request.URL.Host, maxAnswer)
+	got := apiResponse{status: response.StatusCode, header: response.Header}
+	if len(body) > maxResponse {
+		return got, invalid(c.kind, "%s returned more than %d bytes", request.URL.Host, maxResponse)
 	}
 	if response.StatusCode < 200 || response.StatusCode > 299 {
-		return got, c.refused(call, response, body)
+		return got, c.responseError(call, response, body)
 	}
 	if call.into == nil || response.StatusCode == http.StatusNoContent {
 		return got, nil
 	}
 	if err := json.Unmarshal(body, call.into); err != nil {
-		return got, invalid(c.kind, "%s did not answer as the API of %s does: check the API URL %s", request.URL.Host, c.kind.Title(), c.api)
+		return got, invalid(c.kind, "%s did not return a response of the %s API: check the API URL %s", request.URL.Host, c.kind.Title(), c.api)
 	}
 	return got, nil
 }
 
+// request builds the HTTP request of a call. The next page of a list must be on
+// the API's origin, because the request carries the token.
 func (c *client) request(ctx context.Context, call call) (*http.Request, error) {
 	target := call.url
 	if target == "" {
@@ -255,7 +265,7 @@ func (c *client) request(ctx context.Context, call call) (*http.Request, error) 
 			target += "?" + call.query.Encode()
 		}
 	} else if !sameOrigin(target, c.api) {
-		return nil, invalid(c.kind, "%s answered with a next page on another server", c.kind.Title())
+		return nil, invalid(c.kind, "%s returned a next page on another server", c.kind.Title())
 	}
 	var body io.Reader
 	if call.body != nil {
@@ -286,12 +296,14 @@ func (c *client) request(ctx context.Context, call call) (*http.Request, error) 
 	return request, nil
 }
 
-// basic reports whether the token is sent as a password. Only Bitbucket Cloud
-// has such tokens; x-token-auth is what Git wants beside its access tokens.
+// basic reports whether the token is sent with Basic authentication. Only
+// Bitbucket Cloud has such tokens; x-token-auth is the user name that Git uses
+// with its access tokens.
 func (c *client) basic() bool {
 	return c.kind == Bitbucket && c.username != "" && c.username != "x-token-auth"
 }
 
+// sameOrigin reports whether two URLs have the same scheme and host.
 func sameOrigin(a, b string) bool {
 	one, err := url.Parse(a)
 	if err != nil {
@@ -301,14 +313,14 @@ func sameOrigin(a, b string) bool {
 	return err == nil && one.Scheme == two.Scheme && one.Host == two.Host && one.User == nil
 }
 
-// unreachable turns an error of the network into ours.
-func (c *client) unreachable(host string, err error) *Error {
+// networkFailure converts a network error, without the token.
+func (c *client) networkFailure(host string, err error) *Error {
 	failure := networkError(c.kind, host, err)
 	failure.Message = c.scrub(failure.Message)
 	return failure
 }
 
-// networkError says what to do about an error of the network.
+// networkError converts a network error to an [Error] with advice.
 func networkError(kind Kind, host string, err error) *Error {
 	failure := &Error{Kind: Unreachable, Provider: kind, cause: err}
 	var wrapped *url.Error
@@ -319,7 +331,7 @@ func networkError(kind Kind, host string, err error) *Error {
 	_, name := errors.AsType[x509.HostnameError](err)
 	_, certificate := errors.AsType[x509.CertificateInvalidError](err)
 	switch {
-	case errors.Is(err, errLeaves):
+	case errors.Is(err, errCrossOrigin):
 		failure.Kind, failure.cause = Invalid, nil
 		failure.Message = fmt.Sprintf("%s redirects to another server, where the token is not sent: check the API URL", host)
 	case authority:
@@ -329,15 +341,15 @@ func networkError(kind Kind, host string, err error) *Error {
 		failure.Kind = Certificate
 		failure.Message = fmt.Sprintf("the certificate of %s is not valid: %v", host, failure.cause)
 	case errors.Is(err, context.DeadlineExceeded):
-		failure.Message = fmt.Sprintf("%s did not answer in time", host)
+		failure.Message = fmt.Sprintf("%s did not respond in time", host)
 	default:
-		failure.Message = fmt.Sprintf("%s cannot be reached: %v", host, failure.cause)
+		failure.Message = fmt.Sprintf("%s is unreachable: %v", host, failure.cause)
 	}
 	return failure
 }
 
-// scrub removes the token from text, in the spellings in which it is sent: a
-// proxy's error page may show the request.
+// scrub removes the token from text, in both forms in which it is sent: a
+// proxy's error page may contain the request.
 func (c *client) scrub(text string) string {
 	token := c.token.Reveal()
 	text = strings.ReplaceAll(text, token, secret.Redacted)

@@ -33,12 +33,12 @@ func TestRetries(t *testing.T) {
 	}
 	server.Answer(bad, bad, bad)
 	_, err := p.Repository(t.Context(), address)
-	if refused := failure(t, err); refused.Kind != gitprovider.Unreachable || refused.Status != 502 || !refused.Retryable() || strings.Contains(err.Error(), "<html>") {
-		t.Errorf("%s %d %v", refused.Kind, refused.Status, err)
+	if responseError := failure(t, err); responseError.Kind != gitprovider.Unreachable || responseError.Status != 502 || !responseError.Retryable() || strings.Contains(err.Error(), "<html>") {
+		t.Errorf("%s %d %v", responseError.Kind, responseError.Status, err)
 	}
 	server.Answer(providertest.Canned{Status: 200, Body: "[]"}, bad) // the list, then the POST
-	if refused := failure(t, p.EnsureWebhook(t.Context(), address, pushHook("x"))); refused.Kind != gitprovider.Unreachable {
-		t.Errorf("a failed POST is %s", refused.Kind)
+	if responseError := failure(t, p.EnsureWebhook(t.Context(), address, pushHook("x"))); responseError.Kind != gitprovider.Unreachable {
+		t.Errorf("a failed POST is %s", responseError.Kind)
 	}
 	if len(server.Hooks(path)) != 0 || len(server.Writes()) != 1 {
 		t.Errorf("the POST was sent again: %q", server.Writes())
@@ -59,8 +59,8 @@ func TestRetryBackoffHonoursContext(t *testing.T) {
 		}
 		begun := time.Now()
 		_, err = p.Check(t.Context(), gitprovider.RuntimeToken)
-		if refused := failure(t, err); refused.Kind != gitprovider.Unreachable || dials != 3 {
-			t.Errorf("%s after %d tries: %v", refused.Kind, dials, err)
+		if responseError := failure(t, err); responseError.Kind != gitprovider.Unreachable || dials != 3 {
+			t.Errorf("%s after %d tries: %v", responseError.Kind, dials, err)
 		}
 		if waited := time.Since(begun); waited < 500*time.Millisecond || waited > 3*time.Second {
 			t.Errorf("the two pauses took %s", waited)
@@ -95,9 +95,9 @@ func TestRateLimits(t *testing.T) {
 		server.Answer(test.canned)
 		address, _ := repositoryAt(server, test.kind)
 		_, err := provider(t, server, test.kind, token, "").Repository(t.Context(), address)
-		refused := failure(t, err)
-		if refused.Kind != gitprovider.RateLimited || !refused.Until.Equal(test.until) || len(server.Requests()) != 1 {
-			t.Errorf("%s: %s until %s after %d requests: %v", test.kind, refused.Kind, refused.Until, len(server.Requests()), err)
+		responseError := failure(t, err)
+		if responseError.Kind != gitprovider.RateLimited || !responseError.Until.Equal(test.until) || len(server.Requests()) != 1 {
+			t.Errorf("%s: %s until %s after %d requests: %v", test.kind, responseError.Kind, responseError.Until, len(server.Requests()), err)
 		}
 	}
 }
@@ -118,8 +118,8 @@ func TestRedirects(t *testing.T) {
 
 		server.Answer(providertest.Canned{Status: 302, Header: map[string]string{"Location": thief.URL + "/steal"}})
 		_, err := p.Repository(t.Context(), address)
-		if refused := failure(t, err); refused.Kind != gitprovider.Invalid || len(seen) > 0 {
-			t.Errorf("%s: %s, and the other server saw %q", kind, refused.Kind, seen)
+		if responseError := failure(t, err); responseError.Kind != gitprovider.Invalid || len(seen) > 0 {
+			t.Errorf("%s: %s, and the other server saw %q", kind, responseError.Kind, seen)
 		}
 		if _, err := p.Repository(t.Context(), address); err != nil {
 			t.Fatal(err)
@@ -159,7 +159,7 @@ func TestNextPageElsewhere(t *testing.T) {
 		server.Answer(canned)
 		address, _ := repositoryAt(server, kind)
 		err := provider(t, server, kind, token, "").EnsureWebhook(t.Context(), address, pushHook("x"))
-		if refused := failure(t, err); refused.Kind != gitprovider.Invalid || !strings.Contains(err.Error(), "another server") {
+		if responseError := failure(t, err); responseError.Kind != gitprovider.Invalid || !strings.Contains(err.Error(), "another server") {
 			t.Errorf("%s: %v", kind, err)
 		}
 	}
@@ -204,8 +204,8 @@ func TestStrangeAnswers(t *testing.T) {
 	} {
 		server.Answer(test.canned)
 		_, err := p.Repository(t.Context(), address)
-		if refused := failure(t, err); refused.Kind != gitprovider.Invalid || !strings.Contains(err.Error(), test.words) || len(err.Error()) > 600 || strings.ContainsAny(err.Error(), "\n") {
-			t.Errorf("%s: %s %.200s", name, refused.Kind, err)
+		if responseError := failure(t, err); responseError.Kind != gitprovider.Invalid || !strings.Contains(err.Error(), test.words) || len(err.Error()) > 600 || strings.ContainsAny(err.Error(), "\n") {
+			t.Errorf("%s: %s %.200s", name, responseError.Kind, err)
 		}
 	}
 }
@@ -221,12 +221,12 @@ func TestCertificates(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	_, err = p.Check(ctx, gitprovider.RuntimeToken)
-	if refused := failure(t, err); refused.Kind != gitprovider.Certificate || !strings.Contains(err.Error(), "authority") {
-		t.Errorf("%s: %v", refused.Kind, err)
+	if responseError := failure(t, err); responseError.Kind != gitprovider.Certificate || !strings.Contains(err.Error(), "authority") {
+		t.Errorf("%s: %v", responseError.Kind, err)
 	}
 	_, err = gitprovider.New(gitprovider.Options{Kind: gitprovider.GitLab, APIURL: server.APIURL, Token: secret.New("x"), CAs: []byte("nonsense")})
-	if refused := failure(t, err); refused.Kind != gitprovider.Invalid {
-		t.Errorf("%s: %v", refused.Kind, err)
+	if responseError := failure(t, err); responseError.Kind != gitprovider.Invalid {
+		t.Errorf("%s: %v", responseError.Kind, err)
 	}
 }
 
@@ -244,8 +244,8 @@ func TestUnreachable(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = p.Check(t.Context(), gitprovider.UserToken)
-	if refused := failure(t, err); refused.Kind != gitprovider.Unreachable || !strings.Contains(err.Error(), address) {
-		t.Errorf("%s: %v", refused.Kind, err)
+	if responseError := failure(t, err); responseError.Kind != gitprovider.Unreachable || !strings.Contains(err.Error(), address) {
+		t.Errorf("%s: %v", responseError.Kind, err)
 	}
 }
 
@@ -259,8 +259,8 @@ func TestTimeout(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = p.Check(t.Context(), gitprovider.UserToken)
-	if refused := failure(t, err); refused.Kind != gitprovider.Unreachable || !strings.Contains(err.Error(), "in time") {
-		t.Errorf("%s: %v", refused.Kind, err)
+	if responseError := failure(t, err); responseError.Kind != gitprovider.Unreachable || !strings.Contains(err.Error(), "in time") {
+		t.Errorf("%s: %v", responseError.Kind, err)
 	}
 	report := gitprovider.TokenReport{}
 	if state := gitprovider.StateOf(report, err, noon()); state != gitprovider.StateUnknown {
@@ -282,8 +282,8 @@ func TestCloudRepositoryElsewhere(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = p.Repository(t.Context(), address)
-		if refused := failure(t, err); refused.Kind != gitprovider.Invalid || dials != 0 {
-			t.Errorf("%s: %s after %d dials: %v", kind, refused.Kind, dials, err)
+		if responseError := failure(t, err); responseError.Kind != gitprovider.Invalid || dials != 0 {
+			t.Errorf("%s: %s after %d dials: %v", kind, responseError.Kind, dials, err)
 		}
 	}
 }
@@ -304,8 +304,8 @@ func TestNewRefuses(t *testing.T) {
 	} {
 		if _, err := gitprovider.New(options); err == nil {
 			t.Errorf("%s is accepted", name)
-		} else if refused := failure(t, err); refused.Kind != gitprovider.Invalid {
-			t.Errorf("%s is %s", name, refused.Kind)
+		} else if responseError := failure(t, err); responseError.Kind != gitprovider.Invalid {
+			t.Errorf("%s is %s", name, responseError.Kind)
 		}
 	}
 	allowed := gitprovider.Options{Kind: gitprovider.GitLab, APIURL: "http://gitlab.example.com/api/v4", Token: secret.New("x"), PlainHTTP: true}

@@ -1,23 +1,23 @@
-// Package gitprovider talks to the web APIs of the Git providers: GitHub and
-// GitHub Enterprise, GitLab (cloud and server), Bitbucket Cloud, and Bitbucket
-// Server or Data Center. It says whose provider a repository's address is, what
-// a token may do, and it makes repositories and webhooks.
+// Package gitprovider is a client of the REST APIs of Git providers: GitHub and
+// GitHub Enterprise, GitLab (cloud and self-managed), Bitbucket Cloud, and
+// Bitbucket Server or Data Center. It infers the provider of a repository URL,
+// checks the permissions of a token, and creates repositories and webhooks.
 //
-// It promises:
-//   - [Provider.Check] changes nothing at the provider. What is missing is named
-//     as the provider names it; what no documented call can tell is listed as
-//     unverified instead of being guessed.
-//   - The token goes to the API's own origin only: a redirect elsewhere is an
-//     error. It is never in an error, whatever the server answers.
-//   - Answers are read up to a limit, lists up to a number of pages, and every
-//     request has a deadline. A request that may be sent twice is tried again
-//     twice after a 5xx.
-//   - Webhooks are idempotent: the same call again leaves one hook.
+// It guarantees:
 //
-// It refuses plain HTTP except to this machine or when it was allowed, and
-// repositories of another host than the API's.
+//   - [Provider.Check] has no side effects. Missing permissions have the
+//     provider's names; what no documented call reveals is reported as
+//     unverified instead of guessed.
+//   - The token is sent to the API's own origin only: a cross-origin redirect
+//     is an error. It is never part of an error, whatever the server returns.
+//   - Responses are bounded in size, lists in pages, and every request in time.
+//     Idempotent requests are retried twice after a 5xx.
+//   - Webhooks are idempotent: repeated calls leave one hook.
 //
-// It uses net/http and the documented REST calls. Client libraries would bring
-// hundreds of calls for the handful that are needed here, and none of them
-// answers what a token may not do.
+// It rejects plain HTTP except on loopback or when it is allowed, and
+// repositories on another host than the API's.
+//
+// It uses net/http and the documented REST calls. Client libraries would add
+// hundreds of calls for the few that are needed, and none reports which
+// permissions a token lacks.
 package gitprovider

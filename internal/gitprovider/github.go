@@ -10,11 +10,12 @@ import (
 	"strings"
 )
 
-// gitHub is GitHub and GitHub Enterprise.
+// gitHub is GitHub and GitHub Enterprise. REST API version 2022-11-28.
 type gitHub struct {
 	*client
 }
 
+// gitHubRepository is the documented part of a repository that is used.
 type gitHubRepository struct {
 	FullName      string `json:"full_name"`
 	CloneURL      string `json:"clone_url"`
@@ -30,6 +31,8 @@ type gitHubRepository struct {
 	} `json:"permissions"`
 }
 
+// repository converts the response; permissions are absent for unauthenticated
+// reads.
 func (r gitHubRepository) repository() Repository {
 	access := AccessUnknown
 	if p := r.Permissions; p != nil {
@@ -48,6 +51,7 @@ func (r gitHubRepository) repository() Repository {
 	}
 }
 
+// at returns owner and name of a repository URL on this server.
 func (g *gitHub) at(repoURL string) (owner, name string, err error) {
 	address, err := g.address(repoURL)
 	if err != nil {
@@ -56,7 +60,7 @@ func (g *gitHub) at(repoURL string) (owner, name string, err error) {
 	return address.ownerAndName(GitHub)
 }
 
-// Repository looks a repository up.
+// Repository looks up a repository: GET /repos/{owner}/{repo}.
 func (g *gitHub) Repository(ctx context.Context, repoURL string) (Repository, error) {
 	owner, name, err := g.at(repoURL)
 	if err != nil {
@@ -71,8 +75,9 @@ func (g *gitHub) repository(ctx context.Context, owner, name string) (Repository
 	return found.repository(), err
 }
 
-// CreateRepository makes it for the token's user or for an organisation. The
-// first push makes the default branch.
+// CreateRepository creates a repository for the token's user or an
+// organization: POST /user/repos or /orgs/{org}/repos. The first push creates
+// the default branch.
 func (g *gitHub) CreateRepository(ctx context.Context, repoURL string, private bool) (Repository, error) {
 	owner, name, err := g.at(repoURL)
 	if err != nil {
@@ -92,18 +97,19 @@ func (g *gitHub) CreateRepository(ctx context.Context, repoURL string, private b
 			return Repository{}, err
 		}
 		if !strings.EqualFold(login, owner) {
-			return Repository{}, invalid(GitHub, "%s is a user, and the token belongs to %s: GitHub lets a token make repositories for its own user and for organisations", owner, login)
+			return Repository{}, invalid(GitHub, "%s is a user, and the token belongs to %s: GitHub allows a token to create repositories for its own user and for organizations only", owner, login)
 		}
 		target = path("user", "repos")
 	}
 	var made gitHubRepository
 	body := map[string]any{"name": name, "private": private, "auto_init": false, "description": "Shared configuration of Slipway runtimes"}
 	_, err = g.do(ctx, call{method: http.MethodPost, path: target, body: body, into: &made})
-	return made.repository(), exists(err, http.StatusUnprocessableEntity, "already exists", owner+"/"+name)
+	return made.repository(), asConflict(err, http.StatusUnprocessableEntity, "already exists", owner+"/"+name)
 }
 
-// user is who the token is; the answer's headers tell more.
-func (g *gitHub) user(ctx context.Context) (login string, got answer, err error) {
+// user returns the token's user: GET /user. The response headers describe the
+// token.
+func (g *gitHub) user(ctx context.Context) (login string, got apiResponse, err error) {
 	var user struct {
 		Login string `json:"login"`
 	}
@@ -111,8 +117,9 @@ func (g *gitHub) user(ctx context.Context) (login string, got answer, err error)
 	return user.Login, got, err
 }
 
-// exists turns the refusal of a second repository or hook into a Conflict.
-func exists(err error, status int, words, name string) error {
+// asConflict converts the error for an existing repository or hook to a
+// Conflict. Providers use different statuses, so the text is compared as well.
+func asConflict(err error, status int, words, name string) error {
 	failure, ok := errors.AsType[*Error](err)
 	if !ok || (failure.Kind != Conflict && (failure.Status != status || !strings.Contains(strings.ToLower(failure.Message), words))) {
 		return err
@@ -120,7 +127,7 @@ func exists(err error, status int, words, name string) error {
 	return &Error{Kind: Conflict, Provider: failure.Provider, Status: failure.Status, Message: name + " exists already at " + failure.Provider.Title()}
 }
 
-// EnsureWebhook makes the hook what it should be.
+// EnsureWebhook creates or updates the hook.
 func (g *gitHub) EnsureWebhook(ctx context.Context, repoURL string, hook Webhook) error {
 	owner, name, err := g.at(repoURL)
 	if err != nil {
@@ -141,11 +148,13 @@ func (g *gitHub) RemoveWebhook(ctx context.Context, repoURL, hookURL string) err
 	return removeHook(ctx, &gitHubHooks{g.client, path("repos", owner, name, "hooks")}, hookURL)
 }
 
+// gitHubHooks implements repositoryHooks for /repos/{owner}/{repo}/hooks.
 type gitHubHooks struct {
 	*client
 	path string
 }
 
+// list reads all pages, following the Link header (RFC 8288).
 func (h *gitHubHooks) list(ctx context.Context) ([]hook, error) {
 	var all []hook
 	next := call{method: http.MethodGet, path: h.path, query: url.Values{"per_page": {"100"}}}
@@ -173,6 +182,7 @@ func (h *gitHubHooks) list(ctx context.Context) ([]hook, error) {
 	return nil, invalid(h.kind, "the repository has too many webhooks to read")
 }
 
+// body returns the configuration of a hook, with TLS verification.
 func (h *gitHubHooks) body(want Webhook) map[string]any {
 	var events []string
 	if want.wants(PushEvent) {
@@ -191,7 +201,7 @@ func (h *gitHubHooks) create(ctx context.Context, want Webhook) error {
 	body := h.body(want)
 	body["name"] = "web"
 	_, err := h.do(ctx, call{method: http.MethodPost, path: h.path, body: body})
-	return exists(err, http.StatusUnprocessableEntity, "already exists", "the webhook")
+	return asConflict(err, http.StatusUnprocessableEntity, "already exists", "the webhook")
 }
 
 func (h *gitHubHooks) update(ctx context.Context, id string, want Webhook) error {
@@ -204,7 +214,7 @@ func (h *gitHubHooks) remove(ctx context.Context, id string) error {
 	return err
 }
 
-// nextLink is the address with rel="next" in a Link header.
+// nextLink returns the URL with rel="next" of a Link header.
 func nextLink(header http.Header) string {
 	pattern := regexp.MustCompile(`<([^>]+)>\s*;[^,]*\brel="?next"?`)
 	for _, value := range header.Values("Link") {

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// gitHubTokenKind goes by the documented prefixes; older classic tokens are 40
-// hexadecimal digits.
+// gitHubTokenKind evaluates the documented token prefixes; older classic tokens
+// are 40 hexadecimal digits.
 func gitHubTokenKind(token string) TokenKind {
 	switch {
 	case strings.HasPrefix(token, "github_pat_"):
@@ -29,7 +29,8 @@ func gitHubTokenKind(token string) TokenKind {
 	return UnknownToken
 }
 
-// Check asks who the token is and what it may do.
+// Check returns owner and permissions of the token. Classic and OAuth tokens
+// report their scopes; others are checked on the repository.
 func (g *gitHub) Check(ctx context.Context, purpose Purpose) (TokenReport, error) {
 	report := g.newReport(gitHubTokenKind(g.token.Reveal()))
 	got, err := g.identify(ctx, &report)
@@ -37,22 +38,22 @@ func (g *gitHub) Check(ctx context.Context, purpose Purpose) (TokenReport, error
 		return TokenReport{}, err
 	}
 	g.expiry(&report, got.header)
-	scopes, scoped := scopesOf(got.header)
-	if scoped && report.Kind == UnknownToken {
+	scopes, hasScopes := scopesOf(got.header)
+	if hasScopes && report.Kind == UnknownToken {
 		report.Kind = ClassicToken
 	}
 	if report.Kind == ClassicToken || report.Kind == OAuthToken {
 		report.Scopes = scopes
-		g.judgeScopes(&report, purpose)
+		g.checkScopes(&report, purpose)
 	}
-	return report, g.judgeRepository(ctx, &report, purpose)
+	return report, g.checkRepository(ctx, &report, purpose)
 }
 
-// identify finds the login. A token of an installation is nobody's, and the
-// list of its repositories shows that it works.
-func (g *gitHub) identify(ctx context.Context, report *TokenReport) (answer, error) {
+// identify returns the login. An installation token has no user; listing its
+// repositories shows that it is valid.
+func (g *gitHub) identify(ctx context.Context, report *TokenReport) (apiResponse, error) {
 	if report.Kind == InstallationToken {
-		report.unsure("the permissions of the GitHub App as a whole: they are checked on the repository")
+		report.addUnverified("the permissions of the GitHub App as a whole: they are checked on the repository")
 		return g.do(ctx, call{method: http.MethodGet, path: "/installation/repositories", query: url.Values{"per_page": {"1"}}, into: &struct{}{}})
 	}
 	login, got, err := g.user(ctx)
@@ -60,7 +61,8 @@ func (g *gitHub) identify(ctx context.Context, report *TokenReport) (answer, err
 	return got, err
 }
 
-// expiry reads the documented header; a personal token without it has no end.
+// expiry reads the documented expiry header; a personal token without it does
+// not expire.
 func (g *gitHub) expiry(report *TokenReport, header http.Header) {
 	value := header.Get("GitHub-Authentication-Token-Expiration")
 	for _, layout := range []string{"2006-01-02 15:04:05 MST", "2006-01-02 15:04:05 -0700"} {
@@ -73,13 +75,13 @@ func (g *gitHub) expiry(report *TokenReport, header http.Header) {
 	case value == "" && (report.Kind == ClassicToken || report.Kind == FineGrainedToken || report.Kind == OAuthToken):
 		report.NeverExpires = true
 	case report.Kind == InstallationToken:
-		report.unsure("when the token expires: GitHub makes installation tokens for one hour")
+		report.addUnverified("when the token expires: GitHub makes installation tokens for one hour")
 	default:
-		report.unsure("when the token expires")
+		report.addUnverified("when the token expires")
 	}
 }
 
-// scopesOf reads X-OAuth-Scopes; false when the header is not there, as for
+// scopesOf reads X-OAuth-Scopes; false if the header is absent, as for
 // fine-grained tokens.
 func scopesOf(header http.Header) ([]string, bool) {
 	if len(header.Values("X-OAuth-Scopes")) == 0 {
@@ -87,7 +89,7 @@ func scopesOf(header http.Header) ([]string, bool) {
 	}
 	var scopes []string
 	for scope := range strings.SplitSeq(strings.Join(header.Values("X-OAuth-Scopes"), ","), ",") {
-		if scope = readable(scope); scope != "" {
+		if scope = sanitize(scope); scope != "" {
 			scopes = append(scopes, scope)
 		}
 	}
@@ -95,30 +97,32 @@ func scopesOf(header http.Header) ([]string, bool) {
 	return slices.Compact(scopes), true
 }
 
-// judgeScopes needs repo, and admin:repo_hook for the runtime (R16, R17).
-func (g *gitHub) judgeScopes(report *TokenReport, purpose Purpose) {
+// checkScopes requires repo, and admin:repo_hook for the runtime (R16, R17).
+func (g *gitHub) checkScopes(report *TokenReport, purpose Purpose) {
 	where := webServer(GitHub, g.api) + "/settings/tokens"
 	if !slices.Contains(report.Scopes, "repo") {
-		report.lack("repo", "to read and push repositories", where)
+		report.addMissing("repo", "to read and push repositories", where)
 	}
 	if purpose == RuntimeToken && !slices.Contains(report.Scopes, "admin:repo_hook") {
-		report.lack("admin:repo_hook", "to register webhooks", where)
+		report.addMissing("admin:repo_hook", "to register webhooks", where)
 	}
 }
 
-// gitHubNeed is a permission of fine-grained tokens and GitHub Apps, and a read
-// that is refused without it.
+// gitHubNeed is a permission of fine-grained tokens and GitHub Apps, with a
+// read request that fails without it.
 type gitHubNeed struct {
 	name  string
 	why   string
 	path  string
 	query url.Values
-	// private: public repositories answer everybody.
+	// private is set if the read succeeds for everyone on a public repository.
 	private bool
-	// runtime: a user's token does not need it.
+	// runtime is set if only the runtime's token needs it.
 	runtime bool
 }
 
+// gitHubNeeds returns the required permissions. A commit status can only be
+// read if there is a branch.
 func gitHubNeeds(branch string) []gitHubNeed {
 	one := url.Values{"per_page": {"1"}}
 	needs := []gitHubNeed{
@@ -133,13 +137,13 @@ func gitHubNeeds(branch string) []gitHubNeed {
 	return needs
 }
 
-// judgeRepository checks the user's role on the repository and, for tokens
-// without scopes, which reads of it are refused.
-func (g *gitHub) judgeRepository(ctx context.Context, report *TokenReport, purpose Purpose) error {
+// checkRepository checks the user's role on the repository and, for tokens
+// without scopes, which reads fail.
+func (g *gitHub) checkRepository(ctx context.Context, report *TokenReport, purpose Purpose) error {
 	fine := report.Kind != ClassicToken && report.Kind != OAuthToken
 	if g.repo == nil {
 		if fine {
-			report.unsure("the permissions of the token: GitHub tells them only by what it answers about a repository, and none was given")
+			report.addUnverified("the permissions of the token: GitHub reveals them only by access to a repository, and none was given")
 		}
 		return nil
 	}
@@ -148,35 +152,38 @@ func (g *gitHub) judgeRepository(ctx context.Context, report *TokenReport, purpo
 		return err
 	}
 	found, err := g.repository(ctx, owner, name)
-	if failure, ok := errors.AsType[*Error](err); ok && hidden(failure) {
-		report.unsure("the rights on %s/%s: it does not exist, or the token may not see it (%s)", owner, name, failure.Message)
+	if failure, ok := errors.AsType[*Error](err); ok && notVisible(failure) {
+		report.addUnverified("the rights on %s/%s: it does not exist, or the token may not see it (%s)", owner, name, failure.Message)
 		return nil
 	}
 	if err != nil {
 		return err
 	}
 	if report.Kind != InstallationToken {
-		judgeRole(report, found, purpose)
+		checkRole(report, found, purpose)
 	}
 	if !fine {
 		return nil
 	}
-	return g.judgeNeeds(ctx, report, found, purpose)
+	return g.checkPermissions(ctx, report, found, purpose)
 }
 
-// judgeRole needs push, and admin for the runtime, which registers webhooks.
-func judgeRole(report *TokenReport, found Repository, purpose Purpose) {
+// checkRole requires push, and admin for the runtime, which registers webhooks.
+func checkRole(report *TokenReport, found Repository, purpose Purpose) {
 	switch {
 	case found.Access == AccessUnknown:
-		report.unsure("the role of %s on %s", report.Login, found.Path)
+		report.addUnverified("the role of %s on %s", report.Login, found.Path)
 	case found.Access == AccessRead:
-		report.lack("write access to "+found.Path, "to push", found.WebURL+"/settings/access")
+		report.addMissing("write access to "+found.Path, "to push", found.WebURL+"/settings/access")
 	case found.Access == AccessWrite && purpose == RuntimeToken:
-		report.lack("admin access to "+found.Path, "to register webhooks", found.WebURL+"/settings/access")
+		report.addMissing("admin access to "+found.Path, "to register webhooks", found.WebURL+"/settings/access")
 	}
 }
 
-func (g *gitHub) judgeNeeds(ctx context.Context, report *TokenReport, found Repository, purpose Purpose) error {
+// checkPermissions sends a read request for each permission. Only a missing
+// permission is proven: that a token may write cannot be tested without
+// writing.
+func (g *gitHub) checkPermissions(ctx context.Context, report *TokenReport, found Repository, purpose Purpose) error {
 	where := webServer(GitHub, g.api) + "/settings/personal-access-tokens"
 	if report.Kind == AppUserToken || report.Kind == InstallationToken {
 		where = "the permissions of the GitHub App"
@@ -189,7 +196,7 @@ func (g *gitHub) judgeNeeds(ctx context.Context, report *TokenReport, found Repo
 			continue
 		}
 		if empty && strings.HasSuffix(need.path, "/status") {
-			unproven = append(unproven, need.name) // there is no commit to ask for
+			unproven = append(unproven, need.name) // there is no commit
 			continue
 		}
 		if need.private && !found.Private {
@@ -202,18 +209,18 @@ func (g *gitHub) judgeNeeds(ctx context.Context, report *TokenReport, found Repo
 		case err == nil, failed && failure.Status == http.StatusConflict:
 			empty = empty || err != nil // 409: the repository has no commit
 			unproven = append(unproven, need.name)
-		case failed && hidden(failure):
+		case failed && notVisible(failure):
 			why := need.why
-			if accepted := readable(got.header.Get("X-Accepted-GitHub-Permissions")); accepted != "" {
-				why += "; GitHub asks for " + accepted
+			if accepted := sanitize(got.header.Get("X-Accepted-GitHub-Permissions")); accepted != "" {
+				why += "; GitHub requires " + accepted
 			}
-			report.lack(need.name, why, where)
+			report.addMissing(need.name, why, where)
 		default:
 			return err
 		}
 	}
 	if len(unproven) > 0 {
-		report.unsure("whether the token may write: %s (GitHub shows that only by writing)", strings.Join(unproven, ", "))
+		report.addUnverified("whether the token may write: %s (only a write would show it)", strings.Join(unproven, ", "))
 	}
 	return nil
 }

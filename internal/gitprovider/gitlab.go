@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// gitLab is GitLab, in the cloud and in house.
+// gitLab is GitLab, in the cloud and self-managed. REST API v4.
 type gitLab struct {
 	*client
 }
@@ -16,6 +16,7 @@ type gitLabAccess struct {
 	Level int `json:"access_level"`
 }
 
+// gitLabProject is the documented part of a project that is used.
 type gitLabProject struct {
 	ID            int64  `json:"id"`
 	FullPath      string `json:"path_with_namespace"`
@@ -31,14 +32,14 @@ type gitLabProject struct {
 	} `json:"permissions"`
 }
 
-// The roles that matter here, of GitLab's list of access levels.
+// Roles that matter here, of GitLab's access levels.
 const (
 	gitLabDeveloper  = 30
 	gitLabMaintainer = 40
 )
 
-// level is the higher of the two roles; 0 when they say nothing, as for a role
-// that comes from a group above.
+// level returns the higher of the project and group role; 0 if neither is
+// reported, as for a role inherited from a parent group.
 func (p gitLabProject) level() int {
 	level := 0
 	if p.Permissions == nil {
@@ -52,6 +53,8 @@ func (p gitLabProject) level() int {
 	return level
 }
 
+// gitLabAccessOf converts an access level. Only maintainers can register
+// webhooks.
 func gitLabAccessOf(level int) Access {
 	switch {
 	case level >= gitLabMaintainer:
@@ -71,7 +74,7 @@ func (p gitLabProject) repository() Repository {
 	}
 }
 
-// at gives the group with all groups above it, and the name.
+// at returns group and name of a repository URL, with all parent groups.
 func (g *gitLab) at(repoURL string) (group, name string, err error) {
 	address, err := g.address(repoURL)
 	if err != nil {
@@ -80,22 +83,23 @@ func (g *gitLab) at(repoURL string) (group, name string, err error) {
 	return g.split(address)
 }
 
-// split leaves out the path below which a GitLab in house may be installed.
+// split removes the base path of a self-managed installation.
 func (g *gitLab) split(address Address) (group, name string, err error) {
 	if !address.SSH {
 		web, _ := url.Parse(webServer(GitLab, g.api))
-		address = address.below(web.Path)
+		address = address.trimBasePath(web.Path)
 	}
 	return address.groupAndName()
 }
 
+// project looks up a project by its URL-encoded path: GET /projects/{id}.
 func (g *gitLab) project(ctx context.Context, group, name string) (gitLabProject, error) {
 	var found gitLabProject
 	_, err := g.do(ctx, call{method: http.MethodGet, path: path("projects", group+"/"+name), into: &found})
 	return found, err
 }
 
-// Repository looks a project up.
+// Repository looks up a project.
 func (g *gitLab) Repository(ctx context.Context, repoURL string) (Repository, error) {
 	group, name, err := g.at(repoURL)
 	if err != nil {
@@ -105,8 +109,8 @@ func (g *gitLab) Repository(ctx context.Context, repoURL string) (Repository, er
 	return found.repository(), err
 }
 
-// CreateRepository makes a project in a group, a subgroup or the user's own
-// namespace. The first push makes the default branch.
+// CreateRepository creates a project in a group, a subgroup or the user's
+// namespace: POST /projects. The first push creates the default branch.
 func (g *gitLab) CreateRepository(ctx context.Context, repoURL string, private bool) (Repository, error) {
 	group, name, err := g.at(repoURL)
 	if err != nil {
@@ -128,10 +132,10 @@ func (g *gitLab) CreateRepository(ctx context.Context, repoURL string, private b
 	}
 	var made gitLabProject
 	_, err = g.do(ctx, call{method: http.MethodPost, path: "/projects", body: body, into: &made})
-	return made.repository(), exists(err, http.StatusBadRequest, "already been taken", group+"/"+name)
+	return made.repository(), asConflict(err, http.StatusBadRequest, "already been taken", group+"/"+name)
 }
 
-// EnsureWebhook makes the hook what it should be.
+// EnsureWebhook creates or updates the hook.
 func (g *gitLab) EnsureWebhook(ctx context.Context, repoURL string, hook Webhook) error {
 	group, name, err := g.at(repoURL)
 	if err != nil {
@@ -152,11 +156,13 @@ func (g *gitLab) RemoveWebhook(ctx context.Context, repoURL, hookURL string) err
 	return removeHook(ctx, &gitLabHooks{g.client, path("projects", group+"/"+name, "hooks")}, hookURL)
 }
 
+// gitLabHooks implements repositoryHooks for /projects/{id}/hooks.
 type gitLabHooks struct {
 	*client
 	path string
 }
 
+// list reads all pages, following the Link header.
 func (h *gitLabHooks) list(ctx context.Context) ([]hook, error) {
 	var all []hook
 	next := call{method: http.MethodGet, path: h.path, query: url.Values{"per_page": {"100"}}}
@@ -182,6 +188,8 @@ func (h *gitLabHooks) list(ctx context.Context) ([]hook, error) {
 	return nil, invalid(h.kind, "the repository has too many webhooks to read")
 }
 
+// body returns the configuration of a hook. Pushes of tags are an event of
+// their own.
 func (h *gitLabHooks) body(want Webhook) map[string]any {
 	return map[string]any{
 		"url": want.URL, "token": want.Secret.Reveal(), "enable_ssl_verification": true,

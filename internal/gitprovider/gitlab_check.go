@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Check asks who the token is and what it may do.
+// Check returns owner and permissions of the token.
 func (g *gitLab) Check(ctx context.Context, purpose Purpose) (TokenReport, error) {
 	report := g.newReport(PersonalToken)
 	if err := g.introspect(ctx, &report); err != nil {
@@ -21,15 +21,17 @@ func (g *gitLab) Check(ctx context.Context, purpose Purpose) (TokenReport, error
 	if err != nil {
 		return TokenReport{}, err
 	}
-	g.judgeScopes(&report, purpose)
-	return report, g.judgeRole(ctx, &report, user, purpose)
+	g.checkScopes(&report, purpose)
+	return report, g.checkRole(ctx, &report, user, purpose)
 }
 
-// introspect reads the token's own record. Group and project tokens have one
-// too, for they are tokens of bot users. OAuth tokens have another.
+// introspect reads the token's own record: GET /personal_access_tokens/self.
+// Group and project tokens have one too, because they belong to bot users.
+// OAuth tokens have another endpoint.
 func (g *gitLab) introspect(ctx context.Context, report *TokenReport) error {
 	if isPersonal := strings.HasPrefix(g.token.Reveal(), "glpat-"); !isPersonal {
-		// Servers may have another prefix or none, so this is tried and not known.
+		// Self-managed servers may use another prefix or none, so both
+		// endpoints are tried.
 		err := g.introspectOAuth(ctx, report)
 		if failure, failed := errors.AsType[*Error](err); !failed || failure.Retryable() {
 			return err
@@ -44,26 +46,27 @@ func (g *gitLab) introspect(ctx context.Context, report *TokenReport) error {
 	_, err := g.do(ctx, call{method: http.MethodGet, path: "/personal_access_tokens/self", into: &self})
 	failure, failed := errors.AsType[*Error](err)
 	if failed && failure.Kind == Denied && failure.Token == "" {
-		report.unsure("scopes and expiry of the token: it may not read its own record")
+		report.addUnverified("scopes and expiry of the token: it may not read its own record")
 		return nil
 	}
 	if err != nil {
 		return err
 	}
 	if self.Revoked || (self.Active != nil && !*self.Active) {
-		return &Error{Kind: Denied, Provider: GitLab, Token: StateRevoked, Message: "GitLab says that the token is revoked or no longer active: make a new one"}
+		return &Error{Kind: Denied, Provider: GitLab, Token: StateRevoked, Message: "the token is revoked or no longer active at GitLab: create a new one"}
 	}
 	report.Scopes = slices.Sorted(slices.Values(self.Scopes))
 	if self.ExpiresAt == "" {
 		report.NeverExpires = true
 	} else if at, err := time.Parse(time.DateOnly, self.ExpiresAt); err == nil {
-		report.ExpiresAt = at // tokens end at midnight UTC of that date
+		report.ExpiresAt = at // tokens expire at midnight UTC
 	} else {
-		report.unsure("when the token expires")
+		report.addUnverified("when the token expires")
 	}
 	return nil
 }
 
+// introspectOAuth reads the record of an OAuth token: GET /oauth/token/info.
 func (g *gitLab) introspectOAuth(ctx context.Context, report *TokenReport) error {
 	var info struct {
 		Scopes       []string `json:"scope"`
@@ -87,8 +90,8 @@ func (g *gitLab) introspectOAuth(ctx context.Context, report *TokenReport) error
 	return nil
 }
 
-// identify finds the login. The names of bot users are documented, and tell
-// tokens of groups and projects.
+// identify returns the user ID and sets the login. The documented names of bot
+// users identify group and project tokens.
 func (g *gitLab) identify(ctx context.Context, report *TokenReport) (id int64, err error) {
 	var user struct {
 		ID       int64  `json:"id"`
@@ -96,7 +99,7 @@ func (g *gitLab) identify(ctx context.Context, report *TokenReport) (id int64, e
 	}
 	_, err = g.do(ctx, call{method: http.MethodGet, path: "/user", into: &user})
 	if failure, ok := errors.AsType[*Error](err); ok && failure.Kind == Denied && failure.Token == "" {
-		report.unsure("whose token it is: that needs read_user, read_api or api")
+		report.addUnverified("whose token it is: that needs read_user, read_api or api")
 		return 0, nil
 	}
 	if err != nil {
@@ -114,9 +117,9 @@ func (g *gitLab) identify(ctx context.Context, report *TokenReport) (id int64, e
 	return user.ID, nil
 }
 
-// judgeScopes needs api for the runtime, and write_repository and read_api for
-// a user; api includes both.
-func (g *gitLab) judgeScopes(report *TokenReport, purpose Purpose) {
+// checkScopes requires api for the runtime, and write_repository and read_api
+// for a user; api includes both.
+func (g *gitLab) checkScopes(report *TokenReport, purpose Purpose) {
 	where := webServer(GitLab, g.api) + "/-/user_settings/personal_access_tokens"
 	if report.Kind == GroupToken || report.Kind == ProjectToken {
 		where = "Settings > Access tokens of the " + string(report.Kind)
@@ -125,22 +128,22 @@ func (g *gitLab) judgeScopes(report *TokenReport, purpose Purpose) {
 		return
 	}
 	if purpose == RuntimeToken {
-		report.lack("api", "to create repositories and webhooks, and to push", where)
+		report.addMissing("api", "to create repositories and webhooks, and to push", where)
 		return
 	}
 	if !slices.Contains(report.Scopes, "write_repository") {
-		report.lack("write_repository", "to push", where)
+		report.addMissing("write_repository", "to push", where)
 	}
 	if !slices.Contains(report.Scopes, "read_api") {
-		report.lack("read_api", "to look repositories up", where)
+		report.addMissing("read_api", "to look repositories up", where)
 	}
 }
 
-// judgeRole needs Developer, and Maintainer for the runtime: it pushes to the
-// default branch, which GitLab protects, and registers webhooks.
-func (g *gitLab) judgeRole(ctx context.Context, report *TokenReport, user int64, purpose Purpose) error {
+// checkRole requires Developer, and Maintainer for the runtime: it pushes to
+// the default branch, which GitLab protects, and registers webhooks.
+func (g *gitLab) checkRole(ctx context.Context, report *TokenReport, user int64, purpose Purpose) error {
 	if report.Kind == ProjectToken && purpose == RuntimeToken {
-		report.unsure("creating the Shared Configuration Repository: a project's token works in its own project only")
+		report.addUnverified("creating the Shared Configuration Repository: a project's token works in its own project only")
 	}
 	if g.repo == nil {
 		return nil
@@ -152,8 +155,8 @@ func (g *gitLab) judgeRole(ctx context.Context, report *TokenReport, user int64,
 	found, err := g.project(ctx, group, name)
 	failure, failed := errors.AsType[*Error](err)
 	switch {
-	case failed && hidden(failure):
-		report.unsure("the role in %s/%s: it does not exist, or the token may not see it (%s)", group, name, failure.Message)
+	case failed && notVisible(failure):
+		report.addUnverified("the role in %s/%s: it does not exist, or the token may not see it (%s)", group, name, failure.Message)
 		return nil
 	case err != nil:
 		return err
@@ -167,23 +170,24 @@ func (g *gitLab) judgeRole(ctx context.Context, report *TokenReport, user int64,
 	where := found.WebURL + "/-/project_members"
 	switch {
 	case level == 0:
-		report.unsure("the role in %s", found.FullPath)
+		report.addUnverified("the role in %s", found.FullPath)
 	case level < gitLabDeveloper:
-		report.lack("role Developer in "+found.FullPath, "to push", where)
+		report.addMissing("role Developer in "+found.FullPath, "to push", where)
 	case level < gitLabMaintainer && purpose == RuntimeToken:
-		report.lack("role Maintainer in "+found.FullPath, "to push to the protected default branch and register webhooks", where)
+		report.addMissing("role Maintainer in "+found.FullPath, "to push to the protected default branch and register webhooks", where)
 	}
 	return nil
 }
 
-// inherited is the role that comes from groups above; 0 when GitLab does not say.
+// inherited returns the role inherited from parent groups; 0 if GitLab does not
+// report it.
 func (g *gitLab) inherited(ctx context.Context, project, user int64) (int, error) {
 	var member gitLabAccess
 	_, err := g.do(ctx, call{
 		method: http.MethodGet, into: &member,
 		path: path("projects", strconv.FormatInt(project, 10), "members", "all", strconv.FormatInt(user, 10)),
 	})
-	if failure, ok := errors.AsType[*Error](err); ok && hidden(failure) {
+	if failure, ok := errors.AsType[*Error](err); ok && notVisible(failure) {
 		return 0, nil
 	}
 	return member.Level, err

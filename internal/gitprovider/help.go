@@ -1,21 +1,22 @@
 package gitprovider
 
-// TokenHelp tells a user how to make a token, before there is one (R69, R70).
+// TokenHelp describes how to create a token (R69, R70).
 type TokenHelp struct {
-	// Page is where tokens are made.
+	// Page is the URL where tokens are created.
 	Page string
-	// Needs are the scopes or permissions to choose, as the page names them.
+	// Needs are the required scopes or permissions, as the page names them.
 	Needs []string
-	// FineGrained are those of GitHub's fine-grained tokens; empty elsewhere.
+	// FineGrained are the permissions of GitHub's fine-grained tokens; empty
+	// for other providers.
 	FineGrained []string
-	// Username says what to give as the user name; empty: nothing.
+	// Username describes the user name to configure; empty if none is needed.
 	Username string
-	// SSHKeys is the page that takes public SSH keys.
+	// SSHKeys is the URL where public SSH keys are added.
 	SSHKeys string
 }
 
-// HelpFor is what a token for the purpose needs. An API URL that cannot be read
-// gives the cloud's pages.
+// HelpFor returns the help for a purpose. For an invalid API URL it returns the
+// cloud's pages.
 func HelpFor(kind Kind, apiURL string, purpose Purpose) TokenHelp {
 	if api, err := DefaultAPI(kind, apiURL); err == nil {
 		apiURL = api

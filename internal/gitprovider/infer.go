@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// cloud is a provider that everybody shares.
+// cloud is a provider's public service.
 type cloud struct {
 	kind  Kind
 	api   string
 	web   string
-	hosts []string // of the web server and of SSH
+	hosts []string // of web and SSH
 }
 
 func clouds() []cloud {
@@ -22,19 +22,19 @@ func clouds() []cloud {
 	}
 }
 
-// tenantOfGHE is the name before .ghe.com: GitHub Enterprise Cloud with data
-// residency, whose API is api.<name>.ghe.com.
+// tenantOfGHE returns the tenant of a *.ghe.com host: GitHub Enterprise Cloud
+// with data residency, whose API is api.<tenant>.ghe.com.
 func tenantOfGHE(host string) (string, bool) {
 	tenant, found := strings.CutSuffix(host, ".ghe.com")
 	return tenant, found && tenant != "" && !strings.Contains(tenant, ".")
 }
 
-// Infer says whose repository it is and where the API is, from the address
-// alone (R58). For a server in house it goes by what the host is called and by
-// Bitbucket Server's /scm/; not ok means: ask with [Probe], or let the user say.
+// Infer returns provider and API URL of a repository URL (R58), without any
+// request. For a self-hosted server it evaluates the host's name and Bitbucket
+// Server's /scm/ path. If ok is false, use [Probe] or let the user choose.
 //
 // The API is always on the repository's own host, or on the one that belongs to
-// a cloud: an address cannot lead a token elsewhere.
+// a cloud: a URL cannot send a token elsewhere.
 func Infer(repoURL string) (kind Kind, apiURL string, ok bool) {
 	address, err := ParseAddress(repoURL)
 	if err != nil {
@@ -62,7 +62,7 @@ func Infer(repoURL string) (kind Kind, apiURL string, ok bool) {
 	return kind, apiURL, err == nil
 }
 
-// kindByName guesses from the first label of a host in house.
+// kindByName infers the provider from the first label of a self-hosted host.
 func kindByName(address Address) Kind {
 	if _, _, _, err := address.projectAndSlug(); err == nil && slices.Contains(address.Segments, "scm") && !address.SSH {
 		return BitbucketServer
@@ -81,10 +81,10 @@ func kindByName(address Address) Kind {
 	return ""
 }
 
-// DefaultAPI is where a server's API is (R59): <server>/api/v3 for GitHub
+// DefaultAPI returns the API URL of a server (R59): <server>/api/v3 for GitHub
 // Enterprise, <server>/api/v4 for GitLab, and <server> itself for Bitbucket
-// Server. Without a server it is the cloud's. An API URL is accepted as well,
-// and stays what it is.
+// Server. Without a server it is the cloud's. An API URL is accepted too and
+// returned unchanged.
 func DefaultAPI(kind Kind, server string) (string, error) {
 	if server == "" {
 		for _, c := range clouds() {
@@ -129,15 +129,15 @@ func DefaultAPI(kind Kind, server string) (string, error) {
 		}
 		base.Path = strings.TrimSuffix(base.Path, "/rest")
 	case Bitbucket:
-		return "", invalid(kind, "Bitbucket Cloud is at bitbucket.org only: for a server in house use bitbucket-server")
+		return "", invalid(kind, "Bitbucket Cloud is at bitbucket.org only: for a self-hosted server use bitbucket-server")
 	default:
 		return "", invalid(kind, "%q is not a Git provider: use github, gitlab, bitbucket or bitbucket-server", kind)
 	}
 	return base.String(), nil
 }
 
-// webServer is the address of the pages that belong to an API, for the OAuth
-// flow and for what is shown to people.
+// webServer returns the base URL of the web pages of an API, for the OAuth flow
+// and for links.
 func webServer(kind Kind, apiURL string) string {
 	for _, c := range clouds() {
 		if c.kind == kind && c.api == apiURL {
@@ -155,9 +155,9 @@ func webServer(kind Kind, apiURL string) string {
 	return apiURL
 }
 
-// sameHost refuses a repository of another server than the API's: its owner and
-// name would be looked up where they mean something else. The SSH host of a
-// server in house may have any name.
+// sameHost rejects a repository on another server than the API's: its path
+// would name another repository there. The SSH host of a self-hosted server may
+// have any name.
 func sameHost(kind Kind, apiURL string, address Address) error {
 	api, err := url.Parse(apiURL)
 	if err != nil {

@@ -17,18 +17,19 @@ import (
 	"slipway.dev/slipway/internal/secret"
 )
 
-// OAuthOptions are the OAuth application that an admin registered with the
-// provider, and how to reach the provider.
+// OAuthOptions describes the OAuth application that an admin registered with
+// the provider, and how to reach the provider.
 type OAuthOptions struct {
 	Kind Kind
-	// APIURL as in [Options]; the pages and the token endpoint are on the
-	// server that belongs to it.
+	// APIURL is as in [Options]; pages and token endpoint are on the server
+	// that belongs to it.
 	APIURL string
 
 	ClientID     string
 	ClientSecret secret.Text
-	// Scopes are what is asked for; empty: what the purpose needs. Bitbucket
-	// Cloud takes them from its consumer and not from the request.
+	// Scopes are the requested scopes; empty means those of the purpose.
+	// Bitbucket Cloud takes them from the consumer's settings instead of the
+	// request.
 	Scopes  []string
 	Purpose Purpose
 
@@ -39,7 +40,8 @@ type OAuthOptions struct {
 	Now       func() time.Time
 }
 
-// OAuth is the authorisation code flow (R64) with one provider.
+// OAuth is the authorization code flow (RFC 6749, section 4.1; R64) with one
+// provider.
 type OAuth struct {
 	kind     Kind
 	server   string
@@ -51,8 +53,8 @@ type OAuth struct {
 	http     *http.Client
 }
 
-// Grant is what the provider gave. A grant without an end has a zero ExpiresAt,
-// and one that cannot be renewed has no Refresh.
+// Grant is a granted token. ExpiresAt is zero for a token without expiry, and
+// Refresh is empty for one that cannot be renewed.
 type Grant struct {
 	Token     secret.Text
 	Refresh   secret.Text
@@ -60,8 +62,8 @@ type Grant struct {
 	Scopes    []string
 }
 
-// NewOAuth prepares the flow. Without an application it is an [Error] of kind
-// NotRegistered that says how to register one.
+// NewOAuth prepares the flow. Without an application it returns an [Error] of
+// kind NotRegistered with instructions.
 func NewOAuth(options OAuthOptions) (*OAuth, error) {
 	if _, err := ParseKind(string(options.Kind)); err != nil {
 		return nil, err
@@ -95,6 +97,7 @@ func NewOAuth(options OAuthOptions) (*OAuth, error) {
 	return o, err
 }
 
+// oauthServer returns the server of the OAuth endpoints.
 func oauthServer(kind Kind, apiURL string) (string, error) {
 	if kind == Bitbucket && apiURL != "" {
 		return webServer(kind, strings.TrimRight(apiURL, "/")), nil
@@ -103,6 +106,7 @@ func oauthServer(kind Kind, apiURL string) (string, error) {
 	return webServer(kind, api), err
 }
 
+// registerAt returns the page on which an application is registered.
 func registerAt(kind Kind) string {
 	switch kind {
 	case GitHub:
@@ -115,6 +119,7 @@ func registerAt(kind Kind) string {
 	return "Administration > Application links > Incoming, External application"
 }
 
+// oauthScopes returns the scopes of a purpose.
 func oauthScopes(kind Kind, purpose Purpose) []string {
 	user := purpose == UserToken
 	switch {
@@ -134,38 +139,38 @@ func oauthScopes(kind Kind, purpose Purpose) []string {
 	return nil
 }
 
-// pkce reports whether the provider documents Proof Key for Code Exchange;
-// Bitbucket Cloud does not.
+// pkce reports whether the provider documents PKCE (RFC 7636); Bitbucket Cloud
+// does not.
 func (o *OAuth) pkce() bool { return o.kind != Bitbucket }
 
-// NewVerifier makes the secret of one flow and the challenge that belongs to it
-// (RFC 7636, S256).
+// NewVerifier returns the secret of one flow and its challenge (RFC 7636,
+// S256).
 func NewVerifier() (verifier secret.Text, challenge string) {
 	raw := make([]byte, 32)
-	_, _ = rand.Read(raw) // it never fails: it ends the program instead
+	_, _ = rand.Read(raw) // never fails
 	text := base64.RawURLEncoding.EncodeToString(raw)
 	return secret.New(text), Challenge(text)
 }
 
-// Challenge is the S256 challenge of a verifier.
+// Challenge returns the S256 challenge of a verifier.
 func Challenge(verifier string) string {
 	sum := sha256.Sum256([]byte(verifier))
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// AuthorizeURL is where the user's browser goes. state is a one-time value that
-// the caller binds to the user's session, and redirect where the browser comes
-// back to.
+// AuthorizeURL returns the URL for the user's browser. state is a one-time
+// value that the caller binds to the user's session, and redirect the callback
+// URL.
 func (o *OAuth) AuthorizeURL(state, redirect, challenge string) (string, error) {
 	if state == "" {
-		return "", invalid(o.kind, "the OAuth flow needs a state, which ties the answer to the session that asked")
+		return "", invalid(o.kind, "the OAuth flow needs a state, which binds the callback to the session")
 	}
 	if o.pkce() && challenge == "" {
 		return "", invalid(o.kind, "the OAuth flow needs a PKCE challenge")
 	}
 	back, err := url.Parse(redirect)
 	if err != nil || (back.Scheme != "https" && back.Scheme != "http") || back.Host == "" || back.Fragment != "" {
-		return "", invalid(o.kind, "the address to come back to must be a URL without a fragment")
+		return "", invalid(o.kind, "the callback URL must have no fragment")
 	}
 	query := url.Values{"client_id": {o.clientID}, "response_type": {"code"}, "state": {state}, "redirect_uri": {redirect}}
 	if len(o.scopes) > 0 {
@@ -202,11 +207,11 @@ func tokenPath(kind Kind) string {
 	return "/rest/oauth2/latest/token"
 }
 
-// Exchange turns the code that came back into a token. redirect is the same as
-// in AuthorizeURL.
+// Exchange exchanges the code of the callback for a token. redirect must be the
+// same as in AuthorizeURL.
 func (o *OAuth) Exchange(ctx context.Context, code, verifier, redirect string) (Grant, error) {
 	if code == "" || len(code) > 2048 {
-		return Grant{}, invalid(o.kind, "%s sent no code back: begin again", o.kind.Title())
+		return Grant{}, invalid(o.kind, "%s sent no code: start again", o.kind.Title())
 	}
 	form := url.Values{"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {redirect}}
 	if o.pkce() {
@@ -215,8 +220,8 @@ func (o *OAuth) Exchange(ctx context.Context, code, verifier, redirect string) (
 	return o.token(ctx, form)
 }
 
-// Refresh gets the next token. Most providers replace the refresh token too:
-// what comes back is what must be stored.
+// Refresh renews a token. Most providers rotate the refresh token too, so the
+// returned grant must be stored.
 func (o *OAuth) Refresh(ctx context.Context, refresh secret.Text) (Grant, error) {
 	if refresh.IsZero() {
 		return Grant{}, &Error{Kind: Denied, Provider: o.kind, Token: StateExpired, Message: "the token cannot be renewed: authorise again"}
@@ -228,8 +233,9 @@ func (o *OAuth) Refresh(ctx context.Context, refresh secret.Text) (Grant, error)
 	return grant, err
 }
 
-// tokenAnswer is RFC 6749's, and GitHub's, which answers errors with 200.
-type tokenAnswer struct {
+// tokenResponse is the response of RFC 6749, and GitHub's, which returns errors
+// with status 200.
+type tokenResponse struct {
 	AccessToken  string `json:"access_token"`
 	RefreshToken string `json:"refresh_token"`
 	ExpiresIn    int64  `json:"expires_in"`
@@ -238,6 +244,8 @@ type tokenAnswer struct {
 	Error        string `json:"error"`
 }
 
+// token sends a token request. Bitbucket Cloud authenticates the client with
+// Basic authentication, the others with form fields.
 func (o *OAuth) token(ctx context.Context, form url.Values) (Grant, error) {
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
@@ -264,15 +272,17 @@ func (o *OAuth) token(ctx context.Context, form url.Values) (Grant, error) {
 	if err != nil {
 		return Grant{}, networkError(o.kind, request.URL.Host, err)
 	}
-	var got tokenAnswer
+	var got tokenResponse
 	decoded := json.Unmarshal(body, &got) == nil
 	if response.StatusCode != http.StatusOK || !decoded || got.Error != "" || got.AccessToken == "" {
-		return Grant{}, o.refused(response, got.Error)
+		return Grant{}, o.responseError(response, got.Error)
 	}
 	return o.grant(got), nil
 }
 
-func (o *OAuth) grant(got tokenAnswer) Grant {
+// grant converts a token response. Providers separate scopes with blanks or
+// commas.
+func (o *OAuth) grant(got tokenResponse) Grant {
 	grant := Grant{Token: secret.New(got.AccessToken), Refresh: secret.New(got.RefreshToken)}
 	if got.ExpiresIn > 0 {
 		grant.ExpiresAt = o.now().Add(time.Duration(got.ExpiresIn) * time.Second).UTC()
@@ -282,8 +292,9 @@ func (o *OAuth) grant(got tokenAnswer) Grant {
 	return grant
 }
 
-// refused goes by the error's code alone: descriptions may repeat what was sent.
-func (o *OAuth) refused(response *http.Response, code string) *Error {
+// responseError converts an error response. Only the error code is used:
+// descriptions may repeat the request.
+func (o *OAuth) responseError(response *http.Response, code string) *Error {
 	failure := &Error{Kind: Denied, Provider: o.kind, Status: response.StatusCode}
 	switch code {
 	case "invalid_client", "incorrect_client_credentials", "unauthorized_client":
@@ -297,12 +308,12 @@ func (o *OAuth) refused(response *http.Response, code string) *Error {
 		failure.Message = fmt.Sprintf("%s no longer accepts the code or the refresh token: authorise again", o.kind.Title())
 	case "":
 		failure.Kind = Unreachable
-		failure.Message = fmt.Sprintf("%s answered the OAuth request with %d %s", o.kind.Title(), response.StatusCode, http.StatusText(response.StatusCode))
+		failure.Message = fmt.Sprintf("%s responded to the OAuth request with %d %s", o.kind.Title(), response.StatusCode, http.StatusText(response.StatusCode))
 		if response.StatusCode < 500 {
 			failure.Kind = Invalid
 		}
 	default:
-		failure.Message = fmt.Sprintf("%s refused the OAuth request: %s", o.kind.Title(), readable(code))
+		failure.Message = fmt.Sprintf("%s refused the OAuth request: %s", o.kind.Title(), sanitize(code))
 	}
 	return failure
 }

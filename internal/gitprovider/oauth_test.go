@@ -85,7 +85,7 @@ func TestOAuth(t *testing.T) {
 			if grant.Token.IsZero() || grant.Refresh.IsZero() || grant.ExpiresAt.Sub(noon()).Seconds() != 7200 || len(grant.Scopes) == 0 {
 				t.Errorf("grant %+v", grant)
 			}
-			if shown := fmt.Sprintf("%+v", grant); strings.Contains(shown, grant.Token.Reveal()) {
+			if matches := fmt.Sprintf("%+v", grant); strings.Contains(matches, grant.Token.Reveal()) {
 				t.Error("printing a grant shows its token")
 			}
 			next, err := flow.Refresh(t.Context(), grant.Refresh)
@@ -93,12 +93,12 @@ func TestOAuth(t *testing.T) {
 				t.Errorf("renewed %+v: %v", next, err)
 			}
 			_, err = flow.Refresh(t.Context(), grant.Refresh)
-			if refused := failure(t, err); refused.Kind != gitprovider.Denied || refused.Token != gitprovider.StateExpired {
-				t.Errorf("a refresh token twice: %s %v", refused.Kind, err)
+			if responseError := failure(t, err); responseError.Kind != gitprovider.Denied || responseError.Token != gitprovider.StateExpired {
+				t.Errorf("a refresh token twice: %s %v", responseError.Kind, err)
 			}
 			_, err = flow.Exchange(t.Context(), back.Get("code"), verifier.Reveal(), callback)
-			if refused := failure(t, err); refused.Kind != gitprovider.Denied {
-				t.Errorf("a code twice: %s %v", refused.Kind, err)
+			if responseError := failure(t, err); responseError.Kind != gitprovider.Denied {
+				t.Errorf("a code twice: %s %v", responseError.Kind, err)
 			}
 		})
 	}
@@ -115,8 +115,8 @@ func TestOAuthNeedsVerifier(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = flow.Exchange(t.Context(), browse(t, server, address).Get("code"), "guessed", callback)
-		if refused := failure(t, err); refused.Kind != gitprovider.Denied {
-			t.Errorf("%s: %s %v", kind, refused.Kind, err)
+		if responseError := failure(t, err); responseError.Kind != gitprovider.Denied {
+			t.Errorf("%s: %s %v", kind, responseError.Kind, err)
 		}
 	}
 }
@@ -126,8 +126,8 @@ func TestOAuthNeedsVerifier(t *testing.T) {
 func TestOAuthNotRegistered(t *testing.T) {
 	for _, kind := range gitprovider.Kinds() {
 		_, err := gitprovider.NewOAuth(gitprovider.OAuthOptions{Kind: kind, APIURL: "https://git.example.com"})
-		if refused := failure(t, err); refused.Kind != gitprovider.NotRegistered || !strings.Contains(err.Error(), "admin") {
-			t.Errorf("%s: %s %v", kind, refused.Kind, err)
+		if responseError := failure(t, err); responseError.Kind != gitprovider.NotRegistered || !strings.Contains(err.Error(), "admin") {
+			t.Errorf("%s: %s %v", kind, responseError.Kind, err)
 		}
 		server := providertest.Start(t, kind, oauthWorld())
 		flow := newOAuth(t, server, kind, "another-secret")
@@ -137,9 +137,9 @@ func TestOAuthNotRegistered(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = flow.Exchange(t.Context(), browse(t, server, address).Get("code"), verifier.Reveal(), callback)
-		refused := failure(t, err)
-		if refused.Kind != gitprovider.NotRegistered || strings.Contains(err.Error(), "another-secret") {
-			t.Errorf("%s: %s %v", kind, refused.Kind, err)
+		responseError := failure(t, err)
+		if responseError.Kind != gitprovider.NotRegistered || strings.Contains(err.Error(), "another-secret") {
+			t.Errorf("%s: %s %v", kind, responseError.Kind, err)
 		}
 	}
 }

@@ -9,19 +9,19 @@ import (
 	"time"
 )
 
-// ProbeOptions say how to reach a server.
+// ProbeOptions configures how to reach a server.
 type ProbeOptions struct {
 	CAs       []byte
 	Proxy     func(*http.Request) (*url.URL, error)
 	PlainHTTP bool
-	Timeout   time.Duration // of each of at most three requests; 0: 10 s
+	Timeout   time.Duration // per request, of at most three; 0 means 10 s
 }
 
-// Probe finds out which provider a repository in house belongs to, when
-// [Infer] cannot say. It sends three GET requests without a token to the
-// repository's own host, one at a time, and stops at the first that answers as
-// a provider documents. The address is the user's, so whoever calls this from a
-// server decides first whether its network may be asked.
+// Probe detects the provider of a self-hosted repository when [Infer] cannot.
+// It sends up to three GET requests without a token to the repository's host,
+// one at a time, and stops at the first response that a provider documents. The
+// URL comes from a user, so a server must decide first whether its network may
+// be probed (SSRF).
 func Probe(ctx context.Context, repoURL string, options ProbeOptions) (Kind, string, error) {
 	if kind, api, ok := Infer(repoURL); ok {
 		return kind, api, nil
@@ -42,29 +42,30 @@ func Probe(ctx context.Context, repoURL string, options ProbeOptions) (Kind, str
 	if options.Timeout <= 0 {
 		options.Timeout = 10 * time.Second
 	}
-	for _, sign := range signs() {
-		found, err := sign.shown(ctx, client, address.server(), options.Timeout)
+	for _, fingerprint := range fingerprints() {
+		found, err := fingerprint.matches(ctx, client, address.server(), options.Timeout)
 		if err != nil {
 			return "", "", networkError("", address.Host, err)
 		}
 		if found {
-			api, err := DefaultAPI(sign.kind, address.server())
-			return sign.kind, api, err
+			api, err := DefaultAPI(fingerprint.kind, address.server())
+			return fingerprint.kind, api, err
 		}
 	}
-	return "", "", &Error{Kind: NotFound, Message: address.Host + " answers as none of GitHub Enterprise, GitLab and Bitbucket Server: give the provider and its API URL"}
+	return "", "", &Error{Kind: NotFound, Message: address.Host + " is none of GitHub Enterprise, GitLab and Bitbucket Server: set the provider and its API URL"}
 }
 
-// sign is a documented answer by which a provider is known.
-type sign struct {
+// fingerprint is a documented response that identifies a provider.
+type fingerprint struct {
 	kind Kind
 	path string
-	// known judges an answer by status, headers and body.
+	// known evaluates status, headers and body of a response.
 	known func(status int, header http.Header, body map[string]any) bool
 }
 
-func signs() []sign {
-	return []sign{
+// fingerprints returns the probes in order. The most specific one is first.
+func fingerprints() []fingerprint {
+	return []fingerprint{
 		{GitLab, "/api/v4/version", func(status int, header http.Header, body map[string]any) bool {
 			return header.Get("X-Gitlab-Meta") != "" || status == http.StatusUnauthorized && body["message"] == "401 Unauthorized"
 		}},
@@ -79,7 +80,9 @@ func signs() []sign {
 	}
 }
 
-func (s sign) shown(ctx context.Context, client *http.Client, server string, timeout time.Duration) (bool, error) {
+// matches sends the probe and reports whether the response identifies the
+// provider.
+func (s fingerprint) matches(ctx context.Context, client *http.Client, server string, timeout time.Duration) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, server+s.path, nil)
@@ -94,7 +97,8 @@ func (s sign) shown(ctx context.Context, client *http.Client, server string, tim
 	}
 	defer response.Body.Close()
 	var body map[string]any
-	// A page that is no JSON is an answer too: of another server.
+	// A body that is not JSON belongs to another kind of server and does not
+	// match.
 	_ = json.NewDecoder(io.LimitReader(response.Body, 64<<10)).Decode(&body)
 	return s.known(response.StatusCode, response.Header, body), nil
 }

@@ -47,8 +47,8 @@ func TestProbe(t *testing.T) {
 			authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 			kind, api, err := gitprovider.Probe(t.Context(), server.URL+"/acme/config.git", gitprovider.ProbeOptions{CAs: authority})
 			if test.kind == "" {
-				if refused := failure(t, err); refused.Kind != gitprovider.NotFound || !strings.Contains(err.Error(), "API URL") {
-					t.Errorf("%s: %v", refused.Kind, err)
+				if responseError := failure(t, err); responseError.Kind != gitprovider.NotFound || !strings.Contains(err.Error(), "API URL") {
+					t.Errorf("%s: %v", responseError.Kind, err)
 				}
 				return
 			}

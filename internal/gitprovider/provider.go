@@ -10,11 +10,11 @@ import (
 	"slipway.dev/slipway/internal/secret"
 )
 
-// Kind is a family of providers with one API.
+// Kind is a family of providers with the same API.
 type Kind string
 
-// The kinds. GitHub Enterprise is GitHub and GitLab Server is GitLab, each with
-// an API URL of its own.
+// The kinds. GitHub Enterprise is GitHub and self-managed GitLab is GitLab,
+// each with its own API URL.
 const (
 	GitHub          Kind = "github"
 	GitLab          Kind = "gitlab"
@@ -22,10 +22,10 @@ const (
 	BitbucketServer Kind = "bitbucket-server"
 )
 
-// Kinds are all kinds, in the order in which they are offered.
+// Kinds returns all kinds, in the order of the user interface.
 func Kinds() []Kind { return []Kind{GitHub, GitLab, Bitbucket, BitbucketServer} }
 
-// ParseKind reads the name of a kind.
+// ParseKind parses the name of a kind.
 func ParseKind(name string) (Kind, error) {
 	for _, kind := range Kinds() {
 		if strings.EqualFold(name, string(kind)) {
@@ -35,7 +35,7 @@ func ParseKind(name string) (Kind, error) {
 	return "", invalid("", "%q is not a Git provider: use github, gitlab, bitbucket or bitbucket-server", name)
 }
 
-// Title is the name that people know.
+// Title returns the product name.
 func (k Kind) Title() string {
 	switch k {
 	case GitHub:
@@ -50,59 +50,60 @@ func (k Kind) Title() string {
 	return "the Git provider"
 }
 
-// Options are what a [Provider] is made of.
+// Options configures a [Provider].
 type Options struct {
 	Kind Kind
 
-	// APIURL is where the API is: https://api.github.com,
+	// APIURL is the URL of the API: https://api.github.com,
 	// https://<server>/api/v3, https://<server>/api/v4,
 	// https://api.bitbucket.org/2.0, or https://<server> for Bitbucket Server.
-	// Empty: the cloud's; Bitbucket Server has none and needs it.
+	// Empty means the cloud's; Bitbucket Server requires it.
 	APIURL string
 
-	// Token is what the provider made for the user or the runtime.
+	// Token is the token of the user or the runtime.
 	Token secret.Text
 
-	// Username is needed by Bitbucket Cloud: the Atlassian account's email for
-	// an API token, the user name for an app password, and nothing for a
+	// Username is required by Bitbucket Cloud: the Atlassian account's email
+	// for an API token, the user name for an app password, and empty for a
 	// repository, project or workspace access token.
 	Username string
 
-	// Repository is the address of the repository that the token is for, as
-	// the Shared Configuration Repository. Tokens without scopes of their own
-	// (fine-grained ones, Bitbucket Server's) are judged by what they may do
-	// there. Empty, or of another server: that part of the report is unverified.
+	// Repository is the URL of the repository that the token is for, such as
+	// the Shared Configuration Repository. Tokens without scopes (fine-grained
+	// ones, Bitbucket Server's) are checked by reading from it. Empty, or on
+	// another server: that part of the report is unverified.
 	Repository string
 
-	// CAs are PEM certificates of authorities to trust besides the system's.
+	// CAs are PEM certificates of CAs to trust in addition to the system's.
 	CAs []byte
 
-	// Proxy chooses the proxy of a request; nil: from the environment.
+	// Proxy selects the proxy of a request; nil means the environment.
 	Proxy func(*http.Request) (*url.URL, error)
 
-	// PlainHTTP lets the API URL be http:// on another machine. The token is
-	// then readable on the way.
+	// PlainHTTP allows an http:// API URL on another machine. The token is then
+	// sent unencrypted.
 	PlainHTTP bool
 
-	// Timeout bounds one request with its answer; 0: 15 s.
+	// Timeout bounds one request with its response; 0 means 15 s.
 	Timeout time.Duration
 
-	// Now is the clock; nil: time.Now.
+	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
 
-// Purpose is what a token is for, and so what it must be allowed.
+// Purpose is what a token is used for. It determines the required permissions.
 type Purpose int
 
 const (
-	// RuntimeToken is the token of the runtime itself: it makes the Shared
-	// Configuration Repository, clones, pushes, and registers webhooks (R8, R16).
+	// RuntimeToken is the token of the runtime: it creates the Shared
+	// Configuration Repository, clones, pushes, and registers webhooks (R8,
+	// R16).
 	RuntimeToken Purpose = iota + 1
-	// UserToken is one user's: it commits in the user's name (R17).
+	// UserToken is a user's token: it commits in the user's name (R17).
 	UserToken
 )
 
-// String is the purpose in a sentence.
+// String returns the purpose for messages.
 func (p Purpose) String() string {
 	if p == UserToken {
 		return "user token"
@@ -110,33 +111,34 @@ func (p Purpose) String() string {
 	return "runtime token"
 }
 
-// Provider is one Git provider with one token.
+// Provider is one Git provider with one token. Implementations are safe for
+// concurrent use.
 type Provider interface {
-	// Check asks who the token is and what it may do. It has no side effects.
-	// A token that is not accepted at all is an [Error] of kind Denied.
+	// Check returns owner and permissions of the token, without side effects. A
+	// token that is not accepted at all is an [Error] of kind Denied.
 	Check(ctx context.Context, purpose Purpose) (TokenReport, error)
 
-	// Repository looks a repository up.
+	// Repository looks up a repository.
 	Repository(ctx context.Context, repoURL string) (Repository, error)
 
-	// CreateRepository makes an empty repository; one that exists is an [Error]
-	// of kind Conflict.
+	// CreateRepository creates an empty repository; an existing one is an
+	// [Error] of kind Conflict.
 	CreateRepository(ctx context.Context, repoURL string, private bool) (Repository, error)
 
-	// EnsureWebhook makes the hook with this URL what it should be, and removes
-	// further ones with the same URL.
+	// EnsureWebhook creates or updates the hook with this URL, and removes
+	// duplicates.
 	EnsureWebhook(ctx context.Context, repoURL string, hook Webhook) error
 
-	// RemoveWebhook removes the hooks with this URL; none is no error.
+	// RemoveWebhook removes the hooks with this URL. It is idempotent.
 	RemoveWebhook(ctx context.Context, repoURL, hookURL string) error
 }
 
-// Access is what the token's user may do with a repository. It says nothing
-// about limits of the token itself.
+// Access is the permission of the token's user on a repository. The token
+// itself may be more limited.
 type Access string
 
-// What a user may do, each including the one before; AccessUnknown when the
-// provider does not say.
+// Levels of access, each including the previous one; AccessUnknown if the
+// provider does not report it.
 const (
 	AccessUnknown Access = ""
 	AccessRead    Access = "read"
@@ -144,41 +146,42 @@ const (
 	AccessAdmin   Access = "admin"
 )
 
-// Repository is what a provider says of a repository.
+// Repository is a repository at a provider.
 type Repository struct {
 	// Path is owner/name, with all groups of GitLab, or KEY/slug.
 	Path string
-	// CloneURL is HTTPS.
+	// CloneURL is the HTTPS URL.
 	CloneURL string
 	SSHURL   string
 	WebURL   string
-	// DefaultBranch is empty when the repository has no commit, or when the
-	// provider needs a further call to tell.
+	// DefaultBranch is empty if the repository has no commit, or if the
+	// provider needs another call to return it.
 	DefaultBranch string
 	Private       bool
 	Archived      bool
 	Access        Access
 }
 
-// Event is something that a webhook tells.
+// Event is a type of webhook event.
 type Event string
 
-// The events that Slipway reads.
+// Events that Slipway processes.
 const (
 	PushEvent        Event = "push"
 	PullRequestEvent Event = "pull-request"
 )
 
-// Webhook is what a provider should send, and where to.
+// Webhook is the desired configuration of a webhook.
 type Webhook struct {
-	// URL is ours: the runtime's address, or the platform's for the tunnel.
+	// URL is the target: the runtime's address, or the platform's for the
+	// tunnel.
 	URL    string
 	Secret secret.Text
-	// Events are what is sent; empty: pushes, of branches and tags.
+	// Events are the events to send; empty means pushes of branches and tags.
 	Events []Event
 }
 
-// wants reports whether the hook sends the event.
+// wants reports whether the hook includes an event.
 func (w Webhook) wants(event Event) bool {
 	if len(w.Events) == 0 {
 		return event == PushEvent
@@ -191,14 +194,15 @@ func (w Webhook) wants(event Event) bool {
 	return false
 }
 
-// check refuses a hook that no provider could call, or that nobody could verify.
+// check rejects a hook with an invalid URL, and one without a secret: its
+// events could not be verified.
 func (w Webhook) check(kind Kind) error {
 	u, err := url.Parse(w.URL)
 	if err != nil || (u.Scheme != "https" && u.Scheme != "http") || u.Host == "" || u.User != nil || u.Fragment != "" {
 		return invalid(kind, "the webhook's address must be a URL such as https://slipway.example.com/webhooks/<runtime>/<source>, without user and fragment")
 	}
 	if w.Secret.IsZero() {
-		return invalid(kind, "a webhook needs a secret, or anybody could send its events")
+		return invalid(kind, "a webhook needs a secret, otherwise its events could be forged")
 	}
 	for _, event := range w.Events {
 		if event != PushEvent && event != PullRequestEvent {
@@ -208,7 +212,7 @@ func (w Webhook) check(kind Kind) error {
 	return nil
 }
 
-// New makes a provider. It sends nothing.
+// New returns a provider. It sends no request.
 func New(options Options) (Provider, error) {
 	client, err := newClient(options)
 	if err != nil {

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// TokenKind is what sort of token it is.
+// TokenKind is the type of a token.
 type TokenKind string
 
-// The sorts of tokens.
+// Types of tokens.
 const (
 	ClassicToken      TokenKind = "classic"      // GitHub personal access token (classic)
 	FineGrainedToken  TokenKind = "fine-grained" // GitHub fine-grained personal access token
@@ -27,41 +27,43 @@ const (
 	UnknownToken      TokenKind = "unknown"
 )
 
-// Missing is something that the token must be allowed and is not.
+// Missing is a permission that the token lacks.
 type Missing struct {
-	// Name is the provider's own: admin:repo_hook, Webhooks: Read and write, api.
+	// Name is the provider's name: admin:repo_hook, Webhooks: Read and write,
+	// api.
 	Name string
-	// Why says what it is needed for, or what the provider answered.
+	// Why is the purpose of the permission, or the provider's error.
 	Why string
-	// Where says where it is set.
+	// Where is the page on which it is set.
 	Where string
 }
 
-// TokenReport is what is known of a token. Nothing in it is secret.
+// TokenReport is the result of checking a token. It contains no secrets.
 type TokenReport struct {
-	// Login is the user's name at the provider; empty for tokens of nobody.
+	// Login is the user's name at the provider; empty for tokens without a
+	// user.
 	Login string
 	Kind  TokenKind
 
-	// ExpiresAt is when the token stops working. When it is zero, NeverExpires
-	// tells a token without an end from one whose end is not known.
+	// ExpiresAt is when the token expires. If it is zero, NeverExpires
+	// distinguishes a token without expiry from an unknown one.
 	ExpiresAt    time.Time
 	NeverExpires bool
 
-	// Scopes are what the provider says the token has, sorted.
+	// Scopes are the scopes that the provider reports, sorted.
 	Scopes []string
 
-	// Missing is what the purpose needs and the token lacks.
+	// Missing are the permissions that the purpose needs and the token lacks.
 	Missing []Missing
 
-	// Unverified is what no documented call can tell, each a sentence.
+	// Unverified lists what no documented call reveals, as sentences.
 	Unverified []string
 }
 
-// OK reports whether nothing is known to be missing.
+// OK reports whether no permission is known to be missing.
 func (r TokenReport) OK() bool { return len(r.Missing) == 0 }
 
-// MissingNames are the names of what is missing.
+// MissingNames returns the names of the missing permissions.
 func (r TokenReport) MissingNames() []string {
 	var names []string
 	for _, missing := range r.Missing {
@@ -70,8 +72,8 @@ func (r TokenReport) MissingNames() []string {
 	return names
 }
 
-// DaysLeft is the number of whole days until the token expires, negative when
-// it has; false when it does not expire or the end is not known.
+// DaysLeft returns the number of whole days until the token expires, negative
+// after it; false if it does not expire or the expiry is unknown.
 func (r TokenReport) DaysLeft(now time.Time) (int, bool) {
 	if r.ExpiresAt.IsZero() {
 		return 0, false
@@ -83,7 +85,7 @@ func (r TokenReport) DaysLeft(now time.Time) (int, bool) {
 	return int(left / (24 * time.Hour)), true
 }
 
-// Expiry is when the token ends, in a sentence.
+// Expiry returns the expiry as a phrase.
 func (r TokenReport) Expiry(now time.Time) string {
 	days, known := r.DaysLeft(now)
 	date := r.ExpiresAt.UTC().Format("2006-01-02 15:04 UTC")
@@ -102,7 +104,7 @@ func (r TokenReport) Expiry(now time.Time) string {
 	return fmt.Sprintf("expires in %d days, at %s", days, date)
 }
 
-// Message is the report in one line: what is missing first.
+// Message returns the report in one line, missing permissions first.
 func (r TokenReport) Message(now time.Time) string {
 	var parts []string
 	for _, missing := range r.Missing {
@@ -122,37 +124,38 @@ func (r TokenReport) Message(now time.Time) string {
 	return strings.Join(parts, "; ")
 }
 
-// lack adds something that is missing.
-func (r *TokenReport) lack(name, why, where string) {
+// addMissing adds a missing permission.
+func (r *TokenReport) addMissing(name, why, where string) {
 	r.Missing = append(r.Missing, Missing{Name: name, Why: why, Where: where})
 }
 
-// unsure adds something that could not be checked.
-func (r *TokenReport) unsure(format string, args ...any) {
+// addUnverified adds a property that could not be checked.
+func (r *TokenReport) addUnverified(format string, args ...any) {
 	r.Unverified = append(r.Unverified, fmt.Sprintf(format, args...))
 }
 
-// TokenState is a token in one word, as lists show it.
+// TokenState is the state of a token in one word, for lists.
 type TokenState string
 
-// The states of a token.
+// States of a token.
 const (
 	StateOK           TokenState = "ok"
 	StateExpired      TokenState = "expired"
 	StateRevoked      TokenState = "revoked"
 	StateInsufficient TokenState = "insufficient"
-	// StateUnknown: the provider could not be asked, or does not say.
+	// StateUnknown: the provider is unreachable, or does not report it.
 	StateUnknown TokenState = "unknown"
 )
 
-// StateOf turns what Check returned into a state (R114). Providers that answer
-// an expired and a revoked token alike give revoked: the remedy is the same.
+// StateOf converts the result of Check to a state (R114). Providers that return
+// the same error for expired and revoked tokens result in revoked: the fix is
+// the same.
 func StateOf(report TokenReport, err error, now time.Time) TokenState {
-	refused, _ := errors.AsType[*Error](err)
+	responseError, _ := errors.AsType[*Error](err)
 	switch {
-	case refused != nil && refused.Token != "":
-		return refused.Token
-	case refused != nil && refused.Kind == Denied:
+	case responseError != nil && responseError.Token != "":
+		return responseError.Token
+	case responseError != nil && responseError.Kind == Denied:
 		return StateInsufficient
 	case err != nil:
 		return StateUnknown

@@ -29,12 +29,12 @@ func TestRepository(t *testing.T) {
 			}
 			missing := strings.Replace(address, "config", "nothing", 1)
 			_, err = p.Repository(t.Context(), missing)
-			if refused := failure(t, err); refused.Kind != gitprovider.NotFound {
-				t.Errorf("a missing repository is %s: %v", refused.Kind, err)
+			if responseError := failure(t, err); responseError.Kind != gitprovider.NotFound {
+				t.Errorf("a missing repository is %s: %v", responseError.Kind, err)
 			}
 			_, err = p.Repository(t.Context(), "https://elsewhere.example/acme/config.git")
-			if refused := failure(t, err); refused.Kind != gitprovider.Invalid || !strings.Contains(err.Error(), "elsewhere.example") {
-				t.Errorf("another server's repository is %s: %v", refused.Kind, err)
+			if responseError := failure(t, err); responseError.Kind != gitprovider.Invalid || !strings.Contains(err.Error(), "elsewhere.example") {
+				t.Errorf("another server's repository is %s: %v", responseError.Kind, err)
 			}
 		})
 	}
@@ -58,8 +58,8 @@ func TestCreateRepository(t *testing.T) {
 				t.Errorf("made %+v, stored %+v", made, stored)
 			}
 			_, err = p.CreateRepository(t.Context(), address, true)
-			if refused := failure(t, err); refused.Kind != gitprovider.Conflict {
-				t.Errorf("the second time it is %s: %v", refused.Kind, err)
+			if responseError := failure(t, err); responseError.Kind != gitprovider.Conflict {
+				t.Errorf("the second time it is %s: %v", responseError.Kind, err)
 			}
 			if _, err := p.CreateRepository(t.Context(), strings.Replace(existing, "config", "open-shared", 1), false); err != nil {
 				t.Error(err)
@@ -84,12 +84,12 @@ func TestCreateRepositoryForUser(t *testing.T) {
 		t.Errorf("writes = %q", writes)
 	}
 	_, err := p.CreateRepository(t.Context(), server.URL+"/somebody/shared.git", true)
-	if refused := failure(t, err); refused.Kind != gitprovider.Invalid || !strings.Contains(err.Error(), "somebody") {
-		t.Errorf("%s: %v", refused.Kind, err)
+	if responseError := failure(t, err); responseError.Kind != gitprovider.Invalid || !strings.Contains(err.Error(), "somebody") {
+		t.Errorf("%s: %v", responseError.Kind, err)
 	}
 	_, err = p.CreateRepository(t.Context(), server.URL+"/nobody/shared.git", true)
-	if refused := failure(t, err); refused.Kind != gitprovider.NotFound {
-		t.Errorf("%s: %v", refused.Kind, err)
+	if responseError := failure(t, err); responseError.Kind != gitprovider.NotFound {
+		t.Errorf("%s: %v", responseError.Kind, err)
 	}
 
 	personal := admin(gitprovider.BitbucketServer)
@@ -167,9 +167,9 @@ func TestCreateRepositoryDenied(t *testing.T) {
 		server := start(t, kind, token)
 		address, _ := repositoryAt(server, kind)
 		_, err := provider(t, server, kind, token, "").CreateRepository(t.Context(), strings.Replace(address, "config", "shared", 1), true)
-		refused := failure(t, err)
-		if refused.Kind != gitprovider.Denied || refused.Token != "" || !strings.Contains(err.Error(), test.words) {
-			t.Errorf("%s: %s %q %v", kind, refused.Kind, refused.Token, err)
+		responseError := failure(t, err)
+		if responseError.Kind != gitprovider.Denied || responseError.Token != "" || !strings.Contains(err.Error(), test.words) {
+			t.Errorf("%s: %s %q %v", kind, responseError.Kind, responseError.Token, err)
 		}
 	}
 }

@@ -40,10 +40,10 @@ func failure(t *testing.T, err error) *gitprovider.Error {
 	return found
 }
 
-func sameList(t *testing.T, what string, got, want []string) {
+func sameList(t *testing.T, describeCall string, got, want []string) {
 	t.Helper()
 	if !slices.Equal(got, want) {
-		t.Errorf("%s = %q, want %q", what, got, want)
+		t.Errorf("%s = %q, want %q", describeCall, got, want)
 	}
 }
 
@@ -114,9 +114,9 @@ func start(t *testing.T, kind gitprovider.Kind, tokens ...providertest.Token) *p
 }
 
 // proxyThatFails counts the tries to connect and fails them all.
-func proxyThatFails(tries *int) func(*http.Request) (*url.URL, error) {
+func proxyThatFails(maxAttempts *int) func(*http.Request) (*url.URL, error) {
 	return func(*http.Request) (*url.URL, error) {
-		*tries++
+		*maxAttempts++
 		return nil, errors.New("no route")
 	}
 }

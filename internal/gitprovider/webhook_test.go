@@ -133,8 +133,8 @@ func TestEnsureWebhookRefuses(t *testing.T) {
 		{URL: "", Secret: secret.New("x")},
 		{URL: hookURL, Secret: secret.New("x"), Events: []gitprovider.Event{"everything"}},
 	} {
-		if refused := failure(t, p.EnsureWebhook(t.Context(), address, hook)); refused.Kind != gitprovider.Invalid {
-			t.Errorf("%s is %s", hook.URL, refused.Kind)
+		if responseError := failure(t, p.EnsureWebhook(t.Context(), address, hook)); responseError.Kind != gitprovider.Invalid {
+			t.Errorf("%s is %s", hook.URL, responseError.Kind)
 		}
 	}
 	if requests := server.Requests(); len(requests) != 0 {
@@ -154,8 +154,8 @@ func TestEnsureWebhookDenied(t *testing.T) {
 		server := start(t, kind, token)
 		address, _ := repositoryAt(server, kind)
 		err := provider(t, server, kind, token, "").EnsureWebhook(t.Context(), address, pushHook("the-hooks-own-secret"))
-		if refused := failure(t, err); refused.Kind != want || refused.Token != "" || strings.Contains(err.Error(), "the-hooks-own-secret") {
-			t.Errorf("%s: %s %q %v", kind, refused.Kind, refused.Token, err)
+		if responseError := failure(t, err); responseError.Kind != want || responseError.Token != "" || strings.Contains(err.Error(), "the-hooks-own-secret") {
+			t.Errorf("%s: %s %q %v", kind, responseError.Kind, responseError.Token, err)
 		}
 	}
 }

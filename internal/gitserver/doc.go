@@ -1,13 +1,13 @@
-// Package gitserver serves one bare Git repository over HTTP, for the person
-// who sits at this machine. Git itself does the work: its git-http-backend runs
-// behind net/http.
+// Package gitserver serves one bare Git repository over HTTP on loopback, for
+// the user of this machine. Git itself does the work: git-http-backend runs as
+// a CGI program behind net/http.
 //
-// It promises that a repository that Create has made is complete or not there,
-// that pushes come one after the other, and that each change of a branch or tag
-// is told once, after Git has stored it.
+// It guarantees that a repository of Create is complete or absent, that pushes
+// are serialized, and that each change of a branch or tag is reported once,
+// after Git has stored it.
 //
-// It has no credentials, and refuses what would make that dangerous: a name of
-// the machine that is not loopback, a request of a web page, any address but
-// those of fetching and pushing, and hooks, which would be programs. The caller
-// has to listen on loopback only.
+// It has no authentication, and therefore rejects what would make that
+// dangerous: a Host header that is not loopback, cross-origin requests of web
+// pages, any path except those of fetch and push, and hooks, which would
+// execute programs. The caller must listen on loopback only.
 package gitserver

@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	// commandTimeout bounds a call of git that works on a small repository.
+	// commandTimeout bounds a git command on a small repository.
 	commandTimeout = 30 * time.Second
-	// maxSaid bounds what is quoted of an error of git.
-	maxSaid = 2 << 10
-	// maxPush bounds what one push may send.
+	// maxStderr bounds the quoted stderr of git.
+	maxStderr = 2 << 10
+	// maxPush bounds the size of a push.
 	maxPush = 64 << 20
 )
 
@@ -29,7 +29,7 @@ type Git struct {
 	backend string // path of git-http-backend
 }
 
-// Find finds git in PATH. Its error says what to install.
+// Find locates git in PATH. Its error names the package to install.
 func Find(ctx context.Context) (Git, error) {
 	command, err := exec.LookPath("git")
 	if err != nil {
@@ -48,36 +48,38 @@ func Find(ctx context.Context) (Git, error) {
 	return g, nil
 }
 
-// run runs git and returns what it prints.
+// run runs git and returns its stdout.
 func (g Git) run(ctx context.Context, dir string, input io.Reader, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
 	command := exec.CommandContext(ctx, g.command, args...)
 	command.Dir, command.Stdin = dir, input
 	command.Env = append(environment(dir), "PATH="+os.Getenv("PATH"))
-	var out, said bytes.Buffer
-	command.Stdout, command.Stderr = &out, &said
+	var out, stderr bytes.Buffer
+	command.Stdout, command.Stderr = &out, &stderr
 	if err := command.Run(); err != nil {
-		text := strings.TrimSpace(said.String())
-		return "", fmt.Errorf("git %s: %w: %s", args[0], err, text[:min(len(text), maxSaid)])
+		text := strings.TrimSpace(stderr.String())
+		return "", fmt.Errorf("git %s: %w: %s", args[0], err, text[:min(len(text), maxStderr)])
 	}
 	return out.String(), nil
 }
 
-// environment is that of every git that runs here: nothing of the user's own
-// settings, which are for other repositories, and ours in their place.
+// environment returns the environment of every git process: none of the user's
+// configuration, which is meant for other repositories, and fixed settings
+// instead. GIT_CONFIG_COUNT passes them without a file.
 func environment(dir string) []string {
 	settings := []struct{ key, value string }{
 		{"http.receivepack", "true"},
-		// Hooks are programs, and a clean-up in the background would outlive us.
+		// Hooks are programs, and a background gc would outlive this process.
 		{"core.hooksPath", os.DevNull},
 		{"receive.autogc", "false"},
 		{"gc.auto", "0"},
 		{"receive.fsckObjects", "true"},
 		{"receive.maxInputSize", strconv.Itoa(maxPush)},
-		// A rollback asks for a commit that no branch has.
+		// A rollback fetches a commit that no branch contains.
 		{"uploadpack.allowAnySHA1InWant", "true"},
-		// The caller chose the folder; under sudo it may be another user's.
+		// The caller chose the folder; under sudo it may belong to another
+		// user.
 		{"safe.directory", "*"},
 	}
 	env := []string{

@@ -14,39 +14,40 @@ import (
 	"time"
 )
 
-// Branch is the branch that a new repository has.
+// Branch is the default branch of a new repository.
 const Branch = "main"
 
-// Create makes a bare repository with a first commit of these files, by their
-// paths. A repository that is there stays as it is.
+// Create creates a bare repository with one commit of these files, by path. An
+// existing repository is not changed.
 func (g Git) Create(ctx context.Context, dir string, files map[string][]byte) error {
 	if _, err := os.Stat(dir); err == nil {
 		return nil
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	// A rename is all or nothing: half a repository never looks like a whole one.
+	// The rename at the end is atomic: an interrupted Create never leaves a
+	// partial repository under the final name.
 	draft := dir + ".new"
 	if err := os.RemoveAll(draft); err != nil {
-		return fmt.Errorf("make the repository: %w", err)
+		return fmt.Errorf("create repository: %w", err)
 	}
 	if err := os.MkdirAll(filepath.Dir(draft), 0o700); err != nil {
-		return fmt.Errorf("make the repository: %w", err)
+		return fmt.Errorf("create repository: %w", err)
 	}
 	parent := filepath.Dir(draft)
 	if _, err := g.run(ctx, parent, nil, "init", "--quiet", "--bare", "--template=", "--initial-branch="+Branch, draft); err != nil {
-		return fmt.Errorf("make the repository: %w", err)
+		return fmt.Errorf("create repository: %w", err)
 	}
 	if _, err := g.run(ctx, draft, firstCommit(files, time.Now()), "fast-import", "--quiet"); err != nil {
-		return fmt.Errorf("fill the repository: %w", err)
+		return fmt.Errorf("import first commit: %w", err)
 	}
 	if err := os.Rename(draft, dir); err != nil {
-		return fmt.Errorf("make the repository: %w", err)
+		return fmt.Errorf("create repository: %w", err)
 	}
 	return nil
 }
 
-// firstCommit is a commit as git fast-import reads it.
+// firstCommit returns the commit in the format of git fast-import.
 func firstCommit(files map[string][]byte, at time.Time) *bytes.Buffer {
 	const message = "The demo\n"
 	var stream bytes.Buffer
@@ -59,13 +60,13 @@ func firstCommit(files map[string][]byte, at time.Time) *bytes.Buffer {
 	return &stream
 }
 
-// Change is that of one branch or tag. Before is empty for a new one, After for
-// one that was deleted.
+// Change is the change of one branch or tag. Before is empty for a new one,
+// After for a deleted one.
 type Change struct {
 	Ref, Before, After string
 }
 
-// references are the commits of all branches and tags.
+// references returns the commits of all branches and tags.
 func (g Git) references(ctx context.Context, dir string) (map[string]string, error) {
 	text, err := g.run(ctx, dir, nil, "for-each-ref", "--format=%(objectname) %(refname)", "refs/heads/", "refs/tags/")
 	if err != nil {
@@ -89,7 +90,7 @@ func changes(before, after map[string]string) []Change {
 		}
 	}
 	for ref, id := range before {
-		if _, kept := after[ref]; !kept {
+		if _, spool := after[ref]; !spool {
 			found = append(found, Change{Ref: ref, Before: id})
 		}
 	}

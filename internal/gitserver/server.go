@@ -19,23 +19,24 @@ import (
 const (
 	uploadPack  = "git-upload-pack"
 	receivePack = "git-receive-pack"
-	// maxAtOnce bounds the processes of git that run at a time.
-	maxAtOnce     = 8
+	// maxConcurrent bounds concurrent git processes.
+	maxConcurrent = 8
 	headerTimeout = 10 * time.Second
-	// requestTimeout is for a clone or a push of the largest size.
+	// requestTimeout allows a clone or push of the maximum size.
 	requestTimeout = 2 * time.Minute
 	idleTimeout    = time.Minute
 	maxHeaderBytes = 32 << 10
 	stopTimeout    = 2 * time.Second
 )
 
-// Options say what is served.
+// Options configures a server.
 type Options struct {
-	// Dir is the bare repository. Its name is its address: /demo.git.
+	// Dir is the bare repository. Its base name is its path in the URL:
+	// /demo.git.
 	Dir string
-	// Pushed is told what a push has changed. It must not wait.
+	// Pushed is called with the changes of a push. It must not block.
 	Pushed func([]Change)
-	// Log gets what git says of failures.
+	// Log receives errors of git and the server.
 	Log io.Writer
 }
 
@@ -44,14 +45,14 @@ type Server struct {
 	git     Git
 	options Options
 	backend http.Handler
-	// running has a place for each process; pushing has one.
+	// running is a semaphore of git processes; pushing serializes pushes.
 	running, pushing chan struct{}
 	web              *http.Server
 	ended            chan struct{}
 }
 
-// Serve begins to serve a repository, and returns at once. It closes the
-// listener.
+// Serve starts serving a repository and returns immediately. It closes the
+// listener at the end.
 func (g Git) Serve(listener net.Listener, options Options) *Server {
 	s := &Server{
 		git: g, options: options,
@@ -60,7 +61,7 @@ func (g Git) Serve(listener net.Listener, options Options) *Server {
 			Env:    append(environment(options.Dir), "GIT_PROJECT_ROOT="+filepath.Dir(options.Dir), "GIT_HTTP_EXPORT_ALL=1"),
 			Stderr: options.Log, Logger: log.New(options.Log, "", log.LstdFlags),
 		},
-		running: make(chan struct{}, maxAtOnce), pushing: make(chan struct{}, 1),
+		running: make(chan struct{}, maxConcurrent), pushing: make(chan struct{}, 1),
 		ended: make(chan struct{}),
 	}
 	s.web = &http.Server{
@@ -71,13 +72,13 @@ func (g Git) Serve(listener net.Listener, options Options) *Server {
 	go func() {
 		defer close(s.ended)
 		if err := s.web.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			fmt.Fprintf(options.Log, "the Git server ended: %v\n", err)
+			fmt.Fprintf(options.Log, "git server stopped: %v\n", err)
 		}
 	}()
 	return s
 }
 
-// Close ends the server. What runs gets a moment to end.
+// Close shuts down the server. Requests in flight have stopTimeout to complete.
 func (s *Server) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
@@ -89,7 +90,7 @@ func (s *Server) Close() error {
 	return err
 }
 
-// serve lets fetching and pushing through, and nothing else.
+// serve passes fetches and pushes to git and rejects everything else.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	if !isLoopback(r.Host) {
 		http.Error(w, "this repository is for programs on this machine, by the address 127.0.0.1", http.StatusForbidden)
@@ -100,17 +101,17 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, fmt.Sprintf("there is only a Git repository here: git clone http://%s/%s", r.Host, filepath.Base(s.options.Dir)), http.StatusNotFound)
 		return
 	}
-	release, err := take(r.Context(), s.running)
+	release, err := acquire(r.Context(), s.running)
 	if err != nil {
-		return // nobody waits for an answer
+		return // the client is gone
 	}
 	defer release()
-	forget, err := s.measure(w, r)
+	cleanup, err := s.measure(w, r)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
 		return
 	}
-	defer forget()
+	defer cleanup()
 	if service == receivePack && r.Method == http.MethodPost {
 		s.push(w, r)
 		return
@@ -118,23 +119,23 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	s.backend.ServeHTTP(w, r)
 }
 
-// serviceOf tells what a request asks for. The addresses are compared as they
-// were sent, so that no other spelling of one gets through.
+// serviceOf returns the Git service of a request (gitprotocol-http). Paths are
+// compared unescaped, so that no other spelling passes.
 func serviceOf(r *http.Request, repository string) (string, bool) {
 	for _, service := range []string{uploadPack, receivePack} {
-		asked := r.URL.EscapedPath()
-		if r.Method == http.MethodGet && asked == repository+"/info/refs" && r.URL.RawQuery == "service="+service {
+		path := r.URL.EscapedPath()
+		if r.Method == http.MethodGet && path == repository+"/info/refs" && r.URL.RawQuery == "service="+service {
 			return service, true
 		}
-		if r.Method == http.MethodPost && asked == repository+"/"+service && r.URL.RawQuery == "" {
+		if r.Method == http.MethodPost && path == repository+"/"+service && r.URL.RawQuery == "" {
 			return service, true
 		}
 	}
 	return "", false
 }
 
-// isLoopback refuses the names of others: a page of another host whose name
-// leads to this machine could push otherwise.
+// isLoopback checks the Host header against DNS rebinding: a web page on a host
+// that resolves to this machine could push otherwise.
 func isLoopback(host string) bool {
 	name := host
 	if split, _, err := net.SplitHostPort(host); err == nil {
@@ -147,8 +148,8 @@ func isLoopback(host string) bool {
 	return err == nil && address.IsLoopback()
 }
 
-// take takes a place, and gives it back by the function.
-func take(ctx context.Context, places chan struct{}) (func(), error) {
+// acquire waits for a place of the semaphore; the function releases it.
+func acquire(ctx context.Context, places chan struct{}) (func(), error) {
 	select {
 	case places <- struct{}{}:
 		return func() { <-places }, nil
@@ -157,52 +158,54 @@ func take(ctx context.Context, places chan struct{}) (func(), error) {
 	}
 }
 
-// measure gives a body of unknown length a length, which CGI needs: git sends
-// larger pushes in chunks. The function deletes what was kept for it.
+// measure sets the Content-Length of a chunked body, which CGI requires: git
+// sends larger pushes chunked. The body is spooled to a file that the function
+// deletes.
 func (s *Server) measure(w http.ResponseWriter, r *http.Request) (func(), error) {
 	body := http.MaxBytesReader(w, r.Body, maxPush)
 	r.Body = body
 	if r.ContentLength > maxPush {
-		return nil, fmt.Errorf("a push may have %d MiB here", maxPush>>20)
+		return nil, fmt.Errorf("a push is limited to %d MiB", maxPush>>20)
 	}
 	if r.ContentLength >= 0 {
 		return func() {}, nil
 	}
-	kept, err := os.CreateTemp(filepath.Dir(s.options.Dir), "push-")
+	spool, err := os.CreateTemp(filepath.Dir(s.options.Dir), "push-")
 	if err != nil {
 		return nil, err
 	}
-	forget := func() { _ = errors.Join(kept.Close(), os.Remove(kept.Name())) }
-	size, err := io.Copy(kept, body)
+	cleanup := func() { _ = errors.Join(spool.Close(), os.Remove(spool.Name())) }
+	size, err := io.Copy(spool, body)
 	if err == nil {
-		_, err = kept.Seek(0, io.SeekStart)
+		_, err = spool.Seek(0, io.SeekStart)
 	}
 	if err != nil {
-		forget()
-		return nil, fmt.Errorf("read the push: %w", err)
+		cleanup()
+		return nil, fmt.Errorf("read push: %w", err)
 	}
-	r.Body, r.ContentLength, r.TransferEncoding = kept, size, nil
-	return forget, nil
+	r.Body, r.ContentLength, r.TransferEncoding = spool, size, nil
+	return cleanup, nil
 }
 
-// push has Git take a push, and tells what it has changed. What Git has is the
-// truth, whatever became of the answer.
+// push passes a push to git and reports its changes. The references are
+// compared before and after, because git is authoritative, even if the response
+// was lost.
 func (s *Server) push(w http.ResponseWriter, r *http.Request) {
-	release, err := take(r.Context(), s.pushing)
+	release, err := acquire(r.Context(), s.pushing)
 	if err != nil {
 		return
 	}
 	defer release()
-	known := context.WithoutCancel(r.Context())
-	before, err := s.git.references(known, s.options.Dir)
+	detached := context.WithoutCancel(r.Context())
+	before, err := s.git.references(detached, s.options.Dir)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
 	s.backend.ServeHTTP(w, r)
-	after, err := s.git.references(known, s.options.Dir)
+	after, err := s.git.references(detached, s.options.Dir)
 	if err != nil {
-		fmt.Fprintf(s.options.Log, "a push is not told: %v\n", err)
+		fmt.Fprintf(s.options.Log, "reporting a push failed: %v\n", err)
 		return
 	}
 	if changed := changes(before, after); len(changed) > 0 && s.options.Pushed != nil {

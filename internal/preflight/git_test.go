@@ -29,7 +29,7 @@ func TestGitToken(t *testing.T) {
 		want  string
 	}{
 		{"good", providertest.Token{Scopes: both, ExpiresAt: now.Add(90 * 24 * time.Hour)}, preflight.GitScopes, preflight.Passed, ""},
-		{"R37 revoked", providertest.Token{Scopes: both, Revoked: true}, preflight.GitCredentials, preflight.Failed, "make a new one"},
+		{"R37 revoked", providertest.Token{Scopes: both, Revoked: true}, preflight.GitCredentials, preflight.Failed, "create a new one"},
 		{"R16 a scope is missing", providertest.Token{Scopes: []string{"repo"}}, preflight.GitScopes, preflight.Failed, "admin:repo_hook"},
 		{"R16 it ends soon", providertest.Token{Scopes: both, ExpiresAt: now.Add(3*24*time.Hour + time.Hour)}, preflight.GitExpiry, preflight.Warned, "expires in 3 days"},
 	} {

@@ -272,7 +272,7 @@ func TestDatabaseAway(t *testing.T) {
 	do("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1", name)
 	eventually(t, "not ready", func() bool {
 		status, text := p.look(t, "/readyz")
-		return status == http.StatusServiceUnavailable && strings.Contains(text, "database: it does not answer")
+		return status == http.StatusServiceUnavailable && strings.Contains(text, "database: the database does not respond")
 	})
 	if status, _ := p.look(t, "/healthz"); status != http.StatusOK {
 		t.Errorf("it is not alive: %d", status)

@@ -110,7 +110,7 @@ func TestReportRefuses(t *testing.T) {
 		"no name":     {"s", []*platformv1.ReportEvent{begin(1), application(2, "")}, "event 2"},
 		"large":       {"s", []*platformv1.ReportEvent{begin(1), large}, "at most"},
 		"many":        {"s", many, "1001 events"},
-		"not known":   {"s", []*platformv1.ReportEvent{{Number: 1}}, "says nothing"},
+		"not known":   {"s", []*platformv1.ReportEvent{{Number: 1}}, "unknown type"},
 		"not deleted": {"s", []*platformv1.ReportEvent{begin(1), deleted(2, "")}, "without a name"},
 	} {
 		_, err := agent.agent.Report(t.Context(), connect.NewRequest(&platformv1.ReportRequest{Stream: c.stream, Events: c.events}))

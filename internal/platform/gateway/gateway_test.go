@@ -207,7 +207,7 @@ func TestPathsHaveOneSpelling(t *testing.T) {
 func TestOffline(t *testing.T) {
 	w := newWorld(t)
 	for name, part := range map[string]string{
-		"gone":     `"the runtime \"gone\" is offline; its last sign of life was at 2030-01-02T03:04:05Z`,
+		"gone":     `"the runtime \"gone\" is offline; its last heartbeat was at 2030-01-02T03:04:05Z`,
 		"stranger": "does not lead to its router",
 	} {
 		response, body := w.call(t, http.MethodPost, "/runtimes/"+name+list, bearer(w.admin))
@@ -217,7 +217,7 @@ func TestOffline(t *testing.T) {
 	}
 	w.router.Close()
 	response, body := w.call(t, http.MethodPost, "/runtimes/prod"+list, bearer(w.admin))
-	if response.StatusCode != http.StatusServiceUnavailable || !strings.Contains(body, "cannot be reached") || strings.Contains(body, "127.0.0.1") {
+	if response.StatusCode != http.StatusServiceUnavailable || !strings.Contains(body, "is unreachable") || strings.Contains(body, "127.0.0.1") {
 		t.Errorf("down: got %d %s", response.StatusCode, body)
 	}
 }

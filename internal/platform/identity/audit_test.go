@@ -66,7 +66,7 @@ user | ann@example.com | account.create-user | user/bob@example.com | ok |  | fr
 user | bob@example.com | auth.sign-in | auth/bob@example.com | ok |  | from 127.0.0.1
 user | bob@example.com | auth.change-password | user/bob@example.com | ok |  | from 127.0.0.1
 user | bob@example.com | key.create | key/laptop | ok | PREFIX | from 198.51.100.8
-user | bob@example.com | account.delete-user |  | denied | only an admin of the account may do this | from 198.51.100.8
+user | bob@example.com | account.delete-user |  | denied | only an admin of the account is permitted to do this | from 198.51.100.8
 user | bob@example.com | auth.sign-in | auth/bob@example.com | denied | the email or the password is wrong | from 198.51.100.9
 user | ann@example.com | account.delete-user | account/absent | begun |  | from 198.51.100.7
 user | ann@example.com | account.delete-user | account/absent | failed | not_found | from 198.51.100.7`

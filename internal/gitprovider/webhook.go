@@ -5,12 +5,13 @@ import (
 	"errors"
 )
 
-// hook is one that exists.
+// hook is an existing webhook.
 type hook struct {
 	id, url string
 }
 
-// repositoryHooks are the hooks of one repository, as each provider does them.
+// repositoryHooks are the webhook calls of one repository. Each provider
+// implements them; ensureHook and removeHook have the logic.
 type repositoryHooks interface {
 	list(ctx context.Context) ([]hook, error)
 	create(ctx context.Context, want Webhook) error
@@ -18,8 +19,8 @@ type repositoryHooks interface {
 	remove(ctx context.Context, id string) error
 }
 
-// hooksAt gives the hooks with this URL.
-func hooksAt(ctx context.Context, hooks repositoryHooks, hookURL string) ([]hook, error) {
+// hooksWithURL returns the hooks with a URL.
+func hooksWithURL(ctx context.Context, hooks repositoryHooks, hookURL string) ([]hook, error) {
 	all, err := hooks.list(ctx)
 	if err != nil {
 		return nil, err
@@ -33,10 +34,10 @@ func hooksAt(ctx context.Context, hooks repositoryHooks, hookURL string) ([]hook
 	return found, nil
 }
 
-// ensureHook leaves one hook with the URL. It always writes: providers do not
-// tell a hook's secret, so one that looks right may have another.
+// ensureHook leaves exactly one hook with the URL. It always writes: providers
+// do not return a hook's secret, so an existing hook may have another one.
 func ensureHook(ctx context.Context, hooks repositoryHooks, want Webhook) error {
-	found, err := hooksAt(ctx, hooks, want.URL)
+	found, err := hooksWithURL(ctx, hooks, want.URL)
 	if err != nil {
 		return err
 	}
@@ -45,27 +46,28 @@ func ensureHook(ctx context.Context, hooks repositoryHooks, want Webhook) error 
 		if failure, ok := errors.AsType[*Error](err); !ok || failure.Kind != Conflict {
 			return err
 		}
-		// Another replica made it meanwhile.
-		if found, err = hooksAt(ctx, hooks, want.URL); err != nil || len(found) == 0 {
+		// Another replica created the hook concurrently.
+		if found, err = hooksWithURL(ctx, hooks, want.URL); err != nil || len(found) == 0 {
 			return err
 		}
 	}
 	if err := hooks.update(ctx, found[0].id, want); err != nil {
 		return err
 	}
-	return removeAll(ctx, hooks, found[1:])
+	return removeHooks(ctx, hooks, found[1:])
 }
 
 // removeHook removes every hook with the URL.
 func removeHook(ctx context.Context, hooks repositoryHooks, hookURL string) error {
-	found, err := hooksAt(ctx, hooks, hookURL)
+	found, err := hooksWithURL(ctx, hooks, hookURL)
 	if err != nil {
 		return err
 	}
-	return removeAll(ctx, hooks, found)
+	return removeHooks(ctx, hooks, found)
 }
 
-func removeAll(ctx context.Context, hooks repositoryHooks, found []hook) error {
+// removeHooks removes hooks; one that is already gone is no error.
+func removeHooks(ctx context.Context, hooks repositoryHooks, found []hook) error {
 	for _, h := range found {
 		err := hooks.remove(ctx, h.id)
 		if failure, ok := errors.AsType[*Error](err); ok && failure.Kind == NotFound {

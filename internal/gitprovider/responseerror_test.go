@@ -20,7 +20,7 @@ func TestSaidIn(t *testing.T) {
 		{`{"message":"a\u0000\u001b[31mb\nc"}`, "a  [31mb c"},
 		{`<html>bad gateway</html>`, ""}, {``, ""}, {`[]`, ""}, {`null`, ""}, {`{"message":5}`, ""},
 	} {
-		if got := saidIn([]byte(test.body)); got != test.want {
+		if got := errorDetail([]byte(test.body)); got != test.want {
 			t.Errorf("saidIn(%s) = %q, want %q", test.body, got, test.want)
 		}
 	}
@@ -32,7 +32,7 @@ func FuzzSaidIn(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		got := saidIn(body)
+		got := errorDetail(body)
 		if len([]rune(got)) > 302 || strings.ContainsFunc(got, unicode.IsControl) {
 			t.Fatalf("saidIn(%q) = %q", body, got)
 		}

@@ -12,63 +12,64 @@ import (
 	"unicode"
 )
 
-// refused turns an answer that is no 2xx into an error that says what to do.
-func (c *client) refused(call call, response *http.Response, body []byte) *Error {
-	said := c.scrub(saidIn(body))
+// responseError converts a response without a 2xx status to an error with
+// advice. The provider's own message is appended, without the token.
+func (c *client) responseError(call call, response *http.Response, body []byte) *Error {
+	detail := c.scrub(errorDetail(body))
 	failure := &Error{Provider: c.kind, Status: response.StatusCode}
 	switch status := response.StatusCode; {
-	case status == http.StatusTooManyRequests, status == http.StatusForbidden && spent(response.Header, said):
+	case status == http.StatusTooManyRequests, status == http.StatusForbidden && isRateLimit(response.Header, detail):
 		failure.Kind = RateLimited
 		failure.Until = resetTime(response.Header, c.now())
 		failure.Message = fmt.Sprintf("%s allows no more requests with this token until %s", c.kind.Title(), failure.Until.UTC().Format(time.RFC3339))
 		return failure
-	case status == http.StatusUnauthorized && !c.authorised(said):
+	case status == http.StatusUnauthorized && !c.isForbidden(detail):
 		failure.Kind, failure.Token = Denied, StateRevoked
-		failure.Message = fmt.Sprintf("%s does not accept the token: it is wrong, expired or revoked; make a new one", c.kind.Title())
-		// Only GitLab tells the two apart; Bitbucket's text names both.
-		if c.kind == GitLab && strings.Contains(said, "expired") {
+		failure.Message = fmt.Sprintf("%s does not accept the token: it is wrong, expired or revoked; create a new one", c.kind.Title())
+		// Only GitLab distinguishes the two; Bitbucket's text names both.
+		if c.kind == GitLab && strings.Contains(detail, "expired") {
 			failure.Token = StateExpired
-			failure.Message = fmt.Sprintf("the token has expired at %s: make a new one", c.kind.Title())
+			failure.Message = fmt.Sprintf("the token has expired at %s: create a new one", c.kind.Title())
 		}
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:
 		failure.Kind = Denied
-		failure.Message = fmt.Sprintf("%s does not let the token do this (%s)", c.kind.Title(), what(call))
+		failure.Message = fmt.Sprintf("%s does not let the token do this (%s)", c.kind.Title(), describeCall(call))
 	case status == http.StatusNotFound, status == http.StatusGone:
 		failure.Kind = NotFound
-		failure.Message = fmt.Sprintf("%s does not find it, or the token may not see it (%s)", c.kind.Title(), what(call))
+		failure.Message = fmt.Sprintf("%s does not find it, or the token may not see it (%s)", c.kind.Title(), describeCall(call))
 	case status == http.StatusConflict:
 		failure.Kind = Conflict
-		failure.Message = fmt.Sprintf("%s has it already (%s)", c.kind.Title(), what(call))
+		failure.Message = fmt.Sprintf("%s has it already (%s)", c.kind.Title(), describeCall(call))
 	case status >= 500:
 		failure.Kind = Unreachable
 		failure.Message = fmt.Sprintf("%s fails with %d %s", response.Request.URL.Host, status, http.StatusText(status))
 	default:
 		failure.Kind = Invalid
-		failure.Message = fmt.Sprintf("%s refuses the request with %d %s (%s)", c.kind.Title(), status, http.StatusText(status), what(call))
+		failure.Message = fmt.Sprintf("%s refuses the request with %d %s (%s)", c.kind.Title(), status, http.StatusText(status), describeCall(call))
 	}
-	if said != "" {
-		failure.Message += ": " + said
+	if detail != "" {
+		failure.Message += ": " + detail
 	}
 	return failure
 }
 
-// authorised tells a known user without the right from an unknown one:
-// Bitbucket Server answers 401 to both.
-func (c *client) authorised(said string) bool {
-	return c.kind == BitbucketServer && strings.Contains(said, "not permitted")
+// isForbidden distinguishes a known user without permission from an unknown
+// one: Bitbucket Server returns 401 for both.
+func (c *client) isForbidden(detail string) bool {
+	return c.kind == BitbucketServer && strings.Contains(detail, "not permitted")
 }
 
-// what names the call for a message.
-func what(call call) string {
+// describeCall returns method and path of a call for a message.
+func describeCall(call call) string {
 	if call.path == "" {
 		return call.method
 	}
 	return call.method + " " + call.path
 }
 
-// saidIn finds the message in the error bodies of the four providers. A body
-// that is no JSON is a proxy's page and says nothing.
-func saidIn(body []byte) string {
+// errorDetail returns the message of an error body of any of the four
+// providers. A body that is not JSON is a proxy's error page and is ignored.
+func errorDetail(body []byte) string {
 	var shape struct {
 		Message     json.RawMessage   `json:"message"`           // GitHub, GitLab
 		Description string            `json:"error_description"` // GitLab, OAuth
@@ -85,7 +86,7 @@ func saidIn(body []byte) string {
 	if shape.Description != "" {
 		parts = append(parts, shape.Description)
 	}
-	return readable(strings.Join(parts, "; "))
+	return sanitize(strings.Join(parts, "; "))
 }
 
 // plainText reads a text, a list of texts, {field: [texts]}, or an object with a
@@ -128,8 +129,9 @@ func plainText(raw json.RawMessage) []string {
 	return parts
 }
 
-// readable bounds what a server can put into our messages.
-func readable(text string) string {
+// sanitize bounds text from a server and removes control characters, so that it
+// cannot forge log lines.
+func sanitize(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || !unicode.IsPrint(r) {
 			return ' '
@@ -143,14 +145,15 @@ func readable(text string) string {
 	return strings.TrimSpace(text)
 }
 
-// spent reports whether a 403 is GitHub's rate limit, the first or the
-// secondary one.
-func spent(header http.Header, said string) bool {
-	return header.Get("X-RateLimit-Remaining") == "0" || header.Get("Retry-After") != "" || strings.Contains(said, "secondary rate limit")
+// isRateLimit reports whether a 403 is GitHub's primary or secondary rate
+// limit.
+func isRateLimit(header http.Header, detail string) bool {
+	return header.Get("X-RateLimit-Remaining") == "0" || header.Get("Retry-After") != "" || strings.Contains(detail, "secondary rate limit")
 }
 
-// resetTime is when requests are allowed again: after Retry-After, or at the
-// reset time of GitHub and GitLab, and otherwise in a minute, as GitHub advises.
+// resetTime returns when requests are allowed again: after Retry-After, at the
+// reset time of GitHub and GitLab, otherwise after a minute, as GitHub
+// recommends.
 func resetTime(header http.Header, now time.Time) time.Time {
 	if seconds, err := strconv.ParseInt(header.Get("Retry-After"), 10, 32); err == nil && seconds >= 0 {
 		return now.Add(time.Duration(seconds) * time.Second)
