@@ -52,7 +52,7 @@ func TestRuntimeAuthorities(t *testing.T) {
 	withoutAny := newDirect(at, nil)
 	t.Cleanup(withoutAny.CloseIdleConnections)
 	if err := ask(withoutAny); !errors.As(err, &unknown) {
-		t.Errorf("with the authorities of the system: %v", err)
+		t.Errorf("with the system CAs: %v", err)
 	}
 	file := filepath.Join(t.TempDir(), "ca.pem")
 	write := func(text string) {
@@ -88,16 +88,16 @@ func TestRuntimeAuthorities(t *testing.T) {
 	}
 }
 
-// TestRuntimeAuthoritiesAtStart: a file that cannot be used is told, with its name.
-func TestRuntimeAuthoritiesAtStart(t *testing.T) {
+// TestCABundleAtStart: an unusable file is reported with its name.
+func TestCABundleAtStart(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "ca.pem")
-	if _, err := LoadCABundle(file, nil); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "the authorities of runtimes") {
+	if _, err := LoadCABundle(file, nil); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "CA bundle of runtimes") {
 		t.Errorf("a file that is not there: %v", err)
 	}
 	if err := os.WriteFile(file, []byte("nothing of use"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := LoadCABundle(file, nil); err == nil || !strings.Contains(err.Error(), "no certificate in PEM") || !strings.Contains(err.Error(), file) {
+	if _, err := LoadCABundle(file, nil); err == nil || !strings.Contains(err.Error(), "contains no PEM certificate") || !strings.Contains(err.Error(), file) {
 		t.Errorf("a file without a certificate: %v", err)
 	}
 }

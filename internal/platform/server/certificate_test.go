@@ -65,7 +65,7 @@ func TestCertificateFiles(t *testing.T) {
 		}
 		<-time.After(reloadInterval)
 		expect("without a key", "two.example.com")
-		if text := logged.String(); strings.Count(text, "cannot be read anew") != 2 || strings.Count(text, "was read anew") != 1 {
+		if text := logged.String(); strings.Count(text, "certificate reload failed") != 2 || strings.Count(text, "certificate reloaded") != 1 {
 			t.Errorf("logged:\n%s", text)
 		}
 	})

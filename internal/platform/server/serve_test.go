@@ -189,7 +189,7 @@ func TestStopWithStreams(t *testing.T) {
 	p.cancel()
 	for watch.Receive() {
 	}
-	if err := watch.Err(); connect.CodeOf(err) != connect.CodeUnavailable || !strings.Contains(err.Error(), "stopping") {
+	if err := watch.Err(); connect.CodeOf(err) != connect.CodeUnavailable || !strings.Contains(err.Error(), "shutting down") {
 		t.Errorf("the watch ended with %v", err)
 	}
 	eventually(t, "a closed door", func() bool { response, err := ask(""); return err != nil || response.Body.Close() != nil })
