@@ -125,7 +125,7 @@ func TestMigrationRefusals(t *testing.T) {
 		must(t, s.migrate(t.Context(), twoSteps()))
 		for want, files := range map[string]fs.FS{
 			"it belongs to a newer Slipway; start that version": only(twoSteps(), "0001_ships.sql"),
-			"another checksum than in this program":        other2(other),
+			"another checksum than in this program":             other2(other),
 		} {
 			if err := s.migrate(t.Context(), files); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("got %v, want %s", err, want)
