@@ -122,7 +122,7 @@ func (w *world) key(t *testing.T, dir, email, scope string) string {
 	t.Helper()
 	var answer strings.Builder
 	query := url.Values{"email": {email}, "name": {"tests-" + scope}, "scope": {scope}, "life": {"1h"}}
-	check(t, server.AskRunning(t.Context(), dir, "/users/create-key?"+query.Encode(), &answer))
+	check(t, server.SendCommand(t.Context(), dir, "/users/create-key?"+query.Encode(), &answer))
 	return strings.TrimSpace(answer.String())
 }
 
