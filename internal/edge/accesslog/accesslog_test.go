@@ -35,7 +35,7 @@ func TestJSON(t *testing.T) {
 		}
 	}
 	// What a record does not have is not in the line.
-	got = object(t, accesslog.Options{}, &proxy.Record{EntryPoint: "web", Status: 400, Reason: "bad", Upgraded: true})
+	got = object(t, accesslog.Options{}, &proxy.Record{Connection: proxy.Connection{EntryPoint: "web"}, Status: 400, Reason: "bad", Upgraded: true})
 	if got["Reason"] != "bad" || got["Upgraded"] != true || got["RouterName"] != nil || got["ClientHost"] != nil || got["OriginStatus"] != nil {
 		t.Errorf("got %v", got)
 	}
@@ -63,7 +63,10 @@ func TestCommon(t *testing.T) {
 			t.Errorf("%s:\n got %swant %s", c.name, got, c.want)
 		}
 	}
-	tcp := &proxy.Record{EntryPoint: "db", TCPRoute: &route.TCPRoute{ID: route.TCPRouteID{Name: "pg"}}, Client: netip.MustParseAddr("192.0.2.7"), Began: record.Began, Sent: 5, Endpoint: "10.0.0.9:5432"}
+	tcp := &proxy.Record{
+		Connection: proxy.Connection{EntryPoint: "db"}, Timing: proxy.Timing{Began: record.Began}, Traffic: proxy.Traffic{Sent: 5},
+		TCPRoute: &route.TCPRoute{ID: route.TCPRouteID{Name: "pg"}}, Client: netip.MustParseAddr("192.0.2.7"), Endpoint: "10.0.0.9:5432",
+	}
 	if got, want := written(t, accesslog.Options{}, tcp), `192.0.2.7 - - [31/Jan/2026:12:30:45 +0000] "- - -" 0 5 "-" "-" 1 "pg[0][0]" "10.0.0.9:5432" 0ms`+"\n"; got != want {
 		t.Errorf("TCP:\n got %swant %s", got, want)
 	}
@@ -117,7 +120,7 @@ func TestHeaders(t *testing.T) {
 
 func TestFilters(t *testing.T) {
 	record := func(status, attempts int, took time.Duration) *proxy.Record {
-		return &proxy.Record{Status: status, Attempts: attempts, Duration: took}
+		return &proxy.Record{Timing: proxy.Timing{Duration: took}, Status: status, Attempts: attempts}
 	}
 	records := []*proxy.Record{record(200, 1, time.Millisecond), record(404, 1, time.Millisecond), record(503, 3, time.Millisecond), record(302, 1, time.Second), record(0, 1, 0)}
 	for _, c := range []struct {

@@ -20,7 +20,8 @@ var hostile = []string{
 // odd is a record with a value in every place that has one.
 func odd(value string) *proxy.Record {
 	return &proxy.Record{
-		EntryPoint: value, User: value, Protocol: value, Endpoint: value, Method: value, Host: value, Path: value, Reason: value,
+		Connection: proxy.Connection{EntryPoint: value, Protocol: value},
+		User:       value, Endpoint: value, Method: value, Host: value, Path: value, Reason: value,
 		Rule:    &route.Rule{ID: route.ID{Kind: value, Namespace: value, Name: value, Variant: value}},
 		Backend: &route.BackendID{Namespace: value, Name: value, Variant: value},
 	}

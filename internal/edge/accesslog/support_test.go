@@ -118,16 +118,19 @@ func responseHead(t testing.TB, text string) *h1.ResponseHead {
 func sample(t testing.TB) *proxy.Record {
 	t.Helper()
 	return &proxy.Record{
-		EntryPoint: "websecure", Peer: netip.MustParseAddrPort("10.0.0.1:4711"), Client: netip.MustParseAddr("::ffff:192.0.2.7"), User: "alice b",
-		Protocol: "HTTP/2", TLS: true, TLSVersion: tls.VersionTLS13, CipherSuite: tls.TLS_AES_128_GCM_SHA256,
+		Connection: proxy.Connection{
+			EntryPoint: "websecure", Peer: netip.MustParseAddrPort("10.0.0.1:4711"),
+			Protocol: "HTTP/2", TLS: true, TLSVersion: tls.VersionTLS13, CipherSuite: tls.TLS_AES_128_GCM_SHA256,
+		},
+		Timing:  proxy.Timing{Began: time.Date(2026, 1, 31, 12, 30, 45, 123456789, time.UTC), Duration: 1500 * time.Millisecond, Upstream: time.Second},
+		Traffic: proxy.Traffic{Received: 11, Sent: 22, Origin: 33},
+		Client:  netip.MustParseAddr("::ffff:192.0.2.7"), User: "alice b",
 		Rule:    &route.Rule{ID: route.ID{Kind: "Ingress", Namespace: "shop", Name: "cart", Rule: 1, Path: 2, Variant: "canary"}},
 		Backend: &route.BackendID{Namespace: "shop", Name: "cart", Port: 80, Variant: "tls"}, Endpoint: "10.1.2.3:8080",
 		Method: "GET", Host: "shop.example.com", Path: "/cart/7", Status: 200, Attempts: 2,
 		Head: requestHead(t, "GET /cart/7?a=b HTTP/1.1\r\nHost: shop.example.com:8443\r\nUser-Agent: probe \"1\"\r\nReferer: https://x/\r\n"+
 			"Authorization: Bearer canary\r\nCookie: canary=1\r\nX-Api-Key: canary\r\nX-Twice: 1\r\nx-twice: 2\r\n\r\n"),
 		Response: responseHead(t, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nSet-Cookie: canary=2\r\nServer: app\r\n\r\n"),
-		Began:    time.Date(2026, 1, 31, 12, 30, 45, 123456789, time.UTC), Duration: 1500 * time.Millisecond, Upstream: time.Second,
-		Received: 11, Sent: 22, Origin: 33, Reason: "",
 	}
 }
 

@@ -115,8 +115,8 @@ func (f *Compression) Encoder(x *Exchange, response *h1.ResponseHead) *Encoder {
 	x.ResponseEdits = append(x.ResponseEdits, f.codings[encoding], f.noRanges)
 	if tag, ok := response.Get(normalize.FieldETag); ok && !bytes.HasPrefix(tag, []byte("W/")) {
 		// The same bytes are no longer promised, only the same meaning.
-		x.work = append(append(x.work[:0], "W/"...), tag...)
-		if edit, err := f.weak.With(x.keep(x.work)); err == nil {
+		x.memory.work = append(append(x.memory.work[:0], "W/"...), tag...)
+		if edit, err := f.weak.With(x.keep(x.memory.work)); err == nil {
 			x.ResponseEdits = append(x.ResponseEdits, edit)
 		}
 	}

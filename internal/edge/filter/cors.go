@@ -111,8 +111,8 @@ func (f *cors) Request(x *Exchange) *LocalResponse {
 		return f.notAllowed
 	}
 	answer := x.respond(204, "Preflight")
-	x.localEdits = append(f.appendOrigin(x.localEdits, origin), f.preflight...)
-	answer.Edits = x.localEdits
+	x.memory.edits = append(f.appendOrigin(x.memory.edits, origin), f.preflight...)
+	answer.Edits = x.memory.edits
 	return answer
 }
 

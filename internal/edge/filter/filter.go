@@ -108,18 +108,14 @@ type Exchange struct {
 	// Response and Done, in the place that it was compiled with.
 	Marks []int64
 
-	// scratch holds Path once it was changed. The next change is made in spare,
-	// because it often starts from what scratch holds.
-	scratch, spare []byte
-	rewritten      bool
-	// work is where a filter puts a text together, kept what has to last until
-	// the exchange is over.
-	work, kept []byte
-	// local is the answer of a filter whose answer depends on the request.
-	local      LocalResponse
-	localEdits []h1.Edit
-	// respondedLocally says that a filter gave the answer: no backend was asked.
+	// rewritten reports that Path is a filter's, and not the client's.
+	rewritten bool
+	// local is the response of a filter that depends on the request.
+	local LocalResponse
+	// respondedLocally reports that a filter ended the request, so that no
+	// backend was involved: circuit breakers do not count it.
 	respondedLocally bool
+	memory           exchangeMemory
 }
 
 // BodyBufferer is what filters can ask of the proxy during Request.
@@ -136,15 +132,31 @@ type BufferedBody interface {
 	Size() int64
 }
 
+// exchangeMemory is what an Exchange keeps from one request to the next, so that
+// filters allocate nothing.
+type exchangeMemory struct {
+	// path holds Path once it was changed. The next change is made in spare,
+	// because it often starts from a part of path.
+	path, spare []byte
+	// work is where a filter puts a text together, kept what has to last until
+	// the exchange is over.
+	work, kept []byte
+	// edits are those of a local response.
+	edits []h1.Edit
+}
+
+func (m *exchangeMemory) reset() {
+	m.path, m.spare, m.work, m.kept, m.edits = m.path[:0], m.spare[:0], m.work[:0], m.kept[:0], m.edits[:0]
+}
+
 // Begin makes ready for a request and keeps the memory.
 func (x *Exchange) Begin(head *h1.Head, marks int) {
 	*x = Exchange{
 		Head: head, Path: head.URI.Path, Query: head.URI.Query, HasQuery: head.URI.HasQuery,
 		RequestEdits: x.RequestEdits[:0], ResponseEdits: x.ResponseEdits[:0],
-		Pages: x.Pages[:0], Mirrors: x.Mirrors[:0],
-		Marks: x.Marks, scratch: x.scratch[:0], spare: x.spare[:0],
-		work: x.work[:0], kept: x.kept[:0], localEdits: x.localEdits[:0],
+		Pages: x.Pages[:0], Mirrors: x.Mirrors[:0], Marks: x.Marks, memory: x.memory,
 	}
+	x.memory.reset()
 	if marks == 0 {
 		return
 	}
@@ -173,7 +185,7 @@ func (x *Exchange) SetPath(path []byte) error {
 	if len(path) > len(x.Head.URI.Path)+maxGrowth {
 		return h1.ErrTargetTooLong
 	}
-	canonical, hazards, err := normalize.Path(x.spare[:0], path)
+	canonical, hazards, err := normalize.Path(x.memory.spare[:0], path)
 	if err != nil {
 		return err
 	}
@@ -184,9 +196,9 @@ func (x *Exchange) SetPath(path []byte) error {
 	if !sameButSlashes(canonical, path) {
 		return errGlued
 	}
-	x.spare = append(x.spare[:0], canonical...)
-	x.scratch, x.spare = x.spare, x.scratch
-	x.Path, x.rewritten = x.scratch, true
+	x.memory.spare = append(x.memory.spare[:0], canonical...)
+	x.memory.path, x.memory.spare = x.memory.spare, x.memory.path
+	x.Path, x.rewritten = x.memory.path, true
 	return nil
 }
 

@@ -233,10 +233,10 @@ func (x *Exchange) copyResponseFields(head *h1.ResponseHead) []h1.Edit {
 		}
 		edit, err := h1.AddField(x.keep(head.Name(line)), x.keep(head.Value(line)))
 		if err == nil { // the others frame the message
-			x.localEdits = append(x.localEdits, edit)
+			x.memory.edits = append(x.memory.edits, edit)
 		}
 	}
-	return x.localEdits
+	return x.memory.edits
 }
 
 // connectionLists reports whether a Connection header names a field that is the

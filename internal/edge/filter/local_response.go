@@ -10,14 +10,14 @@ import (
 
 // keep copies b to memory that lasts until the exchange is over.
 func (x *Exchange) keep(b []byte) string {
-	start := len(x.kept)
-	x.kept = append(x.kept, b...)
-	return normalize.View(x.kept[start:])
+	start := len(x.memory.kept)
+	x.memory.kept = append(x.memory.kept, b...)
+	return normalize.View(x.memory.kept[start:])
 }
 
 // respond gives an answer that is made for this request, without headers.
 func (x *Exchange) respond(status int, reason string) *LocalResponse {
-	x.localEdits = x.localEdits[:0]
+	x.memory.edits = x.memory.edits[:0]
 	x.local = LocalResponse{Status: status, Reason: reason}
 	return &x.local
 }
@@ -26,13 +26,13 @@ func (x *Exchange) respond(status int, reason string) *LocalResponse {
 // seconds, and one at least.
 func (x *Exchange) respondRetryAfter(refusal *retryAfterResponse, wait time.Duration) *LocalResponse {
 	seconds := max(1, int64((wait+time.Second-1)/time.Second))
-	x.work = strconv.AppendInt(x.work[:0], seconds, 10)
+	x.memory.work = strconv.AppendInt(x.memory.work[:0], seconds, 10)
 	answer := x.respond(refusal.status, refusal.reason)
 	// Digits are always a valid value.
-	if edit, err := refusal.retryAfter.With(x.keep(x.work)); err == nil {
-		x.localEdits = append(x.localEdits, edit)
+	if edit, err := refusal.retryAfter.With(x.keep(x.memory.work)); err == nil {
+		x.memory.edits = append(x.memory.edits, edit)
 	}
-	answer.Edits = x.localEdits
+	answer.Edits = x.memory.edits
 	return answer
 }
 

@@ -61,8 +61,8 @@ func (f *addPrefix) Request(x *Exchange) *LocalResponse {
 	if x.Head.URI.Asterisk {
 		return nil
 	}
-	x.work = append(append(x.work[:0], f.prefix...), x.Path...)
-	return x.rewrite(x.work)
+	x.memory.work = append(append(x.memory.work[:0], f.prefix...), x.Path...)
+	return x.rewrite(x.memory.work)
 }
 
 type stripPrefix struct{ prefixes []strippable }
@@ -168,8 +168,8 @@ func (f *stripPrefixRegexp) Request(x *Exchange) *LocalResponse {
 			x.RequestEdits = append(x.RequestEdits, edit)
 		}
 		// Two slashes are one again in the canonical spelling.
-		x.work = append(append(x.work[:0], '/'), x.Path[end:]...)
-		return x.rewrite(x.work)
+		x.memory.work = append(append(x.memory.work[:0], '/'), x.Path[end:]...)
+		return x.rewrite(x.memory.work)
 	}
 	return nil
 }
@@ -230,8 +230,8 @@ func (f *replacePathRegexp) Request(x *Exchange) *LocalResponse {
 	if x.Head.URI.Asterisk {
 		return nil
 	}
-	out, fits, err := f.rewriter.replace(x.work[:0], x.Path, len(x.Head.URI.Path)+maxGrowth)
-	x.work = out
+	out, fits, err := f.rewriter.replace(x.memory.work[:0], x.Path, len(x.Head.URI.Path)+maxGrowth)
+	x.memory.work = out
 	if err != nil {
 		return pathAnswer(err)
 	}

@@ -41,8 +41,8 @@ func (r *redirection) to(x *Exchange, location []byte) *LocalResponse {
 		return badLocation
 	}
 	answer := x.respond(r.status, "Redirect")
-	x.localEdits = append(x.localEdits, edit)
-	answer.Edits = x.localEdits
+	x.memory.edits = append(x.memory.edits, edit)
+	answer.Edits = x.memory.edits
 	return answer
 }
 
@@ -92,12 +92,12 @@ func (f *redirectScheme) Request(x *Exchange) *LocalResponse {
 	if len(x.Head.URI.Host) == 0 {
 		return noHost
 	}
-	x.work = append(x.work[:0], f.scheme...)
-	x.work = append(x.work, "://"...)
-	x.work = append(x.work, x.Head.URI.Host...)
-	x.work = append(x.work, f.port...)
-	x.work = appendAsked(x.work, x)
-	return f.to(x, x.work)
+	x.memory.work = append(x.memory.work[:0], f.scheme...)
+	x.memory.work = append(x.memory.work, "://"...)
+	x.memory.work = append(x.memory.work, x.Head.URI.Host...)
+	x.memory.work = append(x.memory.work, f.port...)
+	x.memory.work = appendAsked(x.memory.work, x)
+	return f.to(x, x.memory.work)
 }
 
 type redirectRegexp struct {
@@ -131,13 +131,13 @@ func (f *redirectRegexp) Request(x *Exchange) *LocalResponse {
 	if len(x.Head.URI.Host) == 0 {
 		return noHost
 	}
-	url := append(x.work[:0], schemeOf(x)...)
+	url := append(x.memory.work[:0], schemeOf(x)...)
 	url = append(url, "://"...)
 	url = append(url, x.Head.URI.Authority...)
 	url = appendAsked(url, x)
 	n := len(url)
 	out, fits, err := f.rewriter.replace(url, url, n+maxGrowth)
-	x.work = out
+	x.memory.work = out
 	switch location := out[n:]; {
 	case err != nil:
 		return badLocation

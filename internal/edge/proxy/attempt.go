@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"context"
 	"errors"
 	"io"
 	"net"
@@ -15,236 +14,305 @@ import (
 	"slipway.dev/slipway/internal/edge/upstream"
 )
 
-// failure is why an attempt brought nothing that was passed on.
+// The local responses in place of a backend's.
+var (
+	noEndpoint = &filter.LocalResponse{Status: 503, Reason: "NoEndpoint"}
+	badGateway = &filter.LocalResponse{Status: 502, Reason: "BadGateway"}
+	timedOut   = &filter.LocalResponse{Status: 504, Reason: "GatewayTimeout"}
+)
+
+// attempt is one try at one endpoint. It is part of its exchange; begin resets
+// it by one assignment for the next try.
+type attempt struct {
+	x      *exchange
+	target target
+	start  time.Duration // after the start of the exchange, where the rule bounds attempts
+
+	upstream *upstream.Conn // nil until connected, and after releaseUpstream
+	reusable bool           // upstream ended its exchange cleanly
+	// totalTimer and cancelHook close upstream: when the rule's total timeout is
+	// over, and when the client of a stream has left.
+	totalTimer *time.Timer
+	cancelHook func() bool
+
+	// headerTimeout is how long the head of the response is waited for, waited
+	// how much of that is over; clientGone ends the wait.
+	headerTimeout, waited time.Duration
+	clientGone            bool
+
+	upload   upload
+	transfer h1.Transfer // of the request's body
+	relay    relay
+	forward  h1.ForwardPlan
+
+	plan     h1.ResponsePlan
+	buffered *bufferedBody   // the response's body, when it is in memory
+	encoder  *filter.Encoder // compresses the response
+}
+
+// failure is why an attempt brought no response that was passed on.
 type failure uint8
 
 const (
-	succeeded   failure = iota // it is over, one way or the other
+	succeeded   failure = iota // the exchange is over, one way or the other
 	unconnected                // there was no connection, so nothing was sent
-	broken                     // the connection ended before the head of an answer
+	broken                     // the connection ended before the head of a response
 	overdue                    // the head did not come in time
-	refused                    // the answer was 502, 503 or 504
+	refused                    // the status was 502, 503 or 504
 )
 
-// attempted is how one attempt ended: with the endpoint's answer passed on, or
-// with an answer to give in its place.
-type attempted struct {
-	keep    bool
-	answer  *filter.LocalResponse
-	failure failure
-	stale   bool // a pooled connection had died
-	outcome upstream.Outcome
-	// settled says that the request is sent again, after wait at least.
-	settled bool
-	wait    time.Duration
+// attemptResult is how an attempt ended: with the endpoint's response passed on,
+// or with a local response in its place.
+type attemptResult struct {
+	keepAlive bool
+	local     *filter.LocalResponse
+	failure   failure
+	stale     bool // a pooled connection had died
+	outcome   upstream.Outcome
+	// retry orders another attempt, after wait at least. The rule's budget has
+	// paid for it.
+	retry bool
+	wait  time.Duration
 }
 
-// target is where a request goes.
-type target struct {
-	handle *upstream.Handle
-	lease  upstream.Lease
-	choice upstream.PickOptions
-	sticky string // the part of the rule's cookie that stands for the backend
-}
-
-// attempt sends the request to one endpoint and passes its answer on.
-func (c *client) attempt(b *binding, lane *target, fresh bool, ran int) attempted {
-	c.settle()
-	c.up = sending{}
-	if c.x.Retry != nil {
-		c.tried = time.Since(c.record.Began)
-	}
-	c.record.Backend, c.record.Endpoint = lane.handle.ID(), ""
-	conn, err := lane.lease.Connect(context.Background(), c.left(b, c.connectTime(b)), fresh)
-	if err != nil {
-		c.record.Reason = err.Error()
-		answer := badGateway
-		if isTimeout(err) {
-			answer = timedOut
+// proxy forwards the request to a backend. It returns a local response when no
+// endpoint gave one.
+func (x *exchange) proxy() (keepAlive bool, local *filter.LocalResponse) {
+	if trace := x.conn.proxy.cfg.Trace; trace != nil {
+		if x.rule.chain.Empty() {
+			x.describe()
 		}
-		return attempted{answer: answer, failure: unconnected, outcome: upstream.ConnectFailed}
+		x.finishTrace = trace(&x.record, x.filters)
 	}
-	c.conn = conn
-	c.record.Endpoint = lane.lease.Endpoint().Address()
-	c.record.Connected = time.Since(c.record.Began)
-	c.bound(b, conn)
-	if b.times.total > 0 {
-		// Closing the connection ends every wait of this attempt.
-		c.total = time.AfterFunc(c.left(b, 0), func() { conn.NetConn().Close() })
+	x.proxied = time.Since(x.record.Began)
+	if len(x.filters.Mirrors) > 0 {
+		x.mirror()
+		defer x.mirrorStreamed()
 	}
-	if c.from.Gone != nil {
-		c.leaving = context.AfterFunc(c.from.Gone, func() { conn.NetConn().Close() })
+	if idle := x.rule.timeouts.idle; idle > 0 {
+		defer x.conn.setIdleTimeout(idle)()
 	}
-	if err := c.await(b, lane, conn); err != nil {
-		conn.Close()
-		c.up.stop(c)
-		return c.failed(b, conn, err)
+	if x.filters.Retry != nil {
+		x.rule.budget.earn(time.Now())
 	}
-	lane.lease.ResponseStarted()
-	c.record.Responded = time.Since(c.record.Began)
+	return x.proxyWithRetries()
+}
+
+// proxyWithRetries makes one attempt after the other, until one is the last. An
+// attempt is the phases pick, send, receive and respond.
+func (x *exchange) proxyWithRetries() (keepAlive bool, local *filter.LocalResponse) {
+	a := &x.attempt
+	fresh := false
+	err := a.pick()
+	for {
+		if err != nil {
+			x.record.Reason = err.Error()
+			return false, unavailable(err)
+		}
+		x.record.Attempts++
+		endpoint := a.target.lease.Endpoint()
+		result := a.run(fresh)
+		a.target.lease.Done(result.outcome)
+		switch {
+		case result.failure == succeeded:
+			return result.keepAlive, result.local
+		case result.stale && !fresh:
+			// A pooled connection that had died is no sign about its endpoint: try
+			// the same one again, on a new connection.
+			fresh = true
+		case result.retry || x.mayRetry(result.failure):
+			if !x.backOff(result.wait) {
+				return false, timedOut
+			}
+			fresh, a.target.options.Avoid = false, endpoint
+		default:
+			return result.keepAlive, result.local
+		}
+		a.target.lease, err = a.target.handle.Pick(a.target.options)
+	}
+}
+
+// run sends the request to the endpoint that was picked and passes its response
+// on. A fresh attempt uses no pooled connection.
+func (a *attempt) run(fresh bool) attemptResult {
+	a.begin()
+	x := a.x
+	if err := a.connect(fresh); err != nil {
+		x.record.Reason = err.Error()
+		local := badGateway
+		if isTimeout(err) {
+			local = timedOut
+		}
+		return attemptResult{local: local, failure: unconnected, outcome: upstream.ConnectFailed}
+	}
+	if err := a.sendAndReceive(); err != nil {
+		a.upstream.Close()
+		a.upload.stop(x.conn)
+		return a.failed(err)
+	}
+	a.target.lease.ResponseStarted()
+	x.record.Responded = time.Since(x.record.Began)
 	outcome := upstream.OK
-	if c.response.Status >= 500 {
+	if x.conn.buffers.response.Status >= 500 {
 		outcome = upstream.ServerError
 	}
-	if wait, again := c.mayRetryAnswer(b); again {
-		c.dropResponse(conn)
-		return attempted{failure: refused, settled: true, wait: wait, outcome: outcome}
+	if wait, retry := a.mayRetryResponse(); retry {
+		a.dropResponse()
+		return attemptResult{failure: refused, retry: true, wait: wait, outcome: outcome}
 	}
-	return c.conclude(b, lane, conn, ran, outcome)
+	return a.handleResponse(outcome)
 }
 
-// connectTime bounds making a connection: as the rule says, and as long as an
-// attempt may take. 0 is the default.
-func (c *client) connectTime(b *binding) time.Duration {
-	wait := b.times.connect
-	if retry := c.x.Retry; retry != nil && retry.AttemptTimeout > 0 && (wait == 0 || retry.AttemptTimeout < wait) {
-		wait = retry.AttemptTimeout
+// begin ends the use of the attempt before and resets everything but the target.
+func (a *attempt) begin() {
+	a.releaseUpstream()
+	*a = attempt{x: a.x, target: a.target}
+	if a.x.filters.Retry != nil {
+		a.start = time.Since(a.x.record.Began)
 	}
-	return wait
 }
 
-// errInterim is why an endpoint is given up that sends interim responses only.
-var errInterim = errors.New("too many interim responses")
-
-// errAttempt is why an attempt was given up.
-var errAttempt = errors.New("the attempt's timeout is over")
-
-// await sends the request and reads the head of the final answer, in the time
-// that an attempt may take.
-func (c *client) await(b *binding, lane *target, conn *upstream.Conn) error {
-	if c.x.Retry == nil || c.x.Retry.AttemptTimeout == 0 {
-		return c.sendAndRead(b, lane, conn)
+// sendAndReceive sends the request and reads the head of the final response, in
+// the time that an attempt may take.
+func (a *attempt) sendAndReceive() error {
+	var timer *time.Timer
+	if retry := a.x.filters.Retry; retry != nil && retry.AttemptTimeout > 0 {
+		left := max(retry.AttemptTimeout-(time.Since(a.x.record.Began)-a.start), time.Millisecond)
+		timer = closeAfter(a.upstream, left)
 	}
-	left := max(c.x.Retry.AttemptTimeout-(time.Since(c.record.Began)-c.tried), time.Millisecond)
-	timer := time.AfterFunc(left, func() { conn.NetConn().Close() })
-	err := c.sendAndRead(b, lane, conn)
-	if !timer.Stop() {
-		return errAttempt
+	err := a.send()
+	if err == nil {
+		err = a.receive()
+	}
+	if timer != nil && !timer.Stop() {
+		return errAttemptTimeout
 	}
 	return err
 }
 
-func (c *client) sendAndRead(b *binding, lane *target, conn *upstream.Conn) error {
-	if err := c.send(b, lane, conn); err != nil {
-		return err
-	}
-	for interim := 0; ; interim++ {
-		err := conn.Reader.ReadResponse(&c.response, c.forward.RequestInfo(&c.head), conn.Limits)
-		for errors.Is(err, h1.ErrIdle) && c.waitsOn(conn) {
-			err = conn.Reader.ReadResponse(&c.response, c.forward.RequestInfo(&c.head), conn.Limits)
-		}
-		switch {
-		case err != nil:
-			return err
-		case !c.response.Interim():
-			return nil
-		case interim == h1.MaxInterim:
-			return errInterim
-		}
-		c.passInterim()
-	}
+// closeAfter closes a connection after a time, which ends every wait on it.
+func closeAfter(conn *upstream.Conn, wait time.Duration) *time.Timer {
+	return time.AfterFunc(wait, func() { conn.NetConn().Close() })
 }
 
-// conclude passes an answer on, in the form that the rule's policies give to it.
-func (c *client) conclude(b *binding, lane *target, conn *upstream.Conn, ran int, outcome upstream.Outcome) attempted {
-	c.record.Response, c.record.Reason = &c.response, ""
-	if c.response.Status == 101 {
-		c.stick(b, lane)
-		b.chain.Response(&c.x, ran, c.response.Status)
-		c.switchProtocols(conn)
-		return attempted{outcome: outcome}
-	}
-	if c.x.BufferResponse > 0 {
-		if answer := c.holdResponse(conn); answer != nil {
-			conn.Close()
-			c.up.stop(c)
-			c.record.Response = nil
-			return attempted{answer: answer, outcome: outcome}
-		}
-	}
-	if len(c.x.Pages) > 0 {
-		c.page = c.pageFor(c.response.Status)
-	}
-	c.stick(b, lane)
-	b.chain.Response(&c.x, ran, c.response.Status)
-	if c.page == nil && c.x.Compression != nil {
-		c.encoder = c.x.Compression.Encoder(&c.x, &c.response)
-	}
-	keep, clean := c.pass(conn)
-	c.reusable = clean && c.response.Reusable
-	return attempted{keep: keep, outcome: outcome}
-}
+// errAttemptTimeout is why an attempt was given up.
+var errAttemptTimeout = errors.New("the attempt's timeout is over")
 
-// failed judges an attempt that brought no answer.
-func (c *client) failed(b *binding, conn *upstream.Conn, err error) attempted {
-	if c.departed || c.from.Gone != nil && c.from.Gone.Err() != nil {
-		c.record.Reason = "the client has left"
-		return attempted{outcome: upstream.Cancelled}
+// failed judges an attempt that brought no response. Only what is the endpoint's
+// fault may be held against it: a client that left or broke off its body cancels
+// the attempt.
+func (a *attempt) failed(err error) attemptResult {
+	x := a.x
+	gone := x.conn.from.Gone
+	if a.clientGone || gone != nil && gone.Err() != nil {
+		x.record.Reason = "the client has left"
+		return attemptResult{outcome: upstream.Cancelled}
 	}
-	if b.times.total > 0 && time.Since(c.record.Began) >= b.times.total {
-		c.record.Reason = "the rule's total timeout is over"
-		return attempted{answer: timedOut, outcome: upstream.TimedOut}
+	if total := x.rule.timeouts.total; total > 0 && time.Since(x.record.Began) >= total {
+		x.record.Reason = "the rule's total timeout is over"
+		return attemptResult{local: timedOut, outcome: upstream.TimedOut}
 	}
 	var write *h1.WriteError
-	if c.up.err != nil && !errors.As(c.up.err, &write) {
-		// The client's body broke off, which is not the endpoint's fault.
-		c.record.Reason = c.up.err.Error()
-		return attempted{answer: brokenBody(c.up.err), outcome: upstream.Cancelled}
+	if a.upload.err != nil && !errors.As(a.upload.err, &write) {
+		x.record.Reason = a.upload.err.Error()
+		return attemptResult{local: brokenBody(a.upload.err), outcome: upstream.Cancelled}
 	}
-	c.record.Reason = err.Error()
-	if errors.Is(err, h1.ErrIdle) || errors.Is(err, errAttempt) || isTimeout(err) {
-		return attempted{answer: timedOut, failure: overdue, outcome: upstream.TimedOut}
+	x.record.Reason = err.Error()
+	if errors.Is(err, h1.ErrIdle) || errors.Is(err, errAttemptTimeout) || isTimeout(err) {
+		return attemptResult{local: timedOut, failure: overdue, outcome: upstream.TimedOut}
 	}
-	result := attempted{answer: badGateway, failure: broken, outcome: upstream.Reset}
-	unseen := errors.Is(err, upstream.ErrRefused) // the endpoint says so itself
-	if c.replayable() && (unseen || idempotent(c.head.MethodID)) && conn.Reused() && beforeFirstByte(err) {
-		// It had died of age, which says nothing about the endpoint.
+	result := attemptResult{local: badGateway, failure: broken, outcome: upstream.Reset}
+	unprocessed := errors.Is(err, upstream.ErrRefused) // the endpoint states so itself
+	if a.replayable() && (unprocessed || idempotent(x.conn.head.MethodID)) && a.upstream.Reused() && beforeFirstByte(err) {
+		// The connection had died of age, which is no sign about the endpoint.
 		result.stale, result.outcome = true, upstream.Cancelled
 	}
 	return result
 }
 
-// unavailable is the answer when no endpoint could be chosen.
+// replayable reports whether the request can be sent once more: none of its body
+// has left, or all of it is in memory.
+func (a *attempt) replayable() bool {
+	head := &a.x.conn.head
+	return a.x.body != nil || !a.upload.streaming || head.Framing == h1.Fixed && head.Length == 0
+}
+
+// releaseUpstream ends the use of the connection to the endpoint. The pool gets
+// it back only after a clean exchange, and only if nothing is going to close it:
+// a timer that can no longer be stopped may fire in the next exchange.
+func (a *attempt) releaseUpstream() {
+	if a.upstream == nil {
+		return
+	}
+	if a.totalTimer != nil {
+		a.reusable = a.totalTimer.Stop() && a.reusable
+		a.totalTimer = nil
+	}
+	if a.cancelHook != nil {
+		a.reusable = a.cancelHook() && a.reusable
+		a.cancelHook = nil
+	}
+	if a.reusable {
+		a.upstream.Release()
+	} else {
+		a.upstream.Close()
+	}
+	a.upstream, a.reusable = nil, false
+}
+
+// release ends the use of the endpoint and gives back the memory of the response.
+func (a *attempt) release() {
+	a.releaseUpstream()
+	a.buffered.release()
+	a.buffered = nil
+	if a.encoder != nil {
+		a.encoder.Release()
+		a.encoder = nil
+	}
+}
+
+// remaining cuts a wait to the rest of the rule's total timeout; at least to a
+// moment, because 0 means the default. Without a wait it returns all that is
+// left.
+func (x *exchange) remaining(wait time.Duration) time.Duration {
+	total := x.rule.timeouts.total
+	if total == 0 {
+		return wait
+	}
+	left := max(total-time.Since(x.record.Began), time.Millisecond)
+	if wait == 0 {
+		return left
+	}
+	return min(wait, left)
+}
+
+// unavailable is the response when no endpoint could be picked.
 func unavailable(err error) *filter.LocalResponse {
 	var overload *upstream.OverloadError
 	if !errors.As(err, &overload) {
 		return noEndpoint
 	}
-	return later("Overloaded", overload.RetryAfter)
+	return retryLater("Overloaded", overload.RetryAfter)
 }
 
-// later is 503 with the time after which to try again.
-func later(reason string, after time.Duration) *filter.LocalResponse {
-	answer := &filter.LocalResponse{Status: 503, Reason: reason}
+// retryLater is 503 with the time after which to try again.
+func retryLater(reason string, after time.Duration) *filter.LocalResponse {
+	local := &filter.LocalResponse{Status: 503, Reason: reason}
 	seconds := max(1, int64(after.Round(time.Second)/time.Second))
 	if edit, err := h1.SetField("Retry-After", strconv.FormatInt(seconds, 10)); err == nil {
-		answer.Edits = []h1.Edit{edit}
+		local.Edits = []h1.Edit{edit}
 	}
-	return answer
+	return local
 }
 
-// brokenBody is the answer to a body that could not be read to its end, nil for
-// a client that is gone.
-func brokenBody(err error) *filter.LocalResponse {
-	var fault h1.Fault
-	switch {
-	case errors.Is(err, h1.ErrBodyTooLarge):
-		return tooLarge
-	case errors.Is(err, errMemory):
-		return later("BuffersFull", time.Second)
-	case errors.As(err, &fault):
-		return &filter.LocalResponse{Status: fault.Status(), Reason: fault.Error()}
-	}
-	return nil
-}
-
-// beforeFirstByte reports whether a connection ended without any answer, as
+// beforeFirstByte reports whether a connection ended without any response, as
 // one does that the endpoint closed while it was idle.
 func beforeFirstByte(err error) bool {
 	var write *h1.WriteError
 	return errors.Is(err, io.EOF) || errors.As(err, &write) || errors.Is(err, os.ErrClosed) || errors.Is(err, net.ErrClosed) || isReset(err)
 }
 
+// idempotent reports whether a method may be sent twice (RFC 9110, 9.2.2).
 func idempotent(method h1.Method) bool {
 	switch method {
 	case h1.MethodGet, h1.MethodHead, h1.MethodPut, h1.MethodDelete, h1.MethodOptions, h1.MethodTrace:

@@ -32,14 +32,14 @@ func TestTargetsByWeight(t *testing.T) {
 				refs = append(refs, route.BackendRef{Backend: id, Weight: weight})
 				index[set.Handle(id)] = i
 			}
-			targets := newTargets(refs, set.Handle)
+			backends := newWeightedBackends(refs, set.Handle)
 			got := make([]int, len(test.weights))
 			total, longest, run, last := 0, 0, 0, -1
 			for _, share := range test.want {
 				total += share
 			}
 			for range total {
-				i := index[targets.next()]
+				i := index[backends.next()]
 				got[i]++
 				if i != last {
 					run, last = 0, i
@@ -60,12 +60,12 @@ func TestTargetsByWeight(t *testing.T) {
 	}
 }
 
-// A change of the table makes new targets; two handles of one backend are one.
+// A change of the table makes new weighted backends; two handles of one backend are one.
 func TestHandlesAreStable(t *testing.T) {
 	set := upstream.NewSet(upstream.DefaultConfig())
 	defer set.Close()
 	refs := []route.BackendRef{{Backend: route.BackendID{Name: "app", Port: 80}}}
-	before, after := newTargets(refs, set.Handle), newTargets(refs, set.Handle)
+	before, after := newWeightedBackends(refs, set.Handle), newWeightedBackends(refs, set.Handle)
 	if before.next() != after.next() {
 		t.Error("the same backend has two handles: its pool would be lost with each change")
 	}

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"errors"
+	"io"
 	"net"
 	"sync/atomic"
 	"time"
@@ -9,30 +10,33 @@ import (
 	"slipway.dev/slipway/internal/edge/h1"
 )
 
-// defaultMaxBufferedBytes is what all bodies together may take in memory, where Config
-// does not say.
+// defaultMaxBufferedBytes bounds the memory of all buffered bodies together,
+// where Config does not.
 const defaultMaxBufferedBytes = 128 << 20
 
-// The sizes of the pieces that bodies are kept in: those of the buffer pool.
+// The sizes of the pieces that bodies are stored in: those of the buffer pool, so
+// that pieces are reused.
 const (
 	smallPiece = 4 << 10
 	largePiece = 32 << 10
 )
 
-// errMemory is why a body is not kept: others take all the room there is.
+// errMemory is why a body is not buffered: others take all the memory there is.
 var errMemory = errors.New("the memory for bodies is used up; try again later")
 
-// memory bounds what is held in memory over all requests.
+// memory bounds the buffered bodies of all requests together. Reservations are
+// made before the memory is used, by one atomic add: no lock is on the way of a
+// request.
 type memory struct {
 	pool    *h1.BufferPool
-	most    int64
+	limit   int64
 	used    atomic.Int64
 	refused atomic.Uint64
 }
 
 // take reserves n bytes, and reports whether there was room.
 func (m *memory) take(n int64) bool {
-	if m.used.Add(n) > m.most {
+	if m.used.Add(n) > m.limit {
 		m.used.Add(-n)
 		m.refused.Add(1)
 		return false
@@ -40,24 +44,28 @@ func (m *memory) take(n int64) bool {
 	return true
 }
 
+// give returns n bytes of a reservation.
 func (m *memory) give(n int64) { m.used.Add(-n) }
 
-// bufferedBody is a body in memory, in pieces from the pool. It starts with one owner;
-// the last one to release it gives the pieces back.
+// bufferedBody is a body in memory, in pieces from the pool. It is shared by
+// reference count: it starts with one owner, mirrors and sub-requests add more,
+// and the last one to release it gives the pieces back. Only the first owner
+// writes, before it shares.
 type bufferedBody struct {
 	memory *memory
 	pieces [][]byte
 	last   int   // bytes used of the last piece
-	most   int64 // the body may have; 0 is no bound
+	limit  int64 // of the body; 0 is no bound
 	size   int64
 	taken  int64
-	// invalid says that something of the body is missing.
+	// invalid reports that a part of the body is missing.
 	invalid bool
 	owners  atomic.Int32
 }
 
-func (m *memory) hold(most int64) *bufferedBody {
-	h := &bufferedBody{memory: m, most: most}
+// newBody returns an empty body of at most limit bytes, with one owner.
+func (m *memory) newBody(limit int64) *bufferedBody {
+	h := &bufferedBody{memory: m, limit: limit}
 	h.owners.Store(1)
 	return h
 }
@@ -67,7 +75,7 @@ func (h *bufferedBody) Size() int64 { return h.size }
 
 // Write adds to the body. It fails with h1.ErrBodyTooLarge or errMemory.
 func (h *bufferedBody) Write(data []byte) (n int, err error) {
-	if h.most > 0 && h.size+int64(len(data)) > h.most {
+	if h.limit > 0 && h.size+int64(len(data)) > h.limit {
 		return 0, h1.ErrBodyTooLarge
 	}
 	for len(data) > 0 {
@@ -110,7 +118,7 @@ func (h *bufferedBody) share() *bufferedBody {
 	return h
 }
 
-// release ends one ownership. A nil body is nobody's.
+// release ends one ownership. A nil body has none.
 func (h *bufferedBody) release() {
 	if h == nil || h.owners.Add(-1) > 0 {
 		return
@@ -122,11 +130,9 @@ func (h *bufferedBody) release() {
 	h.pieces = nil
 }
 
-// sink is a connection to no network: what is written to it goes where to
-// says. It lets a Transfer end in memory, in an encoder or in a second Writer.
-type sink struct {
-	to interface{ Write([]byte) (int, error) }
-}
+// sink is a net.Conn over an io.Writer. It lets a Transfer end in memory, in an
+// encoder or in a second Writer.
+type sink struct{ to io.Writer }
 
 // Write implements net.Conn.
 func (s *sink) Write(b []byte) (int, error) { return s.to.Write(b) }
@@ -152,14 +158,14 @@ func (s *sink) SetReadDeadline(time.Time) error { return nil }
 // SetWriteDeadline implements net.Conn.
 func (s *sink) SetWriteDeadline(time.Time) error { return nil }
 
-// drain is a sink with a Writer, which is made when it is first needed.
-type drain struct {
+// sinkWriter is a sink with a Writer, which is made when it is first needed.
+type sinkWriter struct {
 	sink   sink
 	writer *h1.Writer
 }
 
-// into gives the Writer, with its bytes going to a place.
-func (d *drain) into(to interface{ Write([]byte) (int, error) }, pool *h1.BufferPool) *h1.Writer {
+// to returns the Writer, with its bytes going to the given one.
+func (d *sinkWriter) to(to io.Writer, pool *h1.BufferPool) *h1.Writer {
 	d.sink.to = to
 	if d.writer == nil {
 		d.writer = h1.NewWriter(&d.sink, pool, h1.Timeouts{})

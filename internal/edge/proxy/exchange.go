@@ -4,201 +4,90 @@ import (
 	"time"
 
 	"slipway.dev/slipway/internal/edge/filter"
-	"slipway.dev/slipway/internal/edge/normalize"
-	"slipway.dev/slipway/internal/edge/prefetch"
 	"slipway.dev/slipway/internal/edge/program"
 )
 
-// The answers that need no rule.
-var (
-	noProgram  = &filter.LocalResponse{Status: 503, Reason: "NotReady"}
-	noRoute    = &filter.LocalResponse{Status: 404, Reason: "NoRoute"}
-	noEndpoint = &filter.LocalResponse{Status: 503, Reason: "NoEndpoint"}
-	badGateway = &filter.LocalResponse{Status: 502, Reason: "BadGateway"}
-	timedOut   = &filter.LocalResponse{Status: 504, Reason: "GatewayTimeout"}
-	tooLarge   = &filter.LocalResponse{Status: 413, Reason: "BodyTooLarge"}
-	answerSize = &filter.LocalResponse{Status: 502, Reason: "ResponseTooLarge"}
-)
+// exchange is one request and its response. It is part of its conn and reset by
+// one assignment in [conn.begin], so nothing of a request can leak into the
+// next one. What it points to is released by finish.
+type exchange struct {
+	conn    *conn
+	request program.Request // what rules are matched against
+	rule    *binding        // nil until a rule has matched
+	record  Record
 
-// exchange answers the request whose head was read: it finds the rule, runs
-// its filters, forwards or answers, and tells the observer. It reports whether
+	// filters is the exchange as filters see it; ran is how many of the rule's
+	// filters have run, for their Response and Done.
+	filters *filter.Exchange
+	ran     int
+
+	counters    *requestCounters // of the rule, nil where it is in no metric
+	proxied     time.Duration    // when proxying began, after the start; 0 is never
+	finishTrace func()           // ends the spans of the tracer
+
+	body       *bufferedBody       // the request's body, when it is in memory
+	continued  bool                // 100 Continue was sent
+	mirrors    []*filter.Mirror    // wait for the body of the request
+	mirrorBody *bufferedBody       // what of that body has passed
+	page       *filter.Subresponse // the page for an error
+
+	attempt attempt
+}
+
+// begin resets the exchange for the request whose head was read.
+func (c *conn) begin(now time.Time) *exchange {
+	x := &c.exchange
+	*x = exchange{
+		conn: c, filters: &c.buffers.filters, attempt: attempt{x: x},
+		record: Record{
+			Connection: Connection{
+				EntryPoint: c.from.EntryPoint, Peer: c.from.Client, Protocol: c.from.Protocol,
+				TLS: c.from.TLS, TLSVersion: c.from.TLSVersion, CipherSuite: c.from.CipherSuite,
+			},
+			Timing: Timing{Began: now},
+		},
+	}
+	x.beginFilters(0)
+	return x
+}
+
+// serve takes the request through its phases, in the order in which they
+// happen:
+//
+//	route    finds the rule                                    route.go
+//	admit    refuses what must not be served here or now       admit.go
+//	filter   runs the rule's filters                           filter.go
+//	buffer   reads the body, where the rule buffers it         buffer.go
+//	pick     chooses a backend and an endpoint, and connects   pick.go
+//	send     writes the request                                send.go
+//	receive  reads the head of the response                    receive.go
+//	respond  writes the response to the client                 respond.go
+//	record   counts, logs and traces, and releases memory      record.go
+//
+// Each phase up to the backend returns nil to go on, or the local response that
+// ends the request. pick, send, receive and respond are one attempt, which may
+// be followed by another: see [exchange.proxyWithRetries]. serve reports whether
 // the connection can take another request.
-func (c *client) exchange() (keep bool) {
-	now := time.Now()
-	uri := &c.head.URI
-	c.request = program.Request{
-		EntryPoint: c.from.EntryPoint,
-		TLS:        c.secure(),
-		Host:       normalize.View(uri.Host),
-		Path:       normalize.View(uri.Path),
-		Method:     normalize.View(c.head.Method()),
-		Query:      normalize.View(uri.Query),
-		Header:     c,
+func (x *exchange) serve() (keepAlive bool) {
+	defer x.finish()
+	local := x.route()
+	if local == nil {
+		local = x.admit()
 	}
-	c.open(now)
-	c.tally = c.proxy.counters.unrouted
-	c.record.Client = c.clientAddress()
-	c.record.Method, c.record.Host, c.record.Path = c.request.Method, c.request.Host, c.request.Path
-	c.record.Head = &c.head
-	c.up, c.continued = sending{}, false
-	defer c.over()
-	c.begin(0)
-	compiled := c.proxy.program.Load()
-	switch {
-	case compiled == nil:
-		return c.answer(noProgram)
-	case c.proxy.full():
-		return c.answer(overloaded)
+	if local == nil {
+		local = x.filter()
 	}
-	found := compiled.Lookup(&c.request)
-	if found.Rule == nil {
-		return c.answer(noRoute)
+	if local == nil {
+		local = x.rule.response
 	}
-	c.record.Rule = found.Rule
-	b := found.Binding.(*binding)
-	c.record.unrecorded, c.tally = &b.unrecorded, b.tally
-	prefetch.ForReading(b.only)
-	b.tally.prefetch()
-	if admit := c.proxy.cfg.Admit; admit != nil {
-		if answer := admit(&c.from, c.request.Host, found.Rule); answer != nil {
-			return c.answer(answer)
-		}
+	if local == nil {
+		local = x.buffer()
 	}
-	if b.refused != nil {
-		return c.answer(b.refused)
+	if local == nil {
+		keepAlive, local = x.proxy()
 	}
-	if b.chain.Empty() {
-		return c.fulfil(b, 0)
+	if local != nil {
+		keepAlive = x.writeLocalResponse(local)
 	}
-	return c.filtered(b)
-}
-
-// filtered runs the filters around the rest.
-func (c *client) filtered(b *binding) (keep bool) {
-	c.begin(b.chain.Marks())
-	c.describe()
-	ran, answer := b.chain.Request(&c.x)
-	defer b.chain.Done(&c.x, ran)
-	c.record.User = c.x.User
-	if answer != nil {
-		return c.own(b, ran, answer)
-	}
-	return c.fulfil(b, ran)
-}
-
-// describe tells filters and tracers about the request.
-func (c *client) describe() {
-	c.x.Now = c.record.Began
-	c.x.Client = c.record.Client
-	c.x.TLS = c.request.TLS
-	c.x.ServerPort = c.from.Local.Port()
-	c.x.Certificate = c.from.Certificate
-	c.x.Bufferer = c
-}
-
-// fulfil gives what the rule promises: its own response, or a backend's.
-func (c *client) fulfil(b *binding, ran int) (keep bool) {
-	answer := b.response
-	if answer == nil {
-		keep, answer = c.ask(b, ran)
-	}
-	if answer == nil {
-		return keep
-	}
-	return c.own(b, ran, answer)
-}
-
-// own gives an answer of the edge's own, in the form that error pages and
-// filters give to it.
-func (c *client) own(b *binding, ran int, answer *filter.LocalResponse) (keep bool) {
-	if len(c.x.Pages) > 0 {
-		answer = c.ownPage(answer)
-	}
-	b.chain.Response(&c.x, ran, answer.Status)
-	return c.answer(answer)
-}
-
-// ask forwards the request, to another endpoint when one fails in a way that
-// allows it. It returns an answer when no endpoint gave one.
-func (c *client) ask(b *binding, ran int) (keep bool, answer *filter.LocalResponse) {
-	if answer := c.holdRequest(); answer != nil {
-		return false, answer
-	}
-	if trace := c.proxy.cfg.Trace; trace != nil {
-		if b.chain.Empty() {
-			c.describe()
-		}
-		c.finish = trace(&c.record, &c.x)
-	}
-	c.asked = time.Since(c.record.Began)
-	if len(c.x.Mirrors) > 0 {
-		c.mirror()
-		defer c.mirrorRest()
-	}
-	if b.times.idle > 0 {
-		defer c.setIdle(b.times.idle)()
-	}
-	if c.x.Retry != nil {
-		b.budget.earn(time.Now())
-	}
-	return c.askUntil(b, ran)
-}
-
-// askUntil makes one attempt after the other, until one is the last.
-func (c *client) askUntil(b *binding, ran int) (keep bool, answer *filter.LocalResponse) {
-	lane, err := c.pick(b)
-	fresh := false
-	for {
-		if err != nil {
-			c.record.Reason = err.Error()
-			return false, unavailable(err)
-		}
-		c.record.Attempts++
-		endpoint := lane.lease.Endpoint()
-		result := c.attempt(b, &lane, fresh, ran)
-		lane.lease.Done(result.outcome)
-		switch {
-		case result.failure == succeeded:
-			return result.keep, result.answer
-		case result.stale && !fresh:
-			// A pooled connection that died says nothing about its endpoint: the
-			// same one is asked again, on a new connection.
-			fresh = true
-		case result.settled || c.mayRetry(b, result.failure):
-			if !c.pause(b, result.wait) {
-				return false, timedOut
-			}
-			fresh, lane.choice.Avoid = false, endpoint
-		default:
-			return result.keep, result.answer
-		}
-		lane.lease, err = lane.handle.Pick(lane.choice)
-	}
-}
-
-// setIdle bounds the waits for the client's side of a body. What it returns
-// restores the entry point's own bounds.
-func (c *client) setIdle(idle time.Duration) (restore func()) {
-	own := *c.times
-	times := own
-	times.Body, times.Write = idle, idle
-	c.reader.SetTimeouts(times)
-	c.writer.SetTimeouts(times)
-	return func() {
-		c.reader.SetTimeouts(own)
-		c.writer.SetTimeouts(own)
-	}
-}
-
-// left is a wait, cut to what is left of the rule's total; at least a moment,
-// because 0 means the default. Without a wait it is all that is left.
-func (c *client) left(b *binding, wait time.Duration) time.Duration {
-	if b.times.total == 0 {
-		return wait
-	}
-	left := max(b.times.total-time.Since(c.record.Began), time.Millisecond)
-	if wait == 0 {
-		return left
-	}
-	return min(wait, left)
+	return keepAlive
 }

@@ -1,112 +1,120 @@
 package proxy
 
 import (
+	"time"
+
 	"slipway.dev/slipway/internal/edge/filter"
 	"slipway.dev/slipway/internal/edge/h1"
 )
 
 const (
-	// defaultMirrors bounds the copies that run at one time, where Config does
-	// not say.
+	// defaultMirrors bounds the mirrored requests that run at one time, where
+	// Config does not.
 	defaultMirrors = 256
-	// mirrorBytes is how much of the answer to a copy is read, so that its
-	// connection can be used again.
+	// mirrorBytes is how much of the response to a mirrored request is read, so
+	// that its connection can be used again.
 	mirrorBytes = 256 << 10
+	// mirrorTimeout bounds one mirrored request, with its response.
+	mirrorTimeout = 30 * time.Second
 )
 
-// mirror begins to copy the request. A copy of one without a body, or with one
-// that is in memory, starts at once. Of any other, the body is copied while it
-// passes, and the copies start when it has. A request that is to become a tunnel
-// is not copied.
-func (c *client) mirror() {
-	c.copies = c.copies[:0]
+// mirror begins to mirror the request. A copy of one without a body, or with a
+// buffered one, starts at once. Of any other, the body is copied while it
+// passes, and the copies start when it has. A request that may become a tunnel
+// is not mirrored.
+func (x *exchange) mirror() {
+	c := x.conn
+	x.mirrors = c.buffers.mirrors[:0]
 	if c.head.Upgrade() != nil {
 		return
 	}
-	most := int64(0)
-	for _, mirror := range c.x.Mirrors {
+	limit := int64(0)
+	for _, mirror := range x.filters.Mirrors {
 		switch {
 		case c.head.Framing == h1.NoBody:
-			c.startCopy(mirror, nil)
-		case c.held != nil:
-			if c.held.size <= mirror.MaxBody {
-				c.startCopy(mirror, c.held)
+			x.startMirror(mirror, nil)
+		case x.body != nil:
+			if x.body.size <= mirror.MaxBody {
+				x.startMirror(mirror, x.body)
 			}
 		case mirror.MaxBody > 0 && (c.head.Framing != h1.Fixed || c.head.Length <= mirror.MaxBody):
-			most = max(most, mirror.MaxBody)
-			c.copies = append(c.copies, mirror)
+			limit = max(limit, mirror.MaxBody)
+			x.mirrors = append(x.mirrors, mirror)
 		}
 	}
-	if len(c.copies) > 0 {
-		c.copied = c.proxy.memory.hold(most)
+	c.buffers.mirrors = x.mirrors
+	if len(x.mirrors) > 0 {
+		x.mirrorBody = c.proxy.memory.newBody(limit)
 	}
 }
 
-// mirrorRest starts the copies whose body was still to come, if all of it did.
-// One that the backend did not wait for is not copied.
-func (c *client) mirrorRest() {
-	if len(c.copies) == 0 {
+// mirrorStreamed starts the copies whose body was still to come, if all of it
+// has passed. A body that the backend did not read to its end is not mirrored.
+func (x *exchange) mirrorStreamed() {
+	if len(x.mirrors) == 0 {
 		return
 	}
-	if c.up.streaming && c.up.ended && c.up.err == nil && !c.copied.invalid {
-		for _, mirror := range c.copies {
-			if c.copied.size <= mirror.MaxBody {
-				c.startCopy(mirror, c.copied)
+	upload := &x.attempt.upload
+	if upload.streaming && upload.ended && upload.err == nil && !x.mirrorBody.invalid {
+		for _, mirror := range x.mirrors {
+			if x.mirrorBody.size <= mirror.MaxBody {
+				x.startMirror(mirror, x.mirrorBody)
 			}
 		}
 	} else {
-		c.proxy.background.dropped.Add(uint64(len(c.copies)))
+		x.conn.proxy.background.dropped.Add(uint64(len(x.mirrors)))
 	}
-	clear(c.copies)
-	c.copies = c.copies[:0]
+	clear(x.mirrors)
+	x.mirrors = nil
 }
 
-// startCopy sends one copy, beside the exchange. The body may be shared. The
-// head is made here, because the request's own goes with the exchange.
-func (c *client) startCopy(mirror *filter.Mirror, body *bufferedBody) {
-	p := c.proxy
+// startMirror sends one copy of the request, in the background. The body may be
+// shared with others. The head is composed here, because the request's own is
+// gone when the exchange ends.
+func (x *exchange) startMirror(mirror *filter.Mirror, body *bufferedBody) {
+	c, p := x.conn, x.conn.proxy
 	to, ok := mirror.Backend.(*subrequestClient)
-	if !ok || !p.background.enter(p.cfg.MirrorsInFlight) {
+	if !ok || !p.background.start(p.cfg.MirrorsInFlight) {
 		p.background.dropped.Add(1)
 		return
 	}
 	sent := false
 	defer func() {
 		if !sent {
-			p.background.leave()
+			p.background.end()
 			p.background.dropped.Add(1)
 		}
 	}()
-	visit, err := to.visit(p)
+	request, err := to.pick(p)
 	if err != nil {
 		return
 	}
-	plan := h1.ForwardPlan{Peer: c.peer, Edits: c.x.RequestEdits, Host: visit.host("", "")}
+	plan := h1.ForwardPlan{Peer: c.peer, Edits: x.filters.RequestEdits, Host: request.host("", "")}
 	if body != nil {
 		plan.Framing, plan.Length = h1.Fixed, body.size
 	}
-	if transport := visit.lease.Transport(); transport.Host == "" && !transport.HostOfEndpoint {
+	if transport := request.lease.Transport(); transport.Host == "" && !transport.HostOfEndpoint {
 		plan.Host = "" // the client's
 	}
-	c.setTarget(&plan)
-	if visit.out, err = plan.AppendTo(visit.out[:0], &c.head); err != nil {
-		visit.end(false)
+	x.setTarget(&plan)
+	if request.out, err = plan.AppendTo(request.out[:0], &c.head); err != nil {
+		request.end(false)
 		return
 	}
-	visit.asked = h1.RequestInfo{Head: c.head.MethodID == h1.MethodHead}
-	visit.again = idempotent(c.head.MethodID)
-	visit.most, visit.drop = mirrorBytes, true
+	request.info = h1.RequestInfo{Head: c.head.MethodID == h1.MethodHead}
+	request.retryStale = idempotent(c.head.MethodID)
+	request.maxResponse, request.discard = mirrorBytes, true
 	if body != nil {
-		visit.body = body.share()
+		request.body = body.share()
 	}
 	sent = true
 	p.background.sent.Add(1)
 	go func() {
-		defer p.background.leave()
-		// Nobody waits for the answer, so nobody is told of an error.
-		reply, err := visit.run(mirrorTimeout)
+		defer p.background.end()
+		// A mirror is best effort: neither its response nor its error is used.
+		response, err := request.run(mirrorTimeout)
 		if err == nil {
-			reply.Close()
+			response.Close()
 		}
 	}()
 }

@@ -1,23 +1,25 @@
-// Package proxy answers requests: it takes them from a client's connection,
-// asks the Program which rule they belong to, runs the rule's filters, and
-// passes request and answer between the client and an endpoint.
+// Package proxy serves requests: it reads them from a client's connection, finds
+// their rule in the Program, runs the rule's filters, and passes request and
+// response between the client and an endpoint of a backend.
 //
-// The life of a request is the order of the functions in exchange.go; one try at
-// an endpoint is in attempt.go, the request's body in upload.go, the answer in
-// answer.go and deliver.go. A connection is one goroutine; a second one runs
-// only while a body that is not here yet is uploaded, because an answer may come
+// Three objects are nested by how long they live. A conn is a client's
+// connection, an exchange is one request on it, an attempt is one try at one
+// endpoint. The phases of a request are listed in exchange.go, in the order in
+// which they happen, and each is a file: route, admit, filter, buffer, pick, send,
+// receive, respond, record. A connection is one goroutine; a second one runs only
+// while a body that has not arrived yet is uploaded, because a response may come
 // before its end. A stream of HTTP/2 or HTTP/3 comes as a connection with one
-// request, see [Proxy.ServeStream], and is served by the same functions.
+// request, see [Proxy.ServeStream], and passes the same phases.
 //
-// What the edge asks for itself (whether a request may pass, the page for an
-// error, a copy for another backend) goes through side.go.
+// Requests of the edge's own are sub-requests (subrequest.go): to authenticate a
+// request, to fetch the page for an error, to mirror a request.
 //
-// It promises that a connection is used again, on either side, only after an
-// exchange that ended cleanly, that what was matched is what is forwarded, and
-// that a rule whose filters could not be compiled answers 503. What it keeps in
-// memory, copies and repeats is bounded over all requests; [Proxy.Stats] counts
-// what did not fit. It refuses to guess: what the codec refuses is answered with
-// its status, and the connection is closed.
+// It guarantees that a connection is used again, on either side, only after an
+// exchange that ended cleanly, that the request that was matched is the one that
+// is forwarded, and that a rule whose filters could not be compiled responds with
+// 503. Memory for bodies, mirrors and retries are bounded over all requests;
+// [Proxy.Stats] counts what did not fit. Nothing is guessed: a message that the
+// codec refuses gets its status, and the connection is closed.
 package proxy
 
 import (
@@ -39,55 +41,56 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// Config is what a Proxy works with.
+// Config holds the dependencies and limits of a Proxy.
 type Config struct {
 	// Pool lends the buffers of all connections.
 	Pool *h1.BufferPool
-	// Limits and Timeouts are those for clients whose connections bring none.
+	// Limits and Timeouts are for clients whose entry point sets none.
 	Limits   h1.Limits
 	Timeouts h1.Timeouts
 	// Upstreams are the backends that rules name.
 	Upstreams *upstream.Set
-	// Counters hold what filters count.
+	// Counters hold the state of filters that count.
 	Counters *filter.Counters
-	// MaxBufferedBytes bounds the memory of all bodies that policies keep. What does
-	// not fit is answered with 503. Default 128 MiB.
+	// MaxBufferedBytes bounds the memory of all bodies that policies buffer. A
+	// request whose body does not fit gets 503. Default 128 MiB.
 	MaxBufferedBytes int64
-	// MirrorsInFlight bounds the copies of requests that run at one time. What
-	// is beyond is not copied. Default 256.
+	// MirrorsInFlight bounds the mirrored requests that run at one time. Beyond
+	// it requests are not mirrored. Default 256.
 	MirrorsInFlight int
-	// Name is said to backends as X-Forwarded-Server; empty says nothing.
+	// Name is sent to backends as X-Forwarded-Server; empty sends none.
 	Name string
-	// Admit is asked about a request that a rule took, before the rule's filters
-	// run. Its answer is given in their place; nil lets the request in. A nil
-	// Admit lets everything in.
+	// Admit is called for a request that has a rule, before the rule's filters
+	// run. A local response ends the request; nil lets it in. A nil Admit lets
+	// every request in.
 	Admit func(from *Accepted, host string, rule *route.Rule) *filter.LocalResponse
-	// Trace is called before a backend is asked. It may read the request and
-	// append to the exchange's RequestEdits. What it returns is called when the
-	// exchange is over and the record complete, unless it is nil.
+	// Trace is called before the first attempt. It may read the request and append
+	// to the exchange's RequestEdits. The function that it returns, unless nil, is
+	// called when the exchange is over and the record complete.
 	Trace func(*Record, *filter.Exchange) (finish func())
-	// Observe is told of every exchange when it is over; nil is nobody. The
-	// record is reused after the call.
+	// Observe is called with the record of every exchange when it is over; it may
+	// be nil. The record is reused after the call.
 	Observe func(*Record)
-	// RuleRefused is told of a rule whose policies cannot be compiled, and which
-	// therefore answers 503; nil is nobody.
+	// RuleRefused is called for a rule whose policies cannot be compiled, and which
+	// therefore responds with 503; it may be nil.
 	RuleRefused func(route.ID, error)
-	// Log gets what is wrong with the edge itself. Requests are not in it.
+	// Log gets errors of the edge itself. Requests are not in it.
 	Log *slog.Logger
 }
 
-// Proxy serves connections by the Program that it was last given.
+// Proxy serves connections with the Program that was swapped in last. Its fields
+// are safe for concurrent use; mu guards conns only.
 type Proxy struct {
 	cfg     Config
 	program atomic.Pointer[program.Program]
 	date    atomic.Pointer[dateText]
 
 	mu       sync.Mutex
-	clients  map[*client]struct{}
+	conns    map[*conn]struct{}
 	draining atomic.Bool
 	pressure atomic.Int32 // an overload.Level
 
-	streams    sync.Pool // of *client
+	streams    sync.Pool // of *conn
 	memory     memory
 	encoders   *filter.Encoders
 	background backgroundTasks
@@ -95,23 +98,23 @@ type Proxy struct {
 	counters   counterRegistry
 }
 
-// Accepted says where a connection came from.
+// Accepted describes a connection that a listener has accepted.
 type Accepted struct {
 	EntryPoint string
-	// Client and Local are the two ends, as a trusted PROXY header has them.
+	// Client and Local are the two ends, from a trusted PROXY header where there
+	// is one.
 	Client, Local netip.AddrPort
-	// Trusted says that the client is a proxy whose X-Forwarded headers count,
-	// Trust which of the proxies that it names are believed too.
+	// Trusted reports that the client is a proxy whose X-Forwarded headers are
+	// believed; Trust decides about the proxies that it names.
 	Trusted bool
 	Trust   *Trust
-	// Protocol is what the client speaks: HTTP/1.1, HTTP/2 or HTTP/3. Empty is
-	// HTTP/1.1.
+	// Protocol is the client's: HTTP/1.1, HTTP/2 or HTTP/3. Empty is HTTP/1.1.
 	Protocol string
-	// TLS says that the connection is encrypted.
+	// TLS reports that the connection is encrypted.
 	TLS bool
 	// TLSVersion and CipherSuite are those of crypto/tls, for logs.
 	TLSVersion, CipherSuite uint16
-	// Handshake is what the connection was made with, for Admit. It is nil
+	// Handshake is the TLS handshake of the connection, for Admit. It is nil
 	// without TLS.
 	Handshake *tlsstore.Handshake
 	// Certificate is the client's, verified; nil when there is none.
@@ -119,49 +122,49 @@ type Accepted struct {
 	// Edits are made to the header of every final response of the connection,
 	// before those of filters.
 	Edits []h1.Edit
-	// Gone ends when the client of a stream has left, which its connection does
-	// not show. It is nil for connections of their own.
+	// Gone ends when the client of a stream has left, which the virtual
+	// connection cannot detect. It is nil for real connections.
 	Gone context.Context
 	// Limits and Timeouts are those of the entry point; nil means the Proxy's.
 	Limits   *h1.Limits
 	Timeouts *h1.Timeouts
 }
 
-// New makes a Proxy. It answers 503 until it is given a Program.
+// New returns a Proxy. It responds with 503 until a Program is swapped in.
 func New(cfg Config) *Proxy {
 	cfg.MaxBufferedBytes = cmp.Or(cfg.MaxBufferedBytes, defaultMaxBufferedBytes)
 	cfg.MirrorsInFlight = cmp.Or(cfg.MirrorsInFlight, defaultMirrors)
-	p := &Proxy{cfg: cfg, clients: map[*client]struct{}{}, encoders: filter.NewEncoders()}
+	p := &Proxy{cfg: cfg, conns: map[*conn]struct{}{}, encoders: filter.NewEncoders()}
 	p.counters.unrouted = new(requestCounters)
-	p.memory.pool, p.memory.most = cfg.Pool, cfg.MaxBufferedBytes
-	p.background.stop, p.background.halt = context.WithCancel(context.Background())
+	p.memory.pool, p.memory.limit = cfg.Pool, cfg.MaxBufferedBytes
+	p.background.stop, p.background.cancel = context.WithCancel(context.Background())
 	return p
 }
 
-// Close stops what runs beside the exchanges, such as copies of requests, and
-// waits for it. Exchanges that still run then get no answers from servers that
-// decide about them.
+// Close cancels mirrored requests and other sub-requests, and waits for the
+// mirrors. Call it after the connections have drained: an exchange that still
+// runs gets no response from its authentication server after it.
 func (p *Proxy) Close() {
 	p.background.close()
 }
 
-// Stats are the limits of the Proxy at work, for metrics.
+// Stats are the counters of the Proxy's limits, for metrics.
 type Stats struct {
 	// BufferedBytes is the memory that bodies take; HoldsRefused is how often there
 	// was no room for one.
 	BufferedBytes  int64
 	BuffersRefused uint64
-	// Mirrored and MirrorsDropped are copies of requests that were sent and not.
+	// Mirrored and MirrorsDropped count the mirrored requests that were sent and
+	// those that were not.
 	Mirrored, MirrorsDropped uint64
-	// RetriesRefused is how often a request was not sent again because too many
-	// were.
+	// RetriesRefused is how often the budget of a rule refused a retry.
 	RetriesRefused uint64
-	// EncodersRefused is how many answers were not compressed because too many
-	// were.
+	// EncodersRefused is how many responses were not compressed because too many
+	// others were.
 	EncodersRefused uint64
 }
 
-// Stats gives the counts.
+// Stats returns the current values.
 func (p *Proxy) Stats() Stats {
 	return Stats{
 		BufferedBytes: p.memory.used.Load(), BuffersRefused: p.memory.refused.Load(),
@@ -170,54 +173,54 @@ func (p *Proxy) Stats() Stats {
 	}
 }
 
-// Compiler makes the Programs for this Proxy.
+// Compiler returns the compiler of Programs for this Proxy.
 func (p *Proxy) Compiler() program.Compiler {
 	return program.Compiler{Bind: p.bind, BindTCP: p.bindTCP}
 }
 
-// Swap puts a Program in place. Exchanges that have begun keep the rule they
-// were given.
+// Swap replaces the Program by one atomic store. Exchanges that have begun keep
+// their rule.
 func (p *Proxy) Swap(next *program.Program) { p.program.Store(next) }
 
-// Program is the one in place, nil before the first.
+// Program returns the current one, nil before the first Swap.
 func (p *Proxy) Program() *program.Program { return p.program.Load() }
 
 // ServeHTTP1 serves a connection until it ends, and closes it.
-func (p *Proxy) ServeHTTP1(conn net.Conn, from Accepted) {
-	c := newClient(p, conn, from)
+func (p *Proxy) ServeHTTP1(connection net.Conn, from Accepted) {
+	c := newConn(p, connection, from)
 	p.add(c)
 	defer p.remove(c)
 	c.serve()
 }
 
-// Clients is the number of connections.
+// Clients returns the number of connections.
 func (p *Proxy) Clients() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return len(p.clients)
+	return len(p.conns)
 }
 
-// Drain asks every client to go: idle connections are closed, the others after
-// the exchange that runs. Connections that come later serve one request.
+// Drain closes idle connections now and the others after their current exchange.
+// Connections that come later serve one request.
 func (p *Proxy) Drain() {
 	p.draining.Store(true)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for c := range p.clients {
+	for c := range p.conns {
 		c.reader.Interrupt()
 	}
 }
 
-func (p *Proxy) add(c *client) {
+func (p *Proxy) add(c *conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.clients[c] = struct{}{}
+	p.conns[c] = struct{}{}
 }
 
-func (p *Proxy) remove(c *client) {
+func (p *Proxy) remove(c *conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.clients, c)
+	delete(p.conns, c)
 }
 
 // dateText is the Date header of one second.
@@ -226,7 +229,7 @@ type dateText struct {
 	text   string
 }
 
-// dateHeader is the Date header of this moment; it is written once a second.
+// dateHeader returns the Date header of a moment. It is formatted once a second.
 func (p *Proxy) dateHeader(now time.Time) string {
 	second := now.Unix()
 	if d := p.date.Load(); d != nil && d.second == second {

@@ -12,23 +12,24 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// requestCounters counts the requests of a rule. Most of them are counted in one of a few
-// words, which fill two lines of a cache that lie together: each has the requests
-// of one class of statuses and one bucket of times, and neighbouring buckets have
-// different words. When a word is needed for others, what it has goes to the
-// counts, which are made then, so that rules without traffic have none.
+// requestCounters counts the requests of a rule by class of status and by bucket
+// of duration. Most are counted in one of a few words, which fill two adjacent
+// cache lines: each word holds the requests of one class and one bucket, and
+// neighbouring buckets use different words. When a word is needed for another
+// key, its count is evicted to counts. Those are allocated by the first eviction,
+// so that rules with little traffic stay small (decision 0025).
 type requestCounters struct {
-	mu     sync.Mutex // guards counts, and the keys of words that have one
+	mu     sync.Mutex // guards counts, and the change of a word's key
 	counts *counts
-	// recent are keyed words; 0 is a word without any.
+	// recent are keyed words; 0 is a word without a key.
 	recent [recentWords]atomic.Uint32
 }
 
 const (
 	// recentWords are for buckets from the shortest time to one 128 times as long.
 	recentWords = 28
-	// recentBits are those of the requests in a word; above is the key: a bit that
-	// says that it is one, the class and the bucket.
+	// recentBits hold the count of a word; above it is the key: a bit that marks
+	// it as one, the class and the bucket.
 	recentBits = 21
 	recentMask = 1<<recentBits - 1
 	bucketBits = 7
@@ -36,12 +37,13 @@ const (
 	classMask  = 1<<3 - 1
 )
 
+// counts are what has been evicted from words.
 type counts struct {
 	statuses [6]uint64
 	spread   [trafficreport.Buckets]uint32
 }
 
-// recentKey is what a word has for a class and a bucket. It is not 0.
+// recentKey is the key of a word for a class and a bucket. It is never 0.
 func recentKey(class, bucket int) uint32 {
 	return ((classMask+1|uint32(class))<<bucketBits | uint32(bucket)) << recentBits
 }
@@ -49,7 +51,7 @@ func recentKey(class, bucket int) uint32 {
 // room reports whether a word can count one more of a key.
 func room(word, key uint32) bool { return word&^recentMask == key && word&recentMask < recentMask }
 
-// prefetch asks for both lines, long before note needs one of them.
+// prefetch loads both cache lines, long before observe writes one of them.
 func (t *requestCounters) prefetch() {
 	if t != nil {
 		prefetch.ForWriting(&t.recent[0])
@@ -57,7 +59,8 @@ func (t *requestCounters) prefetch() {
 	}
 }
 
-// observe counts one request.
+// observe counts one request, without a lock unless a word changes its key or is
+// full.
 func (t *requestCounters) observe(status int, took time.Duration) {
 	class := status / 100
 	if class < 0 || class >= len(counts{}.statuses) {
@@ -70,7 +73,7 @@ func (t *requestCounters) observe(status int, took time.Duration) {
 		next := old + 1
 		switch {
 		case old == 0:
-			next = key | 1 // nobody's yet: there is nothing to bring to the counts
+			next = key | 1 // the word is free: there is nothing to evict
 		case !room(old, key):
 			t.evict(word, key)
 			return
@@ -81,7 +84,8 @@ func (t *requestCounters) observe(status int, took time.Duration) {
 	}
 }
 
-// evict counts a request in a word that had others, or as many as it can.
+// evict moves the count of a word to counts and gives the word a new key, for a
+// request whose key is another or whose word is full.
 func (t *requestCounters) evict(word *atomic.Uint32, key uint32) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -89,7 +93,7 @@ func (t *requestCounters) evict(word *atomic.Uint32, key uint32) {
 		old := word.Load()
 		next := key | 1
 		if room(old, key) {
-			next = old + 1 // somebody else has turned it
+			next = old + 1 // another request has evicted it meanwhile
 		}
 		if !word.CompareAndSwap(old, next) {
 			continue
@@ -104,14 +108,15 @@ func (t *requestCounters) evict(word *atomic.Uint32, key uint32) {
 	}
 }
 
-// add takes in a word.
+// add adds the count of a word.
 func (c *counts) add(word uint32) {
 	n := word & recentMask
 	c.statuses[word>>(recentBits+bucketBits)&classMask] += uint64(n)
 	c.spread[word>>recentBits&bucketMask] += n
 }
 
-// read gives the counts; false when there were no requests.
+// read returns the counts; false when there were no requests. A count never falls
+// between two reads: both the words and counts are read under the lock of evict.
 func (t *requestCounters) read() (trafficreport.Count, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -136,21 +141,22 @@ func (t *requestCounters) read() (trafficreport.Count, bool) {
 	return trafficreport.Count{Statuses: sum.statuses, Spread: slices.Clone(sum.spread[:last])}, true
 }
 
-// counterRegistry keeps the counts of rules by their identity, so that a change of the
-// table does not begin them anew. Only the rules that are bound keep them alive.
+// counterRegistry holds the counters of rules by their identity, so that a change
+// of the table does not reset them. The map is weak: counters live as long as a
+// rule that is bound to them.
 type counterRegistry struct {
-	// unrouted has the requests that no rule took.
+	// unrouted counts the requests that no rule matched.
 	unrouted *requestCounters
 	byRule   cache.Weak[route.ID, requestCounters]
 }
 
-// forRule gives the tally of a rule.
+// forRule returns the counters of a rule, and creates them where there are none.
 func (s *counterRegistry) forRule(id route.ID) *requestCounters {
 	return s.byRule.GetOrCreate(id, func() *requestCounters { return new(requestCounters) })
 }
 
-// Counts are those of the rules that had requests, in no order, and of the
-// requests that no rule took.
+// Counts returns the counts of the rules that had requests, in no order, and of
+// the requests that no rule matched.
 func (p *Proxy) Counts() (routed []trafficreport.RouteCount, unrouted trafficreport.Count) {
 	for id, t := range p.counters.byRule.Live() {
 		if count, any := t.read(); any {

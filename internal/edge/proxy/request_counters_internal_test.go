@@ -11,11 +11,11 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// TestTally: every request is counted once, whoever counts at the same time.
-func TestTally(t *testing.T) {
+// TestRequestCounters: every request is counted once, also when many goroutines count.
+func TestRequestCounters(t *testing.T) {
 	one := new(requestCounters)
 	if _, any := one.read(); any {
-		t.Error("a tally without requests has counts")
+		t.Error("counters without requests have counts")
 	}
 	const clients, each = 8, 500
 	var all sync.WaitGroup
@@ -37,8 +37,8 @@ func TestTally(t *testing.T) {
 	}
 }
 
-// TestTallyOverflow: a word that is full makes room.
-func TestTallyOverflow(t *testing.T) {
+// TestRequestCountersOverflow: a word that is full makes room.
+func TestRequestCountersOverflow(t *testing.T) {
 	one := new(requestCounters)
 	const requests = 2*recentMask + 3
 	for range requests {
@@ -50,8 +50,8 @@ func TestTallyOverflow(t *testing.T) {
 	}
 }
 
-// TestTallyKeys: no two classes and buckets share a key.
-func TestTallyKeys(t *testing.T) {
+// TestRequestCountersKeys: no two classes and buckets share a key.
+func TestRequestCountersKeys(t *testing.T) {
 	seen := map[uint32]bool{0: true}
 	for class := range len(counts{}.statuses) {
 		for bucket := range trafficreport.Buckets {
@@ -69,17 +69,17 @@ func TestTallyKeys(t *testing.T) {
 	}
 }
 
-// TestTallyLines: a tally is two lines of a cache.
-func TestTallyLines(t *testing.T) {
+// TestRequestCountersCacheLines: the counters of a rule are two cache lines.
+func TestRequestCountersCacheLines(t *testing.T) {
 	const lines = 2 * 64
 	if size := unsafe.Sizeof(requestCounters{}); size != lines {
-		t.Errorf("a tally takes %d bytes", size)
+		t.Errorf("the counters take %d bytes", size)
 	}
 }
 
-// TestTallyNeverFalls: whoever reads while requests are counted sees no count go
-// down, and nothing is lost when buckets take each other's words.
-func TestTallyNeverFalls(t *testing.T) {
+// TestRequestCountersNeverFall: a reader sees no count go down while requests are
+// counted, and nothing is lost when buckets take each other's words.
+func TestRequestCountersNeverFall(t *testing.T) {
 	one := new(requestCounters)
 	const clients, each = 4, 2000
 	var all sync.WaitGroup
@@ -121,27 +121,27 @@ func TestTallyNeverFalls(t *testing.T) {
 	}
 }
 
-// TestTallies: a rule that is bound anew counts on, and one that is gone is
-// forgotten.
-func TestTallies(t *testing.T) {
+// TestCounterRegistry: a rule that is bound again keeps its counters, and those
+// of a rule that is gone are dropped.
+func TestCounterRegistry(t *testing.T) {
 	var book counterRegistry
 	id := route.ID{Kind: "Ingress", Namespace: "shop", Name: "cart"}
 	kept := book.forRule(id)
 	if book.forRule(id) != kept {
-		t.Error("a rule has two tallies")
+		t.Error("a rule has two sets of counters")
 	}
 	for i := range 1000 {
 		book.forRule(route.ID{Name: "gone", Rule: i})
 	}
 	runtime.GC()
 	if got := len(book.byRule.Live()); got != 1 {
-		t.Errorf("%d tallies are alive", got)
+		t.Errorf("%d sets of counters are alive", got)
 	}
 	runtime.KeepAlive(kept)
 }
 
-// BenchmarkTally is what counting adds to a request.
-func BenchmarkTally(b *testing.B) {
+// BenchmarkRequestCounters is what counting adds to a request.
+func BenchmarkRequestCounters(b *testing.B) {
 	one := new(requestCounters)
 	b.Run("alone", func(b *testing.B) {
 		b.ReportAllocs()

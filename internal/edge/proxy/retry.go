@@ -14,26 +14,27 @@ import (
 )
 
 const (
-	// maxAttempts is how many endpoints are tried where the rule does not say,
-	// for a request of which nothing has been sent, or that may be sent twice.
+	// maxAttempts is how many endpoints are tried where the rule has no retry
+	// policy, for a request of which nothing has been sent, or that may be sent
+	// twice.
 	maxAttempts = 3
-	// maxPause bounds the wait before an attempt: a client that has to wait
-	// longer is better told so.
+	// maxPause bounds the wait before an attempt: a client that would have to
+	// wait longer gets the failure instead.
 	maxPause = 5 * time.Second
 )
 
 // mayRetry decides whether an attempt that failed is followed by another, and
 // takes that from the rule's budget.
-func (c *client) mayRetry(b *binding, why failure) bool {
-	retry := c.x.Retry
+func (x *exchange) mayRetry(why failure) bool {
+	retry := x.filters.Retry
 	if retry == nil {
 		switch {
-		case c.record.Attempts >= maxAttempts:
+		case x.record.Attempts >= maxAttempts:
 			return false
 		case why == unconnected:
 			return true
 		}
-		return why == broken && c.replayable() && idempotent(c.head.MethodID)
+		return why == broken && x.attempt.replayable() && idempotent(x.conn.head.MethodID)
 	}
 	wanted := false
 	switch why {
@@ -46,38 +47,39 @@ func (c *client) mayRetry(b *binding, why failure) bool {
 	case refused:
 		wanted = retry.Unavailable
 	}
-	if !wanted || c.record.Attempts >= retry.Attempts || !c.replayable() {
+	if !wanted || x.record.Attempts >= retry.Attempts || !x.attempt.replayable() {
 		return false
 	}
-	if why != unconnected && !retry.Unsafe && !idempotent(c.head.MethodID) {
+	if why != unconnected && !retry.Unsafe && !idempotent(x.conn.head.MethodID) {
 		return false
 	}
-	if !b.budget.spend(time.Now()) {
-		c.proxy.budgets.refused.Add(1)
+	if !x.rule.budget.spend(time.Now()) {
+		x.conn.proxy.budgets.refused.Add(1)
 		return false
 	}
 	return true
 }
 
-// mayRetryAnswer decides whether an answer that says that the endpoint is not
-// available is dropped, and the request sent again. An endpoint that says when
-// to come back is not asked before that, and neither are the others: it may
-// speak for all of them.
-func (c *client) mayRetryAnswer(b *binding) (wait time.Duration, again bool) {
-	if c.x.Retry == nil || !c.x.Retry.Unavailable {
+// mayRetryResponse decides whether a response that reports the endpoint as
+// unavailable is dropped, and the request sent again. A Retry-After of one
+// endpoint delays the next attempt at any other too: it may stand for all of
+// them.
+func (a *attempt) mayRetryResponse() (wait time.Duration, retry bool) {
+	x, response := a.x, &a.x.conn.buffers.response
+	if x.filters.Retry == nil || !x.filters.Retry.Unavailable {
 		return 0, false
 	}
-	switch c.response.Status {
+	switch response.Status {
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 	default:
 		return 0, false
 	}
-	if said, ok := c.response.Find("Retry-After"); ok {
-		if wait, ok = retryAfter(normalize.View(said)); !ok || wait > maxPause {
+	if value, ok := response.Find("Retry-After"); ok {
+		if wait, ok = retryAfter(normalize.View(value)); !ok || wait > maxPause {
 			return 0, false
 		}
 	}
-	return wait, c.mayRetry(b, refused)
+	return wait, x.mayRetry(refused)
 }
 
 // retryAfter reads a Retry-After header: seconds or a date.
@@ -89,16 +91,17 @@ func retryAfter(value string) (time.Duration, bool) {
 	return max(0, time.Until(at)), err == nil
 }
 
-// pause waits before the next attempt, for least at the shortest. It reports
-// whether there is time left for one.
-func (c *client) pause(b *binding, least time.Duration) bool {
+// backOff waits before the next attempt, for least at the shortest. It reports
+// whether there is time left for one. Closing the Proxy ends the wait.
+func (x *exchange) backOff(least time.Duration) bool {
 	wait := least
-	if retry := c.x.Retry; retry != nil && retry.Backoff > 0 {
-		// It doubles with each attempt; clients that failed together part again.
+	if retry := x.filters.Retry; retry != nil && retry.Backoff > 0 {
+		// The wait doubles with each attempt; jitter spreads clients that failed
+		// at the same moment.
 		policy := backoff.Policy{First: retry.Backoff, Longest: maxPause, JitterDown: 0.5}
-		wait = max(wait, policy.Delay(c.record.Attempts))
+		wait = max(wait, policy.Delay(x.record.Attempts))
 	}
-	if b.times.total > 0 && time.Since(c.record.Began)+wait >= b.times.total {
+	if total := x.rule.timeouts.total; total > 0 && time.Since(x.record.Began)+wait >= total {
 		return false
 	}
 	if wait == 0 {
@@ -109,26 +112,29 @@ func (c *client) pause(b *binding, least time.Duration) bool {
 	select {
 	case <-timer.C:
 		return true
-	case <-c.proxy.background.stop.Done():
+	case <-x.conn.proxy.background.stop.Done():
 		return false
 	}
 }
 
 // A budget keeps retries from multiplying the load of a backend that fails: one
-// for each five requests, and one a second so that quiet rules have some too.
+// retry for each five requests, and one a second so that quiet rules have some
+// too. At most ten are saved up.
 const (
 	budgetRetry  = 100 // what a retry costs
 	budgetEarned = 20  // what a request earns
 	budgetMost   = 10 * budgetRetry
 )
 
-// budget is what a rule has left for retries.
+// budget is what a rule has left for retries. mu guards the rest.
 type budget struct {
 	mu    sync.Mutex
 	saved int64
 	since time.Time
 }
 
+// grow adds what was earned, and what the seconds since the last call bring. A
+// budget starts full.
 func (g *budget) grow(now time.Time, earned int64) {
 	if g.since.IsZero() {
 		g.saved, g.since = budgetMost, now
@@ -140,14 +146,14 @@ func (g *budget) grow(now time.Time, earned int64) {
 	g.saved = min(g.saved+earned, budgetMost)
 }
 
-// earn is called for each request.
+// earn credits the budget with one request.
 func (g *budget) earn(now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.grow(now, budgetEarned)
 }
 
-// spend is called for each retry, and reports whether it may be.
+// spend takes one retry from the budget, and reports whether there was one left.
 func (g *budget) spend(now time.Time) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -159,14 +165,15 @@ func (g *budget) spend(now time.Time) bool {
 	return true
 }
 
-// budgets keeps the budgets of rules by their identity, so that a change of the
-// table does not fill them up. Only the rules that are bound keep them alive.
+// budgets holds the budgets of rules by their identity, so that a change of the
+// table does not refill them. The map is weak: a budget lives as long as a rule
+// that is bound to it.
 type budgets struct {
 	refused atomic.Uint64
 	byRule  cache.Weak[route.ID, budget]
 }
 
-// forRule gives the budget of a rule.
+// forRule returns the budget of a rule, and creates it where there is none.
 func (s *budgets) forRule(id route.ID) *budget {
 	return s.byRule.GetOrCreate(id, func() *budget { return new(budget) })
 }

@@ -5,15 +5,12 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
-	"errors"
-	"hash/fnv"
 	"strconv"
 	"strings"
 	"time"
 
 	"slipway.dev/slipway/internal/edge/h1"
 	"slipway.dev/slipway/internal/edge/normalize"
-	"slipway.dev/slipway/internal/edge/upstream"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -21,17 +18,18 @@ import (
 const stickyBytes = 9
 
 // stickyRule keeps clients at the backend that they got first, where a rule has
-// several, and at its endpoint where the backend wants that: one cookie says
-// both, as backend.endpoint. The values are the same on every replica and after
-// every change of the table, and say nothing of names and addresses.
+// several, and at its endpoint where the backend is sticky too: one cookie holds
+// both, as backend.endpoint. The values are hashes: the same on every replica
+// and after every change of the table, and without names or addresses, which
+// are not for clients to read.
 type stickyRule struct {
-	cookie route.StickyCookie
-	values []string // by the number of the handle
-	lanes  map[string]int
+	cookie   route.StickyCookie
+	values   []string       // by the index of the handle
+	backends map[string]int // the index of the handle, by value
 }
 
-func newStickyRule(rule *route.Rule, t *targets) *stickyRule {
-	s := &stickyRule{cookie: *rule.Sticky, lanes: map[string]int{}}
+func newStickyRule(rule *route.Rule, t *weightedBackends) *stickyRule {
+	s := &stickyRule{cookie: *rule.Sticky, backends: map[string]int{}}
 	if s.cookie.Name == "" {
 		id := rule.ID
 		text := appendParts(nil, "slipway sticky rule", id.Kind, id.Namespace, id.Name, id.Variant)
@@ -40,19 +38,20 @@ func newStickyRule(rule *route.Rule, t *targets) *stickyRule {
 		s.cookie.Name = "slipway_" + hex.EncodeToString(sum[:4])
 	}
 	for i, handle := range t.handles {
-		// Nothing of the rule: rules that share a cookie's name share its meaning.
+		// The rule is not part of the hash: rules that share the name of a cookie
+		// share its values too.
 		id := handle.ID()
 		text := appendParts(nil, "slipway sticky backend", id.Namespace, id.Name, id.Variant)
 		sum := sha256.Sum256(binary.BigEndian.AppendUint16(text, id.Port))
 		value := base64.RawURLEncoding.EncodeToString(sum[:stickyBytes])
 		s.values = append(s.values, value)
-		s.lanes[value] = i
+		s.backends[value] = i
 	}
 	return s
 }
 
-// appendParts writes the length of each part first, so that no two lists of
-// parts are one.
+// appendParts appends each part with its length in front, so that no two lists
+// of parts have the same bytes.
 func appendParts(dst []byte, parts ...string) []byte {
 	for _, part := range parts {
 		dst = binary.BigEndian.AppendUint64(dst, uint64(len(part)))
@@ -61,90 +60,35 @@ func appendParts(dst []byte, parts ...string) []byte {
 	return dst
 }
 
-// pick chooses a backend and an endpoint of it.
-func (c *client) pick(b *binding) (target, error) {
-	if b.sticky != nil {
-		return c.pickSticky(b)
-	}
-	l := target{handle: b.only}
-	if l.handle == nil {
-		l.handle = b.targets.next()
-	}
-	var plain bool
-	if l.lease, plain = l.handle.PickFast(); plain {
-		return l, nil
-	}
-	l.choice = c.choice(l.handle)
-	var err error
-	l.lease, err = l.handle.Pick(l.choice)
-	return l, err
-}
-
-// pickSticky leads a client back to where its cookie says. A backend that
-// cannot serve it now loses it, to the one whose turn it is.
-func (c *client) pickSticky(b *binding) (l target, err error) {
-	backend, endpoint, _ := strings.Cut(c.cookie(b.sticky.cookie.Name), ".")
-	at, known := b.sticky.lanes[backend]
-	if !known {
-		at = b.targets.turn()
-	}
-	for tried := 0; ; tried++ {
-		l = target{handle: b.targets.handles[at], sticky: b.sticky.values[at]}
-		l.choice = c.choice(l.handle)
-		if known && endpoint != "" {
-			l.choice.Sticky = endpoint
-		}
-		if l.lease, err = l.handle.Pick(l.choice); err == nil || !known || errors.Is(err, upstream.ErrOverloaded) {
-			return l, err
-		}
-		// The turn may come to the same backend more than once.
-		if next := b.targets.turn(); next != at || tried == len(b.targets.handles) {
-			at, known = next, false
-		}
-	}
-}
-
-// choice is what balancing may look at in this request. For the usual backend
-// that is nothing.
-func (c *client) choice(handle *upstream.Handle) upstream.PickOptions {
-	var choice upstream.PickOptions
-	transport := handle.Transport()
-	if transport.Sticky != nil {
-		choice.Sticky = c.cookie(transport.Sticky.Name)
-	}
-	if transport.Hash != nil {
-		choice.Hash, choice.HasHash = c.hash(*transport.Hash)
-	}
-	return choice
-}
-
-// stick gives the client the cookie of the backend and the endpoint that
-// answered it, if it does not have it yet.
-func (c *client) stick(b *binding, lane *target) {
+// setStickyCookie gives the client the cookie of the backend and the endpoint
+// that responded, if it does not have it yet.
+func (a *attempt) setStickyCookie() {
+	x := a.x
 	var sticky *route.StickyCookie
-	value := lane.lease.StickyValue()
+	value := a.target.lease.StickyValue()
 	if value != "" {
-		sticky = lane.lease.Transport().Sticky
+		sticky = a.target.lease.Transport().Sticky
 	}
-	if b.sticky != nil {
-		sticky = &b.sticky.cookie
+	if rule := x.rule.sticky; rule != nil {
+		sticky = &rule.cookie
 		if value != "" {
 			value = "." + value
 		}
-		value = lane.sticky + value
+		value = a.target.sticky + value
 	}
-	if sticky == nil || c.cookie(sticky.Name) == value {
+	if sticky == nil || x.cookie(sticky.Name) == value {
 		return
 	}
 	edit, err := h1.AddField("Set-Cookie", setCookie(sticky, value))
 	if err != nil {
-		// The table is validated: this is a mistake of the program.
-		c.proxy.cfg.Log.Error("a sticky cookie cannot be set", "cookie", sticky.Name, "error", err)
+		// The table is validated, so this is an internal error.
+		x.conn.proxy.cfg.Log.Error("cannot set sticky cookie", "cookie", sticky.Name, "error", err)
 		return
 	}
-	c.x.ResponseEdits = append(c.x.ResponseEdits, edit)
+	x.filters.ResponseEdits = append(x.filters.ResponseEdits, edit)
 }
 
+// setCookie composes the value of Set-Cookie (RFC 6265, 4.1).
 func setCookie(sticky *route.StickyCookie, value string) string {
 	var b strings.Builder
 	b.WriteString(sticky.Name + "=" + value)
@@ -176,42 +120,19 @@ func setCookie(sticky *route.StickyCookie, value string) string {
 	return b.String()
 }
 
-// cookie is the value of a cookie, empty when there is none. It is a part of
-// the request's head.
-func (c *client) cookie(name string) string {
-	for line := range c.head.Len() {
-		if c.head.ID(line) != normalize.FieldCookie {
+// cookie returns the value of a cookie of the request, empty when there is none.
+// It shares the bytes of the head.
+func (x *exchange) cookie(name string) string {
+	head := &x.conn.head
+	for line := range head.Len() {
+		if head.ID(line) != normalize.FieldCookie {
 			continue
 		}
-		for pair := range strings.SplitSeq(normalize.View(c.head.Value(line)), ";") {
+		for pair := range strings.SplitSeq(normalize.View(head.Value(line)), ";") {
 			if key, value, ok := strings.Cut(strings.TrimSpace(pair), "="); ok && key == name {
 				return value
 			}
 		}
 	}
 	return ""
-}
-
-// hash is the number that a request is balanced by. It is the same on every
-// replica. A request without the header or cookie has none.
-func (c *client) hash(key route.HashKey) (uint64, bool) {
-	var text string
-	switch key.By {
-	case route.KeyClient:
-		text = c.record.Client.String()
-	case route.KeyHost:
-		text = c.request.Host
-	case route.KeyPath:
-		text = c.request.Path
-	case route.KeyHeader:
-		text, _ = c.Value(key.Name, 0)
-	case route.KeyCookie:
-		text = c.cookie(key.Name)
-	}
-	if text == "" {
-		return 0, false
-	}
-	sum := fnv.New64a()
-	sum.Write(normalize.Bytes(text))
-	return sum.Sum64(), true
 }

@@ -3,8 +3,6 @@ package proxy
 import (
 	"context"
 	"errors"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"slipway.dev/slipway/internal/edge/filter"
@@ -13,102 +11,65 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// mirrorTimeout bounds one copy of a request, with its answer.
-const mirrorTimeout = 30 * time.Second
-
-// backgroundTasks is what runs beside the exchanges.
-type backgroundTasks struct {
-	stop context.Context // ends with Close
-	halt context.CancelFunc
-
-	mu            sync.Mutex
-	running       sync.WaitGroup
-	copies        atomic.Int64
-	sent, dropped atomic.Uint64
-}
-
-// enter begins a copy, unless most of them run or the end has come.
-func (a *backgroundTasks) enter(most int) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.stop.Err() != nil || a.copies.Load() >= int64(most) {
-		return false
-	}
-	a.copies.Add(1)
-	a.running.Add(1)
-	return true
-}
-
-func (a *backgroundTasks) leave() {
-	a.copies.Add(-1)
-	a.running.Done()
-}
-
-func (a *backgroundTasks) close() {
-	a.mu.Lock()
-	a.halt()
-	a.mu.Unlock()
-	a.running.Wait()
-}
-
-// subrequestClient is a backend that the edge asks something itself. It implements
-// [filter.Asker].
+// subrequestClient sends the edge's own requests to one backend: for
+// authentication and error pages through [filter.SubrequestClient], and for
+// mirrors. They use the same pools, health and limits as proxied requests.
 type subrequestClient struct {
 	proxy  *Proxy
 	handle *upstream.Handle
 }
 
-// server gives the way to ask a backend.
-func (p *Proxy) server(id route.BackendID) filter.SubrequestClient {
+// subrequestClient returns the client for a backend.
+func (p *Proxy) subrequestClient(id route.BackendID) filter.SubrequestClient {
 	return &subrequestClient{proxy: p, handle: p.cfg.Upstreams.Handle(id)}
 }
 
-// Do implements [filter.Asker].
+// Do implements [filter.SubrequestClient].
 func (s *subrequestClient) Do(q *filter.Subrequest) (*filter.Subresponse, error) {
-	visit, err := s.visit(s.proxy)
+	request, err := s.pick(s.proxy)
 	if err != nil {
 		return nil, err
 	}
 	framing, length := h1.NoBody, int64(0)
 	if body, ok := q.Body.(*bufferedBody); ok && body != nil {
-		visit.body = body.share()
+		request.body = body.share()
 		framing, length = h1.Fixed, body.size
 	}
 	var composer h1.Composer
-	composer.Start(visit.out[:0], q.Method, q.Target, visit.host(q.Host, q.FallbackHost))
+	composer.Start(request.out[:0], q.Method, q.Target, request.host(q.Host, q.FallbackHost))
 	for _, field := range q.Fields {
 		composer.Field(field.Name, field.Value)
 	}
-	if visit.out, err = composer.End(framing, length); err != nil {
-		visit.end(false)
+	if request.out, err = composer.End(framing, length); err != nil {
+		request.end(false)
 		return nil, err
 	}
-	visit.asked = h1.RequestInfo{Head: q.Method == "HEAD"}
-	visit.again, visit.most = true, q.MaxResponse
-	return visit.run(q.Timeout)
+	request.info = h1.RequestInfo{Head: q.Method == "HEAD"}
+	request.retryStale, request.maxResponse = true, q.MaxResponse
+	return request.run(q.Timeout)
 }
 
-// subrequest is one request of the edge's own and its answer.
+// subrequest is one request of the edge's own and its response.
 type subrequest struct {
-	proxy *Proxy
-	lease upstream.Lease
-	conn  *upstream.Conn
-	out   []byte // the head
-	body  *bufferedBody
-	asked h1.RequestInfo
-	again bool  // a pooled connection that had died may be replaced
-	most  int64 // of the answer's body
-	drop  bool  // nobody wants that body
-	head  h1.ResponseHead
-	frame h1.Body
-	reply filter.Subresponse
-	into  collector
-	drain drain
+	proxy       *Proxy
+	lease       upstream.Lease
+	conn        *upstream.Conn
+	out         []byte // the head
+	body        *bufferedBody
+	info        h1.RequestInfo
+	retryStale  bool  // a pooled connection that had died may be replaced
+	maxResponse int64 // bytes of the response's body
+	discard     bool  // the response's body is read and not kept
+	head        h1.ResponseHead
+	frame       h1.Body
+	response    filter.Subresponse
+	into        collector
+	sink        sinkWriter
 }
 
-// visit chooses an endpoint. Whoever gets a visit ends it, by running it or by
-// end.
-func (s *subrequestClient) visit(p *Proxy) (*subrequest, error) {
+// pick chooses an endpoint. The caller owns the subrequest and ends it, by run or
+// by end.
+func (s *subrequestClient) pick(p *Proxy) (*subrequest, error) {
 	lease, err := s.handle.Pick(upstream.PickOptions{})
 	if err != nil {
 		return nil, err
@@ -116,62 +77,64 @@ func (s *subrequestClient) visit(p *Proxy) (*subrequest, error) {
 	return &subrequest{proxy: p, lease: lease}, nil
 }
 
-// host is the Host header: the one that is asked for, the backend's, another,
-// or the address of the endpoint.
-func (v *subrequest) host(asked, other string) string {
-	transport := v.lease.Transport()
+// host is the Host header: the wanted one, the backend's, the fallback, or the
+// address of the endpoint.
+func (r *subrequest) host(wanted, fallback string) string {
+	transport := r.lease.Transport()
 	switch {
-	case asked != "":
-		return asked
+	case wanted != "":
+		return wanted
 	case transport.HostOfEndpoint:
-		return v.lease.Endpoint().Address()
+		return r.lease.Endpoint().Address()
 	case transport.Host != "":
 		return transport.Host
-	case other != "":
-		return other
+	case fallback != "":
+		return fallback
 	}
-	return v.lease.Endpoint().Address()
+	return r.lease.Endpoint().Address()
 }
 
-// errCut is why a visit ended before its time.
-var errCut = errors.New("the answer did not come in time, or the edge is stopping")
+// errSubrequestTimeout is why a sub-request ended before its response.
+var errSubrequestTimeout = errors.New("the response did not come in time, or the edge is stopping")
 
-// run sends the request and reads the answer, in the given time.
-func (v *subrequest) run(timeout time.Duration) (*filter.Subresponse, error) {
-	ctx, cancel := context.WithTimeout(v.proxy.background.stop, timeout)
+// run sends the request and reads the response, within the timeout. It ends the
+// subrequest on an error; otherwise closing the response does.
+func (r *subrequest) run(timeout time.Duration) (*filter.Subresponse, error) {
+	ctx, cancel := context.WithTimeout(r.proxy.background.stop, timeout)
 	defer cancel()
-	outcome, err := v.try(ctx, timeout, false)
-	if err != nil && v.again && v.conn != nil && v.conn.Reused() && beforeFirstByte(err) && ctx.Err() == nil {
-		v.conn.Close()
-		outcome, err = v.try(ctx, timeout, true)
+	outcome, err := r.try(ctx, timeout, false)
+	if err != nil && r.retryStale && r.conn != nil && r.conn.Reused() && beforeFirstByte(err) && ctx.Err() == nil {
+		r.conn.Close()
+		outcome, err = r.try(ctx, timeout, true)
 	}
 	if err != nil {
-		v.lease.Done(outcome)
-		v.end(false)
+		r.lease.Done(outcome)
+		r.end(false)
 		return nil, err
 	}
-	if v.head.Status >= 500 {
+	if r.head.Status >= 500 {
 		outcome = upstream.ServerError
 	}
-	v.lease.Done(outcome)
-	v.reply = filter.Subresponse{Head: &v.head, Body: v.into.data, Truncated: v.into.over, Release: func() { v.end(!v.into.over) }}
-	return &v.reply, nil
+	r.lease.Done(outcome)
+	truncated := r.into.truncated
+	r.response = filter.Subresponse{Head: &r.head, Body: r.into.data, Truncated: truncated, Release: func() { r.end(!truncated) }}
+	return &r.response, nil
 }
 
 // try makes one attempt.
-func (v *subrequest) try(ctx context.Context, timeout time.Duration, fresh bool) (upstream.Outcome, error) {
-	v.conn = nil
-	conn, err := v.lease.Connect(ctx, timeout, fresh)
+func (r *subrequest) try(ctx context.Context, timeout time.Duration, fresh bool) (upstream.Outcome, error) {
+	r.conn = nil
+	conn, err := r.lease.Connect(ctx, timeout, fresh)
 	if err != nil {
 		return upstream.ConnectFailed, err
 	}
-	v.conn = conn
+	r.conn = conn
 	conn.SetTimeouts(timeout, timeout)
 	// Closing the connection ends every wait.
 	stop := context.AfterFunc(ctx, func() { conn.NetConn().Close() })
-	err = v.talk(conn)
+	err = r.roundTrip(conn)
 	if !stop() {
-		return upstream.TimedOut, errCut
+		return upstream.TimedOut, errSubrequestTimeout
 	}
 	switch {
 	case err == nil:
@@ -182,89 +145,96 @@ func (v *subrequest) try(ctx context.Context, timeout time.Duration, fresh bool)
 	return upstream.Reset, err
 }
 
-// talk writes the request and reads the answer.
-func (v *subrequest) talk(conn *upstream.Conn) error {
-	if err := conn.Writer.Queue(v.out); err != nil {
-		return err
-	}
-	if v.body != nil {
-		if err := v.body.each(conn.Writer.Queue); err != nil {
-			return err
-		}
-	}
-	if err := conn.Writer.Flush(); err != nil {
+// roundTrip writes the request and reads the response. A response whose body is
+// over the limit is truncated, which is no error of the endpoint.
+func (r *subrequest) roundTrip(conn *upstream.Conn) error {
+	if err := r.write(conn); err != nil {
 		return err
 	}
 	for interim := 0; ; interim++ {
-		if err := conn.Reader.ReadResponse(&v.head, v.asked, conn.Limits); err != nil {
+		if err := conn.Reader.ReadResponse(&r.head, r.info, conn.Limits); err != nil {
 			return err
 		}
-		if !v.head.Interim() {
+		if !r.head.Interim() {
 			break
 		}
 		if interim == h1.MaxInterim {
 			return errInterim
 		}
 	}
-	v.lease.ResponseStarted()
-	if v.head.Framing == h1.NoBody {
+	r.lease.ResponseStarted()
+	if r.head.Framing == h1.NoBody {
 		return nil
 	}
-	v.into = collector{memory: &v.proxy.memory, most: v.most, drop: v.drop}
-	if v.head.Framing == h1.Fixed && v.head.Length > v.most {
-		v.into.over = true
+	r.into = collector{memory: &r.proxy.memory, limit: r.maxResponse, discard: r.discard}
+	if r.head.Framing == h1.Fixed && r.head.Length > r.maxResponse {
+		r.into.truncated = true
 		return nil
 	}
-	v.frame.Reset(v.head.Framing, v.head.Length, true, conn.Limits)
-	err := (&h1.Transfer{From: conn.Reader, To: v.drain.into(&v.into, v.proxy.cfg.Pool), Body: &v.frame}).Run()
-	if v.into.over {
+	r.frame.Reset(r.head.Framing, r.head.Length, true, conn.Limits)
+	err := (&h1.Transfer{From: conn.Reader, To: r.sink.to(&r.into, r.proxy.cfg.Pool), Body: &r.frame}).Run()
+	if r.into.truncated {
 		return nil
 	}
 	return err
 }
 
-// end gives back what the visit has. The connection can be used again after a
-// clean one.
-func (v *subrequest) end(clean bool) {
-	v.lease.Done(upstream.Cancelled) // no effect if it has ended
-	if v.conn != nil {
-		if clean && v.head.Reusable {
-			v.conn.Release()
-		} else {
-			v.conn.Close()
-		}
-		v.conn = nil
+// write sends the head and the body.
+func (r *subrequest) write(conn *upstream.Conn) error {
+	if err := conn.Writer.Queue(r.out); err != nil {
+		return err
 	}
-	v.body.release()
-	v.body = nil
-	if v.into.memory != nil {
-		v.into.memory.give(v.into.taken)
-		v.into = collector{}
+	if r.body != nil {
+		if err := r.body.each(conn.Writer.Queue); err != nil {
+			return err
+		}
+	}
+	return conn.Writer.Flush()
+}
+
+// end gives back what the subrequest holds. The connection can be used again
+// after a clean one.
+func (r *subrequest) end(clean bool) {
+	r.lease.Done(upstream.Cancelled) // no effect if it has ended
+	if r.conn != nil {
+		if clean && r.head.Reusable {
+			r.conn.Release()
+		} else {
+			r.conn.Close()
+		}
+		r.conn = nil
+	}
+	r.body.release()
+	r.body = nil
+	if r.into.memory != nil {
+		r.into.memory.give(r.into.taken)
+		r.into = collector{}
 	}
 }
 
-// collector keeps a body in one piece, as far as it is allowed to.
+// collector keeps a body in one piece, up to its limit. Its memory counts against
+// that of all buffered bodies.
 type collector struct {
-	memory *memory
-	most   int64
-	size   int64
-	data   []byte
-	taken  int64
-	over   bool
-	drop   bool // it is only counted
+	memory    *memory
+	limit     int64
+	size      int64
+	data      []byte
+	taken     int64
+	truncated bool
+	discard   bool // the body is only counted
 }
 
 // Write implements [io.Writer]. It fails when the body is too large.
 func (w *collector) Write(piece []byte) (int, error) {
-	if w.size += int64(len(piece)); w.size > w.most {
-		w.over = true
+	if w.size += int64(len(piece)); w.size > w.limit {
+		w.truncated = true
 		return 0, h1.ErrBodyTooLarge
 	}
-	if w.drop {
+	if w.discard {
 		return len(piece), nil
 	}
 	if need := int(w.size); need > cap(w.data) {
-		room := max(need, min(2*cap(w.data), int(w.most)), smallPiece)
+		room := max(need, min(2*cap(w.data), int(w.limit)), smallPiece)
 		if !w.memory.take(int64(room) - w.taken) {
 			return 0, errMemory
 		}

@@ -16,45 +16,49 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// tcpBinding is a TCP route in the form in which it is run.
+// tcpBinding is a TCP route compiled for connections.
 type tcpBinding struct {
 	route *route.TCPRoute
 	chain filter.Chain
-	// refused is why its connections are closed.
-	refused error
-	targets *targets
-	times   times
+	// refused is why its connections are closed, nil for a route that serves.
+	refused  error
+	backends *weightedBackends
+	timeouts timeouts
 }
 
-// bindTCP is called for each TCP route that is new or changed. A policy that
-// cannot be compiled takes its own route down: its connections are closed, and
-// never read as HTTP instead.
+// bindTCP compiles a TCP route that is new or changed. A policy that cannot be
+// compiled takes its own route down: its connections are closed, and never read
+// as HTTP instead.
 func (p *Proxy) bindTCP(tcp *route.TCPRoute) (any, error) {
-	b := &tcpBinding{route: tcp, times: times{
+	b := &tcpBinding{route: tcp, timeouts: timeouts{
 		connect: time.Duration(tcp.Timeouts.Connect), idle: time.Duration(tcp.Timeouts.Idle), total: time.Duration(tcp.Timeouts.Total),
 	}}
 	chain, err := filter.Compile(tcp.Policies, p.cfg.Counters)
 	if err != nil {
-		p.cfg.Log.Warn("a TCP route is refused and its connections are closed", "route", tcp.ID.String(), "error", err)
+		p.cfg.Log.Warn("refused TCP route, closing its connections", "route", tcp.ID.String(), "error", err)
 		b.refused = err
 		return b, nil
 	}
 	if len(tcp.Backends) == 0 {
-		return nil, errors.New("it has no backend")
+		return nil, errors.New("the route has no backend")
 	}
 	b.chain = chain
-	b.targets = newTargets(tcp.Backends, p.cfg.Upstreams.Handle)
+	b.backends = newWeightedBackends(tcp.Backends, p.cfg.Upstreams.Handle)
 	return b, nil
 }
 
-// ServeTCP passes a connection on as a TCP route says, until both ends are
-// done, and closes it. binding is what the Program bound to the route.
+// ServeTCP passes a connection on to a backend of a TCP route, until both ends
+// are done, and closes it. binding is the one that the Program holds for the
+// route.
 func (p *Proxy) ServeTCP(conn net.Conn, from Accepted, binding any) {
 	defer conn.Close()
 	b := binding.(*tcpBinding)
 	began := time.Now()
-	record := Record{EntryPoint: from.EntryPoint, Client: from.Client.Addr(), TLS: from.TLS, Began: began, TCPRoute: b.route}
-	if err := p.passTCP(conn, &from, b, &record); err != nil {
+	record := Record{
+		Connection: Connection{EntryPoint: from.EntryPoint, TLS: from.TLS}, Timing: Timing{Began: began},
+		Client: from.Client.Addr(), TCPRoute: b.route,
+	}
+	if err := p.proxyTCP(conn, &from, b, &record); err != nil {
 		record.Reason = err.Error()
 	}
 	if p.cfg.Observe != nil {
@@ -63,10 +67,12 @@ func (p *Proxy) ServeTCP(conn net.Conn, from Accepted, binding any) {
 	}
 }
 
-// errKeptOut is why a filter closed a connection.
-var errKeptOut = errors.New("the policies of the route keep the client out")
+// errRejected is why a filter closed a connection.
+var errRejected = errors.New("the policies of the route reject the client")
 
-func (p *Proxy) passTCP(conn net.Conn, from *Accepted, b *tcpBinding, record *Record) error {
+// proxyTCP runs the route's filters, connects to an endpoint and joins the two
+// connections.
+func (p *Proxy) proxyTCP(conn net.Conn, from *Accepted, b *tcpBinding, record *Record) error {
 	if b.refused != nil {
 		return b.refused
 	}
@@ -75,10 +81,10 @@ func (p *Proxy) passTCP(conn net.Conn, from *Accepted, b *tcpBinding, record *Re
 		var none h1.Head // a connection has no request
 		x.Begin(&none, b.chain.Marks())
 		x.Client, x.Now, x.TLS, x.ServerPort = from.Client.Addr().Unmap(), record.Began, from.TLS, from.Local.Port()
-		ran, answer := b.chain.Request(&x)
+		ran, local := b.chain.Request(&x)
 		defer b.chain.Done(&x, ran)
-		if answer != nil {
-			return errKeptOut
+		if local != nil {
+			return errRejected
 		}
 	}
 	remote, lease, err := b.connect(record)
@@ -89,26 +95,26 @@ func (p *Proxy) passTCP(conn net.Conn, from *Accepted, b *tcpBinding, record *Re
 	lease.ResponseStarted()
 	defer lease.Done(upstream.OK)
 	record.Endpoint = lease.Endpoint().Address()
-	record.Received, record.Sent, err = join(conn, remote.NetConn(), b.times)
+	record.Received, record.Sent, err = join(conn, remote.NetConn(), b.timeouts)
 	return err
 }
 
 // connect makes a connection to an endpoint, to another when one fails. It is
-// always a new one: what was said on others belongs to other clients.
+// never a pooled one: a TCP connection carries the state of one client.
 func (b *tcpBinding) connect(record *Record) (*upstream.Conn, *upstream.Lease, error) {
-	handle := b.targets.next()
-	var choice upstream.PickOptions
+	handle := b.backends.next()
+	var options upstream.PickOptions
 	for attempt := 1; ; attempt++ {
-		lease, err := handle.Pick(choice)
+		lease, err := handle.Pick(options)
 		if err != nil {
 			return nil, nil, err
 		}
 		record.Attempts = attempt
-		conn, err := lease.Dial(context.Background(), b.times.connect)
+		conn, err := lease.Dial(context.Background(), b.timeouts.connect)
 		if err == nil {
 			return conn, &lease, nil
 		}
-		choice.Avoid = lease.Endpoint()
+		options.Avoid = lease.Endpoint()
 		lease.Done(upstream.ConnectFailed)
 		if attempt == maxAttempts {
 			return nil, nil, err
@@ -116,9 +122,9 @@ func (b *tcpBinding) connect(record *Record) (*upstream.Conn, *upstream.Lease, e
 	}
 }
 
-// join passes bytes both ways until both directions have ended. It returns how
+// join copies bytes both ways until both directions have ended. It returns how
 // many went to the backend and how many came from it.
-func join(client, backend net.Conn, limits times) (up, down int64, err error) {
+func join(client, backend net.Conn, limits timeouts) (up, down int64, err error) {
 	if err := errors.Join(client.SetDeadline(time.Time{}), backend.SetDeadline(time.Time{})); err != nil {
 		return 0, 0, fmt.Errorf("join two connections: %w", err)
 	}
@@ -144,14 +150,15 @@ type idleness struct {
 	last atomic.Int64
 }
 
+// moved restarts the idle timeout. Both directions share it.
 func (i *idleness) moved() {
 	if i.wait > 0 {
 		i.last.Store(time.Now().UnixNano())
 	}
 }
 
-// pipe copies one direction and passes its end on. What cannot be written to
-// is closed, so that the other direction ends too.
+// pipe copies one direction and passes its end on. A side that cannot be written
+// to is closed, so that the other direction ends too.
 func (i *idleness) pipe(to, from net.Conn) (n int64, err error) {
 	if i.wait <= 0 {
 		n, err = io.Copy(to, from)
@@ -170,12 +177,15 @@ func (i *idleness) pipe(to, from net.Conn) (n int64, err error) {
 	return n, err
 }
 
-// errQuiet is why a connection was closed that neither side used.
-var errQuiet = errors.New("nothing was sent either way for the route's idle timeout")
+// errIdleTimeout is why a connection was closed that neither side used.
+var errIdleTimeout = errors.New("nothing was sent either way for the route's idle timeout")
 
-// copyBuffer is what one direction of a bounded connection holds.
+// copyBuffer is the memory of one direction of a connection with an idle timeout.
+// Without one, io.Copy splices in the kernel.
 const copyBuffer = 32 << 10
 
+// copy copies one direction until its end, or until neither direction has moved
+// for the idle timeout.
 func (i *idleness) copy(to, from net.Conn) (n int64, err error) {
 	buf := make([]byte, copyBuffer)
 	for {
@@ -200,7 +210,7 @@ func (i *idleness) copy(to, from net.Conn) (n int64, err error) {
 		case !errors.Is(err, os.ErrDeadlineExceeded):
 			return n, err
 		case time.Since(time.Unix(0, i.last.Load())) >= i.wait:
-			return n, errQuiet
+			return n, errIdleTimeout
 		}
 	}
 }

@@ -153,8 +153,9 @@ func recordOf(t *testing.T, headers string) (*proxy.Record, *filter.Exchange) {
 	t.Helper()
 	head := parsed(t, "GET /cart/7?token=hidden HTTP/1.1\r\nHost: shop.example.com:8443\r\nUser-Agent: probe\r\n"+headers+"\r\n")
 	record := &proxy.Record{
-		EntryPoint: "web", Peer: netip.MustParseAddrPort("10.0.0.1:5555"), Client: netip.MustParseAddr("192.0.2.7"),
-		Protocol: "HTTP/1.1", TLS: true, Head: head, Method: "GET", Host: "shop.example.com", Path: "/cart/7", Began: time.Now(),
+		Connection: proxy.Connection{EntryPoint: "web", Peer: netip.MustParseAddrPort("10.0.0.1:5555"), Protocol: "HTTP/1.1", TLS: true},
+		Timing:     proxy.Timing{Began: time.Now()},
+		Client:     netip.MustParseAddr("192.0.2.7"), Head: head, Method: "GET", Host: "shop.example.com", Path: "/cart/7",
 		Rule: &route.Rule{ID: route.ID{Kind: "Ingress", Namespace: "shop", Name: "cart"}, Match: route.Match{Path: route.PathMatch{Type: route.PathPrefix, Value: "/cart"}}},
 	}
 	x := &filter.Exchange{}

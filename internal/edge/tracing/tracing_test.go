@@ -179,7 +179,7 @@ func TestOwnAnswers(t *testing.T) {
 	missing, _ := recordOf(t, sampled)
 	missing.Rule, missing.Status, missing.Reason, missing.Duration = nil, 404, "NoRoute", time.Millisecond
 	tracer.Observe(missing)
-	tracer.Observe(&proxy.Record{EntryPoint: "web", Status: 400, Reason: "bad", Began: time.Now()})
+	tracer.Observe(&proxy.Record{Connection: proxy.Connection{EntryPoint: "web"}, Timing: proxy.Timing{Began: time.Now()}, Status: 400, Reason: "bad"})
 	odd, _ := recordOf(t, "")
 	odd.Method, odd.Status = "BREW", 503
 	tracer.Observe(odd)
@@ -188,7 +188,7 @@ func TestOwnAnswers(t *testing.T) {
 	gone.Reason = "the client went away"
 	finish()
 	tracer.Observe(gone)
-	tracer.Observe(&proxy.Record{EntryPoint: "web", TCPRoute: &route.TCPRoute{}, Began: time.Now()})
+	tracer.Observe(&proxy.Record{Connection: proxy.Connection{EntryPoint: "web"}, Timing: proxy.Timing{Began: time.Now()}, TCPRoute: &route.TCPRoute{}})
 	closeTracer(t, tracer)
 	spans := r.of(server)
 	if len(spans) != 4 {

@@ -8,16 +8,16 @@ import (
 	"slipway.dev/slipway/internal/edge/normalize"
 )
 
-// Trust is the set of proxies whose word about their clients counts. One is
-// shared by all connections of an entry point. Nil trusts nobody.
+// Trust is the set of proxies whose X-Forwarded headers are believed. All
+// connections of an entry point share one. A nil Trust believes none.
 type Trust struct {
-	everybody bool
-	networks  []netip.Prefix
+	all      bool
+	networks []netip.Prefix
 }
 
-// NewTrust trusts the networks, or everybody.
-func NewTrust(networks []netip.Prefix, everybody bool) *Trust {
-	t := &Trust{everybody: everybody, networks: slices.Clone(networks)}
+// NewTrust trusts the networks, or all addresses.
+func NewTrust(networks []netip.Prefix, all bool) *Trust {
+	t := &Trust{all: all, networks: slices.Clone(networks)}
 	for i, network := range t.networks {
 		// Addresses are compared as IPv4 where they are.
 		if network.Addr().Is4In6() && network.Bits() >= 96 {
@@ -27,12 +27,13 @@ func NewTrust(networks []netip.Prefix, everybody bool) *Trust {
 	return t
 }
 
-// Trusts reports whether a proxy at the address is believed.
+// Trusts reports whether a proxy at the address is believed. Zones are ignored:
+// networks have none.
 func (t *Trust) Trusts(addr netip.Addr) bool {
 	if t == nil {
 		return false
 	}
-	if t.everybody {
+	if t.all {
 		return true
 	}
 	addr = addr.Unmap().WithZone("")
@@ -44,11 +45,13 @@ func (t *Trust) Trusts(addr netip.Addr) bool {
 	return false
 }
 
-// clientAddress is who sent the request: the connection's other end, or, where
-// that is a trusted proxy, the right-most address of X-Forwarded-For that is
-// not one itself. What stands left of that, anybody could have written. An entry
-// that is no address ends the search at the proxy that passed it on.
-func (c *client) clientAddress() netip.Addr {
+// clientAddress returns the address that sent the request: the connection's
+// other end, or, where that is a trusted proxy, the right-most address of
+// X-Forwarded-For that is not a trusted proxy itself. Entries further left can
+// be forged by any client, so they are never read. An entry that is no address
+// ends the search at the proxy that passed it on.
+func (x *exchange) clientAddress() netip.Addr {
+	c := x.conn
 	client := c.from.Client.Addr().Unmap()
 	if !c.from.Trusted {
 		return client
@@ -98,9 +101,10 @@ func parseForwarded(entry string) (netip.Addr, bool) {
 	return addr.Unmap().WithZone(""), true
 }
 
-// secure reports whether the client's own connection is encrypted, as far as is
-// known: the nearest trusted proxy says so, or ours is.
-func (c *client) secure() bool {
+// secure reports whether the client's own connection is encrypted: by the
+// X-Forwarded-Proto of the nearest trusted proxy, or else by our connection.
+func (x *exchange) secure() bool {
+	c := x.conn
 	if !c.from.Trusted {
 		return c.from.TLS
 	}

@@ -1,0 +1,222 @@
+package proxy
+
+import (
+	"errors"
+	"net"
+	"strconv"
+	"time"
+
+	"slipway.dev/slipway/internal/edge/filter"
+	"slipway.dev/slipway/internal/edge/h1"
+	"slipway.dev/slipway/internal/edge/normalize"
+)
+
+const (
+	// drainReadTime and drainReadBytes bound what is read after a response that
+	// closes the connection. Closing with bytes unread makes the kernel reset
+	// the connection, and the client may then lose the response.
+	drainReadTime  = time.Second
+	drainReadBytes = 256 << 10
+)
+
+// conn is a client's connection, or the stream of HTTP/2 or HTTP/3 that stands
+// for one. It lives as long as the connection and is owned by one goroutine;
+// only [Proxy.Drain] touches it from outside, through Reader.Interrupt. Its
+// exchanges follow one another, so there is one exchange, and it is part of the
+// conn: a request allocates nothing.
+type conn struct {
+	proxy    *Proxy
+	net      net.Conn
+	from     Accepted
+	stream   bool // the connection carries one exchange of another protocol
+	reader   *h1.Reader
+	writer   *h1.Writer
+	peer     h1.Peer
+	limits   *h1.Limits
+	timeouts *h1.Timeouts
+	// gone is nil where a departed client cannot be detected.
+	gone goneDetector
+
+	// head is the request that is being served. It is read before the exchange
+	// begins, and its memory is reused for the next one.
+	head     h1.Head
+	buffers  buffers
+	exchange exchange
+}
+
+// buffers is the memory that a connection keeps from one exchange to the next.
+// Nothing in it has a meaning between two exchanges.
+type buffers struct {
+	filters filter.Exchange
+	// response is the head of the backend's response.
+	response h1.ResponseHead
+	// requestBody and responseBody follow the framing of the two bodies.
+	requestBody, responseBody h1.Body
+	// requestHead is what the backend gets, responseHead what the client gets.
+	requestHead, responseHead []byte
+	// target is the request target after a rewrite.
+	target []byte
+	// requestEnd and responseEnd are last chunks. They are two buffers because
+	// an upload may end in its own goroutine while the response ends.
+	requestEnd, responseEnd []byte
+	// edits are the headers of a local response.
+	edits []h1.Edit
+	// mirrors wait for the body of the request.
+	mirrors []*filter.Mirror
+	// requestSink and responseSink are the writers of bodies that do not go
+	// straight to the other side.
+	requestSink, responseSink sinkWriter
+}
+
+func newConn(p *Proxy, connection net.Conn, from Accepted) *conn {
+	c := new(conn)
+	c.attach(p, connection, from)
+	return c
+}
+
+// attach gives a conn its connection, and the limits and timeouts of the entry
+// point that accepted it.
+func (c *conn) attach(p *Proxy, connection net.Conn, from Accepted) {
+	c.proxy, c.net, c.from = p, connection, from
+	c.gone = goneDetectorOf(connection)
+	c.limits, c.timeouts = &p.cfg.Limits, &p.cfg.Timeouts
+	if from.Limits != nil {
+		c.limits = from.Limits
+	}
+	if from.Timeouts != nil {
+		c.timeouts = from.Timeouts
+	}
+	c.reader = h1.NewReader(connection, p.cfg.Pool, *c.timeouts)
+	c.writer = h1.NewWriter(connection, p.cfg.Pool, *c.timeouts)
+	if c.from.Protocol == "" {
+		c.from.Protocol = "HTTP/1.1"
+	}
+	c.peer = h1.Peer{
+		Trusted: from.Trusted,
+		Address: from.Client.Addr().Unmap().String(),
+		Proto:   "http",
+		Port:    strconv.Itoa(int(from.Local.Port())),
+		Server:  p.cfg.Name,
+	}
+	if from.TLS {
+		c.peer.Proto = "https"
+	}
+}
+
+// serve serves one request after the other, until either side ends the
+// connection, and closes it.
+func (c *conn) serve() {
+	defer c.net.Close()
+	defer c.reader.Close()
+	for c.serveNext() {
+	}
+}
+
+// serveNext reads the next request and serves it. It reports whether the
+// connection can take another one.
+func (c *conn) serveNext() (keepAlive bool) {
+	if err := c.reader.ReadRequest(&c.head, c.limits); err != nil {
+		c.rejectMalformed(err)
+		return false
+	}
+	return c.begin(time.Now()).serve()
+}
+
+// ServeStream serves the one request of a virtual connection, which stands for
+// a stream of HTTP/2 or HTTP/3, and closes it. The response flows while the
+// request's body does; a body that is still coming when the response has ended
+// is stopped. The connection is not kept, upgraded or drained: that is for the
+// connection below it. Streams are many and short, so their conns are pooled.
+func (p *Proxy) ServeStream(connection net.Conn, from Accepted) {
+	c, ok := p.streams.Get().(*conn)
+	if !ok {
+		c = new(conn)
+	}
+	c.stream = true
+	c.attach(p, connection, from)
+	c.serveStream()
+	c.detach()
+	p.streams.Put(c)
+}
+
+// serveStream serves one request and closes the stream.
+func (c *conn) serveStream() {
+	defer c.net.Close()
+	defer c.reader.Close()
+	c.serveNext()
+}
+
+// detach drops every reference to the connection and its last exchange, and
+// keeps the memory. A pooled conn must not keep another client's bytes alive.
+func (c *conn) detach() {
+	c.head.Reset()
+	c.buffers.filters.Begin(&c.head, 0)
+	c.buffers.filters.Head = nil
+	c.exchange = exchange{}
+	c.proxy, c.net, c.reader, c.writer = nil, nil, nil, nil
+	c.gone = nil
+	c.from = Accepted{}
+}
+
+// rejectMalformed responds to bytes that are not a request. A client that went
+// away, or sent nothing in time, gets no response.
+func (c *conn) rejectMalformed(err error) {
+	status, reason := 0, ""
+	var fault h1.Fault
+	var flaw normalize.Flaw
+	switch {
+	case errors.As(err, &fault):
+		status, reason = fault.Status(), fault.Error()
+	case errors.As(err, &flaw):
+		status, reason = flaw.Status(), flaw.Error()
+	default:
+		return
+	}
+	c.reject(&filter.LocalResponse{Status: status, Reason: reason})
+}
+
+// reject sends a local response without looking for a rule, and is done with
+// the client: after bytes that are no request the start of the next one is
+// unknown, so the connection must not be used again.
+func (c *conn) reject(local *filter.LocalResponse) {
+	x := c.begin(time.Now())
+	x.record.Client = c.from.Client.Addr()
+	x.sendLocalResponse(local, true)
+	x.observe()
+	c.drainRead()
+}
+
+// drainRead reads what the client is still sending, so that it gets the
+// response. A stream needs none: its protocol ends the two directions apart.
+func (c *conn) drainRead() {
+	if c.stream {
+		return
+	}
+	half, ok := c.net.(interface{ CloseWrite() error })
+	if !ok || half.CloseWrite() != nil || c.net.SetReadDeadline(time.Now().Add(drainReadTime)) != nil {
+		return
+	}
+	buf := c.proxy.cfg.Pool.Get(1)
+	defer c.proxy.cfg.Pool.Put(buf)
+	for total := 0; total < drainReadBytes; {
+		n, err := c.net.Read(buf)
+		if err != nil {
+			return
+		}
+		total += n
+	}
+}
+
+// setIdleTimeout bounds the waits for the client's side of a body. It returns a
+// function that restores the entry point's own timeouts.
+func (c *conn) setIdleTimeout(idle time.Duration) (restore func()) {
+	own := *c.timeouts
+	timeouts := own
+	timeouts.Body, timeouts.Write = idle, idle
+	c.reader.SetTimeouts(timeouts)
+	c.writer.SetTimeouts(timeouts)
+	return func() {
+		c.reader.SetTimeouts(own)
+		c.writer.SetTimeouts(own)
+	}
+}

@@ -1,0 +1,139 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"hash/fnv"
+	"strings"
+	"time"
+
+	"slipway.dev/slipway/internal/edge/normalize"
+	"slipway.dev/slipway/internal/edge/upstream"
+	"slipway.dev/slipway/internal/route"
+)
+
+// target is where an attempt goes: a backend, and the lease of one endpoint.
+type target struct {
+	handle  *upstream.Handle
+	lease   upstream.Lease
+	options upstream.PickOptions
+	sticky  string // the part of the rule's cookie that stands for the backend
+}
+
+// pick chooses a backend of the rule and an endpoint of it. A rule with one
+// backend that needs nothing of the request takes the fast path of upstream.
+func (a *attempt) pick() error {
+	rule := a.x.rule
+	if rule.sticky != nil {
+		return a.pickSticky()
+	}
+	t := &a.target
+	if t.handle = rule.only; t.handle == nil {
+		t.handle = rule.backends.next()
+	}
+	var fast bool
+	if t.lease, fast = t.handle.PickFast(); fast {
+		return nil
+	}
+	t.options = a.x.pickOptions(t.handle)
+	var err error
+	t.lease, err = t.handle.Pick(t.options)
+	return err
+}
+
+// pickSticky leads a client back to the backend of its cookie. A backend that
+// cannot serve it now loses it to the one whose turn it is; one that is
+// overloaded keeps it, because moving its clients would overload the others.
+func (a *attempt) pickSticky() (err error) {
+	rule, t := a.x.rule, &a.target
+	backend, endpoint, _ := strings.Cut(a.x.cookie(rule.sticky.cookie.Name), ".")
+	at, known := rule.sticky.backends[backend]
+	if !known {
+		at = rule.backends.nextIndex()
+	}
+	for tried := 0; ; tried++ {
+		*t = target{handle: rule.backends.handles[at], sticky: rule.sticky.values[at]}
+		t.options = a.x.pickOptions(t.handle)
+		if known && endpoint != "" {
+			t.options.Sticky = endpoint
+		}
+		if t.lease, err = t.handle.Pick(t.options); err == nil || !known || errors.Is(err, upstream.ErrOverloaded) {
+			return err
+		}
+		// The turn may come to the same backend more than once.
+		if next := rule.backends.nextIndex(); next != at || tried == len(rule.backends.handles) {
+			at, known = next, false
+		}
+	}
+}
+
+// connect lends a connection to the endpoint, pooled or new, and sets the timers
+// that may end the attempt.
+func (a *attempt) connect(fresh bool) error {
+	x := a.x
+	x.record.Backend, x.record.Endpoint = a.target.handle.ID(), ""
+	conn, err := a.target.lease.Connect(context.Background(), x.remaining(x.connectTimeout()), fresh)
+	if err != nil {
+		return err
+	}
+	a.upstream = conn
+	x.record.Endpoint = a.target.lease.Endpoint().Address()
+	x.record.Connected = time.Since(x.record.Began)
+	a.setTimeouts()
+	if x.rule.timeouts.total > 0 {
+		a.totalTimer = closeAfter(conn, x.remaining(0))
+	}
+	if gone := x.conn.from.Gone; gone != nil {
+		a.cancelHook = context.AfterFunc(gone, func() { conn.NetConn().Close() })
+	}
+	return nil
+}
+
+// connectTimeout bounds making a connection: by the rule, and by the time that
+// an attempt may take. 0 is the default.
+func (x *exchange) connectTimeout() time.Duration {
+	wait := x.rule.timeouts.connect
+	if retry := x.filters.Retry; retry != nil && retry.AttemptTimeout > 0 && (wait == 0 || retry.AttemptTimeout < wait) {
+		wait = retry.AttemptTimeout
+	}
+	return wait
+}
+
+// pickOptions is what balancing may read of this request. For the usual backend
+// that is nothing.
+func (x *exchange) pickOptions(handle *upstream.Handle) upstream.PickOptions {
+	var options upstream.PickOptions
+	transport := handle.Transport()
+	if transport.Sticky != nil {
+		options.Sticky = x.cookie(transport.Sticky.Name)
+	}
+	if transport.Hash != nil {
+		options.Hash, options.HasHash = x.hash(*transport.Hash)
+	}
+	return options
+}
+
+// hash is the number that a request is balanced by. It is the same on every
+// replica, so that two edges send a client to the same endpoint. A request
+// without the header or cookie has none.
+func (x *exchange) hash(key route.HashKey) (uint64, bool) {
+	var text string
+	switch key.By {
+	case route.KeyClient:
+		text = x.record.Client.String()
+	case route.KeyHost:
+		text = x.request.Host
+	case route.KeyPath:
+		text = x.request.Path
+	case route.KeyHeader:
+		text, _ = x.Value(key.Name, 0)
+	case route.KeyCookie:
+		text = x.cookie(key.Name)
+	}
+	if text == "" {
+		return 0, false
+	}
+	sum := fnv.New64a()
+	sum.Write(normalize.Bytes(text))
+	return sum.Sum64(), true
+}

@@ -1,0 +1,71 @@
+package proxy
+
+import (
+	"slipway.dev/slipway/internal/edge/filter"
+	"slipway.dev/slipway/internal/edge/normalize"
+	"slipway.dev/slipway/internal/edge/prefetch"
+	"slipway.dev/slipway/internal/edge/program"
+)
+
+// The local responses of requests that no rule serves.
+var (
+	noProgram = &filter.LocalResponse{Status: 503, Reason: "NotReady"}
+	noRoute   = &filter.LocalResponse{Status: 404, Reason: "NoRoute"}
+)
+
+// route finds the rule of the request in the current Program. The rule that is
+// found here serves the request to its end, even when a new Program is swapped
+// in meanwhile. An edge that is out of memory refuses before the lookup, which
+// is the cheapest place.
+func (x *exchange) route() *filter.LocalResponse {
+	c := x.conn
+	uri := &c.head.URI
+	x.request = program.Request{
+		EntryPoint: c.from.EntryPoint,
+		TLS:        x.secure(),
+		Host:       normalize.View(uri.Host),
+		Path:       normalize.View(uri.Path),
+		Method:     normalize.View(c.head.Method()),
+		Query:      normalize.View(uri.Query),
+		Header:     x,
+	}
+	x.counters = c.proxy.counters.unrouted
+	x.record.Client = x.clientAddress()
+	x.record.Method, x.record.Host, x.record.Path = x.request.Method, x.request.Host, x.request.Path
+	x.record.Head = &c.head
+	compiled := c.proxy.program.Load()
+	switch {
+	case compiled == nil:
+		return noProgram
+	case c.proxy.full():
+		return overloaded
+	}
+	found := compiled.Lookup(&x.request)
+	if found.Rule == nil {
+		return noRoute
+	}
+	x.record.Rule = found.Rule
+	x.rule = found.Binding.(*binding)
+	x.record.unrecorded, x.counters = &x.rule.unrecorded, x.rule.counters
+	// With thousands of rules none of this is in a cache: ask for it now, and the
+	// phases up to its use hide the wait (decision 0025).
+	prefetch.ForReading(x.rule.only)
+	x.rule.counters.prefetch()
+	return nil
+}
+
+// Value implements [program.Request]'s Header: it gives the conditions of rules
+// value number i, from 0, of the headers with a name.
+func (x *exchange) Value(name string, i int) (string, bool) {
+	head := &x.conn.head
+	for line := range head.Len() {
+		if !normalize.SameField(head.Name(line), normalize.Bytes(name)) {
+			continue
+		}
+		if i == 0 {
+			return normalize.View(head.Value(line)), true
+		}
+		i--
+	}
+	return "", false
+}

@@ -1,0 +1,80 @@
+package proxy
+
+import (
+	"sync/atomic"
+
+	"slipway.dev/slipway/internal/edge/upstream"
+	"slipway.dev/slipway/internal/route"
+)
+
+// weightedBackends spreads requests over the backends of a rule by weight.
+type weightedBackends struct {
+	handles []*upstream.Handle
+	// ends are the running sums of the weights, one for each handle.
+	ends  []uint64
+	step  uint64
+	count atomic.Uint64
+}
+
+// newWeightedBackends skips backends of weight 0, unless all have none: then they
+// share evenly.
+func newWeightedBackends(refs []route.BackendRef, handle func(route.BackendID) *upstream.Handle) *weightedBackends {
+	t := &weightedBackends{}
+	even := true
+	for _, ref := range refs {
+		even = even && ref.Weight == 0
+	}
+	var total uint64
+	for _, ref := range refs {
+		weight := uint64(ref.Weight)
+		if even {
+			weight = 1
+		}
+		if weight == 0 {
+			continue
+		}
+		total += weight
+		t.handles = append(t.handles, handle(ref.Backend))
+		t.ends = append(t.ends, total)
+	}
+	t.step = stepFor(total)
+	return t
+}
+
+// stepFor returns a number near the golden section of total that has no common
+// divisor with it. Counting in such steps reaches every place once in total steps
+// and spreads neighbours wide apart, so that 90:10 is never ninety and then ten.
+func stepFor(total uint64) uint64 {
+	for step := total * 618 / 1000; step > 1; step-- {
+		if gcd(step, total) == 1 {
+			return step
+		}
+	}
+	return 1
+}
+
+func gcd(a, b uint64) uint64 {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
+// next returns the backend of the next request.
+func (t *weightedBackends) next() *upstream.Handle { return t.handles[t.nextIndex()] }
+
+// nextIndex returns the index of the next request's handle. One atomic counter is
+// all the state, so requests on many processors need no lock.
+func (t *weightedBackends) nextIndex() int {
+	if len(t.handles) == 1 {
+		return 0
+	}
+	total := t.ends[len(t.ends)-1]
+	at := t.count.Add(1) % total * t.step % total
+	for i, end := range t.ends {
+		if at < end {
+			return i
+		}
+	}
+	return 0
+}
