@@ -12,9 +12,11 @@ import (
 // addressRange is a range of addresses of one family; both ends are in it.
 type addressRange struct{ first, last netip.Addr }
 
-// addressSet is a list of ranges, in order and apart from each other.
+// addressSet is a list of ranges, sorted and disjoint, so that a lookup is a binary
+// search.
 type addressSet []addressRange
 
+// newAddressSet merges prefixes into ranges. IPv4 in IPv6 is compared as IPv4.
 func newAddressSet(field string, prefixes []netip.Prefix) (addressSet, error) {
 	var all addressSet
 	for i, prefix := range prefixes {
@@ -64,9 +66,10 @@ func (s addressSet) contains(addr netip.Addr) bool {
 	return i > 0 && !s[i-1].last.Less(addr)
 }
 
+// ipFilter admits clients by address. deny wins over allow.
 type ipFilter struct {
 	allow, deny addressSet
-	limited     bool // there is a list of who may pass
+	limited     bool // there is an allow list
 	refused     *LocalResponse
 }
 
@@ -89,8 +92,8 @@ func newIPFilter(a *route.IPFilter) (*ipFilter, error) {
 	}, nil
 }
 
-// Request implements [Filter]. A client without an address, which the edge
-// never has, stays out.
+// Request implements [Filter]. A client without an address is refused; the edge
+// has none, and the filter fails closed.
 func (f *ipFilter) Request(x *Exchange) *LocalResponse {
 	addr := x.Client.Unmap().WithZone("")
 	if !addr.IsValid() || f.deny.contains(addr) || f.limited && !f.allow.contains(addr) {

@@ -18,45 +18,46 @@ import (
 const (
 	// maxCredentials bounds user and password together.
 	maxCredentials = 1024
-	// maxChecking bounds how many requests of one filter wait for a password to
-	// be checked. The rest is answered at once.
+	// maxChecking bounds how many requests of one filter wait for a password
+	// check. The others get 503 at once.
 	maxChecking = 32
-	// defaultRealm is what people are shown when the policy has no realm.
+	// defaultRealm is the realm of a policy without one.
 	defaultRealm = "Restricted"
 )
 
 // basicAuth checks the password of a user. A check is slow on purpose, so that
 // a stolen file is of little use; for each user the digest of the password that
-// passed is remembered, and sending the same again is quick. That takes memory
-// for one digest per user, and nothing that strangers send can drive it out.
+// passed is cached, and sending the same again is quick. The cache takes one digest
+// per user, and failed attempts cannot evict it.
 //
-// A name that is not a user's is checked against the hash of one that is, always
-// the same for the same name, and then refused. So how long an answer takes does
-// not tell who is a user.
+// An unknown name is checked against the hash of a user, always the same for the
+// same name, and then refused. So the time to the response does not reveal which
+// names exist.
 type basicAuth struct {
 	accounts map[string]*account
 	list     []*account
-	// seed chooses the account that a stranger is checked against.
+	// seed chooses the account that an unknown name is checked against.
 	seed maphash.Seed
 	// secret makes the digests of this filter worthless elsewhere.
 	secret [sha256.Size]byte
-	// slots lets only some of the processors check passwords.
+	// slots is the semaphore of Counters.passwords.
 	slots    chan struct{}
 	checking atomic.Int32
 	denied   *LocalResponse
 	busy     *LocalResponse
 }
 
-// account is a user.
+// account is a user of the htpasswd file.
 type account struct {
 	name string
 	hash passwordHash
-	// edits are what the backend is told of the user.
+	// edits pass the user on to the backend.
 	edits []h1.Edit
-	// proven is the digest of a password that fits.
+	// proven is the digest of the password that passed last.
 	proven atomic.Pointer[digest]
 }
 
+// digest is a keyed hash of a user and a password.
 type digest [sha256.Size]byte
 
 func newBasicAuth(a *route.BasicAuth, c *Counters) (*basicAuth, error) {
@@ -145,8 +146,8 @@ func (f *basicAuth) Request(x *Exchange) *LocalResponse {
 	return nil
 }
 
-// check compares a password with a hash, when it is its turn. Who waits is
-// bounded, and so is the cost of each hash, so the wait is bounded too.
+// check compares a password with a hash, once it has a slot. The number of waiters
+// and the cost of each hash are bounded, so the wait is too.
 func (f *basicAuth) check(hash passwordHash, password []byte) (fits, busy bool) {
 	defer f.checking.Add(-1)
 	if f.checking.Add(1) > maxChecking {
@@ -168,7 +169,7 @@ func (f *basicAuth) digest(user, password []byte) digest {
 	return sha256.Sum256(text)
 }
 
-// basicCredentials reads the Authorization header. Two of them are none: the
+// basicCredentials reads the Authorization header. Two of them count as none: the
 // backend might read the other one.
 func basicCredentials(head *h1.Head, space *[maxCredentials]byte) (user, password []byte, ok bool) {
 	value, ok := onlyField(head, "Authorization")

@@ -5,10 +5,11 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// tooLarge is the answer to a body that is over the limit. It stays the same
-// for ever.
+// tooLarge is the response to a body that is over the limit. It is shared and never
+// changes.
 var tooLarge = &LocalResponse{Status: 413, Reason: "BodyTooLarge"}
 
+// bodyLimit bounds the bodies of requests.
 type bodyLimit struct{ most int64 }
 
 func newBodyLimit(a *route.BodyLimit) (*bodyLimit, error) {
@@ -18,9 +19,9 @@ func newBodyLimit(a *route.BodyLimit) (*bodyLimit, error) {
 	return &bodyLimit{most: a.MaxBytes}, nil
 }
 
-// Request implements [Filter]. A body whose length is not known is bounded
-// while it passes; where none is allowed it is refused at once, because 0 would
-// mean no bound.
+// Request implements [Filter]. A body of unknown length is bounded while it passes;
+// where none is allowed it is refused at once, because a MaxBody of 0 means no
+// bound.
 func (f *bodyLimit) Request(x *Exchange) *LocalResponse {
 	switch x.Head.Framing {
 	case h1.NoBody:

@@ -7,28 +7,29 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// breakerSlots is into how many parts the window is cut: the oldest tenth is
-// forgotten at once.
+// breakerSlots is how many slots a window has: it slides by dropping the oldest
+// tenth at once.
 const breakerSlots = 10
 
 // maxOpen bounds how long a breaker stays open, so that sums of times cannot
 // overflow.
 const maxOpen = 365 * 24 * time.Hour
 
-// breakerPhase is what a breaker does.
+// breakerPhase is the state of a circuit breaker.
 //
-//	closed  lets requests through and counts how they end
-//	open    lets none through, until a time
-//	trial   has let one through and waits how it ends
+//	closed     lets requests through and counts how they end
+//	open       lets none through, until a time
+//	half-open  has let one probe through and waits for its result
 //
-// closed turns to open when too many fail, open to trial with the first request
-// after its time, trial to closed or open as that one ends.
+// closed becomes open when too many fail, open becomes half-open with the first
+// request after its time, half-open becomes closed or open with the result of the
+// probe.
 type breakerPhase uint8
 
 const (
 	breakerClosed breakerPhase = iota
 	breakerOpen
-	breakerTrial
+	breakerHalfOpen
 )
 
 // breaker is the state of one circuit breaker. Times are nanoseconds since the
@@ -36,31 +37,34 @@ const (
 type breaker struct {
 	mu    sync.Mutex
 	phase breakerPhase
-	// epoch changes with the phase. A request keeps the one it began in, and
-	// how it ends counts only while that lasts.
+	// epoch changes with the phase. A request holds the one that it began in, and
+	// its result counts only while that lasts: a late failure from before the
+	// breaker closed must not open it again.
 	epoch int64
-	// until is when an open breaker tries a request, and when one in trial gives
-	// up waiting and tries another.
+	// until is when an open breaker lets a probe through, and when a half-open one
+	// gives up waiting and lets another through.
 	until int64
-	// latest is the newest time that was seen. The end of a request brings none
-	// of its own.
+	// latest is the newest time that was seen. The end of a request has none of
+	// its own.
 	latest int64
 	width  int64 // of a slot
 	slots  [breakerSlots]breakerSlot
 }
 
+// breakerSlot counts the requests of one part of the window.
 type breakerSlot struct {
-	number       int64 // of the slot's time since the start
-	total, wrong int64
+	number        int64 // of the slot's time since the start
+	total, failed int64
 }
 
-// breakerRule is when a breaker opens, and for how long.
+// breakerRule is when a breaker opens, and for how long. It belongs to the filter
+// and not to the breaker, so that a change of the policy keeps the counts.
 type breakerRule struct {
 	percent, least int64
 	width, open    int64
 }
 
-// enter asks to let a request through. It gives the epoch, or how long to wait.
+// enter lets a request through and returns its epoch, or returns how long to wait.
 func (b *breaker) enter(now int64, rule *breakerRule) (epoch, wait int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -69,13 +73,13 @@ func (b *breaker) enter(now int64, rule *breakerRule) (epoch, wait int64) {
 		if wait := b.until - b.latest; wait > 0 {
 			return 0, wait
 		}
-		b.turn(breakerTrial, b.latest+rule.open)
+		b.setPhase(breakerHalfOpen, b.latest+rule.open)
 	}
 	// Marks are 0 for requests that were not let through.
 	return b.epoch + 1, 0
 }
 
-// leave tells how a request ended that began in epoch.
+// leave counts the result of a request that began in epoch.
 func (b *breaker) leave(epoch, now int64, failed bool, rule *breakerRule) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -84,24 +88,25 @@ func (b *breaker) leave(epoch, now int64, failed bool, rule *breakerRule) {
 		return
 	}
 	switch {
-	case b.phase == breakerTrial && !failed:
-		b.turn(breakerClosed, 0)
-	case b.phase == breakerTrial, b.count(failed, rule):
-		b.turn(breakerOpen, b.latest+rule.open)
+	case b.phase == breakerHalfOpen && !failed:
+		b.setPhase(breakerClosed, 0)
+	case b.phase == breakerHalfOpen, b.count(failed, rule):
+		b.setPhase(breakerOpen, b.latest+rule.open)
 	}
 }
 
-// abandon is for a request whose end says nothing. After a trial without a
-// result the next request is tried.
+// abandon ends a request without a result, such as one that its client cancelled.
+// After a probe without a result the next request is the probe.
 func (b *breaker) abandon(epoch int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if epoch == b.epoch+1 && b.phase == breakerTrial {
-		b.turn(breakerOpen, b.latest)
+	if epoch == b.epoch+1 && b.phase == breakerHalfOpen {
+		b.setPhase(breakerOpen, b.latest)
 	}
 }
 
-func (b *breaker) turn(phase breakerPhase, until int64) {
+// setPhase starts a new phase, with an empty window.
+func (b *breaker) setPhase(phase breakerPhase, until int64) {
 	b.phase, b.until = phase, until
 	b.epoch++
 	b.slots = [breakerSlots]breakerSlot{}
@@ -120,20 +125,20 @@ func (b *breaker) count(failed bool, rule *breakerRule) bool {
 	}
 	slot.total++
 	if failed {
-		slot.wrong++
+		slot.failed++
 	}
-	var total, wrong int64
+	var total, failures int64
 	for i := range b.slots {
 		if b.slots[i].number > number-breakerSlots {
 			total += b.slots[i].total
-			wrong += b.slots[i].wrong
+			failures += b.slots[i].failed
 		}
 	}
-	return wrong > 0 && total >= rule.least && wrong*100 >= rule.percent*total
+	return failures > 0 && total >= rule.least && failures*100 >= rule.percent*total
 }
 
 // circuitBreaker keeps the epoch of a request that it let through in its mark,
-// until it knows how the request ended.
+// until the request has a result.
 type circuitBreaker struct {
 	counters *Counters
 	breaker  *breaker
@@ -164,8 +169,8 @@ func (f *circuitBreaker) Request(x *Exchange) *LocalResponse {
 	return nil
 }
 
-// Response implements [ResponseFilter]. The answer of another filter says
-// nothing about the backend.
+// Response implements [ResponseFilter]. The local response of another filter is no
+// result of the backend.
 func (f *circuitBreaker) Response(x *Exchange, status int) {
 	epoch := x.Marks[f.mark]
 	if epoch == 0 || x.respondedLocally {
@@ -175,7 +180,8 @@ func (f *circuitBreaker) Response(x *Exchange, status int) {
 	f.breaker.leave(epoch, f.counters.since(x.Now), status >= 500, &f.rule)
 }
 
-// Done implements [Finisher].
+// Done implements [Finisher]. A mark that is still set means that there was no
+// response.
 func (f *circuitBreaker) Done(x *Exchange) {
 	if epoch := x.Marks[f.mark]; epoch != 0 {
 		x.Marks[f.mark] = 0

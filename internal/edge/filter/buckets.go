@@ -4,12 +4,12 @@ import "sync"
 
 // buckets are the token buckets of one rate limit, by key. Each bucket is one
 // number, the time at which it is full again ("virtual scheduling" of ATM's
-// generic cell rate algorithm), so the rate is the filter's to say and a bucket
-// that is full need not be stored at all.
+// generic cell rate algorithm). So a change of the rate needs no change of the
+// buckets, and a bucket that is full need not be stored at all.
 type buckets struct{ shards [shardCount]bucketShard }
 
-// bucketShard is a map whose entries are also in a list, by when they were last
-// seen, so that the oldest is found at once.
+// bucketShard is an LRU map: its entries are also in a list, by when they were last
+// used, so that the oldest is evicted at once. mu guards all of it.
 type bucketShard struct {
 	mu             sync.Mutex
 	index          map[uint64]int32
@@ -28,7 +28,7 @@ type bucket struct {
 // none is the place of no node.
 const none int32 = -1
 
-// take takes a token from the bucket of key, or says how long to wait for it. A
+// take takes a token from the bucket of key, or returns how long to wait for it. A
 // token comes every interval nanoseconds, and a full bucket lasts for depth
 // nanoseconds of them.
 func (b *buckets) take(key uint64, now, interval, depth int64) (wait int64) {
@@ -36,7 +36,7 @@ func (b *buckets) take(key uint64, now, interval, depth int64) (wait int64) {
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
 	node := &shard.nodes[shard.seen(key, now)]
-	// More than empty is a bucket only under a limit that was stricter.
+	// A bucket can be below empty only after a change from a stricter limit.
 	node.full = min(node.full, now+depth)
 	full := max(now, node.full) + interval
 	if wait = full - depth - now; wait > 0 {
@@ -46,7 +46,7 @@ func (b *buckets) take(key uint64, now, interval, depth int64) (wait int64) {
 	return 0
 }
 
-// seen gives the node of key, as the newest.
+// seen returns the node of key, moved to the front.
 func (s *bucketShard) seen(key uint64, now int64) int32 {
 	if i, ok := s.index[key]; ok {
 		if i != s.newest {
@@ -72,8 +72,8 @@ func (s *bucketShard) seen(key uint64, now int64) int32 {
 	return i
 }
 
-// forget makes room: for each key that comes up to two go that are full, which
-// loses nothing, and at the bound the oldest goes in any case.
+// forget makes room: each new key evicts up to two buckets that are full, which
+// loses nothing, and at the bound the oldest bucket in any case.
 func (s *bucketShard) forget(now int64) {
 	for range 2 {
 		if s.oldest == none || s.nodes[s.oldest].full > now {
@@ -87,6 +87,7 @@ func (s *bucketShard) forget(now int64) {
 	}
 }
 
+// drop removes a node and keeps its place for the next one.
 func (s *bucketShard) drop(i int32) {
 	delete(s.index, s.nodes[i].key)
 	s.unlink(i)

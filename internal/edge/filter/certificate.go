@@ -13,15 +13,15 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// certificateSlots bounds the certificates whose headers are remembered.
+// certificateSlots bounds the certificates whose headers are cached.
 const certificateSlots = 16
 
-// badCertificate is the answer to a client with a certificate that cannot be
-// told to the backend. It stays the same for ever.
+// badCertificate is the response to a client whose certificate cannot be written
+// into headers.
 var badCertificate = &LocalResponse{Status: 400, Reason: "BadCertificate"}
 
-// forwardCertificate tells the backend about the client's certificate. It
-// removes what the client sent under its names in any case.
+// forwardCertificate passes the client's certificate on to the backend. It removes
+// the client's own headers of these names in any case: they could be forged.
 type forwardCertificate struct {
 	removals []h1.Edit
 	// pem and info are patterns of the headers; those with a name are sent.
@@ -29,10 +29,12 @@ type forwardCertificate struct {
 	sendPEM, sendInfo bool
 	fields            []route.CertificateInfo
 	seed              maphash.Seed
-	// slots remember the headers of certificates: a client sends many requests.
+	// slots cache the headers of certificates, because a client sends many requests
+	// and encoding is slow. A collision evicts; readers need no lock.
 	slots [certificateSlots]atomic.Pointer[certificateEdits]
 }
 
+// certificateEdits are the headers of one certificate.
 type certificateEdits struct {
 	certificate *x509.Certificate
 	edits       []h1.Edit
@@ -85,7 +87,7 @@ func (f *forwardCertificate) Request(x *Exchange) *LocalResponse {
 	return nil
 }
 
-// describe makes the headers of a certificate.
+// describe encodes a certificate into headers.
 func (f *forwardCertificate) describe(certificate *x509.Certificate) ([]h1.Edit, error) {
 	var edits []h1.Edit
 	if f.sendPEM {
@@ -134,7 +136,7 @@ func certificateInfo(certificate *x509.Certificate, fields []route.CertificateIn
 	return strings.Join(parts, ";")
 }
 
-// certificateNames are the alternative names of the subject, escaped.
+// certificateNames returns the alternative names of the subject, escaped.
 func certificateNames(certificate *x509.Certificate) []string {
 	var names []string
 	for _, name := range certificate.DNSNames {

@@ -15,45 +15,44 @@ type Invalid struct {
 	Err   error
 }
 
-// Error says where and what.
+// Error returns the field and the problem.
 func (e *Invalid) Error() string { return e.Field + ": " + e.Err.Error() }
 
-// Unwrap gives what is wrong, without the place.
+// Unwrap returns the problem, without the field.
 func (e *Invalid) Unwrap() error { return e.Err }
 
-// invalid is for the filters' own constructors; the compiler completes the
-// field.
+// invalid is the error of a constructor, with a field relative to its policy; the
+// compiler completes the field.
 func invalid(field, format string, args ...any) error {
 	return &Invalid{Field: field, Err: fmt.Errorf(format, args...)}
 }
 
-// Deps are what filters work with. A policy that needs what is not there is
+// Deps are the dependencies of filters. A policy whose dependency is nil is
 // refused.
 type Deps struct {
-	// Counters hold what filters count.
+	// Counters hold the state of filters that count.
 	Counters *Counters
-	// Backend gives the way to ask a backend beside the request, for the
-	// policies that do.
+	// Backend returns the sub-request client of a backend.
 	Backend func(route.BackendID) SubrequestClient
-	// Encoders make answers shorter.
+	// Encoders compress responses.
 	Encoders *Encoders
 }
 
-// Compile makes the filters of a rule whose policies neither ask backends nor
-// encode answers. See [Deps.Compile].
+// Compile compiles policies that need neither sub-requests nor encoders. See
+// [Deps.Compile].
 func Compile(policies []route.Policy, counters *Counters) (Chain, error) {
 	return Deps{Counters: counters}.Compile(policies)
 }
 
-// Compile makes the filters of a rule from its policies. Any policy that cannot
-// be made into one fails the whole, with an *Invalid: the rule must then answer
-// 503 and not be served with the rest.
+// Compile compiles the policies of a rule. One that cannot be compiled fails the
+// whole chain, with an *Invalid: the rule must then respond with 503 and not be
+// served with the rest.
 func (d Deps) Compile(policies []route.Policy) (Chain, error) {
 	if len(policies) == 0 {
 		return Chain{}, nil
 	}
 	if d.Counters == nil {
-		return Chain{}, &Invalid{Field: "policies", Err: errors.New("there is nothing to count with: the edge was built without counters")}
+		return Chain{}, &Invalid{Field: "policies", Err: errors.New("the edge was built without counters")}
 	}
 	if err := validate(policies); err != nil {
 		return Chain{}, err
@@ -65,9 +64,9 @@ func (d Deps) Compile(policies []route.Policy) (Chain, error) {
 	return c.chain, nil
 }
 
-// validate holds the policies to what the table demands of them. The table was
-// checked before; a filter made of a declaration that nobody checked would be
-// an open door, so this does not rely on it.
+// validate validates the policies as the table does. The table was validated
+// before, but a filter compiled from an unchecked declaration could let every
+// request in, so this does not rely on it.
 func validate(policies []route.Policy) error {
 	rule := route.Rule{Policies: policies}
 	for _, problem := range rule.Validate() {
@@ -83,18 +82,18 @@ type compiler struct {
 	counters *Counters
 	deps     Deps
 	chain    Chain
-	// vouched are the headers by which filters tell who the client is. Filters
-	// read it when requests come, so it has those of the whole chain.
+	// vouched are the headers by which filters pass on the client's identity.
+	// Filters read it when requests come, so it has those of the whole chain.
 	vouched *[]string
 }
 
-// vouch guards headers that tell who the client is.
+// vouch guards headers that pass on the client's identity.
 func (c *compiler) vouch(names ...string) {
 	c.guard(names...)
 	*c.vouched = append(*c.vouched, names...)
 }
 
-// guard notes the names of headers that are the filters' to say.
+// guard adds names of headers that only filters may set.
 func (c *compiler) guard(names ...string) {
 	for _, name := range names {
 		if name != "" {
@@ -103,18 +102,18 @@ func (c *compiler) guard(names ...string) {
 	}
 }
 
-// backend gives the way to ask a backend.
+// backend returns the sub-request client of a backend.
 func (c *compiler) backend(id route.BackendID) (SubrequestClient, error) {
 	switch {
 	case c.deps.Backend == nil:
-		return nil, invalid("backend", "the edge was built without a way to ask backends")
+		return nil, invalid("backend", "the edge was built without sub-requests")
 	case id == route.BackendID{}:
-		return nil, invalid("backend", "there is nobody to ask; name a backend")
+		return nil, invalid("backend", "there is no backend; name one")
 	}
 	return c.deps.Backend(id), nil
 }
 
-// mark gives a filter its place in Exchange.Marks.
+// mark allocates a filter's place in Exchange.Marks.
 func (c *compiler) mark() int {
 	c.chain.marks++
 	return c.chain.marks - 1
@@ -140,7 +139,7 @@ func (c *compiler) addAll(field string, policies []route.Policy) error {
 	return nil
 }
 
-// placed puts an error of a constructor in its place in the rule.
+// placed completes the field of a constructor's error.
 func placed(field string, err error) error {
 	if inner, ok := errors.AsType[*Invalid](err); ok {
 		return &Invalid{Field: field + "." + inner.Field, Err: inner.Err}
@@ -148,7 +147,7 @@ func placed(field string, err error) error {
 	return &Invalid{Field: field, Err: err}
 }
 
-// build makes the filter of one policy.
+// build compiles one policy. It is split in three by length only.
 func (c *compiler) build(p *route.Policy) (name string, f Filter, err error) {
 	switch a := p.Action().(type) {
 	case *route.RedirectScheme:
@@ -191,7 +190,7 @@ func (c *compiler) build(p *route.Policy) (name string, f Filter, err error) {
 	return name, f, err
 }
 
-// buildGuard is build for the policies that keep requests out.
+// buildGuard is build for the policies that refuse requests.
 func (c *compiler) buildGuard(p *route.Policy) (name string, f Filter, err error) {
 	switch a := p.Action().(type) {
 	case *route.BasicAuth:

@@ -12,16 +12,16 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// minCompressed is the smallest answer that is encoded where the policy does
-// not say: below that, the headers weigh more than what is saved.
+// minCompressed is the smallest response that is compressed where the policy has no
+// minimum: below it, the headers weigh more than what is saved.
 const minCompressed = 1024
 
-// usualEncodings are offered where the policy does not say. All three are what
-// browsers ask for with the same weight; the first is the quickest to make.
+// usualEncodings are offered where the policy lists none. Browsers accept all three
+// with the same weight; the first is the quickest to make.
 var usualEncodings = [...]route.Encoding{route.EncodingZstd, route.EncodingBrotli, route.EncodingGzip}
 
-// shrinking are the types that are encoded where the policy does not say.
-// Images, sound, archives and fonts are compressed already.
+// shrinking are the types that are compressed where the policy lists none. Images,
+// sound, archives and fonts are compressed already.
 var shrinking = [...]string{
 	"text/*", "application/json", "application/javascript", "application/x-javascript", "application/ecmascript",
 	"application/xml", "application/xhtml+xml", "application/rss+xml", "application/atom+xml", "application/ld+json",
@@ -30,11 +30,12 @@ var shrinking = [...]string{
 	"application/pdf", "application/vnd.ms-fontobject", "font/ttf", "font/otf", "image/svg+xml", "image/bmp", "image/x-icon",
 }
 
-// Compression encodes the answers of backends for clients that can read it. An
-// answer is left alone when it is encoded already, has no body or only a part of
-// one, forbids it with no-transform, carries a digest of its bytes, or is small
-// or of a type that does not shrink. One that could be encoded says that it
-// depends on Accept-Encoding, whether it was encoded or not.
+// Compression compresses the responses of backends for clients that accept it. A
+// response is left as it is when it is encoded already, has no body or only a part
+// of one, forbids it with no-transform, carries a digest of its bytes, or is small
+// or of a type that does not shrink. One that could be compressed gets Vary:
+// Accept-Encoding, whether it was compressed or not, so that caches keep both
+// forms apart.
 type Compression struct {
 	encoders *Encoders
 	order    []route.Encoding
@@ -91,9 +92,8 @@ func (f *Compression) Request(x *Exchange) *LocalResponse {
 	return nil
 }
 
-// Encoder gives the encoder for an answer, nil when it is to go as it is. It
-// appends to ResponseEdits what the client has to know. The encoder is the
-// caller's to release.
+// Encoder returns the encoder for a response, nil when it is sent as it is. It
+// appends the headers to ResponseEdits. The caller releases the encoder.
 func (f *Compression) Encoder(x *Exchange, response *h1.ResponseHead) *Encoder {
 	if !f.eligible(response) {
 		return nil
@@ -114,7 +114,7 @@ func (f *Compression) Encoder(x *Exchange, response *h1.ResponseHead) *Encoder {
 	}
 	x.ResponseEdits = append(x.ResponseEdits, f.codings[encoding], f.noRanges)
 	if tag, ok := response.Get(normalize.FieldETag); ok && !bytes.HasPrefix(tag, []byte("W/")) {
-		// The same bytes are no longer promised, only the same meaning.
+		// A strong ETag would promise the same bytes (RFC 9110, 8.8.1).
 		x.memory.work = append(append(x.memory.work[:0], "W/"...), tag...)
 		if edit, err := f.weak.With(x.keep(x.memory.work)); err == nil {
 			x.ResponseEdits = append(x.ResponseEdits, edit)
@@ -123,7 +123,7 @@ func (f *Compression) Encoder(x *Exchange, response *h1.ResponseHead) *Encoder {
 	return encoder
 }
 
-// eligible reports whether an answer could be encoded, for some client.
+// eligible reports whether a response could be compressed, for some client.
 func (f *Compression) eligible(response *h1.ResponseHead) bool {
 	switch status := response.Status; {
 	case status < 200, status == 204, status == 206, status == 304:
@@ -171,10 +171,10 @@ func listed(fields *h1.Fields, id normalize.Field, word string) bool {
 	return false
 }
 
-// choose gives the encoding that the client likes best, of those that are
-// offered; of equal ones the first. Without Accept-Encoding it likes none: it
-// may be a program that cannot decode. What it likes less than an answer that is
-// not encoded is not used either.
+// choose returns the encoding that the client prefers, of those that are offered;
+// of equal ones the first. Without Accept-Encoding there is none: the client may
+// be a program that cannot decode. An encoding with a lower weight than identity
+// is not used either.
 func (f *Compression) choose(head *h1.Head) (best coding, ok bool) {
 	accepted := acceptEncoding(head)
 	top := 0
@@ -187,8 +187,8 @@ func (f *Compression) choose(head *h1.Head) (best coding, ok bool) {
 	return best, top > 0 && top >= accepted.identity
 }
 
-// acceptance is what an Accept-Encoding says, in thousandths. Identity is what
-// it says of an answer as it is, 0 when nothing.
+// acceptance holds the weights of an Accept-Encoding, in thousandths. identity is
+// that of a response as it is, 0 when there is none.
 type acceptance struct {
 	weights  [len(encodingNames)]int
 	identity int

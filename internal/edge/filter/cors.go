@@ -13,16 +13,17 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// What CORS found out about a request, in its mark.
+// The mark of a request: its origin, as the policy judges it.
 const (
 	corsSameOrigin int64 = iota // no Origin: there is nothing to allow
 	corsAllowed
 	corsRefused
-	corsAnswered // a preflight, answered in full
+	corsPreflight // a preflight, whose local response is complete
 )
 
-// cors decides alone who may read the answers: what a backend says about it is
-// replaced, or removed for an origin that is not allowed.
+// cors decides alone which origins may read the responses: the headers of a backend
+// are replaced, or removed for an origin that is not allowed (Fetch standard, CORS
+// protocol).
 type cors struct {
 	any         bool
 	origins     map[string]bool
@@ -30,12 +31,12 @@ type cors struct {
 	mark        int
 	// allowOrigin is the pattern of the header, with * for its value.
 	allowOrigin h1.Edit
-	// marked follows it in an answer, preflight in the answer to a preflight.
+	// marked follows it in a response, preflight in the response to a preflight.
 	marked, preflight []h1.Edit
-	// refused goes into an answer for an origin that is not allowed, vary into
-	// every answer, since it differs from origin to origin.
+	// refused goes into a response for an origin that is not allowed, vary into
+	// every response, because they differ by origin.
 	refused, vary []h1.Edit
-	// notAllowed answers the preflight of an origin that is not allowed.
+	// notAllowed is the response to the preflight of an origin that is not allowed.
 	notAllowed *LocalResponse
 }
 
@@ -58,7 +59,7 @@ func newCORS(a *route.CORS, mark int) (*cors, error) {
 	return f, f.prepare(a)
 }
 
-// prepare makes the headers.
+// prepare makes the headers once, so that a request only fills in its origin.
 func (f *cors) prepare(a *route.CORS) error {
 	var list editList
 	f.allowOrigin = list.set("Access-Control-Allow-Origin", "*")
@@ -106,26 +107,26 @@ func (f *cors) Request(x *Exchange) *LocalResponse {
 		return nil
 	}
 	allowed := x.Marks[f.mark] == corsAllowed
-	x.Marks[f.mark] = corsAnswered
+	x.Marks[f.mark] = corsPreflight
 	if !allowed {
 		return f.notAllowed
 	}
-	answer := x.respond(204, "Preflight")
+	local := x.respond(204, "Preflight")
 	x.memory.edits = append(f.appendOrigin(x.memory.edits, origin), f.preflight...)
-	answer.Edits = x.memory.edits
-	return answer
+	local.Edits = x.memory.edits
+	return local
 }
 
 // Response implements [ResponseFilter].
 func (f *cors) Response(x *Exchange, _ int) {
 	mark := x.Marks[f.mark]
-	if mark == corsAnswered {
+	if mark == corsPreflight {
 		return
 	}
 	x.ResponseEdits = append(x.ResponseEdits, f.vary...)
 	switch {
 	case f.any, mark == corsAllowed:
-		// With * every answer is the same, so a cache can keep it for all.
+		// With * every response is the same, so a cache can keep it for all.
 		origin, _ := x.Head.Get(normalize.FieldOrigin)
 		x.ResponseEdits = append(f.appendOrigin(x.ResponseEdits, origin), f.marked...)
 	case mark == corsRefused:
@@ -133,7 +134,8 @@ func (f *cors) Response(x *Exchange, _ int) {
 	}
 }
 
-// allows reports whether an origin may read the answers. Two origins are none.
+// allows reports whether an origin may read the responses. Two Origin headers are
+// refused: they are ambiguous.
 func (f *cors) allows(x *Exchange, origin []byte) bool {
 	if f.any {
 		return true
@@ -152,14 +154,15 @@ func (f *cors) allows(x *Exchange, origin []byte) bool {
 	return false
 }
 
-// appendOrigin appends the header that lets origin in. The header of the
-// request stays in place until its answer has been sent.
+// appendOrigin appends the header that allows an origin. It may share the bytes of
+// the request's head, which stays in place until the response has been sent.
 func (f *cors) appendOrigin(edits []h1.Edit, origin []byte) []h1.Edit {
 	edit := f.allowOrigin
 	if !f.any {
 		var err error
 		if edit, err = edit.With(normalize.View(origin)); err != nil {
-			// A value that was received can be sent; without it nobody is let in.
+			// A value that was received can be sent, so this does not happen; it would
+			// fail closed.
 			return append(edits, f.refused...)
 		}
 	}

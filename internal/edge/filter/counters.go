@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// goneGrace is how long the counts of a declaration outlive it: an object
-	// that is deleted and made again goes on where it was.
+	// goneGrace is how long the counts of a declaration outlive it: an object that
+	// is deleted and created again continues with its counts.
 	goneGrace = 10 * time.Minute
 	// shardCount spreads the keys of a declaration over several locks.
 	shardCount = 16
@@ -21,48 +21,47 @@ const (
 	maxShardKeys = 4096
 )
 
-// Counters is what filters count: tokens, requests in flight, failures. It is
-// kept by the identity of the declaration, so all rules with a declaration
-// share its counts, and a change of the table does not reset them. It is safe
-// for use by many goroutines.
+// Counters is the state of filters that count: tokens, requests in flight,
+// failures. It is keyed by the identity of the declaration, so all rules with a
+// declaration share its counts, and a change of the table does not reset them. It
+// is safe for concurrent use.
 //
-// Memory is bounded for each declaration: 65536 keys, whatever clients send. At
-// the bound a rate limit forgets the key that was not seen for the longest time,
-// which gives that one its full burst again; who has more addresses than that is
-// not held up by a limit per address. A limit of requests in flight cannot
-// forget those that run, so it refuses requests with a new key at the bound.
+// Memory is bounded for each declaration: 65536 keys. At the bound a rate limit
+// evicts the least recently used key, which gives that one its full burst again; a
+// client with more addresses than that is not stopped by a limit per address. A
+// limit of requests in flight cannot evict those that run, so it refuses requests
+// with a new key at the bound.
 type Counters struct {
 	start time.Time
-	// clients and texts are the seeds under which keys are hashed. Nobody
-	// outside knows them, so nobody can choose keys that collide.
+	// clients and texts are the seeds under which keys are hashed. They are random,
+	// so a client cannot choose keys that collide.
 	clients, texts maphash.Seed
-	// passwords lets only some of the processors compute password hashes, which
-	// anybody can ask for.
+	// passwords is a semaphore: only some of the processors compute password
+	// hashes, which any client can cause.
 	passwords chan struct{}
 
 	mu       sync.Mutex
-	rates    shelf[buckets]
-	flights  shelf[flights]
-	breakers shelf[breaker]
+	rates    stateMap[buckets]
+	flights  stateMap[flights]
+	breakers stateMap[breaker]
 }
 
-// NewCounters counts from now on: the times of later requests are relative to
-// it. Give it time.Now(), which does not jump when the clock is set.
+// NewCounters returns counters whose clock starts at now. Pass time.Now(), whose
+// monotonic reading does not jump when the clock is set.
 func NewCounters(now time.Time) *Counters {
 	return &Counters{
 		start: now, clients: maphash.MakeSeed(), texts: maphash.MakeSeed(),
 		passwords: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
-		rates:     shelf[buckets]{}, flights: shelf[flights]{}, breakers: shelf[breaker]{},
+		rates:     stateMap[buckets]{}, flights: stateMap[flights]{}, breakers: stateMap[breaker]{},
 	}
 }
 
 // since is the time of a request, in nanoseconds from the start.
 func (c *Counters) since(now time.Time) int64 { return max(0, int64(now.Sub(c.start))) }
 
-// Keep says which declarations the table has. The counts of others are dropped
-// when a later call, at least ten minutes after the first that missed them,
-// misses them still. Call it after a change of the table, and from time to time
-// when there is none.
+// Keep drops the counts of declarations that are no longer in the table, once they
+// have been missing in calls for at least ten minutes. Call it after a change of
+// the table, and from time to time when there is none.
 func (c *Counters) Keep(ids iter.Seq[route.PolicyID], now time.Time) {
 	live := make(map[route.PolicyID]bool)
 	for id := range ids {
@@ -75,8 +74,8 @@ func (c *Counters) Keep(ids iter.Seq[route.PolicyID], now time.Time) {
 	c.breakers.keep(live, now)
 }
 
-// PolicyIDs gives the identities of the policies that count, those in chains
-// included: what [Counters.Keep] asks for.
+// PolicyIDs yields the identities of the policies that count, those in chains
+// included, for [Counters.Keep].
 func PolicyIDs(policies []route.Policy) iter.Seq[route.PolicyID] {
 	return func(yield func(route.PolicyID) bool) { yieldIDs(policies, route.MaxChainDepth, yield) }
 }
@@ -103,8 +102,8 @@ type Usage struct {
 	Declarations int
 	// RateKeys and FlightKeys are the keys that are counted.
 	RateKeys, FlightKeys int
-	// Forgotten keys of rate limits, and Refused requests with a new key of
-	// limits in flight, because there was no room.
+	// Forgotten counts the keys that rate limits evicted, Refused the requests
+	// with a new key that limits in flight refused, both for want of room.
 	Forgotten, Refused uint64
 }
 
@@ -122,29 +121,31 @@ func (c *Counters) Usage() Usage {
 	return usage
 }
 
-// shelf keeps the states of one kind.
-type shelf[S any] map[route.PolicyID]*shelved[S]
+// stateMap holds the states of one kind of policy. Counters.mu guards it.
+type stateMap[S any] map[route.PolicyID]*stateEntry[S]
 
-// shelved is a state, and since when its declaration is not in the table.
-type shelved[S any] struct {
+// stateEntry is a state, and since when its declaration is not in the table.
+type stateEntry[S any] struct {
 	state *S
 	gone  time.Time
 }
 
-// take gives the state of a declaration, a new one when there is none.
-func (s shelf[S]) take(mu *sync.Mutex, id route.PolicyID) *S {
+// take returns the state of a declaration, a new one when there is none.
+func (s stateMap[S]) take(mu *sync.Mutex, id route.PolicyID) *S {
 	mu.Lock()
 	defer mu.Unlock()
 	kept := s[id]
 	if kept == nil {
-		kept = &shelved[S]{state: new(S)}
+		kept = &stateEntry[S]{state: new(S)}
 		s[id] = kept
 	}
 	kept.gone = time.Time{}
 	return kept.state
 }
 
-func (s shelf[S]) keep(live map[route.PolicyID]bool, now time.Time) {
+// keep marks the states of missing declarations and drops those that have been
+// missing for goneGrace.
+func (s stateMap[S]) keep(live map[route.PolicyID]bool, now time.Time) {
 	for id, kept := range s {
 		switch {
 		case live[id]:

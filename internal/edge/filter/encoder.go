@@ -20,20 +20,21 @@ type coding int
 
 var encodingNames = [...]route.Encoding{route.EncodingGzip, route.EncodingBrotli, route.EncodingZstd}
 
-// What encoders are set to: answers are made for one client at once, so time
-// counts more than the last percent, and an encoder is to stay below a megabyte.
+// The settings of encoders. Responses are compressed for one client at once, so
+// time counts more than the last percent, and an encoder has to stay below a
+// megabyte.
 const (
 	gzipLevel     = 5
 	brotliQuality = 4
 	brotliWindow  = 18
 	zstdWindow    = 256 << 10
-	// encodersPerProcessor bounds the answers that are encoded at one time.
-	// What is beyond goes as it is.
+	// encodersPerProcessor bounds the responses that are compressed at one time.
+	// Beyond it they are sent as they are.
 	encodersPerProcessor = 128
 )
 
-// Encoders lends encoders, which are large, to the answers that need one. It is
-// safe for use by many goroutines.
+// Encoders is a pool of encoders, which are large, for the responses that need one.
+// It is safe for concurrent use.
 type Encoders struct {
 	pools   [len(encodingNames)]sync.Pool
 	most    int64
@@ -41,16 +42,16 @@ type Encoders struct {
 	refused atomic.Uint64
 }
 
-// NewEncoders makes an empty store.
+// NewEncoders returns an empty pool.
 func NewEncoders() *Encoders {
 	return &Encoders{most: int64(encodersPerProcessor * runtime.GOMAXPROCS(0))}
 }
 
-// Refused is how many answers were not encoded because too many others were.
+// Refused returns how many responses were not compressed because too many others
+// were.
 func (e *Encoders) Refused() uint64 { return e.refused.Load() }
 
-// Encoder makes one body shorter. Output has what is ready to be sent; it is the
-// caller's to take and reset.
+// Encoder compresses one body. The caller sends what is in Output, and resets it.
 type Encoder struct {
 	Output bytes.Buffer
 
@@ -65,6 +66,7 @@ type encodingWriter interface {
 	Reset(io.Writer)
 }
 
+// take returns an encoder, nil when too many are in use.
 func (e *Encoders) take(at coding) *Encoder {
 	if e.used.Add(1) > e.most {
 		e.used.Add(-1)
@@ -98,8 +100,8 @@ func newEncodingWriter(at coding) (encodingWriter, error) {
 	return nil, fmt.Errorf("there is no encoder number %d", at)
 }
 
-// Write encodes a piece so that all of it can be read from what is in Output
-// afterwards: whoever waits for it need not wait for more.
+// Write compresses a piece and flushes it to Output: a client that waits for the
+// piece need not wait for the next one.
 func (e *Encoder) Write(piece []byte) (int, error) {
 	n, err := e.writer.Write(piece)
 	if err == nil {
@@ -108,10 +110,10 @@ func (e *Encoder) Write(piece []byte) (int, error) {
 	return n, err
 }
 
-// Close ends the body. The last of it is in Output then.
+// Close ends the body. Its last bytes are in Output then.
 func (e *Encoder) Close() error { return e.writer.Close() }
 
-// Release gives the encoder back, at whatever place of the body.
+// Release gives the encoder back to the pool, also in the middle of a body.
 func (e *Encoder) Release() {
 	e.store.used.Add(-1)
 	if e.Output.Cap() > largestOutput {
@@ -120,5 +122,5 @@ func (e *Encoder) Release() {
 	e.store.pools[e.coding].Put(e)
 }
 
-// largestOutput is what an encoder that waits for work keeps of its output.
+// largestOutput bounds the output buffer that a pooled encoder keeps.
 const largestOutput = 128 << 10

@@ -11,8 +11,8 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// buffering asks for bodies to be read in full. Of several limits the least
-// counts.
+// buffering has bodies read in full before they are passed on. Of several limits
+// the smallest counts.
 type buffering struct{ request, response int64 }
 
 // Request implements [Filter].
@@ -30,19 +30,19 @@ func least(a, b int64) int64 {
 	return a
 }
 
-// Retry says when a request is sent again. It is what the policy says, made
-// ready.
+// Retry is the compiled policy of when a request is sent again.
 type Retry struct {
 	// Attempts is how often a request is sent at most.
 	Attempts int
 	// Connect, Reset, Timeout and Unavailable are the failures it is sent again
 	// after.
 	Connect, Reset, Timeout, Unavailable bool
-	// Unsafe allows methods that may do something twice.
+	// Unsafe allows methods that are not idempotent.
 	Unsafe bool
-	// AttemptTimeout bounds an attempt until the head of its answer; 0 does not.
+	// AttemptTimeout bounds an attempt until the head of its response; 0 does not.
 	AttemptTimeout time.Duration
-	// Backoff is the wait before the second attempt.
+	// Backoff is the wait before the second attempt; it doubles for each further
+	// one.
 	Backoff time.Duration
 }
 
@@ -75,7 +75,7 @@ func (f *Retry) Request(x *Exchange) *LocalResponse {
 	return nil
 }
 
-// ErrorPages is where the pages of errors come from.
+// ErrorPages is the compiled policy of pages that replace the bodies of errors.
 type ErrorPages struct {
 	Backend  SubrequestClient
 	path     string
@@ -90,7 +90,7 @@ func newErrorPages(a *route.ErrorPages, c *compiler) (*ErrorPages, error) {
 	if err != nil {
 		return nil, err
 	}
-	// What the path becomes has to be one that a client could have sent.
+	// The path is a sub-request's target, so it has to be canonical for each status.
 	for _, status := range a.Statuses {
 		path := []byte(strings.ReplaceAll(a.Path, statusPlace, strconv.Itoa(status.From)))
 		canonical, hazards, err := normalize.Path(nil, path)
@@ -112,12 +112,12 @@ func (f *ErrorPages) Fits(status int) bool {
 	return slices.ContainsFunc(f.statuses, func(r route.StatusRange) bool { return r.From <= status && status <= r.To })
 }
 
-// Target is what the backend is asked for to get the page of a status.
+// Target returns the target of the sub-request for the page of a status.
 func (f *ErrorPages) Target(status int) string {
 	return strings.ReplaceAll(f.path, statusPlace, strconv.Itoa(status))
 }
 
-// Mirror is where copies of requests go.
+// Mirror is the compiled policy of a backend that gets copies of requests.
 type Mirror struct {
 	Backend SubrequestClient
 	// MaxBody bounds the body of a request that is copied.

@@ -1,23 +1,23 @@
-// Package filter holds the steps that a request passes between the rule that
-// took it and the backend that answers it, and that the answer passes on its
-// way back.
+// Package filter runs the policies of a rule: the steps that a request passes
+// between the rule that matched it and the backend, and that the response passes
+// on its way back.
 //
 // A filter is compiled once from a policy of the table and then shared by all
-// requests of its rule, so it keeps no state of a request. What counts
-// (rate limits, requests in flight, circuit breakers) is kept in [Counters]
-// under the identity of the declaration, and so survives every change of the
-// table. A policy that cannot be compiled fails as a whole: its rule answers
-// 503 and never serves without it.
+// requests of its rule, so it holds no state of a request. Counted state (rate
+// limits, requests in flight, circuit breakers) is in [Counters], under the
+// identity of the declaration, and so survives every change of the table. A policy
+// that cannot be compiled fails as a whole: its rule responds with 503 and never
+// serves without it.
 //
-// Filters see the request as it will be forwarded. What they change goes
-// through the Exchange, which normalises again: a path that a filter made is
-// checked by the same rules as a path that a client sent.
+// Filters see the request as it will be forwarded. They change it through the
+// Exchange, which normalises again: a path that a filter made is checked by the
+// same rules as a path that a client sent.
 //
 // Some policies are about the exchange itself: buffering, compression, retry,
-// errorPages, mirror. Their filters only put on the Exchange what they ask for,
-// and the proxy does it. Those that ask another backend do it through [Deps];
-// the package knows no connections. Where what a policy needs is not given, the
-// policy is refused.
+// errorPages, mirror. Their filters only put their settings on the Exchange, and
+// the proxy executes them. Filters that need another backend send sub-requests
+// through [Deps]; the package has no connections. A policy whose dependency is
+// missing is refused.
 package filter
 
 import (
@@ -30,77 +30,78 @@ import (
 	"slipway.dev/slipway/internal/edge/normalize"
 )
 
-// Filter is one step. Request runs before the backend is asked, in the order of
-// the policies. It returns nil to go on, or the answer to give instead.
+// Filter is one step. Request runs before the request is forwarded, in the order
+// of the policies. It returns nil to go on, or the local response that ends the
+// request.
 type Filter interface {
 	Request(x *Exchange) *LocalResponse
 }
 
-// ResponseFilter is a Filter that also has a say in the answer. Response runs
-// for every answer, the edge's own included, in the reverse order, for those
-// filters whose Request ran.
+// ResponseFilter is a Filter that also changes the response. Response runs for
+// every response, local ones included, in the reverse order, for those filters
+// whose Request ran.
 type ResponseFilter interface {
 	Filter
 	Response(x *Exchange, status int)
 }
 
-// Finisher is a Filter that wants to know when the exchange is over, whatever
-// way it ended. Done runs exactly once for each Request that ran.
+// Finisher is a Filter that releases something when the exchange is over. Done
+// runs exactly once for each Request that ran, however the exchange ended.
 type Finisher interface {
 	Filter
 	Done(x *Exchange)
 }
 
-// LocalResponse is an answer that the edge gives itself. It belongs to its filter or
-// to the Exchange: read it, and do not keep it.
+// LocalResponse is a response of the edge itself. It belongs to its filter or to
+// the Exchange and is shared between requests: read it, and do not keep it.
 type LocalResponse struct {
 	Status int
-	// Edits are the headers of the answer. Exchange.ResponseEdits come after
+	// Edits are the headers of the response. Exchange.ResponseEdits come after
 	// them and can change them.
 	Edits []h1.Edit
-	// Body is sent with ContentType. Without it there is a short text that
-	// says the status, where the status has a body at all.
+	// Body is sent with ContentType. Without it the body is the short text of
+	// the status, where the status has a body at all.
 	Body        []byte
 	ContentType string
 	// Reason is a word for logs and metrics, such as RateLimited.
 	Reason string
 }
 
-// Exchange is one request and its answer, as filters see them. It is reused:
-// nothing of it may be kept after the call.
+// Exchange is one request and its response, as filters see them. It is reused for
+// the next request: nothing of it may be kept after the call.
 type Exchange struct {
 	// Head is the request as it came. Its URI is what the rule matched.
 	Head *h1.Head
 	// Client is the address that the client has, behind trusted proxies too.
 	Client netip.Addr
-	// TLS says that the request came encrypted, ServerPort on which port.
+	// TLS reports that the request came encrypted, ServerPort on which port.
 	TLS        bool
 	ServerPort uint16
 	// Certificate is the client's, verified; nil when there is none.
 	Certificate *x509.Certificate
-	// Now is when the request came. Filters have no other clock.
+	// Now is when the request came. Filters read no other clock, which makes them
+	// deterministic in tests.
 	Now time.Time
-	// Path and Query are what the backend will be asked for. Change the path
-	// with SetPath.
+	// Path and Query are those that are forwarded. Change the path with SetPath.
 	Path, Query []byte
-	// HasQuery tells an empty query from none.
+	// HasQuery distinguishes an empty query from none.
 	HasQuery bool
-	// RequestEdits change the header that the backend gets, ResponseEdits the
-	// one that the client gets. Append to them.
+	// RequestEdits change the headers that the backend gets, ResponseEdits those
+	// that the client gets. Append to them.
 	RequestEdits, ResponseEdits []h1.Edit
-	// MaxBody bounds the body of the request; 0 is no bound of the rule's.
+	// MaxBody bounds the body of the request; 0 is no bound of the rule.
 	MaxBody int64
-	// User is who a filter found the client to be, for logs.
+	// User is the name that a filter authenticated, for logs.
 	User string
-	// Bufferer is the proxy's side of the exchange; nil where there is no body.
+	// Bufferer reads the request's body into memory; nil where there is none.
 	Bufferer BodyBufferer
 
-	// What the policies about the exchange ask for. 0 and nil ask for nothing.
+	// The settings of the policies about the exchange; 0 and nil are none.
 	BufferRequest, BufferResponse int64
 	Retry                         *Retry
 	Compression                   *Compression
-	// Pages are in the order of the policies: the last that fits counts, because
-	// it is the nearest to the backend.
+	// Pages are in the order of the policies: the last one that fits counts,
+	// because it is the nearest to the backend.
 	Pages   []*ErrorPages
 	Mirrors []*Mirror
 
@@ -118,16 +119,18 @@ type Exchange struct {
 	memory           exchangeMemory
 }
 
-// BodyBufferer is what filters can ask of the proxy during Request.
+// BodyBufferer is the proxy's part of an exchange that filters may use during
+// Request.
 type BodyBufferer interface {
 	// BufferBody reads the body of the request into memory, if it is not larger
-	// than most, and keeps it for the backend. Otherwise it gives the answer to
-	// give. A request without a body has a nil Payload.
-	BufferBody(most int64) (BufferedBody, *LocalResponse)
+	// than limit, and keeps it for the backend. Otherwise it returns the local
+	// response that ends the request. A request without a body has a nil
+	// BufferedBody.
+	BufferBody(limit int64) (BufferedBody, *LocalResponse)
 }
 
-// BufferedBody is the body of a request in memory. It belongs to the proxy and holds
-// until the exchange is over.
+// BufferedBody is the body of a request in memory. It belongs to the proxy and is
+// valid until the exchange is over.
 type BufferedBody interface {
 	Size() int64
 }
@@ -149,7 +152,7 @@ func (m *exchangeMemory) reset() {
 	m.path, m.spare, m.work, m.kept, m.edits = m.path[:0], m.spare[:0], m.work[:0], m.kept[:0], m.edits[:0]
 }
 
-// Begin makes ready for a request and keeps the memory.
+// Begin resets the Exchange for a request by one assignment, and keeps the memory.
 func (x *Exchange) Begin(head *h1.Head, marks int) {
 	*x = Exchange{
 		Head: head, Path: head.URI.Path, Query: head.URI.Query, HasQuery: head.URI.HasQuery,
@@ -167,20 +170,19 @@ func (x *Exchange) Begin(head *h1.Head, marks int) {
 	clear(x.Marks)
 }
 
-// maxGrowth bounds by how many bytes filters can make a path longer than the
-// one that was asked for, whose length the reader has bounded.
+// maxGrowth bounds by how many bytes filters can make a path longer than the one
+// of the client, whose length the reader has bounded.
 const maxGrowth = 16 << 10
 
-// errGlued is the fault of a path whose parts make together what none of them
-// says, such as .. from a prefix that ends before it.
-var errGlued = errors.New("the parts of the rewritten path join to a dot segment or an escape")
+// errJoined is why a path is refused whose parts join to a segment that none of
+// them has, such as .. from a prefix that ends in a dot.
+var errJoined = errors.New("the parts of the rewritten path join to a dot segment or an escape")
 
-// SetPath makes path what the backend is asked for, in its canonical spelling.
-// It fails for a path that a client could not have sent either, and then
-// changes nothing. Filters join parts that are canonical, so repeated slashes
-// are all that is left to clean: a path that normalising would change in another
-// way leads elsewhere than its filter meant, and is refused. The path may be a
-// part of the present one.
+// SetPath replaces the path that is forwarded, in its canonical spelling. It fails
+// for a path that a client could not have sent either, and then changes nothing.
+// Filters join parts that are canonical, so repeated slashes are all that is left
+// to clean: a path that normalising would change in another way leads elsewhere
+// than its filter meant, and is refused. The path may be a part of the present one.
 func (x *Exchange) SetPath(path []byte) error {
 	if len(path) > len(x.Head.URI.Path)+maxGrowth {
 		return h1.ErrTargetTooLong
@@ -194,7 +196,7 @@ func (x *Exchange) SetPath(path []byte) error {
 		return err
 	}
 	if !sameButSlashes(canonical, path) {
-		return errGlued
+		return errJoined
 	}
 	x.memory.spare = append(x.memory.spare[:0], canonical...)
 	x.memory.path, x.memory.spare = x.memory.spare, x.memory.path
@@ -218,11 +220,11 @@ func sameButSlashes(canonical, path []byte) bool {
 	return at == len(canonical)
 }
 
-// Rewritten reports whether a filter has changed the path, so that the backend
-// is asked for AppendTarget and not for what the client asked for.
+// Rewritten reports whether a filter has changed the path, so that AppendTarget is
+// forwarded and not the target of the client.
 func (x *Exchange) Rewritten() bool { return x.rewritten }
 
-// AppendTarget appends what the backend is asked for.
+// AppendTarget appends the target that is forwarded.
 func (x *Exchange) AppendTarget(dst []byte) []byte {
 	dst = append(dst, x.Path...)
 	if x.HasQuery {
@@ -237,8 +239,7 @@ type Chain struct {
 	filters []Filter
 	// marks is how many places of Exchange.Marks the filters use.
 	marks int
-	// guarded are the names of headers that the filters remove or set in
-	// requests.
+	// guarded are the names of request headers that filters remove or set.
 	guarded []string
 }
 
@@ -248,8 +249,7 @@ func (c *Chain) Empty() bool { return len(c.filters) == 0 }
 // Marks is how many places of Exchange.Marks the chain needs.
 func (c *Chain) Marks() int { return c.marks }
 
-// Guarded reports whether there are headers of requests that filters remove or
-// set.
+// Guarded reports whether there are request headers that filters remove or set.
 func (c *Chain) Guarded() bool { return len(c.guarded) > 0 }
 
 // Guards reports whether a filter removes or sets the header of a name, in any
@@ -264,19 +264,19 @@ func (c *Chain) Guards(name []byte) bool {
 	return false
 }
 
-// Request runs the filters in order. It returns how many ran, for Response and
-// Done, and the answer of the one that gave one.
-func (c *Chain) Request(x *Exchange) (ran int, answer *LocalResponse) {
+// Request runs the filters in order, until one returns a local response. It
+// returns how many ran, for Response and Done, and that response.
+func (c *Chain) Request(x *Exchange) (ran int, local *LocalResponse) {
 	for i, f := range c.filters {
-		if answer := f.Request(x); answer != nil {
+		if local := f.Request(x); local != nil {
 			x.respondedLocally = true
-			return i + 1, answer
+			return i + 1, local
 		}
 	}
 	return len(c.filters), nil
 }
 
-// Response lets the filters that ran change the answer, last first.
+// Response lets the filters that ran change the response, last first.
 func (c *Chain) Response(x *Exchange, ran, status int) {
 	for i := ran - 1; i >= 0; i-- {
 		if f, ok := c.filters[i].(ResponseFilter); ok {
@@ -285,7 +285,7 @@ func (c *Chain) Response(x *Exchange, ran, status int) {
 	}
 }
 
-// Done tells the filters that ran that the exchange is over, last first.
+// Done finishes the filters that ran, last first.
 func (c *Chain) Done(x *Exchange, ran int) {
 	for i := ran - 1; i >= 0; i-- {
 		if f, ok := c.filters[i].(Finisher); ok {

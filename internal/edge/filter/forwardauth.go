@@ -12,44 +12,47 @@ import (
 )
 
 const (
-	// authTimeout bounds question and answer where the policy does not.
+	// authTimeout bounds the sub-request where the policy does not.
 	authTimeout = 5 * time.Second
-	// maxAuthResponse bounds the body of an answer where the policy does not: a page
-	// that asks for a password is smaller.
+	// maxAuthResponse bounds the body of a response where the policy does not: a
+	// sign-in page is smaller.
 	maxAuthResponse = 64 << 10
-	// maxAuthHeaders bounds the values of one name that are copied from an
-	// answer into the request.
+	// maxAuthHeaders bounds the values of one name that are copied from the
+	// response into the request.
 	maxAuthHeaders = 16
 )
 
-// authUnavailable is the answer when the one who decides cannot be asked, or
-// does not answer in order: nobody is let in. It stays the same for ever.
+// authUnavailable is the response when the authentication server cannot be
+// reached or its response cannot be used: the policy fails closed.
 var authUnavailable = &LocalResponse{Status: 503, Reason: "AuthUnavailable"}
 
-// forwardAuth asks another server whether a request may pass.
+// forwardAuth lets an authentication server decide whether a request may pass.
 //
-// The question has the client's headers, but none that says who the client is:
-// those are the edge's own. An answer with 2xx lets the request in. Any other
-// answer is the client's to have, except that 401 becomes a redirect where there
-// is a place to sign in. No answer, or one that is too large to pass on, is 503.
+// The sub-request has the client's headers, but none about the identity of the
+// client: those are set by the edge. A response with 2xx lets the request in. Any
+// other is passed on to the client, except that 401 becomes a redirect where the
+// policy has a sign-in URL. No response, or one that is too large to pass on, is
+// 503.
 type forwardAuth struct {
 	backend SubrequestClient
 	pattern Subrequest
-	// allowed are the headers that go into the question; none means all.
+	// allowed are the client's headers that are sent along; none means all.
 	allowed []string
-	// vouched are the headers of the whole chain that only filters may say.
+	// vouched are the headers of the whole chain that only filters may set.
 	vouched *[]string
 	maxBody int64
 	copies  []authCopy
 	signin  *LocalResponse
 }
 
-// authCopy is a header that goes from the answer into the request.
+// authCopy is a header that is copied from the response into the request.
 type authCopy struct {
 	name             string
 	remove, set, add h1.Edit
 }
 
+// newForwardAuth compiles the policy. The headers that it copies are vouched for
+// by the whole chain: no other sub-request may take them from a client.
 func newForwardAuth(a *route.ForwardAuth, c *compiler) (*forwardAuth, error) {
 	backend, err := c.backend(a.Backend)
 	if err != nil {
@@ -57,10 +60,10 @@ func newForwardAuth(a *route.ForwardAuth, c *compiler) (*forwardAuth, error) {
 	}
 	path, hazards, err := normalize.Path(nil, []byte(a.Path))
 	if err != nil || hazards != 0 {
-		return nil, invalid("path", "%q is not a path that can be asked for", a.Path)
+		return nil, invalid("path", "%q is not a canonical path; write one such as /auth", a.Path)
 	}
 	if strings.ContainsFunc(a.Query, func(c rune) bool { return c <= ' ' || c > '~' || c == '#' }) {
-		return nil, invalid("query", "%q is not a query that can be asked for", a.Query)
+		return nil, invalid("query", "%q is not a query; write one such as a=b&c=d", a.Query)
 	}
 	if a.Query != "" {
 		path = append(append(path, '?'), a.Query...)
@@ -99,6 +102,8 @@ func newForwardAuth(a *route.ForwardAuth, c *compiler) (*forwardAuth, error) {
 	return f, nil
 }
 
+// newAuthCopy makes the edits of a header once, so that a request only fills in
+// the value.
 func newAuthCopy(name string) (entry authCopy, err error) {
 	entry.name = name
 	if entry.remove, err = h1.RemoveField(name); err != nil {
@@ -113,41 +118,41 @@ func newAuthCopy(name string) (entry authCopy, err error) {
 
 // Request implements [Filter].
 func (f *forwardAuth) Request(x *Exchange) *LocalResponse {
-	// Whatever the answer, what the client says under these names is gone.
+	// The client's own headers of these names are removed in any case.
 	for i := range f.copies {
 		x.RequestEdits = append(x.RequestEdits, f.copies[i].remove)
 	}
-	question := f.pattern
+	request := f.pattern
 	if f.maxBody > 0 && x.Bufferer != nil {
-		body, answer := x.Bufferer.BufferBody(f.maxBody)
-		if answer != nil {
-			return answer
+		body, local := x.Bufferer.BufferBody(f.maxBody)
+		if local != nil {
+			return local
 		}
-		question.Body = body
+		request.Body = body
 	}
-	question.Fields = f.fields(x)
-	reply, err := f.backend.Do(&question)
+	request.Fields = f.fields(x)
+	response, err := f.backend.Do(&request)
 	if err != nil {
 		return authUnavailable
 	}
-	defer reply.Close()
-	if reply.Head.Status/100 == 2 {
-		return f.admit(x, reply.Head)
+	defer response.Close()
+	if response.Head.Status/100 == 2 {
+		return f.admit(x, response.Head)
 	}
-	if reply.Head.Status == 401 && f.signin != nil {
+	if response.Head.Status == 401 && f.signin != nil {
 		return f.signin
 	}
-	return f.refuse(x, reply)
+	return f.refuse(x, response)
 }
 
-// fields are the headers of the question. Views of the request are good
-// enough: the question is asked before the exchange goes on.
+// fields are the headers of the sub-request. Views of the client's head are safe:
+// the sub-request is over before the exchange goes on.
 func (f *forwardAuth) fields(x *Exchange) []Field {
 	head := x.Head
 	fields := make([]Field, 0, head.Len()+5)
 	for i := range head.Len() {
 		id := head.ID(i)
-		if id.ConnectionOnly() || id.Identity() || !f.asked(id, head.Name(i)) || connectionLists(&head.Fields, id, head.Name(i)) {
+		if id.ConnectionOnly() || id.Identity() || !f.forwards(id, head.Name(i)) || connectionLists(&head.Fields, id, head.Name(i)) {
 			continue
 		}
 		fields = append(fields, Field{normalize.View(head.Name(i)), normalize.View(head.Value(i))})
@@ -165,9 +170,9 @@ func (f *forwardAuth) fields(x *Exchange) []Field {
 	)
 }
 
-// asked reports whether a header of the client's goes into the question. What
-// filters tell backends about the client is not for the client to say.
-func (f *forwardAuth) asked(id normalize.Field, name []byte) bool {
+// forwards reports whether a header of the client goes into the sub-request. Those
+// that filters set for backends are never taken from the client.
+func (f *forwardAuth) forwards(id normalize.Field, name []byte) bool {
 	switch id {
 	case normalize.FieldHost, normalize.FieldContentLength, normalize.FieldTransferEncoding,
 		normalize.FieldTrailer, normalize.FieldExpect:
@@ -189,17 +194,17 @@ func (f *forwardAuth) asked(id normalize.Field, name []byte) bool {
 	return false
 }
 
-// admit lets the request in, with what the answer says about it.
-func (f *forwardAuth) admit(x *Exchange, answer *h1.ResponseHead) *LocalResponse {
+// admit lets the request in, with the headers that the response has for it.
+func (f *forwardAuth) admit(x *Exchange, head *h1.ResponseHead) *LocalResponse {
 	for i := range f.copies {
 		entry := &f.copies[i]
 		edit := entry.set
 		count := 0
-		for line := range answer.Len() {
-			if !bytes.EqualFold(answer.Name(line), normalize.Bytes(entry.name)) {
+		for line := range head.Len() {
+			if !bytes.EqualFold(head.Name(line), normalize.Bytes(entry.name)) {
 				continue
 			}
-			made, err := edit.With(x.keep(answer.Value(line)))
+			made, err := edit.With(x.keep(head.Value(line)))
 			if count++; err != nil || count > maxAuthHeaders {
 				return authUnavailable
 			}
@@ -210,21 +215,21 @@ func (f *forwardAuth) admit(x *Exchange, answer *h1.ResponseHead) *LocalResponse
 	return nil
 }
 
-// refuse passes the answer on to the client, without what concerned the
-// connection it came over.
-func (f *forwardAuth) refuse(x *Exchange, reply *Subresponse) *LocalResponse {
-	if reply.Truncated || reply.Head.Status < 200 {
+// refuse passes the response on to the client, without its headers about the
+// connection.
+func (f *forwardAuth) refuse(x *Exchange, response *Subresponse) *LocalResponse {
+	if response.Truncated || response.Head.Status < 200 {
 		return authUnavailable
 	}
-	answer := x.respond(reply.Head.Status, "AuthRefused")
-	answer.Edits = x.copyResponseFields(reply.Head)
-	// Not nil: an answer without a body is to stay one.
-	answer.Body = append(make([]byte, 0, len(reply.Body)), reply.Body...)
-	return answer
+	local := x.respond(response.Head.Status, "AuthRefused")
+	local.Edits = x.copyResponseFields(response.Head)
+	// Not nil: a response without a body is to stay one.
+	local.Body = append(make([]byte, 0, len(response.Body)), response.Body...)
+	return local
 }
 
-// copyResponseFields are the headers of an answer that another server gave, for a
-// client. The length and the date are ours to say.
+// copyResponseFields returns the headers of another server's response as edits of
+// a local one. The edge sets length and date itself.
 func (x *Exchange) copyResponseFields(head *h1.ResponseHead) []h1.Edit {
 	for line := range head.Len() {
 		switch id := head.ID(line); {
@@ -239,8 +244,8 @@ func (x *Exchange) copyResponseFields(head *h1.ResponseHead) []h1.Edit {
 	return x.memory.edits
 }
 
-// connectionLists reports whether a Connection header names a field that is the
-// sender's to take back.
+// connectionLists reports whether a Connection header names a field, which makes
+// it a field of that connection only (RFC 9110, 7.6.1).
 func connectionLists(fields *h1.Fields, id normalize.Field, name []byte) bool {
 	if id.Settled() {
 		return false

@@ -8,8 +8,8 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// headerEdits makes the edits of a change once: first what is removed, then
-// what is set, then what is added.
+// headerEdits compiles the edits of a policy once: first removals, then settings,
+// then additions.
 func headerEdits(set, add []route.HeaderValue, remove []string) ([]h1.Edit, error) {
 	edits := make([]h1.Edit, 0, len(remove)+len(set)+len(add))
 	for i, name := range remove {
@@ -36,6 +36,8 @@ func headerEdits(set, add []route.HeaderValue, remove []string) ([]h1.Edit, erro
 	return slices.Clip(edits), nil
 }
 
+// requestHeaders changes the headers of requests. It guards the names that it
+// removes or sets, so that no trailer of such a name reaches the backend.
 type requestHeaders struct{ edits []h1.Edit }
 
 func newRequestHeaders(a *route.RequestHeaders, c *compiler) (*requestHeaders, error) {
@@ -53,6 +55,7 @@ func (f *requestHeaders) Request(x *Exchange) *LocalResponse {
 	return nil
 }
 
+// responseHeaders changes the headers of responses, local ones included.
 type responseHeaders struct{ edits []h1.Edit }
 
 func newResponseHeaders(a *route.ResponseHeaders) (*responseHeaders, error) {

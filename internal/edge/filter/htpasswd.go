@@ -14,11 +14,11 @@ import (
 	"golang.org/x/crypto/bcrypt"
 )
 
-// maxCost bounds the cost of a bcrypt hash: at 14 one check takes about a second
-// of a processor, which anybody on the internet can ask for.
+// maxCost bounds the cost of a bcrypt hash: at 14 one check takes about a second of
+// a processor, which any client can cause.
 const maxCost = 14
 
-// passwordHash is what a line of an htpasswd file says about a password.
+// passwordHash is the hash of a password, from a line of an htpasswd file.
 type passwordHash interface {
 	// fits reports whether it is the hash of password. How long that takes does
 	// not depend on where they differ.
@@ -33,8 +33,9 @@ type credential struct {
 
 // parseHtpasswd reads the lines of an htpasswd file: user:hash, with hashes of
 // bcrypt, apr1 and {SHA}. Empty lines and lines that start with # are skipped.
-// Anything else fails the whole, since a line that is not understood may be the
-// one that was to keep somebody out. Errors name lines and never quote them.
+// Anything else fails the whole file: skipping a line silently could lock a user
+// out or let a removed one in. Errors name lines and never quote them, because
+// they are secrets.
 func parseHtpasswd(text string) ([]credential, error) {
 	var credentials []credential
 	lines := make(map[string]int)
@@ -65,11 +66,12 @@ func parseHtpasswd(text string) ([]credential, error) {
 		credentials = append(credentials, credential{user: user, hash: hash})
 	}
 	if len(credentials) == 0 {
-		return nil, errors.New("there are no users, so nobody could pass; give the lines of an htpasswd file")
+		return nil, errors.New("there are no users, so every request would be refused; give the lines of an htpasswd file")
 	}
 	return credentials, nil
 }
 
+// parseHash recognises the kind of a hash by its prefix.
 func parseHash(text string) (passwordHash, error) {
 	switch {
 	case strings.HasPrefix(text, "$2a$"), strings.HasPrefix(text, "$2b$"), strings.HasPrefix(text, "$2y$"):
@@ -91,6 +93,7 @@ const hashDigits = "./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuv
 
 func onlyDigits(text string) bool { return strings.Trim(text, hashDigits) == "" }
 
+// bcryptHash is the only kind that is recommended.
 type bcryptHash []byte
 
 func parseBcrypt(text string) (passwordHash, error) {
@@ -109,6 +112,7 @@ func (h bcryptHash) fits(password []byte) bool {
 	return bcrypt.CompareHashAndPassword(h, password) == nil
 }
 
+// shaHash is an unsalted SHA-1, which old files have.
 type shaHash []byte
 
 func (h shaHash) fits(password []byte) bool {
@@ -133,7 +137,7 @@ func (h apr1Hash) fits(password []byte) bool {
 	return subtle.ConstantTimeCompare(apr1(password, h.salt), []byte(h.sum)) == 1
 }
 
-// apr1 is the hash of a password, without magic and salt.
+// apr1 computes the hash of a password, without magic and salt.
 func apr1(password []byte, salt string) []byte {
 	inner := md5.Sum(join(password, []byte(salt), password))
 	text := join(password, []byte(apr1Magic), []byte(salt))
@@ -172,7 +176,7 @@ func appendOne(dst []byte, condition bool, first, second []byte) []byte {
 	return append(dst, second...)
 }
 
-// apr1Digits writes a sum in the order that apr1 has for its bytes.
+// apr1Digits encodes a sum in the byte order of apr1.
 func apr1Digits(sum [md5.Size]byte) []byte {
 	out := make([]byte, 0, 22)
 	write := func(bits uint32, digits int) {

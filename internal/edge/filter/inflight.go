@@ -6,17 +6,19 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// flights counts the requests that run, by key. A key is there only as long as
-// a request with it runs.
+// flights counts the requests in flight, by key. A key is stored only as long as a
+// request with it runs.
 type flights struct{ shards [shardCount]flightShard }
 
+// flightShard is a part of the keys with its own lock.
 type flightShard struct {
 	mu      sync.Mutex
 	running map[uint64]int64
 	refused uint64
 }
 
-// begin counts a request, unless most with its key run already.
+// begin counts a request, unless most with its key run already or the shard is
+// full.
 func (f *flights) begin(key uint64, most int64) bool {
 	shard := &f.shards[key%shardCount]
 	shard.mu.Lock()
@@ -54,7 +56,8 @@ func (f *flights) addUsage(usage *Usage) {
 	}
 }
 
-// inFlight keeps the key of a request that it counted in its mark.
+// inFlight limits the requests of each key that run at one time. The mark of a
+// request holds its key while it is counted.
 type inFlight struct {
 	flights *flights
 	key     requestKey

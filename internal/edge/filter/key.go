@@ -10,8 +10,8 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// requestKey gives requests the key that they are counted by: a number, so that
-// a key takes the same memory whatever the client sends.
+// requestKey computes the key that requests are counted by. It is a number, so
+// that a key takes the same memory however long the client's header is.
 //
 // A request without the header or cookie, or with two of them, is counted by
 // its client: it neither escapes the limit nor uses up what others share.
@@ -21,7 +21,7 @@ type requestKey struct {
 	clients, texts maphash.Seed
 }
 
-// newRequestKey reads a key of the table, and fallback when it is empty.
+// newRequestKey compiles a key of the table; an empty one is the fallback.
 func newRequestKey(key route.HashKey, fallback route.KeySource, c *Counters) (requestKey, error) {
 	k := requestKey{by: key.By, name: key.Name, clients: c.clients, texts: c.texts}
 	if k.by == "" {
@@ -39,7 +39,7 @@ func newRequestKey(key route.HashKey, fallback route.KeySource, c *Counters) (re
 	return k, nil
 }
 
-// of gives the key of a request. It is never 0.
+// of returns the key of a request. It is never 0, which marks use for none.
 func (k *requestKey) of(x *Exchange) uint64 {
 	var text []byte
 	found := true
@@ -78,7 +78,7 @@ func clientSum(seed maphash.Seed, addr netip.Addr) uint64 {
 	return 0
 }
 
-// onlyField is the value of a header that is there exactly once.
+// onlyField returns the value of a header that is there exactly once.
 func onlyField(head *h1.Head, name string) (value []byte, ok bool) {
 	for i := range head.Len() {
 		if !bytes.EqualFold(head.Name(i), normalize.Bytes(name)) {
@@ -92,7 +92,7 @@ func onlyField(head *h1.Head, name string) (value []byte, ok bool) {
 	return value, ok
 }
 
-// onlyCookie is the value of a cookie that is there exactly once.
+// onlyCookie returns the value of a cookie that is there exactly once.
 func onlyCookie(head *h1.Head, name string) (value []byte, ok bool) {
 	for i := range head.Len() {
 		if head.ID(i) != normalize.FieldCookie {

@@ -11,20 +11,20 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// The answers to a request whose path cannot be rewritten. They stay the same
-// for ever.
+// The local responses to a request whose path cannot be rewritten. They are shared
+// and never change.
 var (
 	badPath  = &LocalResponse{Status: 400, Reason: "BadRewrittenPath"}
 	longPath = &LocalResponse{Status: 414, Reason: "LongRewrittenPath"}
 )
 
-// rewrite is SetPath for filters. OPTIONS * asks for no path, and so no path
-// filter comes here with it.
+// rewrite is SetPath for filters. OPTIONS * has no path, so path filters skip it.
 func (x *Exchange) rewrite(path []byte) *LocalResponse {
-	return pathAnswer(x.SetPath(path))
+	return pathError(x.SetPath(path))
 }
 
-func pathAnswer(err error) *LocalResponse {
+// pathError returns the local response to an error of SetPath.
+func pathError(err error) *LocalResponse {
 	switch {
 	case err == nil:
 		return nil
@@ -35,9 +35,9 @@ func pathAnswer(err error) *LocalResponse {
 	}
 }
 
-// fixedPath gives a path of the table the spelling that requests have. What a
-// client would need a permission for is refused: it would be refused again for
-// every request.
+// fixedPath normalises a path of the table. A spelling that clients need a
+// permission for is refused here, because SetPath would refuse it for every
+// request.
 func fixedPath(field, path string) (string, error) {
 	canonical, hazards, err := normalize.RulePath(path)
 	if err == nil {
@@ -49,6 +49,7 @@ func fixedPath(field, path string) (string, error) {
 	return canonical, nil
 }
 
+// addPrefix puts a prefix in front of the path.
 type addPrefix struct{ prefix string }
 
 func newAddPrefix(a *route.AddPrefix) (*addPrefix, error) {
@@ -65,10 +66,11 @@ func (f *addPrefix) Request(x *Exchange) *LocalResponse {
 	return x.rewrite(x.memory.work)
 }
 
+// stripPrefix removes the first of its prefixes that fits, by whole elements.
 type stripPrefix struct{ prefixes []strippable }
 
-// strippable is a prefix without the slash at its end, and what the backend is
-// told when it was removed.
+// strippable is a prefix without the slash at its end, and the header that passes
+// it on to the backend.
 type strippable struct {
 	prefix  string
 	forward []h1.Edit
@@ -123,9 +125,11 @@ func hasElements(path []byte, prefix string) bool {
 		(len(path) == len(prefix) || path[len(prefix)] == '/')
 }
 
+// stripPrefixRegexp removes the start of a path that one of its expressions
+// matches.
 type stripPrefixRegexp struct {
 	expressions []*regexp.Regexp
-	// forward says that the backend is told, with header as the pattern.
+	// forward passes the prefix on to the backend, with header as the pattern.
 	forward bool
 	header  h1.Edit
 }
@@ -180,6 +184,7 @@ func insideEscape(path []byte, i int) bool {
 	return i < len(path) && (path[i-1] == '%' || i > 1 && path[i-2] == '%')
 }
 
+// replacePath replaces the whole path.
 type replacePath struct{ path string }
 
 func newReplacePath(a *route.ReplacePath) (*replacePath, error) {
@@ -195,6 +200,7 @@ func (f *replacePath) Request(x *Exchange) *LocalResponse {
 	return x.rewrite(normalize.Bytes(f.path))
 }
 
+// replacePathRegexp replaces all matches of an expression in the path.
 type replacePathRegexp struct{ rewriter *rewriter }
 
 func newReplacePathRegexp(a *route.ReplacePathRegexp) (*replacePathRegexp, error) {
@@ -208,7 +214,8 @@ func newReplacePathRegexp(a *route.ReplacePathRegexp) (*replacePathRegexp, error
 	return &replacePathRegexp{rewriter: rewriter}, nil
 }
 
-// checkPathText refuses a text that no canonical path could have in it.
+// checkPathText refuses a replacement text that no canonical path could contain, so
+// that the mistake shows when the table is compiled and not with each request.
 func checkPathText(text string) error {
 	if strings.ContainsAny(text, "?#") {
 		return errors.New("a path has no ? and no #; the query is passed on as it came")
@@ -233,7 +240,7 @@ func (f *replacePathRegexp) Request(x *Exchange) *LocalResponse {
 	out, fits, err := f.rewriter.replace(x.memory.work[:0], x.Path, len(x.Head.URI.Path)+maxGrowth)
 	x.memory.work = out
 	if err != nil {
-		return pathAnswer(err)
+		return pathError(err)
 	}
 	if !fits {
 		return nil

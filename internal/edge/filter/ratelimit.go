@@ -7,6 +7,7 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
+// rateLimit limits the requests of each key to a rate, with a burst.
 type rateLimit struct {
 	counters *Counters
 	buckets  *buckets

@@ -10,17 +10,18 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// redirectStatus keeps the method, and no browser remembers it after a mistake.
+// redirectStatus keeps the method, and browsers do not cache it, so that a wrong
+// redirect can be corrected.
 const redirectStatus = 307
 
-// The answers to a request that cannot be redirected. They stay the same for
-// ever.
+// The local responses to a request that cannot be redirected. They are shared and
+// never change.
 var (
 	noHost      = &LocalResponse{Status: 400, Reason: "RedirectWithoutHost"}
 	badLocation = &LocalResponse{Status: 400, Reason: "BadRedirect"}
 )
 
-// redirection is what the two redirects share.
+// redirection is the common part of the two redirects.
 type redirection struct {
 	status   int
 	location h1.Edit
@@ -34,19 +35,19 @@ func newRedirection(status int) (redirection, error) {
 	return redirection{status: status, location: location}, err
 }
 
-// to answers with a redirect. The location is copied.
+// to returns a redirect to a location, which is copied.
 func (r *redirection) to(x *Exchange, location []byte) *LocalResponse {
 	edit, err := r.location.With(x.keep(location))
 	if err != nil {
 		return badLocation
 	}
-	answer := x.respond(r.status, "Redirect")
+	local := x.respond(r.status, "Redirect")
 	x.memory.edits = append(x.memory.edits, edit)
-	answer.Edits = x.memory.edits
-	return answer
+	local.Edits = x.memory.edits
+	return local
 }
 
-// schemeOf is the scheme that the client used.
+// schemeOf returns the scheme that the client used.
 func schemeOf(x *Exchange) route.Scheme {
 	if x.TLS {
 		return route.SchemeHTTPS
@@ -54,17 +55,17 @@ func schemeOf(x *Exchange) route.Scheme {
 	return route.SchemeHTTP
 }
 
-// appendAsked appends the target that the client asked for, in its canonical
-// spelling. OPTIONS * asks for no path.
-func appendAsked(dst []byte, x *Exchange) []byte {
+// appendRequested appends the client's target, in its canonical spelling. OPTIONS *
+// has none.
+func appendRequested(dst []byte, x *Exchange) []byte {
 	if x.Head.URI.Asterisk {
 		return dst
 	}
 	return x.Head.URI.AppendTarget(dst)
 }
 
-// redirectScheme looks at the scheme only, whatever the port: a redirect that
-// also compared ports would loop behind a balancer that changes them.
+// redirectScheme compares the scheme only, never the port: a redirect that also
+// compared ports would loop behind a balancer that changes them.
 type redirectScheme struct {
 	redirection
 	scheme route.Scheme
@@ -96,10 +97,11 @@ func (f *redirectScheme) Request(x *Exchange) *LocalResponse {
 	x.memory.work = append(x.memory.work, "://"...)
 	x.memory.work = append(x.memory.work, x.Head.URI.Host...)
 	x.memory.work = append(x.memory.work, f.port...)
-	x.memory.work = appendAsked(x.memory.work, x)
+	x.memory.work = appendRequested(x.memory.work, x)
 	return f.to(x, x.memory.work)
 }
 
+// redirectRegexp redirects by an expression over the whole URL.
 type redirectRegexp struct {
 	redirection
 	rewriter *rewriter
@@ -125,8 +127,8 @@ func checkURLText(text string) error {
 	return nil
 }
 
-// Request implements [Filter]. What the client asked for is matched, not what
-// filters before this one made of it: the client is to be sent from there.
+// Request implements [Filter]. It matches the client's URL, not a path that earlier
+// filters made of it: the redirect starts from where the client is.
 func (f *redirectRegexp) Request(x *Exchange) *LocalResponse {
 	if len(x.Head.URI.Host) == 0 {
 		return noHost
@@ -134,7 +136,7 @@ func (f *redirectRegexp) Request(x *Exchange) *LocalResponse {
 	url := append(x.memory.work[:0], schemeOf(x)...)
 	url = append(url, "://"...)
 	url = append(url, x.Head.URI.Authority...)
-	url = appendAsked(url, x)
+	url = appendRequested(url, x)
 	n := len(url)
 	out, fits, err := f.rewriter.replace(url, url, n+maxGrowth)
 	x.memory.work = out
@@ -150,10 +152,9 @@ func (f *redirectRegexp) Request(x *Exchange) *LocalResponse {
 	}
 }
 
-// safeLocation reports whether a client that follows location stays where the
-// policy can have meant: at an http or https URL with a plain host, or at a path
-// of the same host. A name before an @ and a second slash at the start both
-// hide another host.
+// safeLocation reports whether a location is an http or https URL with a plain
+// host, or a path of the same host. A name before an @ and a second slash at the
+// start both hide another host, which would make an open redirect.
 func safeLocation(location []byte) bool {
 	if !visible(location) {
 		return false

@@ -6,45 +6,44 @@ import (
 	"slipway.dev/slipway/internal/edge/h1"
 )
 
-// SubrequestClient asks one backend something beside the request. The proxy has the
-// connections, so it is the proxy that implements it.
+// SubrequestClient sends sub-requests to one backend. The proxy implements it,
+// because it has the connections.
 type SubrequestClient interface {
-	// Do waits for the answer. Whoever gets one closes it.
+	// Do waits for the response. The caller closes it.
 	Do(*Subrequest) (*Subresponse, error)
 }
 
-// Subrequest is a request of the edge's own.
+// Subrequest is a request of the edge's own, beside the one of a client.
 type Subrequest struct {
 	Method, Target string
 	// Host is the Host header; empty sends the backend's, and where it has none
 	// OtherHost, and where that is empty the address of its endpoint.
 	Host, FallbackHost string
-	// Fields are the headers. Those about connection and length are not for the
-	// caller to say.
+	// Fields are the headers, without those about connection and length.
 	Fields []Field
-	// Body is sent with the question; nil sends none.
+	// Body is sent along; nil sends none.
 	Body BufferedBody
-	// MaxResponse bounds the body of the answer that is kept. An answer with a
-	// larger one comes without it, and says so.
+	// MaxResponse bounds the body of the response. A response with a larger one
+	// comes without it, and is Truncated.
 	MaxResponse int64
-	// Timeout bounds all of it.
+	// Timeout bounds the whole sub-request.
 	Timeout time.Duration
 }
 
-// Field is a header of a Question.
+// Field is a header of a Subrequest.
 type Field struct{ Name, Value string }
 
-// Subresponse is the answer to a Question. It holds until Close.
+// Subresponse is the response to a Subrequest. It is valid until Close.
 type Subresponse struct {
 	Head *h1.ResponseHead
 	Body []byte
-	// Truncated says that the body was larger than MaxReply, and is left out.
+	// Truncated reports that the body was larger than MaxResponse, and is left out.
 	Truncated bool
-	// Release gives back what the answer is made of.
+	// Release gives back the connection and the memory of the response.
 	Release func()
 }
 
-// Close gives back what the answer is made of.
+// Close gives back the connection and the memory of the response.
 func (r *Subresponse) Close() {
 	if r.Release != nil {
 		r.Release()

@@ -10,15 +10,16 @@ import (
 	"slipway.dev/slipway/internal/edge/h1"
 )
 
-// maxPlaces bounds in how many places of one text an expression is replaced.
+// maxPlaces bounds how many matches in one text are replaced, and so the work that
+// one request can cause.
 const maxPlaces = 64
 
-// errPlaces is the fault of a text with more places than that.
-var errPlaces = errors.New("the expression fits in too many places")
+// errPlaces is the error of a text with more matches than that.
+var errPlaces = errors.New("the expression matches in too many places")
 
-// rewriter replaces what an expression fits, everywhere in a text. The
-// replacement is read once, so a group that the expression does not have is an
-// error then and not an empty text later.
+// rewriter replaces the matches of an expression, everywhere in a text. The
+// replacement is parsed once, so a group that the expression does not have is an
+// error of the policy and not an empty text later.
 type rewriter struct {
 	expression *regexp.Regexp
 	parts      []templatePart
@@ -89,7 +90,7 @@ func groupName(text string) (name, rest string) {
 	return text[:end], text[end:]
 }
 
-// wordEnd is the length of the word that text starts with.
+// wordEnd returns the length of the word that text starts with.
 func wordEnd(text string) int {
 	for i := range len(text) {
 		if c := text[i]; c != '_' && c-'0' > 9 && c|0x20-'a' > 25 {
@@ -99,22 +100,23 @@ func wordEnd(text string) int {
 	return len(text)
 }
 
+// groupNumber resolves a group by number or by name.
 func groupNumber(name string, expression *regexp.Regexp) (int, error) {
 	if number, err := strconv.ParseUint(name, 10, 16); err == nil {
 		if int(number) > expression.NumSubexp() {
-			return 0, fmt.Errorf("it names group %d, but the expression has %d", number, expression.NumSubexp())
+			return 0, fmt.Errorf("the replacement names group %d, but the expression has %d", number, expression.NumSubexp())
 		}
 		return int(number), nil
 	}
 	if number := expression.SubexpIndex(name); number >= 0 {
 		return number, nil
 	}
-	return 0, fmt.Errorf("it names a group %q that the expression does not have; put braces around the name where letters follow: ${1}x", name)
+	return 0, fmt.Errorf("the replacement names a group %q that the expression does not have; put braces around the name where letters follow: ${1}x", name)
 }
 
-// replace appends src to dst, with the replacement in place of everything that
-// fits. Without a fit it appends nothing. It fails when there are too many
-// places, or more than most bytes come out.
+// replace appends src to dst, with the replacement in place of each match. Without
+// a match it appends nothing. It fails when there are too many matches, or more
+// than most bytes come out.
 func (r *rewriter) replace(dst, src []byte, most int) (out []byte, fits bool, err error) {
 	places := r.expression.FindAllSubmatchIndex(src, maxPlaces+1)
 	if len(places) == 0 {
