@@ -83,3 +83,17 @@ func write(t *testing.T, dir, name, text string) {
 		t.Fatal(err)
 	}
 }
+
+// expectMessages compares findings with parts of their messages, in order.
+func expectMessages(t *testing.T, findings []archtest.Finding, want ...string) {
+	t.Helper()
+	if len(findings) != len(want) {
+		t.Errorf("found %v, want %q", findings, want)
+		return
+	}
+	for i, f := range findings {
+		if !strings.Contains(f.Message, want[i]) {
+			t.Errorf("finding %d is %q, want %q", i, f.Message, want[i])
+		}
+	}
+}
