@@ -2,56 +2,14 @@ package agent
 
 import (
 	"context"
-	"errors"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
 
 	"slipway.dev/slipway/internal/gitops/source/credential"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/observe"
 )
-
-// errFollowing is what a condition says that never holds.
-var errFollowing = errors.New("following goes on")
-
-// follow tells of the selected objects, all of them, at the start and after each
-// change, until the context is done. Failures are told too, and tried again.
-func follow[T runtime.Object, L runtime.Object](
-	ctx context.Context, from kube.Source[L], selected metav1.ListOptions, failed func(error), changed func([]T),
-) {
-	_, _ = kube.WaitFor(ctx, heededSource[L]{from, failed}, selected, func(objects []T) error {
-		changed(objects)
-		return errFollowing
-	})
-}
-
-// heededSource tells what requests fail with, and nil when they do not.
-type heededSource[L runtime.Object] struct {
-	kube.Source[L]
-	failed func(error)
-}
-
-// List lists.
-func (h heededSource[L]) List(ctx context.Context, options metav1.ListOptions) (L, error) {
-	list, err := h.Source.List(ctx, options)
-	if ctx.Err() == nil {
-		h.failed(err)
-	}
-	return list, err
-}
-
-// Watch watches.
-func (h heededSource[L]) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-	events, err := h.Source.Watch(ctx, options)
-	if ctx.Err() == nil && err != nil {
-		h.failed(err)
-	}
-	return events, err
-}
 
 // complain logs what keeps something from being read, once for each change of
 // it, and makes it the reason why the agent is not ready.
@@ -91,14 +49,14 @@ func (a *agent) followCluster(ctx context.Context, beside *sync.WaitGroup) <-cha
 	labelled, hooks, hosts, authorities := once(), once(), once(), once()
 	beside.Go(func() {
 		failed := a.complain("the Secrets of the namespace "+home, missing)
-		follow(ctx, core.Secrets(home), kube.Labelled(credential.TypeLabel), failed, func(secrets []*corev1.Secret) {
+		_ = kube.Follow(ctx, core.Secrets(home), kube.Labelled(credential.TypeLabel), failed, func(secrets []*corev1.Secret) {
 			a.takeSecrets(secrets)
 			labelled()
 		})
 	})
 	beside.Go(func() {
 		failed := a.complain("the Secret "+home+"/"+a.options.WebhookSecret, missing)
-		follow(ctx, core.Secrets(home), kube.Named(a.options.WebhookSecret), failed, func(found []*corev1.Secret) {
+		_ = kube.Follow(ctx, core.Secrets(home), kube.Named(a.options.WebhookSecret), failed, func(found []*corev1.Secret) {
 			a.secrets.take(found)
 			hooks()
 		})
@@ -109,7 +67,7 @@ func (a *agent) followCluster(ctx context.Context, beside *sync.WaitGroup) <-cha
 	}{{credential.KnownHostsConfigMap, hosts}, {credential.AuthoritiesConfigMap, authorities}} {
 		beside.Go(func() {
 			failed := a.complain("the ConfigMap "+home+"/"+part.name, missing)
-			follow(ctx, core.ConfigMaps(home), kube.Named(part.name), failed, func(found []*corev1.ConfigMap) {
+			_ = kube.Follow(ctx, core.ConfigMaps(home), kube.Named(part.name), failed, func(found []*corev1.ConfigMap) {
 				a.takeConfigMap(part.name, found)
 				part.done()
 			})
@@ -118,7 +76,7 @@ func (a *agent) followCluster(ctx context.Context, beside *sync.WaitGroup) <-cha
 	beside.Go(func() {
 		// Nothing waits for it: it is read only to report what has no effect.
 		failed := a.complain("the ConfigMap "+home+"/"+argoSettingsConfigMap, nil)
-		follow(ctx, core.ConfigMaps(home), kube.Named(argoSettingsConfigMap), failed, func(found []*corev1.ConfigMap) {
+		_ = kube.Follow(ctx, core.ConfigMaps(home), kube.Named(argoSettingsConfigMap), failed, func(found []*corev1.ConfigMap) {
 			a.takeSettings(ctx, found)
 		})
 	})

@@ -76,7 +76,7 @@ func (m *mailbox) follow(ctx context.Context) {
 	}
 	var parts sync.WaitGroup
 	parts.Go(func() {
-		follow(ctx, m.cluster.Client.CoreV1().ConfigMaps(m.namespace), kube.Named(m.name), m.failed, func(found []*corev1.ConfigMap) {
+		_ = kube.Follow(ctx, m.cluster.Client.CoreV1().ConfigMaps(m.namespace), kube.Named(m.name), m.failed, func(found []*corev1.ConfigMap) {
 			content := map[string]string{}
 			if len(found) > 0 {
 				content = found[0].Data

@@ -19,6 +19,7 @@ import (
 	"slipway.dev/slipway/internal/agent/appproxy"
 	"slipway.dev/slipway/internal/agent/report"
 	"slipway.dev/slipway/internal/agent/sharedrepo"
+	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
@@ -146,7 +147,7 @@ func (r *station) followApplications(ctx context.Context) {
 		go func() {
 			seen := map[types.UID]*unstructured.Unstructured{}
 			failed := r.complain("the Applications for the platform", nil)
-			follow(ctx, r.applicationsOf(namespace), listEverything(), failed, func(found []*unstructured.Unstructured) {
+			_ = kube.Follow(ctx, r.applicationsOf(namespace), listEverything(), failed, func(found []*unstructured.Unstructured) {
 				r.tellChanges(seen, found)
 			})
 			done <- struct{}{}

@@ -6,27 +6,51 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/klog/v2"
+
+	"slipway.dev/slipway/internal/backoff"
 )
 
-// follower keeps a copy of the selected objects up to date and tells of each
-// change. It is a store for client-go's reflector, without the informer
-// around it: that one retries only each half a minute in the end, and cannot
-// be stopped meanwhile.
+// followBackoff is short, because a person or a start of the program often
+// waits for what is followed.
+var followBackoff = backoff.Policy{First: 100 * time.Millisecond, Longest: time.Second, JitterUp: 0.1}
+
+// Follow calls changed with all selected objects, in no order, when they have
+// been listed and after each change, until the context is done. Changes in quick
+// succession may be seen as one. changed must not modify the objects.
+//
+// Requests that fail are retried. observe is called with the outcome of each
+// request, nil for success; it may be nil. The returned error is the cause of the
+// context's end and, if the last request failed, the reason.
+func Follow[T runtime.Object, L runtime.Object](
+	ctx context.Context, source Source[L], selected metav1.ListOptions, observe func(error), changed func([]T),
+) error {
+	follow := newFollower[T](source, selected)
+	follow.observe = observe
+	defer follow.start(ctx)()
+	for {
+		select {
+		case <-follow.changed:
+			changed(follow.objects())
+		case <-ctx.Done():
+			return follow.explain(context.Cause(ctx))
+		}
+	}
+}
+
+// follower keeps a copy of the selected objects up to date and signals each
+// change. It is the store of its Reflector.
 type follower[T runtime.Object] struct {
 	cache.Store
-	reflector *cache.Reflector
+	reflector Reflector
+	observe   func(error)
 
-	// changed holds one signal at most: whoever takes it looks at everything.
-	// The first one comes when all objects are known.
+	// changed holds at most one signal: its receiver reads all objects. The
+	// first signal comes when all objects are listed.
 	changed chan struct{}
-	// failure is the error of the last request, nil when it went well.
+	// failure is the error of the last request, nil after a success.
 	failure atomic.Pointer[error]
 }
 
@@ -35,34 +59,30 @@ func newFollower[T runtime.Object, L runtime.Object](source Source[L], selected 
 		Store:   cache.NewStore(cache.MetaNamespaceKeyFunc),
 		changed: make(chan struct{}, 1),
 	}
-	narrow := func(options metav1.ListOptions) metav1.ListOptions {
-		options.FieldSelector = selected.FieldSelector
-		options.LabelSelector = selected.LabelSelector
-		return options
+	// The errors are in failure; a log of the reflector would only repeat them.
+	follow.reflector = Reflector{
+		Example:  reflect.New(reflect.TypeFor[T]().Elem()).Interface().(runtime.Object),
+		Requests: NewListWatcher(source, selected),
+		Store:    follow,
+		Backoff:  followBackoff,
+		Observe:  follow.note,
 	}
-	requests := &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			list, err := source.List(ctx, narrow(options))
-			follow.note(err)
-			return list, err
-		},
-		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			events, err := source.Watch(ctx, narrow(options))
-			follow.note(err)
-			return events, err
-		},
-	}
-	example := reflect.New(reflect.TypeFor[T]().Elem()).Interface()
-	follow.reflector = cache.NewReflectorWithOptions(requests, example, follow, cache.ReflectorOptions{
-		Backoff: &wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.1, Steps: 10, Cap: time.Second},
-	})
 	return follow
 }
 
-// run follows until the context is done. Its errors are in failure: a log of
-// its own would only repeat them.
-func (f *follower[T]) run(ctx context.Context) {
-	f.reflector.RunWithContext(klog.NewContext(ctx, logr.Discard()))
+// start runs the reflector until the context is done or the returned function is
+// called, which waits for its end.
+func (f *follower[T]) start(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		f.reflector.Run(ctx)
+	}()
+	return func() {
+		cancel()
+		<-ended
+	}
 }
 
 func (f *follower[T]) objects() []T {
@@ -74,7 +94,10 @@ func (f *follower[T]) objects() []T {
 	return objects
 }
 
-func (f *follower[T]) note(err error) {
+func (f *follower[T]) note(_ string, err error) {
+	if f.observe != nil {
+		f.observe(err)
+	}
 	if err == nil {
 		f.failure.Store(nil)
 		return

@@ -40,16 +40,7 @@ func WaitFor[T runtime.Object, L runtime.Object](
 	ctx context.Context, source Source[L], selected metav1.ListOptions, condition func([]T) error,
 ) ([]T, error) {
 	follow := newFollower[T](source, selected)
-	following, stop := context.WithCancel(ctx)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		follow.run(following)
-	}()
-	defer func() {
-		stop()
-		<-ended
-	}()
+	defer follow.start(ctx)()
 
 	missing := errors.New("no answer from the API server")
 	var objects []T
@@ -57,7 +48,7 @@ func WaitFor[T runtime.Object, L runtime.Object](
 		select {
 		case <-follow.changed:
 		case <-ctx.Done():
-			return objects, follow.late(ctx, missing)
+			return objects, follow.explain(fmt.Errorf("%w: %w", context.Cause(ctx), missing))
 		}
 		objects = follow.objects()
 		if missing = condition(objects); missing == nil {
@@ -66,11 +57,10 @@ func WaitFor[T runtime.Object, L runtime.Object](
 	}
 }
 
-// late says why the waiting ended, what was missing, and what kept the watch
-// from seeing more.
-func (f *follower[T]) late(ctx context.Context, missing error) error {
+// explain adds to an error what kept the watch from seeing more, if anything did.
+func (f *follower[T]) explain(err error) error {
 	if failure := f.failure.Load(); failure != nil {
-		return fmt.Errorf("%w: %w (last watch error: %w)", context.Cause(ctx), missing, *failure)
+		return fmt.Errorf("%w (last watch error: %w)", err, *failure)
 	}
-	return fmt.Errorf("%w: %w", context.Cause(ctx), missing)
+	return err
 }

@@ -122,14 +122,13 @@ func (e *eventSource) follow(ctx context.Context) (lists <-chan *runtimev1.ListE
 	go func() {
 		defer close(done)
 		// It ends with the context alone.
-		_, _ = kube.WaitFor(ctx, e.client, e.selected, func(events []*corev1.Event) error {
+		_ = kube.Follow(ctx, e.client, e.selected, nil, func(events []*corev1.Event) {
 			list := e.list(events)
 			select {
 			case <-latest: // nobody has taken it
 			default:
 			}
 			latest <- list
-			return errFollowing
 		})
 	}()
 	return latest, done

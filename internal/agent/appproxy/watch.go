@@ -24,9 +24,6 @@ const maxWatchers = 256
 // syncPatience is how long somebody waits for the first list.
 const syncPatience = 30 * time.Second
 
-// errFollowing is what a condition says that never holds.
-var errFollowing = errors.New("following goes on")
-
 // sharedWatch is one watch of Applications in each namespace for all who look. It
 // runs while somebody looks, and knows what it saw last.
 type sharedWatch struct {
@@ -106,9 +103,8 @@ func (w *sharedWatch) follow(ctx context.Context, namespace string, run int) {
 	if namespace == everyNamespace {
 		place = metav1.NamespaceAll
 	}
-	_, err := kube.WaitFor(ctx, w.inspector.Applications(place), metav1.ListOptions{}, func(found []*unstructured.Unstructured) error {
+	err := kube.Follow(ctx, w.inspector.Applications(place), metav1.ListOptions{}, nil, func(found []*unstructured.Unstructured) {
 		w.saw(namespace, run, found)
-		return errFollowing
 	})
 	w.log.Debug("nobody looks at Applications any more", "namespace", namespace, observe.KeyError, err)
 }

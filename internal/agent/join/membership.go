@@ -2,7 +2,6 @@ package join
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -193,20 +192,14 @@ func (m *Membership) secrets() typedcore.SecretInterface {
 	return m.options.Cluster.Client.CoreV1().Secrets(m.options.Namespace)
 }
 
-var errFollowing = errors.New("following goes on")
-
 // Run follows the Secret, so that every replica has the credential, until the
 // context is done. What it cannot read is read again.
 func (m *Membership) Run(ctx context.Context) error {
 	defer m.http.CloseIdleConnections()
-	_, err := kube.WaitFor(ctx, m.secrets(), kube.Named(SecretName), func(found []*corev1.Secret) error {
+	_ = kube.Follow(ctx, m.secrets(), kube.Named(SecretName), nil, func(found []*corev1.Secret) {
 		m.saw(ctx, found)
-		return errFollowing
-	})
-	if ctx.Err() != nil {
-		return nil
-	}
-	return err
+	}) // it ends with the context alone
+	return nil
 }
 
 // saw takes the credential of another replica. The one that leads has its own.

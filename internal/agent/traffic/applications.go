@@ -2,7 +2,6 @@ package traffic
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"slices"
 	"strings"
@@ -20,9 +19,6 @@ import (
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/observe"
 )
-
-// errFollowing is what a condition says that never holds.
-var errFollowing = errors.New("following goes on")
 
 // objectKey names an object without its version.
 type objectKey struct{ group, kind, namespace, name string }
@@ -70,9 +66,8 @@ func (b *appBook) follow(ctx context.Context) {
 	var all sync.WaitGroup
 	for _, namespace := range b.namespaces {
 		all.Go(func() {
-			_, err := kube.WaitFor(ctx, b.source(namespace), metav1.ListOptions{}, func(found []*unstructured.Unstructured) error {
+			err := kube.Follow(ctx, b.source(namespace), metav1.ListOptions{}, nil, func(found []*unstructured.Unstructured) {
 				b.saw(namespace, found)
-				return errFollowing
 			})
 			b.log.Debug("nobody watches traffic any more", "namespace", namespace, observe.KeyError, err)
 		})

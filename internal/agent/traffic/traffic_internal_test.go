@@ -2,6 +2,7 @@ package traffic
 
 import (
 	"encoding/json"
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -48,7 +49,7 @@ func TestMeasure(t *testing.T) {
 	if told, _ := sums([]*edgeView{second}); told.GetRequestsPerSecond() != 15 || told.GetRequests() != 130 {
 		t.Errorf("the second report: %v", told)
 	}
-	silent := unheard(at, second, errFollowing)
+	silent := unheard(at, second, errors.New("no answer"))
 	if told, _ := sums([]*edgeView{silent}); told.GetRequestsPerSecond() != 0 || told.GetRequests() != 130 || silent.table == nil {
 		t.Errorf("an edge that is silent: %v", told)
 	}

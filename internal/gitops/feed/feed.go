@@ -14,19 +14,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/tools/cache"
-	"k8s.io/klog/v2"
 
+	"slipway.dev/slipway/internal/backoff"
 	"slipway.dev/slipway/internal/kube"
 )
-
-// listTimeout is more than an API server takes for a list.
-const listTimeout = 2 * time.Minute
 
 // Options say what is followed, and who is told.
 type Options struct {
@@ -68,50 +61,18 @@ func (f *Feed) Heard() <-chan struct{} { return f.heard }
 // Follow reads until the context is done. An API server that is away, or that
 // does not have the kind yet, is asked again for as long as it takes.
 func (f *Feed) Follow(ctx context.Context, cluster *kube.Cluster) {
-	list, start := f.requests(cluster)
-	requests := &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			ctx, cancel := context.WithTimeout(ctx, listTimeout)
-			defer cancel()
-			options.LabelSelector = f.Selector
-			found, err := list(ctx, options)
-			f.note(err)
-			return found, err
-		},
-		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			options.LabelSelector = f.Selector
-			events, err := start(ctx, options)
-			f.note(err)
-			return events, err
-		},
+	reflector := kube.Reflector{
+		Name: f.Resource.Resource, Store: (*store)(f), Log: f.Log,
+		Example:  &unstructured.Unstructured{},
+		Requests: kube.NewListWatcher(cluster.Dynamic.Resource(f.Resource).Namespace(f.Namespace), kube.Labelled(f.Selector)),
+		Backoff:  backoff.Policy{First: 200 * time.Millisecond, Longest: 4 * time.Second, JitterUp: 0.5},
+		Observe:  func(_ string, err error) { f.note(err) },
 	}
-	var example runtime.Object = &unstructured.Unstructured{}
 	if f.MetadataOnly {
-		example = &metav1.PartialObjectMetadata{}
+		reflector.Example = &metav1.PartialObjectMetadata{}
+		reflector.Requests = kube.NewListWatcher(cluster.Metadata.Resource(f.Resource).Namespace(f.Namespace), kube.Labelled(f.Selector))
 	}
-	reflector := cache.NewReflectorWithOptions(requests, example, (*store)(f), cache.ReflectorOptions{
-		Name:    f.Resource.Resource,
-		Backoff: &wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 20, Cap: 4 * time.Second},
-	})
-	reflector.RunWithContext(klog.NewContext(ctx, kube.QuietLogger(f.Log)))
-}
-
-type (
-	listRequest  func(context.Context, metav1.ListOptions) (runtime.Object, error)
-	watchRequest func(context.Context, metav1.ListOptions) (watch.Interface, error)
-)
-
-func (f *Feed) requests(cluster *kube.Cluster) (listRequest, watchRequest) {
-	if f.MetadataOnly {
-		client := cluster.Metadata.Resource(f.Resource).Namespace(f.Namespace)
-		return func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			return client.List(ctx, options)
-		}, client.Watch
-	}
-	client := cluster.Dynamic.Resource(f.Resource).Namespace(f.Namespace)
-	return func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-		return client.List(ctx, options)
-	}, client.Watch
+	reflector.Run(ctx)
 }
 
 // note keeps how the last request ended. A failure that is like the one before

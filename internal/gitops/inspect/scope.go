@@ -6,19 +6,15 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/tools/cache"
-	"k8s.io/klog/v2"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/backoff"
 	"slipway.dev/slipway/internal/gitops/live"
 	"slipway.dev/slipway/internal/gitops/tracking"
+	"slipway.dev/slipway/internal/kube"
 )
 
 // mostScopes bounds what is followed for one tree: a status can name any number
@@ -115,23 +111,13 @@ type Change struct {
 // and keeps none of it. heard must be quick: it holds up the events of the scope.
 // While the API server is away or refuses, nothing is heard.
 func (i *Inspector) FollowScope(ctx context.Context, scope Scope, heard func(Change)) {
-	source := i.Metadata.Resource(scope.Resource).Namespace(scope.Namespace)
-	requests := &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			options.LabelSelector = scope.Selector
-			return source.List(ctx, options)
-		},
-		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			options.LabelSelector = scope.Selector
-			return source.Watch(ctx, options)
-		},
+	reflector := kube.Reflector{
+		Name: scope.Resource.Resource, Store: changeTeller(heard), PageSize: listPage,
+		Example:  &metav1.PartialObjectMetadata{},
+		Requests: kube.NewListWatcher(i.Metadata.Resource(scope.Resource).Namespace(scope.Namespace), kube.Labelled(scope.Selector)),
+		Backoff:  backoff.Policy{First: 200 * time.Millisecond, Longest: 10 * time.Second, JitterUp: 0.5},
 	}
-	reflector := cache.NewReflectorWithOptions(requests, &metav1.PartialObjectMetadata{}, changeTeller(heard), cache.ReflectorOptions{
-		Name:    scope.Resource.Resource,
-		Backoff: &wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 20, Cap: 10 * time.Second},
-	})
-	reflector.WatchListPageSize = listPage
-	reflector.RunWithContext(klog.NewContext(ctx, logr.Discard()))
+	reflector.Run(ctx)
 }
 
 // changeTeller is a store of a reflector that keeps nothing.

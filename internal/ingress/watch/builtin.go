@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"slipway.dev/slipway/internal/ingress/snapshot"
+	"slipway.dev/slipway/internal/kube"
 )
 
 // builtIn are the kinds that every cluster has and every edge reads.
@@ -19,20 +20,20 @@ func (w *Watcher) builtIn() []source {
 	for _, namespace := range w.scopes() {
 		sources = append(sources,
 			w.mirrored(snapshot.Ingress, feedName{"ingresses", namespace}, &networkingv1.Ingress{},
-				from(client.NetworkingV1().Ingresses(namespace), metav1.ListOptions{LabelSelector: w.options.Selector})),
+				kube.NewListWatcher(client.NetworkingV1().Ingresses(namespace), metav1.ListOptions{LabelSelector: w.options.Selector})),
 			w.mirrored(snapshot.Service, feedName{"services", namespace}, &corev1.Service{},
-				from(client.CoreV1().Services(namespace), all)),
+				kube.NewListWatcher(client.CoreV1().Services(namespace), all)),
 			w.mirrored(snapshot.EndpointSlice, feedName{"endpointslices", namespace}, &discoveryv1.EndpointSlice{},
-				from(client.DiscoveryV1().EndpointSlices(namespace), all)),
+				kube.NewListWatcher(client.DiscoveryV1().EndpointSlices(namespace), all)),
 		)
 	}
 	if !w.options.NoClasses {
 		sources = append(sources, w.mirrored(snapshot.IngressClass, feedName{resource: "ingressclasses"}, &networkingv1.IngressClass{},
-			from(client.NetworkingV1().IngressClasses(), all)))
+			kube.NewListWatcher(client.NetworkingV1().IngressClasses(), all)))
 	}
 	if !w.options.NoNodes {
 		sources = append(sources, w.mirrored(snapshot.Node, feedName{resource: "nodes"}, &corev1.Node{},
-			from(client.CoreV1().Nodes(), all)))
+			kube.NewListWatcher(client.CoreV1().Nodes(), all)))
 	}
 	return sources
 }

@@ -13,6 +13,7 @@ import (
 
 	"slipway.dev/slipway/internal/backoff"
 	"slipway.dev/slipway/internal/ingress/snapshot"
+	"slipway.dev/slipway/internal/kube"
 )
 
 // believedAfter is how often the API server must deny in a row what was there
@@ -57,7 +58,7 @@ func (w *Watcher) customSources(ctx context.Context, kind snapshot.Kind) []sourc
 			name:    feedName{resource.Resource + "." + resource.Group, namespace},
 			example: &unstructured.Unstructured{},
 			// A client for no namespace asks for all.
-			requests: from(w.cluster.Dynamic.Resource(resource).Namespace(namespace), metav1.ListOptions{}),
+			requests: kube.NewListWatcher(w.cluster.Dynamic.Resource(resource).Namespace(namespace), metav1.ListOptions{}),
 			store:    func(context.Context) cache.ReflectorStore { return part.mirror },
 			answered: part.answered,
 		})

@@ -11,10 +11,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"slipway.dev/slipway/internal/kube"
 )
 
 // failures are what cannot be read at the moment. A retry that fails as the one
@@ -64,7 +63,7 @@ func (f *failures) note(resource string, of attempt, err error) {
 	}
 	known := false
 	for _, other := range failing {
-		known = known || reasonOf(other) == reasonOf(err)
+		known = known || kube.FailureKind(other) == kube.FailureKind(err)
 	}
 	if len(f.of) == 0 {
 		f.since = time.Now()
@@ -101,22 +100,4 @@ func (f *failures) current() map[string]error {
 		result[resource] = failing[first]
 	}
 	return result
-}
-
-// reasonOf is the same for errors that mean the same. The text of a network
-// error has a port in it that is another one each time.
-func reasonOf(err error) string {
-	if reason := apierrors.ReasonForError(err); reason != "" {
-		return string(reason)
-	}
-	if errno, ok := errors.AsType[syscall.Errno](err); ok {
-		return errno.Error()
-	}
-	for {
-		inner := errors.Unwrap(err)
-		if inner == nil {
-			return err.Error()
-		}
-		err = inner
-	}
 }

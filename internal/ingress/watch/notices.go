@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"slipway.dev/slipway/internal/backoff"
+	"slipway.dev/slipway/internal/kube"
 )
 
 const secretResource = "secrets"
@@ -25,7 +26,7 @@ func (w *Watcher) secretSources() []source {
 		feed := feedName{secretResource, namespace}
 		sources = append(sources, source{
 			name: feed, example: &metav1.PartialObjectMetadata{},
-			requests: from(client.Namespace(namespace), selected),
+			requests: kube.NewListWatcher(client.Namespace(namespace), selected),
 			store: func(ctx context.Context) cache.ReflectorStore {
 				return &noticeBoard{ctx: ctx, keeper: w.secrets, feed: feed}
 			},
