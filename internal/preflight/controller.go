@@ -9,15 +9,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// fieldManager owns what a fix writes.
+// fieldManager is the field manager of fixes.
 const fieldManager = "slipway-preflight"
 
 type containerSpec = corev1.Container
 
-// ControllerID is an Ingress controller that we know.
+// ControllerID identifies a known Ingress controller.
 type ControllerID string
 
-// The controllers of the documents, and our own.
+// The documented controllers, and Slipway's own.
 const (
 	Ambassador      ControllerID = "ambassador"
 	ALB             ControllerID = "aws-alb"
@@ -28,22 +28,22 @@ const (
 	SlipwayEdge     ControllerID = "slipway"
 )
 
-// Controller is what is known of an Ingress controller.
+// Controller describes an Ingress controller.
 type Controller struct {
 	ID   ControllerID
 	Name string
 	// Class is the spec.controller of its IngressClass.
 	Class string
-	// images are the last parts of the names of its images.
+	// images are the suffixes of its image names.
 	images []string
-	// label and values recognise its Pods where the image says nothing.
+	// label and values identify its Pods where the image does not.
 	label  string
 	values []string
-	// Page is what the documentation has on it.
+	// Page is its documentation page.
 	Page string
 }
 
-// Controllers are those that are known.
+// Controllers returns the known controllers.
 func Controllers() []Controller {
 	return []Controller{
 		{Ambassador, "Ambassador", "getambassador.io/ingress-controller",
@@ -63,8 +63,8 @@ func Controllers() []Controller {
 	}
 }
 
-// controllerOf is the controller of a spec.controller. Some let users add a suffix
-// for a second one, such as getambassador.io/ingress-controller/internal.
+// controllerOf returns the controller of a spec.controller. Some allow a suffix
+// for a second instance, such as getambassador.io/ingress-controller/internal.
 func controllerOf(class string) (Controller, bool) {
 	for _, one := range Controllers() {
 		if class == one.Class || strings.HasPrefix(class, one.Class+"/") || strings.HasPrefix(class, one.Class+"-") {
@@ -79,7 +79,7 @@ func controllerByID(id ControllerID) Controller {
 	return all[slices.IndexFunc(all, func(one Controller) bool { return one.ID == id })]
 }
 
-// runs reports whether Pods of a template are the controller.
+// runs reports whether a Pod template runs the controller.
 func (c Controller) runs(template corev1.PodTemplateSpec) bool {
 	if slices.ContainsFunc(template.Spec.Containers, func(container corev1.Container) bool { return imageIs(container.Image, c.images) }) {
 		return true
@@ -87,8 +87,8 @@ func (c Controller) runs(template corev1.PodTemplateSpec) bool {
 	return c.label != "" && slices.Contains(c.values, template.Labels[c.label])
 }
 
-// imageIs reports whether the name of an image ends with one of the names, whatever
-// registry it is mirrored to.
+// imageIs reports whether an image name ends with one of the names, regardless
+// of the registry it is mirrored to.
 func imageIs(image string, names []string) bool {
 	repository, _, _ := strings.Cut(image, "@")
 	if slash := strings.LastIndexByte(repository, '/'); strings.LastIndexByte(repository, ':') > slash {
@@ -99,9 +99,9 @@ func imageIs(image string, names []string) bool {
 	})
 }
 
-// flagValue finds a flag among the arguments of a container: --name=value,
-// -name=value, --name value, or --name alone, which is true. Names are compared
-// without case, as Traefik and our edge do.
+// flagValue returns a flag of a container: --name=value, -name=value, --name
+// value, or --name alone, which is true. Names are case-insensitive, as in
+// Traefik and the edge.
 func flagValue(container *corev1.Container, name string) (string, bool) {
 	arguments := slices.Concat(container.Command, container.Args)
 	for i, argument := range arguments {

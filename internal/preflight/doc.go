@@ -1,17 +1,16 @@
-// Package preflight looks at a cluster, at the names and certificates in front of
-// it, and at the accounts around it, and says what would keep a runtime from being
-// installed or from being reached: the catalogue P1 to P27, one file per check.
+// Package preflight checks a cluster, the DNS names and certificates in front
+// of it, and the accounts around it for problems that prevent the installation
+// of a runtime or access to it: the catalogue P1 to P27, one file per check.
 //
-// It promises that every check says what it looked at, that everything that is
-// wrong is told at once with what to do about it, that a check ends within its
-// time whatever the other side does, and that looking changes nothing. What is not
-// there yet before an install, such as a DNS record, is a warning then and an error
-// afterwards.
+// It guarantees that every check reports what it inspected, that all problems
+// are reported at once with a fix, that a check ends within its timeout, and
+// that checks have no side effects. What is created during the installation,
+// such as a DNS record, is a warning before it and an error afterwards.
 //
-// It knows the Ingress controllers by the spec.controller of their IngressClass and
-// asks of each what its documents demand.
+// It identifies Ingress controllers by the spec.controller of their
+// IngressClass and checks the requirements of each controller's documentation.
 //
-// It refuses to change anything by itself: a finding that can be repaired carries
-// Apply and, in Plan, the change that Apply makes. Tokens go to the servers that
-// they are for and are in no finding.
+// It does not change anything by itself: a finding with a repair has Apply and,
+// in Plan, the change that Apply makes. Tokens are sent only to the servers
+// they belong to and are never part of a finding.
 package preflight

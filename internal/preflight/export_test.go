@@ -20,8 +20,8 @@ func RightsByResource() map[[2]string][]string {
 }
 
 // JudgeKubernetes is how P1 judges a version.
-func JudgeKubernetes(told string) State {
+func JudgeKubernetes(reported string) State {
 	report := &Report{code: KubernetesVersion}
-	judgeKubernetes(told, report)
+	evaluateKubernetes(reported, report)
 	return report.result().State
 }

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// Code is a check of the catalogue: P1 to P27.
+// Code identifies a check of the catalogue: P1 to P27. Codes are stable:
+// documentation and scripts refer to them.
 type Code string
 
 // The catalogue.
@@ -41,7 +42,7 @@ const (
 	Egress            Code = "P27"
 )
 
-// Name is the check in words, such as tls-cert.
+// Name returns the name of the check, such as tls-cert.
 func (c Code) Name() string {
 	for _, one := range catalogue() {
 		if one.code == c {
@@ -51,7 +52,7 @@ func (c Code) Name() string {
 	return ""
 }
 
-// Codes are those of the catalogue, in its order.
+// Codes returns all codes in the order of the catalogue.
 func Codes() []Code {
 	var all []Code
 	for _, one := range catalogue() {
@@ -60,7 +61,7 @@ func Codes() []Code {
 	return all
 }
 
-// ParseCode reads P16, p16 or tls-cert.
+// ParseCode parses P16, p16 or tls-cert.
 func ParseCode(text string) (Code, error) {
 	for _, one := range catalogue() {
 		if strings.EqualFold(text, string(one.code)) || strings.EqualFold(text, one.name) {
@@ -70,37 +71,38 @@ func ParseCode(text string) (Code, error) {
 	return "", fmt.Errorf("there is no check %q: name P1 to P27, or a check such as %s", text, TLSCertificate.Name())
 }
 
-// Severity is how bad a finding is.
+// Severity is the severity of a finding.
 type Severity string
 
-// The severities. An error keeps the runtime from being installed or reached.
+// Severities. An error prevents the installation of the runtime or access to
+// it.
 const (
 	SeverityError   Severity = "error"
 	SeverityWarning Severity = "warning"
 	SeverityInfo    Severity = "info"
 )
 
-// Finding is something that somebody has to know.
+// Finding is one problem, or information, of a check.
 type Finding struct {
 	Code     Code     `json:"code"`
 	Severity Severity `json:"severity"`
-	// Subject is the object, host or key that it is about.
+	// Subject is the object, host or key that the finding is about.
 	Subject string `json:"subject,omitempty"`
 	// Looked says what was looked at to find it.
 	Looked  string `json:"looked,omitempty"`
 	Message string `json:"message"`
-	// Fix is what to do: a sentence, a command or a manifest.
+	// Fix is a sentence, a command or a manifest that solves the problem.
 	Fix string `json:"fix,omitempty"`
-	// Plan shows what Apply changes.
+	// Plan shows the change that Apply makes.
 	Plan string `json:"plan,omitempty"`
-	// Apply repairs it; nil when it cannot be repaired from here.
+	// Apply repairs the problem; nil if that is not possible from here.
 	Apply func(ctx context.Context) error `json:"-"`
 }
 
-// State is how a check ended.
+// State is the result of a check.
 type State string
 
-// The states. Warned and Failed are those of the worst finding.
+// States. Warned and Failed follow from the most severe finding.
 const (
 	Passed  State = "ok"
 	Warned  State = "warning"
@@ -108,18 +110,19 @@ const (
 	Skipped State = "skipped"
 )
 
-// Result is one check.
+// Result is the result of one check.
 type Result struct {
-	Code   Code   `json:"code"`
-	Name   string `json:"name"`
-	State  State  `json:"state"`
+	Code  Code   `json:"code"`
+	Name  string `json:"name"`
+	State State  `json:"state"`
+	// Looked is what was inspected.
 	Looked string `json:"looked,omitempty"`
-	// Reason says why it was skipped.
+	// Reason is why the check was skipped.
 	Reason   string    `json:"reason,omitempty"`
 	Findings []Finding `json:"findings,omitempty"`
 }
 
-// Errors counts the checks that failed.
+// Errors counts the failed checks.
 func Errors(results []Result) int {
 	count := 0
 	for _, result := range results {
@@ -130,60 +133,64 @@ func Errors(results []Result) int {
 	return count
 }
 
-// Report collects what one check finds.
+// Report collects the findings of one check. Only its check's goroutine uses
+// it.
 type Report struct {
 	code  Code
 	stage Stage
 	// versionRuns is set when P1 is among the checks.
 	versionRuns bool
 
-	looked   []string
-	skipped  string
-	findings []Finding
+	inspected []string
+	skipped   string
+	findings  []Finding
 }
 
-// look notes what is looked at.
-func (r *Report) look(format string, args ...any) {
-	if text := fmt.Sprintf(format, args...); !slices.Contains(r.looked, text) {
-		r.looked = append(r.looked, text)
+// inspect records what is inspected, without duplicates.
+func (r *Report) inspect(format string, args ...any) {
+	if text := fmt.Sprintf(format, args...); !slices.Contains(r.inspected, text) {
+		r.inspected = append(r.inspected, text)
 	}
 }
 
-// skip ends a check that does not apply here.
+// skip marks a check as not applicable.
 func (r *Report) skip(format string, args ...any) { r.skipped = fmt.Sprintf(format, args...) }
 
-// add keeps a finding. What it returns is good until the next one.
+// add appends a finding. The returned pointer is valid until the next call.
 func (r *Report) add(severity Severity, subject, message, fix string) *Finding {
 	r.findings = append(r.findings, Finding{
-		Code: r.code, Severity: severity, Subject: subject, Looked: strings.Join(r.looked, "; "), Message: message, Fix: fix,
+		Code: r.code, Severity: severity, Subject: subject, Looked: strings.Join(r.inspected, "; "), Message: message, Fix: fix,
 	})
 	return &r.findings[len(r.findings)-1]
 }
 
+// fail adds an error.
 func (r *Report) fail(subject, message, fix string) *Finding {
 	return r.add(SeverityError, subject, message, fix)
 }
 
+// warn adds a warning.
 func (r *Report) warn(subject, message, fix string) *Finding {
 	return r.add(SeverityWarning, subject, message, fix)
 }
 
+// note adds information.
 func (r *Report) note(subject, message string) *Finding {
 	return r.add(SeverityInfo, subject, message, "")
 }
 
-// later is a warning before the install, where it may still come, and an error
-// after it.
-func (r *Report) later(subject, message, fix string) *Finding {
+// pending adds a warning before the installation, which may still create it,
+// and an error after it.
+func (r *Report) pending(subject, message, fix string) *Finding {
 	if r.stage == Before {
 		return r.warn(subject, message+"; it is checked again after the install", fix)
 	}
 	return r.fail(subject, message, fix)
 }
 
-// result is the report when the check has ended.
+// result returns the result of the completed check.
 func (r *Report) result() Result {
-	result := Result{Code: r.code, Name: r.code.Name(), State: Passed, Looked: strings.Join(r.looked, "; "), Findings: r.findings}
+	result := Result{Code: r.code, Name: r.code.Name(), State: Passed, Looked: strings.Join(r.inspected, "; "), Findings: r.findings}
 	if r.skipped != "" && len(r.findings) == 0 {
 		result.State, result.Reason = Skipped, r.skipped
 		return result

@@ -168,26 +168,26 @@ func (s *nameServer) serve() {
 		if err != nil {
 			return
 		}
-		if answer, err := s.answer(buffer[:n]); err == nil {
-			_, _ = s.conn.WriteTo(answer, from)
+		if response, err := s.response(buffer[:n]); err == nil {
+			_, _ = s.conn.WriteTo(response, from)
 		}
 	}
 }
 
-func (s *nameServer) answer(question []byte) ([]byte, error) {
+func (s *nameServer) response(question []byte) ([]byte, error) {
 	var message dnsmessage.Message
 	if err := message.Unpack(question); err != nil {
 		return nil, err
 	}
 	message.Response, message.Additionals = true, nil
-	asked := message.Questions[0]
-	address, found := s.records[asked.Name.String()]
+	requestedMode := message.Questions[0]
+	address, found := s.records[requestedMode.Name.String()]
 	if !found {
 		message.RCode = dnsmessage.RCodeNameError
 	}
-	if found && asked.Type == dnsmessage.TypeA {
+	if found && requestedMode.Type == dnsmessage.TypeA {
 		message.Answers = []dnsmessage.Resource{{
-			Header: dnsmessage.ResourceHeader{Name: asked.Name, Type: dnsmessage.TypeA, Class: dnsmessage.ClassINET, TTL: 1},
+			Header: dnsmessage.ResourceHeader{Name: requestedMode.Name, Type: dnsmessage.TypeA, Class: dnsmessage.ClassINET, TTL: 1},
 			Body:   &dnsmessage.AResource{A: address.As4()},
 		}}
 	}

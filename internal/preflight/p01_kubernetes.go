@@ -7,28 +7,29 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 )
 
-// leastKubernetes is the oldest Kubernetes (R10).
-const leastKubernetes = "1.23.0"
+// minKubernetes is the oldest supported Kubernetes (R10).
+const minKubernetes = "1.23.0"
 
-// checkKubernetesVersion is P1: the version that the API server tells. It passes
-// from 1.23 on.
-func checkKubernetesVersion(_ context.Context, in *Inquiry, out *Report) {
-	out.look("GET /version")
-	told, err := in.Cluster.Client.Discovery().ServerVersion()
+// checkKubernetesVersion is P1: the version of the API server is 1.23 or newer.
+func checkKubernetesVersion(_ context.Context, in *CheckContext, out *Report) {
+	out.inspect("GET /version")
+	reported, err := in.Cluster.Client.Discovery().ServerVersion()
 	if err != nil {
-		out.unseen("the version of the API server", err)
+		out.readError("the version of the API server", err)
 		return
 	}
-	out.look("Kubernetes %s", told.GitVersion)
-	judgeKubernetes(told.GitVersion, out)
+	out.inspect("Kubernetes %s", reported.GitVersion)
+	evaluateKubernetes(reported.GitVersion, out)
 }
 
-func judgeKubernetes(told string, out *Report) {
-	found, err := version.ParseGeneric(told)
+// evaluateKubernetes compares a version. Versions of clouds have suffixes,
+// which ParseGeneric accepts.
+func evaluateKubernetes(reported string, out *Report) {
+	found, err := version.ParseGeneric(reported)
 	switch {
 	case err != nil:
-		out.warn("API server", fmt.Sprintf("its version %q cannot be read", told), "see that it is "+leastKubernetes+" or newer: kubectl version")
-	case found.LessThan(version.MustParseGeneric(leastKubernetes)):
-		out.fail("API server", fmt.Sprintf("it is Kubernetes %s, and %s or newer is needed", told, leastKubernetes), "upgrade the cluster; kubectl version shows what it runs")
+		out.warn("API server", fmt.Sprintf("its version %q cannot be read", reported), "check that it is "+minKubernetes+" or newer: kubectl version")
+	case found.LessThan(version.MustParseGeneric(minKubernetes)):
+		out.fail("API server", fmt.Sprintf("it is Kubernetes %s, and %s or newer is needed", reported, minKubernetes), "upgrade the cluster; kubectl version shows what it runs")
 	}
 }

@@ -10,34 +10,36 @@ import (
 )
 
 const (
-	// leastHelm is the oldest Helm: the first that reads charts from registries (R11).
-	leastHelm = "3.8.0"
+	// minHelm is the oldest supported Helm: the first with OCI registries
+	// (R11).
+	minHelm = "3.8.0"
 	// helmModule is the library that this program installs with.
 	helmModule = "helm.sh/helm/"
 )
 
-// checkHelmVersion is P2: the Helm that will install the chart, which is the
-// library in this program unless another was named. It passes from 3.8.0 on.
-func checkHelmVersion(_ context.Context, in *Inquiry, out *Report) {
-	told, whose := in.HelmVersion, "helm"
-	if told == "" {
-		told, whose = libraryVersion(), "the library of this program"
+// checkHelmVersion is P2: the Helm that installs the chart is 3.8.0 or newer.
+// It is the embedded library unless another is configured.
+func checkHelmVersion(_ context.Context, in *CheckContext, out *Report) {
+	reported, whose := in.HelmVersion, "helm"
+	if reported == "" {
+		reported, whose = libraryVersion(), "the library of this program"
 	}
-	if told == "" {
+	if reported == "" {
 		out.skip("this program was built without the version of its Helm library, and no other was named")
 		return
 	}
-	out.look("Helm %s (%s)", told, whose)
-	found, err := version.ParseGeneric(told)
+	out.inspect("Helm %s (%s)", reported, whose)
+	found, err := version.ParseGeneric(reported)
 	switch {
 	case err != nil:
-		out.fail(whose, fmt.Sprintf("its version %q cannot be read", told), "give what helm version --template '{{.Version}}' prints")
-	case found.LessThan(version.MustParseGeneric(leastHelm)):
-		out.fail(whose, fmt.Sprintf("it is Helm %s, and %s or newer is needed: older ones read no charts from registries", told, leastHelm),
+		out.fail(whose, fmt.Sprintf("its version %q cannot be read", reported), "give what helm version --template '{{.Version}}' prints")
+	case found.LessThan(version.MustParseGeneric(minHelm)):
+		out.fail(whose, fmt.Sprintf("it is Helm %s, and %s or newer is needed: older ones read no charts from registries", reported, minHelm),
 			"upgrade helm, or install with slipway runtime install")
 	}
 }
 
+// libraryVersion returns the version of the Helm library from the build info.
 func libraryVersion() string {
 	built, ok := debug.ReadBuildInfo()
 	if !ok {

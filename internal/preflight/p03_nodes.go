@@ -9,15 +9,15 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// nodeNeed is what one node has to have.
+// nodeNeed is the required size of a node.
 type nodeNeed struct{ cpu, memory resource.Quantity }
 
-// documentedNeed is the documented size (R12). It is in MB of a thousand.
+// documentedNeed is the documented size (R12), in decimal megabytes.
 func documentedNeed() nodeNeed {
 	return nodeNeed{resource.MustParse("2"), resource.MustParse("5000M")}
 }
 
-// ownNeed is what agent and edge ask for together.
+// ownNeed is the sum of the requests of agent and edge.
 func ownNeed() nodeNeed {
 	return nodeNeed{resource.MustParse("250m"), resource.MustParse("512Mi")}
 }
@@ -26,7 +26,7 @@ func (n nodeNeed) met(has corev1.ResourceList) bool {
 	return has.Cpu().Cmp(n.cpu) >= 0 && has.Memory().Cmp(n.memory) >= 0
 }
 
-// missing says what a node lacks.
+// missing describes what a node lacks.
 func (n nodeNeed) missing(node corev1.Node) string {
 	var parts []string
 	if has := node.Status.Allocatable.Cpu(); has.Cmp(n.cpu) < 0 {
@@ -38,19 +38,20 @@ func (n nodeNeed) missing(node corev1.Node) string {
 	return node.Name + " " + strings.Join(parts, " and ")
 }
 
-// checkNodeSize is P3: what nodes have for Pods. It passes when one has 2 CPU and
-// 5000 MB, and warns when one has what we need ourselves.
-func checkNodeSize(_ context.Context, in *Inquiry, out *Report) {
-	out.look("allocatable CPU and memory of the nodes")
+// checkNodeSize is P3: a node has 2 CPU and 5000 MB allocatable. It warns if a
+// node only fits the runtime itself.
+func checkNodeSize(_ context.Context, in *CheckContext, out *Report) {
+	out.inspect("allocatable CPU and memory of the nodes")
 	nodes, err := in.nodes()
 	if err != nil {
-		out.unseen("nodes", err)
+		out.readError("nodes", err)
 		return
 	}
-	judgeNodes(nodes, out)
+	evaluateNodes(nodes, out)
 }
 
-func judgeNodes(nodes []corev1.Node, out *Report) {
+// evaluateNodes checks the schedulable nodes.
+func evaluateNodes(nodes []corev1.Node, out *Report) {
 	if len(nodes) == 0 {
 		out.fail("nodes", "the cluster has no node", "add one")
 		return
@@ -64,7 +65,7 @@ func judgeNodes(nodes []corev1.Node, out *Report) {
 			continue
 		}
 		if wanted.met(node.Status.Allocatable) {
-			out.look("%s is large enough", node.Name)
+			out.inspect("%s is large enough", node.Name)
 			return
 		}
 		if enough.met(node.Status.Allocatable) {
@@ -80,7 +81,7 @@ func judgeNodes(nodes []corev1.Node, out *Report) {
 	out.fail("nodes", message, "add a node with 2 CPU and 5000 MB")
 }
 
-// shorten names some of many.
+// shorten joins names, at most six of them.
 func shorten(names []string) string {
 	const shown = 6
 	if len(names) <= shown {

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// argoPart is one of the Argo projects, and what its controllers are recognised by.
+// argoPart is one of the Argo projects with the marks of its controllers.
 type argoPart struct {
 	name   string
 	images []string // last parts of image names
@@ -36,14 +36,13 @@ func (p argoPart) runs(deployment appsv1.Deployment) bool {
 	})
 }
 
-// checkArgoCollision is P5: the Deployments of Argo CD, Rollouts, Workflows and
-// Events. It passes when there is none. One beside us is fine (R27), as long as no
-// two engines work on the Applications of one namespace.
-func checkArgoCollision(ctx context.Context, in *Inquiry, out *Report) {
-	out.look("Deployments of Argo CD, Rollouts, Workflows and Events by image and label")
-	list, err := in.Cluster.Client.AppsV1().Deployments("").List(ctx, metav1.ListOptions{Limit: mostListed})
+// checkArgoCollision is P5: no Argo CD works on the Applications of the
+// runtime's namespace. Argo projects in other namespaces are supported (R27).
+func checkArgoCollision(ctx context.Context, in *CheckContext, out *Report) {
+	out.inspect("Deployments of Argo CD, Rollouts, Workflows and Events by image and label")
+	list, err := in.Cluster.Client.AppsV1().Deployments("").List(ctx, metav1.ListOptions{Limit: maxListed})
 	if err != nil {
-		out.unseen("deployments", err)
+		out.readError("deployments", err)
 		return
 	}
 	for _, part := range argoParts() {
@@ -59,16 +58,17 @@ func checkArgoCollision(ctx context.Context, in *Inquiry, out *Report) {
 	}
 }
 
+// argoFinding reports one Argo installation.
 func argoFinding(part, namespace string, names []string, own string, out *Report) {
 	subject := fmt.Sprintf("%s in the namespace %s (%s)", part, namespace, strings.Join(names, ", "))
 	switch {
 	case part != "Argo CD":
-		out.note(subject, "it stays as it is: the runtime brings none of its own, and delivers its objects like any other")
+		out.note(subject, "it is not affected: the runtime installs none of its own, and deploys its objects like any other")
 	case namespace == own:
-		out.fail(subject, "both would work on the Applications of this namespace",
+		out.fail(subject, "both would reconcile the Applications of this namespace",
 			"install the runtime to another namespace, with --namespace, and move Applications one by one with slipway app migrate")
 	default:
-		out.warn(subject, "it runs beside the runtime, which leaves the Applications of other namespaces alone",
+		out.warn(subject, "it runs besides the runtime, which ignores Applications of other namespaces",
 			"keep the tracking by annotation (application.resourceTrackingMethod: annotation+label in argocd-cm), adopt no CRDs that it owns, "+
 				"and move Applications with slipway app migrate; remove Deployments only and never the CRDs, which would delete what they describe")
 	}

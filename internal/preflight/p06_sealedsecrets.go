@@ -9,19 +9,19 @@ import (
 	"slipway.dev/slipway/internal/kube"
 )
 
-// sealedSecretsCRD is what a sealed-secrets controller brings.
+// sealedSecretsCRD is the CRD of the sealed-secrets controller.
 const sealedSecretsCRD = "sealedsecrets.bitnami.com"
 
-// checkSealedSecrets is P6: the CRD of sealed-secrets (R20). The runtime brings no
-// such controller, so one that is there is used and is no obstacle.
-func checkSealedSecrets(ctx context.Context, in *Inquiry, out *Report) {
-	out.look("CustomResourceDefinition %s", sealedSecretsCRD)
+// checkSealedSecrets is P6: the CRD of sealed-secrets (R20). The runtime does
+// not install this controller, so an existing one is used and no conflict.
+func checkSealedSecrets(ctx context.Context, in *CheckContext, out *Report) {
+	out.inspect("CustomResourceDefinition %s", sealedSecretsCRD)
 	_, err := in.Cluster.Metadata.Resource(kube.DefinitionResource()).Get(ctx, sealedSecretsCRD, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 	case err != nil:
-		out.unseen("customresourcedefinitions", err)
+		out.readError("customresourcedefinitions", err)
 	default:
-		out.note(sealedSecretsCRD, "a sealed-secrets controller is there: the runtime brings none, and SealedSecrets in Git are opened by that one")
+		out.note(sealedSecretsCRD, "a sealed-secrets controller exists: the runtime installs none, and this one decrypts SealedSecrets in Git")
 	}
 }

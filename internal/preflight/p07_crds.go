@@ -12,7 +12,7 @@ import (
 	"slipway.dev/slipway/internal/kube"
 )
 
-// What Helm marks its objects with (R23).
+// Label and annotations of Helm's ownership (R23).
 const (
 	helmLabel     = "app.kubernetes.io/managed-by"
 	helmManager   = "Helm"
@@ -22,30 +22,32 @@ const (
 	defaultRelease = "slipway-runtime"
 )
 
-// ownCRDs are those of the chart.
+// ownCRDs returns the CRDs of the chart.
 func ownCRDs() []string {
 	return []string{"applications.argoproj.io", "applicationsets.argoproj.io", "appprojects.argoproj.io"}
 }
 
-// checkCRDOwnership is P7: whose the CRDs of the chart are, by Helm's label and
-// annotations. It passes when they are not there yet, or belong to this release.
-func checkCRDOwnership(ctx context.Context, in *Inquiry, out *Report) {
+// checkCRDOwnership is P7: the CRDs of the chart do not exist yet or belong to
+// this release, by Helm's label and annotations.
+func checkCRDOwnership(ctx context.Context, in *CheckContext, out *Report) {
 	release := cmp.Or(in.Release, defaultRelease)
-	out.look("label and annotations of Helm on %s", shorten(ownCRDs()))
+	out.inspect("label and annotations of Helm on %s", shorten(ownCRDs()))
 	for _, name := range ownCRDs() {
 		found, err := in.Cluster.Metadata.Resource(kube.DefinitionResource()).Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			continue
 		}
 		if err != nil {
-			out.unseen("customresourcedefinitions", err)
+			out.readError("customresourcedefinitions", err)
 			return
 		}
-		in.judgeCRD(found, release, out)
+		in.evaluateCRD(found, release, out)
 	}
 }
 
-func (in *Inquiry) judgeCRD(found *metav1.PartialObjectMetadata, release string, out *Report) {
+// evaluateCRD reports a CRD of another owner. A CRD without owner can be
+// adopted.
+func (in *CheckContext) evaluateCRD(found *metav1.PartialObjectMetadata, release string, out *Report) {
 	owner, where := found.Annotations[helmRelease], found.Annotations[helmNamespace]
 	managed := found.Labels[helmLabel]
 	switch {
@@ -61,7 +63,7 @@ func (in *Inquiry) judgeCRD(found *metav1.PartialObjectMetadata, release string,
 		}
 		patch, err := in.Adoption(found, release, in.Settings.Namespace)
 		if err != nil {
-			return // slipway crds adopt says why
+			return // slipway crds adopt reports the reason
 		}
 		finding.Plan = fmt.Sprintf("merge into the CustomResourceDefinition %s: %s", found.Name, patch)
 		name := found.Name

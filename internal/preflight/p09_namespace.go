@@ -12,14 +12,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// notInNames is everything that a label of DNS has not.
+// notInNames matches characters that a DNS label cannot have.
 var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
 
-// checkNamespace is P9: the name of the namespace (R44), and that it is not being
-// deleted. After the install it has to be there.
-func checkNamespace(ctx context.Context, in *Inquiry, out *Report) {
+// checkNamespace is P9: the namespace has a valid name (R44) and is not being
+// deleted. After the installation it must exist.
+func checkNamespace(ctx context.Context, in *CheckContext, out *Report) {
 	name := in.Settings.Namespace
-	out.look("the namespace %q", name)
+	out.inspect("the namespace %q", name)
 	if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
 		fix := "choose a name of lower-case letters, digits and dashes"
 		if better := correctedLabel(name); better != "" {
@@ -31,18 +31,18 @@ func checkNamespace(ctx context.Context, in *Inquiry, out *Report) {
 	found, err := in.Cluster.Client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err) && in.Stage == Before:
-		out.look("it is not there yet, and Helm makes it (--create-namespace)")
+		out.inspect("it is not there yet, and Helm makes it (--create-namespace)")
 	case apierrors.IsNotFound(err):
 		out.fail(named("Namespace", "", name), "it does not exist", "install the runtime, or name its namespace with --namespace")
 	case err != nil:
-		out.unseen("namespaces", err)
+		out.readError("namespaces", err)
 	case found.Status.Phase == corev1.NamespaceTerminating:
 		out.fail(named("Namespace", "", name), "it is being deleted", "wait until it is gone: kubectl wait --for=delete namespace/"+name+" --timeout=10m")
 	}
 }
 
-// correctedLabel is the nearest name that is allowed; empty when nothing is left.
+// correctedLabel returns the nearest valid name; empty if nothing is left.
 func correctedLabel(name string) string {
 	text := strings.Trim(notInNames.ReplaceAllString(strings.ToLower(name), "-"), "-")
-	return strings.Trim(text[:min(len(text), mostLabel)], "-")
+	return strings.Trim(text[:min(len(text), maxLabel)], "-")
 }

@@ -10,14 +10,15 @@ import (
 )
 
 const (
-	// reservedSecret is the runtime's own: it is made when it registers.
+	// reservedSecret is the runtime's own Secret, which it creates when it
+	// registers.
 	reservedSecret = "slipway-token"
 	defaultKey     = "token"
 )
 
-// checkTokenSource is P10: the Secret with the API key exists in the namespace of
-// the runtime and has the key (R31), or the key is among the values.
-func checkTokenSource(ctx context.Context, in *Inquiry, out *Report) {
+// checkTokenSource is P10: the Secret with the API key exists in the namespace
+// of the runtime and has the key (R31), or the key is in the values.
+func checkTokenSource(ctx context.Context, in *CheckContext, out *Report) {
 	source := in.Token
 	key := cmp.Or(source.SecretKey, defaultKey)
 	switch {
@@ -25,7 +26,7 @@ func checkTokenSource(ctx context.Context, in *Inquiry, out *Report) {
 		out.fail("global.platform.userToken", "both token and secretKeyRef are given", "keep secretKeyRef")
 		return
 	case source.Inline:
-		out.look("the token among the values")
+		out.inspect("the token among the values")
 		return
 	case source.SecretName == "":
 		out.skip("no Secret with the API key is named (--token-secret)")
@@ -35,14 +36,14 @@ func checkTokenSource(ctx context.Context, in *Inquiry, out *Report) {
 		return
 	}
 	where := named("Secret", in.Settings.Namespace, source.SecretName)
-	out.look("key %s of %s", key, where)
+	out.inspect("key %s of %s", key, where)
 	fix := fmt.Sprintf("kubectl -n %s create secret generic %s --from-file=%s=KEY-FILE", in.Settings.Namespace, source.SecretName, key)
 	found, err := in.Cluster.Client.CoreV1().Secrets(in.Settings.Namespace).Get(ctx, source.SecretName, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		out.fail(where, "it does not exist", fix)
 	case err != nil:
-		out.unseen("secrets", err)
+		out.readError("secrets", err)
 	case len(found.Data[key]) == 0:
 		out.fail(where, fmt.Sprintf("it has no %s; it has %s", key, shorten(sortedKeys(found.Data))), "name the right key, or make the Secret again: "+fix)
 	}

@@ -9,15 +9,16 @@ import (
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
-func (in *Inquiry) askMe(ctx context.Context) (*platformv1.MeResponse, error) {
-	answer, err := in.Platform.Auth.Me(ctx, connect.NewRequest(&platformv1.MeRequest{}))
+// fetchMe returns the user of the API key.
+func (in *CheckContext) fetchMe(ctx context.Context) (*platformv1.MeResponse, error) {
+	response, err := in.Platform.Auth.Me(ctx, connect.NewRequest(&platformv1.MeRequest{}))
 	if err != nil {
 		return nil, err
 	}
-	return answer.Msg, nil
+	return response.Msg, nil
 }
 
-// platformFailed tells that the platform did not answer, or not as one does.
+// platformFailed reports that the platform did not respond as expected.
 func (r *Report) platformFailed(err error) {
 	fix := "see whether this machine reaches the platform: slipway doctor"
 	if connect.CodeOf(err) == connect.CodeUnauthenticated {
@@ -26,13 +27,14 @@ func (r *Report) platformFailed(err error) {
 	r.fail("platform", err.Error(), fix)
 }
 
-// checkAccountAdmin is P11: whoever installs a runtime is admin of the account (R32).
-func checkAccountAdmin(_ context.Context, in *Inquiry, out *Report) {
+// checkAccountAdmin is P11: the installing user is an admin of the account
+// (R32).
+func checkAccountAdmin(_ context.Context, in *CheckContext, out *Report) {
 	if in.Platform == nil {
 		out.skip("no platform is chosen: run slipway login URL")
 		return
 	}
-	out.look("who you are at %s", in.Platform.URL)
+	out.inspect("who you are at %s", in.Platform.URL)
 	me, err := in.me()
 	if err != nil {
 		out.platformFailed(err)

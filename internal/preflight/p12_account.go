@@ -7,8 +7,9 @@ import (
 	"slipway.dev/slipway/internal/access/mode"
 )
 
-// checkAccountMatch is P12: the account of the values is that of the key (R34).
-func checkAccountMatch(_ context.Context, in *Inquiry, out *Report) {
+// checkAccountMatch is P12: the account in the values is the account of the key
+// (R34).
+func checkAccountMatch(_ context.Context, in *CheckContext, out *Report) {
 	if in.Platform == nil {
 		out.skip("no platform is chosen: run slipway login URL")
 		return
@@ -17,7 +18,7 @@ func checkAccountMatch(_ context.Context, in *Inquiry, out *Report) {
 		out.skip("no account is given: the platform knows it from the key")
 		return
 	}
-	out.look("the account %s and that of the key at %s", in.Settings.AccountID, in.Platform.URL)
+	out.inspect("the account %s and that of the key at %s", in.Settings.AccountID, in.Platform.URL)
 	me, err := in.me()
 	if err != nil {
 		out.platformFailed(err)

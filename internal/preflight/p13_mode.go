@@ -8,12 +8,13 @@ import (
 	"slipway.dev/slipway/internal/access/mode"
 )
 
-// checkAccessMode is P13: the settings give one access mode (R34 to R36, R53).
-func checkAccessMode(_ context.Context, in *Inquiry, out *Report) {
-	out.look("the settings of the access mode")
+// checkAccessMode is P13: the settings select exactly one access mode (R34 to
+// R36, R53).
+func checkAccessMode(_ context.Context, in *CheckContext, out *Report) {
+	out.inspect("the settings of the access mode")
 	for _, finding := range in.modes {
 		if slices.Equal(finding.Keys, []string{mode.KeyRuntimeName}) {
-			continue // P8 tells it
+			continue // reported by P8
 		}
 		severity := SeverityError
 		if finding.Warning {
@@ -22,6 +23,6 @@ func checkAccessMode(_ context.Context, in *Inquiry, out *Report) {
 		out.add(severity, strings.Join(finding.Keys, ", "), finding.Message, finding.Fix)
 	}
 	if in.Mode != mode.Unresolved {
-		out.look("they give %s", in.Mode)
+		out.inspect("they give %s", in.Mode)
 	}
 }

@@ -11,34 +11,34 @@ import (
 	"slipway.dev/slipway/internal/access/mode"
 )
 
-// checkIngressClass is P14: the IngressClass exists, its spec.controller is known
-// (R87 for ALB), and the controller runs. With the Gateway API it is the Gateways of
-// the route, and in a mesh the ingress gateway.
-func checkIngressClass(ctx context.Context, in *Inquiry, out *Report) {
-	if in.asked() == mode.HTTPRoute {
+// checkIngressClass is P14: the IngressClass exists, its spec.controller is
+// known (R87 for ALB), and the controller runs. For the Gateway API it checks
+// the Gateways of the route, and for a mesh the ingress gateway.
+func checkIngressClass(ctx context.Context, in *CheckContext, out *Report) {
+	if in.requestedMode() == mode.HTTPRoute {
 		in.checkGateways(ctx, out)
 		return
 	}
-	if in.asked() == mode.Tunnel {
+	if in.requestedMode() == mode.Tunnel {
 		out.skip("the runtime is reached through its tunnel")
 		return
 	}
 	view, err := in.controller()
 	if err != nil {
-		out.look("IngressClasses, and the Deployments, DaemonSets and Services of controllers")
-		out.unseen("ingressclasses, deployments, daemonsets and services", err)
+		out.inspect("IngressClasses, and the Deployments, DaemonSets and Services of controllers")
+		out.readError("ingressclasses, deployments, daemonsets and services", err)
 		return
 	}
-	if in.asked() == mode.Ingress && !in.judgeClass(view, out) {
+	if in.requestedMode() == mode.Ingress && !in.evaluateClass(view, out) {
 		return
 	}
-	in.judgeWorkloads(view, out)
+	in.evaluateWorkloads(view, out)
 }
 
-// judgeClass reports whether the class is there and its controller known.
-func (in *Inquiry) judgeClass(view *controllerView, out *Report) bool {
+// evaluateClass reports whether the class exists and its controller is known.
+func (in *CheckContext) evaluateClass(view *controllerView, out *Report) bool {
 	name := in.Settings.Ingress.ClassName
-	out.look("IngressClass %s", name)
+	out.inspect("IngressClass %s", name)
 	if view.class == nil && name == ownClass {
 		if in.Stage == Before {
 			out.note(named("IngressClass", "", name), "it is not there yet: the chart of the runtime brings it, and the edge that serves it")
@@ -56,20 +56,20 @@ func (in *Inquiry) judgeClass(view *controllerView, out *Report) bool {
 		in.offerClass(finding, name)
 		return false
 	}
-	out.look("its controller is %s", view.class.Spec.Controller)
+	out.inspect("its controller is %s", view.class.Spec.Controller)
 	if !view.known {
 		out.warn(named("IngressClass", "", name), fmt.Sprintf("its controller %s is none that is known", view.class.Spec.Controller),
-			"see that it serves Ingresses with WebSockets and writes their status; the checks of the host tell whether it works")
+			"check that it serves Ingresses with WebSockets and writes their status; the checks of the host show whether it works")
 		return false
 	}
 	return true
 }
 
-// ownClass is the class of our own edge.
+// ownClass is the class of Slipway's edge.
 const ownClass = "slipway"
 
-// offerClass makes the class of ALB, whose name says what it is for.
-func (in *Inquiry) offerClass(finding *Finding, name string) {
+// offerClass offers to create the class of ALB, whose name is fixed.
+func (in *CheckContext) offerClass(finding *Finding, name string) {
 	if name != "alb" {
 		return
 	}
@@ -79,13 +79,13 @@ func (in *Inquiry) offerClass(finding *Finding, name string) {
 	finding.Apply = in.applying(text)
 }
 
-// judgeWorkloads looks at what runs the controller.
-func (in *Inquiry) judgeWorkloads(view *controllerView, out *Report) {
+// evaluateWorkloads checks that the controller runs.
+func (in *CheckContext) evaluateWorkloads(view *controllerView, out *Report) {
 	where := "all namespaces"
 	if in.ControllerNamespace != "" {
 		where = "the namespace " + in.ControllerNamespace
 	}
-	out.look("Deployments and DaemonSets of %s in %s", view.controller.Name, where)
+	out.inspect("Deployments and DaemonSets of %s in %s", view.controller.Name, where)
 	if len(view.workloads) == 0 {
 		fix := "install it, see " + view.controller.Page
 		if view.controller.ID == NGINXCommunity {
@@ -95,7 +95,7 @@ func (in *Inquiry) judgeWorkloads(view *controllerView, out *Report) {
 		return
 	}
 	for _, one := range view.workloads {
-		out.look("%s", one)
+		out.inspect("%s", one)
 		if one.available {
 			return
 		}
@@ -104,8 +104,8 @@ func (in *Inquiry) judgeWorkloads(view *controllerView, out *Report) {
 	out.warn(first.String(), "none of its Pods is available", fmt.Sprintf("kubectl -n %s describe %s %s", first.namespace, first.kind, first.name))
 }
 
-// applying applies a manifest.
-func (in *Inquiry) applying(manifest string) func(context.Context) error {
+// applying returns a function that applies a manifest.
+func (in *CheckContext) applying(manifest string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		_, err := in.Cluster.Apply(ctx, in.target(), manifest)
 		return err
@@ -116,12 +116,12 @@ func gatewayResource() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "gateway.networking.k8s.io", Version: "v1", Resource: "gateways"}
 }
 
-// checkGateways looks at the Gateways of an HTTPRoute.
-func (in *Inquiry) checkGateways(ctx context.Context, out *Report) {
+// checkGateways checks that the Gateways of an HTTPRoute are programmed.
+func (in *CheckContext) checkGateways(ctx context.Context, out *Report) {
 	for _, parent := range in.Settings.HTTPRoute.ParentRefs {
 		gateway, err := in.gateway(ctx, parent)
 		subject := named("Gateway", in.parentNamespace(parent), parent.Name)
-		out.look("%s", subject)
+		out.inspect("%s", subject)
 		if err != nil {
 			out.missing(subject, err, "make it, or name another: kubectl get gateways -A")
 			continue
@@ -132,18 +132,20 @@ func (in *Inquiry) checkGateways(ctx context.Context, out *Report) {
 	}
 }
 
-func (in *Inquiry) parentNamespace(parent mode.ParentRef) string {
+// parentNamespace returns the namespace of a parentRef, by default that of the
+// route.
+func (in *CheckContext) parentNamespace(parent mode.ParentRef) string {
 	if parent.Namespace != "" {
 		return parent.Namespace
 	}
 	return in.Settings.Namespace
 }
 
-func (in *Inquiry) gateway(ctx context.Context, parent mode.ParentRef) (*unstructured.Unstructured, error) {
+func (in *CheckContext) gateway(ctx context.Context, parent mode.ParentRef) (*unstructured.Unstructured, error) {
 	return in.Cluster.Dynamic.Resource(gatewayResource()).Namespace(in.parentNamespace(parent)).Get(ctx, parent.Name, metav1.GetOptions{})
 }
 
-// condition is the status of a condition of an object; empty when it has none.
+// condition returns the status of a condition of an object; empty if absent.
 func condition(object *unstructured.Unstructured, kind string) string {
 	list, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
 	for _, each := range list {

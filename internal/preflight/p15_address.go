@@ -13,11 +13,11 @@ import (
 	"slipway.dev/slipway/internal/access/mode"
 )
 
-// checkExternalAddress is P15: the Service of the controller has an address that
-// others reach (R83). A load balancer of ALB is made for the Ingress, so its address
-// is in the Ingress, after the install.
-func checkExternalAddress(ctx context.Context, in *Inquiry, out *Report) {
-	if in.asked() == mode.HTTPRoute {
+// checkExternalAddress is P15: the Service of the controller has an address
+// that is reachable from outside (R83). ALB creates a load balancer per
+// Ingress, so its address is in the Ingress status after the installation.
+func checkExternalAddress(ctx context.Context, in *CheckContext, out *Report) {
+	if in.requestedMode() == mode.HTTPRoute {
 		in.gatewayAddresses(ctx, out)
 		return
 	}
@@ -34,24 +34,25 @@ func checkExternalAddress(ctx context.Context, in *Inquiry, out *Report) {
 		return
 	}
 	for _, service := range view.services {
-		in.judgeService(view, service, out)
+		in.evaluateService(view, service, out)
 	}
 }
 
-func (in *Inquiry) judgeService(view *controllerView, service corev1.Service, out *Report) {
+// evaluateService checks the addresses of one Service.
+func (in *CheckContext) evaluateService(view *controllerView, service corev1.Service, out *Report) {
 	subject := named("Service", service.Namespace, service.Name)
-	out.look("%s, type %s", subject, service.Spec.Type)
+	out.inspect("%s, type %s", subject, service.Spec.Type)
 	addresses := serviceAddresses(service)
 	for _, address := range addresses {
-		out.look("its address is %s", address)
-		judgeAddress(subject, address, out)
+		out.inspect("its address is %s", address)
+		evaluateAddress(subject, address, out)
 	}
 	if len(addresses) > 0 {
 		return
 	}
 	fix := "see why: kubectl -n " + service.Namespace + " describe service " + service.Name
 	if view.controller.ID == NGINXCommunity {
-		fix += "; or install the controller as the provider wants it:\n" + in.provider().installHint()
+		fix += "; or install the controller as the provider documents it:\n" + in.provider().installHint()
 	}
 	if service.Spec.Type == corev1.ServiceTypeNodePort {
 		out.warn(subject, "it has no address of its own: it is reached on a port of the nodes only", fix)
@@ -60,8 +61,9 @@ func (in *Inquiry) judgeService(view *controllerView, service corev1.Service, ou
 	out.fail(subject, "its load balancer has no address (EXTERNAL-IP is pending)", fix)
 }
 
-// nodeAddress is for a controller without such a Service.
-func (in *Inquiry) nodeAddress(view *controllerView, out *Report) {
+// nodeAddress checks a controller without such a Service: it may listen on its
+// nodes.
+func (in *CheckContext) nodeAddress(view *controllerView, out *Report) {
 	fix := "give the controller a Service of type LoadBalancer, see " + view.controller.Page
 	if view.controller.ID == NGINXCommunity {
 		fix = in.provider().installHint()
@@ -70,23 +72,25 @@ func (in *Inquiry) nodeAddress(view *controllerView, out *Report) {
 		if !one.hostPorts() {
 			continue
 		}
-		out.look("%s listens on its nodes", one)
+		out.inspect("%s listens on its nodes", one)
 		nodes, err := in.nodes()
 		if err != nil {
-			out.unseen("nodes", err)
+			out.readError("nodes", err)
 			return
 		}
 		addresses := nodeAddresses(nodes)
-		for _, address := range addresses[:min(len(addresses), mostTried)] {
-			out.look("a node has the address %s", address)
-			judgeAddress(one.String(), address, out)
+		for _, address := range addresses[:min(len(addresses), maxDialed)] {
+			out.inspect("a node has the address %s", address)
+			evaluateAddress(one.String(), address, out)
 		}
 		return
 	}
-	out.look("Services of %s", view.controller.Name)
+	out.inspect("Services of %s", view.controller.Name)
 	out.fail(view.controller.Name, "no Service of type LoadBalancer or NodePort leads to it", fix)
 }
 
+// nodeAddresses returns the external addresses of the nodes, or the internal
+// ones if there are none.
 func nodeAddresses(nodes []corev1.Node) []string {
 	var external, internal []string
 	for _, node := range nodes {
@@ -106,9 +110,9 @@ func nodeAddresses(nodes []corev1.Node) []string {
 	return internal
 }
 
-// judgeAddress says whether others reach an address.
-func judgeAddress(subject, address string, out *Report) {
-	const near = "only this machine reaches it: the platform and webhooks of Git providers do not (R103)"
+// evaluateAddress checks whether an address is reachable from other networks.
+func evaluateAddress(subject, address string, out *Report) {
+	const near = "it is only reachable from this machine, and not for the platform and webhooks of Git providers (R103)"
 	parsed, err := netip.ParseAddr(address)
 	switch {
 	case err != nil && (strings.EqualFold(address, "localhost") || strings.HasSuffix(strings.ToLower(address), ".localhost")):
@@ -119,21 +123,21 @@ func judgeAddress(subject, address string, out *Report) {
 	case parsed.IsLoopback():
 		out.warn(subject, "its address is "+address+": "+near, "use the tunnel, which needs no address, or a cluster with a load balancer")
 	case parsed.IsUnspecified() || parsed.IsMulticast() || parsed.IsLinkLocalUnicast():
-		out.fail(subject, "nobody reaches its address "+address, "see what sets it")
+		out.fail(subject, "its address "+address+" is not reachable", "see what sets it")
 	case parsed.IsPrivate():
 		out.note(subject, "its address "+address+" is private: the platform and the Git provider have to be in that network")
 	}
 }
 
-// albAddress looks at the Ingress of the runtime.
-func (in *Inquiry) albAddress(ctx context.Context, out *Report) {
+// albAddress checks the status of the runtime's Ingress.
+func (in *CheckContext) albAddress(ctx context.Context, out *Report) {
 	if in.Stage == Before {
-		out.look("nothing: ALB makes a load balancer for the Ingress of the runtime")
+		out.inspect("nothing: ALB makes a load balancer for the Ingress of the runtime")
 		out.note("AWS ALB", "its address is there after the install, in the status of the Ingress")
 		return
 	}
 	addresses, err := in.ingressAddresses(ctx)
-	out.look("the status of the Ingress %s/%s", in.Settings.Namespace, mode.RouterService)
+	out.inspect("the status of the Ingress %s/%s", in.Settings.Namespace, mode.RouterService)
 	if err != nil {
 		out.missing(named("Ingress", in.Settings.Namespace, mode.RouterService), err, "install the runtime with --mode ingress")
 		return
@@ -143,11 +147,11 @@ func (in *Inquiry) albAddress(ctx context.Context, out *Report) {
 	}
 }
 
-// gatewayAddresses looks at the Gateways of an HTTPRoute.
-func (in *Inquiry) gatewayAddresses(ctx context.Context, out *Report) {
+// gatewayAddresses checks the addresses of the Gateways of an HTTPRoute.
+func (in *CheckContext) gatewayAddresses(ctx context.Context, out *Report) {
 	for _, parent := range in.Settings.HTTPRoute.ParentRefs {
 		subject := named("Gateway", in.parentNamespace(parent), parent.Name)
-		out.look("status.addresses of %s", subject)
+		out.inspect("status.addresses of %s", subject)
 		gateway, err := in.gateway(ctx, parent)
 		if err != nil {
 			out.missing(subject, err, "make it, or name another: kubectl get gateways -A")
@@ -158,11 +162,12 @@ func (in *Inquiry) gatewayAddresses(ctx context.Context, out *Report) {
 			out.fail(subject, "it has no address", "see why: kubectl describe gateway")
 		}
 		for _, address := range addresses {
-			judgeAddress(subject, address, out)
+			evaluateAddress(subject, address, out)
 		}
 	}
 }
 
+// addressesOfGateway returns status.addresses of a Gateway.
 func addressesOfGateway(gateway *unstructured.Unstructured) []string {
 	var all []string
 	list, _, _ := unstructured.NestedSlice(gateway.Object, "status", "addresses")
@@ -176,9 +181,10 @@ func addressesOfGateway(gateway *unstructured.Unstructured) []string {
 	return all
 }
 
-// publicAddresses are where the host has to lead, as far as the cluster tells.
-func (in *Inquiry) publicAddresses(ctx context.Context) []string {
-	if in.asked() == mode.HTTPRoute {
+// publicAddresses returns the addresses that the host should resolve to, as far
+// as the cluster reports them.
+func (in *CheckContext) publicAddresses(ctx context.Context) []string {
+	if in.requestedMode() == mode.HTTPRoute {
 		var all []string
 		for _, parent := range in.Settings.HTTPRoute.ParentRefs {
 			if gateway, err := in.gateway(ctx, parent); err == nil {
@@ -192,7 +198,7 @@ func (in *Inquiry) publicAddresses(ctx context.Context) []string {
 		return nil
 	}
 	if view.controller.ID == ALB {
-		addresses, _ := in.ingressAddresses(ctx) // P15 tells what is wrong with it
+		addresses, _ := in.ingressAddresses(ctx) // P15 reports errors
 		return addresses
 	}
 	return view.addresses()

@@ -14,36 +14,37 @@ import (
 	"slipway.dev/slipway/internal/access/mode"
 )
 
-// judgeEnterpriseTLS is what NGINX Enterprise needs on top: a certificate in the
-// namespace of the runtime (R94), and after the install the Ingress that names it
-// (R95). It shows no certificate for a host whose Ingress names none.
-func (in *Inquiry) judgeEnterpriseTLS(ctx context.Context, host string, out *Report) {
-	if in.asked() != mode.Ingress {
+// evaluateEnterpriseTLS checks the additional requirements of NGINX Enterprise:
+// a certificate in the namespace of the runtime (R94), and after the
+// installation an Ingress that names it (R95). This controller presents no
+// certificate for a host whose Ingress names none.
+func (in *CheckContext) evaluateEnterpriseTLS(ctx context.Context, host string, out *Report) {
+	if in.requestedMode() != mode.Ingress {
 		return
 	}
 	view, err := in.controller()
 	if err != nil || !view.known || view.controller.ID != NGINXEnterprise {
-		return // P14 tells
+		return // reported by P14
 	}
-	out.look("Secrets of type kubernetes.io/tls in the namespace %s", in.Settings.Namespace)
+	out.inspect("Secrets of type kubernetes.io/tls in the namespace %s", in.Settings.Namespace)
 	names, err := in.secretsFor(ctx, host)
 	if err != nil {
-		out.unseen("secrets", err)
+		out.readError("secrets", err)
 		return
 	}
 	if len(names) == 0 {
-		out.later("namespace "+in.Settings.Namespace, "it has no Secret with a certificate for "+host+", and NGINX Enterprise reads it there",
+		out.pending("namespace "+in.Settings.Namespace, "it has no Secret with a certificate for "+host+", and NGINX Enterprise reads it there",
 			fmt.Sprintf("kubectl -n %s create secret tls NAME --cert=CHAIN --key=KEY, or copy one that you have", in.Settings.Namespace))
 	}
 	if in.Stage == After {
-		in.judgeIngressTLS(ctx, host, names, out)
+		in.evaluateIngressTLS(ctx, host, names, out)
 	}
 }
 
-// secretsFor are the Secrets with a certificate for the host that is good.
-func (in *Inquiry) secretsFor(ctx context.Context, host string) ([]string, error) {
+// secretsFor returns the Secrets with a valid certificate for the host.
+func (in *CheckContext) secretsFor(ctx context.Context, host string) ([]string, error) {
 	list, err := in.Cluster.Client.CoreV1().Secrets(in.Settings.Namespace).List(ctx, metav1.ListOptions{
-		Limit: mostListed, FieldSelector: "type=" + string(corev1.SecretTypeTLS),
+		Limit: maxListed, FieldSelector: "type=" + string(corev1.SecretTypeTLS),
 	})
 	if err != nil {
 		return nil, err
@@ -59,9 +60,11 @@ func (in *Inquiry) secretsFor(ctx context.Context, host string) ([]string, error
 	return names, nil
 }
 
-func (in *Inquiry) judgeIngressTLS(ctx context.Context, host string, names []string, out *Report) {
+// evaluateIngressTLS checks spec.tls of the Ingress. The fix is offered only if
+// exactly one Secret matches.
+func (in *CheckContext) evaluateIngressTLS(ctx context.Context, host string, names []string, out *Report) {
 	subject := named("Ingress", in.Settings.Namespace, mode.RouterService)
-	out.look("spec.tls of %s", subject)
+	out.inspect("spec.tls of %s", subject)
 	ingress, err := in.routerIngress(ctx)
 	if err != nil {
 		out.missing(subject, err, "install the runtime with --mode ingress")

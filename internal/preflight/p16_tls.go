@@ -15,46 +15,46 @@ import (
 	"slipway.dev/slipway/internal/access/mode"
 )
 
-// checkTLSCertificate is P16: the certificate that is shown for the host, by a
-// handshake: its chain, its name and its end (R84), and the Secrets that the
-// Ingress is to use. Before the install such a Secret counts, as the controller
-// shows it only when the Ingress is there.
-func checkTLSCertificate(ctx context.Context, in *Inquiry, out *Report) {
-	address := in.outside(out)
+// checkTLSCertificate is P16: the certificate that a handshake with the host
+// returns, by chain, name and expiry (R84), and the Secrets of the Ingress.
+// Before the installation a valid Secret is sufficient, because the controller
+// serves it only after the Ingress exists.
+func checkTLSCertificate(ctx context.Context, in *CheckContext, out *Report) {
+	address := in.externalURL(out)
 	if address == nil {
 		return
 	}
 	if address.Scheme == "http" {
-		out.look("the address %s", address)
-		out.warn(address.Host, "the runtime is reached without TLS: tokens of the platform are readable on the way", "set the protocol to https")
+		out.inspect("the address %s", address)
+		out.warn(address.Host, "the runtime is reached without TLS: tokens of the platform are sent unencrypted", "set the protocol to https")
 		return
 	}
-	fromSecret := in.judgeSecrets(ctx, address.Hostname(), out)
-	in.judgeEnterpriseTLS(ctx, address.Hostname(), out)
-	out.look("a TLS handshake with %s:%s", address.Hostname(), portOf(address))
+	fromSecret := in.evaluateSecrets(ctx, address.Hostname(), out)
+	in.evaluateEnterpriseTLS(ctx, address.Hostname(), out)
+	out.inspect("a TLS handshake with %s:%s", address.Hostname(), portOf(address))
 	chain, err := in.handshake(ctx, address.Hostname(), portOf(address))
 	var noTLS *noTLSError
 	switch {
 	case errors.As(err, &noTLS):
-		out.later(address.Host, "it does not speak TLS: "+why(err), "give the controller a certificate for the host: "+opensslLine(address.Hostname(), portOf(address)))
+		out.pending(address.Host, "it does not speak TLS: "+describeError(err), "give the controller a certificate for the host: "+opensslLine(address.Hostname(), portOf(address)))
 		return
 	case err != nil:
-		out.later(address.Host, "its certificate cannot be seen: "+why(err), "see P17 and P21")
+		out.pending(address.Host, "its certificate cannot be read: "+describeError(err), "see P17 and P21")
 		return
 	}
-	for _, problem := range judgeChain(chain, address.Hostname(), in.Roots, in.Now()) {
+	for _, problem := range evaluateChain(chain, address.Hostname(), in.Roots, in.Now()) {
 		severity := problem.severity
 		if fromSecret && in.Stage == Before {
 			severity = SeverityWarning
 		}
-		out.add(severity, address.Host, problem.message, problem.fix+"; look at it with: "+opensslLine(address.Hostname(), portOf(address)))
+		out.add(severity, address.Host, problem.message, problem.fix+"; inspect it with: "+opensslLine(address.Hostname(), portOf(address)))
 	}
 }
 
-// judgeSecrets looks at the Secrets of the Ingress, and reports whether a good one
-// is for the host.
-func (in *Inquiry) judgeSecrets(ctx context.Context, host string, out *Report) bool {
-	if in.asked() != mode.Ingress {
+// evaluateSecrets checks the Secrets of the Ingress and reports whether a valid
+// one is for the host.
+func (in *CheckContext) evaluateSecrets(ctx context.Context, host string, out *Report) bool {
+	if in.requestedMode() != mode.Ingress {
 		return false
 	}
 	good := false
@@ -63,15 +63,15 @@ func (in *Inquiry) judgeSecrets(ctx context.Context, host string, out *Report) b
 			continue
 		}
 		subject := named("Secret", in.Settings.Namespace, one.SecretName)
-		out.look("%s", subject)
+		out.inspect("%s", subject)
 		found, err := in.Cluster.Client.CoreV1().Secrets(in.Settings.Namespace).Get(ctx, one.SecretName, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
-			out.later(subject, "the Secret of the certificate does not exist", fmt.Sprintf("kubectl -n %s create secret tls %s --cert=CHAIN --key=KEY", in.Settings.Namespace, one.SecretName))
+			out.pending(subject, "the Secret of the certificate does not exist", fmt.Sprintf("kubectl -n %s create secret tls %s --cert=CHAIN --key=KEY", in.Settings.Namespace, one.SecretName))
 		case err != nil:
-			out.unseen("secrets", err)
+			out.readError("secrets", err)
 		default:
-			problems := judgeChain(chainOf(found), host, in.Roots, in.Now())
+			problems := evaluateChain(chainOf(found), host, in.Roots, in.Now())
 			for _, problem := range problems {
 				out.add(problem.severity, subject, problem.message, problem.fix)
 			}
@@ -81,7 +81,7 @@ func (in *Inquiry) judgeSecrets(ctx context.Context, host string, out *Report) b
 	return good
 }
 
-// chainOf reads the certificates of a Secret; what is none is left out.
+// chainOf returns the certificates of a Secret; invalid blocks are skipped.
 func chainOf(secret *corev1.Secret) []*x509.Certificate {
 	var chain []*x509.Certificate
 	for rest := secret.Data[corev1.TLSCertKey]; ; {

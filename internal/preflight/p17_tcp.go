@@ -15,34 +15,36 @@ import (
 	"slipway.dev/slipway/internal/wire"
 )
 
+// Annotations of the AWS cloud provider.
 const (
 	awsBackendProtocol = "service.beta.kubernetes.io/aws-load-balancer-backend-protocol"
 	awsBalancerType    = "service.beta.kubernetes.io/aws-load-balancer-type"
 )
 
-// checkTCP is P17: the host takes connections (R85), the load balancer of AWS passes
-// them on as they are (R96), and after the install a WebSocket reaches the runtime.
-func checkTCP(ctx context.Context, in *Inquiry, out *Report) {
-	address := in.outside(out)
+// checkTCP is P17: the host accepts connections (R85), the load balancer of AWS
+// passes TCP through (R96), and after the installation a WebSocket reaches the
+// runtime.
+func checkTCP(ctx context.Context, in *CheckContext, out *Report) {
+	address := in.externalURL(out)
 	if address == nil {
 		return
 	}
-	in.judgeBalancer(out)
-	out.look("a TCP connection to %s:%s", address.Hostname(), portOf(address))
+	in.evaluateBalancer(out)
+	out.inspect("a TCP connection to %s:%s", address.Hostname(), portOf(address))
 	conn, err := in.connect(ctx, address.Hostname(), portOf(address))
 	if err != nil {
-		out.later(address.Host, "it takes no connection: "+why(err), "see P15 and P21, and whether a firewall lets TCP port "+portOf(address)+" through")
+		out.pending(address.Host, "it takes no connection: "+describeError(err), "see P15 and P21, and whether a firewall lets TCP port "+portOf(address)+" through")
 		return
 	}
-	_ = conn.Close() // it was good
+	_ = conn.Close() // only the connection matters
 	if in.Stage == After {
-		in.judgeUpgrade(ctx, address, out)
+		in.evaluateUpgrade(ctx, address, out)
 	}
 }
 
-// judgeBalancer looks at the annotations that NGINX Community needs on AWS.
-func (in *Inquiry) judgeBalancer(out *Report) {
-	if in.asked() != mode.Ingress {
+// evaluateBalancer checks the annotations that NGINX Community needs on AWS.
+func (in *CheckContext) evaluateBalancer(out *Report) {
+	if in.requestedMode() != mode.Ingress {
 		return
 	}
 	view, err := in.controller()
@@ -54,7 +56,7 @@ func (in *Inquiry) judgeBalancer(out *Report) {
 			continue
 		}
 		subject := named("Service", service.Namespace, service.Name)
-		out.look("annotations of %s", subject)
+		out.inspect("annotations of %s", subject)
 		kind := service.Annotations[awsBalancerType]
 		if service.Annotations[awsBackendProtocol] == "tcp" || kind == "nlb" || kind == "nlb-ip" || kind == "external" {
 			continue
@@ -65,7 +67,8 @@ func (in *Inquiry) judgeBalancer(out *Report) {
 	}
 }
 
-func (in *Inquiry) offerAnnotation(finding *Finding, service corev1.Service) {
+// offerAnnotation offers to annotate the Service.
+func (in *CheckContext) offerAnnotation(finding *Finding, service corev1.Service) {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{awsBackendProtocol: "tcp"}}})
 	if err != nil {
 		return
@@ -77,23 +80,23 @@ func (in *Inquiry) offerAnnotation(finding *Finding, service corev1.Service) {
 	}
 }
 
-// judgeUpgrade asks for a WebSocket. The router refuses it without a token, with
-// its marker: what counts is that the question reached it.
-func (in *Inquiry) judgeUpgrade(ctx context.Context, address *url.URL, out *Report) {
-	client := in.visitor()
+// evaluateUpgrade requests a WebSocket. The router rejects it without a token,
+// with its header: that the request reached it is sufficient.
+func (in *CheckContext) evaluateUpgrade(ctx context.Context, address *url.URL, out *Report) {
+	client := in.probeClient()
 	defer client.CloseIdleConnections()
 	target := address.JoinPath(wire.AppProxyPath).String()
-	out.look("a WebSocket at %s", target)
-	plain, err := visit(ctx, client, target, nil)
+	out.inspect("a WebSocket at %s", target)
+	plain, err := get(ctx, client, target, nil)
 	if err != nil || plain.Header.Get(wire.RouterHeader) == "" {
-		out.look("the runtime does not answer there at all: see P19")
+		out.inspect("the runtime does not respond there: see P19")
 		return
 	}
-	answer, err := visit(ctx, client, target, upgradeHeader())
+	response, err := get(ctx, client, target, upgradeHeader())
 	switch {
 	case err != nil:
-		out.fail(address.Host, "a WebSocket does not reach the runtime: "+why(err), "allow WebSockets (Upgrade) at the controller and the load balancer before it")
-	case answer.StatusCode != http.StatusSwitchingProtocols && answer.Header.Get(wire.RouterHeader) == "":
-		out.fail(address.Host, fmt.Sprintf("a WebSocket does not reach the runtime: something before it answers %s", answer.Status), "allow WebSockets (Upgrade) at the controller and the load balancer before it")
+		out.fail(address.Host, "a WebSocket does not reach the runtime: "+describeError(err), "allow WebSockets (Upgrade) at the controller and the load balancer before it")
+	case response.StatusCode != http.StatusSwitchingProtocols && response.Header.Get(wire.RouterHeader) == "":
+		out.fail(address.Host, fmt.Sprintf("a WebSocket does not reach the runtime: a proxy in front of it responds with %s", response.Status), "allow WebSockets (Upgrade) at the controller and the load balancer before it")
 	}
 }

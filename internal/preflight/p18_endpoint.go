@@ -10,6 +10,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
+// Names of Traefik's ingressEndpoint option in lower case, as flags are
+// compared.
 const (
 	endpointFlag   = "providers.kubernetesingress.ingressendpoint."
 	publishedLeaf  = "publishedservice"
@@ -20,18 +22,18 @@ const (
 `
 )
 
-// endpointLeaves are the ways to say which address is reported.
+// endpointLeaves returns the options that set the reported address.
 func endpointLeaves() []string { return []string{publishedLeaf, "ip", "hostname"} }
 
-// endpointStatus is R97, for Traefik and for our edge, which has the same option:
-// ingressEndpoint among the arguments, the environment or the files of the
-// controller, and the Service that it names.
-func (in *Inquiry) endpointStatus(ctx context.Context, view *controllerView, out *Report) {
+// endpointStatus is R97, for Traefik and the edge, which has the same option:
+// ingressEndpoint is set in the arguments, the environment or the files of the
+// controller, and the Service that it names exists.
+func (in *CheckContext) endpointStatus(ctx context.Context, view *controllerView, out *Report) {
 	for _, one := range view.workloads {
-		out.look("providers.kubernetesIngress.ingressEndpoint of %s", one)
+		out.inspect("providers.kubernetesIngress.ingressEndpoint of %s", one)
 		published, given, err := in.endpointOf(ctx, one)
 		if err != nil {
-			out.unseen("configmaps", err)
+			out.readError("configmaps", err)
 			continue
 		}
 		service := "SERVICE"
@@ -47,13 +49,14 @@ func (in *Inquiry) endpointStatus(ctx context.Context, view *controllerView, out
 			continue
 		}
 		if published != "" {
-			in.judgePublished(ctx, one, published, snippet, out)
+			in.evaluatePublished(ctx, one, published, snippet, out)
 		}
 	}
 }
 
-// endpointOf finds the setting. The Service is empty when an address is given.
-func (in *Inquiry) endpointOf(ctx context.Context, one *workload) (published string, given bool, err error) {
+// endpointOf returns the option. published is empty if an address is configured
+// instead of a Service.
+func (in *CheckContext) endpointOf(ctx context.Context, one *workload) (published string, given bool, err error) {
 	for _, leaf := range endpointLeaves() {
 		value, found := flagValue(one.program(), endpointFlag+leaf)
 		for _, variable := range one.program().Env {
@@ -89,7 +92,7 @@ func (in *Inquiry) endpointOf(ctx context.Context, one *workload) (published str
 	return "", false, nil
 }
 
-// endpointIn finds the setting in a file: YAML, or TOML with a table of its own.
+// endpointIn finds the option in a file: YAML, or TOML with a table of its own.
 func endpointIn(text string) (published string, given bool) {
 	var tree map[string]any
 	if yaml.Unmarshal([]byte(text), &tree) == nil {
@@ -119,7 +122,7 @@ func endpointIn(text string) (published string, given bool) {
 	return "", given
 }
 
-// child is an entry of a map, found without case.
+// child returns an entry of a map, case-insensitively.
 func child(tree any, name string) any {
 	entries, _ := tree.(map[string]any)
 	for key, value := range entries {
@@ -130,20 +133,21 @@ func child(tree any, name string) any {
 	return nil
 }
 
-func (in *Inquiry) judgePublished(ctx context.Context, one *workload, published, snippet string, out *Report) {
+// evaluatePublished checks the published Service.
+func (in *CheckContext) evaluatePublished(ctx context.Context, one *workload, published, snippet string, out *Report) {
 	namespace, name, qualified := strings.Cut(published, "/")
 	if !qualified || namespace == "" || name == "" || strings.Contains(name, "/") {
 		out.fail(one.String(), fmt.Sprintf("its publishedService is %q, and has to be <namespace>/<service>", published), "write:\n"+snippet)
 		return
 	}
 	subject := named("Service", namespace, name)
-	out.look("publishedService is %s", subject)
+	out.inspect("publishedService is %s", subject)
 	service, err := in.Cluster.Client.CoreV1().Services(namespace).Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		out.fail(one.String(), "its publishedService "+published+" does not exist", "write:\n"+snippet)
 	case err != nil:
-		out.unseen("services", err)
+		out.readError("services", err)
 	case len(serviceAddresses(*service)) == 0:
 		out.warn(subject, "it has no address that could be reported", "see P15")
 	}

@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// nginxOperators are the resources of the NGINX Ingress Operator, the documented
-// one and that of its newer versions, and where they have the setting (R94).
+// nginxOperators returns the resources of the NGINX Ingress Operator, the
+// documented one and that of newer versions, with the path of the option (R94).
 func nginxOperators() map[schema.GroupVersionResource][]string {
 	return map[schema.GroupVersionResource][]string{
 		{Group: "k8s.nginx.org", Version: "v1alpha1", Resource: "nginxingresscontrollers"}: {"spec", "reportIngressStatus", "enable"},
@@ -23,17 +23,17 @@ func nginxOperators() map[schema.GroupVersionResource][]string {
 	}
 }
 
-// enterpriseStatus is R93 and R94: the flag, or the setting of the operator, which
-// would take a flag away again.
-func (in *Inquiry) enterpriseStatus(ctx context.Context, view *controllerView, out *Report) {
+// enterpriseStatus is R93 and R94: the flag, or the option of the operator,
+// which would revert a flag.
+func (in *CheckContext) enterpriseStatus(ctx context.Context, view *controllerView, out *Report) {
 	operated := false
 	for resource, path := range nginxOperators() {
-		list, err := in.Cluster.Dynamic.Resource(resource).Namespace(in.ControllerNamespace).List(ctx, metav1.ListOptions{Limit: mostListed})
+		list, err := in.Cluster.Dynamic.Resource(resource).Namespace(in.ControllerNamespace).List(ctx, metav1.ListOptions{Limit: maxListed})
 		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
 			continue
 		}
 		if err != nil {
-			out.unseen(resource.Resource, err)
+			out.readError(resource.Resource, err)
 			return
 		}
 		for i := range list.Items {
@@ -45,14 +45,15 @@ func (in *Inquiry) enterpriseStatus(ctx context.Context, view *controllerView, o
 		return
 	}
 	for _, one := range view.workloads {
-		out.look("-report-ingress-status of %s", one)
+		out.inspect("-report-ingress-status of %s", one)
 		in.enterpriseFlag(one, out)
 	}
 }
 
-func (in *Inquiry) operatorStatus(resource schema.GroupVersionResource, path []string, object *unstructured.Unstructured, out *Report) {
+// operatorStatus checks the option of an operator resource.
+func (in *CheckContext) operatorStatus(resource schema.GroupVersionResource, path []string, object *unstructured.Unstructured, out *Report) {
 	subject := named(object.GetKind(), object.GetNamespace(), object.GetName())
-	out.look("%s of %s", strings.Join(path, "."), subject)
+	out.inspect("%s of %s", strings.Join(path, "."), subject)
 	if enabled, _, err := unstructured.NestedBool(object.Object, path...); err == nil && enabled {
 		return
 	}
@@ -74,7 +75,8 @@ func (in *Inquiry) operatorStatus(resource schema.GroupVersionResource, path []s
 	}
 }
 
-func (in *Inquiry) enterpriseFlag(one *workload, out *Report) {
+// enterpriseFlag checks the flag of a workload.
+func (in *CheckContext) enterpriseFlag(one *workload, out *Report) {
 	const flag = "report-ingress-status"
 	value, given := flagValue(one.program(), flag)
 	if !given || value == "false" {
@@ -90,13 +92,13 @@ func (in *Inquiry) enterpriseFlag(one *workload, out *Report) {
 	out.note(one.String(), "it reports what external-status-address of its ConfigMap says; without that it needs -external-service=SERVICE")
 }
 
-// communityStatus: ingress-nginx reports unless it is told not to, and the address
-// of its nodes unless it is told of a Service.
-func (in *Inquiry) communityStatus(view *controllerView, out *Report) {
+// communityStatus checks ingress-nginx: it reports by default, but the
+// addresses of its nodes unless a Service is configured.
+func (in *CheckContext) communityStatus(view *controllerView, out *Report) {
 	for _, one := range view.workloads {
-		out.look("--update-status and --publish-service of %s", one)
+		out.inspect("--update-status and --publish-service of %s", one)
 		if value, given := flagValue(one.program(), "update-status"); given && value == "false" {
-			finding := out.fail(one.String(), "it runs with --update-status=false: Ingresses get no address, and their health stays Progressing", "take the argument away")
+			finding := out.fail(one.String(), "it runs with --update-status=false: Ingresses get no address, and their health stays Progressing", "remove the argument")
 			in.offerArgument(finding, one, "update-status", "--update-status=true")
 			continue
 		}
@@ -112,9 +114,9 @@ func (in *Inquiry) communityStatus(view *controllerView, out *Report) {
 	}
 }
 
-// offerArgument sets an argument of a controller: in place of the one that is there,
-// or at the end.
-func (in *Inquiry) offerArgument(finding *Finding, one *workload, flag, argument string) {
+// offerArgument offers to set an argument of a controller: it replaces an
+// existing one or appends it.
+func (in *CheckContext) offerArgument(finding *Finding, one *workload, flag, argument string) {
 	base := fmt.Sprintf("/spec/template/spec/containers/%d/args", one.container)
 	step := map[string]any{"op": "add", "path": base + "/-", "value": argument}
 	args := one.program().Args
@@ -131,7 +133,7 @@ func (in *Inquiry) offerArgument(finding *Finding, one *workload, flag, argument
 	if err != nil {
 		return
 	}
-	finding.Plan = fmt.Sprintf("patch the %s: %s (its Pods are replaced; put the argument into its chart or manifest too, or the next upgrade takes it away)", one, patch)
+	finding.Plan = fmt.Sprintf("patch the %s: %s (its Pods are replaced; put the argument into its chart or manifest too, or the next upgrade removes it)", one, patch)
 	finding.Apply = func(ctx context.Context) error {
 		apps := in.Cluster.Client.AppsV1()
 		options := metav1.PatchOptions{FieldManager: fieldManager}

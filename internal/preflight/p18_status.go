@@ -12,19 +12,20 @@ import (
 	"slipway.dev/slipway/internal/kube"
 )
 
-// statusPatience is how old an Ingress is before its empty status tells something.
-const statusPatience = 2 * time.Minute
+// statusGrace is the age below which an empty status of an Ingress means
+// nothing.
+const statusGrace = 2 * time.Minute
 
-// checkStatusReport is P18: the controller writes the address of Ingresses into
-// their status. Without it the runtime stays Progressing until the install times
-// out (R98). Before the install it is the controller's configuration, afterwards the
-// status itself.
-func checkStatusReport(ctx context.Context, in *Inquiry, out *Report) {
-	if in.asked() == mode.Mesh {
+// checkStatusReport is P18: the controller writes the address of Ingresses to
+// their status. Without it the runtime stays Progressing until the installation
+// times out (R98). Before the installation it checks the controller's
+// configuration, afterwards the status itself.
+func checkStatusReport(ctx context.Context, in *CheckContext, out *Report) {
+	if in.requestedMode() == mode.Mesh {
 		out.skip("a mesh has no Ingress, and so no status of one")
 		return
 	}
-	if in.Stage == After && in.asked() == mode.Ingress {
+	if in.Stage == After && in.requestedMode() == mode.Ingress {
 		in.awaitStatus(ctx, out)
 		return
 	}
@@ -32,7 +33,7 @@ func checkStatusReport(ctx context.Context, in *Inquiry, out *Report) {
 	if view == nil {
 		return
 	}
-	out.look("other Ingresses of the class %s", in.Settings.Ingress.ClassName)
+	out.inspect("other Ingresses of the class %s", in.Settings.Ingress.ClassName)
 	switch view.controller.ID {
 	case NGINXEnterprise:
 		in.enterpriseStatus(ctx, view, out)
@@ -45,11 +46,10 @@ func checkStatusReport(ctx context.Context, in *Inquiry, out *Report) {
 	in.othersStatus(ctx, view, out)
 }
 
-// awaitStatus waits until the Ingress of the runtime has an address, whichever
-// controller it is for.
-func (in *Inquiry) awaitStatus(ctx context.Context, out *Report) {
+// awaitStatus waits until the Ingress of the runtime has an address.
+func (in *CheckContext) awaitStatus(ctx context.Context, out *Report) {
 	subject := named("Ingress", in.Settings.Namespace, mode.RouterService)
-	out.look("the status of %s, for %s", subject, in.StatusWait)
+	out.inspect("the status of %s, for %s", subject, in.StatusWait)
 	bounded, cancel := context.WithTimeout(ctx, in.StatusWait)
 	defer cancel()
 	ingresses := in.Cluster.Client.NetworkingV1().Ingresses(in.Settings.Namespace)
@@ -64,7 +64,7 @@ func (in *Inquiry) awaitStatus(ctx context.Context, out *Report) {
 	})
 	switch {
 	case err == nil:
-		out.look("its address is %s", addressesIn(found[0])[0])
+		out.inspect("its address is %s", addressesIn(found[0])[0])
 	case len(found) == 0:
 		out.fail(subject, "it does not exist, or cannot be read: "+err.Error(), "install the runtime with --mode ingress")
 	default:
@@ -73,10 +73,11 @@ func (in *Inquiry) awaitStatus(ctx context.Context, out *Report) {
 			who, page = view.controller.Name, view.controller.Page
 		}
 		out.fail(subject, who+" writes no address into its status: its health stays Progressing",
-			"have the controller report it, see "+page+"; slipway preflight --stage before --only P18 says what is missing")
+			"have the controller report it, see "+page+"; slipway preflight --stage before --only P18 shows what is missing")
 	}
 }
 
+// statusProblem is a constant error.
 type statusProblem string
 
 func (s statusProblem) Error() string { return string(s) }
@@ -86,23 +87,24 @@ const (
 	errNoStatus  = statusProblem("its status has no address")
 )
 
-// othersStatus looks at other Ingresses of the class: what they have, ours will get.
-func (in *Inquiry) othersStatus(ctx context.Context, view *controllerView, out *Report) {
-	list, err := in.Cluster.Client.NetworkingV1().Ingresses("").List(ctx, metav1.ListOptions{Limit: mostListed})
+// othersStatus checks the status of other Ingresses of the class: the runtime's
+// will behave the same.
+func (in *CheckContext) othersStatus(ctx context.Context, view *controllerView, out *Report) {
+	list, err := in.Cluster.Client.NetworkingV1().Ingresses("").List(ctx, metav1.ListOptions{Limit: maxListed})
 	if err != nil {
-		out.look("no other Ingresses: %s", kube.FailureKind(err))
+		out.inspect("no other Ingresses: %s", kube.FailureKind(err))
 		return
 	}
 	class := in.Settings.Ingress.ClassName
 	seen, empty := 0, ""
 	for i := range list.Items {
 		one := &list.Items[i]
-		if one.Spec.IngressClassName == nil || *one.Spec.IngressClassName != class || in.Now().Sub(one.CreationTimestamp.Time) < statusPatience {
+		if one.Spec.IngressClassName == nil || *one.Spec.IngressClassName != class || in.Now().Sub(one.CreationTimestamp.Time) < statusGrace {
 			continue
 		}
 		seen++
 		if len(addressesIn(one)) > 0 {
-			out.look("%s has an address", named("Ingress", one.Namespace, one.Name))
+			out.inspect("%s has an address", named("Ingress", one.Namespace, one.Name))
 			return
 		}
 		empty = named("Ingress", one.Namespace, one.Name)

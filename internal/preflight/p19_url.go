@@ -7,10 +7,10 @@ import (
 	"slipway.dev/slipway/internal/wire"
 )
 
-// checkURLAnswer is P19: a GET at the address of the runtime is answered by its
-// router, which puts its marker on every answer, also on a refusal (R35).
-func checkURLAnswer(ctx context.Context, in *Inquiry, out *Report) {
-	address := in.outside(out)
+// checkURLAnswer is P19: a GET at the URL of the runtime reaches its router,
+// which marks every response with its header, also an error (R35).
+func checkURLAnswer(ctx context.Context, in *CheckContext, out *Report) {
+	address := in.externalURL(out)
 	if address == nil {
 		return
 	}
@@ -19,24 +19,24 @@ func checkURLAnswer(ctx context.Context, in *Inquiry, out *Report) {
 		return
 	}
 	target := address.JoinPath(wire.AppProxyPath).String()
-	out.look("GET %s", target)
-	client := in.visitor()
+	out.inspect("GET %s", target)
+	client := in.probeClient()
 	defer client.CloseIdleConnections()
-	answer, err := visit(ctx, client, target, nil)
+	response, err := get(ctx, client, target, nil)
 	if err != nil {
-		out.fail(address.Host, "it does not answer: "+why(err), "see P15, P17 and P21")
+		out.fail(address.Host, "it does not respond: "+describeError(err), "see P15, P17 and P21")
 		return
 	}
-	marker := answer.Header.Get(wire.RouterHeader)
+	marker := response.Header.Get(wire.RouterHeader)
 	switch {
 	case marker == in.Settings.Runtime:
-		out.look("the router of %s answers %d", marker, answer.StatusCode)
+		out.inspect("the router of %s answers %d", marker, response.StatusCode)
 	case marker != "":
-		out.fail(address.Host, fmt.Sprintf("another runtime answers there: %q", marker), "give each runtime a host of its own")
-	case answer.StatusCode >= 500:
-		out.fail(address.Host, fmt.Sprintf("the controller answers %s, and not the runtime", answer.Status),
+		out.fail(address.Host, fmt.Sprintf("another runtime responds there: %q", marker), "give each runtime a host of its own")
+	case response.StatusCode >= 500:
+		out.fail(address.Host, fmt.Sprintf("the controller responds with %s, not the runtime", response.Status),
 			fmt.Sprintf("see whether the runtime is up: kubectl -n %s get pods,endpointslices", in.Settings.Namespace))
 	default:
-		out.fail(address.Host, fmt.Sprintf("something else answers there: %s without the header %s", answer.Status, wire.RouterHeader), "see P20 for the routes, and P21 for where the name leads")
+		out.fail(address.Host, fmt.Sprintf("another server responds there: %s without the header %s", response.Status, wire.RouterHeader), "see P20 for the routes, and P21 for where the name leads")
 	}
 }

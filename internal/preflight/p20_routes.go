@@ -15,10 +15,10 @@ import (
 	"slipway.dev/slipway/internal/access/mode"
 )
 
-// checkRouteResources is P20: the Ingress, HTTPRoute or VirtualServices lead the
-// three prefixes of each host to internal-router:80 (R91, R92).
-func checkRouteResources(ctx context.Context, in *Inquiry, out *Report) {
-	address := in.outside(out)
+// checkRouteResources is P20: the Ingress, HTTPRoute or VirtualServices route
+// the three prefixes of each host to internal-router:80 (R91, R92).
+func checkRouteResources(ctx context.Context, in *CheckContext, out *Report) {
+	address := in.externalURL(out)
 	if address == nil {
 		return
 	}
@@ -26,7 +26,7 @@ func checkRouteResources(ctx context.Context, in *Inquiry, out *Report) {
 		out.skip("they are there after the install")
 		return
 	}
-	switch in.asked() {
+	switch in.requestedMode() {
 	case mode.Ingress:
 		in.ingressRoutes(ctx, out)
 	case mode.HTTPRoute:
@@ -37,9 +37,10 @@ func checkRouteResources(ctx context.Context, in *Inquiry, out *Report) {
 	}
 }
 
-func (in *Inquiry) ingressRoutes(ctx context.Context, out *Report) {
+// ingressRoutes checks class and rules of the Ingress.
+func (in *CheckContext) ingressRoutes(ctx context.Context, out *Report) {
 	subject := named("Ingress", in.Settings.Namespace, mode.RouterService)
-	out.look("the rules of %s", subject)
+	out.inspect("the rules of %s", subject)
 	ingress, err := in.routerIngress(ctx)
 	fix := "upgrade the release, which writes it; it has to be:\n" + in.wantedYAML(mode.Ingress)
 	if err != nil {
@@ -64,8 +65,8 @@ func (in *Inquiry) ingressRoutes(ctx context.Context, out *Report) {
 
 func routerTarget() string { return fmt.Sprintf("%s:%d", mode.RouterService, mode.RouterPort) }
 
-// ingressLeads reports whether a rule takes the path to the router. The rule without
-// a host is for hosts that no other rule has, and for addresses.
+// ingressLeads reports whether a rule routes the path to the router. The rule
+// without a host applies to hosts without a rule and to IP addresses.
 func ingressLeads(ingress *networkingv1.Ingress, host, path string) bool {
 	rules := ingress.Spec.Rules
 	own := ""
@@ -81,16 +82,17 @@ func ingressLeads(ingress *networkingv1.Ingress, host, path string) bool {
 	})
 }
 
-// covers reports whether a prefix takes a path and what is below it.
+// covers reports whether a prefix matches a path and everything below it.
 func covers(prefix, path string) bool {
 	prefix = strings.TrimSuffix(prefix, "/")
 	return prefix == "" || prefix == path || strings.HasPrefix(path, prefix+"/")
 }
 
-func (in *Inquiry) httpRoutes(ctx context.Context, out *Report) {
+// httpRoutes checks hosts, rules and status of the HTTPRoute.
+func (in *CheckContext) httpRoutes(ctx context.Context, out *Report) {
 	resource := schema.GroupVersionResource{Group: "gateway.networking.k8s.io", Version: "v1", Resource: "httproutes"}
 	subject := named("HTTPRoute", in.Settings.Namespace, mode.RouterService)
-	out.look("the rules and the status of %s", subject)
+	out.inspect("the rules and the status of %s", subject)
 	fix := "upgrade the release, which writes it; it has to be:\n" + in.wantedYAML(mode.HTTPRoute)
 	route, err := in.Cluster.Dynamic.Resource(resource).Namespace(in.Settings.Namespace).Get(ctx, mode.RouterService, metav1.GetOptions{})
 	if err != nil {
@@ -112,7 +114,8 @@ func (in *Inquiry) httpRoutes(ctx context.Context, out *Report) {
 	in.routeAccepted(route, subject, out)
 }
 
-// routeLeads reports whether a rule of an HTTPRoute takes the path to the router.
+// routeLeads reports whether a rule of an HTTPRoute routes the path to the
+// router.
 func routeLeads(route *unstructured.Unstructured, path string) bool {
 	rules, _, _ := unstructured.NestedSlice(route.Object, "spec", "rules")
 	for _, each := range rules {
@@ -132,11 +135,11 @@ func routeLeads(route *unstructured.Unstructured, path string) bool {
 	return false
 }
 
-// routeAccepted looks for a Gateway that does not take the route.
-func (in *Inquiry) routeAccepted(route *unstructured.Unstructured, subject string, out *Report) {
+// routeAccepted reports Gateways that do not accept the route.
+func (in *CheckContext) routeAccepted(route *unstructured.Unstructured, subject string, out *Report) {
 	parents, _, _ := unstructured.NestedSlice(route.Object, "status", "parents")
 	if len(parents) == 0 {
-		out.fail(subject, "no Gateway has taken it", "see whether the Gateway allows routes of the namespace "+in.Settings.Namespace+" (allowedRoutes)")
+		out.fail(subject, "no Gateway has accepted it", "see whether the Gateway allows routes of the namespace "+in.Settings.Namespace+" (allowedRoutes)")
 	}
 	for _, each := range parents {
 		parent := &unstructured.Unstructured{Object: map[string]any{"status": each}}
@@ -149,13 +152,15 @@ func (in *Inquiry) routeAccepted(route *unstructured.Unstructured, subject strin
 	}
 }
 
-func (in *Inquiry) meshRoutes(ctx context.Context, address *url.URL, out *Report) {
+// meshRoutes checks the VirtualServices of the namespace. The fix needs a valid
+// gateway.
+func (in *CheckContext) meshRoutes(ctx context.Context, address *url.URL, out *Report) {
 	resource := schema.GroupVersionResource{Group: mode.IstioGroup, Version: mode.IstioVersion, Resource: "virtualservices"}
 	settings := mode.MeshSettings{
 		Runtime: in.Settings.Runtime, Namespace: in.Settings.Namespace, Gateway: in.Gateway, Hosts: []string{address.Hostname()}, Version: in.RuntimeVersion,
 	}
-	out.look("VirtualServices of the namespace %s", settings.Namespace)
-	list, err := in.Cluster.Dynamic.Resource(resource).Namespace(settings.Namespace).List(ctx, metav1.ListOptions{Limit: mostListed})
+	out.inspect("VirtualServices of the namespace %s", settings.Namespace)
+	list, err := in.Cluster.Dynamic.Resource(resource).Namespace(settings.Namespace).List(ctx, metav1.ListOptions{Limit: maxListed})
 	if err != nil {
 		out.missing("VirtualServices", err, "install Istio, or choose another mode")
 		return
@@ -183,8 +188,8 @@ func (in *Inquiry) meshRoutes(ctx context.Context, address *url.URL, out *Report
 	}
 }
 
-// wantedYAML is the object that the mode needs.
-func (in *Inquiry) wantedYAML(chosen mode.Mode) string {
+// wantedYAML returns the object that the mode needs.
+func (in *CheckContext) wantedYAML(chosen mode.Mode) string {
 	text, err := mode.YAML(mode.Objects(in.Settings, chosen)...)
 	if err != nil {
 		return err.Error()

@@ -10,40 +10,40 @@ import (
 	"slipway.dev/slipway/internal/access/mode"
 )
 
-// checkDNS is P21: the host resolves, and to an address of the controller (R88).
-func checkDNS(ctx context.Context, in *Inquiry, out *Report) {
-	address := in.outside(out)
+// checkDNS is P21: the host resolves to an address of the controller (R88).
+func checkDNS(ctx context.Context, in *CheckContext, out *Report) {
+	address := in.externalURL(out)
 	if address == nil {
 		return
 	}
 	host := address.Hostname()
 	wanted := in.publicAddresses(ctx)
-	out.look("DNS for %s", host)
+	out.inspect("DNS for %s", host)
 	if len(wanted) > 0 {
-		out.look("the controller has %s", shorten(wanted))
+		out.inspect("the controller has %s", shorten(wanted))
 	}
 	found, err := in.resolve(ctx, host)
 	if err != nil || len(found) == 0 {
 		reason := "DNS has no record of it"
 		if err != nil {
-			reason = why(err)
+			reason = describeError(err)
 		}
-		out.later(host, reason, in.recordFor(host, wanted))
+		out.pending(host, reason, in.recordFor(host, wanted))
 		return
 	}
-	out.look("it resolves to %s", shorten(texts(found)))
+	out.inspect("it resolves to %s", shorten(texts(found)))
 	allowed := in.resolveAll(ctx, wanted)
 	if len(allowed) == 0 || slices.ContainsFunc(found, func(one netip.Addr) bool { return slices.Contains(allowed, one) }) {
 		return
 	}
 	out.warn(host, fmt.Sprintf("it resolves to %s, and the controller has %s", shorten(texts(found)), shorten(wanted)),
-		in.recordFor(host, wanted)+"; with a proxy in front of the controller this is as it should be, and P19 tells whether it works")
+		in.recordFor(host, wanted)+"; with a proxy in front of the controller this is expected, and P19 shows whether it works")
 }
 
-// resolveAll is the addresses behind names of load balancers.
-func (in *Inquiry) resolveAll(ctx context.Context, names []string) []netip.Addr {
+// resolveAll resolves names of load balancers.
+func (in *CheckContext) resolveAll(ctx context.Context, names []string) []netip.Addr {
 	var all []netip.Addr
-	for _, name := range names[:min(len(names), mostTried)] {
+	for _, name := range names[:min(len(names), maxDialed)] {
 		found, err := in.resolve(ctx, name)
 		if err == nil {
 			all = append(all, found...)
@@ -60,15 +60,15 @@ func texts(addresses []netip.Addr) []string {
 	return all
 }
 
-// recordFor is the record to make.
-func (in *Inquiry) recordFor(host string, wanted []string) string {
-	if view, err := in.controller(); in.asked() == mode.Ingress && err == nil && view.known && view.controller.ID == ALB {
-		return fmt.Sprintf("make a record %s in its hosted zone of Route 53 after the install: Alias on, Alias to Application and Classic Load Balancer, the region, and the load balancer of the Ingress; "+
+// recordFor returns the DNS record to create.
+func (in *CheckContext) recordFor(host string, wanted []string) string {
+	if view, err := in.controller(); in.requestedMode() == mode.Ingress && err == nil && view.known && view.controller.ID == ALB {
+		return fmt.Sprintf("create a record %s in its hosted zone of Route 53 after the install: Alias on, Alias to Application and Classic Load Balancer, the region, and the load balancer of the Ingress; "+
 			"if the install ended before that, run slipway integration git add default --runtime %s --api-url URL and slipway integration git register default --runtime %s --token-file FILE",
 			host, in.Settings.Runtime, in.Settings.Runtime)
 	}
 	if len(wanted) == 0 {
-		return "make a record of " + host + " with the address of the controller, see P15"
+		return "create a record of " + host + " with the address of the controller, see P15"
 	}
 	kind := "CNAME"
 	if address, err := netip.ParseAddr(wanted[0]); err == nil {
@@ -77,5 +77,5 @@ func (in *Inquiry) recordFor(host string, wanted []string) string {
 			kind = "AAAA"
 		}
 	}
-	return fmt.Sprintf("make the record %s. %s %s", strings.TrimSuffix(host, "."), kind, wanted[0])
+	return fmt.Sprintf("create the record %s. %s %s", strings.TrimSuffix(host, "."), kind, wanted[0])
 }

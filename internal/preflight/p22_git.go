@@ -7,38 +7,39 @@ import (
 	"slipway.dev/slipway/internal/gitprovider"
 )
 
-// askedToken gives what the provider says of the token; false when there is none or
-// it did not say, which P22 tells.
-func (in *Inquiry) askedToken(out *Report) (gitprovider.TokenReport, bool) {
+// tokenReport returns the provider's report about the token; false if there is
+// no token or the check failed, which P22 reports.
+func (in *CheckContext) tokenReport(out *Report) (gitprovider.TokenReport, bool) {
 	if in.GitProvider == nil {
 		out.skip("no Git token is given (--git-token-file)")
 		return gitprovider.TokenReport{}, false
 	}
 	report, err := in.token()
 	if err != nil {
-		out.skip("the token could not be looked at: see P22")
+		out.skip("the token could not be checked: see P22")
 		return gitprovider.TokenReport{}, false
 	}
 	return report, true
 }
 
-// checkGitCredentials is P22: the provider accepts the token of the runtime (R37).
-func checkGitCredentials(_ context.Context, in *Inquiry, out *Report) {
+// checkGitCredentials is P22: the provider accepts the token of the runtime
+// (R37).
+func checkGitCredentials(_ context.Context, in *CheckContext, out *Report) {
 	if in.GitProvider == nil {
 		out.skip("no Git token is given (--git-token-file)")
 		return
 	}
-	out.look("who the token is, at its provider")
+	out.inspect("who the token is, at its provider")
 	report, err := in.token()
-	var told *gitprovider.Error
+	var reported *gitprovider.Error
 	switch {
-	case errors.As(err, &told) && told.Kind == gitprovider.Denied:
-		out.fail("Git token", told.Error(), "make a new one: docs/git-providers.md says what it needs")
-	case errors.As(err, &told) && told.Kind == gitprovider.Certificate:
-		out.fail("Git provider", told.Error(), "see P26")
+	case errors.As(err, &reported) && reported.Kind == gitprovider.Denied:
+		out.fail("Git token", reported.Error(), "create a new one: docs/git-providers.md lists the permissions")
+	case errors.As(err, &reported) && reported.Kind == gitprovider.Certificate:
+		out.fail("Git provider", reported.Error(), "see P26")
 	case err != nil:
-		out.fail("Git provider", err.Error(), "see whether this machine reaches it, and whether the API URL is right")
+		out.fail("Git provider", err.Error(), "check that this machine reaches it, and the API URL")
 	default:
-		out.look("it is %s, a %s token", report.Login, report.Kind)
+		out.inspect("it is %s, a %s token", report.Login, report.Kind)
 	}
 }

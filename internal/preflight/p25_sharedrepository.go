@@ -13,8 +13,8 @@ import (
 	"slipway.dev/slipway/internal/wire"
 )
 
-// gitRoots are the authorities for Git servers.
-func (in *Inquiry) gitRoots() (*x509.CertPool, error) {
+// gitRoots returns the CAs for Git servers.
+func (in *CheckContext) gitRoots() (*x509.CertPool, error) {
 	if len(in.Git.CAs) == 0 {
 		return in.Roots, nil
 	}
@@ -26,16 +26,16 @@ func (in *Inquiry) gitRoots() (*x509.CertPool, error) {
 		pool = in.Roots.Clone()
 	}
 	if !pool.AppendCertsFromPEM(in.Git.CAs) {
-		return nil, errors.New("the file of authorities for Git has no certificate")
+		return nil, errors.New("the CA file for Git contains no certificate")
 	}
 	return pool, nil
 }
 
-// checkSharedRepository is P25: the URL of the Shared Configuration Repository by
-// its grammar (R57), its provider (R58), and whether the server lets the token push
-// to it. The server is asked for what it would show before a push; nothing is
-// pushed, and an empty repository is fine.
-func checkSharedRepository(ctx context.Context, in *Inquiry, out *Report) {
+// checkSharedRepository is P25: the URL of the Shared Configuration Repository
+// is valid (R57), its provider is known (R58), and the server permits the token
+// to push. It requests the ref advertisement of a push (gitprotocol-http);
+// nothing is pushed, and an empty repository is accepted.
+func checkSharedRepository(ctx context.Context, in *CheckContext, out *Report) {
 	given := in.Git
 	if given.Repository == "" {
 		out.skip("no Shared Configuration Repository is given (--shared-repository)")
@@ -43,18 +43,20 @@ func checkSharedRepository(ctx context.Context, in *Inquiry, out *Report) {
 	}
 	repository, err := wire.ParseSharedRepository(given.Repository)
 	if err != nil {
-		out.look("the URL of the Shared Configuration Repository")
+		out.inspect("the URL of the Shared Configuration Repository")
 		out.fail("Shared Configuration Repository", err.Error(), "write <repository>.git[/<path>][?ref=<branch>]")
 		return
 	}
-	out.look("%s", repository)
+	out.inspect("%s", repository)
 	if _, _, known := gitprovider.Infer(repository.RepoURL); !known && in.GitProvider == nil {
 		out.note(repository.String(), "its provider does not follow from the URL: give it with its API URL")
 	}
 	in.probePush(ctx, repository, out)
 }
 
-func (in *Inquiry) probePush(ctx context.Context, repository wire.SharedRepository, out *Report) {
+// probePush requests the ref advertisement of git-receive-pack, or of
+// git-upload-pack without a token.
+func (in *CheckContext) probePush(ctx context.Context, repository wire.SharedRepository, out *Report) {
 	address, err := url.Parse(repository.RepoURL)
 	if err != nil || address.Scheme != "https" && address.Scheme != "http" {
 		in.probeSSH(ctx, repository, out)
@@ -69,7 +71,7 @@ func (in *Inquiry) probePush(ctx context.Context, repository wire.SharedReposito
 	header := http.Header{}
 	if !given.Token.IsZero() {
 		if address.Scheme != "https" {
-			out.fail(repository.String(), "the token would be readable on the way", "use https")
+			out.fail(repository.String(), "the token would be sent unencrypted", "use https")
 			return
 		}
 		request := http.Request{Header: header}
@@ -81,48 +83,49 @@ func (in *Inquiry) probePush(ctx context.Context, repository wire.SharedReposito
 	}
 	probe := *address
 	probe.Path, probe.RawQuery = address.Path+"/info/refs", "service="+service
-	out.look("%s of its server", service)
-	client := in.caller(roots)
+	out.inspect("%s of its server", service)
+	client := in.verifyingClient(roots)
 	defer client.CloseIdleConnections()
-	answer, err := visit(ctx, client, probe.String(), header)
+	response, err := get(ctx, client, probe.String(), header)
 	if err != nil {
-		out.fail(repository.String(), "its server cannot be asked: "+why(err), "see P26 and P27")
+		out.fail(repository.String(), "its server is unreachable: "+describeError(err), "see P26 and P27")
 		return
 	}
-	judgeProbe(repository.String(), answer, len(header) > 0, out)
+	evaluateProbe(repository.String(), response, len(header) > 0, out)
 }
 
-func judgeProbe(subject string, answer *http.Response, withToken bool, out *Report) {
+// evaluateProbe interprets the response of the Git server.
+func evaluateProbe(subject string, response *http.Response, withToken bool, out *Report) {
 	switch {
-	case answer.StatusCode == http.StatusOK:
-	case answer.StatusCode >= 300 && answer.StatusCode < 400:
-		out.fail(subject, "it has moved: the server answers "+answer.Status, "write the URL that it has now")
-	case !withToken && (answer.StatusCode == http.StatusUnauthorized || answer.StatusCode == http.StatusForbidden):
-		out.look("it needs a token, and none was given")
-	case answer.StatusCode == http.StatusUnauthorized:
+	case response.StatusCode == http.StatusOK:
+	case response.StatusCode >= 300 && response.StatusCode < 400:
+		out.fail(subject, "it has moved: the server responds with "+response.Status, "write the URL that it has now")
+	case !withToken && (response.StatusCode == http.StatusUnauthorized || response.StatusCode == http.StatusForbidden):
+		out.inspect("it needs a token, and none was given")
+	case response.StatusCode == http.StatusUnauthorized:
 		out.fail(subject, "the server does not accept the token", "see P22")
-	case answer.StatusCode == http.StatusForbidden:
+	case response.StatusCode == http.StatusForbidden:
 		out.fail(subject, "the token may not push to it", "give its user write access, see P23")
-	case answer.StatusCode == http.StatusNotFound:
-		out.warn(subject, "it does not exist, or the token may not see it", "make it, empty, or let the runtime make it with a token that may")
+	case response.StatusCode == http.StatusNotFound:
+		out.warn(subject, "it does not exist, or the token may not see it", "create an empty one, or let the runtime create it with a token that may")
 	default:
-		out.fail(subject, fmt.Sprintf("the server answers %s", answer.Status), "open it in a browser, and see whether the URL is right")
+		out.fail(subject, fmt.Sprintf("the server responds with %s", response.Status), "open it in a browser, and see whether the URL is right")
 	}
 }
 
-// probeSSH connects and no more: keys are the agent's.
-func (in *Inquiry) probeSSH(ctx context.Context, repository wire.SharedRepository, out *Report) {
+// probeSSH only connects: SSH keys belong to the agent.
+func (in *CheckContext) probeSSH(ctx context.Context, repository wire.SharedRepository, out *Report) {
 	parsed, err := gitprovider.ParseAddress(repository.RepoURL)
 	if err != nil {
 		out.fail(repository.String(), err.Error(), "write an https or ssh URL")
 		return
 	}
 	port := cmp.Or(parsed.Port, "22")
-	out.look("a TCP connection to %s:%s", parsed.Host, port)
+	out.inspect("a TCP connection to %s:%s", parsed.Host, port)
 	conn, err := in.connect(ctx, parsed.Host, port)
 	if err != nil {
-		out.fail(repository.String(), "its server takes no connection: "+why(err), "see P27")
+		out.fail(repository.String(), "its server accepts no connection: "+describeError(err), "see P27")
 		return
 	}
-	_ = conn.Close() // it was good
+	_ = conn.Close() // only the connection matters
 }

@@ -9,13 +9,13 @@ import (
 	"slipway.dev/slipway/internal/wire"
 )
 
-// gitCertificates is how a runtime learns to trust a Git server (R79).
-const gitCertificates = `put the certificate of its authority into the ConfigMap argocd-tls-certs-cm of the runtime's namespace:
+// gitCertificates describes how to make a runtime trust a Git server (R79).
+const gitCertificates = `put the certificate of its CA into the ConfigMap argocd-tls-certs-cm of the runtime's namespace:
 kubectl -n NAMESPACE create configmap argocd-tls-certs-cm --from-file=HOST=CA.pem`
 
-// checkGitTLS is P26: the certificate of the Git server, by a handshake, with the
-// authorities that were given for it.
-func checkGitTLS(ctx context.Context, in *Inquiry, out *Report) {
+// checkGitTLS is P26: the certificate of the Git server is valid and trusted,
+// with the CAs configured for it.
+func checkGitTLS(ctx context.Context, in *CheckContext, out *Report) {
 	repository, err := wire.ParseSharedRepository(in.Git.Repository)
 	if err != nil {
 		out.skip("no Shared Configuration Repository is given, or P25 fails")
@@ -32,18 +32,18 @@ func checkGitTLS(ctx context.Context, in *Inquiry, out *Report) {
 		return
 	}
 	port := cmp.Or(address.Port, "443")
-	out.look("a TLS handshake with %s:%s", address.Host, port)
+	out.inspect("a TLS handshake with %s:%s", address.Host, port)
 	chain, err := in.handshake(ctx, address.Host, port)
 	var noTLS *noTLSError
 	switch {
 	case errors.As(err, &noTLS):
-		out.fail(address.Host, "it does not speak TLS: "+why(err), "see whether the port is right")
+		out.fail(address.Host, "it does not speak TLS: "+describeError(err), "see whether the port is right")
 		return
 	case err != nil:
-		out.fail(address.Host, "its certificate cannot be seen: "+why(err), "see P27")
+		out.fail(address.Host, "its certificate cannot be read: "+describeError(err), "see P27")
 		return
 	}
-	for _, problem := range judgeChain(chain, address.Host, roots, in.Now()) {
-		out.add(problem.severity, address.Host, problem.message, gitCertificates+"\nand look at it with: "+opensslLine(address.Host, port))
+	for _, problem := range evaluateChain(chain, address.Host, roots, in.Now()) {
+		out.add(problem.severity, address.Host, problem.message, gitCertificates+"\nand inspect it with: "+opensslLine(address.Host, port))
 	}
 }

@@ -12,30 +12,30 @@ import (
 	"slipway.dev/slipway/internal/wire"
 )
 
-// checkEgress is P27: the platform, the entry of its tunnels, the registries of the
-// images and the Git server answer. It is asked from where the program runs: in a
-// Pod that is what the cluster reaches, elsewhere it is a hint.
-func checkEgress(ctx context.Context, in *Inquiry, out *Report) {
-	asked := false
+// checkEgress is P27: the platform, its tunnel endpoint, the image registries
+// and the Git server are reachable from where the program runs. In a Pod that
+// is the cluster's network; elsewhere it is only a hint.
+func checkEgress(ctx context.Context, in *CheckContext, out *Report) {
+	checked := false
 	if in.Platform != nil {
-		asked = true
+		checked = true
 		in.reachPlatform(ctx, out)
 	}
 	for _, registry := range in.Registries {
-		asked = true
+		checked = true
 		in.reachRegistry(ctx, registry, out)
 	}
 	if repository, err := wire.ParseSharedRepository(in.Git.Repository); err == nil {
-		asked = true
+		checked = true
 		in.reachGit(ctx, repository, out)
 	}
-	if !asked {
+	if !checked {
 		out.skip("no platform, registry or repository is given")
 	}
 }
 
-// firewall is what to do about a way that is closed.
-func (in *Inquiry) firewall(what string) string {
+// firewall returns the fix for a blocked connection.
+func (in *CheckContext) firewall(what string) string {
 	fix := "let the nodes of the cluster reach " + what + ", or give the runtime a proxy (global.httpsProxy)"
 	if in.provider().ID == GKE {
 		fix += ":\n" + firewallCommands()
@@ -43,50 +43,53 @@ func (in *Inquiry) firewall(what string) string {
 	return fix
 }
 
-func (in *Inquiry) reachPlatform(ctx context.Context, out *Report) {
+// reachPlatform checks the platform and, in tunnel mode, its tunnel endpoint.
+func (in *CheckContext) reachPlatform(ctx context.Context, out *Report) {
 	base, err := url.Parse(in.Platform.URL)
 	if err != nil {
 		out.fail("platform", "its URL cannot be read", "write https://HOST")
 		return
 	}
-	client := in.caller(cmp.Or(in.Platform.Roots, in.Roots))
+	client := in.verifyingClient(cmp.Or(in.Platform.Roots, in.Roots))
 	defer client.CloseIdleConnections()
-	out.look("GET %s", base)
-	if _, err := visit(ctx, client, base.String(), nil); err != nil {
-		out.fail(base.Host, "the platform is not reached: "+why(err), in.firewall(base.Host))
+	out.inspect("GET %s", base)
+	if _, err := get(ctx, client, base.String(), nil); err != nil {
+		out.fail(base.Host, "the platform is unreachable: "+describeError(err), in.firewall(base.Host))
 		return
 	}
-	if in.asked() != mode.Tunnel {
+	if in.requestedMode() != mode.Tunnel {
 		return
 	}
 	tunnel := base.JoinPath(wire.TunnelPath)
-	out.look("a WebSocket at %s", tunnel)
-	answer, err := visit(ctx, client, tunnel.String(), upgradeHeader())
+	out.inspect("a WebSocket at %s", tunnel)
+	response, err := get(ctx, client, tunnel.String(), upgradeHeader())
 	switch {
 	case err != nil:
-		out.fail(base.Host, "a tunnel cannot be opened: "+why(err), in.firewall(base.Host))
-	case answer.StatusCode == http.StatusSwitchingProtocols, answer.StatusCode == http.StatusUnauthorized, answer.StatusCode == http.StatusForbidden:
-		// It was asked without a token: the refusal is the hub's.
+		out.fail(base.Host, "a tunnel cannot be opened: "+describeError(err), in.firewall(base.Host))
+	case response.StatusCode == http.StatusSwitchingProtocols, response.StatusCode == http.StatusUnauthorized, response.StatusCode == http.StatusForbidden:
+		// Without a token the hub rejects the request, which shows that it was reached.
 	default:
-		out.warn(base.Host, fmt.Sprintf("the entry of the tunnels answers %s: something on the way may not let WebSockets through", answer.Status),
+		out.warn(base.Host, fmt.Sprintf("the tunnel endpoint responds with %s: a proxy may block WebSockets", response.Status),
 			"allow WebSockets (Upgrade) in the proxies between, or use --mode ingress")
 	}
 }
 
-func (in *Inquiry) reachRegistry(ctx context.Context, registry string, out *Report) {
+// reachRegistry checks the base endpoint of the OCI distribution API.
+func (in *CheckContext) reachRegistry(ctx context.Context, registry string, out *Report) {
 	target := &url.URL{Scheme: "https", Host: registry, Path: "/v2/"}
-	out.look("GET %s", target)
-	client := in.caller(in.Roots)
+	out.inspect("GET %s", target)
+	client := in.verifyingClient(in.Roots)
 	defer client.CloseIdleConnections()
-	if _, err := visit(ctx, client, target.String(), nil); err != nil {
-		out.warn(registry, "the registry of images is not reached: "+why(err), in.firewall(registry)+"; or mirror the images: slipway images mirror")
+	if _, err := get(ctx, client, target.String(), nil); err != nil {
+		out.warn(registry, "the image registry is unreachable: "+describeError(err), in.firewall(registry)+"; or mirror the images: slipway images mirror")
 	}
 }
 
-func (in *Inquiry) reachGit(ctx context.Context, repository wire.SharedRepository, out *Report) {
+// reachGit checks the port of the Git server.
+func (in *CheckContext) reachGit(ctx context.Context, repository wire.SharedRepository, out *Report) {
 	address, err := gitprovider.ParseAddress(repository.RepoURL)
 	if err != nil {
-		return // P25 tells
+		return // reported by P25
 	}
 	port := "443"
 	switch {
@@ -96,11 +99,11 @@ func (in *Inquiry) reachGit(ctx context.Context, repository wire.SharedRepositor
 		port = "80"
 	}
 	port = cmp.Or(address.Port, port)
-	out.look("a TCP connection to %s:%s", address.Host, port)
+	out.inspect("a TCP connection to %s:%s", address.Host, port)
 	conn, err := in.connect(ctx, address.Host, port)
 	if err != nil {
-		out.fail(address.Host, "the Git server takes no connection: "+why(err), in.firewall(address.Host))
+		out.fail(address.Host, "the Git server accepts no connection: "+describeError(err), in.firewall(address.Host))
 		return
 	}
-	_ = conn.Close() // it was good
+	_ = conn.Close() // only the connection matters
 }

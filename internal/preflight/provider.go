@@ -8,10 +8,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// ProviderID is where a cluster runs.
+// ProviderID identifies the infrastructure of a cluster.
 type ProviderID string
 
-// The providers that the documents have for NGINX Community.
+// The documented providers for NGINX Community.
 const (
 	AWS           ProviderID = "aws"
 	AKS           ProviderID = "aks"
@@ -26,25 +26,26 @@ const (
 	Scaleway      ProviderID = "scaleway"
 )
 
-// Provider is what is done for NGINX Community at a provider (R99 to R109).
+// Provider describes the installation of NGINX Community at a provider (R99 to
+// R109).
 type Provider struct {
 	ID   ProviderID
 	Name string
 	// Commands install the controller.
 	Commands []string
-	// Note is what else is to be known.
+	// Note is additional information.
 	Note string
-	// prefixes of spec.providerID, and a label of nodes, that show it.
+	// prefixes of spec.providerID and a node label that identify the provider.
 	prefixes []string
 	label    string
 }
 
-// nginxManifest is the command for a manifest of the controller.
+// nginxManifest returns the command that applies a manifest of the controller.
 func nginxManifest(tree, folder string) string {
 	return fmt.Sprintf("kubectl apply -f https://raw.githubusercontent.com/kubernetes/ingress-nginx/%s/deploy/static/provider/%s/deploy.yaml", tree, folder)
 }
 
-// Providers are the eleven.
+// Providers returns the eleven documented providers.
 func Providers() []Provider {
 	const release = "controller-v1.1.1"
 	manifest := func(folder string) []string { return []string{nginxManifest(release, folder)} }
@@ -66,7 +67,8 @@ func Providers() []Provider {
 	}
 }
 
-// firewallCommands let the nodes of GKE reach the platform (R105).
+// firewallCommands returns commands that let GKE nodes reach the platform
+// (R105).
 func firewallCommands() string {
 	return `gcloud container clusters describe CLUSTER --format='get(network)'
 gcloud container clusters describe CLUSTER --format='get(clusterIpv4Cidr)'
@@ -82,7 +84,7 @@ func providerByID(id ProviderID) (Provider, bool) {
 	return all[at], true
 }
 
-// ParseProvider reads the name of a provider.
+// ParseProvider parses the name of a provider.
 func ParseProvider(text string) (ProviderID, error) {
 	if _, found := providerByID(ProviderID(text)); found {
 		return ProviderID(text), nil
@@ -94,7 +96,7 @@ func ParseProvider(text string) (ProviderID, error) {
 	return "", fmt.Errorf("the provider %q is not known: choose one of %s", text, strings.Join(names, ", "))
 }
 
-// providerOf tells the provider by the nodes. Nothing that is known is bare metal.
+// providerOf detects the provider by the nodes; bare metal if none matches.
 func providerOf(nodes []corev1.Node) ProviderID {
 	for _, node := range nodes {
 		if node.Name == string(DockerDesktop) {
@@ -110,9 +112,9 @@ func providerOf(nodes []corev1.Node) ProviderID {
 	return BareMetal
 }
 
-// provider is the one that was named, or that the nodes tell. Whoever may not read
-// nodes gets bare metal.
-func (in *Inquiry) provider() Provider {
+// provider returns the configured provider, or the detected one. Without
+// permission to read nodes it is bare metal.
+func (in *CheckContext) provider() Provider {
 	id := in.Provider
 	if id == "" {
 		nodes, err := in.nodes()
@@ -128,7 +130,7 @@ func (in *Inquiry) provider() Provider {
 	return found
 }
 
-// installHint is how a controller gets an address at the provider.
+// installHint returns how a controller gets an address at the provider.
 func (p Provider) installHint() string {
 	hint := strings.Join(p.Commands, "\n")
 	if p.Note != "" {

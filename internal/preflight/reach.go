@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	// mostTried bounds the addresses of a name that are tried.
-	mostTried = 4
-	// mostAnswer bounds what is read of an answer.
-	mostAnswer = 1 << 20
+	// maxDialed bounds the dialed addresses of a name.
+	maxDialed = 4
+	// maxResponse bounds the part of a response that is read.
+	maxResponse = 1 << 20
 )
 
-// portOf is the port of an address.
+// portOf returns the port of a URL.
 func portOf(address *url.URL) string {
 	if address.Scheme == "http" {
 		return cmp.Or(address.Port(), "80")
@@ -30,8 +30,8 @@ func portOf(address *url.URL) string {
 	return cmp.Or(address.Port(), "443")
 }
 
-// resolve is the addresses of a host, from DNS.
-func (in *Inquiry) resolve(ctx context.Context, host string) ([]netip.Addr, error) {
+// resolve returns the addresses of a host.
+func (in *CheckContext) resolve(ctx context.Context, host string) ([]netip.Addr, error) {
 	if address, err := netip.ParseAddr(host); err == nil {
 		return []netip.Addr{address.Unmap()}, nil
 	}
@@ -44,10 +44,10 @@ func (in *Inquiry) resolve(ctx context.Context, host string) ([]netip.Addr, erro
 	return found, err
 }
 
-// connect opens a connection to a host. While DNS has no record of it, before the
-// install, it goes to the addresses of the controller, which serve the host all the
-// same.
-func (in *Inquiry) connect(ctx context.Context, host, port string) (net.Conn, error) {
+// connect opens a connection to a host. If DNS has no record yet, before the
+// installation, it uses the addresses of the controller, which serves the host
+// already.
+func (in *CheckContext) connect(ctx context.Context, host, port string) (net.Conn, error) {
 	addresses, err := in.resolve(ctx, host)
 	if own := in.address(); err != nil && own != nil && own.Hostname() == host {
 		for _, public := range in.publicAddresses(ctx) {
@@ -61,7 +61,7 @@ func (in *Inquiry) connect(ctx context.Context, host, port string) (net.Conn, er
 		return nil, cmp.Or(err, errors.New("the host has no address"))
 	}
 	var failed error
-	for _, address := range addresses[:min(len(addresses), mostTried)] {
+	for _, address := range addresses[:min(len(addresses), maxDialed)] {
 		bounded, cancel := context.WithTimeout(ctx, dialTimeout)
 		conn, err := in.Dial(bounded, "tcp", net.JoinHostPort(address.String(), port))
 		cancel()
@@ -73,24 +73,24 @@ func (in *Inquiry) connect(ctx context.Context, host, port string) (net.Conn, er
 	return nil, failed
 }
 
-// why is a failed connection in a few words, without the addresses and ports of
+// describeError describes a failed connection, without addresses and ports of
 // this machine.
-func why(err error) string {
+func describeError(err error) string {
 	var dns *net.DNSError
 	var slow net.Error
 	switch {
 	case errors.As(err, &dns) && dns.IsNotFound:
 		return "DNS has no record of " + dns.Name
 	case errors.As(err, &dns):
-		return "DNS does not answer for " + dns.Name
+		return "DNS does not respond for " + dns.Name
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "the connection is refused"
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &slow) && slow.Timeout():
-		return "nothing answers in time"
+		return "no response in time"
 	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
-		return "there is no way to its network"
+		return "its network is unreachable"
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
-		return "the connection is closed at once"
+		return "the connection is closed immediately"
 	}
 	var request *url.Error
 	if errors.As(err, &request) {
@@ -99,10 +99,10 @@ func why(err error) string {
 	return err.Error()
 }
 
-// visitor makes requests to the host of the runtime. P16 judges its certificate;
-// here no request carries anything secret, so an answer counts whatever the
-// certificate is.
-func (in *Inquiry) visitor() *http.Client {
+// probeClient returns an HTTP client for the runtime's host. P16 checks the
+// certificate; requests of this client carry no secrets, so responses count
+// regardless of it.
+func (in *CheckContext) probeClient() *http.Client {
 	return &http.Client{
 		Timeout: 2 * dialTimeout,
 		Transport: &http.Transport{
@@ -123,17 +123,18 @@ func (in *Inquiry) visitor() *http.Client {
 	}
 }
 
-// caller makes requests to servers elsewhere, whose certificates have to be good.
-func (in *Inquiry) caller(roots *x509.CertPool) *http.Client {
-	client := in.visitor()
+// verifyingClient returns an HTTP client for other servers, which verifies
+// certificates and uses the proxy.
+func (in *CheckContext) verifyingClient(roots *x509.CertPool) *http.Client {
+	client := in.probeClient()
 	transport, _ := client.Transport.(*http.Transport)
 	transport.TLSClientConfig = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
 	transport.Proxy = in.Proxy
 	return client
 }
 
-// visit asks for a page and gives the answer without its body.
-func visit(ctx context.Context, client *http.Client, address string, header http.Header) (*http.Response, error) {
+// get sends a GET request and returns the response without its body.
+func get(ctx context.Context, client *http.Client, address string, header http.Header) (*http.Response, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
 	if err != nil {
 		return nil, err
@@ -146,13 +147,13 @@ func visit(ctx context.Context, client *http.Client, address string, header http
 		return nil, err
 	}
 	if response.StatusCode != http.StatusSwitchingProtocols {
-		_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, mostAnswer)) // the status is what counts
+		_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, maxResponse)) // only the status matters
 	}
 	return response, response.Body.Close()
 }
 
-// upgradeHeader asks for a WebSocket. The key is the example of RFC 6455: the
-// answer to it is not looked at.
+// upgradeHeader requests a WebSocket. The key is the example of RFC 6455,
+// because the response to it is not verified.
 func upgradeHeader() http.Header {
 	return http.Header{
 		"Connection": {"Upgrade"}, "Upgrade": {"websocket"},
@@ -160,7 +161,7 @@ func upgradeHeader() http.Header {
 	}
 }
 
-// opensslLine shows a certificate.
+// opensslLine returns the command that shows a certificate.
 func opensslLine(host, port string) string {
 	return fmt.Sprintf("openssl s_client -connect %s -servername %s </dev/null 2>/dev/null | openssl x509 -noout -subject -issuer -dates -ext subjectAltName",
 		net.JoinHostPort(host, port), host)

@@ -12,18 +12,18 @@ import (
 	"slipway.dev/slipway/internal/kube"
 )
 
-// target is where fixes write.
-func (in *Inquiry) target() kube.Target {
+// target returns where fixes write.
+func (in *CheckContext) target() kube.Target {
 	return kube.Target{Namespace: in.Settings.Namespace, Manager: fieldManager}
 }
 
-// routerIngress is the Ingress of the runtime.
-func (in *Inquiry) routerIngress(ctx context.Context) (*networkingv1.Ingress, error) {
+// routerIngress returns the Ingress of the runtime.
+func (in *CheckContext) routerIngress(ctx context.Context) (*networkingv1.Ingress, error) {
 	return in.Cluster.Client.NetworkingV1().Ingresses(in.Settings.Namespace).Get(ctx, mode.RouterService, metav1.GetOptions{})
 }
 
-// ingressAddresses are those that the controller wrote into it.
-func (in *Inquiry) ingressAddresses(ctx context.Context) ([]string, error) {
+// ingressAddresses returns the addresses in the status of that Ingress.
+func (in *CheckContext) ingressAddresses(ctx context.Context) ([]string, error) {
 	ingress, err := in.routerIngress(ctx)
 	if err != nil {
 		return nil, err
@@ -31,6 +31,7 @@ func (in *Inquiry) ingressAddresses(ctx context.Context) ([]string, error) {
 	return addressesIn(ingress), nil
 }
 
+// addressesIn returns the load balancer addresses of an Ingress.
 func addressesIn(ingress *networkingv1.Ingress) []string {
 	var all []string
 	for _, one := range ingress.Status.LoadBalancer.Ingress {
@@ -44,12 +45,13 @@ func addressesIn(ingress *networkingv1.Ingress) []string {
 	return all
 }
 
-// missing tells that an object is not there, or could not be read.
+// missing reports that an object does not exist or could not be read. A missing
+// kind counts as a missing object.
 func (r *Report) missing(subject string, err error, fix string) {
 	switch {
 	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
 		r.fail(subject, "it does not exist", fix)
 	default:
-		r.unseen(subject, err)
+		r.readError(subject, err)
 	}
 }

@@ -23,114 +23,118 @@ const (
 	// checkTimeout bounds a check, and dialTimeout one connection of it.
 	checkTimeout = 30 * time.Second
 	dialTimeout  = 5 * time.Second
-	// together is how many checks run at the same time.
-	together = 4
+	// concurrency is the number of concurrent checks: enough to hide latency
+	// without flooding the API server.
+	concurrency = 4
 )
 
 // Stage is when the checks run.
 type Stage string
 
-// The stages. Before asks for what an install needs, After for what it has to give.
+// Stages. Before checks the prerequisites of an installation, After its result.
 const (
 	Before Stage = "before"
 	After  Stage = "after"
 )
 
-// Resolver asks DNS; *net.Resolver is one.
+// Resolver resolves DNS names; *net.Resolver implements it.
 type Resolver interface {
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
-// Platform is the platform that the runtime is to join.
+// Platform is the platform that the runtime joins.
 type Platform struct {
-	// URL is its address.
+	// URL is the platform's base URL.
 	URL      string
 	Auth     platformv1connect.AuthServiceClient
 	Runtimes platformv1connect.RuntimeServiceClient
-	// Roots may vouch for it; nil are those of the World.
+	// Roots verify its certificate; nil means those of the World.
 	Roots *x509.CertPool
 }
 
-// World is what the checks look at. Only Cluster has to be there, and checks that
-// need another part say that they were skipped.
+// World is the environment of the checks. Only Cluster is required; checks that
+// need another part are skipped with a reason.
 type World struct {
 	Cluster *kube.Cluster
-	// Dial connects; nil is a net.Dialer. It is given addresses, not names.
+	// Dial opens connections; nil means a net.Dialer. It receives IP addresses,
+	// not names.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// Resolver is nil for that of the machine.
+	// Resolver is nil for the system's resolver.
 	Resolver Resolver
-	// Roots may vouch for hosts; nil are the authorities of the machine.
+	// Roots verify certificates of hosts; nil means the system's CAs.
 	Roots *x509.CertPool
-	// Proxy is for requests that leave the network, to the platform, registries and
-	// Git servers; nil: from the environment.
+	// Proxy is used for requests that leave the network: to the platform,
+	// registries and Git servers. Nil means the environment.
 	Proxy func(*http.Request) (*url.URL, error)
-	// Platform is nil when none is chosen.
+	// Platform is nil when none is configured.
 	Platform *Platform
-	// GitProvider has the runtime's token; nil when none was given.
+	// GitProvider has the runtime's token; nil when none is configured.
 	GitProvider gitprovider.Provider
-	// Adoption is the write that adopts a CustomResourceDefinition for a release, with a
-	// record by which it is given back; nil leaves that to others.
+	// Adoption returns the patch that adopts a CustomResourceDefinition for a
+	// release, with a record to revert it; nil disables the fix.
 	Adoption func(live *metav1.PartialObjectMetadata, release, namespace string) ([]byte, error)
-	// Now is the clock; nil is time.Now.
+	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
 
 // TokenSource is how the chart gets the API key (R31).
 type TokenSource struct {
-	// Inline is set when the key itself is among the values.
+	// Inline is set when the key itself is in the values.
 	Inline bool
 	// SecretName and SecretKey name it in the namespace of the runtime.
 	SecretName, SecretKey string
 }
 
-// GitAccess is what is known of the Git provider.
+// GitAccess is the configuration of the Git provider.
 type GitAccess struct {
 	// Repository is the Shared Configuration Repository,
 	// <repo>.git[/<path>][?ref=<branch>].
 	Repository string
-	// Token and Username are those of the runtime.
+	// Token and Username are the runtime's credentials.
 	Token    secret.Text
 	Username string
-	// CAs are PEM certificates of authorities to trust besides the system's.
+	// CAs are PEM certificates of CAs to trust in addition to the system's.
 	CAs []byte
 }
 
-// Options say what is to be installed, and how much is looked at.
+// Options describe the installation and select checks.
 type Options struct {
 	Stage Stage
 	// Settings are the runtime's name, namespace, account and access mode.
 	Settings mode.Settings
-	// Gateway is that of a mesh, as name or namespace/name.
+	// Gateway is the gateway of a mesh, as name or namespace/name.
 	Gateway string
-	// RuntimeVersion is that of the runtime in a mesh; empty is ours.
+	// RuntimeVersion is the version of the runtime in a mesh; empty means this
+	// program's.
 	RuntimeVersion string
 	// Release is the Helm release.
 	Release string
-	// SingleNamespace is set when the runtime keeps to its namespace.
+	// SingleNamespace is set when the runtime is limited to its namespace.
 	SingleNamespace bool
-	// HelmVersion is that of the helm that will be used; empty is the library here.
+	// HelmVersion is the version of the helm command; empty means the embedded
+	// library.
 	HelmVersion string
 	Token       TokenSource
 	Git         GitAccess
-	// ControllerNamespace limits where the Ingress controller is looked for, for
-	// those who may not list all namespaces.
+	// ControllerNamespace restricts the search for the Ingress controller, for
+	// users who cannot list all namespaces.
 	ControllerNamespace string
-	// Provider is the cloud; empty is what the nodes tell.
+	// Provider is the cloud; empty means detection by the nodes.
 	Provider ProviderID
 	// Registries are the hosts of container images.
 	Registries []string
-	// Only and Skip choose checks; empty is all of them.
+	// Only and Skip select checks; empty means all.
 	Only, Skip []Code
 	// StatusWait is how long an Ingress may take to get its address after the
-	// install; 0: 20 s.
+	// installation; 0 means 20 s.
 	StatusWait time.Duration
-	// Found is told each result, in the order of the catalogue, as soon as it and
-	// those before it are there. It may be nil.
+	// Found is called with each result in the order of the catalogue, as soon
+	// as it and all before it are complete. It may be nil.
 	Found func(Result)
 }
 
 // Check looks at one thing.
-type Check func(ctx context.Context, in *Inquiry, out *Report)
+type Check func(ctx context.Context, in *CheckContext, out *Report)
 
 // entry is a check in the catalogue.
 type entry struct {
@@ -172,9 +176,10 @@ func catalogue() []entry {
 	}
 }
 
-// Run looks at everything that the options choose.
+// Run runs the selected checks concurrently and returns their results in the
+// order of the catalogue.
 func Run(ctx context.Context, world World, options Options) []Result {
-	in := newInquiry(ctx, world, options)
+	in := newCheckContext(ctx, world, options)
 	var chosen []entry
 	for _, one := range catalogue() {
 		if (len(options.Only) == 0 || slices.Contains(options.Only, one.code)) && !slices.Contains(options.Skip, one.code) {
@@ -182,13 +187,13 @@ func Run(ctx context.Context, world World, options Options) []Result {
 			in.versionRuns = in.versionRuns || one.code == KubernetesVersion
 		}
 	}
-	turns := make(chan struct{}, together)
+	slots := make(chan struct{}, concurrency)
 	ended := make([]chan Result, len(chosen))
 	for i, one := range chosen {
 		ended[i] = make(chan Result, 1)
 		go func() {
-			turns <- struct{}{}
-			defer func() { <-turns }()
+			slots <- struct{}{}
+			defer func() { <-slots }()
 			ended[i] <- in.run(ctx, one)
 		}()
 	}
@@ -203,8 +208,8 @@ func Run(ctx context.Context, world World, options Options) []Result {
 	return results
 }
 
-// run is one check within its time.
-func (in *Inquiry) run(ctx context.Context, one entry) Result {
+// run runs one check within its timeout.
+func (in *CheckContext) run(ctx context.Context, one entry) Result {
 	bounded, cancel := context.WithTimeout(ctx, checkTimeout+in.StatusWait)
 	defer cancel()
 	report := &Report{code: one.code, stage: in.Stage, versionRuns: in.versionRuns}

@@ -18,7 +18,7 @@ import (
 )
 
 // outside is a world without a controller: the checks of the host only.
-func outside(t testing.TB, stage preflight.Stage, issuer *authority) (preflight.World, preflight.Options) {
+func externalURL(t testing.TB, stage preflight.Stage, issuer *authority) (preflight.World, preflight.Options) {
 	t.Helper()
 	world := preflight.World{
 		Cluster: kubetest.Shared(t).Cluster, Roots: issuer.pool(),
@@ -54,7 +54,7 @@ func TestCertificates(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			serveTLS(t, tt.shows, router(testRuntime))
 			for _, stage := range []preflight.Stage{preflight.Before, preflight.After} {
-				world, options := outside(t, stage, issuer)
+				world, options := externalURL(t, stage, issuer)
 				options.Only = []preflight.Code{preflight.TLSCertificate}
 				results := preflight.Run(t.Context(), world, options)
 				if results[0].State != tt.state {
@@ -73,7 +73,7 @@ func TestCertificates(t *testing.T) {
 func TestCertificateSecret(t *testing.T) {
 	cluster, issuer := kubetest.Shared(t), newAuthority(t)
 	serveTLS(t, (&authority{t: t}).leaf("TRAEFIK DEFAULT CERT", time.Hour), router(testRuntime))
-	world, options := outside(t, preflight.Before, issuer)
+	world, options := externalURL(t, preflight.Before, issuer)
 	s := &scene{t: t, cluster: cluster, world: world, options: options}
 	s.options.Settings.Namespace = cluster.Namespace(t)
 	s.options.Settings.Ingress.TLS = []mode.IngressTLS{{Hosts: []string{testHost}, SecretName: "prod-tls"}}
@@ -138,7 +138,7 @@ func TestSockets(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			for stage, state := range map[preflight.Stage]preflight.State{preflight.Before: preflight.Warned, preflight.After: preflight.Failed} {
 				t.Run(string(stage), func(t *testing.T) {
-					world, options := outside(t, stage, issuer)
+					world, options := externalURL(t, stage, issuer)
 					tt.start(t, &world)
 					options.Only = []preflight.Code{tt.code}
 					finds(t, preflight.Run(t.Context(), world, options), tt.code, state, tt.want)
@@ -158,7 +158,7 @@ func TestHangs(t *testing.T) {
 		}
 	})
 	listening(t, netip.AddrPortFrom(frontAddress(), 443).String(), func(conn net.Conn) { held = append(held, conn) })
-	world, options := outside(t, preflight.After, newAuthority(t))
+	world, options := externalURL(t, preflight.After, newAuthority(t))
 	options.Only = []preflight.Code{preflight.TLSCertificate, preflight.TCP, preflight.URLAnswer}
 	results := preflight.Run(t.Context(), world, options)
 	finds(t, results, preflight.TLSCertificate, preflight.Failed, "nothing answers in time")
@@ -232,7 +232,7 @@ func TestURL(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			serveTLS(t, issuer.leaf(testHost, 60*24*time.Hour), tt.handler)
-			world, options := outside(t, preflight.After, issuer)
+			world, options := externalURL(t, preflight.After, issuer)
 			options.Only = []preflight.Code{tt.code}
 			results := preflight.Run(t.Context(), world, options)
 			if tt.state != preflight.Passed {
@@ -242,7 +242,7 @@ func TestURL(t *testing.T) {
 			}
 		})
 	}
-	world, options := outside(t, preflight.Before, issuer)
+	world, options := externalURL(t, preflight.Before, issuer)
 	options.Only = []preflight.Code{preflight.URLAnswer, preflight.RouteResources}
 	for _, result := range preflight.Run(t.Context(), world, options) {
 		if result.State != preflight.Skipped {
@@ -270,7 +270,7 @@ func TestDNSBeforeRecord(t *testing.T) {
 
 // TestPlain: an address without TLS is a warning.
 func TestPlain(t *testing.T) {
-	world, options := outside(t, preflight.Before, newAuthority(t))
+	world, options := externalURL(t, preflight.Before, newAuthority(t))
 	options.Settings.Ingress.Protocol = "http"
 	options.Only = []preflight.Code{preflight.TLSCertificate}
 	finding := finds(t, preflight.Run(t.Context(), world, options), preflight.TLSCertificate, preflight.Warned, "without TLS")

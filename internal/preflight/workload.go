@@ -19,14 +19,14 @@ import (
 type workload struct {
 	kind, namespace, name string
 	template              corev1.PodTemplateSpec
-	// container is the index of the controller in the Pod.
+	// container is the index of the controller's container in the Pod.
 	container int
 	available bool
 }
 
 func (w *workload) String() string { return named(w.kind, w.namespace, w.name) }
 
-// program is the container of the controller.
+// program returns the container of the controller.
 func (w *workload) program() *corev1.Container { return &w.template.Spec.Containers[w.container] }
 
 // hostPorts reports whether it listens on the addresses of its nodes.
@@ -34,23 +34,24 @@ func (w *workload) hostPorts() bool {
 	return w.template.Spec.HostNetwork || slices.ContainsFunc(w.program().Ports, func(port corev1.ContainerPort) bool { return port.HostPort > 0 })
 }
 
-// controllerView is the Ingress controller as the cluster shows it.
+// controllerView is the Ingress controller as it runs in the cluster.
 type controllerView struct {
-	// class is nil when it is not there, or in a mesh, which needs none.
+	// class is nil if it does not exist, or for a mesh, which needs none.
 	class *networkingv1.IngressClass
 	// classes are the names of all classes with their controllers.
 	classes []string
-	// known is set when it is a controller that we know.
+	// known is set for a known controller.
 	known      bool
 	controller Controller
 	workloads  []*workload
 	services   []corev1.Service
 }
 
-// viewController finds the class, its controller, and what runs it.
-func (in *Inquiry) viewController(ctx context.Context) (*controllerView, error) {
+// viewController finds the class, its controller, and the workloads and
+// Services of the controller.
+func (in *CheckContext) viewController(ctx context.Context) (*controllerView, error) {
 	view := &controllerView{}
-	if in.asked() == mode.Mesh {
+	if in.requestedMode() == mode.Mesh {
 		view.known, view.controller = true, controllerByID(Istio)
 	} else if err := in.viewClass(ctx, view); err != nil {
 		return nil, err
@@ -64,8 +65,9 @@ func (in *Inquiry) viewController(ctx context.Context) (*controllerView, error) 
 	return view, in.viewServices(ctx, view)
 }
 
-func (in *Inquiry) viewClass(ctx context.Context, view *controllerView) error {
-	list, err := in.Cluster.Client.NetworkingV1().IngressClasses().List(ctx, metav1.ListOptions{Limit: mostListed})
+// viewClass finds the IngressClass and its controller.
+func (in *CheckContext) viewClass(ctx context.Context, view *controllerView) error {
+	list, err := in.Cluster.Client.NetworkingV1().IngressClasses().List(ctx, metav1.ListOptions{Limit: maxListed})
 	if err != nil {
 		return err
 	}
@@ -80,16 +82,18 @@ func (in *Inquiry) viewClass(ctx context.Context, view *controllerView) error {
 	return nil
 }
 
-func (in *Inquiry) viewWorkloads(ctx context.Context, view *controllerView) error {
+// viewWorkloads lists Deployments and DaemonSets and keeps those of the
+// controller.
+func (in *CheckContext) viewWorkloads(ctx context.Context, view *controllerView) error {
 	apps := in.Cluster.Client.AppsV1()
-	deployments, err := apps.Deployments(in.ControllerNamespace).List(ctx, metav1.ListOptions{Limit: mostListed})
+	deployments, err := apps.Deployments(in.ControllerNamespace).List(ctx, metav1.ListOptions{Limit: maxListed})
 	if err != nil {
 		return err
 	}
 	for _, one := range deployments.Items {
 		view.take(&workload{kind: "Deployment", namespace: one.Namespace, name: one.Name, template: one.Spec.Template, available: one.Status.AvailableReplicas > 0})
 	}
-	sets, err := apps.DaemonSets(in.ControllerNamespace).List(ctx, metav1.ListOptions{Limit: mostListed})
+	sets, err := apps.DaemonSets(in.ControllerNamespace).List(ctx, metav1.ListOptions{Limit: maxListed})
 	if err != nil {
 		return err
 	}
@@ -100,7 +104,7 @@ func (in *Inquiry) viewWorkloads(ctx context.Context, view *controllerView) erro
 	return nil
 }
 
-// take keeps a workload that runs the controller.
+// take adds a workload that runs the controller.
 func (v *controllerView) take(found *workload) {
 	if len(found.template.Spec.Containers) == 0 || !v.controller.runs(found.template) {
 		return
@@ -111,8 +115,8 @@ func (v *controllerView) take(found *workload) {
 	v.workloads = append(v.workloads, found)
 }
 
-// narrow keeps those that name the class, where several controllers of one kind
-// run and some do.
+// narrow keeps the workloads that name the class, if several controllers of one
+// type run and any does.
 func (v *controllerView) narrow(class string) {
 	const nginx, traefik = "ingress-class", "providers.kubernetesingress.ingressclass"
 	naming := slices.DeleteFunc(slices.Clone(v.workloads), func(one *workload) bool {
@@ -128,12 +132,12 @@ func (v *controllerView) narrow(class string) {
 	}
 }
 
-// viewServices finds the Services that lead to the workloads from outside. The ones
-// for webhooks and metrics are within the cluster only.
-func (in *Inquiry) viewServices(ctx context.Context, view *controllerView) error {
+// viewServices finds the Services that expose the workloads. Services for
+// webhooks and metrics are internal to the cluster and are skipped.
+func (in *CheckContext) viewServices(ctx context.Context, view *controllerView) error {
 	seen := map[string]bool{}
 	for _, one := range view.workloads {
-		list, err := in.Cluster.Client.CoreV1().Services(one.namespace).List(ctx, metav1.ListOptions{Limit: mostListed})
+		list, err := in.Cluster.Client.CoreV1().Services(one.namespace).List(ctx, metav1.ListOptions{Limit: maxListed})
 		if err != nil && !apierrors.IsNotFound(err) {
 			return err
 		}
@@ -149,11 +153,12 @@ func (in *Inquiry) viewServices(ctx context.Context, view *controllerView) error
 	return nil
 }
 
+// exposes reports whether a Service is reachable from outside of the cluster.
 func exposes(service corev1.Service) bool {
 	return service.Spec.Type == corev1.ServiceTypeLoadBalancer || service.Spec.Type == corev1.ServiceTypeNodePort || len(service.Spec.ExternalIPs) > 0
 }
 
-// addresses are those of the Services.
+// addresses returns the addresses of the Services.
 func (v *controllerView) addresses() []string {
 	var all []string
 	for _, service := range v.services {
@@ -162,6 +167,8 @@ func (v *controllerView) addresses() []string {
 	return all
 }
 
+// serviceAddresses returns external IPs and load balancer addresses of a
+// Service.
 func serviceAddresses(service corev1.Service) []string {
 	all := slices.Clone(service.Spec.ExternalIPs)
 	for _, one := range service.Status.LoadBalancer.Ingress {
@@ -175,9 +182,9 @@ func serviceAddresses(service corev1.Service) []string {
 	return all
 }
 
-// needsController skips a check that is about an Ingress controller, and gives it.
-func (in *Inquiry) needsController(out *Report) *controllerView {
-	switch in.asked() {
+// needsController returns the controller, or skips a check that is about one.
+func (in *CheckContext) needsController(out *Report) *controllerView {
+	switch in.requestedMode() {
 	case mode.Tunnel, mode.Unresolved:
 		out.skip("the runtime is reached through its tunnel")
 		return nil
@@ -188,8 +195,8 @@ func (in *Inquiry) needsController(out *Report) *controllerView {
 	}
 	view, err := in.controller()
 	if err != nil {
-		out.look("IngressClasses, and the Deployments, DaemonSets and Services of controllers")
-		out.unseen("ingressclasses, deployments, daemonsets and services", err)
+		out.inspect("IngressClasses, and the Deployments, DaemonSets and Services of controllers")
+		out.readError("ingressclasses, deployments, daemonsets and services", err)
 		return nil
 	}
 	if !view.known {

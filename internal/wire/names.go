@@ -7,35 +7,38 @@ import (
 
 // Paths of the platform and of a runtime's router.
 const (
-	// TunnelPath is where agents open their tunnels, as WebSockets.
+	// TunnelPath is the endpoint at which agents open tunnels, as WebSockets.
 	TunnelPath = "/tunnel/v1/connect"
-	// PeerPath is where replicas of the platform hand requests to each other.
+	// PeerPath is the prefix at which replicas of the platform forward requests
+	// to each other.
 	PeerPath = "/tunnel/v1/peer/"
-	// RuntimesPath is what the platform forwards to runtimes, by their names.
+	// RuntimesPath is the prefix that the platform forwards to runtimes by
+	// name.
 	RuntimesPath = "/runtimes/"
-	// AppProxyPath, WebhooksPath and WorkflowsPath are what a router serves.
+	// AppProxyPath, WebhooksPath and WorkflowsPath are the prefixes that a
+	// router serves.
 	AppProxyPath  = "/app-proxy/"
 	WebhooksPath  = "/webhooks/"
 	WorkflowsPath = "/workflows/"
 )
 
-// Headers that both ends know.
+// Headers that both ends use.
 const (
-	// RouterHeader names the runtime on every answer of its router, so that a check
-	// from outside can tell that it reached the right one.
+	// RouterHeader names the runtime on every response of its router, so that
+	// checks from outside can verify that they reached the right one.
 	RouterHeader = "Slipway-Router"
-	// CSRFHeader carries the token of a session with requests that change something.
+	// CSRFHeader carries the CSRF token of a session with unsafe requests.
 	CSRFHeader = "X-Slipway-CSRF"
 )
 
-// RuntimeNameMax is the longest name of a runtime. The label <account>-<runtime>
-// of a tunnel's host has 24 characters of the account and a dash, and a label of
-// DNS has 63.
+// RuntimeNameMax is the longest name of a runtime. The DNS label
+// <account>-<runtime> of a tunnel host has 24 characters of the account and a
+// dash, and a label is limited to 63 (RFC 1035).
 const RuntimeNameMax = 38
 
 var runtimeName = regexp.MustCompile(`^[a-z]([-a-z0-9]*[a-z0-9])?$`)
 
-// RuntimeName says what is wrong with the name of a runtime.
+// RuntimeName validates the name of a runtime.
 func RuntimeName(name string) error {
 	switch {
 	case name == "":
@@ -48,7 +51,7 @@ func RuntimeName(name string) error {
 	return nil
 }
 
-// TunnelLabel is the first label of the host name of a runtime's tunnel.
+// TunnelLabel returns the first DNS label of a runtime's tunnel host.
 func TunnelLabel(accountID, runtime string) string {
 	return accountID + "-" + runtime
 }

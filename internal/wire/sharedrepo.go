@@ -8,24 +8,24 @@ import (
 	"unicode"
 )
 
-// sharedRepositoryMax bounds the text of a Shared Configuration Repository.
+// sharedRepositoryMax bounds the URL of a Shared Configuration Repository.
 const sharedRepositoryMax = 2048
 
-// SharedRepository is where the Shared Configuration Repository of an account is
-// (requirement R57).
+// SharedRepository is the location of an account's Shared Configuration
+// Repository (requirement R57).
 type SharedRepository struct {
-	// RepoURL is what Git is given: https, http, ssh, or user@host:path.
+	// RepoURL is the URL for Git: https, http, ssh, or user@host:path.
 	RepoURL string
-	// Path is the folder in the repository, with slashes and none at its ends; empty
-	// is the whole repository.
+	// Path is the folder in the repository, without leading and trailing
+	// slashes; empty means the root.
 	Path string
 	// Branch is empty for the repository's default branch.
 	Branch string
 }
 
-// ParseSharedRepository reads <repo>.git[/<path>][?ref=<branch>]. Without .git all
-// of the text before the question mark is the repository. Credentials in the text
-// are refused, and an error never shows the text: it could have them.
+// ParseSharedRepository parses <repo>.git[/<path>][?ref=<branch>]. Without .git
+// everything before the question mark is the repository. Credentials are
+// rejected, and errors never contain the text, because it could include them.
 func ParseSharedRepository(text string) (SharedRepository, error) {
 	if err := plainSharedText(text); err != nil {
 		return SharedRepository{}, err
@@ -46,7 +46,7 @@ func ParseSharedRepository(text string) (SharedRepository, error) {
 	return SharedRepository{RepoURL: repository, Path: path, Branch: branch}, nil
 }
 
-// String is the text that ParseSharedRepository reads.
+// String returns the form that ParseSharedRepository parses.
 func (s SharedRepository) String() string {
 	text := s.RepoURL
 	if s.Path != "" {
@@ -58,6 +58,8 @@ func (s SharedRepository) String() string {
 	return text
 }
 
+// plainSharedText checks length and characters before anything is parsed. # and
+// backslashes are rejected because URL parsers disagree on them.
 func plainSharedText(text string) error {
 	switch {
 	case text == "":
@@ -73,7 +75,7 @@ func plainSharedText(text string) error {
 	return nil
 }
 
-// sharedBranch reads what follows the question mark.
+// sharedBranch parses the part after the question mark.
 func sharedBranch(query string, given bool) (string, error) {
 	if !given {
 		return "", nil
@@ -92,7 +94,7 @@ func sharedBranch(query string, given bool) (string, error) {
 	return branch, nil
 }
 
-// branchName follows the rules of git check-ref-format.
+// branchName implements the rules of git check-ref-format.
 func branchName(name string) bool {
 	if name == "" || name == "@" || len(name) > 255 || name[0] == '-' || strings.HasSuffix(name, ".") {
 		return false
@@ -113,7 +115,7 @@ func branchName(name string) bool {
 	return true
 }
 
-// splitRepository cuts after the first path element that ends in .git.
+// splitRepository splits after the first path element that ends in .git.
 func splitRepository(location string) (repository, path string) {
 	if at := strings.Index(location, ".git/"); at >= 0 {
 		return location[:at+len(".git")], location[at+len(".git/"):]
@@ -121,6 +123,9 @@ func splitRepository(location string) (repository, path string) {
 	return strings.TrimSuffix(location, "/"), ""
 }
 
+// checkRepositoryURL validates the URL of a repository. A host or user that
+// starts with a dash is rejected: ssh would parse it as an option
+// (CVE-2017-1000117).
 func checkRepositoryURL(text string) error {
 	const how = "write it as https://<host>/<repository>.git, ssh://git@<host>/<repository>.git or git@<host>:<repository>.git"
 	if !strings.Contains(text, "://") {
@@ -148,7 +153,7 @@ func checkRepositoryURL(text string) error {
 	return repositoryPath(strings.TrimPrefix(u.Path, "/"))
 }
 
-// repositoryPath checks the path of a repository on its server.
+// repositoryPath validates the path of a repository on its server.
 func repositoryPath(path string) error {
 	if strings.Trim(path, "/") == "" || strings.HasPrefix(path, "-") || path == ".git" {
 		return errors.New("the URL of the Shared Configuration Repository names a server but no repository")
@@ -161,7 +166,8 @@ func repositoryPath(path string) error {
 	return nil
 }
 
-// sharedPath gives the folder without slashes at its ends.
+// sharedPath validates the folder and removes a trailing slash. Segments that
+// leave the folder or enter .git are rejected.
 func sharedPath(path string) (string, error) {
 	path = strings.TrimSuffix(path, "/")
 	if path == "" {

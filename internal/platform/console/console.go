@@ -164,6 +164,7 @@ func (f file) send(w http.ResponseWriter, r *http.Request, forever bool) {
 	if forever {
 		header.Set("Cache-Control", "public, max-age=31536000, immutable")
 	}
+	// A single ETag is compared; browsers send the one they stored.
 	if r.Header.Get("If-None-Match") == f.etag {
 		w.WriteHeader(http.StatusNotModified)
 		return

@@ -60,6 +60,7 @@ func (f *Fleet) filter(ctx context.Context, accountID string, given *platformv1.
 	}
 	for _, label := range given.GetLabels() {
 		key, value, found := strings.Cut(label, "=")
+		// A label that is given twice with different values can never match.
 		if before, twice := filter.Labels[key]; !found || key == "" || (twice && before != value) {
 			return filter, invalid("write each label once, as key=value")
 		}

@@ -53,6 +53,8 @@ func runtimeOf(token string) (string, bool) {
 // credential returns the credential message for an agent: an access token of
 // the generation and the refresh token.
 func (f *Fleet) credential(runtime store.Runtime, generation int64, refresh string) (*platformv1.Credential, error) {
+	// The access token is short-lived and self-contained; the refresh token is
+	// stored as a hash.
 	access, expires, err := f.signer.RuntimeAccess(runtime, generation)
 	if err != nil {
 		return nil, err
@@ -127,6 +129,8 @@ func (f *Fleet) renew(ctx context.Context, token string) (*platformv1.Credential
 	if !ok {
 		return nil, errRefresh
 	}
+	// The ID in the token only selects the row. The hash comparison in the
+	// store authenticates it.
 	runtime, err := f.store.RuntimeByID(ctx, id)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, errRefresh

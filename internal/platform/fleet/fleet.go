@@ -83,6 +83,7 @@ func New(options Options) (*Fleet, error) {
 	if options.Store == nil || options.Signer == nil {
 		return nil, errors.New("the fleet needs a store and a signer")
 	}
+	// Zero values select defaults, so that tests can shorten the intervals.
 	if options.Offline == 0 {
 		options.Offline = DefaultOffline
 	}
@@ -145,6 +146,8 @@ func agent(ctx context.Context) (signing.RuntimeIdentity, error) {
 // apiError converts an error to one of the API. Internal details are logged and
 // not returned.
 func (f *Fleet) apiError(err error) error {
+	// The order matters: errors that already have a code keep it, and store
+	// errors are translated before the generic ones.
 	var coded *connect.Error
 	var conflict *store.ConflictError
 	var wrong *store.InvalidError
@@ -187,6 +190,8 @@ func (f *Fleet) named(ctx context.Context, accountID, name string) (store.Runtim
 	if name == "" {
 		return store.Runtime{}, invalid("name a runtime")
 	}
+	// Names of other accounts are not found either, which does not reveal
+	// whether they exist.
 	runtime, err := f.store.RuntimeByName(ctx, accountID, name)
 	if errors.Is(err, store.ErrNotFound) {
 		return runtime, connect.NewError(connect.CodeNotFound, fmt.Errorf("the account has no runtime %q", name))

@@ -79,6 +79,7 @@ func (g gitService) ResetGitSettings(ctx context.Context, _ *connect.Request[pla
 		if err != nil {
 			return nil, g.apiError(err)
 		}
+		// An online runtime uses the settings right now.
 		if at := slices.IndexFunc(runtimes, g.online); at >= 0 {
 			return nil, failedPrecondition("the runtime %q is online and uses the Git settings: uninstall or stop the account's runtimes first", runtimes[at].Name)
 		}
@@ -104,6 +105,8 @@ func completeSettings(given *platformv1.GitSettings) (store.GitSettings, error) 
 	if err != nil {
 		return store.GitSettings{}, invalid("%w", err)
 	}
+	// An explicit provider overrides the inferred one; its API URL is then
+	// derived from the host.
 	kind, api, known := gitprovider.Infer(shared.RepoURL)
 	if given.GetProvider() != "" && given.GetProvider() != string(kind) {
 		if kind, err = gitprovider.ParseKind(given.GetProvider()); err != nil {

@@ -39,6 +39,8 @@ func (f *Fleet) heartbeat(ctx context.Context, given *platformv1.HeartbeatReques
 	if err != nil {
 		return nil, err
 	}
+	// An unchanged heartbeat only renews the timestamp, which keeps the row
+	// small and the transaction short.
 	update := func(*store.Runtime) error { return nil }
 	if !given.GetUnchanged() {
 		if update, err = heartbeatUpdate(given); err != nil {
@@ -55,6 +57,8 @@ func (f *Fleet) heartbeat(ctx context.Context, given *platformv1.HeartbeatReques
 	if err != nil {
 		return nil, err
 	}
+	// The response carries everything an agent needs, so that it never polls
+	// another procedure.
 	settings, err := f.settingsFor(ctx, who, given)
 	if err != nil {
 		return nil, err
@@ -105,6 +109,8 @@ func (f *Fleet) settingsFor(ctx context.Context, who signing.RuntimeIdentity, gi
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, nil
 	}
+	// Both the reported and the configured repository must match: the runtime
+	// may have validated an earlier one.
 	reached := func(settings store.GitSettings) bool {
 		return given.GetSharedRepositoryValid() && settings.SharedRepository != "" && settings.SharedRepository == given.GetSharedRepository()
 	}

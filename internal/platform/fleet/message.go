@@ -19,6 +19,8 @@ func (f *Fleet) message(runtime store.Runtime) *platformv1.Runtime {
 		Online: f.online(runtime), LastHeartbeatAt: timestamp(runtime.HeartbeatAt), RegisteredAt: timestamp(runtime.RegisteredAt),
 		ConfigurationRuntime: runtime.ConfigurationRuntime, Uninstalling: runtime.Uninstalling,
 	}
+	// The URL of a tunnel is derived and not stored: the tunnel domain may
+	// change.
 	if host := f.tunnelHost(runtime); host != "" && message.GetAccessMode() == platformv1.AccessMode_ACCESS_MODE_TUNNEL {
 		message.AccessUrl = "https://" + host
 	}
@@ -36,6 +38,8 @@ func (f *Fleet) addState(message *platformv1.Runtime, runtime store.Runtime) {
 	message.Sync, message.Health = platformv1.SyncStatus_SYNC_STATUS_UNKNOWN, platformv1.HealthStatus_HEALTH_STATUS_UNKNOWN
 	message.Installation = platformv1.InstallationStatus_INSTALLATION_STATUS_IN_PROGRESS
 	state := &platformv1.HeartbeatRequest{}
+	// A state that cannot be decoded comes from an incompatible version; the
+	// next full heartbeat replaces it.
 	if len(runtime.State) == 0 || proto.Unmarshal(runtime.State, state) != nil {
 		message.Sync = platformv1.SyncStatus_SYNC_STATUS_COMPLETE_INSTALLATION
 		message.PendingSteps = []platformv1.CompletionStep{

@@ -54,6 +54,8 @@ func (f *Fleet) register(ctx context.Context, given *platformv1.RegisterRuntimeR
 	if err := checkRegistration(given); err != nil {
 		return nil, false, err
 	}
+	// Each attempt reads the runtimes again, so that the error names the
+	// runtime that took the name.
 	var runtime store.Runtime
 	for attempt := 1; ; attempt++ {
 		runtime, again, err = f.findOrCreate(ctx, accountID, given)
@@ -114,6 +116,8 @@ func (f *Fleet) existingRuntime(given *platformv1.RegisterRuntimeRequest, others
 			return nil, connect.NewError(connect.CodeAlreadyExists, fmt.Errorf(
 				"another cluster (%s) has the runtime %q: choose another name, such as %q, or delete that one if its cluster is gone",
 				other.Cluster, other.Name, proposal(other.Name, others)))
+		// A runtime that moved to another namespace of its cluster may take
+		// over its name once the old one is offline.
 		case other.Name == given.GetName() && other.Namespace != given.GetNamespace() && f.online(*other):
 			return nil, connect.NewError(connect.CodeAlreadyExists, fmt.Errorf(
 				"the runtime %q is online in the namespace %s of this cluster: uninstall it there first, or choose another name, such as %q",
@@ -138,6 +142,7 @@ func (f *Fleet) storeRegistration(ctx context.Context, accountID string, given *
 		runtime.Namespace, runtime.Cluster, runtime.ClusterUID = given.GetNamespace(), given.GetCluster(), given.GetClusterUid()
 		runtime.Version, runtime.ChartVersion, runtime.KubernetesVersion = given.GetVersion(), given.GetChartVersion(), given.GetKubernetesVersion()
 		runtime.AccessMode, runtime.AccessURL, runtime.IngressClass = int32(given.GetAccessMode()), given.GetAccessUrl(), given.GetIngressClass()
+		// A runtime that registers again is not being uninstalled any more.
 		runtime.Uninstalling, runtime.CleanSharedRepository = false, false
 		return nil
 	}

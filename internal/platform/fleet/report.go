@@ -95,6 +95,8 @@ func storedApplication(given *platformv1.Application, event *platformv1.ReportEv
 	if given.GetName() == "" || len(given.GetName()) > maxField || len(given.GetNamespace()) > maxField {
 		return nil, invalid("event %d has an application without a name, or with one that is too long", event.GetNumber())
 	}
+	// Both fields are computed when the application is read; stored values
+	// would become outdated.
 	given.Runtime, given.Stale = runtime, false
 	if given.GetSeenAt() == nil {
 		given.SeenAt = event.GetAt()

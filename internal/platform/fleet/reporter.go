@@ -42,6 +42,7 @@ func (r *reporters) get(ctx context.Context, fleet *Fleet, id string) (reporterS
 	r.mu.Lock()
 	found, ok := r.known[id]
 	r.mu.Unlock()
+	// The clock may go backwards; a negative age counts as stale.
 	if age := now.Sub(found.at); ok && age >= 0 && age < reporterTTL {
 		return found.reporterStatus, nil
 	}
@@ -56,6 +57,8 @@ func (r *reporters) get(ctx context.Context, fleet *Fleet, id string) (reporterS
 	fresh := reporterStatus{name: runtime.Name, stale: cursor.Resyncing || !fleet.online(runtime)}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	// Emptying the whole map is simpler than evicting entries, and costs one
+	// query per runtime per second at worst.
 	if r.known == nil || len(r.known) >= maxCachedReporters {
 		r.known = map[string]cachedReporter{}
 	}

@@ -90,6 +90,8 @@ func (r runtimeService) DeleteRuntime(ctx context.Context, request *connect.Requ
 	if r.online(runtime) {
 		return nil, online
 	}
+	// The store checks the heartbeat again in its transaction: the runtime may
+	// have come back since it was read.
 	err = r.store.DeleteRuntime(ctx, accountID, runtime.ID, r.now().Add(-r.options.Offline))
 	if conflict := (*store.ConflictError)(nil); errors.As(err, &conflict) {
 		return nil, online // it came online after the check

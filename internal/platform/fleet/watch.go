@@ -77,6 +77,7 @@ func (f *Fleet) watch(ctx context.Context, accountID string, view watchView) err
 		return err
 	}
 	defer release()
+	// Counted per replica, as the limit is.
 	f.metrics.watches.Inc()
 	defer f.metrics.watches.Dec()
 	ctx, cancel := context.WithCancel(ctx)
@@ -108,12 +109,14 @@ func (f *Fleet) watchLoop(ctx context.Context, accountID string, view watchView,
 			if !open {
 				return ctx.Err()
 			}
+			// A burst of changes results in one update.
 			if pending, all := collect(first, changes, accountID); all {
 				err = view.sendAll(ctx)
 			} else if len(pending) > 0 {
 				err = view.sendChanged(ctx, pending)
 			}
 		case <-ticks.C:
+			// Keepalives are only needed when nothing else was sent.
 			err = view.sendExpired(ctx)
 			if view.takeSent() {
 				lastSent = time.Now()
@@ -141,6 +144,7 @@ func collect(first store.Change, changes <-chan store.Change, accountID string) 
 			seen[next] = true
 			pending = append(pending, next)
 		}
+		// Reading everything once is cheaper than many single reads.
 		if len(pending) > maxPending {
 			return nil, true
 		}

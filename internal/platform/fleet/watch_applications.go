@@ -76,6 +76,8 @@ func (v *applicationView) sendAll(ctx context.Context) error { return v.refresh(
 // refresh reads the applications of a filter, which may be limited to one
 // runtime, and sends changes and deletions.
 func (v *applicationView) refresh(ctx context.Context, filter store.ApplicationFilter) error {
+	// Pages are read one after the other, so memory stays bounded; the set of
+	// keys finds deletions afterwards.
 	there := map[applicationKey]bool{}
 	ages := staleness{fleet: v.fleet}
 	page := store.Page{Size: store.MaxPageSize}
@@ -110,6 +112,8 @@ func (v *applicationView) refresh(ctx context.Context, filter store.ApplicationF
 // changed.
 func (v *applicationView) sendChanged(ctx context.Context, changes []store.Change) error {
 	ages := staleness{fleet: v.fleet}
+	// Runtimes that need a complete read are collected first, so that each is
+	// read once.
 	whole := map[string]bool{}
 	for _, change := range changes {
 		if v.filter.RuntimeID != "" && change.ID != v.filter.RuntimeID {
@@ -191,6 +195,7 @@ func (v *applicationView) sendIfChanged(ctx context.Context, ages *staleness, ap
 		return err
 	}
 	v.reporters[application.RuntimeID] = ages.known[application.RuntimeID]
+	// The deterministic encoding makes checksums comparable.
 	text, err := proto.MarshalOptions{Deterministic: true}.Marshal(message)
 	if err != nil {
 		return err

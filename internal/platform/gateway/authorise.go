@@ -46,6 +46,7 @@ func (q *request) authorise(r *http.Request) error {
 	case upgrade || (r.Method != http.MethodGet && r.Method != http.MethodHead):
 		procedure = changeProcedure
 	}
+	// An empty procedure has no row in the table and is denied.
 	err := q.gateway.Identity.Authorise(q.caller, procedure)
 	if err != nil {
 		q.gateway.Identity.Audit(r.Context(), q.caller, q.action(), "runtime", identity.OutcomeDenied, err.Error())

@@ -62,6 +62,7 @@ func (q *request) forward(w http.ResponseWriter, r *http.Request) {
 
 // target returns URL and transport of the runtime.
 func (q *request) target() (*url.URL, http.RoundTripper, error) {
+	// The mode is the one of the last heartbeat.
 	if platformv1.AccessMode(q.runtime.AccessMode) == platformv1.AccessMode_ACCESS_MODE_TUNNEL {
 		return &url.URL{Scheme: "http", Host: tunnelHost}, q.gateway.Hub.Transport(q.runtime.ID), nil
 	}
@@ -94,6 +95,7 @@ func (q *request) rewrite(out *httputil.ProxyRequest, target *url.URL, token str
 	for _, name := range strippedRequestHeaders {
 		out.Out.Header.Del(name)
 	}
+	// RawPath is empty: plainPath accepted only paths with one spelling.
 	out.Out.URL.Scheme, out.Out.URL.Host = target.Scheme, target.Host
 	out.Out.URL.Path, out.Out.URL.RawPath = strings.TrimSuffix(target.Path, "/")+q.path, ""
 	out.Out.URL.RawQuery = out.In.URL.RawQuery
@@ -123,6 +125,8 @@ func (q *request) sanitizeResponse(response *http.Response) error {
 		response.Header.Del(name)
 		response.Trailer.Del(name)
 	}
+	// CORS headers would let other sites read responses on the platform's
+	// origin.
 	for name := range response.Header {
 		if strings.HasPrefix(name, "Access-Control-") {
 			response.Header.Del(name)
@@ -133,6 +137,8 @@ func (q *request) sanitizeResponse(response *http.Response) error {
 		// token. A 401 would make the console sign out.
 		return errors.New("the runtime does not accept the platform's token: are the clocks right?")
 	}
+	// Redirects are only valid within the workflow server, and are mapped to
+	// the caller's URL.
 	if location := response.Header.Get("Location"); location != "" {
 		response.Header.Del("Location")
 		if strings.HasPrefix(location, wire.WorkflowsPath) && q.prefix == wire.WorkflowsPath {

@@ -210,6 +210,8 @@ func (q *request) authorised(w *statusRecorder, r *http.Request, label, name str
 	if err := q.authorise(r); err != nil {
 		return err
 	}
+	// The account of the host must be the caller's: a session is never valid
+	// for another account's runtime.
 	if label != "" {
 		account := ""
 		if account, name, _ = strings.Cut(label, "-"); account != caller.Account.ID {
@@ -227,6 +229,7 @@ func (q *request) authorised(w *statusRecorder, r *http.Request, label, name str
 	if err := q.auditBegin(r.Context()); err != nil {
 		return err
 	}
+	// The watch aborts the request when the session ends or the key is revoked.
 	ctx, stop := g.Identity.Watch(r.Context(), caller)
 	defer stop()
 	ctx, cancel := context.WithTimeout(ctx, q.deadline(r))

@@ -77,6 +77,7 @@ func (s accountService) CreateUser(ctx context.Context, request *connect.Request
 	}
 	var once secret.Text
 	switch {
+	// Such a user could never sign in.
 	case request.Msg.GetExternal() && s.oidc == nil:
 		return nil, precondition("there is no identity provider that the user could sign in through")
 	case !request.Msg.GetExternal():
@@ -130,6 +131,7 @@ func applyUpdate(caller Caller, user *store.User, request *platformv1.UpdateUser
 	if request.Disabled != nil {
 		user.Disabled = request.GetDisabled()
 	}
+	// An admin who demotes themselves could not undo it.
 	if user.ID == caller.User.ID && (user.Role != role || user.Disabled) {
 		return precondition("you cannot remove your own permissions; ask another admin")
 	}
@@ -210,6 +212,7 @@ func orElse(text, other string) string {
 	return text
 }
 
+// roleOf converts a role of the API.
 func roleOf(role platformv1.Role) (store.Role, error) {
 	switch role {
 	case platformv1.Role_ROLE_ADMIN:
@@ -226,10 +229,12 @@ type paged interface {
 	GetPageToken() string
 }
 
+// page converts the page parameters of a request.
 func page(request paged) store.Page {
 	return store.Page{Size: int(max(request.GetPageSize(), 0)), Token: request.GetPageToken()}
 }
 
+// accountMessage converts an account to its API message.
 func accountMessage(account store.Account) *platformv1.Account {
 	return &platformv1.Account{Id: account.ID, Name: account.Name, CreatedAt: timestamppb.New(account.CreatedAt)}
 }

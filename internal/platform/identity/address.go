@@ -19,6 +19,8 @@ func clientAddress(remote string, header http.Header, trusted []netip.Prefix) st
 		return remote
 	}
 	address := at.Addr().Unmap().WithZone("")
+	// Several header lines are equivalent to one comma-separated list (RFC
+	// 9110, section 5.3).
 	hops := strings.Split(strings.Join(header.Values("X-Forwarded-For"), ","), ",")
 	for n := 0; n < forwardedMax && len(hops) > 0 && contains(trusted, address); n++ {
 		last := strings.TrimSpace(hops[len(hops)-1])
@@ -44,6 +46,7 @@ func parseHop(text string) (netip.Addr, bool) {
 	return address.Unmap().WithZone(""), true
 }
 
+// contains reports whether a network includes an address.
 func contains(prefixes []netip.Prefix, address netip.Addr) bool {
 	for _, prefix := range prefixes {
 		if prefix.Contains(address) {

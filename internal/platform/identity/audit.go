@@ -53,6 +53,7 @@ func (i *Identity) Audit(ctx context.Context, caller Caller, action, target stri
 // Record writes an entry for the account of the caller. It completes even if
 // the caller has disconnected.
 func (i *Identity) Record(ctx context.Context, caller Caller, event Event) error {
+	// Runtimes carry their account in the token.
 	account := caller.Account.ID
 	if account == "" && caller.Runtime != nil {
 		account = caller.Runtime.AccountID
@@ -65,6 +66,7 @@ func (i *Identity) Record(ctx context.Context, caller Caller, event Event) error
 func (i *Identity) record(ctx context.Context, entry store.AuditEntry, event Event) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
+	// All texts are cleaned here, at the single place that writes entries.
 	entry.At = i.now().UTC()
 	entry.Actor, entry.Address = clean(entry.Actor), clean(entry.Address)
 	entry.Action, entry.Target, entry.Outcome, entry.Detail = clean(event.Action), clean(event.Target), clean(event.Outcome), clean(event.Detail)
@@ -95,6 +97,8 @@ func clean(text string) string {
 // key.revoke, git-source.create or account.create-user.
 func Action(procedure string) string {
 	service, method, _ := strings.Cut(strings.TrimPrefix(procedure, "/"), "/")
+	// The verb drops the noun where the method repeats it: RevokeKey of
+	// KeyService is key.revoke.
 	noun := kebab(strings.TrimSuffix(service[strings.LastIndex(service, ".")+1:], "Service"))
 	verb := "-" + kebab(method) + "-"
 	for _, form := range []string{"-" + noun + "s-", "-" + noun + "-"} {

@@ -42,6 +42,8 @@ func (i *Identity) Address(r *http.Request) string {
 }
 
 func (i *Identity) authenticate(ctx context.Context, in inbound) (Caller, error) {
+	// The header takes precedence: scripts in a browser may send a key
+	// explicitly.
 	if values := in.header.Values("Authorization"); len(values) > 0 {
 		return i.authenticateBearer(ctx, in, values)
 	}
@@ -71,6 +73,8 @@ func (i *Identity) authenticateRuntime(ctx context.Context, in inbound, token se
 		return Caller{}, unknown
 	}
 	runtime, err := i.options.Runtimes.VerifyRuntimeAccess(ctx, token.Reveal())
+	// An unavailable store must not look like an invalid token: agents would
+	// discard their credential.
 	if errors.Is(err, store.ErrUnavailable) || ctx.Err() != nil {
 		return Caller{}, err
 	}

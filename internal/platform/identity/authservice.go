@@ -20,6 +20,8 @@ type authService struct{ *Identity }
 // errSignIn is the same for an unknown name and a wrong password.
 func errSignIn() *DeniedError { return unauthenticated("the email or the password is wrong") }
 
+// errDisabled is returned only after the password was verified, so it reveals
+// nothing to others.
 func errDisabled() *DeniedError {
 	return unauthenticated("the user is disabled; an admin of the account can enable it")
 }
@@ -28,6 +30,7 @@ func errDisabled() *DeniedError {
 func (s authService) SignIn(ctx context.Context, request *connect.Request[platformv1.SignInRequest]) (*connect.Response[platformv1.SignInResponse], error) {
 	address := clientAddress(request.Peer().Addr, request.Header(), s.options.TrustedProxies)
 	email, password := strings.TrimSpace(request.Msg.GetEmail()), secret.New(request.Msg.GetPassword())
+	// Oversized input is rejected before it is hashed.
 	if len(email) > emailMax || len(request.Msg.GetPassword()) > passwordMax {
 		return nil, s.apiError(errSignIn())
 	}
@@ -40,6 +43,7 @@ func (s authService) SignIn(ctx context.Context, request *connect.Request[platfo
 		return nil, s.apiError(err)
 	}
 	caller := Caller{Account: account, User: user, Address: address}
+	// From here on the audit entry has the user as its actor.
 	actAs(ctx, caller)
 	opened, err := s.completeSignIn(ctx, caller, request.Header(), func(now *store.User) error {
 		err := requirePassword(now, user.PasswordHash)
@@ -64,6 +68,8 @@ func (s authService) checkPassword(ctx context.Context, email string, password s
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return store.User{}, "", err
 	}
+	// The attempt is counted before the password is checked: concurrent guesses
+	// count too.
 	attempt := s.limits.attempt(email, address)
 	if err := attempt.begin(ctx); err != nil {
 		return store.User{}, "", withAuditUser(user, err)
@@ -176,6 +182,7 @@ func (s authService) ChangePassword(ctx context.Context, request *connect.Reques
 	if err := s.checkOldPassword(ctx, caller, old); err != nil {
 		return nil, s.apiError(err)
 	}
+	// Hashing happens outside of the user's lock, because it is slow.
 	hash, err := s.passwords.hash(ctx, chosen)
 	if err != nil {
 		return nil, s.apiError(err)
@@ -192,6 +199,8 @@ func (s authService) ChangePassword(ctx context.Context, request *connect.Reques
 	if err != nil {
 		return nil, s.apiError(err)
 	}
+	// The new session exists before the others are deleted, so the user is
+	// never signed out by a failure in between.
 	if err := s.store.DeleteSessionsOf(ctx, user.ID, opened.Hash); err != nil {
 		return nil, s.apiError(err)
 	}

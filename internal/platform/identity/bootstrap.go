@@ -31,6 +31,7 @@ func Bootstrap(ctx context.Context, database *store.Store, account, email string
 	if err != nil {
 		return secret.Text{}, false, err
 	}
+	// The password exists only in memory and in the caller's output.
 	once := oneTimePassword()
 	hash, err := passwords.hash(ctx, once)
 	if err != nil {
@@ -68,6 +69,8 @@ func firstAccount(ctx context.Context, database *store.Store, name, email string
 	if len(accounts) > 0 {
 		return accounts[0], false, nil
 	}
+	// A replica with other settings would create another account; the
+	// configuration of replicas must agree.
 	sum := sha256.Sum256([]byte("slipway first account\n" + name + "\n" + email))
 	wanted := store.Account{ID: hex.EncodeToString(sum[:12]), Name: name}
 	first, err = database.CreateAccount(ctx, wanted)

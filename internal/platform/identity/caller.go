@@ -47,6 +47,8 @@ func (c Caller) Actor() (name, kind string) {
 	switch {
 	case c.Runtime != nil:
 		return c.Runtime.Name, KindRuntime
+	// The key's name is added, so that the log distinguishes a user from their
+	// scripts.
 	case c.Key != nil:
 		return c.User.Email + " (key " + c.Key.Name + ")", KindKey
 	case c.User.ID != "":

@@ -58,9 +58,12 @@ func (i *Identity) deny(ctx context.Context, caller Caller, event Event, err err
 	if !errors.As(err, &denied) {
 		return
 	}
+	// The reason is written for callers and contains no secrets, so it can be
+	// stored.
 	event.Outcome, event.Detail = OutcomeDenied, denied.Reason
 	actor, mark := caller.Actor()
 	entry := store.AuditEntry{AccountID: caller.Account.ID, Actor: actor, ActorKind: mark, Address: caller.Address}
+	// A wrong password for a known user is recorded in that user's account.
 	if !caller.known() {
 		entry.AccountID, entry.Actor, entry.ActorKind = denied.account, denied.actor, denied.kind
 	}

@@ -39,10 +39,12 @@ func (e *DeniedError) Connect() *connect.Error {
 	return response
 }
 
+// unauthenticated returns a denial that signing in can resolve.
 func unauthenticated(format string, args ...any) *DeniedError {
 	return &DeniedError{Code: connect.CodeUnauthenticated, Reason: fmt.Sprintf(format, args...)}
 }
 
+// forbidden returns a denial for a known caller without permission.
 func forbidden(format string, args ...any) *DeniedError {
 	return &DeniedError{Code: connect.CodePermissionDenied, Reason: fmt.Sprintf(format, args...)}
 }
@@ -85,10 +87,12 @@ func (i *Identity) apiError(err error) error {
 	return connect.NewError(connect.CodeInternal, errors.New("internal error of the platform; its log has the details"))
 }
 
+// invalid returns an InvalidArgument error.
 func invalid(format string, args ...any) error {
 	return connect.NewError(connect.CodeInvalidArgument, fmt.Errorf(format, args...))
 }
 
+// precondition returns a FailedPrecondition error.
 func precondition(format string, args ...any) error {
 	return connect.NewError(connect.CodeFailedPrecondition, fmt.Errorf(format, args...))
 }

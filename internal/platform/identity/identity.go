@@ -74,6 +74,7 @@ func New(ctx context.Context, options Options) (*Identity, error) {
 	if i.now == nil {
 		i.now = time.Now
 	}
+	// The hasher computes a dummy hash once, which takes about 50 ms.
 	passwords, err := newHasher(ctx)
 	if err != nil {
 		return nil, err
@@ -89,6 +90,7 @@ func New(ctx context.Context, options Options) (*Identity, error) {
 	if secure && options.PublicURL.Scheme == "http" {
 		i.log.Warn("public URL is http and not on loopback: browsers do not keep sessions; configure a certificate and an https URL", "url", options.PublicURL.Redacted())
 	}
+	// The function is set here because it needs the complete Identity.
 	i.watches.check = i.stillValid
 	if options.OIDC != nil {
 		if i.oidc, err = newOIDCLogin(i, *options.OIDC); err != nil {
@@ -111,6 +113,8 @@ func (i *Identity) Handlers() map[string]http.Handler {
 	add(platformv1connect.NewAccountServiceHandler(accountService{i}, options))
 	add(platformv1connect.NewKeyServiceHandler(keyService{i}, options))
 	add(platformv1connect.NewAuditServiceHandler(auditService{i}, options))
+	// The endpoints exist only with a provider, so that a scan finds nothing
+	// otherwise.
 	if i.oidc != nil {
 		add(oidcLoginPath, http.HandlerFunc(i.oidc.login))
 		add(oidcCallbackPath, http.HandlerFunc(i.oidc.callback))

@@ -26,6 +26,7 @@ func (i *Identity) gate(ctx context.Context, spec connect.Spec, peer connect.Pee
 
 // checkCaller authenticates and authorizes a call, and records denials.
 func (i *Identity) checkCaller(ctx context.Context, procedure string, peer connect.Peer, header http.Header) (Caller, error) {
+	// Connect's GET requests are not enabled, so every call counts as unsafe.
 	in := inbound{method: http.MethodPost, procedure: procedure, header: header, address: clientAddress(peer.Addr, header, i.options.TrustedProxies)}
 	anonymous := Caller{Address: in.address}
 	event := Event{Action: Action(procedure)}
@@ -64,6 +65,7 @@ func (i interceptor) WrapStreamingClient(next connect.StreamingClientFunc) conne
 // WrapUnary checks and audits a unary call.
 func (i interceptor) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, request connect.AnyRequest) (connect.AnyResponse, error) {
+		// Interceptors are also installed on clients of the same process.
 		if request.Spec().IsClient {
 			return next(ctx, request)
 		}
@@ -73,6 +75,8 @@ func (i interceptor) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 			return nil, err
 		}
 		var response connect.AnyResponse
+		// The target is derived from the request, because the handler may fail
+		// before it describes it.
 		err = i.runAudited(ctx, caller, procedure, auditTarget(procedure, request.Any()), func(ctx context.Context) (err error) {
 			response, err = next(ctx, request)
 			return err
@@ -93,6 +97,8 @@ func (i interceptor) WrapStreamingHandler(next connect.StreamingHandlerFunc) con
 			return err
 		}
 		return i.runAudited(ctx, caller, procedure, auditTarget(procedure, nil), func(ctx context.Context) error {
+			// The watch ends with the stream; without stop its goroutine would
+			// leak.
 			ctx, stop := i.Watch(ctx, caller)
 			defer stop()
 			err := next(ctx, watchedConn{StreamingHandlerConn: conn, ctx: ctx})
@@ -136,6 +142,7 @@ func (i interceptor) runAudited(ctx context.Context, caller Caller, procedure, t
 	who, event := detail.snapshot()
 	var denied *DeniedError
 	switch {
+	// A denial by the handler is recorded like one of the gate.
 	case errors.As(err, &denied):
 		i.deny(ctx, *who, event, err)
 		return err
@@ -151,6 +158,8 @@ func (i interceptor) runAudited(ctx context.Context, caller Caller, procedure, t
 	if who.Account.ID == "" && who.Runtime == nil {
 		return err
 	}
+	// The change was made, but not recorded: the caller gets an error, unless
+	// the first entry already exists.
 	if written := i.Record(ctx, *who, event); written != nil && err == nil && !auditsFirst(rule) {
 		return i.apiError(written)
 	}

@@ -38,6 +38,7 @@ func newKeyText() (id string, value secret.Text) {
 	return hex.EncodeToString(random), secret.New(strings.ToLower(rand.Text() + rand.Text()))
 }
 
+// keyText assembles the text of a key.
 func keyText(id string, value secret.Text) secret.Text {
 	return secret.New(keyPrefix + id + "_" + value.Reveal())
 }
@@ -66,6 +67,7 @@ func (i *Identity) authenticateKey(ctx context.Context, in inbound, text string)
 	if !ok {
 		return Caller{}, unknown
 	}
+	// The ID is not secret; only the hash comparison authenticates.
 	key, err := i.store.KeyByID(ctx, id)
 	if errors.Is(err, store.ErrNotFound) {
 		return Caller{}, unknown
@@ -111,4 +113,5 @@ func (i *Identity) touchKey(ctx context.Context, key store.Key) {
 	}
 }
 
+// hasScope reports whether a key has a scope.
 func hasScope(key *store.Key, scope string) bool { return slices.Contains(key.Scopes, scope) }

@@ -34,6 +34,8 @@ func (s keyService) CreateKey(ctx context.Context, request *connect.Request[plat
 	if err != nil {
 		return nil, err
 	}
+	// The permission is checked when the key is created and again when it is
+	// used: its user may lose the role.
 	if slices.Contains(scopes, ScopeRuntimeRegister) && caller.User.Role != store.RoleAdmin {
 		return nil, s.apiError(forbidden("only an admin can make a key that registers runtimes"))
 	}
@@ -63,6 +65,7 @@ func (s keyService) keyExpiry(caller Caller, request *platformv1.CreateKeyReques
 		}
 		expires = s.now().UTC().Add(life)
 	}
+	// A stolen key must not create a successor that outlives it.
 	if caller.Key != nil && !caller.Key.ExpiresAt.IsZero() && (expires.IsZero() || caller.Key.ExpiresAt.Before(expires)) {
 		expires = caller.Key.ExpiresAt
 	}

@@ -52,6 +52,8 @@ type attempt struct {
 
 // attempt returns the counters of a sign-in.
 func (l *limiter) attempt(name, address string) attempt {
+	// Counting single IPv6 addresses would be useless against a client with a
+	// whole prefix.
 	from := network(address)
 	// Names are hashed: users sometimes type their password into the name
 	// field.
@@ -70,6 +72,7 @@ func (l *limiter) attempt(name, address string) attempt {
 func (a attempt) begin(ctx context.Context) error {
 	a.limiter.counting.Lock()
 	defer a.limiter.counting.Unlock()
+	// All limits are checked before any counter changes.
 	for _, b := range []bound{a.pair, a.name, a.address} {
 		if err := a.limiter.within(ctx, b); err != nil {
 			return err
@@ -101,6 +104,8 @@ func (l *limiter) within(ctx context.Context, b bound) error {
 	if err != nil || count < b.most {
 		return err
 	}
+	// The wait is the shortest of three steps after which enough attempts have
+	// left the window.
 	wait := attemptWindow
 	for _, sooner := range []time.Duration{time.Minute, 5 * time.Minute} {
 		left, err := l.store.CountAttempts(ctx, b.key, now.Add(sooner-attemptWindow))

@@ -117,6 +117,8 @@ func newOIDCLogin(i *Identity, options OIDCOptions) (*oidcLogin, error) {
 	if transport == nil {
 		transport = http.DefaultTransport
 	}
+	// A random key works for a single replica; sign-ins in progress are lost at
+	// a restart.
 	key := options.CookieKey
 	switch {
 	case !key.IsZero():
@@ -169,6 +171,8 @@ func (o *oidcLogin) provider(ctx context.Context) (*oidc.Provider, error) {
 	return provider, nil
 }
 
+// config returns the OAuth client. Only the scopes for email and name are
+// requested.
 func (o *oidcLogin) config(provider *oidc.Provider) oauth2.Config {
 	return oauth2.Config{
 		ClientID: o.options.ClientID, ClientSecret: o.options.ClientSecret.Reveal(), Endpoint: provider.Endpoint(),
@@ -245,6 +249,8 @@ func (o *oidcLogin) claims(id *oidc.IDToken) (externalUser, error) {
 	switch {
 	case id.Subject == "" || strings.Contains(id.Issuer, "|"):
 		return externalUser{}, unauthenticated("the ID token does not say who it is for")
+	// OpenID Connect Core, section 3.1.3.7: with several audiences azp must
+	// name this client.
 	case len(id.Audience) > 1 && standard.Authorized != o.options.ClientID:
 		return externalUser{}, unauthenticated("the ID token was made for another client")
 	case err != nil:

@@ -49,6 +49,7 @@ type flow struct {
 // read them.
 type flowSealer struct{ sealer cipher.AEAD }
 
+// newFlowSealer returns an AES-256-GCM sealer with random nonces.
 func newFlowSealer(key [32]byte) flowSealer {
 	block, err := aes.NewCipher(key[:])
 	if err != nil {
@@ -61,6 +62,7 @@ func newFlowSealer(key [32]byte) flowSealer {
 	return flowSealer{sealer}
 }
 
+// seal encodes and encrypts a flow for a cookie.
 func (b flowSealer) seal(f flow) (string, error) {
 	plain, err := json.Marshal(f)
 	if err != nil {
@@ -115,6 +117,8 @@ func (o *oidcLogin) login(w http.ResponseWriter, r *http.Request) {
 		badGatewayPage(w, "The identity provider does not respond. Try again later, or sign in with a password.")
 		return
 	}
+	// State protects against CSRF, the nonce against token injection, and the
+	// verifier against code interception.
 	begun := flow{
 		State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier(),
 		Return: localPath(r.URL.Query().Get("return")), Expires: o.identity.now().Add(flowLife),
@@ -167,6 +171,8 @@ func (o *oidcLogin) finish(r *http.Request) (signedInSession, string, error) {
 	if err != nil || len(query["state"]) != 1 || !equalText(query.Get("state"), begun.State) {
 		return signedInSession{}, "", forbidden("%s", errFlow)
 	}
+	// The provider's error is evaluated after the state: anyone can call this
+	// endpoint.
 	if problem := query.Get("error"); problem != "" {
 		return signedInSession{}, "", forbidden("error of the identity provider: %s", clean(problem))
 	}
@@ -222,6 +228,8 @@ func (o *oidcLogin) user(ctx context.Context, who externalUser) (store.User, err
 // linkOrCreateUser links an identity to the user that an admin created for it,
 // or creates one.
 func (o *oidcLogin) linkOrCreateUser(ctx context.Context, who externalUser) (store.User, error) {
+	// Linking by email is limited to users without a password and without
+	// another identity.
 	user, err := o.identity.store.UserByEmail(ctx, who.email)
 	switch {
 	case err == nil && user.Subject == "" && user.PasswordHash == "":

@@ -43,6 +43,7 @@ func parseStored(text string) storedPassword {
 	if !ok {
 		return storedPassword{hash: text}
 	}
+	// The hash itself starts with a dollar sign, which Cut removed.
 	at, hash, ok := strings.Cut(rest, "$")
 	seconds, err := strconv.ParseInt(at, 10, 64)
 	if !ok || err != nil {

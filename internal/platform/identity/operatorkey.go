@@ -52,6 +52,7 @@ func CreateOperatorKey(ctx context.Context, database *store.Store, wanted Operat
 	case wanted.Scope == ScopeRuntimeRegister && user.Role != store.RoleAdmin:
 		return secret.Text{}, fmt.Errorf("%s is not an admin, and only a key of an admin registers runtimes", user.Email)
 	}
+	// The format is the same as for keys of the API.
 	id, value := newKeyText()
 	key := store.Key{
 		ID: id, AccountID: user.AccountID, UserID: user.ID, Name: name, Prefix: shownPrefix(id),

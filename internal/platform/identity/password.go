@@ -65,6 +65,8 @@ func newHasher(ctx context.Context) (*hasher, error) {
 // acquire waits for a slot. It fails at once when the queue is full.
 func (h *hasher) acquire(ctx context.Context) (done func(), err error) {
 	busy := &DeniedError{Code: connect.CodeResourceExhausted, Reason: "too many concurrent sign-ins; retry in a few seconds", RetryAfter: 5 * time.Second}
+	// The queue is bounded: further sign-ins fail immediately instead of piling
+	// up.
 	select {
 	case h.waiting <- struct{}{}:
 		defer func() { <-h.waiting }()
@@ -88,6 +90,7 @@ func (h *hasher) hash(ctx context.Context, password secret.Text) (string, error)
 		return "", err
 	}
 	defer done()
+	// Each hash has its own salt, so equal passwords have different hashes.
 	salt := make([]byte, saltBytes)
 	_, _ = rand.Read(salt) // never fails, as its documentation says
 	own := encodedHash{memory: hashMemory, passes: hashPasses, threads: hashThreads, salt: salt}
@@ -98,6 +101,7 @@ func (h *hasher) hash(ctx context.Context, password secret.Text) (string, error)
 // check verifies a password against an encoded hash. Without a hash it takes
 // the same time and returns false.
 func (h *hasher) check(ctx context.Context, encoded string, password secret.Text) (bool, error) {
+	// The result of the dummy comparison is discarded, after the same work.
 	real := encoded != ""
 	if !real {
 		encoded = h.dummyHash
@@ -123,6 +127,7 @@ type encodedHash struct {
 	salt, sum      []byte
 }
 
+// of computes the hash of a password with these parameters.
 func (e encodedHash) of(password secret.Text, size int) []byte {
 	return argon2.IDKey([]byte(password.Reveal()), e.salt, e.passes, e.memory, e.threads, uint32(size))
 }
@@ -185,6 +190,8 @@ func checkNewPassword(password secret.Text, email string) error {
 	case strings.EqualFold(strings.TrimSpace(chosen), email), strings.EqualFold(strings.TrimSpace(chosen), local):
 		return invalid("the password must not be the email")
 	}
+	// A minimum of distinct characters rejects repetitions such as
+	// aaaaaaaaaaaa.
 	distinct := make(map[rune]bool)
 	for _, r := range chosen {
 		distinct[r] = true

@@ -37,6 +37,8 @@ type cookieNames struct {
 	secure        bool
 }
 
+// newCookieNames returns the names; without TLS browsers reject the __Host-
+// prefix.
 func newCookieNames(secure bool) cookieNames {
 	if secure {
 		return cookieNames{session: "__Host-slipway", flow: "__Host-slipway-oidc", secure: true}
@@ -78,6 +80,7 @@ type openedSession struct {
 // openSession creates a session. The session of the request is deleted, which
 // prevents session fixation.
 func (i *Identity) openSession(ctx context.Context, user store.User, header http.Header, address string) (openedSession, error) {
+	// An attacker could have planted the session cookie before the sign-in.
 	if old := i.sessionSecret(header); !old.IsZero() {
 		if err := i.store.DeleteSession(ctx, hashOf(old)); err != nil {
 			return openedSession{}, err
@@ -135,6 +138,7 @@ func (i *Identity) authenticateSession(ctx context.Context, in inbound, value se
 	if err != nil {
 		return Caller{}, err
 	}
+	// The comparison is of hashes and in constant time.
 	if in.unsafe() && in.procedure != platformv1connect.AuthServiceMeProcedure {
 		token := secret.New(in.header.Get(wire.CSRFHeader))
 		if subtle.ConstantTimeCompare(hashOf(token), session.CSRFHash) != 1 {

@@ -21,6 +21,8 @@ type userUpdater struct {
 
 // change reads a user, applies change and stores the result.
 func (p *userUpdater) change(ctx context.Context, accountID, id string, change func(*store.User) error) (store.User, error) {
+	// The store's own transactions cannot cover the callback, because it may
+	// compare with an expensive hash.
 	p.changing.Lock()
 	defer p.changing.Unlock()
 	user, err := p.store.User(ctx, accountID, id)

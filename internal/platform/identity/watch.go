@@ -39,6 +39,8 @@ func (i *Identity) Watch(ctx context.Context, caller Caller) (context.Context, c
 	if !caller.known() {
 		return context.WithCancel(ctx)
 	}
+	// The stream's own context is derived from the request, and cancelled when
+	// the shared check fails.
 	shared, release := i.watches.acquire(caller)
 	ctx, cancel := context.WithCancelCause(ctx)
 	unhook := context.AfterFunc(shared, func() { cancel(context.Cause(shared)) })
@@ -58,6 +60,8 @@ func (w *watches) acquire(caller Caller) (context.Context, func()) {
 		w.open = make(map[watchKey]*watch)
 	}
 	one, ok := w.open[key]
+	// A check that already failed is not reused: the new stream has just been
+	// authenticated.
 	if !ok || one.ctx.Err() != nil {
 		one = &watch{}
 		one.ctx, one.cancel = context.WithCancelCause(context.Background())
@@ -93,6 +97,7 @@ func (w *watches) run(one *watch, caller Caller) {
 			return
 		case <-ticker.C:
 		}
+		// A slow store delays the next check, but never accumulates checks.
 		ctx, cancel := context.WithTimeout(one.ctx, watchInterval)
 		err := w.check(ctx, caller)
 		cancel()
@@ -140,6 +145,8 @@ func (i *Identity) stillValid(ctx context.Context, caller Caller) error {
 			return err
 		}
 	}
+	// User and role are loaded again, because they may have changed since the
+	// stream started.
 	now := Caller{Key: caller.Key}
 	if err := i.loadUser(ctx, &now, caller.User.ID, caller.User.AccountID); err != nil {
 		return err

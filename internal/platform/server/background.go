@@ -26,6 +26,7 @@ func (p *platform) watchDatabase(ctx context.Context, ready *observe.Condition) 
 			return nil
 		case <-ticks.C:
 		}
+		// The probe's timeout equals its interval, so probes never overlap.
 		asking, cancel := context.WithTimeout(ctx, databaseInterval)
 		err := p.store.Ready(asking)
 		cancel()

@@ -40,6 +40,8 @@ const (
 // gracefully: watches end first, so that clients reconnect to another replica,
 // then agents move, then requests in flight complete.
 func (p *platform) serve(ctx context.Context) error {
+	// Connect streams need HTTP/2; without TLS that is h2c with prior
+	// knowledge.
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(p.Certificate != nil)
@@ -64,6 +66,8 @@ func (p *platform) serve(ctx context.Context) error {
 		return fmt.Errorf("server at %s: %w", listener.Addr(), err)
 	case <-ctx.Done():
 	}
+	// Watches end before Shutdown, which would otherwise wait for them until
+	// the timeout.
 	close(p.stopping)
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), agentGrace+requestDrain)
 	defer cancel()

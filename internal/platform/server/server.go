@@ -112,6 +112,7 @@ func (p *platform) run(ctx context.Context, ready *observe.Condition) error {
 	if err := p.build(ctx); err != nil {
 		return err
 	}
+	// The first account exists before the listener serves requests.
 	if err := p.bootstrap(ctx); err != nil {
 		return err
 	}
@@ -124,6 +125,7 @@ func (p *platform) run(ctx context.Context, ready *observe.Condition) error {
 		}
 		control = listener
 	}
+	// From here on load balancers may send traffic.
 	ready.Met()
 	taskCtx, stopTasks := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopTasks()
@@ -146,6 +148,8 @@ func (p *platform) run(ctx context.Context, ready *observe.Condition) error {
 	if control != nil {
 		group.Go(func() error { return p.serveControl(running, control) })
 	}
+	// Tasks are stopped after the servers: draining requests still need keys
+	// and the database.
 	err := group.Wait()
 	stopTasks()
 	return errors.Join(err, tasks.Wait())

@@ -98,6 +98,7 @@ func (s *Signer) Maintain(ctx context.Context) error {
 		return err
 	}
 	s.mu.RLock()
+	// The lock is not held during store calls.
 	keys := slices.Clone(s.keyring.keys)
 	s.mu.RUnlock()
 	now, newest, changed := s.now(), time.Time{}, false
@@ -136,6 +137,8 @@ func (s *Signer) Rotate(ctx context.Context, revoke bool) error {
 	if err := s.add(ctx); err != nil {
 		return err
 	}
+	// Keys are deleted after the new one is stored, so that there is always one
+	// to sign with.
 	for _, key := range old {
 		if !revoke {
 			break

@@ -218,6 +218,7 @@ func (s *Signer) verify(ctx context.Context, kind, token string, claims any) err
 		return ErrToken
 	}
 	header := parsed.Signatures[0].Protected
+	// The type is compared before the signature, which is cheaper.
 	if header.ExtraHeaders[jose.HeaderType] != kind {
 		return ErrToken
 	}

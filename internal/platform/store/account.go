@@ -37,6 +37,7 @@ func (s *Store) setDefaults(id *string, at *time.Time) {
 	if at.IsZero() {
 		*at = s.timestamp()
 	}
+	// The returned object must equal the one that is read back.
 	*at = at.UTC().Truncate(time.Microsecond)
 }
 

@@ -73,6 +73,7 @@ func (s *Store) Applications(ctx context.Context, accountID string, filter Appli
 	if len(filter.Labels) > MaxLabels {
 		return nil, 0, "", invalid("at most %d labels can be asked for", MaxLabels)
 	}
+	// Total and page are two queries; the snapshot makes them consistent.
 	inner, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	err = s.snapshot(inner, func(c *call) error {
@@ -117,6 +118,8 @@ func (f ApplicationFilter) condition(accountID string) condition {
 	if f.Query != "" {
 		where.add(`lower(name) LIKE ? ESCAPE '\'`, "%"+likeEscaper().Replace(strings.ToLower(f.Query))+"%")
 	}
+	// One subquery per label uses the index of application_labels. The sorted
+	// order keeps the statement text stable for the statement cache.
 	for _, label := range slices.Sorted(maps.Keys(f.Labels)) {
 		where.add(`(runtime_id, namespace, name) IN (SELECT l.runtime_id, l.namespace, l.name FROM application_labels l
 			WHERE l.account_id = ? AND l.label = ? AND l.value = ?)`, accountID, label, f.Labels[label])

@@ -37,6 +37,8 @@ func scanAudit(r row) (e AuditEntry, err error) {
 // AppendAudit stores an entry and sets ID and time if they are empty.
 func (s *Store) AppendAudit(ctx context.Context, entry AuditEntry) error {
 	s.setDefaults(&entry.ID, &entry.At)
+	// Truncation keeps a hostile client from filling the database through long
+	// names.
 	for _, text := range []*string{&entry.Actor, &entry.ActorKind, &entry.Action, &entry.Target, &entry.Outcome, &entry.Address} {
 		*text = truncate(*text, maxAuditText)
 	}
@@ -91,6 +93,8 @@ func (s *Store) ExpireAudit(ctx context.Context, before time.Time) (removed int,
 	for {
 		n := 0
 		err := s.write(ctx, func(c *call) (err error) {
+			// Each batch is its own transaction. The loop ends with the first
+			// incomplete batch.
 			n, err = c.exec("DELETE FROM audit_entries WHERE id IN (SELECT id FROM audit_entries WHERE at < $1 ORDER BY at LIMIT $2)", micros(before), expireBatch)
 			return err
 		})

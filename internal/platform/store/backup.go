@@ -22,6 +22,7 @@ const (
 	backupVersion = 1
 )
 
+// backupHeader is the first line.
 type backupHeader struct {
 	Format    string    `json:"format"`
 	Version   int       `json:"version"`
@@ -29,12 +30,14 @@ type backupHeader struct {
 	CreatedAt time.Time `json:"createdAt"`
 }
 
+// backupTable precedes the rows of a table.
 type backupTable struct {
 	Table   string   `json:"table"`
 	Columns []string `json:"columns"`
 	Kinds   []string `json:"kinds"`
 }
 
+// backupEnd is the trailer. Without it the backup is truncated.
 type backupEnd struct {
 	End    bool   `json:"end"`
 	Rows   int64  `json:"rows"`
@@ -66,6 +69,7 @@ func backupTables() []string {
 // restored.
 func (s *Store) Backup(ctx context.Context, w io.Writer) error {
 	return s.snapshot(ctx, func(c *call) error {
+		// A large database takes longer than a statement timeout.
 		if err := s.engine.disableTimeouts(c); err != nil {
 			return err
 		}
@@ -94,6 +98,8 @@ type backupWriter struct {
 	rows   int64
 }
 
+// newBackupWriter computes the checksum over the uncompressed lines: it does
+// not depend on the gzip implementation.
 func newBackupWriter(w io.Writer) *backupWriter {
 	packed := gzip.NewWriter(w)
 	sum := sha256.New()
@@ -111,6 +117,7 @@ func (b *backupWriter) line(value any) error {
 
 // end writes the trailer, which is not part of its own checksum.
 func (b *backupWriter) end() error {
+	// The buffered lines must reach the hash before the checksum is read.
 	if err := b.out.Flush(); err != nil {
 		return err
 	}
@@ -152,6 +159,8 @@ func (b *backupWriter) table(c *call, table string) error {
 		if err := rows.Scan(cells...); err != nil {
 			return err
 		}
+		// NULL bytes are written as empty ones, as the store itself writes
+		// them.
 		for _, cell := range cells {
 			if bytes, ok := cell.(*[]byte); ok {
 				*bytes = blob(*bytes)

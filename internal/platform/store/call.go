@@ -99,6 +99,7 @@ func queryAll[T any](c *call, scan func(row) (T, error), query string, args ...a
 	return all, nil
 }
 
+// scanNumber and scanText scan rows with a single column.
 func scanNumber(r row) (n int64, err error)   { return n, r.Scan(&n) }
 func scanText(r row) (text string, err error) { return text, r.Scan(&text) }
 
@@ -108,6 +109,8 @@ func (c *call) changed(change Change) { c.changes = append(c.changes, change) }
 // read runs a callback that reads without a transaction: each statement sees its own
 // snapshot.
 func (s *Store) read(ctx context.Context, fn func(*call) error) error {
+	// The timeout is separate from the caller's context, so that
+	// preferContextError can tell the two apart.
 	inner, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	return preferContextError(ctx, fn(&call{ctx: inner, querier: s.readers, engine: s.engine, now: s.timestamp()}))
@@ -131,6 +134,7 @@ func (s *Store) write(ctx context.Context, change func(*call) error) error {
 	defer cancel()
 	for attempt := 1; ; attempt++ {
 		err := s.writeOnce(inner, s.engine.writeIsolation(), change)
+		// Only serialization failures are retried. Other errors would repeat.
 		if !errors.Is(err, errCollision) {
 			return preferContextError(ctx, err)
 		}
@@ -155,6 +159,8 @@ func (s *Store) writeOnce(ctx context.Context, isolation sql.IsolationLevel, cha
 	if err := change(c); err != nil {
 		return err
 	}
+	// The broadcast is part of the transaction: it is delivered if and only if
+	// the commit succeeds.
 	announced := deduplicate(c.changes)
 	if err := s.engine.broadcast(c, announced); err != nil {
 		return err

@@ -43,6 +43,9 @@ const (
 // deduplicate removes repeated changes and merges many applications of a runtime into
 // one.
 func deduplicate(changes []Change) []Change {
+	// A bulk report changes thousands of applications; one change per runtime
+	// keeps the notification small, and subscribers read the runtime's list
+	// once.
 	seen := make(map[Change]bool, len(changes))
 	var short []Change
 	for _, change := range changes {
@@ -63,6 +66,8 @@ func deduplicate(changes []Change) []Change {
 // blocks a writer.
 func (s *Store) Changes(ctx context.Context) <-chan Change {
 	out := make(chan Change)
+	// The subscription starts before Changes returns, so the caller can read
+	// the current state afterwards without a gap.
 	subscriber := s.subscribers.subscribe()
 	s.running.Go(func() {
 		defer close(out)
@@ -75,6 +80,8 @@ func (s *Store) Changes(ctx context.Context) <-chan Change {
 			case <-s.closing.Done():
 				return
 			}
+			// The queue is drained outside of the lock: a slow reader only
+			// delays itself.
 			for _, change := range s.subscribers.take(subscriber) {
 				select {
 				case out <- change:
@@ -137,6 +144,7 @@ func (a *subscribers) publish(changes []Change) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for l := range a.active {
+		// Overflow loses details, never the fact that something changed.
 		if len(l.pending)+len(changes) > maxPending {
 			l.pending = []Change{{Kind: ChangeAll}}
 		} else {

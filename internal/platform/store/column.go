@@ -23,6 +23,7 @@ func micros(t time.Time) int64 {
 // timeColumn scans a time that is stored as microseconds.
 type timeColumn struct{ to *time.Time }
 
+// Scan implements sql.Scanner.
 func (c timeColumn) Scan(from any) error {
 	n, ok := from.(int64)
 	if !ok {
@@ -47,6 +48,7 @@ func blob(b []byte) []byte {
 // the driver reuses its buffer.
 type blobColumn struct{ to *[]byte }
 
+// Scan implements sql.Scanner.
 func (c blobColumn) Scan(from any) error {
 	switch from := from.(type) {
 	case nil:
@@ -72,6 +74,8 @@ func jsonText(value any) string {
 // jsonColumn scans a value of jsonText.
 type jsonColumn struct{ to any }
 
+// Scan implements sql.Scanner. SQLite returns text as string or bytes,
+// depending on how it was written.
 func (c jsonColumn) Scan(from any) error {
 	switch from := from.(type) {
 	case string:

@@ -29,6 +29,8 @@ const spentRetention = 7 * 24 * time.Hour
 // one is a *ConflictError: it would make revoked tokens valid again.
 func (s *Store) PutCredential(ctx context.Context, credential RuntimeCredential) error {
 	return s.write(ctx, func(c *call) error {
+		// The generation is monotonic across registrations, so a replayed token
+		// of an earlier registration never becomes valid.
 		before, err := credentialOf(c, credential.RuntimeID)
 		switch {
 		case err == nil && credential.Generation < before.Generation:
@@ -107,6 +109,8 @@ func (s *Store) RotateCredential(ctx context.Context, rotation Rotation) (Runtim
 		if credential.Revoked {
 			return ErrRevoked
 		}
+		// A reused token is committed as a revocation, and reported as an error
+		// only after the commit.
 		if reused, err = credential.rotate(c, rotation); err != nil {
 			return err
 		}
@@ -128,6 +132,8 @@ func (s *Store) RotateCredential(ctx context.Context, rotation Rotation) (Runtim
 func (n *RuntimeCredential) rotate(c *call, rotation Rotation) (reused bool, err error) {
 	now := rotation.Now.UTC().Truncate(time.Microsecond)
 	switch {
+	// The normal case: the current token is exchanged, and the previous one is
+	// recorded as spent.
 	case equalHash(n.RefreshHash, rotation.Presented):
 		replaced := n.PreviousHash
 		n.PreviousHash, n.RefreshHash, n.RotatedAt = n.RefreshHash, rotation.NewHash, now
@@ -141,6 +147,8 @@ func (n *RuntimeCredential) rotate(c *call, rotation Rotation) (reused bool, err
 		n.RefreshHash = rotation.NewHash
 		return false, recordSpent(c, n.RuntimeID, replaced, now)
 	}
+	// A token that was never issued and one that is older than the retention
+	// are both unknown.
 	_, err = queryOne(c, scanNumber, "SELECT spent_at FROM spent_refresh_tokens WHERE runtime_id = $1 AND hash = $2", n.RuntimeID, rotation.Presented)
 	return err == nil, err
 }

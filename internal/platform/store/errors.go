@@ -43,6 +43,7 @@ type InvalidError struct {
 // Error describes the problem of the argument.
 func (e *InvalidError) Error() string { return e.What }
 
+// invalid returns an *InvalidError.
 func invalid(format string, args ...any) error {
 	return &InvalidError{What: fmt.Sprintf(format, args...)}
 }
@@ -53,10 +54,14 @@ type unavailableError struct {
 	cause  error
 }
 
+// Error combines the advice with the driver's error, which operators need in
+// the log.
 func (e *unavailableError) Error() string {
 	return fmt.Sprintf("%v: %s (%v)", ErrUnavailable, e.advice, e.cause)
 }
 
+// Unwrap makes both the sentinel and the cause available to errors.Is and
+// errors.As.
 func (e *unavailableError) Unwrap() []error { return []error{ErrUnavailable, e.cause} }
 
 // Errors that the engines return; methods convert them to exported ones.

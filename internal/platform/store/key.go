@@ -35,6 +35,8 @@ func (s *Store) CreateKey(ctx context.Context, key Key) (Key, error) {
 	}
 	s.setDefaults(&key.ID, &key.CreatedAt)
 	err := s.write(ctx, func(c *call) error {
+		// The foreign key does not include the account, so the user's account
+		// is checked here.
 		if _, err := queryOne(c, scanText, "SELECT id FROM users WHERE account_id = $1 AND id = $2", key.AccountID, key.UserID); err != nil {
 			return err
 		}

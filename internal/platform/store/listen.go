@@ -22,6 +22,7 @@ const (
 // States: connecting (changes may be lost) and listening. Each return to listening
 // publishes ChangeAll.
 func (s *Store) listen(ctx context.Context) error {
+	// SQLite has one process, which publishes its changes directly.
 	engine, ok := s.engine.(postgresEngine)
 	if !ok {
 		return nil
@@ -32,6 +33,8 @@ func (s *Store) listen(ctx context.Context) error {
 	}
 	s.running.Go(func() {
 		for {
+			// receive only returns with an error; the connection is unusable
+			// then.
 			err := s.receive(connection)
 			closeConnection(connection)
 			if s.closing.Err() != nil {
@@ -50,6 +53,8 @@ func (s *Store) listen(ctx context.Context) error {
 // relisten retries until a connection listens. It returns nil when the store is
 // closed.
 func (s *Store) relisten(engine postgresEngine) *pgx.Conn {
+	// A fixed interval is enough: only a few replicas reconnect, and late
+	// changes delay watches of users.
 	retry := time.NewTicker(listenRetry)
 	defer retry.Stop()
 	for {
@@ -70,6 +75,7 @@ func (s *Store) relisten(engine postgresEngine) *pgx.Conn {
 func (e postgresEngine) connectListener(ctx context.Context) (*pgx.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
+	// The configuration is copied, because pgx modifies it while connecting.
 	connection, err := pgx.ConnectConfig(ctx, e.config.Copy())
 	if err != nil {
 		return nil, err
@@ -93,6 +99,8 @@ func (s *Store) receive(connection *pgx.Conn) error {
 			s.subscribers.publish([]Change{parseChange(message.Payload)})
 		case s.closing.Err() != nil:
 			return s.closing.Err()
+		// The wait timed out. A ping distinguishes an idle connection from a
+		// dead one.
 		case errors.Is(err, context.DeadlineExceeded) && !connection.IsClosed():
 			ping, cancel := context.WithTimeout(s.closing, listenPingTime)
 			err := connection.Ping(ping)

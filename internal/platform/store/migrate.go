@@ -52,6 +52,8 @@ func loadMigrations(files fs.FS, e engine) ([]migration, error) {
 		if parts == nil {
 			return nil, fmt.Errorf("the migration %s must be named as 0001_name.sql or 0001_name.sqlite.sql", name)
 		}
+		// A file with the suffix of the other database is not part of this
+		// history.
 		if parts[3] != "" && parts[3] != "."+e.name() {
 			continue
 		}
@@ -63,6 +65,8 @@ func loadMigrations(files fs.FS, e engine) ([]migration, error) {
 		if err != nil {
 			return nil, err
 		}
+		// Numbers are consecutive, so a gap or a duplicate is an error of the
+		// build, not of the database.
 		if version != int64(len(steps)+1) {
 			return nil, fmt.Errorf("the migration %s must have the number %04d", name, len(steps)+1)
 		}
@@ -86,6 +90,8 @@ func (s *Store) migrate(ctx context.Context, files fs.FS) error {
 // no timeout: a step may rewrite large tables.
 func (s *Store) exclusively(ctx context.Context, change func(*call) error) error {
 	for range writeAttempts {
+		// Read committed isolation sees the history that another replica
+		// committed while this one waited for the lock.
 		err := s.writeOnce(ctx, s.engine.exclusiveIsolation(), func(c *call) error {
 			if err := s.engine.exclusive(c); err != nil {
 				return err
@@ -113,11 +119,15 @@ func (s *Store) migrateTo(c *call, steps []migration, version int64) error {
 		return fmt.Errorf("the database has schema version %d and this program supports %d: it belongs to a newer Slipway; start that version, or restore a backup that was made before the upgrade",
 			len(applied), len(steps))
 	}
+	// A changed checksum means that the database was created by a development
+	// build, whose schema may differ.
 	for i, step := range applied {
 		if step.version != int64(i+1) || step.checksum != steps[i].checksum {
 			return fmt.Errorf("migration %d %q of the database has another checksum than in this program: use a released version of Slipway", step.version, step.name)
 		}
 	}
+	// The loop runs in the transaction of the caller: PostgreSQL and SQLite
+	// both support transactional DDL, so a failed step leaves no trace.
 	for _, step := range steps[len(applied):max(int64(len(applied)), version)] {
 		if _, err := c.exec(s.engine.dialect(step.text)); err != nil {
 			return fmt.Errorf("migration %d %s: %w", step.version, step.name, err)

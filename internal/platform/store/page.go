@@ -23,6 +23,7 @@ type Page struct {
 	Token string // next token of the previous page; empty for the first
 }
 
+// limit returns the effective page size.
 func (p Page) limit() int {
 	switch {
 	case p.Size <= 0:
@@ -37,6 +38,8 @@ func (p Page) limit() int {
 // for the list that issued it, so a filter cannot change between two pages.
 type listID string
 
+// newListID derives the ID of a list from its name and scope. The scope is
+// hashed, so that a token does not reveal account and filter.
 func newListID(name string, scope ...any) listID {
 	text, err := json.Marshal(scope)
 	if err != nil {
@@ -69,6 +72,8 @@ func (l listID) after(token string, columns int) ([]string, error) {
 	if token == "" {
 		return nil, nil
 	}
+	// All malformed tokens get the same message: clients must treat tokens as
+	// opaque.
 	const refusal = "the page token is not one of this list: begin with the first page"
 	if len(token) > maxTokenLength {
 		return nil, invalid(refusal)
@@ -124,6 +129,7 @@ func (c *condition) before(list listID, token, columns string) error {
 // limit returns a LIMIT clause for the last argument.
 func (c *condition) limit() string { return " LIMIT $" + strconv.Itoa(len(c.args)) }
 
+// where returns the WHERE clause. All terms must hold.
 func (c *condition) where() string { return " WHERE " + strings.Join(c.parts, " AND ") }
 
 // paginate cuts rows to the page size and returns the token of the next page. Queries

@@ -54,6 +54,7 @@ func (s *Store) connectPostgreSQL(ctx context.Context, location string) error {
 			config.RuntimeParams[name] = value
 		}
 	}
+	// Readers and writers share one pool: PostgreSQL coordinates them itself.
 	s.engine = postgresEngine{config: config}
 	s.readers = stdlib.OpenDB(*config)
 	s.readers.SetMaxOpenConns(postgresConnections)
@@ -62,6 +63,8 @@ func (s *Store) connectPostgreSQL(ctx context.Context, location string) error {
 	s.readers.SetConnMaxLifetime(time.Hour) // follows a database that failed over to another address
 	s.writer = s.readers
 
+	// sql.OpenDB does not connect. A ping reports a wrong URL at startup
+	// instead of at the first request.
 	inner, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	if err := s.readers.PingContext(inner); err != nil {
@@ -77,6 +80,7 @@ func (e postgresEngine) explain(err error) error {
 		return nil
 	}
 	where := fmt.Sprintf("PostgreSQL at %s", e.config.Host)
+	// Errors without SQLSTATE never reached the server or lost the connection.
 	var failure *pgconn.PgError
 	if !errors.As(err, &failure) {
 		return &unavailableError{advice: where + " does not respond; check that it runs and is reachable", cause: err}
@@ -102,6 +106,8 @@ func (e postgresEngine) explain(err error) error {
 	return fmt.Errorf("database error: %w", err)
 }
 
+// Serializable transactions give both databases the same semantics, so that
+// methods need no engine-specific locking.
 func (postgresEngine) writeIsolation() sql.IsolationLevel     { return sql.LevelSerializable }
 func (postgresEngine) snapshotIsolation() sql.IsolationLevel  { return sql.LevelRepeatableRead }
 func (postgresEngine) exclusiveIsolation() sql.IsolationLevel { return sql.LevelReadCommitted }
@@ -132,6 +138,7 @@ func (e postgresEngine) exclusive(c *call) error {
 	return err
 }
 
+// disableTimeouts uses SET LOCAL, which ends with the transaction.
 func (postgresEngine) disableTimeouts(c *call) error {
 	_, err := c.exec("SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0")
 	return err
@@ -145,6 +152,7 @@ func (postgresEngine) dialect(text string) string {
 	return textType.ReplaceAllString(text, `TEXT COLLATE "C"`)
 }
 
+// tables lists the base tables of the current schema.
 func (postgresEngine) tables(c *call) ([]string, error) {
 	return queryAll(c, scanText, "SELECT table_name::text FROM information_schema.tables WHERE table_schema = current_schema() AND table_type = 'BASE TABLE' ORDER BY 1")
 }

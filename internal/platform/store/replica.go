@@ -23,6 +23,7 @@ type Connection struct {
 // maxReplicas bounds a list without pages.
 const maxReplicas = 1000
 
+// scanReplica and scanConnection scan the rows of the two tables.
 func scanReplica(r row) (n Replica, err error) {
 	return n, r.Scan(&n.ID, &n.PeerURL, &n.TunnelURL, timeColumn{&n.SeenAt})
 }
@@ -38,6 +39,7 @@ func (s *Store) PutReplica(ctx context.Context, replica Replica) error {
 		return invalid("a replica needs an ID")
 	}
 	return s.write(ctx, func(c *call) error {
+		// The previous row decides whether the change is published.
 		before, err := queryOne(c, scanReplica, "SELECT id, peer_url, tunnel_url, seen_at FROM replicas WHERE id = $1", replica.ID)
 		if err != nil && !errors.Is(err, ErrNotFound) {
 			return err
@@ -64,6 +66,8 @@ func (s *Store) Replicas(ctx context.Context, since time.Time) (replicas []Repli
 // DeleteReplica deletes a replica and its connections. It is idempotent.
 func (s *Store) DeleteReplica(ctx context.Context, id string) error {
 	return s.write(ctx, func(c *call) error {
+		// Connections reference the replica by ID only, because a replica may
+		// write them before its own row exists.
 		if _, err := c.exec("DELETE FROM connections WHERE replica_id = $1", id); err != nil {
 			return err
 		}

@@ -48,6 +48,8 @@ func (s *Store) ApplyReport(ctx context.Context, runtimeID, stream string, chang
 		if err != nil {
 			return err
 		}
+		// The cursor is read in the transaction, so concurrent reports of one
+		// runtime are serialized.
 		before, err := cursorOf(c, runtimeID)
 		if err != nil {
 			return err
@@ -57,6 +59,8 @@ func (s *Store) ApplyReport(ctx context.Context, runtimeID, stream string, chang
 			if err := r.apply(change); err != nil {
 				return err
 			}
+			// The changes before the gap are stored; the agent continues with a
+			// resync.
 			if r.cursor.Gap {
 				break
 			}
@@ -135,8 +139,11 @@ type report struct {
 func (r *report) apply(change ReportChange) error {
 	known := r.cursor.Stream == r.stream
 	switch {
+	// A retried report repeats stored numbers.
 	case known && change.Number <= r.cursor.Stored:
 		return nil // a duplicate
+	// A resync starts a stream, or repairs one, so it may skip numbers. The new
+	// mark distinguishes rows that it names.
 	case change.ResyncBegin:
 		r.cursor.Stream, r.cursor.Resyncing = r.stream, true
 		r.cursor.Mark++
@@ -160,6 +167,7 @@ func (r *report) apply(change ReportChange) error {
 // put stores an application with the current mark.
 func (r *report) put(a Application) error {
 	r.announced(a.Namespace, a.Name)
+	// The labels are compared in their encoded form, whose map keys are sorted.
 	labels := jsonText(a.Labels)
 	before, err := queryAll(r.call, scanText, "SELECT labels FROM applications WHERE runtime_id = $1 AND namespace = $2 AND name = $3", r.runtime.ID, a.Namespace, a.Name)
 	if err != nil {
@@ -185,6 +193,8 @@ func (r *report) label(a Application, again bool) error {
 			return err
 		}
 	}
+	// Only the first MaxLabels in sorted order are indexed, so the choice is
+	// deterministic.
 	names := slices.Sorted(maps.Keys(a.Labels))
 	var values condition
 	for _, name := range names[:min(len(names), MaxLabels)] {
@@ -261,6 +271,7 @@ func (s *Store) Cursor(ctx context.Context, runtimeID string) (cursor Cursor, er
 	return cursor, err
 }
 
+// cursorOf returns the cursor of a runtime, or an empty one.
 func cursorOf(c *call, runtimeID string) (Cursor, error) {
 	scan := func(r row) (n Cursor, err error) {
 		return n, r.Scan(&n.RuntimeID, &n.Stream, &n.Stored, &n.Mark, &n.Resyncing)

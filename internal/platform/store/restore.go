@@ -36,6 +36,8 @@ func Restore(ctx context.Context, options Options, r io.Reader) (err error) {
 	if err := os.Remove(spool.Name()); err != nil {
 		return err
 	}
+	// The input may be a pipe, which can be read only once; verification and
+	// loading need two passes.
 	if _, err := io.Copy(spool, contextReader{ctx, r}); err != nil {
 		return fmt.Errorf("read backup: %w", err)
 	}
@@ -82,10 +84,13 @@ func (s *Store) restore(ctx context.Context, header backupHeader, spool io.ReadS
 	if err != nil {
 		return err
 	}
+	// Newer columns would be lost silently, so a newer backup is rejected.
 	if header.Schema > int64(len(steps)) {
 		return fmt.Errorf("the backup has schema version %d and this program supports %d: it belongs to a newer Slipway; restore it with that version", header.Schema, len(steps))
 	}
 	return s.exclusively(ctx, func(c *call) error {
+		// Both checks run under the migration lock: no replica can start in
+		// between.
 		if err := requireEmpty(c); err != nil {
 			return err
 		}
@@ -116,6 +121,7 @@ func requireEmpty(c *call) error {
 		if table == "schema_migrations" {
 			continue
 		}
+		// The names come from the database's catalog and may be arbitrary.
 		quoted := `"` + strings.ReplaceAll(table, `"`, `""`) + `"`
 		any, err := queryAll(c, scanNumber, "SELECT 1 FROM "+quoted+" LIMIT 1")
 		if err != nil {
@@ -136,6 +142,7 @@ func loadRows(c *call, spool io.ReadSeeker) error {
 	statement := ""
 	_, err := readBackup(contextReader{c.ctx, spool}, backupVisitor{
 		table: func(table backupTable) error {
+			// Names were validated by sqlName; values are bound as parameters.
 			places := make([]string, len(table.Columns))
 			for i := range places {
 				places[i] = "$" + strconv.Itoa(i+1)
@@ -181,6 +188,8 @@ func readLines(unpacked io.Reader, visitor backupVisitor) (backupHeader, error) 
 		if err := b.line(line, func() string { return hex.EncodeToString(sum.Sum(nil)) }); err != nil {
 			return backupHeader{}, err
 		}
+		// The trailer's checksum covers the lines before it, so the line is
+		// added after it was parsed.
 		sum.Write(line) // never fails
 		sum.Write([]byte{'\n'})
 	}
@@ -212,6 +221,8 @@ func (b *backupReader) line(line []byte, sum func() string) error {
 	case !b.begun:
 		b.begun = true
 		return b.readHeader(line)
+	// The first byte distinguishes rows, which are arrays, from tables and the
+	// trailer, which are objects.
 	case bytes.HasPrefix(line, []byte("[")):
 		return b.readRow(line)
 	case bytes.HasPrefix(line, []byte(`{"table":`)):
@@ -228,6 +239,8 @@ func (b *backupReader) line(line []byte, sum func() string) error {
 	return nil
 }
 
+// readHeader checks format and version. Unknown fields are ignored here, so
+// that a newer version is reported as such.
 func (b *backupReader) readHeader(line []byte) error {
 	var header backupHeader
 	if err := json.Unmarshal(line, &header); err != nil || header.Format != backupFormat {
@@ -244,6 +257,8 @@ func (b *backupReader) readHeader(line []byte) error {
 // statements, so nothing else is accepted.
 var sqlName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,62}$`)
 
+// readTable validates a table. Each table occurs once, and the migration
+// history is never restored from a backup.
 func (b *backupReader) readTable(line []byte) error {
 	var table backupTable
 	if err := strictJSON(line, &table); err != nil {
@@ -265,6 +280,7 @@ func (b *backupReader) readTable(line []byte) error {
 	return b.visitor.table(table)
 }
 
+// readRow decodes a row by the kinds of its table's columns.
 func (b *backupReader) readRow(line []byte) error {
 	var cells []json.RawMessage
 	if err := json.Unmarshal(line, &cells); err != nil || len(cells) == 0 || len(cells) != len(b.current.Columns) {
@@ -302,6 +318,7 @@ func backupValue(kind string, cell json.RawMessage) (any, error) {
 	return base64.StdEncoding.DecodeString(text)
 }
 
+// decode decodes a JSON value of one type.
 func decode[T any](cell json.RawMessage) (value T, err error) {
 	if json.Unmarshal(cell, &value) != nil {
 		return value, fmt.Errorf("it is not a %T", value) // the original error contains the value

@@ -24,6 +24,7 @@ const MaxRuntimeState = 1 << 20
 const runtimeColumns = `id, account_id, name, namespace, cluster, cluster_uid, version, chart_version, kubernetes_version, access_mode,
 	access_url, ingress_class, configuration_runtime, uninstalling, clean_shared_repository, registered_at, heartbeat_at, state`
 
+// scanRuntime scans the columns of runtimeColumns.
 func scanRuntime(r row) (n Runtime, err error) {
 	return n, r.Scan(&n.ID, &n.AccountID, &n.Name, &n.Namespace, &n.Cluster, &n.ClusterUID, &n.Version, &n.ChartVersion, &n.KubernetesVersion,
 		&n.AccessMode, &n.AccessURL, &n.IngressClass, &n.ConfigurationRuntime, &n.Uninstalling, &n.CleanSharedRepository,
@@ -49,6 +50,7 @@ func (s *Store) CreateRuntime(ctx context.Context, runtime Runtime) (Runtime, er
 	}
 	s.setDefaults(&runtime.ID, &runtime.RegisteredAt)
 	err := s.write(ctx, func(c *call) error {
+		// The flag moves in the same transaction: an account never has two.
 		if runtime.ConfigurationRuntime {
 			if err := clearConfigurationRuntime(c, runtime.AccountID, runtime.ID); err != nil {
 				return err
@@ -136,6 +138,8 @@ func (s *Store) UpdateRuntime(ctx context.Context, id string, change func(*Runti
 		if err != nil {
 			return err
 		}
+		// change works on a copy: a retried transaction starts again from the
+		// stored row.
 		after = before
 		if err := change(&after); err != nil {
 			return err
@@ -201,6 +205,8 @@ func (s *Store) DeleteRuntime(ctx context.Context, accountID, id string, onlyIfS
 		if _, err := c.exec("DELETE FROM runtimes WHERE id = $1", id); err != nil {
 			return err
 		}
+		// Three kinds, because tunnels, lists of runtimes and lists of
+		// applications have different subscribers.
 		for _, kind := range []ChangeKind{ChangeRuntime, ChangeCredential, ChangeApplication} {
 			c.changed(Change{Kind: kind, AccountID: accountID, ID: id})
 		}

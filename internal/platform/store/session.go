@@ -22,6 +22,7 @@ const (
 
 // CreateSession stores a session and sets the time if it is empty.
 func (s *Store) CreateSession(ctx context.Context, session Session) error {
+	// An empty hash would be found by any request without a cookie.
 	if len(session.Hash) == 0 {
 		return invalid("a session needs a hash")
 	}

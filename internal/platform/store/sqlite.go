@@ -41,9 +41,12 @@ func (s *Store) connectSQLite(ctx context.Context, location *url.URL) error {
 	if err := createPrivateFile(path); err != nil {
 		return err
 	}
+	// The writer's pool has one connection: SQLite allows a single writer, and
+	// queueing in database/sql avoids SQLITE_BUSY.
 	if s.writer, err = openSQLite(path, 1, "query_only(0)"); err != nil {
 		return err
 	}
+	// query_only protects against a write through the wrong pool.
 	if s.readers, err = openSQLite(path, sqliteReaders, "query_only(1)"); err != nil {
 		return err
 	}
@@ -53,6 +56,9 @@ func (s *Store) connectSQLite(ctx context.Context, location *url.URL) error {
 // openSQLite opens a connection pool. synchronous=FULL makes a commit wait for the
 // disk, also with the write-ahead log.
 func openSQLite(path string, connections int, access string) (*sql.DB, error) {
+	// BEGIN IMMEDIATE takes the write lock at once: upgrading a read lock later
+	// could deadlock. Defensive mode and untrusted schemas limit what a
+	// manipulated file can do.
 	options := url.Values{
 		"_txlock":    {"immediate"},
 		"_defensive": {"1"},
@@ -101,6 +107,7 @@ func createPrivateFile(path string) error {
 func (s *Store) checkIntegrity(ctx context.Context) error {
 	path := s.engine.(sqliteEngine).path
 	c := &call{ctx: ctx, querier: s.writer, engine: s.engine}
+	// The check stops after five problems: one is enough to reject the file.
 	found, err := queryAll(c, scanText, "PRAGMA integrity_check(5)")
 	if err != nil {
 		return fmt.Errorf("the database %s cannot be read: %w", path, preferContextError(ctx, err))
@@ -121,6 +128,7 @@ func (e sqliteEngine) explain(err error) error {
 	if err == nil {
 		return nil
 	}
+	// Errors of database/sql and contexts have no result code.
 	var failure *sqlite.Error
 	if !errors.As(err, &failure) {
 		return &unavailableError{advice: "it did not respond in time, or is closed; retry later", cause: err}
@@ -131,6 +139,7 @@ func (e sqliteEngine) explain(err error) error {
 	case sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY:
 		return fmt.Errorf("what this belongs to is %w", ErrNotFound)
 	}
+	// The primary result code is in the low byte; the extended code refines it.
 	folder := filepath.Dir(e.path)
 	advice := ""
 	switch failure.Code() & 0xff {

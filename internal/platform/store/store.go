@@ -73,6 +73,8 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 	if err := s.migrate(ctx, shippedMigrations()); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
+	// Listening starts after the migration: an older schema may lack the
+	// columns that subscribers read.
 	if err := s.listen(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -88,6 +90,8 @@ func connect(ctx context.Context, options Options) (*Store, error) {
 	if s.now == nil {
 		s.now = time.Now
 	}
+	// closing outlives the context of Open, which only bounds opening. It ends
+	// the goroutines of Changes and listen.
 	s.closing, s.close = context.WithCancel(context.Background())
 
 	const form = "the URL of the database must be sqlite:///path/file.db or postgres://user:password@host/database"
@@ -113,6 +117,8 @@ func connect(ctx context.Context, options Options) (*Store, error) {
 // database. It is idempotent.
 func (s *Store) Close() (err error) {
 	s.closed.Do(func() {
+		// Goroutines end before the pools are closed, so that none of them
+		// reports a closed database as a failure.
 		s.close()
 		s.running.Wait()
 		var errs []error
@@ -129,6 +135,8 @@ func (s *Store) Close() (err error) {
 
 // Ready returns an error if the database does not respond.
 func (s *Store) Ready(ctx context.Context) error {
+	// The table always exists after a migration, and counting its few rows is
+	// cheap.
 	return s.read(ctx, func(c *call) error {
 		_, err := queryOne(c, scanNumber, "SELECT count(*) FROM schema_migrations")
 		return err

@@ -34,6 +34,7 @@ func (u User) isAdmin() bool { return u.Role == RoleAdmin && !u.Disabled }
 
 const userColumns = `id, account_id, email, name, role, password_hash, must_change_password, disabled, subject, created_at, last_sign_in_at`
 
+// scanUser scans the columns of userColumns.
 func scanUser(r row) (u User, err error) {
 	return u, r.Scan(&u.ID, &u.AccountID, &u.Email, &u.Name, &u.Role, &u.PasswordHash, &u.MustChangePassword, &u.Disabled,
 		&u.Subject, timeColumn{&u.CreatedAt}, timeColumn{&u.LastSignInAt})
@@ -65,6 +66,8 @@ func checkUser(user User) error {
 	return nil
 }
 
+// userConflict names the two unique keys of a user; the error does not show
+// which one is violated.
 func userConflict(err error, user User) error {
 	return orConflict(err, "a user with the email %s, or with the same identity", user.Email)
 }
@@ -92,6 +95,7 @@ func (s *Store) UserBySubject(ctx context.Context, subject string) (User, error)
 	return s.user(ctx, "subject = $1 AND subject <> ''", subject)
 }
 
+// user returns the user that matches a condition.
 func (s *Store) user(ctx context.Context, where string, args ...any) (user User, err error) {
 	err = s.read(ctx, func(c *call) error {
 		user, err = queryOne(c, scanUser, "SELECT "+userColumns+" FROM users WHERE "+where, args...)
@@ -132,6 +136,7 @@ func (s *Store) UpdateUser(ctx context.Context, user User) error {
 		if err != nil {
 			return err
 		}
+		// Losing the role and being disabled both count as losing an admin.
 		if before.isAdmin() && !user.isAdmin() {
 			if err := otherAdmin(c, before); err != nil {
 				return err

@@ -1,9 +1,9 @@
-// Package link is what both ends of a tunnel do to a connection: a WebSocket that
-// carries yamux streams, with deadlines, and frames that leave room for each other.
+// Package link is the transport of both ends of a tunnel: a WebSocket that
+// carries yamux streams, with timeouts and bounded frames.
 //
-// It promises that silence ends a connection, that a stream which nobody reads
-// holds a bounded amount of memory and stops no other, and that a frame is one
-// message. It refuses nothing: who may connect is decided before.
+// It guarantees that silence ends a connection, that a stream without a reader
+// holds a bounded amount of memory and does not block others, and that a frame
+// is one message. It authenticates no one: that happens before.
 package link
 
 import (
@@ -19,26 +19,26 @@ import (
 )
 
 const (
-	// window is how much of a stream may be under way. Both ends keep that much of a
-	// stream that nobody reads, so it bounds memory; it also bounds speed, to 5 MB/s
-	// over a way of 50 ms.
+	// window is the flow-control window of a stream. Both ends buffer that much
+	// of a stream without a reader, so it bounds memory; it also bounds
+	// throughput, to 5 MB/s at a round-trip time of 50 ms.
 	window = 256 << 10
-	// chunk is the largest frame. A larger one would keep the others waiting on a
+	// chunk is the largest frame. A larger one would delay other streams on a
 	// slow line.
 	chunk = 32 << 10
-	// backlog is how many new streams may wait to be accepted.
+	// backlog is the number of new streams that may wait to be accepted.
 	backlog = 256
-	// openTimeout is how long the other end may take to accept a stream.
+	// openTimeout bounds how long the other end may take to accept a stream.
 	openTimeout = 30 * time.Second
 	// frameHeader is the length of yamux's header.
 	frameHeader = 12
 )
 
-// Counter counts bytes. It is a counter of Prometheus.
+// Counter counts bytes; a Prometheus counter implements it.
 type Counter interface{ Add(float64) }
 
-// Link is a WebSocket as a yamux session uses it: every read and every write has a
-// deadline, and a header travels in one message with what it is about.
+// Link is a WebSocket as the transport of a yamux session: every read and write
+// has a deadline, and a header is sent in one message with its body.
 type Link struct {
 	net.Conn
 	socket *websocket.Conn
@@ -47,12 +47,12 @@ type Link struct {
 	in     Counter
 	out    Counter
 
-	// frame is a header whose body comes with the next write. Only the session's
-	// one sending goroutine writes.
+	// frame is a header whose body follows with the next write. Only the
+	// session's single sending goroutine writes, so no lock is needed.
 	frame []byte
 }
 
-// New takes over a WebSocket. Nothing may be silent for longer than dead.
+// New takes over a WebSocket. dead is the read timeout.
 func New(socket *websocket.Conn, dead time.Duration, in, out Counter) *Link {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Link{
@@ -62,8 +62,8 @@ func New(socket *websocket.Conn, dead time.Duration, in, out Counter) *Link {
 	}
 }
 
-// Read gives up when nothing comes for as long as a connection may be silent. The
-// other end sends pings, so silence means that it is gone.
+// Read fails after the read timeout without incoming data. The other end sends
+// pings, so silence means that it is gone.
 func (l *Link) Read(p []byte) (int, error) {
 	if err := l.Conn.SetReadDeadline(time.Now().Add(l.dead)); err != nil {
 		return 0, err
@@ -73,8 +73,8 @@ func (l *Link) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write holds back the header of a data frame until its body is there: yamux
-// writes them one after the other, and each write is a message and a system call.
+// Write delays the header of a data frame until its body follows: yamux writes
+// them separately, and each write is a message and a system call.
 func (l *Link) Write(p []byte) (int, error) {
 	if len(l.frame) == 0 && bodyFollows(p) {
 		l.frame = append(l.frame, p...)
@@ -97,37 +97,37 @@ func (l *Link) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// bodyFollows knows the header of a data frame: version, kind, flags, stream,
-// length.
+// bodyFollows recognizes the header of a data frame: version, type, flags,
+// stream ID, length.
 func bodyFollows(p []byte) bool {
 	const data = 0
 	return len(p) == frameHeader && p[1] == data && binary.BigEndian.Uint32(p[8:]) > 0
 }
 
-// Close ends the connection without the WebSocket's farewell: the other end may
-// not be there to answer it.
+// Close closes the connection without the WebSocket's closing handshake: the
+// other end may be gone.
 func (l *Link) Close() error {
 	err := l.socket.CloseNow()
 	l.cancel()
 	return err
 }
 
-// Settings are how the streams of one end behave.
+// Settings configure the streams of one end.
 type Settings struct {
-	// Ping is how often something is sent when nothing else is, and Dead how long
-	// nothing may come.
+	// Ping is the keepalive interval, and Dead the read timeout.
 	Ping, Dead time.Duration
-	// Close is how long the other end may go on after a stream was closed here.
+	// Close is how long the other end may continue after a stream was closed
+	// here.
 	Close time.Duration
 	Log   *slog.Logger
 }
 
-// Streams is the configuration of a session.
+// Streams returns the configuration of a session.
 func Streams(settings Settings) *yamux.Config {
 	return &yamux.Config{
 		AcceptBacklog: backlog,
-		// The link watches over the connection: a ping that waits behind data on a
-		// slow line does not mean that the other end is gone.
+		// The link's own deadline detects a dead connection: a ping that waits
+		// behind data on a slow line does not mean that the other end is gone.
 		EnableKeepAlive:        false,
 		KeepAliveInterval:      settings.Ping,
 		ConnectionWriteTimeout: settings.Dead,
@@ -138,25 +138,25 @@ func Streams(settings Settings) *yamux.Config {
 	}
 }
 
-// debugLog is where yamux writes. What it calls errors are ends of connections,
-// which are told elsewhere.
+// debugLog is the log of yamux at debug level. Its errors are closed
+// connections, which are logged elsewhere.
 type debugLog struct{ log *slog.Logger }
 
 // Write logs one line.
 func (d debugLog) Write(line []byte) (int, error) {
-	d.log.Debug("streams of the tunnel", "message", string(line))
+	d.log.Debug("yamux", "message", string(line))
 	return len(line), nil
 }
 
-// Ping sends something at intervals until the session ends, so that the other end
-// knows that this one is there.
+// Ping sends pings until the session ends, so that the read timeout of the
+// other end does not expire.
 func Ping(session *yamux.Session, every time.Duration) {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ticker.C:
-			// A late answer is no failure: the link's deadline decides.
+			// A late response is no failure: the link's deadline decides.
 			_, _ = session.Ping()
 		case <-session.CloseChan():
 			return

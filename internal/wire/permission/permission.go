@@ -1,10 +1,10 @@
-// Package permission says who may call which procedure of the API. There is one
-// table for the platform's procedures and the runtimes', so that the platform, its
-// gateway and the agents judge alike.
+// Package permission defines who may call which procedure of the API. One table
+// covers the procedures of the platform and of runtimes, so that the platform,
+// its gateway and the agents decide identically.
 //
-// It promises that a procedure without a row is allowed to nobody, and that each
-// procedure of the .proto files has one: a test compares them. It does not know how
-// a caller shows who they are.
+// It guarantees that a procedure without a row is denied to everyone, and that
+// each procedure of the .proto files has a row: a test compares them.
+// Authentication is not its concern.
 package permission
 
 import (
@@ -12,35 +12,38 @@ import (
 	"slices"
 )
 
-// Permission is what a procedure asks of its caller. The zero value is granted to
-// nobody.
+// Permission is what a procedure requires of its caller. The zero value is
+// granted to no one.
 type Permission int
 
 // The permissions.
 const (
-	// Nobody is what a procedure without a row asks for.
+	// Nobody is the permission of a procedure without a row: it is always
+	// denied.
 	Nobody Permission = iota
-	// Public asks for nothing: the procedure checks what it is shown itself.
+	// Public requires no authentication: the procedure checks its input itself.
 	Public
-	// Self is about the caller alone. Who must still choose a password may do it,
-	// and so may every key.
+	// Self concerns the caller only. It is granted to users who must still
+	// change their password, and to every key.
 	Self
-	// Session is Self for a session, and nothing that a key can do.
+	// Session is Self for a session, and not available to keys.
 	Session
-	// SignedIn is for each user of the account, and their keys.
+	// SignedIn is granted to each user of the account and their keys.
 	SignedIn
-	// Operate is for each user too: it does something to applications, or to what
-	// belongs to the user.
+	// Operate is granted to each user too: it changes applications, or objects
+	// of the user.
 	Operate
-	// Admin is for admins.
+	// Admin is granted to admins.
 	Admin
-	// RegisterRuntime is for admins, and for keys of admins that can do only this.
+	// RegisterRuntime is granted to admins, and to keys of admins that are
+	// limited to it.
 	RegisterRuntime
-	// RuntimeOnly is for runtimes with their access token, and for no user.
+	// RuntimeOnly is granted to runtimes with their access token, and to no
+	// user.
 	RuntimeOnly
 )
 
-// String names the permission as logs and tables do.
+// String returns the name of the permission for logs and tables.
 func (p Permission) String() string {
 	names := [...]string{"nobody", "public", "self", "session", "signed-in", "operate", "admin", "register-runtime", "runtime-only"}
 	if p < 0 || int(p) >= len(names) {
@@ -58,16 +61,16 @@ const (
 // Rule is the row of a procedure.
 type Rule struct {
 	Permission Permission
-	// Read is set when the procedure changes nothing: keys that may only read can
+	// Read is set when the procedure has no side effects: read-only keys may
 	// call it, and it is not audited.
 	Read bool
-	// Quiet is set when it changes something so often, and means so little, that an
-	// audit log would drown in it.
+	// Quiet is set when the procedure is called so often, with so little
+	// effect, that auditing it would flood the audit log.
 	Quiet bool
 }
 
-// Role reports whether a user with the role may call the procedure. It says
-// nothing about keys, and never allows what is for runtimes.
+// Role reports whether a user with the role may call the procedure. It does not
+// consider keys, and never grants procedures for runtimes.
 func (r Rule) Role(role string) bool {
 	switch r.Permission {
 	case Public:
@@ -80,14 +83,14 @@ func (r Rule) Role(role string) bool {
 	return false
 }
 
-// Of gives the row of a procedure, such as /slipway.platform.v1.AuthService/Me.
-// A procedure without one is for nobody.
+// Of returns the row of a procedure, such as
+// /slipway.platform.v1.AuthService/Me. A procedure without a row is denied.
 func Of(procedure string) (Rule, bool) {
 	rule, ok := table()[procedure]
 	return rule, ok
 }
 
-// Procedures are all that have a row, in order.
+// Procedures returns all procedures with a row, sorted.
 func Procedures() []string {
 	return slices.Sorted(maps.Keys(table()))
 }

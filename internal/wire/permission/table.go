@@ -2,7 +2,7 @@ package permission
 
 import "sync"
 
-// table has every procedure by its path. It is built once and never changed.
+// table maps procedure paths to rules. It is built once and never changes.
 var table = sync.OnceValue(func() map[string]Rule {
 	all := make(map[string]Rule)
 	for _, service := range services() {
@@ -18,9 +18,9 @@ type service struct {
 	methods map[string]Rule
 }
 
-// look is a procedure that changes nothing, change one that does, quiet one that
-// does so all the time.
-func look(p Permission) Rule   { return Rule{Permission: p, Read: true} }
+// read is a procedure without side effects, change one with side effects, quiet
+// one that is called continuously.
+func read(p Permission) Rule   { return Rule{Permission: p, Read: true} }
 func change(p Permission) Rule { return Rule{Permission: p} }
 func quiet(p Permission) Rule  { return Rule{Permission: p, Quiet: true} }
 
@@ -31,52 +31,53 @@ func platformServices() []service {
 	return []service{
 		{v1 + "AuthService", map[string]Rule{
 			"SignIn":         change(Public),
-			"Methods":        look(Public),
-			"Me":             look(Self),
+			"Methods":        read(Public),
+			"Me":             read(Self),
 			"SignOut":        change(Session),
 			"ChangePassword": change(Session),
 		}},
 		{v1 + "AccountService", map[string]Rule{
-			"GetAccount":    look(SignedIn),
+			"GetAccount":    read(SignedIn),
 			"UpdateAccount": change(Admin),
-			"ListUsers":     look(Admin),
+			"ListUsers":     read(Admin),
 			"CreateUser":    change(Admin),
 			"UpdateUser":    change(Admin),
 			"ResetPassword": change(Admin),
 			"DeleteUser":    change(Admin),
 		}},
-		// The service itself shows and revokes only a user's own keys.
+		// The service itself limits users to their own keys.
 		{v1 + "KeyService", map[string]Rule{
 			"CreateKey": change(Operate),
-			"ListKeys":  look(SignedIn),
+			"ListKeys":  read(SignedIn),
 			"RevokeKey": change(Operate),
 		}},
 		{v1 + "AuditService", map[string]Rule{
-			"ListEntries": look(Admin),
+			"ListEntries": read(Admin),
 		}},
 		{v1 + "RuntimeService", map[string]Rule{
 			"RegisterRuntime":   change(RegisterRuntime),
-			"CheckName":         look(RegisterRuntime),
-			"ValidateValues":    look(RegisterRuntime),
-			"ListRuntimes":      look(SignedIn),
-			"GetRuntime":        look(SignedIn),
-			"WatchRuntimes":     look(SignedIn),
+			"CheckName":         read(RegisterRuntime),
+			"ValidateValues":    read(RegisterRuntime),
+			"ListRuntimes":      read(SignedIn),
+			"GetRuntime":        read(SignedIn),
+			"WatchRuntimes":     read(SignedIn),
 			"UpdateRuntime":     change(Admin),
 			"DeleteRuntime":     change(Admin),
 			"UninstallRuntime":  change(Admin),
 			"RevokeCredentials": change(Admin),
 		}},
 		{v1 + "GitService", map[string]Rule{
-			"GetGitSettings":   look(SignedIn),
+			"GetGitSettings":   read(SignedIn),
 			"SetGitSettings":   change(Admin),
 			"ResetGitSettings": change(Admin),
 		}},
 		{v1 + "ApplicationService", map[string]Rule{
-			"ListApplications":  look(SignedIn),
-			"WatchApplications": look(SignedIn),
+			"ListApplications":  read(SignedIn),
+			"WatchApplications": read(SignedIn),
 		}},
 		{v1 + "AgentService", map[string]Rule{
-			// It shows a refresh token, which the procedure checks.
+			// The request contains a refresh token, which the procedure
+			// verifies.
 			"RenewCredential": quiet(Public),
 			"Heartbeat":       quiet(RuntimeOnly),
 			"Report":          quiet(RuntimeOnly),
@@ -89,17 +90,17 @@ func runtimeServices() []service {
 	const v1 = "slipway.runtime.v1."
 	return []service{
 		{v1 + "ApplicationService", map[string]Rule{
-			"ListApplications":  look(SignedIn),
-			"GetApplication":    look(SignedIn),
-			"WatchApplication":  look(SignedIn),
-			"GetTree":           look(SignedIn),
-			"WatchTree":         look(SignedIn),
-			"GetResource":       look(SignedIn),
-			"Diff":              look(SignedIn),
-			"GetHistory":        look(SignedIn),
-			"ListEvents":        look(SignedIn),
-			"WatchEvents":       look(SignedIn),
-			"Logs":              look(SignedIn),
+			"ListApplications":  read(SignedIn),
+			"GetApplication":    read(SignedIn),
+			"WatchApplication":  read(SignedIn),
+			"GetTree":           read(SignedIn),
+			"WatchTree":         read(SignedIn),
+			"GetResource":       read(SignedIn),
+			"Diff":              read(SignedIn),
+			"GetHistory":        read(SignedIn),
+			"ListEvents":        read(SignedIn),
+			"WatchEvents":       read(SignedIn),
+			"Logs":              read(SignedIn),
 			"Sync":              change(Operate),
 			"Rollback":          change(Operate),
 			"Terminate":         change(Operate),
@@ -107,42 +108,45 @@ func runtimeServices() []service {
 			"DeleteApplication": change(Operate),
 		}},
 		{v1 + "RuntimeService", map[string]Rule{
-			"GetInfo":                look(SignedIn),
-			"ComponentLogs":          look(Admin),
+			"GetInfo":                read(SignedIn),
+			"ComponentLogs":          read(Admin),
 			"ConfigureAsApplication": change(Admin),
-			// It tells of nodes, classes and certificates of the cluster.
-			"Preflight": look(Admin),
+			// The results contain nodes, classes and certificates of the
+			// cluster.
+			"Preflight": read(Admin),
 		}},
-		// A Git Source decides what is deployed, so it is a setting of the runtime.
+		// A Git Source determines what is deployed, so it is a setting of the
+		// runtime.
 		{v1 + "GitSourceService", map[string]Rule{
-			"ListGitSources":  look(SignedIn),
+			"ListGitSources":  read(SignedIn),
 			"CreateGitSource": change(Admin),
 			"EditGitSource":   change(Admin),
 			"DeleteGitSource": change(Admin),
 		}},
 		{v1 + "ClusterService", map[string]Rule{
-			"ListClusters":  look(SignedIn),
+			"ListClusters":  read(SignedIn),
 			"AddCluster":    change(Admin),
 			"RemoveCluster": change(Admin),
 		}},
-		// Register and OAuth store the token of the user who asks. OAuth for the
-		// runtime's own token is for admins: the service checks that.
+		// Register and OAuth store the token of the calling user. OAuth for the
+		// runtime's own token is limited to admins by the service.
 		{v1 + "IntegrationService", map[string]Rule{
-			"ListIntegrations":      look(SignedIn),
+			"ListIntegrations":      read(SignedIn),
 			"AddIntegration":        change(Admin),
 			"EditIntegration":       change(Admin),
 			"RemoveIntegration":     change(Admin),
 			"Register":              change(Operate),
 			"Deregister":            change(Operate),
 			"SetRuntimeCredentials": change(Admin),
-			"GetRuntimeCredentials": look(Admin),
+			"GetRuntimeCredentials": read(Admin),
 			"BeginOAuth":            change(Operate),
 			"FinishOAuth":           change(Operate),
 		}},
-		// What is served is what Ingresses of Applications say, which each user sees.
+		// Traffic follows from Ingresses of Applications, which each user can
+		// see.
 		{v1 + "TrafficService", map[string]Rule{
-			"WatchTraffic": look(SignedIn),
-			"Explain":      look(SignedIn),
+			"WatchTraffic": read(SignedIn),
+			"Explain":      read(SignedIn),
 		}},
 	}
 }

@@ -14,17 +14,17 @@ import (
 	"slipway.dev/slipway/internal/access/mode"
 )
 
-// right is what an installer has to be allowed. Resources are plural, as the API
-// server knows them.
+// right is a permission that the installer needs. Resources are plural, as in
+// RBAC rules.
 type right struct {
 	group, resource string
 	verbs           []string
-	// cluster is set for what has no namespace.
+	// cluster is set for cluster-scoped resources.
 	cluster bool
 }
 
-// rightsFor are those that an install in a mode needs: the documented ones (R14),
-// and those for the other objects of the chart.
+// rightsFor returns the permissions for an installation in a mode: the
+// documented ones (R14), and those for the other objects of the chart.
 func rightsFor(chosen mode.Mode, singleNamespace bool) []right {
 	all := []string{"create", "update", "delete"}
 	const rbac, apps, networking = "rbac.authorization.k8s.io", "apps", "networking.k8s.io"
@@ -61,44 +61,45 @@ func rightsFor(chosen mode.Mode, singleNamespace bool) []right {
 	)
 }
 
-// checkRights is P4: what the user of the kubeconfig may do, asked one by one of
-// the API server. It passes when nothing is missing.
-func checkRights(ctx context.Context, in *Inquiry, out *Report) {
-	out.look("SelfSubjectAccessReviews for the namespace %s", in.Settings.Namespace)
+// checkRights is P4: the user of the kubeconfig has all permissions, by one
+// SelfSubjectAccessReview each.
+func checkRights(ctx context.Context, in *CheckContext, out *Report) {
+	out.inspect("SelfSubjectAccessReviews for the namespace %s", in.Settings.Namespace)
 	if !in.SingleNamespace {
-		// Whoever may do everything needs no further question (R13).
+		// A cluster admin needs no further reviews (R13).
 		allowed, err := in.allowed(ctx, right{"*", "*", nil, true}, "*")
 		if err != nil {
-			out.unseen("selfsubjectaccessreviews", err)
+			out.readError("selfsubjectaccessreviews", err)
 			return
 		}
 		if allowed {
-			out.look("everything is allowed")
+			out.inspect("everything is allowed")
 			return
 		}
 	}
-	missing, err := in.missingRights(ctx, rightsFor(in.asked(), in.SingleNamespace))
+	missing, err := in.missingRights(ctx, rightsFor(in.requestedMode(), in.SingleNamespace))
 	if err != nil {
-		out.unseen("selfsubjectaccessreviews", err)
+		out.readError("selfsubjectaccessreviews", err)
 		return
 	}
 	if !in.SingleNamespace {
-		// The chart's roles read the whole cluster. Without these verbs nobody may
-		// write a role that gives more than they have themselves.
+		// The chart's roles read the whole cluster. RBAC prevents privilege
+		// escalation: without these verbs a user cannot create a role with more
+		// permissions than their own.
 		escalation, err := in.missingRights(ctx, []right{{"rbac.authorization.k8s.io", "clusterroles", []string{"escalate", "bind"}, true}})
 		if err != nil {
-			out.unseen("selfsubjectaccessreviews", err)
+			out.readError("selfsubjectaccessreviews", err)
 			return
 		}
 		missing = append(missing, escalation...)
 	}
 	if len(missing) > 0 {
-		out.fail("the user of the kubeconfig", "rights are missing: "+describeRights(missing), rightsRole(missing, in.Settings.Namespace))
+		out.fail("the user of the kubeconfig", "permissions are missing: "+describeRights(missing), rightsRole(missing, in.Settings.Namespace))
 	}
 }
 
-// missingRights are those that the API server does not grant.
-func (in *Inquiry) missingRights(ctx context.Context, wanted []right) ([]right, error) {
+// missingRights returns the permissions that the API server does not grant.
+func (in *CheckContext) missingRights(ctx context.Context, wanted []right) ([]right, error) {
 	var missing []right
 	for _, one := range wanted {
 		var verbs []string
@@ -119,13 +120,14 @@ func (in *Inquiry) missingRights(ctx context.Context, wanted []right) ([]right, 
 	return missing, nil
 }
 
-func (in *Inquiry) allowed(ctx context.Context, one right, verb string) (bool, error) {
-	asked := &authorizationv1.ResourceAttributes{Group: one.group, Resource: one.resource, Verb: verb}
+// allowed sends one SelfSubjectAccessReview.
+func (in *CheckContext) allowed(ctx context.Context, one right, verb string) (bool, error) {
+	attributes := &authorizationv1.ResourceAttributes{Group: one.group, Resource: one.resource, Verb: verb}
 	if !one.cluster {
-		asked.Namespace = in.Settings.Namespace
+		attributes.Namespace = in.Settings.Namespace
 	}
 	review, err := in.Cluster.Client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
-		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: asked},
+		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: attributes},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		return false, err
@@ -145,7 +147,8 @@ func describeRights(missing []right) string {
 	return strings.Join(parts, "; ")
 }
 
-// rightsRole is a ClusterRole that gives what is missing, and how to bind it.
+// rightsRole returns a ClusterRole with the missing permissions, and how to
+// bind it.
 func rightsRole(missing []right, namespace string) string {
 	role := rbacv1.ClusterRole{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole"},
@@ -156,7 +159,7 @@ func rightsRole(missing []right, namespace string) string {
 	}
 	text, err := yaml.Marshal(role)
 	if err != nil {
-		return "ask an administrator for these rights"
+		return "ask an administrator for these permissions"
 	}
 	bind := "kubectl create clusterrolebinding slipway-installer --clusterrole slipway-installer --user USER"
 	if !slices.ContainsFunc(missing, func(one right) bool { return one.cluster }) {

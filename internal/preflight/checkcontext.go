@@ -22,29 +22,32 @@ import (
 
 const (
 	defaultStatusWait = 20 * time.Second
-	// mostListed bounds lists of a cluster: nobody reads more findings.
-	mostListed = 2000
+	// maxListed bounds lists of the cluster: more objects would not make the
+	// findings more useful.
+	maxListed = 2000
 )
 
-// Inquiry is one run: the world, the options, and what more than one check asks
-// for, which is asked once.
-type Inquiry struct {
+// CheckContext is the state of one run: World, Options, and values that several
+// checks need, each fetched once.
+type CheckContext struct {
 	World
 	Options
-	// Mode is how the runtime is reached; Unresolved when P13 fails.
+	// Mode is the access mode; Unresolved when P13 fails.
 	Mode  mode.Mode
 	modes []mode.Finding
 	// versionRuns is set when P1 is among the checks.
 	versionRuns bool
 
+	// Lazy values, each computed by the first check that needs it.
 	controller func() (*controllerView, error)
 	nodes      func() ([]corev1.Node, error)
 	me         func() (*platformv1.MeResponse, error)
 	token      func() (gitprovider.TokenReport, error)
 }
 
-func newInquiry(ctx context.Context, world World, options Options) *Inquiry {
-	in := &Inquiry{World: world, Options: options}
+// newCheckContext applies the defaults and resolves the access mode.
+func newCheckContext(ctx context.Context, world World, options Options) *CheckContext {
+	in := &CheckContext{World: world, Options: options}
 	in.Stage = cmp.Or(in.Stage, Before)
 	in.StatusWait = cmp.Or(in.StatusWait, defaultStatusWait)
 	if in.Dial == nil {
@@ -62,33 +65,35 @@ func newInquiry(ctx context.Context, world World, options Options) *Inquiry {
 	in.Mode, in.modes = mode.Resolve(in.Settings)
 	in.controller = sync.OnceValues(func() (*controllerView, error) { return bounded(ctx, in.viewController) })
 	in.nodes = sync.OnceValues(func() ([]corev1.Node, error) { return bounded(ctx, in.listNodes) })
-	in.me = sync.OnceValues(func() (*platformv1.MeResponse, error) { return bounded(ctx, in.askMe) })
-	in.token = sync.OnceValues(func() (gitprovider.TokenReport, error) { return bounded(ctx, in.askToken) })
+	in.me = sync.OnceValues(func() (*platformv1.MeResponse, error) { return bounded(ctx, in.fetchMe) })
+	in.token = sync.OnceValues(func() (gitprovider.TokenReport, error) { return bounded(ctx, in.fetchToken) })
 	return in
 }
 
-// bounded asks something within the time of a check.
+// bounded calls a function with the timeout of a check. The context is the
+// run's, not that of the first check: a check that is cancelled must not fail
+// the others.
 func bounded[T any](ctx context.Context, ask func(context.Context) (T, error)) (T, error) {
 	limited, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	return ask(limited)
 }
 
-func (in *Inquiry) listNodes(ctx context.Context) ([]corev1.Node, error) {
-	list, err := in.Cluster.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{Limit: mostListed})
+func (in *CheckContext) listNodes(ctx context.Context) ([]corev1.Node, error) {
+	list, err := in.Cluster.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{Limit: maxListed})
 	if err != nil {
 		return nil, err
 	}
 	return list.Items, nil
 }
 
-func (in *Inquiry) askToken(ctx context.Context) (gitprovider.TokenReport, error) {
+func (in *CheckContext) fetchToken(ctx context.Context) (gitprovider.TokenReport, error) {
 	return in.GitProvider.Check(ctx, gitprovider.RuntimeToken)
 }
 
-// asked is the mode by what the settings ask for, also when they are wrong
-// elsewhere: a bad name must not hide a bad certificate.
-func (in *Inquiry) asked() mode.Mode {
+// requestedMode returns the mode that the settings select, even if they are
+// invalid elsewhere: a bad name must not hide a bad certificate.
+func (in *CheckContext) requestedMode() mode.Mode {
 	switch {
 	case in.Mode != mode.Unresolved:
 		return in.Mode
@@ -102,22 +107,21 @@ func (in *Inquiry) asked() mode.Mode {
 	return mode.Tunnel
 }
 
-// address is where the runtime is to be reached from outside; nil in a tunnel.
-func (in *Inquiry) address() *url.URL {
-	if in.asked() == mode.Tunnel {
+// address returns the external URL of the runtime; nil for a tunnel.
+func (in *CheckContext) address() *url.URL {
+	if in.requestedMode() == mode.Tunnel {
 		return nil
 	}
-	parsed, err := url.Parse(mode.URL(in.Settings, in.asked()))
+	parsed, err := url.Parse(mode.URL(in.Settings, in.requestedMode()))
 	if err != nil || parsed.Hostname() == "" {
 		return nil
 	}
 	return parsed
 }
 
-// outside skips a check that is for runtimes which are reached from outside, and
-// gives their address.
-func (in *Inquiry) outside(out *Report) *url.URL {
-	if in.asked() == mode.Tunnel {
+// externalURL returns the external URL, or skips a check that needs one.
+func (in *CheckContext) externalURL(out *Report) *url.URL {
+	if in.requestedMode() == mode.Tunnel {
 		out.skip("the runtime is reached through its tunnel")
 		return nil
 	}
@@ -128,22 +132,22 @@ func (in *Inquiry) outside(out *Report) *url.URL {
 	return address
 }
 
-// unseen tells that the cluster did not let us look. That the API server is away is
-// told once, by P1 if it runs.
-func (r *Report) unseen(what string, err error) {
+// readError reports that the cluster could not be read. An unreachable API
+// server is reported once, by P1 if it runs.
+func (r *Report) readError(what string, err error) {
 	var status apierrors.APIStatus
 	answered := errors.As(err, &status)
 	switch {
 	case apierrors.IsForbidden(err):
-		r.warn(what, "it cannot be checked: "+err.Error(), "run it as somebody who may read "+what+", or ask an administrator to")
+		r.warn(what, "it cannot be checked: "+err.Error(), "run it as a user who can read "+what+", or ask an administrator")
 	case !answered && r.versionRuns && r.code != KubernetesVersion:
-		r.skip("the API server does not answer: see %s", KubernetesVersion)
+		r.skip("the API server does not respond: see %s", KubernetesVersion)
 	default:
-		r.fail(what, "it cannot be read: "+err.Error(), "see whether the API server answers: kubectl get --raw /readyz")
+		r.fail(what, "it cannot be read: "+err.Error(), "check that the API server responds: kubectl get --raw /readyz")
 	}
 }
 
-// named is an object in a sentence.
+// named returns an object for a message: kind and namespace/name.
 func named(kind, namespace, name string) string {
 	if namespace == "" {
 		return kind + " " + name
