@@ -49,7 +49,7 @@ func TestEgress(t *testing.T) {
 		t.Fatal(err)
 	}
 	clean(t, run(good.URL, registry.Host))
-	finds(t, run(proxied.URL), preflight.Egress, preflight.Warned, "may not let WebSockets through")
+	finds(t, run(proxied.URL), preflight.Egress, preflight.Warned, "a proxy may block WebSockets")
 	finds(t, run(good.URL, "127.0.0.1:9"), preflight.Egress, preflight.Warned, "slipway images mirror")
 	options.Provider = preflight.GKE
 	finds(t, run("https://127.0.0.1:9"), preflight.Egress, preflight.Failed, "gcloud compute firewall-rules create")

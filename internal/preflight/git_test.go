@@ -81,7 +81,7 @@ func TestSharedRepository(t *testing.T) {
 		{"another token", preflight.GitAccess{Repository: repository.URL(), Token: secret.New("canary-other"), Username: "robot", CAs: authorities}, preflight.SharedRepository, preflight.Failed, "does not accept the token"},
 		{"not there", preflight.GitAccess{Repository: strings.Replace(repository.URL(), "config", "absent", 1), Token: secret.New("canary-password"), Username: "robot", CAs: authorities}, preflight.SharedRepository, preflight.Warned, "does not exist"},
 		{"R79 without the authority", preflight.GitAccess{Repository: repository.URL()}, preflight.GitTLS, preflight.Failed, "argocd-tls-certs-cm"},
-		{"no authorities in the file", preflight.GitAccess{Repository: repository.URL(), CAs: []byte("x")}, preflight.GitTLS, preflight.Failed, "has no certificate"},
+		{"no authorities in the file", preflight.GitAccess{Repository: repository.URL(), CAs: []byte("x")}, preflight.GitTLS, preflight.Failed, "contains no certificate"},
 		{"nobody listens", preflight.GitAccess{Repository: "https://127.0.0.1:9/a/b.git"}, preflight.Egress, preflight.Failed, "the connection is refused"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

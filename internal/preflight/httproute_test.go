@@ -89,7 +89,7 @@ func TestHTTPRoute(t *testing.T) {
 	s.apply(strings.Replace(text, "port: 80", "port: 81", 1))
 	finds(t, s.run(), preflight.RouteResources, preflight.Failed, "does not lead")
 	s.apply(text)
-	finds(t, s.run(), preflight.RouteResources, preflight.Failed, "no Gateway has taken it")
+	finds(t, s.run(), preflight.RouteResources, preflight.Failed, "no Gateway has accepted it")
 	s.report("httproutes", mode.RouterService, `{"parents": [{"parentRef": {"name": "public"}, "conditions": [{"type": "Accepted", "status": "True"}, {"type": "ResolvedRefs", "status": "False"}]}]}`)
 	finds(t, s.run(), preflight.RouteResources, preflight.Failed, "ResolvedRefs")
 	s.report("httproutes", mode.RouterService, `{"parents": [{"parentRef": {"name": "public"}, "conditions": [{"type": "Accepted", "status": "True"}, {"type": "ResolvedRefs", "status": "True"}]}]}`)

@@ -41,7 +41,7 @@ func providerCases() []providerCase {
 		{preflight.AKS, "R100", byProviderID("azure:///subscriptions/x"), ip, cloud, ""},
 		{preflight.BareMetal, "R101", byProviderID(""), ip, "provider/baremetal/deploy.yaml", ""},
 		{preflight.DigitalOcean, "R102", byProviderID("digitalocean://1"), ip, "provider/do/deploy.yaml", ""},
-		{preflight.DockerDesktop, "R103", corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "docker-desktop"}}, corev1.LoadBalancerIngress{Hostname: "localhost"}, cloud, "only this machine reaches it"},
+		{preflight.DockerDesktop, "R103", corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "docker-desktop"}}, corev1.LoadBalancerIngress{Hostname: "localhost"}, cloud, "only reachable from this machine"},
 		{preflight.Exoscale, "R104", byProviderID("exoscale://1"), ip, "ingress-nginx/main/deploy/static/provider/exoscale/deploy.yaml", ""},
 		{preflight.GKE, "R105", byProviderID("gce://project/zone/node"), ip, "cluster-admin-binding", ""},
 		{preflight.MicroK8s, "R106", byLabel("microk8s.io/cluster"), ip, "microk8s enable ingress", ""},

@@ -223,7 +223,7 @@ func TestArgo(t *testing.T) {
 	})
 	cluster.Apply(t, beside, deployment("argocd-server", "quay.io/argoproj/argocd:v3.3.10")+deployment("argo-rollouts", "quay.io/argoproj/argo-rollouts:v1.8"))
 	results := preflight.Run(t.Context(), world, options)
-	finds(t, results, preflight.ArgoCollision, preflight.Warned, "beside the runtime")
+	finds(t, results, preflight.ArgoCollision, preflight.Warned, "besides the runtime")
 	finds(t, results, preflight.ArgoCollision, preflight.Warned, "Argo Rollouts")
 	cluster.Apply(t, options.Settings.Namespace, deployment("argocd-server", "mirror.example.test/argoproj/argocd@sha256:"+strings.Repeat("0", 64)))
 	finds(t, preflight.Run(t.Context(), world, options), preflight.ArgoCollision, preflight.Failed, "slipway app migrate")

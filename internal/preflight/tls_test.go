@@ -48,8 +48,8 @@ func TestCertificates(t *testing.T) {
 		{"wrong name", issuer.leaf("other.example.com", 60*day), preflight.Failed, []string{"not for prod.example.com but for other.example.com"}},
 		{"wildcard", issuer.leaf("*.example.com", 60*day), preflight.Passed, nil},
 		{"self-signed", selfSigned, preflight.Failed, []string{"self-signed"}},
-		{"stranger", stranger.leaf(testHost, 60*day), preflight.Failed, []string{"the authority", "openssl s_client"}},
-		{"all at once", everything, preflight.Failed, []string{"has expired on", "not for prod.example.com", "self-signed", "the controller makes when it has none"}},
+		{"stranger", stranger.leaf(testHost, 60*day), preflight.Failed, []string{"the CA", "openssl s_client"}},
+		{"all at once", everything, preflight.Failed, []string{"has expired on", "not for prod.example.com", "self-signed", "the controller's default certificate"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			serveTLS(t, tt.shows, router(testRuntime))
@@ -79,7 +79,7 @@ func TestCertificateSecret(t *testing.T) {
 	s.options.Settings.Ingress.TLS = []mode.IngressTLS{{Hosts: []string{testHost}, SecretName: "prod-tls"}}
 	finds(t, s.run(preflight.TLSCertificate), preflight.TLSCertificate, preflight.Failed, "the Secret of the certificate does not exist")
 	s.certificate(t, "prod-tls")
-	finds(t, s.run(preflight.TLSCertificate), preflight.TLSCertificate, preflight.Warned, "the controller makes when it has none")
+	finds(t, s.run(preflight.TLSCertificate), preflight.TLSCertificate, preflight.Warned, "the controller's default certificate")
 }
 
 // listening is a socket at the front that takes connections and does with them what
@@ -125,7 +125,7 @@ func TestSockets(t *testing.T) {
 		want  string
 	}{
 		{"refused", func(*testing.T, *preflight.World) {}, preflight.TCP, "the connection is refused"},
-		{"nothing answers", func(_ *testing.T, world *preflight.World) { world.Dial = hang }, preflight.TCP, "nothing answers in time"},
+		{"nothing answers", func(_ *testing.T, world *preflight.World) { world.Dial = hang }, preflight.TCP, "no response in time"},
 		{"no record", func(t *testing.T, world *preflight.World) { world.Resolver = serveDNS(t, nil) }, preflight.DNS, "DNS has no record of prod.example.com"},
 		{"no TLS", func(t *testing.T, _ *preflight.World) {
 			listening(t, front, func(conn net.Conn) { _, _ = conn.Write([]byte("220 mail\r\n")); _ = conn.Close() })
@@ -133,7 +133,7 @@ func TestSockets(t *testing.T) {
 		{"closed at once", func(t *testing.T, _ *preflight.World) {
 			listening(t, front, func(conn net.Conn) { _ = conn.Close() })
 		}, preflight.TLSCertificate, "does not speak TLS"},
-		{"refused to the handshake", func(*testing.T, *preflight.World) {}, preflight.TLSCertificate, "cannot be seen: the connection is refused"},
+		{"refused to the handshake", func(*testing.T, *preflight.World) {}, preflight.TLSCertificate, "cannot be read: the connection is refused"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			for stage, state := range map[preflight.Stage]preflight.State{preflight.Before: preflight.Warned, preflight.After: preflight.Failed} {
@@ -161,8 +161,8 @@ func TestHangs(t *testing.T) {
 	world, options := externalURL(t, preflight.After, newAuthority(t))
 	options.Only = []preflight.Code{preflight.TLSCertificate, preflight.TCP, preflight.URLAnswer}
 	results := preflight.Run(t.Context(), world, options)
-	finds(t, results, preflight.TLSCertificate, preflight.Failed, "nothing answers in time")
-	finds(t, results, preflight.URLAnswer, preflight.Failed, "nothing answers in time")
+	finds(t, results, preflight.TLSCertificate, preflight.Failed, "no response in time")
+	finds(t, results, preflight.URLAnswer, preflight.Failed, "no response in time")
 }
 
 // TestOtherIngresses: R98: where other Ingresses of the class have no address, ours
@@ -224,11 +224,11 @@ func TestURL(t *testing.T) {
 		want    string
 	}{
 		{"ours", router(testRuntime), preflight.URLAnswer, preflight.Passed, ""},
-		{"another runtime", router("staging"), preflight.URLAnswer, preflight.Failed, `another runtime answers there: "staging"`},
-		{"somebody else", status(200), preflight.URLAnswer, preflight.Failed, "something else answers there"},
-		{"no endpoints", status(503), preflight.URLAnswer, preflight.Failed, "the controller answers 503"},
+		{"another runtime", router("staging"), preflight.URLAnswer, preflight.Failed, `another runtime responds there: "staging"`},
+		{"somebody else", status(200), preflight.URLAnswer, preflight.Failed, "another server responds there"},
+		{"no endpoints", status(503), preflight.URLAnswer, preflight.Failed, "the controller responds with 503"},
 		{"websocket", router(testRuntime), preflight.TCP, preflight.Passed, ""},
-		{"no websocket", noUpgrade, preflight.TCP, preflight.Failed, "something before it answers 502"},
+		{"no websocket", noUpgrade, preflight.TCP, preflight.Failed, "a proxy in front of it responds with 502"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			serveTLS(t, issuer.leaf(testHost, 60*24*time.Hour), tt.handler)
@@ -262,7 +262,7 @@ func TestDNSBeforeRecord(t *testing.T) {
 			t.Errorf("%s", shown(result))
 		}
 	}
-	finds(t, results, preflight.DNS, preflight.Warned, "make the record prod.example.com. A "+frontAddress().String())
+	finds(t, results, preflight.DNS, preflight.Warned, "create the record prod.example.com. A "+frontAddress().String())
 	s.balance("front", corev1.LoadBalancerIngress{IP: "203.0.113.7"})
 	s.world.Resolver = serveDNS(t, map[string]netip.Addr{testHost + ".": frontAddress()})
 	finds(t, s.run(preflight.DNS), preflight.DNS, preflight.Warned, "and the controller has 203.0.113.7")

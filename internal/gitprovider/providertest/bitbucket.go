@@ -7,6 +7,8 @@ import (
 	"strings"
 )
 
+// bitbucketEndpoints returns the endpoints of Bitbucket Cloud's REST API 2.0
+// that the client uses.
 func bitbucketEndpoints() []endpoint {
 	const (
 		users        = "https://developer.atlassian.com/cloud/bitbucket/rest/api-group-users/"
@@ -28,12 +30,13 @@ func bitbucketEndpoints() []endpoint {
 	}
 }
 
+// bitbucketError writes an error body.
 func bitbucketError(x *exchange, status int, body map[string]any) {
-	x.answer(status, map[string]any{"type": "error", "error": body})
+	x.respond(status, map[string]any{"type": "error", "error": body})
 }
 
-// bitbucketScope sets the headers with the scopes and refuses a token without
-// one of them. The first of the list is what the error names.
+// bitbucketScope sets the scope headers and rejects a token without one of the
+// scopes. The error names the first one.
 func bitbucketScope(x *exchange, scopes ...string) bool {
 	if x.token.Scopes != nil {
 		x.w.Header().Set("X-OAuth-Scopes", strings.Join(x.token.Scopes, ", "))
@@ -49,12 +52,15 @@ func bitbucketScope(x *exchange, scopes ...string) bool {
 	return false
 }
 
+// bitbucketUser serves GET /user.
 func bitbucketUser(x *exchange) {
 	if bitbucketScope(x, "account", "account:write", "read:user:bitbucket") {
-		x.answer(http.StatusOK, map[string]any{"type": "user", "username": x.token.Login, "nickname": x.token.Login, "uuid": "{9c3f0f8e-5c5c-4a1a-9d4e-000000000001}"})
+		x.respond(http.StatusOK, map[string]any{"type": "user", "username": x.token.Login, "nickname": x.token.Login, "uuid": "{9c3f0f8e-5c5c-4a1a-9d4e-000000000001}"})
 	}
 }
 
+// bitbucketJSON encodes a repository. Clone URLs contain the user name, as at
+// Bitbucket.
 func bitbucketJSON(x *exchange, repository *Repository) map[string]any {
 	var branch any
 	if repository.DefaultBranch != "" {
@@ -72,11 +78,13 @@ func bitbucketJSON(x *exchange, repository *Repository) map[string]any {
 	}
 }
 
+// bitbucketPath returns workspace/slug of the request.
 func bitbucketPath(x *exchange) string {
 	return x.r.PathValue("workspace") + "/" + x.r.PathValue("slug")
 }
 
-// bitbucketRepository finds one for those with the scope and the role.
+// bitbucketRepository returns the repository if the token has scope and role,
+// and otherwise writes the error.
 func bitbucketRepository(x *exchange, role string, scopes ...string) *Repository {
 	if !bitbucketScope(x, scopes...) {
 		return nil
@@ -93,12 +101,14 @@ func bitbucketRepository(x *exchange, role string, scopes ...string) *Repository
 	return repository
 }
 
+// bitbucketGet serves GET /repositories/{workspace}/{slug}.
 func bitbucketGet(x *exchange) {
 	if repository := bitbucketRepository(x, "read", "repository", "repository:write", "read:repository:bitbucket"); repository != nil {
-		x.answer(http.StatusOK, bitbucketJSON(x, repository))
+		x.respond(http.StatusOK, bitbucketJSON(x, repository))
 	}
 }
 
+// bitbucketCreate serves POST /repositories/{workspace}/{slug}.
 func bitbucketCreate(x *exchange) {
 	if !bitbucketScope(x, "repository:admin", "admin:repository:bitbucket") {
 		return
@@ -118,9 +128,10 @@ func bitbucketCreate(x *exchange) {
 		bitbucketError(x, http.StatusBadRequest, map[string]any{"message": "Repository with this Slug and Owner already exists."})
 		return
 	}
-	x.answer(http.StatusOK, bitbucketJSON(x, x.create(path, flag(x.body["is_private"]))))
+	x.respond(http.StatusOK, bitbucketJSON(x, x.create(path, flag(x.body["is_private"]))))
 }
 
+// bitbucketHookJSON encodes a hook without its secret.
 func bitbucketHookJSON(hook Hook) map[string]any {
 	return map[string]any{
 		"type": "webhook_subscription", "uuid": bitbucketUID(hook.ID), "url": hook.URL, "active": hook.Active,
@@ -128,8 +139,10 @@ func bitbucketHookJSON(hook Hook) map[string]any {
 	}
 }
 
+// bitbucketUID returns the UUID of a hook, in braces as Bitbucket has it.
 func bitbucketUID(id int64) string { return "{hook-" + strconv.FormatInt(id, 10) + "}" }
 
+// bitbucketHookIndex finds the hook of the request.
 func bitbucketHookIndex(x *exchange, repository *Repository) int {
 	i := slices.IndexFunc(repository.Hooks, func(h Hook) bool { return bitbucketUID(h.ID) == x.r.PathValue("uid") })
 	if i < 0 {
@@ -138,6 +151,7 @@ func bitbucketHookIndex(x *exchange, repository *Repository) int {
 	return i
 }
 
+// bitbucketHook decodes the hook of a request body.
 func bitbucketHook(x *exchange) Hook {
 	for _, event := range texts(x.body["events"]) {
 		if event != "repo:push" && !strings.HasPrefix(event, "pullrequest:") {
@@ -150,6 +164,7 @@ func bitbucketHook(x *exchange) Hook {
 	}
 }
 
+// bitbucketListHooks serves GET .../hooks, in pages with a next URL.
 func bitbucketListHooks(x *exchange) {
 	repository := bitbucketRepository(x, "admin", "webhook", "read:webhook:bitbucket")
 	if repository == nil {
@@ -167,15 +182,17 @@ func bitbucketListHooks(x *exchange) {
 	if to < len(repository.Hooks) {
 		body["next"] = x.origin + x.r.URL.Path + "?pagelen=" + strconv.Itoa(size) + "&page=" + strconv.Itoa(page+1)
 	}
-	x.answer(http.StatusOK, body)
+	x.respond(http.StatusOK, body)
 }
 
+// bitbucketCreateHook serves POST .../hooks.
 func bitbucketCreateHook(x *exchange) {
 	if repository := bitbucketRepository(x, "admin", "webhook", "write:webhook:bitbucket"); repository != nil {
-		x.answer(http.StatusCreated, bitbucketHookJSON(x.addHook(repository, bitbucketHook(x))))
+		x.respond(http.StatusCreated, bitbucketHookJSON(x.addHook(repository, bitbucketHook(x))))
 	}
 }
 
+// bitbucketUpdateHook serves PUT .../hooks/{uid}.
 func bitbucketUpdateHook(x *exchange) {
 	repository := bitbucketRepository(x, "admin", "webhook", "write:webhook:bitbucket")
 	if repository == nil {
@@ -185,10 +202,11 @@ func bitbucketUpdateHook(x *exchange) {
 		hook := bitbucketHook(x)
 		hook.ID = repository.Hooks[i].ID
 		repository.Hooks[i] = hook
-		x.answer(http.StatusOK, bitbucketHookJSON(hook))
+		x.respond(http.StatusOK, bitbucketHookJSON(hook))
 	}
 }
 
+// bitbucketDeleteHook serves DELETE .../hooks/{uid}.
 func bitbucketDeleteHook(x *exchange) {
 	repository := bitbucketRepository(x, "admin", "webhook", "delete:webhook:bitbucket")
 	if repository == nil {
@@ -196,6 +214,6 @@ func bitbucketDeleteHook(x *exchange) {
 	}
 	if i := bitbucketHookIndex(x, repository); i >= 0 {
 		repository.Hooks = slices.Delete(repository.Hooks, i, i+1)
-		x.answer(http.StatusNoContent, nil)
+		x.respond(http.StatusNoContent, nil)
 	}
 }

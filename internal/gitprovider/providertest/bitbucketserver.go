@@ -6,6 +6,8 @@ import (
 	"strings"
 )
 
+// bitbucketServerEndpoints returns the endpoints of Bitbucket Server's REST API
+// 1.0 that the client uses.
 func bitbucketServerEndpoints() []endpoint {
 	const (
 		system       = "https://developer.atlassian.com/server/bitbucket/rest/v906/api-group-system-maintenance/"
@@ -35,8 +37,8 @@ func bitbucketServerEndpoints() []endpoint {
 	}
 }
 
-// serverProperties answers everybody; a token that is sent and not known is
-// refused all the same.
+// serverProperties serves GET /application-properties, which is public; an
+// unknown token is rejected nevertheless.
 func serverProperties(x *exchange) {
 	if x.r.Header.Get("Authorization") != "" {
 		if x.token == nil || x.token.Expired || x.token.Revoked {
@@ -45,18 +47,21 @@ func serverProperties(x *exchange) {
 		}
 		x.w.Header().Set("X-AUSERNAME", x.token.Login)
 	}
-	x.answer(http.StatusOK, map[string]any{"version": "9.4.0", "buildNumber": "9004000", "buildDate": "1700000000000", "displayName": "Bitbucket"})
+	x.respond(http.StatusOK, map[string]any{"version": "9.4.0", "buildNumber": "9004000", "buildDate": "1700000000000", "displayName": "Bitbucket"})
 }
 
+// serverRank orders the roles.
 func serverRank(role string) int { return slices.Index([]string{"", "read", "write", "admin"}, role) }
 
-// serverHas reports whether the token has a permission such as REPO_WRITE.
+// serverHas reports whether the token has a permission such as REPO_WRITE. The
+// limit of the token applies on top of the user's role.
 func serverHas(x *exchange, path, permission string) bool {
 	_, level, _ := strings.Cut(permission, "_")
 	role, _ := x.role(path)
 	return serverRank(role) >= serverRank(strings.ToLower(level))
 }
 
+// serverJSON encodes a repository.
 func serverJSON(x *exchange, repository *Repository) map[string]any {
 	key, slug, _ := strings.Cut(repository.Path, "/")
 	return map[string]any{
@@ -72,7 +77,7 @@ func serverJSON(x *exchange, repository *Repository) map[string]any {
 	}
 }
 
-// serverList writes a page; limit is at most 1000, and 25 by default.
+// serverList writes a page; limit is 25 by default and at most 1000.
 func serverList(x *exchange, values []any) {
 	start, limit := x.number("start", 0), min(x.number("limit", 25), 1000)
 	from := min(start, len(values))
@@ -81,9 +86,10 @@ func serverList(x *exchange, values []any) {
 	if to < len(values) {
 		body["nextPageStart"] = to
 	}
-	x.answer(http.StatusOK, body)
+	x.respond(http.StatusOK, body)
 }
 
+// serverRepositories serves GET /repos, filtered by name and permission.
 func serverRepositories(x *exchange) {
 	query := x.r.URL.Query()
 	if permission := query.Get("permission"); !slices.Contains([]string{"REPO_READ", "REPO_WRITE", "REPO_ADMIN"}, permission) {
@@ -100,6 +106,7 @@ func serverRepositories(x *exchange) {
 	serverList(x, list)
 }
 
+// serverProjects serves GET /projects, filtered by permission.
 func serverProjects(x *exchange) {
 	if permission := x.r.URL.Query().Get("permission"); !slices.Contains([]string{"PROJECT_READ", "PROJECT_WRITE", "PROJECT_ADMIN"}, permission) {
 		x.undocumented("permission=%s", permission)
@@ -113,23 +120,28 @@ func serverProjects(x *exchange) {
 	serverList(x, list)
 }
 
+// serverMissing writes the error for an unknown repository.
 func serverMissing(x *exchange) {
 	serverError(x, http.StatusNotFound, "Repository "+x.r.PathValue("key")+"/"+x.r.PathValue("slug")+" does not exist.", "com.atlassian.bitbucket.repository.NoSuchRepositoryException")
 }
 
+// serverDenied writes the error for a missing permission, which is 401 at
+// Bitbucket Server.
 func serverDenied(x *exchange) {
 	serverError(x, http.StatusUnauthorized, "You are not permitted to access this resource", "com.atlassian.bitbucket.AuthorisationException")
 }
 
+// serverGet serves GET /projects/{key}/repos/{slug}.
 func serverGet(x *exchange) {
 	repository := x.repository(x.r.PathValue("key") + "/" + x.r.PathValue("slug"))
 	if repository == nil {
 		serverMissing(x)
 		return
 	}
-	x.answer(http.StatusOK, serverJSON(x, repository))
+	x.respond(http.StatusOK, serverJSON(x, repository))
 }
 
+// serverCreate serves POST /projects/{key}/repos.
 func serverCreate(x *exchange) {
 	key := x.r.PathValue("key")
 	if x.world.Owners[key] == "" {
@@ -145,10 +157,11 @@ func serverCreate(x *exchange) {
 		serverError(x, http.StatusConflict, "This repository URL is already taken by '"+text(x.body["name"])+"' in '"+key+"'", "com.atlassian.bitbucket.DuplicateEntityException")
 		return
 	}
-	x.answer(http.StatusCreated, serverJSON(x, x.create(path, !flag(x.body["public"]))))
+	x.respond(http.StatusCreated, serverJSON(x, x.create(path, !flag(x.body["public"]))))
 }
 
-// serverAdmin is for what only admins of the repository may.
+// serverAdmin returns the repository if the token's user administers it, and
+// otherwise writes the error.
 func serverAdmin(x *exchange) *Repository {
 	repository := x.repository(x.r.PathValue("key") + "/" + x.r.PathValue("slug"))
 	if repository == nil {
@@ -162,6 +175,7 @@ func serverAdmin(x *exchange) *Repository {
 	return repository
 }
 
+// serverHookJSON encodes a hook.
 func serverHookJSON(hook Hook) map[string]any {
 	return map[string]any{
 		"id": hook.ID, "name": "Slipway", "url": hook.URL, "active": hook.Active, "events": hook.Events,
@@ -169,6 +183,7 @@ func serverHookJSON(hook Hook) map[string]any {
 	}
 }
 
+// serverHook decodes the hook of a request body.
 func serverHook(x *exchange) Hook {
 	for _, event := range texts(x.body["events"]) {
 		if event != "repo:refs_changed" && !strings.HasPrefix(event, "pr:") {
@@ -182,6 +197,7 @@ func serverHook(x *exchange) Hook {
 	}
 }
 
+// serverListHooks serves GET .../webhooks, in pages.
 func serverListHooks(x *exchange) {
 	repository := serverAdmin(x)
 	if repository == nil {
@@ -194,12 +210,14 @@ func serverListHooks(x *exchange) {
 	serverList(x, list)
 }
 
+// serverCreateHook serves POST .../webhooks.
 func serverCreateHook(x *exchange) {
 	if repository := serverAdmin(x); repository != nil {
-		x.answer(http.StatusCreated, serverHookJSON(x.addHook(repository, serverHook(x))))
+		x.respond(http.StatusCreated, serverHookJSON(x.addHook(repository, serverHook(x))))
 	}
 }
 
+// serverHookAt finds the hook of the request.
 func serverHookAt(x *exchange) (*Repository, int) {
 	repository := serverAdmin(x)
 	if repository == nil {
@@ -212,18 +230,20 @@ func serverHookAt(x *exchange) (*Repository, int) {
 	return repository, i
 }
 
+// serverUpdateHook serves PUT .../webhooks/{id}.
 func serverUpdateHook(x *exchange) {
 	if repository, i := serverHookAt(x); i >= 0 {
 		hook := serverHook(x)
 		hook.ID = repository.Hooks[i].ID
 		repository.Hooks[i] = hook
-		x.answer(http.StatusOK, serverHookJSON(hook))
+		x.respond(http.StatusOK, serverHookJSON(hook))
 	}
 }
 
+// serverDeleteHook serves DELETE .../webhooks/{id}.
 func serverDeleteHook(x *exchange) {
 	if repository, i := serverHookAt(x); i >= 0 {
 		repository.Hooks = slices.Delete(repository.Hooks, i, i+1)
-		x.answer(http.StatusNoContent, nil)
+		x.respond(http.StatusNoContent, nil)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 )
 
+// gitHubEndpoints returns the endpoints of GitHub's REST API that the client
+// uses, with their parameters and fields.
 func gitHubEndpoints() []endpoint {
 	const (
 		users    = "https://docs.github.com/rest/users/users"
@@ -46,8 +48,9 @@ func gitHubEndpoints() []endpoint {
 	}
 }
 
-// tell sets the headers that come with every answer.
-func tell(x *exchange, accepted string) {
+// setHeaders sets the headers of every response: the token's expiry and scopes,
+// and the accepted permissions.
+func setHeaders(x *exchange, accepted string) {
 	if x.token.Scopes != nil {
 		x.w.Header().Set("X-OAuth-Scopes", strings.Join(x.token.Scopes, ", "))
 		x.w.Header().Set("X-Accepted-OAuth-Scopes", accepted)
@@ -57,39 +60,46 @@ func tell(x *exchange, accepted string) {
 	}
 }
 
+// isInstallation reports whether the token belongs to an App installation.
 func isInstallation(x *exchange) bool { return strings.HasPrefix(x.token.Value, "ghs_") }
 
+// gitHubDenied writes an error body.
 func gitHubDenied(x *exchange, status int, message string) {
-	x.answer(status, map[string]any{"message": message, "documentation_url": x.page, "status": http.StatusText(status)})
+	x.respond(status, map[string]any{"message": message, "documentation_url": x.page, "status": http.StatusText(status)})
 }
 
+// gitHubUser serves GET /user. Installation tokens have no user.
 func gitHubUser(x *exchange) {
-	tell(x, "")
+	setHeaders(x, "")
 	if isInstallation(x) {
 		gitHubDenied(x, http.StatusForbidden, "Resource not accessible by integration")
 		return
 	}
-	x.answer(http.StatusOK, map[string]any{"login": x.token.Login, "id": x.token.UserID, "type": "User"})
+	x.respond(http.StatusOK, map[string]any{"login": x.token.Login, "id": x.token.UserID, "type": "User"})
 }
 
+// gitHubInstallation serves GET /installation/repositories, for installation
+// tokens only.
 func gitHubInstallation(x *exchange) {
-	tell(x, "")
+	setHeaders(x, "")
 	if !isInstallation(x) {
 		gitHubDenied(x, http.StatusForbidden, "You must authenticate with an installation access token in order to list repositories for an installation.")
 		return
 	}
-	x.answer(http.StatusOK, map[string]any{"total_count": len(x.token.Roles), "repositories": []any{}})
+	x.respond(http.StatusOK, map[string]any{"total_count": len(x.token.Roles), "repositories": []any{}})
 }
 
+// gitHubAccount serves GET /users/{name}, which is public.
 func gitHubAccount(x *exchange) {
 	kind, found := x.world.Owners[x.r.PathValue("name")]
 	if !found {
 		gitHubDenied(x, http.StatusNotFound, "Not Found")
 		return
 	}
-	x.answer(http.StatusOK, map[string]any{"login": x.r.PathValue("name"), "type": kind})
+	x.respond(http.StatusOK, map[string]any{"login": x.r.PathValue("name"), "type": kind})
 }
 
+// gitHubJSON encodes a repository with the permissions of the token's user.
 func gitHubJSON(x *exchange, repository *Repository) map[string]any {
 	role, _ := x.role(repository.Path)
 	branch := repository.DefaultBranch
@@ -104,27 +114,31 @@ func gitHubJSON(x *exchange, repository *Repository) map[string]any {
 	}
 }
 
+// gitHubPath returns owner/name of the request.
 func gitHubPath(x *exchange) string { return x.r.PathValue("owner") + "/" + x.r.PathValue("repo") }
 
+// gitHubGet serves GET /repos/{owner}/{repo}. A repository that the token
+// cannot see is 404, as at GitHub.
 func gitHubGet(x *exchange) {
-	tell(x, "repo")
+	setHeaders(x, "repo")
 	repository := x.repository(gitHubPath(x))
 	if repository == nil || x.token.Scopes != nil && repository.Private && !x.scoped("repo") {
 		gitHubDenied(x, http.StatusNotFound, "Not Found")
 		return
 	}
-	x.answer(http.StatusOK, gitHubJSON(x, repository))
+	x.respond(http.StatusOK, gitHubJSON(x, repository))
 }
 
+// gitHubCreate serves POST /user/repos and POST /orgs/{org}/repos.
 func gitHubCreate(x *exchange) {
-	tell(x, "public_repo, repo")
+	setHeaders(x, "public_repo, repo")
 	owner := x.r.PathValue("org")
 	if owner == "" {
 		owner = x.token.Login
 	}
 	name := owner + "/" + text(x.body["name"])
 	if x.find(name) != nil {
-		x.answer(http.StatusUnprocessableEntity, map[string]any{
+		x.respond(http.StatusUnprocessableEntity, map[string]any{
 			"message": "Repository creation failed.", "documentation_url": x.page,
 			"errors": []any{map[string]any{"resource": "Repository", "code": "custom", "field": "name", "message": "name already exists on this account"}},
 		})
@@ -134,13 +148,14 @@ func gitHubCreate(x *exchange) {
 		gitHubDenied(x, http.StatusNotFound, "Not Found")
 		return
 	}
-	x.answer(http.StatusCreated, gitHubJSON(x, x.create(name, flag(x.body["private"]))))
+	x.respond(http.StatusCreated, gitHubJSON(x, x.create(name, flag(x.body["private"]))))
 }
 
-// gitHubAllowed answers what the token may not do. Fine-grained tokens get 403
-// and the header that names the permission; others need the scope and the role.
+// gitHubAllowed returns the repository if the token has the permission, and
+// otherwise writes the error. Fine-grained tokens get 403 and the header that
+// names the permission; others need scope and role.
 func gitHubAllowed(x *exchange, permission, level string) *Repository {
-	tell(x, "admin:repo_hook, read:repo_hook, repo, write:repo_hook")
+	setHeaders(x, "admin:repo_hook, read:repo_hook, repo, write:repo_hook")
 	repository := x.repository(gitHubPath(x))
 	if repository == nil {
 		gitHubDenied(x, http.StatusNotFound, "Not Found")
@@ -160,11 +175,12 @@ func gitHubAllowed(x *exchange, permission, level string) *Repository {
 	return repository
 }
 
-// gitHubReading answers an empty list to those who may read it.
+// gitHubReading returns a handler that serves an empty list to tokens with the
+// permission. Lists of public repositories need none.
 func gitHubReading(permission string, public bool) func(*exchange) {
 	return func(x *exchange) {
 		if repository := x.repository(gitHubPath(x)); public && repository != nil && !repository.Private {
-			x.answer(http.StatusOK, []any{})
+			x.respond(http.StatusOK, []any{})
 			return
 		}
 		repository := gitHubAllowed(x, permission, "read")
@@ -175,13 +191,14 @@ func gitHubReading(permission string, public bool) func(*exchange) {
 		case permission == "statuses" && repository.Empty:
 			gitHubDenied(x, http.StatusNotFound, "Not Found")
 		case permission == "statuses":
-			x.answer(http.StatusOK, map[string]any{"state": "pending", "statuses": []any{}, "total_count": 0})
+			x.respond(http.StatusOK, map[string]any{"state": "pending", "statuses": []any{}, "total_count": 0})
 		default:
-			x.answer(http.StatusOK, []any{})
+			x.respond(http.StatusOK, []any{})
 		}
 	}
 }
 
+// gitHubHookJSON encodes a hook. The secret is masked, as at GitHub.
 func gitHubHookJSON(hook Hook) map[string]any {
 	config := map[string]any{"url": hook.URL, "content_type": "form", "insecure_ssl": "1"}
 	if hook.JSON {
@@ -196,6 +213,7 @@ func gitHubHookJSON(hook Hook) map[string]any {
 	return map[string]any{"type": "Repository", "id": hook.ID, "name": "web", "active": hook.Active, "events": hook.Events, "config": config}
 }
 
+// gitHubListHooks serves GET /repos/{owner}/{repo}/hooks, in pages.
 func gitHubListHooks(x *exchange) {
 	repository := gitHubAllowed(x, "repository_hooks", "read")
 	if repository == nil {
@@ -205,9 +223,10 @@ func gitHubListHooks(x *exchange) {
 	for _, hook := range x.pageOf(repository.Hooks, 30) {
 		list = append(list, gitHubHookJSON(hook))
 	}
-	x.answer(http.StatusOK, list)
+	x.respond(http.StatusOK, list)
 }
 
+// gitHubHook decodes the hook of a request body.
 func gitHubHook(x *exchange) Hook {
 	config, _ := x.body["config"].(map[string]any)
 	for _, event := range texts(x.body["events"]) {
@@ -221,6 +240,8 @@ func gitHubHook(x *exchange) Hook {
 	}
 }
 
+// gitHubCreateHook serves POST .../hooks. A second hook with the same
+// configuration is rejected.
 func gitHubCreateHook(x *exchange) {
 	repository := gitHubAllowed(x, "repository_hooks", "write")
 	if repository == nil {
@@ -231,15 +252,16 @@ func gitHubCreateHook(x *exchange) {
 	}
 	hook := gitHubHook(x)
 	if slices.ContainsFunc(repository.Hooks, func(h Hook) bool { return h.URL == hook.URL }) {
-		x.answer(http.StatusUnprocessableEntity, map[string]any{
+		x.respond(http.StatusUnprocessableEntity, map[string]any{
 			"message": "Validation Failed", "documentation_url": x.page,
 			"errors": []any{map[string]any{"resource": "Hook", "code": "custom", "message": "Hook already exists on this repository"}},
 		})
 		return
 	}
-	x.answer(http.StatusCreated, gitHubHookJSON(x.addHook(repository, hook)))
+	x.respond(http.StatusCreated, gitHubHookJSON(x.addHook(repository, hook)))
 }
 
+// gitHubUpdateHook serves PATCH .../hooks/{id}.
 func gitHubUpdateHook(x *exchange) {
 	repository := gitHubAllowed(x, "repository_hooks", "write")
 	if repository == nil {
@@ -253,9 +275,10 @@ func gitHubUpdateHook(x *exchange) {
 	hook := gitHubHook(x)
 	hook.ID = repository.Hooks[i].ID
 	repository.Hooks[i] = hook
-	x.answer(http.StatusOK, gitHubHookJSON(hook))
+	x.respond(http.StatusOK, gitHubHookJSON(hook))
 }
 
+// gitHubDeleteHook serves DELETE .../hooks/{id}.
 func gitHubDeleteHook(x *exchange) {
 	repository := gitHubAllowed(x, "repository_hooks", "write")
 	if repository == nil {
@@ -267,5 +290,5 @@ func gitHubDeleteHook(x *exchange) {
 		return
 	}
 	repository.Hooks = slices.Delete(repository.Hooks, i, i+1)
-	x.answer(http.StatusNoContent, nil)
+	x.respond(http.StatusNoContent, nil)
 }

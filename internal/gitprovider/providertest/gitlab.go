@@ -8,6 +8,8 @@ import (
 	"time"
 )
 
+// gitLabEndpoints returns the endpoints of GitLab's REST API v4 that the client
+// uses.
 func gitLabEndpoints() []endpoint {
 	const (
 		tokens     = "https://docs.gitlab.com/api/personal_access_tokens/"
@@ -39,24 +41,25 @@ func gitLabEndpoints() []endpoint {
 	}
 }
 
-// gitLabScope refuses a token without one of the scopes.
+// gitLabScope rejects a token without one of the scopes.
 func gitLabScope(x *exchange, scopes ...string) bool {
 	if x.scoped(scopes...) {
 		return true
 	}
-	x.answer(http.StatusForbidden, map[string]any{
+	x.respond(http.StatusForbidden, map[string]any{
 		"error": "insufficient_scope", "error_description": "The request requires higher privileges than provided by the access token.",
 		"scope": strings.Join(scopes, " "),
 	})
 	return false
 }
 
+// gitLabMessage writes an error body.
 func gitLabMessage(x *exchange, status int, message string) {
-	x.answer(status, map[string]any{"message": strconv.Itoa(status) + " " + message})
+	x.respond(status, map[string]any{"message": strconv.Itoa(status) + " " + message})
 }
 
-// gitLabSelf has records of personal, group and project tokens, and none of
-// OAuth tokens.
+// gitLabSelf serves GET /personal_access_tokens/self. Personal, group and
+// project tokens have a record, OAuth tokens do not.
 func gitLabSelf(x *exchange) {
 	if x.token.OAuth {
 		gitLabMessage(x, http.StatusUnauthorized, "Unauthorized")
@@ -69,15 +72,17 @@ func gitLabSelf(x *exchange) {
 	if !x.token.ExpiresAt.IsZero() {
 		record["expires_at"] = x.token.ExpiresAt.UTC().Format(time.DateOnly)
 	}
-	x.answer(http.StatusOK, record)
+	x.respond(http.StatusOK, record)
 }
 
+// gitLabUser serves GET /user.
 func gitLabUser(x *exchange) {
 	if gitLabScope(x, "read_user", "read_api", "api") {
-		x.answer(http.StatusOK, map[string]any{"id": x.token.UserID, "username": x.token.Login, "state": "active", "bot": strings.Contains(x.token.Login, "_bot")})
+		x.respond(http.StatusOK, map[string]any{"id": x.token.UserID, "username": x.token.Login, "state": "active", "bot": strings.Contains(x.token.Login, "_bot")})
 	}
 }
 
+// gitLabNamespace serves GET /namespaces/{id}.
 func gitLabNamespace(x *exchange) {
 	if !gitLabScope(x, "read_api", "api") {
 		return
@@ -88,7 +93,7 @@ func gitLabNamespace(x *exchange) {
 		gitLabMessage(x, http.StatusNotFound, "Namespace Not Found")
 		return
 	}
-	x.answer(http.StatusOK, map[string]any{"id": gitLabNamespaceID(x, name), "kind": kind, "full_path": name})
+	x.respond(http.StatusOK, map[string]any{"id": gitLabNamespaceID(x, name), "kind": kind, "full_path": name})
 }
 
 // gitLabNamespaceID numbers the owners in the order of their names.
@@ -101,6 +106,7 @@ func gitLabNamespaceID(x *exchange, name string) int {
 	return slices.Index(names, name) + 1
 }
 
+// gitLabLevel returns the access level of a role.
 func gitLabLevel(role string) int {
 	return map[string]int{"read": 20, "write": 30, "admin": 40}[role]
 }
@@ -110,6 +116,8 @@ func gitLabProjectID(x *exchange, repository *Repository) int {
 	return 1 + slices.IndexFunc(x.world.Repositories, func(r Repository) bool { return r.Path == repository.Path })
 }
 
+// gitLabJSON encodes a project with the direct role of the token's user;
+// inherited roles are not part of it, as at GitLab.
 func gitLabJSON(x *exchange, repository *Repository) map[string]any {
 	visibility := "public"
 	if repository.Private {
@@ -131,7 +139,8 @@ func gitLabJSON(x *exchange, repository *Repository) map[string]any {
 	}
 }
 
-// gitLabProject finds a project by number or path, for those who may see it.
+// gitLabProject returns a project by ID or path if the token can see it, and
+// otherwise writes 404.
 func gitLabProject(x *exchange, scopes ...string) *Repository {
 	if !gitLabScope(x, scopes...) {
 		return nil
@@ -147,12 +156,15 @@ func gitLabProject(x *exchange, scopes ...string) *Repository {
 	return repository
 }
 
+// gitLabGet serves GET /projects/{id}.
 func gitLabGet(x *exchange) {
 	if repository := gitLabProject(x, "read_api", "api"); repository != nil {
-		x.answer(http.StatusOK, gitLabJSON(x, repository))
+		x.respond(http.StatusOK, gitLabJSON(x, repository))
 	}
 }
 
+// gitLabMember serves GET /projects/{id}/members/all/{user}, which includes
+// inherited roles.
 func gitLabMember(x *exchange) {
 	repository := gitLabProject(x, "read_api", "api")
 	if repository == nil {
@@ -163,9 +175,10 @@ func gitLabMember(x *exchange) {
 		gitLabMessage(x, http.StatusNotFound, "Not found")
 		return
 	}
-	x.answer(http.StatusOK, map[string]any{"id": x.token.UserID, "username": x.token.Login, "access_level": gitLabLevel(role)})
+	x.respond(http.StatusOK, map[string]any{"id": x.token.UserID, "username": x.token.Login, "access_level": gitLabLevel(role)})
 }
 
+// gitLabCreate serves POST /projects.
 func gitLabCreate(x *exchange) {
 	if !gitLabScope(x, "api") {
 		return
@@ -181,15 +194,16 @@ func gitLabCreate(x *exchange) {
 	}
 	path := owner + "/" + text(x.body["path"])
 	if x.find(path) != nil {
-		x.answer(http.StatusBadRequest, map[string]any{"message": map[string]any{
+		x.respond(http.StatusBadRequest, map[string]any{"message": map[string]any{
 			"name": []string{"has already been taken"}, "path": []string{"has already been taken"},
 		}})
 		return
 	}
-	x.answer(http.StatusCreated, gitLabJSON(x, x.create(path, x.body["visibility"] == "private")))
+	x.respond(http.StatusCreated, gitLabJSON(x, x.create(path, x.body["visibility"] == "private")))
 }
 
-// gitLabMaintained is for what only maintainers may.
+// gitLabMaintained returns the project if the token's user is a maintainer, and
+// otherwise writes 403.
 func gitLabMaintained(x *exchange) *Repository {
 	repository := gitLabProject(x, "api")
 	if repository == nil {
@@ -202,6 +216,7 @@ func gitLabMaintained(x *exchange) *Repository {
 	return repository
 }
 
+// gitLabHookJSON encodes a hook without its token.
 func gitLabHookJSON(hook Hook) map[string]any {
 	return map[string]any{
 		"id": hook.ID, "url": hook.URL, "push_events": slices.Contains(hook.Events, "push_events"),
@@ -209,6 +224,7 @@ func gitLabHookJSON(hook Hook) map[string]any {
 	}
 }
 
+// gitLabHook decodes the hook of a request body.
 func gitLabHook(x *exchange) Hook {
 	hook := Hook{URL: text(x.body["url"]), Secret: text(x.body["token"]), JSON: true, Active: true, VerifyTLS: flag(x.body["enable_ssl_verification"])}
 	for _, name := range []string{"push_events", "tag_push_events", "merge_requests_events"} {
@@ -219,6 +235,7 @@ func gitLabHook(x *exchange) Hook {
 	return hook
 }
 
+// gitLabListHooks serves GET /projects/{id}/hooks, in pages.
 func gitLabListHooks(x *exchange) {
 	repository := gitLabMaintained(x)
 	if repository == nil {
@@ -228,15 +245,17 @@ func gitLabListHooks(x *exchange) {
 	for _, hook := range x.pageOf(repository.Hooks, 20) {
 		list = append(list, gitLabHookJSON(hook))
 	}
-	x.answer(http.StatusOK, list)
+	x.respond(http.StatusOK, list)
 }
 
+// gitLabCreateHook serves POST /projects/{id}/hooks. GitLab allows duplicates.
 func gitLabCreateHook(x *exchange) {
 	if repository := gitLabMaintained(x); repository != nil {
-		x.answer(http.StatusCreated, gitLabHookJSON(x.addHook(repository, gitLabHook(x))))
+		x.respond(http.StatusCreated, gitLabHookJSON(x.addHook(repository, gitLabHook(x))))
 	}
 }
 
+// gitLabUpdateHook serves PUT /projects/{id}/hooks/{hook}.
 func gitLabUpdateHook(x *exchange) {
 	repository := gitLabMaintained(x)
 	if repository == nil {
@@ -250,9 +269,10 @@ func gitLabUpdateHook(x *exchange) {
 	hook := gitLabHook(x)
 	hook.ID = repository.Hooks[i].ID
 	repository.Hooks[i] = hook
-	x.answer(http.StatusOK, gitLabHookJSON(hook))
+	x.respond(http.StatusOK, gitLabHookJSON(hook))
 }
 
+// gitLabDeleteHook serves DELETE /projects/{id}/hooks/{hook}.
 func gitLabDeleteHook(x *exchange) {
 	repository := gitLabMaintained(x)
 	if repository == nil {
@@ -264,5 +284,5 @@ func gitLabDeleteHook(x *exchange) {
 		return
 	}
 	repository.Hooks = slices.Delete(repository.Hooks, i, i+1)
-	x.answer(http.StatusNoContent, nil)
+	x.respond(http.StatusNoContent, nil)
 }

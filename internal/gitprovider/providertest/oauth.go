@@ -11,11 +11,13 @@ import (
 	"slipway.dev/slipway/internal/gitprovider"
 )
 
-// grant is a code that was given out.
+// grant is an issued authorization code or refresh token.
 type grant struct {
 	challenge, redirect, scope string
 }
 
+// oauthEndpoints returns the authorization and token endpoints of a provider.
+// Bitbucket Cloud accepts neither scope nor PKCE parameters.
 func oauthEndpoints(kind gitprovider.Kind) []endpoint {
 	form := []string{"client_id", "response_type", "state", "redirect_uri", "scope", "code_challenge", "code_challenge_method"}
 	switch kind {
@@ -46,18 +48,20 @@ func oauthEndpoints(kind gitprovider.Kind) []endpoint {
 	}
 }
 
+// gitLabTokenInfo serves GET /oauth/token/info, for OAuth tokens only.
 func gitLabTokenInfo(x *exchange) {
 	if !x.token.OAuth {
-		x.answer(http.StatusUnauthorized, map[string]any{"error": "invalid_request"})
+		x.respond(http.StatusUnauthorized, map[string]any{"error": "invalid_request"})
 		return
 	}
-	x.answer(http.StatusOK, map[string]any{
+	x.respond(http.StatusOK, map[string]any{
 		"resource_owner_id": x.token.UserID, "scope": x.token.Scopes, "expires_in": 7200,
 		"application": map[string]any{"uid": x.world.Application.ClientID}, "created_at": 1700000000,
 	})
 }
 
-// authorize stands for the user who agrees: it sends the browser back at once.
+// authorize validates the parameters and redirects back with a code, as if the
+// user had consented.
 func authorize(x *exchange) {
 	query := x.r.URL.Query()
 	application := x.world.Application
@@ -79,8 +83,8 @@ func authorize(x *exchange) {
 	http.Redirect(x.w, x.r, back.String(), http.StatusFound)
 }
 
-// tokenFor answers codes and refresh tokens. Providers differ in how they say
-// that the application or the code is not known.
+// tokenFor returns the handler of a token endpoint. Providers differ in the
+// errors for an unknown application or code.
 func tokenFor(unknownClient, unknownCode string, status int) func(*exchange) {
 	return func(x *exchange) {
 		if x.r.Header.Get("Content-Type") != "application/x-www-form-urlencoded" || x.r.URL.RawQuery != "" {
@@ -102,19 +106,19 @@ func tokenFor(unknownClient, unknownCode string, status int) func(*exchange) {
 			id, password, _ = x.r.BasicAuth()
 		}
 		if id != x.world.Application.ClientID || password != x.world.Application.ClientSecret {
-			x.answer(status, map[string]any{"error": unknownClient, "error_description": "The client_id and/or client_secret passed are incorrect."})
+			x.respond(status, map[string]any{"error": unknownClient, "error_description": "The client_id and/or client_secret passed are incorrect."})
 			return
 		}
 		scope, ok := x.redeem(form)
 		if !ok {
-			x.answer(status, map[string]any{"error": unknownCode, "error_description": "The code passed is incorrect or expired."})
+			x.respond(status, map[string]any{"error": unknownCode, "error_description": "The code passed is incorrect or expired."})
 			return
 		}
-		x.answer(http.StatusOK, x.issue(scope))
+		x.respond(http.StatusOK, x.issue(scope))
 	}
 }
 
-// redeem takes a code or a refresh token, each once.
+// redeem accepts a code or refresh token once, and verifies the PKCE verifier.
 func (x *exchange) redeem(form url.Values) (scope string, ok bool) {
 	switch form.Get("grant_type") {
 	case "authorization_code":
@@ -132,14 +136,15 @@ func (x *exchange) redeem(form url.Values) (scope string, ok bool) {
 	return "", false
 }
 
+// issue creates an access token and a refresh token.
 func (x *exchange) issue(scope string) map[string]any {
 	x.nextID++
 	n := strconv.FormatInt(x.nextID, 10)
 	x.refresh["refresh-"+n] = true
-	answer := map[string]any{"access_token": "access-" + n, "refresh_token": "refresh-" + n, "expires_in": 7200, "token_type": "bearer", "scope": scope}
+	respond := map[string]any{"access_token": "access-" + n, "refresh_token": "refresh-" + n, "expires_in": 7200, "token_type": "bearer", "scope": scope}
 	if x.kind == gitprovider.Bitbucket {
-		delete(answer, "scope")
-		answer["scopes"] = "repository:write webhook"
+		delete(respond, "scope")
+		respond["scopes"] = "repository:write webhook"
 	}
-	return answer
+	return respond
 }

@@ -17,38 +17,38 @@ import (
 	"slipway.dev/slipway/internal/gitprovider"
 )
 
-// Token is a credential that the server knows.
+// Token is a credential that the server accepts.
 type Token struct {
 	Value string
-	// Username comes with it in Basic authentication (Bitbucket Cloud); empty:
-	// the token is a bearer token.
+	// Username is sent with it in Basic authentication (Bitbucket Cloud); empty
+	// for a bearer token.
 	Username string
 
 	Login  string
 	UserID int64
 
-	// Scopes are told in headers or in the token's record; nil: there are none,
-	// as for fine-grained tokens.
+	// Scopes are reported in headers or in the token's record; nil for tokens
+	// without scopes, such as fine-grained ones.
 	Scopes []string
 	// Permissions of fine-grained tokens and GitHub Apps, as GitHub spells them
 	// in X-Accepted-GitHub-Permissions: repository_hooks, contents, ….
 	Permissions []string
 	// Roles are read, write or admin, by the path of a repository, or of a
-	// group, project or organisation whose repositories inherit it.
+	// group, project or organization whose repositories inherit it.
 	Roles map[string]string
 
-	// Limit is the most that a token of Bitbucket Server may, whatever its
-	// user's role: read, write or admin; empty: no limit.
+	// Limit is the maximum permission of a Bitbucket Server token, regardless
+	// of its user's role: read, write or admin; empty for no limit.
 	Limit string
 
 	ExpiresAt time.Time
 	Expired   bool
 	Revoked   bool
-	// OAuth: the token came from the OAuth flow.
+	// OAuth is set for tokens of the OAuth flow.
 	OAuth bool
 }
 
-// Repository is one that exists.
+// Repository is an existing repository.
 type Repository struct {
 	Path          string
 	Private       bool
@@ -57,7 +57,7 @@ type Repository struct {
 	Hooks         []Hook
 }
 
-// Hook is a webhook as the provider has it, with all that a test may ask.
+// Hook is a stored webhook, with everything that a test may verify.
 type Hook struct {
 	ID        int64
 	URL       string
@@ -73,41 +73,41 @@ type Application struct {
 	ClientID, ClientSecret, Redirect string
 }
 
-// World is what the server knows.
+// World is the initial state of a server.
 type World struct {
 	Tokens       []Token
 	Repositories []Repository
-	// Owners are User, Organization, group or project, by name: who can have
+	// Owners are User, Organization, group or project, by name: the owners of
 	// repositories.
 	Owners      map[string]string
 	Application Application
-	// Context is the path at which a server in house is installed, as /git.
+	// Context is the base path of a self-hosted installation, such as /git.
 	Context string
 }
 
-// Canned is an answer that is given instead of the provider's next one.
+// Canned is a response that replaces the server's next one.
 type Canned struct {
 	Status int
 	Header map[string]string
 	Body   string
 }
 
-// Server is one provider.
+// Server is one fake provider. mu guards its state; handlers hold it.
 type Server struct {
-	// URL is the server's, APIURL the API's.
+	// URL is the server's base URL, APIURL that of the API.
 	URL, APIURL string
 	// CA is the certificate to trust, as PEM.
 	CA []byte
-	// Git serves what is not part of the API, when it is set before the first
-	// request: the repositories themselves.
+	// Git serves requests outside of the API, if set before the first request:
+	// the repositories themselves.
 	Git http.Handler
-	// Created is called with the path of each repository that is made, before
-	// the answer is sent. It must not ask the server.
+	// Created is called with the path of each created repository, before the
+	// response is sent. It must not call the server.
 	Created func(path string)
 
 	kind   gitprovider.Kind
 	t      testing.TB
-	origin string // URL without the context
+	origin string // URL without the base path
 
 	mu       sync.Mutex
 	world    World
@@ -145,7 +145,7 @@ func Start(t testing.TB, kind gitprovider.Kind, world World) *Server {
 	}
 	mux.HandleFunc("/", s.unknown)
 	listener := httptest.NewUnstartedServer(mux)
-	listener.Config.ErrorLog = log.New(io.Discard, "", 0) // clients that do not trust it are part of the tests
+	listener.Config.ErrorLog = log.New(io.Discard, "", 0) // tests include clients that do not trust the CA
 	listener.StartTLS()
 	t.Cleanup(listener.Close)
 	s.origin, s.URL = listener.URL, listener.URL+world.Context
@@ -154,26 +154,26 @@ func Start(t testing.TB, kind gitprovider.Kind, world World) *Server {
 	return s
 }
 
-// Answer gives these answers to the next requests.
+// Answer queues responses for the next requests.
 func (s *Server) Answer(canned ...Canned) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.canned = append(s.canned, canned...)
 }
 
-// Requests are the requests to the API, as "GET /path?query".
+// Requests returns the requests to the API, as "GET /path?query".
 func (s *Server) Requests() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.requests)
 }
 
-// Writes are the requests that were no GET or HEAD.
+// Writes returns the requests other than GET and HEAD.
 func (s *Server) Writes() []string {
 	return slices.DeleteFunc(s.Requests(), func(r string) bool { return strings.HasPrefix(r, "GET ") || strings.HasPrefix(r, "HEAD ") })
 }
 
-// Hooks are the webhooks of a repository.
+// Hooks returns the webhooks of a repository.
 func (s *Server) Hooks(path string) []Hook {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -183,7 +183,7 @@ func (s *Server) Hooks(path string) []Hook {
 	return nil
 }
 
-// Repository gives a repository.
+// Repository returns a repository.
 func (s *Server) Repository(path string) (Repository, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -206,6 +206,7 @@ func (s *Server) SetToken(token Token) {
 	s.world.Tokens = append(s.world.Tokens, token)
 }
 
+// find returns the stored repository with a path, or nil.
 func (s *Server) find(path string) *Repository {
 	for i := range s.world.Repositories {
 		if strings.EqualFold(s.world.Repositories[i].Path, path) {
@@ -215,6 +216,8 @@ func (s *Server) find(path string) *Repository {
 	return nil
 }
 
+// unknown handles undocumented paths: it fails the test, unless Git serves
+// them.
 func (s *Server) unknown(w http.ResponseWriter, r *http.Request) {
 	if s.Git != nil {
 		s.Git.ServeHTTP(w, r)
@@ -227,17 +230,17 @@ func (s *Server) unknown(w http.ResponseWriter, r *http.Request) {
 // endpoint is one documented call.
 type endpoint struct {
 	method, path string
-	page         string   // that documents it
-	query        []string // parameters that may be given
-	// fields of a JSON body: string, bool, number, array or object; with a !
-	// they must be there.
+	page         string   // its documentation
+	query        []string // accepted parameters
+	// fields of a JSON body: string, bool, number, array or object; ! marks
+	// required ones.
 	fields map[string]string
-	open   bool // no token is needed
+	open   bool // no token needed
 	form   bool // the body is a form
 	handle func(*exchange)
 }
 
-// exchange is one request with its answer.
+// exchange is one request with its response.
 type exchange struct {
 	*Server
 	w     http.ResponseWriter
@@ -247,13 +250,15 @@ type exchange struct {
 	page  string
 }
 
+// serve returns the handler of an endpoint: it records and validates the
+// request, then runs the endpoint under the lock.
 func (s *Server) serve(e endpoint) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.requests = append(s.requests, r.Method+" "+r.URL.RequestURI())
 		if len(s.canned) > 0 {
-			answerCanned(w, s.canned[0])
+			writeCanned(w, s.canned[0])
 			s.canned = s.canned[1:]
 			return
 		}
@@ -266,7 +271,8 @@ func (s *Server) serve(e endpoint) http.Handler {
 	})
 }
 
-func answerCanned(w http.ResponseWriter, canned Canned) {
+// writeCanned writes a queued response.
+func writeCanned(w http.ResponseWriter, canned Canned) {
 	for name, value := range canned.Header {
 		w.Header().Set(name, value)
 	}
@@ -279,6 +285,7 @@ func (x *exchange) undocumented(format string, args ...any) {
 	x.t.Errorf("%s %s: %s (see %s)", x.r.Method, x.r.URL.RequestURI(), fmt.Sprintf(format, args...), x.page)
 }
 
+// checkQuery fails the test on undocumented query parameters.
 func (x *exchange) checkQuery(e endpoint) {
 	for name, values := range x.r.URL.Query() {
 		if !slices.Contains(e.query, name) || len(values) != 1 {
@@ -287,6 +294,7 @@ func (x *exchange) checkQuery(e endpoint) {
 	}
 }
 
+// checkHeaders fails the test on missing or wrong headers.
 func (x *exchange) checkHeaders(e endpoint) bool {
 	if x.r.Header.Get("User-Agent") == "" {
 		x.undocumented("no User-Agent")
@@ -307,7 +315,8 @@ func (x *exchange) checkHeaders(e endpoint) bool {
 	return true
 }
 
-// authenticate finds the token and refuses one that is sent in the wrong way.
+// authenticate finds the token, and fails the test if it is sent in the wrong
+// way.
 func (x *exchange) authenticate(e endpoint) bool {
 	user, password, basic := x.r.BasicAuth()
 	value := password
@@ -336,6 +345,7 @@ func (x *exchange) authenticate(e endpoint) bool {
 	return true
 }
 
+// readBody decodes the body and validates its fields.
 func (x *exchange) readBody(e endpoint) bool {
 	raw, err := io.ReadAll(x.r.Body)
 	if err != nil {
@@ -362,6 +372,7 @@ func (x *exchange) readBody(e endpoint) bool {
 	return x.checkFields("", e.fields, x.body)
 }
 
+// checkFields validates names and types of the fields, recursively.
 func (x *exchange) checkFields(prefix string, fields map[string]string, body map[string]any) bool {
 	ok := true
 	for name, value := range body {
@@ -382,11 +393,12 @@ func (x *exchange) checkFields(prefix string, fields map[string]string, body map
 		}
 	}
 	if !ok {
-		x.answer(http.StatusUnprocessableEntity, map[string]any{"message": "Validation Failed"})
+		x.respond(http.StatusUnprocessableEntity, map[string]any{"message": "Validation Failed"})
 	}
 	return ok
 }
 
+// typeOf returns the JSON type of a value.
 func typeOf(value any) string {
 	switch value.(type) {
 	case string:
@@ -403,8 +415,8 @@ func typeOf(value any) string {
 	return "null"
 }
 
-// answer writes JSON.
-func (x *exchange) answer(status int, body any) {
+// respond writes JSON.
+func (x *exchange) respond(status int, body any) {
 	if body == nil {
 		x.w.WriteHeader(status)
 		return

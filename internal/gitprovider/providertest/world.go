@@ -9,8 +9,8 @@ import (
 	"slipway.dev/slipway/internal/gitprovider"
 )
 
-// role is what the token may do with a repository, from the repository's own
-// entry or the nearest owner's; direct tells which.
+// role returns the token's role on a repository, from its own entry or the
+// nearest owner's; direct distinguishes the two.
 func (x *exchange) role(path string) (role string, direct bool) {
 	if role := x.token.Roles[path]; role != "" {
 		return role, true
@@ -24,7 +24,7 @@ func (x *exchange) role(path string) (role string, direct bool) {
 	return "", false
 }
 
-// repository finds one that the token may see.
+// repository returns a repository that the token can see.
 func (x *exchange) repository(path string) *Repository {
 	found := x.find(path)
 	if found == nil {
@@ -36,6 +36,7 @@ func (x *exchange) repository(path string) *Repository {
 	return found
 }
 
+// create adds a repository, with the token's user as its admin.
 func (x *exchange) create(path string, private bool) *Repository {
 	x.world.Repositories = append(x.world.Repositories, Repository{Path: path, Private: private, Empty: true})
 	if x.Created != nil {
@@ -44,6 +45,7 @@ func (x *exchange) create(path string, private bool) *Repository {
 	return &x.world.Repositories[len(x.world.Repositories)-1]
 }
 
+// addHook adds a webhook with the next ID.
 func (x *exchange) addHook(repository *Repository, hook Hook) Hook {
 	x.nextID++
 	hook.ID = x.nextID
@@ -51,6 +53,7 @@ func (x *exchange) addHook(repository *Repository, hook Hook) Hook {
 	return hook
 }
 
+// hookIndex returns the index of a hook by ID, or -1.
 func hookIndex(repository *Repository, id string) int {
 	return slices.IndexFunc(repository.Hooks, func(h Hook) bool { return strconv.FormatInt(h.ID, 10) == id })
 }
@@ -60,6 +63,7 @@ func (x *exchange) scoped(scopes ...string) bool {
 	return slices.ContainsFunc(scopes, func(scope string) bool { return slices.Contains(x.token.Scopes, scope) })
 }
 
+// number returns a query parameter as a number, or a default.
 func (x *exchange) number(name string, otherwise int) int {
 	text := x.r.URL.Query().Get(name)
 	if text == "" {
@@ -73,8 +77,8 @@ func (x *exchange) number(name string, otherwise int) int {
 	return n
 }
 
-// pageOf cuts a page of at most 100 out of the hooks and sets the Link header,
-// as GitHub and GitLab do.
+// pageOf returns a page of at most 100 hooks and sets the Link header, as
+// GitHub and GitLab do.
 func (x *exchange) pageOf(hooks []Hook, otherwise int) []Hook {
 	size := min(x.number("per_page", otherwise), 100)
 	page := max(x.number("page", 1), 1)
@@ -113,11 +117,11 @@ func flag(value any) bool {
 	return b
 }
 
-// unauthorized is each provider's answer to a token that it does not accept.
+// unauthorized writes each provider's response to an invalid token.
 func unauthorized(x *exchange) {
 	switch x.kind {
 	case gitprovider.GitHub:
-		x.answer(http.StatusUnauthorized, map[string]any{"message": "Bad credentials", "documentation_url": "https://docs.github.com/rest", "status": "401"})
+		x.respond(http.StatusUnauthorized, map[string]any{"message": "Bad credentials", "documentation_url": "https://docs.github.com/rest", "status": "401"})
 	case gitprovider.GitLab:
 		body := map[string]any{"message": "401 Unauthorized"}
 		if x.token != nil && x.token.Expired {
@@ -125,15 +129,15 @@ func unauthorized(x *exchange) {
 		} else if x.token != nil {
 			body = map[string]any{"error": "invalid_token", "error_description": "Token was revoked. You have to re-authorize from the user."}
 		}
-		x.answer(http.StatusUnauthorized, body)
+		x.respond(http.StatusUnauthorized, body)
 	case gitprovider.Bitbucket:
-		x.answer(http.StatusUnauthorized, map[string]any{"type": "error", "error": map[string]any{"message": "Token is invalid, expired, or not supported for this endpoint."}})
+		x.respond(http.StatusUnauthorized, map[string]any{"type": "error", "error": map[string]any{"message": "Token is invalid, expired, or not supported for this endpoint."}})
 	default:
 		serverError(x, http.StatusUnauthorized, "Authentication failed. Please check your credentials and try again.", "com.atlassian.bitbucket.auth.IncorrectPasswordAuthenticationException")
 	}
 }
 
-// serverError is the error body of Bitbucket Server.
+// serverError writes the error body of Bitbucket Server.
 func serverError(x *exchange, status int, message, exception string) {
-	x.answer(status, map[string]any{"errors": []any{map[string]any{"context": nil, "message": message, "exceptionName": exception}}})
+	x.respond(status, map[string]any{"errors": []any{map[string]any{"context": nil, "message": message, "exceptionName": exception}}})
 }

@@ -20,7 +20,7 @@ type authService struct{ *Identity }
 // errSignIn is the same for an unknown name and a wrong password.
 func errSignIn() *DeniedError { return unauthenticated("the email or the password is wrong") }
 
-// errDisabled is returned only after the password was verified, so it reveals
+// errDisabled is returned only after a credential was verified, so it reveals
 // nothing to others.
 func errDisabled() *DeniedError {
 	return unauthenticated("the user is disabled; an admin of the account can enable it")

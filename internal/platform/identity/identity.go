@@ -74,7 +74,7 @@ func New(ctx context.Context, options Options) (*Identity, error) {
 	if i.now == nil {
 		i.now = time.Now
 	}
-	// The hasher computes a dummy hash once, which takes about 50 ms.
+	// The hasher computes its dummy hash once, at startup.
 	passwords, err := newHasher(ctx)
 	if err != nil {
 		return nil, err

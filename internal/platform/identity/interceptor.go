@@ -26,7 +26,7 @@ func (i *Identity) gate(ctx context.Context, spec connect.Spec, peer connect.Pee
 
 // checkCaller authenticates and authorizes a call, and records denials.
 func (i *Identity) checkCaller(ctx context.Context, procedure string, peer connect.Peer, header http.Header) (Caller, error) {
-	// Connect's GET requests are not enabled, so every call counts as unsafe.
+	// Procedures are called with POST, so every call counts as unsafe.
 	in := inbound{method: http.MethodPost, procedure: procedure, header: header, address: clientAddress(peer.Addr, header, i.options.TrustedProxies)}
 	anonymous := Caller{Address: in.address}
 	event := Event{Action: Action(procedure)}
@@ -65,7 +65,7 @@ func (i interceptor) WrapStreamingClient(next connect.StreamingClientFunc) conne
 // WrapUnary checks and audits a unary call.
 func (i interceptor) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, request connect.AnyRequest) (connect.AnyResponse, error) {
-		// Interceptors are also installed on clients of the same process.
+		// Connect uses the same interface for clients, which are not checked here.
 		if request.Spec().IsClient {
 			return next(ctx, request)
 		}

@@ -200,7 +200,7 @@ func onTmpfs(folder string) error {
 	if err := os.WriteFile(ballast, make([]byte, 1<<20), 0o600); err != nil {
 		return err
 	}
-	return fillAndFree(folder, "make room there", func() error { return os.Remove(ballast) })
+	return fillAndFree(folder, "free space there", func() error { return os.Remove(ballast) })
 }
 
 // underLimit lets no file grow beyond a size, which the kernel answers as if there
