@@ -28,6 +28,7 @@ const addressHint = "write an address such as https://example.com/team/app.git o
 
 // ParseAddress parses a repository URL. User and password are dropped.
 func ParseAddress(text string) (Address, error) {
+	// The length is checked before any parsing.
 	if len(text) > 2048 {
 		return Address{}, invalid("", "the repository's address is longer than 2048 characters")
 	}
@@ -41,6 +42,8 @@ func ParseAddress(text string) (Address, error) {
 	if !properHost(address.Host) {
 		return Address{}, invalid("", "the repository's address has no proper host: %s", addressHint)
 	}
+	// Everything after the segment with .git is the folder of a Shared
+	// Configuration Repository.
 	for part := range strings.SplitSeq(strings.Trim(path, "/"), "/") {
 		name, isRepository := strings.CutSuffix(part, ".git")
 		if name == "" || name == "." || name == ".." || (strings.HasPrefix(name, "-") && name != "-") || strings.ContainsFunc(name, unsafeInPath) {
@@ -71,6 +74,7 @@ func splitAddress(text string) (address Address, path string, err error) {
 		return Address{}, "", invalid("", "the repository's address cannot be read: %s", addressHint)
 	}
 	address = Address{Host: strings.ToLower(parsed.Hostname()), Port: parsed.Port()}
+	// Default ports are dropped, so that equal addresses compare equal.
 	usual := "443"
 	switch parsed.Scheme {
 	case "https":
@@ -89,6 +93,7 @@ func splitAddress(text string) (address Address, path string, err error) {
 
 // splitShort parses the SCP-like form user@host:path.
 func splitShort(text string) (address Address, path string, err error) {
+	// The query is the ref of a Shared Configuration Repository.
 	text, _, _ = strings.Cut(text, "?")
 	before, path, found := strings.Cut(text, ":")
 	host := before[strings.LastIndexByte(before, '@')+1:]
@@ -109,8 +114,8 @@ func properHost(host string) bool {
 	})
 }
 
-// server returns the web URL of the host. For SSH the web server is assumed on
-// the default port of the same host.
+// server returns the web URL of the host. For SSH the web server is assumed
+// on the default port of the same host.
 func (a Address) server() string {
 	host := a.Host
 	if strings.Contains(host, ":") {
@@ -134,10 +139,11 @@ func (a Address) ownerAndName(kind Kind) (owner, name string, err error) {
 	return a.Segments[0], a.Segments[1], nil
 }
 
-// groupAndName splits the path for GitLab, which has nested groups; /-/ starts
-// a page of its web interface.
+// groupAndName splits the path for GitLab, which has nested groups; /-/
+// starts a page of its web interface.
 func (a Address) groupAndName() (group, name string, err error) {
 	segments := a.Segments
+	// Project names cannot be a single dash.
 	if i := slices.Index(segments, "-"); i > 0 {
 		segments = segments[:i]
 	}
@@ -148,12 +154,13 @@ func (a Address) groupAndName() (group, name string, err error) {
 	return strings.Join(segments[:last], "/"), segments[last], nil
 }
 
-// projectAndSlug splits the path for Bitbucket Server: [/context]/scm/KEY/slug,
-// /KEY/slug over SSH, or the web pages /projects/KEY/repos/slug and
-// /users/name/repos/slug. A personal project is ~name. context is the path
-// prefix of the installation.
+// projectAndSlug splits the path for Bitbucket Server:
+// [/context]/scm/KEY/slug, /KEY/slug over SSH, or the web pages
+// /projects/KEY/repos/slug and /users/name/repos/slug. A personal project is
+// ~name. context is the path prefix of the installation.
 func (a Address) projectAndSlug() (context, key, slug string, err error) {
 	s := a.Segments
+	// The marker may follow a base path of any depth.
 	for i := range s {
 		rest := s[i:]
 		prefix := strings.Join(s[:i], "/")
@@ -181,8 +188,8 @@ func projectKey(key string) string {
 	return strings.ToUpper(key)
 }
 
-// trimBasePath removes the base path of the server's installation, if the path
-// starts with it.
+// trimBasePath removes the base path of the server's installation, if the
+// path starts with it.
 func (a Address) trimBasePath(prefix string) Address {
 	parts := strings.FieldsFunc(prefix, func(r rune) bool { return r == '/' })
 	if len(parts) > 0 && len(a.Segments) > len(parts) && slices.Equal(a.Segments[:len(parts)], parts) {

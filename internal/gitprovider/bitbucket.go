@@ -30,6 +30,8 @@ type bitbucketRepository struct {
 	} `json:"links"`
 }
 
+// repository converts the response. Bitbucket Cloud does not report the
+// user's permission.
 func (r bitbucketRepository) repository() Repository {
 	found := Repository{Path: r.FullName, Private: r.IsPrivate, WebURL: r.Links.HTML.Href}
 	if r.MainBranch != nil {
@@ -91,6 +93,7 @@ func (b *bitbucketCloud) CreateRepository(ctx context.Context, repoURL string, p
 		return Repository{}, err
 	}
 	body := map[string]any{"scm": "git", "is_private": private, "description": "Shared configuration of Slipway runtimes"}
+	// A public fork of a private repository would expose it.
 	if private {
 		body["fork_policy"] = "no_public_forks"
 	}
@@ -169,16 +172,19 @@ func (h *bitbucketHooks) body(want Webhook) map[string]any {
 	}
 }
 
+// create sends POST .../hooks.
 func (h *bitbucketHooks) create(ctx context.Context, want Webhook) error {
 	_, err := h.do(ctx, call{method: http.MethodPost, path: h.path, body: h.body(want)})
 	return err
 }
 
+// update sends PUT .../hooks/{uid}.
 func (h *bitbucketHooks) update(ctx context.Context, id string, want Webhook) error {
 	_, err := h.do(ctx, call{method: http.MethodPut, path: h.path + path(id), body: h.body(want)})
 	return err
 }
 
+// remove sends DELETE .../hooks/{uid}.
 func (h *bitbucketHooks) remove(ctx context.Context, id string) error {
 	_, err := h.do(ctx, call{method: http.MethodDelete, path: h.path + path(id)})
 	return err

@@ -31,6 +31,7 @@ func (b *bitbucketCloud) Check(ctx context.Context, purpose Purpose) (TokenRepor
 	if strings.HasPrefix(b.token.Reveal(), "ATATT") && !b.basic() {
 		return TokenReport{}, invalid(Bitbucket, "this is an API token: set the user name to the email of its Atlassian account")
 	}
+	// The scopes are a header of every response, also of a rejected one.
 	header, err := b.identify(ctx, &report)
 	if err != nil {
 		return TokenReport{}, err
@@ -112,6 +113,8 @@ func (b *bitbucketCloud) checkScopes(report *TokenReport, purpose Purpose) {
 		AccessToken: "Access tokens in the settings of the repository, project or workspace",
 		OAuthToken:  "the permissions of the OAuth consumer in the workspace's settings",
 	}[report.Kind]
+	// Scopes do not include each other in Bitbucket's API tokens, so each is
+	// checked.
 	for _, need := range bitbucketNeeds() {
 		if need.runtime && purpose != RuntimeToken || need.account && report.Kind == AccessToken {
 			continue
@@ -134,8 +137,9 @@ func has(scopes, names []string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return slices.Contains(scopes, name) })
 }
 
-// checkRepository checks whether webhooks can be listed, which needs the admin
-// permission on the repository. No call reveals whether the token may push.
+// checkRepository checks whether webhooks can be listed, which needs the
+// admin permission on the repository. No call reveals whether the token may
+// push.
 func (b *bitbucketCloud) checkRepository(ctx context.Context, report *TokenReport, purpose Purpose) error {
 	if b.repo == nil {
 		return nil

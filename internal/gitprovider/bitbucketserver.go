@@ -36,6 +36,7 @@ type bitbucketServerRepository struct {
 	} `json:"links"`
 }
 
+// repository converts the response.
 func (r bitbucketServerRepository) repository() Repository {
 	found := Repository{Path: r.Project.Key + "/" + r.Slug, Private: !r.Public, Archived: r.Archive}
 	for _, link := range r.Links.Clone {
@@ -61,8 +62,8 @@ func (b *bitbucketServer) at(repoURL string) (key, slug string, err error) {
 	return b.split(address)
 }
 
-// split removes the base path of the installation from web URLs; SSH URLs have
-// none.
+// split removes the base path of the installation from web URLs; SSH URLs
+// have none.
 func (b *bitbucketServer) split(address Address) (key, slug string, err error) {
 	if web, err := url.Parse(b.api); err == nil && !address.SSH {
 		address = address.trimBasePath(web.Path)
@@ -71,12 +72,13 @@ func (b *bitbucketServer) split(address Address) (key, slug string, err error) {
 	return key, slug, err
 }
 
+// repositoryPath returns the resource path of a repository.
 func (b *bitbucketServer) repositoryPath(key, slug string) string {
 	return bitbucketREST + path("projects", key, "repos", slug)
 }
 
-// Repository looks up a repository. The default branch would need another call
-// and is left empty.
+// Repository looks up a repository. The default branch would need another
+// call and is left empty.
 func (b *bitbucketServer) Repository(ctx context.Context, repoURL string) (Repository, error) {
 	key, slug, err := b.at(repoURL)
 	if err != nil {
@@ -149,6 +151,7 @@ func serverPages[T any](ctx context.Context, c *client, first call) ([]T, error)
 		if page.LastPage || page.Next == nil {
 			return all, nil
 		}
+		// The filter must be repeated for every page.
 		next.query = url.Values{"start": {strconv.Itoa(*page.Next)}}
 		for name, value := range first.query {
 			next.query[name] = value
@@ -189,16 +192,19 @@ func (h *bitbucketServerHooks) body(want Webhook) map[string]any {
 	}
 }
 
+// create sends POST .../webhooks.
 func (h *bitbucketServerHooks) create(ctx context.Context, want Webhook) error {
 	_, err := h.do(ctx, call{method: http.MethodPost, path: h.path, body: h.body(want)})
 	return err
 }
 
+// update sends PUT .../webhooks/{id}.
 func (h *bitbucketServerHooks) update(ctx context.Context, id string, want Webhook) error {
 	_, err := h.do(ctx, call{method: http.MethodPut, path: h.path + path(id), body: h.body(want)})
 	return err
 }
 
+// remove sends DELETE .../webhooks/{id}.
 func (h *bitbucketServerHooks) remove(ctx context.Context, id string) error {
 	_, err := h.do(ctx, call{method: http.MethodDelete, path: h.path + path(id)})
 	return err

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// Check returns owner and permissions of the token. Bitbucket Server reports no
-// scopes; its lists can be filtered by the permission that the token has on
-// repositories and projects.
+// Check returns owner and permissions of the token. Bitbucket Server reports
+// no scopes; its lists can be filtered by the permission that the token has
+// on repositories and projects.
 func (b *bitbucketServer) Check(ctx context.Context, purpose Purpose) (TokenReport, error) {
 	report := b.newReport(AccessToken)
 	got, err := b.do(ctx, call{method: http.MethodGet, path: bitbucketREST + "/application-properties", into: &struct{}{}})
@@ -37,7 +37,8 @@ func (b *bitbucketServer) Check(ctx context.Context, purpose Purpose) (TokenRepo
 }
 
 // checkRepository requires REPO_WRITE, and REPO_ADMIN for the runtime, which
-// registers webhooks. A repository that does not exist yet needs PROJECT_ADMIN.
+// registers webhooks. A repository that does not exist yet needs
+// PROJECT_ADMIN.
 func (b *bitbucketServer) checkRepository(ctx context.Context, report *TokenReport, purpose Purpose) error {
 	key, slug, err := b.split(*b.repo)
 	if err != nil {
@@ -48,6 +49,7 @@ func (b *bitbucketServer) checkRepository(ctx context.Context, report *TokenRepo
 	if purpose == RuntimeToken {
 		need, why = "REPO_ADMIN", "to register webhooks"
 	}
+	// The repository may not exist yet, which needs another permission.
 	visible, err := b.allowed(ctx, key, slug, "REPO_READ")
 	if err != nil {
 		return err
@@ -66,8 +68,8 @@ func (b *bitbucketServer) checkRepository(ctx context.Context, report *TokenRepo
 		report.addUnverified("whether the token itself is limited to reading")
 		return nil
 	}
-	// The search evaluates the user's permissions; this read needs the token's
-	// too.
+	// The search evaluates the user's permissions; this read needs the
+	// token's too.
 	_, err = b.do(ctx, call{method: http.MethodGet, path: b.repositoryPath(key, slug) + "/webhooks", query: url.Values{"limit": {"1"}}})
 	if failure, ok := errors.AsType[*Error](err); ok && notVisible(failure) {
 		report.addMissing(need+" on "+key+"/"+slug, "the token itself is limited: "+failure.Message, where)
@@ -83,6 +85,7 @@ func (b *bitbucketServer) allowed(ctx context.Context, key, slug, permission str
 	if err != nil {
 		return false, err
 	}
+	// The name filter matches prefixes, so the result is compared exactly.
 	for _, one := range found {
 		if strings.EqualFold(one.Project.Key, key) && strings.EqualFold(one.Slug, slug) {
 			return true, nil
@@ -91,8 +94,8 @@ func (b *bitbucketServer) allowed(ctx context.Context, key, slug, permission str
 	return false, nil
 }
 
-// checkProject checks the project of a repository that does not exist or is not
-// visible.
+// checkProject checks the project of a repository that does not exist or is
+// not visible.
 func (b *bitbucketServer) checkProject(ctx context.Context, report *TokenReport, key, slug string, purpose Purpose) error {
 	report.addUnverified("the permissions on %s/%s: it does not exist, or the token may not see it", key, slug)
 	if purpose != RuntimeToken || strings.HasPrefix(key, "~") {

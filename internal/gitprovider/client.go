@@ -59,10 +59,13 @@ func newClient(options Options) (*client, error) {
 	if err := checkOrigin(options.Kind, api, options.PlainHTTP); err != nil {
 		return nil, err
 	}
+	// Tokens are often pasted with a trailing newline. Other whitespace would
+	// break the header.
 	token := strings.TrimSpace(options.Token.Reveal())
 	if token == "" || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return nil, invalid(options.Kind, "the token is empty or has characters that no token of %s has", options.Kind.Title())
 	}
+	// A colon separates user and password in Basic authentication.
 	if strings.ContainsFunc(options.Username, func(r rune) bool { return r < ' ' || r == ':' || r == 0x7f }) {
 		return nil, invalid(options.Kind, "the user name must not have a colon or a control character")
 	}
@@ -78,6 +81,8 @@ func newClient(options Options) (*client, error) {
 		if err != nil {
 			return nil, err
 		}
+		// A repository elsewhere is no error: only that part of the report is
+		// unverified.
 		if sameHost(c.kind, c.api, address) == nil {
 			c.repo = &address
 		} else {
@@ -98,6 +103,7 @@ func checkOrigin(kind Kind, api string, plain bool) error {
 	case "https":
 		return nil
 	case "http":
+		// Loopback connections cannot be intercepted.
 		ip := net.ParseIP(u.Hostname())
 		if plain || u.Hostname() == "localhost" || (ip != nil && ip.IsLoopback()) {
 			return nil
@@ -109,6 +115,7 @@ func checkOrigin(kind Kind, api string, plain bool) error {
 
 // newHTTP returns an HTTP client with the system's and the given CAs.
 func newHTTP(kind Kind, authorities []byte, proxy func(*http.Request) (*url.URL, error)) (*http.Client, error) {
+	// Configured CAs extend the system's, they do not replace them.
 	pool, err := x509.SystemCertPool()
 	if err != nil {
 		pool = x509.NewCertPool()
@@ -119,6 +126,7 @@ func newHTTP(kind Kind, authorities []byte, proxy func(*http.Request) (*url.URL,
 	if proxy == nil {
 		proxy = http.ProxyFromEnvironment
 	}
+	// Few idle connections: a check sends a handful of requests.
 	transport := &http.Transport{
 		Proxy:                  proxy,
 		DialContext:            (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
@@ -143,8 +151,8 @@ func checkRedirect(request *http.Request, via []*http.Request) error {
 	if request.URL.Scheme != first.URL.Scheme || request.URL.Host != first.URL.Host {
 		return errCrossOrigin
 	}
-	// After 301 and 302 net/http continues a write as GET, which would seem to
-	// succeed.
+	// After 301 and 302 net/http continues a write as GET, which would seem
+	// to succeed.
 	if request.Method != first.Method {
 		return errors.New("redirect of a write request; use the repository's current URL")
 	}
@@ -206,6 +214,8 @@ func (c *client) do(ctx context.Context, call call) (apiResponse, error) {
 	for try := 1; ; try++ {
 		got, err := c.send(ctx, call)
 		failure, failed := errors.AsType[*Error](err)
+		// Rate limits are not retried here: the caller knows how long it can
+		// wait.
 		again := failed && failure.Kind == Unreachable && call.method != http.MethodPost && ctx.Err() == nil
 		if !again || try == maxAttempts {
 			return got, err
@@ -231,6 +241,8 @@ func (c *client) send(ctx context.Context, call call) (apiResponse, error) {
 		return apiResponse{}, c.networkFailure(request.URL.Host, err)
 	}
 	defer response.Body.Close()
+	// One byte more than the limit distinguishes a complete response from a
+	// truncated one.
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxResponse+1))
 	if err != nil {
 		return apiResponse{}, c.networkFailure(request.URL.Host, err)
@@ -242,6 +254,7 @@ func (c *client) send(ctx context.Context, call call) (apiResponse, error) {
 	if response.StatusCode < 200 || response.StatusCode > 299 {
 		return got, c.responseError(call, response, body)
 	}
+	// Some calls only need the status.
 	if call.into == nil || response.StatusCode == http.StatusNoContent {
 		return got, nil
 	}
@@ -251,8 +264,8 @@ func (c *client) send(ctx context.Context, call call) (apiResponse, error) {
 	return got, nil
 }
 
-// request builds the HTTP request of a call. The next page of a list must be on
-// the API's origin, because the request carries the token.
+// request builds the HTTP request of a call. The next page of a list must be
+// on the API's origin, because the request carries the token.
 func (c *client) request(ctx context.Context, call call) (*http.Request, error) {
 	target := call.url
 	if target == "" {
@@ -284,6 +297,7 @@ func (c *client) request(ctx context.Context, call call) (*http.Request, error) 
 	}
 	request.Header.Set("User-Agent", "slipway")
 	request.Header.Set("Accept", "application/json")
+	// GitHub recommends pinning the API version.
 	if c.kind == GitHub {
 		request.Header.Set("Accept", "application/vnd.github+json")
 		request.Header.Set("X-GitHub-Api-Version", "2022-11-28")
@@ -297,8 +311,8 @@ func (c *client) request(ctx context.Context, call call) (*http.Request, error) 
 }
 
 // basic reports whether the token is sent with Basic authentication. Only
-// Bitbucket Cloud has such tokens; x-token-auth is the user name that Git uses
-// with its access tokens.
+// Bitbucket Cloud has such tokens; x-token-auth is the user name that Git
+// uses with its access tokens.
 func (c *client) basic() bool {
 	return c.kind == Bitbucket && c.username != "" && c.username != "x-token-auth"
 }
@@ -323,6 +337,7 @@ func (c *client) networkFailure(host string, err error) *Error {
 // networkError converts a network error to an [Error] with advice.
 func networkError(kind Kind, host string, err error) *Error {
 	failure := &Error{Kind: Unreachable, Provider: kind, cause: err}
+	// The URL in the wrapper may contain a query; only the cause is kept.
 	var wrapped *url.Error
 	if errors.As(err, &wrapped) {
 		failure.cause = wrapped.Err

@@ -1,7 +1,8 @@
-// Package gitprovider is a client of the REST APIs of Git providers: GitHub and
-// GitHub Enterprise, GitLab (cloud and self-managed), Bitbucket Cloud, and
-// Bitbucket Server or Data Center. It infers the provider of a repository URL,
-// checks the permissions of a token, and creates repositories and webhooks.
+// Package gitprovider is a client of the REST APIs of Git providers: GitHub
+// and GitHub Enterprise, GitLab (cloud and self-managed), Bitbucket Cloud,
+// and Bitbucket Server or Data Center. It infers the provider of a repository
+// URL, checks the permissions of a token, and creates repositories and
+// webhooks.
 //
 // It guarantees:
 //

@@ -13,8 +13,8 @@ const (
 	// Denied: the token is not accepted, or lacks a permission. Token
 	// distinguishes the two.
 	Denied ErrorKind = "denied"
-	// NotFound: it does not exist, or the token cannot see it. Providers do not
-	// distinguish the two.
+	// NotFound: it does not exist, or the token cannot see it. Providers do
+	// not distinguish the two.
 	NotFound ErrorKind = "not-found"
 	// Conflict: it already exists.
 	Conflict ErrorKind = "conflict"
@@ -55,8 +55,8 @@ func (e *Error) Unwrap() error { return e.cause }
 // Retryable reports whether the same call can succeed later without a change.
 func (e *Error) Retryable() bool { return e.Kind == RateLimited || e.Kind == Unreachable }
 
-// notVisible reports whether the token is valid, but the object does not exist
-// or is not visible to it.
+// notVisible reports whether the token is valid, but the object does not
+// exist or is not visible to it.
 func notVisible(e *Error) bool { return e.Kind == NotFound || e.Kind == Denied && e.Token == "" }
 
 // invalid returns an [Error] of kind Invalid.

@@ -31,8 +31,8 @@ type gitHubRepository struct {
 	} `json:"permissions"`
 }
 
-// repository converts the response; permissions are absent for unauthenticated
-// reads.
+// repository converts the response; permissions are absent for
+// unauthenticated reads.
 func (r gitHubRepository) repository() Repository {
 	access := AccessUnknown
 	if p := r.Permissions; p != nil {
@@ -87,6 +87,7 @@ func (g *gitHub) CreateRepository(ctx context.Context, repoURL string, private b
 		Login string `json:"login"`
 		Type  string `json:"type"`
 	}
+	// The type of the owner selects the endpoint.
 	if _, err := g.do(ctx, call{method: http.MethodGet, path: path("users", owner), into: &account}); err != nil {
 		return Repository{}, err
 	}
@@ -102,6 +103,7 @@ func (g *gitHub) CreateRepository(ctx context.Context, repoURL string, private b
 		target = path("user", "repos")
 	}
 	var made gitHubRepository
+	// No initial commit: the runtime pushes the first one.
 	body := map[string]any{"name": name, "private": private, "auto_init": false, "description": "Shared configuration of Slipway runtimes"}
 	_, err = g.do(ctx, call{method: http.MethodPost, path: target, body: body, into: &made})
 	return made.repository(), asConflict(err, http.StatusUnprocessableEntity, "already exists", owner+"/"+name)
@@ -118,7 +120,8 @@ func (g *gitHub) user(ctx context.Context) (login string, got apiResponse, err e
 }
 
 // asConflict converts the error for an existing repository or hook to a
-// Conflict. Providers use different statuses, so the text is compared as well.
+// Conflict. Providers use different statuses, so the text is compared as
+// well.
 func asConflict(err error, status int, words, name string) error {
 	failure, ok := errors.AsType[*Error](err)
 	if !ok || (failure.Kind != Conflict && (failure.Status != status || !strings.Contains(strings.ToLower(failure.Message), words))) {
@@ -197,6 +200,7 @@ func (h *gitHubHooks) body(want Webhook) map[string]any {
 	}
 }
 
+// create sends POST .../hooks.
 func (h *gitHubHooks) create(ctx context.Context, want Webhook) error {
 	body := h.body(want)
 	body["name"] = "web"
@@ -204,11 +208,13 @@ func (h *gitHubHooks) create(ctx context.Context, want Webhook) error {
 	return asConflict(err, http.StatusUnprocessableEntity, "already exists", "the webhook")
 }
 
+// update sends PATCH .../hooks/{id}.
 func (h *gitHubHooks) update(ctx context.Context, id string, want Webhook) error {
 	_, err := h.do(ctx, call{method: http.MethodPatch, path: h.path + path(id), body: h.body(want)})
 	return err
 }
 
+// remove sends DELETE .../hooks/{id}.
 func (h *gitHubHooks) remove(ctx context.Context, id string) error {
 	_, err := h.do(ctx, call{method: http.MethodDelete, path: h.path + path(id)})
 	return err

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// gitHubTokenKind evaluates the documented token prefixes; older classic tokens
-// are 40 hexadecimal digits.
+// gitHubTokenKind evaluates the documented token prefixes; older classic
+// tokens are 40 hexadecimal digits.
 func gitHubTokenKind(token string) TokenKind {
 	switch {
 	case strings.HasPrefix(token, "github_pat_"):
@@ -38,6 +38,8 @@ func (g *gitHub) Check(ctx context.Context, purpose Purpose) (TokenReport, error
 		return TokenReport{}, err
 	}
 	g.expiry(&report, got.header)
+	// The header exists only for tokens with scopes, so it identifies unknown
+	// prefixes.
 	scopes, hasScopes := scopesOf(got.header)
 	if hasScopes && report.Kind == UnknownToken {
 		report.Kind = ClassicToken
@@ -65,6 +67,7 @@ func (g *gitHub) identify(ctx context.Context, report *TokenReport) (apiResponse
 // not expire.
 func (g *gitHub) expiry(report *TokenReport, header http.Header) {
 	value := header.Get("GitHub-Authentication-Token-Expiration")
+	// GitHub documents two formats.
 	for _, layout := range []string{"2006-01-02 15:04:05 MST", "2006-01-02 15:04:05 -0700"} {
 		if at, err := time.Parse(layout, value); err == nil {
 			report.ExpiresAt = at.UTC()
@@ -115,7 +118,8 @@ type gitHubNeed struct {
 	why   string
 	path  string
 	query url.Values
-	// private is set if the read succeeds for everyone on a public repository.
+	// private is set if the read succeeds for everyone on a public
+	// repository.
 	private bool
 	// runtime is set if only the runtime's token needs it.
 	runtime bool
@@ -140,6 +144,7 @@ func gitHubNeeds(branch string) []gitHubNeed {
 // checkRepository checks the user's role on the repository and, for tokens
 // without scopes, which reads fail.
 func (g *gitHub) checkRepository(ctx context.Context, report *TokenReport, purpose Purpose) error {
+	// Fine-grained tokens and Apps have permissions instead of scopes.
 	fine := report.Kind != ClassicToken && report.Kind != OAuthToken
 	if g.repo == nil {
 		if fine {
@@ -152,6 +157,7 @@ func (g *gitHub) checkRepository(ctx context.Context, report *TokenReport, purpo
 		return err
 	}
 	found, err := g.repository(ctx, owner, name)
+	// A missing repository is normal before the first runtime creates it.
 	if failure, ok := errors.AsType[*Error](err); ok && notVisible(failure) {
 		report.addUnverified("the rights on %s/%s: it does not exist, or the token may not see it (%s)", owner, name, failure.Message)
 		return nil
@@ -168,7 +174,8 @@ func (g *gitHub) checkRepository(ctx context.Context, report *TokenReport, purpo
 	return g.checkPermissions(ctx, report, found, purpose)
 }
 
-// checkRole requires push, and admin for the runtime, which registers webhooks.
+// checkRole requires push, and admin for the runtime, which registers
+// webhooks.
 func checkRole(report *TokenReport, found Repository, purpose Purpose) {
 	switch {
 	case found.Access == AccessUnknown:
@@ -199,10 +206,13 @@ func (g *gitHub) checkPermissions(ctx context.Context, report *TokenReport, foun
 			unproven = append(unproven, need.name) // there is no commit
 			continue
 		}
+		// Public repositories are readable by everyone, which proves nothing.
 		if need.private && !found.Private {
 			unproven = append(unproven, need.name)
 			continue
 		}
+		// Reads have no side effects, unlike the writes that the permission
+		// is for.
 		got, err := g.do(ctx, call{method: http.MethodGet, path: path("repos", owner, name) + need.path, query: need.query})
 		failure, failed := errors.AsType[*Error](err)
 		switch {

@@ -12,6 +12,7 @@ type gitLab struct {
 	*client
 }
 
+// gitLabAccess is a role.
 type gitLabAccess struct {
 	Level int `json:"access_level"`
 }
@@ -67,6 +68,8 @@ func gitLabAccessOf(level int) Access {
 	return AccessUnknown
 }
 
+// repository converts the response. Internal projects count as private: they
+// need a sign-in.
 func (p gitLabProject) repository() Repository {
 	return Repository{
 		Path: p.FullPath, CloneURL: p.CloneURL, SSHURL: p.SSHURL, WebURL: p.WebURL,
@@ -116,6 +119,7 @@ func (g *gitLab) CreateRepository(ctx context.Context, repoURL string, private b
 	if err != nil {
 		return Repository{}, err
 	}
+	// Groups, subgroups and users are all namespaces.
 	var namespace struct {
 		ID int64 `json:"id"`
 	}
@@ -198,16 +202,19 @@ func (h *gitLabHooks) body(want Webhook) map[string]any {
 	}
 }
 
+// create sends POST .../hooks.
 func (h *gitLabHooks) create(ctx context.Context, want Webhook) error {
 	_, err := h.do(ctx, call{method: http.MethodPost, path: h.path, body: h.body(want)})
 	return err
 }
 
+// update sends PUT .../hooks/{id}.
 func (h *gitLabHooks) update(ctx context.Context, id string, want Webhook) error {
 	_, err := h.do(ctx, call{method: http.MethodPut, path: h.path + path(id), body: h.body(want)})
 	return err
 }
 
+// remove sends DELETE .../hooks/{id}.
 func (h *gitLabHooks) remove(ctx context.Context, id string) error {
 	_, err := h.do(ctx, call{method: http.MethodDelete, path: h.path + path(id)})
 	return err

@@ -45,6 +45,7 @@ func (g *gitLab) introspect(ctx context.Context, report *TokenReport) error {
 	}
 	_, err := g.do(ctx, call{method: http.MethodGet, path: "/personal_access_tokens/self", into: &self})
 	failure, failed := errors.AsType[*Error](err)
+	// The token is valid, but lacks the scope to read its own record.
 	if failed && failure.Kind == Denied && failure.Token == "" {
 		report.addUnverified("scopes and expiry of the token: it may not read its own record")
 		return nil
@@ -52,6 +53,7 @@ func (g *gitLab) introspect(ctx context.Context, report *TokenReport) error {
 	if err != nil {
 		return err
 	}
+	// Revoked tokens are normally rejected; some versions return the record.
 	if self.Revoked || (self.Active != nil && !*self.Active) {
 		return &Error{Kind: Denied, Provider: GitLab, Token: StateRevoked, Message: "the token is revoked or no longer active at GitLab: create a new one"}
 	}
@@ -79,6 +81,7 @@ func (g *gitLab) introspectOAuth(ctx context.Context, report *TokenReport) error
 	}
 	report.Kind = OAuthToken
 	report.Scopes = slices.Sorted(slices.Values(info.Scopes))
+	// Older servers use another field name.
 	if info.ExpiresIn == nil {
 		info.ExpiresIn = info.ExpiresInToo
 	}
@@ -90,8 +93,8 @@ func (g *gitLab) introspectOAuth(ctx context.Context, report *TokenReport) error
 	return nil
 }
 
-// identify returns the user ID and sets the login. The documented names of bot
-// users identify group and project tokens.
+// identify returns the user ID and sets the login. The documented names of
+// bot users identify group and project tokens.
 func (g *gitLab) identify(ctx context.Context, report *TokenReport) (id int64, err error) {
 	var user struct {
 		ID       int64  `json:"id"`
@@ -124,6 +127,7 @@ func (g *gitLab) checkScopes(report *TokenReport, purpose Purpose) {
 	if report.Kind == GroupToken || report.Kind == ProjectToken {
 		where = "Settings > Access tokens of the " + string(report.Kind)
 	}
+	// Unknown scopes are already reported as unverified.
 	if len(report.Scopes) == 0 || slices.Contains(report.Scopes, "api") {
 		return
 	}
@@ -162,6 +166,7 @@ func (g *gitLab) checkRole(ctx context.Context, report *TokenReport, user int64,
 		return err
 	}
 	level := found.level()
+	// Roles of parent groups are not part of the project.
 	if level == 0 && user != 0 {
 		if level, err = g.inherited(ctx, found.ID, user); err != nil {
 			return err
@@ -179,8 +184,8 @@ func (g *gitLab) checkRole(ctx context.Context, report *TokenReport, user int64,
 	return nil
 }
 
-// inherited returns the role inherited from parent groups; 0 if GitLab does not
-// report it.
+// inherited returns the role inherited from parent groups; 0 if GitLab does
+// not report it.
 func (g *gitLab) inherited(ctx context.Context, project, user int64) (int, error) {
 	var member gitLabAccess
 	_, err := g.do(ctx, call{

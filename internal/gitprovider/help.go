@@ -15,9 +15,11 @@ type TokenHelp struct {
 	SSHKeys string
 }
 
-// HelpFor returns the help for a purpose. For an invalid API URL it returns the
-// cloud's pages.
+// HelpFor returns the help for a purpose. For an invalid API URL it returns
+// the cloud's pages.
 func HelpFor(kind Kind, apiURL string, purpose Purpose) TokenHelp {
+	// Help is shown before anything is configured, so an invalid URL must not
+	// be an error.
 	if api, err := DefaultAPI(kind, apiURL); err == nil {
 		apiURL = api
 	} else {
@@ -28,6 +30,8 @@ func HelpFor(kind Kind, apiURL string, purpose Purpose) TokenHelp {
 	switch kind {
 	case GitHub:
 		help := TokenHelp{Page: web + "/settings/tokens", Needs: oauthScopes(kind, purpose), SSHKeys: web + "/settings/keys"}
+		// The list is the one that Check verifies, so help and check cannot
+		// disagree.
 		for _, need := range gitHubNeeds("main") {
 			if runtime || !need.runtime {
 				help.FineGrained = append(help.FineGrained, need.name)

@@ -14,6 +14,7 @@ type cloud struct {
 	hosts []string // of web and SSH
 }
 
+// clouds returns the public services with their API and SSH hosts.
 func clouds() []cloud {
 	return []cloud{
 		{GitHub, "https://api.github.com", "https://github.com", []string{"github.com", "www.github.com", "ssh.github.com"}},
@@ -30,16 +31,19 @@ func tenantOfGHE(host string) (string, bool) {
 }
 
 // Infer returns provider and API URL of a repository URL (R58), without any
-// request. For a self-hosted server it evaluates the host's name and Bitbucket
-// Server's /scm/ path. If ok is false, use [Probe] or let the user choose.
+// request. For a self-hosted server it evaluates the host's name and
+// Bitbucket Server's /scm/ path. If ok is false, use [Probe] or let the user
+// choose.
 //
-// The API is always on the repository's own host, or on the one that belongs to
-// a cloud: a URL cannot send a token elsewhere.
+// The API is always on the repository's own host, or on the one that belongs
+// to a cloud: a URL cannot send a token elsewhere.
 func Infer(repoURL string) (kind Kind, apiURL string, ok bool) {
 	address, err := ParseAddress(repoURL)
 	if err != nil {
 		return "", "", false
 	}
+	// Hosts of clouds are compared exactly: a host such as
+	// github.com.example.org is self-hosted.
 	for _, c := range clouds() {
 		if slices.Contains(c.hosts, address.Host) {
 			return c.kind, c.api, true
@@ -53,6 +57,7 @@ func Infer(repoURL string) (kind Kind, apiURL string, ok bool) {
 		return "", "", false
 	}
 	server := address.server()
+	// A base path before /scm/ belongs to the API URL as well.
 	if kind == BitbucketServer {
 		if context, _, _, err := address.projectAndSlug(); err == nil && context != "" {
 			server += "/" + context
@@ -67,6 +72,8 @@ func kindByName(address Address) Kind {
 	if _, _, _, err := address.projectAndSlug(); err == nil && slices.Contains(address.Segments, "scm") && !address.SSH {
 		return BitbucketServer
 	}
+	// Only the first label is evaluated: the domain belongs to the company
+	// and may contain anything.
 	label, _, _ := strings.Cut(address.Host, ".")
 	for part := range strings.SplitSeq(label, "-") {
 		switch part {
@@ -81,10 +88,10 @@ func kindByName(address Address) Kind {
 	return ""
 }
 
-// DefaultAPI returns the API URL of a server (R59): <server>/api/v3 for GitHub
-// Enterprise, <server>/api/v4 for GitLab, and <server> itself for Bitbucket
-// Server. Without a server it is the cloud's. An API URL is accepted too and
-// returned unchanged.
+// DefaultAPI returns the API URL of a server (R59): <server>/api/v3 for
+// GitHub Enterprise, <server>/api/v4 for GitLab, and <server> itself for
+// Bitbucket Server. Without a server it is the cloud's. An API URL is
+// accepted too and returned unchanged.
 func DefaultAPI(kind Kind, server string) (string, error) {
 	if server == "" {
 		for _, c := range clouds() {
@@ -94,6 +101,7 @@ func DefaultAPI(kind Kind, server string) (string, error) {
 		}
 		return "", invalid(kind, "%s has no cloud: give the server's URL, such as https://bitbucket.example.com", kind.Title())
 	}
+	// Users often give a bare host.
 	if !strings.Contains(server, "://") {
 		server = "https://" + server
 	}
@@ -108,6 +116,7 @@ func DefaultAPI(kind Kind, server string) (string, error) {
 			return c.api, nil
 		}
 	}
+	// The path is kept: self-hosted servers may have a base path.
 	base.Host = strings.ToLower(base.Host)
 	base.Path = strings.TrimRight(base.Path, "/")
 	switch kind {
@@ -123,6 +132,7 @@ func DefaultAPI(kind Kind, server string) (string, error) {
 		base.Path = strings.TrimSuffix(base.Path, "/api/v3") + "/api/v3"
 	case GitLab:
 		base.Path = strings.TrimSuffix(base.Path, "/api/v4") + "/api/v4"
+	// REST paths are appended by the client, so a given one is removed.
 	case BitbucketServer:
 		if i := strings.Index(base.Path, "/rest/"); i >= 0 {
 			base.Path = base.Path[:i]
@@ -136,8 +146,8 @@ func DefaultAPI(kind Kind, server string) (string, error) {
 	return base.String(), nil
 }
 
-// webServer returns the base URL of the web pages of an API, for the OAuth flow
-// and for links.
+// webServer returns the base URL of the web pages of an API, for the OAuth
+// flow and for links.
 func webServer(kind Kind, apiURL string) string {
 	for _, c := range clouds() {
 		if c.kind == kind && c.api == apiURL {
@@ -156,8 +166,8 @@ func webServer(kind Kind, apiURL string) string {
 }
 
 // sameHost rejects a repository on another server than the API's: its path
-// would name another repository there. The SSH host of a self-hosted server may
-// have any name.
+// would name another repository there. The SSH host of a self-hosted server
+// may have any name.
 func sameHost(kind Kind, apiURL string, address Address) error {
 	api, err := url.Parse(apiURL)
 	if err != nil {

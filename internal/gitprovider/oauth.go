@@ -68,6 +68,7 @@ func NewOAuth(options OAuthOptions) (*OAuth, error) {
 	if _, err := ParseKind(string(options.Kind)); err != nil {
 		return nil, err
 	}
+	// OAuth is optional; the message names the alternative.
 	if options.ClientID == "" || options.ClientSecret.IsZero() {
 		return nil, &Error{Kind: NotRegistered, Provider: options.Kind, Message: fmt.Sprintf(
 			"no OAuth application of %s is registered: an admin registers one (%s) and gives its id and secret; a token works without one",
@@ -84,6 +85,7 @@ func NewOAuth(options OAuthOptions) (*OAuth, error) {
 		kind: options.Kind, server: server, clientID: options.ClientID, secret: options.ClientSecret,
 		scopes: options.Scopes, timeout: options.Timeout, now: options.Now,
 	}
+	// Scopes of the purpose are the same that Check requires.
 	if len(o.scopes) == 0 {
 		o.scopes = oauthScopes(options.Kind, options.Purpose)
 	}
@@ -139,8 +141,8 @@ func oauthScopes(kind Kind, purpose Purpose) []string {
 	return nil
 }
 
-// pkce reports whether the provider documents PKCE (RFC 7636); Bitbucket Cloud
-// does not.
+// pkce reports whether the provider documents PKCE (RFC 7636); Bitbucket
+// Cloud does not.
 func (o *OAuth) pkce() bool { return o.kind != Bitbucket }
 
 // NewVerifier returns the secret of one flow and its challenge (RFC 7636,
@@ -159,9 +161,11 @@ func Challenge(verifier string) string {
 }
 
 // AuthorizeURL returns the URL for the user's browser. state is a one-time
-// value that the caller binds to the user's session, and redirect the callback
-// URL.
+// value that the caller binds to the user's session, and redirect the
+// callback URL.
 func (o *OAuth) AuthorizeURL(state, redirect, challenge string) (string, error) {
+	// Without a state an attacker could complete the flow with their own code
+	// (RFC 6749, section 10.12).
 	if state == "" {
 		return "", invalid(o.kind, "the OAuth flow needs a state, which binds the callback to the session")
 	}
@@ -172,6 +176,7 @@ func (o *OAuth) AuthorizeURL(state, redirect, challenge string) (string, error) 
 	if err != nil || (back.Scheme != "https" && back.Scheme != "http") || back.Host == "" || back.Fragment != "" {
 		return "", invalid(o.kind, "the callback URL must have no fragment")
 	}
+	// All parameters are encoded by url.Values, never concatenated.
 	query := url.Values{"client_id": {o.clientID}, "response_type": {"code"}, "state": {state}, "redirect_uri": {redirect}}
 	if len(o.scopes) > 0 {
 		query.Set("scope", strings.Join(o.scopes, " "))
@@ -183,6 +188,7 @@ func (o *OAuth) AuthorizeURL(state, redirect, challenge string) (string, error) 
 	return o.server + authorizePath(o.kind) + "?" + query.Encode(), nil
 }
 
+// authorizePath and tokenPath return the endpoints of a provider.
 func authorizePath(kind Kind) string {
 	switch kind {
 	case GitHub:
@@ -207,9 +213,10 @@ func tokenPath(kind Kind) string {
 	return "/rest/oauth2/latest/token"
 }
 
-// Exchange exchanges the code of the callback for a token. redirect must be the
-// same as in AuthorizeURL.
+// Exchange exchanges the code of the callback for a token. redirect must be
+// the same as in AuthorizeURL.
 func (o *OAuth) Exchange(ctx context.Context, code, verifier, redirect string) (Grant, error) {
+	// The code comes from the browser's URL.
 	if code == "" || len(code) > 2048 {
 		return Grant{}, invalid(o.kind, "%s sent no code: start again", o.kind.Title())
 	}
@@ -227,14 +234,15 @@ func (o *OAuth) Refresh(ctx context.Context, refresh secret.Text) (Grant, error)
 		return Grant{}, &Error{Kind: Denied, Provider: o.kind, Token: StateExpired, Message: "the token cannot be renewed: authorise again"}
 	}
 	grant, err := o.token(ctx, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {refresh.Reveal()}})
+	// A provider that does not rotate keeps the old refresh token valid.
 	if err == nil && grant.Refresh.IsZero() {
 		grant.Refresh = refresh
 	}
 	return grant, err
 }
 
-// tokenResponse is the response of RFC 6749, and GitHub's, which returns errors
-// with status 200.
+// tokenResponse is the response of RFC 6749, and GitHub's, which returns
+// errors with status 200.
 type tokenResponse struct {
 	AccessToken  string `json:"access_token"`
 	RefreshToken string `json:"refresh_token"`
@@ -268,11 +276,14 @@ func (o *OAuth) token(ctx context.Context, form url.Values) (Grant, error) {
 		return Grant{}, networkError(o.kind, request.URL.Host, err)
 	}
 	defer response.Body.Close()
+	// Token responses are small; the limit protects against a wrong URL.
 	body, err := io.ReadAll(io.LimitReader(response.Body, 64<<10))
 	if err != nil {
 		return Grant{}, networkError(o.kind, request.URL.Host, err)
 	}
 	var got tokenResponse
+	// GitHub returns errors with status 200, so all four conditions are
+	// needed.
 	decoded := json.Unmarshal(body, &got) == nil
 	if response.StatusCode != http.StatusOK || !decoded || got.Error != "" || got.AccessToken == "" {
 		return Grant{}, o.responseError(response, got.Error)
@@ -297,6 +308,7 @@ func (o *OAuth) grant(got tokenResponse) Grant {
 func (o *OAuth) responseError(response *http.Response, code string) *Error {
 	failure := &Error{Kind: Denied, Provider: o.kind, Status: response.StatusCode}
 	switch code {
+	// Providers use different codes for the same errors.
 	case "invalid_client", "incorrect_client_credentials", "unauthorized_client":
 		failure.Kind = NotRegistered
 		failure.Message = fmt.Sprintf("%s does not know the OAuth application, or its secret is wrong: compare with %s", o.kind.Title(), registerAt(o.kind))

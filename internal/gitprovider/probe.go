@@ -19,10 +19,11 @@ type ProbeOptions struct {
 
 // Probe detects the provider of a self-hosted repository when [Infer] cannot.
 // It sends up to three GET requests without a token to the repository's host,
-// one at a time, and stops at the first response that a provider documents. The
-// URL comes from a user, so a server must decide first whether its network may
-// be probed (SSRF).
+// one at a time, and stops at the first response that a provider documents.
+// The URL comes from a user, so a server must decide first whether its
+// network may be probed (SSRF).
 func Probe(ctx context.Context, repoURL string, options ProbeOptions) (Kind, string, error) {
+	// Clouds and telling names need no request.
 	if kind, api, ok := Infer(repoURL); ok {
 		return kind, api, nil
 	}
@@ -37,6 +38,7 @@ func Probe(ctx context.Context, repoURL string, options ProbeOptions) (Kind, str
 	if err != nil {
 		return "", "", err
 	}
+	// A redirect to a login page must not be followed to another host.
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	defer client.CloseIdleConnections()
 	if options.Timeout <= 0 {
@@ -83,6 +85,8 @@ func fingerprints() []fingerprint {
 // matches sends the probe and reports whether the response identifies the
 // provider.
 func (s fingerprint) matches(ctx context.Context, client *http.Client, server string, timeout time.Duration) (bool, error) {
+	// Each probe has its own timeout: a server that ignores one path may
+	// respond to the next.
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, server+s.path, nil)

@@ -27,6 +27,7 @@ func Kinds() []Kind { return []Kind{GitHub, GitLab, Bitbucket, BitbucketServer} 
 
 // ParseKind parses the name of a kind.
 func ParseKind(name string) (Kind, error) {
+	// Names are case-insensitive, because users type them.
 	for _, kind := range Kinds() {
 		if strings.EqualFold(name, string(kind)) {
 			return kind, nil
@@ -56,8 +57,8 @@ type Options struct {
 
 	// APIURL is the URL of the API: https://api.github.com,
 	// https://<server>/api/v3, https://<server>/api/v4,
-	// https://api.bitbucket.org/2.0, or https://<server> for Bitbucket Server.
-	// Empty means the cloud's; Bitbucket Server requires it.
+	// https://api.bitbucket.org/2.0, or https://<server> for Bitbucket
+	// Server. Empty means the cloud's; Bitbucket Server requires it.
 	APIURL string
 
 	// Token is the token of the user or the runtime.
@@ -69,9 +70,9 @@ type Options struct {
 	Username string
 
 	// Repository is the URL of the repository that the token is for, such as
-	// the Shared Configuration Repository. Tokens without scopes (fine-grained
-	// ones, Bitbucket Server's) are checked by reading from it. Empty, or on
-	// another server: that part of the report is unverified.
+	// the Shared Configuration Repository. Tokens without scopes
+	// (fine-grained ones, Bitbucket Server's) are checked by reading from it.
+	// Empty, or on another server: that part of the report is unverified.
 	Repository string
 
 	// CAs are PEM certificates of CAs to trust in addition to the system's.
@@ -80,8 +81,8 @@ type Options struct {
 	// Proxy selects the proxy of a request; nil means the environment.
 	Proxy func(*http.Request) (*url.URL, error)
 
-	// PlainHTTP allows an http:// API URL on another machine. The token is then
-	// sent unencrypted.
+	// PlainHTTP allows an http:// API URL on another machine. The token is
+	// then sent unencrypted.
 	PlainHTTP bool
 
 	// Timeout bounds one request with its response; 0 means 15 s.
@@ -91,7 +92,8 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Purpose is what a token is used for. It determines the required permissions.
+// Purpose is what a token is used for. It determines the required
+// permissions.
 type Purpose int
 
 const (
@@ -114,8 +116,8 @@ func (p Purpose) String() string {
 // Provider is one Git provider with one token. Implementations are safe for
 // concurrent use.
 type Provider interface {
-	// Check returns owner and permissions of the token, without side effects. A
-	// token that is not accepted at all is an [Error] of kind Denied.
+	// Check returns owner and permissions of the token, without side effects.
+	// A token that is not accepted at all is an [Error] of kind Denied.
 	Check(ctx context.Context, purpose Purpose) (TokenReport, error)
 
 	// Repository looks up a repository.
@@ -214,6 +216,7 @@ func (w Webhook) check(kind Kind) error {
 
 // New returns a provider. It sends no request.
 func New(options Options) (Provider, error) {
+	// The client validates the options, including the kind.
 	client, err := newClient(options)
 	if err != nil {
 		return nil, err

@@ -78,6 +78,8 @@ func (r TokenReport) DaysLeft(now time.Time) (int, bool) {
 	if r.ExpiresAt.IsZero() {
 		return 0, false
 	}
+	// A partial day that has passed counts as -1, so that 0 always means
+	// today.
 	left := r.ExpiresAt.Sub(now)
 	if left < 0 {
 		return -1 - int(-left/(24*time.Hour)), true
@@ -147,9 +149,9 @@ const (
 	StateUnknown TokenState = "unknown"
 )
 
-// StateOf converts the result of Check to a state (R114). Providers that return
-// the same error for expired and revoked tokens result in revoked: the fix is
-// the same.
+// StateOf converts the result of Check to a state (R114). Providers that
+// return the same error for expired and revoked tokens result in revoked: the
+// fix is the same.
 func StateOf(report TokenReport, err error, now time.Time) TokenState {
 	responseError, _ := errors.AsType[*Error](err)
 	switch {

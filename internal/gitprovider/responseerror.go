@@ -15,9 +15,12 @@ import (
 // responseError converts a response without a 2xx status to an error with
 // advice. The provider's own message is appended, without the token.
 func (c *client) responseError(call call, response *http.Response, body []byte) *Error {
+	// The detail comes from the server and may repeat the request.
 	detail := c.scrub(errorDetail(body))
 	failure := &Error{Provider: c.kind, Status: response.StatusCode}
 	switch status := response.StatusCode; {
+	// GitHub reports rate limits with 403, so this case precedes the other
+	// 403s.
 	case status == http.StatusTooManyRequests, status == http.StatusForbidden && isRateLimit(response.Header, detail):
 		failure.Kind = RateLimited
 		failure.Until = resetTime(response.Header, c.now())
@@ -40,6 +43,8 @@ func (c *client) responseError(call call, response *http.Response, body []byte) 
 	case status == http.StatusConflict:
 		failure.Kind = Conflict
 		failure.Message = fmt.Sprintf("%s has it already (%s)", c.kind.Title(), describeCall(call))
+	// The client retries these itself; the error remains after the last
+	// attempt.
 	case status >= 500:
 		failure.Kind = Unreachable
 		failure.Message = fmt.Sprintf("%s fails with %d %s", response.Request.URL.Host, status, http.StatusText(status))
@@ -47,6 +52,7 @@ func (c *client) responseError(call call, response *http.Response, body []byte) 
 		failure.Kind = Invalid
 		failure.Message = fmt.Sprintf("%s refuses the request with %d %s (%s)", c.kind.Title(), status, http.StatusText(status), describeCall(call))
 	}
+	// Rate limits have returned already: the reset time is sufficient.
 	if detail != "" {
 		failure.Message += ": " + detail
 	}
@@ -70,6 +76,7 @@ func describeCall(call call) string {
 // errorDetail returns the message of an error body of any of the four
 // providers. A body that is not JSON is a proxy's error page and is ignored.
 func errorDetail(body []byte) string {
+	// One struct covers all four providers; absent fields stay empty.
 	var shape struct {
 		Message     json.RawMessage   `json:"message"`           // GitHub, GitLab
 		Description string            `json:"error_description"` // GitLab, OAuth
@@ -89,10 +96,12 @@ func errorDetail(body []byte) string {
 	return sanitize(strings.Join(parts, "; "))
 }
 
-// plainText reads a text, a list of texts, {field: [texts]}, or an object with a
-// message.
+// plainText reads a text, a list of texts, {field: [texts]}, or an object
+// with a message.
 func plainText(raw json.RawMessage) []string {
 	var text string
+	// GitLab's message is a string, an object of fields, or a list, depending
+	// on the endpoint.
 	if json.Unmarshal(raw, &text) == nil {
 		if text == "" {
 			return nil
@@ -129,8 +138,8 @@ func plainText(raw json.RawMessage) []string {
 	return parts
 }
 
-// sanitize bounds text from a server and removes control characters, so that it
-// cannot forge log lines.
+// sanitize bounds text from a server and removes control characters, so that
+// it cannot forge log lines.
 func sanitize(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || !unicode.IsPrint(r) {
@@ -151,8 +160,8 @@ func isRateLimit(header http.Header, detail string) bool {
 	return header.Get("X-RateLimit-Remaining") == "0" || header.Get("Retry-After") != "" || strings.Contains(detail, "secondary rate limit")
 }
 
-// resetTime returns when requests are allowed again: after Retry-After, at the
-// reset time of GitHub and GitLab, otherwise after a minute, as GitHub
+// resetTime returns when requests are allowed again: after Retry-After, at
+// the reset time of GitHub and GitLab, otherwise after a minute, as GitHub
 // recommends.
 func resetTime(header http.Header, now time.Time) time.Time {
 	if seconds, err := strconv.ParseInt(header.Get("Retry-After"), 10, 32); err == nil && seconds >= 0 {

@@ -21,6 +21,7 @@ type repositoryHooks interface {
 
 // hooksWithURL returns the hooks with a URL.
 func hooksWithURL(ctx context.Context, hooks repositoryHooks, hookURL string) ([]hook, error) {
+	// Providers have no lookup by URL, so all hooks are listed.
 	all, err := hooks.list(ctx)
 	if err != nil {
 		return nil, err
@@ -34,8 +35,9 @@ func hooksWithURL(ctx context.Context, hooks repositoryHooks, hookURL string) ([
 	return found, nil
 }
 
-// ensureHook leaves exactly one hook with the URL. It always writes: providers
-// do not return a hook's secret, so an existing hook may have another one.
+// ensureHook leaves exactly one hook with the URL. It always writes:
+// providers do not return a hook's secret, so an existing hook may have
+// another one.
 func ensureHook(ctx context.Context, hooks repositoryHooks, want Webhook) error {
 	found, err := hooksWithURL(ctx, hooks, want.URL)
 	if err != nil {
@@ -43,6 +45,7 @@ func ensureHook(ctx context.Context, hooks repositoryHooks, want Webhook) error 
 	}
 	if len(found) == 0 {
 		err := hooks.create(ctx, want)
+		// Any result but a conflict is final, including success.
 		if failure, ok := errors.AsType[*Error](err); !ok || failure.Kind != Conflict {
 			return err
 		}

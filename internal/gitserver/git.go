@@ -36,6 +36,7 @@ func Find(ctx context.Context) (Git, error) {
 		return Git{}, errors.New("git is not installed: install the package git")
 	}
 	g := Git{command: command}
+	// git-http-backend is not in PATH; its folder depends on the distribution.
 	folder, err := g.run(ctx, "", nil, "--exec-path")
 	if err != nil {
 		return Git{}, err
@@ -54,6 +55,7 @@ func (g Git) run(ctx context.Context, dir string, input io.Reader, args ...strin
 	defer cancel()
 	command := exec.CommandContext(ctx, g.command, args...)
 	command.Dir, command.Stdin = dir, input
+	// Only PATH is inherited: git needs it to find its own programs.
 	command.Env = append(environment(dir), "PATH="+os.Getenv("PATH"))
 	var out, stderr bytes.Buffer
 	command.Stdout, command.Stderr = &out, &stderr

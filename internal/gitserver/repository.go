@@ -52,6 +52,7 @@ func firstCommit(files map[string][]byte, at time.Time) *bytes.Buffer {
 	const message = "The demo\n"
 	var stream bytes.Buffer
 	fmt.Fprintf(&stream, "commit refs/heads/%s\ncommitter slipway <slipway@localhost> %d +0000\ndata %d\n%s", Branch, at.Unix(), len(message), message)
+	// The sorted order makes the commit reproducible.
 	for _, path := range slices.Sorted(maps.Keys(files)) {
 		fmt.Fprintf(&stream, "M 100644 inline %s\ndata %d\n", path, len(files[path]))
 		stream.Write(files[path])

@@ -101,6 +101,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, fmt.Sprintf("there is only a Git repository here: git clone http://%s/%s", r.Host, filepath.Base(s.options.Dir)), http.StatusNotFound)
 		return
 	}
+	// The context ends the wait when the client disconnects.
 	release, err := acquire(r.Context(), s.running)
 	if err != nil {
 		return // the client is gone
@@ -167,6 +168,7 @@ func (s *Server) measure(w http.ResponseWriter, r *http.Request) (func(), error)
 	if r.ContentLength > maxPush {
 		return nil, fmt.Errorf("a push is limited to %d MiB", maxPush>>20)
 	}
+	// A known length needs no spooling.
 	if r.ContentLength >= 0 {
 		return func() {}, nil
 	}
@@ -197,6 +199,8 @@ func (s *Server) push(w http.ResponseWriter, r *http.Request) {
 	}
 	defer release()
 	detached := context.WithoutCancel(r.Context())
+	// The comparison must complete even if the client disconnects, so the
+	// context is detached.
 	before, err := s.git.references(detached, s.options.Dir)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// expirySoon is the remaining lifetime of a certificate or token below which a
-// warning is reported.
+// expirySoon is the remaining lifetime of a certificate or token below which
+// a warning is reported.
 const expirySoon = 14 * 24 * time.Hour
 
 // chainProblem is one problem of a certificate.
@@ -28,6 +28,8 @@ func (in *CheckContext) handshake(ctx context.Context, host, port string) ([]*x5
 	if err != nil {
 		return nil, err
 	}
+	// Verification is disabled to get the certificate even if it is invalid;
+	// nothing is sent over the connection.
 	client := tls.Client(conn, &tls.Config{ServerName: host, InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}) // #nosec G402: see above
 	defer func() { _ = client.Close() }()                                                                             // nothing was sent
 	bounded, cancel := context.WithTimeout(ctx, dialTimeout)
@@ -38,7 +40,8 @@ func (in *CheckContext) handshake(ctx context.Context, host, port string) ([]*x5
 	return client.ConnectionState().PeerCertificates, nil
 }
 
-// noTLSError reports a server that accepts connections but does not speak TLS.
+// noTLSError reports a server that accepts connections but does not speak
+// TLS.
 type noTLSError struct{ error }
 
 // Unwrap returns the error of the handshake.
@@ -50,6 +53,8 @@ func evaluateChain(chain []*x509.Certificate, host string, roots *x509.CertPool,
 	if len(chain) == 0 {
 		return []chainProblem{{SeverityError, "the server presents no certificate", "configure one in the controller"}}
 	}
+	// Only the leaf is checked for validity and names; the chain is checked
+	// by untrusted.
 	leaf := chain[0]
 	var problems []chainProblem
 	fail := func(message, fix string) { problems = append(problems, chainProblem{SeverityError, message, fix}) }
@@ -76,6 +81,7 @@ func evaluateChain(chain []*x509.Certificate, host string, roots *x509.CertPool,
 // valid.
 func untrusted(chain []*x509.Certificate, roots *x509.CertPool) (message, fix string) {
 	leaf := chain[0]
+	// Everything after the leaf counts as intermediate, in any order.
 	between := x509.NewCertPool()
 	for _, one := range chain[1:] {
 		between.AddCert(one)
@@ -86,6 +92,8 @@ func untrusted(chain []*x509.Certificate, roots *x509.CertPool) (message, fix st
 	switch {
 	case err == nil:
 		return "", ""
+	// Distinct messages, because the fixes differ: a CA certificate, or the
+	// complete chain.
 	case bytes.Equal(leaf.RawIssuer, leaf.RawSubject):
 		return "the certificate is self-signed and not trusted" + defaultOf(leaf), "use a certificate of a trusted CA, for example by ACME, or configure the platform to trust it (caCerts)"
 	case len(chain) == 1:

@@ -27,8 +27,8 @@ const (
 	maxListed = 2000
 )
 
-// CheckContext is the state of one run: World, Options, and values that several
-// checks need, each fetched once.
+// CheckContext is the state of one run: World, Options, and values that
+// several checks need, each fetched once.
 type CheckContext struct {
 	World
 	Options
@@ -62,7 +62,11 @@ func newCheckContext(ctx context.Context, world World, options Options) *CheckCo
 	if in.Now == nil {
 		in.Now = time.Now
 	}
+	// Resolved once: P13 reports the findings, the other checks only need the
+	// mode.
 	in.Mode, in.modes = mode.Resolve(in.Settings)
+	// Several checks use the same lists; fetching them once keeps the load on
+	// the API server low.
 	in.controller = sync.OnceValues(func() (*controllerView, error) { return bounded(ctx, in.viewController) })
 	in.nodes = sync.OnceValues(func() ([]corev1.Node, error) { return bounded(ctx, in.listNodes) })
 	in.me = sync.OnceValues(func() (*platformv1.MeResponse, error) { return bounded(ctx, in.fetchMe) })
@@ -79,6 +83,7 @@ func bounded[T any](ctx context.Context, ask func(context.Context) (T, error)) (
 	return ask(limited)
 }
 
+// listNodes lists the nodes, for P3, P15 and the detection of the provider.
 func (in *CheckContext) listNodes(ctx context.Context) ([]corev1.Node, error) {
 	list, err := in.Cluster.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{Limit: maxListed})
 	if err != nil {
@@ -87,6 +92,7 @@ func (in *CheckContext) listNodes(ctx context.Context) ([]corev1.Node, error) {
 	return list.Items, nil
 }
 
+// fetchToken checks the runtime's token with its provider, for P22 to P24.
 func (in *CheckContext) fetchToken(ctx context.Context) (gitprovider.TokenReport, error) {
 	return in.GitProvider.Check(ctx, gitprovider.RuntimeToken)
 }

@@ -12,6 +12,7 @@ import (
 // fieldManager is the field manager of fixes.
 const fieldManager = "slipway-preflight"
 
+// containerSpec shortens signatures.
 type containerSpec = corev1.Container
 
 // ControllerID identifies a known Ingress controller.
@@ -63,8 +64,9 @@ func Controllers() []Controller {
 	}
 }
 
-// controllerOf returns the controller of a spec.controller. Some allow a suffix
-// for a second instance, such as getambassador.io/ingress-controller/internal.
+// controllerOf returns the controller of a spec.controller. Some allow a
+// suffix for a second instance, such as
+// getambassador.io/ingress-controller/internal.
 func controllerOf(class string) (Controller, bool) {
 	for _, one := range Controllers() {
 		if class == one.Class || strings.HasPrefix(class, one.Class+"/") || strings.HasPrefix(class, one.Class+"-") {
@@ -74,6 +76,8 @@ func controllerOf(class string) (Controller, bool) {
 	return Controller{}, false
 }
 
+// controllerByID returns a known controller; the ID must be one of the
+// constants.
 func controllerByID(id ControllerID) Controller {
 	all := Controllers()
 	return all[slices.IndexFunc(all, func(one Controller) bool { return one.ID == id })]
@@ -87,9 +91,11 @@ func (c Controller) runs(template corev1.PodTemplateSpec) bool {
 	return c.label != "" && slices.Contains(c.values, template.Labels[c.label])
 }
 
-// imageIs reports whether an image name ends with one of the names, regardless
-// of the registry it is mirrored to.
+// imageIs reports whether an image name ends with one of the names,
+// regardless of the registry it is mirrored to.
 func imageIs(image string, names []string) bool {
+	// Digest and tag are removed. A colon before the last slash belongs to
+	// the registry's port.
 	repository, _, _ := strings.Cut(image, "@")
 	if slash := strings.LastIndexByte(repository, '/'); strings.LastIndexByte(repository, ':') > slash {
 		repository = repository[:strings.LastIndexByte(repository, ':')]
@@ -103,6 +109,7 @@ func imageIs(image string, names []string) bool {
 // value, or --name alone, which is true. Names are case-insensitive, as in
 // Traefik and the edge.
 func flagValue(container *corev1.Container, name string) (string, bool) {
+	// Some charts put flags into command, so both are searched.
 	arguments := slices.Concat(container.Command, container.Args)
 	for i, argument := range arguments {
 		if !strings.HasPrefix(argument, "-") {
@@ -123,4 +130,5 @@ func flagValue(container *corev1.Container, name string) (string, bool) {
 	return "", false
 }
 
+// sortedKeys returns the keys of a map in order, for stable output.
 func sortedKeys[K cmp.Ordered, V any](from map[K]V) []K { return slices.Sorted(maps.Keys(from)) }

@@ -44,6 +44,7 @@ const (
 
 // Name returns the name of the check, such as tls-cert.
 func (c Code) Name() string {
+	// The catalogue has 27 entries, so a linear search is sufficient.
 	for _, one := range catalogue() {
 		if one.code == c {
 			return one.name
@@ -191,6 +192,8 @@ func (r *Report) pending(subject, message, fix string) *Finding {
 // result returns the result of the completed check.
 func (r *Report) result() Result {
 	result := Result{Code: r.code, Name: r.code.Name(), State: Passed, Looked: strings.Join(r.inspected, "; "), Findings: r.findings}
+	// A check that skipped one part but found a problem in another is not
+	// skipped.
 	if r.skipped != "" && len(r.findings) == 0 {
 		result.State, result.Reason = Skipped, r.skipped
 		return result

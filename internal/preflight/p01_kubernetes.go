@@ -10,9 +10,12 @@ import (
 // minKubernetes is the oldest supported Kubernetes (R10).
 const minKubernetes = "1.23.0"
 
-// checkKubernetesVersion is P1: the version of the API server is 1.23 or newer.
+// checkKubernetesVersion is P1: the version of the API server is 1.23 or
+// newer.
 func checkKubernetesVersion(_ context.Context, in *CheckContext, out *Report) {
 	out.inspect("GET /version")
+	// Discovery needs no permissions, so it is the best probe of the API
+	// server.
 	reported, err := in.Cluster.Client.Discovery().ServerVersion()
 	if err != nil {
 		out.readError("the version of the API server", err)

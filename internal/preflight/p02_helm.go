@@ -20,6 +20,8 @@ const (
 // checkHelmVersion is P2: the Helm that installs the chart is 3.8.0 or newer.
 // It is the embedded library unless another is configured.
 func checkHelmVersion(_ context.Context, in *CheckContext, out *Report) {
+	// slipway runtime install uses the library; users of helm give its
+	// version.
 	reported, whose := in.HelmVersion, "helm"
 	if reported == "" {
 		reported, whose = libraryVersion(), "the library of this program"

@@ -22,6 +22,7 @@ func ownNeed() nodeNeed {
 	return nodeNeed{resource.MustParse("250m"), resource.MustParse("512Mi")}
 }
 
+// met reports whether a node is large enough.
 func (n nodeNeed) met(has corev1.ResourceList) bool {
 	return has.Cpu().Cmp(n.cpu) >= 0 && has.Memory().Cmp(n.memory) >= 0
 }
@@ -38,8 +39,8 @@ func (n nodeNeed) missing(node corev1.Node) string {
 	return node.Name + " " + strings.Join(parts, " and ")
 }
 
-// checkNodeSize is P3: a node has 2 CPU and 5000 MB allocatable. It warns if a
-// node only fits the runtime itself.
+// checkNodeSize is P3: a node has 2 CPU and 5000 MB allocatable. It warns if
+// a node only fits the runtime itself.
 func checkNodeSize(_ context.Context, in *CheckContext, out *Report) {
 	out.inspect("allocatable CPU and memory of the nodes")
 	nodes, err := in.nodes()
@@ -56,10 +57,12 @@ func evaluateNodes(nodes []corev1.Node, out *Report) {
 		out.fail("nodes", "the cluster has no node", "add one")
 		return
 	}
+	// One large node is sufficient: Pods of the runtime need not be spread.
 	wanted, enough := documentedNeed(), ownNeed()
 	enoughOn := ""
 	var lacks []string
 	for _, node := range nodes {
+		// Taints are ignored: the chart's tolerations are configurable.
 		if node.Spec.Unschedulable {
 			lacks = append(lacks, node.Name+" takes no Pods (cordoned)")
 			continue

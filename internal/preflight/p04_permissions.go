@@ -50,6 +50,8 @@ func rightsFor(chosen mode.Mode, singleNamespace bool) []right {
 		rights = append(rights, right{mode.IstioGroup, "virtualservices", all, false})
 	case mode.Unresolved, mode.Tunnel:
 	}
+	// Without cluster-wide objects the installer needs no cluster-scoped
+	// permissions.
 	if singleNamespace {
 		return rights
 	}
@@ -84,8 +86,8 @@ func checkRights(ctx context.Context, in *CheckContext, out *Report) {
 	}
 	if !in.SingleNamespace {
 		// The chart's roles read the whole cluster. RBAC prevents privilege
-		// escalation: without these verbs a user cannot create a role with more
-		// permissions than their own.
+		// escalation: without these verbs a user cannot create a role with
+		// more permissions than their own.
 		escalation, err := in.missingRights(ctx, []right{{"rbac.authorization.k8s.io", "clusterroles", []string{"escalate", "bind"}, true}})
 		if err != nil {
 			out.readError("selfsubjectaccessreviews", err)
@@ -103,6 +105,8 @@ func (in *CheckContext) missingRights(ctx context.Context, wanted []right) ([]ri
 	var missing []right
 	for _, one := range wanted {
 		var verbs []string
+		// One review per verb: a SelfSubjectRulesReview may be incomplete
+		// with webhook authorizers.
 		for _, verb := range one.verbs {
 			allowed, err := in.allowed(ctx, one, verb)
 			if err != nil {
@@ -135,6 +139,7 @@ func (in *CheckContext) allowed(ctx context.Context, one right, verb string) (bo
 	return review.Status.Allowed, nil
 }
 
+// describeRights formats permissions as verbs and resource.group.
 func describeRights(missing []right) string {
 	var parts []string
 	for _, one := range missing {
@@ -161,6 +166,7 @@ func rightsRole(missing []right, namespace string) string {
 	if err != nil {
 		return "ask an administrator for these permissions"
 	}
+	// A RoleBinding to the ClusterRole suffices if nothing is cluster-scoped.
 	bind := "kubectl create clusterrolebinding slipway-installer --clusterrole slipway-installer --user USER"
 	if !slices.ContainsFunc(missing, func(one right) bool { return one.cluster }) {
 		bind = fmt.Sprintf("kubectl -n %s create rolebinding slipway-installer --clusterrole slipway-installer --user USER", namespace)

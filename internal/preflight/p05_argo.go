@@ -17,6 +17,8 @@ type argoPart struct {
 	labels []string // values of app.kubernetes.io/part-of
 }
 
+// argoParts returns the Argo projects. Images may be mirrored, so only their
+// suffix is compared.
 func argoParts() []argoPart {
 	return []argoPart{
 		{"Argo CD", []string{"argoproj/argocd", "argocd"}, []string{"argocd"}},
@@ -26,6 +28,8 @@ func argoParts() []argoPart {
 	}
 }
 
+// runs reports whether a Deployment belongs to the project, by label or
+// image.
 func (p argoPart) runs(deployment appsv1.Deployment) bool {
 	labels := deployment.Labels
 	if slices.Contains(p.labels, labels["app.kubernetes.io/part-of"]) {
@@ -46,6 +50,7 @@ func checkArgoCollision(ctx context.Context, in *CheckContext, out *Report) {
 		return
 	}
 	for _, part := range argoParts() {
+		// One finding per namespace, not per Deployment.
 		byNamespace := map[string][]string{}
 		for _, deployment := range list.Items {
 			if part.runs(deployment) {

@@ -27,12 +27,13 @@ func ownCRDs() []string {
 	return []string{"applications.argoproj.io", "applicationsets.argoproj.io", "appprojects.argoproj.io"}
 }
 
-// checkCRDOwnership is P7: the CRDs of the chart do not exist yet or belong to
-// this release, by Helm's label and annotations.
+// checkCRDOwnership is P7: the CRDs of the chart do not exist yet or belong
+// to this release, by Helm's label and annotations.
 func checkCRDOwnership(ctx context.Context, in *CheckContext, out *Report) {
 	release := cmp.Or(in.Release, defaultRelease)
 	out.inspect("label and annotations of Helm on %s", shorten(ownCRDs()))
 	for _, name := range ownCRDs() {
+		// Metadata is enough, and smaller than the schemas of the CRDs.
 		found, err := in.Cluster.Metadata.Resource(kube.DefinitionResource()).Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			continue
@@ -52,6 +53,8 @@ func (in *CheckContext) evaluateCRD(found *metav1.PartialObjectMetadata, release
 	managed := found.Labels[helmLabel]
 	switch {
 	case managed == helmManager && owner == release && where == in.Settings.Namespace:
+	// A CRD of another release is not adopted automatically: that release
+	// would fight over it.
 	case managed == helmManager && owner != "":
 		out.warn(found.Name, fmt.Sprintf("it belongs to the Helm release %s of the namespace %s, which may change or delete it", owner, where),
 			fmt.Sprintf("leave it to that release, or have it give the CRD up and run slipway crds adopt --release %s --namespace %s", release, in.Settings.Namespace))
@@ -65,6 +68,8 @@ func (in *CheckContext) evaluateCRD(found *metav1.PartialObjectMetadata, release
 		if err != nil {
 			return // slipway crds adopt reports the reason
 		}
+		// The patch contains a record of the previous owner, so that slipway
+		// crds release can revert it.
 		finding.Plan = fmt.Sprintf("merge into the CustomResourceDefinition %s: %s", found.Name, patch)
 		name := found.Name
 		finding.Apply = func(ctx context.Context) error {

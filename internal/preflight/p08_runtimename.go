@@ -14,9 +14,9 @@ import (
 // maxLabel is the longest DNS label (RFC 1035).
 const maxLabel = 63
 
-// checkRuntimeName is P8: the name is valid, fits the label of the tunnel host,
-// and is not used in the account (R33, R43). After the installation this
-// runtime itself has the name, so that part is skipped.
+// checkRuntimeName is P8: the name is valid, fits the label of the tunnel
+// host, and is not used in the account (R33, R43). After the installation
+// this runtime itself has the name, so that part is skipped.
 func checkRuntimeName(ctx context.Context, in *CheckContext, out *Report) {
 	name := in.Settings.Runtime
 	out.inspect("the name %q", name)
@@ -28,6 +28,7 @@ func checkRuntimeName(ctx context.Context, in *CheckContext, out *Report) {
 		out.fail(mode.KeyRuntimeName, fmt.Sprintf("the label %s of the tunnel's host has %d characters, and DNS allows %d", label, len(label), maxLabel), "choose a shorter name")
 		return
 	}
+	// Without a platform only the syntax can be checked.
 	if in.Platform == nil || in.Stage != Before {
 		return
 	}
@@ -37,6 +38,7 @@ func checkRuntimeName(ctx context.Context, in *CheckContext, out *Report) {
 		out.platformFailed(err)
 		return
 	}
+	// The platform's reason and proposal are shown unchanged.
 	if !response.Msg.GetFree() {
 		fix := "choose another name"
 		if proposal := response.Msg.GetProposal(); proposal != "" {

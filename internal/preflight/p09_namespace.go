@@ -28,6 +28,8 @@ func checkNamespace(ctx context.Context, in *CheckContext, out *Report) {
 		out.fail("namespace", fmt.Sprintf("%q is no name of a namespace: %s", name, strings.Join(problems, "; ")), fix)
 		return
 	}
+	// Before the installation a missing namespace is no problem: Helm creates
+	// it.
 	found, err := in.Cluster.Client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err) && in.Stage == Before:
@@ -43,6 +45,8 @@ func checkNamespace(ctx context.Context, in *CheckContext, out *Report) {
 
 // correctedLabel returns the nearest valid name; empty if nothing is left.
 func correctedLabel(name string) string {
+	// Runs of invalid characters become one dash; dashes at the ends are
+	// removed after truncation too.
 	text := strings.Trim(notInNames.ReplaceAllString(strings.ToLower(name), "-"), "-")
 	return strings.Trim(text[:min(len(text), maxLabel)], "-")
 }

@@ -16,9 +16,12 @@ const (
 	defaultKey     = "token"
 )
 
-// checkTokenSource is P10: the Secret with the API key exists in the namespace
-// of the runtime and has the key (R31), or the key is in the values.
+// checkTokenSource is P10: the Secret with the API key exists in the
+// namespace of the runtime and has the key (R31), or the key is in the
+// values.
 func checkTokenSource(ctx context.Context, in *CheckContext, out *Report) {
+	// The chart accepts either the key itself or a reference; both at once
+	// would be ambiguous.
 	source := in.Token
 	key := cmp.Or(source.SecretKey, defaultKey)
 	switch {
@@ -44,6 +47,7 @@ func checkTokenSource(ctx context.Context, in *CheckContext, out *Report) {
 		out.fail(where, "it does not exist", fix)
 	case err != nil:
 		out.readError("secrets", err)
+	// The names of the existing keys are listed, never their values.
 	case len(found.Data[key]) == 0:
 		out.fail(where, fmt.Sprintf("it has no %s; it has %s", key, shorten(sortedKeys(found.Data))), "name the right key, or make the Secret again: "+fix)
 	}

@@ -20,6 +20,7 @@ func (in *CheckContext) fetchMe(ctx context.Context) (*platformv1.MeResponse, er
 
 // platformFailed reports that the platform did not respond as expected.
 func (r *Report) platformFailed(err error) {
+	// An expired session is the most common cause, and has another fix.
 	fix := "see whether this machine reaches the platform: slipway doctor"
 	if connect.CodeOf(err) == connect.CodeUnauthenticated {
 		fix = "sign in again: slipway login URL"

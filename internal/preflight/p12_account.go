@@ -7,8 +7,8 @@ import (
 	"slipway.dev/slipway/internal/access/mode"
 )
 
-// checkAccountMatch is P12: the account in the values is the account of the key
-// (R34).
+// checkAccountMatch is P12: the account in the values is the account of the
+// key (R34).
 func checkAccountMatch(_ context.Context, in *CheckContext, out *Report) {
 	if in.Platform == nil {
 		out.skip("no platform is chosen: run slipway login URL")

@@ -12,6 +12,8 @@ import (
 // R36, R53).
 func checkAccessMode(_ context.Context, in *CheckContext, out *Report) {
 	out.inspect("the settings of the access mode")
+	// Findings of the mode package become findings of P13, with their keys as
+	// the subject.
 	for _, finding := range in.modes {
 		if slices.Equal(finding.Keys, []string{mode.KeyRuntimeName}) {
 			continue // reported by P8

@@ -15,6 +15,7 @@ import (
 // known (R87 for ALB), and the controller runs. For the Gateway API it checks
 // the Gateways of the route, and for a mesh the ingress gateway.
 func checkIngressClass(ctx context.Context, in *CheckContext, out *Report) {
+	// The Gateway API has no IngressClass; its Gateways take that place.
 	if in.requestedMode() == mode.HTTPRoute {
 		in.checkGateways(ctx, out)
 		return
@@ -39,6 +40,8 @@ func checkIngressClass(ctx context.Context, in *CheckContext, out *Report) {
 func (in *CheckContext) evaluateClass(view *controllerView, out *Report) bool {
 	name := in.Settings.Ingress.ClassName
 	out.inspect("IngressClass %s", name)
+	// The edge's class comes with the chart, so its absence is normal before
+	// the installation.
 	if view.class == nil && name == ownClass {
 		if in.Stage == Before {
 			out.note(named("IngressClass", "", name), "it is not there yet: the chart of the runtime brings it, and the edge that serves it")
@@ -94,6 +97,7 @@ func (in *CheckContext) evaluateWorkloads(view *controllerView, out *Report) {
 		out.warn(view.controller.Name, "no Deployment or DaemonSet of it is found in "+where, fix)
 		return
 	}
+	// One available workload is sufficient.
 	for _, one := range view.workloads {
 		out.inspect("%s", one)
 		if one.available {
@@ -112,6 +116,8 @@ func (in *CheckContext) applying(manifest string) func(context.Context) error {
 	}
 }
 
+// gatewayResource is the resource of Gateways. The Gateway API has no typed
+// client here.
 func gatewayResource() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "gateway.networking.k8s.io", Version: "v1", Resource: "gateways"}
 }
@@ -132,8 +138,8 @@ func (in *CheckContext) checkGateways(ctx context.Context, out *Report) {
 	}
 }
 
-// parentNamespace returns the namespace of a parentRef, by default that of the
-// route.
+// parentNamespace returns the namespace of a parentRef, by default that of
+// the route.
 func (in *CheckContext) parentNamespace(parent mode.ParentRef) string {
 	if parent.Namespace != "" {
 		return parent.Namespace
@@ -141,6 +147,7 @@ func (in *CheckContext) parentNamespace(parent mode.ParentRef) string {
 	return in.Settings.Namespace
 }
 
+// gateway reads the Gateway of a parentRef.
 func (in *CheckContext) gateway(ctx context.Context, parent mode.ParentRef) (*unstructured.Unstructured, error) {
 	return in.Cluster.Dynamic.Resource(gatewayResource()).Namespace(in.parentNamespace(parent)).Get(ctx, parent.Name, metav1.GetOptions{})
 }

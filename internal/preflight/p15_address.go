@@ -25,6 +25,8 @@ func checkExternalAddress(ctx context.Context, in *CheckContext, out *Report) {
 	if view == nil {
 		return
 	}
+	// ALB creates the load balancer for the Ingress, which does not exist
+	// yet.
 	if view.controller.ID == ALB {
 		in.albAddress(ctx, out)
 		return
@@ -42,6 +44,8 @@ func checkExternalAddress(ctx context.Context, in *CheckContext, out *Report) {
 func (in *CheckContext) evaluateService(view *controllerView, service corev1.Service, out *Report) {
 	subject := named("Service", service.Namespace, service.Name)
 	out.inspect("%s, type %s", subject, service.Spec.Type)
+	// Every address is checked: a Service may have an internal and an
+	// external one.
 	addresses := serviceAddresses(service)
 	for _, address := range addresses {
 		out.inspect("its address is %s", address)
@@ -61,13 +65,14 @@ func (in *CheckContext) evaluateService(view *controllerView, service corev1.Ser
 	out.fail(subject, "its load balancer has no address (EXTERNAL-IP is pending)", fix)
 }
 
-// nodeAddress checks a controller without such a Service: it may listen on its
-// nodes.
+// nodeAddress checks a controller without such a Service: it may listen on
+// its nodes.
 func (in *CheckContext) nodeAddress(view *controllerView, out *Report) {
 	fix := "give the controller a Service of type LoadBalancer, see " + view.controller.Page
 	if view.controller.ID == NGINXCommunity {
 		fix = in.provider().installHint()
 	}
+	// Controllers with host ports or host network are reached at their nodes.
 	for _, one := range view.workloads {
 		if !one.hostPorts() {
 			continue
@@ -124,6 +129,8 @@ func evaluateAddress(subject, address string, out *Report) {
 		out.warn(subject, "its address is "+address+": "+near, "use the tunnel, which needs no address, or a cluster with a load balancer")
 	case parsed.IsUnspecified() || parsed.IsMulticast() || parsed.IsLinkLocalUnicast():
 		out.fail(subject, "its address "+address+" is not reachable", "see what sets it")
+	// A private address is fine if platform and Git provider are in the same
+	// network, so it is only information.
 	case parsed.IsPrivate():
 		out.note(subject, "its address "+address+" is private: the platform and the Git provider have to be in that network")
 	}
@@ -181,8 +188,8 @@ func addressesOfGateway(gateway *unstructured.Unstructured) []string {
 	return all
 }
 
-// publicAddresses returns the addresses that the host should resolve to, as far
-// as the cluster reports them.
+// publicAddresses returns the addresses that the host should resolve to, as
+// far as the cluster reports them.
 func (in *CheckContext) publicAddresses(ctx context.Context) []string {
 	if in.requestedMode() == mode.HTTPRoute {
 		var all []string

@@ -14,10 +14,10 @@ import (
 	"slipway.dev/slipway/internal/access/mode"
 )
 
-// evaluateEnterpriseTLS checks the additional requirements of NGINX Enterprise:
-// a certificate in the namespace of the runtime (R94), and after the
-// installation an Ingress that names it (R95). This controller presents no
-// certificate for a host whose Ingress names none.
+// evaluateEnterpriseTLS checks the additional requirements of NGINX
+// Enterprise: a certificate in the namespace of the runtime (R94), and after
+// the installation an Ingress that names it (R95). This controller presents
+// no certificate for a host whose Ingress names none.
 func (in *CheckContext) evaluateEnterpriseTLS(ctx context.Context, host string, out *Report) {
 	if in.requestedMode() != mode.Ingress {
 		return
@@ -43,6 +43,7 @@ func (in *CheckContext) evaluateEnterpriseTLS(ctx context.Context, host string, 
 
 // secretsFor returns the Secrets with a valid certificate for the host.
 func (in *CheckContext) secretsFor(ctx context.Context, host string) ([]string, error) {
+	// The field selector avoids reading other Secrets of the namespace.
 	list, err := in.Cluster.Client.CoreV1().Secrets(in.Settings.Namespace).List(ctx, metav1.ListOptions{
 		Limit: maxListed, FieldSelector: "type=" + string(corev1.SecretTypeTLS),
 	})
@@ -60,8 +61,8 @@ func (in *CheckContext) secretsFor(ctx context.Context, host string) ([]string, 
 	return names, nil
 }
 
-// evaluateIngressTLS checks spec.tls of the Ingress. The fix is offered only if
-// exactly one Secret matches.
+// evaluateIngressTLS checks spec.tls of the Ingress. The fix is offered only
+// if exactly one Secret matches.
 func (in *CheckContext) evaluateIngressTLS(ctx context.Context, host string, names []string, out *Report) {
 	subject := named("Ingress", in.Settings.Namespace, mode.RouterService)
 	out.inspect("spec.tls of %s", subject)
@@ -80,6 +81,7 @@ func (in *CheckContext) evaluateIngressTLS(ctx context.Context, host string, nam
 	if len(names) != 1 {
 		return
 	}
+	// The merge patch replaces the list, so existing entries are included.
 	tls := append(slices.Clone(ingress.Spec.TLS), networkingv1.IngressTLS{Hosts: []string{host}, SecretName: names[0]})
 	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"tls": tls}})
 	if err != nil {

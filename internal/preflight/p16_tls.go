@@ -17,8 +17,8 @@ import (
 
 // checkTLSCertificate is P16: the certificate that a handshake with the host
 // returns, by chain, name and expiry (R84), and the Secrets of the Ingress.
-// Before the installation a valid Secret is sufficient, because the controller
-// serves it only after the Ingress exists.
+// Before the installation a valid Secret is sufficient, because the
+// controller serves it only after the Ingress exists.
 func checkTLSCertificate(ctx context.Context, in *CheckContext, out *Report) {
 	address := in.externalURL(out)
 	if address == nil {
@@ -29,6 +29,8 @@ func checkTLSCertificate(ctx context.Context, in *CheckContext, out *Report) {
 		out.warn(address.Host, "the runtime is reached without TLS: tokens of the platform are sent unencrypted", "set the protocol to https")
 		return
 	}
+	// Secrets are checked first: their result decides the severity of the
+	// handshake's problems.
 	fromSecret := in.evaluateSecrets(ctx, address.Hostname(), out)
 	in.evaluateEnterpriseTLS(ctx, address.Hostname(), out)
 	out.inspect("a TLS handshake with %s:%s", address.Hostname(), portOf(address))
@@ -44,6 +46,8 @@ func checkTLSCertificate(ctx context.Context, in *CheckContext, out *Report) {
 	}
 	for _, problem := range evaluateChain(chain, address.Hostname(), in.Roots, in.Now()) {
 		severity := problem.severity
+		// The controller still presents its default certificate, which the
+		// Ingress will replace.
 		if fromSecret && in.Stage == Before {
 			severity = SeverityWarning
 		}
@@ -51,8 +55,8 @@ func checkTLSCertificate(ctx context.Context, in *CheckContext, out *Report) {
 	}
 }
 
-// evaluateSecrets checks the Secrets of the Ingress and reports whether a valid
-// one is for the host.
+// evaluateSecrets checks the Secrets of the Ingress and reports whether a
+// valid one is for the host.
 func (in *CheckContext) evaluateSecrets(ctx context.Context, host string, out *Report) bool {
 	if in.requestedMode() != mode.Ingress {
 		return false
@@ -84,6 +88,7 @@ func (in *CheckContext) evaluateSecrets(ctx context.Context, host string, out *R
 // chainOf returns the certificates of a Secret; invalid blocks are skipped.
 func chainOf(secret *corev1.Secret) []*x509.Certificate {
 	var chain []*x509.Certificate
+	// PEM files often contain keys or comments between certificates.
 	for rest := secret.Data[corev1.TLSCertKey]; ; {
 		var block *pem.Block
 		if block, rest = pem.Decode(rest); block == nil {

@@ -21,9 +21,9 @@ const (
 	awsBalancerType    = "service.beta.kubernetes.io/aws-load-balancer-type"
 )
 
-// checkTCP is P17: the host accepts connections (R85), the load balancer of AWS
-// passes TCP through (R96), and after the installation a WebSocket reaches the
-// runtime.
+// checkTCP is P17: the host accepts connections (R85), the load balancer of
+// AWS passes TCP through (R96), and after the installation a WebSocket
+// reaches the runtime.
 func checkTCP(ctx context.Context, in *CheckContext, out *Report) {
 	address := in.externalURL(out)
 	if address == nil {
@@ -58,6 +58,7 @@ func (in *CheckContext) evaluateBalancer(out *Report) {
 		subject := named("Service", service.Namespace, service.Name)
 		out.inspect("annotations of %s", subject)
 		kind := service.Annotations[awsBalancerType]
+		// Network load balancers pass TCP through by default.
 		if service.Annotations[awsBackendProtocol] == "tcp" || kind == "nlb" || kind == "nlb-ip" || kind == "external" {
 			continue
 		}
@@ -80,13 +81,15 @@ func (in *CheckContext) offerAnnotation(finding *Finding, service corev1.Service
 	}
 }
 
-// evaluateUpgrade requests a WebSocket. The router rejects it without a token,
-// with its header: that the request reached it is sufficient.
+// evaluateUpgrade requests a WebSocket. The router rejects it without a
+// token, with its header: that the request reached it is sufficient.
 func (in *CheckContext) evaluateUpgrade(ctx context.Context, address *url.URL, out *Report) {
 	client := in.probeClient()
 	defer client.CloseIdleConnections()
 	target := address.JoinPath(wire.AppProxyPath).String()
 	out.inspect("a WebSocket at %s", target)
+	// Without a response of the router the WebSocket check would only repeat
+	// P19.
 	plain, err := get(ctx, client, target, nil)
 	if err != nil || plain.Header.Get(wire.RouterHeader) == "" {
 		out.inspect("the runtime does not respond there: see P19")

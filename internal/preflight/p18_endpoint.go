@@ -26,8 +26,8 @@ const (
 func endpointLeaves() []string { return []string{publishedLeaf, "ip", "hostname"} }
 
 // endpointStatus is R97, for Traefik and the edge, which has the same option:
-// ingressEndpoint is set in the arguments, the environment or the files of the
-// controller, and the Service that it names exists.
+// ingressEndpoint is set in the arguments, the environment or the files of
+// the controller, and the Service that it names exists.
 func (in *CheckContext) endpointStatus(ctx context.Context, view *controllerView, out *Report) {
 	for _, one := range view.workloads {
 		out.inspect("providers.kubernetesIngress.ingressEndpoint of %s", one)
@@ -36,6 +36,8 @@ func (in *CheckContext) endpointStatus(ctx context.Context, view *controllerView
 			out.readError("configmaps", err)
 			continue
 		}
+		// The snippet names the Service if there is one, and a placeholder
+		// otherwise.
 		service := "SERVICE"
 		if len(view.services) > 0 {
 			service = view.services[0].Name
@@ -43,6 +45,8 @@ func (in *CheckContext) endpointStatus(ctx context.Context, view *controllerView
 		snippet := fmt.Sprintf(endpointConfig, one.namespace, service)
 		if !given {
 			finding := out.fail(one.String(), "it has no ingressEndpoint: Ingresses get no address, and their health stays Progressing", "add to its configuration:\n"+snippet)
+			// With several Services the right one is not known, so no fix is
+			// offered.
 			if len(view.services) == 1 {
 				in.offerArgument(finding, one, endpointFlag+publishedLeaf, fmt.Sprintf("--%s%s=%s/%s", endpointFlag, publishedLeaf, one.namespace, service))
 			}
@@ -54,9 +58,11 @@ func (in *CheckContext) endpointStatus(ctx context.Context, view *controllerView
 	}
 }
 
-// endpointOf returns the option. published is empty if an address is configured
-// instead of a Service.
+// endpointOf returns the option. published is empty if an address is
+// configured instead of a Service.
 func (in *CheckContext) endpointOf(ctx context.Context, one *workload) (published string, given bool, err error) {
+	// Flags and environment variables are checked before files, in the order
+	// as in the controller.
 	for _, leaf := range endpointLeaves() {
 		value, found := flagValue(one.program(), endpointFlag+leaf)
 		for _, variable := range one.program().Env {
@@ -72,6 +78,7 @@ func (in *CheckContext) endpointOf(ctx context.Context, one *workload) (publishe
 	if given {
 		return "", true, nil
 	}
+	// The static configuration may be a mounted file.
 	for _, volume := range one.template.Spec.Volumes {
 		if volume.ConfigMap == nil {
 			continue
@@ -92,7 +99,8 @@ func (in *CheckContext) endpointOf(ctx context.Context, one *workload) (publishe
 	return "", false, nil
 }
 
-// endpointIn finds the option in a file: YAML, or TOML with a table of its own.
+// endpointIn finds the option in a file: YAML, or TOML with a table of its
+// own.
 func endpointIn(text string) (published string, given bool) {
 	var tree map[string]any
 	if yaml.Unmarshal([]byte(text), &tree) == nil {
@@ -107,6 +115,8 @@ func endpointIn(text string) (published string, given bool) {
 		}
 		return "", given
 	}
+	// TOML is searched as text: a parser for one key would be another
+	// dependency.
 	_, table, found := strings.Cut(strings.ToLower(text), "[providers.kubernetesingress.ingressendpoint]")
 	if !found {
 		return "", false

@@ -15,7 +15,8 @@ import (
 )
 
 // nginxOperators returns the resources of the NGINX Ingress Operator, the
-// documented one and that of newer versions, with the path of the option (R94).
+// documented one and that of newer versions, with the path of the option
+// (R94).
 func nginxOperators() map[schema.GroupVersionResource][]string {
 	return map[schema.GroupVersionResource][]string{
 		{Group: "k8s.nginx.org", Version: "v1alpha1", Resource: "nginxingresscontrollers"}: {"spec", "reportIngressStatus", "enable"},
@@ -29,6 +30,7 @@ func (in *CheckContext) enterpriseStatus(ctx context.Context, view *controllerVi
 	operated := false
 	for resource, path := range nginxOperators() {
 		list, err := in.Cluster.Dynamic.Resource(resource).Namespace(in.ControllerNamespace).List(ctx, metav1.ListOptions{Limit: maxListed})
+		// Most clusters do not have the operator's CRDs.
 		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
 			continue
 		}
@@ -57,6 +59,7 @@ func (in *CheckContext) operatorStatus(resource schema.GroupVersionResource, pat
 	if enabled, _, err := unstructured.NestedBool(object.Object, path...); err == nil && enabled {
 		return
 	}
+	// The patch has only the missing field.
 	change := map[string]any{}
 	if err := unstructured.SetNestedField(change, true, path...); err != nil {
 		return
@@ -84,6 +87,7 @@ func (in *CheckContext) enterpriseFlag(one *workload, out *Report) {
 		in.offerArgument(finding, one, flag, "-"+flag+"=true")
 		return
 	}
+	// Either flag determines the reported address.
 	for _, source := range []string{"external-service", "ingresslink"} {
 		if _, given := flagValue(one.program(), source); given {
 			return
@@ -123,6 +127,8 @@ func (in *CheckContext) offerArgument(finding *Finding, one *workload, flag, arg
 	if len(args) == 0 {
 		step = map[string]any{"op": "add", "path": base, "value": []string{argument}}
 	}
+	// Each argument is evaluated alone, so that a value is not taken for a
+	// flag.
 	for i := range args {
 		single := &corev1.Container{Args: args[i : i+1]}
 		if _, given := flagValue(single, flag); given {

@@ -17,9 +17,9 @@ import (
 const statusGrace = 2 * time.Minute
 
 // checkStatusReport is P18: the controller writes the address of Ingresses to
-// their status. Without it the runtime stays Progressing until the installation
-// times out (R98). Before the installation it checks the controller's
-// configuration, afterwards the status itself.
+// their status. Without it the runtime stays Progressing until the
+// installation times out (R98). Before the installation it checks the
+// controller's configuration, afterwards the status itself.
 func checkStatusReport(ctx context.Context, in *CheckContext, out *Report) {
 	if in.requestedMode() == mode.Mesh {
 		out.skip("a mesh has no Ingress, and so no status of one")
@@ -33,6 +33,8 @@ func checkStatusReport(ctx context.Context, in *CheckContext, out *Report) {
 	if view == nil {
 		return
 	}
+	// What the controller does for other Ingresses is stronger evidence than
+	// its configuration.
 	out.inspect("other Ingresses of the class %s", in.Settings.Ingress.ClassName)
 	switch view.controller.ID {
 	case NGINXEnterprise:
@@ -53,6 +55,7 @@ func (in *CheckContext) awaitStatus(ctx context.Context, out *Report) {
 	bounded, cancel := context.WithTimeout(ctx, in.StatusWait)
 	defer cancel()
 	ingresses := in.Cluster.Client.NetworkingV1().Ingresses(in.Settings.Namespace)
+	// A watch ends as soon as the controller has written the status.
 	found, err := kube.WaitFor(bounded, ingresses, kube.Named(mode.RouterService), func(all []*networkingv1.Ingress) error {
 		if len(all) == 0 {
 			return errNoIngress
@@ -87,8 +90,8 @@ const (
 	errNoStatus  = statusProblem("its status has no address")
 )
 
-// othersStatus checks the status of other Ingresses of the class: the runtime's
-// will behave the same.
+// othersStatus checks the status of other Ingresses of the class: the
+// runtime's will behave the same.
 func (in *CheckContext) othersStatus(ctx context.Context, view *controllerView, out *Report) {
 	list, err := in.Cluster.Client.NetworkingV1().Ingresses("").List(ctx, metav1.ListOptions{Limit: maxListed})
 	if err != nil {
@@ -99,6 +102,7 @@ func (in *CheckContext) othersStatus(ctx context.Context, view *controllerView, 
 	seen, empty := 0, ""
 	for i := range list.Items {
 		one := &list.Items[i]
+		// Young Ingresses may still be waiting for their load balancer.
 		if one.Spec.IngressClassName == nil || *one.Spec.IngressClassName != class || in.Now().Sub(one.CreationTimestamp.Time) < statusGrace {
 			continue
 		}

@@ -27,6 +27,8 @@ func checkURLAnswer(ctx context.Context, in *CheckContext, out *Report) {
 		out.fail(address.Host, "it does not respond: "+describeError(err), "see P15, P17 and P21")
 		return
 	}
+	// The header distinguishes the router from default backends and other
+	// servers on the same host.
 	marker := response.Header.Get(wire.RouterHeader)
 	switch {
 	case marker == in.Settings.Runtime:

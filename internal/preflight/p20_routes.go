@@ -42,6 +42,8 @@ func (in *CheckContext) ingressRoutes(ctx context.Context, out *Report) {
 	subject := named("Ingress", in.Settings.Namespace, mode.RouterService)
 	out.inspect("the rules of %s", subject)
 	ingress, err := in.routerIngress(ctx)
+	// The complete object is part of the fix, because users often edit these
+	// objects by hand.
 	fix := "upgrade the release, which writes it; it has to be:\n" + in.wantedYAML(mode.Ingress)
 	if err != nil {
 		out.missing(subject, err, fix)
@@ -63,12 +65,15 @@ func (in *CheckContext) ingressRoutes(ctx context.Context, out *Report) {
 	}
 }
 
+// routerTarget returns the Service and port of the router.
 func routerTarget() string { return fmt.Sprintf("%s:%d", mode.RouterService, mode.RouterPort) }
 
 // ingressLeads reports whether a rule routes the path to the router. The rule
 // without a host applies to hosts without a rule and to IP addresses.
 func ingressLeads(ingress *networkingv1.Ingress, host, path string) bool {
 	rules := ingress.Spec.Rules
+	// A rule for the exact host takes precedence over the rule without a
+	// host.
 	own := ""
 	if slices.ContainsFunc(rules, func(rule networkingv1.IngressRule) bool { return rule.Host == host }) {
 		own = host
@@ -99,6 +104,7 @@ func (in *CheckContext) httpRoutes(ctx context.Context, out *Report) {
 		out.missing(subject, err, fix)
 		return
 	}
+	// An HTTPRoute without hostnames accepts all hosts of its Gateway.
 	hosts, _, _ := unstructured.NestedStringSlice(route.Object, "spec", "hostnames")
 	var lost []string
 	for _, host := range in.Settings.HTTPRoute.Hostnames {
@@ -138,6 +144,8 @@ func routeLeads(route *unstructured.Unstructured, path string) bool {
 // routeAccepted reports Gateways that do not accept the route.
 func (in *CheckContext) routeAccepted(route *unstructured.Unstructured, subject string, out *Report) {
 	parents, _, _ := unstructured.NestedSlice(route.Object, "status", "parents")
+	// The status is written by the Gateway's controller; without it no
+	// Gateway has seen the route.
 	if len(parents) == 0 {
 		out.fail(subject, "no Gateway has accepted it", "see whether the Gateway allows routes of the namespace "+in.Settings.Namespace+" (allowedRoutes)")
 	}
@@ -152,8 +160,8 @@ func (in *CheckContext) routeAccepted(route *unstructured.Unstructured, subject 
 	}
 }
 
-// meshRoutes checks the VirtualServices of the namespace. The fix needs a valid
-// gateway.
+// meshRoutes checks the VirtualServices of the namespace. The fix needs a
+// valid gateway.
 func (in *CheckContext) meshRoutes(ctx context.Context, address *url.URL, out *Report) {
 	resource := schema.GroupVersionResource{Group: mode.IstioGroup, Version: mode.IstioVersion, Resource: "virtualservices"}
 	settings := mode.MeshSettings{
@@ -169,6 +177,8 @@ func (in *CheckContext) meshRoutes(ctx context.Context, address *url.URL, out *R
 	for _, item := range list.Items {
 		found = append(found, item.Object)
 	}
+	// All wrong paths are collected into one finding, because one
+	// VirtualService fixes them.
 	wrong := ""
 	for _, state := range mode.VerifyMesh(settings, found) {
 		if !state.OK {

@@ -32,6 +32,8 @@ func checkDNS(ctx context.Context, in *CheckContext, out *Report) {
 		return
 	}
 	out.inspect("it resolves to %s", shorten(texts(found)))
+	// Load balancers of AWS are names, whose addresses change; they are
+	// resolved at the same time.
 	allowed := in.resolveAll(ctx, wanted)
 	if len(allowed) == 0 || slices.ContainsFunc(found, func(one netip.Addr) bool { return slices.Contains(allowed, one) }) {
 		return
@@ -52,6 +54,7 @@ func (in *CheckContext) resolveAll(ctx context.Context, names []string) []netip.
 	return all
 }
 
+// texts formats addresses.
 func texts(addresses []netip.Addr) []string {
 	var all []string
 	for _, one := range addresses {

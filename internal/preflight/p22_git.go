@@ -7,13 +7,14 @@ import (
 	"slipway.dev/slipway/internal/gitprovider"
 )
 
-// tokenReport returns the provider's report about the token; false if there is
-// no token or the check failed, which P22 reports.
+// tokenReport returns the provider's report about the token; false if there
+// is no token or the check failed, which P22 reports.
 func (in *CheckContext) tokenReport(out *Report) (gitprovider.TokenReport, bool) {
 	if in.GitProvider == nil {
 		out.skip("no Git token is given (--git-token-file)")
 		return gitprovider.TokenReport{}, false
 	}
+	// The result is shared with P23 and P24, so the provider is queried once.
 	report, err := in.token()
 	if err != nil {
 		out.skip("the token could not be checked: see P22")

@@ -13,6 +13,7 @@ func checkGitExpiry(_ context.Context, in *CheckContext, out *Report) {
 	}
 	now := in.Now()
 	out.inspect("when the token ends: %s", report.Expiry(now))
+	// Tokens without a known expiry pass.
 	days, ends := report.DaysLeft(now)
 	switch {
 	case ends && !report.ExpiresAt.After(now):

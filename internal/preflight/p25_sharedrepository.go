@@ -22,6 +22,7 @@ func (in *CheckContext) gitRoots() (*x509.CertPool, error) {
 	if err != nil {
 		pool = x509.NewCertPool()
 	}
+	// The roots of the World replace the system's, and Git's CAs are added.
 	if in.Roots != nil {
 		pool = in.Roots.Clone()
 	}
@@ -31,10 +32,10 @@ func (in *CheckContext) gitRoots() (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// checkSharedRepository is P25: the URL of the Shared Configuration Repository
-// is valid (R57), its provider is known (R58), and the server permits the token
-// to push. It requests the ref advertisement of a push (gitprotocol-http);
-// nothing is pushed, and an empty repository is accepted.
+// checkSharedRepository is P25: the URL of the Shared Configuration
+// Repository is valid (R57), its provider is known (R58), and the server
+// permits the token to push. It requests the ref advertisement of a push
+// (gitprotocol-http); nothing is pushed, and an empty repository is accepted.
 func checkSharedRepository(ctx context.Context, in *CheckContext, out *Report) {
 	given := in.Git
 	if given.Repository == "" {
@@ -77,6 +78,7 @@ func (in *CheckContext) probePush(ctx context.Context, repository wire.SharedRep
 		request := http.Request{Header: header}
 		request.SetBasicAuth(cmp.Or(given.Username, "git"), given.Token.Reveal())
 	}
+	// Without a token only public read access can be tested.
 	service := "git-upload-pack"
 	if len(header) > 0 {
 		service = "git-receive-pack"
@@ -98,6 +100,7 @@ func (in *CheckContext) probePush(ctx context.Context, repository wire.SharedRep
 func evaluateProbe(subject string, response *http.Response, withToken bool, out *Report) {
 	switch {
 	case response.StatusCode == http.StatusOK:
+	// The configured URL must be the final one.
 	case response.StatusCode >= 300 && response.StatusCode < 400:
 		out.fail(subject, "it has moved: the server responds with "+response.Status, "write the URL that it has now")
 	case !withToken && (response.StatusCode == http.StatusUnauthorized || response.StatusCode == http.StatusForbidden):

@@ -21,6 +21,7 @@ func checkGitTLS(ctx context.Context, in *CheckContext, out *Report) {
 		out.skip("no Shared Configuration Repository is given, or P25 fails")
 		return
 	}
+	// SSH and plain HTTP have no certificate.
 	address, err := gitprovider.ParseAddress(repository.RepoURL)
 	if err != nil || address.SSH || address.Plain {
 		out.skip("its server is not reached by https")

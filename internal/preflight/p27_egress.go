@@ -21,6 +21,7 @@ func checkEgress(ctx context.Context, in *CheckContext, out *Report) {
 		checked = true
 		in.reachPlatform(ctx, out)
 	}
+	// A registry may be mirrored, so an unreachable one is only a warning.
 	for _, registry := range in.Registries {
 		checked = true
 		in.reachRegistry(ctx, registry, out)
@@ -57,6 +58,7 @@ func (in *CheckContext) reachPlatform(ctx context.Context, out *Report) {
 		out.fail(base.Host, "the platform is unreachable: "+describeError(err), in.firewall(base.Host))
 		return
 	}
+	// Other modes need only ordinary requests to the platform.
 	if in.requestedMode() != mode.Tunnel {
 		return
 	}
@@ -67,7 +69,8 @@ func (in *CheckContext) reachPlatform(ctx context.Context, out *Report) {
 	case err != nil:
 		out.fail(base.Host, "a tunnel cannot be opened: "+describeError(err), in.firewall(base.Host))
 	case response.StatusCode == http.StatusSwitchingProtocols, response.StatusCode == http.StatusUnauthorized, response.StatusCode == http.StatusForbidden:
-		// Without a token the hub rejects the request, which shows that it was reached.
+		// Without a token the hub rejects the request, which shows that it
+		// was reached.
 	default:
 		out.warn(base.Host, fmt.Sprintf("the tunnel endpoint responds with %s: a proxy may block WebSockets", response.Status),
 			"allow WebSockets (Upgrade) in the proxies between, or use --mode ingress")

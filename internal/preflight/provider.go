@@ -26,8 +26,8 @@ const (
 	Scaleway      ProviderID = "scaleway"
 )
 
-// Provider describes the installation of NGINX Community at a provider (R99 to
-// R109).
+// Provider describes the installation of NGINX Community at a provider (R99
+// to R109).
 type Provider struct {
 	ID   ProviderID
 	Name string
@@ -35,18 +35,22 @@ type Provider struct {
 	Commands []string
 	// Note is additional information.
 	Note string
-	// prefixes of spec.providerID and a node label that identify the provider.
+	// prefixes of spec.providerID and a node label that identify the
+	// provider.
 	prefixes []string
 	label    string
 }
 
-// nginxManifest returns the command that applies a manifest of the controller.
+// nginxManifest returns the command that applies a manifest of the
+// controller.
 func nginxManifest(tree, folder string) string {
 	return fmt.Sprintf("kubectl apply -f https://raw.githubusercontent.com/kubernetes/ingress-nginx/%s/deploy/static/provider/%s/deploy.yaml", tree, folder)
 }
 
 // Providers returns the eleven documented providers.
 func Providers() []Provider {
+	// The documented release; newer controllers keep the same layout of
+	// manifests.
 	const release = "controller-v1.1.1"
 	manifest := func(folder string) []string { return []string{nginxManifest(release, folder)} }
 	return []Provider{
@@ -75,6 +79,7 @@ gcloud container clusters describe CLUSTER --format='get(clusterIpv4Cidr)'
 gcloud compute firewall-rules create "CLUSTER-to-all-vms-on-network" --network="NETWORK" --source-ranges="CIDR" --allow=tcp,udp,icmp,esp,ah,sctp`
 }
 
+// providerByID returns a provider by ID.
 func providerByID(id ProviderID) (Provider, bool) {
 	all := Providers()
 	at := slices.IndexFunc(all, func(one Provider) bool { return one.ID == id })
@@ -98,6 +103,8 @@ func ParseProvider(text string) (ProviderID, error) {
 
 // providerOf detects the provider by the nodes; bare metal if none matches.
 func providerOf(nodes []corev1.Node) ProviderID {
+	// The first node that identifies a provider decides: clusters do not span
+	// providers.
 	for _, node := range nodes {
 		if node.Name == string(DockerDesktop) {
 			return DockerDesktop

@@ -35,6 +35,8 @@ func (in *CheckContext) resolve(ctx context.Context, host string) ([]netip.Addr,
 	if address, err := netip.ParseAddr(host); err == nil {
 		return []netip.Addr{address.Unmap()}, nil
 	}
+	// A resolver that does not respond must not consume the whole timeout of
+	// the check.
 	bounded, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	found, err := in.Resolver.LookupNetIP(bounded, "ip", host)
@@ -45,10 +47,11 @@ func (in *CheckContext) resolve(ctx context.Context, host string) ([]netip.Addr,
 }
 
 // connect opens a connection to a host. If DNS has no record yet, before the
-// installation, it uses the addresses of the controller, which serves the host
-// already.
+// installation, it uses the addresses of the controller, which serves the
+// host already.
 func (in *CheckContext) connect(ctx context.Context, host, port string) (net.Conn, error) {
 	addresses, err := in.resolve(ctx, host)
+	// Only the runtime's own host is served by the controller.
 	if own := in.address(); err != nil && own != nil && own.Hostname() == host {
 		for _, public := range in.publicAddresses(ctx) {
 			more, unresolved := in.resolve(ctx, public)
@@ -60,6 +63,8 @@ func (in *CheckContext) connect(ctx context.Context, host, port string) (net.Con
 	if len(addresses) == 0 {
 		return nil, cmp.Or(err, errors.New("the host has no address"))
 	}
+	// The last error is reported; the addresses of one name usually fail for
+	// the same reason.
 	var failed error
 	for _, address := range addresses[:min(len(addresses), maxDialed)] {
 		bounded, cancel := context.WithTimeout(ctx, dialTimeout)
@@ -83,6 +88,7 @@ func describeError(err error) string {
 		return "DNS has no record of " + dns.Name
 	case errors.As(err, &dns):
 		return "DNS does not respond for " + dns.Name
+	// System errors are checked before timeouts: they are more specific.
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "the connection is refused"
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &slow) && slow.Timeout():
@@ -106,6 +112,8 @@ func (in *CheckContext) probeClient() *http.Client {
 	return &http.Client{
 		Timeout: 2 * dialTimeout,
 		Transport: &http.Transport{
+			// Dialing goes through connect, which also works before DNS has a
+			// record.
 			DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
 				host, port, err := net.SplitHostPort(address)
 				if err != nil {
@@ -119,6 +127,8 @@ func (in *CheckContext) probeClient() *http.Client {
 			DisableKeepAlives:      true,
 			MaxResponseHeaderBytes: 64 << 10,
 		},
+		// A redirect is a response of the probed server; following it would
+		// test another one.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
@@ -126,6 +136,7 @@ func (in *CheckContext) probeClient() *http.Client {
 // verifyingClient returns an HTTP client for other servers, which verifies
 // certificates and uses the proxy.
 func (in *CheckContext) verifyingClient(roots *x509.CertPool) *http.Client {
+	// Same limits and dialer; only verification and proxy differ.
 	client := in.probeClient()
 	transport, _ := client.Transport.(*http.Transport)
 	transport.TLSClientConfig = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
@@ -146,6 +157,7 @@ func get(ctx context.Context, client *http.Client, address string, header http.H
 	if err != nil {
 		return nil, err
 	}
+	// The body of a 101 response is the connection itself and never ends.
 	if response.StatusCode != http.StatusSwitchingProtocols {
 		_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, maxResponse)) // only the status matters
 	}

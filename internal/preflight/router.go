@@ -45,8 +45,8 @@ func addressesIn(ingress *networkingv1.Ingress) []string {
 	return all
 }
 
-// missing reports that an object does not exist or could not be read. A missing
-// kind counts as a missing object.
+// missing reports that an object does not exist or could not be read. A
+// missing kind counts as a missing object.
 func (r *Report) missing(subject string, err error, fix string) {
 	switch {
 	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):

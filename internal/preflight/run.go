@@ -31,7 +31,8 @@ const (
 // Stage is when the checks run.
 type Stage string
 
-// Stages. Before checks the prerequisites of an installation, After its result.
+// Stages. Before checks the prerequisites of an installation, After its
+// result.
 const (
 	Before Stage = "before"
 	After  Stage = "after"
@@ -52,12 +53,12 @@ type Platform struct {
 	Roots *x509.CertPool
 }
 
-// World is the environment of the checks. Only Cluster is required; checks that
-// need another part are skipped with a reason.
+// World is the environment of the checks. Only Cluster is required; checks
+// that need another part are skipped with a reason.
 type World struct {
 	Cluster *kube.Cluster
-	// Dial opens connections; nil means a net.Dialer. It receives IP addresses,
-	// not names.
+	// Dial opens connections; nil means a net.Dialer. It receives IP
+	// addresses, not names.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Resolver is nil for the system's resolver.
 	Resolver Resolver
@@ -104,20 +105,20 @@ type Options struct {
 	Settings mode.Settings
 	// Gateway is the gateway of a mesh, as name or namespace/name.
 	Gateway string
-	// RuntimeVersion is the version of the runtime in a mesh; empty means this
-	// program's.
+	// RuntimeVersion is the version of the runtime in a mesh; empty means
+	// this program's.
 	RuntimeVersion string
 	// Release is the Helm release.
 	Release string
 	// SingleNamespace is set when the runtime is limited to its namespace.
 	SingleNamespace bool
-	// HelmVersion is the version of the helm command; empty means the embedded
-	// library.
+	// HelmVersion is the version of the helm command; empty means the
+	// embedded library.
 	HelmVersion string
 	Token       TokenSource
 	Git         GitAccess
-	// ControllerNamespace restricts the search for the Ingress controller, for
-	// users who cannot list all namespaces.
+	// ControllerNamespace restricts the search for the Ingress controller,
+	// for users who cannot list all namespaces.
 	ControllerNamespace string
 	// Provider is the cloud; empty means detection by the nodes.
 	Provider ProviderID
@@ -180,6 +181,7 @@ func catalogue() []entry {
 // order of the catalogue.
 func Run(ctx context.Context, world World, options Options) []Result {
 	in := newCheckContext(ctx, world, options)
+	// The catalogue's order is kept, whatever the order of the flags.
 	var chosen []entry
 	for _, one := range catalogue() {
 		if (len(options.Only) == 0 || slices.Contains(options.Only, one.code)) && !slices.Contains(options.Skip, one.code) {
@@ -189,6 +191,8 @@ func Run(ctx context.Context, world World, options Options) []Result {
 	}
 	slots := make(chan struct{}, concurrency)
 	ended := make([]chan Result, len(chosen))
+	// Each check has a channel of capacity one: a check that ends early never
+	// waits for the results before it.
 	for i, one := range chosen {
 		ended[i] = make(chan Result, 1)
 		go func() {
@@ -198,6 +202,7 @@ func Run(ctx context.Context, world World, options Options) []Result {
 		}()
 	}
 	results := make([]Result, 0, len(chosen))
+	// Results are reported in order, so that output is the same in every run.
 	for _, end := range ended {
 		result := <-end
 		if options.Found != nil {
@@ -210,6 +215,7 @@ func Run(ctx context.Context, world World, options Options) []Result {
 
 // run runs one check within its timeout.
 func (in *CheckContext) run(ctx context.Context, one entry) Result {
+	// The wait for the Ingress status is configured and comes on top.
 	bounded, cancel := context.WithTimeout(ctx, checkTimeout+in.StatusWait)
 	defer cancel()
 	report := &Report{code: one.code, stage: in.Stage, versionRuns: in.versionRuns}

@@ -51,6 +51,8 @@ type controllerView struct {
 // Services of the controller.
 func (in *CheckContext) viewController(ctx context.Context) (*controllerView, error) {
 	view := &controllerView{}
+	// A mesh has no IngressClass; its ingress gateway takes the controller's
+	// place.
 	if in.requestedMode() == mode.Mesh {
 		view.known, view.controller = true, controllerByID(Istio)
 	} else if err := in.viewClass(ctx, view); err != nil {
@@ -71,6 +73,7 @@ func (in *CheckContext) viewClass(ctx context.Context, view *controllerView) err
 	if err != nil {
 		return err
 	}
+	// All classes are recorded, so that a finding can name the existing ones.
 	for i := range list.Items {
 		class := &list.Items[i]
 		view.classes = append(view.classes, fmt.Sprintf("%s (%s)", class.Name, class.Spec.Controller))
@@ -109,15 +112,18 @@ func (v *controllerView) take(found *workload) {
 	if len(found.template.Spec.Containers) == 0 || !v.controller.runs(found.template) {
 		return
 	}
+	// Sidecars are common; the first container is the fallback where labels
+	// matched.
 	found.container = max(0, slices.IndexFunc(found.template.Spec.Containers, func(container corev1.Container) bool {
 		return imageIs(container.Image, v.controller.images)
 	}))
 	v.workloads = append(v.workloads, found)
 }
 
-// narrow keeps the workloads that name the class, if several controllers of one
-// type run and any does.
+// narrow keeps the workloads that name the class, if several controllers of
+// one type run and any does.
 func (v *controllerView) narrow(class string) {
+	// The flags with which the controllers select a class.
 	const nginx, traefik = "ingress-class", "providers.kubernetesingress.ingressclass"
 	naming := slices.DeleteFunc(slices.Clone(v.workloads), func(one *workload) bool {
 		for _, flag := range []string{nginx, traefik} {
@@ -138,6 +144,8 @@ func (in *CheckContext) viewServices(ctx context.Context, view *controllerView) 
 	seen := map[string]bool{}
 	for _, one := range view.workloads {
 		list, err := in.Cluster.Client.CoreV1().Services(one.namespace).List(ctx, metav1.ListOptions{Limit: maxListed})
+		// The namespace may have been deleted since the workloads were
+		// listed.
 		if err != nil && !apierrors.IsNotFound(err) {
 			return err
 		}
@@ -200,6 +208,8 @@ func (in *CheckContext) needsController(out *Report) *controllerView {
 		return nil
 	}
 	if !view.known {
+		// The class of the chart's own edge does not exist before the
+		// installation.
 		if view.class == nil && in.Settings.Ingress.ClassName == ownClass {
 			out.skip("the chart brings the class and the edge that serves it")
 		} else if view.class == nil {

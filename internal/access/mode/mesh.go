@@ -32,6 +32,7 @@ func ShapeOf(version string) (Shape, error) {
 	if version == "" || version == "devel" {
 		return OneRouter, nil
 	}
+	// Only the numbers count; pre-releases and build metadata are accepted.
 	parts := releaseNumber.FindStringSubmatch(version)
 	if parts == nil {
 		return OneRouter, fmt.Errorf("%q is no version: write one such as 0.0.543", version)
@@ -91,6 +92,7 @@ type meshService struct {
 // Check returns all problems of the settings. A gateway is required to render
 // objects, and optional to verify existing ones.
 func (m MeshSettings) Check(needsGateway bool) []Finding {
+	// The same collector as Resolve uses, with the keys of the command's flags.
 	r := &resolution{settings: Settings{Runtime: m.Runtime}}
 	if err := wire.RuntimeName(m.Runtime); err != nil {
 		r.invalid(err.Error(), "choose another", "runtime")
@@ -146,6 +148,7 @@ func (m MeshSettings) services() []meshService {
 		}
 		return []meshService{router}
 	}
+	// Older runtimes route each event source to its own Service.
 	hooks := meshService{name: oldEventSources}
 	for _, source := range m.EventSources {
 		hooks.routes = append(hooks.routes, meshRoute{wire.WebhooksPath + m.Runtime + "/" + source, source + oldSourceSuffix, RouterPort})
@@ -161,6 +164,8 @@ func VirtualServices(m MeshSettings) []Object {
 	var objects []Object
 	for _, service := range m.services() {
 		routes := []any{}
+		// The order of the routes is the order of the objects: Istio uses the
+		// first match.
 		for _, route := range service.routes {
 			routes = append(routes, map[string]any{
 				"match": []any{map[string]any{"uri": map[string]any{"prefix": route.prefix}}},

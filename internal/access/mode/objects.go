@@ -73,6 +73,8 @@ func Objects(settings Settings, chosen Mode) []Object {
 // IngressObject renders the Ingress of a runtime.
 func IngressObject(settings Settings) Object {
 	given := settings.Ingress
+	// Prefix matching by path elements, as the Ingress specification defines
+	// it.
 	paths := []any{}
 	for _, path := range Paths() {
 		paths = append(paths, map[string]any{
@@ -96,6 +98,7 @@ func IngressObject(settings Settings) Object {
 		}
 		rules = append(rules, rule)
 	}
+	// Unstructured content keeps this package free of Kubernetes types.
 	spec := map[string]any{"ingressClassName": given.ClassName, "rules": rules}
 	if len(given.TLS) > 0 {
 		certificates := []any{}
@@ -134,6 +137,7 @@ func HTTPRouteObject(settings Settings) Object {
 		}
 		parents = append(parents, each)
 	}
+	// One rule with several matches shares its backend.
 	matches := []any{}
 	for _, path := range Paths() {
 		matches = append(matches, map[string]any{"path": map[string]any{"type": "PathPrefix", "value": path}})
@@ -171,6 +175,7 @@ func metadata(settings Settings, labels, annotations map[string]string) map[stri
 	return made
 }
 
+// anyMap and texts convert to the types of unstructured content.
 func anyMap(from map[string]string) map[string]any {
 	made := make(map[string]any, len(from))
 	for key, value := range from {

@@ -85,6 +85,7 @@ type resolution struct {
 	findings []Finding
 }
 
+// add records a finding; the methods below set its code.
 func (r *resolution) add(f Finding) { r.findings = append(r.findings, f) }
 
 func (r *resolution) contradiction(message, fix string, keys ...string) {
@@ -106,11 +107,14 @@ func (r *resolution) unused(message, fix string, keys ...string) {
 // choose returns the enabled mode and reports conflicts with other modes.
 func (r *resolution) choose() Mode {
 	s := &r.settings
+	// nil is neither on nor off: the tunnel is the default only if nothing else
+	// is selected.
 	tunnelOn := s.TunnelEnabled != nil && *s.TunnelEnabled
 	tunnelOff := s.TunnelEnabled != nil && !*s.TunnelEnabled
 	if s.Ingress.Enabled && s.HTTPRoute.Enabled {
 		r.contradiction("both are true, and a runtime is reached one way", "set one of them to false", KeyIngressEnabled, KeyHTTPRouteEnabled)
 	}
+	// Ingress and HTTPRoute have the same conflicts.
 	for _, each := range []struct {
 		mode Mode
 		on   bool
@@ -127,6 +131,8 @@ func (r *resolution) choose() Mode {
 				"leave "+KeyIngressURL+" out", each.key, KeyIngressURL)
 		}
 	}
+	// The order defines the precedence when several modes are enabled; the
+	// conflict is reported already.
 	switch {
 	case s.Ingress.Enabled:
 		return Ingress
@@ -167,6 +173,7 @@ func (r *resolution) check(chosen Mode) {
 	}
 }
 
+// checkIngress validates the settings of an Ingress.
 func (r *resolution) checkIngress() {
 	ingress := &r.settings.Ingress
 	if len(ingress.Hosts) == 0 {
@@ -193,6 +200,7 @@ func (r *resolution) checkIngress() {
 	r.checkLabels(ingress.Labels, KeyIngressLabels)
 }
 
+// checkHTTPRoute validates the settings of an HTTPRoute.
 func (r *resolution) checkHTTPRoute() {
 	given := &r.settings.HTTPRoute
 	if len(given.Hostnames) == 0 {
@@ -213,6 +221,7 @@ func (r *resolution) checkHTTPRoute() {
 	r.checkLabels(given.Labels, KeyHTTPRouteLabels)
 }
 
+// checkProtocol accepts http, https and empty.
 func (r *resolution) checkProtocol(protocol, key string) {
 	if !slices.Contains([]string{"", protocolHTTP, protocolHTTPS}, protocol) {
 		r.invalid(strconv.Quote(protocol)+" is not known", "write http or https", key)

@@ -144,6 +144,7 @@ type Finding struct {
 
 // String returns the finding as one sentence: keys, message, fix.
 func (f Finding) String() string {
+	// Keys come first, because users search for them in their values.
 	text := ""
 	for i, key := range f.Keys {
 		if i > 0 {

@@ -51,6 +51,8 @@ const (
 // verifyPath returns the highest-ranked result of all VirtualServices for one path.
 func (m MeshSettings) verifyPath(host string, wanted meshRoute, found []Object) PathState {
 	state := PathState{Host: host, Path: wanted.prefix, Message: "no VirtualService of the namespace " + m.Namespace + " has the host"}
+	// VirtualServices are evaluated independently, because the order in which
+	// Istio merges them is not defined.
 	best := noHost
 	for _, service := range found {
 		rank, message := m.match(service, host, wanted)
@@ -69,6 +71,7 @@ func (m MeshSettings) match(service Object, host string, wanted meshRoute) (mesh
 	if !slices.ContainsFunc(textList(spec["hosts"]), func(pattern string) bool { return hostMatches(pattern, host) }) {
 		return noHost, ""
 	}
+	// Without gateways a VirtualService applies inside of the mesh only.
 	gateways := textList(spec["gateways"])
 	if m.Gateway != "" && !slices.ContainsFunc(gateways, func(name string) bool { return m.qualified(name) == m.qualified(m.Gateway) }) {
 		if len(gateways) == 0 {
@@ -81,6 +84,7 @@ func (m MeshSettings) match(service Object, host string, wanted meshRoute) (mesh
 		path += "/probe" // a path below the prefix, as requests have
 	}
 	rank, message := noRoute, "no route matches the path"
+	// Istio uses the first route that matches.
 	for i, each := range mapList(spec["http"]) {
 		matched, conditions := matches(each["match"], path)
 		switch {
@@ -107,6 +111,8 @@ func matches(given any, path string) (matched, conditions bool) {
 		if has && !uriMatches(uri, path, match["ignoreUriCase"] == true) {
 			continue
 		}
+		// Every other key is a condition, also keys that this program does not
+		// interpret.
 		more := len(match)
 		for _, free := range []string{"uri", "name", "ignoreUriCase"} {
 			if _, there := match[free]; there {
@@ -152,6 +158,8 @@ func (m MeshSettings) destination(route map[string]any, wanted meshRoute, where 
 	if len(destinations) == 0 {
 		return leadsWrong, where + " has no destination"
 	}
+	// All weighted destinations must be the expected Service: otherwise some
+	// requests go elsewhere.
 	for _, each := range destinations {
 		destination, _ := each["destination"].(map[string]any)
 		host, _ := destination["host"].(string)
@@ -201,6 +209,7 @@ func portOf(destination map[string]any) int {
 	return 0
 }
 
+// joinPort formats a host with an optional port.
 func joinPort(host string, port int) string {
 	if port == 0 {
 		return host
@@ -208,6 +217,8 @@ func joinPort(host string, port int) string {
 	return fmt.Sprintf("%s:%d", host, port)
 }
 
+// textList and mapList read lists of unstructured content; other types are
+// skipped.
 func textList(given any) []string {
 	list, _ := given.([]any)
 	var made []string

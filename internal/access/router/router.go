@@ -110,6 +110,7 @@ func plainPath(address *url.URL) bool {
 	return true
 }
 
+// serveReady serves /readyz.
 func (r *router) serveReady(w http.ResponseWriter) {
 	if r.options.Ready != nil && r.options.Ready() != nil {
 		// The reason is served on the admin listener only: this endpoint is
@@ -132,6 +133,7 @@ func (r *router) serveAppProxy(w http.ResponseWriter, request *http.Request) {
 		r.refuse(w, request, partAppProxy, err)
 		return
 	}
+	// The leading slash stays: procedures are named with it.
 	procedure := request.URL.Path[len(wire.AppProxyPath)-1:]
 	if err := authorise(procedure, claims); err != nil {
 		r.refuse(w, request, partAppProxy, err)

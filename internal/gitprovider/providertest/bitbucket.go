@@ -35,8 +35,8 @@ func bitbucketError(x *exchange, status int, body map[string]any) {
 	x.respond(status, map[string]any{"type": "error", "error": body})
 }
 
-// bitbucketScope sets the scope headers and rejects a token without one of the
-// scopes. The error names the first one.
+// bitbucketScope sets the scope headers and rejects a token without one of
+// the scopes. The error names the first one.
 func bitbucketScope(x *exchange, scopes ...string) bool {
 	if x.token.Scopes != nil {
 		x.w.Header().Set("X-OAuth-Scopes", strings.Join(x.token.Scopes, ", "))

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// bitbucketServerEndpoints returns the endpoints of Bitbucket Server's REST API
-// 1.0 that the client uses.
+// bitbucketServerEndpoints returns the endpoints of Bitbucket Server's REST
+// API 1.0 that the client uses.
 func bitbucketServerEndpoints() []endpoint {
 	const (
 		system       = "https://developer.atlassian.com/server/bitbucket/rest/v906/api-group-system-maintenance/"
@@ -53,8 +53,8 @@ func serverProperties(x *exchange) {
 // serverRank orders the roles.
 func serverRank(role string) int { return slices.Index([]string{"", "read", "write", "admin"}, role) }
 
-// serverHas reports whether the token has a permission such as REPO_WRITE. The
-// limit of the token applies on top of the user's role.
+// serverHas reports whether the token has a permission such as REPO_WRITE.
+// The limit of the token applies on top of the user's role.
 func serverHas(x *exchange, path, permission string) bool {
 	_, level, _ := strings.Cut(permission, "_")
 	role, _ := x.role(path)

@@ -48,8 +48,8 @@ func gitHubEndpoints() []endpoint {
 	}
 }
 
-// setHeaders sets the headers of every response: the token's expiry and scopes,
-// and the accepted permissions.
+// setHeaders sets the headers of every response: the token's expiry and
+// scopes, and the accepted permissions.
 func setHeaders(x *exchange, accepted string) {
 	if x.token.Scopes != nil {
 		x.w.Header().Set("X-OAuth-Scopes", strings.Join(x.token.Scopes, ", "))
@@ -175,8 +175,8 @@ func gitHubAllowed(x *exchange, permission, level string) *Repository {
 	return repository
 }
 
-// gitHubReading returns a handler that serves an empty list to tokens with the
-// permission. Lists of public repositories need none.
+// gitHubReading returns a handler that serves an empty list to tokens with
+// the permission. Lists of public repositories need none.
 func gitHubReading(permission string, public bool) func(*exchange) {
 	return func(x *exchange) {
 		if repository := x.repository(gitHubPath(x)); public && repository != nil && !repository.Private {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// gitLabEndpoints returns the endpoints of GitLab's REST API v4 that the client
-// uses.
+// gitLabEndpoints returns the endpoints of GitLab's REST API v4 that the
+// client uses.
 func gitLabEndpoints() []endpoint {
 	const (
 		tokens     = "https://docs.gitlab.com/api/personal_access_tokens/"
@@ -202,8 +202,8 @@ func gitLabCreate(x *exchange) {
 	x.respond(http.StatusCreated, gitLabJSON(x, x.create(path, x.body["visibility"] == "private")))
 }
 
-// gitLabMaintained returns the project if the token's user is a maintainer, and
-// otherwise writes 403.
+// gitLabMaintained returns the project if the token's user is a maintainer,
+// and otherwise writes 403.
 func gitLabMaintained(x *exchange) *Repository {
 	repository := gitLabProject(x, "api")
 	if repository == nil {
@@ -248,7 +248,8 @@ func gitLabListHooks(x *exchange) {
 	x.respond(http.StatusOK, list)
 }
 
-// gitLabCreateHook serves POST /projects/{id}/hooks. GitLab allows duplicates.
+// gitLabCreateHook serves POST /projects/{id}/hooks. GitLab allows
+// duplicates.
 func gitLabCreateHook(x *exchange) {
 	if repository := gitLabMaintained(x); repository != nil {
 		x.respond(http.StatusCreated, gitLabHookJSON(x.addHook(repository, gitLabHook(x))))

@@ -60,8 +60,8 @@ func gitLabTokenInfo(x *exchange) {
 	})
 }
 
-// authorize validates the parameters and redirects back with a code, as if the
-// user had consented.
+// authorize validates the parameters and redirects back with a code, as if
+// the user had consented.
 func authorize(x *exchange) {
 	query := x.r.URL.Query()
 	application := x.world.Application
@@ -118,7 +118,8 @@ func tokenFor(unknownClient, unknownCode string, status int) func(*exchange) {
 	}
 }
 
-// redeem accepts a code or refresh token once, and verifies the PKCE verifier.
+// redeem accepts a code or refresh token once, and verifies the PKCE
+// verifier.
 func (x *exchange) redeem(form url.Values) (scope string, ok bool) {
 	switch form.Get("grant_type") {
 	case "authorization_code":

@@ -20,8 +20,8 @@ import (
 // Token is a credential that the server accepts.
 type Token struct {
 	Value string
-	// Username is sent with it in Basic authentication (Bitbucket Cloud); empty
-	// for a bearer token.
+	// Username is sent with it in Basic authentication (Bitbucket Cloud);
+	// empty for a bearer token.
 	Username string
 
 	Login  string
@@ -30,8 +30,8 @@ type Token struct {
 	// Scopes are reported in headers or in the token's record; nil for tokens
 	// without scopes, such as fine-grained ones.
 	Scopes []string
-	// Permissions of fine-grained tokens and GitHub Apps, as GitHub spells them
-	// in X-Accepted-GitHub-Permissions: repository_hooks, contents, ….
+	// Permissions of fine-grained tokens and GitHub Apps, as GitHub spells
+	// them in X-Accepted-GitHub-Permissions: repository_hooks, contents, ….
 	Permissions []string
 	// Roles are read, write or admin, by the path of a repository, or of a
 	// group, project or organization whose repositories inherit it.
@@ -98,8 +98,8 @@ type Server struct {
 	URL, APIURL string
 	// CA is the certificate to trust, as PEM.
 	CA []byte
-	// Git serves requests outside of the API, if set before the first request:
-	// the repositories themselves.
+	// Git serves requests outside of the API, if set before the first
+	// request: the repositories themselves.
 	Git http.Handler
 	// Created is called with the path of each created repository, before the
 	// response is sent. It must not call the server.

@@ -3,9 +3,9 @@
 //
 // It guarantees a strict Content-Security-Policy on every page, assets that
 // browsers cache forever because their names contain a content hash, and one
-// page for every URL of the console, whose router runs in the browser. It holds
-// no data: the console uses the platform's API like any client. A binary that
-// was built without the console serves instructions to build it.
+// page for every URL of the console, whose router runs in the browser. It
+// holds no data: the console uses the platform's API like any client. A
+// binary that was built without the console serves instructions to build it.
 package console
 
 import (
@@ -62,6 +62,8 @@ func New() (*Console, error) {
 	return load(built)
 }
 
+// load reads all files into memory; a missing page means that the console was
+// not built.
 func load(built fs.FS) (*Console, error) {
 	c := &Console{files: map[string]file{}}
 	err := fs.WalkDir(built, ".", func(name string, entry fs.DirEntry, err error) error {
@@ -84,9 +86,9 @@ func load(built fs.FS) (*Console, error) {
 	return c, nil
 }
 
-// newFile prepares a file: ETag, media type and gzip. Compression runs once at
-// startup instead of per request; the page is not compressed, because its nonce
-// changes.
+// newFile prepares a file: ETag, media type and gzip. Compression runs once
+// at startup instead of per request; the page is not compressed, because its
+// nonce changes.
 func newFile(name string, content []byte) (file, error) {
 	sum := sha256.Sum256(content)
 	f := file{
@@ -187,8 +189,8 @@ func (c *Console) sendPage(w http.ResponseWriter) {
 	_, _ = w.Write(bytes.ReplaceAll(c.files[page].content, []byte(nonceMark), []byte(nonce))) // the reader may be gone
 }
 
-// protect sets the CSP of a page: it may load the console's own files, use the
-// platform's API, and apply style elements with the nonce.
+// protect sets the CSP of a page: it may load the console's own files, use
+// the platform's API, and apply style elements with the nonce.
 func protect(header http.Header, nonce string) {
 	styles := "'self'"
 	if nonce != "" {

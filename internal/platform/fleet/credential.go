@@ -20,8 +20,8 @@ const (
 	// refreshPrefix marks a refresh token, so that secret scanners recognize
 	// it. The runtime's ID and the secret follow.
 	refreshPrefix = "slwr_"
-	// refreshGrace is how long the previous refresh token stays valid, in case
-	// the response with the new one was lost.
+	// refreshGrace is how long the previous refresh token stays valid, in
+	// case the response with the new one was lost.
 	refreshGrace = 2 * time.Minute
 	// maxRefresh bounds a refresh token before it is parsed.
 	maxRefresh = 256
@@ -53,8 +53,8 @@ func runtimeOf(token string) (string, bool) {
 // credential returns the credential message for an agent: an access token of
 // the generation and the refresh token.
 func (f *Fleet) credential(runtime store.Runtime, generation int64, refresh string) (*platformv1.Credential, error) {
-	// The access token is short-lived and self-contained; the refresh token is
-	// stored as a hash.
+	// The access token is short-lived and self-contained; the refresh token
+	// is stored as a hash.
 	access, expires, err := f.signer.RuntimeAccess(runtime, generation)
 	if err != nil {
 		return nil, err
@@ -122,8 +122,8 @@ func (a agentService) RenewCredential(ctx context.Context, request *connect.Requ
 	return connect.NewResponse(&platformv1.RenewCredentialResponse{Credential: credential}), nil
 }
 
-// renew rotates the refresh token. The store decides atomically between valid,
-// reused and unknown.
+// renew rotates the refresh token. The store decides atomically between
+// valid, reused and unknown.
 func (f *Fleet) renew(ctx context.Context, token string) (*platformv1.Credential, error) {
 	id, ok := runtimeOf(token)
 	if !ok {

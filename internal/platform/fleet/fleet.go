@@ -1,7 +1,7 @@
-// Package fleet manages the runtimes of the platform's accounts: registration,
-// credentials and heartbeats, reported applications, and the Git settings that
-// runtimes share. It implements RuntimeService, GitService, ApplicationService
-// and AgentService.
+// Package fleet manages the runtimes of the platform's accounts:
+// registration, credentials and heartbeats, reported applications, and the
+// Git settings that runtimes share. It implements RuntimeService, GitService,
+// ApplicationService and AgentService.
 //
 // It guarantees that a name belongs to one runtime, that a runtime is online
 // only while its heartbeats arrive, that a report is acknowledged after it is
@@ -32,8 +32,8 @@ import (
 )
 
 const (
-	// DefaultOffline is the age of the last heartbeat at which a runtime counts
-	// as offline: three missed heartbeats.
+	// DefaultOffline is the age of the last heartbeat at which a runtime
+	// counts as offline: three missed heartbeats.
 	DefaultOffline = 45 * time.Second
 	// DefaultHeartbeat is the heartbeat interval that agents are given.
 	DefaultHeartbeat = 15 * time.Second
@@ -46,7 +46,8 @@ const (
 type Options struct {
 	Store  *store.Store
 	Signer *signing.Signer
-	// TunnelDomain is the parent domain of tunnel hosts; empty without tunnels.
+	// TunnelDomain is the parent domain of tunnel hosts; empty without
+	// tunnels.
 	TunnelDomain string
 	// TunnelURLs returns the URLs at which agents open tunnels.
 	TunnelURLs func() []string
@@ -143,8 +144,8 @@ func agent(ctx context.Context) (signing.RuntimeIdentity, error) {
 	return *caller.Runtime, nil
 }
 
-// apiError converts an error to one of the API. Internal details are logged and
-// not returned.
+// apiError converts an error to one of the API. Internal details are logged
+// and not returned.
 func (f *Fleet) apiError(err error) error {
 	// The order matters: errors that already have a code keep it, and store
 	// errors are translated before the generic ones.
@@ -179,8 +180,8 @@ func invalid(format string, args ...any) error {
 	return connect.NewError(connect.CodeInvalidArgument, fmt.Errorf(format, args...))
 }
 
-// failedPrecondition returns a FailedPrecondition error: the request is valid,
-// but not in the current state.
+// failedPrecondition returns a FailedPrecondition error: the request is
+// valid, but not in the current state.
 func failedPrecondition(format string, args ...any) error {
 	return connect.NewError(connect.CodeFailedPrecondition, fmt.Errorf(format, args...))
 }

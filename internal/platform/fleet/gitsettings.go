@@ -60,8 +60,8 @@ func (g gitService) SetGitSettings(ctx context.Context, request *connect.Request
 	return connect.NewResponse(&platformv1.SetGitSettingsResponse{Settings: settingsMessage(stored)}), nil
 }
 
-// ResetGitSettings deletes settings that no runtime has validated, or those of
-// an account without online runtimes (R115).
+// ResetGitSettings deletes settings that no runtime has validated, or those
+// of an account without online runtimes (R115).
 func (g gitService) ResetGitSettings(ctx context.Context, _ *connect.Request[platformv1.ResetGitSettingsRequest]) (*connect.Response[platformv1.ResetGitSettingsResponse], error) {
 	accountID, err := account(ctx)
 	if err != nil {
@@ -98,8 +98,8 @@ func settingsMessage(settings store.GitSettings) *platformv1.GitSettings {
 	}
 }
 
-// completeSettings validates the settings and derives provider and API URL from
-// the repository URL where they are not given (R57, R58, R59).
+// completeSettings validates the settings and derives provider and API URL
+// from the repository URL where they are not given (R57, R58, R59).
 func completeSettings(given *platformv1.GitSettings) (store.GitSettings, error) {
 	shared, err := wire.ParseSharedRepository(given.GetSharedRepository())
 	if err != nil {
@@ -131,8 +131,8 @@ func completeSettings(given *platformv1.GitSettings) (store.GitSettings, error) 
 	return store.GitSettings{Provider: string(kind), APIURL: api, SharedRepository: shared.String()}, nil
 }
 
-// repositoryHost returns the server of a repository, without the port for SSH:
-// the API has another one.
+// repositoryHost returns the server of a repository, without the port for
+// SSH: the API has another one.
 func repositoryHost(repository string) string {
 	if u, err := url.Parse(repository); err == nil && u.Host != "" {
 		if u.Scheme == "ssh" {

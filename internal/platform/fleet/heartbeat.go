@@ -101,9 +101,10 @@ func heartbeatUpdate(given *platformv1.HeartbeatRequest) (func(*store.Runtime) e
 	}, nil
 }
 
-// settingsFor returns the Git settings of a runtime's account. It freezes them
-// when the runtime has validated the repository that is currently set (R56,
-// R115); the runtime may still report on an earlier one, so both are compared.
+// settingsFor returns the Git settings of a runtime's account. It freezes
+// them when the runtime has validated the repository that is currently set
+// (R56, R115); the runtime may still report on an earlier one, so both are
+// compared.
 func (f *Fleet) settingsFor(ctx context.Context, who signing.RuntimeIdentity, given *platformv1.HeartbeatRequest) (*platformv1.GitSettings, error) {
 	settings, err := f.store.GitSettings(ctx, who.AccountID)
 	if errors.Is(err, store.ErrNotFound) {
@@ -126,8 +127,8 @@ func (f *Fleet) settingsFor(ctx context.Context, who signing.RuntimeIdentity, gi
 	return settingsMessage(settings), nil
 }
 
-// Unregister deletes a runtime that is being uninstalled. It is idempotent: the
-// agent may retry.
+// Unregister deletes a runtime that is being uninstalled. It is idempotent:
+// the agent may retry.
 func (a agentService) Unregister(ctx context.Context, _ *connect.Request[platformv1.UnregisterRequest]) (*connect.Response[platformv1.UnregisterResponse], error) {
 	who, err := agent(ctx)
 	if err != nil {

@@ -31,9 +31,9 @@ func (f *Fleet) message(runtime store.Runtime) *platformv1.Runtime {
 	return message
 }
 
-// addState adds the state of the last heartbeat. Before the first heartbeat all
-// installation steps are pending (R61, R63). Health is only shown while the
-// runtime is online: an old value would be misleading.
+// addState adds the state of the last heartbeat. Before the first heartbeat
+// all installation steps are pending (R61, R63). Health is only shown while
+// the runtime is online: an old value would be misleading.
 func (f *Fleet) addState(message *platformv1.Runtime, runtime store.Runtime) {
 	message.Sync, message.Health = platformv1.SyncStatus_SYNC_STATUS_UNKNOWN, platformv1.HealthStatus_HEALTH_STATUS_UNKNOWN
 	message.Installation = platformv1.InstallationStatus_INSTALLATION_STATUS_IN_PROGRESS

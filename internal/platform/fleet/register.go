@@ -63,7 +63,8 @@ func (f *Fleet) register(ctx context.Context, given *platformv1.RegisterRuntimeR
 		if !errors.As(err, &conflict) || attempt == registerAttempts {
 			break
 		}
-		// A concurrent registration took the name or namespace: the retry reports which.
+		// A concurrent registration took the name or namespace: the retry
+		// reports which.
 	}
 	if err != nil {
 		return nil, false, err
@@ -93,7 +94,8 @@ func (f *Fleet) findOrCreate(ctx context.Context, accountID string, given *platf
 	if err != nil {
 		return runtime, false, err
 	}
-	// The first runtime becomes the configuration runtime (R119), as does one that requests it.
+	// The first runtime becomes the configuration runtime (R119), as does one
+	// that requests it.
 	if given.GetConfigurationRuntime() || !slices.ContainsFunc(others, func(o store.Runtime) bool { return o.ConfigurationRuntime }) {
 		if err := f.store.SetConfigurationRuntime(ctx, accountID, runtime.ID); err != nil {
 			return runtime, false, err

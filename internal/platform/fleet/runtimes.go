@@ -47,9 +47,9 @@ func (r runtimeService) GetRuntime(ctx context.Context, request *connect.Request
 	return connect.NewResponse(&platformv1.GetRuntimeResponse{Runtime: r.message(runtime)}), nil
 }
 
-// UpdateRuntime changes which runtime is the configuration runtime. Renaming is
-// rejected, because the name is part of the cluster, the tunnel host and the
-// shared repository.
+// UpdateRuntime changes which runtime is the configuration runtime. Renaming
+// is rejected, because the name is part of the cluster, the tunnel host and
+// the shared repository.
 func (r runtimeService) UpdateRuntime(ctx context.Context, request *connect.Request[platformv1.UpdateRuntimeRequest]) (*connect.Response[platformv1.UpdateRuntimeResponse], error) {
 	accountID, err := account(ctx)
 	if err != nil {
@@ -75,8 +75,8 @@ func (r runtimeService) UpdateRuntime(ctx context.Context, request *connect.Requ
 	return connect.NewResponse(&platformv1.UpdateRuntimeResponse{Runtime: r.message(runtime)}), nil
 }
 
-// DeleteRuntime deletes an offline runtime from the platform (R113). Resources
-// in its cluster stay.
+// DeleteRuntime deletes an offline runtime from the platform (R113).
+// Resources in its cluster stay.
 func (r runtimeService) DeleteRuntime(ctx context.Context, request *connect.Request[platformv1.DeleteRuntimeRequest]) (*connect.Response[platformv1.DeleteRuntimeResponse], error) {
 	accountID, err := account(ctx)
 	if err != nil {
@@ -90,8 +90,8 @@ func (r runtimeService) DeleteRuntime(ctx context.Context, request *connect.Requ
 	if r.online(runtime) {
 		return nil, online
 	}
-	// The store checks the heartbeat again in its transaction: the runtime may
-	// have come back since it was read.
+	// The store checks the heartbeat again in its transaction: the runtime
+	// may have come back since it was read.
 	err = r.store.DeleteRuntime(ctx, accountID, runtime.ID, r.now().Add(-r.options.Offline))
 	if conflict := (*store.ConflictError)(nil); errors.As(err, &conflict) {
 		return nil, online // it came online after the check
@@ -103,9 +103,9 @@ func (r runtimeService) DeleteRuntime(ctx context.Context, request *connect.Requ
 	return connect.NewResponse(&platformv1.DeleteRuntimeResponse{}), nil
 }
 
-// UninstallRuntime starts an uninstallation (R113). The runtime cleans up when
-// it receives the request with a heartbeat; then helm removes it from the
-// cluster.
+// UninstallRuntime starts an uninstallation (R113). The runtime cleans up
+// when it receives the request with a heartbeat; then helm removes it from
+// the cluster.
 func (r runtimeService) UninstallRuntime(ctx context.Context, request *connect.Request[platformv1.UninstallRuntimeRequest]) (*connect.Response[platformv1.UninstallRuntimeResponse], error) {
 	accountID, err := account(ctx)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 // maxValues bounds a values file.
 const maxValues = 1 << 20
 
-// The codes and severity of what the platform itself finds. They are those that
-// slipway helm validate has.
+// The codes and severity of what the platform itself finds. They are those
+// that slipway helm validate has.
 const (
 	// Codes and severity of the findings that only the platform can detect.
 	// They match those of slipway helm validate.

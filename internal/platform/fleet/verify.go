@@ -35,8 +35,8 @@ func (v *Verifier) VerifyRuntimeAccess(ctx context.Context, token string) (signi
 	if err != nil {
 		return signing.RuntimeIdentity{}, err
 	}
-	// A token of an earlier generation is signed correctly, but was revoked or
-	// replaced.
+	// A token of an earlier generation is signed correctly, but was revoked
+	// or replaced.
 	if credential.Revoked || credential.Generation != identity.Generation {
 		return signing.RuntimeIdentity{}, signing.ErrToken
 	}

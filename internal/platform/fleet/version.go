@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// newer reports whether one released version is after another (R112). Versions
-// that are not releases, such as builds of a commit, compare as neither newer
-// nor older.
+// newer reports whether one released version is after another (R112).
+// Versions that are not releases, such as builds of a commit, compare as
+// neither newer nor older.
 func newer(sendOne, other string) bool {
 	a, okA := release(sendOne)
 	b, okB := release(other)

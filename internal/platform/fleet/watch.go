@@ -51,8 +51,8 @@ func (w *watchLimiter) acquire(accountID string) (release func(), err error) {
 	}, nil
 }
 
-// watchView is the state of one watch: it sends the difference to what it sent
-// before.
+// watchView is the state of one watch: it sends the difference to what it
+// sent before.
 type watchView interface {
 	// sendAll sends everything that is new or changed, and deletions.
 	sendAll(ctx context.Context) error
@@ -69,8 +69,8 @@ type watchView interface {
 }
 
 // watch runs a watch until it ends. Changes that arrive during a send are
-// collected and merged, so a slow client never receives outdated states one by
-// one.
+// collected and merged, so a slow client never receives outdated states one
+// by one.
 func (f *Fleet) watch(ctx context.Context, accountID string, view watchView) error {
 	release, err := f.watchers.acquire(accountID)
 	if err != nil {

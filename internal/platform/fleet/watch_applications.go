@@ -26,15 +26,15 @@ type applicationView struct {
 	known     map[applicationKey]sum
 	reporters map[string]reporterStatus
 	sentAny   bool
-	// batched is set when the client accepts several applications per message;
-	// batch holds those that wait for the next one.
+	// batched is set when the client accepts several applications per
+	// message; batch holds those that wait for the next one.
 	batched bool
 	batch   []*platformv1.Application
 	size    int
 }
 
-// maxBatchBytes bounds a batch. It fits some hundred applications, so the first
-// ones are shown long before the last one is read.
+// maxBatchBytes bounds a batch. It fits some hundred applications, so the
+// first ones are shown long before the last one is read.
 const maxBatchBytes = 128 << 10
 
 type sum [sha256.Size]byte
@@ -108,8 +108,8 @@ func (v *applicationView) refresh(ctx context.Context, filter store.ApplicationF
 }
 
 // sendChanged implements watchView. A change without a name concerns all
-// applications of a runtime; a changed runtime concerns them only if its status
-// changed.
+// applications of a runtime; a changed runtime concerns them only if its
+// status changed.
 func (v *applicationView) sendChanged(ctx context.Context, changes []store.Change) error {
 	ages := staleness{fleet: v.fleet}
 	// Runtimes that need a complete read are collected first, so that each is
@@ -162,8 +162,8 @@ func (v *applicationView) sendOne(ctx context.Context, ages *staleness, change s
 	return v.sendIfChanged(ctx, ages, application)
 }
 
-// sendExpired sends the applications of runtimes that went offline or completed
-// a resync.
+// sendExpired sends the applications of runtimes that went offline or
+// completed a resync.
 func (v *applicationView) sendExpired(ctx context.Context) error {
 	ages := staleness{fleet: v.fleet}
 	for id, before := range v.reporters {
@@ -188,7 +188,8 @@ func (v *applicationView) sendExpired(ctx context.Context) error {
 	return nil
 }
 
-// sendIfChanged sends an application if its checksum differs from the last one.
+// sendIfChanged sends an application if its checksum differs from the last
+// one.
 func (v *applicationView) sendIfChanged(ctx context.Context, ages *staleness, application store.Application) error {
 	message, err := ages.message(ctx, application)
 	if err != nil {

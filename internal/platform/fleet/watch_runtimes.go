@@ -97,9 +97,9 @@ func (v *runtimeView) sendExpired(context.Context) error {
 	return nil
 }
 
-// sendIfChanged sends a runtime if its message differs from the last one. A new
-// heartbeat time alone is not sent: it would be a message per runtime every few
-// seconds.
+// sendIfChanged sends a runtime if its message differs from the last one. A
+// new heartbeat time alone is not sent: it would be a message per runtime
+// every few seconds.
 func (v *runtimeView) sendIfChanged(runtime store.Runtime) error {
 	message := v.fleet.message(runtime)
 	before, known := v.known[runtime.ID]

@@ -22,7 +22,8 @@ const (
 	changeProcedure = "/slipway.runtime.v1.ApplicationService/Sync"
 )
 
-// authorise checks whether the caller may send the request, and audits denials.
+// authorise checks whether the caller may send the request, and audits
+// denials.
 func (q *request) authorise(r *http.Request) error {
 	if q.caller.Runtime != nil {
 		return &identity.DeniedError{Code: connect.CodePermissionDenied, Reason: "a runtime may not send requests to other runtimes"}
@@ -41,7 +42,8 @@ func (q *request) authorise(r *http.Request) error {
 			procedure = "" // the platform's procedures are not forwarded
 		}
 	case upgrade && r.Header.Get("Origin") != "" && r.Header.Get("Origin") != q.gateway.origin:
-		// Any page can open a WebSocket with its visitor's cookies, because it is a GET.
+		// Any page can open a WebSocket with its visitor's cookies, because
+		// it is a GET.
 		return &identity.DeniedError{Code: connect.CodePermissionDenied, Reason: "another site may not open a WebSocket here"}
 	case upgrade || (r.Method != http.MethodGet && r.Method != http.MethodHead):
 		procedure = changeProcedure
@@ -62,8 +64,8 @@ func (q *request) action() string {
 	return "workflows.request"
 }
 
-// audited reports whether the request is recorded in the audit log, and whether
-// that happens before it is sent.
+// audited reports whether the request is recorded in the audit log, and
+// whether that happens before it is sent.
 func (q *request) audited() (is, before bool) {
 	if q.procedure == "" {
 		return false, false // the workflow server has its own audit log
@@ -73,8 +75,8 @@ func (q *request) audited() (is, before bool) {
 	return is, is && rule.Permission == permission.Admin
 }
 
-// auditBegin records a change by an admin before it is sent. If that fails, the
-// request is not sent.
+// auditBegin records a change by an admin before it is sent. If that fails,
+// the request is not sent.
 func (q *request) auditBegin(ctx context.Context) error {
 	if _, before := q.audited(); !before {
 		return nil
@@ -96,8 +98,8 @@ func (q *request) auditEnd(ctx context.Context, status int) {
 	q.gateway.Identity.Audit(ctx, q.caller, q.action(), "runtime/"+q.runtime.Name, outcome, detail)
 }
 
-// deadline returns the timeout of a request. Streams have a long one; they end
-// with their caller.
+// deadline returns the timeout of a request. Streams have a long one; they
+// end with their caller.
 func (q *request) deadline(r *http.Request) time.Duration {
 	if q.prefix == wire.AppProxyPath && !streams(r) {
 		return q.gateway.Limits.Unary

@@ -48,8 +48,8 @@ func (d *duplexBody) Read(p []byte) (int, error) {
 // Close does nothing: the server owns the body.
 func (d *duplexBody) Close() error { return nil }
 
-// end forbids further reads. A read that is blocked on the client is woken by a
-// deadline in the past.
+// end forbids further reads. A read that is blocked on the client is woken by
+// a deadline in the past.
 func (d *duplexBody) end() {
 	if !d.reading.TryLock() {
 		_ = d.control.SetReadDeadline(time.Unix(1, 0))

@@ -82,8 +82,8 @@ func (q *request) claims() wire.RuntimeClaims {
 	}
 }
 
-// strippedRequestHeaders are removed from requests: credentials of the caller,
-// and headers that a runtime would trust.
+// strippedRequestHeaders are removed from requests: credentials of the
+// caller, and headers that a runtime would trust.
 var strippedRequestHeaders = []string{
 	"Authorization", "Cookie", "Proxy-Authorization", wire.CSRFHeader, "Forwarded", "X-Forwarded-For", "X-Forwarded-Host",
 	"X-Forwarded-Proto", "X-Forwarded-Port", "X-Forwarded-Prefix", "X-Forwarded-Server", "X-Real-Ip", "Via",
@@ -105,8 +105,8 @@ func (q *request) rewrite(out *httputil.ProxyRequest, target *url.URL, token str
 	}
 }
 
-// strippedResponseHeaders are removed from responses, because they would affect
-// the platform's other pages in the browser.
+// strippedResponseHeaders are removed from responses, because they would
+// affect the platform's other pages in the browser.
 var strippedResponseHeaders = []string{
 	"Set-Cookie", "Set-Cookie2", "Clear-Site-Data", "Strict-Transport-Security", "Public-Key-Pins", "Alt-Svc",
 	"Www-Authenticate", "Proxy-Authenticate", "Service-Worker-Allowed", "Refresh", "Report-To", "Reporting-Endpoints", "Nel",
@@ -194,8 +194,8 @@ func (q *request) failure(ctx context.Context, err error) error {
 	return connect.NewError(connect.CodeUnavailable, fmt.Errorf("the runtime %q is unreachable%s", name, q.lastHeartbeat()))
 }
 
-// lastHeartbeat returns when the runtime sent its last heartbeat, as the end of
-// a sentence.
+// lastHeartbeat returns when the runtime sent its last heartbeat, as the end
+// of a sentence.
 func (q *request) lastHeartbeat() string {
 	if q.runtime.HeartbeatAt.IsZero() {
 		return " and has never sent a heartbeat"

@@ -1,13 +1,13 @@
 // Package gateway forwards requests of users to runtimes:
-// /runtimes/<name>/app-proxy/ and /workflows/ with the caller's session or key,
-// and on the host of a tunnel also /webhooks/ without either, because the
-// runtime verifies webhook signatures.
+// /runtimes/<name>/app-proxy/ and /workflows/ with the caller's session or
+// key, and on the host of a tunnel also /webhooks/ without either, because
+// the runtime verifies webhook signatures.
 //
 // It guarantees that the caller is authenticated and authorized before a byte
 // is forwarded, that the runtime gets a token that is valid for it alone and
 // for a minute, and never a cookie, key or other credential of the caller. A
-// response cannot set a cookie or run a script with the platform's origin, and
-// only responses of the requested runtime's router are accepted. Both
+// response cannot set a cookie or run a script with the platform's origin,
+// and only responses of the requested runtime's router are accepted. Both
 // directions stream; the request of a caller who loses access is aborted.
 //
 // It rejects ambiguous paths.
@@ -45,10 +45,11 @@ type Options struct {
 	// Direct sends requests to runtimes at their access URLs; it must not
 	// follow redirects.
 	Direct http.RoundTripper
-	// PublicURL is the issuer of tokens for runtimes, and the only origin whose
-	// pages may open WebSockets.
+	// PublicURL is the issuer of tokens for runtimes, and the only origin
+	// whose pages may open WebSockets.
 	PublicURL *url.URL
-	// TunnelDomain is the parent domain of tunnel hosts; empty without tunnels.
+	// TunnelDomain is the parent domain of tunnel hosts; empty without
+	// tunnels.
 	TunnelDomain string
 	Limits       Limits
 	Log          *slog.Logger
@@ -62,7 +63,8 @@ type Limits struct {
 	// WebhooksPerRuntime bounds the webhooks in flight of a runtime: 32. They
 	// are unauthenticated.
 	WebhooksPerRuntime int
-	// WebhookBytes bounds a webhook: 25 MiB, the maximum of the Git providers.
+	// WebhookBytes bounds a webhook: 25 MiB, the maximum of the Git
+	// providers.
 	WebhookBytes int64
 	// BodyBytes bounds other requests: 32 MiB.
 	BodyBytes int64
@@ -74,6 +76,7 @@ type Limits struct {
 	Webhook time.Duration
 }
 
+// withDefaults sets the zero fields to their defaults.
 func (l Limits) withDefaults() Limits {
 	set := func(value *int, fallback int) {
 		if *value == 0 {
@@ -134,6 +137,7 @@ func (g *Gateway) label(host string) (string, bool) {
 	if g.TunnelDomain == "" {
 		return "", false
 	}
+	// Host names are case-insensitive and may end with a dot.
 	name := strings.ToLower((&url.URL{Host: host}).Hostname())
 	label, found := strings.CutSuffix(strings.TrimSuffix(name, "."), "."+g.TunnelDomain)
 	if !found || label == "" || strings.Contains(label, ".") {
@@ -229,7 +233,8 @@ func (q *request) authorised(w *statusRecorder, r *http.Request, label, name str
 	if err := q.auditBegin(r.Context()); err != nil {
 		return err
 	}
-	// The watch aborts the request when the session ends or the key is revoked.
+	// The watch aborts the request when the session ends or the key is
+	// revoked.
 	ctx, stop := g.Identity.Watch(r.Context(), caller)
 	defer stop()
 	ctx, cancel := context.WithTimeout(ctx, q.deadline(r))
@@ -262,6 +267,7 @@ func (q *request) webhook(w *statusRecorder, r *http.Request, label string) erro
 		return statusError{http.StatusTooManyRequests, "the runtime has too many webhooks in flight: retry later"}
 	}
 	defer release()
+	// The deadlines also bound a client that sends or reads slowly.
 	until := time.Now().Add(g.Limits.Webhook)
 	ctx, cancel := context.WithDeadline(r.Context(), until)
 	defer cancel()
@@ -283,8 +289,9 @@ func lookupError(err error) error {
 	return err
 }
 
-// plainPath returns the path of a request if it has only one spelling. The path
-// that the platform checks and the one that the router serves must be the same.
+// plainPath returns the path of a request if it has only one spelling. The
+// path that the platform checks and the one that the router serves must be
+// the same.
 func plainPath(r *http.Request) (string, error) {
 	path := r.URL.Path
 	if r.URL.RawPath != "" || strings.ContainsAny(path, "\\\x00;") {

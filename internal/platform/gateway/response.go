@@ -109,7 +109,8 @@ type statusRecorder struct {
 	status int
 }
 
-// WriteHeader records the first final status; informational ones are passed on.
+// WriteHeader records the first final status; informational ones are passed
+// on.
 func (s *statusRecorder) WriteHeader(status int) {
 	if s.status == 0 && status >= http.StatusOK || status == http.StatusSwitchingProtocols {
 		s.status = status
@@ -135,8 +136,8 @@ type requestLimiter struct {
 	count map[string]int
 }
 
-// acquire counts a request unless the limit is reached. release must be called
-// when it ends.
+// acquire counts a request unless the limit is reached. release must be
+// called when it ends.
 func (c *requestLimiter) acquire(key string, limit int) (release func(), ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -31,8 +31,8 @@ const maxToken = 8 << 10
 
 const drainMessage = "this replica of the platform is shutting down; connect to another"
 
-// Tunnel returns the handler of wire.TunnelPath. It responds only after the token was
-// verified.
+// Tunnel returns the handler of wire.TunnelPath. It responds only after the
+// token was verified.
 func (h *Hub) Tunnel() http.Handler { return http.HandlerFunc(h.serveTunnel) }
 
 // rejection is a handshake that ends with an error response.
@@ -42,10 +42,12 @@ type rejection struct {
 	message string // body of the response
 }
 
-// serveTunnel accepts the connection of one agent and returns when it is closed.
+// serveTunnel accepts the connection of one agent and returns when it is
+// closed.
 func (h *Hub) serveTunnel(w http.ResponseWriter, r *http.Request) {
-	// The counter is read before the token is verified. If it has changed when the
-	// connection is registered, a revocation may have been missed in between.
+	// The counter is read before the token is verified. If it has changed
+	// when the connection is registered, a revocation may have been missed in
+	// between.
 	rechecks := h.rechecks.Load()
 	identity, token, rejected := h.authenticate(r)
 	if rejected != nil {
@@ -71,9 +73,9 @@ func (h *Hub) serveTunnel(w http.ResponseWriter, r *http.Request) {
 	h.options.Log.Info("agent disconnected", "runtime", identity.Name, "runtimeID", identity.RuntimeID, observe.KeyReason, string(outcome))
 }
 
-// authenticate verifies the token of an agent and that the agent may connect. A store
-// that is unavailable results in 503, not 401: the agent retries and keeps its
-// credential.
+// authenticate verifies the token of an agent and that the agent may connect.
+// A store that is unavailable results in 503, not 401: the agent retries and
+// keeps its credential.
 func (h *Hub) authenticate(r *http.Request) (signing.RuntimeIdentity, secret.Text, *rejection) {
 	var none signing.RuntimeIdentity
 	token, ok := bearer(r.Header)
@@ -122,8 +124,8 @@ func (h *Hub) checkAdmission(r *http.Request, identity signing.RuntimeIdentity) 
 	return nil
 }
 
-// reject writes the error response of a handshake. The TCP connection is closed, so
-// that the agent's next attempt may reach another replica.
+// reject writes the error response of a handshake. The TCP connection is
+// closed, so that the agent's next attempt may reach another replica.
 func (h *Hub) reject(w http.ResponseWriter, d *rejection) {
 	h.options.Metrics.handshakes.WithLabelValues(d.outcome).Inc()
 	if d.status == http.StatusUnauthorized {
@@ -133,8 +135,8 @@ func (h *Hub) reject(w http.ResponseWriter, d *rejection) {
 	http.Error(w, d.message, d.status)
 }
 
-// bearer returns the token of the Authorization header (RFC 6750). Several headers,
-// or an oversized one, count as none.
+// bearer returns the token of the Authorization header (RFC 6750). Several
+// headers, or an oversized one, count as none.
 func bearer(header http.Header) (secret.Text, bool) {
 	values := header.Values("Authorization")
 	if len(values) != 1 || len(values[0]) > maxToken {

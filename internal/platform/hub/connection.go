@@ -23,21 +23,22 @@ import (
 )
 
 const (
-	// closeTimeout is how long an agent may write to a closed stream, whose response
-	// is no longer wanted, before the stream is reset.
+	// closeTimeout is how long an agent may write to a closed stream, whose
+	// response is no longer wanted, before the stream is reset.
 	closeTimeout = 5 * time.Second
-	// idleStreams is the number of idle streams that a connection keeps for further
-	// requests.
+	// idleStreams is the number of idle streams that a connection keeps for
+	// further requests.
 	idleStreams = 32
-	// idleTimeout is shorter than the agent's, so that the agent never closes a
-	// stream while a request starts on it.
+	// idleTimeout is shorter than the agent's, so that the agent never closes
+	// a stream while a request starts on it.
 	idleTimeout = time.Minute
-	// Rate limit of control messages. An agent sends a token about once a minute.
+	// Rate limit of control messages. An agent sends a token about once a
+	// minute.
 	linesPerSecond, linesAtOnce = 1, 10
 )
 
-// closeReason is why a connection was closed; the metric disconnects_total has the
-// same values.
+// closeReason is why a connection was closed; the metric disconnects_total
+// has the same values.
 type closeReason string
 
 const (
@@ -50,9 +51,9 @@ const (
 	closeDraining   closeReason = "draining"
 )
 
-// connection is one connection of an agent. serve owns it; other goroutines use it
-// through finish, sendControl and the atomic flags. Lock order: hub.mu and mu are
-// never held together.
+// connection is one connection of an agent. serve owns it; other goroutines
+// use it through finish, sendControl and the atomic flags. Lock order: hub.mu
+// and mu are never held together.
 type connection struct {
 	hub          *Hub
 	runtimeID    string
@@ -89,8 +90,8 @@ func (h *Hub) newConnection(socket *websocket.Conn, identity signing.RuntimeIden
 	}
 }
 
-// serve runs a connection: handshake, registration, control loop. It returns when the
-// connection is closed and its goroutines have ended.
+// serve runs a connection: handshake, registration, control loop. It returns
+// when the connection is closed and its goroutines have ended.
 func (c *connection) serve() closeReason {
 	session, err := yamux.Client(c.link, link.Streams(link.Settings{
 		Ping: c.hub.options.Timing.Ping, Dead: c.hub.options.Timing.Dead, Close: closeTimeout, Log: c.hub.options.Log,
@@ -131,7 +132,8 @@ func (c *connection) serve() closeReason {
 	for _, other := range displaced {
 		other.finish(closeDisplaced)
 	}
-	// A revocation during the handshake did not find the connection in the hub.
+	// A revocation during the handshake did not find the connection in the
+	// hub.
 	if c.hub.rechecks.Load() != c.rechecks && c.updateToken(c.token) != nil {
 		return c.reason()
 	}
@@ -139,7 +141,8 @@ func (c *connection) serve() closeReason {
 	c.hub.options.Metrics.handshakes.WithLabelValues("connected").Inc()
 	c.hub.options.Log.Info("agent connected", "runtime", c.identity.Name, "runtimeID", c.runtimeID)
 	background.Go(c.watchStreams)
-	// Requests may already be sent before the agent has received the settings.
+	// Requests may already be sent before the agent has received the
+	// settings.
 	if c.sendSettings() == nil {
 		c.controlLoop(lines)
 	}
@@ -172,8 +175,8 @@ func (c *connection) handshake() (*bufio.Reader, error) {
 	return lines, c.updateToken(first.Token)
 }
 
-// controlLoop processes control messages until the control stream ends. An agent that
-// exceeds the rate limit is disconnected.
+// controlLoop processes control messages until the control stream ends. An
+// agent that exceeds the rate limit is disconnected.
 func (c *connection) controlLoop(lines *bufio.Reader) {
 	limit := rate.NewLimiter(linesPerSecond, linesAtOnce)
 	for {
@@ -199,8 +202,8 @@ func (c *connection) controlLoop(lines *bufio.Reader) {
 	}
 }
 
-// updateToken verifies a token. A valid one replaces the current one and extends the
-// connection.
+// updateToken verifies a token. A valid one replaces the current one and
+// extends the connection.
 func (c *connection) updateToken(token secret.Text) error {
 	identity, err := c.check(token)
 	if errors.Is(err, store.ErrUnavailable) {
@@ -255,16 +258,16 @@ func (c *connection) recheck() {
 	}
 }
 
-// watchStreams closes the connection if the agent opens a stream besides control:
-// only the hub opens streams.
+// watchStreams closes the connection if the agent opens a stream besides
+// control: only the hub opens streams.
 func (c *connection) watchStreams() {
 	if _, err := c.session.AcceptStream(); err == nil {
 		c.finish(closeMisbehaved)
 	}
 }
 
-// sendControl writes one control message. It is safe for concurrent use and bounded
-// by a write deadline.
+// sendControl writes one control message. It is safe for concurrent use and
+// bounded by a write deadline.
 func (c *connection) sendControl(n hubMessage) error {
 	c.controlWrite.Lock()
 	defer c.controlWrite.Unlock()
@@ -274,11 +277,12 @@ func (c *connection) sendControl(n hubMessage) error {
 	return writeHubMessage(c.control, n)
 }
 
-// sendRefusal sends the reason for closing the connection, if the agent still reads.
+// sendRefusal sends the reason for closing the connection, if the agent still
+// reads.
 func (c *connection) sendRefusal(reason string) { _ = c.sendControl(hubMessage{Refused: reason}) }
 
-// finish closes the connection. The first reason is recorded; later calls have no
-// effect on it.
+// finish closes the connection. The first reason is recorded; later calls
+// have no effect on it.
 func (c *connection) finish(why closeReason) {
 	c.mu.Lock()
 	if c.closedBy == "" {
@@ -299,8 +303,8 @@ func (c *connection) reason() closeReason {
 	return c.closedBy
 }
 
-// expireAt closes the connection when its token expires, and replaces the previous
-// timer.
+// expireAt closes the connection when its token expires, and replaces the
+// previous timer.
 func (c *connection) expireAt(expires time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -321,8 +325,8 @@ func (c *connection) usable() bool {
 	return c.ready.Load() && !c.moving.Load() && !c.session.IsClosed()
 }
 
-// closeWhenIdle accepts no more requests and closes the connection after the last
-// one.
+// closeWhenIdle accepts no more requests and closes the connection after the
+// last one.
 func (c *connection) closeWhenIdle() {
 	c.moving.Store(true)
 	c.once.Do(func() { close(c.moved) })

@@ -13,8 +13,8 @@ import (
 // maxLine bounds a message of the control stream, which is one line of JSON.
 const maxLine = 16 << 10
 
-// agentMessage is a control message from an agent. The agent's package has the same
-// format: agent and platform share no code but wire.
+// agentMessage is a control message from an agent. The agent's package has
+// the same format: agent and platform share no code but wire.
 type agentMessage struct {
 	// Token replaces the token that the connection was opened with.
 	Token secret.Text
@@ -32,8 +32,9 @@ type hubMessage struct {
 	Refused string `json:"refused,omitempty"`
 }
 
-// readAgentMessage reads one message. Unknown fields are ignored: a newer agent may
-// send them. Errors do not include the line, because it contains a token.
+// readAgentMessage reads one message. Unknown fields are ignored: a newer
+// agent may send them. Errors do not include the line, because it contains a
+// token.
 func readAgentMessage(r *bufio.Reader) (agentMessage, error) {
 	line, err := r.ReadSlice('\n')
 	if errors.Is(err, bufio.ErrBufferFull) {

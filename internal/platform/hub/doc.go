@@ -1,17 +1,18 @@
-// Package hub is the platform's end of the tunnel. Agents connect to it, and the
-// platform sends requests to runtimes through their connections as if it could reach
-// the clusters.
+// Package hub is the platform's end of the tunnel. Agents connect to it, and
+// the platform sends requests to runtimes through their connections as if it
+// could reach the clusters.
 //
-// A connection is a WebSocket with yamux streams; each stream carries HTTP/1.1 to the
-// agent's router. Only the token identifies an agent. It is checked before the
-// upgrade, whenever the agent sends a new one, when the store reports a change of the
-// runtime or its credential, and at intervals. A connection whose token expires or is
-// revoked is closed with all its streams.
+// A connection is a WebSocket with yamux streams; each stream carries
+// HTTP/1.1 to the agent's router. Only the token identifies an agent. It is
+// checked before the upgrade, whenever the agent sends a new one, when the
+// store reports a change of the runtime or its credential, and at intervals.
+// A connection whose token expires or is revoked is closed with all its
+// streams.
 //
 // Several replicas of the platform share the load. Each replica writes to the
-// Directory which runtimes are connected to it. A request for a runtime that is
-// connected to another replica is forwarded to that replica once, authenticated with
-// a token that replicas sign.
+// Directory which runtimes are connected to it. A request for a runtime that
+// is connected to another replica is forwarded to that replica once,
+// authenticated with a token that replicas sign.
 //
 // It guarantees
 //
@@ -23,7 +24,7 @@
 //   - that agents are moved to another replica before this one shuts down, and that
 //     requests in flight complete.
 //
-// It rejects streams that an agent opens besides its control stream, and agents whose
-// configured name differs from their token's. It does not authorize users: the
-// gateway does, before it uses a Transport.
+// It rejects streams that an agent opens besides its control stream, and
+// agents whose configured name differs from their token's. It does not
+// authorize users: the gateway does, before it uses a Transport.
 package hub

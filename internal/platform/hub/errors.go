@@ -10,7 +10,8 @@ func (e *OfflineError) Error() string {
 	return fmt.Sprintf("runtime %s is not connected to the platform; check that its agent runs and reaches the platform", e.RuntimeID)
 }
 
-// BusyError reports that a runtime has reached its limit of concurrent requests.
+// BusyError reports that a runtime has reached its limit of concurrent
+// requests.
 type BusyError struct {
 	RuntimeID string
 	Limit     int

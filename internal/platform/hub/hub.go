@@ -9,20 +9,21 @@ import (
 	"slipway.dev/slipway/internal/platform/store"
 )
 
-// Hub holds the connections of agents to this replica. It is safe for concurrent use.
-// mu guards the maps and counters below it; it is never held during I/O.
+// Hub holds the connections of agents to this replica. It is safe for
+// concurrent use. mu guards the maps and counters below it; it is never held
+// during I/O.
 type Hub struct {
 	options Options
 	peers   *http.Transport
 	// handshakeSlots bounds concurrent handshakes.
 	handshakeSlots chan struct{}
-	// liveReplicas is the list of live replicas of the last heartbeat, including this
-	// one.
+	// liveReplicas is the list of live replicas of the last heartbeat,
+	// including this one.
 	liveReplicas atomic.Pointer[[]store.Replica]
 	// writeWake wakes the goroutine that writes connections to the directory.
 	writeWake chan struct{}
-	// rechecks counts the recheck requests. A handshake compares it to detect a
-	// revocation that arrived while the connection was not registered yet.
+	// rechecks counts the recheck requests. A handshake compares it to detect
+	// a revocation that arrived while the connection was not registered yet.
 	rechecks atomic.Uint64
 	// recheckWake wakes the goroutine that verifies tokens again.
 	recheckWake chan struct{}
@@ -33,7 +34,8 @@ type Hub struct {
 	runtimes map[string]*runtime
 	total    int
 	draining bool
-	// dirtyRuntimes are the runtimes whose entry in the directory is out of date.
+	// dirtyRuntimes are the runtimes whose entry in the directory is out of
+	// date.
 	dirtyRuntimes map[string]bool
 	// recheckPending are the runtimes whose tokens must be verified again.
 	recheckPending map[string]bool
@@ -75,8 +77,8 @@ func (h *Hub) Connected(runtimeID string) bool {
 	return r != nil && slices.ContainsFunc(r.connections, (*connection).usable)
 }
 
-// TunnelURLs returns the distinct addresses of the live replicas that agents connect
-// to.
+// TunnelURLs returns the distinct addresses of the live replicas that agents
+// connect to.
 func (h *Hub) TunnelURLs() []string {
 	var urls []string
 	for _, replica := range *h.liveReplicas.Load() {
@@ -91,8 +93,8 @@ func (h *Hub) TunnelURLs() []string {
 func (h *Hub) replicas() int { return len(*h.liveReplicas.Load()) }
 
 // startConnection counts an accepted connection in active, unless the hub is
-// draining. Both happen under one lock: after draining is set, Run waits for active
-// to reach zero.
+// draining. Both happen under one lock: after draining is set, Run waits for
+// active to reach zero.
 func (h *Hub) startConnection() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -102,8 +104,9 @@ func (h *Hub) startConnection() bool {
 	return !h.draining
 }
 
-// addConnection registers a connection and returns the connections that exceed the
-// limit of the runtime. The caller closes them, outside of the lock.
+// addConnection registers a connection and returns the connections that
+// exceed the limit of the runtime. The caller closes them, outside of the
+// lock.
 func (h *Hub) addConnection(c *connection) (displaced []*connection, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -155,8 +158,8 @@ func (h *Hub) changedLocked(id string) {
 	wake(h.writeWake)
 }
 
-// wake signals a channel of capacity one without blocking. A pending signal is
-// enough: the reader processes all queued work.
+// wake signals a channel of capacity one without blocking. A pending signal
+// is enough: the reader processes all queued work.
 func wake(signal chan<- struct{}) {
 	select {
 	case signal <- struct{}{}:

@@ -13,8 +13,8 @@ type Metrics struct {
 	bytes       *prometheus.CounterVec
 }
 
-// NewMetrics registers the metrics. The registerer adds the prefix slipway_hub_ to
-// their names.
+// NewMetrics registers the metrics. The registerer adds the prefix
+// slipway_hub_ to their names.
 func NewMetrics(registerer prometheus.Registerer) *Metrics {
 	m := newMetrics()
 	registerer.MustRegister(m.connections, m.runtimes, m.streams, m.handshakes, m.ends, m.requests, m.bytes)

@@ -12,9 +12,9 @@ import (
 	"slipway.dev/slipway/internal/platform/store"
 )
 
-// Directory holds the live replicas and which runtimes are connected to each. The
-// store implements it. Entries have a timestamp and count as stale when it is too
-// old, so a crashed replica needs no cleanup.
+// Directory holds the live replicas and which runtimes are connected to each.
+// The store implements it. Entries have a timestamp and count as stale when
+// it is too old, so a crashed replica needs no cleanup.
 type Directory interface {
 	PutReplica(ctx context.Context, replica store.Replica) error
 	Replicas(ctx context.Context, since time.Time) ([]store.Replica, error)
@@ -25,7 +25,8 @@ type Directory interface {
 	Changes(ctx context.Context) <-chan store.Change
 }
 
-// PeerAuth signs and verifies the tokens between replicas. The signer implements it.
+// PeerAuth signs and verifies the tokens between replicas. The signer
+// implements it.
 type PeerAuth interface {
 	Peer(replicaID string) (string, error)
 	VerifyPeer(token string) (replicaID string, err error)
@@ -33,21 +34,23 @@ type PeerAuth interface {
 
 // Options configures a hub.
 type Options struct {
-	// Verify checks signature, expiry and generation of an agent's token. An error
-	// that wraps store.ErrUnavailable does not mean that the token is invalid.
+	// Verify checks signature, expiry and generation of an agent's token. An
+	// error that wraps store.ErrUnavailable does not mean that the token is
+	// invalid.
 	Verify    func(ctx context.Context, token string) (signing.RuntimeIdentity, error)
 	Directory Directory
 	Peer      PeerAuth
-	// ReplicaID identifies this process. It is unique across restarts, so that
-	// entries of an earlier process are never taken for this one's.
+	// ReplicaID identifies this process. It is unique across restarts, so
+	// that entries of an earlier process are never taken for this one's.
 	ReplicaID string
-	// PeerURL is the URL at which other replicas reach this one; empty for a single
-	// replica.
+	// PeerURL is the URL at which other replicas reach this one; empty for a
+	// single replica.
 	PeerURL string
-	// TunnelURL is the URL at which agents reach this replica, or any replica.
+	// TunnelURL is the URL at which agents reach this replica, or any
+	// replica.
 	TunnelURL string
-	// PeerTLS holds the roots that verify other replicas' certificates; nil means the
-	// system's roots.
+	// PeerTLS holds the roots that verify other replicas' certificates; nil
+	// means the system's roots.
 	PeerTLS *tls.Config
 
 	Limits  Limits
@@ -56,26 +59,28 @@ type Options struct {
 	Metrics *Metrics
 }
 
-// Limits bound the resources of agents and requests. Zero selects the default.
+// Limits bound the resources of agents and requests. Zero selects the
+// default.
 type Limits struct {
-	// ConnectionsPerRuntime defaults to 8. Above it the oldest connection is closed:
-	// an agent that reconnects after a network failure is preferred over its dead
-	// connections.
+	// ConnectionsPerRuntime defaults to 8. Above it the oldest connection is
+	// closed: an agent that reconnects after a network failure is preferred
+	// over its dead connections.
 	ConnectionsPerRuntime int
-	// Connections is the limit of this replica: 20000 by default. Above it agents get
-	// 503 and connect to another replica.
+	// Connections is the limit of this replica: 20000 by default. Above it
+	// agents get 503 and connect to another replica.
 	Connections int
-	// StreamsPerRuntime is the limit of concurrent requests to a runtime: 256 by
-	// default. Each can buffer 256 KiB for a slow reader.
+	// StreamsPerRuntime is the limit of concurrent requests to a runtime: 256
+	// by default. Each can buffer 256 KiB for a slow reader.
 	StreamsPerRuntime int
 	// HeaderBytes bounds the header of a request and of a response: 64 KiB by
 	// default.
 	HeaderBytes int64
-	// BodyBytes bounds the body of a request: 64 MiB by default. Response bodies are
-	// streamed and unbounded.
+	// BodyBytes bounds the body of a request: 64 MiB by default. Response
+	// bodies are streamed and unbounded.
 	BodyBytes int64
-	// Handshakes is the number of concurrent handshakes: 64 by default. Further
-	// agents queue, so that a reconnect of all agents does not overload the store.
+	// Handshakes is the number of concurrent handshakes: 64 by default.
+	// Further agents queue, so that a reconnect of all agents does not
+	// overload the store.
 	Handshakes int
 }
 
@@ -94,16 +99,16 @@ func (l Limits) withDefaults() Limits {
 type Timing struct {
 	// Ping is the keepalive interval of an idle connection: 15 s.
 	Ping time.Duration
-	// Dead is the read timeout of a connection: 30 s. A write without progress times
-	// out after half of it.
+	// Dead is the read timeout of a connection: 30 s. A write without
+	// progress times out after half of it.
 	Dead time.Duration
 	// Handshake bounds the handshake with an agent: 10 s.
 	Handshake time.Duration
-	// HeartbeatInterval is how often this replica renews its entry in the directory:
-	// 5 s. The entry is stale after three missed heartbeats.
+	// HeartbeatInterval is how often this replica renews its entry in the
+	// directory: 5 s. The entry is stale after three missed heartbeats.
 	HeartbeatInterval time.Duration
-	// Recheck is how often all tokens are verified again: 30 s. It covers change
-	// events that were lost.
+	// Recheck is how often all tokens are verified again: 30 s. It covers
+	// change events that were lost.
 	Recheck time.Duration
 	// Grace is how long agents have to move when the replica shuts down: 5 s.
 	Grace time.Duration
@@ -123,8 +128,8 @@ func (t Timing) withDefaults() Timing {
 	}
 }
 
-// withDefaults sets the zero fields to their defaults and reports missing required
-// ones.
+// withDefaults sets the zero fields to their defaults and reports missing
+// required ones.
 func (o Options) withDefaults() (Options, error) {
 	switch {
 	case o.Verify == nil:

@@ -18,14 +18,15 @@ import (
 	"slipway.dev/slipway/internal/wire"
 )
 
-// Headers between replicas. They are removed before a request reaches an agent.
+// Headers between replicas. They are removed before a request reaches an
+// agent.
 const (
 	// peerHeader carries the token of the forwarding replica.
 	peerHeader = "Slipway-Peer"
 	// peerHostHeader is the Host header of the original request.
 	peerHostHeader = "Slipway-Peer-Host"
-	// peerOutcomeHeader marks a response that the replica generated itself, as
-	// opposed to the agent's.
+	// peerOutcomeHeader marks a response that the replica generated itself,
+	// as opposed to the agent's.
 	peerOutcomeHeader = "Slipway-Peer-Outcome"
 )
 
@@ -43,8 +44,8 @@ var errNoPeer = errors.New("no other replica has a connection of the runtime")
 // peerDial bounds dialing another replica, which is on the same network.
 const peerDial = 3 * time.Second
 
-// newPeerTransport returns the transport to other replicas. It uses no proxy, and
-// HTTP/1.1, because HTTP/2 cannot switch protocols.
+// newPeerTransport returns the transport to other replicas. It uses no proxy,
+// and HTTP/1.1, because HTTP/2 cannot switch protocols.
 func newPeerTransport(o Options) *http.Transport {
 	config := &tls.Config{}
 	if o.PeerTLS != nil {
@@ -62,8 +63,8 @@ func newPeerTransport(o Options) *http.Transport {
 	}
 }
 
-// forwardToPeers forwards a request to a replica that has a connection, and to a
-// second one if the first received no byte of it.
+// forwardToPeers forwards a request to a replica that has a connection, and
+// to a second one if the first received no byte of it.
 func (h *Hub) forwardToPeers(r *http.Request, body *requestBody, runtimeID string) (*http.Response, error) {
 	holders, err := h.replicasHolding(r.Context(), runtimeID)
 	if err != nil {
@@ -86,8 +87,8 @@ func (h *Hub) forwardToPeers(r *http.Request, body *requestBody, runtimeID strin
 	return nil, failure
 }
 
-// forwardToPeer forwards a request to one replica. sent reports whether any byte of
-// it may have reached the agent.
+// forwardToPeer forwards a request to one replica. sent reports whether any
+// byte of it may have reached the agent.
 func (h *Hub) forwardToPeer(r *http.Request, body *requestBody, peerURL, runtimeID string) (response *http.Response, sent bool, err error) {
 	base, err := url.Parse(peerURL)
 	if err != nil {
@@ -113,8 +114,8 @@ func (h *Hub) forwardToPeer(r *http.Request, body *requestBody, peerURL, runtime
 		outcome := response.Header.Get(peerOutcomeHeader)
 		_ = response.Body.Close()
 		response, err = nil, peerError(outcome, runtimeID, h.options.Limits.StreamsPerRuntime)
-		// Except for a failed attempt, a replica that responds itself has not sent
-		// the request to the agent.
+		// Except for a failed attempt, a replica that responds itself has not
+		// sent the request to the agent.
 		wrote.Store(outcome == outcomeFailed)
 	}
 	untouched := body.finishAttempt(err == nil)
@@ -137,8 +138,9 @@ func peerError(outcome, runtimeID string, limit int) error {
 	}
 }
 
-// PeerHandler returns the handler of wire.PeerPath: requests that other replicas
-// forward. It uses connections of this replica only, so that no request loops.
+// PeerHandler returns the handler of wire.PeerPath: requests that other
+// replicas forward. It uses connections of this replica only, so that no
+// request loops.
 func (h *Hub) PeerHandler() http.Handler {
 	proxy := &httputil.ReverseProxy{
 		Rewrite:       rewritePeer,
@@ -159,7 +161,8 @@ func (h *Hub) PeerHandler() http.Handler {
 			return
 		}
 		if replica == h.options.ReplicaID {
-			// A peer URL that leads back to this replica would forward without end.
+			// A peer URL that leads back to this replica would forward
+			// without end.
 			writePeerOutcome(w, http.StatusLoopDetected, outcomeDenied)
 			return
 		}
@@ -197,8 +200,8 @@ func rewritePeer(p *httputil.ProxyRequest) {
 	p.Out.Host = p.In.Header.Get(peerHostHeader)
 	p.Out.Header.Del(peerHeader)
 	p.Out.Header.Del(peerHostHeader)
-	// The forwarding replica has already set these; ReverseProxy removes them from
-	// Out.
+	// The forwarding replica has already set these; ReverseProxy removes them
+	// from Out.
 	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
 		if values := p.In.Header.Values(name); len(values) > 0 {
 			p.Out.Header[name] = values

@@ -14,9 +14,9 @@ func prefixes() [3]string {
 	return [...]string{wire.AppProxyPath, wire.WebhooksPath, wire.WorkflowsPath}
 }
 
-// checkPath rejects paths that the router does not serve. Paths that a server could
-// normalize to another one (dot segments, backslashes, control characters) are
-// rejected too, so that no spelling evades the prefix check.
+// checkPath rejects paths that the router does not serve. Paths that a server
+// could normalize to another one (dot segments, backslashes, control
+// characters) are rejected too, so that no spelling evades the prefix check.
 func checkPath(path string) error {
 	allowed := false
 	for _, prefix := range prefixes() {
@@ -62,8 +62,9 @@ func (h *Hub) checkRequest(r *http.Request) error {
 	return nil
 }
 
-// requestBody is the body of a request that may be attempted twice. It records
-// whether any byte was read, enforces the size limit, and closes its source once.
+// requestBody is the body of a request that may be attempted twice. It
+// records whether any byte was read, enforces the size limit, and closes its
+// source once.
 type requestBody struct {
 	source io.ReadCloser
 	left   int64
@@ -75,8 +76,8 @@ type requestBody struct {
 	closed  bool
 }
 
-// newRequestBody wraps the body of a request; it returns nil when there is none. All
-// methods accept a nil receiver.
+// newRequestBody wraps the body of a request; it returns nil when there is
+// none. All methods accept a nil receiver.
 func newRequestBody(r *http.Request, limit int64) *requestBody {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil
@@ -84,8 +85,8 @@ func newRequestBody(r *http.Request, limit int64) *requestBody {
 	return &requestBody{source: r.Body, left: limit, limit: limit}
 }
 
-// attempt returns the body for one attempt and detaches it from the previous one,
-// whose transport may still hold a reference.
+// attempt returns the body for one attempt and detaches it from the previous
+// one, whose transport may still hold a reference.
 func (b *requestBody) attempt() io.ReadCloser {
 	if b == nil {
 		return http.NoBody
@@ -96,8 +97,8 @@ func (b *requestBody) attempt() io.ReadCloser {
 	return b.current
 }
 
-// finishAttempt records the result of an attempt. A failed attempt is detached, and
-// untouched reports whether the body can be sent again.
+// finishAttempt records the result of an attempt. A failed attempt is
+// detached, and untouched reports whether the body can be sent again.
 func (b *requestBody) finishAttempt(ok bool) (untouched bool) {
 	if b == nil {
 		return true
@@ -140,8 +141,8 @@ type attemptBody struct {
 	released bool
 }
 
-// Read reads from the source while this attempt is the current one. It reads one byte
-// beyond the limit to detect a body that is too large.
+// Read reads from the source while this attempt is the current one. It reads
+// one byte beyond the limit to detect a body that is too large.
 func (a *attemptBody) Read(p []byte) (int, error) {
 	b := a.body
 	b.mu.Lock()
@@ -162,8 +163,8 @@ func (a *attemptBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close releases the body. The source is closed only after a successful attempt:
-// after a failed one the next attempt needs it.
+// Close releases the body. The source is closed only after a successful
+// attempt: after a failed one the next attempt needs it.
 func (a *attemptBody) Close() error {
 	b := a.body
 	b.mu.Lock()
@@ -175,8 +176,8 @@ func (a *attemptBody) Close() error {
 	return nil
 }
 
-// responseBody is the body of a response. It calls done once, when the response has
-// been read or closed.
+// responseBody is the body of a response. It calls done once, when the
+// response has been read or closed.
 type responseBody struct {
 	io.ReadCloser
 	once sync.Once
@@ -199,8 +200,8 @@ func (a *responseBody) Close() error {
 	return err
 }
 
-// switchedBody is the body of a 101 response. It is writable as well, and the request
-// ends when it is closed.
+// switchedBody is the body of a 101 response. It is writable as well, and the
+// request ends when it is closed.
 type switchedBody struct {
 	io.ReadWriteCloser
 	once sync.Once
@@ -214,7 +215,8 @@ func (s *switchedBody) Close() error {
 	return err
 }
 
-// finishWith arranges that done is called when the response has been read or closed.
+// finishWith arranges that done is called when the response has been read or
+// closed.
 func finishWith(response *http.Response, done func()) {
 	if both, ok := response.Body.(io.ReadWriteCloser); ok && response.StatusCode == http.StatusSwitchingProtocols {
 		response.Body = &switchedBody{ReadWriteCloser: both, done: done}

@@ -15,8 +15,9 @@ import (
 const (
 	// missedHeartbeats is after how many heartbeats a replica counts as dead.
 	missedHeartbeats = 3
-	// refreshHeartbeats is how often an unchanged connection is written again, in
-	// heartbeats. The entry is stale after missedHeartbeats of these.
+	// refreshHeartbeats is how often an unchanged connection is written
+	// again, in heartbeats. The entry is stale after missedHeartbeats of
+	// these.
 	refreshHeartbeats = 12
 	// recheckConcurrency is how many tokens are verified concurrently.
 	recheckConcurrency = 8
@@ -27,9 +28,9 @@ func (h *Hub) oldest() time.Time {
 	return time.Now().Add(-missedHeartbeats * refreshHeartbeats * h.options.Timing.HeartbeatInterval)
 }
 
-// Run publishes this replica to the others, watches for revocations, and drains the
-// agents when the context is done. The HTTP servers of the handlers must be stopped
-// after it, or draining agents would be cut off.
+// Run publishes this replica to the others, watches for revocations, and
+// drains the agents when the context is done. The HTTP servers of the
+// handlers must be stopped after it, or draining agents would be cut off.
 func (h *Hub) Run(ctx context.Context) error {
 	if err := h.options.Directory.DeleteConnections(ctx, h.options.ReplicaID); err != nil {
 		h.options.Log.Warn("deleting stale directory entries of this replica failed", observe.KeyError, err)
@@ -55,8 +56,9 @@ func (h *Hub) Run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// heartbeatLoop renews this replica's entry and reads those of the others. It also
-// drives the periodic work: refreshing connection entries and verifying all tokens.
+// heartbeatLoop renews this replica's entry and reads those of the others. It
+// also drives the periodic work: refreshing connection entries and verifying
+// all tokens.
 func (h *Hub) heartbeatLoop(ctx context.Context) {
 	ticker := time.NewTicker(h.options.Timing.HeartbeatInterval)
 	defer ticker.Stop()
@@ -80,14 +82,14 @@ func (h *Hub) heartbeatLoop(ctx context.Context) {
 	}
 }
 
-// recheckHeartbeats returns the number of heartbeats between two checks of all
-// tokens.
+// recheckHeartbeats returns the number of heartbeats between two checks of
+// all tokens.
 func (h *Hub) recheckHeartbeats() int {
 	return max(1, int(h.options.Timing.Recheck/h.options.Timing.HeartbeatInterval))
 }
 
-// heartbeat writes this replica's entry and reads the live replicas. On an error the
-// previous list stays in use.
+// heartbeat writes this replica's entry and reads the live replicas. On an
+// error the previous list stays in use.
 func (h *Hub) heartbeat(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, h.options.Timing.HeartbeatInterval)
 	defer cancel()
@@ -117,8 +119,8 @@ func (h *Hub) markAllDirty() {
 	}
 }
 
-// writeConnections writes queued runtimes to the directory. It stops at the first
-// error; the next heartbeat wakes it for a retry.
+// writeConnections writes queued runtimes to the directory. It stops at the
+// first error; the next heartbeat wakes it for a retry.
 func (h *Hub) writeConnections(ctx context.Context) {
 	for {
 		select {
@@ -140,8 +142,9 @@ func (h *Hub) writeConnections(ctx context.Context) {
 	}
 }
 
-// writeConnection writes the number of connections of one runtime. The runtime leaves
-// the queue before the count is read, so a concurrent change queues it again.
+// writeConnection writes the number of connections of one runtime. The
+// runtime leaves the queue before the count is read, so a concurrent change
+// queues it again.
 func (h *Hub) writeConnection(ctx context.Context, id string) error {
 	h.mu.Lock()
 	delete(h.dirtyRuntimes, id)
@@ -235,9 +238,9 @@ func (h *Hub) recheckLoop(ctx context.Context) {
 	}
 }
 
-// drain requests that agents move to other replicas, and waits until requests in
-// flight have ended. The directory is updated first, so that other replicas stop
-// forwarding to this one.
+// drain requests that agents move to other replicas, and waits until requests
+// in flight have ended. The directory is updated first, so that other
+// replicas stop forwarding to this one.
 func (h *Hub) drain() {
 	h.mu.Lock()
 	h.draining = true
@@ -252,8 +255,9 @@ func (h *Hub) drain() {
 	leaving.Wait()
 }
 
-// drainConnection moves one agent. The messages are spread over a quarter of the
-// grace period, so that the other replicas do not receive all agents at once.
+// drainConnection moves one agent. The messages are spread over a quarter of
+// the grace period, so that the other replicas do not receive all agents at
+// once.
 func (h *Hub) drainConnection(c *connection, limit time.Time) {
 	grace := h.options.Timing.Grace
 	select {

@@ -12,14 +12,16 @@ import (
 	"slipway.dev/slipway/internal/platform/store"
 )
 
-// agentHost is the host of every URL to an agent; a connection has only one peer.
+// agentHost is the host of every URL to an agent; a connection has only one
+// peer.
 const agentHost = "router"
 
 // Transport returns a RoundTripper that sends requests to a runtime, over a
-// connection of this replica or through another replica. It fails with *OfflineError
-// when the runtime is not connected, with *RefusedError or *http.MaxBytesError for
-// requests that may not pass, and with *BusyError at the concurrency limit. Path,
-// headers and Host header arrive unchanged; scheme and host of the URL are ignored.
+// connection of this replica or through another replica. It fails with
+// *OfflineError when the runtime is not connected, with *RefusedError or
+// *http.MaxBytesError for requests that may not pass, and with *BusyError at
+// the concurrency limit. Path, headers and Host header arrive unchanged;
+// scheme and host of the URL are ignored.
 func (h *Hub) Transport(runtimeID string) http.RoundTripper {
 	return &transport{hub: h, runtimeID: runtimeID, viaPeers: true}
 }
@@ -28,8 +30,8 @@ func (h *Hub) Transport(runtimeID string) http.RoundTripper {
 type transport struct {
 	hub       *Hub
 	runtimeID string
-	// viaPeers allows forwarding to other replicas. It is false for requests that
-	// came from another replica, which prevents loops.
+	// viaPeers allows forwarding to other replicas. It is false for requests
+	// that came from another replica, which prevents loops.
 	viaPeers bool
 }
 
@@ -45,8 +47,8 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // send validates a request and tries up to two local connections, then other
-// replicas. A request of which any byte was sent is not retried: the agent may have
-// executed it. The string is the label of requests_total.
+// replicas. A request of which any byte was sent is not retried: the agent
+// may have executed it. The string is the label of requests_total.
 func (t *transport) send(r *http.Request, body *requestBody) (*http.Response, string, error) {
 	if err := t.hub.checkRequest(r); err != nil {
 		return nil, "refused", err
@@ -85,8 +87,8 @@ func (t *transport) send(r *http.Request, body *requestBody) (*http.Response, st
 	return nil, "offline", &OfflineError{RuntimeID: t.runtimeID}
 }
 
-// pick returns the usable connection with the fewest requests in flight and counts
-// one more on it. It returns nil when there is none.
+// pick returns the usable connection with the fewest requests in flight and
+// counts one more on it. It returns nil when there is none.
 func (h *Hub) pick(runtimeID string, avoid *connection) (*connection, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -112,8 +114,8 @@ func (h *Hub) pick(runtimeID string, avoid *connection) (*connection, error) {
 	return best, nil
 }
 
-// done ends a request that pick counted. The last request of a moved connection
-// closes it.
+// done ends a request that pick counted. The last request of a moved
+// connection closes it.
 func (c *connection) done() {
 	h := c.hub
 	h.mu.Lock()
@@ -134,8 +136,8 @@ func (c *connection) done() {
 	}
 }
 
-// roundTrip sends a request over the connection. sent reports whether any byte of it
-// may have reached the agent.
+// roundTrip sends a request over the connection. sent reports whether any
+// byte of it may have reached the agent.
 func (c *connection) roundTrip(r *http.Request, body *requestBody) (response *http.Response, sent bool, err error) {
 	var wrote atomic.Bool
 	outgoing := retarget(r, &url.URL{Scheme: "http", Host: agentHost}, &wrote)
@@ -151,8 +153,8 @@ func (c *connection) roundTrip(r *http.Request, body *requestBody) (response *ht
 	return response, true, nil
 }
 
-// retarget returns a copy of a request for another host. wrote is set when the header
-// has been written.
+// retarget returns a copy of a request for another host. wrote is set when
+// the header has been written.
 func retarget(r *http.Request, base *url.URL, wrote *atomic.Bool) *http.Request {
 	ctx := httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{
 		WroteHeaders: func() { wrote.Store(true) },
@@ -165,7 +167,8 @@ func retarget(r *http.Request, base *url.URL, wrote *atomic.Bool) *http.Request 
 	if outgoing.Header == nil {
 		outgoing.Header = http.Header{}
 	}
-	// The transport must not replay the body by itself: requestBody controls retries.
+	// The transport must not replay the body by itself: requestBody controls
+	// retries.
 	outgoing.GetBody = nil
 	return outgoing
 }

@@ -9,10 +9,10 @@ import (
 // forwardedMax bounds the evaluated hops of X-Forwarded-For.
 const forwardedMax = 32
 
-// clientAddress returns the address of the client. X-Forwarded-For is evaluated
-// from its end, where the nearest proxy appended, and only while the current
-// address is a trusted proxy. Entries that a client wrote itself are never
-// used.
+// clientAddress returns the address of the client. X-Forwarded-For is
+// evaluated from its end, where the nearest proxy appended, and only while
+// the current address is a trusted proxy. Entries that a client wrote itself
+// are never used.
 func clientAddress(remote string, header http.Header, trusted []netip.Prefix) string {
 	at, err := netip.ParseAddrPort(remote)
 	if err != nil {

@@ -176,8 +176,8 @@ func auditsFirst(rule permission.Rule) bool {
 	return isAudited(rule) && (rule.Permission == permission.Admin || rule.Permission == permission.RegisterRuntime)
 }
 
-// auditTarget derives the target from the request: the first non-empty field of
-// name, id and email.
+// auditTarget derives the target from the request: the first non-empty field
+// of name, id and email.
 func auditTarget(procedure string, message any) string {
 	request, ok := message.(proto.Message)
 	if !ok {

@@ -23,7 +23,8 @@ type inbound struct {
 	address   string
 }
 
-// unsafe reports whether the method may change state (RFC 9110, section 9.2.1).
+// unsafe reports whether the method may change state (RFC 9110, section
+// 9.2.1).
 func (in inbound) unsafe() bool {
 	return in.method != http.MethodGet && in.method != http.MethodHead && in.method != http.MethodOptions
 }
@@ -53,8 +54,8 @@ func (i *Identity) authenticate(ctx context.Context, in inbound) (Caller, error)
 	return Caller{}, unauthenticated("not signed in: sign in, or send an API key in the Authorization header")
 }
 
-// authenticateBearer authenticates a bearer token. The prefix distinguishes API
-// keys from access tokens.
+// authenticateBearer authenticates a bearer token. The prefix distinguishes
+// API keys from access tokens.
 func (i *Identity) authenticateBearer(ctx context.Context, in inbound, values []string) (Caller, error) {
 	scheme, token, _ := strings.Cut(values[0], " ")
 	if len(values) > 1 || !strings.EqualFold(scheme, "Bearer") || token == "" || len(token) > bearerMax {
@@ -111,9 +112,9 @@ func (i *Identity) loadUser(ctx context.Context, caller *Caller, userID, account
 
 // Authorise checks whether a caller may call a procedure, such as
 // /slipway.platform.v1.RuntimeService/ListRuntimes or
-// /slipway.runtime.v1.ApplicationService/Sync. The error is a *DeniedError. The
-// order of the checks matters: callers without a credential learn nothing about
-// roles.
+// /slipway.runtime.v1.ApplicationService/Sync. The error is a *DeniedError.
+// The order of the checks matters: callers without a credential learn nothing
+// about roles.
 func (i *Identity) Authorise(caller Caller, procedure string) error {
 	rule, ok := permission.Of(procedure)
 	switch {
@@ -140,8 +141,8 @@ func (i *Identity) Authorise(caller Caller, procedure string) error {
 	return nil
 }
 
-// scoped reports whether the scopes of a key include a rule. Session procedures
-// are never available to keys.
+// scoped reports whether the scopes of a key include a rule. Session
+// procedures are never available to keys.
 func scoped(key *store.Key, rule permission.Rule) bool {
 	switch {
 	case rule.Permission == permission.Session:

@@ -68,8 +68,8 @@ func (s authService) checkPassword(ctx context.Context, email string, password s
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return store.User{}, "", err
 	}
-	// The attempt is counted before the password is checked: concurrent guesses
-	// count too.
+	// The attempt is counted before the password is checked: concurrent
+	// guesses count too.
 	attempt := s.limits.attempt(email, address)
 	if err := attempt.begin(ctx); err != nil {
 		return store.User{}, "", withAuditUser(user, err)
@@ -102,8 +102,8 @@ func withAuditUser(user store.User, err error) error {
 	return err
 }
 
-// renewedHash marks a one-time password as used, and upgrades a weak hash: the
-// plain password is only available now.
+// renewedHash marks a one-time password as used, and upgrades a weak hash:
+// the plain password is only available now.
 func (s authService) renewedHash(ctx context.Context, user store.User, stored storedPassword, password secret.Text) (string, error) {
 	if user.MustChangePassword && stored.spent.IsZero() {
 		stored.spent = s.now()
@@ -209,8 +209,8 @@ func (s authService) ChangePassword(ctx context.Context, request *connect.Reques
 	return response, nil
 }
 
-// checkOldPassword verifies the current password, so that an unattended session
-// is not enough. Failures count as failed sign-ins.
+// checkOldPassword verifies the current password, so that an unattended
+// session is not enough. Failures count as failed sign-ins.
 func (s authService) checkOldPassword(ctx context.Context, caller Caller, old secret.Text) error {
 	wrong := forbidden("the old password is wrong")
 	if len(old.Reveal()) > passwordMax {

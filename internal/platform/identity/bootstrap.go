@@ -12,9 +12,9 @@ import (
 	"slipway.dev/slipway/internal/secret"
 )
 
-// Bootstrap creates the first account and its admin if there are no users yet,
-// and returns the one-time password. Of replicas that start together, exactly
-// one creates them.
+// Bootstrap creates the first account and its admin if there are no users
+// yet, and returns the one-time password. Of replicas that start together,
+// exactly one creates them.
 func Bootstrap(ctx context.Context, database *store.Store, account, email string) (password secret.Text, created bool, err error) {
 	email, err = checkEmail(email)
 	if err != nil {
@@ -52,8 +52,8 @@ func Bootstrap(ctx context.Context, database *store.Store, account, email string
 	return once, true, nil
 }
 
-// firstAccount returns or creates the account of the first admin. ready is set
-// when an account has a user. The ID is derived from the names, so that
+// firstAccount returns or creates the account of the first admin. ready is
+// set when an account has a user. The ID is derived from the names, so that
 // replicas that start together create one account.
 func firstAccount(ctx context.Context, database *store.Store, name, email string) (first store.Account, ready bool, err error) {
 	accounts, err := database.Accounts(ctx)

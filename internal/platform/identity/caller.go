@@ -8,8 +8,8 @@ import (
 	"slipway.dev/slipway/internal/secret"
 )
 
-// Caller is the authenticated caller of a request: a user, with a session or a
-// key, or a runtime.
+// Caller is the authenticated caller of a request: a user, with a session or
+// a key, or a runtime.
 type Caller struct {
 	Account store.Account
 	User    store.User
@@ -21,8 +21,8 @@ type Caller struct {
 	// Address is the client's address, as far as proxies are trusted.
 	Address string
 
-	// proof is the token of a runtime or the secret of a session. It is needed
-	// to check the credential again while a stream is open.
+	// proof is the token of a runtime or the secret of a session. It is
+	// needed to check the credential again while a stream is open.
 	proof secret.Text
 }
 
@@ -47,8 +47,8 @@ func (c Caller) Actor() (name, kind string) {
 	switch {
 	case c.Runtime != nil:
 		return c.Runtime.Name, KindRuntime
-	// The key's name is added, so that the log distinguishes a user from their
-	// scripts.
+	// The key's name is added, so that the log distinguishes a user from
+	// their scripts.
 	case c.Key != nil:
 		return c.User.Email + " (key " + c.Key.Name + ")", KindKey
 	case c.User.ID != "":

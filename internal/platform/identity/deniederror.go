@@ -13,8 +13,8 @@ import (
 	"slipway.dev/slipway/internal/platform/store"
 )
 
-// DeniedError reports why a call is denied. The reason is meant for the caller
-// and contains no secrets.
+// DeniedError reports why a call is denied. The reason is meant for the
+// caller and contains no secrets.
 type DeniedError struct {
 	Code   connect.Code
 	Reason string
@@ -22,8 +22,9 @@ type DeniedError struct {
 	// help.
 	RetryAfter time.Duration
 
-	// account is the account whose audit log records the denial, if it is known
-	// before the caller is; actor and kind describe the attempted identity.
+	// account is the account whose audit log records the denial, if it is
+	// known before the caller is; actor and kind describe the attempted
+	// identity.
 	account, actor, kind string
 }
 

@@ -1,7 +1,7 @@
-// Package identity authenticates and authorizes the callers of the platform. It
-// implements passwords, sessions, API keys, sign-in through an OpenID provider
-// and the audit log, and serves AuthService, AccountService, KeyService and
-// AuditService.
+// Package identity authenticates and authorizes the callers of the platform.
+// It implements passwords, sessions, API keys, sign-in through an OpenID
+// provider and the audit log, and serves AuthService, AccountService,
+// KeyService and AuditService.
 //
 // It guarantees:
 //

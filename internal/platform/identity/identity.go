@@ -17,8 +17,8 @@ import (
 	"slipway.dev/slipway/internal/wire/platformv1/platformv1connect"
 )
 
-// RuntimeVerifier verifies access tokens of runtimes: the signature, the expiry
-// and that the credential has not been revoked since.
+// RuntimeVerifier verifies access tokens of runtimes: the signature, the
+// expiry and that the credential has not been revoked since.
 type RuntimeVerifier interface {
 	VerifyRuntimeAccess(ctx context.Context, token string) (signing.RuntimeIdentity, error)
 }
@@ -30,8 +30,8 @@ type Options struct {
 	Runtimes RuntimeVerifier
 	// OIDC is nil without an identity provider.
 	OIDC *OIDCOptions
-	// PublicURL is the URL at which browsers reach the platform. It determines
-	// the accepted Origin and whether cookies are Secure.
+	// PublicURL is the URL at which browsers reach the platform. It
+	// determines the accepted Origin and whether cookies are Secure.
 	PublicURL *url.URL
 	// TrustedProxies are the networks whose X-Forwarded-For header is used.
 	TrustedProxies []netip.Prefix
@@ -41,7 +41,8 @@ type Options struct {
 	Version string
 }
 
-// Identity authenticates and authorizes callers. It is safe for concurrent use.
+// Identity authenticates and authorizes callers. It is safe for concurrent
+// use.
 type Identity struct {
 	store   *store.Store
 	options Options
@@ -122,9 +123,9 @@ func (i *Identity) Handlers() map[string]http.Handler {
 	return handlers
 }
 
-// HandlerOptions returns the options for every Connect handler of the platform:
-// callers are checked before the message is read, messages are bounded, and the
-// interceptor audits.
+// HandlerOptions returns the options for every Connect handler of the
+// platform: callers are checked before the message is read, messages are
+// bounded, and the interceptor audits.
 func (i *Identity) HandlerOptions(maxMessage int) connect.HandlerOption {
 	return connect.WithHandlerOptions(
 		connect.WithReadMaxBytes(maxMessage),

@@ -31,7 +31,8 @@ func (i *Identity) checkCaller(ctx context.Context, procedure string, peer conne
 	anonymous := Caller{Address: in.address}
 	event := Event{Action: Action(procedure)}
 	if rule, _ := permission.Of(procedure); rule.Permission == permission.Public {
-		// Login CSRF: another site must not sign its visitor in to an attacker's account.
+		// Login CSRF: another site must not sign its visitor in to an
+		// attacker's account.
 		if err := i.sameOrigin(in); err != nil {
 			i.deny(ctx, anonymous, event, err)
 			return anonymous, err
@@ -51,8 +52,8 @@ func (i *Identity) checkCaller(ctx context.Context, procedure string, peer conne
 }
 
 // Interceptor returns the interceptor that authenticates, authorizes by the
-// permission table, audits changes, and ends streams whose caller loses access.
-// HandlerOptions includes it and checks callers earlier.
+// permission table, audits changes, and ends streams whose caller loses
+// access. HandlerOptions includes it and checks callers earlier.
 func (i *Identity) Interceptor() connect.Interceptor { return interceptor{i} }
 
 type interceptor struct{ *Identity }
@@ -65,7 +66,8 @@ func (i interceptor) WrapStreamingClient(next connect.StreamingClientFunc) conne
 // WrapUnary checks and audits a unary call.
 func (i interceptor) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, request connect.AnyRequest) (connect.AnyResponse, error) {
-		// Connect uses the same interface for clients, which are not checked here.
+		// Connect uses the same interface for clients, which are not checked
+		// here.
 		if request.Spec().IsClient {
 			return next(ctx, request)
 		}
@@ -75,8 +77,8 @@ func (i interceptor) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 			return nil, err
 		}
 		var response connect.AnyResponse
-		// The target is derived from the request, because the handler may fail
-		// before it describes it.
+		// The target is derived from the request, because the handler may
+		// fail before it describes it.
 		err = i.runAudited(ctx, caller, procedure, auditTarget(procedure, request.Any()), func(ctx context.Context) (err error) {
 			response, err = next(ctx, request)
 			return err
@@ -97,8 +99,8 @@ func (i interceptor) WrapStreamingHandler(next connect.StreamingHandlerFunc) con
 			return err
 		}
 		return i.runAudited(ctx, caller, procedure, auditTarget(procedure, nil), func(ctx context.Context) error {
-			// The watch ends with the stream; without stop its goroutine would
-			// leak.
+			// The watch ends with the stream; without stop its goroutine
+			// would leak.
 			ctx, stop := i.Watch(ctx, caller)
 			defer stop()
 			err := next(ctx, watchedConn{StreamingHandlerConn: conn, ctx: ctx})
@@ -154,7 +156,8 @@ func (i interceptor) runAudited(ctx context.Context, caller Caller, procedure, t
 	default:
 		event.Outcome = OutcomeOK
 	}
-	// A public procedure that did not identify its caller concerns no account.
+	// A public procedure that did not identify its caller concerns no
+	// account.
 	if who.Account.ID == "" && who.Runtime == nil {
 		return err
 	}
@@ -166,7 +169,8 @@ func (i interceptor) runAudited(ctx context.Context, caller Caller, procedure, t
 	return err
 }
 
-// watchedConn is a stream that sends nothing after its caller has lost access.
+// watchedConn is a stream that sends nothing after its caller has lost
+// access.
 type watchedConn struct {
 	connect.StreamingHandlerConn
 	ctx context.Context

@@ -21,11 +21,12 @@ const (
 	ScopeRuntimeRegister = "runtime-register"
 )
 
-// A key is slw_<id>_<secret>: 24 hexadecimal digits, and 52 letters and digits with
-// 260 bits. Scanners of repositories can find it by its beginning.
+// A key is slw_<id>_<secret>: 24 hexadecimal digits, and 52 letters and
+// digits with 260 bits. Scanners of repositories can find it by its
+// beginning.
 const (
-	// A key is slw_<id>_<secret>: 24 hexadecimal digits, and 52 characters with
-	// 260 bits. The prefix lets secret scanners recognize it.
+	// A key is slw_<id>_<secret>: 24 hexadecimal digits, and 52 characters
+	// with 260 bits. The prefix lets secret scanners recognize it.
 	keyPrefix      = "slw_"
 	keyIDChars     = 24
 	keySecretChars = 52

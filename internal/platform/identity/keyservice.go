@@ -22,8 +22,8 @@ const (
 // keyService implements KeyService.
 type keyService struct{ *Identity }
 
-// CreateKey creates a key of the caller. A key that is created with another key
-// does not outlive it.
+// CreateKey creates a key of the caller. A key that is created with another
+// key does not outlive it.
 func (s keyService) CreateKey(ctx context.Context, request *connect.Request[platformv1.CreateKeyRequest]) (*connect.Response[platformv1.CreateKeyResponse], error) {
 	caller, _ := CallerFrom(ctx)
 	name, err := checkName("the key", request.Msg.GetName())

@@ -19,8 +19,8 @@ const attemptWindow = 15 * time.Minute
 
 // Limits of failed sign-ins in the window. One name can use only a small part
 // of its address's budget, so that other users behind the same proxy are not
-// locked out. A name has more attempts in total than from one address, so that
-// an attacker elsewhere cannot easily lock it out.
+// locked out. A name has more attempts in total than from one address, so
+// that an attacker elsewhere cannot easily lock it out.
 const (
 	attemptsNameAndAddress = 10
 	attemptsName           = 60
@@ -104,8 +104,8 @@ func (l *limiter) within(ctx context.Context, b bound) error {
 	if err != nil || count < b.most {
 		return err
 	}
-	// The wait is the shortest of three steps after which enough attempts have
-	// left the window.
+	// The wait is the shortest of three steps after which enough attempts
+	// have left the window.
 	wait := attemptWindow
 	for _, sooner := range []time.Duration{time.Minute, 5 * time.Minute} {
 		left, err := l.store.CountAttempts(ctx, b.key, now.Add(sooner-attemptWindow))

@@ -45,21 +45,21 @@ type OIDCOptions struct {
 	ClientID string
 	// ClientSecret is empty for a public client.
 	ClientSecret secret.Text
-	// CookieKey encrypts a sign-in in progress. All replicas need the same key.
-	// Empty: derived from the client secret, or random without one.
+	// CookieKey encrypts a sign-in in progress. All replicas need the same
+	// key. Empty: derived from the client secret, or random without one.
 	CookieKey secret.Text
 	// AllowedDomains restricts the domains of emails that may sign in; empty
 	// allows all.
 	AllowedDomains []string
-	// CreateUsers creates users on their first sign-in, in AccountID, or in the
-	// only account if that is empty.
+	// CreateUsers creates users on their first sign-in, in AccountID, or in
+	// the only account if that is empty.
 	CreateUsers bool
 	AccountID   string
 	// DefaultRole is the role of created users; empty means RoleUser.
 	DefaultRole store.Role
-	// RoleClaim names a claim of the ID token whose values Roles maps to roles
-	// at each sign-in; users without a mapped value get DefaultRole. Empty:
-	// admins assign roles.
+	// RoleClaim names a claim of the ID token whose values Roles maps to
+	// roles at each sign-in; users without a mapped value get DefaultRole.
+	// Empty: admins assign roles.
 	RoleClaim string
 	Roles     map[string]store.Role
 	// Transport is used for requests to the provider; nil means the default.
@@ -90,8 +90,8 @@ func (o OIDCOptions) validate() error {
 	return nil
 }
 
-// oidcLogin is the sign-in through an OpenID provider: authorization code flow
-// with PKCE (RFC 7636). mu guards the cached discovery document.
+// oidcLogin is the sign-in through an OpenID provider: authorization code
+// flow with PKCE (RFC 7636). mu guards the cached discovery document.
 type oidcLogin struct {
 	identity *Identity
 	options  OIDCOptions
@@ -117,8 +117,8 @@ func newOIDCLogin(i *Identity, options OIDCOptions) (*oidcLogin, error) {
 	if transport == nil {
 		transport = http.DefaultTransport
 	}
-	// A random key works for a single replica; sign-ins in progress are lost at
-	// a restart.
+	// A random key works for a single replica; sign-ins in progress are lost
+	// at a restart.
 	key := options.CookieKey
 	switch {
 	case !key.IsZero():
@@ -134,7 +134,8 @@ func newOIDCLogin(i *Identity, options OIDCOptions) (*oidcLogin, error) {
 	}, nil
 }
 
-// boundedTransport limits response bodies: the libraries read them completely.
+// boundedTransport limits response bodies: the libraries read them
+// completely.
 type boundedTransport struct{ next http.RoundTripper }
 
 // RoundTrip limits the body of the response.
@@ -149,8 +150,8 @@ func (t boundedTransport) RoundTrip(request *http.Request) (*http.Response, erro
 	return response, err
 }
 
-// provider returns the discovered provider and refreshes it when it is stale. A
-// failed refresh keeps the old one. Signing keys are fetched on demand.
+// provider returns the discovered provider and refreshes it when it is stale.
+// A failed refresh keeps the old one. Signing keys are fetched on demand.
 func (o *oidcLogin) provider(ctx context.Context) (*oidc.Provider, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -158,8 +159,8 @@ func (o *oidcLogin) provider(ctx context.Context) (*oidc.Provider, error) {
 	if o.discovered != nil && now.Sub(o.at) < discoveryLife {
 		return o.discovered, nil
 	}
-	// The provider keeps the context for fetching keys, so it must not end with
-	// the request; the client has its own timeout.
+	// The provider keeps the context for fetching keys, so it must not end
+	// with the request; the client has its own timeout.
 	provider, err := oidc.NewProvider(oidc.ClientContext(context.WithoutCancel(ctx), o.client), o.options.Issuer)
 	if err != nil {
 		if o.discovered != nil {

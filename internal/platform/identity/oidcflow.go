@@ -29,8 +29,8 @@ const (
 	flowBytes = 3 << 10
 	// returnMax bounds the page to return to.
 	returnMax = 1024
-	// firstPage is the default page to return to, and signInPage where a failed
-	// sign-in can start again; both belong to the console.
+	// firstPage is the default page to return to, and signInPage where a
+	// failed sign-in can start again; both belong to the console.
 	firstPage  = "/console/"
 	signInPage = "/console/sign-in"
 )
@@ -209,8 +209,8 @@ func (o *oidcLogin) finish(r *http.Request) (signedInSession, string, error) {
 	return opened, begun.Return, nil
 }
 
-// user returns the user of an external identity: by subject, by the email that
-// an admin registered, or a new user.
+// user returns the user of an external identity: by subject, by the email
+// that an admin registered, or a new user.
 func (o *oidcLogin) user(ctx context.Context, who externalUser) (store.User, error) {
 	user, err := o.identity.store.UserBySubject(ctx, who.subject)
 	if errors.Is(err, store.ErrNotFound) {
@@ -225,8 +225,8 @@ func (o *oidcLogin) user(ctx context.Context, who externalUser) (store.User, err
 	return user, nil
 }
 
-// linkOrCreateUser links an identity to the user that an admin created for it,
-// or creates one.
+// linkOrCreateUser links an identity to the user that an admin created for
+// it, or creates one.
 func (o *oidcLogin) linkOrCreateUser(ctx context.Context, who externalUser) (store.User, error) {
 	// Linking by email is limited to users without a password and without
 	// another identity.

@@ -10,12 +10,12 @@ import (
 )
 
 // onceGrace is how long a one-time password stays valid after its first use:
-// the response may be lost or the window closed. After that an admin must reset
-// it.
+// the response may be lost or the window closed. After that an admin must
+// reset it.
 const onceGrace = 10 * time.Minute
 
-// spentPrefix marks the hash of a used one-time password, with the time of use:
-// spent@1700000000$argon2id$…
+// spentPrefix marks the hash of a used one-time password, with the time of
+// use: spent@1700000000$argon2id$…
 const spentPrefix = "spent@"
 
 // oneTimePassword returns 26 random characters (130 bits) in readable groups.
@@ -36,8 +36,8 @@ type storedPassword struct {
 	spent time.Time
 }
 
-// parseStored decodes a PasswordHash. An invalid one decodes to an empty hash,
-// which no password matches.
+// parseStored decodes a PasswordHash. An invalid one decodes to an empty
+// hash, which no password matches.
 func parseStored(text string) storedPassword {
 	rest, ok := strings.CutPrefix(text, spentPrefix)
 	if !ok {

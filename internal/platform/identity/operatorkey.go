@@ -27,8 +27,8 @@ type OperatorKey struct {
 	Life time.Duration
 }
 
-// CreateOperatorKey creates an API key for a user, audited as an action of the
-// system. The returned secret is not stored anywhere.
+// CreateOperatorKey creates an API key for a user, audited as an action of
+// the system. The returned secret is not stored anywhere.
 func CreateOperatorKey(ctx context.Context, database *store.Store, wanted OperatorKey) (secret.Text, error) {
 	name, err := checkName("the key", wanted.Name)
 	if err != nil {
@@ -61,8 +61,8 @@ func CreateOperatorKey(ctx context.Context, database *store.Store, wanted Operat
 	if wanted.Life > 0 {
 		key.ExpiresAt = key.CreatedAt.Add(wanted.Life)
 	}
-	// The entry is written first: there must be no key that is missing from the
-	// audit log.
+	// The entry is written first: there must be no key that is missing from
+	// the audit log.
 	err = database.AppendAudit(ctx, store.AuditEntry{
 		AccountID: user.AccountID, Actor: "command line", ActorKind: KindSystem, Action: "key.create", Target: clean("key/" + name),
 		Outcome: OutcomeOK, Detail: clean(key.Prefix + " for " + user.Email),

@@ -19,8 +19,8 @@ import (
 	"slipway.dev/slipway/internal/secret"
 )
 
-// Cost of a hash: 19 MiB and two passes in one thread, as OWASP recommends for
-// argon2id.
+// Cost of a hash: 19 MiB and two passes in one thread, as OWASP recommends
+// for argon2id.
 const (
 	hashMemory  = 19 << 10 // KiB
 	hashPasses  = 2
@@ -41,8 +41,8 @@ const (
 // hashWait bounds how long a sign-in waits for the hasher.
 const hashWait = 10 * time.Second
 
-// hasher computes and verifies password hashes. It bounds concurrency, so that
-// sign-ins cannot exhaust the memory, and the queue of waiting sign-ins.
+// hasher computes and verifies password hashes. It bounds concurrency, so
+// that sign-ins cannot exhaust the memory, and the queue of waiting sign-ins.
 type hasher struct {
 	running chan struct{}
 	waiting chan struct{}
@@ -65,8 +65,8 @@ func newHasher(ctx context.Context) (*hasher, error) {
 // acquire waits for a slot. It fails at once when the queue is full.
 func (h *hasher) acquire(ctx context.Context) (done func(), err error) {
 	busy := &DeniedError{Code: connect.CodeResourceExhausted, Reason: "too many concurrent sign-ins; retry in a few seconds", RetryAfter: 5 * time.Second}
-	// The queue is bounded: further sign-ins fail immediately instead of piling
-	// up.
+	// The queue is bounded: further sign-ins fail immediately instead of
+	// piling up.
 	select {
 	case h.waiting <- struct{}{}:
 		defer func() { <-h.waiting }()
@@ -138,8 +138,8 @@ func (e encodedHash) String() string {
 	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, e.memory, e.passes, e.threads, b64.EncodeToString(e.salt), b64.EncodeToString(e.sum))
 }
 
-// weak reports whether the hash is cheaper than a new one; it is renewed at the
-// next sign-in.
+// weak reports whether the hash is cheaper than a new one; it is renewed at
+// the next sign-in.
 func (e encodedHash) weak() bool { return e.memory < hashMemory || e.passes < hashPasses }
 
 var errHashForm = errors.New("the stored password hash has an unknown format")

@@ -46,8 +46,8 @@ func newCookieNames(secure bool) cookieNames {
 	return cookieNames{session: "slipway", flow: "slipway-oidc"}
 }
 
-// cookie returns a cookie; an empty value deletes it. SameSite=Lax keeps it off
-// cross-site POST requests.
+// cookie returns a cookie; an empty value deletes it. SameSite=Lax keeps it
+// off cross-site POST requests.
 func (n cookieNames) cookie(name, value string, life time.Duration) *http.Cookie {
 	cookie := &http.Cookie{Name: name, Value: value, Path: "/", HttpOnly: true, Secure: n.secure, SameSite: http.SameSiteLaxMode, MaxAge: int(life.Seconds())}
 	if value == "" {
@@ -56,8 +56,8 @@ func (n cookieNames) cookie(name, value string, life time.Duration) *http.Cookie
 	return cookie
 }
 
-// find returns the value of a cookie. A duplicate name counts as absent: one of
-// the cookies was planted.
+// find returns the value of a cookie. A duplicate name counts as absent: one
+// of the cookies was planted.
 func (n cookieNames) find(header http.Header, name string) string {
 	request := http.Request{Header: header}
 	value := ""
@@ -102,8 +102,8 @@ func (i *Identity) openSession(ctx context.Context, user store.User, header http
 	return openedSession{Session: session, cookie: i.cookies.cookie(i.cookies.session, value.Reveal(), sessionLife), csrf: csrf}, nil
 }
 
-// sessionSecret returns the secret of the session cookie; empty if it cannot be
-// one.
+// sessionSecret returns the secret of the session cookie; empty if it cannot
+// be one.
 func (i *Identity) sessionSecret(header http.Header) secret.Text {
 	value := i.cookies.find(header, i.cookies.session)
 	if len(value) != sessionChars {
@@ -128,8 +128,8 @@ func csrfToken(session secret.Text) secret.Text {
 
 var errNoSession = unauthenticated("the session has ended; sign in again")
 
-// authenticateSession authenticates a caller by session cookie. Unsafe requests
-// need the CSRF token; Me is exempt, because it returns the token.
+// authenticateSession authenticates a caller by session cookie. Unsafe
+// requests need the CSRF token; Me is exempt, because it returns the token.
 func (i *Identity) authenticateSession(ctx context.Context, in inbound, value secret.Text) (Caller, error) {
 	if err := i.sameOrigin(in); err != nil {
 		return Caller{}, err
@@ -153,8 +153,8 @@ func (i *Identity) authenticateSession(ctx context.Context, in inbound, value se
 	return caller, nil
 }
 
-// liveSession returns a session that has not expired: neither idle for too long
-// nor beyond its total lifetime.
+// liveSession returns a session that has not expired: neither idle for too
+// long nor beyond its total lifetime.
 func (i *Identity) liveSession(ctx context.Context, hash []byte) (store.Session, error) {
 	session, err := i.store.Session(ctx, hash)
 	if errors.Is(err, store.ErrNotFound) {
@@ -186,8 +186,8 @@ func (i *Identity) touchSession(ctx context.Context, session store.Session) {
 	}
 }
 
-// sameOrigin rejects requests that a page of another origin sent with a cookie.
-// It uses fetch metadata and Origin; programs send neither.
+// sameOrigin rejects requests that a page of another origin sent with a
+// cookie. It uses fetch metadata and Origin; programs send neither.
 func (i *Identity) sameOrigin(in inbound) error {
 	site := in.header.Get("Sec-Fetch-Site")
 	// Cross-site navigation may open a page; WebSockets and scripts may not

@@ -9,9 +9,9 @@ import (
 	"slipway.dev/slipway/internal/platform/store"
 )
 
-// userUpdater changes users. Changes apply to the currently stored user, not to
-// a copy that was read before an expensive hash was computed, so concurrent
-// changes by an admin are kept.
+// userUpdater changes users. Changes apply to the currently stored user, not
+// to a copy that was read before an expensive hash was computed, so
+// concurrent changes by an admin are kept.
 type userUpdater struct {
 	store *store.Store
 	// changing is held from the read to the write. Replicas do not share it;

@@ -10,8 +10,8 @@ import (
 	"slipway.dev/slipway/internal/platform/store"
 )
 
-// watchInterval is how often the credential of an open stream is checked. Twice
-// the interval is below the guaranteed five seconds.
+// watchInterval is how often the credential of an open stream is checked.
+// Twice the interval is below the guaranteed five seconds.
 const watchInterval = 2 * time.Second
 
 // watches checks the credentials of open streams, once for all streams of a
@@ -33,14 +33,15 @@ type watch struct {
 }
 
 // Watch returns a context that ends when the caller loses access: signed out,
-// revoked, expired, disabled, or with another role. Its cause is a *DeniedError
-// then. The returned function must be called to release the watch.
+// revoked, expired, disabled, or with another role. Its cause is a
+// *DeniedError then. The returned function must be called to release the
+// watch.
 func (i *Identity) Watch(ctx context.Context, caller Caller) (context.Context, context.CancelFunc) {
 	if !caller.known() {
 		return context.WithCancel(ctx)
 	}
-	// The stream's own context is derived from the request, and cancelled when
-	// the shared check fails.
+	// The stream's own context is derived from the request, and cancelled
+	// when the shared check fails.
 	shared, release := i.watches.acquire(caller)
 	ctx, cancel := context.WithCancelCause(ctx)
 	unhook := context.AfterFunc(shared, func() { cancel(context.Cause(shared)) })
@@ -86,8 +87,8 @@ func (w *watches) release(key watchKey, one *watch) {
 	}
 }
 
-// run checks the credential until it is invalid or the last stream has ended. A
-// store that is unavailable does not invalidate it.
+// run checks the credential until it is invalid or the last stream has ended.
+// A store that is unavailable does not invalidate it.
 func (w *watches) run(one *watch, caller Caller) {
 	ticker := time.NewTicker(watchInterval)
 	defer ticker.Stop()

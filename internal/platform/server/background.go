@@ -14,8 +14,8 @@ const (
 	cleanupInterval = time.Hour
 )
 
-// watchDatabase makes the platform unready while the database does not respond,
-// so that load balancers use other replicas.
+// watchDatabase makes the platform unready while the database does not
+// respond, so that load balancers use other replicas.
 func (p *platform) watchDatabase(ctx context.Context, ready *observe.Condition) error {
 	ticks := time.NewTicker(databaseInterval)
 	defer ticks.Stop()

@@ -43,6 +43,7 @@ func (a *CABundle) load() error {
 	if err != nil {
 		return fmt.Errorf("read CA bundle of runtimes: %w", err)
 	}
+	// The bundle extends the system's CAs.
 	roots, err := x509.SystemCertPool()
 	if err != nil { // without system CAs only the bundle counts
 		roots = x509.NewCertPool()

@@ -14,8 +14,8 @@ import (
 // reloadInterval is how often files are checked for changes.
 const reloadInterval = 5 * time.Second
 
-// Certificate is the server certificate, reloaded when its files change. A pair
-// that does not match keeps the last one in use: the two files are often
+// Certificate is the server certificate, reloaded when its files change. A
+// pair that does not match keeps the last one in use: the two files are often
 // replaced one after the other.
 type Certificate struct {
 	certFile, keyFile string
@@ -55,6 +55,7 @@ func (c *Certificate) load() error {
 	return nil
 }
 
+// stamps returns the stamps of both files.
 func (c *Certificate) stamps() (stamps [2]fileStamp) {
 	for i, name := range []string{c.certFile, c.keyFile} {
 		stamps[i] = stampOf(name)
@@ -76,6 +77,7 @@ func stampOf(name string) fileStamp {
 func (c *Certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	// At most one check per interval: handshakes must stay cheap.
 	if now := time.Now(); now.Sub(c.checked) >= reloadInterval {
 		c.checked = now
 		if c.stamps() != c.stamp {

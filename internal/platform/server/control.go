@@ -30,8 +30,8 @@ const (
 // ErrNotRunning reports that no platform runs with the folder.
 var ErrNotRunning = errors.New("no platform runs with this folder")
 
-// ListenControl opens the socket for commands of local users with access to the
-// folder. The folder must belong to one platform.
+// ListenControl opens the socket for commands of local users with access to
+// the folder. The folder must belong to one platform.
 func ListenControl(dir string) (net.Listener, error) {
 	folder, path, err := controlPath(dir)
 	if err != nil {
@@ -47,6 +47,7 @@ func ListenControl(dir string) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("control socket in %s: %w", dir, err)
 	}
+	// The path goes through /proc and is not valid for unlinking later.
 	listener.(*net.UnixListener).SetUnlinkOnClose(false)
 	if err := os.Chmod(filepath.Join(dir, controlFile), 0o600); err != nil {
 		return nil, errors.Join(fmt.Errorf("control socket: %w", err), listener.Close())
@@ -147,6 +148,7 @@ func SendCommand(ctx context.Context, dir, command string, answer io.Writer) err
 		return err
 	}
 	defer folder.Close()
+	// One request per process; the socket may be gone afterwards.
 	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		connection, err := new(net.Dialer).DialContext(ctx, "unix", path)
 		if err != nil {

@@ -37,8 +37,8 @@ const (
 )
 
 // serve serves all endpoints until the context is done, then shuts down
-// gracefully: watches end first, so that clients reconnect to another replica,
-// then agents move, then requests in flight complete.
+// gracefully: watches end first, so that clients reconnect to another
+// replica, then agents move, then requests in flight complete.
 func (p *platform) serve(ctx context.Context) error {
 	// Connect streams need HTTP/2; without TLS that is h2c with prior
 	// knowledge.
@@ -78,8 +78,8 @@ func (p *platform) serve(ctx context.Context) error {
 	return nil
 }
 
-// handler routes requests. Paths are matched literally: a mux that cleans paths
-// would give two spellings the same meaning.
+// handler routes requests. Paths are matched literally: a mux that cleans
+// paths would give two spellings the same meaning.
 func (p *platform) handler() http.Handler {
 	services := map[string]http.Handler{}
 	for path, handler := range p.identity.Handlers() {
@@ -151,9 +151,9 @@ func uncached(next http.Handler) http.Handler {
 }
 
 // directTransport returns the transport to runtimes at their access URLs.
-// Agents report their URL themselves, so addresses that are only meaningful to
-// this machine or its cloud are rejected (SSRF). A platform on loopback may
-// have its runtimes there too. Nil roots mean the system's CAs.
+// Agents report their URL themselves, so addresses that are only meaningful
+// to this machine or its cloud are rejected (SSRF). A platform on loopback
+// may have its runtimes there too. Nil roots mean the system's CAs.
 func directTransport(public *url.URL, roots *x509.CertPool) *http.Transport {
 	own := net.ParseIP(public.Hostname())
 	local := public.Hostname() == "localhost" || (own != nil && own.IsLoopback())

@@ -46,16 +46,17 @@ type Options struct {
 	ControlDir string
 	// Certificate is nil if a proxy terminates TLS, or for plain HTTP.
 	Certificate *Certificate
-	// RuntimeCAs verifies runtimes at their access URLs; nil means the system's
-	// CAs.
+	// RuntimeCAs verifies runtimes at their access URLs; nil means the
+	// system's CAs.
 	RuntimeCAs *CABundle
 	// PublicURL is the URL at which browsers, CLIs and agents reach the
 	// platform.
 	PublicURL *url.URL
-	// TunnelDomain is the parent domain of tunnel hosts; empty without tunnels.
+	// TunnelDomain is the parent domain of tunnel hosts; empty without
+	// tunnels.
 	TunnelDomain string
-	// TunnelURL is the URL at which agents reach this replica, PeerURL that for
-	// other replicas.
+	// TunnelURL is the URL at which agents reach this replica, PeerURL that
+	// for other replicas.
 	TunnelURL, PeerURL string
 	TrustedProxies     []netip.Prefix
 	// OIDC is nil without an identity provider.
@@ -163,6 +164,8 @@ func (p *platform) build(ctx context.Context) (err error) {
 	if p.console, err = console.New(); err != nil {
 		return err
 	}
+	// Identity and hub verify agents with the same object, so a revocation
+	// affects both.
 	verifier := fleet.NewVerifier(p.store, p.signer)
 	p.identity, err = identity.New(ctx, identity.Options{
 		Store: p.store, Runtimes: verifier, OIDC: p.OIDC, PublicURL: p.PublicURL,
@@ -173,6 +176,8 @@ func (p *platform) build(ctx context.Context) (err error) {
 	}
 	p.hub, err = hub.New(hub.Options{
 		Verify: verifier.VerifyRuntimeAccess, Directory: p.store, Peer: p.signer,
+		// A new ID per process: entries of an earlier process expire by
+		// themselves.
 		ReplicaID: rand.Text(), PeerURL: p.PeerURL, TunnelURL: p.TunnelURL,
 		Timing: hub.Timing{Grace: agentGrace, Drain: requestDrain},
 		Log:    p.Log, Metrics: hub.NewMetrics(p.Metrics.For("hub")),

@@ -19,7 +19,8 @@ const (
 	// rotateAfter is the age of the newest key at which the next one is
 	// created.
 	rotateAfter = 30 * 24 * time.Hour
-	// keyLifetime is the lifetime of a key; it exceeds that of its last token.
+	// keyLifetime is the lifetime of a key; it exceeds that of its last
+	// token.
 	keyLifetime = 45 * 24 * time.Hour
 	// prepublish is how long a new key is published before it signs. Agents
 	// receive keys with each heartbeat.
@@ -47,8 +48,8 @@ type keyring struct {
 	public string // as JSON Web Key Set
 }
 
-// signing returns the newest key that has been published long enough; otherwise
-// the oldest valid one.
+// signing returns the newest key that has been published long enough;
+// otherwise the oldest valid one.
 func (r keyring) signing(now time.Time) *keyringKey {
 	var chosen *keyringKey
 	for i := range r.keys {
@@ -124,9 +125,9 @@ func (s *Signer) Maintain(ctx context.Context) error {
 	return nil
 }
 
-// Rotate creates a new key. With revoke all others are deleted and their tokens
-// become invalid at once: for a key that may have leaked. Without it, the new
-// key signs after the prepublish period, and nothing is interrupted.
+// Rotate creates a new key. With revoke all others are deleted and their
+// tokens become invalid at once: for a key that may have leaked. Without it,
+// the new key signs after the prepublish period, and nothing is interrupted.
 func (s *Signer) Rotate(ctx context.Context, revoke bool) error {
 	if err := s.reload(ctx); err != nil {
 		return err
@@ -137,8 +138,8 @@ func (s *Signer) Rotate(ctx context.Context, revoke bool) error {
 	if err := s.add(ctx); err != nil {
 		return err
 	}
-	// Keys are deleted after the new one is stored, so that there is always one
-	// to sign with.
+	// Keys are deleted after the new one is stored, so that there is always
+	// one to sign with.
 	for _, key := range old {
 		if !revoke {
 			break
@@ -156,6 +157,7 @@ func (s *Signer) add(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("generate signing key: %w", err)
 	}
+	// The ID is random, so that replicas never create the same one.
 	id, now := rand.Text(), s.now().UTC()
 	sealed, err := s.sealer.seal(private.Seed(), id)
 	if err != nil {
@@ -198,6 +200,7 @@ func (s *Signer) reload(ctx context.Context) error {
 			id: key.ID, created: key.CreatedAt, notAfter: key.NotAfter, private: ed25519.NewKeyFromSeed(seed),
 		})
 	}
+	// A deterministic order makes all replicas choose the same signing key.
 	slices.SortFunc(fresh.keys, func(a, b keyringKey) int {
 		return cmp.Or(a.created.Compare(b.created), cmp.Compare(a.id, b.id))
 	})

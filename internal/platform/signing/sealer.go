@@ -15,8 +15,8 @@ import (
 // minKeyLength is the minimum length of the text in a key file.
 const minKeyLength = 32
 
-// sealerPurpose separates this use of the key file from others (HKDF info, RFC
-// 5869).
+// sealerPurpose separates this use of the key file from others (HKDF info,
+// RFC 5869).
 const sealerPurpose = "slipway platform signing keys v1"
 
 // errWrongKey reports a key file that does not belong to the database.
@@ -32,6 +32,8 @@ func newSealer(key secret.Text) (sealer, error) {
 	if len(text) < minKeyLength {
 		return sealer{}, fmt.Errorf("the key that encrypts signing keys has %d characters: it needs at least %d, such as the output of openssl rand -hex 32", len(text), minKeyLength)
 	}
+	// The text of the key file may have any form, so a uniform key is
+	// derived.
 	derived, err := hkdf.Key(sha256.New, []byte(text), nil, sealerPurpose, 32)
 	if err != nil {
 		return sealer{}, fmt.Errorf("derive a key: %w", err)

@@ -1,5 +1,6 @@
-// Package signing issues and verifies the tokens of the platform: access tokens
-// of agents, tokens of requests to runtimes, and tokens between replicas.
+// Package signing issues and verifies the tokens of the platform: access
+// tokens of agents, tokens of requests to runtimes, and tokens between
+// replicas.
 //
 // It guarantees that a token is valid for one purpose and for minutes, that
 // private keys are stored encrypted with a key that is not in the store, and
@@ -114,8 +115,8 @@ func (s *Signer) RuntimeAccess(runtime store.Runtime, generation int64) (token s
 	return token, expires, err
 }
 
-// VerifyRuntimeAccess verifies signature and expiry of an access token. It does
-// not check for revocation.
+// VerifyRuntimeAccess verifies signature and expiry of an access token. It
+// does not check for revocation.
 func (s *Signer) VerifyRuntimeAccess(ctx context.Context, token string) (RuntimeIdentity, error) {
 	var claims accessClaims
 	if err := s.verify(ctx, typeAccess, token, &claims); err != nil {
@@ -169,7 +170,8 @@ func (s *Signer) VerifyPeer(token string) (replicaID string, err error) {
 	return claims.ReplicaID, nil
 }
 
-// PublicKeys returns the JSON Web Key Set with which runtimes verify requests.
+// PublicKeys returns the JSON Web Key Set with which runtimes verify
+// requests.
 func (s *Signer) PublicKeys() string {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -210,6 +212,7 @@ func (s *Signer) sign(kind string, claims any) (string, error) {
 
 // verify checks type and signature of a token and decodes its claims.
 func (s *Signer) verify(ctx context.Context, kind, token string, claims any) error {
+	// The length is checked before base64 and JSON are decoded.
 	if len(token) > maxToken {
 		return ErrToken
 	}
@@ -233,8 +236,8 @@ func (s *Signer) verify(ctx context.Context, kind, token string, claims any) err
 	return nil
 }
 
-// public returns the key with an ID. An unknown one may be a new key of another
-// replica, so the keys are reloaded once.
+// public returns the key with an ID. An unknown one may be a new key of
+// another replica, so the keys are reloaded once.
 func (s *Signer) public(ctx context.Context, id string) (ed25519.PublicKey, error) {
 	if key := s.cached(id); key != nil {
 		return key, nil
@@ -248,6 +251,7 @@ func (s *Signer) public(ctx context.Context, id string) (ed25519.PublicKey, erro
 	return nil, ErrToken
 }
 
+// cached returns a key of the current keyring.
 func (s *Signer) cached(id string) ed25519.PublicKey {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

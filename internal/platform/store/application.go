@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Application is the last report of a runtime about one application. The columns are
-// those that lists filter by; State has everything.
+// Application is the last report of a runtime about one application. The
+// columns are those that lists filter by; State has everything.
 type Application struct {
 	RuntimeID, AccountID, Namespace, Name, UID  string
 	Sync, Health, Cluster, DestinationNamespace string
@@ -62,8 +62,9 @@ func (s *Store) Application(ctx context.Context, accountID, runtimeID string, re
 	return application, err
 }
 
-// Applications lists applications of an account by name, namespace and runtime. The
-// total counts all pages; it is read in the same snapshot as the page.
+// Applications lists applications of an account by name, namespace and
+// runtime. The total counts all pages; it is read in the same snapshot as the
+// page.
 func (s *Store) Applications(ctx context.Context, accountID string, filter ApplicationFilter, page Page) (applications []Application, total int, next string, err error) {
 	list := newListID("applications", accountID, filter)
 	after, err := list.after(page.Token, 3)

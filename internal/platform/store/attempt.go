@@ -9,9 +9,9 @@ import (
 // attemptRetention is how long failed sign-ins are kept.
 const attemptRetention = 24 * time.Hour
 
-// CountAttempts returns the number of failed sign-ins of a key since a time, at most
-// 24 hours ago. The caller chooses the key, such as an email or an address; only its
-// hash is stored.
+// CountAttempts returns the number of failed sign-ins of a key since a time,
+// at most 24 hours ago. The caller chooses the key, such as an email or an
+// address; only its hash is stored.
 func (s *Store) CountAttempts(ctx context.Context, key string, since time.Time) (int, error) {
 	var count int64
 	err := s.read(ctx, func(c *call) (err error) {
@@ -21,8 +21,8 @@ func (s *Store) CountAttempts(ctx context.Context, key string, since time.Time) 
 	return int(count), err
 }
 
-// AddAttempt records a failed sign-in and deletes expired ones, so the table needs no
-// cleanup job.
+// AddAttempt records a failed sign-in and deletes expired ones, so the table
+// needs no cleanup job.
 func (s *Store) AddAttempt(ctx context.Context, key string) error {
 	return s.write(ctx, func(c *call) error {
 		if _, err := c.exec("DELETE FROM sign_in_attempts WHERE at < $1", micros(c.now.Add(-attemptRetention))); err != nil {

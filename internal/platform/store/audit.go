@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// AuditEntry records one action. Long texts are truncated: Detail to 4 KiB, the
-// others to 512 bytes.
+// AuditEntry records one action. Long texts are truncated: Detail to 4 KiB,
+// the others to 512 bytes.
 type AuditEntry struct {
 	ID, AccountID                                              string
 	At                                                         time.Time
@@ -17,8 +17,8 @@ type AuditEntry struct {
 const (
 	maxAuditDetail = 4 << 10
 	maxAuditText   = 512
-	// expireBatch is the number of entries deleted per transaction, so that other
-	// writers are not blocked for long.
+	// expireBatch is the number of entries deleted per transaction, so that
+	// other writers are not blocked for long.
 	expireBatch = 5000
 )
 
@@ -37,8 +37,8 @@ func scanAudit(r row) (e AuditEntry, err error) {
 // AppendAudit stores an entry and sets ID and time if they are empty.
 func (s *Store) AppendAudit(ctx context.Context, entry AuditEntry) error {
 	s.setDefaults(&entry.ID, &entry.At)
-	// Truncation keeps a hostile client from filling the database through long
-	// names.
+	// Truncation keeps a hostile client from filling the database through
+	// long names.
 	for _, text := range []*string{&entry.Actor, &entry.ActorKind, &entry.Action, &entry.Target, &entry.Outcome, &entry.Address} {
 		*text = truncate(*text, maxAuditText)
 	}
@@ -87,8 +87,8 @@ func auditQuery(list listID, accountID string, filter AuditFilter, page Page) (s
 	return "SELECT " + auditColumns + " FROM audit_entries" + where.where() + " ORDER BY at DESC, id DESC" + where.limit(), where.args, nil
 }
 
-// ExpireAudit deletes the entries of all accounts before a time and returns their
-// number.
+// ExpireAudit deletes the entries of all accounts before a time and returns
+// their number.
 func (s *Store) ExpireAudit(ctx context.Context, before time.Time) (removed int, err error) {
 	for {
 		n := 0

@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// A backup is gzipped JSON lines, the same for both databases: a header, then for
-// each table a line with its columns and one line per row, then a trailer with the
-// number of rows and the SHA-256 of all preceding lines.
+// A backup is gzipped JSON lines, the same for both databases: a header, then
+// for each table a line with its columns and one line per row, then a trailer
+// with the number of rows and the SHA-256 of all preceding lines.
 const (
 	backupFormat  = "slipway-backup"
 	backupVersion = 1
@@ -52,9 +52,10 @@ const (
 	kindBytes  = "bytes" // base64
 )
 
-// backupTables returns the tables of a backup, each after those that it references.
-// Sessions, failed sign-ins, replicas and connections are excluded: they are
-// transient, and a restored session could be one that has been ended since.
+// backupTables returns the tables of a backup, each after those that it
+// references. Sessions, failed sign-ins, replicas and connections are
+// excluded: they are transient, and a restored session could be one that has
+// been ended since.
 func backupTables() []string {
 	return []string{
 		"accounts", "users", "api_keys", "audit_entries", "git_settings", "runtimes", "runtime_credentials", "spent_refresh_tokens",
@@ -63,10 +64,10 @@ func backupTables() []string {
 }
 
 // Backup writes all durable tables to w, as of one snapshot, without blocking
-// writers. It contains password hashes and encrypted keys, so access to it must be
-// restricted; the key that encrypts the signing keys is not included. A runtime that
-// renewed its credentials after a backup must be registered again when that backup is
-// restored.
+// writers. It contains password hashes and encrypted keys, so access to it
+// must be restricted; the key that encrypts the signing keys is not included.
+// A runtime that renewed its credentials after a backup must be registered
+// again when that backup is restored.
 func (s *Store) Backup(ctx context.Context, w io.Writer) error {
 	return s.snapshot(ctx, func(c *call) error {
 		// A large database takes longer than a statement timeout.
@@ -131,8 +132,8 @@ func (b *backupWriter) end() error {
 	return b.packed.Close()
 }
 
-// table writes the head and the rows of a table. Rows are streamed: memory does not
-// grow with the table.
+// table writes the head and the rows of a table. Rows are streamed: memory
+// does not grow with the table.
 func (b *backupWriter) table(c *call, table string) error {
 	rows, err := c.querier.QueryContext(c.ctx, "SELECT * FROM "+table)
 	if err != nil {
@@ -174,8 +175,8 @@ func (b *backupWriter) table(c *call, table string) error {
 	return c.engine.explain(rows.Err())
 }
 
-// backupCell returns the kind and scan target of a column, by the name of its type in
-// either database.
+// backupCell returns the kind and scan target of a column, by the name of its
+// type in either database.
 func backupCell(typeName string) (kind string, cell any, err error) {
 	switch strings.ToUpper(typeName) {
 	case "TEXT":

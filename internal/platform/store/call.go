@@ -12,15 +12,16 @@ import (
 )
 
 const (
-	// Timeouts and retries of transactions. writeAttempts bounds the retries after
-	// serialization failures.
+	// Timeouts and retries of transactions. writeAttempts bounds the retries
+	// after serialization failures.
 	readTimeout   = 15 * time.Second
 	writeTimeout  = 30 * time.Second
 	writeAttempts = 12
 )
 
-// collisionBackoff is the backoff after a serialization failure. The jitter covers
-// the full range, so that transactions that conflicted once do not conflict again.
+// collisionBackoff is the backoff after a serialization failure. The jitter
+// covers the full range, so that transactions that conflicted once do not
+// conflict again.
 var collisionBackoff = backoff.Policy{First: 2 * time.Millisecond, Longest: 256 * time.Millisecond, JitterDown: 1}
 
 // querier is a connection, a pool or a transaction.
@@ -106,8 +107,8 @@ func scanText(r row) (text string, err error) { return text, r.Scan(&text) }
 // changed queues a change to be published after the commit.
 func (c *call) changed(change Change) { c.changes = append(c.changes, change) }
 
-// read runs a callback that reads without a transaction: each statement sees its own
-// snapshot.
+// read runs a callback that reads without a transaction: each statement sees
+// its own snapshot.
 func (s *Store) read(ctx context.Context, fn func(*call) error) error {
 	// The timeout is separate from the caller's context, so that
 	// preferContextError can tell the two apart.
@@ -126,9 +127,9 @@ func (s *Store) snapshot(ctx context.Context, fn func(*call) error) error {
 	return preferContextError(ctx, fn(&call{ctx: ctx, querier: tx, engine: s.engine, now: s.timestamp()}))
 }
 
-// write runs a callback in one transaction and publishes its changes after the
-// commit. The callback is retried with jittered backoff after a serialization
-// failure, so it must be idempotent and reset its results.
+// write runs a callback in one transaction and publishes its changes after
+// the commit. The callback is retried with jittered backoff after a
+// serialization failure, so it must be idempotent and reset its results.
 func (s *Store) write(ctx context.Context, change func(*call) error) error {
 	inner, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
@@ -147,8 +148,9 @@ func (s *Store) write(ctx context.Context, change func(*call) error) error {
 	}
 }
 
-// writeOnce runs a callback in one transaction, without retry. With a broadcasting
-// engine the changes come back through the database, also to this replica.
+// writeOnce runs a callback in one transaction, without retry. With a
+// broadcasting engine the changes come back through the database, also to
+// this replica.
 func (s *Store) writeOnce(ctx context.Context, isolation sql.IsolationLevel, change func(*call) error) error {
 	tx, err := s.writer.BeginTx(ctx, &sql.TxOptions{Isolation: isolation})
 	if err != nil {
@@ -159,8 +161,8 @@ func (s *Store) writeOnce(ctx context.Context, isolation sql.IsolationLevel, cha
 	if err := change(c); err != nil {
 		return err
 	}
-	// The broadcast is part of the transaction: it is delivered if and only if
-	// the commit succeeds.
+	// The broadcast is part of the transaction: it is delivered if and only
+	// if the commit succeeds.
 	announced := deduplicate(c.changes)
 	if err := s.engine.broadcast(c, announced); err != nil {
 		return err
@@ -183,8 +185,8 @@ func preferContextError(ctx context.Context, err error) error {
 	return err
 }
 
-// sanitized makes arguments storable in both databases: PostgreSQL accepts neither
-// zero bytes nor invalid UTF-8 in text.
+// sanitized makes arguments storable in both databases: PostgreSQL accepts
+// neither zero bytes nor invalid UTF-8 in text.
 func sanitized(args []any) []any {
 	for i, arg := range args {
 		if text, ok := arg.(string); ok {

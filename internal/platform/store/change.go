@@ -14,13 +14,14 @@ const (
 	ChangeApplication ChangeKind = "application" // ID is the runtime's
 	ChangeCredential  ChangeKind = "credential"  // ID is the runtime's
 	ChangeReplica     ChangeKind = "replica"     // ID is the replica's; also for its connections
-	// ChangeAll reports that changes may have been lost: subscribers must read
-	// everything again.
+	// ChangeAll reports that changes may have been lost: subscribers must
+	// read everything again.
 	ChangeAll ChangeKind = "all"
 )
 
-// Change reports that an object was stored, by this or another replica. It carries
-// keys and no content: subscribers read the current state from the store.
+// Change reports that an object was stored, by this or another replica. It
+// carries keys and no content: subscribers read the current state from the
+// store.
 type Change struct {
 	Kind      ChangeKind `json:"k"`
 	AccountID string     `json:"a,omitempty"`
@@ -32,16 +33,17 @@ type Change struct {
 }
 
 const (
-	// maxNamedChanges is how many applications of one transaction are announced
-	// individually. Above it one change stands for the whole runtime.
+	// maxNamedChanges is how many applications of one transaction are
+	// announced individually. Above it one change stands for the whole
+	// runtime.
 	maxNamedChanges = 16
 	// maxPending bounds the queue of a subscriber; when it is full, ChangeAll
 	// replaces it.
 	maxPending = 256
 )
 
-// deduplicate removes repeated changes and merges many applications of a runtime into
-// one.
+// deduplicate removes repeated changes and merges many applications of a
+// runtime into one.
 func deduplicate(changes []Change) []Change {
 	// A bulk report changes thousands of applications; one change per runtime
 	// keeps the notification small, and subscribers read the runtime's list
@@ -60,10 +62,10 @@ func deduplicate(changes []Change) []Change {
 	return short
 }
 
-// Changes returns a channel of the changes that are stored from now on. It is closed
-// when ctx is done or the store is closed. A change is delivered after it can be
-// read. A slow subscriber receives ChangeAll in place of dropped changes and never
-// blocks a writer.
+// Changes returns a channel of the changes that are stored from now on. It is
+// closed when ctx is done or the store is closed. A change is delivered after
+// it can be read. A slow subscriber receives ChangeAll in place of dropped
+// changes and never blocks a writer.
 func (s *Store) Changes(ctx context.Context) <-chan Change {
 	out := make(chan Change)
 	// The subscription starts before Changes returns, so the caller can read

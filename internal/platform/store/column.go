@@ -11,8 +11,8 @@ import (
 	"unicode/utf8"
 )
 
-// micros converts a time to its stored form. The zero time is 0, because NULL would
-// need a special case in every comparison.
+// micros converts a time to its stored form. The zero time is 0, because NULL
+// would need a special case in every comparison.
 func micros(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -44,8 +44,8 @@ func blob(b []byte) []byte {
 	return b
 }
 
-// blobColumn scans bytes; an absent value becomes nil. The bytes are copied, because
-// the driver reuses its buffer.
+// blobColumn scans bytes; an absent value becomes nil. The bytes are copied,
+// because the driver reuses its buffer.
 type blobColumn struct{ to *[]byte }
 
 // Scan implements sql.Scanner.
@@ -94,9 +94,9 @@ func newID() string {
 	return hex.EncodeToString(id[:])
 }
 
-// foldEmail returns the case-folded form of an email, which is its unique key.
-// Converting to upper case first also folds letters such as the Kelvin sign, which
-// only maps to k that way.
+// foldEmail returns the case-folded form of an email, which is its unique
+// key. Converting to upper case first also folds letters such as the Kelvin
+// sign, which only maps to k that way.
 func foldEmail(email string) string {
 	return strings.ToLower(strings.ToUpper(strings.TrimSpace(email)))
 }

@@ -11,26 +11,27 @@ import (
 // RuntimeCredential is the credential of a runtime, as hashes.
 type RuntimeCredential struct {
 	RuntimeID string
-	// Generation is a claim of every access token. Revoking increments it, which
-	// invalidates all earlier tokens.
+	// Generation is a claim of every access token. Revoking increments it,
+	// which invalidates all earlier tokens.
 	Generation int64
-	// RefreshHash is the hash of the current refresh token. PreviousHash is that of
-	// the one before: it stays valid for a grace period after RotatedAt, because the
-	// response with the new token may have been lost.
+	// RefreshHash is the hash of the current refresh token. PreviousHash is
+	// that of the one before: it stays valid for a grace period after
+	// RotatedAt, because the response with the new token may have been lost.
 	RefreshHash, PreviousHash []byte
 	RotatedAt                 time.Time
 	Revoked                   bool
 }
 
-// spentRetention is how long a replaced refresh token is recognized as reused.
+// spentRetention is how long a replaced refresh token is recognized as
+// reused.
 const spentRetention = 7 * 24 * time.Hour
 
-// PutCredential replaces the credential of a runtime. A generation below the stored
-// one is a *ConflictError: it would make revoked tokens valid again.
+// PutCredential replaces the credential of a runtime. A generation below the
+// stored one is a *ConflictError: it would make revoked tokens valid again.
 func (s *Store) PutCredential(ctx context.Context, credential RuntimeCredential) error {
 	return s.write(ctx, func(c *call) error {
-		// The generation is monotonic across registrations, so a replayed token
-		// of an earlier registration never becomes valid.
+		// The generation is monotonic across registrations, so a replayed
+		// token of an earlier registration never becomes valid.
 		before, err := credentialOf(c, credential.RuntimeID)
 		switch {
 		case err == nil && credential.Generation < before.Generation:
@@ -48,8 +49,8 @@ func (s *Store) PutCredential(ctx context.Context, credential RuntimeCredential)
 	})
 }
 
-// storeCredential writes a credential and announces the change, so that replicas
-// check the runtime's connections.
+// storeCredential writes a credential and announces the change, so that
+// replicas check the runtime's connections.
 func storeCredential(c *call, credential RuntimeCredential) error {
 	runtime, err := runtimeByID(c, credential.RuntimeID)
 	if err != nil {
@@ -90,11 +91,11 @@ type Rotation struct {
 	Grace              time.Duration
 }
 
-// RotateCredential replaces the refresh token of a runtime. The presented hash must
-// be the current one, or the previous one within the grace period. A token that was
-// replaced earlier revokes everything and returns ErrReused. An unknown token returns
-// ErrNotFound and changes nothing, so guessing cannot disable a runtime. Revoked
-// credentials return ErrRevoked.
+// RotateCredential replaces the refresh token of a runtime. The presented
+// hash must be the current one, or the previous one within the grace period.
+// A token that was replaced earlier revokes everything and returns ErrReused.
+// An unknown token returns ErrNotFound and changes nothing, so guessing
+// cannot disable a runtime. Revoked credentials return ErrRevoked.
 func (s *Store) RotateCredential(ctx context.Context, rotation Rotation) (RuntimeCredential, error) {
 	if len(rotation.Presented) == 0 || len(rotation.NewHash) == 0 {
 		return RuntimeCredential{}, invalid("a rotation needs the hash of the old and of the new refresh token")
@@ -109,8 +110,8 @@ func (s *Store) RotateCredential(ctx context.Context, rotation Rotation) (Runtim
 		if credential.Revoked {
 			return ErrRevoked
 		}
-		// A reused token is committed as a revocation, and reported as an error
-		// only after the commit.
+		// A reused token is committed as a revocation, and reported as an
+		// error only after the commit.
 		if reused, err = credential.rotate(c, rotation); err != nil {
 			return err
 		}
@@ -128,12 +129,13 @@ func (s *Store) RotateCredential(ctx context.Context, rotation Rotation) (Runtim
 	return credential, nil
 }
 
-// rotate updates the hashes, or reports that the presented token was replaced before.
+// rotate updates the hashes, or reports that the presented token was replaced
+// before.
 func (n *RuntimeCredential) rotate(c *call, rotation Rotation) (reused bool, err error) {
 	now := rotation.Now.UTC().Truncate(time.Microsecond)
 	switch {
-	// The normal case: the current token is exchanged, and the previous one is
-	// recorded as spent.
+	// The normal case: the current token is exchanged, and the previous one
+	// is recorded as spent.
 	case equalHash(n.RefreshHash, rotation.Presented):
 		replaced := n.PreviousHash
 		n.PreviousHash, n.RefreshHash, n.RotatedAt = n.RefreshHash, rotation.NewHash, now
@@ -153,8 +155,8 @@ func (n *RuntimeCredential) rotate(c *call, rotation Rotation) (reused bool, err
 	return err == nil, err
 }
 
-// recordSpent records a refresh token that is no longer valid and deletes expired
-// records.
+// recordSpent records a refresh token that is no longer valid and deletes
+// expired records.
 func recordSpent(c *call, runtimeID string, hash []byte, now time.Time) error {
 	if len(hash) == 0 {
 		return nil
@@ -167,7 +169,8 @@ func recordSpent(c *call, runtimeID string, hash []byte, now time.Time) error {
 	return err
 }
 
-// equalHash compares hashes in constant time; an empty stored hash never matches.
+// equalHash compares hashes in constant time; an empty stored hash never
+// matches.
 func equalHash(stored, presented []byte) bool {
 	return len(stored) > 0 && subtle.ConstantTimeCompare(stored, presented) == 1
 }

@@ -1,9 +1,10 @@
-// Package store persists the state of the platform: accounts, users, sessions, API
-// keys, the audit log, runtimes with their credentials and reported applications, and
-// which replica of the platform holds which tunnel.
+// Package store persists the state of the platform: accounts, users,
+// sessions, API keys, the audit log, runtimes with their credentials and
+// reported applications, and which replica of the platform holds which
+// tunnel.
 //
-// It is SQL behind typed methods, the same for SQLite (one replica with a file) and
-// PostgreSQL (several replicas). It guarantees:
+// It is SQL behind typed methods, the same for SQLite (one replica with a
+// file) and PostgreSQL (several replicas). It guarantees:
 //
 //   - A method that returns without an error has stored its change durably: neither a
 //     killed process nor a power failure loses it.
@@ -15,8 +16,8 @@
 //     reads continue where they can, and no restart is needed afterwards.
 //   - Times are UTC with microsecond precision.
 //
-// It rejects a database of a newer program, a file that another process has open, a
-// damaged file, a damaged backup, and a restore into a non-empty database. It neither
-// encrypts nor hashes: callers pass hashes of secrets, and keys that are already
-// encrypted.
+// It rejects a database of a newer program, a file that another process has
+// open, a damaged file, a damaged backup, and a restore into a non-empty
+// database. It neither encrypts nor hashes: callers pass hashes of secrets,
+// and keys that are already encrypted.
 package store

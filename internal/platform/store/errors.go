@@ -5,19 +5,19 @@ import (
 	"fmt"
 )
 
-// ErrNotFound reports that the object does not exist or belongs to another account.
-// The two cases are not distinguished, so that IDs of other accounts cannot be
-// probed.
+// ErrNotFound reports that the object does not exist or belongs to another
+// account. The two cases are not distinguished, so that IDs of other accounts
+// cannot be probed.
 var ErrNotFound = errors.New("not found")
 
-// ErrUnavailable reports that the database cannot be reached or cannot store: for
-// example its disk is full. The wrapping error has advice and the cause. A retry may
-// succeed.
+// ErrUnavailable reports that the database cannot be reached or cannot store:
+// for example its disk is full. The wrapping error has advice and the cause.
+// A retry may succeed.
 var ErrUnavailable = errors.New("the database is unavailable")
 
-// ErrReused reports a refresh token that was replaced before. Two parties hold the
-// credentials of the runtime, so all of them have been revoked (RFC 9700, section
-// 4.14.2).
+// ErrReused reports a refresh token that was replaced before. Two parties
+// hold the credentials of the runtime, so all of them have been revoked (RFC
+// 9700, section 4.14.2).
 var ErrReused = errors.New("the refresh token has been used before, and the credentials of the runtime are revoked")
 
 // ErrRevoked reports that the credentials of the runtime are revoked.
@@ -26,8 +26,8 @@ var ErrRevoked = errors.New("the credentials of the runtime are revoked")
 // ErrLastAdmin reports a change that would leave an account without an admin.
 var ErrLastAdmin = errors.New("the account would have no admin left: make another user an admin first")
 
-// ConflictError reports an existing object that prevents the change, such as a user
-// with the same email.
+// ConflictError reports an existing object that prevents the change, such as
+// a user with the same email.
 type ConflictError struct {
 	What string // such as "a runtime with the name prod"
 }

@@ -5,8 +5,8 @@ import (
 	"errors"
 )
 
-// GitSettings holds the Git provider and the Shared Configuration Repository of an
-// account. It contains no token: tokens stay in the clusters.
+// GitSettings holds the Git provider and the Shared Configuration Repository
+// of an account. It contains no token: tokens stay in the clusters.
 type GitSettings struct {
 	AccountID, Provider, APIURL, SharedRepository string
 	Validated                                     bool
@@ -28,10 +28,10 @@ func gitSettings(c *call, accountID string) (GitSettings, error) {
 	return queryOne(c, scan, "SELECT account_id, provider, api_url, shared_repository, validated FROM git_settings WHERE account_id = $1", accountID)
 }
 
-// UpdateGitSettings reads the settings of an account (empty ones if there are none),
-// applies change and stores the result, in one transaction. change may be called more
-// than once; its error aborts the update and is returned unchanged. Unchanged
-// settings are not written.
+// UpdateGitSettings reads the settings of an account (empty ones if there are
+// none), applies change and stores the result, in one transaction. change may
+// be called more than once; its error aborts the update and is returned
+// unchanged. Unchanged settings are not written.
 func (s *Store) UpdateGitSettings(ctx context.Context, accountID string, change func(*GitSettings) error) (GitSettings, error) {
 	var after GitSettings
 	err := s.write(ctx, func(c *call) error {

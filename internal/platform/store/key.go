@@ -27,8 +27,8 @@ func scanKey(r row) (k Key, err error) {
 		timeColumn{&k.CreatedAt}, timeColumn{&k.ExpiresAt}, timeColumn{&k.LastUsedAt}, timeColumn{&k.RevokedAt})
 }
 
-// CreateKey stores a key of a user of the account and sets ID and time if they are
-// empty.
+// CreateKey stores a key of a user of the account and sets ID and time if
+// they are empty.
 func (s *Store) CreateKey(ctx context.Context, key Key) (Key, error) {
 	if len(key.Hash) == 0 {
 		return Key{}, invalid("a key needs a hash")
@@ -87,7 +87,8 @@ func (s *Store) TouchKey(ctx context.Context, id string, at time.Time) error {
 	})
 }
 
-// RevokeKey revokes a key permanently. It is idempotent and keeps the first time.
+// RevokeKey revokes a key permanently. It is idempotent and keeps the first
+// time.
 func (s *Store) RevokeKey(ctx context.Context, accountID, id string) error {
 	return s.write(ctx, func(c *call) error {
 		return orNotFound(c.exec("UPDATE api_keys SET revoked_at = CASE revoked_at WHEN 0 THEN $1 ELSE revoked_at END WHERE account_id = $2 AND id = $3",

@@ -16,11 +16,12 @@ const (
 	listenRetry    = time.Second
 )
 
-// listen receives the changes that replicas broadcast over PostgreSQL's LISTEN. It
-// returns when the first connection listens, so no later change is lost.
+// listen receives the changes that replicas broadcast over PostgreSQL's
+// LISTEN. It returns when the first connection listens, so no later change is
+// lost.
 //
-// States: connecting (changes may be lost) and listening. Each return to listening
-// publishes ChangeAll.
+// States: connecting (changes may be lost) and listening. Each return to
+// listening publishes ChangeAll.
 func (s *Store) listen(ctx context.Context) error {
 	// SQLite has one process, which publishes its changes directly.
 	engine, ok := s.engine.(postgresEngine)
@@ -50,8 +51,8 @@ func (s *Store) listen(ctx context.Context) error {
 	return nil
 }
 
-// relisten retries until a connection listens. It returns nil when the store is
-// closed.
+// relisten retries until a connection listens. It returns nil when the store
+// is closed.
 func (s *Store) relisten(engine postgresEngine) *pgx.Conn {
 	// A fixed interval is enough: only a few replicas reconnect, and late
 	// changes delay watches of users.
@@ -70,8 +71,8 @@ func (s *Store) relisten(engine postgresEngine) *pgx.Conn {
 	}
 }
 
-// connectListener opens a connection that listens. It is not part of the pool: a
-// pooled connection would lose the subscription.
+// connectListener opens a connection that listens. It is not part of the
+// pool: a pooled connection would lose the subscription.
 func (e postgresEngine) connectListener(ctx context.Context) (*pgx.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
@@ -87,8 +88,9 @@ func (e postgresEngine) connectListener(ctx context.Context) (*pgx.Conn, error) 
 	return connection, nil
 }
 
-// receive publishes notifications until the connection fails. An idle connection is
-// probed at intervals, because a dead network path looks like an idle one.
+// receive publishes notifications until the connection fails. An idle
+// connection is probed at intervals, because a dead network path looks like
+// an idle one.
 func (s *Store) receive(connection *pgx.Conn) error {
 	for {
 		quiet, cancel := context.WithTimeout(s.closing, listenIdle)
@@ -114,8 +116,9 @@ func (s *Store) receive(connection *pgx.Conn) error {
 	}
 }
 
-// parseChange decodes a notification. One that this program cannot decode comes from
-// a newer replica and may concern anything, so it becomes ChangeAll.
+// parseChange decodes a notification. One that this program cannot decode
+// comes from a newer replica and may concern anything, so it becomes
+// ChangeAll.
 func parseChange(payload string) Change {
 	var change Change
 	if err := json.Unmarshal([]byte(payload), &change); err != nil {

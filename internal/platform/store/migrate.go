@@ -17,8 +17,9 @@ import (
 //go:embed migrations/*.sql
 var shippedFiles embed.FS
 
-// shippedMigrations returns the migrations of this program. A released file never
-// changes, because databases store its checksum; a schema change is a new file.
+// shippedMigrations returns the migrations of this program. A released file
+// never changes, because databases store its checksum; a schema change is a
+// new file.
 func shippedMigrations() fs.FS {
 	files, err := fs.Sub(shippedFiles, "migrations")
 	if err != nil {
@@ -37,9 +38,9 @@ type migration struct {
 
 var migrationName = regexp.MustCompile(`^([0-9]{4})_([a-z][a-z0-9_]*)(\.[a-z]+)?\.sql$`)
 
-// loadMigrations reads the steps for a database, in order. A file 0002_name.sql is
-// for both databases; 0002_name.sqlite.sql and 0002_name.postgres.sql are for one
-// each.
+// loadMigrations reads the steps for a database, in order. A file
+// 0002_name.sql is for both databases; 0002_name.sqlite.sql and
+// 0002_name.postgres.sql are for one each.
 func loadMigrations(files fs.FS, e engine) ([]migration, error) {
 	names, err := fs.Glob(files, "*.sql")
 	if err != nil {
@@ -76,8 +77,8 @@ func loadMigrations(files fs.FS, e engine) ([]migration, error) {
 	return steps, nil
 }
 
-// migrate applies all missing steps in one transaction. Replicas that start together
-// wait for each other.
+// migrate applies all missing steps in one transaction. Replicas that start
+// together wait for each other.
 func (s *Store) migrate(ctx context.Context, files fs.FS) error {
 	steps, err := loadMigrations(files, s.engine)
 	if err != nil {
@@ -86,8 +87,8 @@ func (s *Store) migrate(ctx context.Context, files fs.FS) error {
 	return s.exclusively(ctx, func(c *call) error { return s.migrateTo(c, steps, int64(len(steps))) })
 }
 
-// exclusively runs a callback in a transaction that excludes other migrations and has
-// no timeout: a step may rewrite large tables.
+// exclusively runs a callback in a transaction that excludes other migrations
+// and has no timeout: a step may rewrite large tables.
 func (s *Store) exclusively(ctx context.Context, change func(*call) error) error {
 	for range writeAttempts {
 		// Read committed isolation sees the history that another replica
@@ -105,8 +106,8 @@ func (s *Store) exclusively(ctx context.Context, change func(*call) error) error
 	return &unavailableError{advice: "too many replicas are starting; retry later", cause: errCollision}
 }
 
-// migrateTo applies the missing steps up to a version. It fails if the history of the
-// database is not a prefix of the shipped steps.
+// migrateTo applies the missing steps up to a version. It fails if the
+// history of the database is not a prefix of the shipped steps.
 func (s *Store) migrateTo(c *call, steps []migration, version int64) error {
 	if err := createHistory(c); err != nil {
 		return err

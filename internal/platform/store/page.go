@@ -14,7 +14,8 @@ const (
 	MaxPageSize     = 500
 )
 
-// maxTokenLength bounds a page token before it is decoded; it fits the longest names.
+// maxTokenLength bounds a page token before it is decoded; it fits the
+// longest names.
 const maxTokenLength = 8 << 10
 
 // Page selects a part of a list.
@@ -34,8 +35,9 @@ func (p Page) limit() int {
 	return p.Size
 }
 
-// listID identifies a list: its type, account and filter. A page token is valid only
-// for the list that issued it, so a filter cannot change between two pages.
+// listID identifies a list: its type, account and filter. A page token is
+// valid only for the list that issued it, so a filter cannot change between
+// two pages.
 type listID string
 
 // newListID derives the ID of a list from its name and scope. The scope is
@@ -50,8 +52,8 @@ func newListID(name string, scope ...any) listID {
 	return listID(name + ":" + base64.RawURLEncoding.EncodeToString(sum[:9]))
 }
 
-// pageToken holds the sort key of the last row of a page (keyset pagination). So rows
-// that are added or removed elsewhere do not shift the next page.
+// pageToken holds the sort key of the last row of a page (keyset pagination).
+// So rows that are added or removed elsewhere do not shift the next page.
 type pageToken struct {
 	List  listID   `json:"l"`
 	After []string `json:"a"`
@@ -66,8 +68,8 @@ func (l listID) token(after ...string) string {
 	return base64.RawURLEncoding.EncodeToString(text)
 }
 
-// after decodes a page token: the sort columns of the last row, or nil for the first
-// page.
+// after decodes a page token: the sort columns of the last row, or nil for
+// the first page.
 func (l listID) after(token string, columns int) ([]string, error) {
 	if token == "" {
 		return nil, nil
@@ -95,8 +97,8 @@ type condition struct {
 	args  []any
 }
 
-// add appends a term in which each ? is the next argument. Both databases accept
-// numbered placeholders ($1).
+// add appends a term in which each ? is the next argument. Both databases
+// accept numbered placeholders ($1).
 func (c *condition) add(part string, args ...any) {
 	for _, arg := range args {
 		c.args = append(c.args, arg)
@@ -132,8 +134,9 @@ func (c *condition) limit() string { return " LIMIT $" + strconv.Itoa(len(c.args
 // where returns the WHERE clause. All terms must hold.
 func (c *condition) where() string { return " WHERE " + strings.Join(c.parts, " AND ") }
 
-// paginate cuts rows to the page size and returns the token of the next page. Queries
-// fetch one row more than the page, which shows whether there is a next one.
+// paginate cuts rows to the page size and returns the token of the next page.
+// Queries fetch one row more than the page, which shows whether there is a
+// next one.
 func paginate[T any](rows []T, limit int, token func(last T) string) ([]T, string) {
 	if len(rows) <= limit {
 		return rows, ""

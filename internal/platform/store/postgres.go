@@ -15,22 +15,22 @@ import (
 )
 
 const (
-	// postgresConnections is the pool size of one replica; a server accepts 100
-	// connections by default.
+	// postgresConnections is the pool size of one replica; a server accepts
+	// 100 connections by default.
 	postgresConnections = 16
 	postgresIdle        = 4
 	connectTimeout      = 10 * time.Second
-	// migrationLock is the key of the advisory lock of migrations, an arbitrary
-	// constant.
+	// migrationLock is the key of the advisory lock of migrations, an
+	// arbitrary constant.
 	migrationLock = 7345019822671
 )
 
-// postgresEngine is PostgreSQL. Writing transactions are serializable, as SQLite's
-// are; serialization failures are retried.
+// postgresEngine is PostgreSQL. Writing transactions are serializable, as
+// SQLite's are; serialization failures are retried.
 type postgresEngine struct{ config *pgx.ConnConfig }
 
-// connectPostgreSQL opens the connection pool. Session parameters of the URL take
-// precedence over the defaults.
+// connectPostgreSQL opens the connection pool. Session parameters of the URL
+// take precedence over the defaults.
 func (s *Store) connectPostgreSQL(ctx context.Context, location string) error {
 	config, err := pgx.ParseConfig(location)
 	if err != nil {
@@ -46,8 +46,8 @@ func (s *Store) connectPostgreSQL(ctx context.Context, location string) error {
 		"lock_timeout":                        "20s",
 		"idle_in_transaction_session_timeout": "60s",
 		// A sequential scan takes a predicate lock on the whole table, so a
-		// serializable transaction would conflict with every writer. All queries have
-		// an index.
+		// serializable transaction would conflict with every writer. All
+		// queries have an index.
 		"enable_seqscan": "off",
 	} {
 		if config.RuntimeParams[name] == "" {
@@ -80,7 +80,8 @@ func (e postgresEngine) explain(err error) error {
 		return nil
 	}
 	where := fmt.Sprintf("PostgreSQL at %s", e.config.Host)
-	// Errors without SQLSTATE never reached the server or lost the connection.
+	// Errors without SQLSTATE never reached the server or lost the
+	// connection.
 	var failure *pgconn.PgError
 	if !errors.As(err, &failure) {
 		return &unavailableError{advice: where + " does not respond; check that it runs and is reachable", cause: err}
@@ -114,8 +115,8 @@ func (postgresEngine) exclusiveIsolation() sql.IsolationLevel { return sql.Level
 func (postgresEngine) broadcasts() bool                       { return true }
 func (postgresEngine) name() string                           { return "postgres" }
 
-// broadcast sends each change to all replicas with the commit (NOTIFY). The payload
-// limit is 8000 bytes; a change is far smaller.
+// broadcast sends each change to all replicas with the commit (NOTIFY). The
+// payload limit is 8000 bytes; a change is far smaller.
 func (postgresEngine) broadcast(c *call, changes []Change) error {
 	for _, change := range changes {
 		text, err := json.Marshal(change)
@@ -146,8 +147,8 @@ func (postgresEngine) disableTimeouts(c *call) error {
 
 var textType = regexp.MustCompile(`\bTEXT\b`)
 
-// dialect gives text columns the C collation, so that order and page tokens do not
-// depend on the locale of the database.
+// dialect gives text columns the C collation, so that order and page tokens
+// do not depend on the locale of the database.
 func (postgresEngine) dialect(text string) string {
 	return textType.ReplaceAllString(text, `TEXT COLLATE "C"`)
 }

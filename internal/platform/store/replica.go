@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Replica is a process of the platform. It counts as live while SeenAt is recent; the
-// caller decides how recent.
+// Replica is a process of the platform. It counts as live while SeenAt is
+// recent; the caller decides how recent.
 type Replica struct {
 	ID, PeerURL, TunnelURL string
 	SeenAt                 time.Time
@@ -77,8 +77,8 @@ func (s *Store) DeleteReplica(ctx context.Context, id string) error {
 	})
 }
 
-// PutConnection stores how many tunnels of a runtime a replica holds; a count of zero
-// deletes the row. A renewal alone is not published as a change.
+// PutConnection stores how many tunnels of a runtime a replica holds; a count
+// of zero deletes the row. A renewal alone is not published as a change.
 func (s *Store) PutConnection(ctx context.Context, connection Connection) error {
 	if connection.ReplicaID == "" || connection.Count < 0 {
 		return invalid("a connection needs a replica, and a count from zero")
@@ -103,8 +103,8 @@ func (s *Store) PutConnection(ctx context.Context, connection Connection) error 
 	})
 }
 
-// Connections returns the connections of a runtime that were seen since a time, the
-// most recent first.
+// Connections returns the connections of a runtime that were seen since a
+// time, the most recent first.
 func (s *Store) Connections(ctx context.Context, runtimeID string, since time.Time) (connections []Connection, err error) {
 	err = s.read(ctx, func(c *call) error {
 		connections, err = queryAll(c, scanConnection, `SELECT runtime_id, replica_id, count, seen_at FROM connections

@@ -15,13 +15,14 @@ type Cursor struct {
 	Mark              int64 // counts resyncs
 	Resyncing         bool  // a resync is incomplete, so stored rows may be stale
 
-	// Gap is only set in the result of ApplyReport: changes are missing before the
-	// first one that was not stored. The runtime must start a resync.
+	// Gap is only set in the result of ApplyReport: changes are missing
+	// before the first one that was not stored. The runtime must start a
+	// resync.
 	Gap bool
 }
 
-// ReportChange is one numbered change of a report. Exactly one of the other fields is
-// set.
+// ReportChange is one numbered change of a report. Exactly one of the other
+// fields is set.
 type ReportChange struct {
 	Number      int64
 	Application *Application    // runtime, account and mark are set by ApplyReport
@@ -33,11 +34,11 @@ type ReportChange struct {
 // MaxReportChanges bounds the changes of one report.
 const MaxReportChanges = 5000
 
-// ApplyReport stores changes in one transaction, each exactly once. Numbers increase
-// by one within a stream; numbers that are already stored are ignored, so a report
-// can be retried. A stream starts with a resync, and a resync may skip numbers. At
-// any other missing number ApplyReport stops and returns a cursor with Gap; the
-// changes before it are stored.
+// ApplyReport stores changes in one transaction, each exactly once. Numbers
+// increase by one within a stream; numbers that are already stored are
+// ignored, so a report can be retried. A stream starts with a resync, and a
+// resync may skip numbers. At any other missing number ApplyReport stops and
+// returns a cursor with Gap; the changes before it are stored.
 func (s *Store) ApplyReport(ctx context.Context, runtimeID, stream string, changes []ReportChange) (Cursor, error) {
 	if err := checkReport(stream, changes); err != nil {
 		return Cursor{}, err
@@ -59,8 +60,8 @@ func (s *Store) ApplyReport(ctx context.Context, runtimeID, stream string, chang
 			if err := r.apply(change); err != nil {
 				return err
 			}
-			// The changes before the gap are stored; the agent continues with a
-			// resync.
+			// The changes before the gap are stored; the agent continues with
+			// a resync.
 			if r.cursor.Gap {
 				break
 			}
@@ -72,7 +73,8 @@ func (s *Store) ApplyReport(ctx context.Context, runtimeID, stream string, chang
 		return Cursor{}, err
 	}
 	if cursor.Stream != stream {
-		// This stream has not started; numbers of the previous stream are meaningless.
+		// This stream has not started; numbers of the previous stream are
+		// meaningless.
 		cursor.Stream, cursor.Stored = stream, 0
 	}
 	return cursor, nil
@@ -142,8 +144,8 @@ func (r *report) apply(change ReportChange) error {
 	// A retried report repeats stored numbers.
 	case known && change.Number <= r.cursor.Stored:
 		return nil // a duplicate
-	// A resync starts a stream, or repairs one, so it may skip numbers. The new
-	// mark distinguishes rows that it names.
+	// A resync starts a stream, or repairs one, so it may skip numbers. The
+	// new mark distinguishes rows that it names.
 	case change.ResyncBegin:
 		r.cursor.Stream, r.cursor.Resyncing = r.stream, true
 		r.cursor.Mark++
@@ -167,7 +169,8 @@ func (r *report) apply(change ReportChange) error {
 // put stores an application with the current mark.
 func (r *report) put(a Application) error {
 	r.announced(a.Namespace, a.Name)
-	// The labels are compared in their encoded form, whose map keys are sorted.
+	// The labels are compared in their encoded form, whose map keys are
+	// sorted.
 	labels := jsonText(a.Labels)
 	before, err := queryAll(r.call, scanText, "SELECT labels FROM applications WHERE runtime_id = $1 AND namespace = $2 AND name = $3", r.runtime.ID, a.Namespace, a.Name)
 	if err != nil {
@@ -208,8 +211,8 @@ func (r *report) label(a Application, again bool) error {
 	return err
 }
 
-// remove deletes an application. A different UID is a newer application with the same
-// name, which stays.
+// remove deletes an application. A different UID is a newer application with
+// the same name, which stays.
 func (r *report) remove(ref ApplicationRef) error {
 	var where condition
 	where.add("runtime_id = ?", r.runtime.ID)
@@ -225,7 +228,8 @@ func (r *report) remove(ref ApplicationRef) error {
 	return err
 }
 
-// sweep deletes the applications that the resync did not name: their mark is older.
+// sweep deletes the applications that the resync did not name: their mark is
+// older.
 func (r *report) sweep() error {
 	gone, err := queryAll(r.call, func(w row) (ref ApplicationRef, err error) { return ref, w.Scan(&ref.Namespace, &ref.Name) },
 		"SELECT namespace, name FROM applications WHERE runtime_id = $1 AND mark < $2", r.runtime.ID, r.cursor.Mark)
@@ -252,7 +256,8 @@ func (r *report) finish(before Cursor) error {
 		return nil
 	}
 	if after.Resyncing != before.Resyncing {
-		// Subscribers show with the runtime whether its applications are stale.
+		// Subscribers show with the runtime whether its applications are
+		// stale.
 		r.call.changed(Change{Kind: ChangeRuntime, AccountID: r.runtime.AccountID, ID: r.runtime.ID})
 	}
 	_, err := r.call.exec(`INSERT INTO report_cursors (runtime_id, stream, stored, mark, resyncing) VALUES ($1, $2, $3, $4, $5)
@@ -261,8 +266,8 @@ func (r *report) finish(before Cursor) error {
 	return err
 }
 
-// Cursor returns the report position of a runtime. Its stream is empty for a runtime
-// without reports.
+// Cursor returns the report position of a runtime. Its stream is empty for a
+// runtime without reports.
 func (s *Store) Cursor(ctx context.Context, runtimeID string) (cursor Cursor, err error) {
 	err = s.read(ctx, func(c *call) error {
 		cursor, err = cursorOf(c, runtimeID)

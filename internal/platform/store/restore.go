@@ -22,17 +22,17 @@ import (
 // maxBackupLine bounds a line; it exceeds the largest row.
 const maxBackupLine = 8 << 20
 
-// Restore writes a backup into an empty database, which it creates if it is a file.
-// The backup is spooled and verified completely first, so a damaged one is rejected
-// before any write. Then all rows are written in one transaction.
+// Restore writes a backup into an empty database, which it creates if it is a
+// file. The backup is spooled and verified completely first, so a damaged one
+// is rejected before any write. Then all rows are written in one transaction.
 func Restore(ctx context.Context, options Options, r io.Reader) (err error) {
 	spool, err := os.CreateTemp("", "slipway-restore-")
 	if err != nil {
 		return fmt.Errorf("create temporary file for the backup: %w", err)
 	}
 	defer func() { err = errors.Join(err, spool.Close()) }()
-	// The spool contains password hashes. The unlinked file is not visible to others
-	// and disappears with the process.
+	// The spool contains password hashes. The unlinked file is not visible to
+	// others and disappears with the process.
 	if err := os.Remove(spool.Name()); err != nil {
 		return err
 	}
@@ -77,8 +77,8 @@ func checkBackup(ctx context.Context, spool io.ReadSeeker) (backupHeader, error)
 	})
 }
 
-// restore migrates to the backup's schema version, loads the rows, and then migrates
-// to the current version: older backups stay usable.
+// restore migrates to the backup's schema version, loads the rows, and then
+// migrates to the current version: older backups stay usable.
 func (s *Store) restore(ctx context.Context, header backupHeader, spool io.ReadSeeker) error {
 	steps, err := loadMigrations(shippedMigrations(), s.engine)
 	if err != nil {
@@ -142,7 +142,8 @@ func loadRows(c *call, spool io.ReadSeeker) error {
 	statement := ""
 	_, err := readBackup(contextReader{c.ctx, spool}, backupVisitor{
 		table: func(table backupTable) error {
-			// Names were validated by sqlName; values are bound as parameters.
+			// Names were validated by sqlName; values are bound as
+			// parameters.
 			places := make([]string, len(table.Columns))
 			for i := range places {
 				places[i] = "$" + strconv.Itoa(i+1)
@@ -160,8 +161,8 @@ func loadRows(c *call, spool io.ReadSeeker) error {
 	return err
 }
 
-// backupVisitor is called for the tables and rows of a backup, in order. Values of a
-// row are string, int64, bool and []byte.
+// backupVisitor is called for the tables and rows of a backup, in order.
+// Values of a row are string, int64, bool and []byte.
 type backupVisitor struct {
 	table func(backupTable) error
 	row   func(backupTable, []any) error
@@ -176,8 +177,8 @@ func readBackup(r io.Reader, visitor backupVisitor) (backupHeader, error) {
 	return readLines(unpacked, visitor)
 }
 
-// readLines parses the uncompressed lines. It validates checksum, number of rows, and
-// the form of all names and values.
+// readLines parses the uncompressed lines. It validates checksum, number of
+// rows, and the form of all names and values.
 func readLines(unpacked io.Reader, visitor backupVisitor) (backupHeader, error) {
 	lines := bufio.NewScanner(unpacked)
 	lines.Buffer(make([]byte, 64<<10), maxBackupLine)
@@ -221,8 +222,8 @@ func (b *backupReader) line(line []byte, sum func() string) error {
 	case !b.begun:
 		b.begun = true
 		return b.readHeader(line)
-	// The first byte distinguishes rows, which are arrays, from tables and the
-	// trailer, which are objects.
+	// The first byte distinguishes rows, which are arrays, from tables and
+	// the trailer, which are objects.
 	case bytes.HasPrefix(line, []byte("[")):
 		return b.readRow(line)
 	case bytes.HasPrefix(line, []byte(`{"table":`)):
@@ -326,7 +327,8 @@ func decode[T any](cell json.RawMessage) (value T, err error) {
 	return value, nil
 }
 
-// strictJSON decodes a line that must have no unknown fields and no trailing data.
+// strictJSON decodes a line that must have no unknown fields and no trailing
+// data.
 func strictJSON(line []byte, to any) error {
 	decoder := json.NewDecoder(bytes.NewReader(line))
 	decoder.DisallowUnknownFields()

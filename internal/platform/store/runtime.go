@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Runtime is an agent in a cluster. Its name is unique in the account, and its
-// namespace is unique in its cluster.
+// Runtime is an agent in a cluster. Its name is unique in the account, and
+// its namespace is unique in its cluster.
 type Runtime struct {
 	ID, AccountID, Name, Namespace, Cluster, ClusterUID       string
 	Version, ChartVersion, KubernetesVersion                  string
@@ -42,8 +42,8 @@ func checkRuntime(runtime Runtime) error {
 	return nil
 }
 
-// CreateRuntime stores a runtime and sets ID and time if they are empty. If it is the
-// configuration runtime, it replaces the account's current one.
+// CreateRuntime stores a runtime and sets ID and time if they are empty. If
+// it is the configuration runtime, it replaces the account's current one.
 func (s *Store) CreateRuntime(ctx context.Context, runtime Runtime) (Runtime, error) {
 	if err := checkRuntime(runtime); err != nil {
 		return Runtime{}, err
@@ -68,8 +68,8 @@ func (s *Store) CreateRuntime(ctx context.Context, runtime Runtime) (Runtime, er
 	return runtime, err
 }
 
-// clearConfigurationRuntime clears the flag of all other runtimes of the account and
-// announces those that had it.
+// clearConfigurationRuntime clears the flag of all other runtimes of the
+// account and announces those that had it.
 func clearConfigurationRuntime(c *call, accountID, exceptID string) error {
 	had, err := queryAll(c, scanText, "SELECT id FROM runtimes WHERE account_id = $1 AND configuration_runtime AND id <> $2", accountID, exceptID)
 	if err != nil {
@@ -128,9 +128,9 @@ func (s *Store) Runtimes(ctx context.Context, accountID string, page Page) (runt
 }
 
 // UpdateRuntime reads a runtime, applies change and stores the result, in one
-// transaction. change may be called more than once, each time with a fresh Runtime;
-// its error aborts the update and is returned unchanged. ID, account and registration
-// time do not change.
+// transaction. change may be called more than once, each time with a fresh
+// Runtime; its error aborts the update and is returned unchanged. ID, account
+// and registration time do not change.
 func (s *Store) UpdateRuntime(ctx context.Context, id string, change func(*Runtime) error) (Runtime, error) {
 	var after Runtime
 	err := s.write(ctx, func(c *call) error {
@@ -174,8 +174,8 @@ func storeRuntime(c *call, runtime Runtime) error {
 	return orConflict(err, "a runtime with the name %s, or in the namespace %s of its cluster", runtime.Name, runtime.Namespace)
 }
 
-// SetConfigurationRuntime makes a runtime the only configuration runtime of its
-// account; an empty id leaves the account without one.
+// SetConfigurationRuntime makes a runtime the only configuration runtime of
+// its account; an empty id leaves the account without one.
 func (s *Store) SetConfigurationRuntime(ctx context.Context, accountID, id string) error {
 	return s.write(ctx, func(c *call) error {
 		if err := clearConfigurationRuntime(c, accountID, id); err != nil || id == "" {
@@ -186,10 +186,10 @@ func (s *Store) SetConfigurationRuntime(ctx context.Context, accountID, id strin
 	})
 }
 
-// DeleteRuntime deletes a runtime with its applications, cursor, credential and
-// connections. If onlyIfSilentSince is set, a runtime with a later heartbeat is kept
-// and a *ConflictError returned. Both happen in one transaction, so a runtime that
-// comes back online is never deleted.
+// DeleteRuntime deletes a runtime with its applications, cursor, credential
+// and connections. If onlyIfSilentSince is set, a runtime with a later
+// heartbeat is kept and a *ConflictError returned. Both happen in one
+// transaction, so a runtime that comes back online is never deleted.
 func (s *Store) DeleteRuntime(ctx context.Context, accountID, id string, onlyIfSilentSince time.Time) error {
 	return s.write(ctx, func(c *call) error {
 		runtime, err := runtimeByID(c, id)

@@ -67,8 +67,8 @@ func (s *Store) DeleteSession(ctx context.Context, hash []byte) error {
 	})
 }
 
-// DeleteSessionsOf deletes all sessions of a user except the one with the hash, which
-// may be nil.
+// DeleteSessionsOf deletes all sessions of a user except the one with the
+// hash, which may be nil.
 func (s *Store) DeleteSessionsOf(ctx context.Context, userID string, except []byte) error {
 	return s.write(ctx, func(c *call) error {
 		_, err := c.exec("DELETE FROM sessions WHERE user_id = $1 AND hash <> $2", userID, blob(except))

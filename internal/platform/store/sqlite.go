@@ -14,16 +14,16 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// sqliteReaders is the number of concurrent readers besides the one writer (WAL
-// mode).
+// sqliteReaders is the number of concurrent readers besides the one writer
+// (WAL mode).
 const sqliteReaders = 4
 
-// sqliteEngine is SQLite in a file. A pool of one connection serializes the writers,
-// so a transaction never conflicts.
+// sqliteEngine is SQLite in a file. A pool of one connection serializes the
+// writers, so a transaction never conflicts.
 type sqliteEngine struct{ path string }
 
-// connectSQLite locks, creates and opens the file. The lock is taken first: the
-// integrity check of a file in use would be unreliable.
+// connectSQLite locks, creates and opens the file. The lock is taken first:
+// the integrity check of a file in use would be unreliable.
 func (s *Store) connectSQLite(ctx context.Context, location *url.URL) error {
 	if location.Host != "" || !filepath.IsAbs(location.Path) || location.RawQuery != "" || location.User != nil {
 		return invalid("the URL of a SQLite database must be sqlite:///path/file.db, with three slashes and nothing after the path")
@@ -41,8 +41,8 @@ func (s *Store) connectSQLite(ctx context.Context, location *url.URL) error {
 	if err := createPrivateFile(path); err != nil {
 		return err
 	}
-	// The writer's pool has one connection: SQLite allows a single writer, and
-	// queueing in database/sql avoids SQLITE_BUSY.
+	// The writer's pool has one connection: SQLite allows a single writer,
+	// and queueing in database/sql avoids SQLITE_BUSY.
 	if s.writer, err = openSQLite(path, 1, "query_only(0)"); err != nil {
 		return err
 	}
@@ -53,11 +53,11 @@ func (s *Store) connectSQLite(ctx context.Context, location *url.URL) error {
 	return s.checkIntegrity(ctx)
 }
 
-// openSQLite opens a connection pool. synchronous=FULL makes a commit wait for the
-// disk, also with the write-ahead log.
+// openSQLite opens a connection pool. synchronous=FULL makes a commit wait
+// for the disk, also with the write-ahead log.
 func openSQLite(path string, connections int, access string) (*sql.DB, error) {
-	// BEGIN IMMEDIATE takes the write lock at once: upgrading a read lock later
-	// could deadlock. Defensive mode and untrusted schemas limit what a
+	// BEGIN IMMEDIATE takes the write lock at once: upgrading a read lock
+	// later could deadlock. Defensive mode and untrusted schemas limit what a
 	// manipulated file can do.
 	options := url.Values{
 		"_txlock":    {"immediate"},
@@ -79,9 +79,9 @@ func openSQLite(path string, connections int, access string) (*sql.DB, error) {
 	return db, nil
 }
 
-// lockFile excludes a second process. The lock is a file of its own, because SQLite
-// uses locks on the database file. The kernel releases it when the process ends, even
-// after a crash.
+// lockFile excludes a second process. The lock is a file of its own, because
+// SQLite uses locks on the database file. The kernel releases it when the
+// process ends, even after a crash.
 func lockFile(path string) (release func() error, err error) {
 	lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -93,8 +93,8 @@ func lockFile(path string) (release func() error, err error) {
 	return lock.Close, nil
 }
 
-// createPrivateFile creates the file if it does not exist and restricts it to its
-// owner. SQLite gives its other files (WAL, shared memory) the same mode.
+// createPrivateFile creates the file if it does not exist and restricts it to
+// its owner. SQLite gives its other files (WAL, shared memory) the same mode.
 func createPrivateFile(path string) error {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -139,7 +139,8 @@ func (e sqliteEngine) explain(err error) error {
 	case sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY:
 		return fmt.Errorf("what this belongs to is %w", ErrNotFound)
 	}
-	// The primary result code is in the low byte; the extended code refines it.
+	// The primary result code is in the low byte; the extended code refines
+	// it.
 	folder := filepath.Dir(e.path)
 	advice := ""
 	switch failure.Code() & 0xff {

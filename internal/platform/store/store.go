@@ -12,8 +12,9 @@ import (
 
 // Options configures a Store.
 type Options struct {
-	// URL is sqlite:///path/file.db or postgres://user:password@host/database. It may
-	// contain a password, so it is never logged or part of an error.
+	// URL is sqlite:///path/file.db or
+	// postgres://user:password@host/database. It may contain a password, so
+	// it is never logged or part of an error.
 	URL string
 	Log *slog.Logger     // nil discards
 	Now func() time.Time // nil means time.Now
@@ -42,15 +43,17 @@ type engine interface {
 	explain(err error) error
 	writeIsolation() sql.IsolationLevel
 	snapshotIsolation() sql.IsolationLevel
-	// aloneIsolation sees, after waiting for exclusive, what was stored meanwhile.
+	// aloneIsolation sees, after waiting for exclusive, what was stored
+	// meanwhile.
 	exclusiveIsolation() sql.IsolationLevel
-	// broadcasts reports whether the database delivers changes to every replica, this
-	// one included. Otherwise the writer publishes them in this process.
+	// broadcasts reports whether the database delivers changes to every
+	// replica, this one included. Otherwise the writer publishes them in this
+	// process.
 	broadcasts() bool
 	// broadcast sends changes as part of the transaction.
 	broadcast(c *call, changes []Change) error
-	// exclusive blocks other migrations until the transaction ends, and disables
-	// statement timeouts.
+	// exclusive blocks other migrations until the transaction ends, and
+	// disables statement timeouts.
 	exclusive(c *call) error
 	// disableTimeouts disables the timeouts of statements in the transaction.
 	disableTimeouts(c *call) error
@@ -62,9 +65,9 @@ type engine interface {
 	tables(c *call) ([]string, error)
 }
 
-// Open opens the database and migrates its schema. It rejects a database of a newer
-// program, a damaged one, and a file that another process has open. An unreachable
-// database is ErrUnavailable.
+// Open opens the database and migrates its schema. It rejects a database of a
+// newer program, a damaged one, and a file that another process has open. An
+// unreachable database is ErrUnavailable.
 func Open(ctx context.Context, options Options) (*Store, error) {
 	s, err := connect(ctx, options)
 	if err != nil {
@@ -90,8 +93,8 @@ func connect(ctx context.Context, options Options) (*Store, error) {
 	if s.now == nil {
 		s.now = time.Now
 	}
-	// closing outlives the context of Open, which only bounds opening. It ends
-	// the goroutines of Changes and listen.
+	// closing outlives the context of Open, which only bounds opening. It
+	// ends the goroutines of Changes and listen.
 	s.closing, s.close = context.WithCancel(context.Background())
 
 	const form = "the URL of the database must be sqlite:///path/file.db or postgres://user:password@host/database"
@@ -113,8 +116,8 @@ func connect(ctx context.Context, options Options) (*Store, error) {
 	return s, nil
 }
 
-// Close closes the channels of Changes, waits for running goroutines and closes the
-// database. It is idempotent.
+// Close closes the channels of Changes, waits for running goroutines and
+// closes the database. It is idempotent.
 func (s *Store) Close() (err error) {
 	s.closed.Do(func() {
 		// Goroutines end before the pools are closed, so that none of them

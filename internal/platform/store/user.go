@@ -15,16 +15,16 @@ const (
 	RoleUser  Role = "user"
 )
 
-// User is a user of an account. An email is unique in the platform, regardless of
-// case.
+// User is a user of an account. An email is unique in the platform,
+// regardless of case.
 type User struct {
 	ID, AccountID, Email, Name string
 	Role                       Role
 	PasswordHash               string // encoded argon2id; empty without password
 	MustChangePassword         bool
 	Disabled                   bool
-	// Subject identifies the user at the identity provider, as "issuer|sub". It is
-	// empty for users with a password.
+	// Subject identifies the user at the identity provider, as "issuer|sub".
+	// It is empty for users with a password.
 	Subject                 string
 	CreatedAt, LastSignInAt time.Time
 }
@@ -125,8 +125,8 @@ func (s *Store) Users(ctx context.Context, accountID string, page Page) (users [
 	return users, next, err
 }
 
-// UpdateUser stores all fields of a user except ID, account and creation time. It
-// returns ErrLastAdmin if the account would have no admin left.
+// UpdateUser stores all fields of a user except ID, account and creation
+// time. It returns ErrLastAdmin if the account would have no admin left.
 func (s *Store) UpdateUser(ctx context.Context, user User) error {
 	if err := checkUser(user); err != nil {
 		return err
@@ -150,9 +150,9 @@ func (s *Store) UpdateUser(ctx context.Context, user User) error {
 	})
 }
 
-// otherAdmin returns ErrLastAdmin unless the account has another active admin. It
-// runs in the transaction of the change: two admins cannot demote each other
-// concurrently.
+// otherAdmin returns ErrLastAdmin unless the account has another active
+// admin. It runs in the transaction of the change: two admins cannot demote
+// each other concurrently.
 func otherAdmin(c *call, user User) error {
 	others, err := queryOne(c, scanNumber, "SELECT count(*) FROM users WHERE account_id = $1 AND id <> $2 AND role = $3 AND NOT disabled",
 		user.AccountID, user.ID, string(RoleAdmin))
@@ -162,8 +162,8 @@ func otherAdmin(c *call, user User) error {
 	return err
 }
 
-// DeleteUser deletes a user with their sessions and keys. It returns ErrLastAdmin for
-// the last admin of an account.
+// DeleteUser deletes a user with their sessions and keys. It returns
+// ErrLastAdmin for the last admin of an account.
 func (s *Store) DeleteUser(ctx context.Context, accountID, id string) error {
 	return s.write(ctx, func(c *call) error {
 		user, err := queryOne(c, scanUser, "SELECT "+userColumns+" FROM users WHERE account_id = $1 AND id = $2", accountID, id)

@@ -1,6 +1,6 @@
-// Package oidctest is a strict OpenID provider for tests: it requires PKCE with
-// S256, the client secret and the registered redirect URL, and accepts each
-// code once. Tests set the claims of its tokens and can forge them.
+// Package oidctest is a strict OpenID provider for tests: it requires PKCE
+// with S256, the client secret and the registered redirect URL, and accepts
+// each code once. Tests set the claims of its tokens and can forge them.
 package oidctest
 
 import (

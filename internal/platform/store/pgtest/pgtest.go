@@ -1,10 +1,11 @@
-// Package pgtest runs a real PostgreSQL for tests. The tests of a package share one
-// server, which starts on first use, in its own folder and on a socket that only its
-// user and root can access. Each test gets its own databases.
+// Package pgtest runs a real PostgreSQL for tests. The tests of a package
+// share one server, which starts on first use, in its own folder and on a
+// socket that only its user and root can access. Each test gets its own
+// databases.
 //
-// It guarantees that the server and its folder are removed when the test process
-// ends, even after a crash. It needs Debian's postgresql package and fails without
-// it.
+// It guarantees that the server and its folder are removed when the test
+// process ends, even after a crash. It needs Debian's postgresql package and
+// fails without it.
 package pgtest
 
 import (
@@ -35,14 +36,15 @@ var server = sync.OnceValues(start)
 // running is a server that accepts connections.
 type running struct {
 	sockets string
-	// alive stays open as long as the test process lives; the supervisor reads from
-	// it.
+	// alive stays open as long as the test process lives; the supervisor
+	// reads from it.
 	alive io.Closer
 }
 
-// URL creates a database and returns its URL, which needs no password. The database
-// has a natural-language collation, as databases of users may have, so that tests
-// find queries that depend on it. It is dropped when the test ends.
+// URL creates a database and returns its URL, which needs no password. The
+// database has a natural-language collation, as databases of users may have,
+// so that tests find queries that depend on it. It is dropped when the test
+// ends.
 func URL(t testing.TB) string {
 	t.Helper()
 	s, err := server()
@@ -62,8 +64,8 @@ func URL(t testing.TB) string {
 	return s.url(name)
 }
 
-// Admin runs a statement as superuser outside of the databases of tests, for example
-// to terminate connections.
+// Admin runs a statement as superuser outside of the databases of tests, for
+// example to terminate connections.
 func Admin(t testing.TB, statement string) {
 	t.Helper()
 	s, err := server()
@@ -95,8 +97,8 @@ func (s running) exec(ctx context.Context, statement string) error {
 	return nil
 }
 
-// supervisor runs the server until its stdin is closed, which happens when the test
-// process ends, and removes all files.
+// supervisor runs the server until its stdin is closed, which happens when
+// the test process ends, and removes all files.
 const supervisor = `
 "$1/postgres" -D "$2/data" -k "$2" >>"$2/log" 2>&1 </dev/null &
 read -r nothing
@@ -177,7 +179,8 @@ func programs() (string, error) {
 	return slices.MaxFunc(found, func(a, b string) int { return version(a) - version(b) }), nil
 }
 
-// owner returns the user that runs the server: PostgreSQL refuses to run as root.
+// owner returns the user that runs the server: PostgreSQL refuses to run as
+// root.
 func owner(folder string) (*syscall.SysProcAttr, error) {
 	attributes := &syscall.SysProcAttr{Setpgid: true} // Ctrl-C must only reach the tests
 	if os.Getuid() != 0 {
