@@ -37,16 +37,16 @@ func TestRefusals(t *testing.T) {
 		{"not valid, only printed", "edge --print-config --log.level=loud", "", 2,
 			"slipway: log.level is \"loud\": choose one of debug, info, warn, error\n"},
 		{"unknown command", "verson", "", 2,
-			"slipway: unknown command \"verson\" for \"slipway\"\n\nDid you mean this?\n\tversion\n\nRun 'slipway --help' for what it takes.\n"},
+			"slipway: unknown command \"verson\" for \"slipway\"\n\nDid you mean this?\n\tversion\n\nRun 'slipway --help' for usage.\n"},
 		{"unknown flag", "version --outptu json", "", 2,
-			"slipway: unknown flag: --outptu: did you mean --output?\nRun 'slipway version --help' for what it takes.\n"},
+			"slipway: unknown flag: --outptu: did you mean --output?\nRun 'slipway version --help' for usage.\n"},
 		{"unlike any flag", "version --zzzzzz", "", 2,
-			"slipway: unknown flag: --zzzzzz\nRun 'slipway version --help' for what it takes.\n"},
+			"slipway: unknown flag: --zzzzzz\nRun 'slipway version --help' for usage.\n"},
 		{"unknown output", "version --output xml", "", 2, "slipway: --output \"xml\" is neither text nor json\n"},
 		{"unknown level", "version --log.level loud", "", 2,
 			"slipway: the log level \"loud\" is not known: choose one of debug, info, warn, error\n"},
 		{"word", "version now", "", 2,
-			"slipway: unknown command \"now\" for \"slipway version\"\nRun 'slipway version --help' for what it takes.\n"},
+			"slipway: unknown command \"now\" for \"slipway version\"\nRun 'slipway version --help' for usage.\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			clitest.Clean(t)

@@ -51,9 +51,9 @@ type program struct {
 func (p program) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "slipway",
-		Short: "What is in Git becomes live on Kubernetes and gets its traffic",
-		Long: `Slipway takes what is in Git, makes it live on Kubernetes, and serves the
-traffic for it: a GitOps runtime and an ingress controller in one program.`,
+		Short: "GitOps runtime and ingress controller for Kubernetes",
+		Long: `Slipway deploys what is in Git to Kubernetes, and serves the traffic for it: a
+GitOps runtime and an ingress controller in one program.`,
 		SilenceErrors: true, // execute prints them, and knows the exit code
 		SilenceUsage:  true,
 		PersistentPreRunE: func(command *cobra.Command, _ []string) error {
@@ -149,7 +149,7 @@ func (p program) execute(ctx context.Context, args []string, stdout, stderr io.W
 		exit.Print(stderr, err)
 	}
 	if !started {
-		_, _ = fmt.Fprintf(stderr, "Run '%s --help' for what it takes.\n", command.CommandPath())
+		_, _ = fmt.Fprintf(stderr, "Run '%s --help' for usage.\n", command.CommandPath())
 		return exit.Usage
 	}
 	if usage := (exit.UsageError{}); errors.As(err, &usage) {

@@ -15,13 +15,13 @@ func versionCommand() *cobra.Command {
 	output := "text"
 	command := &cobra.Command{
 		Use:   "version",
-		Short: "Say which version this is",
+		Short: "Show the version",
 		Args:  cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			return printVersion(command.OutOrStdout(), output)
 		},
 	}
-	command.Flags().StringVar(&output, "output", output, "how to print it: text or json")
+	command.Flags().StringVar(&output, "output", output, "output format: text or json")
 	return command
 }
 

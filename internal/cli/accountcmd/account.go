@@ -22,27 +22,31 @@ import (
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
-// Account is `slipway account`.
+// Account returns the command slipway account. Everybody may read; changing
+// needs an admin, which the platform checks.
 func Account() *cobra.Command {
 	choice := &apiclient.Choice{}
-	command := apiclient.GroupCommand("account", "Look after the account, its users and its Git settings", choice, false)
+	command := apiclient.GroupCommand("account", "Manage the account, its users and its Git settings", choice, false)
 	command.AddCommand(accountGetCommand(choice), accountUpdateCommand(choice), accountUsersCommand(choice), accountGitCommand(choice))
 	return command
 }
 
+// accountGetCommand shows the name and ID of the account. The ID is what the
+// values of the chart name.
 func accountGetCommand(choice *apiclient.Choice) *cobra.Command {
 	command := &cobra.Command{Use: "get", Short: "Show the account", Args: cobra.NoArgs}
 	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
 	command.RunE = apiclient.WithClient(choice, output, func(command *cobra.Command, client *apiclient.Client, _ []string) error {
-		answer, err := apiclient.Call(command.Context(), client, client.Accounts().GetAccount, &platformv1.GetAccountRequest{})
+		response, err := apiclient.Call(command.Context(), client, client.Accounts().GetAccount, &platformv1.GetAccountRequest{})
 		if err != nil {
 			return err
 		}
-		return showAccount(command, output, answer.GetAccount())
+		return showAccount(command, output, response.GetAccount())
 	})
 	return command
 }
 
+// showAccount prints an account in the chosen form.
 func showAccount(command *cobra.Command, output *printer.Output, account *platformv1.Account) error {
 	return printer.Show(command, output, account, func(w io.Writer) error {
 		facts, flush := printer.NewTable(w)
@@ -53,29 +57,33 @@ func showAccount(command *cobra.Command, output *printer.Output, account *platfo
 	})
 }
 
+// accountUpdateCommand renames the account. Its ID stays, so runtimes and keys
+// are not affected.
 func accountUpdateCommand(choice *apiclient.Choice) *cobra.Command {
 	var name string
-	command := &cobra.Command{Use: "update --name NAME", Short: "Give the account another name", Args: cobra.NoArgs}
+	command := &cobra.Command{Use: "update --name NAME", Short: "Rename the account", Args: cobra.NoArgs}
 	command.Flags().StringVar(&name, "name", "", "new name of the account")
 	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
 	command.RunE = apiclient.WithClient(choice, output, func(command *cobra.Command, client *apiclient.Client, _ []string) error {
 		if name == "" {
 			return exit.UsageError{Err: errors.New("--name is missing")}
 		}
-		answer, err := apiclient.Call(command.Context(), client, client.Accounts().UpdateAccount, &platformv1.UpdateAccountRequest{Name: name})
+		response, err := apiclient.Call(command.Context(), client, client.Accounts().UpdateAccount, &platformv1.UpdateAccountRequest{Name: name})
 		if err != nil {
 			return err
 		}
-		return showAccount(command, output, answer.GetAccount())
+		return showAccount(command, output, response.GetAccount())
 	})
 	return command
 }
 
-// accountGitCommand is the Git provider and the Shared Configuration Repository.
+// accountGitCommand manages the Git provider and the Shared Configuration
+// Repository of the account (R56 to R58). They hold no token: tokens are the
+// runtimes' own.
 func accountGitCommand(choice *apiclient.Choice) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "git",
-		Short: "Look after the Git provider and the Shared Configuration Repository",
+		Short: "Manage the Git provider and the Shared Configuration Repository",
 		Long: `The Git provider and the Shared Configuration Repository are the same for all
 runtimes of the account, and hold no token. Once a runtime has reached the
 repository they are frozen; reset is for wrong settings, and for an account without
@@ -86,15 +94,15 @@ active runtimes.`,
 	get := &cobra.Command{Use: "get", Short: "Show the Git settings", Args: cobra.NoArgs}
 	getOutput := printer.NewOutput(get, printer.FormJSON, printer.FormYAML)
 	get.RunE = apiclient.WithClient(choice, getOutput, func(command *cobra.Command, client *apiclient.Client, _ []string) error {
-		answer, err := apiclient.Call(command.Context(), client, client.Git().GetGitSettings, &platformv1.GetGitSettingsRequest{})
+		response, err := apiclient.Call(command.Context(), client, client.Git().GetGitSettings, &platformv1.GetGitSettingsRequest{})
 		if err != nil {
 			return err
 		}
-		return showGitSettings(command, getOutput, answer.GetSettings())
+		return showGitSettings(command, getOutput, response.GetSettings())
 	})
-	reset := &cobra.Command{Use: "reset", Short: "Forget the Git settings", Args: cobra.NoArgs}
+	reset := &cobra.Command{Use: "reset", Short: "Reset the Git settings", Args: cobra.NoArgs}
 	var yes bool
-	reset.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	reset.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
 	reset.RunE = apiclient.WithClient(choice, nil, func(command *cobra.Command, client *apiclient.Client, _ []string) error {
 		if err := prompt.New(command).Confirm("Forget the Git settings of the account?", yes); err != nil {
 			return err
@@ -109,6 +117,9 @@ active runtimes.`,
 	return command
 }
 
+// accountGitSetCommand sets the Git settings once. The platform freezes them
+// when a runtime has reached the repository, because moving it would orphan
+// what runtimes keep there.
 func accountGitSetCommand(choice *apiclient.Choice) *cobra.Command {
 	settings := &platformv1.GitSettings{}
 	command := &cobra.Command{
@@ -129,15 +140,18 @@ of the repository for cloud providers; a server in house needs both.`,
 		if settings.SharedRepository == "" {
 			return exit.UsageError{Err: errors.New("--shared-repository is missing")}
 		}
-		answer, err := apiclient.Call(command.Context(), client, client.Git().SetGitSettings, &platformv1.SetGitSettingsRequest{Settings: settings})
+		response, err := apiclient.Call(command.Context(), client, client.Git().SetGitSettings, &platformv1.SetGitSettingsRequest{Settings: settings})
 		if err != nil {
 			return err
 		}
-		return showGitSettings(command, output, answer.GetSettings())
+		return showGitSettings(command, output, response.GetSettings())
 	})
 	return command
 }
 
+// showGitSettings prints the settings. Settings that are empty are a note and
+// not a table of dashes, but -o json still prints them, so that scripts get a
+// document.
 func showGitSettings(command *cobra.Command, output *printer.Output, settings *platformv1.GitSettings) error {
 	if settings.GetSharedRepository() == "" && output.Form == printer.FormTable {
 		printer.Note(command, "Nothing is set: slipway account git set --shared-repository URL")
@@ -157,6 +171,7 @@ func showGitSettings(command *cobra.Command, output *printer.Output, settings *p
 	})
 }
 
+// parseRole parses a role as users write it.
 func parseRole(word string) (platformv1.Role, error) {
 	switch word {
 	case "admin":

@@ -30,7 +30,7 @@ func TestAccount(t *testing.T) {
 	if got := w.Must(t, "account users list"); !strings.Contains(clitest.TrimLines(got), "grace@example.com grace@example.com user must choose a password -") {
 		t.Errorf("list:\n%s", got)
 	}
-	w.Fails(t, "account users update grace@example.com", 2, "say what to change")
+	w.Fails(t, "account users update grace@example.com", 2, "name what to change")
 	w.Fails(t, "account users update nobody@example.com --role user", 1, "the account has no user nobody@example.com")
 	w.Fails(t, "account users create x@example.com --role king", 2, "neither admin nor user")
 	w.Fails(t, "account users delete grace@example.com", 2, "--yes")
@@ -109,7 +109,7 @@ func TestKeys(t *testing.T) {
 	w.Fails(t, "api-key create x --scope everything", 2, "runtime-register")
 	w.Fails(t, "api-key create x --lifetime 1y", 2, "12h or 90d")
 	w.Environ = []string{"SLIPWAY_URL=" + w.Url, "SLIPWAY_API_KEY=" + secretText}
-	w.Fails(t, "api-key list", 1, "the platform does not know you")
+	w.Fails(t, "api-key list", 1, "the platform does not accept the key")
 	w.Environ = nil
 	audit := w.Must(t, "audit list --since 1h --action key.create --limit 3")
 	if strings.Count(audit, "key.create") != 3 || !strings.Contains(audit, "key/key-229") {

@@ -17,20 +17,22 @@ import (
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
-// APIKey is `slipway api-key`.
+// APIKey returns the command slipway api-key.
 func APIKey() *cobra.Command {
 	choice := &apiclient.Choice{}
-	command := apiclient.GroupCommand("api-key", "Make, list and revoke API keys", choice, false)
+	command := apiclient.GroupCommand("api-key", "Manage API keys", choice, false)
 	command.AddCommand(apiKeyCreateCommand(choice), apiKeyListCommand(choice), apiKeyRevokeCommand(choice))
 	return command
 }
 
+// apiKeyCreateCommand creates a key. The secret is printed alone on standard
+// output and exists nowhere else afterwards: the platform keeps only its hash.
 func apiKeyCreateCommand(choice *apiclient.Choice) *cobra.Command {
 	var scopes []string
 	life := lifetime(loginKeyLife)
 	command := &cobra.Command{
 		Use:   "create NAME",
-		Short: "Make a key, and print its secret once",
+		Short: "Create a key, and print its secret once",
 		Long: `Makes an API key of yours. Its secret is printed alone on standard output and is not
 shown again; everything else is on standard error.`,
 		Example: `  slipway api-key create ci --scope read --lifetime 30d > key.txt
@@ -51,27 +53,29 @@ shown again; everything else is on standard error.`,
 		if life > 0 {
 			wanted.Lifetime = durationpb.New(time.Duration(life))
 		}
-		answer, err := apiclient.Call(command.Context(), client, client.Keys().CreateKey, wanted)
+		response, err := apiclient.Call(command.Context(), client, client.Keys().CreateKey, wanted)
 		if err != nil {
 			return err
 		}
-		key := answer.GetKey()
+		key := response.GetKey()
 		printer.Note(command, "Key %s (ID %s, scope %s) expires %s. Its secret is not shown again:", key.GetName(), key.GetId(), scopeWords(key.GetScopes()), printer.Expiry(key.GetExpiresAt()))
-		_, err = fmt.Fprintln(command.OutOrStdout(), answer.GetSecret())
+		_, err = fmt.Fprintln(command.OutOrStdout(), response.GetSecret())
 		return err
 	})
 	return command
 }
 
+// apiKeyListCommand lists keys by ID and prefix. Secrets are not known to the
+// platform.
 func apiKeyListCommand(choice *apiclient.Choice) *cobra.Command {
 	var revoked bool
-	command := &cobra.Command{Use: "list", Short: "List your keys, or all of the account as an admin", Args: cobra.NoArgs}
+	command := &cobra.Command{Use: "list", Short: "List your keys; admins see all keys of the account", Args: cobra.NoArgs}
 	command.Flags().BoolVar(&revoked, "include-revoked", false, "also those that were revoked")
 	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
 	command.RunE = apiclient.WithClient(choice, output, func(command *cobra.Command, client *apiclient.Client, _ []string) error {
 		all, err := apiclient.AllPages(func(page string) ([]*platformv1.Key, string, error) {
-			answer, err := apiclient.Call(command.Context(), client, client.Keys().ListKeys, &platformv1.ListKeysRequest{IncludeRevoked: revoked, PageSize: apiclient.PageSize, PageToken: page})
-			return answer.GetKeys(), answer.GetNextPageToken(), err
+			response, err := apiclient.Call(command.Context(), client, client.Keys().ListKeys, &platformv1.ListKeysRequest{IncludeRevoked: revoked, PageSize: apiclient.PageSize, PageToken: page})
+			return response.GetKeys(), response.GetNextPageToken(), err
 		})
 		if err != nil {
 			return err
@@ -89,9 +93,12 @@ func apiKeyListCommand(choice *apiclient.Choice) *cobra.Command {
 	return command
 }
 
+// apiKeyRevokeCommand revokes a key by ID. A whole key as argument is refused
+// before anything is sent: it would be in the shell's history already, and is
+// not an ID.
 func apiKeyRevokeCommand(choice *apiclient.Choice) *cobra.Command {
 	return &cobra.Command{
-		Use: "revoke ID", Short: "End a key", Args: cobra.ExactArgs(1),
+		Use: "revoke ID", Short: "Revoke a key", Args: cobra.ExactArgs(1),
 		RunE: apiclient.WithClient(choice, nil, func(command *cobra.Command, client *apiclient.Client, args []string) error {
 			if strings.Count(args[0], "_") >= 2 {
 				return exit.UsageError{Err: fmt.Errorf("this looks like a key, which does not belong into a command line: give its ID, which slipway api-key list shows")}
@@ -105,6 +112,8 @@ func apiKeyRevokeCommand(choice *apiclient.Choice) *cobra.Command {
 	}
 }
 
+// parseScope parses the scope of a key: runtime-register becomes
+// SCOPE_RUNTIME_REGISTER.
 func parseScope(word string) (platformv1.Scope, error) {
 	value, ok := platformv1.Scope_value["SCOPE_"+strings.ToUpper(strings.ReplaceAll(word, "-", "_"))]
 	if !ok || value == 0 {
@@ -113,6 +122,8 @@ func parseScope(word string) (platformv1.Scope, error) {
 	return platformv1.Scope(value), nil
 }
 
+// scopeWords formats scopes, sorted, so that output does not depend on the
+// order of the API.
 func scopeWords(scopes []platformv1.Scope) string {
 	var words []string
 	for _, scope := range scopes {
@@ -122,10 +133,12 @@ func scopeWords(scopes []platformv1.Scope) string {
 	return printer.OrDash(strings.Join(words, ","))
 }
 
-// lifetime is a duration that also knows days.
+// lifetime is a flag value: a duration that may be given in days, which
+// time.ParseDuration does not have.
 type lifetime time.Duration
 
-// Set reads a duration such as 12h or 90d.
+// Set parses a duration such as 12h or 90d. A hundred years is the bound for
+// days, below the overflow of time.Duration.
 func (l *lifetime) Set(text string) error {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
 		number, err := strconv.Atoi(days)
@@ -143,7 +156,7 @@ func (l *lifetime) Set(text string) error {
 	return nil
 }
 
-// String is the length as Set reads it.
+// String formats the duration as Set parses it.
 func (l *lifetime) String() string {
 	const day = 24 * time.Hour
 	if d := time.Duration(*l); d > 0 && d%day == 0 {
@@ -152,5 +165,5 @@ func (l *lifetime) String() string {
 	return time.Duration(*l).String()
 }
 
-// Type names it in help.
+// Type names the value in help.
 func (l *lifetime) Type() string { return "duration" }

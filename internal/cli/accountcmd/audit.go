@@ -14,14 +14,16 @@ import (
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
-// Audit is `slipway audit`.
+// Audit returns the command slipway audit. Only admins may read the log.
 func Audit() *cobra.Command {
 	choice := &apiclient.Choice{}
-	command := apiclient.GroupCommand("audit", "Read who did what", choice, false)
+	command := apiclient.GroupCommand("audit", "Read the audit log", choice, false)
 	command.AddCommand(auditListCommand(choice))
 	return command
 }
 
+// auditListCommand lists entries, the newest first. The default limit keeps a
+// terminal usable; a note reports if there are more.
 func auditListCommand(choice *apiclient.Choice) *cobra.Command {
 	wanted := &platformv1.ListEntriesRequest{}
 	var since, until string
@@ -61,7 +63,8 @@ func auditListCommand(choice *apiclient.Choice) *cobra.Command {
 	return command
 }
 
-// moment reads a time, or a length of time before now.
+// moment parses a time in RFC 3339, or a duration before now. An empty text is
+// no bound.
 func moment(flag, text string, now time.Time) (*timestamppb.Timestamp, error) {
 	if text == "" {
 		return nil, nil
@@ -76,6 +79,7 @@ func moment(flag, text string, now time.Time) (*timestamppb.Timestamp, error) {
 	return timestamppb.New(now.Add(-time.Duration(before))), nil
 }
 
+// printAudit prints entries as a table.
 func printAudit(w io.Writer, entries []*platformv1.AuditEntry) error {
 	rows, flush := printer.NewTable(w)
 	rows.Row("AT", "ACTOR", "KIND", "ACTION", "TARGET", "OUTCOME", "ADDRESS", "DETAIL")

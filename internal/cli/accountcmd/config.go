@@ -14,11 +14,12 @@ import (
 	"slipway.dev/slipway/internal/wire"
 )
 
-// Config is `slipway config`: the platforms that this person knows.
+// Config returns the command slipway config, which manages the contexts of this
+// machine. It never contacts a platform.
 func Config() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "config",
-		Short: "Choose which platform is asked",
+		Short: "Manage contexts: the platforms you have signed in to",
 		Long: `Looks after the contexts: platforms with who you are there, and the runtime that is
 asked when none is named. They are in the file $` + apiclient.ConfigVariable + `, or
 $XDG_CONFIG_HOME/slipway/config.yaml, which only you can read. slipway login adds
@@ -31,6 +32,7 @@ context, and the flags --platform-context and --runtime over both.`,
 	return command
 }
 
+// configListCommand lists the contexts without their keys.
 func configListCommand() *cobra.Command {
 	command := &cobra.Command{Use: "list", Short: "List the contexts", Args: cobra.NoArgs}
 	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
@@ -55,6 +57,7 @@ func configListCommand() *cobra.Command {
 	return command
 }
 
+// printContexts prints contexts as a table and marks the current one.
 func printContexts(w io.Writer, shown []apiclient.ShownContext) error {
 	rows, flush := printer.NewTable(w)
 	rows.Row("CURRENT", "NAME", "URL", "ACCOUNT", "USER", "RUNTIME", "KEY_EXPIRES")
@@ -68,9 +71,11 @@ func printContexts(w io.Writer, shown []apiclient.ShownContext) error {
 	return flush()
 }
 
+// configUseCommand makes a context current. The change is made under the lock
+// of the file, so that two commands do not lose each other's.
 func configUseCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "use NAME", Short: "Make a context the current one", Args: cobra.ExactArgs(1), ValidArgsFunction: apiclient.CompleteContexts,
+		Use: "use NAME", Short: "Switch to a context", Args: cobra.ExactArgs(1), ValidArgsFunction: apiclient.CompleteContexts,
 		RunE: func(command *cobra.Command, args []string) error {
 			return apiclient.UpdateContexts(command.Context(), func(book *apiclient.Contexts) error {
 				if book.Find(args[0]) == nil {
@@ -83,9 +88,11 @@ func configUseCommand() *cobra.Command {
 	}
 }
 
+// configCurrentCommand prints the current context alone, for scripts and
+// prompts.
 func configCurrentCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "current", Short: "Say which context is current", Args: cobra.NoArgs,
+		Use: "current", Short: "Show the current context", Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			book, err := apiclient.ReadContexts()
 			if err != nil {
@@ -100,9 +107,11 @@ func configCurrentCommand() *cobra.Command {
 	}
 }
 
+// configDeleteCommand deletes a context. Its key stays valid at the platform,
+// which the note points out; logout revokes the key first.
 func configDeleteCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "delete NAME", Short: "Forget a context; its key stays good", Args: cobra.ExactArgs(1), ValidArgsFunction: apiclient.CompleteContexts,
+		Use: "delete NAME", Short: "Delete a context without revoking its key", Args: cobra.ExactArgs(1), ValidArgsFunction: apiclient.CompleteContexts,
 		Long: `Forgets a context. The platform is not asked, so the key stays good until it expires;
 slipway logout revokes it first.`,
 		RunE: func(command *cobra.Command, args []string) error {
@@ -121,10 +130,12 @@ slipway logout revokes it first.`,
 	}
 }
 
+// configRuntimeCommand sets the default runtime of a context. The name is only
+// checked for its form: the runtime may not exist yet.
 func configRuntimeCommand() *cobra.Command {
 	choice, none := &apiclient.Choice{}, false
 	command := &cobra.Command{
-		Use: "set-runtime [NAME]", Short: "Set which runtime is asked when none is named", Args: cobra.MaximumNArgs(1),
+		Use: "set-runtime [NAME]", Short: "Set the default runtime of a context", Args: cobra.MaximumNArgs(1),
 		Example: `  slipway config set-runtime prod
   slipway config set-runtime --none`,
 		ValidArgsFunction: choice.CompleteRuntimeArg,

@@ -23,21 +23,22 @@ import (
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
-// loginKeyLife is how long a key that login makes is good.
+// loginKeyLife is the lifetime of the key that a login creates. A forgotten
+// laptop loses its access within it.
 const loginKeyLife = 90 * 24 * time.Hour
 
-// loginFlags are those of login.
+// loginFlags are the flags of login.
 type loginFlags struct {
 	email, keyFile, name, caFile string
 	passwordStdin                bool
 }
 
-// Login is `slipway login`.
+// Login returns the command slipway login.
 func Login() *cobra.Command {
 	given := &loginFlags{}
 	command := &cobra.Command{
 		Use:   "login URL",
-		Short: "Sign in to a platform, and make it the current one",
+		Short: "Sign in to a platform, and make its context current",
 		Long: `Signs in to a platform with an email and a password, makes an API key for this
 machine that is good for 90 days, and keeps it in a file that only you can read
 (slipway config). The password is not kept. A password that is good for one sign-in
@@ -60,6 +61,8 @@ people who sign in through an identity provider.`,
 	return command
 }
 
+// login signs in and stores the context. It has two ways: with a password,
+// which creates a key for this machine, or with a key from elsewhere.
 func login(command *cobra.Command, address string, given *loginFlags) error {
 	if given.keyFile != "" && (given.email != "" || given.passwordStdin) {
 		return exit.UsageError{Err: errors.New("--api-key-file needs neither an email nor a password")}
@@ -85,8 +88,9 @@ func login(command *cobra.Command, address string, given *loginFlags) error {
 	return keepLogin(command, made)
 }
 
-// keepLogin checks the key and keeps the context. A key that login made and that
-// cannot be kept is revoked.
+// keepLogin verifies the key with a request and stores the context. A created
+// key that cannot be stored is revoked, and so is the key of an earlier login
+// that this one replaces: only the stored key stays valid.
 func keepLogin(command *cobra.Command, made apiclient.Context) error {
 	client, err := apiclient.New(made)
 	if err != nil {
@@ -108,6 +112,8 @@ func keepLogin(command *cobra.Command, made apiclient.Context) error {
 		if found := book.Find(made.Name); found != nil {
 			before = *found
 			if before.URL == made.URL {
+				// The default runtime survives a new login at the same
+				// platform.
 				made.Runtime = before.Runtime
 			}
 		}
@@ -134,13 +140,14 @@ func keepLogin(command *cobra.Command, made apiclient.Context) error {
 	return nil
 }
 
-// csrfTransport adds the token of a session to requests.
+// csrfTransport adds the CSRF token of a session to requests. The platform
+// requires it from clients with a cookie.
 type csrfTransport struct {
 	token *secret.Text
 	next  http.RoundTripper
 }
 
-// RoundTrip sends a request with the token.
+// RoundTrip sends a request with the token, if there is one yet.
 func (t *csrfTransport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if t.token.IsZero() {
 		return t.next.RoundTrip(request)
@@ -150,12 +157,14 @@ func (t *csrfTransport) RoundTrip(request *http.Request) (*http.Response, error)
 	return t.next.RoundTrip(marked)
 }
 
-// session is a platform with a cookie, for as long as a login takes.
+// session is a client with a cookie instead of a key. It lives as long as a
+// login takes.
 type session struct {
 	*apiclient.Client
 	csrf *secret.Text
 }
 
+// newSession returns a client with an empty cookie jar and no key.
 func newSession(made apiclient.Context) (*session, error) {
 	made.Key = secret.Text{}
 	client, err := apiclient.New(made)
@@ -171,11 +180,12 @@ func newSession(made apiclient.Context) (*session, error) {
 	return &session{client, csrf}, nil
 }
 
-// signIn signs in with a password and makes a key.
+// signIn signs in with a password and creates a key. The password is not
+// stored.
 func signIn(command *cobra.Command, made *apiclient.Context, given *loginFlags) error {
 	asking := prompt.New(command)
 	if !asking.Interactive() && !given.passwordStdin {
-		return exit.UsageError{Err: errors.New("nobody can be asked for a password here: use --api-key-file, or --password-stdin")}
+		return exit.UsageError{Err: errors.New("there is no terminal to ask for a password: use --api-key-file, or --password-stdin")}
 	}
 	s, err := newSession(*made)
 	if err != nil {
@@ -183,6 +193,8 @@ func signIn(command *cobra.Command, made *apiclient.Context, given *loginFlags) 
 	}
 	defer s.Close()
 	ctx := command.Context()
+	// Asked first: a platform with an identity provider only has no passwords,
+	// and the user would type one for nothing.
 	methods, err := apiclient.Call(ctx, s.Client, s.Auth().Methods, &platformv1.MethodsRequest{})
 	if err != nil {
 		return err
@@ -209,7 +221,8 @@ func signIn(command *cobra.Command, made *apiclient.Context, given *loginFlags) 
 	return s.makeKey(ctx, made)
 }
 
-// enter signs in, and changes a password that is good for nothing else.
+// enter signs in. A one-time password is exchanged for a chosen one at once:
+// the platform allows nothing else with it.
 func (s *session) enter(ctx context.Context, asking *prompt.Prompter, email string, password secret.Text) error {
 	user, err := s.present(ctx, email, password)
 	if err != nil || !user.GetMustChangePassword() {
@@ -228,19 +241,22 @@ func (s *session) enter(ctx context.Context, asking *prompt.Prompter, email stri
 	return err
 }
 
+// present sends email and password and keeps the CSRF token of the new session.
 func (s *session) present(ctx context.Context, email string, password secret.Text) (*platformv1.User, error) {
+	// The token of a session before this one would be refused.
 	*s.csrf = secret.Text{}
 	bounded, cancel := context.WithTimeout(ctx, apiclient.RequestTimeout)
 	defer cancel()
-	answer, err := apiclient.Call(bounded, s.Client, s.Auth().SignIn, &platformv1.SignInRequest{Email: email, Password: password.Reveal()})
+	response, err := apiclient.Call(bounded, s.Client, s.Auth().SignIn, &platformv1.SignInRequest{Email: email, Password: password.Reveal()})
 	if err != nil {
 		return nil, err
 	}
-	*s.csrf = secret.New(answer.GetCsrfToken())
-	return answer.GetUser(), nil
+	*s.csrf = secret.New(response.GetCsrfToken())
+	return response.GetUser(), nil
 }
 
-// makeKey makes the key of this machine, and ends the session.
+// makeKey creates the key of this machine, and ends the session. The host in
+// its name lets an admin see in the list which machine a key is on.
 func (s *session) makeKey(ctx context.Context, made *apiclient.Context) error {
 	host, err := os.Hostname()
 	if err != nil {
@@ -253,7 +269,7 @@ func (s *session) makeKey(ctx context.Context, made *apiclient.Context) error {
 		return err
 	}
 	made.Key, made.KeyID, made.KeyMade = secret.New(key.GetSecret()), key.GetKey().GetId(), true
-	// The session ends by itself too; that it does not end now harms nobody.
+	// Best effort: the session expires by itself.
 	_, _ = apiclient.Call(ctx, s.Client, s.Auth().SignOut, &platformv1.SignOutRequest{})
 	return nil
 }

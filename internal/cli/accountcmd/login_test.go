@@ -70,7 +70,7 @@ func TestLogin(t *testing.T) {
 	}
 	w.Fails(t, "whoami", 2, "run slipway login URL")
 	w.Environ = []string{"SLIPWAY_URL=" + w.Url, "SLIPWAY_API_KEY=" + second}
-	w.Fails(t, "whoami", 1, "the platform does not know you")
+	w.Fails(t, "whoami", 1, "the platform does not accept the key")
 }
 
 // TestLoginWithKey: a key that was made elsewhere is checked, kept, and not revoked
@@ -109,7 +109,7 @@ func TestLoginRefusals(t *testing.T) {
 	for line, want := range map[string]string{
 		"login http://platform.example":                                  "use https",
 		"login nonsense":                                                 "write one such as https://",
-		"login https://127.0.0.1:1":                                      "nobody can be asked for a password here",
+		"login https://127.0.0.1:1":                                      "there is no terminal to ask for a password",
 		"login https://127.0.0.1:1 --api-key-file x --email a@b":         "needs neither",
 		"login https://127.0.0.1:1 --api-key-file missing":               "no such file",
 		"login https://127.0.0.1:1 --api-key-file /dev/null --ca-file x": "is empty",
@@ -124,7 +124,7 @@ func TestLoginRefusals(t *testing.T) {
 	}
 	w.Fails(t, "config current", 1, "no context is current")
 	got := w.RunWith(t, "key", "login http://127.0.0.1:1 --api-key-file -")
-	if got.Code != 1 || !strings.Contains(got.Stderr, "the platform at http://127.0.0.1:1 does not answer") {
+	if got.Code != 1 || !strings.Contains(got.Stderr, "the platform at http://127.0.0.1:1 does not respond") {
 		t.Errorf("nobody there: %+v", got)
 	}
 }
@@ -269,13 +269,13 @@ func TestLoginOnTerminal(t *testing.T) {
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for _, step := range []struct{ prompt, answer string }{
+	for _, step := range []struct{ prompt, response string }{
 		{"Email: ", clitest.AdminEmail}, {"Password: ", w.OneTime}, {"New password: ", "a mistake of mine"}, {"Once more: ", "another mistake"},
 		{"They differ.\nNew password: ", clitest.ChosenPassword}, {"differ.\nNew password: \nOnce more: ", clitest.ChosenPassword},
 	} {
 		shown.WaitFor(t, step.prompt)
 		waitForRaw(t, terminal, step.prompt != "Email: ")
-		if _, err := screen.WriteString(step.answer + "\n"); err != nil {
+		if _, err := screen.WriteString(step.response + "\n"); err != nil {
 			t.Fatal(err)
 		}
 	}

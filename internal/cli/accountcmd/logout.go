@@ -14,13 +14,15 @@ import (
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
-// Logout is `slipway logout`.
+// Logout returns the command slipway logout. It revokes only keys that login
+// created: others may be in use elsewhere. A context whose key could not be
+// revoked is kept, so that the user can try again.
 func Logout() *cobra.Command {
 	var name string
 	var force, revokeGiven bool
 	command := &cobra.Command{
 		Use:   "logout",
-		Short: "Revoke the key of a context, and forget it",
+		Short: "Sign out: revoke the key of a context, and delete it",
 		Long: `Revokes the API key that login made and forgets the context. A key that was given
 with --api-key-file is only forgotten, because others may use it too, unless
 --revoke is said.`,
@@ -56,8 +58,8 @@ with --api-key-file is only forgotten, because others may use it too, unless
 	return command
 }
 
-// endKey revokes the key of a context. One that the platform does not know any
-// more needs no revoking.
+// endKey revokes the key of a context. A key that the platform does not accept
+// any more needs no revoking.
 func endKey(command *cobra.Command, of apiclient.Context) error {
 	client, err := apiclient.New(of)
 	if err != nil {

@@ -14,16 +14,18 @@ import (
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
-// accountUsersCommand is `slipway account users`.
+// accountUsersCommand returns the command slipway account users. Users are
+// named by email or ID.
 func accountUsersCommand(choice *apiclient.Choice) *cobra.Command {
 	command := &cobra.Command{
-		Use: "users", Short: "Look after the users of the account", Args: cobra.NoArgs,
+		Use: "users", Short: "Manage the users of the account", Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error { return command.Help() },
 	}
 	command.AddCommand(usersListCommand(choice), usersCreateCommand(choice), usersUpdateCommand(choice), usersResetCommand(choice), usersDeleteCommand(choice))
 	return command
 }
 
+// usersListCommand lists all users, page by page.
 func usersListCommand(choice *apiclient.Choice) *cobra.Command {
 	command := &cobra.Command{Use: "list", Short: "List the users", Args: cobra.NoArgs}
 	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
@@ -44,6 +46,7 @@ func usersListCommand(choice *apiclient.Choice) *cobra.Command {
 	return command
 }
 
+// userState describes what a user can do, the most restricting state first.
 func userState(user *platformv1.User) string {
 	switch {
 	case user.GetDisabled():
@@ -56,18 +59,21 @@ func userState(user *platformv1.User) string {
 	return "active"
 }
 
-// printOneTime prints a password that is shown once, alone, so that it can be
-// piped.
+// printOneTime prints a one-time password alone on standard output, so that it
+// can be piped; what it is for goes to standard error.
 func printOneTime(command *cobra.Command, email, password string) error {
 	printer.Note(command, "%s signs in once with this password, and chooses another. It is not shown again:", email)
 	_, err := fmt.Fprintln(command.OutOrStdout(), password)
 	return err
 }
 
+// usersCreateCommand creates a user. The platform generates the password, so
+// that none travels in a command line. External users sign in through the
+// identity provider and get no password.
 func usersCreateCommand(choice *apiclient.Choice) *cobra.Command {
 	wanted, role := &platformv1.CreateUserRequest{}, "user"
 	command := &cobra.Command{
-		Use: "create EMAIL", Short: "Make a user, and print a password for one sign-in", Args: cobra.ExactArgs(1),
+		Use: "create EMAIL", Short: "Create a user, and print a one-time password", Args: cobra.ExactArgs(1),
 		Example: `  slipway account users create grace@example.com --role admin`,
 	}
 	flags := command.Flags()
@@ -83,19 +89,22 @@ func usersCreateCommand(choice *apiclient.Choice) *cobra.Command {
 		if wanted.Name == "" {
 			wanted.Name = args[0]
 		}
-		answer, err := apiclient.Call(command.Context(), client, client.Accounts().CreateUser, wanted)
+		response, err := apiclient.Call(command.Context(), client, client.Accounts().CreateUser, wanted)
 		if err != nil {
 			return err
 		}
-		if answer.GetOneTimePassword() == "" {
-			printer.Note(command, "%s was made, and signs in through the identity provider.", answer.GetUser().GetEmail())
+		if response.GetOneTimePassword() == "" {
+			printer.Note(command, "%s was made, and signs in through the identity provider.", response.GetUser().GetEmail())
 			return nil
 		}
-		return printOneTime(command, answer.GetUser().GetEmail(), answer.GetOneTimePassword())
+		return printOneTime(command, response.GetUser().GetEmail(), response.GetOneTimePassword())
 	})
 	return command
 }
 
+// usersUpdateCommand changes the fields whose flags are set. A request without
+// a change is refused here: the platform would accept it and the user would
+// believe it worked.
 func usersUpdateCommand(choice *apiclient.Choice) *cobra.Command {
 	var name, role string
 	var disable, enable bool
@@ -106,7 +115,7 @@ func usersUpdateCommand(choice *apiclient.Choice) *cobra.Command {
 	flags := command.Flags()
 	flags.StringVar(&name, "name", "", "new name")
 	flags.StringVar(&role, "role", "", "user or admin")
-	flags.BoolVar(&disable, "disable", false, "end the sessions and keys, and let nobody sign in")
+	flags.BoolVar(&disable, "disable", false, "end the sessions and keys, and block sign-in")
 	flags.BoolVar(&enable, "enable", false, "let the user sign in again")
 	command.RunE = apiclient.WithClient(choice, nil, func(command *cobra.Command, client *apiclient.Client, args []string) error {
 		change := &platformv1.UpdateUserRequest{}
@@ -124,7 +133,7 @@ func usersUpdateCommand(choice *apiclient.Choice) *cobra.Command {
 			change.Disabled = &disable
 		}
 		if change.Name == nil && change.Role == nil && change.Disabled == nil {
-			return exit.UsageError{Err: errors.New("say what to change: --name, --role, and --disable or --enable")}
+			return exit.UsageError{Err: errors.New("name what to change: --name, --role, and --disable or --enable")}
 		}
 		user, err := client.FindUser(command, args[0])
 		if err != nil {
@@ -140,28 +149,31 @@ func usersUpdateCommand(choice *apiclient.Choice) *cobra.Command {
 	return command
 }
 
+// usersResetCommand replaces a user's password by a one-time password and ends
+// the sessions of the user.
 func usersResetCommand(choice *apiclient.Choice) *cobra.Command {
 	command := &cobra.Command{
-		Use: "reset-password EMAIL|ID", Short: "End a user's sessions, and print a password for one sign-in", Args: cobra.ExactArgs(1),
+		Use: "reset-password EMAIL|ID", Short: "Reset the password of a user, and print a one-time password", Args: cobra.ExactArgs(1),
 	}
 	command.RunE = apiclient.WithClient(choice, nil, func(command *cobra.Command, client *apiclient.Client, args []string) error {
 		user, err := client.FindUser(command, args[0])
 		if err != nil {
 			return err
 		}
-		answer, err := apiclient.Call(command.Context(), client, client.Accounts().ResetPassword, &platformv1.ResetPasswordRequest{Id: user.GetId()})
+		response, err := apiclient.Call(command.Context(), client, client.Accounts().ResetPassword, &platformv1.ResetPasswordRequest{Id: user.GetId()})
 		if err != nil {
 			return err
 		}
-		return printOneTime(command, user.GetEmail(), answer.GetOneTimePassword())
+		return printOneTime(command, user.GetEmail(), response.GetOneTimePassword())
 	})
 	return command
 }
 
+// usersDeleteCommand deletes a user after asking.
 func usersDeleteCommand(choice *apiclient.Choice) *cobra.Command {
 	var yes bool
-	command := &cobra.Command{Use: "delete EMAIL|ID", Short: "Delete a user, and what the user holds", Args: cobra.ExactArgs(1)}
-	command.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	command := &cobra.Command{Use: "delete EMAIL|ID", Short: "Delete a user with its keys and sessions", Args: cobra.ExactArgs(1)}
+	command.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
 	command.RunE = apiclient.WithClient(choice, nil, func(command *cobra.Command, client *apiclient.Client, args []string) error {
 		user, err := client.FindUser(command, args[0])
 		if err != nil {

@@ -11,10 +11,11 @@ import (
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
-// Whoami is `slipway whoami`.
+// Whoami returns the command slipway whoami. It shows the user, the account and
+// the key that requests are made with.
 func Whoami() *cobra.Command {
 	choice := &apiclient.Choice{}
-	command := &cobra.Command{Use: "whoami", Short: "Say who you are to the platform", Args: cobra.NoArgs}
+	command := &cobra.Command{Use: "whoami", Short: "Show the current user", Args: cobra.NoArgs}
 	choice.AddFlags(command.Flags())
 	_ = command.RegisterFlagCompletionFunc("platform-context", apiclient.CompleteContexts) // the flag is there
 	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)

@@ -27,12 +27,13 @@ import (
 	"slipway.dev/slipway/internal/observe/roleserver"
 )
 
-// Command parses its flags itself: its options come from a file and the
-// environment too.
+// Command returns the command slipway agent. Cobra does not parse its flags:
+// options also come from a file and the environment, and internal/config parses
+// all three alike.
 func Command() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "agent [options]",
-		Short: "Make what is in Git live in a cluster",
+		Short: "Run the agent: deploy from Git to a cluster",
 		Long: `Makes the Applications of a Kubernetes cluster live: it fetches Git, renders,
 applies, prunes, waits for health, and reports in the status of each. It runs
 until SIGINT or SIGTERM, then ends what it has begun and gives its Lease up. A
@@ -49,19 +50,22 @@ second signal ends it at once, with exit code 130.`,
 	return command
 }
 
-// agentGCPercent collects garbage twice as often as usual: most of an agent's memory
-// lives as long as it does, and what it does in bursts should not be paid for in
-// between.
+// agentGCPercent makes the garbage collector run twice as often as the default:
+// most of an agent's memory lives as long as the process, and the peak of a
+// burst should not be kept between bursts. GOGC overrides it.
 const agentGCPercent = 50
 
 // The rate bounds a loop that has gone wild, and nothing else: the API server
 // protects itself with priority and fairness.
 const (
+	// The rate only stops a loop that has gone wild: the API server protects
+	// itself with priority and fairness.
 	agentRequestsPerSecond = 2000
 	agentRequestBurst      = 4000
 )
 
-// run loads the options and does what they ask for.
+// run loads and validates the options, and then prints help, prints the
+// configuration, or runs the agent.
 func run(command *cobra.Command, args []string) error {
 	environ := os.Environ()
 	loaded, err := config.LoadAgent(config.Sources{
@@ -96,7 +100,9 @@ func run(command *cobra.Command, args []string) error {
 	return serve(command.Context(), options, log)
 }
 
-// serve runs the delivery plane with its servers around it.
+// serve runs the agent with its health and admin servers. The cluster is
+// connected before the servers start, so that a wrong kubeconfig ends the
+// process with a usage error.
 func serve(ctx context.Context, options *config.Agent, log *slog.Logger) error {
 	facts := buildinfo.Read()
 	kube.LogTo(log)
@@ -124,6 +130,8 @@ func serve(ctx context.Context, options *config.Agent, log *slog.Logger) error {
 		if err != nil {
 			return err
 		}
+		// Opened after the webhook listener: an agent that cannot listen must
+		// not register.
 		finish, err := joinPlatform(running, &given, options, registry)
 		if err != nil {
 			return errors.Join(err, given.Webhooks.Close())
@@ -132,7 +140,8 @@ func serve(ctx context.Context, options *config.Agent, log *slog.Logger) error {
 	})
 }
 
-// agentOptions are the options in the words of the agent. They are valid.
+// agentOptions converts validated options. Errors are joined; only the host
+// name can really fail.
 func agentOptions(options *config.Agent) (agent.Options, error) {
 	memory, errMemory := config.ParseSize(options.Render.MemoryLimit)
 	output, errOutput := config.ParseSize(options.Render.OutputLimit)
@@ -157,8 +166,9 @@ func agentOptions(options *config.Agent) (agent.Options, error) {
 	return given, errors.Join(errMemory, errOutput, errIdentity)
 }
 
-// replicaName is this process among all that ever compete: the host's name, which
-// in a cluster is that of the Pod, and something that no other process has.
+// replicaName identifies this process in leader election: the host name, which
+// in a cluster is the Pod's, and a random part, so that a restarted Pod is
+// another candidate.
 func replicaName() (string, error) {
 	host, err := os.Hostname()
 	if err != nil {

@@ -25,8 +25,8 @@ import (
 	"slipway.dev/slipway/internal/observe/roleserver"
 )
 
-// joinPlatform makes the agent a runtime, if a platform is given. The function
-// deletes what was made for this run alone.
+// joinPlatform adds the runtime options if a platform is configured. The
+// function that it returns removes what was created for this run alone.
 func joinPlatform(ctx context.Context, given *agent.Options, options *config.Agent, registry *observe.Metrics) (func() error, error) {
 	nothing := func() error { return nil }
 	if options.Platform.URL == "" {
@@ -48,7 +48,7 @@ func joinPlatform(ctx context.Context, given *agent.Options, options *config.Age
 	return finish, nil
 }
 
-// runtimeOptions are the options in the words of the agent. They are valid.
+// runtimeOptions converts validated options of the runtime.
 func runtimeOptions(given *agent.Options, options *config.Agent, registry *observe.Metrics) (*agent.RuntimeOptions, error) {
 	authorities, err := files.ReadAuthorities(options.Platform.CAFile)
 	if err != nil {
@@ -85,8 +85,10 @@ func runtimeOptions(given *agent.Options, options *config.Agent, registry *obser
 	return made, nil
 }
 
-// RuntimeChart is the chart of this version, with the values of the installation as
-// they are when they are asked for.
+// RuntimeChart returns a function that reads the chart of this version and the
+// current values of the installation. It reads the values each time, because an
+// upgrade mounts new ones. The runtime writes both to Git, from where a restore
+// reads them.
 func RuntimeChart(self config.RuntimeSelf) func(context.Context) (sharedrepo.Chart, error) {
 	return func(context.Context) (sharedrepo.Chart, error) {
 		chart := sharedrepo.Chart{Repository: self.ChartRepository, Version: self.ChartVersion, Release: self.Release}
@@ -95,6 +97,8 @@ func RuntimeChart(self config.RuntimeSelf) func(context.Context) (sharedrepo.Cha
 			return chart, err
 		}
 		if err := yaml.Unmarshal(text, &chart.Values); err != nil {
+			// The decoder's message would quote the file, which may contain
+			// secrets.
 			return chart, fmt.Errorf("%s is not YAML", self.ValuesFile) // what is in it may be secret
 		}
 		chart.Archive, err = charts.Archive(charts.Runtime)
@@ -102,6 +106,7 @@ func RuntimeChart(self config.RuntimeSelf) func(context.Context) (sharedrepo.Cha
 	}
 }
 
+// accessMode converts the validated mode; the tunnel is the default.
 func accessMode(word string) mode.Mode {
 	switch word {
 	case "ingress":
@@ -114,7 +119,8 @@ func accessMode(word string) mode.Mode {
 	return mode.Tunnel
 }
 
-// runtimeFolder is the folder that was named, or a new one that goes at the end.
+// runtimeFolder returns the configured state folder, or a temporary one that is
+// removed at the end. Without state the runtime registers again at each start.
 func runtimeFolder(named string) (string, func() error, error) {
 	if named == "" {
 		folder, err := os.MkdirTemp("", "slipway-runtime-")

@@ -21,8 +21,8 @@ func RoleName(role platformv1.Role) string {
 // ListUsers returns all users of the account.
 func (c *Client) ListUsers(command *cobra.Command) ([]*platformv1.User, error) {
 	return AllPages(func(page string) ([]*platformv1.User, string, error) {
-		answer, err := Call(command.Context(), c, c.Accounts().ListUsers, &platformv1.ListUsersRequest{PageSize: PageSize, PageToken: page})
-		return answer.GetUsers(), answer.GetNextPageToken(), err
+		response, err := Call(command.Context(), c, c.Accounts().ListUsers, &platformv1.ListUsersRequest{PageSize: PageSize, PageToken: page})
+		return response.GetUsers(), response.GetNextPageToken(), err
 	})
 }
 

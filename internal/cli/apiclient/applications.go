@@ -31,7 +31,7 @@ func (c *Client) LocateApplication(ctx context.Context, place *tracking.App) (st
 	case len(found) == 0 && c.Runtime != "":
 		return c.Runtime, nil // it may be too new to be reported
 	case len(found) == 0:
-		return "", fmt.Errorf("no runtime has told of an Application %s: slipway app list shows those that are known; name the runtime with --runtime if it is new", place.Name)
+		return "", fmt.Errorf("no runtime has reported an Application %s: slipway app list shows those that are known; name the runtime with --runtime if it is new", place.Name)
 	}
 	var choices []string
 	for _, one := range found {
@@ -45,7 +45,7 @@ func (c *Client) LocateApplication(ctx context.Context, place *tracking.App) (st
 func (c *Client) ReportedApplications(ctx context.Context, wanted *platformv1.ListApplicationsRequest) ([]*platformv1.Application, error) {
 	return AllPages(func(page string) ([]*platformv1.Application, string, error) {
 		wanted.PageSize, wanted.PageToken = PageSize, page
-		answer, err := Call(ctx, c, c.applications().ListApplications, wanted)
-		return answer.GetApplications(), answer.GetNextPageToken(), err
+		response, err := Call(ctx, c, c.applications().ListApplications, wanted)
+		return response.GetApplications(), response.GetNextPageToken(), err
 	})
 }

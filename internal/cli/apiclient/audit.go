@@ -17,14 +17,14 @@ func (c *Client) AuditEntries(ctx context.Context, wanted *platformv1.ListEntrie
 	more := false
 	_, err := AllPages(func(page string) ([]*platformv1.AuditEntry, string, error) {
 		wanted.PageSize, wanted.PageToken = PageSize, page
-		answer, err := Call(ctx, c, c.audit().ListEntries, wanted)
-		entries = append(entries, answer.GetEntries()...)
+		response, err := Call(ctx, c, c.audit().ListEntries, wanted)
+		entries = append(entries, response.GetEntries()...)
 		if err == nil && limit > 0 && len(entries) >= limit {
-			more = len(entries) > limit || answer.GetNextPageToken() != ""
+			more = len(entries) > limit || response.GetNextPageToken() != ""
 			entries = entries[:limit]
 			return nil, "", errEnough
 		}
-		return nil, answer.GetNextPageToken(), err
+		return nil, response.GetNextPageToken(), err
 	})
 	if errors.Is(err, errEnough) {
 		err = nil

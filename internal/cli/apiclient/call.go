@@ -22,11 +22,11 @@ func Call[Q, A any](
 ) (*A, error) {
 	bounded, cancel := context.WithTimeout(ctx, RequestTimeout)
 	defer cancel()
-	answer, err := call(bounded, connect.NewRequest(question))
+	response, err := call(bounded, connect.NewRequest(question))
 	if err != nil {
 		return nil, c.Explain(ctx, err)
 	}
-	return answer.Msg, nil
+	return response.Msg, nil
 }
 
 // AllPages collects a list until there is no next page. A platform that returns
@@ -71,9 +71,9 @@ func (c *Client) Explain(ctx context.Context, err error) error {
 	switch told.Code() {
 	case connect.CodeUnauthenticated:
 		if c.Name == "" {
-			return fmt.Errorf("the platform does not know you: check the key in %s (%s)", KeyVariable, message)
+			return fmt.Errorf("the platform does not accept the key: check the key in %s (%s)", KeyVariable, message)
 		}
-		return fmt.Errorf("the platform does not know you: run slipway login %s --name %s (%s)", c.URL, printer.Printable(c.Name), message)
+		return fmt.Errorf("the platform does not accept the key: run slipway login %s --name %s (%s)", c.URL, printer.Printable(c.Name), message)
 	case connect.CodePermissionDenied:
 		return fmt.Errorf("you may not do this: %s", message)
 	}
@@ -92,11 +92,11 @@ func (c *Client) explainUnreached(told *connect.Error, message string) error {
 	case errors.As(told, &wrong), errors.As(told, &verification):
 		return fmt.Errorf("the certificate of %s is not good for it: %s", c.BaseURL(), message)
 	case errors.Is(told, context.DeadlineExceeded):
-		return fmt.Errorf("the platform at %s does not answer within %s: see whether it runs and whether this machine reaches it", c.BaseURL(), RequestTimeout)
+		return fmt.Errorf("the platform at %s does not respond within %s: see whether it runs and whether this machine reaches it", c.BaseURL(), RequestTimeout)
 	case unreachable(told):
-		return fmt.Errorf("the platform at %s does not answer: %s", c.BaseURL(), message)
+		return fmt.Errorf("the platform at %s does not respond: %s", c.BaseURL(), message)
 	}
-	return fmt.Errorf("what answers at %s is no platform, or another version of it: %s", c.BaseURL(), message)
+	return fmt.Errorf("the server at %s is no platform, or another version of it: %s", c.BaseURL(), message)
 }
 
 // unreachable reports whether there was no connection at all.

@@ -59,15 +59,15 @@ type Choice struct {
 
 // AddFlags adds the flags that select the platform.
 func (p *Choice) AddFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&p.Context, "platform-context", "", "context of the platform to ask (default the current one; slipway config list shows them)")
-	flags.StringVar(&p.Url, "platform-url", "", "URL of the platform to ask; the key is in "+KeyVariable)
+	flags.StringVar(&p.Context, "platform-context", "", "context of the platform (default the current one; slipway config list shows them)")
+	flags.StringVar(&p.Url, "platform-url", "", "URL of the platform; the key is in "+KeyVariable)
 	_ = flags.MarkHidden("platform-url") // it is there
 }
 
 // AddRuntimeFlags is AddFlags with the flag that selects the runtime.
 func (p *Choice) AddRuntimeFlags(flags *pflag.FlagSet) {
 	p.AddFlags(flags)
-	flags.StringVar(&p.Runtime, "runtime", "", "runtime to ask (default "+RuntimeVariable+", that of the context, or the only one)")
+	flags.StringVar(&p.Runtime, "runtime", "", "runtime (default "+RuntimeVariable+", that of the context, or the only one)")
 }
 
 // GroupCommand returns a command that only has subcommands, with the flags that

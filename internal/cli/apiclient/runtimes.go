@@ -22,8 +22,8 @@ import (
 // ListRuntimes returns all runtimes of the account.
 func (c *Client) ListRuntimes(ctx context.Context) ([]*platformv1.Runtime, error) {
 	return AllPages(func(page string) ([]*platformv1.Runtime, string, error) {
-		answer, err := Call(ctx, c, c.Runtimes().ListRuntimes, &platformv1.ListRuntimesRequest{PageSize: PageSize, PageToken: page})
-		return answer.GetRuntimes(), answer.GetNextPageToken(), err
+		response, err := Call(ctx, c, c.Runtimes().ListRuntimes, &platformv1.ListRuntimesRequest{PageSize: PageSize, PageToken: page})
+		return response.GetRuntimes(), response.GetNextPageToken(), err
 	})
 }
 
@@ -134,10 +134,10 @@ func (c *Client) FindRuntime(ctx context.Context, name string) (*platformv1.Runt
 	}
 	bounded, cancel := context.WithTimeout(ctx, RequestTimeout)
 	defer cancel()
-	answer, err := c.Runtimes().GetRuntime(bounded, connect.NewRequest(&platformv1.GetRuntimeRequest{Name: name}))
+	response, err := c.Runtimes().GetRuntime(bounded, connect.NewRequest(&platformv1.GetRuntimeRequest{Name: name}))
 	switch {
 	case err == nil:
-		return answer.Msg.GetRuntime(), nil
+		return response.Msg.GetRuntime(), nil
 	case connect.IsWireError(err) && connect.CodeOf(err) == connect.CodeNotFound:
 		return nil, nil
 	}

@@ -57,10 +57,10 @@ func Command() *cobra.Command {
 	access := &appAccess{}
 	command := &cobra.Command{
 		Use:   "app",
-		Short: "Look at Applications and sync them",
-		Long: `Looks at Applications, compares them with Git, and syncs them.
+		Short: "Inspect and sync Applications",
+		Long: `Inspects Applications, compares them with Git, and syncs them.
 
-When a context of a platform is current (slipway login), the platform is asked:
+When a context of a platform is current (slipway login), requests go to the platform:
 app list shows those of all runtimes, and the other commands find the runtime by
 the name of the Application. With --direct, --kubeconfig or --context, and without
 a platform, everything goes through the Kubernetes API with your own rights: the
@@ -73,7 +73,7 @@ An Application is named by its name, or by namespace/name.`,
 	flags := command.PersistentFlags()
 	kubeflags.Add(flags, &access.choice)
 	flags.StringVarP(&access.namespace, "namespace", "n", "", "namespace of the Application (default that of the context, or of the runtime)")
-	flags.BoolVar(&access.direct, "direct", false, "ask the cluster that kubectl would use, and no platform")
+	flags.BoolVar(&access.direct, "direct", false, "use the cluster of the kubeconfig, and no platform")
 	access.platform.AddRuntimeFlags(flags)
 	_ = command.RegisterFlagCompletionFunc("runtime", access.platform.CompleteRuntimes)    // the flag is there
 	_ = command.RegisterFlagCompletionFunc("platform-context", apiclient.CompleteContexts) // the flag is there

@@ -168,7 +168,7 @@ func TestAppErrors(t *testing.T) {
 		want       string
 	}{
 		{"not there", "get nothing", 1, "there is no Application nothing in the namespace " + w.TestNamespace + ": see slipway app list -A"},
-		{"elsewhere", "get shop -n default", 1, "but there is one elsewhere: try -n " + w.TestNamespace},
+		{"elsewhere", "get shop -n default", 1, "-n " + w.TestNamespace}, // beside those of tests whose namespaces are not gone yet
 		{"no name", "get", 2, "takes the name of one Application"},
 		{"bad name", "get a/b/c", 2, "write NAME, or NAMESPACE/NAME"},
 		{"output", "get shop -o xml", 2, `--output "xml" is not known: choose one of table, wide, json, yaml, name`},
@@ -191,7 +191,7 @@ func TestAppErrors(t *testing.T) {
 		})
 	}
 	for _, c := range []struct{ name, line, want string }{
-		{"no server", "app list --kubeconfig " + clitest.DeadKubeconfig(t), "does not answer: is the cluster up"},
+		{"no server", "app list --kubeconfig " + clitest.DeadKubeconfig(t), "does not respond: is the cluster up"},
 		{"no file", "app list --kubeconfig nowhere", "nowhere"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -111,11 +111,11 @@ func (c *appCluster) wait(ctx context.Context, place tracking.App, done func(*ap
 func (c *appCluster) whoAmI(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, kubeflags.RequestTimeout)
 	defer cancel()
-	answer, err := c.Client.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	response, err := c.Client.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
 	if err != nil {
 		return ""
 	}
-	return answer.Status.UserInfo.Username
+	return response.Status.UserInfo.Username
 }
 
 // explain says what to do about an error of the API server.
@@ -131,13 +131,13 @@ func (c *appCluster) explain(err error) error {
 	cause := asked.Err
 	switch {
 	case kubeflags.MissingKind(cause):
-		return fmt.Errorf("the cluster does not know Applications: install their definitions with %s", installKinds)
+		return fmt.Errorf("the cluster has no Applications: install their definitions with %s", installKinds)
 	case apierrors.IsForbidden(cause):
 		return fmt.Errorf("you may not %s Applications %s: ask for that right on applications.%s, or choose another namespace with -n", asked.Verb, where, v1alpha1.Group)
 	case apierrors.IsUnauthorized(cause):
-		return fmt.Errorf("the API server at %s does not know you: renew the credentials of the kubeconfig, or choose another context", c.Config.Host)
+		return fmt.Errorf("the API server at %s does not accept your credentials: renew the credentials of the kubeconfig, or choose another context", c.Config.Host)
 	case utilnet.IsConnectionRefused(cause), errors.Is(cause, context.DeadlineExceeded):
-		return fmt.Errorf("the API server at %s does not answer: is the cluster up, and is it the right --kubeconfig and --context? (%w)", c.Config.Host, cause)
+		return fmt.Errorf("the API server at %s does not respond: is the cluster up, and is it the right --kubeconfig and --context? (%w)", c.Config.Host, cause)
 	}
 	return fmt.Errorf("%s Applications %s: %w", asked.Verb, where, cause)
 }

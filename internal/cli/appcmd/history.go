@@ -92,7 +92,7 @@ func appRollbackCommand(access *appAccess) *cobra.Command {
 	given := &rollbackFlags{}
 	command := &cobra.Command{
 		Use:   "rollback APP ID",
-		Short: "Sync to what was synced before",
+		Short: "Roll back to an earlier sync",
 		Long: `Syncs to the revision and the source of a past sync; slipway app history lists
 them. Git does not change, so the Application is OutOfSync afterwards: repair
 Git as well. Where syncs are automated they would undo it, so that has to be
@@ -116,7 +116,7 @@ turned off first.`,
 		},
 	}
 	command.Flags().BoolVar(&given.prune, "prune", false, "delete what was not there then")
-	command.Flags().BoolVar(&given.dryRun, "dry-run", false, "change nothing, and say what would be done")
+	command.Flags().BoolVar(&given.dryRun, "dry-run", false, "change nothing, and show what would be done")
 	given.wait.add(command)
 	return command
 }
@@ -124,7 +124,7 @@ turned off first.`,
 func appTerminateCommand(access *appAccess) *cobra.Command {
 	return &cobra.Command{
 		Use:   "terminate APP",
-		Short: "End the operation that runs",
+		Short: "Terminate the running operation",
 		Long: `Ends the operation of an Application that runs. What was applied stays; hooks
 that run are deleted as their policies say.`,
 		Example: `  slipway app terminate shop`,

@@ -31,7 +31,7 @@ func appMigrateCommand(access *appAccess) *cobra.Command {
 	given := &migrateFlags{}
 	command := &cobra.Command{
 		Use:   "migrate [NAMESPACE/NAME]",
-		Short: "Move an Application from Argo CD to the runtime, with its resources untouched",
+		Short: "Migrate an Application from Argo CD to the runtime, without touching its resources",
 		Long: `Without a name it lists the Applications of other namespaces than the runtime's, and
 what is in the way of moving each.
 
@@ -56,7 +56,7 @@ It works on the cluster itself, with your own rights.`,
 	flags.BoolVar(&given.back, "back", false, "return it to Argo CD, as it was")
 	flags.BoolVar(&given.dryRun, "dry-run", false, "show every write, and make none")
 	flags.BoolVar(&given.force, "force", false, "also move what is not synced, or what a parent Application has in Git")
-	flags.BoolVar(&given.agree, "yes", false, "do not ask")
+	flags.BoolVar(&given.agree, "yes", false, "do not ask for confirmation")
 	flags.DurationVar(&given.timeout, "timeout", 2*time.Minute, "how long the runtime has to compare it with Git")
 	given.output = printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
 	command.RunE = func(command *cobra.Command, args []string) error {
@@ -226,7 +226,7 @@ func (f *migrateFlags) finish(command *cobra.Command, report migrate.Report) err
 	}
 	printer.Note(command, "%s", fmt.Sprintf("The Application is %s now. %d of %d resources are untouched.", where, len(report.Resources)-changed, len(report.Resources)))
 	if changed > 0 {
-		return exit.Status{Code: exit.Failure, Err: fmt.Errorf("%d resources changed while the Application was moved: somebody else writes them", changed)}
+		return exit.Status{Code: exit.Failure, Err: fmt.Errorf("%d resources changed while the Application was moved: another tool writes them", changed)}
 	}
 	return nil
 }

@@ -93,7 +93,7 @@ func (a *appAccess) listEverywhere(command *cobra.Command, selector string, outp
 		return nil
 	}
 	if len(found) == 0 {
-		printer.Note(command, "No runtime has told of such Applications.")
+		printer.Note(command, "No runtime has reported such Applications.")
 	}
 	return printer.Show(command, output, &platformv1.ListApplicationsResponse{Applications: found, Total: int32(len(found))}, func(w io.Writer) error {
 		return printReported(w, found, output.Form == printer.FormWide)

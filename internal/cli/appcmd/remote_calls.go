@@ -32,7 +32,7 @@ func remoteRef(place tracking.App) *runtimev1.ApplicationRef {
 func decodeDetail(detail *runtimev1.ApplicationDetail) (*application, error) {
 	object := &unstructured.Unstructured{}
 	if err := object.UnmarshalJSON(detail.GetManifest()); err != nil {
-		return nil, fmt.Errorf("the runtime tells something that is no Application: %w", err)
+		return nil, fmt.Errorf("the runtime returned something that is no Application: %w", err)
 	}
 	return inspect.Decode(object)
 }
@@ -40,12 +40,12 @@ func decodeDetail(detail *runtimev1.ApplicationDetail) (*application, error) {
 func (r *remoteApps) list(ctx context.Context, namespace, selector string) ([]*application, error) {
 	bounded, cancel := context.WithTimeout(ctx, kubeflags.RequestTimeout)
 	defer cancel()
-	answer, err := r.client.ListApplications(bounded, connect.NewRequest(&runtimev1.ListApplicationsRequest{Selector: selector}))
+	response, err := r.client.ListApplications(bounded, connect.NewRequest(&runtimev1.ListApplicationsRequest{Selector: selector}))
 	if err != nil {
 		return nil, r.explain(ctx, err)
 	}
 	var apps []*application
-	for _, detail := range answer.Msg.GetApplications() {
+	for _, detail := range response.Msg.GetApplications() {
 		app, err := decodeDetail(detail)
 		if err != nil {
 			return nil, err
@@ -61,11 +61,11 @@ func (r *remoteApps) list(ctx context.Context, namespace, selector string) ([]*a
 func (r *remoteApps) get(ctx context.Context, place tracking.App) (*application, error) {
 	bounded, cancel := context.WithTimeout(ctx, kubeflags.RequestTimeout)
 	defer cancel()
-	answer, err := r.client.GetApplication(bounded, connect.NewRequest(&runtimev1.GetApplicationRequest{Ref: remoteRef(place)}))
+	response, err := r.client.GetApplication(bounded, connect.NewRequest(&runtimev1.GetApplicationRequest{Ref: remoteRef(place)}))
 	if err != nil {
 		return nil, r.explain(ctx, err)
 	}
-	return decodeDetail(answer.Msg.GetApplication())
+	return decodeDetail(response.Msg.GetApplication())
 }
 
 func (r *remoteApps) history(ctx context.Context, place tracking.App) (*application, error) {
@@ -73,7 +73,7 @@ func (r *remoteApps) history(ctx context.Context, place tracking.App) (*applicat
 }
 
 func (r *remoteApps) tree(ctx context.Context, app *application, _ io.Writer) (*inspect.Node, error) {
-	answer, err := r.client.GetTree(ctx, connect.NewRequest(&runtimev1.GetTreeRequest{Ref: remoteRef(app.ID())}))
+	response, err := r.client.GetTree(ctx, connect.NewRequest(&runtimev1.GetTreeRequest{Ref: remoteRef(app.ID())}))
 	if err != nil {
 		return nil, r.explain(ctx, err)
 	}
@@ -82,7 +82,7 @@ func (r *remoteApps) tree(ctx context.Context, app *application, _ io.Writer) (*
 		Sync: inspect.ShownSync(&app.Status), Health: inspect.ShownHealth(&app.Status), Message: app.Status.Health.Message,
 	}
 	known := map[string]*inspect.Node{}
-	for _, told := range answer.Msg.GetNodes() {
+	for _, told := range response.Msg.GetNodes() {
 		ref := told.GetRef()
 		node := &inspect.Node{
 			Group: ref.GetGroup(), Kind: ref.GetKind(), Namespace: ref.GetNamespace(), Name: ref.GetName(),
@@ -108,19 +108,19 @@ func (r *remoteApps) diff(ctx context.Context, app *application, given *diffFlag
 	if given.local != "" {
 		return nil, errors.New("--local needs the cluster: a runtime renders what is in Git, and not a folder of this machine")
 	}
-	answer, err := r.client.Diff(ctx, connect.NewRequest(&runtimev1.DiffRequest{Ref: remoteRef(app.ID()), Revision: given.revision}))
+	response, err := r.client.Diff(ctx, connect.NewRequest(&runtimev1.DiffRequest{Ref: remoteRef(app.ID()), Revision: given.revision}))
 	if err != nil {
 		return nil, r.explain(ctx, err)
 	}
-	for _, warning := range answer.Msg.GetWarnings() {
+	for _, warning := range response.Msg.GetWarnings() {
 		_, _ = fmt.Fprintln(warnings, "warning:", printer.Printable(warning))
 	}
 	states := map[string]plan.SyncState{"same": plan.Synced, "change": plan.OutOfSync, "create": plan.Absent, "prune": plan.Extra}
 	var diffs []inspect.ObjectDiff
-	for _, told := range answer.Msg.GetObjects() {
+	for _, told := range response.Msg.GetObjects() {
 		state, known := states[told.GetAction()]
 		if !known {
-			return nil, fmt.Errorf("the runtime tells of an action %q: it may be newer than this program", printer.Printable(told.GetAction()))
+			return nil, fmt.Errorf("the runtime returned an unknown action %q: it may be newer than this program", printer.Printable(told.GetAction()))
 		}
 		diffs = append(diffs, inspect.ObjectDiff{Key: remoteKey(told.GetRef()), State: state, Text: told.GetText()})
 	}
@@ -150,21 +150,21 @@ func (r *remoteApps) sync(ctx context.Context, app *application, sync *v1alpha1.
 			Group: chosen.Group, Kind: chosen.Kind, Namespace: chosen.Namespace, Name: chosen.Name,
 		}))
 	}
-	answer, err := r.client.Sync(ctx, connect.NewRequest(request))
+	response, err := r.client.Sync(ctx, connect.NewRequest(request))
 	if err != nil {
 		return v1alpha1.Info{}, r.explain(ctx, err)
 	}
-	return v1alpha1.Info{Name: inspect.RequestInfo, Value: answer.Msg.GetRequestId()}, nil
+	return v1alpha1.Info{Name: inspect.RequestInfo, Value: response.Msg.GetRequestId()}, nil
 }
 
 func (r *remoteApps) rollback(ctx context.Context, app *application, given *rollbackFlags) (v1alpha1.Info, error) {
-	answer, err := r.client.Rollback(ctx, connect.NewRequest(&runtimev1.RollbackRequest{
+	response, err := r.client.Rollback(ctx, connect.NewRequest(&runtimev1.RollbackRequest{
 		Ref: remoteRef(app.ID()), HistoryId: given.id, Exact: true, Prune: given.prune, DryRun: given.dryRun,
 	}))
 	if err != nil {
 		return v1alpha1.Info{}, r.explain(ctx, err)
 	}
-	return v1alpha1.Info{Name: inspect.RequestInfo, Value: answer.Msg.GetRequestId()}, nil
+	return v1alpha1.Info{Name: inspect.RequestInfo, Value: response.Msg.GetRequestId()}, nil
 }
 
 func (r *remoteApps) terminate(ctx context.Context, app *application) error {
@@ -208,7 +208,7 @@ func (r *remoteApps) logs(ctx context.Context, app *application, given *logFlags
 // have an end, and platforms restart.
 func (r *remoteApps) wait(ctx context.Context, place tracking.App, done func(*application) (string, error)) (*application, error) {
 	var last *application
-	missing := errors.New("no answer from the runtime")
+	missing := errors.New("no response from the runtime")
 	for {
 		finished, err := r.watch(ctx, place, func(app *application) (bool, error) {
 			last = app

@@ -219,7 +219,7 @@ func TestAppThroughPlatformRefusals(t *testing.T) {
 	}{
 		{"get nothing", apiKey, "there is no Application nothing in the namespace " + w.TestNamespace, 1},
 		{"get elsewhere/shop", apiKey, "there is no Application shop", 1},
-		{"get shop", "wrong-key", "the platform does not know you: check the key in SLIPWAY_API_KEY", 1},
+		{"get shop", "wrong-key", "the platform does not accept the key: check the key in SLIPWAY_API_KEY", 1},
 		{"get shop", "", "there is no key for the platform", 2},
 		{"diff shop --local .", apiKey, "--local needs the cluster", 2},
 		{"logs shop --tail 0", apiKey, "use --since 1s", 2},
@@ -242,7 +242,7 @@ func TestAppThroughPlatformRefusals(t *testing.T) {
 		"--platform-url http://platform.example --runtime prod": "use https",
 		"--platform-url nonsense --runtime prod":                "write one such as https://",
 		"--platform-url http://127.0.0.1:1 --runtime Prod":      "must have lower-case letters",
-		"--platform-url http://127.0.0.1:1 --runtime prod":      "the platform at http://127.0.0.1:1 does not answer",
+		"--platform-url http://127.0.0.1:1 --runtime prod":      "the platform at http://127.0.0.1:1 does not respond",
 	} {
 		got := clitest.Run(t, fmt.Sprintf("app get shop %s", flags))
 		if got.Code == 0 || !strings.Contains(got.Stderr, want) {

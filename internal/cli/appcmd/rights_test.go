@@ -32,7 +32,7 @@ func TestAppWithoutKinds(t *testing.T) {
 	clitest.Clean(t)
 	for _, line := range []string{"list -A", "get shop"} {
 		got := clitest.Run(t, "app "+line+" --kubeconfig "+cluster.Kubeconfig)
-		if got.Code != 1 || !strings.Contains(got.Stderr, "the cluster does not know Applications: install their definitions with kubectl apply") {
+		if got.Code != 1 || !strings.Contains(got.Stderr, "the cluster has no Applications: install their definitions with kubectl apply") {
 			t.Errorf("%s: %+v", line, got)
 		}
 	}

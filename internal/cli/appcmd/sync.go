@@ -46,9 +46,9 @@ func appSyncCommand(access *appAccess) *cobra.Command {
 	given := &syncFlags{}
 	command := &cobra.Command{
 		Use:   "sync APP",
-		Short: "Make the cluster equal to Git",
-		Long: `Asks for a sync by writing it into the Application, and waits for its end: what
-is waited for is told meanwhile. The exit code is 1 when the sync failed.`,
+		Short: "Sync an Application with Git",
+		Long: `Requests a sync by writing it into the Application, and waits for its end; progress
+is shown meanwhile. The exit code is 1 when the sync failed.`,
 		Example: `  slipway app sync shop
   slipway app sync shop --prune --revision v1.2.0
   slipway app sync shop --resource apps:Deployment:web --dry-run`,
@@ -67,8 +67,8 @@ is waited for is told meanwhile. The exit code is 1 when the sync failed.`,
 	flags := command.Flags()
 	flags.StringVar(&given.revision, "revision", "", "branch, tag or commit to sync to (default that of the source)")
 	flags.BoolVar(&given.prune, "prune", false, "delete what is no longer in Git")
-	flags.BoolVar(&given.dryRun, "dry-run", false, "change nothing, and say what would be done")
-	flags.BoolVar(&given.force, "force", false, "delete and create anew what cannot be changed")
+	flags.BoolVar(&given.dryRun, "dry-run", false, "change nothing, and show what would be done")
+	flags.BoolVar(&given.force, "force", false, "delete and recreate what cannot be changed")
 	flags.BoolVar(&given.replace, "replace", false, "replace objects instead of applying them")
 	flags.StringVar(&given.strategy, "strategy", "hook", "hook, or apply, which runs no hooks")
 	flags.StringArrayVar(&given.resources, "resource", nil, "sync only this object, as group:kind:name or group:kind:namespace/name; * takes all, ! in front leaves out; may be repeated")
@@ -188,7 +188,7 @@ func awaitOperation(ctx context.Context, backend appBackend, app *application, m
 	var begun atomic.Bool
 	hint := time.AfterFunc(inspect.AgentPatience, func() {
 		if !begun.Load() {
-			told.say("nobody has begun yet: does an agent run (slipway agent), and does it read the namespace " + app.Namespace + "?")
+			told.say("the sync has not begun yet: is an agent running (slipway agent), and does it watch the namespace " + app.Namespace + "?")
 		}
 	})
 	defer hint.Stop()

@@ -12,7 +12,7 @@ import (
 func appTreeCommand(access *appAccess) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "tree APP",
-		Short: "Show the objects of an Application with what they own, down to the Pods",
+		Short: "Show the resource tree of an Application, down to the Pods",
 		Long: `Shows the objects of an Application, and below them the ReplicaSets, Jobs and Pods
 that they own, each with its health.`,
 		Example: `  slipway app tree shop`,

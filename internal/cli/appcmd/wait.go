@@ -26,9 +26,9 @@ func appWaitCommand(access *appAccess) *cobra.Command {
 	timeout := 5 * time.Minute
 	command := &cobra.Command{
 		Use:   "wait APP",
-		Short: "Wait until an Application is as it should be",
+		Short: "Wait until an Application is synced and healthy",
 		Long: `Waits until an Application is Synced, Healthy, and no operation runs, or for those
-that are asked for. What is missing is told meanwhile. The exit code is 1 when
+that are asked for. What is missing is shown meanwhile. The exit code is 1 when
 the time is over first.
 
 It waits for what the status says. An agent learns of a push by a webhook or
@@ -76,7 +76,7 @@ when it asks next; to wait for a push, sync first.`,
 // missing says what of the goal is not there; nothing when all is.
 func (g *waitFor) missing(app *application) string {
 	if app == nil {
-		return "no answer from the API server"
+		return "no response from the API server"
 	}
 	var missing []string
 	state := app.Status.OperationState

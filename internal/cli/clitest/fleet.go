@@ -124,8 +124,8 @@ func (w *fleetWorld) ReportShop(t *testing.T, runtime string) {
 		{Number: 2, Event: &platformv1.ReportEvent_Application{Application: &platformv1.Application{Namespace: "argocd", Name: "shop", Uid: "u", Sync: "Synced", Health: "Healthy"}}},
 		{Number: 3, Event: &platformv1.ReportEvent_ResyncEnd{ResyncEnd: true}},
 	}
-	answer, err := agent.Report(t.Context(), connect.NewRequest(&platformv1.ReportRequest{Stream: "s", Events: events}))
-	if err != nil || answer.Msg.GetStored() != 3 {
-		t.Fatalf("%v, %v", answer, err)
+	response, err := agent.Report(t.Context(), connect.NewRequest(&platformv1.ReportRequest{Stream: "s", Events: events}))
+	if err != nil || response.Msg.GetStored() != 3 {
+		t.Fatalf("%v, %v", response, err)
 	}
 }

@@ -202,13 +202,13 @@ func (w *PlatformWorld) Registered(t *testing.T, name string) platformv1connect.
 func (w *PlatformWorld) RegisteredAs(t *testing.T, key, name string) platformv1connect.AgentServiceClient {
 	t.Helper()
 	admin := platformv1connect.NewRuntimeServiceClient(&http.Client{Transport: Bearer{key}}, w.Url)
-	answer, err := admin.RegisterRuntime(t.Context(), connect.NewRequest(&platformv1.RegisterRuntimeRequest{
+	response, err := admin.RegisterRuntime(t.Context(), connect.NewRequest(&platformv1.RegisterRuntimeRequest{
 		Name: name, Namespace: "slipway", Cluster: name + "-cluster", ClusterUid: "uid-" + name, Version: "1.0.0", AccessMode: platformv1.AccessMode_ACCESS_MODE_TUNNEL,
 	}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return platformv1connect.NewAgentServiceClient(&http.Client{Transport: Bearer{answer.Msg.GetCredential().GetAccessToken()}}, w.Url)
+	return platformv1connect.NewAgentServiceClient(&http.Client{Transport: Bearer{response.Msg.GetCredential().GetAccessToken()}}, w.Url)
 }
 
 // Beat sends a heartbeat of a runtime.

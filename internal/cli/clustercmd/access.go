@@ -169,7 +169,7 @@ func grantOne(ctx context.Context, cluster *kube.Cluster, object accessObject) (
 		return nil, err
 	}
 	if found.GetLabels()[mode.ManagedLabel] != accessOwner {
-		return nil, errors.New("somebody else made one of that name: delete it first, or choose another --system-namespace")
+		return nil, errors.New("another tool made one of that name: delete it first, or choose another --system-namespace")
 	}
 	wanted := found.DeepCopy()
 	for _, field := range []string{"rules", "roleRef", "subjects"} {
@@ -215,7 +215,7 @@ func deleteAccess(command *cobra.Command, cluster *kube.Cluster, objects []acces
 			continue
 		}
 		if err == nil && found.GetLabels()[mode.ManagedLabel] != accessOwner {
-			printer.Note(command, "The %s was made by somebody else, and stays.", object.String())
+			printer.Note(command, "The %s was made by another tool, and stays.", object.String())
 			continue
 		}
 		if err == nil {

@@ -148,11 +148,11 @@ func (a *clusterAddition) mayMake(ctx context.Context, objects []accessObject) e
 			Group: object.resource.Group, Version: object.resource.Version, Resource: object.resource.Resource,
 			Namespace: object.GetNamespace(), Verb: "create",
 		}}}
-		answer, err := a.cluster.Client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+		response, err := a.cluster.Client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
 		if err != nil {
 			return fmt.Errorf("ask the cluster at %s what you may: %w", a.cluster.Config.Host, err)
 		}
-		if !answer.Status.Allowed {
+		if !response.Status.Allowed {
 			problems = append(problems, fmt.Errorf("you may not make the %s in the cluster: use a --context of an administrator", object))
 		}
 	}
@@ -211,12 +211,12 @@ func (a *clusterAddition) add(ctx context.Context, request *runtimev1.AddCluster
 		return nil, err
 	}
 	request.Token = token.Reveal()
-	answer, err := a.platform.Clusters(a.runtime).AddCluster(ctx, connect.NewRequest(request))
+	response, err := a.platform.Clusters(a.runtime).AddCluster(ctx, connect.NewRequest(request))
 	if err != nil {
 		a.forget(ctx, request, err)
 		return nil, a.platform.Explain(ctx, err)
 	}
-	return answer.Msg.GetCluster(), nil
+	return response.Msg.GetCluster(), nil
 }
 
 // forget has the runtime forget the cluster when it is not known whether it was

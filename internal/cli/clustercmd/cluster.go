@@ -28,7 +28,7 @@ import (
 // Command is `slipway cluster` (R116).
 func Command() *cobra.Command {
 	choice := &apiclient.Choice{}
-	command := apiclient.GroupCommand("cluster", "Add, list and remove the clusters that a runtime deploys to", choice, true)
+	command := apiclient.GroupCommand("cluster", "Manage the clusters that a runtime deploys to", choice, true)
 	command.AddCommand(clusterListCommand(choice), clusterAddCommand(choice), clusterRemoveCommand(choice))
 	return command
 }
@@ -37,11 +37,11 @@ func clusterListCommand(choice *apiclient.Choice) *cobra.Command {
 	command := &cobra.Command{Use: "list", Short: "List the clusters of a runtime", Args: cobra.NoArgs}
 	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
 	command.RunE = apiclient.WithRuntime(choice, output, func(command *cobra.Command, client *apiclient.Client, runtime string, _ []string) error {
-		answer, err := apiclient.Call(command.Context(), client, client.Clusters(runtime).ListClusters, &runtimev1.ListClustersRequest{})
+		response, err := apiclient.Call(command.Context(), client, client.Clusters(runtime).ListClusters, &runtimev1.ListClustersRequest{})
 		if err != nil {
 			return err
 		}
-		return printer.Show(command, output, answer, func(w io.Writer) error { return printManaged(w, answer.GetClusters()) })
+		return printer.Show(command, output, response, func(w io.Writer) error { return printManaged(w, response.GetClusters()) })
 	})
 	return command
 }
@@ -80,7 +80,7 @@ func clusterAddCommand(choice *apiclient.Choice) *cobra.Command {
 	given := &clusterAddFlags{}
 	command := &cobra.Command{
 		Use:   "add [NAME]",
-		Short: "Have a runtime deploy to another cluster",
+		Short: "Add a cluster to a runtime",
 		Long: `Makes a service account in another cluster, with the rights that the runtime needs
 there, asks that cluster for a token which is good for a day, and gives it to the
 runtime, which renews it. What is made is shown first. The certificate of the
@@ -104,7 +104,7 @@ what was made is taken back.`,
 	flags.StringSliceVar(&given.namespaces, "namespaces", nil, "only these namespaces (default the whole cluster)")
 	flags.BoolVar(&given.dryRun, "dry-run", false, "print the manifests and check, and make nothing")
 	flags.BoolVar(&given.replace, "replace", false, "replace the cluster of this name and address")
-	flags.BoolVarP(&given.yes, "yes", "y", false, "do not ask")
+	flags.BoolVarP(&given.yes, "yes", "y", false, "do not ask for confirmation")
 	command.RunE = apiclient.WithRuntime(choice, nil, func(command *cobra.Command, client *apiclient.Client, runtime string, args []string) error {
 		cluster, err := kubeflags.Connect(given.choice)
 		if err != nil {
@@ -142,7 +142,7 @@ func clusterRemoveCommand(choice *apiclient.Choice) *cobra.Command {
 	given := &clusterRemoveFlags{}
 	command := &cobra.Command{
 		Use:   "remove [NAME]",
-		Short: "Have a runtime forget a cluster",
+		Short: "Remove a cluster from a runtime",
 		Long: `Has a runtime forget a cluster. What it deployed there stays. With --clean-up the
 service account and its rights are deleted in that cluster too, which --kubeconfig
 and --context lead to; another runtime that uses the same service account loses the
@@ -158,7 +158,7 @@ cluster by that.`,
 	flags.StringVar(&given.systemNamespace, "system-namespace", "kube-system", "namespace of the service account, for --clean-up")
 	flags.BoolVar(&given.force, "force", false, "also if Applications deploy to it: they are left as they are")
 	flags.BoolVar(&given.cleanUp, "clean-up", false, "also delete what slipway cluster add made in the cluster")
-	flags.BoolVarP(&given.yes, "yes", "y", false, "do not ask")
+	flags.BoolVarP(&given.yes, "yes", "y", false, "do not ask for confirmation")
 	command.RunE = apiclient.WithRuntime(choice, nil, func(command *cobra.Command, client *apiclient.Client, runtime string, args []string) error {
 		if (len(args) == 1) == (given.server != "") {
 			return exit.UsageError{Err: errors.New("say which cluster: by its name, or by --server-url")}

@@ -128,7 +128,7 @@ func TestAppsOfAllRuntimes(t *testing.T) {
 		t.Errorf("direct: %+v", direct)
 	}
 	w.Fails(t, "app get shop --direct --runtime prod", 2, "do not go together")
-	w.Fails(t, "app get nothing", 1, "no runtime has told of an Application nothing")
+	w.Fails(t, "app get nothing", 1, "no runtime has reported an Application nothing")
 	w.Fails(t, "app list -l !x", 2, "key=value")
 	w.ReportShop(t, "other")
 	w.Fails(t, "app get shop", 2, "there are 2 Applications shop: write one of")

@@ -118,7 +118,7 @@ func (e *diagnosis) part(value any) ([]byte, error) {
 func kubernetesVersion(raw []byte) (string, error) {
 	var told struct{ GitVersion string }
 	if err := json.Unmarshal(raw, &told); err != nil || told.GitVersion == "" {
-		return "", errors.New("what answers is no API server")
+		return "", errors.New("the server is no API server")
 	}
 	return printer.Printable(told.GitVersion), nil
 }

@@ -79,11 +79,11 @@ func Doctor() *cobra.Command {
 	path := ""
 	command := &cobra.Command{
 		Use:   "doctor",
-		Short: "Look for what is wrong, and write it to a file for those who help",
-		Long: `Looks at the contexts, at the platform and its certificate, at the runtimes, and at
-the cluster that kubectl would use, and says what is wrong. It ends with 1 when
-something is. With --output everything that it saw goes into an archive without
-keys, passwords and tokens: look at it before you send it to somebody.`,
+		Short: "Diagnose this machine, the platform, the runtimes and the cluster",
+		Long: `Checks the contexts, the platform and its certificate, the runtimes, and the cluster
+that kubectl would use, and reports what is wrong. The exit code is 1 when a check
+fails. With --output everything that was found goes into an archive without keys,
+passwords and tokens: review it before you send it to someone.`,
 		Example: `  slipway doctor
   slipway doctor --output doctor.tar.gz`,
 		Args: cobra.NoArgs,
@@ -97,7 +97,7 @@ keys, passwords and tokens: look at it before you send it to somebody.`,
 			if err := files.WritePrivate(path, found.bundle); err != nil {
 				return err
 			}
-			printer.Note(command, "What was found is in %s. Look at it before you send it to somebody.", path)
+			printer.Note(command, "The findings are in %s. Review the file before you send it to someone.", path)
 		}
 		if err := printChecks(command.OutOrStdout(), found.checks); err != nil {
 			return err
@@ -191,7 +191,7 @@ func (e *diagnosis) reach(ctx context.Context, client *apiclient.Client) bool {
 		e.add("platform", checkFailed, "%v", err)
 		return false
 	}
-	e.add("platform", checkOK, "%s answers in %s", client.BaseURL(), time.Since(began).Round(time.Millisecond))
+	e.add("platform", checkOK, "%s responds in %s", client.BaseURL(), time.Since(began).Round(time.Millisecond))
 	if state == nil || len(state.PeerCertificates) == 0 {
 		e.add("certificate", checkWarning, "%s is not encrypted: that is good within this machine only", client.BaseURL())
 		return true
@@ -287,7 +287,7 @@ func (e *diagnosis) kubernetes(ctx context.Context, local kube.UserChoice) {
 	defer cancel()
 	raw, err := cluster.Client.Discovery().RESTClient().Get().AbsPath("/version").DoRaw(bounded)
 	if err != nil {
-		e.add("kubernetes", checkWarning, "%s does not answer: %v", cluster.Config.Host, err)
+		e.add("kubernetes", checkWarning, "%s does not respond: %v", cluster.Config.Host, err)
 		return
 	}
 	version, err := kubernetesVersion(raw)

@@ -66,7 +66,7 @@ func TestDoctor(t *testing.T) {
 		}
 	}
 	w.Environ = []string{"SLIPWAY_URL=http://127.0.0.1:1", "SLIPWAY_API_KEY=" + own}
-	if got := w.Run(t, "doctor"); got.Code != 1 || !strings.Contains(got.Stdout, "does not answer") {
+	if got := w.Run(t, "doctor"); got.Code != 1 || !strings.Contains(got.Stdout, "does not respond") {
 		t.Errorf("without the platform: %+v", got)
 	}
 }

@@ -22,12 +22,12 @@ func Explain() *cobra.Command {
 	output := "text"
 	command := &cobra.Command{
 		Use:   "explain URL",
-		Short: "Say which Ingress, rule and Service take a request, or why none does",
+		Short: "Explain which Ingress, rule and Service handle a request",
 		Long: `Reads the Ingresses of a cluster, or manifests with -f, as the edge does, and
-says what would become of a request: the Ingress and rule that take it and why,
-its policies, Service, endpoints and certificate, and why others do not. The
+explains how a request would be handled: the Ingress and rule that match and why,
+its policies, Service, endpoints and certificate, and why others do not match. The
 cluster is that of KUBECONFIG, or of the options of the edge. No request is sent.
-To ask a running edge about what it serves now, use: slipway edge explain.`,
+To query a running edge, use slipway edge explain.`,
 		Example: `  slipway explain https://shop.example.com/cart
   slipway explain http://shop.example.com/ -f deploy/ --method POST --header 'X-Tenant: blue'`,
 		Args: cobra.ExactArgs(1),
@@ -59,7 +59,7 @@ To ask a running edge about what it serves now, use: slipway edge explain.`,
 	command.Flags().StringVar(&method, "method", "GET", "method of the request")
 	command.Flags().StringArrayVar(&headers, "header", nil, "header of the request, as 'Name: value'; may be repeated")
 	command.Flags().StringVar(&entryPoint, "entry-point", "", "entry point that the request comes to; the first that fits the URL when empty")
-	command.Flags().StringVar(&output, "output", output, "how to print it: text or json")
+	command.Flags().StringVar(&output, "output", output, "output format: text or json")
 	return command
 }
 

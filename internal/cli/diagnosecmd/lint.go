@@ -20,7 +20,7 @@ func Lint() *cobra.Command {
 	output := "text"
 	command := &cobra.Command{
 		Use:   "lint -f FILE",
-		Short: "Say what of manifests the edge would refuse",
+		Short: "Validate manifests as the edge would",
 		Long: `Reads manifests as the edge reads a cluster, and lists everything that it would
 refuse, with the reason: nothing is sent to a cluster. What is named and not in
 the manifests is a warning, because it may be in the cluster: Secrets should not
@@ -54,7 +54,7 @@ be in Git. The exit code is 1 when there is an error.`,
 	}
 	given.add(command)
 	command.Flags().BoolVar(&strict, "strict", false, "make warnings errors")
-	command.Flags().StringVar(&output, "output", output, "how to print it: text or json")
+	command.Flags().StringVar(&output, "output", output, "output format: text or json")
 	return command
 }
 

@@ -27,8 +27,8 @@ func Preflight() *cobra.Command {
 		Short: "Check what a runtime needs, before and after it is installed",
 		Long: `Looks at the cluster, the Ingress controller, the host, DNS, certificates, the
 account and the Git provider, and says for each of the checks P1 to P27 what it looked
-at, what is wrong, and what to do. Looking changes nothing. The controller is told by
-the IngressClass; Ambassador, AWS ALB, Istio, NGINX Enterprise, NGINX Community,
+at, what is wrong, and what to do. Looking changes nothing. The controller is recognised
+by the IngressClass; Ambassador, AWS ALB, Istio, NGINX Enterprise, NGINX Community,
 Traefik and Slipway's own edge are known, and each is asked for what its documents
 demand. Before the install a name that does not resolve yet is a warning, afterwards
 it is an error.

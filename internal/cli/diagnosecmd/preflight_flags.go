@@ -63,7 +63,7 @@ func (f *preflightFlags) add(command *cobra.Command) {
 	flags.StringVar(&f.Token.SecretName, "token-secret", "", "Secret with the API key, in the namespace of the runtime")
 	flags.StringVar(&f.Token.SecretKey, "token-key", release.TokenKey, "key in that Secret")
 	flags.StringVar(&f.ControllerNamespace, "controller-namespace", "", "namespace of the Ingress controller (default all are searched)")
-	flags.StringVar(&f.provider, "provider", "", "where the cluster runs, such as aws or gke (default what its nodes tell)")
+	flags.StringVar(&f.provider, "provider", "", "where the cluster runs, such as aws or gke (default: detected from its nodes)")
 	flags.StringArrayVar(&f.Registries, "registry", nil, "host of a registry with images of the runtime; may be repeated")
 	flags.StringVar(&f.caFile, "ca-file", "", "certificates of authorities that may vouch for the host, besides those of the system")
 	flags.DurationVar(&f.StatusWait, "status-wait", 20*time.Second, "how long the Ingress may take to get its address after the install")
@@ -80,8 +80,8 @@ func (f *preflightFlags) addGit(command *cobra.Command) {
 	flags.StringVar(&f.gitToken, "git-token-file", "", "file with the Git token of the runtime; - is standard input")
 	flags.StringVar(&f.gitUser, "git-username", "", "user name for the Git token, where the provider needs one")
 	flags.StringVar(&f.gitCA, "git-ca-file", "", "certificates of authorities that may vouch for the Git server")
-	flags.StringVar(&f.gitKind, "git-provider", "", "Git provider: github, gitlab, bitbucket or bitbucket-server (default what the repository tells)")
-	flags.StringVar(&f.gitAPI, "git-api-url", "", "URL of the API of the Git provider (default what the repository tells)")
+	flags.StringVar(&f.gitKind, "git-provider", "", "Git provider: github, gitlab, bitbucket or bitbucket-server (default: inferred from the repository)")
+	flags.StringVar(&f.gitAPI, "git-api-url", "", "URL of the API of the Git provider (default: inferred from the repository)")
 }
 
 // open turns the flags into what the checks look at. Everything that is wrong with

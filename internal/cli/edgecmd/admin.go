@@ -52,7 +52,7 @@ func (c *adminClient) flags(command *cobra.Command) {
 	var edge config.Edge
 	edge.Defaults()
 	command.Flags().StringVar(&c.address, "admin", edge.Admin.Address, "address of the edge's admin server")
-	command.Flags().StringVar(&c.output, "output", "text", "how to print it: text or json")
+	command.Flags().StringVar(&c.output, "output", "text", "output format: text or json")
 }
 
 // ask gets one page of the admin API and reads it into value. It goes through
@@ -73,16 +73,16 @@ func (c *adminClient) ask(ctx context.Context, page string, values url.Values, v
 	defer response.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
 	if err != nil {
-		return fmt.Errorf("the answer of the admin server at %s broke off: %w", c.address, err)
+		return fmt.Errorf("reading the response of the admin server at %s failed: %w", c.address, err)
 	}
 	if len(text) > maxAnswer {
-		return fmt.Errorf("the answer of the admin server is larger than %d MiB", maxAnswer>>20)
+		return fmt.Errorf("the response of the admin server is larger than %d MiB", maxAnswer>>20)
 	}
 	if response.StatusCode != http.StatusOK {
 		return refusedAnswer(response.StatusCode, text)
 	}
 	if err := json.Unmarshal(text, value); err != nil {
-		return fmt.Errorf("the admin server at %s does not speak this version's language: %w", c.address, err)
+		return fmt.Errorf("the admin server at %s does not speak this version's API: %w", c.address, err)
 	}
 	return nil
 }
@@ -115,10 +115,10 @@ func explainCmd() *cobra.Command {
 	var headers []string
 	command := &cobra.Command{
 		Use:   "explain URL",
-		Short: "Say what becomes of a request, and why",
-		Long: `Asks a running edge what would become of a request: how it is read, which rule
-takes it and why, why the others do not, and which policies and endpoints it
-would meet. No request is sent to a backend.`,
+		Short: "Explain how a running edge handles a request",
+		Long: `Queries a running edge for how it would handle a request: how it is parsed, which
+rule matches and why, why the others do not, and which policies and endpoints
+apply. No request is sent to a backend.`,
 		Example: `  slipway edge explain https://shop.example.com/cart
   slipway edge explain http://shop.example.com/ --method POST --header 'X-Tenant: blue'`,
 		Args: cobra.ExactArgs(1),
@@ -154,8 +154,8 @@ func routesCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "routes",
 		Short: "List the rules that a running edge serves",
-		Long: `Lists the rules of a running edge by host, and for each host in the order in
-which they are asked.`,
+		Long: `Lists the rules of a running edge by host, and for each host in the order of
+evaluation.`,
 		Example: `  slipway edge routes --host shop.example.com
   slipway edge routes --search cart`,
 		Args: cobra.NoArgs,

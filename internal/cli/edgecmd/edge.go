@@ -23,7 +23,7 @@ import (
 func Command(run controller.Runner) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "edge [options]",
-		Short: "Serve the traffic of a cluster",
+		Short: "Run the edge: serve the traffic of a cluster",
 		Long: `Serves HTTP traffic by routes that come from providers: the Ingresses of a
 Kubernetes cluster, or a file. It runs until SIGINT or SIGTERM, then finishes
 the requests that it has. A second signal ends it at once, with exit code 130.`,

@@ -17,17 +17,17 @@ import (
 	"slipway.dev/slipway/internal/wire/runtimev1"
 )
 
-// defaultIntegration is the one that is meant when none is named.
+// defaultIntegration is the integration of commands that name none.
 const defaultIntegration = "default"
 
-// Integration is `slipway integration`.
+// Integration returns the command slipway integration.
 func Integration() *cobra.Command {
 	choice := &apiclient.Choice{}
-	command := apiclient.GroupCommand("integration", "Connect runtimes with Git providers", choice, true)
+	command := apiclient.GroupCommand("integration", "Manage integrations of runtimes with Git providers", choice, true)
 	git := &cobra.Command{
 		Use:   "git",
-		Short: "Connect a runtime with a Git provider",
-		Long: `Looks after the Git integrations of a runtime and the tokens for them: that of the
+		Short: "Manage the Git integrations and tokens of a runtime",
+		Long: `Manages the Git integrations of a runtime and the tokens for them: that of the
 runtime (set-runtime-token) and yours (register). Tokens are sent to the runtime
 and kept in its cluster; the platform keeps none, and none is ever shown.`,
 		Args: cobra.NoArgs,
@@ -41,7 +41,7 @@ and kept in its cluster; the platform keeps none, and none is ever shown.`,
 	return command
 }
 
-// integrationName is the argument, or the default.
+// integrationName returns the argument, or the default integration.
 func integrationName(args []string) string {
 	if len(args) == 0 {
 		return defaultIntegration
@@ -49,19 +49,23 @@ func integrationName(args []string) string {
 	return args[0]
 }
 
+// integrationListCommand lists integrations with the state of each user's
+// token. Tokens themselves never leave the runtime.
 func integrationListCommand(choice *apiclient.Choice) *cobra.Command {
 	command := &cobra.Command{Use: "list", Short: "List the integrations of a runtime, and the state of tokens", Args: cobra.NoArgs}
 	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
 	command.RunE = apiclient.WithRuntime(choice, output, func(command *cobra.Command, client *apiclient.Client, runtime string, _ []string) error {
-		answer, err := apiclient.Call(command.Context(), client, client.Integrations(runtime).ListIntegrations, &runtimev1.ListIntegrationsRequest{})
+		response, err := apiclient.Call(command.Context(), client, client.Integrations(runtime).ListIntegrations, &runtimev1.ListIntegrationsRequest{})
 		if err != nil {
 			return err
 		}
-		return printer.Show(command, output, answer, func(w io.Writer) error { return printIntegrations(w, answer.GetIntegrations()) })
+		return printer.Show(command, output, response, func(w io.Writer) error { return printIntegrations(w, response.GetIntegrations()) })
 	})
 	return command
 }
 
+// printIntegrations prints one row per integration and user, and one for an
+// integration without users.
 func printIntegrations(w io.Writer, integrations []*runtimev1.Integration) error {
 	rows, flush := printer.NewTable(w)
 	rows.Row("NAME", "PROVIDER", "API_URL", "SHARING", "USER", "LOGIN", "TOKEN", "EXPIRES", "MESSAGE")
@@ -77,7 +81,8 @@ func printIntegrations(w io.Writer, integrations []*runtimev1.Integration) error
 	return flush()
 }
 
-// tokenMessage says what is wrong with a token.
+// tokenMessage describes what is wrong with a token. Missing scopes are added
+// unless the message names them.
 func tokenMessage(status *runtimev1.TokenStatus) string {
 	message := status.GetMessage()
 	if missing := status.GetMissingScopes(); len(missing) > 0 && !strings.Contains(message, missing[0]) {
@@ -86,7 +91,7 @@ func tokenMessage(status *runtimev1.TokenStatus) string {
 	return message
 }
 
-// integrationFlags adds what an integration is made of.
+// integrationFlags adds the flags of the fields of an integration.
 func integrationFlags(command *cobra.Command, integration *runtimev1.Integration) {
 	flags := command.Flags()
 	flags.StringVar(&integration.Provider, "provider", "", "github, gitlab, bitbucket or bitbucket-server (default that of the account)")
@@ -94,6 +99,8 @@ func integrationFlags(command *cobra.Command, integration *runtimev1.Integration
 	flags.StringVar(&integration.Sharing, "sharing", "", "who may register a token: all-users or admins")
 }
 
+// integrationAddCommand adds an integration. Fields that are empty are those of
+// the account's Git settings.
 func integrationAddCommand(choice *apiclient.Choice) *cobra.Command {
 	integration := &runtimev1.Integration{}
 	command := &cobra.Command{
@@ -104,17 +111,19 @@ func integrationAddCommand(choice *apiclient.Choice) *cobra.Command {
 	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
 	command.RunE = apiclient.WithRuntime(choice, output, func(command *cobra.Command, client *apiclient.Client, runtime string, args []string) error {
 		integration.Name = integrationName(args)
-		answer, err := apiclient.Call(command.Context(), client, client.Integrations(runtime).AddIntegration, &runtimev1.AddIntegrationRequest{Integration: integration})
+		response, err := apiclient.Call(command.Context(), client, client.Integrations(runtime).AddIntegration, &runtimev1.AddIntegrationRequest{Integration: integration})
 		if err != nil {
 			return err
 		}
-		return printer.Show(command, output, answer, func(w io.Writer) error {
-			return printIntegrations(w, []*runtimev1.Integration{answer.GetIntegration()})
+		return printer.Show(command, output, response, func(w io.Writer) error {
+			return printIntegrations(w, []*runtimev1.Integration{response.GetIntegration()})
 		})
 	})
 	return command
 }
 
+// integrationEditCommand changes the fields whose flags are given; the API
+// replaces the whole integration, so the others are read first.
 func integrationEditCommand(choice *apiclient.Choice) *cobra.Command {
 	given := &runtimev1.Integration{}
 	command := &cobra.Command{Use: "edit [NAME]", Short: "Change the API or the sharing of an integration", Args: cobra.MaximumNArgs(1)}
@@ -133,12 +142,12 @@ func integrationEditCommand(choice *apiclient.Choice) *cobra.Command {
 			wanted := &runtimev1.Integration{
 				Name: name, Provider: cmp.Or(given.Provider, one.GetProvider()), ApiUrl: cmp.Or(given.ApiUrl, one.GetApiUrl()), Sharing: cmp.Or(given.Sharing, one.GetSharing()),
 			}
-			answer, err := apiclient.Call(command.Context(), client, api.EditIntegration, &runtimev1.EditIntegrationRequest{Integration: wanted})
+			response, err := apiclient.Call(command.Context(), client, api.EditIntegration, &runtimev1.EditIntegrationRequest{Integration: wanted})
 			if err != nil {
 				return err
 			}
-			return printer.Show(command, output, answer, func(w io.Writer) error {
-				return printIntegrations(w, []*runtimev1.Integration{answer.GetIntegration()})
+			return printer.Show(command, output, response, func(w io.Writer) error {
+				return printIntegrations(w, []*runtimev1.Integration{response.GetIntegration()})
 			})
 		}
 		return fmt.Errorf("the runtime %s has no Git integration %s: slipway integration git list --runtime %s shows them", runtime, printer.Printable(name), runtime)
@@ -146,10 +155,12 @@ func integrationEditCommand(choice *apiclient.Choice) *cobra.Command {
 	return command
 }
 
+// integrationRemoveCommand removes an integration with the tokens of its users,
+// after asking.
 func integrationRemoveCommand(choice *apiclient.Choice) *cobra.Command {
 	var yes bool
 	command := &cobra.Command{Use: "remove NAME", Short: "Remove an integration and the users' tokens for it", Args: cobra.ExactArgs(1)}
-	command.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	command.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
 	command.RunE = apiclient.WithRuntime(choice, nil, func(command *cobra.Command, client *apiclient.Client, runtime string, args []string) error {
 		if err := prompt.New(command).Confirm(fmt.Sprintf("Remove the Git integration %s of the runtime %s, with the tokens of its users?", printer.Printable(args[0]), runtime), yes); err != nil {
 			return err
@@ -163,11 +174,13 @@ func integrationRemoveCommand(choice *apiclient.Choice) *cobra.Command {
 	return command
 }
 
+// integrationRegisterCommand stores the user's own token at the runtime, for
+// actions on behalf of the user.
 func integrationRegisterCommand(choice *apiclient.Choice) *cobra.Command {
 	var token prompt.SecretFlags
 	var username string
 	command := &cobra.Command{
-		Use: "register [NAME]", Short: "Give the runtime your own Git token", Args: cobra.MaximumNArgs(1),
+		Use: "register [NAME]", Short: "Register your own Git token with a runtime", Args: cobra.MaximumNArgs(1),
 		Example: `  slipway integration git register default --runtime prod --token-file token.txt
   pass show github | slipway integration git register default --runtime prod --token-file -`,
 	}
@@ -179,19 +192,20 @@ func integrationRegisterCommand(choice *apiclient.Choice) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		answer, err := apiclient.Call(command.Context(), client, client.Integrations(runtime).Register,
+		response, err := apiclient.Call(command.Context(), client, client.Integrations(runtime).Register,
 			&runtimev1.RegisterRequest{Integration: integrationName(args), Token: value.Reveal(), Username: username})
 		if err != nil {
 			return err
 		}
-		return printer.Show(command, output, answer, func(w io.Writer) error { return printToken(w, answer.GetStatus()) })
+		return printer.Show(command, output, response, func(w io.Writer) error { return printToken(w, response.GetStatus()) })
 	})
 	return command
 }
 
+// integrationDeregisterCommand removes the user's own token from the runtime.
 func integrationDeregisterCommand(choice *apiclient.Choice) *cobra.Command {
 	return &cobra.Command{
-		Use: "deregister [NAME]", Short: "Have the runtime forget your own Git token", Args: cobra.MaximumNArgs(1),
+		Use: "deregister [NAME]", Short: "Remove your own Git token from a runtime", Args: cobra.MaximumNArgs(1),
 		RunE: apiclient.WithRuntime(choice, nil, func(command *cobra.Command, client *apiclient.Client, runtime string, args []string) error {
 			name := integrationName(args)
 			_, err := apiclient.Call(command.Context(), client, client.Integrations(runtime).Deregister, &runtimev1.DeregisterRequest{Integration: name})
@@ -203,6 +217,7 @@ func integrationDeregisterCommand(choice *apiclient.Choice) *cobra.Command {
 	}
 }
 
+// printToken prints the state of a token, never the token.
 func printToken(w io.Writer, status *runtimev1.TokenStatus) error {
 	facts, flush := printer.NewTable(w)
 	facts.Row("Token:", printer.WithMessage(printer.OrDash(status.GetState()), tokenMessage(status)))
@@ -213,12 +228,15 @@ func printToken(w io.Writer, status *runtimev1.TokenStatus) error {
 	return flush()
 }
 
+// integrationTokenCommand sets the token that the runtime itself works with,
+// and with it the SSH key, known hosts and CA certificates of the Git server.
+// The runtime checks the permissions of the token before it stores it.
 func integrationTokenCommand(choice *apiclient.Choice) *cobra.Command {
 	var token prompt.SecretFlags
 	wanted := &runtimev1.SetRuntimeCredentialsRequest{}
 	var sshFile, hostsFile, authorityFile string
 	command := &cobra.Command{
-		Use: "set-runtime-token", Short: "Give the runtime the Git token that it works with", Args: cobra.NoArgs,
+		Use: "set-runtime-token", Short: "Set the Git token of a runtime", Args: cobra.NoArgs,
 		Example: `  slipway integration git set-runtime-token --runtime prod --token-file token.txt
   slipway integration git set-runtime-token --runtime prod --token-file token.txt --ssh-key-file id_ed25519 --known-hosts-file known_hosts`,
 	}
@@ -247,6 +265,7 @@ func integrationTokenCommand(choice *apiclient.Choice) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			// SSH tools need the newline at the end that ReadSecret trims.
 			*from.to = text.Reveal() + "\n"
 		}
 		authorities, err := files.ReadAuthorities(authorityFile)
@@ -254,38 +273,40 @@ func integrationTokenCommand(choice *apiclient.Choice) *cobra.Command {
 			return exit.UsageError{Err: fmt.Errorf("--git-ca-file: %w", err)}
 		}
 		wanted.CertificateAuthorities = string(authorities)
-		answer, err := apiclient.Call(command.Context(), client, client.Integrations(runtime).SetRuntimeCredentials, wanted)
+		response, err := apiclient.Call(command.Context(), client, client.Integrations(runtime).SetRuntimeCredentials, wanted)
 		if err != nil {
 			return err
 		}
-		return printer.Show(command, output, answer, func(w io.Writer) error { return printToken(w, answer.GetStatus()) })
+		return printer.Show(command, output, response, func(w io.Writer) error { return printToken(w, response.GetStatus()) })
 	})
 	return command
 }
 
+// integrationStatusCommand shows the state of the runtime's own token. The exit
+// code is 1 for a token that cannot be used, so that scripts can renew it.
 func integrationStatusCommand(choice *apiclient.Choice) *cobra.Command {
 	wanted := &runtimev1.GetRuntimeCredentialsRequest{}
 	command := &cobra.Command{
-		Use: "status", Short: "Say how the runtime's Git token is", Args: cobra.NoArgs,
-		Long: "Says how the runtime's own Git token is. It ends with 1 when there is none, or when it is not good.",
+		Use: "status", Short: "Show the state of a runtime's Git token", Args: cobra.NoArgs,
+		Long: "Shows the state of the runtime's own Git token. The exit code is 1 when there is none, or when it is not valid.",
 	}
 	command.Flags().BoolVar(&wanted.Check, "check", false, "ask the provider now")
 	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
 	command.RunE = apiclient.WithRuntime(choice, output, func(command *cobra.Command, client *apiclient.Client, runtime string, _ []string) error {
-		answer, err := apiclient.Call(command.Context(), client, client.Integrations(runtime).GetRuntimeCredentials, wanted)
+		response, err := apiclient.Call(command.Context(), client, client.Integrations(runtime).GetRuntimeCredentials, wanted)
 		if err != nil {
 			return err
 		}
-		err = printer.Show(command, output, answer, func(w io.Writer) error {
-			if !answer.GetConfigured() {
+		err = printer.Show(command, output, response, func(w io.Writer) error {
+			if !response.GetConfigured() {
 				return nil
 			}
-			return printToken(w, answer.GetStatus())
+			return printToken(w, response.GetStatus())
 		})
-		switch state := answer.GetStatus().GetState(); {
+		switch state := response.GetStatus().GetState(); {
 		case err != nil:
 			return err
-		case !answer.GetConfigured():
+		case !response.GetConfigured():
 			return fmt.Errorf("the runtime %s has no Git token: run slipway integration git set-runtime-token --runtime %s --token-file FILE", runtime, runtime)
 		case state == "expired" || state == "revoked" || state == "insufficient":
 			return exit.Status{Code: exit.Failure, Err: errors.New("the runtime's Git token is " + state + ": give it another with slipway integration git set-runtime-token")}

@@ -21,28 +21,30 @@ import (
 	"slipway.dev/slipway/internal/wire/runtimev1"
 )
 
-// Source is `slipway git-source`.
+// Source returns the command slipway git-source.
 func Source() *cobra.Command {
 	choice := &apiclient.Choice{}
-	command := apiclient.GroupCommand("git-source", "Look after Git Sources: repositories with Applications", choice, true)
-	command.Long = `Looks after the Git Sources of a runtime: repositories whose Applications the runtime
-makes and keeps. They are written to the Shared Configuration Repository.`
+	command := apiclient.GroupCommand("git-source", "Manage Git Sources: repositories with Applications", choice, true)
+	command.Long = `Manages the Git Sources of a runtime: repositories whose Applications the runtime
+creates and updates. They are written to the Shared Configuration Repository.`
 	command.AddCommand(gitSourceListCommand(choice), gitSourceCreateCommand(choice), gitSourceEditCommand(choice), gitSourceDeleteCommand(choice))
 	return command
 }
 
+// gitSourceListCommand lists the Git Sources with their sync and health, as the
+// runtime sees them now.
 func gitSourceListCommand(choice *apiclient.Choice) *cobra.Command {
 	command := &cobra.Command{Use: "list", Short: "List the Git Sources of a runtime", Args: cobra.NoArgs}
 	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
 	command.RunE = apiclient.WithRuntime(choice, output, func(command *cobra.Command, client *apiclient.Client, runtime string, _ []string) error {
-		answer, err := apiclient.Call(command.Context(), client, client.GitSources(runtime).ListGitSources, &runtimev1.ListGitSourcesRequest{})
+		response, err := apiclient.Call(command.Context(), client, client.GitSources(runtime).ListGitSources, &runtimev1.ListGitSourcesRequest{})
 		if err != nil {
 			return err
 		}
-		return printer.Show(command, output, answer, func(w io.Writer) error {
+		return printer.Show(command, output, response, func(w io.Writer) error {
 			rows, flush := printer.NewTable(w)
 			rows.Row("NAME", "REPOURL", "PATH", "REVISION", "SYNC", "HEALTH", "MESSAGE")
-			for _, one := range answer.GetGitSources() {
+			for _, one := range response.GetGitSources() {
 				rows.Row(one.GetName(), one.GetRepoUrl(), printer.OrDash(one.GetPath()), printer.OrDash(one.GetRevision()), printer.OrDash(one.GetSync()), printer.OrDash(one.GetHealth()), one.GetMessage())
 			}
 			return flush()
@@ -51,7 +53,7 @@ func gitSourceListCommand(choice *apiclient.Choice) *cobra.Command {
 	return command
 }
 
-// addGitSourceFlags adds what a Git Source is made of.
+// addGitSourceFlags adds one flag per field that create and edit can set.
 func addGitSourceFlags(flags *pflag.FlagSet, source *runtimev1.GitSource) {
 	flags.StringVar(&source.RepoUrl, "repo-url", "", "repository with the Applications, over HTTPS or SSH")
 	flags.StringVar(&source.Path, "path", "", "folder in the repository (default its root)")
@@ -63,10 +65,13 @@ func addGitSourceFlags(flags *pflag.FlagSet, source *runtimev1.GitSource) {
 	flags.StringVar(&source.Project, "project", "", "AppProject (default default)")
 }
 
+// gitSourceCreateCommand creates a Git Source. A webhook that could not be
+// registered is a note and not an error: the runtime polls the repository as
+// well.
 func gitSourceCreateCommand(choice *apiclient.Choice) *cobra.Command {
 	wanted := &runtimev1.CreateGitSourceRequest{GitSource: &runtimev1.GitSource{}}
 	command := &cobra.Command{
-		Use: "create NAME", Short: "Make a Git Source", Args: cobra.ExactArgs(1),
+		Use: "create NAME", Short: "Create a Git Source", Args: cobra.ExactArgs(1),
 		Example: `  slipway git-source create apps --runtime prod --repo-url https://github.com/acme/apps.git --path prod --register-webhook`,
 	}
 	addGitSourceFlags(command.Flags(), wanted.GitSource)
@@ -78,21 +83,24 @@ func gitSourceCreateCommand(choice *apiclient.Choice) *cobra.Command {
 			return exit.UsageError{Err: errors.New("--repo-url is missing")}
 		}
 		wanted.GitSource.Name = args[0]
-		answer, err := apiclient.Call(command.Context(), client, client.GitSources(runtime).CreateGitSource, wanted)
+		response, err := apiclient.Call(command.Context(), client, client.GitSources(runtime).CreateGitSource, wanted)
 		if err != nil {
 			return err
 		}
-		if problem := answer.GetWebhookProblem(); problem != "" {
+		if problem := response.GetWebhookProblem(); problem != "" {
 			printer.Note(command, "No webhook was registered: %s", problem)
 		}
-		return printer.Show(command, output, answer, func(w io.Writer) error {
-			_, err := fmt.Fprintf(w, "Git Source %s was made in the runtime %s, with commit %s.\n", printer.Printable(args[0]), runtime, printer.Printable(printer.OrDash(printer.ShortRevision(answer.GetCommit()))))
+		return printer.Show(command, output, response, func(w io.Writer) error {
+			_, err := fmt.Fprintf(w, "Git Source %s was made in the runtime %s, with commit %s.\n", printer.Printable(args[0]), runtime, printer.Printable(printer.OrDash(printer.ShortRevision(response.GetCommit()))))
 			return err
 		})
 	})
 	return command
 }
 
+// gitSourceEditCommand changes the fields whose flags are given. The API
+// replaces the whole Git Source, so the command reads it first and sends it
+// back changed.
 func gitSourceEditCommand(choice *apiclient.Choice) *cobra.Command {
 	given := &runtimev1.GitSource{}
 	command := &cobra.Command{
@@ -118,21 +126,22 @@ func gitSourceEditCommand(choice *apiclient.Choice) *cobra.Command {
 			return fmt.Errorf("the runtime %s has no Git Source %s: slipway git-source list --runtime %s shows them", runtime, printer.Printable(args[0]), runtime)
 		}
 		if !changeGitSource(command.Flags(), wanted, given) {
-			return exit.UsageError{Err: errors.New("say what to change: --help lists the flags")}
+			return exit.UsageError{Err: errors.New("name what to change: --help lists the flags")}
 		}
-		answer, err := apiclient.Call(command.Context(), client, api.EditGitSource, &runtimev1.EditGitSourceRequest{GitSource: wanted})
+		response, err := apiclient.Call(command.Context(), client, api.EditGitSource, &runtimev1.EditGitSourceRequest{GitSource: wanted})
 		if err != nil {
 			return err
 		}
-		return printer.Show(command, output, answer, func(w io.Writer) error {
-			_, err := fmt.Fprintf(w, "Git Source %s was changed, with commit %s.\n", printer.Printable(args[0]), printer.Printable(printer.OrDash(printer.ShortRevision(answer.GetCommit()))))
+		return printer.Show(command, output, response, func(w io.Writer) error {
+			_, err := fmt.Fprintf(w, "Git Source %s was changed, with commit %s.\n", printer.Printable(args[0]), printer.Printable(printer.OrDash(printer.ShortRevision(response.GetCommit()))))
 			return err
 		})
 	})
 	return command
 }
 
-// changeGitSource takes over what was given, and reports whether anything was.
+// changeGitSource copies the fields whose flags were given, also empty ones,
+// and reports whether there were any.
 func changeGitSource(flags *pflag.FlagSet, source, given *runtimev1.GitSource) bool {
 	changed := false
 	for name, field := range map[string]struct{ to, from *string }{
@@ -148,19 +157,21 @@ func changeGitSource(flags *pflag.FlagSet, source, given *runtimev1.GitSource) b
 	return changed
 }
 
+// gitSourceDeleteCommand deletes a Git Source after asking. Its Applications
+// stay in the cluster, so that a mistake does not delete what runs.
 func gitSourceDeleteCommand(choice *apiclient.Choice) *cobra.Command {
 	var yes bool
 	command := &cobra.Command{
 		Use: "delete NAME", Short: "Delete a Git Source; its Applications stay in the cluster", Args: cobra.ExactArgs(1),
 	}
-	command.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	command.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
 	command.RunE = apiclient.WithRuntime(choice, nil, func(command *cobra.Command, client *apiclient.Client, runtime string, args []string) error {
 		if err := prompt.New(command).Confirm(fmt.Sprintf("Delete the Git Source %s of the runtime %s?", printer.Printable(args[0]), runtime), yes); err != nil {
 			return err
 		}
-		answer, err := apiclient.Call(command.Context(), client, client.GitSources(runtime).DeleteGitSource, &runtimev1.DeleteGitSourceRequest{Name: args[0]})
+		response, err := apiclient.Call(command.Context(), client, client.GitSources(runtime).DeleteGitSource, &runtimev1.DeleteGitSourceRequest{Name: args[0]})
 		if err == nil {
-			printer.Note(command, "Git Source %s was deleted, with commit %s. Its Applications stay in the cluster.", args[0], printer.OrDash(printer.ShortRevision(answer.GetCommit())))
+			printer.Note(command, "Git Source %s was deleted, with commit %s. Its Applications stay in the cluster.", args[0], printer.OrDash(printer.ShortRevision(response.GetCommit())))
 		}
 		return err
 	})

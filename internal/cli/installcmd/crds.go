@@ -33,10 +33,10 @@ type crdsFlags struct {
 func CRDs() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "crds",
-		Short: "See whose the CustomResourceDefinitions are, take them over, give them back",
+		Short: "List, adopt or release CustomResourceDefinitions",
 		Long: `Helm makes the definitions of a chart that are missing, and never changes or deletes
 them afterwards. Definitions that were there before, such as those of Argo CD, belong
-to whoever made them. Adopting them marks them as those of the runtime's release, so
+to their creator. Adopting them marks them as those of the runtime's release, so
 that they are upgraded with the runtime; releasing puts back the marks that were there
 before. Definitions themselves are never deleted: that would delete every object of
 their kind.`,
@@ -55,7 +55,7 @@ func (f *crdsFlags) add(command *cobra.Command, writes bool) {
 	flags.StringSliceVar(&f.only, "only", nil, "families of definitions: argocd, slipway, rollouts, workflows, events (default argocd,slipway: those of the chart)")
 	if writes {
 		flags.BoolVar(&f.dryRun, "dry-run", false, "show every write, and make none")
-		flags.BoolVar(&f.accept, "yes", false, "do not ask")
+		flags.BoolVar(&f.accept, "yes", false, "do not ask for confirmation")
 	}
 	f.output = printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
 }
@@ -81,7 +81,7 @@ func crdsPlanCommand() *cobra.Command {
 	given := &crdsFlags{}
 	command := &cobra.Command{
 		Use:   "plan",
-		Short: "Show whose the definitions are, and what adopting would do",
+		Short: "Show who owns the definitions, and what adopting would change",
 		Example: `  slipway crds plan
   slipway crds plan --only argocd,rollouts --release slipway-runtime --namespace slipway -o json`,
 		Args: cobra.NoArgs,
@@ -109,7 +109,7 @@ func crdsAdoptCommand() *cobra.Command {
 	given := &crdsFlags{}
 	command := &cobra.Command{
 		Use:   "adopt",
-		Short: "Mark definitions as those of the runtime's Helm release",
+		Short: "Adopt definitions into the runtime's Helm release",
 		Long: `Sets the label app.kubernetes.io/managed-by and the annotations
 meta.helm.sh/release-name and meta.helm.sh/release-namespace, after showing what is
 written, and keeps what was there before in the annotation slipway.dev/adopted-from.
@@ -132,9 +132,9 @@ func crdsReleaseCommand() *cobra.Command {
 	given := &crdsFlags{}
 	command := &cobra.Command{
 		Use:   "release",
-		Short: "Give definitions back: their marks become what they were",
+		Short: "Release adopted definitions to their previous owner",
 		Long: `Undoes slipway crds adopt by the record that it kept. Of a definition that was marked
-by hand, the marks are taken away. One that somebody marked after it was adopted is
+by hand, the marks are taken away. One that was marked after it was adopted is
 refused unless --force is given.`,
 		Example: `  slipway crds release
   slipway crds release --only rollouts --dry-run`,
@@ -153,7 +153,7 @@ func crdsUpgradeCommand() *cobra.Command {
 	given := &crdsFlags{}
 	command := &cobra.Command{
 		Use:     "upgrade",
-		Short:   "Make the definitions of the release those of this version",
+		Short:   "Upgrade the definitions of the release to this version",
 		Long:    `Applies the definitions of the chart where they are missing or belong to the release. Helm does not do that in an upgrade. Those of others stay as they are.`,
 		Example: `  slipway crds upgrade --release slipway-runtime --namespace slipway`,
 		Args:    cobra.NoArgs,
@@ -245,7 +245,7 @@ func (f *crdsFlags) refused(entries []crds.Entry) error {
 	if len(names) == 0 {
 		return nil
 	}
-	return exit.Status{Code: exit.Failure, Err: fmt.Errorf("%d of the definitions belong to somebody else: nothing was changed; see above, or choose with --only, or take them with --force", len(names))}
+	return exit.Status{Code: exit.Failure, Err: fmt.Errorf("%d of the definitions belong to another owner: nothing was changed; see above, or choose with --only, or take them with --force", len(names))}
 }
 
 // show prints the entries.

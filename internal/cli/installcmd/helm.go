@@ -22,7 +22,7 @@ import (
 func Helm() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "helm",
-		Short: "Check the values of a runtime's chart",
+		Short: "Work with the Helm chart of a runtime",
 	}
 	command.AddCommand(helmValidateCommand())
 	return command
@@ -40,12 +40,12 @@ func helmValidateCommand() *cobra.Command {
 	given := &validateFlags{}
 	command := &cobra.Command{
 		Use:   "validate --values FILE",
-		Short: "Say everything that is wrong with the values of a runtime",
+		Short: "Validate the values of a runtime's chart",
 		Long: `Checks a values file of the chart gitops-runtime before an installation: the values
 by themselves, the Secrets and the IngressClass that they name, whether the API key
 is an admin's of the account, whether the name is free, whether the address answers,
-and what the Git token may do. Everything that is wrong is told at once, with what to
-do about it. Nothing is changed. What cannot answer yet, such as an address whose DNS
+and what the Git token may do. All problems are listed at once, each with
+a fix. Nothing is changed. What does not respond yet, such as an address whose DNS
 record comes later, is a warning.
 
 The chart runs it before each installation and upgrade; installer.skipValidation=true
@@ -62,10 +62,10 @@ line is wrong.`,
 	flags.StringVarP(&given.values, "values", "f", "", "values file; - is the input")
 	flags.StringVarP(&given.namespace, "namespace", "n", release.DefaultNamespace, "namespace that the runtime is installed to")
 	flags.StringVar(&given.version, "version", "", "version of the chart (default the newest)")
-	flags.StringVarP(&given.output, "output", "o", "text", "how to print it: text or json")
+	flags.StringVarP(&given.output, "output", "o", "text", "output format: text or json")
 	flags.StringVar(&given.kubeconfig, "kubeconfig", "", "kubeconfig file (default as kubectl)")
 	flags.StringVar(&given.context, "context", "", "context of the kubeconfig (default the current one)")
-	flags.BoolVar(&given.offline, "offline", false, "check the values by themselves, and ask nobody")
+	flags.BoolVar(&given.offline, "offline", false, "check the values alone, without the cluster and the network")
 	flags.BoolVar(&given.hook, "hook", false, "run in the Job of the chart: what was found ends the log")
 	return command
 }

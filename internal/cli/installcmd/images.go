@@ -24,7 +24,7 @@ import (
 func Images() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "images",
-		Short: "List the images of the chart, and take them to a private registry",
+		Short: "List the images of the chart, and copy them to a private registry",
 		Long: `For clusters that take images from a private registry, or that have no way to others.
 The images are those of the rendered chart; nothing needs a container engine.
 
@@ -185,7 +185,7 @@ func imagesValuesCommand() *cobra.Command {
 	wish, pin := images.Wish{}, false
 	command := &cobra.Command{
 		Use:   "values --registry REGISTRY[/PREFIX]",
-		Short: "Write the values that take the images from a private registry",
+		Short: "Print the values that pull the images from a private registry",
 		Long: `Writes a values file for the chart. It is rendered with the values of the installation
 first, to see that every image comes from the registry. With --digest the image is
 pinned to what the registry has.`,

@@ -24,7 +24,7 @@ const (
 // createKeyOffer is the command that makes a key without signing in.
 func createKeyOffer() platformTask {
 	return platformTask{
-		use: "create-key EMAIL NAME [--register|--read] [--days N] [options]", short: "Make an API key for a user, and print it",
+		use: "create-key EMAIL NAME [--register|--read] [--days N] [options]", short: "Create an API key for a user, and print it",
 		words: 2, switches: []string{"register", "read"}, values: []string{"days"}, run: createKeyTask,
 		long: `Makes an API key for a user, and prints it once, alone on standard output. It may
 do everything that the user may; with --register only register runtimes, with
@@ -41,16 +41,16 @@ func createKeyTask(ctx context.Context, call taskCall) error {
 		return exit.UsageError{Err: err}
 	}
 	request := url.Values{"email": {wanted.Email}, "name": {wanted.Name}, "scope": {wanted.Scope}, "life": {wanted.Life.String()}}
-	var answer strings.Builder
-	err = call.ask(ctx, "/users/create-key?"+request.Encode(), &answer, func(database *store.Store) error {
+	var response strings.Builder
+	err = call.ask(ctx, "/users/create-key?"+request.Encode(), &response, func(database *store.Store) error {
 		key, err := identity.CreateOperatorKey(ctx, database, wanted)
-		answer.WriteString(key.Reveal())
+		response.WriteString(key.Reveal())
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(call.out, answer.String())
+	_, err = fmt.Fprintln(call.out, response.String())
 	return err
 }
 

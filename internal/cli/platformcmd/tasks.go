@@ -45,28 +45,28 @@ type taskCall struct {
 func platformTasks() []*cobra.Command {
 	tasks := []platformTask{
 		{
-			use: "backup FILE [options]", short: "Write everything that the platform knows to a file", words: 1, run: backupTask,
+			use: "backup FILE [options]", short: "Back up the platform to a file", words: 1, run: backupTask,
 			long: `Writes everything that has to last to a file that must not exist yet, as of one
 moment, also while the platform runs. The options that say where the database is
 are those of the platform. The key file is not in it: keep it elsewhere.`,
 			example: "  slipway platform backup platform.backup\n  slipway platform backup platform.backup --database.url=postgres://…",
 		},
 		{
-			use: "restore FILE [options]", short: "Read a backup into an empty database", words: 1, run: restoreTask,
+			use: "restore FILE [options]", short: "Restore a backup into an empty database", words: 1, run: restoreTask,
 			long: `Reads a backup into an empty database, which may be of the other kind: that is
 how a platform moves from SQLite to PostgreSQL. The platform must not run. The key
 file of the platform that was backed up is needed too.`,
 			example: "  slipway platform restore platform.backup --state.dir=/var/lib/slipway/platform",
 		},
 		{
-			use: "rotate-keys [options]", short: "Make a new key to sign tokens with", switches: []string{"revoke"}, run: rotateTask,
+			use: "rotate-keys [options]", short: "Rotate the keys that sign tokens", switches: []string{"revoke"}, run: rotateTask,
 			long: `Makes a new key to sign tokens with. Runtimes hear of it, and it is used after an
 hour; nothing is interrupted. With --revoke the old keys are removed at once, and
 every token that they signed is void: runtimes renew theirs within a minute.`,
 			example: "  slipway platform rotate-keys\n  slipway platform rotate-keys --revoke",
 		},
 		{
-			use: "reset-password EMAIL [options]", short: "Give a user a password that is good for one sign-in", words: 1, run: resetPasswordTask,
+			use: "reset-password EMAIL [options]", short: "Reset a user's password to a one-time password", words: 1, run: resetPasswordTask,
 			long: `Gives a user a password that is good for one sign-in, ends the user's sessions,
 and prints the password. For when no admin can sign in any more.`,
 			example: "  slipway platform reset-password admin@example.com",
@@ -140,9 +140,9 @@ func (t platformTask) take(call *taskCall, args []string) (rest []string) {
 }
 
 // ask asks the platform that runs, or does it here when none does.
-func (c taskCall) ask(ctx context.Context, request string, answer io.Writer, otherwise func(*store.Store) error) error {
+func (c taskCall) ask(ctx context.Context, request string, response io.Writer, otherwise func(*store.Store) error) error {
 	if c.place.sqlite {
-		err := server.SendCommand(ctx, c.place.dir, request, answer)
+		err := server.SendCommand(ctx, c.place.dir, request, response)
 		if !errors.Is(err, server.ErrNotRunning) {
 			return err
 		}
@@ -220,15 +220,15 @@ func rotateTask(ctx context.Context, call taskCall) error {
 
 func resetPasswordTask(ctx context.Context, call taskCall) error {
 	email := call.words[0]
-	var answer strings.Builder
-	err := call.ask(ctx, "/users/reset-password?"+url.Values{"email": {email}}.Encode(), &answer, func(database *store.Store) error {
+	var response strings.Builder
+	err := call.ask(ctx, "/users/reset-password?"+url.Values{"email": {email}}.Encode(), &response, func(database *store.Store) error {
 		password, err := identity.ResetPassword(ctx, database, email)
-		answer.WriteString(password.Reveal())
+		response.WriteString(password.Reveal())
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(call.out, "Sign in once with this password, and choose another:\n  email:    %s\n  password: %s\n", email, answer.String())
+	fmt.Fprintf(call.out, "Sign in once with this password, and choose another:\n  email:    %s\n  password: %s\n", email, response.String())
 	return nil
 }

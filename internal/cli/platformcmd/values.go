@@ -17,13 +17,13 @@ func checkValues(ctx context.Context, request *platformv1.ValidateValuesRequest)
 	report := validate.Run(ctx, validate.Options{
 		Values: strings.NewReader(request.GetValues()), Namespace: cmp.Or(request.GetNamespace(), release.DefaultNamespace), Version: request.GetVersion(),
 	})
-	answer := &platformv1.ValidateValuesResponse{
+	response := &platformv1.ValidateValuesResponse{
 		Ok: report.OK(), Skipped: report.Skipped, Runtime: report.Runtime, Mode: report.Mode, Url: report.URL,
 	}
 	for _, found := range report.Findings {
-		answer.Findings = append(answer.Findings, &platformv1.ValuesFinding{
+		response.Findings = append(response.Findings, &platformv1.ValuesFinding{
 			Code: found.Code, Severity: string(found.Severity), Key: found.Key, Reason: found.Reason, Fix: found.Fix,
 		})
 	}
-	return fleet.CheckedValues{Response: answer, AccountID: report.Account}
+	return fleet.CheckedValues{Response: response, AccountID: report.Account}
 }

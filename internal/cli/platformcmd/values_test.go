@@ -24,11 +24,11 @@ func TestValidateValues(t *testing.T) {
 	client := platformv1connect.NewRuntimeServiceClient(&http.Client{Transport: clitest.Bearer{Token: w.Key(t)}}, w.Url)
 	ask := func(request *platformv1.ValidateValuesRequest) *platformv1.ValidateValuesResponse {
 		t.Helper()
-		answer, err := client.ValidateValues(t.Context(), connect.NewRequest(request))
+		response, err := client.ValidateValues(t.Context(), connect.NewRequest(request))
 		if err != nil {
 			t.Fatal(err)
 		}
-		return answer.Msg
+		return response.Msg
 	}
 	const good = "global: {platform: {url: https://slipway.example.com, userToken: {secretKeyRef: {name: key}}}, runtime: {name: NAME, ingress: {enabled: true, hosts: [a.example.com], className: nginx}}}\n"
 	if got := ask(&platformv1.ValidateValuesRequest{Values: strings.Replace(good, "NAME", "fresh", 1)}); !got.GetOk() || len(got.GetFindings()) > 0 || got.GetMode() != "ingress" || got.GetUrl() != "https://a.example.com" {
@@ -68,9 +68,9 @@ func TestValidateValues(t *testing.T) {
 	}
 }
 
-func codesOf(answer *platformv1.ValidateValuesResponse) string {
+func codesOf(response *platformv1.ValidateValuesResponse) string {
 	var all []string
-	for _, finding := range answer.GetFindings() {
+	for _, finding := range response.GetFindings() {
 		all = append(all, finding.GetCode()+" "+finding.GetKey())
 	}
 	return strings.Join(all, "\n")

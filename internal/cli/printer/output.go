@@ -40,7 +40,7 @@ type Output struct {
 // allowed.
 func NewOutput(command *cobra.Command, allowed ...string) *Output {
 	output := &Output{Form: FormTable, Allowed: append([]string{FormTable}, allowed...)}
-	command.Flags().StringVarP(&output.Form, "output", "o", FormTable, "how to print it: "+strings.Join(output.Allowed, ", "))
+	command.Flags().StringVarP(&output.Form, "output", "o", FormTable, "output format: "+strings.Join(output.Allowed, ", "))
 	return output
 }
 

@@ -53,7 +53,7 @@ func (p *Prompter) Line(question string) (string, error) {
 		return "", errInterrupted
 	}
 	if err != nil && (!errors.Is(err, io.EOF) || text == "") {
-		return "", errors.New("standard input ended before the answer")
+		return "", errors.New("standard input ended before a reply")
 	}
 	return strings.TrimRight(text, "\r\n"), nil
 }
@@ -95,17 +95,17 @@ var errInterrupted = errors.New("interrupted: nothing was done")
 // interrupted stays behind in its goroutine: reading from a terminal cannot be
 // canceled.
 func (p *Prompter) await(read func() (string, error)) (string, error) {
-	type answer struct {
+	type response struct {
 		text string
 		err  error
 	}
-	answers := make(chan answer, 1)
+	responses := make(chan response, 1)
 	go func() {
 		text, err := read()
-		answers <- answer{text, err}
+		responses <- response{text, err}
 	}()
 	select {
-	case given := <-answers:
+	case given := <-responses:
 		return given.text, given.err
 	case <-p.ctx.Done():
 		return "", p.ctx.Err()
@@ -142,13 +142,13 @@ func (p *Prompter) Confirm(question string, yes bool) error {
 		return nil
 	}
 	if !p.Interactive() {
-		return exit.UsageError{Err: errors.New("nobody can be asked here: say --yes if it is meant")}
+		return exit.UsageError{Err: errors.New("there is no terminal to confirm on: add --yes if it is intended")}
 	}
-	answer, err := p.Line(question + " [y/N] ")
+	response, err := p.Line(question + " [y/N] ")
 	if err != nil {
 		return err
 	}
-	if answer := strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
+	if response := strings.ToLower(strings.TrimSpace(response)); response != "y" && response != "yes" {
 		return errors.New("nothing was done")
 	}
 	return nil

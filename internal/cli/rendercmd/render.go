@@ -98,7 +98,7 @@ path.`,
 	flags.StringVar(&local.path, "path", "", "folder in DIR that is rendered")
 	flags.StringVar(&local.kubeVersion, "kube-version", "", "version of Kubernetes that charts see, such as v1.36.0")
 	flags.StringSliceVar(&local.apiVersions, "api-versions", nil, "kinds that charts see, such as monitoring.coreos.com/v1")
-	flags.StringVarP(&output.Form, "output", "o", output.Form, "how to print it: "+strings.Join(output.Allowed, ", "))
+	flags.StringVarP(&output.Form, "output", "o", output.Form, "output format: "+strings.Join(output.Allowed, ", "))
 	local.source.add(command)
 	return command
 }

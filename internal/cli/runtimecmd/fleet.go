@@ -77,16 +77,16 @@ func shownVersion(runtime *platformv1.Runtime) string {
 // runtimeGetCommand is `slipway runtime get` (R62, R63).
 func runtimeGetCommand(choice *apiclient.Choice) *cobra.Command {
 	command := &cobra.Command{
-		Use: "get NAME", Short: "Show a runtime: components, Git Sources, clusters, and what is still to be done",
+		Use: "get NAME", Short: "Show a runtime with its components, Git Sources, clusters and pending steps",
 		Args: cobra.ExactArgs(1), ValidArgsFunction: choice.CompleteRuntimeArg,
 	}
 	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
 	command.RunE = apiclient.WithClient(choice, output, func(command *cobra.Command, client *apiclient.Client, args []string) error {
-		answer, err := apiclient.Call(command.Context(), client, client.Runtimes().GetRuntime, &platformv1.GetRuntimeRequest{Name: args[0]})
+		response, err := apiclient.Call(command.Context(), client, client.Runtimes().GetRuntime, &platformv1.GetRuntimeRequest{Name: args[0]})
 		if err != nil {
 			return err
 		}
-		return printer.Show(command, output, answer.GetRuntime(), func(w io.Writer) error { return printRuntime(w, answer.GetRuntime()) })
+		return printer.Show(command, output, response.GetRuntime(), func(w io.Writer) error { return printRuntime(w, response.GetRuntime()) })
 	})
 	return command
 }
@@ -183,8 +183,8 @@ func printClusters(w io.Writer, one *platformv1.Runtime) error {
 // runtimeCheckCommand is `slipway runtime check-name` (R33).
 func runtimeCheckCommand(choice *apiclient.Choice) *cobra.Command {
 	command := &cobra.Command{
-		Use: "check-name NAME", Short: "Say whether a runtime can have a name", Args: cobra.ExactArgs(1),
-		Long: "Says whether a runtime can have a name, and proposes a free one. It ends with 1 when the name cannot be had.",
+		Use: "check-name NAME", Short: "Check whether a runtime name is valid and free", Args: cobra.ExactArgs(1),
+		Long: "Checks whether a runtime name is valid and free, and proposes a free one. The exit code is 1 when the name cannot be used.",
 	}
 	command.RunE = apiclient.WithClient(choice, nil, func(command *cobra.Command, client *apiclient.Client, args []string) error {
 		if err := client.CheckName(command.Context(), args[0]); err != nil {
@@ -205,9 +205,9 @@ func runtimeConfigureCommand(choice *apiclient.Choice) *cobra.Command {
 			if err := wire.RuntimeName(args[0]); err != nil {
 				return exit.UsageError{Err: err}
 			}
-			answer, err := apiclient.Call(command.Context(), client, client.RuntimeAPI(args[0]).ConfigureAsApplication, &runtimev1.ConfigureAsApplicationRequest{})
+			response, err := apiclient.Call(command.Context(), client, client.RuntimeAPI(args[0]).ConfigureAsApplication, &runtimev1.ConfigureAsApplicationRequest{})
 			if err == nil {
-				printer.Note(command, "The runtime %s is the Application %s, with commit %s.", args[0], answer.GetApplication(), printer.OrDash(printer.ShortRevision(answer.GetCommit())))
+				printer.Note(command, "The runtime %s is the Application %s, with commit %s.", args[0], response.GetApplication(), printer.OrDash(printer.ShortRevision(response.GetCommit())))
 			}
 			return err
 		}),

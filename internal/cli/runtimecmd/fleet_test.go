@@ -160,7 +160,7 @@ helm upgrade --install slipway-runtime --create-namespace --namespace slipway \
 	w.Fails(t, "runtime install prod --mode ingress", 2, "global.runtime.ingress.hosts")
 	w.Fails(t, "runtime install prod --mode mesh", 2, "global.runtime.ingressUrl")
 	w.Fails(t, "runtime install prod --mode tunnel --host x", 2, "--host is for --mode ingress and http-route")
-	w.Fails(t, "runtime install other --key-file missing --print helm", 2, "make one with --create-key")
+	w.Fails(t, "runtime install other --key-file missing --print helm", 2, "create one with --create-key")
 	w.Fails(t, "runtime install Prod --create-key", 2, "lower-case letters")
 	clitest.Beat(t, w.Registered(t, "prod"), pendingHeartbeat())
 	w.Fails(t, "runtime install prod --create-key --key-file other.key --print helm", 1, "prod-2 is free")

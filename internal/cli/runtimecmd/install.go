@@ -13,7 +13,7 @@ func runtimeInstallCommand(choice *apiclient.Choice) *cobra.Command {
 	shared := &releaseFlags{}
 	command := &cobra.Command{
 		Use:   "install [NAME]",
-		Short: "Install a runtime in a cluster, or print what installs it",
+		Short: "Install a runtime in a cluster, or print the commands for it",
 		Long: `Installs a runtime with Helm's library: it checks the values as slipway helm validate
 does, runs the checks of slipway preflight, shows what it will create, asks, installs,
 says what it waits for, and ends when the runtime is online at the platform. What is

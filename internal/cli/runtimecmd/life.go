@@ -30,7 +30,7 @@ func runtimeConfigurationCommand(choice *apiclient.Choice) *cobra.Command {
 // runtimeRenameCommand is there to say why a name stays.
 func runtimeRenameCommand(choice *apiclient.Choice) *cobra.Command {
 	return &cobra.Command{
-		Use: "rename NAME NEW-NAME", Short: "Say why a runtime keeps its name", Args: cobra.ExactArgs(2), Hidden: true,
+		Use: "rename NAME NEW-NAME", Short: "Explain why a runtime cannot be renamed", Args: cobra.ExactArgs(2), Hidden: true,
 		RunE: apiclient.WithClient(choice, nil, func(command *cobra.Command, client *apiclient.Client, args []string) error {
 			_, err := apiclient.Call(command.Context(), client, client.Runtimes().UpdateRuntime, &platformv1.UpdateRuntimeRequest{Name: args[0], NewName: &args[1]})
 			if err != nil {
@@ -44,13 +44,13 @@ func runtimeRenameCommand(choice *apiclient.Choice) *cobra.Command {
 func runtimeRevokeCommand(choice *apiclient.Choice) *cobra.Command {
 	var yes bool
 	command := &cobra.Command{
-		Use: "revoke NAME", Short: "End everything that a runtime holds: its tokens and its tunnels",
+		Use: "revoke NAME", Short: "Revoke the credentials of a runtime and close its tunnels",
 		Long: `Ends the credentials of a runtime and closes its tunnels within seconds. What is in
 its cluster stays, and the runtime goes on delivering; it joins again with a new API
 key.`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: choice.CompleteRuntimeArg,
 	}
-	command.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	command.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
 	command.RunE = apiclient.WithClient(choice, nil, func(command *cobra.Command, client *apiclient.Client, args []string) error {
 		if err := prompt.New(command).Confirm("Revoke the credentials of the runtime "+printer.Printable(args[0])+"?", yes); err != nil {
 			return err
@@ -67,11 +67,11 @@ key.`,
 func runtimeDeleteCommand(choice *apiclient.Choice) *cobra.Command {
 	var yes bool
 	command := &cobra.Command{
-		Use: "delete NAME", Short: "Have the platform forget an offline runtime",
+		Use: "delete NAME", Short: "Delete the registration of an offline runtime",
 		Long: "Has the platform forget a runtime that is offline. Nothing is done in its cluster: slipway runtime uninstall is for that.",
 		Args: cobra.ExactArgs(1), ValidArgsFunction: choice.CompleteRuntimeArg,
 	}
-	command.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	command.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
 	command.RunE = apiclient.WithClient(choice, nil, func(command *cobra.Command, client *apiclient.Client, args []string) error {
 		if err := prompt.New(command).Confirm("Forget the runtime "+printer.Printable(args[0])+"?", yes); err != nil {
 			return err

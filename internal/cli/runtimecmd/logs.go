@@ -24,7 +24,7 @@ func runtimeLogsCommand(choice *apiclient.Choice) *cobra.Command {
 	wanted, path := &runtimev1.ComponentLogsRequest{}, ""
 	command := &cobra.Command{
 		Use:   "logs NAME",
-		Short: "Read the logs of a runtime's own Pods",
+		Short: "Show the logs of a runtime's own Pods",
 		Long: `Reads the logs of a runtime: all of them as an archive in a file that only you can
 read, or those of one component as lines.`,
 		Example: `  slipway runtime logs prod --output prod.tar.gz

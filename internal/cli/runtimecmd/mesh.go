@@ -121,13 +121,13 @@ func meshApplyCommand(given *meshFlags) *cobra.Command {
 		Use:   "apply",
 		Short: "Write the VirtualServices of a runtime to the cluster",
 		Long: `Writes the VirtualServices of a runtime to the cluster, and checks them then. One
-that has the name and was made by somebody else is left alone, unless --force is
+that has the name and was made by another tool is left alone, unless --force is
 given.`,
 		Example: `  slipway runtime mesh apply --runtime prod --gateway istio-system/public --host prod.example.com`,
 		Args:    cobra.NoArgs,
 	}
 	given.addCluster(command)
-	command.Flags().BoolVar(&force, "force", false, "replace VirtualServices that somebody else made")
+	command.Flags().BoolVar(&force, "force", false, "replace VirtualServices that another tool made")
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		settings, err := given.settings(command, true)
 		if err != nil {
@@ -182,7 +182,7 @@ func refuseStrangers(ctx context.Context, services dynamic.ResourceInterface, ob
 			return explainMesh(err, "")
 		}
 		if found.GetLabels()[mode.ManagedLabel] != "slipway" {
-			problems = append(problems, fmt.Errorf("the VirtualService %s/%s was made by somebody else: look at it with slipway runtime mesh verify, and replace it with --force",
+			problems = append(problems, fmt.Errorf("the VirtualService %s/%s was made by another tool: look at it with slipway runtime mesh verify, and replace it with --force",
 				found.GetNamespace(), found.GetName()))
 		}
 	}
@@ -192,7 +192,7 @@ func refuseStrangers(ctx context.Context, services dynamic.ResourceInterface, ob
 func meshVerifyCommand(given *meshFlags) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "verify",
-		Short: "Check path by path whether the mesh leads to a runtime",
+		Short: "Check every path of the mesh to a runtime",
 		Long: `Reads the VirtualServices in the namespace of a runtime and says for each path of
 each host where it leads. It ends with 1 when a path does not lead to the runtime.
 Without --gateway any gateway will do.`,
@@ -235,7 +235,7 @@ func virtualServices(cluster *kube.Cluster, namespace string) (dynamic.ResourceI
 	}
 	at := slices.IndexFunc(groups.Groups, func(group metav1.APIGroup) bool { return group.Name == mode.IstioGroup })
 	if at < 0 {
-		return nil, fmt.Errorf("the cluster does not know VirtualServices: install Istio first, or choose another --context")
+		return nil, fmt.Errorf("the cluster has no VirtualServices: install Istio first, or choose another --context")
 	}
 	resource := schema.GroupVersionResource{Group: mode.IstioGroup, Version: groups.Groups[at].PreferredVersion.Version, Resource: "virtualservices"}
 	return cluster.Dynamic.Resource(resource).Namespace(namespace), nil
@@ -293,7 +293,7 @@ func explainMesh(err error, namespace string) error {
 	case err == nil:
 		return nil
 	case kubeflags.MissingKind(err):
-		return errors.New("the cluster does not know VirtualServices: install Istio first, or choose another --context")
+		return errors.New("the cluster has no VirtualServices: install Istio first, or choose another --context")
 	case apierrors.IsForbidden(err):
 		return fmt.Errorf("you may not do that with VirtualServices in the namespace %s: ask for the right on virtualservices.%s", namespace, mode.IstioGroup)
 	}

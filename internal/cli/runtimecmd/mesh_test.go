@@ -61,7 +61,7 @@ func TestMeshApplyAndVerify(t *testing.T) {
 	if got := mesh(t, "verify"+flags); got.Code != 1 || !strings.Contains(got.Stderr, "install Istio") {
 		t.Fatalf("without the kind: %+v", got)
 	}
-	w.DefineFiles(t, "../access/mode/testdata/crds.yaml")
+	w.DefineFiles(t, "../../access/mode/testdata/crds.yaml")
 	if got := mesh(t, "verify"+flags); got.Code != 1 || !strings.Contains(got.Stderr, "3 of 3 paths") {
 		t.Fatalf("without a VirtualService: %+v", got)
 	}

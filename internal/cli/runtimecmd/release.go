@@ -34,7 +34,7 @@ func (f *releaseFlags) add(command *cobra.Command, options *lifecycle.Options) {
 	flags.StringArrayVar(&options.Sets, "set", nil, "value as key=value, over those of the files; may be repeated")
 	flags.StringArrayVar(&options.TextSets, "set-string", nil, "value that is a text, as key=value; may be repeated")
 	flags.DurationVar(&options.Timeout, "timeout", lifecycle.DefaultTimeout, "how long it may take until the runtime is healthy")
-	flags.BoolVarP(&options.Yes, "yes", "y", false, "do not ask")
+	flags.BoolVarP(&options.Yes, "yes", "y", false, "do not ask for confirmation")
 	flags.BoolVar(&options.DryRun, "dry-run", false, "check and show the plan, and change nothing")
 	flags.StringVar(&f.outputValues, "output-values", "", "write the values to a file; - is standard output")
 	flags.BoolVar(&options.KeepFailed, "keep-failed", false, "leave a release that is not healthy in time as it is, to look at it")

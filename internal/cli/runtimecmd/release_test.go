@@ -122,7 +122,7 @@ func (w *releaseWorld) testUpgrade(t *testing.T) {
 		t.Errorf("values of a Secret are shown:\n%s", got.Stdout)
 	}
 	w.ends(t, "runtime upgrade prod --skip-preflight --yes", 0, "There is nothing to change.")
-	w.ends(t, "runtime upgrade prod --set global.runtime.name=other --yes", 2, "runtimes are not renamed")
+	w.ends(t, "runtime upgrade prod --set global.runtime.name=other --yes", 2, "a runtime cannot be renamed")
 }
 
 // A newer chart whose runtime is not seen in the new version goes back, and an older
@@ -172,7 +172,7 @@ spec:
   destination: {server: "https://kubernetes.default.svc", namespace: shop}
 `)
 	w.ends(t, "runtime uninstall other --yes", 2, "the release slipway/slipway-runtime is the runtime prod, and not other")
-	w.ends(t, "runtime uninstall other --release other --yes", 1, "no platform knows the runtime other")
+	w.ends(t, "runtime uninstall other --release other --yes", 1, "no platform has the runtime other")
 	w.ends(t, "runtime uninstall prod --dry-run", 0, "delete", "Deployment slipway/slipway-agent", "cleans up first")
 	got := w.ends(t, "runtime uninstall prod --yes -o json", 0, "has cleaned up and left", "The runtime prod is uninstalled.")
 	var report struct{ Leftovers []release.Leftover }

@@ -13,8 +13,8 @@ import (
 func Command() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "runtime",
-		Short: "Look after runtimes",
-		Long:  `Looks after runtimes: the agents that deliver to clusters, and how they are reached.`,
+		Short: "Manage runtimes",
+		Long:  `Manages runtimes: the agents that deliver to clusters, and how the platform reaches them.`,
 		Args:  cobra.NoArgs,
 		RunE:  func(command *cobra.Command, _ []string) error { return command.Help() },
 	}

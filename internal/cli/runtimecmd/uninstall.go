@@ -15,7 +15,7 @@ import (
 func runtimeUninstallCommand(choice *apiclient.Choice) *cobra.Command {
 	given, local := &lifecycle.UninstallOptions{}, kube.UserChoice{}
 	command := &cobra.Command{
-		Use: "uninstall NAME", Short: "Uninstall a runtime, and say what is left",
+		Use: "uninstall NAME", Short: "Uninstall a runtime, and list what is left",
 		Long: `Uninstalls a runtime: it asks the runtime to clean up and to take leave of the
 platform, waits for that, removes the Helm release, waits until its objects are gone,
 and lists what is left with the command that removes each: CustomResourceDefinitions,
@@ -37,8 +37,8 @@ its cluster.`,
 	flags.StringVar(&given.Release, "release", release.DefaultName, "name of the Helm release")
 	flags.BoolVar(&given.CleanRepository, "clean-shared-repository", false, "also remove what it has in the Shared Configuration Repository")
 	flags.BoolVar(&given.GitSources, "git-sources", false, "also delete its Git Sources in the cluster; what they delivered stays")
-	flags.BoolVar(&given.Force, "force", false, "go on when the runtime or the platform does not answer")
-	flags.BoolVarP(&given.Yes, "yes", "y", false, "do not ask")
+	flags.BoolVar(&given.Force, "force", false, "go on when the runtime or the platform does not respond")
+	flags.BoolVarP(&given.Yes, "yes", "y", false, "do not ask for confirmation")
 	flags.BoolVar(&given.DryRun, "dry-run", false, "show what would be deleted, and change nothing")
 	flags.StringVar(&given.Print, "print", "", "have it clean up, and print what removes it then: helm")
 	flags.DurationVar(&given.Timeout, "timeout", lifecycle.DefaultUninstallTimeout, "how long cleaning up and deleting may take, each")

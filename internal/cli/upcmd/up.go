@@ -31,9 +31,9 @@ the demo live, and an edge that serves its Ingress; waits until they are ready,
 prints where everything is, and runs until Ctrl-C. It needs neither Docker nor
 root. A second Ctrl-C kills what does not stop.
 
-The state is kept from one run to the next. The demo is what its Git repository
-says: clone it, change it and push. The repository and the Application are made
-at the first start only; --reset makes them anew.`,
+The state is kept from one run to the next. The demo follows its Git
+repository: clone it, change it and push. The repository and the Application are
+created at the first start only; --reset creates them again.`,
 		Example: `  slipway up
   slipway up --reset
   slipway up --dir ~/slipway-second --port-offset 100
