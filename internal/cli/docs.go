@@ -9,8 +9,7 @@ import (
 	"slipway.dev/slipway/internal/config"
 )
 
-// docsCommand writes the reference. It is for `make generate`, so it is not
-// listed.
+// docsCommand writes docs/reference. It is for make generate, so it is hidden.
 func docsCommand() *cobra.Command {
 	dir := ""
 	command := &cobra.Command{
@@ -26,7 +25,8 @@ func docsCommand() *cobra.Command {
 	return command
 }
 
-// writeReference writes one file for each page of the reference.
+// writeReference writes one file per page. A test compares the committed pages
+// with it.
 func writeReference(root *cobra.Command, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

@@ -120,6 +120,7 @@ func cliReference(root *cobra.Command) string {
 	return out.String()
 }
 
+// writeCommand writes the section of a command and of its subcommands.
 func writeCommand(out *strings.Builder, command *cobra.Command) {
 	text := command.Long
 	if text == "" {
@@ -130,7 +131,7 @@ func writeCommand(out *strings.Builder, command *cobra.Command) {
 		fmt.Fprintf(out, "\nExamples:\n\n```sh\n%s\n```\n", unindent(command.Example))
 	}
 	if command.DisableFlagParsing {
-		// The tasks of a role have its options.
+		// Tasks of a role have the options of the role.
 		role := command
 		for role.HasParent() && role.Parent().DisableFlagParsing {
 			role = role.Parent()

@@ -37,17 +37,17 @@ import (
 	"slipway.dev/slipway/internal/observe"
 )
 
-// Execute runs one command line and gives the exit code.
+// Execute runs one command line and returns the exit code.
 func Execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return program{runEdge: controller.Run}.execute(ctx, args, stdout, stderr)
 }
 
-// program is the command line with the part that tests replace.
+// program is the command line. Tests replace what slipway edge runs.
 type program struct {
 	runEdge controller.Runner
 }
 
-// root assembles the commands.
+// root assembles the commands. Only this function imports the groups.
 func (p program) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "slipway",
@@ -95,8 +95,9 @@ GitOps runtime and an ingress controller in one program.`,
 	return root
 }
 
-// checkLogFlags refuses a level or format that does not exist, also where
-// nothing is logged. The edge has them among its options.
+// checkLogFlags refuses a log level or format that does not exist, also for
+// commands that log nothing: a typo should not pass. Roles have the flags among
+// their options.
 func checkLogFlags(command *cobra.Command) error {
 	if command.DisableFlagParsing {
 		return nil
@@ -109,8 +110,8 @@ func checkLogFlags(command *cobra.Command) error {
 	return nil
 }
 
-// suggestFlag adds the nearest flags to the error for an unknown one, the way
-// that cobra does for commands.
+// suggestFlag adds the nearest flags to the error for an unknown one, as cobra
+// does for commands.
 func suggestFlag(command *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) {
@@ -127,6 +128,8 @@ func suggestFlag(command *cobra.Command, err error) error {
 	return fmt.Errorf("%w: did you mean --%s?", err, strings.Join(near, " or --"))
 }
 
+// execute runs a command line, prints its error, and maps the error to an exit
+// code.
 func (p program) execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := p.root()
 	root.SetArgs(args)

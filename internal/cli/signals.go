@@ -10,14 +10,14 @@ import (
 	"slipway.dev/slipway/internal/cli/exit"
 )
 
-// Main runs the command line of the process and gives the exit code. The first
-// SIGINT or SIGTERM ends the command in good order; a second one ends the
-// process at once, for whoever does not want to wait.
+// Main runs the command line of the process and returns the exit code. The
+// first SIGINT or SIGTERM cancels the command's context, so that it shuts down
+// gracefully; a second one exits at once.
 func Main() int {
 	return runProcess(Execute)
 }
 
-// runProcess runs a command line function under the signals of the process.
+// runProcess runs a command line under the signals of the process.
 func runProcess(execute func(ctx context.Context, args []string, stdout, stderr io.Writer) int) int {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

@@ -11,6 +11,7 @@ import (
 	"slipway.dev/slipway/internal/cli/exit"
 )
 
+// versionCommand returns the command slipway version.
 func versionCommand() *cobra.Command {
 	output := "text"
 	command := &cobra.Command{
@@ -25,6 +26,7 @@ func versionCommand() *cobra.Command {
 	return command
 }
 
+// printVersion prints the build information as text, or as JSON for scripts.
 func printVersion(w io.Writer, output string) error {
 	facts := buildinfo.Read()
 	switch output {

@@ -24,35 +24,38 @@ import (
 	"slipway.dev/slipway/internal/kube"
 )
 
-// errTimeout ends a wait that took too long.
+// errTimeout is the cause of a wait that took too long.
 var errTimeout = inspect.ErrTimeout
 
-// application is an Application as it was read.
+// application is a decoded Application with its object.
 type application = inspect.Application
 
-// appBackend is who answers about Applications: a cluster, or a runtime that the
-// platform reaches.
+// appBackend reads and changes Applications: those of a cluster, with the
+// user's own rights (appCluster), or those of a runtime that the platform
+// reaches (remoteApps). The subcommands see only this interface, so that both
+// print the same.
 type appBackend interface {
 	// home is the namespace of Applications that are named without one. It is
-	// empty if the other side knows.
+	// empty if the backend resolves names itself.
 	home() string
 	list(ctx context.Context, namespace, selector string) ([]*application, error)
 	get(ctx context.Context, place tracking.App) (*application, error)
 	tree(ctx context.Context, app *application, warnings io.Writer) (*inspect.Node, error)
 	diff(ctx context.Context, app *application, given *diffFlags, warnings io.Writer) ([]inspect.ObjectDiff, error)
-	// sync and rollback ask for an operation. The mark tells it from others.
+	// sync and rollback request an operation. The info that they return is
+	// written into the operation and tells it from others.
 	sync(ctx context.Context, app *application, sync *v1alpha1.SyncOperation) (v1alpha1.Info, error)
 	rollback(ctx context.Context, app *application, given *rollbackFlags) (v1alpha1.Info, error)
 	terminate(ctx context.Context, app *application) error
 	history(ctx context.Context, place tracking.App) (*application, error)
 	logs(ctx context.Context, app *application, given *logFlags, out, warnings io.Writer) error
-	// wait follows an Application until done says that nothing is missing.
+	// wait calls done for every state of the Application until done reports
+	// nothing missing or an error.
 	wait(ctx context.Context, place tracking.App, done func(*application) (missing string, err error)) (*application, error)
 	close()
 }
 
-// Command is `slipway app`: Applications, through the Kubernetes API or the
-// platform.
+// Command returns the command slipway app.
 func Command() *cobra.Command {
 	access := &appAccess{}
 	command := &cobra.Command{
@@ -93,7 +96,7 @@ An Application is named by its name, or by namespace/name.`,
 	return command
 }
 
-// appAccess is how the commands reach Applications.
+// appAccess is how the subcommands reach Applications: the flags of the group.
 type appAccess struct {
 	choice    kube.UserChoice
 	namespace string
@@ -101,7 +104,9 @@ type appAccess struct {
 	platform  apiclient.Choice
 }
 
-// through reports whether a platform is asked, and refuses a choice of both.
+// through reports whether requests go to a platform, and refuses flags for
+// both. Without flags the current context decides, so that a user who signed in
+// need not repeat it.
 func (a *appAccess) through() (bool, error) {
 	direct := a.direct || a.choice.Kubeconfig != "" || a.choice.Context != ""
 	named := a.platform.Url != "" || a.platform.Context != "" || a.platform.Runtime != ""
@@ -114,7 +119,7 @@ func (a *appAccess) through() (bool, error) {
 	return currentPlatform()
 }
 
-// open connects to the cluster. It sends nothing yet.
+// open connects to the cluster of the kubeconfig. It sends nothing yet.
 func (a *appAccess) open() (appBackend, error) {
 	cluster, err := kubeflags.Connect(a.choice)
 	if err != nil {
@@ -127,7 +132,8 @@ func (a *appAccess) open() (appBackend, error) {
 	return &appCluster{Inspector: &inspect.Inspector{Cluster: cluster, Manager: "slipway-cli"}, namespace: namespace}, nil
 }
 
-// openFor connects to who has the Application of a name. Who gets no error closes.
+// openFor opens the backend that has an Application. A caller that gets no
+// error closes it.
 func (a *appAccess) openFor(ctx context.Context, name string) (appBackend, tracking.App, error) {
 	through, err := a.through()
 	if err != nil {
@@ -147,7 +153,8 @@ func (a *appAccess) openFor(ctx context.Context, name string) (appBackend, track
 	return backend, place, err
 }
 
-// find opens, and reads the Application of a name. Who gets no error closes.
+// find opens the backend and reads the Application. A caller that gets no error
+// closes the backend.
 func (a *appAccess) find(ctx context.Context, name string) (appBackend, *application, error) {
 	backend, place, err := a.openFor(ctx, name)
 	if err != nil {
@@ -161,7 +168,8 @@ func (a *appAccess) find(ctx context.Context, name string) (appBackend, *applica
 	return backend, app, nil
 }
 
-// applicationPlace takes namespace/name apart, or adds the namespace.
+// applicationPlace parses NAME or NAMESPACE/NAME; home is the namespace of a
+// bare name.
 func applicationPlace(home, name string) (tracking.App, error) {
 	app := tracking.App{Namespace: home, Name: name}
 	namespace, rest, qualified := strings.Cut(name, "/")
@@ -174,7 +182,8 @@ func applicationPlace(home, name string) (tracking.App, error) {
 	return app, nil
 }
 
-// oneName is the argument of commands for one Application.
+// oneName is the argument check of commands for one Application. Cobra's own
+// message would not say where to find names.
 func oneName(command *cobra.Command, args []string) error {
 	if len(args) != 1 {
 		return fmt.Errorf("%s takes the name of one Application: slipway app list shows them", command.CommandPath())

@@ -17,13 +17,15 @@ import (
 	"slipway.dev/slipway/internal/gitops/render"
 )
 
-// diffFlags say what is compared with the cluster.
+// diffFlags select what is compared with the cluster.
 type diffFlags struct {
 	local            string
 	revision         string
 	controlNamespace string
 }
 
+// appDiffCommand shows what a sync would change. Its exit codes are those of
+// diff: 1 for differences, 2 for an error.
 func appDiffCommand(access *appAccess) *cobra.Command {
 	given := &diffFlags{}
 	command := &cobra.Command{
@@ -61,7 +63,8 @@ went wrong.`,
 	return command
 }
 
-// run compares and prints. It reports whether anything differs.
+// run compares and prints, and reports whether anything differs. Differences
+// that were found before an error are still printed.
 func (f *diffFlags) run(command *cobra.Command, access *appAccess, name string) (bool, error) {
 	if f.local != "" && f.revision != "" {
 		return false, errors.New("--local and --revision do not go together: a folder has no revisions")
@@ -94,7 +97,9 @@ func (f *diffFlags) run(command *cobra.Command, access *appAccess, name string) 
 	return different, nil
 }
 
-// diff renders here and compares with the cluster.
+// diff renders on this machine and compares with a dry run of the apply, so
+// that defaults and admission webhooks of the API server are part of the
+// comparison.
 func (c *appCluster) diff(ctx context.Context, app *application, given *diffFlags, warnings io.Writer) ([]inspect.ObjectDiff, error) {
 	if err := inspect.Syncable(app); err != nil {
 		return nil, err
@@ -110,7 +115,8 @@ func (c *appCluster) diff(ctx context.Context, app *application, given *diffFlag
 	return compared.Run(ctx, rendered)
 }
 
-// render renders the sources of the Application for its cluster.
+// render renders the sources of the Application in a worker of its own, with
+// the same limits as the agent's.
 func (c *appCluster) render(ctx context.Context, compared *inspect.Comparison, given *diffFlags, warnings io.Writer) ([]*unstructured.Unstructured, error) {
 	inputs, closeInputs, err := given.inputs(ctx, c, compared.App, warnings)
 	if err != nil {

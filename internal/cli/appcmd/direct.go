@@ -19,28 +19,33 @@ import (
 	"slipway.dev/slipway/internal/kube"
 )
 
-// installKinds says what to do where Argo's kinds are missing.
+// installKinds is the command that installs Argo's kinds where they are
+// missing.
 const installKinds = "kubectl apply --server-side -f charts/gitops-runtime/crds/"
 
-// appCluster is a cluster whose Applications are asked for, with the rights of
-// who asks.
+// appCluster is the backend of a cluster that the user can reach. Everything
+// happens with the user's rights, so it needs no agent to answer, and shows
+// only what the user may see.
 type appCluster struct {
 	*inspect.Inspector
-	// namespace is where Applications are looked for.
+	// namespace is where Applications without a namespace are.
 	namespace string
 }
 
+// home implements appBackend.
 func (c *appCluster) home() string { return c.namespace }
 
+// close implements appBackend.
 func (c *appCluster) close() { c.Close() }
 
+// list implements appBackend.
 func (c *appCluster) list(ctx context.Context, namespace, selector string) ([]*application, error) {
 	apps, err := c.List(ctx, namespace, selector)
 	return apps, c.explain(err)
 }
 
-// get reads an Application. One that is not where it was looked for is looked
-// for elsewhere, to say where it is.
+// get implements appBackend. For an Application that does not exist it looks in
+// other namespaces: a wrong namespace is the usual reason.
 func (c *appCluster) get(ctx context.Context, place tracking.App) (*application, error) {
 	app, err := c.Get(ctx, place)
 	if apierrors.IsNotFound(err) && !kubeflags.MissingKind(err) {
@@ -49,7 +54,9 @@ func (c *appCluster) get(ctx context.Context, place tracking.App) (*application,
 	return app, c.explain(err)
 }
 
-// elsewhere says in which namespaces there is an Application of a name.
+// elsewhere returns the namespaces that have an Application of the name, as a
+// hint for the error. A user who may not list all namespaces gets a general
+// hint.
 func (c *appCluster) elsewhere(ctx context.Context, place tracking.App) string {
 	ctx, cancel := context.WithTimeout(ctx, kubeflags.RequestTimeout)
 	defer cancel()
@@ -64,6 +71,7 @@ func (c *appCluster) elsewhere(ctx context.Context, place tracking.App) string {
 	return ", but there is one elsewhere: try " + strings.Join(namespaces, " or ")
 }
 
+// tree implements appBackend.
 func (c *appCluster) tree(ctx context.Context, app *application, warnings io.Writer) (*inspect.Node, error) {
 	tree, err := c.Tree(ctx, app, leftOut(warnings))
 	if err != nil {
@@ -72,18 +80,22 @@ func (c *appCluster) tree(ctx context.Context, app *application, warnings io.Wri
 	return tree.Root, nil
 }
 
-// leftOut tells what somebody may not list.
+// leftOut warns about kinds that the user may not list: a tree without them
+// would look complete.
 func leftOut(warnings io.Writer) func(kind, namespace string) {
 	return func(kind, namespace string) {
 		_, _ = fmt.Fprintf(warnings, "You may not list %s in the namespace %s: they are left out.\n", kind, namespace)
 	}
 }
 
+// sync implements appBackend.
 func (c *appCluster) sync(ctx context.Context, app *application, sync *v1alpha1.SyncOperation) (v1alpha1.Info, error) {
 	_, mark, err := c.Sync(ctx, app, sync, c.whoAmI(ctx))
 	return mark, c.explain(err)
 }
 
+// rollback implements appBackend. The revision and source come from the history
+// in the status.
 func (c *appCluster) rollback(ctx context.Context, app *application, given *rollbackFlags) (v1alpha1.Info, error) {
 	sync, err := inspect.RollbackTo(app, given.id)
 	if err != nil {
@@ -93,21 +105,25 @@ func (c *appCluster) rollback(ctx context.Context, app *application, given *roll
 	return c.sync(ctx, app, sync)
 }
 
+// terminate implements appBackend.
 func (c *appCluster) terminate(ctx context.Context, app *application) error {
 	_, err := c.Terminate(ctx, app)
 	return c.explain(err)
 }
 
+// history implements appBackend: the history is in the status.
 func (c *appCluster) history(ctx context.Context, place tracking.App) (*application, error) {
 	return c.get(ctx, place)
 }
 
+// wait implements appBackend.
 func (c *appCluster) wait(ctx context.Context, place tracking.App, done func(*application) (string, error)) (*application, error) {
 	return c.Follow(ctx, place, done)
 }
 
-// whoAmI is the name that the API server knows us by, for the history. A server
-// that does not tell is none the worse.
+// whoAmI returns the name that the API server has for the user, for the
+// history. Servers before SelfSubjectReview give none, and the operation is
+// recorded without it.
 func (c *appCluster) whoAmI(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, kubeflags.RequestTimeout)
 	defer cancel()
@@ -118,7 +134,8 @@ func (c *appCluster) whoAmI(ctx context.Context) string {
 	return response.Status.UserInfo.Username
 }
 
-// explain says what to do about an error of the API server.
+// explain turns an error of the API server into one that tells the user what to
+// do.
 func (c *appCluster) explain(err error) error {
 	asked, ok := errors.AsType[*inspect.AccessError](err)
 	if !ok {

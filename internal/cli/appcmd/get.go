@@ -13,6 +13,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/tracking"
 )
 
+// appGetCommand shows one Application.
 func appGetCommand(access *appAccess) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "get APP",
@@ -44,7 +45,8 @@ func appGetCommand(access *appAccess) *cobra.Command {
 	return command
 }
 
-// printApplication shows an Application to people.
+// printApplication prints an Application for people: facts first, then
+// conditions, resources and results as tables.
 func printApplication(w io.Writer, app *application, wide bool) error {
 	facts, flush := printer.NewTable(w)
 	facts.Row("Name:", app.Name)
@@ -78,7 +80,7 @@ func printApplication(w io.Writer, app *application, wide bool) error {
 	return nil
 }
 
-// ordinal numbers sources where there are several.
+// ordinal numbers the sources of an Application with several.
 func ordinal(app *application, i int) string {
 	if len(app.Spec.Sources) < 2 {
 		return ""
@@ -86,6 +88,8 @@ func ordinal(app *application, i int) string {
 	return fmt.Sprintf(" %d", i+1)
 }
 
+// shownDestination formats a destination. An empty one is the cluster of the
+// agent.
 func shownDestination(destination v1alpha1.ApplicationDestination) string {
 	cluster := destination.Server
 	if cluster == "" {
@@ -100,7 +104,8 @@ func shownDestination(destination v1alpha1.ApplicationDestination) string {
 	return cluster + ", namespace " + destination.Namespace
 }
 
-// operationRows show the operation that is asked for, runs, or was the last.
+// operationRows describe the requested operation, and the one that runs or was
+// the last.
 func operationRows(app *application) [][]string {
 	var rows [][]string
 	if app.Operation != nil {
@@ -134,7 +139,8 @@ func countOf(number int, noun string) string {
 	return fmt.Sprintf("%d %ss", number, noun)
 }
 
-// shownOperation says what was asked for, and by whom.
+// shownOperation describes an operation in words: what was requested, and by
+// whom.
 func shownOperation(operation *v1alpha1.Operation) string {
 	words := []string{"sync"}
 	if sync := operation.Sync; sync != nil {
@@ -160,6 +166,7 @@ func shownOperation(operation *v1alpha1.Operation) string {
 	return strings.Join(words, " ")
 }
 
+// printConditions prints the conditions as a table.
 func printConditions(w io.Writer, app *application, _ bool) error {
 	if len(app.Status.Conditions) == 0 {
 		return nil
@@ -173,6 +180,7 @@ func printConditions(w io.Writer, app *application, _ bool) error {
 	return flush()
 }
 
+// printResources prints the resources with sync and health.
 func printResources(w io.Writer, app *application, wide bool) error {
 	if len(app.Status.Resources) == 0 {
 		return nil
@@ -199,6 +207,7 @@ func printResources(w io.Writer, app *application, wide bool) error {
 	return flush()
 }
 
+// shownKind formats a kind as kubectl does, with the group behind it.
 func shownKind(resource *v1alpha1.ResourceStatus) string {
 	if resource.Group == "" {
 		return resource.Kind
@@ -206,8 +215,8 @@ func shownKind(resource *v1alpha1.ResourceStatus) string {
 	return resource.Kind + "." + resource.Group
 }
 
-// printResults shows what the last operation did, where that says more than the
-// state of the resources: errors and hooks, or everything when it is wide.
+// printResults prints the results of the last operation that say more than the
+// state of the resources: failures and hooks, or all of them if wide.
 func printResults(w io.Writer, app *application, wide bool) error {
 	state := app.Status.OperationState
 	if state == nil || state.SyncResult == nil {
@@ -223,6 +232,8 @@ func printResults(w io.Writer, app *application, wide bool) error {
 	return printResultTable(w, shown)
 }
 
+// printResultTable prints results of an operation. A hook's phase takes the
+// place of the sync code.
 func printResultTable(w io.Writer, results []*v1alpha1.ResourceResult) error {
 	if len(results) == 0 {
 		return nil

@@ -15,6 +15,7 @@ import (
 	"slipway.dev/slipway/internal/cli/printer"
 )
 
+// appHistoryCommand lists the past syncs with the IDs that rollback takes.
 func appHistoryCommand(access *appAccess) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "history APP",
@@ -48,6 +49,7 @@ func appHistoryCommand(access *appAccess) *cobra.Command {
 	return command
 }
 
+// printHistory prints the history as a table.
 func printHistory(w io.Writer, app *application) error {
 	if len(app.Status.History) == 0 {
 		_, err := fmt.Fprintf(w, "%s has not been synced yet.\n", app.ID())
@@ -69,6 +71,7 @@ func printHistory(w io.Writer, app *application) error {
 	return flush()
 }
 
+// historySource formats the source, or all sources, of an entry.
 func historySource(entry *v1alpha1.RevisionHistory) string {
 	if entry.Source != nil {
 		return shownSource(entry.Source)
@@ -80,7 +83,7 @@ func historySource(entry *v1alpha1.RevisionHistory) string {
 	return strings.Join(sources, "; ")
 }
 
-// rollbackFlags are what a rollback can be asked for.
+// rollbackFlags are the options of a rollback.
 type rollbackFlags struct {
 	id     int64
 	prune  bool
@@ -88,6 +91,8 @@ type rollbackFlags struct {
 	wait   operationFlags
 }
 
+// appRollbackCommand syncs to the revision and source of a past sync. It
+// refuses Applications with automated sync, which would undo it at once.
 func appRollbackCommand(access *appAccess) *cobra.Command {
 	given := &rollbackFlags{}
 	command := &cobra.Command{
@@ -121,6 +126,8 @@ turned off first.`,
 	return command
 }
 
+// appTerminateCommand terminates the running operation. It does not wait: the
+// agent ends the operation when it sees the request.
 func appTerminateCommand(access *appAccess) *cobra.Command {
 	return &cobra.Command{
 		Use:   "terminate APP",

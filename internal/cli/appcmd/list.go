@@ -15,6 +15,8 @@ import (
 	"slipway.dev/slipway/internal/gitops/inspect"
 )
 
+// appListCommand lists Applications. Through a platform without --runtime it
+// lists those of all runtimes, from their reports.
 func appListCommand(access *appAccess) *cobra.Command {
 	var all bool
 	var selector string
@@ -64,6 +66,8 @@ those of one with --runtime, or those of a cluster.`,
 	return command
 }
 
+// printApplications prints Applications of one backend. Nothing is printed for
+// an empty list in table form, so that scripts see an empty output.
 func printApplications(w io.Writer, apps []*application, output *printer.Output, all bool) error {
 	switch output.Form {
 	case printer.FormJSON, printer.FormYAML:
@@ -92,11 +96,12 @@ func printApplications(w io.Writer, apps []*application, output *printer.Output,
 	return flush()
 }
 
-// qualifiedName is an object as kubectl writes names, with its namespace.
+// qualifiedName formats an object as namespace/name.
 func qualifiedName(object *unstructured.Unstructured) string {
 	return object.GetNamespace() + "/" + object.GetName()
 }
 
+// applicationHeader returns the column titles; applicationRow must match it.
 func applicationHeader(all, wide bool) []string {
 	var cells []string
 	if all {
@@ -109,6 +114,7 @@ func applicationHeader(all, wide bool) []string {
 	return cells
 }
 
+// applicationRow returns the cells of one Application.
 func applicationRow(app *application, all, wide bool) []string {
 	var cells []string
 	if all {
@@ -130,7 +136,8 @@ func applicationRow(app *application, all, wide bool) []string {
 	return cells
 }
 
-// shownPhase is how far the last operation is.
+// shownPhase formats how far the last operation is. A request that no agent has
+// taken up yet comes first.
 func shownPhase(app *application) string {
 	if app.Operation != nil {
 		return "Requested"
@@ -141,7 +148,7 @@ func shownPhase(app *application) string {
 	return string(app.Status.OperationState.Phase)
 }
 
-// shownPolicy says what happens without being asked.
+// shownPolicy formats what happens without a request.
 func shownPolicy(policy *v1alpha1.SyncPolicy) string {
 	if !policy.IsAutomated() {
 		return "manual"
@@ -156,6 +163,7 @@ func shownPolicy(policy *v1alpha1.SyncPolicy) string {
 	return strings.Join(words, ",")
 }
 
+// conditionTypes lists the types of the conditions, each once.
 func conditionTypes(app *application) string {
 	var names []string
 	for _, condition := range app.Status.Conditions {

@@ -14,7 +14,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/tracking"
 )
 
-// logFlags say what of the logs is shown.
+// logFlags select what of the logs is shown.
 type logFlags struct {
 	container string
 	resources []string
@@ -24,6 +24,7 @@ type logFlags struct {
 	since     time.Duration
 }
 
+// appLogsCommand prints logs of an Application's Pods.
 func appLogsCommand(access *appAccess) *cobra.Command {
 	given := &logFlags{tail: 100}
 	command := &cobra.Command{
@@ -58,7 +59,7 @@ on with the Pods that were there at the start, until Ctrl-C.`,
 	return command
 }
 
-// chosen are the objects whose Pods are asked for; none is all.
+// chosen returns the objects whose Pods are selected; none means all.
 func (f *logFlags) chosen(app *application) ([]tracking.Key, error) {
 	selected, err := chooseResources(app, f.resources)
 	if err != nil {
@@ -71,8 +72,9 @@ func (f *logFlags) chosen(app *application) ([]tracking.Key, error) {
 	return keys, nil
 }
 
-// logs copies the logs. Those with an end come one after the other in the order
-// of Pods; those without come as they are written.
+// logs implements appBackend. Streams with an end are printed one after the
+// other in the order of Pods; followed ones as lines arrive, each with its Pod
+// in front.
 func (c *appCluster) logs(ctx context.Context, app *application, given *logFlags, out, warnings io.Writer) error {
 	tree, err := c.Tree(ctx, app, leftOut(warnings))
 	if err != nil {
@@ -94,6 +96,7 @@ func (c *appCluster) logs(ctx context.Context, app *application, given *logFlags
 	sink := &printer.Lines{W: out}
 	group, ctx := errgroup.WithContext(ctx)
 	if !given.follow {
+		// One at a time: logs of two Pods would interleave.
 		group.SetLimit(1)
 	}
 	for _, stream := range streams {

@@ -18,7 +18,7 @@ import (
 	"slipway.dev/slipway/internal/kube"
 )
 
-// migrateFlags say what is moved, and where to.
+// migrateFlags select what is migrated, and where to.
 type migrateFlags struct {
 	to, name                   string
 	back, dryRun, force, agree bool
@@ -26,7 +26,9 @@ type migrateFlags struct {
 	output                     *printer.Output
 }
 
-// appMigrateCommand moves an Application from Argo CD to the runtime (R29).
+// appMigrateCommand migrates an Application from Argo CD to the runtime (R29),
+// or lists what can be migrated. It always works on the cluster: the
+// Application to move is not one of a runtime yet.
 func appMigrateCommand(access *appAccess) *cobra.Command {
 	given := &migrateFlags{}
 	command := &cobra.Command{
@@ -79,7 +81,8 @@ It works on the cluster itself, with your own rights.`,
 	return command
 }
 
-// list shows what can be moved.
+// list shows which Applications can be migrated, and what is in the way of the
+// others.
 func (f *migrateFlags) list(command *cobra.Command, cluster *kube.Cluster, namespace string) error {
 	found, err := migrate.List(command.Context(), cluster, namespace, f.to)
 	if err != nil {
@@ -116,6 +119,7 @@ func (f *migrateFlags) list(command *cobra.Command, cluster *kube.Cluster, names
 	return nil
 }
 
+// options returns the options of one migration.
 func (f *migrateFlags) options(cluster *kube.Cluster, from tracking.App) migrate.Options {
 	to := tracking.App{Namespace: f.to, Name: from.Name}
 	if f.name != "" {
@@ -126,7 +130,9 @@ func (f *migrateFlags) options(cluster *kube.Cluster, from tracking.App) migrate
 	}
 }
 
-// run moves one, or returns it, after somebody has seen the writes.
+// run migrates one Application, or returns it. It runs twice: as a dry run that
+// collects every write for the question, and for real after the user has
+// agreed.
 func (f *migrateFlags) run(command *cobra.Command, cluster *kube.Cluster, namespace, name string) error {
 	from, err := applicationPlace(namespace, name)
 	if err != nil {
@@ -170,6 +176,7 @@ func (f *migrateFlags) run(command *cobra.Command, cluster *kube.Cluster, namesp
 	return f.finish(command, report)
 }
 
+// reasonOf formats why a write was made.
 func reasonOf(write migrate.Write) string {
 	if write.Why == "" {
 		return "done"
@@ -177,7 +184,8 @@ func reasonOf(write migrate.Write) string {
 	return write.Why
 }
 
-// interrupted adds what to do after Ctrl-C.
+// interrupted adds to the error of Ctrl-C how to go on or back: every state in
+// between can be resumed.
 func (f *migrateFlags) interrupted(err error, from tracking.App) error {
 	if errors.Is(err, context.Canceled) {
 		return fmt.Errorf("interrupted: give the command again to go on, or slipway app migrate %s --back: %w", from, err)
@@ -185,6 +193,7 @@ func (f *migrateFlags) interrupted(err error, from tracking.App) error {
 	return err
 }
 
+// printWrites prints the planned writes with their bodies.
 func (f *migrateFlags) printWrites(command *cobra.Command, writes []migrate.Write) {
 	for _, write := range writes {
 		_, _ = fmt.Fprintf(command.OutOrStdout(), "%s %s", write.Verb, printer.Printable(write.Object))
@@ -198,7 +207,8 @@ func (f *migrateFlags) printWrites(command *cobra.Command, writes []migrate.Writ
 	}
 }
 
-// finish shows that resources are what they were.
+// finish prints UID and generation of every resource before and after: equal
+// ones prove that the migration has not touched it.
 func (f *migrateFlags) finish(command *cobra.Command, report migrate.Report) error {
 	if f.output.Form != printer.FormTable {
 		return f.output.Encode(command.OutOrStdout(), map[string]any{"report": report})

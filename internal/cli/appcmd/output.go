@@ -9,14 +9,15 @@ import (
 	"slipway.dev/slipway/internal/cli/printer"
 )
 
-// bareObject is an object without what only the API server reads.
+// bareObject returns an object without managedFields, which only the API server
+// reads.
 func bareObject(object *unstructured.Unstructured) map[string]any {
 	bare := object.DeepCopy()
 	bare.SetManagedFields(nil)
 	return bare.Object
 }
 
-// shownRevision is that of a source, or of each of several.
+// shownRevision formats the revision of one source, or of each of several.
 func shownRevision(revision string, revisions []string) string {
 	if len(revisions) == 0 {
 		return printer.ShortRevision(revision)
@@ -28,7 +29,7 @@ func shownRevision(revision string, revisions []string) string {
 	return strings.Join(short, ",")
 }
 
-// shownSource is a source in one line.
+// shownSource formats a source in one line.
 func shownSource(source *v1alpha1.ApplicationSource) string {
 	text := source.RepoURL
 	switch {

@@ -18,7 +18,8 @@ import (
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
-// currentPlatform reports whether a platform is asked when nobody says so.
+// currentPlatform reports whether requests go to a platform if no flag chooses:
+// if the environment names one, or a context is current.
 func currentPlatform() (bool, error) {
 	if os.Getenv(apiclient.UrlVariable) != "" {
 		return true, nil
@@ -30,7 +31,7 @@ func currentPlatform() (bool, error) {
 	return book.Current != "", nil
 }
 
-// lister lists the Applications of a cluster, or of the runtime that was named.
+// lister returns the backend that lists one cluster, or the named runtime.
 func (a *appAccess) lister(through bool) (appBackend, error) {
 	if !through {
 		return a.open()
@@ -45,7 +46,8 @@ func (a *appAccess) lister(through bool) (appBackend, error) {
 	return newRemoteApps(client, a.platform.NamedRuntime(), a.namespace), nil
 }
 
-// openRemote connects to the runtime that has an Application.
+// openRemote opens the runtime that has an Application. Without --runtime the
+// platform's reports find it.
 func (a *appAccess) openRemote(ctx context.Context, name string) (appBackend, tracking.App, error) {
 	place, err := applicationPlace(a.namespace, name)
 	if err != nil {
@@ -68,7 +70,8 @@ func (a *appAccess) openRemote(ctx context.Context, name string) (appBackend, tr
 	return newRemoteApps(client, runtime, place.Namespace), place, nil
 }
 
-// listEverywhere lists what all runtimes have reported.
+// listEverywhere lists the Applications of all runtimes as they were reported.
+// Reports of an offline runtime are marked as old.
 func (a *appAccess) listEverywhere(command *cobra.Command, selector string, output *printer.Output) error {
 	labels, err := equalLabels(selector)
 	if err != nil {
@@ -100,7 +103,8 @@ func (a *appAccess) listEverywhere(command *cobra.Command, selector string, outp
 	})
 }
 
-// equalLabels takes a selector apart that says key=value only.
+// equalLabels parses a selector of key=value pairs. The platform's reports can
+// match only these; a runtime itself can match all selectors.
 func equalLabels(selector string) ([]string, error) {
 	var labels []string
 	for _, part := range strings.Split(selector, ",") {
@@ -117,6 +121,7 @@ func equalLabels(selector string) ([]string, error) {
 	return labels, nil
 }
 
+// printReported prints reported Applications as a table.
 func printReported(w io.Writer, found []*platformv1.Application, wide bool) error {
 	if len(found) == 0 {
 		return nil

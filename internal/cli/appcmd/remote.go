@@ -7,14 +7,15 @@ import (
 	"slipway.dev/slipway/internal/wire/runtimev1/runtimev1connect"
 )
 
-// remoteApps are the Applications of a runtime that the platform reaches.
+// remoteApps is the backend of a runtime that the platform reaches.
 type remoteApps struct {
 	client    runtimev1connect.ApplicationServiceClient
 	platform  *apiclient.Client
 	namespace string
 }
 
-// newRemoteApps asks a runtime through a platform.
+// newRemoteApps returns the backend of a runtime. It owns the client and closes
+// it.
 func newRemoteApps(platform *apiclient.Client, runtime, namespace string) *remoteApps {
 	return &remoteApps{
 		client:   runtimev1connect.NewApplicationServiceClient(platform.HTTP, platform.RuntimeBase(runtime), apiclient.ReadLimit()),
@@ -22,11 +23,14 @@ func newRemoteApps(platform *apiclient.Client, runtime, namespace string) *remot
 	}
 }
 
+// home implements appBackend.
 func (r *remoteApps) home() string { return r.namespace }
 
+// close implements appBackend.
 func (r *remoteApps) close() { r.platform.Close() }
 
-// explain says what to do about an error of the platform or of the runtime.
+// explain turns an error of the platform or the runtime into one that tells the
+// user what to do.
 func (r *remoteApps) explain(ctx context.Context, err error) error {
 	return r.platform.Explain(ctx, err)
 }

@@ -21,14 +21,15 @@ import (
 	"slipway.dev/slipway/internal/wire/runtimev1"
 )
 
-// watchPause is how long a watch that broke rests before it is asked for again.
+// watchPause is the pause before a broken watch is opened again.
 const watchPause = time.Second
 
+// remoteRef names an Application in a request.
 func remoteRef(place tracking.App) *runtimev1.ApplicationRef {
 	return &runtimev1.ApplicationRef{Namespace: place.Namespace, Name: place.Name}
 }
 
-// decodeDetail reads an Application that a runtime tells.
+// decodeDetail decodes an Application from a runtime's response.
 func decodeDetail(detail *runtimev1.ApplicationDetail) (*application, error) {
 	object := &unstructured.Unstructured{}
 	if err := object.UnmarshalJSON(detail.GetManifest()); err != nil {
@@ -37,6 +38,8 @@ func decodeDetail(detail *runtimev1.ApplicationDetail) (*application, error) {
 	return inspect.Decode(object)
 }
 
+// list implements appBackend. The runtime filters by selector, and the
+// namespace is filtered here: the API has no field for it.
 func (r *remoteApps) list(ctx context.Context, namespace, selector string) ([]*application, error) {
 	bounded, cancel := context.WithTimeout(ctx, kubeflags.RequestTimeout)
 	defer cancel()
@@ -58,6 +61,7 @@ func (r *remoteApps) list(ctx context.Context, namespace, selector string) ([]*a
 	return apps, nil
 }
 
+// get implements appBackend.
 func (r *remoteApps) get(ctx context.Context, place tracking.App) (*application, error) {
 	bounded, cancel := context.WithTimeout(ctx, kubeflags.RequestTimeout)
 	defer cancel()
@@ -68,10 +72,13 @@ func (r *remoteApps) get(ctx context.Context, place tracking.App) (*application,
 	return decodeDetail(response.Msg.GetApplication())
 }
 
+// history implements appBackend.
 func (r *remoteApps) history(ctx context.Context, place tracking.App) (*application, error) {
 	return r.get(ctx, place)
 }
 
+// tree implements appBackend. The response is a list in which parents come
+// first; the tree is built from it by UID.
 func (r *remoteApps) tree(ctx context.Context, app *application, _ io.Writer) (*inspect.Node, error) {
 	response, err := r.client.GetTree(ctx, connect.NewRequest(&runtimev1.GetTreeRequest{Ref: remoteRef(app.ID())}))
 	if err != nil {
@@ -92,7 +99,7 @@ func (r *remoteApps) tree(ctx context.Context, app *application, _ io.Writer) (*
 			root.Children = append(root.Children, node)
 		}
 		for _, parent := range told.GetParents() {
-			// A node comes after its parents, so there is no circle.
+			// Parents come before their children, so the result has no cycles.
 			if above := known[parent]; above != nil {
 				above.Children = append(above.Children, node)
 			}
@@ -104,6 +111,8 @@ func (r *remoteApps) tree(ctx context.Context, app *application, _ io.Writer) (*
 	return root, nil
 }
 
+// diff implements appBackend. The runtime renders; it has no access to a folder
+// of this machine.
 func (r *remoteApps) diff(ctx context.Context, app *application, given *diffFlags, warnings io.Writer) ([]inspect.ObjectDiff, error) {
 	if given.local != "" {
 		return nil, errors.New("--local needs the cluster: a runtime renders what is in Git, and not a folder of this machine")
@@ -127,14 +136,17 @@ func (r *remoteApps) diff(ctx context.Context, app *application, given *diffFlag
 	return diffs, nil
 }
 
+// remoteKey converts the key of an object from a response.
 func remoteKey(ref *runtimev1.ObjectRef) tracking.Key {
 	return tracking.Key{Group: ref.GetGroup(), Kind: ref.GetKind(), Namespace: ref.GetNamespace(), Name: ref.GetName()}
 }
 
+// remoteObject converts the key of an object for a request.
 func remoteObject(key tracking.Key) *runtimev1.ObjectRef {
 	return &runtimev1.ObjectRef{Group: key.Group, Kind: key.Kind, Namespace: key.Namespace, Name: key.Name}
 }
 
+// sync implements appBackend.
 func (r *remoteApps) sync(ctx context.Context, app *application, sync *v1alpha1.SyncOperation) (v1alpha1.Info, error) {
 	request := &runtimev1.SyncRequest{
 		Ref: remoteRef(app.ID()), Revision: sync.Revision, Prune: sync.Prune, DryRun: sync.DryRun, SyncOptions: sync.SyncOptions, Strategy: "hook",
@@ -157,6 +169,8 @@ func (r *remoteApps) sync(ctx context.Context, app *application, sync *v1alpha1.
 	return v1alpha1.Info{Name: inspect.RequestInfo, Value: response.Msg.GetRequestId()}, nil
 }
 
+// rollback implements appBackend. The runtime looks the history up itself, so
+// that the entry cannot change in between.
 func (r *remoteApps) rollback(ctx context.Context, app *application, given *rollbackFlags) (v1alpha1.Info, error) {
 	response, err := r.client.Rollback(ctx, connect.NewRequest(&runtimev1.RollbackRequest{
 		Ref: remoteRef(app.ID()), HistoryId: given.id, Exact: true, Prune: given.prune, DryRun: given.dryRun,
@@ -167,11 +181,14 @@ func (r *remoteApps) rollback(ctx context.Context, app *application, given *roll
 	return v1alpha1.Info{Name: inspect.RequestInfo, Value: response.Msg.GetRequestId()}, nil
 }
 
+// terminate implements appBackend.
 func (r *remoteApps) terminate(ctx context.Context, app *application) error {
 	_, err := r.client.Terminate(ctx, connect.NewRequest(&runtimev1.TerminateRequest{Ref: remoteRef(app.ID())}))
 	return r.explain(ctx, err)
 }
 
+// logs implements appBackend. The stream interleaves Pods, so every line has
+// its Pod in front.
 func (r *remoteApps) logs(ctx context.Context, app *application, given *logFlags, out, _ io.Writer) error {
 	if given.tail == 0 {
 		return exit.UsageError{Err: errors.New("--tail 0 is not possible through the platform: use --since 1s")}
@@ -204,8 +221,8 @@ func (r *remoteApps) logs(ctx context.Context, app *application, given *logFlags
 	return r.explain(ctx, stream.Err())
 }
 
-// wait follows an Application. A watch that breaks is asked for again: streams
-// have an end, and platforms restart.
+// wait implements appBackend. A watch that breaks is opened again: streams have
+// a maximum duration, and platforms restart.
 func (r *remoteApps) wait(ctx context.Context, place tracking.App, done func(*application) (string, error)) (*application, error) {
 	var last *application
 	missing := errors.New("no response from the runtime")
@@ -231,8 +248,9 @@ func (r *remoteApps) wait(ctx context.Context, place tracking.App, done func(*ap
 	}
 }
 
-// watch hears of an Application until seen says that it is enough, or the stream
-// ends. Only what another try cannot help with is an error.
+// watch receives states of an Application until seen reports that it is enough,
+// or the stream ends. Only errors that another attempt cannot help with are
+// returned.
 func (r *remoteApps) watch(ctx context.Context, place tracking.App, seen func(*application) (bool, error)) (bool, error) {
 	stream, err := r.client.WatchApplication(ctx, connect.NewRequest(&runtimev1.WatchApplicationRequest{Ref: remoteRef(place)}))
 	if err != nil {
@@ -254,7 +272,8 @@ func (r *remoteApps) watch(ctx context.Context, place tracking.App, seen func(*a
 	return false, r.final(ctx, place, stream.Err())
 }
 
-// final is an error of a watch that another try cannot help with; nil for others.
+// final returns an error of a watch that another attempt cannot help with, and
+// nil for others.
 func (r *remoteApps) final(ctx context.Context, place tracking.App, err error) error {
 	if ctx.Err() != nil {
 		return nil // wait says why

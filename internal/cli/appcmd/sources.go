@@ -21,8 +21,9 @@ import (
 	"slipway.dev/slipway/internal/kube"
 )
 
-// inputs are the sources of an Application with their files: of a folder, or
-// fetched into one that the function removes.
+// inputs returns the sources of an Application with their files: of a local
+// folder, or fetched into a temporary folder that the returned function
+// removes.
 func (f *diffFlags) inputs(ctx context.Context, cluster *appCluster, app *application, warnings io.Writer) ([]render.Input, func(), error) {
 	sources := app.Spec.AllSources()
 	if f.local != "" {
@@ -69,7 +70,9 @@ func (f *diffFlags) inputs(ctx context.Context, cluster *appCluster, app *applic
 	return inputs, closeAll, nil
 }
 
-// credentials reads those of the control namespace, as far as we may.
+// credentials reads the repository credentials of the control namespace, as far
+// as the user may. A user without the right gets a warning and public
+// repositories.
 func (c *appCluster) credentials(ctx context.Context, namespace string, warnings io.Writer) (*credential.Book, error) {
 	ctx, cancel := context.WithTimeout(ctx, kubeflags.RequestTimeout)
 	defer cancel()

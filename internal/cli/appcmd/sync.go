@@ -18,7 +18,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/plan"
 )
 
-// syncFlags are what a sync can be asked for.
+// syncFlags are the options of a sync.
 type syncFlags struct {
 	revision  string
 	prune     bool
@@ -31,17 +31,19 @@ type syncFlags struct {
 	wait      operationFlags
 }
 
-// operationFlags are those of every command that starts an operation.
+// operationFlags are common to the commands that start an operation.
 type operationFlags struct {
 	async   bool
 	timeout time.Duration
 }
 
+// add adds the flags.
 func (o *operationFlags) add(command *cobra.Command) {
 	command.Flags().BoolVar(&o.async, "async", false, "do not wait for the end")
 	command.Flags().DurationVar(&o.timeout, "timeout", 0, "stop waiting after this time; the operation goes on (default: wait for the end)")
 }
 
+// appSyncCommand requests a sync and waits for its end.
 func appSyncCommand(access *appAccess) *cobra.Command {
 	given := &syncFlags{}
 	command := &cobra.Command{
@@ -77,7 +79,8 @@ is shown meanwhile. The exit code is 1 when the sync failed.`,
 	return command
 }
 
-// operation is what the flags ask for.
+// operation builds the requested operation and refuses wrong options here,
+// where the user can correct them, and not in the agent.
 func (f *syncFlags) operation(app *application) (*v1alpha1.SyncOperation, error) {
 	sync := &v1alpha1.SyncOperation{Prune: f.prune, DryRun: f.dryRun, SyncOptions: f.options}
 	force := &v1alpha1.SyncStrategyForce{Force: f.force}
@@ -104,7 +107,8 @@ func (f *syncFlags) operation(app *application) (*v1alpha1.SyncOperation, error)
 	return sync, err
 }
 
-// chooseResources finds the objects that selectors take.
+// chooseResources returns the objects of the status that selectors match.
+// Selecting nothing is an error: the agent would take an empty list for all.
 func chooseResources(app *application, texts []string) ([]v1alpha1.SyncOperationResource, error) {
 	if len(texts) == 0 {
 		return nil, nil
@@ -134,8 +138,8 @@ func chooseResources(app *application, texts []string) ([]v1alpha1.SyncOperation
 	return chosen, nil
 }
 
-// taken reports whether selectors take an object: one that includes it, if any
-// includes, and none that leaves it out.
+// taken reports whether selectors match an object: one includes it, if any
+// selector includes, and none excludes it.
 func taken(selectors []plan.Selector, resource *v1alpha1.ResourceStatus) bool {
 	fits := func(pattern, text string) bool { return pattern == "*" || pattern == text }
 	includes, included := false, false
@@ -152,10 +156,10 @@ func taken(selectors []plan.Selector, resource *v1alpha1.ResourceStatus) bool {
 	return included || !includes
 }
 
-// askOperation asks for an operation, and gives the mark of it.
+// askOperation requests an operation, and returns the info that identifies it.
 type askOperation func(ctx context.Context, backend appBackend, app *application) (v1alpha1.Info, error)
 
-// runOperation asks for an operation and, unless told otherwise, waits for its
+// runOperation requests an operation and, unless --async is set, waits for its
 // end.
 func runOperation(command *cobra.Command, access *appAccess, name string, ask askOperation, wait operationFlags) error {
 	ctx := command.Context()
@@ -181,11 +185,14 @@ func runOperation(command *cobra.Command, access *appAccess, name string, ask as
 	return operationVerdict(command.OutOrStdout(), app, state)
 }
 
-// awaitOperation waits for the end of the operation that is marked.
+// awaitOperation waits for the end of the operation with the info. It
+// recognises its own operation by the info, because another user may start one
+// meanwhile.
 func awaitOperation(ctx context.Context, backend appBackend, app *application, mark v1alpha1.Info, progressTo io.Writer) (*v1alpha1.OperationState, error) {
 	told := &progress{w: progressTo}
 	before := inspect.LastBegan(app)
 	var begun atomic.Bool
+	// An operation that no agent takes up would wait in silence.
 	hint := time.AfterFunc(inspect.AgentPatience, func() {
 		if !begun.Load() {
 			told.say("the sync has not begun yet: is an agent running (slipway agent), and does it watch the namespace " + app.Namespace + "?")
@@ -217,7 +224,8 @@ func awaitOperation(ctx context.Context, backend appBackend, app *application, m
 	return last.Status.OperationState, nil
 }
 
-// operationVerdict prints what was done, and fails when that failed.
+// operationVerdict prints the results, and returns an error if the operation
+// failed.
 func operationVerdict(w io.Writer, app *application, state *v1alpha1.OperationState) error {
 	revision := ""
 	if state.SyncResult != nil {

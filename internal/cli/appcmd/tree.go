@@ -9,6 +9,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/inspect"
 )
 
+// appTreeCommand shows the resource tree of an Application.
 func appTreeCommand(access *appAccess) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "tree APP",
@@ -40,6 +41,7 @@ that they own, each with its health.`,
 	return command
 }
 
+// printTree prints the tree as a table with lines in the first column.
 func printTree(w io.Writer, root *inspect.Node) error {
 	rows, flush := printer.NewTable(w)
 	rows.Row("OBJECT", "SYNC", "HEALTH", "MESSAGE")
@@ -47,7 +49,8 @@ func printTree(w io.Writer, root *inspect.Node) error {
 	return flush()
 }
 
-// printNode shows a node and what is below it; the lines in front of both differ.
+// printNode prints a node with the prefix first and its children with the
+// prefix rest.
 func printNode(rows printer.Table, node *inspect.Node, first, rest string) {
 	rows.Row(first+node.Key().String(), printer.OrDash(node.Sync), printer.OrDash(node.Health), node.Message)
 	for i, child := range node.Children {

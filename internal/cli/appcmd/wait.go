@@ -14,13 +14,15 @@ import (
 	"slipway.dev/slipway/internal/gitops/inspect"
 )
 
-// WaitFor is what a wait ends with.
+// waitFor is the goal of a wait.
 type waitFor struct {
 	sync, health, operation bool
-	// suspended is healthy enough.
+	// suspended accepts Suspended as healthy.
 	suspended bool
 }
 
+// appWaitCommand waits until an Application reaches the goal. It reads the
+// status only: a push that no agent has noticed yet is not waited for.
 func appWaitCommand(access *appAccess) *cobra.Command {
 	var goal waitFor
 	timeout := 5 * time.Minute
@@ -73,7 +75,7 @@ when it asks next; to wait for a push, sync first.`,
 	return command
 }
 
-// missing says what of the goal is not there; nothing when all is.
+// missing describes what is not reached yet, empty if the goal is.
 func (g *waitFor) missing(app *application) string {
 	if app == nil {
 		return "no response from the API server"
@@ -96,15 +98,16 @@ func (g *waitFor) missing(app *application) string {
 	return strings.Join(missing, "; ")
 }
 
+// healthy reports whether a health code is enough for the goal.
 func (g *waitFor) healthy(code v1alpha1.HealthCode) bool {
 	return code == v1alpha1.Healthy || g.suspended && code == v1alpha1.Suspended
 }
 
-// shownObjects is how many objects a line names.
+// shownObjects is how many objects one line names.
 const shownObjects = 3
 
-// outOfSync names the first objects that are not as in Git, or says why nobody
-// knows.
+// outOfSync names the first objects that differ from Git, or the condition that
+// keeps the agent from comparing.
 func outOfSync(app *application) string {
 	var names []string
 	for i := range app.Status.Resources {
@@ -133,6 +136,7 @@ func unhealthy(app *application) string {
 	return firstOf(names)
 }
 
+// firstOf joins the first names and counts the rest.
 func firstOf(names []string) string {
 	if len(names) > shownObjects {
 		return strings.Join(names[:shownObjects], ", ") + fmt.Sprintf(" and %d more", len(names)-shownObjects)
@@ -140,6 +144,7 @@ func firstOf(names []string) string {
 	return strings.Join(names, ", ")
 }
 
+// printWaited prints the state that was reached.
 func printWaited(w io.Writer, app *application) error {
 	words := []string{inspect.ShownSync(&app.Status), inspect.ShownHealth(&app.Status)}
 	if revision := shownRevision(app.Status.Sync.Revision, app.Status.Sync.Revisions); revision != "" {

@@ -22,25 +22,27 @@ import (
 )
 
 const (
-	// managerAccount is the service account that a runtime has in another cluster,
-	// and the name of its rights.
+	// managerAccount is the service account of the runtime in the other
+	// cluster, and the name of its roles.
 	managerAccount = "slipway-manager"
-	// renewRole is the right of the service account to renew its own token.
+	// renewRole allows the service account to renew its own token.
 	renewRole = "slipway-manager-token"
-	// accessOwner is the value of mode.ManagedLabel, and accessManager who writes.
+	// accessOwner is the value of mode.ManagedLabel on our objects, and
+	// accessManager the field manager of our writes.
 	accessOwner   = "slipway"
 	accessManager = "slipway-cli"
-	// takeBackTimeout is how long taking back may take, also after Ctrl-C.
-	takeBackTimeout = 30 * time.Second
+	// undoTimeout bounds an undo. It is not that of the command, which may have
+	// been interrupted.
+	undoTimeout = 30 * time.Second
 )
 
-// accessObject is an object that gives a runtime rights in another cluster.
+// accessObject is an object that gives the runtime rights in the other cluster.
 type accessObject struct {
 	resource schema.GroupVersionResource
 	*unstructured.Unstructured
 }
 
-// in is where such objects are in a cluster.
+// in returns the client for such objects in a cluster.
 func (o accessObject) in(cluster *kube.Cluster) dynamic.ResourceInterface {
 	if o.GetNamespace() == "" {
 		return cluster.Dynamic.Resource(o.resource)
@@ -48,6 +50,7 @@ func (o accessObject) in(cluster *kube.Cluster) dynamic.ResourceInterface {
 	return cluster.Dynamic.Resource(o.resource).Namespace(o.GetNamespace())
 }
 
+// String formats the object for messages.
 func (o accessObject) String() string {
 	if o.GetNamespace() == "" {
 		return o.GetKind() + " " + o.GetName()
@@ -55,6 +58,8 @@ func (o accessObject) String() string {
 	return o.GetKind() + " " + o.GetNamespace() + "/" + o.GetName()
 }
 
+// newAccessObject returns an object with our label, by which a later command
+// recognises it.
 func newAccessObject(kind, namespace, name string, more map[string]any) accessObject {
 	version, resource := "rbac.authorization.k8s.io/v1", strings.ToLower(kind)+"s"
 	if kind == "ServiceAccount" {
@@ -69,7 +74,7 @@ func newAccessObject(kind, namespace, name string, more map[string]any) accessOb
 	return accessObject{object.GroupVersionKind().GroupVersion().WithResource(resource), object}
 }
 
-// accessBinding gives the service account a role of the same scope.
+// accessBinding binds a role of the same scope to the service account.
 func accessBinding(kind, namespace, name, role, system string) accessObject {
 	return newAccessObject(kind, namespace, name, map[string]any{
 		"roleRef":  map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": strings.TrimSuffix(kind, "Binding"), "name": role},
@@ -77,8 +82,9 @@ func accessBinding(kind, namespace, name, role, system string) accessObject {
 	})
 }
 
-// accessObjects are the service account of a runtime and its rights: those of an
-// administrator, or those of some namespaces and the right to renew its own token.
+// accessObjects returns the service account and its rights, in the order of
+// creation: cluster-admin, or all rights in some namespaces and the right to
+// renew its own token.
 func accessObjects(system string, namespaces []string) []accessObject {
 	objects := []accessObject{newAccessObject("ServiceAccount", system, managerAccount, map[string]any{})}
 	if len(namespaces) == 0 {
@@ -101,7 +107,7 @@ func accessObjects(system string, namespaces []string) []accessObject {
 	return objects
 }
 
-// accessYAML are the objects as manifests.
+// accessYAML formats the objects as manifests.
 func accessYAML(objects []accessObject) (string, error) {
 	var documents []string
 	for _, object := range objects {
@@ -114,7 +120,8 @@ func accessYAML(objects []accessObject) (string, error) {
 	return strings.Join(documents, "---\n"), nil
 }
 
-// cleanUpCommands delete what was made, for people.
+// cleanUpCommands returns the kubectl commands that delete the objects, the
+// last created first.
 func cleanUpCommands(system string, namespaces []string) string {
 	var text strings.Builder
 	objects := accessObjects(system, namespaces)
@@ -129,12 +136,12 @@ func cleanUpCommands(system string, namespaces []string) string {
 	return text.String()
 }
 
-// takeBack undoes one change.
-type takeBack func(ctx context.Context) error
+// undoStep undoes one change.
+type undoStep func(ctx context.Context) error
 
-// grantAccess makes the objects. What it returns takes back what was made, also
-// when there is an error.
-func grantAccess(ctx context.Context, cluster *kube.Cluster, objects []accessObject) (undo []takeBack, err error) {
+// grantAccess creates the objects. It returns what undoes the changes so far,
+// also with an error.
+func grantAccess(ctx context.Context, cluster *kube.Cluster, objects []accessObject) (undo []undoStep, err error) {
 	for _, object := range objects {
 		back, err := grantOne(ctx, cluster, object)
 		if back != nil {
@@ -147,8 +154,10 @@ func grantAccess(ctx context.Context, cluster *kube.Cluster, objects []accessObj
 	return undo, nil
 }
 
-// grantOne makes an object, or brings one of ours up to date.
-func grantOne(ctx context.Context, cluster *kube.Cluster, object accessObject) (takeBack, error) {
+// grantOne creates an object, or updates one of ours. An object that another
+// tool made is refused. Undoing deletes by UID, or restores what was there by
+// resource version, so that it never removes a newer object of the same name.
+func grantOne(ctx context.Context, cluster *kube.Cluster, object accessObject) (undoStep, error) {
 	place := object.in(cluster)
 	made, err := place.Create(ctx, object.Unstructured.DeepCopy(), metav1.CreateOptions{FieldManager: accessManager})
 	if err == nil {
@@ -189,21 +198,22 @@ func grantOne(ctx context.Context, cluster *kube.Cluster, object accessObject) (
 	}, nil
 }
 
-// undoAccess takes everything back, the last first, also when the command was
+// undoAccess undoes all steps, the last first, also when the command was
 // interrupted.
-func undoAccess(ctx context.Context, undo []takeBack) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), takeBackTimeout)
+func undoAccess(ctx context.Context, undo []undoStep) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 	defer cancel()
 	var problems []error
 	for i := len(undo) - 1; i >= 0; i-- {
 		if err := undo[i](ctx); err != nil {
-			problems = append(problems, fmt.Errorf("it could not be taken back: %w", err))
+			problems = append(problems, fmt.Errorf("undo: %w", err))
 		}
 	}
 	return errors.Join(problems...)
 }
 
-// deleteAccess deletes what is ours of the objects.
+// deleteAccess deletes those of the objects that carry our label, and goes on
+// after errors.
 func deleteAccess(command *cobra.Command, cluster *kube.Cluster, objects []accessObject) error {
 	ctx, cancel := context.WithTimeout(command.Context(), kubeflags.RequestTimeout)
 	defer cancel()

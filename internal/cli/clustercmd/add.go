@@ -27,11 +27,11 @@ import (
 	"slipway.dev/slipway/internal/wire/runtimev1"
 )
 
-// firstTokenLife is how long the first token is good; the runtime renews it long
+// firstTokenLife is the lifetime of the first token; the runtime renews it long
 // before.
 const firstTokenLife = 24 * time.Hour
 
-// clusterAddition is one `cluster add`.
+// clusterAddition is one run of cluster add.
 type clusterAddition struct {
 	*clusterAddFlags
 	command  *cobra.Command
@@ -41,6 +41,8 @@ type clusterAddition struct {
 	name     string
 }
 
+// run checks everything, shows what will be created, asks, and adds the
+// cluster.
 func (a *clusterAddition) run() error {
 	request, err := a.request()
 	if err != nil {
@@ -78,7 +80,9 @@ func (a *clusterAddition) run() error {
 	return printManaged(a.command.OutOrStdout(), []*runtimev1.ManagedCluster{added})
 }
 
-// request is what the runtime is asked for, without the token.
+// request builds the request to the runtime, without the token. It refuses a
+// kubeconfig that skips verification or overrides the server name: the runtime
+// verifies certificates by the host that it connects to.
 func (a *clusterAddition) request() (*runtimev1.AddClusterRequest, error) {
 	config := a.cluster.Config
 	switch {
@@ -116,7 +120,9 @@ func (a *clusterAddition) request() (*runtimev1.AddClusterRequest, error) {
 	}, nil
 }
 
-// check finds what would fail before anything is made.
+// check finds what would fail before anything is created: names and addresses
+// in use, wider rights that would stay, missing namespaces, and missing rights
+// of the user.
 func (a *clusterAddition) check(ctx context.Context, request *runtimev1.AddClusterRequest, objects []accessObject) error {
 	for _, look := range []struct{ name, server string }{{a.name, ""}, {"", request.GetServer()}} {
 		there, err := a.platform.FindCluster(ctx, a.runtime, look.name, look.server)
@@ -140,7 +146,8 @@ func (a *clusterAddition) check(ctx context.Context, request *runtimev1.AddClust
 	return a.mayMake(ctx, objects)
 }
 
-// mayMake asks the cluster whether this person may make the objects.
+// mayMake asks the API server whether the user may create the objects
+// (SelfSubjectAccessReview).
 func (a *clusterAddition) mayMake(ctx context.Context, objects []accessObject) error {
 	var problems []error
 	for _, object := range objects {
@@ -159,7 +166,8 @@ func (a *clusterAddition) mayMake(ctx context.Context, objects []accessObject) e
 	return errors.Join(problems...)
 }
 
-// widerRights is the binding that an addition of the whole cluster made.
+// widerRights finds the cluster-admin binding of an earlier addition of the
+// whole cluster.
 func (a *clusterAddition) widerRights(ctx context.Context) (accessObject, bool, error) {
 	wide := accessObjects(a.systemNamespace, nil)[1]
 	_, err := wide.in(a.cluster).Get(ctx, wide.GetName(), metav1.GetOptions{})
@@ -169,8 +177,8 @@ func (a *clusterAddition) widerRights(ctx context.Context) (accessObject, bool, 
 	return wide, err == nil, err
 }
 
-// noWiderRights refuses scoped rights beside those of an administrator, which
-// would stay.
+// noWiderRights refuses scoped rights beside cluster-admin, which would stay in
+// force.
 func (a *clusterAddition) noWiderRights(ctx context.Context) error {
 	if len(a.namespaces) == 0 || a.replace {
 		return nil
@@ -185,7 +193,8 @@ func (a *clusterAddition) noWiderRights(ctx context.Context) error {
 	return nil
 }
 
-// narrow takes the rights of an administrator away after scoped ones were given.
+// narrow deletes the cluster-admin binding after scoped rights were granted. In
+// the other order the runtime would be without rights in between.
 func (a *clusterAddition) narrow(ctx context.Context) error {
 	wide, there, err := a.widerRights(ctx)
 	if err != nil || !there {
@@ -194,8 +203,8 @@ func (a *clusterAddition) narrow(ctx context.Context) error {
 	return deleteAccess(a.command, a.cluster, []accessObject{wide})
 }
 
-// add makes the service account and hands its token over. Nothing of it stays when
-// something fails.
+// add grants access and gives the token to the runtime. If a step fails,
+// everything before it is undone.
 func (a *clusterAddition) add(ctx context.Context, request *runtimev1.AddClusterRequest, objects []accessObject) (added *runtimev1.ManagedCluster, err error) {
 	undo, err := grantAccess(ctx, a.cluster, objects)
 	defer func() {
@@ -219,9 +228,9 @@ func (a *clusterAddition) add(ctx context.Context, request *runtimev1.AddCluster
 	return response.Msg.GetCluster(), nil
 }
 
-// forget has the runtime forget the cluster when it is not known whether it was
-// added: an answer may be lost after the work is done. Nothing can be done when
-// that fails too.
+// forget removes the cluster from the runtime if a lost response leaves open
+// whether it was added. Best effort: nothing more can be done if that fails
+// too.
 func (a *clusterAddition) forget(ctx context.Context, request *runtimev1.AddClusterRequest, failure error) {
 	lost := !connect.IsWireError(failure)
 	switch connect.CodeOf(failure) {
@@ -231,7 +240,7 @@ func (a *clusterAddition) forget(ctx context.Context, request *runtimev1.AddClus
 	if !lost || a.replace {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), takeBackTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 	defer cancel()
 	there, err := a.platform.FindCluster(ctx, a.runtime, request.GetName(), "")
 	if err == nil && there.GetServer() == request.GetServer() {
@@ -239,7 +248,7 @@ func (a *clusterAddition) forget(ctx context.Context, request *runtimev1.AddClus
 	}
 }
 
-// token asks the cluster for a token of the service account.
+// token requests a token of the service account (TokenRequest).
 func (a *clusterAddition) token(ctx context.Context) (secret.Text, error) {
 	seconds := int64(firstTokenLife / time.Second)
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}

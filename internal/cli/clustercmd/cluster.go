@@ -25,7 +25,7 @@ import (
 	"slipway.dev/slipway/internal/wire/runtimev1"
 )
 
-// Command is `slipway cluster` (R116).
+// Command returns the command slipway cluster (R116).
 func Command() *cobra.Command {
 	choice := &apiclient.Choice{}
 	command := apiclient.GroupCommand("cluster", "Manage the clusters that a runtime deploys to", choice, true)
@@ -33,6 +33,8 @@ func Command() *cobra.Command {
 	return command
 }
 
+// clusterListCommand lists the clusters of a runtime with their state, as the
+// runtime sees them.
 func clusterListCommand(choice *apiclient.Choice) *cobra.Command {
 	command := &cobra.Command{Use: "list", Short: "List the clusters of a runtime", Args: cobra.NoArgs}
 	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
@@ -46,6 +48,7 @@ func clusterListCommand(choice *apiclient.Choice) *cobra.Command {
 	return command
 }
 
+// printManaged prints clusters as a table.
 func printManaged(w io.Writer, clusters []*runtimev1.ManagedCluster) error {
 	rows, flush := printer.NewTable(w)
 	rows.Row("NAME", "SERVER", "VERSION", "STATUS", "NAMESPACES", "TOKEN_EXPIRES", "LABELS", "MESSAGE")
@@ -64,7 +67,7 @@ func printManaged(w io.Writer, clusters []*runtimev1.ManagedCluster) error {
 	return flush()
 }
 
-// clusterAddFlags say which cluster is added, and how.
+// clusterAddFlags describe the cluster to add.
 type clusterAddFlags struct {
 	choice          kube.UserChoice
 	server          string
@@ -76,6 +79,7 @@ type clusterAddFlags struct {
 	yes             bool
 }
 
+// clusterAddCommand adds a cluster to a runtime.
 func clusterAddCommand(choice *apiclient.Choice) *cobra.Command {
 	given := &clusterAddFlags{}
 	command := &cobra.Command{
@@ -121,7 +125,8 @@ what was made is taken back.`,
 	return command
 }
 
-// name is what the cluster is called when nobody says: the context, or the host.
+// name returns the default name of the cluster: the context of the kubeconfig,
+// or the host.
 func (g *clusterAddFlags) name(cluster *kube.Cluster) string {
 	if g.choice.Context != "" {
 		return g.choice.Context
@@ -129,7 +134,7 @@ func (g *clusterAddFlags) name(cluster *kube.Cluster) string {
 	return kubeflags.HostOf(cluster.Config.Host)
 }
 
-// clusterRemoveFlags say which cluster is removed, and what of it.
+// clusterRemoveFlags describe the cluster to remove.
 type clusterRemoveFlags struct {
 	choice          kube.UserChoice
 	server          string
@@ -138,6 +143,8 @@ type clusterRemoveFlags struct {
 	yes             bool
 }
 
+// clusterRemoveCommand removes a cluster from a runtime. What the runtime
+// deployed there stays.
 func clusterRemoveCommand(choice *apiclient.Choice) *cobra.Command {
 	given := &clusterRemoveFlags{}
 	command := &cobra.Command{
@@ -172,6 +179,9 @@ cluster by that.`,
 	return command
 }
 
+// remove removes the cluster after asking. The cluster for --clean-up is
+// connected and compared first, so that a wrong context is found before
+// anything is removed.
 func (g *clusterRemoveFlags) remove(command *cobra.Command, client *apiclient.Client, runtime, name string) error {
 	ctx := command.Context()
 	found, err := client.FindCluster(ctx, runtime, name, g.server)
@@ -205,7 +215,8 @@ func (g *clusterRemoveFlags) remove(command *cobra.Command, client *apiclient.Cl
 	return deleteAccess(command, far, accessObjects(g.systemNamespace, found.GetNamespaces()))
 }
 
-// connect reaches the cluster that is removed, and refuses another.
+// connect connects to the cluster that is removed, and refuses another:
+// --clean-up would delete there.
 func (g *clusterRemoveFlags) connect(found *runtimev1.ManagedCluster) (*kube.Cluster, error) {
 	far, err := kubeflags.Connect(g.choice)
 	if err != nil {

@@ -17,9 +17,9 @@ import (
 	"slipway.dev/slipway/internal/secret"
 )
 
-// secretShapes are texts that are secrets wherever they stand: keys of ours and of
-// Git providers, tokens of Kubernetes and of identity providers, private keys,
-// passwords in URLs, and what a header or an assignment calls a secret.
+// secretShapes match secrets wherever they stand: our keys, tokens of Git
+// providers, JWTs of Kubernetes and identity providers, private keys,
+// credentials in headers, and values that their name calls a secret.
 var secretShapes = []*regexp.Regexp{
 	regexp.MustCompile(`slw_[A-Za-z0-9]+_[A-Za-z0-9_-]+`),
 	regexp.MustCompile(`\b(gh[pousr]_|github_pat_|glpat-|ATBB|ATATT)[A-Za-z0-9_=-]{8,}`),
@@ -29,17 +29,20 @@ var secretShapes = []*regexp.Regexp{
 	regexp.MustCompile(`(?i)\b(password|passwd|token|secret|api[-_]?key|private[-_]?key)\s*[=:]\s*[^\s,;"']+`),
 }
 
+// urlPassword matches the user part of a URL with a password.
 var urlPassword = regexp.MustCompile(`(://)[^/\s@:]*:[^/\s@]+@`)
 
-// redactor takes secrets out of texts: those that it knows, and what looks like
-// one.
+// redactor removes secrets from text: those that it was given, and what has the
+// shape of one.
 type redactor struct {
 	known []string
 }
 
+// newRedactor returns a redactor that knows only shapes.
 func newRedactor() *redactor { return &redactor{} }
 
-// know adds a secret.
+// know adds a secret. Very short values are ignored: they would be found
+// everywhere.
 func (r *redactor) know(value string) {
 	const shortest = 4 // a shorter one would be found everywhere
 	if value = strings.TrimSpace(value); len(value) >= shortest {
@@ -47,7 +50,7 @@ func (r *redactor) know(value string) {
 	}
 }
 
-// text is a text without secrets.
+// text returns text without secrets.
 func (r *redactor) text(text string) string {
 	for _, value := range r.known {
 		text = strings.ReplaceAll(text, value, secret.Redacted)
@@ -58,8 +61,8 @@ func (r *redactor) text(text string) string {
 	return urlPassword.ReplaceAllString(text, "${1}"+secret.Redacted+"@")
 }
 
-// value is a value of JSON without secrets. Names are texts of others too, when
-// they are those of labels.
+// value returns a JSON value without secrets. Keys are redacted too: labels of
+// objects are keys, and their text comes from elsewhere.
 func (r *redactor) value(value any) any {
 	switch typed := value.(type) {
 	case string:
@@ -79,7 +82,7 @@ func (r *redactor) value(value any) any {
 	return value
 }
 
-// bundle writes the archive: one file of JSON for each part.
+// bundle writes the archive: a gzipped tar with one JSON file per part.
 func (e *diagnosis) bundle(w io.Writer) error {
 	zipped := gzip.NewWriter(w)
 	archive := tar.NewWriter(zipped)
@@ -99,7 +102,8 @@ func (e *diagnosis) bundle(w io.Writer) error {
 	return errors.Join(archive.Close(), zipped.Close())
 }
 
-// part is a file of the archive, without secrets.
+// part encodes one file. It goes through JSON twice, so that the redactor sees
+// every string of any type.
 func (e *diagnosis) part(value any) ([]byte, error) {
 	text, err := json.Marshal(value)
 	if err != nil {
@@ -114,7 +118,8 @@ func (e *diagnosis) part(value any) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// kubernetesVersion reads the answer of /version.
+// kubernetesVersion parses the response of /version. Anything else on the port
+// is no API server.
 func kubernetesVersion(raw []byte) (string, error) {
 	var told struct{ GitVersion string }
 	if err := json.Unmarshal(raw, &told); err != nil || told.GitVersion == "" {

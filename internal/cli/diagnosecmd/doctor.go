@@ -32,6 +32,7 @@ import (
 
 // How a check of doctor ended.
 const (
+	// Results of a check.
 	checkOK      = "ok"
 	checkWarning = "warning"
 	checkFailed  = "failed"
@@ -39,32 +40,35 @@ const (
 )
 
 const (
-	// soon is when an end is worth a word.
+	// soon is the time before an expiry at which it becomes a warning.
 	soon = 14 * 24 * time.Hour
-	// ownAudit is how many of the own actions are in a bundle.
+	// ownAudit is the number of the user's own audit entries in the archive.
 	ownAudit = 100
 )
 
-// doctorCheck is one line of doctor.
+// doctorCheck is one line of the output. Its JSON is part of the archive.
 type doctorCheck struct {
 	Check   string `json:"check"`
 	State   string `json:"state"`
 	Message string `json:"message"`
 }
 
-// diagnosis is what doctor found.
+// diagnosis collects what doctor finds: lines for people, and parts for the
+// archive. Everything passes the redactor, also error texts, which may quote a
+// URL with a password.
 type diagnosis struct {
 	checks []doctorCheck
-	// parts are the files of the bundle.
+	// parts are the files of the archive, by name.
 	parts map[string]any
 	hide  *redactor
 }
 
+// add adds a line without secrets.
 func (e *diagnosis) add(check, state, format string, args ...any) {
 	e.checks = append(e.checks, doctorCheck{check, state, e.hide.text(fmt.Sprintf(format, args...))})
 }
 
-// keep puts a message into the bundle.
+// keep adds a message to the archive.
 func (e *diagnosis) keep(name string, message proto.Message) {
 	value, err := printer.ProtoValue(message)
 	if err != nil {
@@ -73,7 +77,7 @@ func (e *diagnosis) keep(name string, message proto.Message) {
 	e.parts[name] = value
 }
 
-// Doctor is `slipway doctor`.
+// Doctor returns the command slipway doctor.
 func Doctor() *cobra.Command {
 	choice, local := &apiclient.Choice{}, kube.UserChoice{}
 	path := ""
@@ -116,6 +120,7 @@ passwords and tokens: review it before you send it to someone.`,
 	return command
 }
 
+// printChecks prints the lines as a table.
 func printChecks(w io.Writer, checks []doctorCheck) error {
 	rows, flush := printer.NewTable(w)
 	rows.Row("CHECK", "STATE", "MESSAGE")
@@ -125,7 +130,8 @@ func printChecks(w io.Writer, checks []doctorCheck) error {
 	return flush()
 }
 
-// diagnose looks at everything, one after the other.
+// diagnose runs all checks in order. Each adds its findings; none ends the run,
+// because a broken part is what the user wants to see the rest of.
 func diagnose(ctx context.Context, choice *apiclient.Choice, local kube.UserChoice) *diagnosis {
 	e := &diagnosis{parts: map[string]any{}, hide: newRedactor()}
 	facts := buildinfo.Read()
@@ -138,6 +144,8 @@ func diagnose(ctx context.Context, choice *apiclient.Choice, local kube.UserChoi
 	return e
 }
 
+// contexts reads the contexts of this machine. Their keys are made known to the
+// redactor first, before any other check can print something.
 func (e *diagnosis) contexts() {
 	book, err := apiclient.ReadContexts()
 	if err != nil {
@@ -152,7 +160,8 @@ func (e *diagnosis) contexts() {
 	e.add("contexts", checkOK, "%d contexts, current is %s", len(book.Entries), printer.OrDash(book.Current))
 }
 
-// platform looks at the platform that is chosen, if one is.
+// platform checks the chosen platform, if there is one: reachability, key,
+// runtimes and audit log.
 func (e *diagnosis) platform(ctx context.Context, choice *apiclient.Choice) {
 	client, err := choice.Open()
 	if errors.Is(err, apiclient.ErrNoPlatform) {
@@ -178,7 +187,8 @@ func (e *diagnosis) platform(ctx context.Context, choice *apiclient.Choice) {
 	e.audit(ctx, client, me)
 }
 
-// reach asks a question that needs no key, and looks at the certificate.
+// reach sends a request that needs no key, and inspects the certificate of the
+// connection.
 func (e *diagnosis) reach(ctx context.Context, client *apiclient.Client) bool {
 	var state *tls.ConnectionState
 	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{TLSHandshakeDone: func(found tls.ConnectionState, err error) {
@@ -209,6 +219,7 @@ func (e *diagnosis) reach(ctx context.Context, client *apiclient.Client) bool {
 	return true
 }
 
+// key checks the expiry of the user's key.
 func (e *diagnosis) key(me *platformv1.MeResponse) {
 	state, expires := checkOK, me.GetKey().GetExpiresAt()
 	if expires != nil && time.Until(expires.AsTime()) < soon {
@@ -218,6 +229,7 @@ func (e *diagnosis) key(me *platformv1.MeResponse) {
 		me.GetUser().GetEmail(), apiclient.RoleName(me.GetUser().GetRole()), me.GetAccount().GetName(), printer.OrDash(me.GetPlatformVersion()), printer.Expiry(expires))
 }
 
+// runtimes checks all runtimes of the account.
 func (e *diagnosis) runtimes(ctx context.Context, client *apiclient.Client) {
 	all, err := client.ListRuntimes(ctx)
 	if err != nil {
@@ -232,7 +244,8 @@ func (e *diagnosis) runtimes(ctx context.Context, client *apiclient.Client) {
 	}
 }
 
-// runtimeVerdict says what is wrong with a runtime.
+// runtimeVerdict returns what is wrong with a runtime, the most severe problem
+// first.
 func runtimeVerdict(one *platformv1.Runtime) (state, message string) {
 	health := printer.EnumWord(one.GetHealth().String(), "HEALTH_STATUS_")
 	expires := one.GetGitTokenExpiresAt()
@@ -256,7 +269,8 @@ func runtimeVerdict(one *platformv1.Runtime) (state, message string) {
 	return checkOK, strings.TrimSpace("online, " + health + ", version " + printer.OrDash(one.GetVersion()))
 }
 
-// audit has the own last actions, if one may read them.
+// audit adds the user's last actions to the archive, if the user may read the
+// log.
 func (e *diagnosis) audit(ctx context.Context, client *apiclient.Client, me *platformv1.MeResponse) {
 	if me.GetUser().GetRole() != platformv1.Role_ROLE_ADMIN {
 		e.add("audit", checkSkipped, "only admins read the audit log")
@@ -275,7 +289,8 @@ func (e *diagnosis) audit(ctx context.Context, client *apiclient.Client, me *pla
 	e.add("audit", checkOK, "%d of the last own actions", len(entries))
 }
 
-// kubernetes looks at the cluster that kubectl would use.
+// kubernetes checks whether the cluster of the kubeconfig responds. Having none
+// is not an error: many users work through the platform only.
 func (e *diagnosis) kubernetes(ctx context.Context, local kube.UserChoice) {
 	cluster, err := kubeflags.Connect(local)
 	if err != nil {

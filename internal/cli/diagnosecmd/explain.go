@@ -63,7 +63,8 @@ To query a running edge, use slipway edge explain.`,
 	return command
 }
 
-// siteText is what a cluster adds, for people.
+// siteText formats what the cluster adds to the explanation of the routing:
+// certificate, refusals, and Ingresses of others with the same host.
 func siteText(e *controller.Explanation) string {
 	var out strings.Builder
 	line := func(format string, args ...any) {

@@ -58,6 +58,8 @@ be in Git. The exit code is 1 when there is an error.`,
 	return command
 }
 
+// printFindings prints findings as a table, and a summary of what would be
+// served.
 func printFindings(w io.Writer, findings []controller.Finding, judge *controller.Offline) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, finding := range findings {
@@ -76,6 +78,7 @@ func printFindings(w io.Writer, findings []controller.Finding, judge *controller
 	return err
 }
 
+// lintVerdict returns an error if there is a finding of severity error.
 func lintVerdict(findings []controller.Finding) error {
 	count := 0
 	for _, finding := range findings {

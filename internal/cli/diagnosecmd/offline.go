@@ -12,7 +12,8 @@ import (
 	"slipway.dev/slipway/internal/edge/admin"
 )
 
-// offlineFlags choose what is read, and the options of the edge that reads it.
+// offlineFlags select the manifests or the cluster to read, and the options of
+// the edge that reads them.
 type offlineFlags struct {
 	files      []string
 	namespace  string
@@ -26,7 +27,7 @@ func (f *offlineFlags) add(command *cobra.Command) {
 	command.Flags().StringVar(&f.configFile, "config-file", "", "options of the edge, as slipway edge reads them, for its classes and what it allows")
 }
 
-// load makes the routes that the flags ask for. Who gets no error closes them.
+// load builds the routes. A caller that gets no error closes them.
 func (f *offlineFlags) load(command *cobra.Command) (*controller.Offline, error) {
 	options, err := f.options()
 	if err != nil {
@@ -40,7 +41,8 @@ func (f *offlineFlags) load(command *cobra.Command) (*controller.Offline, error)
 	return judge, nil
 }
 
-// options loads the options of the edge, with its Ingress provider turned on.
+// options loads the options of the edge, with its Ingress provider enabled and
+// without the last good table: only what is read now counts.
 func (f *offlineFlags) options() (*config.Edge, error) {
 	sources := config.Sources{Environ: os.Environ()}
 	if f.configFile != "" {

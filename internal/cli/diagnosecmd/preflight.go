@@ -19,7 +19,8 @@ import (
 // fixTimeout bounds one change of --fix.
 const fixTimeout = 30 * time.Second
 
-// Preflight is `slipway preflight`.
+// Preflight returns the command slipway preflight. In table form every check is
+// printed when it ends, because DNS and TLS checks take a while.
 func Preflight() *cobra.Command {
 	given := &preflightFlags{}
 	command := &cobra.Command{
@@ -70,7 +71,8 @@ with 1 when a check fails.`,
 	return command
 }
 
-// finishPreflight prints what is left to print, and gives the verdict.
+// finishPreflight prints the results in the other forms, and returns the exit
+// status.
 func finishPreflight(command *cobra.Command, output *printer.Output, results []preflight.Result) error {
 	if err := context.Cause(command.Context()); err != nil {
 		return err
@@ -86,7 +88,8 @@ func finishPreflight(command *cobra.Command, output *printer.Output, results []p
 	return nil
 }
 
-// repair applies what can be applied after somebody has seen it, and checks again.
+// repair applies the fixes that can be applied after the user has seen them,
+// and runs their checks again.
 func repair(command *cobra.Command, yes bool, results []preflight.Result, again func([]preflight.Code) []preflight.Result) ([]preflight.Result, error) {
 	var fixes []preflight.Finding
 	var codes []preflight.Code
@@ -124,7 +127,8 @@ func repair(command *cobra.Command, yes bool, results []preflight.Result, again 
 	return replaceResults(results, again(codes)), nil
 }
 
-// asSentence is a plan after "will": a manifest is applied.
+// asSentence formats a planned fix after the word "will": a manifest is
+// applied.
 func asSentence(plan string) string {
 	if strings.HasPrefix(plan, "apiVersion:") {
 		return "apply:\n" + plan
@@ -132,7 +136,7 @@ func asSentence(plan string) string {
 	return plan
 }
 
-// replaceResults puts newer results in place of those before.
+// replaceResults replaces results by newer ones of the same check.
 func replaceResults(results, newer []preflight.Result) []preflight.Result {
 	for _, result := range newer {
 		for i := range results {

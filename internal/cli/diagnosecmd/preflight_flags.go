@@ -25,7 +25,7 @@ import (
 	"slipway.dev/slipway/internal/secret"
 )
 
-// preflightFlags say what is to be installed and what is to be looked at.
+// preflightFlags describe the planned installation, and select the checks.
 type preflightFlags struct {
 	choice apiclient.Choice
 	local  kube.UserChoice
@@ -42,6 +42,7 @@ type preflightFlags struct {
 	preflight.Options
 }
 
+// add adds the flags.
 func (f *preflightFlags) add(command *cobra.Command) {
 	f.choice.AddFlags(command.Flags())
 	flags := command.Flags()
@@ -74,6 +75,7 @@ func (f *preflightFlags) add(command *cobra.Command) {
 	flags.BoolVarP(&f.yes, "yes", "y", false, "do not ask before repairing")
 }
 
+// addGit adds the flags of the Git checks.
 func (f *preflightFlags) addGit(command *cobra.Command) {
 	flags := command.Flags()
 	flags.StringVar(&f.repository, "shared-repository", "", "Shared Configuration Repository, <repository>.git[/<path>][?ref=<branch>]")
@@ -84,8 +86,9 @@ func (f *preflightFlags) addGit(command *cobra.Command) {
 	flags.StringVar(&f.gitAPI, "git-api-url", "", "URL of the API of the Git provider (default: inferred from the repository)")
 }
 
-// open turns the flags into what the checks look at. Everything that is wrong with
-// them is told at once.
+// open connects to what the checks inspect, and converts the flags. The
+// function that it returns closes the connections. All wrong flags are reported
+// at once. A platform is optional: its checks are skipped without one.
 func (f *preflightFlags) open(command *cobra.Command) (preflight.World, preflight.Options, func(), error) {
 	nothing := func() {}
 	options, err := f.options()
@@ -119,7 +122,7 @@ func (f *preflightFlags) open(command *cobra.Command) (preflight.World, prefligh
 	}, nil
 }
 
-// options are those of the checks.
+// options converts the flags to options of the checks.
 func (f *preflightFlags) options() (preflight.Options, error) {
 	var problems []error
 	options := f.Options
@@ -146,12 +149,12 @@ func (f *preflightFlags) options() (preflight.Options, error) {
 		return all
 	}
 	options.Only, options.Skip = codes(f.only), codes(f.skip)
-	problems = append(problems, f.settle(&options))
+	problems = append(problems, f.accessMode(&options))
 	return options, errors.Join(problems...)
 }
 
-// settle fills in the access mode.
-func (f *preflightFlags) settle(options *preflight.Options) error {
+// accessMode converts the flags of the access mode.
+func (f *preflightFlags) accessMode(options *preflight.Options) error {
 	off := false
 	settings := &options.Settings
 	switch f.mode {
@@ -184,7 +187,8 @@ func (f *preflightFlags) settle(options *preflight.Options) error {
 	return nil
 }
 
-// roots are the authorities for the host; nil are those of the system.
+// roots returns the CA certificates for the host: those of the file beside the
+// system's, or nil for the system's alone.
 func (f *preflightFlags) roots() (*x509.CertPool, error) {
 	if f.caFile == "" {
 		return nil, nil
@@ -201,7 +205,8 @@ func (f *preflightFlags) roots() (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// git prepares asking the Git provider.
+// git prepares the checks of the Git provider. Without a token they are
+// skipped.
 func (f *preflightFlags) git(command *cobra.Command, world *preflight.World, options *preflight.Options) error {
 	authorities, err := files.ReadAuthorities(f.gitCA)
 	if err != nil {
@@ -223,6 +228,8 @@ func (f *preflightFlags) git(command *cobra.Command, world *preflight.World, opt
 	return nil
 }
 
+// gitProvider returns the client of the Git provider. Cloud providers are
+// inferred from the repository.
 func (f *preflightFlags) gitProvider(authorities []byte, token secret.Text) (gitprovider.Provider, error) {
 	kind, api, known := gitprovider.Infer(f.repository)
 	if f.gitKind != "" {

@@ -23,31 +23,32 @@ import (
 )
 
 const (
-	// askTimeout bounds a question to the admin server.
-	askTimeout = 30 * time.Second
-	// maxAnswer bounds what is read of an answer.
-	maxAnswer = 64 << 20
-	// rulesAtOnce is how many rules one answer has.
-	rulesAtOnce = 1000
+	// requestTimeout bounds a request to the admin server.
+	requestTimeout = 30 * time.Second
+	// maxResponseBytes bounds a response.
+	maxResponseBytes = 64 << 20
+	// rulesPerPage is the page size of the rules.
+	rulesPerPage = 1000
 )
 
-// adminCommands ask a running edge about itself.
+// adminCommands returns the commands that query a running edge.
 func adminCommands() []*cobra.Command {
-	commands := []*cobra.Command{explainCmd(), routesCommand()}
+	commands := []*cobra.Command{explainCommand(), routesCommand()}
 	for _, command := range commands {
-		// The edge has a help of its own, which its children would inherit.
+		// The edge has a help function of its own, which its subcommands would
+		// inherit.
 		command.SetHelpFunc(func(command *cobra.Command, _ []string) { command.Root().HelpFunc()(command, nil) })
 	}
 	return commands
 }
 
-// adminClient asks the admin server of an edge.
+// adminClient queries the admin server of an edge.
 type adminClient struct {
 	address string
 	output  string
 }
 
-// flags adds what all questions have.
+// flags adds the flags that all queries have.
 func (c *adminClient) flags(command *cobra.Command) {
 	var edge config.Edge
 	edge.Defaults()
@@ -55,10 +56,10 @@ func (c *adminClient) flags(command *cobra.Command) {
 	command.Flags().StringVar(&c.output, "output", "text", "output format: text or json")
 }
 
-// ask gets one page of the admin API and reads it into value. It goes through
-// no proxy: the server is on this machine, or forwarded to it.
-func (c *adminClient) ask(ctx context.Context, page string, values url.Values, value any) error {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+// get fetches one page of the admin API and decodes it into value. It uses no
+// proxy: the server is on this machine, or forwarded to it.
+func (c *adminClient) get(ctx context.Context, page string, values url.Values, value any) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	target := url.URL{Scheme: "http", Host: c.address, Path: admin.Prefix + page, RawQuery: values.Encode()}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
@@ -71,15 +72,15 @@ func (c *adminClient) ask(ctx context.Context, page string, values url.Values, v
 		return fmt.Errorf("cannot reach the admin server at %s: %w: is slipway edge running, and is this its admin.address?", c.address, err)
 	}
 	defer response.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxResponseBytes+1))
 	if err != nil {
 		return fmt.Errorf("reading the response of the admin server at %s failed: %w", c.address, err)
 	}
-	if len(text) > maxAnswer {
-		return fmt.Errorf("the response of the admin server is larger than %d MiB", maxAnswer>>20)
+	if len(text) > maxResponseBytes {
+		return fmt.Errorf("the response of the admin server is larger than %d MiB", maxResponseBytes>>20)
 	}
 	if response.StatusCode != http.StatusOK {
-		return refusedAnswer(response.StatusCode, text)
+		return refusedResponse(response.StatusCode, text)
 	}
 	if err := json.Unmarshal(text, value); err != nil {
 		return fmt.Errorf("the admin server at %s does not speak this version's API: %w", c.address, err)
@@ -87,8 +88,8 @@ func (c *adminClient) ask(ctx context.Context, page string, values url.Values, v
 	return nil
 }
 
-// refusedAnswer is the error that an admin server answered with.
-func refusedAnswer(status int, text []byte) error {
+// refusedResponse returns the error of a response that is not 200.
+func refusedResponse(status int, text []byte) error {
 	var failure struct {
 		Error string `json:"error"`
 	}
@@ -102,6 +103,7 @@ func refusedAnswer(status int, text []byte) error {
 	return err
 }
 
+// checkOutput refuses an output format that does not exist.
 func (c *adminClient) checkOutput() error {
 	if c.output != "text" && c.output != "json" {
 		return exit.UsageError{Err: fmt.Errorf("--output %q is neither text nor json", c.output)}
@@ -109,7 +111,9 @@ func (c *adminClient) checkOutput() error {
 	return nil
 }
 
-func explainCmd() *cobra.Command {
+// explainCommand explains how a running edge handles a request. Nothing is sent
+// to a backend.
+func explainCommand() *cobra.Command {
 	client := &adminClient{}
 	var method, entryPoint string
 	var headers []string
@@ -131,7 +135,7 @@ apply. No request is sent to a backend.`,
 				values.Set("entryPoint", entryPoint)
 			}
 			var explanation admin.Explanation
-			if err := client.ask(command.Context(), "explain", values, &explanation); err != nil {
+			if err := client.get(command.Context(), "explain", values, &explanation); err != nil {
 				return err
 			}
 			if client.output == "json" {
@@ -148,6 +152,7 @@ apply. No request is sent to a backend.`,
 	return command
 }
 
+// routesCommand lists the rules of a running edge.
 func routesCommand() *cobra.Command {
 	client := &adminClient{}
 	var host, search string
@@ -179,11 +184,11 @@ evaluation.`,
 	return command
 }
 
-// rules gets all rules, page by page.
+// rules returns all rules, page by page.
 func (c *adminClient) rules(ctx context.Context, host, search string) ([]admin.RuleInfo, error) {
 	rules := []admin.RuleInfo{}
 	for {
-		values := url.Values{"limit": {strconv.Itoa(rulesAtOnce)}, "offset": {strconv.Itoa(len(rules))}}
+		values := url.Values{"limit": {strconv.Itoa(rulesPerPage)}, "offset": {strconv.Itoa(len(rules))}}
 		if host != "" {
 			values.Set("host", host)
 		}
@@ -191,17 +196,17 @@ func (c *adminClient) rules(ctx context.Context, host, search string) ([]admin.R
 			values.Set("q", search)
 		}
 		var page struct{ Items []admin.RuleInfo }
-		if err := c.ask(ctx, "rules", values, &page); err != nil {
+		if err := c.get(ctx, "rules", values, &page); err != nil {
 			return nil, err
 		}
 		rules = append(rules, page.Items...)
-		if len(page.Items) < rulesAtOnce {
+		if len(page.Items) < rulesPerPage {
 			return rules, nil
 		}
 	}
 }
 
-// printRules prints one rule on a line.
+// printRules prints one rule per line.
 func printRules(w io.Writer, rules []admin.RuleInfo) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "HOST\tPATH\tRULE\tPOLICIES\tTO")
@@ -215,6 +220,7 @@ func printRules(w io.Writer, rules []admin.RuleInfo) error {
 	return table.Flush()
 }
 
+// orAll shows a rule for all hosts as an asterisk.
 func orAll(host string) string {
 	if host == "" {
 		return "*"
@@ -222,7 +228,8 @@ func orAll(host string) string {
 	return host
 }
 
-// pathCell is what a rule asks for besides the host, in short.
+// pathCell describes the path of a rule in short, with the number of its other
+// conditions.
 func pathCell(rule admin.RuleInfo) string {
 	path := rule.Match.Path
 	text := path.Value
@@ -243,7 +250,8 @@ func pathCell(rule admin.RuleInfo) string {
 	return text
 }
 
-// targetCell is who answers.
+// targetCell describes who responds: backends with their weights, or a fixed
+// response.
 func targetCell(rule admin.RuleInfo) string {
 	if rule.Response != nil {
 		return strings.TrimSpace(strconv.Itoa(rule.Response.Status) + " " + string(rule.Response.Reason))

@@ -18,8 +18,10 @@ import (
 	"slipway.dev/slipway/internal/observe"
 )
 
-// Command parses its flags itself: an option may have a free name in it
-// (entryPoints.<name>.address), and comes from a file and the environment too.
+// Command returns the command slipway edge; run is controller.Run, or what a
+// test puts in its place. Cobra does not parse its flags: an option may have a
+// free name in it (entryPoints.<name>.address), and also comes from a file and
+// the environment.
 func Command(run controller.Runner) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "edge [options]",
@@ -42,7 +44,8 @@ the requests that it has. A second signal ends it at once, with exit code 130.`,
 	return command
 }
 
-// edge loads the options and does what they ask for.
+// start loads and validates the options, and then prints help, prints the
+// configuration, or runs the edge.
 func start(command *cobra.Command, args []string, run controller.Runner) error {
 	environ := os.Environ()
 	loaded, err := config.LoadEdge(config.Sources{

@@ -17,10 +17,11 @@ import (
 	"slipway.dev/slipway/internal/kube"
 )
 
-// crdsTimeout bounds what is asked and written.
+// crdsTimeout bounds reading, and again writing: the user may take long to
+// confirm in between.
 const crdsTimeout = 2 * time.Minute
 
-// crdsFlags say which definitions, and for which release.
+// crdsFlags select the definitions and the release.
 type crdsFlags struct {
 	choice                kube.UserChoice
 	release               crds.Place
@@ -29,7 +30,7 @@ type crdsFlags struct {
 	output                *printer.Output
 }
 
-// CRDs is `slipway crds` (R22 to R26).
+// CRDs returns the command slipway crds (R22 to R26).
 func CRDs() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "crds",
@@ -47,6 +48,7 @@ their kind.`,
 	return command
 }
 
+// add adds the flags; writes adds those of commands that change something.
 func (f *crdsFlags) add(command *cobra.Command, writes bool) {
 	flags := command.Flags()
 	kubeflags.Add(command.Flags(), &f.choice)
@@ -60,7 +62,8 @@ func (f *crdsFlags) add(command *cobra.Command, writes bool) {
 	f.output = printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
 }
 
-// open connects, and checks the command line. Who gets no error closes the cluster.
+// open checks the flags and connects. A caller that gets no error closes the
+// cluster.
 func (f *crdsFlags) open() (crds.Options, error) {
 	if err := f.output.Check(); err != nil {
 		return crds.Options{}, err
@@ -76,7 +79,7 @@ func (f *crdsFlags) open() (crds.Options, error) {
 	return crds.Options{Cluster: cluster, Release: f.release, Only: only, Force: f.force}, nil
 }
 
-// crdsPlanCommand shows whose the definitions are.
+// crdsPlanCommand shows who owns the definitions.
 func crdsPlanCommand() *cobra.Command {
 	given := &crdsFlags{}
 	command := &cobra.Command{
@@ -104,7 +107,7 @@ func crdsPlanCommand() *cobra.Command {
 	return command
 }
 
-// crdsAdoptCommand marks definitions as the release's (R23).
+// crdsAdoptCommand adopts definitions into the release (R23).
 func crdsAdoptCommand() *cobra.Command {
 	given := &crdsFlags{}
 	command := &cobra.Command{
@@ -127,7 +130,7 @@ unless --force is given. slipway crds release undoes it.`,
 	return command
 }
 
-// crdsReleaseCommand undoes an adoption.
+// crdsReleaseCommand undoes an adoption from the record that it left.
 func crdsReleaseCommand() *cobra.Command {
 	given := &crdsFlags{}
 	command := &cobra.Command{
@@ -148,7 +151,8 @@ refused unless --force is given.`,
 	return command
 }
 
-// crdsUpgradeCommand makes definitions those of this version (R24).
+// crdsUpgradeCommand applies the definitions of this version (R24). Helm never
+// upgrades the definitions of a chart's crds folder.
 func crdsUpgradeCommand() *cobra.Command {
 	given := &crdsFlags{}
 	command := &cobra.Command{
@@ -188,7 +192,8 @@ type (
 	crdsWriter  func(context.Context, crds.Options, []crds.Entry, func(crds.Entry)) error
 )
 
-// change shows what would be written, asks, and writes it.
+// change shows the planned writes, asks, and makes them. A definition of
+// another owner refuses all of them: half an adoption is worse than none.
 func (f *crdsFlags) change(command *cobra.Command, plan crdsPlanner, write crdsWriter) error {
 	options, err := f.open()
 	if err != nil {
@@ -228,13 +233,13 @@ func (f *crdsFlags) change(command *cobra.Command, plan crdsPlanner, write crdsW
 	if err := prompt.New(command).Confirm(fmt.Sprintf("Change these %d definitions?", pending), f.accept); err != nil {
 		return err
 	}
-	// Somebody may have thought about it for long.
+	// A new timeout: the user may have taken long to confirm.
 	writing, stop := context.WithTimeout(command.Context(), crdsTimeout)
 	defer stop()
 	return write(writing, options, entries, func(entry crds.Entry) { printer.Note(command, "%s: done.", entry.Name) })
 }
 
-// refused is an error if somebody else has a definition.
+// refused returns an error if a definition belongs to another owner.
 func (f *crdsFlags) refused(entries []crds.Entry) error {
 	var names []string
 	for _, entry := range entries {
@@ -248,7 +253,7 @@ func (f *crdsFlags) refused(entries []crds.Entry) error {
 	return exit.Status{Code: exit.Failure, Err: fmt.Errorf("%d of the definitions belong to another owner: nothing was changed; see above, or choose with --only, or take them with --force", len(names))}
 }
 
-// show prints the entries.
+// show prints the definitions with owner and planned action.
 func (f *crdsFlags) show(w io.Writer, entries []crds.Entry) error {
 	if f.output.Form != printer.FormTable {
 		return f.output.Encode(w, map[string]any{"release": f.release, "definitions": entries})

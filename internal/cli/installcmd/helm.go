@@ -28,14 +28,15 @@ func Helm() *cobra.Command {
 	return command
 }
 
-// validateFlags say what is validated.
+// validateFlags select what is validated, and how.
 type validateFlags struct {
 	values, namespace, version, output string
 	kubeconfig, context                string
 	hook, offline                      bool
 }
 
-// helmValidateCommand: R42.
+// helmValidateCommand validates values (R42). The chart runs the same command
+// as a hook.
 func helmValidateCommand() *cobra.Command {
 	given := &validateFlags{}
 	command := &cobra.Command{
@@ -70,6 +71,8 @@ line is wrong.`,
 	return command
 }
 
+// runHelmValidate validates the values and prints the report. With --offline
+// only the values themselves are checked.
 func runHelmValidate(command *cobra.Command, given *validateFlags) error {
 	switch {
 	case given.output != "text" && given.output != "json":

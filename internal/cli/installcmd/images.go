@@ -20,7 +20,7 @@ import (
 	"slipway.dev/slipway/internal/install/values"
 )
 
-// Images is `slipway images` (R78).
+// Images returns the command slipway images (R78).
 func Images() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "images",
@@ -39,18 +39,20 @@ The images are those of the rendered chart; nothing needs a container engine.
 	return command
 }
 
-// imagesFlags say which chart, with which values.
+// imagesFlags select the chart and the values that decide which images it uses.
 type imagesFlags struct {
 	chart  string
 	values []string
 }
 
+// add adds the flags.
 func (f *imagesFlags) add(command *cobra.Command) {
 	command.Flags().StringVar(&f.chart, "chart", "", "folder or archive of a chart (default the runtime's of this version)")
 	command.Flags().StringArrayVarP(&f.values, "values", "f", nil, "values file of the installation; may be repeated")
 }
 
-// open reads the chart and the values.
+// open reads the chart and merges the values. The chart in this program gets
+// the values that it cannot be rendered without.
 func (f *imagesFlags) open() (*chart.Chart, map[string]any, error) {
 	given := map[string]any{}
 	for _, place := range f.values {
@@ -75,6 +77,7 @@ func (f *imagesFlags) open() (*chart.Chart, map[string]any, error) {
 	return loaded, images.Bare(given), err
 }
 
+// readValuesFile reads a values file of bounded size.
 func readValuesFile(place string) (map[string]any, error) {
 	file, err := os.Open(place)
 	if err != nil {
@@ -90,13 +93,14 @@ func readValuesFile(place string) (map[string]any, error) {
 	}
 	read := map[string]any{}
 	if err := yaml.Unmarshal(text, &read); err != nil {
-		// The decoder's words may repeat a secret.
+		// The decoder's message may quote a secret of the file.
 		return nil, fmt.Errorf("the values file %s is no YAML: slipway helm validate --offline says where", place)
 	}
 	return read, nil
 }
 
-// list renders the chart and lists its images.
+// list renders the chart and returns its images. Rendering finds images of
+// disabled and enabled parts alike, as an installation would use them.
 func (f *imagesFlags) list(ctx context.Context) ([]images.Image, error) {
 	loaded, given, err := f.open()
 	if err != nil {
@@ -109,6 +113,7 @@ func (f *imagesFlags) list(ctx context.Context) ([]images.Image, error) {
 	return images.List(rendered), nil
 }
 
+// imagesListCommand lists the images with the objects that use them.
 func imagesListCommand() *cobra.Command {
 	given := &imagesFlags{}
 	command := &cobra.Command{
@@ -147,12 +152,14 @@ func imagesListCommand() *cobra.Command {
 	return command
 }
 
-// registryFlags say how registries are reached.
+// registryFlags select how registries are reached.
 type registryFlags struct {
 	access images.Access
 	plain  string
 }
 
+// add adds the flags. A bare --plain-http allows loopback only: everything else
+// needs the word always.
 func (f *registryFlags) add(command *cobra.Command) {
 	flags := command.Flags()
 	flags.StringVar(&f.access.AuthFile, "auth-file", "", "credentials in the format of Docker's config.json (default Docker's own file)")
@@ -161,6 +168,7 @@ func (f *registryFlags) add(command *cobra.Command) {
 	flags.Lookup("plain-http").NoOptDefVal = "loopback"
 }
 
+// open returns the registries.
 func (f *registryFlags) open() (*images.Registries, error) {
 	switch f.plain {
 	case "never":
@@ -180,6 +188,9 @@ func (f *registryFlags) open() (*images.Registries, error) {
 	return opened, nil
 }
 
+// imagesValuesCommand prints the values that pull the images from a private
+// registry. The chart is rendered with them first, to see that no image is left
+// that comes from elsewhere.
 func imagesValuesCommand() *cobra.Command {
 	given, access := &imagesFlags{}, &registryFlags{}
 	wish, pin := images.Wish{}, false
@@ -207,7 +218,7 @@ pinned to what the registry has.`,
 			return err
 		}
 		if pin {
-			if wish.Digest, err = pinned(command.Context(), given, access, wish.Registry); err != nil {
+			if wish.Digest, err = registryDigest(command.Context(), given, access, wish.Registry); err != nil {
 				return err
 			}
 		}
@@ -225,8 +236,8 @@ pinned to what the registry has.`,
 	return command
 }
 
-// pinned asks the private registry for the digest of the one image.
-func pinned(ctx context.Context, given *imagesFlags, access *registryFlags, registry string) (string, error) {
+// registryDigest returns the digest of the one image in the private registry.
+func registryDigest(ctx context.Context, given *imagesFlags, access *registryFlags, registry string) (string, error) {
 	opened, err := access.open()
 	if err != nil {
 		return "", err
@@ -245,6 +256,8 @@ func pinned(ctx context.Context, given *imagesFlags, access *registryFlags, regi
 	return opened.Digest(ctx, target)
 }
 
+// imagesMirrorCommand copies the images to a private registry, with all
+// platforms.
 func imagesMirrorCommand() *cobra.Command {
 	given, access := &imagesFlags{}, &registryFlags{}
 	mirror := images.Mirror{}
@@ -289,6 +302,7 @@ run.`,
 	return command
 }
 
+// copyImages copies the images and prints each when it is there.
 func copyImages(command *cobra.Command, mirror images.Mirror, found []images.Image, output *printer.Output) error {
 	copied := []images.Copied{}
 	err := mirror.Copy(command.Context(), found, func(one images.Copied) {

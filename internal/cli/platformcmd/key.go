@@ -15,13 +15,14 @@ import (
 )
 
 const (
-	// operatorKeyDays is how long a key is good when nothing else is said.
+	// operatorKeyDays is the default lifetime of a key.
 	operatorKeyDays = 90
 	// operatorKeyDaysMax is ten years.
 	operatorKeyDaysMax = 3650
 )
 
-// createKeyOffer is the command that makes a key without signing in.
+// createKeyOffer describes the task that creates a key without signing in, for
+// programs that set a platform up.
 func createKeyOffer() platformTask {
 	return platformTask{
 		use: "create-key EMAIL NAME [--register|--read] [--days N] [options]", short: "Create an API key for a user, and print it",
@@ -35,6 +36,8 @@ choose a password, and the audit log has it as made by the system.`,
 	}
 }
 
+// createKeyTask creates the key, in the running platform or in its database,
+// and prints it alone.
 func createKeyTask(ctx context.Context, call taskCall) error {
 	wanted, err := call.operatorKey()
 	if err != nil {
@@ -54,7 +57,7 @@ func createKeyTask(ctx context.Context, call taskCall) error {
 	return err
 }
 
-// operatorKey is the key that the words and flags ask for.
+// operatorKey parses the arguments and flags of the task.
 func (c taskCall) operatorKey() (identity.OperatorKey, error) {
 	wanted := identity.OperatorKey{Email: c.words[0], Name: c.words[1], Scope: identity.ScopeAll}
 	switch {

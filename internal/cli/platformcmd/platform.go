@@ -29,8 +29,8 @@ import (
 	"slipway.dev/slipway/internal/secret"
 )
 
-// Command parses its flags itself: its options come from a file and the
-// environment too.
+// Command returns the command slipway platform. Cobra does not parse its flags:
+// internal/config parses options of files, environment and flags alike.
 func Command() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "platform [options]",
@@ -56,14 +56,15 @@ has begun. A second signal ends it at once, with exit code 130.`,
 	return command
 }
 
-// platformSetting is the loaded options, or the reason why there is nothing to run.
+// platformSetting is the result of loading the options. given has the switches,
+// such as help, that end the command before it runs.
 type platformSetting struct {
 	options *config.Platform
 	file    string
 	given   map[string]bool
 }
 
-// loadPlatform reads and checks the options of the platform.
+// loadPlatform loads and validates the options. Help wins over errors.
 func loadPlatform(args []string) (platformSetting, error) {
 	environ := os.Environ()
 	loaded, err := config.LoadPlatform(config.Sources{
@@ -82,7 +83,8 @@ func loadPlatform(args []string) (platformSetting, error) {
 	return setting, nil
 }
 
-// run loads the options and does what they ask for.
+// run loads the options, and then prints help, prints the configuration, or
+// runs the platform.
 func run(command *cobra.Command, args []string) error {
 	setting, err := loadPlatform(args)
 	if setting.given["help"] {
@@ -107,7 +109,9 @@ func run(command *cobra.Command, args []string) error {
 	return serve(command.Context(), setting.options, log, command.OutOrStdout())
 }
 
-// serve runs the control plane with its servers around it.
+// serve runs the platform with its health and admin servers. State and keys are
+// prepared before the servers start: a wrong state folder ends the process with
+// an error, not with a platform that is never ready.
 func serve(ctx context.Context, options *config.Platform, log *slog.Logger, out io.Writer) error {
 	facts := buildinfo.Read()
 	place, err := platformPlaceOf(options)
@@ -143,7 +147,8 @@ func serve(ctx context.Context, options *config.Platform, log *slog.Logger, out 
 	})
 }
 
-// announce prints the password of the first admin. It is nowhere else.
+// announce prints the password of the first admin on standard output. It is
+// stored nowhere else, so an error names the command that makes another.
 func announce(out io.Writer, email string, password secret.Text) error {
 	_, err := fmt.Fprintf(out, "The first account was made. Sign in once with this password, and choose another:\n  email:    %s\n  password: %s\n", email, password.Reveal())
 	if err != nil {
@@ -152,7 +157,8 @@ func announce(out io.Writer, email string, password secret.Text) error {
 	return nil
 }
 
-// platformOptions are the options in the words of the platform. They are valid.
+// platformOptions converts validated options. It loads certificates, which may
+// fail.
 func platformOptions(options *config.Platform, log *slog.Logger) (server.Options, error) {
 	given := server.Options{
 		TunnelDomain: options.Tunnel.Domain, PeerURL: options.Peer.URL,
@@ -195,6 +201,7 @@ func platformOptions(options *config.Platform, log *slog.Logger) (server.Options
 	return given, nil
 }
 
+// oidcOptions converts the options of the identity provider.
 func oidcOptions(options *config.OIDC) *identity.OIDCOptions {
 	given := &identity.OIDCOptions{
 		Name: options.Name, Issuer: options.Issuer, ClientID: options.ClientID, ClientSecret: options.ClientSecret,
@@ -209,7 +216,8 @@ func oidcOptions(options *config.OIDC) *identity.OIDCOptions {
 	return given
 }
 
-// tunnelURL is where agents open their tunnels.
+// tunnelURL returns where agents open their tunnels: the public URL as
+// WebSocket, unless another is configured.
 func tunnelURL(text string, public *url.URL) string {
 	target := *public
 	if text != "" {
@@ -226,7 +234,8 @@ func tunnelURL(text string, public *url.URL) string {
 	return target.String()
 }
 
-// stateFolder is where a platform of this user keeps its state.
+// stateFolder returns the folder of the platform's state: the option, or the
+// XDG location.
 func stateFolder(given string) (string, error) {
 	if given != "" {
 		return filepath.Abs(given)

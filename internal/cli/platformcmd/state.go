@@ -18,11 +18,11 @@ import (
 const (
 	platformDatabase = "platform.db"
 	platformKeyFile  = "secret.key"
-	// largestKey bounds a key file.
-	largestKey = 4 << 10
+	// maxKeyBytes bounds the key file.
+	maxKeyBytes = 4 << 10
 )
 
-// platformPlace is where a platform keeps what has to last.
+// platformPlace is where a platform keeps its state.
 type platformPlace struct {
 	database string // the URL of the store
 	sqlite   bool
@@ -30,7 +30,9 @@ type platformPlace struct {
 	keyFile  string
 }
 
-// platformPlaceOf finds the database and the key file; the options are valid.
+// platformPlaceOf returns the database and the key file of validated options.
+// With SQLite both have defaults in the state folder; PostgreSQL needs them
+// configured.
 func platformPlaceOf(options *config.Platform) (platformPlace, error) {
 	place := platformPlace{database: options.Database.URL.Reveal(), keyFile: options.Database.SecretKeyFile}
 	if place.database == "" {
@@ -60,7 +62,8 @@ func platformPlaceOf(options *config.Platform) (platformPlace, error) {
 	return place, nil
 }
 
-// prepare makes the folder, and refuses one that others can look into.
+// prepare creates the folders, and refuses a state folder that other users can
+// read.
 func (p platformPlace) prepare() error {
 	if !p.sqlite {
 		return nil
@@ -80,8 +83,9 @@ func (p platformPlace) prepare() error {
 	return nil
 }
 
-// key reads the key file. With SQLite it is made at the first start; it is never
-// made anew beside a database that was encrypted with another.
+// key reads the key file. With SQLite it is created at the first start, but
+// never beside a database that exists: what is encrypted with the lost key
+// could not be read again.
 func (p platformPlace) key() (secret.Text, error) {
 	text, err := readKeyFile(p.keyFile)
 	if !errors.Is(err, os.ErrNotExist) || !p.sqlite {
@@ -106,6 +110,8 @@ func (p platformPlace) key() (secret.Text, error) {
 	return secret.New(fresh), nil
 }
 
+// readKeyFile reads the key file, and refuses one that everybody can read. The
+// group may: Kubernetes mounts Secrets that way.
 func readKeyFile(name string) (secret.Text, error) {
 	file, err := os.Open(name)
 	if err != nil {
@@ -119,9 +125,9 @@ func readKeyFile(name string) (secret.Text, error) {
 	if info.Mode().IsRegular() && info.Mode().Perm()&0o007 != 0 {
 		return secret.Text{}, fmt.Errorf("everybody can read the key file %s: run chmod 600 %s", name, name)
 	}
-	text, err := io.ReadAll(io.LimitReader(file, largestKey+1))
-	if err != nil || len(text) > largestKey {
-		return secret.Text{}, fmt.Errorf("the key file %s cannot be read, or is larger than %d bytes", name, largestKey)
+	text, err := io.ReadAll(io.LimitReader(file, maxKeyBytes+1))
+	if err != nil || len(text) > maxKeyBytes {
+		return secret.Text{}, fmt.Errorf("the key file %s cannot be read, or is larger than %d bytes", name, maxKeyBytes)
 	}
 	return secret.New(strings.TrimSpace(string(text))), nil
 }

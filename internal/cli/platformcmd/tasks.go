@@ -22,8 +22,9 @@ import (
 	"slipway.dev/slipway/internal/platform/store"
 )
 
-// platformTask is a command that works on the database of a platform, whether it
-// runs or not. Its words come first, then the options of the platform.
+// platformTask is a command that works on the database of a platform, whether
+// the platform runs or not. Its arguments come first, then the options of the
+// platform.
 type platformTask struct {
 	use, short, long, example string
 	words                     int
@@ -32,7 +33,7 @@ type platformTask struct {
 	run                       func(ctx context.Context, task taskCall) error
 }
 
-// taskCall is a task that was asked for.
+// taskCall is one run of a task.
 type taskCall struct {
 	place platformPlace
 	words []string
@@ -41,7 +42,7 @@ type taskCall struct {
 	out   io.Writer
 }
 
-// platformTasks are the commands below platform.
+// platformTasks returns the commands below slipway platform.
 func platformTasks() []*cobra.Command {
 	tasks := []platformTask{
 		{
@@ -84,6 +85,7 @@ and prints the password. For when no admin can sign in any more.`,
 	return commands
 }
 
+// command returns the cobra command of a task.
 func (t platformTask) command() *cobra.Command {
 	command := &cobra.Command{
 		Use: t.use, Short: t.short, Long: t.long, Example: t.example,
@@ -96,7 +98,7 @@ func (t platformTask) command() *cobra.Command {
 	return command
 }
 
-// start reads the words and the options.
+// start parses the arguments and the options, and runs the task.
 func (t platformTask) start(command *cobra.Command, args []string) error {
 	call := taskCall{given: map[string]bool{}, value: map[string]string{}, out: command.OutOrStdout()}
 	for len(args) > 0 && len(call.words) < t.words && !strings.HasPrefix(args[0], "-") {
@@ -118,7 +120,8 @@ func (t platformTask) start(command *cobra.Command, args []string) error {
 	return t.run(command.Context(), call)
 }
 
-// take takes the flags of the task out of the arguments.
+// take removes the flags of the task from the arguments; the rest are options
+// of the platform, which its loader parses.
 func (t platformTask) take(call *taskCall, args []string) (rest []string) {
 	for i := 0; i < len(args); i++ {
 		name, isFlag := strings.CutPrefix(args[i], "--")
@@ -139,7 +142,9 @@ func (t platformTask) take(call *taskCall, args []string) (rest []string) {
 	return rest
 }
 
-// ask asks the platform that runs, or does it here when none does.
+// ask runs a task in the platform that is running, through its control socket,
+// or here on the database if none is. SQLite must not be opened twice for
+// writing.
 func (c taskCall) ask(ctx context.Context, request string, response io.Writer, otherwise func(*store.Store) error) error {
 	if c.place.sqlite {
 		err := server.SendCommand(ctx, c.place.dir, request, response)
@@ -159,8 +164,9 @@ func (c taskCall) ask(ctx context.Context, request string, response io.Writer, o
 	return errors.Join(otherwise(database), database.Close())
 }
 
-// backupTask writes to a new file beside the named one and gives it its name when
-// it is complete.
+// backupTask writes the backup to a temporary file in the same folder, and
+// links it to its name when it is complete. A link does not replace a file that
+// appeared meanwhile.
 func backupTask(ctx context.Context, call taskCall) error {
 	name := call.words[0]
 	if _, err := os.Lstat(name); err == nil {
@@ -182,6 +188,7 @@ func backupTask(ctx context.Context, call taskCall) error {
 	return nil
 }
 
+// restoreTask reads a backup into an empty database.
 func restoreTask(ctx context.Context, call taskCall) error {
 	file, err := os.Open(call.words[0])
 	if err != nil {
@@ -198,6 +205,7 @@ func restoreTask(ctx context.Context, call taskCall) error {
 	return nil
 }
 
+// rotateTask creates a new signing key.
 func rotateTask(ctx context.Context, call taskCall) error {
 	revoke := call.given["revoke"]
 	err := call.ask(ctx, "/keys/rotate?revoke="+strconv.FormatBool(revoke), io.Discard, func(database *store.Store) error {
@@ -218,6 +226,8 @@ func rotateTask(ctx context.Context, call taskCall) error {
 	return nil
 }
 
+// resetPasswordTask gives a user a one-time password, for when no admin can
+// sign in.
 func resetPasswordTask(ctx context.Context, call taskCall) error {
 	email := call.words[0]
 	var response strings.Builder

@@ -11,8 +11,9 @@ import (
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
-// checkValues is the validation of slipway helm validate for the platform, which may
-// not import it: nobody is asked.
+// checkValues validates values for the console. The platform may not import the
+// validation itself, so the command hands it in; nothing outside of the values
+// is contacted.
 func checkValues(ctx context.Context, request *platformv1.ValidateValuesRequest) fleet.CheckedValues {
 	report := validate.Run(ctx, validate.Options{
 		Values: strings.NewReader(request.GetValues()), Namespace: cmp.Or(request.GetNamespace(), release.DefaultNamespace), Version: request.GetVersion(),

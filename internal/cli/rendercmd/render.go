@@ -28,8 +28,8 @@ import (
 // manifestBytes bounds a file with an Application.
 const manifestBytes = 1 << 20
 
-// Worker is what a Renderer starts: this program once more, which
-// renders what comes in. It is not for people.
+// Worker returns the hidden command that a renderer starts as its worker
+// process: this program again, which renders what it reads from standard input.
 func Worker() *cobra.Command {
 	return &cobra.Command{
 		Use:    "render-worker",
@@ -42,7 +42,7 @@ func Worker() *cobra.Command {
 	}
 }
 
-// localRender is a render of a folder of this machine.
+// localRender is one render of a folder on this machine.
 type localRender struct {
 	// ignored are the fields of the Application that have no effect.
 	ignored         []string
@@ -103,7 +103,7 @@ path.`,
 	return command
 }
 
-// run renders.
+// run renders in one worker, with the limits of the agent.
 func (l *localRender) run(ctx context.Context, dir string) ([]*unstructured.Unstructured, []string, error) {
 	store, err := tree.NewFolder(dir)
 	if err != nil {
@@ -124,7 +124,8 @@ func (l *localRender) run(ctx context.Context, dir string) ([]*unstructured.Unst
 	return result.Objects, append(l.ignored, result.Warnings...), nil
 }
 
-// request is what the flags, or the Application, ask for.
+// request builds the render request from the flags, or from the Application of
+// -f.
 func (l *localRender) request(dir string, store tree.Store) (render.Request, error) {
 	if l.application != "" {
 		return l.applicationRequest(store)
@@ -154,7 +155,7 @@ func (l *localRender) request(dir string, store tree.Store) (render.Request, err
 	return request, nil
 }
 
-// bare is a request without sources.
+// bare returns a request without sources. Flags win over the Application.
 func (l *localRender) bare(name, namespace string) render.Request {
 	if l.name != "" {
 		name = l.name
@@ -170,7 +171,9 @@ func (l *localRender) bare(name, namespace string) render.Request {
 	}
 }
 
-// applicationRequest takes all from an Application but the files.
+// applicationRequest builds the request from an Application; only the files
+// come from the folder. Flags for the source are refused: it would be unclear
+// which one counts.
 func (l *localRender) applicationRequest(store tree.Store) (render.Request, error) {
 	if l.path != "" || l.source.given() {
 		return render.Request{}, exit.UsageError{Err: errors.New("-f takes path and options from the Application: leave out --path, --helm-…, --kustomize-…, --directory-… and --jsonnet-…")}
@@ -189,7 +192,8 @@ func (l *localRender) applicationRequest(store tree.Store) (render.Request, erro
 	return request, err
 }
 
-// readApplicationFile reads the one Application of a file.
+// readApplicationFile reads the one Application of a file, strictly: a typo in
+// a field is what the user wants to find here.
 func readApplicationFile(name string) (*v1alpha1.Application, error) {
 	file, err := os.Open(name)
 	if err != nil {
@@ -217,7 +221,7 @@ func readApplicationFile(name string) (*v1alpha1.Application, error) {
 	return app, nil
 }
 
-// printObjects prints objects as one stream.
+// printObjects prints objects as one YAML stream, one JSON list, or names.
 func printObjects(w io.Writer, objects []*unstructured.Unstructured, form string) error {
 	if form == printer.FormJSON {
 		items := []any{}

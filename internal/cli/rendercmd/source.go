@@ -10,7 +10,7 @@ import (
 	"slipway.dev/slipway/api/argo/v1alpha1"
 )
 
-// sourceFlags are the options of a source as flags.
+// sourceFlags are the options of a source.
 type sourceFlags struct {
 	helm      helmFlags
 	kustomize v1alpha1.ApplicationSourceKustomize
@@ -22,7 +22,7 @@ type sourceFlags struct {
 	libs      []string
 }
 
-// helmFlags are those of charts.
+// helmFlags are the options of a chart.
 type helmFlags struct {
 	valueFiles            []string
 	set, setString, files []string
@@ -31,7 +31,7 @@ type helmFlags struct {
 	skipSchema            bool
 }
 
-// add declares the flags. Their names start with what they are for.
+// add adds the flags. Their prefix names the kind of source that they are for.
 func (s *sourceFlags) add(command *cobra.Command) {
 	flags := command.Flags()
 	flags.StringArrayVar(&s.helm.valueFiles, "helm-values", nil, "file of values, from the folder of the chart; may be repeated")
@@ -63,8 +63,8 @@ func (s *sourceFlags) given() bool {
 	return err != nil || made.Helm != nil || made.Kustomize != nil || made.Directory != nil
 }
 
-// source is what the flags say. What says nothing is left out, so that the
-// folder itself tells what it is.
+// source builds the source. Kinds without flags stay nil, so that the folder
+// itself decides what it is.
 func (s *sourceFlags) source() (v1alpha1.ApplicationSource, error) {
 	var made v1alpha1.ApplicationSource
 	var err error
@@ -96,6 +96,7 @@ func (s *sourceFlags) source() (v1alpha1.ApplicationSource, error) {
 	return made, nil
 }
 
+// options builds the options of a chart, nil without any.
 func (h *helmFlags) options() (*v1alpha1.ApplicationSourceHelm, error) {
 	made := &v1alpha1.ApplicationSourceHelm{
 		ValueFiles: h.valueFiles, ReleaseName: h.releaseName, SkipCrds: h.skipCrds, SkipTests: h.skipTests, SkipSchemaValidation: h.skipSchema,
@@ -125,6 +126,7 @@ func (h *helmFlags) options() (*v1alpha1.ApplicationSourceHelm, error) {
 	return made, nil
 }
 
+// jsonnet builds the options of Jsonnet, nil without any.
 func (s *sourceFlags) jsonnet() (*v1alpha1.ApplicationSourceJsonnet, error) {
 	made := &v1alpha1.ApplicationSourceJsonnet{Libs: s.libs}
 	err := errors.Join(
@@ -141,7 +143,7 @@ func (s *sourceFlags) jsonnet() (*v1alpha1.ApplicationSourceJsonnet, error) {
 	return made, nil
 }
 
-// eachPair takes name=value apart.
+// eachPair parses values of the form name=value.
 func eachPair(flag string, texts []string, take func(name, value string)) error {
 	for _, text := range texts {
 		name, value, found := strings.Cut(text, "=")

@@ -25,13 +25,14 @@ const (
 	minWidth = 40
 )
 
-// LayersText says how the sources of options combine; help and reference share it.
+// LayersText explains how the sources of options combine. Help and reference
+// share it.
 const LayersText = "Options come from a file, from environment variables and from flags. A variable wins over the file, and a flag " +
 	"over both, option by option. Names are the same everywhere, in any case: log.level is the key level under log in the " +
 	"file, the variable SLIPWAY_LOG_LEVEL and the flag --log.level. An option that does not exist is an error, wherever it is set."
 
-// PrintHelp prints the help of a command whose flags are options of a role,
-// wrapped to the terminal.
+// PrintHelp prints the help of a role's command, with all its options, wrapped
+// to the terminal.
 func PrintHelp(command *cobra.Command, options []config.Option) {
 	w := command.OutOrStdout()
 	width := helpWidth(w)
@@ -54,7 +55,7 @@ func PrintHelp(command *cobra.Command, options []config.Option) {
 	}
 }
 
-// helpWidth is the width of the terminal, or what COLUMNS says.
+// helpWidth returns the width of the terminal, or that of COLUMNS.
 func helpWidth(w io.Writer) int {
 	width := defaultWidth
 	if columns, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && columns > 0 {
@@ -66,17 +67,19 @@ func helpWidth(w io.Writer) int {
 	return min(max(width, minWidth), MaxWidth)
 }
 
-// helpPrinter writes wrapped text. A help that cannot be written has nobody to
-// read it, so errors are dropped.
+// helpPrinter writes wrapped text. It drops write errors: there is no other
+// place to report them.
 type helpPrinter struct {
 	w     io.Writer
 	width int
 }
 
+// line writes one line.
 func (p helpPrinter) line(format string, args ...any) {
 	_, _ = fmt.Fprintf(p.w, format+"\n", args...)
 }
 
+// option writes an option with its description and default.
 func (p helpPrinter) option(option config.Option) {
 	p.line("  %s %s", option.Flag(), option.Type)
 	description := option.Description
@@ -86,15 +89,15 @@ func (p helpPrinter) option(option config.Option) {
 	p.paragraph(8, description)
 }
 
-// paragraph wraps a text at blanks, each line indented.
+// paragraph writes wrapped text, each line indented.
 func (p helpPrinter) paragraph(indent int, text string) {
 	for _, line := range Wrap(text, p.width-indent) {
 		p.line("%*s%s", indent, "", line)
 	}
 }
 
-// Wrap breaks a text at blanks into lines of at most width characters. A word
-// that is longer has a line of its own.
+// Wrap breaks text at blanks into lines of at most width characters. A longer
+// word has a line of its own.
 func Wrap(text string, width int) []string {
 	var lines []string
 	line, length := "", 0

@@ -15,7 +15,7 @@ import (
 	"slipway.dev/slipway/internal/wire/runtimev1"
 )
 
-// runtimeListCommand is `slipway runtime list` (R61).
+// runtimeListCommand lists the runtimes of the account (R61).
 func runtimeListCommand(choice *apiclient.Choice) *cobra.Command {
 	command := &cobra.Command{Use: "list", Short: "List the runtimes of the account", Args: cobra.NoArgs}
 	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML, printer.FormName)
@@ -40,6 +40,7 @@ func runtimeListCommand(choice *apiclient.Choice) *cobra.Command {
 	return command
 }
 
+// printRuntimes prints runtimes as a table.
 func printRuntimes(w io.Writer, runtimes []*platformv1.Runtime) error {
 	if len(runtimes) == 0 {
 		return nil
@@ -54,10 +55,12 @@ func printRuntimes(w io.Writer, runtimes []*platformv1.Runtime) error {
 	return flush()
 }
 
+// modeWord formats an access mode.
 func modeWord(mode platformv1.AccessMode) string {
 	return strings.ToLower(printer.EnumWord(mode.String(), "ACCESS_MODE_"))
 }
 
+// installationWord formats the state of the installation.
 func installationWord(runtime *platformv1.Runtime) string {
 	if runtime.GetUninstalling() {
 		return "Uninstalling"
@@ -65,7 +68,8 @@ func installationWord(runtime *platformv1.Runtime) string {
 	return printer.EnumWord(runtime.GetInstallation().String(), "INSTALLATION_STATUS_")
 }
 
-// shownVersion marks a runtime that could be newer (R112).
+// shownVersion formats the version, and marks a runtime that can be upgraded
+// (R112).
 func shownVersion(runtime *platformv1.Runtime) string {
 	version := printer.OrDash(runtime.GetVersion())
 	if newer := runtime.GetUpdateAvailable(); newer != "" {
@@ -74,7 +78,7 @@ func shownVersion(runtime *platformv1.Runtime) string {
 	return version
 }
 
-// runtimeGetCommand is `slipway runtime get` (R62, R63).
+// runtimeGetCommand shows one runtime (R62, R63).
 func runtimeGetCommand(choice *apiclient.Choice) *cobra.Command {
 	command := &cobra.Command{
 		Use: "get NAME", Short: "Show a runtime with its components, Git Sources, clusters and pending steps",
@@ -91,6 +95,8 @@ func runtimeGetCommand(choice *apiclient.Choice) *cobra.Command {
 	return command
 }
 
+// printRuntime prints a runtime: facts first, then tables for what it has any
+// of.
 func printRuntime(w io.Writer, one *platformv1.Runtime) error {
 	facts, flush := printer.NewTable(w)
 	facts.Row("Name:", one.GetName())
@@ -126,7 +132,7 @@ func printRuntime(w io.Writer, one *platformv1.Runtime) error {
 	return nil
 }
 
-// printSteps shows what is still to be done, with the command for it (R63).
+// printSteps prints the pending steps with the command for each (R63).
 func printSteps(w io.Writer, one *platformv1.Runtime) error {
 	if len(one.GetPendingSteps()) == 0 {
 		return nil
@@ -141,6 +147,7 @@ func printSteps(w io.Writer, one *platformv1.Runtime) error {
 	return flush()
 }
 
+// printComponents prints the components of the runtime.
 func printComponents(w io.Writer, one *platformv1.Runtime) error {
 	if len(one.GetComponents()) == 0 {
 		return nil
@@ -154,6 +161,7 @@ func printComponents(w io.Writer, one *platformv1.Runtime) error {
 	return flush()
 }
 
+// printSources prints the Git Sources of the runtime.
 func printSources(w io.Writer, one *platformv1.Runtime) error {
 	if len(one.GetGitSources()) == 0 {
 		return nil
@@ -167,6 +175,7 @@ func printSources(w io.Writer, one *platformv1.Runtime) error {
 	return flush()
 }
 
+// printClusters prints the clusters of the runtime.
 func printClusters(w io.Writer, one *platformv1.Runtime) error {
 	if len(one.GetClusters()) == 0 {
 		return nil
@@ -180,7 +189,7 @@ func printClusters(w io.Writer, one *platformv1.Runtime) error {
 	return flush()
 }
 
-// runtimeCheckCommand is `slipway runtime check-name` (R33).
+// runtimeCheckCommand checks a name before an installation (R33).
 func runtimeCheckCommand(choice *apiclient.Choice) *cobra.Command {
 	command := &cobra.Command{
 		Use: "check-name NAME", Short: "Check whether a runtime name is valid and free", Args: cobra.ExactArgs(1),
@@ -196,7 +205,9 @@ func runtimeCheckCommand(choice *apiclient.Choice) *cobra.Command {
 	return command
 }
 
-// runtimeConfigureCommand makes the runtime an Application of itself (R71).
+// runtimeConfigureCommand makes the runtime an Application of itself (R71): it
+// writes its chart and values to the Shared Configuration Repository and
+// follows them from then on.
 func runtimeConfigureCommand(choice *apiclient.Choice) *cobra.Command {
 	return &cobra.Command{
 		Use: "configure NAME", Short: "Make a runtime an Application of itself, kept in Git",

@@ -7,7 +7,8 @@ import (
 	"slipway.dev/slipway/internal/install/lifecycle"
 )
 
-// runtimeInstallCommand installs a runtime, or prints how (R49 to R53, R76).
+// runtimeInstallCommand installs a runtime, or prints the commands for it (R49
+// to R53, R76). The work is lifecycle.Install.
 func runtimeInstallCommand(choice *apiclient.Choice) *cobra.Command {
 	given := &lifecycle.InstallOptions{}
 	shared := &releaseFlags{}

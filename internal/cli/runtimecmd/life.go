@@ -11,7 +11,8 @@ import (
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
-// runtimeConfigurationCommand sets the flag of the configuration runtime (R119).
+// runtimeConfigurationCommand makes a runtime the configuration runtime (R119).
+// The account has one; the platform takes the flag from the one before.
 func runtimeConfigurationCommand(choice *apiclient.Choice) *cobra.Command {
 	return &cobra.Command{
 		Use: "set-configuration NAME", Short: "Make a runtime the configuration runtime of the account",
@@ -27,7 +28,8 @@ func runtimeConfigurationCommand(choice *apiclient.Choice) *cobra.Command {
 	}
 }
 
-// runtimeRenameCommand is there to say why a name stays.
+// runtimeRenameCommand is hidden. It exists to explain why a name cannot
+// change: the platform's refusal says it.
 func runtimeRenameCommand(choice *apiclient.Choice) *cobra.Command {
 	return &cobra.Command{
 		Use: "rename NAME NEW-NAME", Short: "Explain why a runtime cannot be renamed", Args: cobra.ExactArgs(2), Hidden: true,
@@ -41,6 +43,7 @@ func runtimeRenameCommand(choice *apiclient.Choice) *cobra.Command {
 	}
 }
 
+// runtimeRevokeCommand revokes the credentials of a runtime, after asking.
 func runtimeRevokeCommand(choice *apiclient.Choice) *cobra.Command {
 	var yes bool
 	command := &cobra.Command{
@@ -64,6 +67,8 @@ key.`,
 	return command
 }
 
+// runtimeDeleteCommand deletes the registration of an offline runtime, after
+// asking. Nothing happens in its cluster.
 func runtimeDeleteCommand(choice *apiclient.Choice) *cobra.Command {
 	var yes bool
 	command := &cobra.Command{

@@ -19,7 +19,8 @@ import (
 // logsTimeout bounds reading all logs of a runtime.
 const logsTimeout = 10 * time.Minute
 
-// runtimeLogsCommand is `slipway runtime logs` (R118).
+// runtimeLogsCommand reads the logs of a runtime's components (R118). The
+// archive is a private file: logs may contain what only admins should see.
 func runtimeLogsCommand(choice *apiclient.Choice) *cobra.Command {
 	wanted, path := &runtimev1.ComponentLogsRequest{}, ""
 	command := &cobra.Command{

@@ -22,16 +22,17 @@ import (
 	"slipway.dev/slipway/internal/kube"
 )
 
-// meshManager owns what `mesh apply` writes.
+// meshManager is the field manager of mesh apply.
 const meshManager = "slipway-mesh"
 
-// meshFlags are those that all commands of the mesh have.
+// meshFlags are common to the mesh commands.
 type meshFlags struct {
 	mode.MeshSettings
 	choice kube.UserChoice
 }
 
-// runtimeMeshCommand is `slipway runtime mesh`.
+// runtimeMeshCommand returns slipway runtime mesh, which manages Istio's routes
+// to a runtime.
 func runtimeMeshCommand() *cobra.Command {
 	given := &meshFlags{}
 	command := &cobra.Command{
@@ -56,7 +57,8 @@ sources.`,
 	return command
 }
 
-// settings are the flags when they are right. Warnings go to standard error.
+// settings checks the flags and returns them with defaults. Warnings go to
+// standard error.
 func (f *meshFlags) settings(command *cobra.Command, needsGateway bool) (mode.MeshSettings, error) {
 	settings := f.MeshSettings
 	if settings.Namespace == "" {
@@ -81,11 +83,12 @@ func (f *meshFlags) settings(command *cobra.Command, needsGateway bool) (mode.Me
 	return settings, nil
 }
 
-// Add adds the flags of commands that reach a cluster.
+// addCluster adds the flags of commands that connect to a cluster.
 func (f *meshFlags) addCluster(command *cobra.Command) {
 	kubeflags.Add(command.Flags(), &f.choice)
 }
 
+// open connects to the cluster.
 func (f *meshFlags) open() (*kube.Cluster, error) {
 	cluster, err := kubeflags.Connect(f.choice)
 	if err != nil {
@@ -94,6 +97,7 @@ func (f *meshFlags) open() (*kube.Cluster, error) {
 	return cluster, nil
 }
 
+// meshGenerateCommand prints the VirtualServices, for kubectl or Git.
 func meshGenerateCommand(given *meshFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:     "generate",
@@ -115,6 +119,7 @@ func meshGenerateCommand(given *meshFlags) *cobra.Command {
 	}
 }
 
+// meshApplyCommand applies the VirtualServices, and verifies them then.
 func meshApplyCommand(given *meshFlags) *cobra.Command {
 	var force bool
 	command := &cobra.Command{
@@ -161,6 +166,7 @@ given.`,
 	return command
 }
 
+// applyServices applies the VirtualServices with server-side apply.
 func applyServices(ctx context.Context, cluster *kube.Cluster, namespace string, objects []mode.Object) error {
 	text, err := mode.YAML(objects...)
 	if err != nil {
@@ -170,7 +176,8 @@ func applyServices(ctx context.Context, cluster *kube.Cluster, namespace string,
 	return explainMesh(err, namespace)
 }
 
-// refuseStrangers names VirtualServices that have our names and are not ours.
+// refuseStrangers refuses to overwrite VirtualServices of our names without our
+// label.
 func refuseStrangers(ctx context.Context, services dynamic.ResourceInterface, objects []mode.Object) error {
 	var problems []error
 	for _, object := range objects {
@@ -189,6 +196,8 @@ func refuseStrangers(ctx context.Context, services dynamic.ResourceInterface, ob
 	return errors.Join(problems...)
 }
 
+// meshVerifyCommand checks every path of every host. It reads VirtualServices
+// of any origin: routes by hand are as good as ours.
 func meshVerifyCommand(given *meshFlags) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "verify",
@@ -226,8 +235,8 @@ Without --gateway any gateway will do.`,
 	return command
 }
 
-// virtualServices are those of a namespace, in a version that the cluster serves:
-// old and new installations of Istio have not one in common.
+// virtualServices returns the client for VirtualServices in the version that
+// the cluster prefers: old and new releases of Istio have no version in common.
 func virtualServices(cluster *kube.Cluster, namespace string) (dynamic.ResourceInterface, error) {
 	groups, err := cluster.Client.Discovery().ServerGroups()
 	if err != nil {
@@ -241,7 +250,8 @@ func virtualServices(cluster *kube.Cluster, namespace string) (dynamic.ResourceI
 	return cluster.Dynamic.Resource(resource).Namespace(namespace), nil
 }
 
-// verifyMesh prints where the paths lead. One that leads elsewhere is the verdict.
+// verifyMesh prints where the paths lead, and returns an error if one leads
+// elsewhere.
 func verifyMesh(ctx context.Context, command *cobra.Command, services dynamic.ResourceInterface, settings mode.MeshSettings, output *printer.Output) error {
 	listed, err := services.List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -263,6 +273,7 @@ func verifyMesh(ctx context.Context, command *cobra.Command, services dynamic.Re
 	return nil
 }
 
+// meshObjects converts a list for package mode, which knows no client-go types.
 func meshObjects(listed *unstructured.UnstructuredList) []mode.Object {
 	var objects []mode.Object
 	for i := range listed.Items {
@@ -271,6 +282,7 @@ func meshObjects(listed *unstructured.UnstructuredList) []mode.Object {
 	return objects
 }
 
+// printMesh prints the state of the paths.
 func printMesh(w io.Writer, states []mode.PathState, output *printer.Output) error {
 	if output.Form != printer.FormTable {
 		return output.Encode(w, map[string]any{"paths": states})
@@ -287,7 +299,8 @@ func printMesh(w io.Writer, states []mode.PathState, output *printer.Output) err
 	return flush()
 }
 
-// explainMesh says what to do about an error of the API server.
+// explainMesh turns an error of the API server into one that tells the user
+// what to do.
 func explainMesh(err error, namespace string) error {
 	switch {
 	case err == nil:

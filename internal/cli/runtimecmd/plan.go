@@ -13,8 +13,8 @@ import (
 	"slipway.dev/slipway/internal/install/release"
 )
 
-// showPlan prints what an operation will do: each object, and for an upgrade what
-// changes in it. Values of Secrets are not shown.
+// showPlan prints what an operation will do: every object, and for an upgrade
+// the changes in it. Values of Secrets are masked.
 func showPlan(w io.Writer, plan *release.Plan) error {
 	head := fmt.Sprintf("Release %s: install %s %s", plan.Place, plan.Chart, plan.Version)
 	if !plan.Install() {
@@ -52,7 +52,7 @@ func showPlan(w io.Writer, plan *release.Plan) error {
 	return showDifferences(w, plan)
 }
 
-// showDifferences prints an upgrade object by object, in the form of diff -u.
+// showDifferences prints an upgrade object by object, as unified diff.
 func showDifferences(w io.Writer, plan *release.Plan) error {
 	for _, change := range plan.Changes {
 		if change.Passing || change.Before == nil && change.After == nil {
@@ -78,6 +78,7 @@ func showDifferences(w io.Writer, plan *release.Plan) error {
 	return nil
 }
 
+// objectYAML formats an object, empty for none.
 func objectYAML(object *unstructured.Unstructured) (string, error) {
 	if object == nil {
 		return "", nil

@@ -25,7 +25,9 @@ type gitFlags struct {
 	sshKey, sshHosts string
 }
 
-// runtimeRestoreCommand installs a lost runtime on a new cluster (R117).
+// runtimeRestoreCommand installs a lost runtime on a new cluster (R117). The
+// work is lifecycle.Restore; the command reads the credentials. It needs a
+// platform: the old registration has to be checked and replaced.
 func runtimeRestoreCommand(choice *apiclient.Choice) *cobra.Command {
 	given := &lifecycle.RestoreOptions{InstallOptions: lifecycle.InstallOptions{Mode: "tunnel"}}
 	shared, git := &releaseFlags{}, &gitFlags{}

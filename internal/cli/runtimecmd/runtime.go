@@ -9,7 +9,9 @@ import (
 	"slipway.dev/slipway/internal/cli/apiclient"
 )
 
-// Command is `slipway runtime`: the runtimes of an account.
+// Command returns the command slipway runtime. The flags for the platform are
+// on each subcommand and not on the group: mesh has no platform, and a
+// --runtime flag of its own.
 func Command() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "runtime",

@@ -32,6 +32,7 @@ type terminalUI struct {
 	leftovers *printer.Output
 }
 
+// newUI returns the UI of a command.
 func newUI(command *cobra.Command) *terminalUI { return &terminalUI{command: command} }
 
 // Note implements lifecycle.UI.
@@ -110,6 +111,7 @@ func (u *terminalUI) ShowLeftovers(left []release.Leftover) error {
 	return printLeftovers(w, left)
 }
 
+// printLeftovers prints what is left, each with the command that removes it.
 func printLeftovers(w io.Writer, left []release.Leftover) error {
 	if len(left) == 0 {
 		_, err := fmt.Fprintln(w, "Nothing is left.")

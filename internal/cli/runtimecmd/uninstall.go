@@ -11,7 +11,8 @@ import (
 	"slipway.dev/slipway/internal/kube"
 )
 
-// runtimeUninstallCommand uninstalls a runtime (R113).
+// runtimeUninstallCommand uninstalls a runtime (R113). The work is
+// lifecycle.Uninstall.
 func runtimeUninstallCommand(choice *apiclient.Choice) *cobra.Command {
 	given, local := &lifecycle.UninstallOptions{}, kube.UserChoice{}
 	command := &cobra.Command{

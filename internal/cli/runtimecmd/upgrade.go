@@ -7,7 +7,8 @@ import (
 	"slipway.dev/slipway/internal/install/lifecycle"
 )
 
-// runtimeUpgradeCommand upgrades a runtime (R110, R111).
+// runtimeUpgradeCommand upgrades a runtime or changes its values (R110, R111).
+// The work is lifecycle.Upgrade.
 func runtimeUpgradeCommand(choice *apiclient.Choice) *cobra.Command {
 	given := &lifecycle.UpgradeOptions{}
 	shared := &releaseFlags{}

@@ -19,7 +19,7 @@ import (
 	"slipway.dev/slipway/internal/up"
 )
 
-// Command is `slipway up`: everything on this machine, until Ctrl-C.
+// Command returns the command slipway up.
 func Command() *cobra.Command {
 	var options up.Options
 	output := "table"
@@ -67,12 +67,13 @@ created at the first start only; --reset creates them again.`,
 }
 
 // signalPause is how long after the first signal another one counts as the
-// same: some supervisors send theirs to the process and again to its group.
+// same: some supervisors send a signal to the process and again to its group.
 const signalPause = 300 * time.Millisecond
 
-// takeSignals gives a context that the first SIGINT or SIGTERM ends, and a
-// channel that the second one closes. The program would exit at the second
-// one; here it has processes to kill first, so it takes the signals over.
+// takeSignals returns a context that the first SIGINT or SIGTERM cancels, and a
+// channel that the second one closes. The root command would exit at the second
+// signal; up has child processes to kill first, so it takes the signals over
+// until release is called.
 func takeSignals(parent context.Context) (ctx context.Context, again <-chan struct{}, release func()) {
 	ctx, cancel := context.WithCancel(parent)
 	signals := make(chan os.Signal, 1)
