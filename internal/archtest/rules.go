@@ -13,6 +13,7 @@ type SourceRules struct {
 	FuncLines      int // without an exception
 	FuncLinesLimit int // with one
 	Params         int
+	StructFields   int
 	LongFuncs      []LongFunc
 
 	Words []Word
@@ -49,6 +50,7 @@ func HouseRules() SourceRules {
 		FuncLines:      80,
 		FuncLinesLimit: 150,
 		Params:         5,
+		StructFields:   25,
 		LongFuncs: []LongFunc{
 			{"internal/archtest/table.go", "HouseTable", "one table, to be read from top to bottom"},
 			{"internal/config/edge_test.go", "TestValidate", "a table of cases; the code below it is short"},

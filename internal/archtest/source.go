@@ -137,6 +137,7 @@ func (c *sourceCheck) goFile(name string, text []byte) {
 		c.report(name, "has %d lines, the most is %d; split it by concept", lines, c.rules.FileLines)
 	}
 	c.functions(f)
+	c.structs(f)
 	if f.test {
 		c.sleeps(f)
 	} else {
@@ -212,6 +213,21 @@ func (c *sourceCheck) params(f goFile, name string, t *ast.FuncType) {
 	if n := t.Params.NumFields(); n > c.rules.Params {
 		c.reportLine(f.name, f.line(t.Pos()), "%s has %d parameters, the most is %d; give it a struct", name, n, c.rules.Params)
 	}
+}
+
+// structs finds types with more fields than a reader can hold in mind. Fields of
+// embedded structs count as one: the part has a name of its own.
+func (c *sourceCheck) structs(f goFile) {
+	ast.Inspect(f.tree, func(n ast.Node) bool {
+		spec, ok := n.(*ast.TypeSpec)
+		if !ok {
+			return true
+		}
+		if body, ok := spec.Type.(*ast.StructType); ok && body.Fields.NumFields() > c.rules.StructFields {
+			c.reportLine(f.name, f.line(spec.Pos()), "%s has %d fields, the most is %d; split it into parts with a name", spec.Name.Name, body.Fields.NumFields(), c.rules.StructFields)
+		}
+		return true
+	})
 }
 
 // funcName is Name, or Type.Name for a method.

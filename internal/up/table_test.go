@@ -12,7 +12,7 @@ func sampleFacts() Facts {
 	return Facts{
 		PID: 42, Dir: "/home/me/.local/share/slipway", Kubeconfig: "/home/me/.local/share/slipway/devcluster/kubeconfig",
 		Parts: []Row{
-			{Part: "devcluster", Address: "https://127.0.0.1:6443", Detail: "Kubernetes v1.36.3, pid 43", PID: 43, Log: "/home/me/devcluster.log"},
+			{Part: "devcluster", Address: "https://127.0.0.1:6443", Detail: "Kubernetes v1.37.1, pid 43", PID: 43, Log: "/home/me/devcluster.log"},
 			{Part: "demo", Detail: "deleted by you"},
 		},
 		Try: []Hint{{"look around", "kubectl get pods"}, {"stop", "kill 42"}},
@@ -24,7 +24,7 @@ func TestTable(t *testing.T) {
 slipway is up.
 
   PART        ADDRESS                 WHAT
-  devcluster  https://127.0.0.1:6443  Kubernetes v1.36.3, pid 43
+  devcluster  https://127.0.0.1:6443  Kubernetes v1.37.1, pid 43
   demo        -                       deleted by you
 
   kubeconfig         /home/me/.local/share/slipway/devcluster/kubeconfig

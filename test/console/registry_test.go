@@ -117,9 +117,7 @@ func leadTo(t *testing.T, hosts map[string]string) string {
 func programsOf(t *testing.T, devcluster string) string {
 	t.Helper()
 	dir := t.TempDir()
-	ctx, cancel := context.WithTimeout(t.Context(), specsTimeout)
-	defer cancel()
-	build := exec.CommandContext(ctx, "go", "build", "-o", filepath.Join(dir, "helm"), "slipway.dev/slipway/test/console/helm")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(dir, "helm"), "slipway.dev/slipway/test/console/helm")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS="+os.Getenv("GOFLAGS")+" -trimpath -buildvcs=false")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("helm does not build: %v\n%s", err, out)

@@ -18,8 +18,10 @@ import (
 	"slipway.dev/slipway/test/conformance/edgeprocess"
 )
 
-// specsTimeout bounds all specs together.
-const specsTimeout = 12 * time.Minute
+// stallTimeout bounds the time between two lines of Playwright's log. It bounds
+// progress and not the whole suite, which takes many times longer on a busy
+// machine; each spec has a timeout of its own in playwright.config.ts.
+const stallTimeout = 5 * time.Minute
 
 // report is what Playwright's JSON reporter writes, as far as it is used.
 type report struct {
@@ -65,8 +67,8 @@ func (w *world) runSpecs(t *testing.T) {
 		w.hold(t, artefacts)
 		return
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), specsTimeout)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
 	words := []string{filepath.Join("node_modules", "@playwright", "test", "cli.js"), "test"}
 	if chosen := os.Getenv("CONSOLE_SPECS"); chosen != "" {
 		words = append(words, strings.Fields(chosen)...)
@@ -80,14 +82,41 @@ func (w *world) runSpecs(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	playwright.Stdout, playwright.Stderr = log, log
+	progress := watchProgress(log, func() { cancel(fmt.Errorf("no spec began or ended for %s", stallTimeout)) })
+	defer progress.stop()
+	playwright.Stdout, playwright.Stderr = progress, progress
 	if err := playwright.Start(); err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- playwright.Wait() }()
+	go func() {
+		err := playwright.Wait()
+		if stalled := context.Cause(ctx); stalled != nil {
+			err = errors.Join(stalled, err)
+		}
+		ended <- err
+	}()
 	w.tell(t, filepath.Join(artefacts, "report.json"), w.obey(t, ended))
 }
+
+// progressLog is a log that calls a function when nothing is written to it for
+// stallTimeout.
+type progressLog struct {
+	log   *os.File
+	timer *time.Timer
+}
+
+func watchProgress(log *os.File, stalled func()) *progressLog {
+	return &progressLog{log: log, timer: time.AfterFunc(stallTimeout, stalled)}
+}
+
+// Write writes a line and starts the timeout again.
+func (p *progressLog) Write(line []byte) (int, error) {
+	p.timer.Reset(stallTimeout)
+	return p.log.Write(line)
+}
+
+func (p *progressLog) stop() { p.timer.Stop() }
 
 // obey does what specs ask for until something has ended.
 func (w *world) obey(t *testing.T, ended <-chan error) error {

@@ -102,8 +102,8 @@ func TestVersion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !regexp.MustCompile(`^v1\.36\.\d+`).MatchString(version.GitVersion) || version.Major != "1" || version.Minor != "36" {
-		t.Errorf("version is %+v, want 1.36", version)
+	if !regexp.MustCompile(`^v1\.37\.\d+`).MatchString(version.GitVersion) || version.Major != "1" || version.Minor != "37" {
+		t.Errorf("version is %+v, want 1.37", version)
 	}
 }
 

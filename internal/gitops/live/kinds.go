@@ -109,7 +109,7 @@ func (k *Kinds) Mapping(ctx context.Context, kind schema.GroupVersionKind) (Mapp
 	}, nil
 }
 
-// Version is the version of the API server, such as v1.36.3, and what it
+// Version is the version of the API server, such as v1.37.1, and what it
 // serves, as Helm wants to know it: v1, apps/v1, apps/v1/Deployment.
 func (k *Kinds) Version(ctx context.Context) (kubeVersion string, apiVersions []string, err error) {
 	return k.version(ctx, discoveryAge)

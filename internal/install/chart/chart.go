@@ -32,7 +32,7 @@ const hookAnnotation = "helm.sh/hook"
 
 // testedKubernetes is the newest version that the charts are tested with. Helm's
 // library knows none of its own.
-const testedKubernetes = "v1.36.0"
+const testedKubernetes = "v1.37.0"
 
 // notesFile is what people read after an installation.
 const notesFile = "NOTES.txt"
