@@ -7,25 +7,25 @@ import (
 	"slipway.dev/slipway/internal/edge/normalize"
 )
 
-// bucket has all rules of one host. It is two lines of a cache that lie together,
-// and has all that a lookup needs for a host with a single rule: with thousands
-// of hosts each further place in memory costs a lookup as much as all of its work.
+// bucket has all rules of one host. It is two adjacent cache lines, and has everything that a
+// lookup needs for a host with a single rule: with thousands of hosts each further cache miss
+// costs a lookup as much as all of its work.
 type bucket struct {
-	// name is the host, and of a wildcard the part after the star.
+	// name is the host; for a wildcard it is the part after the star.
 	name string
-	// single is what is found for every path where there is one rule, which takes
-	// them all and has no conditions but entry points: those in reach. There are
-	// none where a lookup has to search.
+	// single is the result for every path of a host with one rule, which matches all of
+	// them and has no conditions but entry points: those of entryPointMask. The mask is
+	// empty where a lookup has to search.
 	single         Result
 	entryPointMask uint64
 	tree           *node
-	// priority is the highest of all rules.
+	// priority is the highest priority of all rules.
 	priority int32
-	// text is where name points, if it fits.
+	// text is the memory of name, if it fits.
 	text       [32]byte
 	outside    *outsideTree // nil where there are none
 	generation uint64
-	_          [16]byte // up to whole lines
+	_          [16]byte // padding to whole cache lines
 }
 
 // outsideTree are the rules of a host that are not in its tree.
@@ -36,7 +36,7 @@ type outsideTree struct {
 	expressions []*compiledRule
 }
 
-// with gives a copy in which a list of rules is changed, nil if nothing is left.
+// with returns a copy in which one list of rules is changed, nil if no rule is left.
 func (o *outsideTree) with(rule *compiledRule, change func([]*compiledRule, *compiledRule) []*compiledRule) *outsideTree {
 	var owned outsideTree
 	if o != nil {
@@ -60,7 +60,7 @@ func newBucket(name string, generation uint64) *bucket {
 	return b
 }
 
-// copyName brings the bytes of the name here.
+// copyName copies the bytes of the name into the bucket, next to what is read with it.
 func (b *bucket) copyName() {
 	if n := copy(b.text[:], b.name); n == len(b.name) {
 		b.name = normalize.View(b.text[:n])
@@ -69,7 +69,7 @@ func (b *bucket) copyName() {
 
 func (b *bucket) key() string { return b.name }
 
-// own gives a bucket that the edit may change: itself or a copy.
+// own returns a bucket that the edit may change: itself or a copy.
 func (b *bucket) own(generation uint64) *bucket {
 	if b.generation == generation {
 		return b
@@ -94,7 +94,7 @@ func (b *bucket) insert(e *edit, rule *compiledRule) *bucket {
 	return b
 }
 
-// remove takes a rule out. It gives nil when nothing is left.
+// remove removes a rule. It returns nil when no rule is left.
 func (b *bucket) remove(e *edit, rule *compiledRule) *bucket {
 	b = b.own(e.next.generation)
 	if rule.outsideTree() {
@@ -112,7 +112,7 @@ func (b *bucket) remove(e *edit, rule *compiledRule) *bucket {
 // outsideTree reports whether a rule is not in the tree of its host.
 func (r *compiledRule) outsideTree() bool { return r.pathType == pathRegexp || r.literal == "" }
 
-// refresh brings what follows from the rules up to date.
+// refresh recomputes the fields that follow from the rules.
 func (b *bucket) refresh() {
 	b.priority = -1 << 31
 	if b.tree != nil {
@@ -134,7 +134,7 @@ func (b *bucket) refresh() {
 	}
 }
 
-// siblings is how many rules share what makes them be tried one by one.
+// siblings is the number of rules that are tried one by one together with a rule.
 func (b *bucket) siblings(rule *compiledRule) int {
 	switch {
 	case rule.pathType == pathRegexp:
@@ -163,8 +163,8 @@ func (b *bucket) all(visit func(*compiledRule)) {
 	}
 }
 
-// search gives the first rule in order that fits, if it comes before the best
-// rule of the hosts that come before this one, and that best rule otherwise.
+// search returns the first rule in order that matches, if it precedes the best rule of the
+// more specific hosts, and that best rule otherwise.
 func (b *bucket) search(req *Request, entryPoint uint64, best *compiledRule) *compiledRule {
 	if best != nil && b.priority <= best.priority {
 		return best
@@ -175,23 +175,23 @@ func (b *bucket) search(req *Request, entryPoint uint64, best *compiledRule) *co
 	}
 	s.tree(b.tree)
 	if b.outside != nil {
-		// What has no path comes after all that has one.
+		// Rules without a path come after all rules with one.
 		s.first(b.outside.anyPath, 0)
 		s.expressions(b.outside.expressions)
 	}
 	return s.best
 }
 
-// search is the search through the rules of one host.
+// search is the state of a search through the rules of one host.
 type search struct {
 	req        *Request
 	entryPoint uint64
 	best       *compiledRule
-	// floor is the lowest priority with which a rule comes before the best one.
+	// floor is the lowest priority with which a rule precedes the best one.
 	floor int64
 }
 
-// first tries rules with one path, of which length bytes are fixed and fit.
+// first tries rules with one path, of which length bytes are literal and match.
 func (s *search) first(rules []*compiledRule, length int) {
 	for _, rule := range rules {
 		if int64(rule.priority) < s.floor {
@@ -205,8 +205,9 @@ func (s *search) first(rules []*compiledRule, length int) {
 	}
 }
 
-// tree walks down along the path and then back up, trying rules: those further
-// down come before those above, unless their priority is lower.
+// tree walks down along the path and then back up, trying rules: those further down precede
+// those above, unless their priority is lower. The way back needs no allocation, because the
+// nodes are kept on the stack.
 func (s *search) tree(n *node) {
 	type stop struct {
 		node   *node
@@ -218,8 +219,8 @@ func (s *search) tree(n *node) {
 		length += len(n.prefix)
 		if len(n.rules) > 0 {
 			if count == len(stops) {
-				// Few paths are this deep. What is above is tried now, and what comes
-				// below then needs no more than the same priority.
+				// Few paths are this deep. The nodes above are tried now, and those below
+				// need no more than the same priority then.
 				above := s.best
 				for count > 0 {
 					count--
@@ -252,8 +253,8 @@ func (s *search) tree(n *node) {
 	}
 }
 
-// expressions tries the rules that come before the best one. What costs most,
-// the expression, comes last.
+// expressions tries the rules that precede the best one. The regular expression costs most
+// and comes last.
 func (s *search) expressions(rules []*compiledRule) {
 	for _, rule := range rules {
 		if s.best != nil && rule.order.Compare(s.best.order) > 0 {

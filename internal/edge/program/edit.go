@@ -8,21 +8,20 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// ChangeError says that a change was not made for the Program it was applied
-// to.
+// ChangeError says that a change was not made for the Program it was applied to.
 type ChangeError struct {
 	Message string
 }
 
-// Error is the message and what to do.
+// Error implements error.
 func (e *ChangeError) Error() string {
 	return "the change does not fit the program: " + e.Message + "; compile the new table instead"
 }
 
-// edit makes a Program from another one. What it changes it copies first, once,
-// and so can be dropped at any time. Rules that a change removes or changes go
-// first, and those that it adds come last: so limits, identities and uses are
-// judged by what stays.
+// edit makes a Program from another one by copy on write: it copies each node before its
+// first change, so it can be dropped at any time. Rules that the change removes or changes
+// are removed first, and rules that it adds are added last: so limits, identities and uses
+// are checked against what stays.
 type edit struct {
 	next     *Program
 	rules    *shardEdit[route.ID, *compiledRule]
@@ -31,7 +30,7 @@ type edit struct {
 	backends *shardEdit[route.BackendID, *usedBackend]
 	tcp      *tcpEdit
 
-	// checked is set when the elements were validated before.
+	// checked says that the elements were validated before.
 	checked     bool
 	expressions map[string]*regexp.Regexp
 	interned    map[string]string
@@ -176,7 +175,7 @@ func (e *edit) removeRule(id route.ID) error {
 	return nil
 }
 
-// bucket gives the rules of a host; there may be none yet.
+// bucket returns the rules of a host, an empty bucket if there are none yet.
 func (e *edit) bucket(host string) *bucket {
 	hosts, name := e.hosts(host)
 	found := e.next.none
@@ -204,8 +203,8 @@ func (e *edit) setBucket(host string, b *bucket) {
 	}
 }
 
-// hosts gives the index that a host is in, and its name there. Rules without a
-// host are in none.
+// hosts returns the index that a host is in, and its key there. Rules without a host are in
+// no index.
 func (e *edit) hosts(host string) (*shardEdit[string, *bucket], string) {
 	if host == "" {
 		return nil, ""

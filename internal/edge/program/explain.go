@@ -8,35 +8,34 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// MaxSteps bounds what Explain returns.
+// MaxSteps bounds the number of steps that Explain returns.
 const MaxSteps = 200
 
-// Verdict is what became of a rule.
+// Verdict is the result of one rule.
 type Verdict string
 
 // The verdicts.
 const (
-	// Wins: the rule answers the request.
+	// Wins: the rule serves the request.
 	Wins Verdict = "wins"
-	// Outranked: the rule fits, but another one comes before it.
+	// Outranked: the rule matches, but another one precedes it.
 	Outranked Verdict = "outranked"
-	// Differs: the rule's host fits, and something else does not.
+	// Differs: the rule's host matches, and another condition does not.
 	Differs Verdict = "differs"
-	// Omitted: there are more rules than steps. This step has no rule.
+	// Omitted: there are more rules than MaxSteps. This step has no rule.
 	Omitted Verdict = "omitted"
 )
 
-// Step is what became of one rule, and why.
+// Step is the verdict on one rule, with its reason.
 type Step struct {
 	Rule    *route.Rule
 	Verdict Verdict
 	Why     string
 }
 
-// Explain says which rule answers a request, and of each other rule with a
-// host that fits why it does not, in the order in which rules are asked. No
-// steps means that no rule has such a host. It asks each rule on its own, and
-// so is as slow as the host has rules.
+// Explain returns which rule serves a request, and for each other rule with a matching host
+// why it does not, in the order in which rules are tried. No steps means that no rule has
+// such a host. It checks each rule on its own, so its cost grows with the rules of the host.
 func (p *Program) Explain(req *Request) []Step {
 	rules := p.candidates(req.Host)
 	entryPoint := p.entryPointBit(req.EntryPoint)
@@ -63,7 +62,7 @@ func (p *Program) Explain(req *Request) []Step {
 	return steps
 }
 
-// candidates gives all rules with a host that fits, in order.
+// candidates returns all rules with a matching host, in order.
 func (p *Program) candidates(host string) []*compiledRule {
 	var rules []*compiledRule
 	collect := func(rule *compiledRule) { rules = append(rules, rule) }
@@ -76,7 +75,7 @@ func (p *Program) candidates(host string) []*compiledRule {
 	return rules
 }
 
-// mismatch compares a rule with a request without the help of a tree.
+// mismatch compares a rule with a request without a tree.
 func (r *compiledRule) mismatch(req *Request, entryPoint uint64) mismatch {
 	if !strings.HasPrefix(req.Path, r.literal) || !r.acceptsAt(req.Path, len(r.literal)) ||
 		r.expression != nil && !r.expression.MatchString(req.Path) {
@@ -122,7 +121,7 @@ func conditionText(what string, condition route.ValueMatch) string {
 	}
 }
 
-// whyAfter says at which step of the order the winner came before the loser.
+// whyAfter explains by which criterion of the order the winner precedes the loser.
 func whyAfter(winner, loser *compiledRule) string {
 	_, criterion := winner.order.Decide(loser.order)
 	first, second := winner.source, loser.source

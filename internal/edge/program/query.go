@@ -2,10 +2,10 @@ package program
 
 import "strings"
 
-// queryFits reports whether a parameter of a raw query fits a condition. Pairs
-// are split at &, and name from value at the first =. In both, + is a space and
-// %XX is a byte; an escape that is none stands for itself, so that no parameter
-// is hidden from a condition because another reader would drop it.
+// queryFits reports whether a parameter of a raw query matches a condition. Pairs are split at
+// &, and name from value at the first =. In both, + is a space and %XX is a byte; an invalid
+// escape stands for itself, so that no parameter is hidden from a condition because another
+// parser would drop it.
 func queryFits(c *condition, query string) bool {
 	for query != "" {
 		var pair string
@@ -30,7 +30,7 @@ func queryFits(c *condition, query string) bool {
 	return false
 }
 
-// equalUnescaped compares without making the unescaped text.
+// equalUnescaped compares without allocating the unescaped text.
 func equalUnescaped(raw, want string) bool {
 	at := 0
 	for i := 0; i < len(raw); at++ {
@@ -57,8 +57,8 @@ func unescape(raw string) string {
 	return text.String()
 }
 
-// unescapeByte reads one byte of a text that is not empty, and says how long
-// its spelling is.
+// unescapeByte decodes one byte of a text that is not empty, and returns the length of its
+// encoding.
 func unescapeByte(raw string) (byte, int) {
 	switch {
 	case raw[0] == '+':

@@ -9,8 +9,8 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// compiledRule is a rule in the form in which it is compared with requests.
-// What every lookup reads comes first.
+// compiledRule is a rule in the form in which it is compared with requests. The fields that
+// every lookup reads come first.
 type compiledRule struct {
 	source  *route.Rule
 	binding any
@@ -24,17 +24,17 @@ type compiledRule struct {
 	methods     []string
 	headers     []condition
 	query       []condition
-	// literal is what a path that fits starts with; see route.PathMatch.
+	// literal is the prefix that every matching path has; see route.PathMatch.
 	literal string
-	// expression is the rest of the condition for a path of type regexp.
+	// expression is the whole condition of a path of type regexp.
 	expression *regexp.Regexp
 	order      route.Order
-	_          [16]byte // up to whole lines of a cache, so that what comes first is one
+	_          [16]byte // padding to whole cache lines, so that the first fields share one
 }
 
 func (r *compiledRule) key() route.ID { return r.source.ID }
 
-// result is what a lookup gives that finds the rule.
+// result is the result of a lookup that finds the rule.
 func (r *compiledRule) result() Result { return Result{Rule: r.source, Binding: r.binding} }
 
 type pathType uint8
@@ -51,7 +51,7 @@ const (
 type condition struct {
 	name  string
 	value string
-	// present is set when every value fits.
+	// present says that every value matches.
 	present    bool
 	expression *regexp.Regexp
 }
@@ -67,22 +67,21 @@ func (c *condition) fits(value string) bool {
 	}
 }
 
-// acceptsAt reports whether a path that starts with the rule's literal text,
-// which has length bytes, is one that the type of the path takes. It leaves
-// the regular expression out.
+// acceptsAt reports whether the type of the path accepts a path that starts with the rule's
+// literal, which has length bytes. It leaves the regular expression out.
 func (r *compiledRule) acceptsAt(path string, length int) bool {
 	switch r.pathType {
 	case pathExact:
 		return length == len(path)
 	case pathPrefix:
-		// Of the prefixes only / has one byte, and it takes everything.
+		// The only prefix of one byte is /, which matches everything.
 		return length == len(path) || length == 1 || path[length] == '/'
 	default:
 		return true
 	}
 }
 
-// part is a part of a rule that a request can fail to fit.
+// part is a part of a rule that a request can fail to match.
 type part uint8
 
 const (
@@ -95,15 +94,15 @@ const (
 	partPath
 )
 
-// mismatch is the first part of a rule that a request does not fit; with noPart
-// it fits. index is the place in the list of headers or parameters.
+// mismatch is the first part of a rule that a request does not match; noPart is a match.
+// index is the place in the list of headers or parameters.
 type mismatch struct {
 	part  part
 	index int
 }
 
-// conditions compares everything but host and path. It is the one place that
-// does, for Lookup and Explain alike.
+// conditions checks everything except host and path. Lookup and Explain both use it, so they
+// cannot disagree.
 func (r *compiledRule) conditions(req *Request, entryPoint uint64) mismatch {
 	if r.entryPoints&entryPoint == 0 {
 		return mismatch{part: partEntryPoint}
@@ -145,7 +144,7 @@ func headerFits(c *condition, header Header) bool {
 	}
 }
 
-// compileRule compiles what does not depend on other elements of the table.
+// compileRule compiles the part of a rule that does not depend on other elements.
 func (e *edit) compileRule(rule *route.Rule) (*compiledRule, error) {
 	match := &rule.Match
 	compiled := &compiledRule{
@@ -209,8 +208,8 @@ func (e *edit) conditions(matches []route.ValueMatch) ([]condition, error) {
 	return compiled, nil
 }
 
-// intern gives one copy of a text for each edit: many hosts have the same paths,
-// and lookups of one then find those of another in the cache.
+// intern returns one copy of a text for each edit: many hosts have the same paths, and lookups
+// of one then find those of another in the CPU cache.
 func (e *edit) intern(intern string) string {
 	if known, ok := e.interned[intern]; ok {
 		return known
@@ -219,8 +218,7 @@ func (e *edit) intern(intern string) string {
 	return intern
 }
 
-// expression compiles an expression once for each edit: many rules have the
-// same.
+// expression compiles a regular expression once for each edit: many rules have the same.
 func (e *edit) expression(text string) (*regexp.Regexp, error) {
 	if known, ok := e.expressions[text]; ok {
 		return known, nil

@@ -5,34 +5,33 @@ import (
 	"slices"
 )
 
-// shardCount is the number of lists that a sharded index is split into. A
-// change copies one of them, with 100,000 entries about 400, and where all lists
-// are.
+// shardCount is the number of lists that a sharded index is split into. A change copies one of
+// them, with 100,000 entries about 400, and the array of lists.
 const shardCount = 256
 
-// keyed is a pointer to something that knows its own key.
+// keyed is a pointer to a value that has its own key.
 type keyed[K comparable] interface {
 	comparable
 	key() K
 }
 
-// sharded is an index that never changes. A changed copy of it shares all
-// shards but those with a change.
+// sharded is an immutable hash index. A changed copy shares all shards except those with a
+// change.
 type sharded[K comparable, V keyed[K]] struct {
 	seed   maphash.Seed
 	shards *[shardCount]shard[V]
 	size   int
 }
 
-// shard is a list in the order of the tags, which are a part of the hashes: next
-// to a map it is quick to copy. What a lookup reads is small, so that with
-// thousands of entries much of it is in a near cache.
+// shard is a list in the order of the tags, which are a part of the hashes: it is quicker to
+// copy than a map. A lookup reads only tags and one value, so that with thousands of entries
+// most of it stays in the CPU cache.
 type shard[V any] struct {
 	tags   []tag
 	values []V // one for each tag
 }
 
-// tag is the upper part of a hash; the shard is the lower.
+// tag is the upper part of a hash; the lower part selects the shard.
 type tag uint16
 
 const tagBits = 16
@@ -43,7 +42,7 @@ func newSharded[K comparable, V keyed[K]]() sharded[K, V] {
 	return sharded[K, V]{seed: maphash.MakeSeed(), shards: new([shardCount]shard[V])}
 }
 
-// get gives the value of a key, and the zero value when there is none.
+// get returns the value of a key, and the zero value when there is none.
 func (s *sharded[K, V]) get(key K) (value V) {
 	hash := maphash.Comparable(s.seed, key)
 	in := &s.shards[hash%shardCount]
@@ -53,7 +52,7 @@ func (s *sharded[K, V]) get(key K) (value V) {
 	return value
 }
 
-// find is where a key is, or would be.
+// find returns where a key is, or where it would be inserted.
 func find[K comparable, V keyed[K]](in *shard[V], hash uint64, key K) (at int, found bool) {
 	want := tagOf(hash)
 	at = in.position(want)
@@ -65,8 +64,8 @@ func find[K comparable, V keyed[K]](in *shard[V], hash uint64, key K) (at int, f
 	return at, false
 }
 
-// position is where the first value with a tag is or would be. Hashes are spread
-// evenly, so that it is near to the place that its share of all tags gives.
+// position returns the place of the first value with a tag, or where it would be. Hashes are
+// uniform, so it is near the place that interpolation gives, and no binary search is needed.
 func (s *shard[V]) position(want tag) int {
 	i := int(want) * len(s.tags) >> tagBits
 	for i > 0 && s.tags[i-1] >= want {
@@ -78,8 +77,8 @@ func (s *shard[V]) position(want tag) int {
 	return i
 }
 
-// shardEdit makes a changed copy. It copies a shard before the first change to
-// it, so that many changes cost little more than one.
+// shardEdit makes a changed copy. It copies a shard before the first change to it, so that many
+// changes cost little more than one.
 type shardEdit[K comparable, V keyed[K]] struct {
 	sharded[K, V]
 	started bool
@@ -88,7 +87,7 @@ type shardEdit[K comparable, V keyed[K]] struct {
 
 func (s sharded[K, V]) edit() *shardEdit[K, V] { return &shardEdit[K, V]{sharded: s} }
 
-// own makes the shard of a hash free to be changed.
+// own returns the shard of a hash, copied if it is still shared.
 func (e *shardEdit[K, V]) own(hash uint64) *shard[V] {
 	if !e.started {
 		shards := *e.shards
@@ -104,7 +103,7 @@ func (e *shardEdit[K, V]) own(hash uint64) *shard[V] {
 	return owned
 }
 
-// set puts a value in the place of the one with its key, or adds it.
+// set replaces the value with the same key, or adds it.
 func (e *shardEdit[K, V]) set(value V) {
 	key := value.key()
 	hash := maphash.Comparable(e.seed, key)
@@ -119,7 +118,7 @@ func (e *shardEdit[K, V]) set(value V) {
 	e.size++
 }
 
-// delete takes out the value with a key.
+// delete removes the value with a key.
 func (e *shardEdit[K, V]) delete(key K) {
 	hash := maphash.Comparable(e.seed, key)
 	in := e.own(hash)

@@ -10,14 +10,13 @@ import (
 // TCPRequest is what a connection is routed by.
 type TCPRequest struct {
 	EntryPoint string
-	// TLS is set when the connection started with a TLS hello.
+	// TLS says that the connection started with a TLS ClientHello.
 	TLS bool
 	// ServerName is the SNI, normalised as a host is; empty when there is none.
 	ServerName string
 }
 
-// TCPResult is what LookupTCP found. Without a route the connection is read as
-// HTTP.
+// TCPResult is what LookupTCP found. Without a route the connection is read as HTTP.
 type TCPResult struct {
 	Route *route.TCPRoute
 	// Binding is what Compiler.BindTCP made for the route.
@@ -48,7 +47,7 @@ type compiledTCP struct {
 
 func (c *compiledTCP) key() route.TCPRouteID { return c.source.ID }
 
-// LookupTCP finds the route that takes a connection. It does not allocate.
+// LookupTCP finds the route of a connection. It does not allocate.
 func (p *Program) LookupTCP(req *TCPRequest) TCPResult {
 	entryPoint := p.entryPointBit(req.EntryPoint)
 	best := p.tcp.none.first(req, entryPoint)
@@ -64,7 +63,7 @@ func (p *Program) LookupTCP(req *TCPRequest) TCPResult {
 	return TCPResult{Route: best.source, Binding: best.binding}
 }
 
-// first gives the first route that fits.
+// first returns the first route that matches.
 func (l *tcpList) first(req *TCPRequest, entryPoint uint64) *compiledTCP {
 	if l == nil {
 		return nil
@@ -84,7 +83,7 @@ func earlierTCP(a, b *compiledTCP) *compiledTCP {
 	return a
 }
 
-// tcpEdit changes the TCP routes.
+// tcpEdit is the part of an edit that changes TCP routes.
 type tcpEdit struct {
 	routes   *shardEdit[route.TCPRouteID, *compiledTCP]
 	exact    *shardEdit[string, *tcpList]
@@ -100,7 +99,7 @@ func (t *tcpEdit) done() tcpIndex {
 	return tcpIndex{t.routes.sharded, t.exact.sharded, t.wildcard.sharded, t.none}
 }
 
-// list copies the routes of a server name. It is short.
+// list copies the routes of a server name. The list is short.
 func (t *tcpEdit) list(serverName string) []*compiledTCP {
 	names, name := t.names(serverName)
 	list := t.none
@@ -125,8 +124,8 @@ func (t *tcpEdit) setList(serverName string, routes []*compiledTCP) {
 	}
 }
 
-// names gives the index that a server name is in, and its name there. Routes
-// without a server name are in none.
+// names returns the index that a server name is in, and its key there. Routes without a server
+// name are in no index.
 func (t *tcpEdit) names(serverName string) (*shardEdit[string, *tcpList], string) {
 	if serverName == "" {
 		return nil, ""

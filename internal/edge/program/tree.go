@@ -5,10 +5,9 @@ import (
 	"strings"
 )
 
-// node is a node of a radix tree of paths. Nodes never change once the edit
-// that made them is done; until then its generation marks them as its own. A
-// tree has at least the text that all its paths start with, which is a slash,
-// so that every node has a prefix.
+// node is a node of a radix tree of paths. Nodes never change once the edit that made them is
+// done; until then its generation marks them as its own. All paths start with a slash, so every
+// node has a prefix.
 type node struct {
 	// prefix is the text between the parent and this node.
 	prefix string
@@ -16,10 +15,10 @@ type node struct {
 	edges []edge
 	// rules have exactly the path that leads here, in their order.
 	rules []*compiledRule
-	// one is where rules points when there is one, as mostly: a lookup then
-	// does not have to fetch a list as well.
+	// one is the memory of rules when there is one, as there mostly is: a lookup then needs
+	// no further cache line for a list.
 	one [1]*compiledRule
-	// priority is the highest in this node and below, and top the highest here.
+	// priority is the highest in this node and below, and top the highest in this node.
 	priority   int32
 	top        int32
 	generation uint64
@@ -39,7 +38,7 @@ func newNode(e *edit, path string, rule *compiledRule) *node {
 	return n
 }
 
-// own gives a node that the edit may change: itself or a copy.
+// own returns a node that the edit may change: itself or a copy.
 func (n *node) own(generation uint64) *node {
 	if n.generation == generation {
 		return n
@@ -62,8 +61,8 @@ func (n *node) setRules(rules []*compiledRule) {
 	}
 }
 
-// insert adds a rule whose path goes on with rest where this node's prefix
-// starts. The two have at least their first byte in common.
+// insert adds a rule whose path continues with rest at the start of this node's prefix. The two
+// have at least their first byte in common.
 func (n *node) insert(e *edit, rest string, rule *compiledRule) *node {
 	n = n.own(e.next.generation)
 	common := commonLength(rest, n.prefix)
@@ -85,7 +84,7 @@ func (n *node) insert(e *edit, rest string, rule *compiledRule) *node {
 	return n
 }
 
-// split puts a node between this one and its parent, after length bytes.
+// split inserts a node between this one and its parent, after length bytes of the prefix.
 func (n *node) split(e *edit, length int) *node {
 	upper := &node{
 		prefix:     e.intern(n.prefix[:length]),
@@ -97,7 +96,8 @@ func (n *node) split(e *edit, length int) *node {
 	return upper
 }
 
-// remove takes a rule out. It gives nil when nothing is left.
+// remove removes a rule. It returns nil when no rule is left, and merges a node that has only
+// one child left.
 func (n *node) remove(e *edit, rest string, rule *compiledRule) *node {
 	n = n.own(e.next.generation)
 	rest = rest[len(n.prefix):]
@@ -134,8 +134,7 @@ func (n *node) highest() int32 {
 	return highest
 }
 
-// child gives the place of the edge with a first byte, or of where it would
-// be.
+// child returns the index of the edge with a first byte, or where it would be inserted.
 func (n *node) child(first byte) (int, bool) {
 	low, high := 0, len(n.edges)
 	for low < high {
@@ -162,7 +161,7 @@ func (n *node) all(visit func(*compiledRule)) {
 	}
 }
 
-// rulesAt gives the rules with exactly this path.
+// rulesAt returns the rules with exactly this path.
 func (n *node) rulesAt(path string) []*compiledRule {
 	for strings.HasPrefix(path, n.prefix) {
 		path = path[len(n.prefix):]
@@ -188,13 +187,13 @@ func commonLength(a, b string) int {
 	return most
 }
 
-// insertRule adds to a sorted list that the caller may change.
+// insertRule adds to a sorted list, which it may change.
 func insertRule(rules []*compiledRule, rule *compiledRule) []*compiledRule {
 	i, _ := slices.BinarySearchFunc(rules, rule, compareRules)
 	return slices.Insert(rules, i, rule)
 }
 
-// removeRule takes out of a sorted list that the caller may change.
+// removeRule removes from a sorted list, which it may change.
 func removeRule(rules []*compiledRule, rule *compiledRule) []*compiledRule {
 	i, found := slices.BinarySearchFunc(rules, rule, compareRules)
 	if !found {

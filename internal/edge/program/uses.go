@@ -7,8 +7,8 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// changeEntryPoints keeps the bits of names that stay, because rules that stay
-// have them.
+// changeEntryPoints replaces the entry points. Names that stay keep their bits, because the
+// masks of rules that stay have them.
 func (e *edit) changeEntryPoints(change *route.Change) error {
 	if !change.NewEntryPoints {
 		return nil
@@ -43,7 +43,7 @@ func (e *edit) changeEntryPoints(change *route.Change) error {
 	return nil
 }
 
-// useEntryPoints gives the bits of entry points, and counts their use.
+// useEntryPoints returns the mask of entry points, and counts their use.
 func (e *edit) useEntryPoints(user route.Identity, names []string) uint64 {
 	if len(names) == 0 {
 		return ^uint64(0)
@@ -67,7 +67,7 @@ func (e *edit) releaseEntryPoints(names []string) {
 	}
 }
 
-// changeBackends leaves the rules as they are: they name a backend by its
+// changeBackends changes backends and leaves the rules as they are: they name a backend by its
 // identity.
 func (e *edit) changeBackends(change *route.Change) error {
 	delta := &change.Backends

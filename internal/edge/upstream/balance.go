@@ -7,12 +7,13 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// pickFilter says which endpoints a request may go to.
+// pickFilter decides which endpoints a request may go to. Pick relaxes it step by step
+// when no endpoint is left.
 type pickFilter struct {
 	avoid        *Endpoint
-	limit        int64 // of requests in flight; 0 is none
-	unhealthyToo bool  // those that are ejected or fail their checks too
-	// slowStart is the time of slow start, while some endpoint is in it; 0 otherwise.
+	limit        int64 // of requests in flight on one endpoint; 0 is none
+	unhealthyToo bool  // admit also ejected endpoints and those that fail their checks
+	// slowStart is the length of slow start while an endpoint is in it; 0 otherwise.
 	slowStart, now int64
 }
 
@@ -31,14 +32,15 @@ func (g *pickFilter) available(e *Endpoint) bool {
 
 func (g *pickFilter) full(e *Endpoint) bool { return g.limit > 0 && e.inFlight.Load() >= g.limit }
 
-// fullShare is the warmth of an endpoint that gets all of its share, and
-// leastShare that of one that has just come: none at all would never warm it.
+// fullShare is the share of an endpoint that is not in slow start, and leastShare that
+// of one that was just added: with none at all it would never warm up.
 const (
 	fullShare  = 1000
 	leastShare = fullShare / 10
 )
 
-// share is how much of its share an endpoint gets.
+// share returns how much of its weight an endpoint gets during slow start. It grows
+// linearly with the time since the endpoint was added.
 func (g *pickFilter) share(e *Endpoint) uint64 {
 	if g.slowStart == 0 || e.addedAt == 0 {
 		return fullShare
@@ -50,8 +52,11 @@ func (g *pickFilter) share(e *Endpoint) uint64 {
 	return max(uint64(float64(age)/float64(g.slowStart)*fullShare), leastShare)
 }
 
-// choose gives a member of the field that the gate admits, or nil. Another
-// request may have changed that by the time the member is taken.
+// choose returns a candidate that the filter admits, or nil. Another request may fill
+// it up before it is acquired, so the caller checks again.
+//
+// Without a method of its own it is the power of two choices: of two random candidates
+// the less busy one, which avoids both hot spots and a global lock.
 func (h *Handle) choose(r *endpointSet, f *candidates, g *pickFilter, choice PickOptions) *endpointEntry {
 	switch {
 	case len(f.entries) == 1:
@@ -80,8 +85,8 @@ func (h *Handle) choose(r *endpointSet, f *candidates, g *pickFilter, choice Pic
 	return lessBusy(a, b)
 }
 
-// roundRobin is the round robin of endpoints with equal weights. Those that are
-// not admitted lose their turn, so that their neighbour does not get it twice.
+// roundRobin is for endpoints with equal weights. Those that are not admitted lose their
+// turn, so that their neighbour does not get two.
 func (h *Handle) roundRobin(f *candidates, g *pickFilter) *endpointEntry {
 	n := uint64(len(f.entries))
 	for range n {
@@ -92,9 +97,10 @@ func (h *Handle) roundRobin(f *candidates, g *pickFilter) *endpointEntry {
 	return f.scan(g, nil)
 }
 
-// smoothRoundRobin is the round robin by weight that does not send several requests
-// in a row to the heaviest: each endpoint gains its weight, the one with the
-// most is chosen and pays the sum. It is exact over every period.
+// smoothRoundRobin is round robin by weight that does not send several requests in a row
+// to the heaviest endpoint, as in nginx: each endpoint gains its weight, the one with the
+// most is chosen and pays the sum. It is exact over every period. It needs a lock,
+// because all weights change together.
 func (h *Handle) smoothRoundRobin(f *candidates, g *pickFilter) *endpointEntry {
 	h.smoothMu.Lock()
 	defer h.smoothMu.Unlock()
@@ -117,7 +123,8 @@ func (h *Handle) smoothRoundRobin(f *candidates, g *pickFilter) *endpointEntry {
 	return best
 }
 
-// lessBusy prefers the first where both are the same: it was drawn by weight.
+// lessBusy compares requests in flight by weight. It prefers the first where both are the
+// same: it was drawn by weight.
 func lessBusy(a, b *endpointEntry) *endpointEntry {
 	if uint64(b.endpoint.inFlight.Load())*a.weight < uint64(a.endpoint.inFlight.Load())*b.weight {
 		return b
@@ -125,8 +132,8 @@ func lessBusy(a, b *endpointEntry) *endpointEntry {
 	return a
 }
 
-// faster compares how long a request would take, with those that are ahead of
-// it. Where one is not known, the less busy it is.
+// faster compares how long a request would take, with those in flight ahead of it. Where
+// one of the latencies is not known, it compares how busy they are.
 func faster(a, b *endpointEntry, now int64) *endpointEntry {
 	of, other := a.endpoint.expectedLatency(now), b.endpoint.expectedLatency(now)
 	if of == 0 || other == 0 {
@@ -138,10 +145,11 @@ func faster(a, b *endpointEntry, now int64) *endpointEntry {
 	return a
 }
 
-// drawAttempts is how often a member is drawn before all are looked at.
+// drawAttempts is how often a candidate is drawn before all of them are scanned.
 const drawAttempts = 4
 
-// weightedRandom draws a member by weight, other than the given one.
+// weightedRandom draws an admitted candidate by weight, other than the given one. In slow
+// start a draw succeeds only with the probability of the endpoint's share.
 func (f *candidates) weightedRandom(g *pickFilter, other *endpointEntry) *endpointEntry {
 	for range drawAttempts {
 		m := f.draw()
@@ -163,7 +171,7 @@ func (f *candidates) draw() *endpointEntry {
 	return f.entries[i]
 }
 
-// scan gives any member that is admitted, starting anywhere.
+// scan returns any admitted candidate, starting at a random one.
 func (f *candidates) scan(g *pickFilter, other *endpointEntry) *endpointEntry {
 	n := len(f.entries)
 	start := rand.IntN(n)

@@ -12,22 +12,22 @@ import (
 )
 
 const (
-	// maxChecks bounds the checks that run at a time. Each takes a goroutine
-	// while it runs; endpoints that black-hole them take one for a timeout.
+	// maxChecks bounds the checks that run at a time. Each needs a goroutine while it
+	// runs; an endpoint that drops packets keeps one for the whole timeout.
 	maxChecks = 512
-	// firstCheck bounds the wait for the first check of an endpoint. Waits are
-	// at random, so that the endpoints of a new table are not asked all at once.
+	// firstCheck bounds the wait for the first check of an endpoint. Waits are random, so
+	// that the endpoints of a new table are not checked all at once.
 	firstCheck = time.Second
 )
 
-// checker runs the health checks that backends declare. One serves the whole
-// Set: between checks there is nothing of an endpoint but its place in a queue,
-// and one timer for the first of them.
+// checker runs the health checks that backends declare. One serves the whole Set: between
+// checks an endpoint needs only its place in a queue, and there is one timer for the first
+// of them.
 //
-// An endpoint is asked first within a second, and then at the interval, give or
-// take a tenth. It passes from the beginning, fails after as many failures in a
-// row as its check says, and passes again after as many successes. That
-// survives every change of the table but the end of the check.
+// An endpoint is checked first within a second, and then at the interval, with a jitter of
+// a tenth. It is healthy from the beginning, becomes unhealthy after as many failures in a
+// row as its check declares, and healthy again after as many successes. That state
+// survives every change of the table, except for the end of the check.
 type checker struct {
 	set *Set
 
@@ -37,27 +37,27 @@ type checker struct {
 	timer   *time.Timer // nil before the first use
 }
 
-// probe is the checking of one endpoint. The checker's mutex guards it.
+// probe is the health check of one endpoint. The checker's mutex guards it.
 type probe struct {
 	endpoint *Endpoint
 	plan     checkPlan
 	due      int64
 	index    int  // in the queue; -1 while it runs
-	dropped  bool // it ends when it has run
+	dropped  bool // it was cancelled while it runs
 
 	passed, failed int // in a row
 }
 
-// checkPlan is how an endpoint is asked. It does not change.
+// checkPlan is how an endpoint is checked. It never changes: a probe gets another plan.
 type checkPlan struct {
 	check  *route.HealthCheck // with its defaults
 	dialer *dialer
 	host   string
-	// target is the endpoint, or its other port.
+	// target is the endpoint, or one with the same host for a check on another port.
 	target *Endpoint
 }
 
-// update brings the checks of a backend up to date.
+// update applies the health check of a backend to all its endpoints.
 func (c *checker) update(b *route.Backend, r *endpointSet) {
 	var check *route.HealthCheck
 	if b.HealthCheck != nil && r.dialer != nil {
@@ -67,7 +67,7 @@ func (c *checker) update(b *route.Backend, r *endpointSet) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i := range r.entries {
-		// What has not changed stays the same value, which is quick to compare.
+		// A check that has not changed keeps its pointer, so that plans compare quickly.
 		if p := r.entries[i].endpoint.probe; p != nil && check != nil && reflect.DeepEqual(p.plan.check, check) {
 			check = p.plan.check
 			break
@@ -84,7 +84,7 @@ func (c *checker) update(b *route.Backend, r *endpointSet) {
 	c.arm()
 }
 
-// forget ends the checks of an endpoint that left.
+// forget ends the checks of an endpoint that was removed.
 func (c *checker) forget(e *Endpoint) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -101,7 +101,7 @@ func checkHost(check *route.HealthCheck, b *route.Backend, e *Endpoint) string {
 	return e.address
 }
 
-// schedule begins or changes the checks of an endpoint. It is called with mu held.
+// schedule starts or changes the checks of an endpoint. It is called with mu held.
 func (c *checker) schedule(e *Endpoint, plan checkPlan) {
 	p := e.probe
 	if p != nil && p.plan.dialer == plan.dialer && p.plan.host == plan.host && p.plan.check == plan.check {
@@ -127,7 +127,8 @@ func (c *checker) schedule(e *Endpoint, plan checkPlan) {
 	}
 }
 
-// cancel is called with mu held.
+// cancel ends the checks of an endpoint and forgets their result. It is called with mu
+// held.
 func (c *checker) cancel(e *Endpoint) {
 	p := e.probe
 	if p == nil {
@@ -146,15 +147,15 @@ func (c *checker) cancel(e *Endpoint) {
 	h.countUnhealthy()
 }
 
-// closeTarget lets go of the connections to another port.
+// closeTarget closes the connections of a check on another port.
 func (p *probe) closeTarget() {
 	if p.plan.target != p.endpoint {
 		p.plan.target.close()
 	}
 }
 
-// arm sets the timer for the first check that is due. It is called with mu
-// held.
+// arm sets the timer for the first check that is due. With as many as may run it does
+// nothing: finish calls it again. It is called with mu held.
 func (c *checker) arm() {
 	if len(c.queue) == 0 || c.running >= maxChecks {
 		return
@@ -167,7 +168,7 @@ func (c *checker) arm() {
 	c.timer.Reset(wait)
 }
 
-// runDue starts what is due.
+// runDue starts the checks that are due. It is called by the timer.
 func (c *checker) runDue() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -183,7 +184,8 @@ func (c *checker) runDue() {
 	c.arm()
 }
 
-// finish takes in the result of a check and plans the next.
+// finish records the result of a check and schedules the next. The plan may have changed
+// while the check ran; its result does not count then.
 func (c *checker) finish(p *probe, plan checkPlan, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -202,7 +204,8 @@ func (c *checker) finish(p *probe, plan checkPlan, err error) {
 	heap.Push(&c.queue, p)
 }
 
-// record is called with mu held.
+// record counts a result, and changes the health of the endpoint at its thresholds. It is
+// called with mu held.
 func (p *probe) record(err error) {
 	e, check := p.endpoint, p.plan.check
 	e.handle.set.stats.checks.Add(1)
@@ -220,7 +223,7 @@ func (p *probe) record(err error) {
 	}
 }
 
-// stop ends the timer. The checks that run end with the Set.
+// stop stops the timer. Running checks end with the context of the Set.
 func (c *checker) stop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -233,12 +236,13 @@ func (c *checker) stop() {
 	}
 }
 
-// jitter is base and something more, up to spread.
+// jitter returns base plus a random time of up to spread.
 func jitter(base, spread time.Duration) time.Duration {
 	return base + time.Duration(rand.Int64N(int64(max(spread, 1))))
 }
 
-// setCheckResult takes in what checks say about an endpoint: nil that it works.
+// setCheckResult changes whether an endpoint passes its checks: nil is that it does. Only
+// a change is counted and logged.
 func (h *Handle) setCheckResult(e *Endpoint, fault error) {
 	var reason *string
 	if fault != nil {
@@ -265,26 +269,26 @@ func (h *Handle) setCheckResult(e *Endpoint, fault error) {
 // checkQueue is a heap: the check that is due first is at the top.
 type checkQueue []*probe
 
-// Len is the number of probes.
+// Len implements [heap.Interface].
 func (q checkQueue) Len() int { return len(q) }
 
-// Less says which is due first.
+// Less implements [heap.Interface].
 func (q checkQueue) Less(i, j int) bool { return q[i].due < q[j].due }
 
-// Swap swaps two probes.
+// Swap implements [heap.Interface].
 func (q checkQueue) Swap(i, j int) {
 	q[i], q[j] = q[j], q[i]
 	q[i].index, q[j].index = i, j
 }
 
-// Push adds a probe at the end.
+// Push implements [heap.Interface].
 func (q *checkQueue) Push(x any) {
 	p := x.(*probe)
 	p.index = len(*q)
 	*q = append(*q, p)
 }
 
-// Pop takes the last one.
+// Pop implements [heap.Interface].
 func (q *checkQueue) Pop() any {
 	last := len(*q) - 1
 	p := (*q)[last]

@@ -9,29 +9,29 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// Config is what holds for all backends. A field that is zero has its default.
+// Config configures a Set. A field that is zero has its default.
 type Config struct {
-	// IdleTimeout is how long a connection is kept unused. Default 30 s. Many
-	// backends close earlier; that is noticed, see CheckAfter.
+	// IdleTimeout is how long an unused connection is kept. Default 30 s. Many backends
+	// close theirs earlier; CheckAfter finds those.
 	IdleTimeout time.Duration
 	// MaxIdlePerEndpoint bounds the unused connections. Default 256.
 	MaxIdlePerEndpoint int
-	// CheckAfter is how long a connection may be unused before it is looked at
-	// once more when it is taken: whether the backend closed it, or sent what
-	// nobody asked for, which would be taken for the next client's answer. The
-	// look is a system call. Default: every time.
+	// CheckAfter is how long a connection may be unused before it is checked when it is
+	// taken: whether the backend closed it, or sent bytes without a request, which would
+	// be read as the response of the next client. The check is a system call. Default:
+	// every time.
 	CheckAfter time.Duration
-	// ConnectTimeout bounds making a connection, with the lookup of the name
-	// and the TLS handshake, where the route has no bound. Default 5 s.
+	// ConnectTimeout bounds making a connection, including DNS and the TLS handshake,
+	// where the route sets no timeout. Default 5 s.
 	ConnectTimeout time.Duration
-	// MaxInFlightPerEndpoint bounds the requests that run on one endpoint at a
-	// time, where the backend says nothing; what is over it goes to others, or
-	// ends with an OverloadError. Default 0, no bound: the connections of
-	// clients are bounded already.
+	// MaxInFlightPerEndpoint bounds the requests that run on one endpoint at a time,
+	// where the backend sets no limit. Further requests go to other endpoints, or fail
+	// with an OverloadError. Default 0, no bound: the connections of clients are bounded
+	// already.
 	MaxInFlightPerEndpoint int64
-	// RetryAfter is what an OverloadError tells the client. Default 1 s.
+	// RetryAfter is the Retry-After of an OverloadError. Default 1 s.
 	RetryAfter time.Duration
-	// Ejection says when an endpoint gets no requests because it fails.
+	// Ejection configures outlier ejection.
 	Ejection Ejection
 	// Limits bound the heads of responses; connections carry them. Default
 	// h1.DefaultLimits.
@@ -41,43 +41,43 @@ type Config struct {
 	// between two pieces of a body, 30 s for a write. There is no least rate:
 	// a stream of events is slow by nature.
 	Timeouts h1.Timeouts
-	// PingAfter is how long an HTTP/2 connection that owes an answer may be
-	// silent before it is asked for a sign of life. Default 30 s. An endpoint
-	// that does not answer within PingTimeout, by default 10 s, loses its
-	// connection.
+	// PingAfter is how long an endpoint may send no frame on an HTTP/2 connection with
+	// an outstanding response before it gets a PING. Default 30 s. The connection is
+	// closed when no frame comes within PingTimeout after that, by default 10 s.
 	PingAfter, PingTimeout time.Duration
 	// Pool lends the buffers. Default: one of the Set's own.
 	Pool *h1.BufferPool
-	// Zone is where the edge itself runs, for balancing that stays near.
+	// Zone is the zone that the edge runs in, for balancing that prefers it.
 	Zone string
-	// StickyKey makes the values of sticky cookies. All replicas need the same.
-	// Without it they are made from the backend's name alone: still the same
-	// everywhere, but who guesses that name can find an address by trying all.
+	// StickyKey is the key of the values of sticky cookies. All replicas need the same.
+	// Without it the values depend on the backend's name alone: they are still the same
+	// on every replica, but a client that guesses the name can find an address by trying
+	// all.
 	StickyKey route.Secret
-	// LocalNames lets the host name of an endpoint resolve to a loopback or
-	// link-local address. Default off: whoever owns a name could otherwise
-	// reach what listens only on the edge's own machine, or the cloud's
-	// metadata service.
+	// LocalNames lets the host name of an endpoint resolve to a loopback or link-local
+	// address. Default off: the owner of a name could otherwise reach what listens only
+	// on the edge's own machine, or the metadata service of a cloud.
 	LocalNames bool
 	// Log gets ejections and broken backends. Default: nothing is logged.
 	Log *slog.Logger
 }
 
-// Ejection says when an endpoint gets no requests because it fails. Failures
-// are those of [ConnectFailed], [Reset] and [TimedOut]; an answer of 500 is
-// the application's own affair.
+// Ejection configures outlier ejection: when an endpoint gets no requests because it
+// fails. [ConnectFailed], [Reset] and [TimedOut] are failures; a response with status
+// 500 is not, because the application sent it.
 type Ejection struct {
-	// Failures in a row eject. Default 5; a negative number never ejects.
+	// Failures is how many failures in a row eject an endpoint. Default 5; a negative
+	// number never ejects.
 	Failures int
-	// Base is the time of the first ejection, and the time between two tries
-	// to connect. It doubles with each ejection until there is a success.
-	// Default 1 s.
+	// Base is the length of the first ejection, and the interval at which the edge
+	// tries to connect to an ejected endpoint. The length doubles with each ejection
+	// until a request succeeds. Default 1 s.
 	Base time.Duration
-	// Max bounds the time of an ejection. Default 30 s.
+	// Max is the length of the longest ejection. Default 30 s.
 	Max time.Duration
 }
 
-// DefaultConfig is safe without tuning.
+// DefaultConfig returns a configuration that is safe without tuning.
 func DefaultConfig() Config {
 	return Config{
 		IdleTimeout:        30 * time.Second,
@@ -98,7 +98,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// withDefaults fills in what is zero.
+// withDefaults returns the configuration with the default of each field that is zero.
 func (c Config) withDefaults() Config {
 	d := DefaultConfig()
 	c.IdleTimeout = cmp.Or(c.IdleTimeout, d.IdleTimeout)

@@ -10,13 +10,12 @@ import (
 	"slipway.dev/slipway/internal/edge/upstream/h2client"
 )
 
-// Conn is one HTTP/1.1 connection to an endpoint, plain or TLS, or one that
-// carries a single exchange and is a stream of HTTP/2 below. Whoever got it from
-// Connect ends it with Release or Close, once.
+// Conn is an HTTP/1.1 connection to an endpoint, plain or TLS, or a stream of a shared
+// HTTP/2 connection that carries one exchange. The caller of Connect ends it with Release
+// or Close, once.
 //
-// It is one piece of memory, in which what each request reads comes first: with
-// thousands of endpoints hardly a request finds its connection in the caches of
-// the processor.
+// It is one allocation, and the fields that each request reads come first: with thousands
+// of endpoints most requests find their connection in no CPU cache.
 type Conn struct {
 	Reader *h1.Reader
 	Writer *h1.Writer
@@ -25,14 +24,14 @@ type Conn struct {
 
 	endpoint      *Endpoint
 	dialer        *dialer
-	next          *Conn // in the pool, whose mutex guards this
-	idleSince     int64 // when it was last used
+	next          *Conn // the connection below it in the pool, whose mutex guards this
+	idleSince     int64
 	reused        bool
 	idle          bool // it is in the pool, whose mutex guards this
 	closed        bool
-	timeoutsSet   bool             // header and between were set
+	timeoutsSet   bool             // the two timeouts below were set
 	stream        *h2client.Stream // nil for HTTP/1.1
-	headerTimeout time.Duration    // as SetTimeouts got them
+	headerTimeout time.Duration    // as given to SetTimeouts
 	bodyTimeout   time.Duration
 	link          link
 
@@ -40,8 +39,8 @@ type Conn struct {
 	writer h1.Writer
 }
 
-// connect makes a connection. Where connections are shared it may give a part of
-// one; with fresh, only of one that is being made.
+// connect makes a connection. With HTTP/2 it may return a stream of one that is shared;
+// with fresh, only of one that is being made.
 func (e *Endpoint) connect(ctx context.Context, d *dialer, timeout time.Duration, fresh bool) (*Conn, error) {
 	ctx, cancel := e.withConnectTimeout(ctx, timeout)
 	defer cancel()
@@ -51,7 +50,7 @@ func (e *Endpoint) connect(ctx context.Context, d *dialer, timeout time.Duration
 	return e.dialSingle(ctx, d)
 }
 
-// withConnectTimeout gives the context in which a connection is made.
+// withConnectTimeout returns a context with the timeout of a connect; 0 is the default.
 func (e *Endpoint) withConnectTimeout(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
 	if timeout <= 0 {
 		timeout = e.handle.set.cfg.ConnectTimeout
@@ -59,7 +58,7 @@ func (e *Endpoint) withConnectTimeout(ctx context.Context, timeout time.Duration
 	return context.WithTimeout(ctx, timeout)
 }
 
-// dialSingle makes a connection that nobody shares.
+// dialSingle makes a connection that is not shared.
 func (e *Endpoint) dialSingle(ctx context.Context, d *dialer) (*Conn, error) {
 	s := e.handle.set
 	if s.stop.Err() != nil {
@@ -75,7 +74,7 @@ func (e *Endpoint) dialSingle(ctx context.Context, d *dialer) (*Conn, error) {
 	return e.wrap(link, d), nil
 }
 
-// wrap makes a Conn of what HTTP/1.1 is spoken on.
+// wrap makes a Conn of a connection on which HTTP/1.1 is spoken.
 func (e *Endpoint) wrap(link link, d *dialer) *Conn {
 	cfg := &e.handle.set.cfg
 	c := &Conn{Limits: &cfg.Limits, link: link, endpoint: e, dialer: d}
@@ -83,15 +82,15 @@ func (e *Endpoint) wrap(link link, d *dialer) *Conn {
 	c.reader.Init(link.conn, cfg.Pool, cfg.Timeouts)
 	c.writer.Init(link.conn, cfg.Pool, cfg.Timeouts)
 	if link.raw != nil && link.tap == nil {
-		// Each use is looked at before, so that nothing is there to read.
+		// takeIdle checks the socket before each use, so there is nothing to read.
 		c.Reader.UseRawConn(link.raw)
 	}
 	return c
 }
 
-// SetTimeouts bounds the exchange that comes: the wait for the head of the
-// response, and the waits between two pieces of a body. 0 means the default.
-// They hold until they are set again. It returns the first of them as it is now.
+// SetTimeouts sets the timeouts of the next exchange: for the head of the response, and
+// between two pieces of a body. 0 means the default. They hold until they are set again.
+// It returns the effective header timeout.
 func (c *Conn) SetTimeouts(header, idle time.Duration) time.Duration {
 	defaults := &c.endpoint.handle.set.cfg.Timeouts
 	c.Reader.SetPollInterval(0)
@@ -107,23 +106,22 @@ func (c *Conn) SetTimeouts(header, idle time.Duration) time.Duration {
 	return cmp.Or(header, defaults.Idle)
 }
 
-// NetConn is the connection itself, for protocols that take over after an
-// upgrade, and for TCP routes. With HTTP/2 it is the stream, unless it comes
-// from Dial: closing it cancels the exchange.
+// NetConn is the connection itself, for protocols that take over after an upgrade, and
+// for TCP routes. With HTTP/2 it is the stream, unless it comes from Dial: closing it
+// cancels the exchange.
 func (c *Conn) NetConn() net.Conn { return c.link.conn }
 
-// Reused reports whether the connection was kept from before. Such a one may
-// die of age with the next request. A stream that the endpoint refused counts
-// as one too: it was not looked at.
+// Reused reports whether the connection was used before. The backend may have closed it
+// just when the next request was sent. A stream that the endpoint refused counts as reused
+// too: the request was not processed.
 func (c *Conn) Reused() bool { return c.reused || c.stream != nil && c.stream.Reused() }
 
-// Release gives the connection back after a clean exchange: the response was
-// read to its end, and it said that the connection can be used again. It is
-// closed nevertheless when the endpoint has left, when enough are kept, or when
-// there is something to read that nobody asked for.
+// Release returns the connection to the pool after a clean exchange: the response was read
+// to its end and allows reuse. It is closed nevertheless when the endpoint was removed,
+// when the pool is full, or when there are unexpected bytes to read.
 func (c *Conn) Release() {
 	if c.stream != nil {
-		// What others share goes on; there is nothing to keep of one exchange.
+		// The shared connection stays open; the stream has nothing to keep.
 		c.closeGracefully()
 		return
 	}
@@ -138,12 +136,12 @@ func (c *Conn) Release() {
 	}
 }
 
-// Close ends the connection after anything but a clean exchange. It does not
-// wait for the backend.
+// Close closes the connection after an exchange that was not clean. It does not wait for
+// the backend.
 func (c *Conn) Close() { c.finish(c.link.abort) }
 
-// closeGracefully ends a connection that is at rest. TLS says goodbye then; with a
-// full send buffer that could take seconds.
+// closeGracefully closes a connection that is idle. TLS sends close_notify then, which
+// could take seconds with a full send buffer.
 func (c *Conn) closeGracefully() { c.finish(c.link.conn.Close) }
 
 func (c *Conn) finish(how func() error) {
@@ -151,7 +149,7 @@ func (c *Conn) finish(how func() error) {
 		return
 	}
 	c.closed = true
-	// There is nobody to tell, and nothing to be done.
+	// Errors do not matter: the connection is not used again.
 	_ = how()
 	c.Reader.Close()
 	if c.stream == nil {
@@ -161,7 +159,7 @@ func (c *Conn) finish(how func() error) {
 	}
 }
 
-// usable looks at an idle connection, without waiting.
+// usable checks an idle connection, without waiting.
 func (c *Conn) usable() bool {
 	stats := &c.endpoint.handle.set.stats
 	switch c.link.peerState() {

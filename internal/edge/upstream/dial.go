@@ -12,13 +12,12 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// sessions is how many TLS sessions of a backend are kept, one for each
-// endpoint.
+// sessions is the size of the TLS session cache of a backend, which has one session for
+// each endpoint.
 const sessions = 256
 
-// dialer is the way to connect to the endpoints of a backend. It does not
-// change: another way is another dialer, and connections of the two are never
-// mixed.
+// dialer makes connections to the endpoints of a backend. It never changes: another
+// transport is another dialer, and connections of the two are never mixed.
 type dialer struct {
 	protocol    route.Protocol
 	tls         route.UpstreamTLS
@@ -30,8 +29,8 @@ type dialer struct {
 	localNames bool
 }
 
-// newDialer makes the dialer of a backend, or says why there is none. It gives
-// the previous one when that is still right.
+// newDialer makes the dialer of a backend, or returns why the backend is broken. It
+// returns the previous one when nothing has changed, so that connections stay.
 func (s *Set) newDialer(b *route.Backend, previous *dialer) (*dialer, error) {
 	d := &dialer{protocol: b.Transport.Protocol, localNames: s.cfg.LocalNames}
 	switch d.protocol {
@@ -61,7 +60,7 @@ func (s *Set) newDialer(b *route.Backend, previous *dialer) (*dialer, error) {
 	return d, nil
 }
 
-// clientConfig is the part of the TLS configuration that all endpoints share.
+// clientConfig returns the part of the TLS configuration that all endpoints share.
 func (d *dialer) clientConfig() *tls.Config {
 	config := &tls.Config{
 		MinVersion:         tls.VersionTLS12,
@@ -73,8 +72,8 @@ func (d *dialer) clientConfig() *tls.Config {
 		config.RootCAs = d.authority.pool
 	}
 	if d.certificate != nil {
-		// Asked for one, the edge shows it whatever authorities the endpoint
-		// names: showing none would only give a worse error.
+		// The edge sends its certificate even if the endpoint names other authorities:
+		// sending none would only give a worse error.
 		certificate := d.certificate.parsed
 		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 			return certificate, nil
@@ -83,7 +82,7 @@ func (d *dialer) clientConfig() *tls.Config {
 	return config
 }
 
-// offered are the protocols that the endpoint may choose from in the handshake.
+// offered returns the ALPN protocols of the handshake.
 func offered(protocol route.Protocol) []string {
 	switch protocol {
 	case route.ProtocolH2:
@@ -99,7 +98,7 @@ const (
 	alpnHTTP1 = "http/1.1"
 )
 
-// dialTCP connects, without a handshake.
+// dialTCP connects without a TLS handshake.
 func (d *dialer) dialTCP(ctx context.Context, e *Endpoint) (*net.TCPConn, error) {
 	var by net.Dialer
 	if e.location.host != "" && !d.localNames {
@@ -117,7 +116,8 @@ func (d *dialer) dialTCP(ctx context.Context, e *Endpoint) (*net.TCPConn, error)
 	return socket, nil
 }
 
-// dial connects, with the handshake.
+// dial connects, with the TLS handshake if there is one, and notes the protocol that was
+// negotiated.
 func (d *dialer) dial(ctx context.Context, e *Endpoint) (link, error) {
 	socket, err := d.dialTCP(ctx, e)
 	if err != nil {
@@ -149,7 +149,7 @@ func (d *dialer) dial(ctx context.Context, e *Endpoint) (link, error) {
 	return l, nil
 }
 
-// dialCause leaves out the address, which a ConnectError has already.
+// dialCause removes the address from an error, because a ConnectError has it already.
 func dialCause(err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "dial" {
@@ -158,7 +158,8 @@ func dialCause(err error) error {
 	return err
 }
 
-// refuseLocal is asked for each address that a name resolves to.
+// refuseLocal is called by the net package for each address that a name resolves to,
+// before it connects. So the check cannot be passed by a second DNS response.
 func refuseLocal(_, address string, _ syscall.RawConn) error {
 	to, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -171,15 +172,15 @@ func refuseLocal(_, address string, _ syscall.RawConn) error {
 	return nil
 }
 
-// sessionOf keeps the sessions of endpoints apart. TLS would keep them by
-// server name, which all endpoints share: each would forget the other's.
+// sessionOf is the session cache of one endpoint. crypto/tls would key sessions by server
+// name, which all endpoints share: they would evict each other's.
 type sessionOf struct {
 	all     tls.ClientSessionCache
 	address string
 }
 
-// Get gives the endpoint's session.
+// Get implements [tls.ClientSessionCache].
 func (s sessionOf) Get(string) (*tls.ClientSessionState, bool) { return s.all.Get(s.address) }
 
-// Put keeps the endpoint's session.
+// Put implements [tls.ClientSessionCache].
 func (s sessionOf) Put(_ string, state *tls.ClientSessionState) { s.all.Put(s.address, state) }

@@ -11,8 +11,8 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// location is what makes an endpoint the same one: where it listens. Its weight,
-// zone and state may change.
+// location is the identity of an endpoint: where it listens. Its weight, zone and state
+// may change.
 type location struct {
 	address netip.AddrPort
 	host    string
@@ -30,7 +30,7 @@ func (p location) String() string {
 	return p.address.String()
 }
 
-// portNumber is where the endpoint listens.
+// portNumber is the port on which the endpoint listens.
 func (p location) portNumber() uint16 {
 	if p.host != "" {
 		return p.port
@@ -38,7 +38,7 @@ func (p location) portNumber() uint16 {
 	return p.address.Port()
 }
 
-// atPort is the same host at another port.
+// atPort returns the same host with another port.
 func (p location) atPort(port uint16) location {
 	if p.host != "" {
 		p.port = port
@@ -48,8 +48,8 @@ func (p location) atPort(port uint16) location {
 	return p
 }
 
-// serverName is the name that the endpoint has to prove to be, where none is
-// given.
+// serverName is the name that the certificate of the endpoint has to have, unless the
+// backend sets another.
 func (p location) serverName() string {
 	if p.host != "" {
 		return p.host
@@ -57,30 +57,30 @@ func (p location) serverName() string {
 	return p.address.Addr().Unmap().WithZone("").String()
 }
 
-// Endpoint is one address of a backend, with all that is known of it. It stays
-// the same through changes of the table, until it leaves it. What every request
-// reads or counts comes first, so that it fills few lines of a cache.
+// Endpoint is one address of a backend, with its connections, counters and health. It
+// stays the same through changes of the table, until it is removed. The fields that every
+// request reads or counts come first, so that they share few cache lines.
 type Endpoint struct {
 	handle   *Handle
 	address  string
 	inFlight atomic.Int64
 	health   health
-	// checkFailure says why the endpoint fails its health checks; nil when it does
-	// not. Handle.judging guards it for writing.
+	// checkFailure is why the endpoint fails its health checks; nil when it passes them.
+	// Handle.healthMu guards it for writing.
 	checkFailure atomic.Pointer[string]
 	reused       atomic.Uint64
 	ended        [outcomes]atomic.Uint64
 	pool         pool
 
 	location location
-	// hashSeed tells endpoints apart in consistent hashing; it is the same on every
+	// hashSeed distinguishes endpoints in consistent hashing. It is the same on every
 	// replica.
 	hashSeed uint64
-	// addedAt is when a running backend got the endpoint, for slow start. It is 0
-	// for one that was there from the beginning.
+	// addedAt is when the endpoint was added to a running backend, for slow start. It is
+	// 0 for one that was there from the beginning.
 	addedAt int64
 	removed atomic.Bool
-	// fastPathSet is the last roster that left nothing to think about but this endpoint.
+	// fastPathSet is the last endpoint set in which this endpoint was on the fast path.
 	fastPathSet atomic.Pointer[endpointSet]
 
 	openConns atomic.Int64 // connections, in use and idle
@@ -90,7 +90,7 @@ type Endpoint struct {
 
 	probe *probe // guarded by checker.mu; nil when it is not checked
 
-	smoothWeight int64 // of the smooth round robin; guarded by Handle.turning
+	smoothWeight int64 // for smoothRoundRobin; guarded by Handle.smoothMu
 }
 
 func newEndpoint(h *Handle, at location) *Endpoint {
@@ -107,16 +107,15 @@ func newEndpoint(h *Handle, at location) *Endpoint {
 // Address is host and port, for the Host header and for logs.
 func (e *Endpoint) Address() string { return e.address }
 
-// The average latency moves by an eighth with each measurement, and halves
-// with each latencyHalf without one: an endpoint that was slow once has to get
-// another chance.
+// The average latency moves by an eighth with each measurement, and halves with each
+// latencyHalf without one: an endpoint that was slow once has to get another chance.
 const (
 	latencyShift = 3
 	latencyHalf  = int64(10e9)
 )
 
-// observeLatency takes in how long an answer took. A measurement that is lost to
-// another goroutine does no harm.
+// observeLatency adds a measurement to the average. A measurement that is lost to another
+// goroutine does no harm.
 func (e *Endpoint) observeLatency(took, now int64) {
 	average := e.latency.Load()
 	if average == 0 {
@@ -128,7 +127,7 @@ func (e *Endpoint) observeLatency(took, now int64) {
 	e.measured.Store(now)
 }
 
-// expectedLatency is how long an answer takes, as far as is known; 0 is unknown.
+// expectedLatency is the expected time of a response; 0 is unknown.
 func (e *Endpoint) expectedLatency(now int64) int64 {
 	age := max(now-e.measured.Load(), 0)
 	return e.latency.Load() >> min(age/latencyHalf, 62)

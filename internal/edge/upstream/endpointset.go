@@ -7,54 +7,54 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// Transport is what the proxy has to know of a backend. It does not change.
+// Transport is what the proxy needs to know of a backend. It never changes.
 type Transport struct {
 	// Host is sent as the Host header. When it is empty, the client's is.
 	Host string
-	// Sticky is the cookie that keeps a client at its endpoint, with its name;
-	// nil when there is none.
+	// Sticky is the cookie that keeps a client at its endpoint, with its name; nil when
+	// there is none.
 	Sticky *route.StickyCookie
-	// Hash is what Choice.Hash is made of; nil unless the method is hash.
+	// Hash is the source of PickOptions.Hash; nil unless the method is hash.
 	Hash *route.HashKey
-	// TLS says that requests travel encrypted.
+	// TLS says that requests are sent over TLS.
 	TLS bool
 	// HostOfEndpoint sends the endpoint's address as the Host header.
 	HostOfEndpoint bool
 }
 
-// endpointSet is a backend at one moment: all that Pick looks at. It does not change
-// once it is published, apart from what its endpoints count. It is one line of a
-// cache, with what requests need that have no choice; the rest is in the listing.
+// endpointSet is one version of a backend: everything that Pick reads. It never changes
+// once it is published, except for the counters of its endpoints. It is one cache line,
+// with the fields that a single endpoint needs; the rest is in endpointList.
 type endpointSet struct {
-	// single is the endpoint of a backend that leaves no choice and bounds nothing
-	// but what runs on one endpoint; nil where there is more to think about.
+	// single is the endpoint of a backend with only one, which has no limit but the one
+	// per endpoint; nil where Pick has to choose.
 	single    *Endpoint
-	limit     int64 // requests in flight on one; 0 is no bound
+	limit     int64 // requests in flight on one endpoint; 0 is no bound
 	transport Transport
 	*endpointList
 }
 
-// endpointList is the part of a roster that is read where there is a choice.
+// endpointList is the part of an endpointSet that Pick reads to choose.
 type endpointList struct {
-	// refusal is returned by every Pick, where there is one.
+	// refusal is the error of every Pick; nil for a backend that gets requests.
 	refusal     error
 	overload    *OverloadError
 	dialer      *dialer // nil when the backend is broken
 	maxInFlight int64   // requests in flight on all endpoints; 0 is no bound
 	method      route.BalanceMethod
-	slowStart   int64 // slow start, in nanoseconds
-	// warmUntil is when the last endpoint has come to its full share; 0 when
-	// none has to.
+	slowStart   int64 // the length of slow start, in nanoseconds
+	// warmUntil is when the last endpoint ends its slow start; 0 when none is in it.
 	warmUntil int64
 
-	entries []endpointEntry // all, in the table's order
-	all     candidates      // what is ready and has a share
-	near    candidates      // those of all that are in the edge's zone, where that counts
-	zones   uint64          // how many zones all has
+	entries []endpointEntry // all endpoints, in the order of the table
+	all     candidates      // the endpoints that are ready and have a weight
+	near    candidates      // those of all in the edge's own zone, if it is preferred
+	zones   uint64          // the number of zones of all
 	sticky  map[string]*endpointEntry
 }
 
-// fastPath is the endpoint of a backend that no choice is needed for, if it is one.
+// fastPath returns the endpoint of a backend that needs no choice and no change of the
+// request, nil for any other.
 func (r *endpointSet) fastPath() *Endpoint {
 	if r.limit > 0 || r.transport != (Transport{}) {
 		return nil
@@ -62,10 +62,10 @@ func (r *endpointSet) fastPath() *Endpoint {
 	return r.single
 }
 
-// refuse makes every Pick fail.
+// refuse makes every Pick fail with an error.
 func (r *endpointSet) refuse(err error) { r.refusal, r.single = err, nil }
 
-// endpointEntry is an endpoint with what may change of it.
+// endpointEntry is an endpoint with the properties that may change in the table.
 type endpointEntry struct {
 	endpoint *Endpoint
 	weight   uint64
@@ -74,17 +74,17 @@ type endpointEntry struct {
 	sticky   string
 }
 
-// candidates is what a balancing method chooses from.
+// candidates are the endpoints that a balancing method chooses from.
 type candidates struct {
 	entries []*endpointEntry
 	total   uint64
-	// cumulative has the sum of the weights up to each member. It is nil when all
-	// weights are equal.
+	// cumulative has the sum of the weights up to each entry. It is nil when all weights
+	// are equal.
 	cumulative []uint64
 }
 
-// newEndpointSet lists the endpoints of a backend. Endpoint gives the one at a
-// place: the old one where there was one.
+// newEndpointSet makes the endpoint set of a backend. endpoint returns the Endpoint at a
+// location: the existing one if there is one, so that its state stays.
 func newEndpointSet(h *Handle, b *route.Backend, endpoint func(location) *Endpoint) *endpointSet {
 	cfg := &h.set.cfg
 	r := &endpointSet{
@@ -118,7 +118,7 @@ func newEndpointSet(h *Handle, b *route.Backend, endpoint func(location) *Endpoi
 	for i := range b.Endpoints {
 		listed := &b.Endpoints[i]
 		at := locationOf(listed)
-		// Validate reports these; serving the rest does no harm.
+		// Validate reports duplicates and invalid addresses; the rest is served.
 		if seen[at] || at.host == "" && !at.address.IsValid() {
 			continue
 		}
@@ -140,7 +140,7 @@ func newEndpointSet(h *Handle, b *route.Backend, endpoint func(location) *Endpoi
 	return r
 }
 
-// selectCandidates says which members new clients are sent to.
+// selectCandidates finds the endpoints that new clients are sent to.
 func (r *endpointSet) selectCandidates(zone string, preferZone bool) {
 	zones := map[string]bool{}
 	var all, near []*endpointEntry
@@ -196,8 +196,8 @@ func (r *endpointSet) setStickyValues(id route.BackendID, key route.Secret) {
 	}
 }
 
-// zoneSuffices reports whether the edge's own zone can carry its part: at least
-// four fifths of what it would have if all zones had the same.
+// zoneSuffices reports whether the edge's own zone can carry its part of the load: at least
+// four fifths of what it would have if all zones had the same weight.
 func (r *endpointSet) zoneSuffices(ill bool) bool {
 	weight := r.near.total
 	if ill {
@@ -211,7 +211,7 @@ func (r *endpointSet) zoneSuffices(ill bool) bool {
 	return weight > 0 && weight*r.zones*5 >= r.all.total*4
 }
 
-// noneHealthy reports whether no endpoint is left.
+// noneHealthy reports whether no healthy endpoint is left.
 func (r *endpointSet) noneHealthy() bool {
 	return !slices.ContainsFunc(r.all.entries, func(m *endpointEntry) bool { return m.endpoint.healthy() })
 }

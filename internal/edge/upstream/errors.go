@@ -11,22 +11,22 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// What Pick and Connect can end with, besides the types below.
+// The errors of Pick and Connect, besides the types below.
 var (
 	// ErrNoBackend: the table has no such backend.
 	ErrNoBackend = errors.New("the table has no such backend; check the Service and its port")
 	// ErrNoEndpoint: the backend has no endpoint that takes this request.
 	ErrNoEndpoint = errors.New("the backend has no ready endpoint; check that its pods are ready")
-	// ErrOverloaded is what an OverloadError is.
+	// ErrOverloaded is wrapped by OverloadError.
 	ErrOverloaded = errors.New("the backend, or each of its endpoints, has as many requests as it may")
 	// ErrClosed: the Set was closed.
 	ErrClosed = errors.New("the edge is stopping and makes no new connections")
 	// ErrLocalAddress: a host name resolved to the edge's own machine or link.
 	ErrLocalAddress = errors.New("the name resolves to a loopback or link-local address, which is not allowed; give a name of another machine")
 
-	// ErrRefused: the endpoint said that it has not looked at the request, so
-	// that any request may be sent again. Reading from the connection ends with
-	// it. It is an io.EOF too.
+	// ErrRefused: the endpoint refused the request before processing it, so that any
+	// request may be retried. Reading from the connection fails with it. It is an io.EOF
+	// too.
 	ErrRefused = h2client.ErrRefused
 
 	errNoH2       = errors.New("the endpoint does not choose HTTP/2 in the handshake; set the protocol of the backend to tls or alpn")
@@ -34,43 +34,42 @@ var (
 	errLeaseEnded = errors.New("the lease has ended; pick again")
 )
 
-// OverloadError says that the backend has as many requests as it may, or that
-// all of its endpoints have.
-// Answer 503 with Retry-After.
+// OverloadError says that the backend, or each of its endpoints, has as many requests in
+// flight as it may. The proxy responds with 503 and Retry-After.
 type OverloadError struct {
 	Backend route.BackendID
 	// RetryAfter is when the client should try again.
 	RetryAfter time.Duration
 }
 
-// Error says what is wrong.
+// Error implements error.
 func (e *OverloadError) Error() string { return e.Backend.String() + ": " + ErrOverloaded.Error() }
 
-// Unwrap gives ErrOverloaded.
+// Unwrap returns ErrOverloaded.
 func (e *OverloadError) Unwrap() error { return ErrOverloaded }
 
-// BrokenError says why nothing is sent to a backend although it is there.
-// Answer 503.
+// BrokenError says why no request is sent to a backend although the table has it. The proxy
+// responds with 503.
 type BrokenError struct {
 	Backend route.BackendID
 	// Reason says what is wrong and what to do.
 	Reason string
 }
 
-// Error says what is wrong.
+// Error implements error.
 func (e *BrokenError) Error() string { return e.Backend.String() + ": " + e.Reason }
 
-// ConnectError says why there is no connection. Nothing was sent, so the
-// request may go to another endpoint.
+// ConnectError says why there is no connection. Nothing was sent, so the request may go to
+// another endpoint.
 type ConnectError struct {
-	// Address is that of the endpoint.
+	// Address is the address of the endpoint.
 	Address string
-	// TLS says that the endpoint was reached, and the handshake failed.
+	// TLS says that the endpoint was reached, and that the handshake failed.
 	TLS bool
 	Err error
 }
 
-// Error says what is wrong and, where it is known, what to do.
+// Error implements error. It adds what to do where that is known.
 func (e *ConnectError) Error() string {
 	text := "cannot connect to " + e.Address
 	if e.TLS {
@@ -83,10 +82,10 @@ func (e *ConnectError) Error() string {
 	return text
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *ConnectError) Unwrap() error { return e.Err }
 
-// Timeout reports whether it took too long, for 504 instead of 502.
+// Timeout reports whether it took too long, which makes the status 504 instead of 502.
 func (e *ConnectError) Timeout() bool {
 	if errors.Is(e.Err, context.DeadlineExceeded) {
 		return true

@@ -9,34 +9,32 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// Handle stands for one backend, whether the table has it or not. It stays the
-// same while anybody holds it.
+// Handle stands for one backend, also for one that the table does not have. Every rule
+// that names the backend holds the same Handle.
 type Handle struct {
 	set       *Set
 	endpoints atomic.Pointer[endpointSet]
-	// fastPath is the endpoint of a roster that leaves nothing to think about, nil
-	// where it does: with thousands of backends, the roster is one more thing that
-	// has to come from memory.
+	// fastPath is the endpoint of a backend that needs no choice, nil for any other: with
+	// thousands of backends, the endpoint set is one more cache miss.
 	fastPath atomic.Pointer[Endpoint]
 	id       route.BackendID
 
-	next      atomic.Uint64 // of the round robin with equal weights
-	smoothMu  sync.Mutex    // guards Endpoint.current
-	healthMu  sync.Mutex    // guards what health says it guards
-	unhealthy atomic.Int32  // endpoints that are ejected, on trial or fail their checks
+	next      atomic.Uint64 // the next entry of roundRobin
+	smoothMu  sync.Mutex    // guards Endpoint.smoothWeight
+	healthMu  sync.Mutex    // guards changes of the health of endpoints
+	unhealthy atomic.Int32  // endpoints that are ejected, half-open or fail their checks
 
 	inFlight atomic.Int64 // of all endpoints; counted only where it is bounded
 
-	backend *route.Backend // guarded by Set.mu; nil when the table has it not
+	backend *route.Backend // guarded by Set.mu; nil when the table does not have it
 }
 
-// PickOptions is what balancing may look at.
+// PickOptions is what of a request decides about its endpoint.
 type PickOptions struct {
-	// Sticky is the value of the sticky cookie, empty when there is none. The
-	// client may have made it up.
+	// Sticky is the value of the sticky cookie, empty when there is none. It comes from
+	// the client and is not trusted.
 	Sticky string
-	// Hash tells requests apart, for consistent hashing. It counts only with
-	// HasHash.
+	// Hash is the key of consistent hashing. It is used only with HasHash.
 	Hash    uint64
 	HasHash bool
 	// Avoid is the endpoint that has just failed. It is chosen again only when
@@ -47,13 +45,13 @@ type PickOptions struct {
 // ID is the backend's identity, which never changes.
 func (h *Handle) ID() *route.BackendID { return &h.id }
 
-// Transport is what the proxy has to know before it can choose. For the rest of
-// the request, see [Lease.Transport].
+// Transport is what the proxy needs of a backend before it picks an endpoint. For the rest
+// of the request, see [Lease.Transport].
 func (h *Handle) Transport() *Transport { return &h.endpoints.Load().transport }
 
-// PickFast is Pick for a backend that no choice is needed for: it has one endpoint,
-// which is well, bounds nothing, and takes requests as they are. For others it
-// reports false, and Pick answers.
+// PickFast is Pick for a backend that needs no choice: it has one endpoint, which is
+// healthy, has no limits, and gets requests unchanged. It reports false for any other, and
+// the caller uses Pick.
 func (h *Handle) PickFast() (Lease, bool) {
 	e := h.fastPath.Load()
 	if e == nil || !e.healthy() {
@@ -63,9 +61,8 @@ func (h *Handle) PickFast() (Lease, bool) {
 	return Lease{handle: h, endpoint: e}, true
 }
 
-// Pick chooses an endpoint and counts the request as in flight on it until
-// Done. It fails with ErrNoBackend, ErrNoEndpoint, an OverloadError or a
-// BrokenError.
+// Pick chooses an endpoint and counts the request as in flight on it until Done. It fails
+// with ErrNoBackend, ErrNoEndpoint, an OverloadError or a BrokenError.
 func (h *Handle) Pick(choice PickOptions) (Lease, error) {
 	r := h.endpoints.Load()
 	if e := r.single; e != nil && e != choice.Avoid && e.healthy() {
@@ -93,12 +90,13 @@ func (h *Handle) Pick(choice PickOptions) (Lease, error) {
 	return lease, nil
 }
 
-// pick chooses an endpoint, once the backend as a whole has room.
+// pick chooses an endpoint, once the backend as a whole has room. The sticky endpoint
+// comes first, then the edge's own zone if it suffices, then all endpoints.
 func (h *Handle) pick(r *endpointSet, choice PickOptions) (Lease, error) {
 	g := pickFilter{avoid: choice.Avoid, limit: r.limit}
 	if choice.Sticky != "" {
-		// An endpoint that cannot serve the client now loses it; one that has
-		// too much to do does not, or a busy hour would empty every session.
+		// A client loses an endpoint that is unhealthy. It does not lose one that is
+		// full, or a busy hour would end every session.
 		if m := r.sticky[choice.Sticky]; m != nil && g.available(m.endpoint) {
 			if lease, ok := h.acquire(r, m, &g); ok {
 				return lease, nil
@@ -127,12 +125,10 @@ func (h *Handle) pick(r *endpointSet, choice PickOptions) (Lease, error) {
 	return h.lastResort(r, &g, choice)
 }
 
-// lastResort sends a request where it would rather not go: to the endpoint to
-// avoid, then to one that is ejected or fails its health checks. It does the
-// latter only when no other is there, not when the others have too much to do.
-// To answer 503 instead would help nobody: an endpoint that is really down
-// gives no worse an answer, and when all fail at once it is often the check that
-// is wrong.
+// lastResort picks an endpoint that Pick avoids: the one in Avoid, then an ejected or
+// unhealthy one. It does the latter only when no healthy one is left, not when the healthy
+// ones are full. A 503 instead would help no client: an endpoint that is really down is no
+// worse, and when all fail at once it is often the check that is wrong.
 func (h *Handle) lastResort(r *endpointSet, g *pickFilter, choice PickOptions) (Lease, error) {
 	g.avoid = nil
 	if lease, ok := h.tryPick(r, &r.all, g, choice); ok {
@@ -156,8 +152,8 @@ func (h *Handle) overloaded(r *endpointSet) (Lease, error) {
 	return Lease{}, r.overload
 }
 
-// pickAttempts is how often an endpoint is chosen that, by the time it is taken,
-// another request has filled up or tries out.
+// pickAttempts is how often an endpoint is chosen again after another request has filled
+// it up or has claimed its probe meanwhile.
 const pickAttempts = 4
 
 func (h *Handle) tryPick(r *endpointSet, f *candidates, g *pickFilter, choice PickOptions) (Lease, bool) {
@@ -173,7 +169,8 @@ func (h *Handle) tryPick(r *endpointSet, f *candidates, g *pickFilter, choice Pi
 	return Lease{}, false
 }
 
-// acquire counts a request on an endpoint, unless it has become too much for it.
+// acquire counts a request on an endpoint, unless that exceeds its limit. A half-open
+// endpoint takes one request at a time.
 func (h *Handle) acquire(r *endpointSet, m *endpointEntry, g *pickFilter) (Lease, bool) {
 	e := m.endpoint
 	if n := e.inFlight.Add(1); g.limit > 0 && n > g.limit {
@@ -194,23 +191,23 @@ func (h *Handle) acquire(r *endpointSet, m *endpointEntry, g *pickFilter) (Lease
 	return lease, true
 }
 
-// Lease is one request on one endpoint. It is for one goroutine.
+// Lease is one request on one endpoint. It is not safe for concurrent use.
 type Lease struct {
 	handle    *Handle
-	endpoints *endpointSet // nil while it is of no concern, see PickPlain
-	endpoint  *Endpoint    // nil once it has ended
+	endpoints *endpointSet // nil after PickFast, until it is needed
+	endpoint  *Endpoint    // nil after Done
 	sticky    string
-	began     int64 // 0 when nobody wants to know how long it takes
-	halfOpen  bool  // the endpoint was not ready, so this decides about it
-	// counted says that it counts among the requests of the whole backend.
+	began     int64 // 0 when the latency is not measured
+	halfOpen  bool  // the endpoint was ejected, and this request is its probe
+	// counted says that it counts against the limit of the whole backend.
 	counted bool
 }
 
-// Endpoint is the one that was chosen. It is nil after Done.
+// Endpoint is the endpoint that was chosen. It is nil after Done.
 func (l *Lease) Endpoint() *Endpoint { return l.endpoint }
 
-// Transport is how requests travel to the endpoint. It belongs to the same
-// moment as the choice of the endpoint, or as the connection that was made for it.
+// Transport is the transport of the endpoint. It belongs to the same version of the
+// backend as the endpoint, or as the connection that was made for it.
 func (l *Lease) Transport() *Transport {
 	if l.endpoints == nil {
 		return &defaultTransport
@@ -218,12 +215,11 @@ func (l *Lease) Transport() *Transport {
 	return &l.endpoints.transport
 }
 
-// defaultTransport takes requests as they are.
+// defaultTransport is that of backends on the fast path: requests are sent unchanged.
 var defaultTransport Transport
 
-// StickyValue is the cookie's value that leads back to this endpoint. It is
-// empty when the backend has no sticky cookie. When it differs from what the
-// client sent, the client should get it.
+// StickyValue is the value of the sticky cookie for this endpoint. It is empty when the
+// backend has no sticky cookie. The client should get it when it differs from what it sent.
 func (l *Lease) StickyValue() string {
 	if l.endpoint == nil {
 		return ""
@@ -231,12 +227,11 @@ func (l *Lease) StickyValue() string {
 	return l.sticky
 }
 
-// Connect gives an idle connection, the most recently used one, or makes one.
-// With fresh it always makes one: after a reused connection died, the others
-// may be dead too. Where the endpoint speaks HTTP/2 it gives a stream of a
-// connection that has room, or of one that is being made. The timeout bounds
-// all of it; 0 means the default. When no connection could be made, the error
-// is a ConnectError.
+// Connect returns an idle connection, the most recently used one, or makes one. With
+// fresh it always makes one: after a reused connection failed, the others may be stale
+// too. Where the endpoint speaks HTTP/2 it returns a stream of a connection that has room,
+// or of one that is being made. The timeout bounds all of it; 0 means the default. When no
+// connection could be made, the error is a ConnectError.
 func (l *Lease) Connect(ctx context.Context, timeout time.Duration, fresh bool) (*Conn, error) {
 	e := l.endpoint
 	if e == nil {
@@ -253,9 +248,8 @@ func (l *Lease) Connect(ctx context.Context, timeout time.Duration, fresh bool) 
 	return e.connect(ctx, l.endpoints.dialer, timeout, fresh)
 }
 
-// Dial makes a connection that carries bytes and not requests, for TCP routes:
-// it is new, whatever is spoken on it, and it is closed when it is released.
-// The timeout is as for Connect.
+// Dial makes a connection that carries bytes and not requests, for TCP routes. It is always
+// new, and closed when it is released. The timeout is as for Connect.
 func (l *Lease) Dial(ctx context.Context, timeout time.Duration) (*Conn, error) {
 	e := l.endpoint
 	if e == nil {
@@ -267,13 +261,13 @@ func (l *Lease) Dial(ctx context.Context, timeout time.Duration) (*Conn, error) 
 	if err != nil {
 		return nil, err
 	}
-	conn.dialer = nil // no pool takes it
+	conn.dialer = nil // so that no pool takes it
 	return conn, nil
 }
 
-// ResponseStarted says that the head of an answer has come. It is optional. With it,
-// an endpoint on trial is ready at once and not only at the end of a long
-// answer, and the method leastTime knows how long the head took, not the whole.
+// ResponseStarted notes that the head of a response has come. It is optional. With it a
+// half-open endpoint is ready at once and not only at the end of a long response, and the
+// method leastTime measures the time to the head.
 func (l *Lease) ResponseStarted() {
 	if l.endpoint == nil {
 		return
@@ -285,8 +279,8 @@ func (l *Lease) ResponseStarted() {
 	}
 }
 
-// Done ends the lease. The outcome decides about the endpoint's health. Calling
-// it again has no effect.
+// Done ends the lease. The outcome counts for the health of the endpoint. Calling it again
+// has no effect.
 func (l *Lease) Done(outcome Outcome) {
 	e := l.endpoint
 	if e == nil {
@@ -303,7 +297,7 @@ func (l *Lease) Done(outcome Outcome) {
 		l.measure(e)
 		l.handle.markSuccess(e, l.halfOpen)
 	case ServerError:
-		// How quickly it fails says nothing about how quickly it works.
+		// A quick failure must not look like a low latency.
 		l.handle.markSuccess(e, l.halfOpen)
 	case TimedOut:
 		l.measure(e)
@@ -313,7 +307,7 @@ func (l *Lease) Done(outcome Outcome) {
 	}
 }
 
-// measure takes in how long the request took until now, once.
+// measure adds the latency of the request, once.
 func (l *Lease) measure(e *Endpoint) {
 	if l.began == 0 {
 		return

@@ -9,38 +9,39 @@ import (
 	"slipway.dev/slipway/internal/backoff"
 )
 
-// health is what the outcomes of requests say about an endpoint.
+// health is the circuit breaker of an endpoint, driven by the outcomes of requests.
 //
-//	ready     until == 0
-//	ejected   until is later than now
-//	on trial  until is over; each request that is sent sets it anew
+//	ready      ejectedUntil == 0
+//	ejected    ejectedUntil is later than now
+//	half-open  ejectedUntil has passed; each probe that is sent sets it again
 type health struct {
 	ejectedUntil atomic.Int64
-	// failures in a row. Guarded by Handle.judging for writing, as is the rest.
+	// failures is the number of failures in a row. Handle.healthMu guards it for
+	// writing, and the rest altogether.
 	failures atomic.Int32
 	retrying bool // retryConnect runs
-	// ejections in a row; each lasts twice as long as the one before.
+	// ejections is the number of ejections in a row; each is longer than the one before.
 	ejections int
 }
 
-// healthy reports whether neither requests nor checks speak against the endpoint.
+// healthy reports whether the endpoint is not ejected and passes its checks.
 func (e *Endpoint) healthy() bool {
 	return e.health.ejectedUntil.Load() == 0 && e.checkFailure.Load() == nil
 }
 
-// never is the end of an ejection that a connection has to end.
+// never is the end of an ejection that only a successful connect ends.
 const never = math.MaxInt64
 
-// claimProbe lets one request at a time to an endpoint on trial. A request that
-// does not end keeps others away only for the time of the first ejection.
+// claimProbe lets one request at a time to a half-open endpoint. A probe that does not end
+// keeps others away only for the length of the first ejection.
 func (e *Endpoint) claimProbe(until int64) bool {
 	s := e.handle.set
 	now := s.now()
 	return now >= until && e.health.ejectedUntil.CompareAndSwap(until, now+int64(s.cfg.Ejection.Base))
 }
 
-// markSuccess takes in a success. One that began before the ejection says nothing
-// about the endpoint now.
+// markSuccess counts a success. One of a request that began before the ejection does not
+// end it: it says nothing about the endpoint now.
 func (h *Handle) markSuccess(e *Endpoint, trial bool) {
 	if e.health.failures.Load() == 0 && e.health.ejectedUntil.Load() == 0 {
 		return
@@ -58,7 +59,8 @@ func (h *Handle) markSuccess(e *Endpoint, trial bool) {
 	}
 }
 
-// markFailure takes in a failure.
+// markFailure counts a failure, and ejects the endpoint after too many in a row or after a
+// failed probe.
 func (h *Handle) markFailure(e *Endpoint, outcome Outcome, trial bool) {
 	if h.set.cfg.Ejection.Failures < 0 {
 		return
@@ -75,18 +77,19 @@ func (h *Handle) markFailure(e *Endpoint, outcome Outcome, trial bool) {
 	}
 	h.healthMu.Unlock()
 	if eject {
-		// What is idle is likely to be dead too.
+		// The other idle connections are likely to be dead too.
 		e.closeIdle()
 	}
 }
 
-// eject is called with judging held.
+// eject ejects an endpoint. After a failed connect it stays ejected until a connect in the
+// background succeeds. It is called with healthMu held.
 func (h *Handle) eject(e *Endpoint, outcome Outcome) {
 	cfg := &h.set.cfg.Ejection
 	e.health.ejections++
 	until := h.set.now() + int64(backoff.Policy{First: cfg.Base, Longest: cfg.Max}.Base(e.health.ejections))
 	if outcome == ConnectFailed {
-		// While the Set is being closed nothing is started any more.
+		// While the Set is being closed no goroutine is started any more.
 		if e.health.retrying = e.health.retrying || h.set.start(func() { h.retryConnect(e) }); e.health.retrying {
 			until = never
 		}
@@ -100,7 +103,7 @@ func (h *Handle) eject(e *Endpoint, outcome Outcome) {
 		slog.String("outcome", outcome.String()), slog.Int("failures", int(e.health.failures.Load())))
 }
 
-// restore makes an endpoint ready again. It is called with judging held.
+// restore makes an endpoint ready again. It is called with healthMu held.
 func (h *Handle) restore(e *Endpoint) {
 	e.health.ejectedUntil.Store(0)
 	h.set.stats.returns.Add(1)
@@ -109,9 +112,9 @@ func (h *Handle) restore(e *Endpoint) {
 		slog.String("backend", h.id.String()), slog.String("endpoint", e.address))
 }
 
-// mayEject reports whether, with one more ejected, at least half of the ready
-// endpoints stay; those that fail their checks have gone already. One that
-// drains may always go, if there is another.
+// mayEject reports whether, with one more ejected, at least half of the ready endpoints
+// stay; those that fail their checks count as ejected. One that drains may always be
+// ejected, if there is another.
 func (h *Handle) mayEject(e *Endpoint) bool {
 	if e.removed.Load() {
 		return false
@@ -131,9 +134,8 @@ func (h *Handle) mayEject(e *Endpoint) bool {
 	return (ejected+1)*2 <= ready
 }
 
-// publish makes a roster the one that requests see. When endpoints left, more
-// than half of the rest may be ejected; those that would come back first do so
-// at once.
+// publish makes an endpoint set the current one. When endpoints were removed, more than
+// half of the rest may be ejected; the ones with the shortest time left are restored.
 func (h *Handle) publish(r *endpointSet) {
 	h.healthMu.Lock()
 	defer h.healthMu.Unlock()
@@ -164,7 +166,8 @@ func (h *Handle) publish(r *endpointSet) {
 	h.countUnhealthy()
 }
 
-// countUnhealthy is called with judging held.
+// countUnhealthy counts the endpoints that are not healthy. It is called with healthMu
+// held.
 func (h *Handle) countUnhealthy() {
 	ill := int32(0)
 	r := h.endpoints.Load()
@@ -176,9 +179,9 @@ func (h *Handle) countUnhealthy() {
 	h.unhealthy.Store(ill)
 }
 
-// retryConnect tries to connect to an ejected endpoint until that works, and
-// puts it on trial then. No client has to wait for it, and an endpoint that has
-// been away for long is back within Ejection.Base.
+// retryConnect tries to connect to an ejected endpoint until that works, and makes it
+// half-open then. No client has to wait for it, and an endpoint that comes back after a
+// long time is used within Ejection.Base.
 func (h *Handle) retryConnect(e *Endpoint) {
 	s := h.set
 	ticker := time.NewTicker(s.cfg.Ejection.Base)
@@ -194,7 +197,7 @@ func (h *Handle) retryConnect(e *Endpoint) {
 		}
 		d := h.endpoints.Load().dialer
 		if d == nil {
-			continue // it is broken, and that may change
+			continue // the backend is broken, which may change
 		}
 		conn, err := e.connect(s.stop, d, 0, true)
 		if err != nil {
@@ -209,7 +212,7 @@ func (h *Handle) retryConnect(e *Endpoint) {
 	}
 }
 
-// stillEjected reports whether a connection is still needed.
+// stillEjected reports whether a connect is still needed.
 func (h *Handle) stillEjected(e *Endpoint) bool {
 	h.healthMu.Lock()
 	defer h.healthMu.Unlock()

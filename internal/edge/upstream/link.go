@@ -6,18 +6,18 @@ import (
 	"syscall"
 )
 
-// link is a connection with what is below it.
+// link is a connection with the layers below it.
 type link struct {
-	conn net.Conn // what requests travel over
+	conn net.Conn // what requests are written to
 	tap  *tap     // nil without TLS
-	// raw is the socket below, and fd its number; raw is nil where there is none.
+	// raw is the socket below, and fd its descriptor; raw is nil where there is none.
 	raw syscall.RawConn
 	fd  int
 	// http2 says that the endpoint speaks HTTP/2 on it.
 	http2 bool
 }
 
-// abort closes the connection below TLS, without a word.
+// abort closes the connection below TLS, without close_notify.
 func (l *link) abort() error {
 	if l.tap != nil {
 		return l.tap.Close()
@@ -25,8 +25,8 @@ func (l *link) abort() error {
 	return l.conn.Close()
 }
 
-// hasUnread reports whether something decrypted waits to be read, which no look
-// at the socket would show. It makes no system call.
+// hasUnread reports whether decrypted bytes wait to be read, which a peek at the socket
+// does not show. It makes no system call.
 func (l *link) hasUnread() bool {
 	if l.tap == nil {
 		return false
@@ -34,12 +34,12 @@ func (l *link) hasUnread() bool {
 	l.tap.blocked = true
 	defer func() { l.tap.blocked = false }()
 	n, err := l.conn.Read(l.tap.scratch[:])
-	// Anything but a read that found nothing, such as a goodbye, ends the
-	// connection's use too.
+	// Any other result, such as a close_notify, means that the connection cannot be used
+	// again either.
 	return n > 0 || err != os.ErrDeadlineExceeded
 }
 
-// peerState is what the other end of an idle connection does.
+// peerState is what the peer of an idle connection did.
 type peerState uint8
 
 const (
@@ -48,21 +48,21 @@ const (
 	peerSent
 )
 
-// attach lets the link look at its socket.
+// attach finds the socket of the link, for peeking.
 func (l *link) attach(socket syscall.Conn) {
 	raw, err := socket.SyscallConn()
 	if err == nil {
 		err = raw.Control(func(fd uintptr) { l.fd = int(fd) })
 	}
-	if err == nil { // else it is closed
+	if err == nil { // otherwise it is closed
 		l.raw = raw
 	}
 }
 
-// peerState peeks at the socket. It does not touch deadlines: the last one may be
-// over, and setting one costs more than the look. Only who owns the connection
-// may look, so that nobody closes it meanwhile: the number is used as it is,
-// because asking for it anew takes as long as the look.
+// peerState peeks at the socket. It does not touch deadlines: the last one may have passed,
+// and setting one costs more than the peek. Only the owner of the connection may call it,
+// so that the connection is not closed meanwhile: the descriptor is used directly, because
+// going through RawConn takes as long as the peek.
 func (l *link) peerState() peerState {
 	if l.raw == nil {
 		return peerClosed
@@ -70,12 +70,12 @@ func (l *link) peerState() peerState {
 	return peek(l.fd)
 }
 
-// tap is the socket below TLS. While it is shut, reads find nothing, as they
-// do after a deadline; TLS can go on afterwards.
+// tap is the socket below TLS. While it is blocked, reads fail as they do after a
+// deadline; TLS can go on afterwards.
 type tap struct {
 	*net.TCPConn
 	blocked bool
-	scratch [1]byte // for residue
+	scratch [1]byte // for hasUnread
 }
 
 // Read reads from the socket.

@@ -1,23 +1,23 @@
 package upstream
 
-// Outcome is how a request ended, as the endpoint's health is concerned.
+// Outcome is how a request ended, for the health of its endpoint.
 type Outcome uint8
 
 // The outcomes of a request.
 const (
-	// OK: there was an answer below 500.
+	// OK: there was a response below 500.
 	OK Outcome = iota
 	// ConnectFailed: there was no connection, in time or at all.
 	ConnectFailed
-	// Reset: the connection ended before the head of an answer. One that was
-	// reused and died before the first byte of the answer does not count, as
-	// long as the request is sent again on a fresh one.
+	// Reset: the connection ended before the head of a response. A reused connection that
+	// was closed before the first byte does not count, as long as the request is retried
+	// on a fresh one.
 	Reset
-	// TimedOut: the head of an answer did not come in time.
+	// TimedOut: the head of a response did not come in time.
 	TimedOut
-	// ServerError: the answer was 500 or more.
+	// ServerError: the status was 500 or more.
 	ServerError
-	// Cancelled: the client went away, so nothing is known.
+	// Cancelled: the client disconnected, so the outcome is unknown.
 	Cancelled
 
 	outcomes = int(Cancelled) + 1

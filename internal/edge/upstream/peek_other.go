@@ -2,6 +2,6 @@
 
 package upstream
 
-// peek knows nothing here. The proxy sends a request again when a reused
-// connection dies before its answer.
+// peek is not implemented here. The proxy retries a request when a reused connection is
+// closed before its response.
 func peek(int) ending { return endQuiet }

@@ -4,7 +4,7 @@ package upstream
 
 import "syscall"
 
-// peek looks for a byte without taking it and without waiting.
+// peek checks for a byte without taking it and without waiting.
 func peek(fd int) peerState {
 	var one [1]byte
 	for {

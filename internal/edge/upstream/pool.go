@@ -9,22 +9,20 @@ import (
 // pool holds the idle connections of one endpoint.
 type pool struct {
 	mu sync.Mutex
-	// top is the connection that was used last. The others are below it in the
-	// order of their use: the last one in is the first one out.
+	// top is the connection that was used last. The others follow it in the order of
+	// their use: the last one in is the first one out, so that rarely used ones expire.
 	top *Conn
-	// dialer is the way to make connections; those that were made another way
-	// are not kept. Nil keeps none.
+	// dialer makes connections; those of another dialer are not kept. Nil keeps none.
 	dialer *dialer
-	// count is how many there are.
+	// count is the number of idle connections.
 	count int
-	// swept says that the sweeper knows the pool.
+	// swept says that the pool is in the list of the sweeper.
 	swept bool
 	// shared has the HTTP/2 connections.
 	shared sharedConns
 }
 
-// takeIdle gives the most recently used connection that seems to be alive, or
-// nil.
+// takeIdle returns the most recently used connection that is still usable, or nil.
 func (e *Endpoint) takeIdle() *Conn {
 	s := e.handle.set
 	for {
@@ -56,13 +54,13 @@ func (p *pool) pop() *Conn {
 	return conn
 }
 
-// put keeps a connection, and reports whether it did.
+// put returns a connection to the pool, and reports whether the pool kept it.
 func (e *Endpoint) put(conn *Conn) bool {
 	s := e.handle.set
 	p := &e.pool
 	p.mu.Lock()
 	if conn.idle {
-		// Released twice. Keeping it twice would mix up two requests.
+		// It was released twice. Keeping it twice would mix up two requests.
 		p.mu.Unlock()
 		return true
 	}
@@ -88,8 +86,8 @@ func (e *Endpoint) put(conn *Conn) bool {
 	return true
 }
 
-// resetTransport changes the way to make connections, and closes what was made the old
-// way. It must be done before requests see the new way.
+// resetTransport changes the dialer, and closes the connections of the old one. It must be
+// done before requests see the new endpoint set.
 func (e *Endpoint) resetTransport(d *dialer) {
 	e.pool.mu.Lock()
 	var old []*Conn
@@ -103,7 +101,7 @@ func (e *Endpoint) resetTransport(d *dialer) {
 	drainAll(shared)
 }
 
-// close is for an endpoint that left the table.
+// close closes the connections of an endpoint that was removed.
 func (e *Endpoint) close() {
 	e.removed.Store(true)
 	e.resetTransport(nil)
@@ -119,8 +117,7 @@ func (e *Endpoint) closeIdle() {
 
 func (p *pool) takeAll() []*Conn { return p.takeBelow(&p.top) }
 
-// takeBelow takes a connection and all that were used before it. It is called
-// with mu held.
+// takeBelow takes a connection and all that were used before it. It is called with mu held.
 func (p *pool) takeBelow(from **Conn) (taken []*Conn) {
 	conn := *from
 	*from = nil
@@ -133,9 +130,9 @@ func (p *pool) takeBelow(from **Conn) (taken []*Conn) {
 	return taken
 }
 
-// expire closes what has been idle since before the given time. It returns when
-// the oldest of the rest was used, or 0 when there is none; the sweeper forgets
-// the pool then.
+// expire closes connections that have been idle since before the given time. It returns
+// when the oldest of the rest was used, or 0 when there is none; the sweeper drops the pool
+// from its list then.
 func (e *Endpoint) expire(before int64) (oldest int64, closed int) {
 	p := &e.pool
 	p.mu.Lock()

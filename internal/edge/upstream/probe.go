@@ -14,11 +14,11 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// maxCheckBody bounds the answer to a check. What is longer passes too; only
-// its connection is not used again.
+// maxCheckBody bounds the response of a check. A longer one passes too, but its connection
+// is not used again.
 const maxCheckBody = 64 << 10
 
-// run checks the endpoint once. It returns nil when the endpoint works.
+// run checks the endpoint once. It returns nil when the endpoint is healthy.
 func (p *checkPlan) run(stop context.Context) error {
 	ctx, cancel := context.WithTimeout(stop, time.Duration(p.check.Timeout))
 	defer cancel()
@@ -39,14 +39,13 @@ func (p *checkPlan) runWithin(ctx context.Context) error {
 	}
 	again, err := p.attempt(ctx, false)
 	if again {
-		// A connection that was kept may have died of age.
+		// The idle connection was stale.
 		_, err = p.attempt(ctx, true)
 	}
 	return err
 }
 
-// attempt makes one request. It reports whether another may do better, on a
-// connection that is new.
+// attempt makes one request. It reports whether it should be repeated on a new connection.
 func (p *checkPlan) attempt(ctx context.Context, fresh bool) (again bool, err error) {
 	var conn *Conn
 	if !fresh {
@@ -61,12 +60,12 @@ func (p *checkPlan) attempt(ctx context.Context, fresh bool) (again bool, err er
 	return err != nil && conn.Reused() && stale(err), err
 }
 
-// stale reports whether a connection ended before the first byte of an answer.
+// stale reports whether a connection ended before the first byte of a response.
 func stale(err error) bool {
 	return errors.Is(err, io.EOF) || errors.As(err, new(*h1.WriteError)) || errors.As(err, new(*net.OpError))
 }
 
-// exchange makes one request and judges the answer.
+// exchange makes one request and checks the response. The context closes the connection.
 func (p *checkPlan) exchange(ctx context.Context, conn *Conn) error {
 	defer context.AfterFunc(ctx, func() { _ = conn.NetConn().Close() })()
 	reusable, err := p.roundTrip(conn)
@@ -78,7 +77,8 @@ func (p *checkPlan) exchange(ctx context.Context, conn *Conn) error {
 	return err
 }
 
-// roundTrip reports whether the connection can be used again.
+// roundTrip sends the request and checks the response. It reports whether the connection
+// can be used again.
 func (p *checkPlan) roundTrip(conn *Conn) (reusable bool, err error) {
 	conn.SetTimeouts(time.Duration(p.check.Timeout), time.Duration(p.check.Timeout))
 	if _, err := conn.Writer.Write(p.request()); err != nil {
@@ -107,7 +107,7 @@ func (p *checkPlan) roundTrip(conn *Conn) (reusable bool, err error) {
 	return read == nil && head.Reusable, err
 }
 
-// request is what is sent.
+// request returns the HTTP request of the check.
 func (p *checkPlan) request() []byte {
 	if p.check.Mode == route.CheckGRPC {
 		return p.requestGRPC()
@@ -116,7 +116,8 @@ func (p *checkPlan) request() []byte {
 		"\r\nUser-Agent: slipway-health\r\nAccept: */*\r\n\r\n")
 }
 
-// requestGRPC is a HealthCheckRequest, whose only field is the service.
+// requestGRPC returns a HealthCheckRequest of the gRPC health checking protocol, whose only
+// field is the service.
 func (p *checkPlan) requestGRPC() []byte {
 	var message []byte
 	if service := p.check.Service; service != "" {
@@ -131,7 +132,7 @@ func (p *checkPlan) requestGRPC() []byte {
 	return append(request, message...)
 }
 
-// checkGRPC reads a HealthCheckResponse, whose only field is the status.
+// checkGRPC checks a HealthCheckResponse, whose only field is the status: 1 is SERVING.
 func checkGRPC(head *h1.ResponseHead, body *h1.Body, message []byte, read error) error {
 	if head.Status != 200 {
 		return fmt.Errorf("it answered %d", head.Status)
@@ -159,17 +160,17 @@ func checkGRPC(head *h1.ResponseHead, body *h1.Body, message []byte, read error)
 	return nil
 }
 
-// checkResponse takes the body of an answer, and keeps its beginning.
+// checkResponse discards the body of a response, except for its beginning.
 type checkResponse struct {
 	net.Conn
 	kept []byte
 }
 
-// Write takes everything.
+// Write implements [net.Conn].
 func (a *checkResponse) Write(b []byte) (int, error) {
 	a.kept = append(a.kept, b[:min(len(b), 1024-len(a.kept))]...)
 	return len(b), nil
 }
 
-// SetWriteDeadline has nothing to bound.
+// SetWriteDeadline implements [net.Conn]. There is no write that could wait.
 func (a *checkResponse) SetWriteDeadline(time.Time) error { return nil }

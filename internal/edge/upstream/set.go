@@ -11,26 +11,27 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// Set has the state of all backends. It outlives changes of the table.
+// Set has the state of all backends by identity. It outlives changes of the table.
 type Set struct {
 	cfg     Config
 	began   time.Time
 	stats   counters
 	sweeper sweeper
 	checker checker
-	absent  *endpointSet // of backends that the table has not
+	absent  *endpointSet // of backends that the table does not have
 
-	// stop ends when the Set is closed; life guards running against that.
+	// stop ends when the Set is closed. lifeMu orders that with adding to running.
 	stop    context.Context
 	cancel  context.CancelFunc
 	lifeMu  sync.Mutex
 	running sync.WaitGroup
 
-	// mu is for changes. Requests do not take it.
+	// mu serializes changes of the table. Requests do not take it.
 	mu       sync.Mutex
 	backends map[route.BackendID]*Handle
-	// absentHandles are the handles of backends that the table has not. Only those
-	// that hold them keep them alive, or names that come and go would add up.
+	// absentHandles are the handles of backends that the table does not have. The map
+	// holds them weakly: only rules keep them alive, so names that come and go do not add
+	// up.
 	absentHandles cache.Weak[route.BackendID, Handle]
 	// tlsBackends are the backends that name an authority or certificate.
 	tlsBackends map[route.BackendID]*Handle
@@ -55,7 +56,7 @@ func NewSet(cfg Config) *Set {
 // now is the time since the Set was made. It is never 0.
 func (s *Set) now() int64 { return int64(time.Since(s.began)) + 1 }
 
-// Handle gives the handle of a backend, also of one that is not there yet.
+// Handle returns the handle of a backend, also of one that the table does not have.
 func (s *Set) Handle(id route.BackendID) *Handle {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,18 +74,17 @@ func (s *Set) handle(id route.BackendID) *Handle {
 	})
 }
 
-// SetZone says where this replica runs, for backends that prefer their own zone.
-// It counts for those that change afterwards, so it is for the start.
+// SetZone sets the zone that this replica runs in, for backends that prefer it. It applies
+// to backends that change afterwards, so it is called at the start.
 func (s *Set) SetZone(zone string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.cfg.Zone = zone
 }
 
-// Apply follows a change of the table. Each backend changes at one moment, with
-// all of its endpoints; one that cannot be served is broken afterwards, and the
-// others are as they should be. It must not be called concurrently with a later
-// change: the order of calls is the order of changes.
+// Apply applies a change of the table. Each backend changes at one moment, with all of its
+// endpoints; one that cannot be served becomes broken, and the others are not affected.
+// Calls must not overlap: the order of calls is the order of changes.
 func (s *Set) Apply(change *route.Change) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,8 +107,8 @@ func (s *Set) Apply(change *route.Change) {
 	}
 }
 
-// updateBackend brings one backend up to its new value. It does nothing that is not
-// needed, so it does not matter what of the value has changed.
+// updateBackend applies the new value of a backend. It compares with the current state, so
+// it does not matter which part of the value has changed.
 func (s *Set) updateBackend(b *route.Backend) {
 	h := s.handle(b.ID)
 	old := h.endpoints.Load()
@@ -139,8 +139,9 @@ func (s *Set) updateBackend(b *route.Backend) {
 		r.refuse(ErrNoEndpoint)
 	}
 
-	// Before the new roster is seen, no connection of the old way is left to be
-	// taken; after it, nobody comes for those that left.
+	// The old connections are closed before the new set is published, so that no request
+	// takes one of them; removed endpoints are closed after it, when no request picks them
+	// any more.
 	for i := range r.entries {
 		r.entries[i].endpoint.resetTransport(d)
 	}
@@ -165,8 +166,8 @@ func (s *Set) addBackend(h *Handle, b *route.Backend) {
 	}
 }
 
-// logBroken logs a backend that breaks, but not again with every endpoint that
-// changes meanwhile.
+// logBroken logs a backend that becomes broken, but not again with every change of its
+// endpoints.
 func (s *Set) logBroken(h *Handle, old, r *endpointSet) {
 	broken, is := r.refusal.(*BrokenError)
 	before, was := old.refusal.(*BrokenError)
@@ -195,9 +196,8 @@ func (s *Set) removeBackend(id route.BackendID) {
 	s.absentHandles.Put(id, h)
 }
 
-// Close closes idle connections and stops what runs in the background. Leases
-// may still be ended; connections that are released are closed, and no new ones
-// are made.
+// Close closes idle connections and stops everything in the background. Leases may still
+// be ended; connections that are released are closed, and no new ones are made.
 func (s *Set) Close() {
 	s.lifeMu.Lock()
 	s.cancel()
@@ -234,7 +234,7 @@ func (s *Set) start(f func()) bool {
 	return true
 }
 
-// run runs f, unless the Set is closed; Close waits for it.
+// run runs f, unless the Set is closed. Close waits for it.
 func (s *Set) run(f func()) {
 	s.lifeMu.Lock()
 	if s.stop.Err() != nil {

@@ -9,31 +9,31 @@ import (
 	"slipway.dev/slipway/internal/edge/upstream/h2client"
 )
 
-// sharedConns has the HTTP/2 connections of one endpoint, which its requests share.
-// One connection is filled before another is made, and one is made at a time:
-// when many requests come at once, the first of them dials and the others use
-// what it gets. The pool's mutex guards it.
+// sharedConns are the HTTP/2 connections of one endpoint, which its requests share. One
+// connection is filled before another is made, and one is made at a time: when many requests
+// come at once, the first of them dials and the others wait for it. The pool's mutex guards
+// it.
 type sharedConns struct {
 	conns   []*h2client.Conn
-	dialing *dialing // nil while nobody dials
-	// http1 says that the endpoint chose HTTP/1.1 last time, which nobody can
-	// share: each request dials for itself then.
+	dialing *dialing // nil while no request dials
+	// http1 says that the endpoint chose HTTP/1.1 last time. Such a connection cannot be
+	// shared, so each request dials for itself then.
 	http1 bool
 }
 
 // dialing is a connection that is being made.
 type dialing struct {
 	done chan struct{}
-	err  error // once done is closed
+	err  error // valid once done is closed
 }
 
-// connectShared gives a stream of a connection, or makes a connection.
+// connectShared returns a stream of a shared connection, and makes one if none has room.
 func (e *Endpoint) connectShared(ctx context.Context, d *dialer, fresh bool) (*Conn, error) {
 	p := &e.pool
 	for {
 		p.mu.Lock()
 		if p.dialer != d {
-			// The backend has changed since the request chose this endpoint.
+			// The backend has changed since the request picked this endpoint.
 			p.mu.Unlock()
 			return e.dialShared(ctx, d)
 		}
@@ -73,14 +73,14 @@ func (e *Endpoint) connectShared(ctx context.Context, d *dialer, fresh bool) (*C
 	}
 }
 
-// isCallerTimeout reports whether somebody else's dial ended because of his own
-// bounds. Others may have more time.
+// isCallerTimeout reports whether the dial of another request failed because of that
+// request's own context or timeout. The others may have more time.
 func isCallerTimeout(err error) bool {
 	var failed *ConnectError
 	return errors.Is(err, context.Canceled) || errors.As(err, &failed) && failed.Timeout()
 }
 
-// openStream gives a stream of the first connection that has room.
+// openStream opens a stream on the first connection that has room.
 func (t *sharedConns) openStream() *h2client.Stream {
 	t.conns = slices.DeleteFunc(t.conns, (*h2client.Conn).Closing)
 	for _, conn := range t.conns {
@@ -102,7 +102,7 @@ func (e *Endpoint) wrapStream(s *h2client.Stream, d *dialer) *Conn {
 	return conn
 }
 
-// dialShared makes a connection, for all to share if it is HTTP/2.
+// dialShared makes a connection, and shares it if it is HTTP/2.
 func (e *Endpoint) dialShared(ctx context.Context, d *dialer) (*Conn, error) {
 	if e.handle.set.stop.Err() != nil {
 		return nil, &ConnectError{Address: e.address, Err: ErrClosed}
@@ -150,7 +150,7 @@ func (e *Endpoint) sharedConfig(l link) h2client.Config {
 	}
 }
 
-// sharedClosed is told of the end of a shared connection.
+// sharedClosed is called when a shared connection is closed.
 func (e *Endpoint) sharedClosed(gone *h2client.Conn) {
 	e.openConns.Add(-1)
 	e.pool.mu.Lock()
@@ -158,8 +158,8 @@ func (e *Endpoint) sharedClosed(gone *h2client.Conn) {
 	e.pool.shared.conns = slices.DeleteFunc(e.pool.shared.conns, func(c *h2client.Conn) bool { return c == gone })
 }
 
-// addShared takes in what an endpoint chose to speak, and keeps a connection to
-// share. It reports whether it did: one of an old way is not kept.
+// addShared notes the protocol that an endpoint chose, and keeps a connection to share. It
+// reports whether it did: one of an old dialer is not kept.
 func (p *pool) addShared(shared *h2client.Conn, d *dialer) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -173,14 +173,14 @@ func (p *pool) addShared(shared *h2client.Conn, d *dialer) bool {
 	return true
 }
 
-// takeAll is called with the pool's mutex held.
+// takeAll removes all connections. It is called with the pool's mutex held.
 func (t *sharedConns) takeAll() []*h2client.Conn {
 	all := t.conns
 	t.conns = nil
 	return all
 }
 
-// listShared lists the connections that requests share.
+// listShared returns the shared connections.
 func (p *pool) listShared() []*h2client.Conn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -197,7 +197,7 @@ func (t *sharedConns) idleCount() int {
 	return idle
 }
 
-// drainAll lets the streams of shared connections come to their end.
+// drainAll closes shared connections after their last stream.
 func drainAll(conns []*h2client.Conn) {
 	for _, conn := range conns {
 		conn.Drain()

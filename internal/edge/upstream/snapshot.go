@@ -8,8 +8,8 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// counters are of the whole Set. What happens with each request is counted by
-// endpoint instead, so that processors do not fight for one word.
+// counters are of the whole Set. What happens with each request is counted by endpoint
+// instead, so that CPUs do not contend for one cache line.
 type counters struct {
 	connects, connectFailures, expired, stale, polluted, overflows atomic.Uint64
 	ejections, returns, overloads, streams, refused                atomic.Uint64
@@ -18,25 +18,26 @@ type counters struct {
 
 // Stats are counters since the Set was made.
 type Stats struct {
-	// Connects and ConnectFailures are of connections that were made, or not.
+	// Connects and ConnectFailures count connections that were made, and attempts that
+	// failed.
 	Connects, ConnectFailures uint64
-	// Expired, Stale, Polluted and Overflows are of connections that were not
-	// used again: idle for too long, closed by the backend, with something to
-	// read that nobody asked for, or one too many.
+	// Expired, Stale, Polluted and Overflows count connections that were not used again:
+	// idle for too long, closed by the backend, with unexpected bytes to read, or more
+	// than the pool keeps.
 	Expired, Stale, Polluted, Overflows uint64
-	// Ejections and Returns are of endpoints.
+	// Ejections and Returns count endpoints that were ejected and restored.
 	Ejections, Returns uint64
 	// Overloads are requests that were refused with an OverloadError.
 	Overloads uint64
-	// Streams are the requests sent by HTTP/2, and Refused those of them that
-	// the endpoint did not look at.
+	// Streams counts the requests sent by HTTP/2, and Refused those of them that the
+	// endpoint refused before processing them.
 	Streams, Refused uint64
-	// Checks and CheckFailures are of health checks, Unhealthy and Recovered of
-	// endpoints that began to fail them and to pass them again.
+	// Checks and CheckFailures count health checks, Unhealthy and Recovered endpoints
+	// that began to fail them and to pass them again.
 	Checks, CheckFailures, Unhealthy, Recovered uint64
 }
 
-// Stats gives the counters.
+// Stats returns the counters.
 func (s *Set) Stats() Stats {
 	c := &s.stats
 	return Stats{
@@ -58,55 +59,55 @@ func (s *Set) Stats() Stats {
 	}
 }
 
-// BackendState is what may be told about a backend.
+// BackendState is the state of a backend, for the admin API.
 type BackendState struct {
 	ID route.BackendID `json:"id"`
-	// Broken says why nothing is sent to it; empty when it is not broken.
+	// Broken is why no request is sent to it; empty when it is not broken.
 	Broken    string          `json:"broken,omitempty"`
 	Endpoints []EndpointState `json:"endpoints"`
 }
 
-// EndpointState is what may be told about an endpoint.
+// EndpointState is the state of an endpoint, for the admin API.
 type EndpointState struct {
 	Address string              `json:"address"`
 	Zone    string              `json:"zone,omitempty"`
 	Weight  uint64              `json:"weight"`
 	State   route.EndpointState `json:"state"`
 	Health  Health              `json:"health"`
-	// EjectedFor is how long it stays ejected; 0 when it is not, or when a
-	// connection has to end that.
+	// EjectedFor is how long it stays ejected; 0 when it is not, or when a successful
+	// connect has to end the ejection.
 	EjectedFor time.Duration `json:"ejectedFor,omitempty"`
-	// Unhealthy says why it fails its health checks; empty when it does not.
+	// Unhealthy is why it fails its health checks; empty when it passes them.
 	Unhealthy string `json:"unhealthy,omitempty"`
-	// Failures are those in a row.
+	// Failures is the number of failures in a row.
 	Failures int `json:"failures"`
-	// InFlight are the requests that run, Open the connections, and Idle those
-	// of them that are not in use.
+	// InFlight is the number of running requests, Open that of connections, and Idle that
+	// of the connections that are not in use.
 	InFlight int64 `json:"inFlight"`
 	Open     int64 `json:"open"`
 	Idle     int   `json:"idle"`
 	// Reused is how often a connection was used again.
 	Reused uint64 `json:"reused"`
-	// Latency is the average time to an answer; 0 where nobody measures it.
+	// Latency is the average time to a response; 0 where it is not measured.
 	Latency time.Duration `json:"latency,omitempty"`
-	// Totals are the requests that ended, by outcome.
+	// Totals are the requests that have ended, by outcome.
 	Totals map[string]uint64 `json:"totals"`
 }
 
-// Health is what the edge has found out about an endpoint.
+// Health is the health of an endpoint as the edge sees it.
 type Health string
 
 // The states of health.
 const (
 	HealthReady   Health = "ready"
 	HealthEjected Health = "ejected"
-	// HealthHalfOpen: the next request decides.
+	// HealthHalfOpen: the next request is a probe that decides.
 	HealthHalfOpen Health = "trial"
 	// HealthUnhealthy: it fails its health checks.
 	HealthUnhealthy Health = "unhealthy"
 )
 
-// Snapshot tells about all backends, in the order of their identities.
+// Snapshot returns the state of all backends, in the order of their identities.
 func (s *Set) Snapshot() []BackendState {
 	s.mu.Lock()
 	handles := make([]*Handle, 0, len(s.backends))

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// sweeper closes connections that have been idle for too long. One serves the
-// whole Set, and its timer runs only while something is idle.
+// sweeper closes connections that have been idle for too long. One serves the whole Set, and
+// its timer runs only while a connection is idle.
 type sweeper struct {
 	set *Set
 
 	mu    sync.Mutex
-	pools []*Endpoint // that had an idle connection at the last look
+	pools []*Endpoint // those that had an idle connection at the last sweep
 	timer *time.Timer // nil before the first use
 	armed bool        // the timer or a sweep runs
 }
@@ -26,7 +26,7 @@ func (w *sweeper) watch(e *Endpoint) {
 	}
 }
 
-// arm is called with mu held.
+// arm sets the timer. It is called with mu held.
 func (w *sweeper) arm(wait time.Duration) {
 	w.armed = true
 	if w.timer == nil {
@@ -61,7 +61,7 @@ func (w *sweeper) sweep() {
 	w.pools = append(kept, w.pools...)
 	w.armed = false
 	if len(w.pools) > 0 {
-		// Waiting a little longer lets one sweep do the work of many.
+		// Waiting a little longer lets one sweep close the connections of many pools.
 		w.arm(time.Duration(max(first+timeout-now, timeout/8)))
 	}
 }

@@ -9,33 +9,33 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// The limits of what backends are verified with. They are far above what is in
-// use.
+// The limits of CA bundles and certificates. They are far above what is in use.
 const (
 	maxBundle = 1 << 20
 	maxPair   = 256 << 10
 )
 
-// tlsRegistry has the authorities and certificates of the table. They are read when
-// the first backend needs them: most certificates are for clients.
+// tlsRegistry has the CA bundles and client certificates of the table. They are parsed when
+// the first backend needs them: most certificates of a table are for the edge's own clients.
 type tlsRegistry struct {
 	authorities  map[route.AuthorityID]*authority
 	certificates map[route.CertificateID]*keyPair
 }
 
-// authority is a bundle. The same content stays the same authority.
+// authority is a CA bundle with its pool. The same content keeps the same authority, so
+// that dialers compare by pointer.
 type authority struct {
 	bundle string
 	read   bool
-	pool   *x509.CertPool // nil when it could not be read
+	pool   *x509.CertPool // nil when it could not be parsed
 }
 
-// keyPair is a certificate with its key. The same content stays the same pair.
+// keyPair is a client certificate with its key. The same content keeps the same pair.
 type keyPair struct {
 	chain  string
 	key    route.Secret
 	read   bool
-	parsed *tls.Certificate // nil when it could not be read
+	parsed *tls.Certificate // nil when it could not be parsed
 	fault  error
 }
 
@@ -46,7 +46,7 @@ func newTLSRegistry() tlsRegistry {
 	}
 }
 
-// apply takes in a change, and reports whether there was one.
+// apply applies a change of the table, and reports whether anything changed.
 func (t *tlsRegistry) apply(change *route.Change) bool {
 	changed := false
 	for _, list := range [][]*route.Authority{change.Authorities.Added, change.Authorities.Changed} {
@@ -76,7 +76,7 @@ func (t *tlsRegistry) apply(change *route.Change) bool {
 	return changed
 }
 
-// resolve finds what a dialer refers to.
+// resolve sets the CA pool and the certificate that a dialer refers to.
 func (t *tlsRegistry) resolve(d *dialer) error {
 	if d.tls.SkipVerify && d.tls.Authority != (route.AuthorityID{}) {
 		return errors.New("there is an authority, and it is not to be verified against; remove one of the two")
@@ -102,8 +102,8 @@ func (t *tlsRegistry) resolve(d *dialer) error {
 	return nil
 }
 
-// usable reads the bundle once. Certificates in it that cannot be read vouch
-// for nothing, so leaving them out is safe.
+// usable parses the bundle once. Certificates in it that cannot be parsed verify nothing, so
+// leaving them out is safe.
 func (a *authority) usable() bool {
 	if !a.read && len(a.bundle) <= maxBundle {
 		pool := x509.NewCertPool()
@@ -115,7 +115,7 @@ func (a *authority) usable() bool {
 	return a.pool != nil
 }
 
-// load reads the pair once.
+// load parses the pair once.
 func (k *keyPair) load() error {
 	if k.read {
 		return k.fault
