@@ -23,7 +23,7 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// point is an entry point that is open.
+// point is an open entry point.
 type point struct {
 	EntryPoint
 	server   *Server
@@ -33,11 +33,11 @@ type point struct {
 	trust    *proxy.Trust
 	// floods tracks the clients that flooded this entry point.
 	floods *floodtracker.Tracker
-	edits  []h1.Edit     // of every response
+	edits  []h1.Edit     // of the headers of every response
 	tcp    atomic.Uint32 // tcpNone, tcpPlain or tcpTLS
 }
 
-// open makes an entry point ready. Connections wait until Run.
+// open opens the listeners of an entry point. Connections wait in their queues until Run.
 func (s *Server) open(options EntryPoint) error {
 	p := &point{EntryPoint: options, server: s, trust: proxy.NewTrust(options.ForwardTrusted, false)}
 	p.floods = p.newFloodTracker()
@@ -64,12 +64,11 @@ func (s *Server) open(options EntryPoint) error {
 	return nil
 }
 
-// drainGrace is how long a client that had connected before a drain may take to
-// send its first byte.
+// drainGrace is how long a client that connected before a drain may take to send its first byte.
 const drainGrace = time.Second
 
-// drain ends the connections of an entry point in good order, and cuts those
-// that are left when its time is over. The Proxy is draining by then.
+// drain closes the connections of an entry point gracefully, and forcibly after DrainTimeout. The
+// Proxy is draining by then.
 func (p *point) drain() {
 	ctx, cancel := context.WithTimeout(p.server.lifetime, p.DrainTimeout)
 	defer cancel()
@@ -78,15 +77,15 @@ func (p *point) drain() {
 	if p.h3 != nil {
 		beside.Go(func() {
 			if err := p.h3.Drain(ctx); err != nil {
-				p.server.options.Log.Info("connections of HTTP/3 were cut", "entryPoint", p.Name, "error", err)
+				p.server.options.Log.Info("closed HTTP/3 connections after the drain timeout", "entryPoint", p.Name, "error", err)
 			}
 		})
 	}
 	p.h2.Drain()
-	// Who has connected and said nothing yet has no time left to think about it.
+	// Clients that have connected and sent nothing yet get a short deadline.
 	until := time.Now().Add(drainGrace)
 	report := p.listener.Drain(ctx, func(conn *listener.Conn) { conn.SetPeekDeadline(until) })
-	p.server.options.Log.Info("entry point is drained", "entryPoint", p.Name, "closed", report.Closed, "cut", report.Forced)
+	p.server.options.Log.Info("drained entry point", "entryPoint", p.Name, "closed", report.Closed, "cut", report.Forced)
 }
 
 func (p *point) close() {
@@ -96,16 +95,15 @@ func (p *point) close() {
 	}
 }
 
-// What the TCP routes of an entry point have to know of a connection. With
-// plain ones alone its first bytes must not be waited for: in many protocols
-// the server speaks first.
+// What the TCP routes of an entry point need of a connection. With only plain routes the first
+// bytes must not be waited for: in many protocols the server sends first.
 const (
 	tcpNone uint32 = iota
 	tcpPlain
 	tcpTLS
 )
 
-// setTCP looks at the TCP routes of a table.
+// setTCP finds which TCP routes of a table the entry point has.
 func (p *point) setTCP(table *route.Table) {
 	kind := tcpNone
 	for _, tcp := range table.TCPRoutes {
@@ -128,7 +126,7 @@ func (p *point) accept() {
 		conn, err := p.listener.AcceptConn()
 		if err != nil {
 			if !errors.Is(err, net.ErrClosed) {
-				p.server.options.Log.Error("an entry point stopped accepting", "entryPoint", p.Name, "error", err)
+				p.server.options.Log.Error("accepting connections failed", "entryPoint", p.Name, "error", err)
 			}
 			return
 		}
@@ -136,8 +134,8 @@ func (p *point) accept() {
 	}
 }
 
-// serve finds out what a client wants to speak, and answers it in that. There
-// is one order for all: a TCP route first, then TLS, then HTTP.
+// serve detects the protocol of a client and serves it. The order is always the same: a TCP route
+// first, then TLS, then HTTP.
 func (p *point) serve(conn *listener.Conn) {
 	from := p.accepted(conn.RemoteAddr(), conn.LocalAddr())
 	kind := p.tcp.Load()
@@ -145,7 +143,7 @@ func (p *point) serve(conn *listener.Conn) {
 	if kind != tcpPlain {
 		var err error
 		if peeked, err = conn.Peek(); err != nil && (peeked.Protocol != listener.ProtocolTLS || !p.TLS) {
-			// It went away, was too slow, or said nothing that can be passed on.
+			// It was closed, too slow, or sent nothing that can be forwarded.
 			conn.Close()
 			return
 		}
@@ -168,7 +166,7 @@ func (p *point) serve(conn *listener.Conn) {
 	}
 }
 
-// serveTCP passes a connection on if a TCP route takes it.
+// serveTCP serves a connection if a TCP route matches it.
 func (p *point) serveTCP(conn *listener.Conn, from proxy.Accepted, peeked listener.Peeked) bool {
 	compiled := p.server.proxy.Program()
 	if compiled == nil {
@@ -183,7 +181,7 @@ func (p *point) serveTCP(conn *listener.Conn, from proxy.Accepted, peeked listen
 		return false
 	case found.Route.TLS == route.TLSTerminate:
 		encrypted, err := p.handshake(conn, &from)
-		// An SNI that only looks like the route's is not let in by it.
+		// The name of the handshake has to be the one that the route was found by.
 		if err != nil || from.Handshake.ServerName() != name {
 			conn.Close()
 			return true
@@ -195,7 +193,7 @@ func (p *point) serveTCP(conn *listener.Conn, from proxy.Accepted, peeked listen
 	return true
 }
 
-// serveTLS makes the handshake and serves what it agreed on.
+// serveTLS makes the handshake and serves the negotiated protocol.
 func (p *point) serveTLS(conn *listener.Conn, from proxy.Accepted) {
 	encrypted, err := p.handshake(conn, &from)
 	if err != nil {
@@ -209,10 +207,10 @@ func (p *point) serveTLS(conn *listener.Conn, from proxy.Accepted) {
 	p.server.proxy.ServeHTTP1(encrypted, from)
 }
 
-// errChallenge ends a connection that was made to answer a challenge only.
+// errChallenge closes a connection that was made for an ACME challenge only.
 var errChallenge = errors.New("the connection answered a challenge")
 
-// handshake makes the TLS handshake and notes in from what it showed.
+// handshake makes the TLS handshake and stores its result in from.
 func (p *point) handshake(conn *listener.Conn, from *proxy.Accepted) (*tls.Conn, error) {
 	ctx, cancel := context.WithTimeout(tlsstore.WithHandshake(p.server.lifetime), p.Timeouts.Head)
 	defer cancel()
@@ -226,11 +224,11 @@ func (p *point) handshake(conn *listener.Conn, from *proxy.Accepted) (*tls.Conn,
 		return nil, errChallenge
 	}
 	noteTLS(from, encrypted.ConnectionState())
-	// The deadlines of the handshake are not those of what follows.
+	// The deadlines of the handshake must not hold for the requests.
 	return encrypted, encrypted.SetDeadline(time.Time{})
 }
 
-// noteTLS keeps what requests are told and logged about a handshake.
+// noteTLS stores the properties of a handshake that requests forward and log.
 func noteTLS(from *proxy.Accepted, state tls.ConnectionState) {
 	from.TLS = true
 	from.TLSVersion, from.CipherSuite = state.Version, state.CipherSuite
@@ -239,15 +237,15 @@ func noteTLS(from *proxy.Accepted, state tls.ConnectionState) {
 	}
 }
 
-// The answers to requests that came by the wrong connection.
+// The responses to requests on the wrong connection.
 var (
 	misdirected = &filter.LocalResponse{Status: 421, Reason: "Misdirected"}
 	refusedTLS  = &filter.LocalResponse{Status: 503, Reason: string(route.ReasonRefused)}
 )
 
-// admit judges a request by its connection: a host that has TLS options is
-// served only where they hold. SNI and Host may differ, and options may have
-// changed since the handshake.
+// admit checks a request against its connection: a host with TLS options is served only on
+// connections that were made with them. SNI and Host may differ, and options may have changed since
+// the handshake.
 func (s *Server) admit(from *proxy.Accepted, host string, rule *route.Rule) *filter.LocalResponse {
 	if from.Handshake == nil {
 		if !s.certificates.PlaintextAllowed(host) {
@@ -270,7 +268,7 @@ func (s *Server) admit(from *proxy.Accepted, host string, rule *route.Rule) *fil
 
 type acceptedKey struct{}
 
-// withAccepted lets the streams of a connection know where they came from.
+// withAccepted adds the connection to the context of its streams.
 func withAccepted(ctx context.Context, from proxy.Accepted) context.Context {
 	return context.WithValue(ctx, acceptedKey{}, &from)
 }
@@ -293,7 +291,7 @@ func addrPort(a net.Addr) netip.AddrPort {
 	return netip.AddrPort{}
 }
 
-// accepted is what the proxy is told about a connection.
+// accepted describes a connection to the proxy.
 func (p *point) accepted(remote, local net.Addr) proxy.Accepted {
 	client := addrPort(remote)
 	return proxy.Accepted{

@@ -10,9 +10,8 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// applyTLS serves the certificates and TLS options of the book from the next
-// handshake on, of which the change is already part. What is wrong with one of
-// them costs only its own hosts.
+// applyTLS serves the certificates and TLS options of the table from the next handshake on. The
+// change is already part of the table. A problem with one of them affects only its own hosts.
 func (s *Server) applyTLS(change *route.Change) []tlsstore.Problem {
 	index, problems, ok := s.changeCertificates(change)
 	if !ok {
@@ -23,8 +22,8 @@ func (s *Server) applyTLS(change *route.Change) []tlsstore.Problem {
 	return problems
 }
 
-// changeCertificates makes the next index of the last one where nothing but
-// certificates of hosts changed, which is at the cost of these.
+// changeCertificates makes the next index from the current one where only certificates of hosts
+// changed, at the cost of these. It reports false where the index has to be built.
 func (s *Server) changeCertificates(change *route.Change) (*tlsstore.Index, []tlsstore.Problem, bool) {
 	if !change.Authorities.Empty() || !change.TLSOptions.Empty() {
 		return nil, nil, false
@@ -46,7 +45,7 @@ func (s *Server) changeCertificates(change *route.Change) (*tlsstore.Index, []tl
 	return s.certificates.Index().Change(certificates)
 }
 
-// logTLS says what is wrong, each thing once.
+// logTLS logs problems, each of them once.
 func (s *Server) logTLS(problems []tlsstore.Problem) {
 	known := make(map[tlsstore.Problem]struct{}, len(problems))
 	for _, problem := range problems {
@@ -58,18 +57,18 @@ func (s *Server) logTLS(problems []tlsstore.Problem) {
 		if problem.Served {
 			level = slog.LevelInfo
 		}
-		s.options.Log.Log(s.lifetime, level, "TLS is not as the routes ask for", "problem", problem.String())
+		s.options.Log.Log(s.lifetime, level, "TLS configuration problem", "problem", problem.String())
 	}
 	s.tlsProblems = known
 }
 
-// tlsChanged reports whether a change has anything to do with TLS.
+// tlsChanged reports whether a change affects TLS.
 func tlsChanged(change *route.Change) bool {
 	return !change.Certificates.Empty() || !change.Authorities.Empty() || !change.TLSOptions.Empty()
 }
 
-// tlsInput is what a table says about TLS. Which hosts a certificate is for was
-// decided with the table, so nobody owns hosts here.
+// tlsInput returns the part of a table that concerns TLS. The table has already decided which hosts
+// a certificate is for, so the store does not check owners.
 func tlsInput(table *route.Table) tlsstore.Input {
 	var in tlsstore.Input
 	for _, certificate := range table.Certificates {
@@ -77,7 +76,7 @@ func tlsInput(table *route.Table) tlsstore.Input {
 		if certificate.Default {
 			in.Default = &served
 		}
-		if len(certificate.Hosts) > 0 { // others are only shown to backends
+		if len(certificate.Hosts) > 0 { // the others are client certificates for backends
 			in.Certificates = append(in.Certificates, served)
 		}
 	}
@@ -108,8 +107,8 @@ func servedCertificate(certificate *route.Certificate) tlsstore.Certificate {
 
 func tlsOptions(options *route.TLSOptions, bundles map[route.AuthorityID]string) tlsstore.Options {
 	if options.Refused {
-		// Nobody can vouch for anybody: the store refuses such options, and with
-		// them the hosts.
+		// Verification without any CA: the store refuses such options, and with them the
+		// hosts.
 		return tlsstore.Options{ClientAuth: tls.RequireAndVerifyClientCert}
 	}
 	converted := tlsstore.Options{

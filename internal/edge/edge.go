@@ -1,16 +1,14 @@
-// Package edge is the data plane: it takes connections on entry points and
-// answers their requests by a route.Table.
+// Package edge is the data plane: it accepts connections on entry points and serves their requests
+// by a route.Table.
 //
-// Its parts, in the order in which a request meets them: listener (accepts),
-// tlsstore (certificates and conditions of handshakes), h2, h3 and bridge
-// (streams become HTTP/1.1 messages), h1 and normalize (read a request in one
-// spelling), program (finds the rule), filter (the rule's policies), proxy (the
-// exchange itself), upstream (pools of connections to endpoints).
+// Its parts, in the order in which a request passes them: listener (accepts), tlsstore (certificates
+// and options of handshakes), h2, h3 and bridge (streams become HTTP/1.1 messages), h1 and normalize
+// (parse a request into one canonical form), program (finds the rule), filter (the rule's policies),
+// proxy (the exchange itself), upstream (pools of connections to endpoints).
 //
-// A new table is built completely and then put in place by swapping one
-// pointer; a table that cannot be built leaves the old one serving. Backends
-// that come are made before the swap and those that go are dropped after it,
-// so no request finds a rule without its backend.
+// A new table is built completely and then becomes live by swapping one pointer; a table that cannot
+// be built leaves the old one serving. New backends are added before the swap and removed ones are
+// dropped after it, so no request finds a rule without its backend.
 package edge
 
 import (
@@ -35,28 +33,28 @@ import (
 	"slipway.dev/slipway/internal/secret"
 )
 
-// sweepPeriod is how often counts that nobody declares any more are looked for.
+// sweepPeriod is how often counters of policies that were removed are dropped.
 const sweepPeriod = time.Minute
 
-// Options are what a Server needs.
+// Options configure a Server.
 type Options struct {
 	EntryPoints []EntryPoint
-	// MemoryLimit is how much memory the process may have before load is shed;
-	// 0 is no limit. See [overload.Limit].
+	// MemoryLimit is the memory limit of the process, at which load is shed; 0 is no limit.
+	// See [overload.Limit].
 	MemoryLimit uint64
-	// SharedSecret is the same on all replicas, so that TLS sessions resume and
-	// sticky cookies hold on each of them. Empty lets every replica choose its own.
+	// SharedSecret is the same on all replicas, so that TLS sessions resume and sticky cookies
+	// are valid on each of them. Without it every replica makes its own keys.
 	SharedSecret secret.Text
-	// Observe is told of every exchange, besides Metrics; nil is nobody.
+	// Observe is called for every exchange, besides Metrics; it may be nil.
 	Observe func(*proxy.Record)
-	// Trace is called before a backend is asked; see [proxy.Config]. Nil traces
+	// Trace is called before a request is sent to a backend; see [proxy.Config]. Nil traces
 	// nothing.
 	Trace   func(*proxy.Record, *filter.Exchange) (finish func())
 	Metrics *Metrics
 	Log     *slog.Logger
 }
 
-// Server serves tables.
+// Server serves a table on its entry points.
 type Server struct {
 	options      Options
 	points       []*point
@@ -71,21 +69,20 @@ type Server struct {
 	lifetime context.Context
 	end      context.CancelFunc
 
-	mu sync.Mutex // one change at a time
-	// book is everything that is served.
+	mu sync.Mutex // serializes changes and guards what follows
+	// book is the table that is served, with the rules of entry points.
 	book *route.Book
 	// applied is the part of it that came by Apply, nil before the first.
 	applied *route.Table
-	// parked are rules that have no place: they come back when there is one.
+	// parked are rules that conflict with others: they are added again when they fit.
 	parked map[route.ID]*route.Rule
-	// tlsProblems are those that the log has.
+	// tlsProblems are those that were logged.
 	tlsProblems map[tlsstore.Problem]struct{}
-	// refused are the rules whose policies could not be compiled, since it was
-	// emptied last.
+	// refused are the rules whose policies could not be compiled in the current change.
 	refused []route.Problem
 }
 
-// New opens the entry points. Connections wait there until Run.
+// New opens the entry points. Connections wait in their queues until Run.
 func New(ctx context.Context, options Options) (*Server, error) {
 	certificates, err := tlsstore.New(tlsstore.Config{})
 	if err != nil {
@@ -133,7 +130,7 @@ func New(ctx context.Context, options Options) (*Server, error) {
 	return s, nil
 }
 
-// serveStream answers one request of HTTP/2 or HTTP/3.
+// serveStream serves one request of HTTP/2 or HTTP/3.
 func (s *Server) serveStream(stream bridge.Stream, conn net.Conn) {
 	from, ok := acceptedFrom(stream.Context())
 	from.Protocol = "HTTP/2"
@@ -143,20 +140,19 @@ func (s *Server) serveStream(stream bridge.Stream, conn net.Conn) {
 		ok = ok && !cutOff(stream.Context())
 	}
 	if !ok {
-		conn.Close() // cut off; a stream without a connection is a mistake of the program
+		conn.Close() // it was reset; a stream without a connection would be an internal error
 		return
 	}
 	from.Gone = stream.Context()
 	s.proxy.ServeStream(conn, from)
 }
 
-// yieldRounds is how often a request of a stream lets others go first.
+// yieldRounds is how often a request of HTTP/3 yields to other goroutines before it starts.
 const yieldRounds = 3
 
-// cutOff reports whether a request of HTTP/3 was cut off right behind its head,
-// as in a flood of resets. It costs a backend nothing then, if the connection
-// gets to read that far before the request is served. That of HTTP/2 reads ahead
-// by itself.
+// cutOff reports whether a request of HTTP/3 was reset right behind its head, as in a rapid-reset
+// flood. It costs a backend nothing then, if the connection is read that far before the request is
+// served. The server of HTTP/2 reads ahead by itself.
 func cutOff(ctx context.Context) bool {
 	for range yieldRounds {
 		runtime.Gosched()
@@ -167,7 +163,7 @@ func cutOff(ctx context.Context) bool {
 	return false
 }
 
-// observe tells of an exchange that is over.
+// observe reports an exchange that has ended to the metrics and to the observer.
 func (s *Server) observe(r *proxy.Record) {
 	s.options.Metrics.observe(r)
 	if s.options.Observe != nil {
@@ -175,14 +171,14 @@ func (s *Server) observe(r *proxy.Record) {
 	}
 }
 
-// setPressure acts on how little memory is left.
+// setPressure reacts to a change of the memory pressure.
 func (s *Server) setPressure(level overload.Level) {
 	s.options.Log.Warn("memory pressure changed", "level", level.String(), "limit", s.options.MemoryLimit)
 	s.options.Metrics.pressure.Set(float64(level))
 	s.proxy.SetPressure(level)
 }
 
-// Addresses are those of the entry points, in the order of the options.
+// Addresses are the addresses of the entry points, in the order of the options.
 func (s *Server) Addresses() []net.Addr {
 	addresses := make([]net.Addr, len(s.points))
 	for i, p := range s.points {
@@ -191,9 +187,9 @@ func (s *Server) Addresses() []net.Addr {
 	return addresses
 }
 
-// Run serves until ctx is done, and then drains: for a while everything goes
-// on, then no connection is taken any more and those that are open end after
-// the exchange they are in, and what is left after a while more is cut.
+// Run serves until ctx is done, and then drains: for AcceptGrace everything goes on, then no more
+// connections are accepted and open ones end after their current exchange, and after DrainTimeout
+// the rest is closed.
 func (s *Server) Run(ctx context.Context) error {
 	var serving sync.WaitGroup
 	for _, p := range s.points {
@@ -213,8 +209,8 @@ func (s *Server) Run(ctx context.Context) error {
 	return nil
 }
 
-// drain ends all entry points. The grace of the one that needs the longest
-// counts for all: a client of two of them must not see one go.
+// drain drains all entry points. The longest grace of them holds for all: a client that uses two of
+// them must not lose one.
 func (s *Server) drain() {
 	grace := time.Duration(0)
 	for _, p := range s.points {
@@ -232,8 +228,7 @@ func (s *Server) drain() {
 	draining.Wait()
 }
 
-// sweep drops now and then what filters count for declarations that have left
-// the table, until ctx is done.
+// sweep drops the counters of policies that have left the table, until ctx is done.
 func (s *Server) sweep(ctx context.Context) {
 	tick := time.NewTicker(sweepPeriod)
 	defer tick.Stop()
@@ -247,7 +242,7 @@ func (s *Server) sweep(ctx context.Context) {
 	}
 }
 
-// policyIDs are the identities of all policies of a table that count.
+// policyIDs returns the identities of all policies of a table that have counters.
 func policyIDs(table *route.Table) iter.Seq[route.PolicyID] {
 	return func(yield func(route.PolicyID) bool) {
 		if table == nil {
@@ -270,7 +265,7 @@ func policyIDs(table *route.Table) iter.Seq[route.PolicyID] {
 	}
 }
 
-// Close gives up a Server that is not run.
+// Close closes a Server that was not run.
 func (s *Server) Close() {
 	for _, p := range s.points {
 		p.close()

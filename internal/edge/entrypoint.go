@@ -12,29 +12,27 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// EntryPoint is an address that takes traffic.
+// EntryPoint is an address on which the edge accepts traffic.
 type EntryPoint struct {
 	Name    string
 	Address string
 	// ReusePort lets other processes listen on the same port.
 	ReusePort bool
-	// TLS takes encrypted connections only.
+	// TLS accepts encrypted connections only.
 	TLS bool
 	// HTTP3 serves HTTP/3 on the same port by UDP. It needs TLS.
 	HTTP3 bool
-	// AdvertisedPort is the port of HTTP/3 that clients are told; 0 means that
-	// of the address.
+	// AdvertisedPort is the port of HTTP/3 in Alt-Svc; 0 means that of the address.
 	AdvertisedPort uint16
-	// ProxyTrusted may send a PROXY header. ProxyOptional takes connections
-	// without one too.
+	// ProxyTrusted may send a PROXY header. ProxyOptional accepts connections without one too.
 	ProxyTrusted  []netip.Prefix
 	ProxyOptional bool
 	// ForwardTrusted are the proxies whose X-Forwarded headers count.
 	ForwardTrusted []netip.Prefix
 	// MaxStreams bounds the requests that run on one connection at a time.
 	MaxStreams int
-	// MaxConns bounds the connections, MaxConnsPerSource those of one client;
-	// 0 is no bound there.
+	// MaxConns bounds the connections, MaxConnsPerSource those of one client; 0 is no bound for
+	// the latter.
 	MaxConns          int
 	MaxConnsPerSource int
 	// MaxBan is the longest time for which the new connections of a client that
@@ -43,26 +41,26 @@ type EntryPoint struct {
 	// Limits and Timeouts are those for clients.
 	Limits   h1.Limits
 	Timeouts h1.Timeouts
-	// Redirect sends all clients elsewhere; nil does not.
+	// Redirect redirects all clients; nil does not.
 	Redirect *Redirect
-	// AcceptGrace is how long connections are still taken after the stop began,
-	// until load balancers have noticed.
+	// AcceptGrace is how long connections are still accepted after the shutdown began, until
+	// load balancers have noticed it.
 	AcceptGrace time.Duration
-	// DrainTimeout is how long exchanges may then run on.
+	// DrainTimeout is how long exchanges may run after that.
 	DrainTimeout time.Duration
 }
 
-// Redirect sends the clients of an entry point to another place.
+// Redirect redirects the clients of an entry point.
 type Redirect struct {
 	Scheme route.Scheme
-	// Port is part of the new place; 0 is the one that the scheme implies.
+	// Port is the port of the new location; 0 is the default of the scheme.
 	Port      uint16
 	Permanent bool
-	// Priority is that of the redirection among the rules.
+	// Priority is the priority of the redirect among the rules.
 	Priority int32
 }
 
-// DefaultEntryPoint is an entry point that is safe without tuning.
+// DefaultEntryPoint returns an entry point that is safe without tuning.
 func DefaultEntryPoint(name, address string) EntryPoint {
 	return EntryPoint{
 		Name: name, Address: address,
@@ -72,7 +70,7 @@ func DefaultEntryPoint(name, address string) EntryPoint {
 	}
 }
 
-// listen opens the address of an entry point.
+// listen opens the listener of an entry point.
 func (p *point) listen(ctx context.Context, hooks listener.Hooks) (*listener.Listener, error) {
 	config := listener.Config{
 		Address: p.Address, ReusePort: p.ReusePort, Hooks: hooks,
@@ -92,12 +90,11 @@ func (p *point) listen(ctx context.Context, hooks listener.Hooks) (*listener.Lis
 	return opened, nil
 }
 
-// redirectKind is the kind of the rules that entry points make.
+// redirectKind is the kind of the rules that redirects make.
 const redirectKind = "EntryPoint"
 
-// redirectRule makes the rule that sends all clients of an entry point
-// elsewhere. It is a rule like any other, so that explain shows it and a rule
-// with a higher priority is served instead.
+// redirectRule makes the rule that redirects all clients of an entry point. It is a rule like any
+// other, so that explain shows it and a rule with a higher priority is served instead.
 func (p *EntryPoint) redirectRule() *route.Rule {
 	status, from := 307, route.SchemeHTTP
 	if p.Redirect.Permanent {
@@ -109,7 +106,8 @@ func (p *EntryPoint) redirectRule() *route.Rule {
 	return &route.Rule{
 		ID:          route.ID{Kind: redirectKind, Name: p.Name, Variant: "redirect"},
 		EntryPoints: []string{p.Name},
-		// Behind a proxy that decrypts, who comes encrypted is where he should be.
+		// Behind a proxy that terminates TLS, a request with the new scheme must not be
+		// redirected again.
 		Match:    route.Match{Scheme: from},
 		Priority: p.Redirect.Priority,
 		Policies: []route.Policy{{RedirectScheme: &route.RedirectScheme{

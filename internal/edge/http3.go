@@ -12,8 +12,8 @@ import (
 	"slipway.dev/slipway/internal/edge/tlsstore"
 )
 
-// openHTTP3 listens for HTTP/3 on the port that the entry point has by TCP, and
-// tells its other clients so.
+// openHTTP3 listens for HTTP/3 on the port that the entry point has by TCP, and announces it in the
+// Alt-Svc header of other responses.
 func (p *point) openHTTP3() error {
 	config := h3.DefaultConfig()
 	config.Address = p.listener.Addr().String()
@@ -44,15 +44,14 @@ func (p *point) openHTTP3() error {
 // serveHTTP3 serves until the entry point is drained.
 func (p *point) serveHTTP3() {
 	if err := p.h3.Serve(); err != nil {
-		p.server.options.Log.Error("an entry point stopped serving HTTP/3", "entryPoint", p.Name, "error", err)
+		p.server.options.Log.Error("serving HTTP/3 failed", "entryPoint", p.Name, "error", err)
 	}
 }
 
 type pointKey struct{}
 
-// acceptedHTTP3 is what the proxy is told about a stream of HTTP/3. Its
-// connection may have changed its address since the handshake, so each stream
-// is asked.
+// acceptedHTTP3 describes the connection of an HTTP/3 stream to the proxy. The connection may have
+// migrated to another address since the handshake, so it is read for each stream.
 func acceptedHTTP3(stream bridge.Stream, conn net.Conn) (proxy.Accepted, bool) {
 	p, ok := stream.Context().Value(pointKey{}).(*point)
 	if !ok || stream.TLS == nil {

@@ -9,32 +9,31 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// The Server is what the admin API tells about.
+// The Server is the source of the admin API.
 var _ admin.Source = (*Server)(nil)
 
-// Table is all that is served, with the rules that entry points make. It must
-// not be changed.
+// Table is the table that is served, with the rules of entry points. It must not be changed.
 func (s *Server) Table() *route.Table {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.book.Table()
 }
 
-// Program is the one in place, nil before the first.
+// Program is the live program, nil before the first.
 func (s *Server) Program() *program.Program { return s.proxy.Program() }
 
-// Upstreams tells about all backends.
+// Upstreams returns the state of all backends.
 func (s *Server) Upstreams() []upstream.BackendState { return s.upstreams.Snapshot() }
 
-// Counts are the requests since the start, by rule, and of no rule.
+// Counts returns the requests since the start, by rule, and those without a rule.
 func (s *Server) Counts() ([]trafficreport.RouteCount, trafficreport.Count) { return s.proxy.Counts() }
 
-// Certificates tells about the certificates that are shown to clients.
+// Certificates returns the certificates that are served to clients.
 func (s *Server) Certificates() []tlsstore.CertificateInfo {
 	return s.certificates.Index().Certificates()
 }
 
-// EntryPoints tells about the entry points, in the order of the options.
+// EntryPoints returns the entry points, in the order of the options.
 func (s *Server) EntryPoints() []admin.EntryPoint {
 	points := make([]admin.EntryPoint, len(s.points))
 	for i, p := range s.points {

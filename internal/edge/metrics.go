@@ -13,11 +13,11 @@ import (
 	"slipway.dev/slipway/internal/edge/proxy"
 )
 
-// durationBuckets are for a proxy: most answers take milliseconds.
+// durationBuckets are for a proxy: most responses take milliseconds.
 var durationBuckets = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}
 
-// Metrics are those of the data plane. Their labels have a bounded number of
-// values: nothing that a client can choose is in them.
+// Metrics are the metrics of the data plane. Their labels have a bounded number of values: nothing
+// that a client can choose is in them.
 type Metrics struct {
 	requests          *prometheus.CounterVec
 	durations         *prometheus.HistogramVec
@@ -33,13 +33,12 @@ type Metrics struct {
 	handshakeFailures *prometheus.CounterVec
 	pressure          prometheus.Gauge
 	tcp               *prometheus.CounterVec
-	// registerer takes what a Server counts itself.
+	// registerer registers the counters of the parts of a Server.
 	registerer prometheus.Registerer
 	points     map[string]*pointMetrics
 }
 
-// pointMetrics has the metrics of one entry point at hand, so that a request
-// looks nothing up.
+// pointMetrics has the metrics of one entry point, so that a request needs no lookup by label.
 type pointMetrics struct {
 	statuses [600]atomic.Pointer[prometheus.Counter]
 	duration prometheus.Observer
@@ -49,41 +48,41 @@ type pointMetrics struct {
 func NewMetrics(registerer prometheus.Registerer, entryPoints []EntryPoint) *Metrics {
 	m := &Metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "requests_total", Help: "Requests by entry point and status; status 0 got no answer."},
+			Name: "requests_total", Help: "Requests by entry point and status; status 0 got no response."},
 			[]string{"entry_point", "status"}),
 		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "request_duration_seconds", Help: "Time from the head of a request to the end of its answer.", Buckets: durationBuckets},
+			Name: "request_duration_seconds", Help: "Time from the head of a request to the end of its response.", Buckets: durationBuckets},
 			[]string{"entry_point"}),
 		open: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "connections_open", Help: "Connections of clients that are open."}, []string{"entry_point"}),
+			Name: "connections_open", Help: "Open connections of clients."}, []string{"entry_point"}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "connections_refused_total", Help: "Connections that were closed instead of served, by reason."},
+			Name: "connections_refused_total", Help: "Connections that were refused, by reason."},
 			[]string{"entry_point", "reason"}),
 		bans: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "client_bans_total", Help: "Clients that were banned for a while because they flooded again and again."},
 			[]string{"entry_point"}),
 		failed: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "accept_errors_total", Help: "Errors of the kernel in the place of a connection."}, []string{"entry_point"}),
+			Name: "accept_errors_total", Help: "Errors of the kernel when accepting a connection."}, []string{"entry_point"}),
 		tables: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "tables_total", Help: "Tables that were given to the edge, by result."}, []string{"result"}),
+			Name: "tables_total", Help: "Routing tables, by result of applying them."}, []string{"result"}),
 		applyDuration: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "table_apply_duration_seconds", Help: "Time to put a table in place.", Buckets: durationBuckets}),
+			Name: "table_apply_duration_seconds", Help: "Time to apply a routing table.", Buckets: durationBuckets}),
 		sessions: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "http2_connections_closed_total", Help: "Connections of HTTP/2 that ended, by reason."},
+			Name: "http2_connections_closed_total", Help: "HTTP/2 connections that were closed, by reason."},
 			[]string{"entry_point", "reason"}),
 		quic: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "http3_connections_closed_total", Help: "Connections of HTTP/3 that ended, by reason."},
+			Name: "http3_connections_closed_total", Help: "HTTP/3 connections that were closed, by reason."},
 			[]string{"entry_point", "reason"}),
 		mismatched: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "connections_mistaken_total", Help: "Connections that were encrypted where they should be plain, or spoke no protocol that is served."},
+			Name: "connections_protocol_mismatch_total", Help: "Connections that were closed because their entry point does not serve their protocol: TLS on a plain one, or neither TLS nor HTTP."},
 			[]string{"entry_point"}),
 		handshakeFailures: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "tls_handshakes_failed_total", Help: "TLS handshakes that failed or took too long."}, []string{"entry_point"}),
+			Name: "tls_handshakes_failed_total", Help: "TLS handshakes that failed or timed out."}, []string{"entry_point"}),
 		tcp: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "tcp_connections_total", Help: "Connections of TCP routes that ended: passed to an endpoint, or closed without one."},
+			Name: "tcp_connections_total", Help: "Connections of TCP routes that ended: forwarded to an endpoint (passed), or closed without one (closed)."},
 			[]string{"entry_point", "result"}),
 		pressure: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "memory_pressure", Help: "How little memory is left: 0 enough, 1 connections are not kept, 2 requests are refused."}),
+			Name: "memory_pressure", Help: "Memory pressure: 0 normal, 1 connections are not kept open, 2 requests are refused."}),
 		points: map[string]*pointMetrics{}, registerer: registerer,
 	}
 	registerer.MustRegister(m.requests, m.durations, m.open, m.refused, m.bans, m.failed, m.tables, m.applyDuration,
@@ -118,7 +117,7 @@ func (m *Metrics) observe(r *proxy.Record) {
 	point.duration.Observe(r.Duration.Seconds())
 }
 
-// applied counts a table that was given to the edge.
+// applied counts a table that was applied or refused.
 func (m *Metrics) applied(took time.Duration, err error) {
 	m.applyDuration.Observe(took.Seconds())
 	result := "applied"
@@ -128,22 +127,21 @@ func (m *Metrics) applied(took time.Duration, err error) {
 	m.tables.WithLabelValues(result).Inc()
 }
 
-// protocolMismatch counts a connection that does not fit its entry point.
+// protocolMismatch counts a connection with a protocol that its entry point does not serve.
 func (m *Metrics) protocolMismatch(entryPoint string) { m.mismatched.WithLabelValues(entryPoint).Inc() }
 
-// handshakeFailed counts a TLS handshake that brought no connection.
+// handshakeFailed counts a TLS handshake that failed.
 func (m *Metrics) handshakeFailed(entryPoint string) {
 	m.handshakeFailures.WithLabelValues(entryPoint).Inc()
 }
 
-// streamHooks count the connections of HTTP/2 by why they ended, so that each
-// kind of attack has its number.
+// streamHooks count HTTP/2 connections by the reason of their end, so that each kind of flood has a
+// counter.
 func (m *Metrics) streamHooks(entryPoint string) h2.Hooks {
 	return h2.Hooks{Closed: func(reason string) { m.sessions.WithLabelValues(entryPoint, reason).Inc() }}
 }
 
-// http3Hooks count the connections of HTTP/3 as those of TCP are, and by why
-// they ended.
+// http3Hooks count HTTP/3 connections like those of TCP, and by the reason of their end.
 func (m *Metrics) http3Hooks(entryPoint string) h3.Hooks {
 	open := m.open.WithLabelValues(entryPoint)
 	return h3.Hooks{

@@ -4,8 +4,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// collect shows what the parts of a Server count themselves. It is called once,
-// with the Server that the Metrics are for.
+// collect registers the counters of the parts of a Server. It is called once, with the Server that
+// the Metrics are for.
 func (m *Metrics) collect(s *Server) {
 	counter := func(name, help string, count func() uint64) {
 		m.registerer.MustRegister(prometheus.NewCounterFunc(
@@ -13,22 +13,22 @@ func (m *Metrics) collect(s *Server) {
 	}
 	counter("upstream_connects_total", "Connections made to endpoints.", func() uint64 { return s.upstreams.Stats().Connects })
 	counter("upstream_connect_failures_total", "Connections to endpoints that could not be made.", func() uint64 { return s.upstreams.Stats().ConnectFailures })
-	counter("upstream_ejections_total", "Endpoints that got no more requests because they failed.", func() uint64 { return s.upstreams.Stats().Ejections })
-	counter("upstream_overloads_total", "Requests refused because all endpoints had as many as they may.", func() uint64 { return s.upstreams.Stats().Overloads })
-	counter("bodies_refused_total", "Bodies that policies were to keep and there was no room for.", func() uint64 { return s.proxy.Stats().BuffersRefused })
-	counter("mirrors_sent_total", "Copies of requests that were sent.", func() uint64 { return s.proxy.Stats().Mirrored })
-	counter("mirrors_dropped_total", "Copies of requests that were not sent because too many ran.", func() uint64 { return s.proxy.Stats().MirrorsDropped })
-	counter("retries_refused_total", "Requests that were not sent again because too many were.", func() uint64 { return s.proxy.Stats().RetriesRefused })
-	counter("compressions_refused_total", "Answers that were not compressed because too many were.", func() uint64 { return s.proxy.Stats().EncodersRefused })
+	counter("upstream_ejections_total", "Endpoints that were ejected because they failed.", func() uint64 { return s.upstreams.Stats().Ejections })
+	counter("upstream_overloads_total", "Requests refused because all endpoints had reached their limit of requests in flight.", func() uint64 { return s.upstreams.Stats().Overloads })
+	counter("bodies_refused_total", "Bodies that were not buffered for policies because the memory for that was used up.", func() uint64 { return s.proxy.Stats().BuffersRefused })
+	counter("mirrors_sent_total", "Mirrored requests that were sent.", func() uint64 { return s.proxy.Stats().Mirrored })
+	counter("mirrors_dropped_total", "Mirrored requests that were not sent because too many were running.", func() uint64 { return s.proxy.Stats().MirrorsDropped })
+	counter("retries_refused_total", "Retries that were not made because the retry budget was used up.", func() uint64 { return s.proxy.Stats().RetriesRefused })
+	counter("compressions_refused_total", "Responses that were not compressed because too many encoders were running.", func() uint64 { return s.proxy.Stats().EncodersRefused })
 	m.registerer.MustRegister(prometheus.NewGaugeFunc(
-		prometheus.GaugeOpts{Name: "bodies_held_bytes", Help: "Memory of the bodies that policies keep."},
+		prometheus.GaugeOpts{Name: "buffered_body_bytes", Help: "Memory of the bodies that are buffered for policies."},
 		func() float64 { return float64(s.proxy.Stats().BufferedBytes) }))
 	m.registerer.MustRegister(&expiry{server: s, desc: prometheus.NewDesc(
-		"certificate_not_after_seconds", "When a certificate ends, as a Unix time.", []string{"namespace", "name"}, nil)})
+		"certificate_not_after_seconds", "When a certificate expires, as a Unix time.", []string{"namespace", "name"}, nil)})
 }
 
-// expiry shows when the certificates in use end. There are as many as the table
-// has.
+// expiry exports when the certificates in use expire. There are as many series as the table has
+// certificates.
 type expiry struct {
 	server *Server
 	desc   *prometheus.Desc

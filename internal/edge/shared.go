@@ -16,11 +16,11 @@ import (
 // MinSharedSecret is the least length of a shared secret, in bytes.
 const MinSharedSecret = 32
 
-// ticketEpoch is how long one key makes session tickets. A ticket is accepted
-// for one epoch more, and a replica whose clock is ahead is understood.
+// ticketEpoch is how long one key encrypts session tickets. A ticket is accepted for one epoch more,
+// and so is one of a replica whose clock is ahead.
 const ticketEpoch = 24 * time.Hour
 
-// derive makes a key for one purpose from the secret that all replicas share.
+// derive derives a key for one purpose from the secret that all replicas share.
 func derive(shared secret.Text, purpose string) (string, error) {
 	if len(shared.Reveal()) < MinSharedSecret {
 		return "", fmt.Errorf("the shared secret has fewer than %d bytes; make one with: head -c 32 /dev/urandom | base64", MinSharedSecret)
@@ -29,9 +29,8 @@ func derive(shared secret.Text, purpose string) (string, error) {
 	return string(key), err
 }
 
-// ticketKeys are the keys for session tickets at a moment: today's, which makes
-// tickets, yesterday's and tomorrow's. So replicas rotate them together without
-// talking to each other.
+// ticketKeys returns the keys for session tickets at a time: today's, which encrypts, yesterday's and
+// tomorrow's. So replicas rotate them together without communication.
 func ticketKeys(shared secret.Text, now time.Time) ([]secret.Text, error) {
 	epoch := now.Unix() / int64(ticketEpoch/time.Second)
 	var keys []secret.Text
@@ -54,7 +53,7 @@ func stickyKey(shared secret.Text) (route.Secret, error) {
 	return route.NewSecret(key), err
 }
 
-// setTicketKeys gives the store the keys of a moment.
+// setTicketKeys sets the ticket keys of the store.
 func (s *Server) setTicketKeys(now time.Time) error {
 	if s.options.SharedSecret.IsZero() {
 		return nil // the store rotates its own
@@ -63,8 +62,7 @@ func (s *Server) setTicketKeys(now time.Time) error {
 	return errors.Join(err, s.certificates.SetTicketKeys(keys))
 }
 
-// rotateTickets changes the keys for session tickets with each epoch, until ctx
-// is done.
+// rotateTickets changes the keys for session tickets with each epoch, until ctx is done.
 func (s *Server) rotateTickets(ctx context.Context) {
 	if s.options.SharedSecret.IsZero() {
 		return
@@ -77,7 +75,7 @@ func (s *Server) rotateTickets(ctx context.Context) {
 		case <-time.After(now.Truncate(ticketEpoch).Add(ticketEpoch).Sub(now)):
 		}
 		if err := s.setTicketKeys(time.Now()); err != nil {
-			s.options.Log.Error("the keys of session tickets could not be changed", "error", err)
+			s.options.Log.Error("rotating session ticket keys failed", "error", err)
 		}
 	}
 }

@@ -11,31 +11,30 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// Feedback is what of a change is not served as it was asked for.
+// Feedback is the part of a change that is not served as configured.
 type Feedback struct {
-	// Problems are those of the change. Each is confined to what has it.
+	// Problems are those of the change. Each affects only its own element.
 	Problems []route.Problem
-	// TLSChanged says that TLS has all problems with certificates and TLS
-	// options there are now, those of earlier changes too.
+	// TLSChanged says that TLS has all current problems with certificates and TLS options,
+	// also those of earlier changes.
 	TLSChanged bool
 	TLS        []tlsstore.Problem
 }
 
-// Apply puts a table in place of the one that was applied before. The table
-// must not be changed afterwards. After an error the table before it goes on
-// serving. What came by Update stays.
+// Apply replaces the table that was applied before. The table must not be changed afterwards. After
+// an error the previous table stays live. What came by Update stays too.
 func (s *Server) Apply(table *route.Table) (err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	began := time.Now()
 	defer func() { s.options.Metrics.applied(time.Since(began), err) }()
-	// A change says nothing about what it was made from: that no identity comes
-	// twice, and that every reference leads somewhere, only the whole table shows.
+	// A change does not show whether identities are unique and references resolve; only the
+	// whole table does.
 	if problems := s.complete(table).Validate(); len(problems) > 0 {
 		return &route.InvalidError{Problems: problems}
 	}
 	own := *table
-	own.EntryPoints = nil // those of the options count
+	own.EntryPoints = nil // the entry points are those of the options
 	change := route.Diff(s.applied, &own)
 	if s.applied != nil && change.Empty() {
 		return nil
@@ -49,11 +48,9 @@ func (s *Server) Apply(table *route.Table) (err error) {
 	return nil
 }
 
-// Update changes what is served besides the applied table. Its cost follows the
-// change. Whatever of it cannot be served is confined and closed, as
-// [route.Change.Contain] says, and the rest is live when Update returns.
-// Elements may be in the wrong list of the change: what counts is where it
-// leads.
+// Update changes what is served besides the applied table. Its cost follows the change. The parts of
+// it that cannot be served fail closed, as in [route.Change.Contain], and the rest is live when
+// Update returns. Elements may be in the wrong list of the change: only the result counts.
 func (s *Server) Update(change *route.Change) Feedback {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,7 +70,7 @@ func (s *Server) Update(change *route.Change) Feedback {
 	return feedback
 }
 
-// containing compiles a change without what it cannot be compiled with.
+// containing compiles a change, and leaves out the parts that do not compile.
 func (s *Server) containing(change *route.Change) (*program.Program, *route.Change, []route.Problem) {
 	var all []route.Problem
 	for {
@@ -83,9 +80,9 @@ func (s *Server) containing(change *route.Change) (*program.Program, *route.Chan
 		}
 		invalid := (*route.InvalidError)(nil)
 		if !errors.As(err, &invalid) {
-			// The book and the program are changed together, so they fit; what is
-			// left is a mistake of the program, and serving on is what counts.
-			s.options.Log.Error("a change of the routes could not be made; the routes before it stay", "error", err)
+			// The table and the program change together, so this is an internal error,
+			// and the edge keeps serving the previous routes.
+			s.options.Log.Error("applying a routing change failed, keeping the previous routes", "error", err)
 			return s.proxy.Program(), &route.Change{}, append(all, route.Problem{
 				Subject: route.WholeTable{}, Fault: route.FaultInvalid, Message: err.Error(),
 			})
@@ -99,8 +96,8 @@ func (s *Server) containing(change *route.Change) (*program.Program, *route.Chan
 	}
 }
 
-// withParked adds the rules that had no place, for the case that there is one
-// now, and forgets those that the change replaces.
+// withParked adds the parked rules to a change that may have made room for them, and forgets those
+// that the change replaces.
 func (s *Server) withParked(change *route.Change) *route.Change {
 	for _, id := range change.Rules.Removed {
 		delete(s.parked, id)
@@ -117,9 +114,8 @@ func (s *Server) withParked(change *route.Change) *route.Change {
 	return &more
 }
 
-// serve puts a program in place, with what the change says besides rules.
-// Backends that come are made before the swap, and those that go are dropped
-// after it.
+// serve makes a program live, with the backends and certificates of the change. New backends are added
+// before the swap, and removed ones are dropped after it.
 func (s *Server) serve(next *program.Program, change *route.Change) []tlsstore.Problem {
 	s.book.Apply(change)
 	arriving := *change
@@ -136,7 +132,7 @@ func (s *Server) serve(next *program.Program, change *route.Change) []tlsstore.P
 		}
 	}
 	s.proxy.Swap(next)
-	// A backend and what vouched for it go together, when no rule names it.
+	// A backend and its CA bundles go together, after the last rule that names it.
 	leaving := route.Change{}
 	leaving.Backends.Removed, leaving.Authorities.Removed = change.Backends.Removed, change.Authorities.Removed
 	leaving.Certificates.Removed = change.Certificates.Removed
@@ -144,16 +140,15 @@ func (s *Server) serve(next *program.Program, change *route.Change) []tlsstore.P
 	return problems
 }
 
-// noteRefused keeps what becomes of a rule whose policies cannot be compiled.
+// noteRefused keeps the problem of a rule whose policies cannot be compiled.
 func (s *Server) noteRefused(id route.ID, err error) {
 	s.refused = append(s.refused, route.Problem{Subject: id, Field: "policies", Fault: route.FaultInvalid, Message: err.Error()})
 }
 
-// SetZone says where this replica runs, before the first table that cares.
+// SetZone sets the zone that this replica runs in. It is called before the first table.
 func (s *Server) SetZone(zone string) { s.upstreams.SetZone(zone) }
 
-// serveOptions serves what the options of the entry points say, before there is any
-// table.
+// serveOptions serves the redirects of the entry points before the first table.
 func (s *Server) serveOptions() error {
 	base := s.complete(&route.Table{})
 	first, err := s.proxy.Compiler().Compile(base)
@@ -167,7 +162,7 @@ func (s *Server) serveOptions() error {
 	return nil
 }
 
-// complete adds to a table what the options of the entry points say.
+// complete adds the entry points and their redirects to a table.
 func (s *Server) complete(table *route.Table) *route.Table {
 	complete := *table
 	complete.EntryPoints = nil

@@ -13,64 +13,59 @@ import (
 	"slipway.dev/slipway/internal/edge/bridge"
 )
 
-// Config is what a Server works with. Address or Socket, TLS and Handler have
-// to be set.
+// Config configures a Server. Address or Socket, TLS and Handler have to be set.
 type Config struct {
 	// Address is host and port to listen on, such as :443.
 	Address string
-	// Socket is listened on instead. The Server closes it.
+	// Socket is used instead of Address. The Server closes it.
 	Socket net.PacketConn
 	// Port is the port that AltSvc announces; 0 means the one listened on.
 	Port int
-	// TLS decides about handshakes; its GetConfigForClient may decide for each.
-	// NextProtos and the least version are what HTTP/3 needs, whatever it says.
+	// TLS configures handshakes, also by GetConfigForClient. NextProtos and MinVersion are
+	// overridden with what HTTP/3 needs.
 	TLS *tls.Config
-	// Handler answers the requests.
+	// Handler serves the requests.
 	Handler http.Handler
-	// Context changes the context of a connection before its handshake. The
-	// handshake has it, and so have all requests. The address is not proven
-	// yet. It may be nil.
+	// Context returns the context of a connection before its handshake. The handshake uses
+	// it, and requests derive theirs from it. The address is not validated yet. It may be nil.
 	Context func(ctx context.Context, client net.Addr) context.Context
 
-	// MaxConns bounds the open connections, handshakes included. Those beyond
-	// are refused. Default 10,000.
+	// MaxConns bounds the open connections, including handshakes. Further ones are refused.
+	// Default 10,000.
 	MaxConns int
 	// MaxStreams is how many requests of one connection run at a time.
 	// Default 100.
 	MaxStreams int
-	// StreamWindow is how many bytes of a request's body a client may send
-	// before anyone reads them. Default 64 KiB; it grows up to ConnWindow for
-	// bodies that are read quickly.
+	// StreamWindow is how many bytes of a request's body are buffered before the handler reads
+	// them. Default 64 KiB; it grows up to ConnWindow for bodies that are read quickly.
 	StreamWindow int
 	// ConnWindow is the same for all streams together. Default 1 MiB.
 	ConnWindow int
-	// HeaderBytes bounds the headers of a request, unpacked, 32 bytes more for
-	// each. Default 32 KiB.
+	// HeaderBytes bounds the headers of a request, decoded, with 32 bytes more for each.
+	// Default 32 KiB.
 	HeaderBytes int
 
 	// HandshakeTimeout bounds a handshake. Default 10 s.
 	HandshakeTimeout time.Duration
-	// IdleTimeout ends a connection on which no request has run for that time.
-	// Default 75 s.
+	// IdleTimeout closes a connection on which no request has run for that time. Default 75 s.
 	IdleTimeout time.Duration
-	// SilenceTimeout ends a connection whose client sends no packet. Default
-	// 30 s.
+	// SilenceTimeout closes a connection whose client sends no packet. Default 30 s.
 	SilenceTimeout time.Duration
-	// DrainQuiet is how long no request must have run before Drain closes the
-	// connections: what was written last has to arrive. Default 1 s.
+	// DrainQuiet is how long no request must have run before Drain closes the connections: the
+	// last response has to arrive. Default 1 s.
 	DrainQuiet time.Duration
 
-	// Resets say how many requests a client may cut off.
+	// Resets bound the requests that a client cancels.
 	Resets bridge.ResetLimits
 
 	Hooks Hooks
-	// Log gets panics of handlers, and at debug level what clients do wrong.
-	// Nil is nobody.
+	// Log gets panics of handlers, and protocol errors of clients at debug level. Nil logs
+	// nothing.
 	Log *slog.Logger
 }
 
-// Hooks are called for what is worth counting. Each may be nil. They must be
-// quick, and must not call the Server.
+// Hooks are called to count connections. Each may be nil. They must be quick, and must not call the
+// Server.
 type Hooks struct {
 	// Opened is called for each connection whose handshake is done.
 	Opened func()
@@ -84,14 +79,14 @@ type Hooks struct {
 // The reasons for which connections end or are refused. They are the labels of
 // a metric.
 const (
-	ReasonEnded    = "ended"            // the client, silence or a drain ended it
+	ReasonEnded    = "ended"            // the client, SilenceTimeout or a drain closed it
 	ReasonIdle     = "idle"             // no request ran for IdleTimeout
-	ReasonResets   = "rapid_resets"     // the client cut off too many requests
+	ReasonResets   = "rapid_resets"     // the client cancelled too many requests
 	ReasonLimit    = "connection_limit" // MaxConns are open
 	ReasonDraining = "draining"         // Drain was called
 )
 
-// DefaultConfig is safe for an edge that faces the internet.
+// DefaultConfig returns limits that are safe for an edge that faces the internet.
 func DefaultConfig() Config {
 	return Config{
 		MaxConns:         10_000,
@@ -108,7 +103,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// withDefaults fills in what was left out.
+// withDefaults returns the configuration with the default of each field that is zero.
 func (c Config) withDefaults() Config {
 	d := DefaultConfig()
 	c.MaxConns = cmp.Or(c.MaxConns, d.MaxConns)
@@ -125,29 +120,29 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// check finds what is wrong with a config whose defaults are filled in.
+// check validates a configuration that has its defaults.
 func (c *Config) check() error {
 	switch {
 	case c.Address == "" && c.Socket == nil:
-		return errors.New("there is no address for HTTP/3 to listen on; give one such as :443")
+		return errors.New("HTTP/3 has no address to listen on; set one such as :443")
 	case c.TLS == nil:
-		return errors.New("HTTP/3 is always encrypted; give it a TLS config")
+		return errors.New("HTTP/3 needs a TLS configuration")
 	case c.Handler == nil:
-		return errors.New("there is no handler for requests of HTTP/3; give one")
+		return errors.New("HTTP/3 needs a handler")
 	case c.Port < 0 || c.Port > 65535:
-		return errors.New("the port that is announced for HTTP/3 is not one; use 1 to 65535")
+		return errors.New("the announced HTTP/3 port is out of range; use 1 to 65535")
 	}
 	for _, n := range [...]int{c.MaxConns, c.MaxStreams, c.StreamWindow, c.ConnWindow, c.HeaderBytes} {
 		if n < 0 || n > 1<<30 {
-			return errors.New("limits of HTTP/3 are positive and below 2^30")
+			return errors.New("HTTP/3 limits have to be positive and at most 2^30")
 		}
 	}
 	if c.StreamWindow > c.ConnWindow {
-		return errors.New("the window of a stream of HTTP/3 cannot be larger than that of its connection")
+		return errors.New("the HTTP/3 stream window cannot be larger than the connection window")
 	}
 	for _, d := range [...]time.Duration{c.HandshakeTimeout, c.IdleTimeout, c.SilenceTimeout, c.DrainQuiet} {
 		if d < 0 {
-			return errors.New("timeouts of HTTP/3 cannot be negative")
+			return errors.New("HTTP/3 timeouts cannot be negative")
 		}
 	}
 	return nil

@@ -6,19 +6,18 @@ import (
 )
 
 const (
-	// drainPoll is how often Drain looks whether requests run, and partingLook
-	// whether connections are closed.
+	// drainPoll is how often Drain checks for running requests, and closePoll how often
+	// awaitClosed checks for open connections. The library has no event for either.
 	drainPoll = 50 * time.Millisecond
 	closePoll = 2 * time.Millisecond
-	// closeTimeout bounds the wait for that.
+	// closeTimeout bounds the wait of awaitClosed.
 	closeTimeout = time.Second
 )
 
-// Drain refuses new connections, sends GOAWAY on those that are open, waits for
-// the requests that run, and closes everything. Streams that come after GOAWAY
-// are rejected, and clients know that they may ask again elsewhere. When ctx
-// ends first, everything is closed then, and its error returned. Requests that
-// ignore the end of their context may outlive that.
+// Drain refuses new connections, sends GOAWAY on open ones, waits for the running requests, and closes
+// everything. Streams that come after GOAWAY are rejected, and clients may retry them elsewhere. When
+// ctx ends first, everything is closed then, and its error returned. Handlers that ignore the end of
+// their context may outlive that.
 func (s *Server) Drain(ctx context.Context) error {
 	s.draining.Store(true)
 	defer s.release()
@@ -36,8 +35,7 @@ func (s *Server) Drain(ctx context.Context) error {
 			s.awaitClosed(ended)
 			return ctx.Err()
 		case now := <-tick.C:
-			// Clients that have nothing to ask often stay for as long as they
-			// are let.
+			// Idle clients often stay connected for as long as they may.
 			if s.running.Load() > 0 {
 				since = now
 			} else if now.Sub(since) >= s.cfg.DrainQuiet {
@@ -49,8 +47,8 @@ func (s *Server) Drain(ctx context.Context) error {
 	}
 }
 
-// awaitClosed waits until clients have been told that their connections are closed.
-// The library waits for requests, too, which may take for ever.
+// awaitClosed waits until the close of all connections was sent. Shutdown of the library also waits for
+// handlers, which may never return.
 func (s *Server) awaitClosed(ended <-chan error) {
 	tick := time.NewTicker(closePoll)
 	defer tick.Stop()
@@ -66,16 +64,16 @@ func (s *Server) awaitClosed(ended <-chan error) {
 	}
 }
 
-// Close closes everything now.
+// Close closes everything at once.
 func (s *Server) Close() {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	_ = s.Drain(ctx) // it says that there was no time
+	_ = s.Drain(ctx) // the error is that of ctx
 }
 
-// release closes what the library leaves to us.
+// release closes what the library does not.
 func (s *Server) release() {
-	// All are closed for good; there is nothing to be done about errors.
+	// Errors do not matter: none of them is used again.
 	_ = s.listener.Close()
 	_ = s.transport.Close()
 	_ = s.socket.Close()

@@ -16,14 +16,13 @@ import (
 )
 
 const (
-	// uniStreams is how many streams a client may open that only it writes to:
-	// three that are needed, and some that browsers open to keep servers
-	// tolerant.
+	// uniStreams is how many unidirectional streams a client may open: three that HTTP/3
+	// needs, and some of reserved types that browsers open to keep servers tolerant.
 	uniStreams = 16
-	// freeHandshakes is how many may be open before addresses have to prove
-	// themselves, which costs a round trip.
+	// freeHandshakes is how many handshakes may be open before clients have to validate
+	// their addresses with Retry, which costs a round trip.
 	freeHandshakes = 128
-	// altSvcMaxAge is how long clients may remember AltSvc.
+	// altSvcMaxAge is how long clients may cache AltSvc.
 	altSvcMaxAge = 24 * time.Hour
 )
 
@@ -35,14 +34,14 @@ type Server struct {
 	listener  *quic.Listener
 	lib       *http3.Server
 
-	open        atomic.Int64 // connections, handshakes included
+	open        atomic.Int64 // connections, including handshakes
 	established atomic.Int64 // connections whose handshake is done
 	running     atomic.Int64 // requests
 	draining    atomic.Bool
 }
 
-// Listen opens the socket. Clients can connect from then on, and are served
-// once Serve is called.
+// Listen opens the socket. Clients can connect from then on, and are served once Serve is
+// called.
 func Listen(cfg Config) (*Server, error) {
 	s := &Server{cfg: cfg.withDefaults()}
 	if err := s.cfg.check(); err != nil {
@@ -80,8 +79,8 @@ func Listen(cfg Config) (*Server, error) {
 func (s *Server) quicConfig() *quic.Config {
 	c := &s.cfg
 	return &quic.Config{
-		// The library allows twice the time for a handshake in which packets
-		// keep coming.
+		// The library allows twice this time for a handshake in which packets keep
+		// coming.
 		HandshakeIdleTimeout:           c.HandshakeTimeout / 2,
 		MaxIdleTimeout:                 c.SilenceTimeout,
 		InitialStreamReceiveWindow:     uint64(c.StreamWindow),
@@ -93,14 +92,14 @@ func (s *Server) quicConfig() *quic.Config {
 	}
 }
 
-// Addr is the address listened on.
+// Addr is the address of the socket.
 func (s *Server) Addr() net.Addr { return s.socket.LocalAddr() }
 
 // Len is the number of connections whose handshake is done.
 func (s *Server) Len() int { return int(s.established.Load()) }
 
-// AltSvc is the value of an Alt-Svc header that tells clients of HTTP/1.1 and
-// HTTP/2 where to find this one. It is empty once Drain was called.
+// AltSvc is the value of the Alt-Svc header that announces HTTP/3 to clients of HTTP/1.1 and
+// HTTP/2 (RFC 7838). It is empty once Drain was called.
 func (s *Server) AltSvc() string {
 	if s.draining.Load() {
 		return ""
@@ -121,7 +120,7 @@ func (s *Server) Serve() error {
 	return fmt.Errorf("serve HTTP/3: %w", err)
 }
 
-// admit decides about a connection before its handshake.
+// admit accepts or refuses a connection before its handshake.
 func (s *Server) admit(ctx context.Context, info *quic.ClientInfo) (context.Context, error) {
 	if s.draining.Load() {
 		return nil, s.refused(ReasonDraining)
@@ -144,7 +143,7 @@ func (s *Server) refused(reason string) error {
 	return errors.New(reason)
 }
 
-// newConn begins a connection whose handshake is done.
+// newConn is called for each connection whose handshake is done.
 func (s *Server) newConn(ctx context.Context, conn *quic.Conn) context.Context {
 	s.established.Add(1)
 	if s.cfg.Hooks.Opened != nil {

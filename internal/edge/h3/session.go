@@ -32,7 +32,7 @@ func newSession(s *Server, conn *quic.Conn) *session {
 	return c
 }
 
-// serveHTTP answers one request.
+// serveHTTP serves one request and counts it for its connection.
 func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	c, ok := r.Context().Value(sessionKey{}).(*session)
 	if !ok || !c.startRequest() {
@@ -43,7 +43,7 @@ func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	s.cfg.Handler.ServeHTTP(w, r)
 }
 
-// startRequest counts a request, unless the connection is over.
+// startRequest counts a request, unless the connection is closing.
 func (c *session) startRequest() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -57,8 +57,7 @@ func (c *session) startRequest() bool {
 	return true
 }
 
-// endRequest counts the end of a request; cut says that the client did not wait for
-// it.
+// endRequest counts the end of a request; cut says that the client cancelled it.
 func (c *session) endRequest(cut bool, age time.Duration) {
 	c.server.running.Add(-1)
 	c.mu.Lock()
@@ -71,7 +70,7 @@ func (c *session) endRequest(cut bool, age time.Duration) {
 	}
 }
 
-// expire ends a connection that asks for nothing.
+// expire closes an idle connection.
 func (c *session) expire() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -80,18 +79,18 @@ func (c *session) expire() {
 	}
 }
 
-// close ends the connection. Hold mu.
+// close closes the connection. It is called with mu held.
 func (c *session) close(reason string, code http3.ErrCode) {
 	if c.over {
 		return
 	}
 	c.over, c.reason = true, reason
-	// It sends what it can and waits for nobody, but it does wait for the
-	// connection's own goroutine, which may be waiting for mu.
+	// CloseWithError does not wait for the client, but for the goroutine of the connection, which
+	// may be waiting for mu.
 	go func() { _ = c.conn.CloseWithError(quic.ApplicationErrorCode(code), reason) }()
 }
 
-// end notes that the connection has ended, and says why.
+// end marks the connection as closed, and returns the reason.
 func (c *session) end() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// nonBlocking opens a file without waiting for its other end.
+// nonBlocking opens a file without waiting: opening a named pipe would wait for its other end.
 const nonBlocking = syscall.O_NONBLOCK
 
-// open opens the directory, if it is ours alone.
+// open opens the directory, if no other user can access it.
 func open(dir string) (*os.Root, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -31,21 +31,21 @@ func open(dir string) (*os.Root, error) {
 	return root, nil
 }
 
-// checkPrivate refuses what others own or can reach. It does not take rights
-// away itself: the directory may be one that the operator named by mistake.
+// checkPrivate refuses a directory or file that another user owns or can access. It does not
+// change permissions itself: the operator may have configured a wrong directory by mistake.
 func checkPrivate(info fs.FileInfo, what, fix string) error {
 	if status, ok := info.Sys().(*syscall.Stat_t); ok && int(status.Uid) != os.Geteuid() {
-		return fmt.Errorf("the %s belongs to user %d and the edge runs as %d: private keys are kept there, so name a directory of its own",
+		return fmt.Errorf("the %s belongs to user %d and the edge runs as %d: private keys are kept there, so use a directory of its own",
 			what, status.Uid, os.Geteuid())
 	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {
-		return fmt.Errorf("the %s has mode %#o, so others can reach the private keys in it: use %s, or name a directory that is not there yet",
+		return fmt.Errorf("the %s has mode %#o, so other users can access the private keys in it: use %s, or a directory that does not exist yet",
 			what, mode, fix)
 	}
 	return nil
 }
 
-// syncDir makes a rename last.
+// syncDir makes a rename durable.
 func syncDir(root *os.Root) error {
 	dir, err := root.Open(".")
 	if err != nil {
@@ -54,8 +54,8 @@ func syncDir(root *os.Root) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// removeTemps removes what processes that died have left behind. One that
-// cannot be removed hurts nobody.
+// removeTemps removes temporary files that killed processes left behind. One that cannot be
+// removed does no harm.
 func removeTemps(root *os.Root, before time.Time) {
 	dir, err := root.Open(".")
 	if err != nil {

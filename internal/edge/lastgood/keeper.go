@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	// writePeriod is the least time between two writes. A restart then serves a
-	// table that is at most this old.
+	// writePeriod is the least time between two writes, and so the age of the table that a
+	// restart serves.
 	writePeriod = 5 * time.Second
-	// writeShare is the part of the time that writing may take: after a long
-	// write the next one waits longer.
+	// writeShare bounds writing to one part in twenty of the time: after a long write the
+	// next one waits longer.
 	writeShare = 20
 )
 
-// Keeper saves tables in the background. Of tables that come faster than they
-// are written, the newest is.
+// Keeper saves tables in the background. Of tables that come faster than they are written, only
+// the newest is written.
 //
 // Its goroutine is in one of three states: it waits for a table, it writes one,
 // or it waits until it may write again. Close ends the first and the last, and
@@ -41,8 +41,8 @@ type Keeper struct {
 }
 
 // NewKeeper starts a Keeper for a directory, which it makes if it is not there.
-// It fails at once where nothing could be saved, so that an operator learns it
-// at the start and not after the outage.
+// It fails at once if nothing could be saved, so that an operator sees it at the start and not
+// after an outage.
 func NewKeeper(dir string, log *slog.Logger) (*Keeper, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -57,8 +57,8 @@ func NewKeeper(dir string, log *slog.Logger) (*Keeper, error) {
 	return k, nil
 }
 
-// Keep saves a table soon. It never waits. The table is asked for when it is
-// written, because most tables are not: a newer one comes first.
+// Keep saves a table soon. It never waits. The function is called when the table is written,
+// because most tables are not: a newer one comes first.
 func (k *Keeper) Keep(table func() *route.Table) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -69,8 +69,7 @@ func (k *Keeper) Keep(table func() *route.Table) {
 	k.wake()
 }
 
-// Close saves what has been kept last and returns how that ended. It gives up
-// when ctx is done.
+// Close saves the last table and returns the error of that. It gives up when ctx is done.
 func (k *Keeper) Close(ctx context.Context) error {
 	k.mu.Lock()
 	if !k.closed {
@@ -82,7 +81,7 @@ func (k *Keeper) Close(ctx context.Context) error {
 	case <-k.done:
 		return k.err
 	case <-ctx.Done():
-		return errors.Join(errors.New("the last good table was not saved in time"), ctx.Err())
+		return errors.Join(errors.New("the last-good table was not saved in time"), ctx.Err())
 	}
 }
 
@@ -108,8 +107,8 @@ func (k *Keeper) run() {
 	}
 }
 
-// write saves the newest table, if there is one. One that cannot be saved is
-// tried again, unless a newer one has come.
+// write saves the newest table, if there is one. One that cannot be saved is retried, unless a
+// newer one has come.
 func (k *Keeper) write() {
 	k.mu.Lock()
 	table := k.next
@@ -122,7 +121,7 @@ func (k *Keeper) write() {
 	if k.err == nil {
 		return
 	}
-	k.log.Error("a restart while the source of routes is away would serve an older table", "error", k.err)
+	k.log.Error("saving the last-good table failed, a restart without the source of routes would serve an older one", "error", k.err)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.next == nil {
@@ -131,7 +130,7 @@ func (k *Keeper) write() {
 	k.wake()
 }
 
-// wake wakes the goroutine, which may know already.
+// wake wakes the goroutine. A wake-up that is pending already is enough.
 func (k *Keeper) wake() {
 	select {
 	case k.wakeup <- struct{}{}:

@@ -1,17 +1,14 @@
-// Package lastgood keeps the last table that was served on disk, so that an
-// edge that starts while its source of routes is away serves what it served
-// before.
+// Package lastgood saves the last table that was served on disk, so that an edge that starts while
+// its source of routes is unavailable serves the same routes as before.
 //
-// It promises that a table is on disk as a whole or not at all: a new file is
-// written beside the old one, synced, and takes its place with one rename.
-// A digest at the end of the file tells a file that was cut or edited. The
-// format is that of a routes file, one element of the table on a line, so it
-// can be read by people and be served with providers.file.filename.
+// It promises that a table is written atomically: a new file is written beside the old one, synced,
+// and replaces it with one rename. A digest at the end of the file detects a file that was truncated
+// or edited. The format is that of a routes file, with one element of the table on a line, so it can
+// be read by people and served with providers.file.filename.
 //
-// The file holds private keys and decides where traffic goes. So it refuses a
-// directory or a file that belongs to another user or that others can read or
-// write, and it never follows a link out of its directory. It does not judge
-// the table: whoever applies it does.
+// The file has private keys and decides where traffic goes. So a directory or file that belongs to
+// another user, or that others can read or write, is refused, and links out of the directory are
+// never followed. The package does not validate the table: the edge does when it applies it.
 package lastgood
 
 import (
@@ -39,23 +36,21 @@ const (
 	digestMark = "# sha256 "
 
 	tempPrefix = ".draft-"
-	// tempAge is when a draft counts as left behind by a process that died.
+	// tempAge is the age of a temporary file that a killed process must have left behind.
 	tempAge = 10 * time.Minute
 )
 
-// ErrNone is what Load fails with when nothing has been saved. It is
-// fs.ErrNotExist too.
-var ErrNone = fmt.Errorf("there is no last good table: %w", fs.ErrNotExist)
+// ErrNone is the error of Load when no table was saved. It is fs.ErrNotExist too.
+var ErrNone = fmt.Errorf("there is no last-good table: %w", fs.ErrNotExist)
 
-// ErrDamaged is what Load fails with when the file is not what was saved.
-var ErrDamaged = errors.New("the file was cut or edited after it was written; remove it, or serve it with providers.file.filename if the edit was meant")
+// ErrDamaged is the error of Load when the file is not what was saved.
+var ErrDamaged = errors.New("the file was truncated or edited after it was written; remove it, or serve it with providers.file.filename if the edit was intended")
 
-// Save puts the table on disk, with its secrets. The entry points are left out:
-// they are options of the edge, and may be others when it starts again. The
-// directory is made if it is not there.
+// Save writes the table to disk, with its secrets. The entry points are left out: they are options
+// of the edge, and may be others when it starts again. The directory is created if it is missing.
 func Save(dir string, table *route.Table) error {
 	if err := save(dir, table); err != nil {
-		return fmt.Errorf("save the last good table in %s: %w", dir, err)
+		return fmt.Errorf("save the last-good table in %s: %w", dir, err)
 	}
 	return nil
 }
@@ -77,7 +72,7 @@ func save(dir string, table *route.Table) (err error) {
 	}
 	defer func() {
 		if err != nil {
-			_ = root.Remove(name) // the error says what matters
+			_ = root.Remove(name) // err is what the caller needs
 		}
 	}()
 	if err = write(file, table); err == nil {
@@ -92,7 +87,7 @@ func save(dir string, table *route.Table) (err error) {
 	return syncDir(root)
 }
 
-// write writes head, table and digest, and closes nothing.
+// write writes the head line, the table and the digest.
 func write(w io.Writer, table *route.Table) error {
 	sum := sha256.New()
 	buffered := bufio.NewWriterSize(io.MultiWriter(w, sum), 64<<10)
@@ -112,13 +107,13 @@ func write(w io.Writer, table *route.Table) error {
 
 func digestOf(sum hash.Hash) string { return hex.EncodeToString(sum.Sum(nil)) }
 
-// Load reads the table that was last saved. It fails with ErrNone when there is
-// none, with ErrDamaged when the file is not what was saved, and otherwise when
-// others than this user could have written or read it.
+// Load reads the table that was saved last. It fails with ErrNone when there is none, with
+// ErrDamaged when the file is not what was saved, and with another error when other users could
+// have written or read it.
 func Load(dir string) (*route.Table, error) {
 	table, err := load(dir)
 	if err != nil {
-		return nil, fmt.Errorf("load the last good table from %s: %w", dir, err)
+		return nil, fmt.Errorf("load the last-good table from %s: %w", dir, err)
 	}
 	return table, nil
 }
@@ -143,8 +138,7 @@ func load(dir string) (*route.Table, error) {
 	return route.Decode(bytes.NewReader(body))
 }
 
-// read gives the content of the file. It is opened without waiting, because
-// opening a named pipe would wait for its other end.
+// read returns the content of the file, which has to be a regular, private one.
 func read(root *os.Root) ([]byte, error) {
 	file, err := root.OpenFile(FileName, os.O_RDONLY|nonBlocking, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -172,8 +166,8 @@ func read(root *os.Root) ([]byte, error) {
 	return text, err
 }
 
-// verify gives the part of a file between its first and its last line, if the
-// digest in the last line is that of all before it.
+// verify returns the part of a file between its first and its last line, if the digest in the last
+// line is that of everything before it.
 func verify(text []byte) ([]byte, bool) {
 	rest, ok := bytes.CutSuffix(text, []byte("\n"))
 	if !ok {

@@ -185,7 +185,7 @@ func TestRefusedPlaces(t *testing.T) {
 	if err := os.Mkdir(open, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	const reach = "others can reach the private keys"
+	const reach = "other users can access the private keys"
 	if err := lastgood.Save(open, numbered(1)); err == nil || !strings.Contains(err.Error(), reach) {
 		t.Errorf("an open directory: %v", err)
 	}
@@ -379,7 +379,7 @@ func TestKeeperRetries(t *testing.T) {
 		}
 		keeper.Keep(func() *route.Table { return numbered(1) })
 		synctest.Wait()
-		if !strings.Contains(log.String(), "others can reach the private keys") {
+		if !strings.Contains(log.String(), "other users can access the private keys") {
 			t.Errorf("log: %s", log.String())
 		}
 		if err := os.Chmod(dir, 0o700); err != nil {

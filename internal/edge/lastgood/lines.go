@@ -2,9 +2,8 @@ package lastgood
 
 import "io"
 
-// elementLines passes JSON on with each element of the table's lists on a line
-// of its own. What it is given is valid, so it needs to know no more of JSON
-// than strings and depth.
+// elementLines writes JSON with each element of the table's lists on a line of its own, so that the
+// file can be read and compared. Its input is valid JSON, so it only tracks strings and depth.
 type elementLines struct {
 	w        io.Writer
 	depth    int
@@ -15,7 +14,7 @@ type elementLines struct {
 // listDepth is the depth of the table's lists: in the table, in the list.
 const listDepth = 2
 
-// Write adds line breaks. They are only ever put between tokens.
+// Write adds line breaks, only between tokens.
 func (l *elementLines) Write(text []byte) (int, error) {
 	from := 0
 	for i, c := range text {

@@ -15,16 +15,16 @@ const (
 	tlsServerName    = 0
 )
 
-// The errors of a ClientHello. A connection with one of them can be given to a
-// TLS server, which will refuse it with an alert, but never to a backend.
+// The errors of a ClientHello. A connection with one of them may be given to a TLS server, which
+// refuses it with an alert, but never to a backend.
 var (
 	ErrHelloMalformed = errors.New("the ClientHello is malformed")
 	ErrHelloTooLarge  = errors.New("the ClientHello is larger than 16 KiB")
 )
 
-// helloScanner finds the end of a ClientHello in a stream of records. It keeps
-// its place, so that a client which sends one byte at a time, in records of
-// one byte, does not cost more than any other.
+// helloScanner finds the end of a ClientHello in a stream of records. It keeps its position, so
+// that a client which sends one byte at a time, in records of one byte, costs no more than any
+// other.
 type helloScanner struct {
 	next    int // start of the next record
 	got     int // bytes of the message in the records before next
@@ -33,8 +33,8 @@ type helloScanner struct {
 	records int
 }
 
-// scan goes on in b, which has more bytes at its end than before. It gives
-// errMore until the message is complete.
+// scan continues in b, which has grown at its end since the last call. It returns errMore until
+// the message is complete.
 func (s *helloScanner) scan(b []byte) error {
 	for s.want == 0 || s.got < s.want {
 		if len(b) < s.next+tlsRecordHeader {
@@ -42,7 +42,7 @@ func (s *helloScanner) scan(b []byte) error {
 		}
 		record := b[s.next:]
 		size := int(binary.BigEndian.Uint16(record[3:]))
-		// The version means nothing yet, but is checked as crypto/tls does it.
+		// The version has no meaning yet, but is checked as in crypto/tls.
 		if record[0] != tlsHandshake || record[1] >= 0x10 || size == 0 || size > tlsMaxRecord {
 			return ErrHelloMalformed
 		}
@@ -80,8 +80,8 @@ func (s *helloScanner) take(content []byte) error {
 	return nil
 }
 
-// message gives the complete message. It is a part of b when it came in one
-// record, which it nearly always does.
+// message returns the complete message. It is a part of b when it came in one record, which it
+// nearly always does.
 func (s *helloScanner) message(b []byte) []byte {
 	if s.records == 1 {
 		return b[tlsRecordHeader : tlsRecordHeader+s.want]
@@ -95,10 +95,10 @@ func (s *helloScanner) message(b []byte) []byte {
 	return joined[:s.want]
 }
 
-// helloReader takes values off the start of a message.
+// helloReader reads values from the start of a message.
 type helloReader []byte
 
-// take gives the next n bytes.
+// take returns the next n bytes.
 func (r *helloReader) take(n int) (helloReader, bool) {
 	if n > len(*r) {
 		return nil, false
@@ -108,7 +108,7 @@ func (r *helloReader) take(n int) (helloReader, bool) {
 	return taken, true
 }
 
-// list8 and list16 give a list whose length comes first, in one or two bytes.
+// list8 and list16 read a list whose length comes first, in one or two bytes.
 func (r *helloReader) list8() (helloReader, bool) {
 	size, ok := r.take(1)
 	if !ok {
@@ -125,9 +125,9 @@ func (r *helloReader) list16() (helloReader, bool) {
 	return r.take(int(binary.BigEndian.Uint16(size)))
 }
 
-// helloServerName reads the server name of a ClientHello, empty when there is
-// none. Whenever crypto/tls accepts a message, it reads the same name; a fuzz
-// test holds the two together.
+// helloServerName reads the server name of a ClientHello, empty when there is none. For every
+// message that crypto/tls accepts it reads the same name, which a fuzz test checks. Otherwise a
+// client could be routed by one name and authenticated by another.
 func helloServerName(message []byte) (string, error) {
 	r := helloReader(message)
 	_, ok := r.take(tlsMessageHeader + 2 + 32) // version, random
@@ -169,7 +169,7 @@ func extensionServerName(extensions helloReader) (string, error) {
 		if binary.BigEndian.Uint16(kind) != tlsServerName {
 			continue
 		}
-		// With two of them, two readers could take different ones.
+		// With two of them, two parsers could choose different ones.
 		if name, ok = readServerName(data); !ok || seen {
 			return "", ErrHelloMalformed
 		}
@@ -178,7 +178,7 @@ func extensionServerName(extensions helloReader) (string, error) {
 	return name, nil
 }
 
-// readServerName reads the extension of RFC 6066, section 3.
+// readServerName reads the server_name extension (RFC 6066 section 3).
 func readServerName(data helloReader) (string, bool) {
 	list, ok := data.list16()
 	if !ok || len(list) == 0 || len(data) != 0 {

@@ -15,26 +15,25 @@ const (
 	DefaultProxyHeaderLimit = 216
 )
 
-// maxProxyHeaderLimit keeps the room for a PROXY header below the room for
-// looking ahead.
+// maxProxyHeaderLimit keeps the largest PROXY header below maxLookahead.
 const maxProxyHeaderLimit = 4096
 
-// ProxyMode says what to do about PROXY headers.
+// ProxyMode is how PROXY headers are handled.
 type ProxyMode uint8
 
 // The modes.
 const (
 	// ProxyOff reads no header.
 	ProxyOff ProxyMode = iota
-	// ProxyOptional reads a header when a trusted peer sends one. What other
-	// peers send is passed through as it is.
+	// ProxyOptional reads a header when a trusted peer sends one. What other peers send is
+	// left unchanged.
 	ProxyOptional
 	// ProxyRequire closes connections without a header, and those of peers that
 	// are not trusted.
 	ProxyRequire
 )
 
-// Config is what a listener needs. Only Address has to be set.
+// Config configures a listener. Only Address has to be set.
 type Config struct {
 	// Network is tcp, tcp4 or tcp6; empty means tcp.
 	Network string
@@ -43,30 +42,27 @@ type Config struct {
 	// ReusePort lets other processes listen on the same port, for upgrades
 	// without a pause. It needs Linux.
 	ReusePort bool
-	// Backlog is how many connections the kernel keeps for us; 0 means as many
-	// as it allows.
+	// Backlog is the length of the kernel's accept queue; 0 means the maximum.
 	Backlog int
-	// KeepAlive finds peers that are gone. Zero means: after 30 s of silence,
-	// 4 probes 10 s apart.
+	// KeepAlive detects peers that are gone. Zero means: after 30 s without traffic, 4 probes
+	// at 10 s intervals.
 	KeepAlive net.KeepAliveConfig
 
-	// MaxConns bounds the open connections; 0 means 10,000. Those beyond are
-	// closed at once.
+	// MaxConns bounds the open connections; 0 means 10,000. Further ones are closed at once.
 	MaxConns int
 	// MaxConnsPerSource bounds the open connections of one client address; 0
 	// means no bound. An IPv6 client is its /64 network, because it has that
 	// many addresses. Trusted proxies are not bounded.
 	MaxConnsPerSource int
-	// Banned says whose new connections are closed before anything is read from
-	// them; nil is nobody's. It is asked about the client that a PROXY header
-	// names, and never about a trusted proxy.
+	// Banned reports whether new connections of a client are closed before anything is read
+	// from them; nil bans none. The client is the one that a PROXY header names, and never a
+	// trusted proxy.
 	Banned func(client netip.Addr) bool
 	// HeaderTimeout is the time from the accept until the PROXY header and the
 	// first bytes have been read; 0 means 10 s.
 	HeaderTimeout time.Duration
 
-	// Proxy is the PROXY protocol mode; TrustedProxies are who may send a
-	// header.
+	// Proxy is the PROXY protocol mode; TrustedProxies may send a header.
 	Proxy          ProxyMode
 	TrustedProxies []netip.Prefix
 	// ProxyHeaderLimit bounds what follows the 16 fixed bytes of a version 2
@@ -77,33 +73,32 @@ type Config struct {
 	Hooks Hooks
 }
 
-// Hooks are called for what is worth counting. Each may be nil. They must be
-// quick, and must not call the listener.
+// Hooks are called to count connections. Each may be nil. They must be quick, and must not call
+// the listener.
 type Hooks struct {
-	// Opened is called for each connection that is given out by Accept.
+	// Opened is called for each connection that Accept returns.
 	Opened func()
 	// Closed is called when such a connection is closed.
 	Closed func(open time.Duration)
-	// Refused is called for each connection that was closed instead.
+	// Refused is called for each connection that is closed instead.
 	Refused func(RefuseReason)
-	// AcceptFailed is called when the kernel gives an error instead of a
-	// connection. The listener tries again.
+	// AcceptFailed is called when accepting fails. The listener tries again.
 	AcceptFailed func(error)
 }
 
-// RefuseReason says why a connection was closed instead of given out. It is
-// the label of a metric.
+// RefuseReason is why a connection was closed instead of returned by Accept. It is the label of a
+// metric.
 type RefuseReason string
 
 // The reasons.
 const (
 	RefusedLimit       RefuseReason = "connection_limit" // MaxConns are open
 	RefusedSource      RefuseReason = "source_limit"     // MaxConnsPerSource are open
-	RefusedBanned      RefuseReason = "held_off"         // the client has flooded of late
+	RefusedBanned      RefuseReason = "banned"           // the client is banned for its floods
 	RefusedUntrusted   RefuseReason = "untrusted_proxy"  // a header is required, and the peer may not send one
 	RefusedProxyHeader RefuseReason = "proxy_header"     // the PROXY header is wrong, or there is none
 	RefusedTimeout     RefuseReason = "proxy_timeout"    // the PROXY header did not come in time
-	RefusedGone        RefuseReason = "proxy_gone"       // the peer went away before the PROXY header
+	RefusedGone        RefuseReason = "proxy_gone"       // the peer disconnected before the PROXY header
 	RefusedStopping    RefuseReason = "stopping"         // the listener was closed meanwhile
 )
 
@@ -131,7 +126,7 @@ func (h *Hooks) acceptFailed(err error) {
 	}
 }
 
-// withDefaults fills in what was left out.
+// withDefaults returns the configuration with the default of each field that is zero.
 func (c Config) withDefaults() Config {
 	if c.Network == "" {
 		c.Network = "tcp"
@@ -151,7 +146,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// check finds everything that is wrong with a config.
+// check returns all problems of a configuration.
 func (c Config) check() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }

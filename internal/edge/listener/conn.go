@@ -10,34 +10,33 @@ import (
 	"time"
 )
 
-// Conn is an accepted connection. Its read deadline is the listener's
-// HeaderTimeout after the accept, until its owner sets another: an owner that
-// waits longer than that must do so.
+// Conn is an accepted connection. Its read deadline is the listener's HeaderTimeout after the
+// accept, until its owner sets another: an owner that waits longer has to.
 type Conn struct {
 	tcp      *net.TCPConn
 	owner    *Listener
 	accepted time.Time
 
-	// header is what the PROXY header said; proxied is true when there was one.
+	// header is the PROXY header; proxied says that there was one.
 	header  proxyHeader
 	proxied bool
 	remote  net.Addr
 	local   net.Addr
 
-	// hasAhead is true while there are bytes that were read ahead. Without any,
-	// Read goes to the socket and takes no lock.
+	// hasAhead says that there are bytes that were read ahead. Without any, Read goes to the
+	// socket and takes no lock.
 	hasAhead atomic.Bool
 	mu       sync.Mutex // guards ahead
 	ahead    lookahead
 
 	peeking      atomic.Bool
-	peekDeadline atomic.Pointer[time.Time] // when a Peek has to have ended
+	peekDeadline atomic.Pointer[time.Time] // the deadline of Peek; nil for none
 	closed       atomic.Bool
 	notified     atomic.Bool // Drain's callback was called
 
 	// The rest is guarded by the tracker.
-	handedOut bool         // by Accept
-	source    netip.Prefix // that MaxConnsPerSource counts it under
+	handedOut bool         // Accept returned it
+	source    netip.Prefix // the client that MaxConnsPerSource counts it for
 }
 
 var (
@@ -50,25 +49,24 @@ func newConn(tcp *net.TCPConn, owner *Listener) *Conn {
 	return &Conn{tcp: tcp, owner: owner, accepted: time.Now(), remote: tcp.RemoteAddr(), local: tcp.LocalAddr()}
 }
 
-// RemoteAddr is the client's address: that of the PROXY header when there is
-// one that names it, else the socket's.
+// RemoteAddr is the client's address: that of the PROXY header if it has one, otherwise the
+// socket's.
 func (c *Conn) RemoteAddr() net.Addr { return c.remote }
 
-// LocalAddr is the address the client connected to: that of the PROXY header
-// when there is one that names it, else the socket's.
+// LocalAddr is the address the client connected to: that of the PROXY header if it has one,
+// otherwise the socket's.
 func (c *Conn) LocalAddr() net.Addr { return c.local }
 
-// PeerAddr is the address at the other end of the socket: the load balancer's
-// when there is one.
+// PeerAddr is the remote address of the socket: that of the load balancer if there is one.
 func (c *Conn) PeerAddr() net.Addr { return c.tcp.RemoteAddr() }
 
 // Proxied reports whether the connection came with a PROXY header.
 func (c *Conn) Proxied() bool { return c.proxied }
 
-// Accepted is when the kernel gave us the connection.
+// Accepted is when the connection was accepted.
 func (c *Conn) Accepted() time.Time { return c.accepted }
 
-// Read reads what was read ahead, then from the socket.
+// Read reads the bytes that were read ahead, then from the socket.
 func (c *Conn) Read(p []byte) (int, error) {
 	if c.hasAhead.Load() {
 		if n, ok := c.readAhead(p); ok {
@@ -89,8 +87,8 @@ func (c *Conn) readAhead(p []byte) (int, bool) {
 	return n, true
 }
 
-// WriteTo copies everything to w. After what was read ahead, the kernel does
-// it when w is a TCP connection too.
+// WriteTo copies everything to w. After the bytes that were read ahead, the kernel does the copy
+// if w is a TCP connection too.
 func (c *Conn) WriteTo(w io.Writer) (int64, error) {
 	ahead, err := c.writeAhead(w)
 	if err != nil {
@@ -100,8 +98,8 @@ func (c *Conn) WriteTo(w io.Writer) (int64, error) {
 	return ahead + n, err
 }
 
-// writeAhead takes what was read ahead out of the connection before it writes,
-// so that a slow w does not keep Close waiting.
+// writeAhead takes the bytes that were read ahead out of the connection before it writes them, so
+// that a slow w does not block Close.
 func (c *Conn) writeAhead(w io.Writer) (int64, error) {
 	c.mu.Lock()
 	taken := c.ahead
@@ -119,31 +117,31 @@ func (c *Conn) writeAhead(w io.Writer) (int64, error) {
 	return int64(n), err
 }
 
-// ReadFrom copies everything from r, in the kernel when it can.
+// ReadFrom copies everything from r, in the kernel if possible.
 func (c *Conn) ReadFrom(r io.Reader) (int64, error) { return c.tcp.ReadFrom(r) }
 
 // Write writes to the socket.
 func (c *Conn) Write(p []byte) (int, error) { return c.tcp.Write(p) }
 
-// CloseWrite tells the client that nothing more will come.
+// CloseWrite closes the sending side.
 func (c *Conn) CloseWrite() error { return c.tcp.CloseWrite() }
 
-// SetDeadline replaces the read and the write deadline.
+// SetDeadline sets the read and the write deadline.
 func (c *Conn) SetDeadline(t time.Time) error { return c.tcp.SetDeadline(t) }
 
-// SetReadDeadline replaces the read deadline.
+// SetReadDeadline sets the read deadline.
 func (c *Conn) SetReadDeadline(t time.Time) error { return c.tcp.SetReadDeadline(t) }
 
-// SetWriteDeadline replaces the write deadline.
+// SetWriteDeadline sets the write deadline.
 func (c *Conn) SetWriteDeadline(t time.Time) error { return c.tcp.SetWriteDeadline(t) }
 
-// Close closes the connection and takes it off the listener's count.
+// Close closes the connection and removes it from the listener's count.
 func (c *Conn) Close() error {
 	if !c.closed.CompareAndSwap(false, true) {
 		return net.ErrClosed
 	}
 	err := c.tcp.Close()
-	// A Peek that holds the lock ends now that the socket is closed.
+	// A Peek that has the lock returns now that the socket is closed.
 	c.mu.Lock()
 	c.ahead.drop(&c.owner.pools)
 	c.hasAhead.Store(false)
@@ -154,15 +152,15 @@ func (c *Conn) Close() error {
 	return err
 }
 
-// reset closes the connection without ceremony: the kernel keeps nothing of
-// it, which matters when there are too many.
+// reset closes the connection with RST: the kernel keeps no state of it, which matters when there
+// are too many.
 func (c *Conn) reset() {
 	_ = c.tcp.SetLinger(0)
 	_ = c.Close()
 }
 
-// fill reads more bytes ahead, at least one, as long as there are fewer than
-// limit. The caller holds mu.
+// fill reads at least one more byte ahead, as long as there are fewer than limit. The caller holds
+// mu.
 func (c *Conn) fill(limit int) error {
 	room := c.ahead.room(limit, &c.owner.pools)
 	if room == nil {
@@ -180,8 +178,8 @@ func (c *Conn) fill(limit int) error {
 	return err
 }
 
-// readProxyHeader takes the PROXY header off the start. Without one, the
-// connection stays as it was, and the error is errNoProxyHeader.
+// readProxyHeader reads the PROXY header. Without one, no bytes are consumed, and the error is
+// errNoProxyHeader.
 func (c *Conn) readProxyHeader(limit int) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -217,10 +215,10 @@ func (c *Conn) notify(notify func(*Conn)) {
 	}
 }
 
-// peerIP is the address at the other end of the socket.
+// peerIP is the remote address of the socket.
 func (c *Conn) peerIP() netip.Addr { return addrOf(c.tcp.RemoteAddr()) }
 
-// addrOf gives the IP of an address, IPv4 always in its own form.
+// addrOf returns the IP of an address, with IPv4 never in its IPv6 form.
 func addrOf(addr net.Addr) netip.Addr {
 	if tcp, ok := addr.(*net.TCPAddr); ok {
 		return tcp.AddrPort().Addr().Unmap().WithZone("")

@@ -5,26 +5,24 @@ import (
 	"time"
 )
 
-// queueGrace is how long Drain goes on taking connections that the kernel has
-// already accepted. Closing the socket with these in its queue resets them.
+// queueGrace is how long Drain still takes connections from the accept queue of the kernel. Closing
+// the socket with connections in its queue resets them.
 const queueGrace = 50 * time.Millisecond
 
-// DrainReport says how the connections ended.
+// DrainReport counts how the connections ended.
 type DrainReport struct {
-	// Closed ended by themselves, Forced were closed when the time was over.
+	// Closed were closed by their owners, Forced when the time was over.
 	Closed, Forced int
 }
 
-// Drain stops accepting and waits until all connections are closed. When ctx
-// is done before, it closes those that are left. In both cases nothing is left
-// afterwards.
+// Drain stops accepting and waits until all connections are closed. When ctx is done before, it
+// closes the rest. In both cases no connection is left afterwards.
 //
-// notify is called once for each open connection, and for each that Accept
-// still gives out, to tell its owner to come to an end. It may be nil, and must
-// not block. It does not matter whether a connection was hijacked: it counts
-// until it is closed.
+// notify is called once for each open connection, and for each that Accept still returns, so that
+// its owner can end it. It may be nil, and must not block. A hijacked connection counts until it
+// is closed, too.
 //
-// Accept has to be called as before until it gives net.ErrClosed.
+// Accept has to be called as before until it returns net.ErrClosed.
 func (l *Listener) Drain(ctx context.Context, notify func(*Conn)) DrainReport {
 	l.live.startDrain(notify)
 	if !l.stopping.Swap(true) {
@@ -33,7 +31,7 @@ func (l *Listener) Drain(ctx context.Context, notify func(*Conn)) DrainReport {
 	for _, c := range l.live.list(wasHandedOut) {
 		c.notify(notify)
 	}
-	// First those that are still to come, then all.
+	// First wait for the end of the accept loop, then for all connections.
 	select {
 	case <-l.stopped:
 	case <-ctx.Done():

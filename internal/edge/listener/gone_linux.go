@@ -2,15 +2,15 @@ package listener
 
 import "golang.org/x/sys/unix"
 
-// The states of a TCP connection whose other end will send nothing any more.
+// The states of a TCP connection whose peer will send nothing any more.
 const (
 	tcpClose     = 7
 	tcpCloseWait = 8
 )
 
-// Gone reports whether the client has ended the connection, without reading
-// from it: what it has sent may still be there. A client that only ended its own
-// side cannot be told from one that is gone.
+// Gone reports whether the client has closed the connection, without reading from it: bytes that it
+// sent before may still be unread. A client that only closed its sending side cannot be
+// distinguished from one that is gone.
 func (c *Conn) Gone() bool {
 	raw, err := c.tcp.SyscallConn()
 	if err != nil {

@@ -2,5 +2,5 @@
 
 package listener
 
-// Gone does not know here.
+// Gone is not implemented here.
 func (c *Conn) Gone() bool { return false }

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// Handoff is a net.Listener that is fed by hand: connections that were looked
-// at go on to an http.Server through it.
+// Handoff is a net.Listener for an http.Server, whose connections come from Deliver after they were
+// peeked at.
 type Handoff struct {
 	addr   net.Addr
 	conns  chan net.Conn
@@ -17,13 +17,13 @@ type Handoff struct {
 
 var _ net.Listener = (*Handoff)(nil)
 
-// NewHandoff makes a Handoff that says it listens on addr.
+// NewHandoff makes a Handoff with an address.
 func NewHandoff(addr net.Addr) *Handoff {
 	return &Handoff{addr: addr, conns: make(chan net.Conn), closed: make(chan struct{})}
 }
 
-// Deliver gives a connection to Accept, and waits until it is taken. After an
-// error the connection still belongs to the caller.
+// Deliver hands a connection to Accept, and waits until it is taken. After an error the connection
+// still belongs to the caller.
 func (h *Handoff) Deliver(ctx context.Context, c net.Conn) error {
 	select {
 	case <-h.closed:
@@ -40,7 +40,7 @@ func (h *Handoff) Deliver(ctx context.Context, c net.Conn) error {
 	}
 }
 
-// Accept waits for a connection. It gives net.ErrClosed after Close.
+// Accept waits for a connection. It returns net.ErrClosed after Close.
 func (h *Handoff) Accept() (net.Conn, error) {
 	select {
 	case <-h.closed:
@@ -61,5 +61,5 @@ func (h *Handoff) Close() error {
 	return nil
 }
 
-// Addr is the address that was given.
+// Addr is the address that NewHandoff was given.
 func (h *Handoff) Addr() net.Addr { return h.addr }

@@ -15,18 +15,16 @@ import (
 	"slipway.dev/slipway/internal/backoff"
 )
 
-// The pauses after a failed accept.
+// The backoff after a failed accept.
 const (
 	acceptPauseMin = 5 * time.Millisecond
 	acceptPauseMax = time.Second
 )
 
-// Listener accepts connections. It is a net.Listener; its methods may be
-// called from any goroutine.
+// Listener accepts connections. It is a net.Listener; its methods may be called from any goroutine.
 //
-// It goes through these states: accepting; stopping, when Drain takes what the
-// kernel still has; and stopped, when Accept gives net.ErrClosed. Close goes
-// to the last one directly.
+// Its states are: accepting; stopping, when Drain empties the accept queue of the kernel; and
+// stopped, when Accept returns net.ErrClosed. Close goes to the last one directly.
 type Listener struct {
 	config Config
 	inner  *net.TCPListener
@@ -47,8 +45,8 @@ type Listener struct {
 
 var _ net.Listener = (*Listener)(nil)
 
-// Listen opens a socket and starts to accept. The listener is closed when ctx
-// is done; connections that were given out stay open.
+// Listen opens a socket and starts to accept. The listener is closed when ctx is done; connections
+// that Accept returned stay open.
 func Listen(ctx context.Context, config Config) (*Listener, error) {
 	config = config.withDefaults()
 	if err := config.check(); err != nil {
@@ -78,8 +76,8 @@ func Listen(ctx context.Context, config Config) (*Listener, error) {
 
 func openSocket(ctx context.Context, config *Config) (*net.TCPListener, error) {
 	lc := net.ListenConfig{KeepAliveConfig: config.KeepAlive}
-	// Multipath TCP would keep the kernel from moving bytes between sockets by
-	// itself, and no load balancer asks for it.
+	// Multipath TCP would prevent splice between sockets in the kernel, and no load balancer
+	// uses it.
 	lc.SetMultipathTCP(false)
 	if config.ReusePort {
 		lc.Control = reusePort
@@ -105,12 +103,11 @@ func openSocket(ctx context.Context, config *Config) (*net.TCPListener, error) {
 // Addr is the address of the socket.
 func (l *Listener) Addr() net.Addr { return l.inner.Addr() }
 
-// Live is the number of open connections, those included that still send
-// their PROXY header.
+// Live is the number of open connections, including those whose PROXY header is still being read.
 func (l *Listener) Live() int { return l.live.count() }
 
-// Accept waits for the next connection, which is a [*Conn]. It gives
-// net.ErrClosed when there will be none.
+// Accept waits for the next connection, which is a [*Conn]. It returns net.ErrClosed after the last
+// one.
 func (l *Listener) Accept() (net.Conn, error) {
 	c, err := l.AcceptConn()
 	if err != nil {
@@ -119,14 +116,14 @@ func (l *Listener) Accept() (net.Conn, error) {
 	return c, nil
 }
 
-// AcceptConn is Accept with the type.
+// AcceptConn is Accept with the concrete type.
 func (l *Listener) AcceptConn() (*Conn, error) {
 	for {
 		select {
 		case c := <-l.ready:
 			notify, ok := l.live.handOut(c)
 			if !ok {
-				continue // closed by Drain on its way here
+				continue // Drain has closed it meanwhile
 			}
 			l.config.Hooks.opened()
 			c.notify(notify)
@@ -137,8 +134,8 @@ func (l *Listener) AcceptConn() (*Conn, error) {
 	}
 }
 
-// Close stops accepting, and closes the connections that were not given out.
-// The others stay open; [Listener.Drain] ends those.
+// Close stops accepting, and closes the connections that Accept has not returned. The others stay
+// open; [Listener.Drain] closes those.
 func (l *Listener) Close() error {
 	err := l.close()
 	<-l.stopped
@@ -159,8 +156,7 @@ func (l *Listener) close() error {
 	return err
 }
 
-// acceptLoop takes connections from the kernel until the socket is closed or
-// Drain has taken the last one.
+// acceptLoop accepts connections until the socket is closed or Drain has emptied the accept queue.
 func (l *Listener) acceptLoop() {
 	pause := backoff.Retries{Policy: backoff.Policy{First: acceptPauseMin, Longest: acceptPauseMax}}
 	for {
@@ -173,8 +169,8 @@ func (l *Listener) acceptLoop() {
 		if errors.Is(err, net.ErrClosed) || (errors.Is(err, os.ErrDeadlineExceeded) && l.stopping.Load()) {
 			return
 		}
-		// Every other error passes: no more file descriptors or memory, or a
-		// client that went away. To stop here would take the port down.
+		// Every other error is temporary: no more file descriptors or memory, or a client
+		// that disconnected. Returning here would take the port down.
 		l.config.Hooks.acceptFailed(err)
 		if !l.sleep(pause.Next()) {
 			return
@@ -182,7 +178,7 @@ func (l *Listener) acceptLoop() {
 	}
 }
 
-// sleep waits, and is false when the listener is closed meanwhile.
+// sleep waits, and reports false when the listener is closed meanwhile.
 func (l *Listener) sleep(pause time.Duration) bool {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
@@ -194,15 +190,15 @@ func (l *Listener) sleep(pause time.Duration) bool {
 	}
 }
 
-// admit decides about one connection.
+// admit checks the limits of one connection, and delivers or refuses it.
 func (l *Listener) admit(tcp *net.TCPConn) {
 	c := newConn(tcp, l)
 	if !l.live.add(c, l.config.MaxConns) {
 		l.refuse(c, RefusedLimit)
 		return
 	}
-	// shut closes the connections it finds after it has closed abort. One that
-	// comes after that is found here.
+	// close closes the connections it finds after it has closed abort. A connection that was
+	// added after that is refused here.
 	select {
 	case <-l.abort:
 		l.refuse(c, RefusedStopping)
@@ -236,7 +232,7 @@ func (l *Listener) deliverProxied(c *Conn) {
 	}
 }
 
-// headerRefusal tells a wrong header from one that did not come.
+// headerRefusal distinguishes a wrong header from one that did not come.
 func headerRefusal(err error) RefuseReason {
 	var network net.Error
 	switch {
@@ -250,9 +246,8 @@ func headerRefusal(err error) RefuseReason {
 	return RefusedProxyHeader
 }
 
-// deliver gives a connection to Accept. It waits for Accept, so that connections
-// nobody takes stay in the kernel's queue. unlimited is for the proxies
-// themselves.
+// deliver hands a connection to Accept. It waits for Accept, so that connections that are not
+// accepted stay in the kernel's queue. unlimited is for trusted proxies themselves.
 func (l *Listener) deliver(c *Conn, unlimited bool) {
 	if client := addrOf(c.remote); !unlimited && client.IsValid() {
 		if l.config.Banned != nil && l.config.Banned(client) {

@@ -9,15 +9,15 @@ const (
 	smallLookahead = 4 << 10
 )
 
-// lookahead is bytes that were read from a connection and not yet taken by its
-// user. The zero value is empty and has no room.
+// lookahead has bytes that were read from a connection and not yet by its user. The zero value is
+// empty and has no buffer.
 type lookahead struct {
 	buf   *[]byte
 	start int
 	end   int
 }
 
-// bytes are what is there, without taking it.
+// bytes returns the bytes without consuming them.
 func (a *lookahead) bytes() []byte {
 	if a.buf == nil {
 		return nil
@@ -25,8 +25,7 @@ func (a *lookahead) bytes() []byte {
 	return (*a.buf)[a.start:a.end]
 }
 
-// room makes space for at least one byte more, when there are fewer than limit,
-// and returns it.
+// room returns free space for at least one byte, nil when there are limit bytes already.
 func (a *lookahead) room(limit int, pools *bufferPools) []byte {
 	have := a.bytes()
 	if len(have) >= limit {
@@ -46,14 +45,14 @@ func (a *lookahead) room(limit int, pools *bufferPools) []byte {
 	return (*a.buf)[a.end:min(len(*a.buf), a.start+limit)]
 }
 
-// take copies bytes out, and gives the room back after the last one.
+// take copies bytes out, and releases the buffer after the last one.
 func (a *lookahead) take(p []byte, pools *bufferPools) int {
 	n := copy(p, a.bytes())
 	a.skip(n, pools)
 	return n
 }
 
-// skip takes n bytes without a copy.
+// skip consumes n bytes without a copy.
 func (a *lookahead) skip(n int, pools *bufferPools) {
 	a.start += n
 	if a.start == a.end {
@@ -61,13 +60,13 @@ func (a *lookahead) skip(n int, pools *bufferPools) {
 	}
 }
 
-// drop gives the room back.
+// drop releases the buffer.
 func (a *lookahead) drop(pools *bufferPools) {
 	pools.put(a.buf)
 	*a = lookahead{}
 }
 
-// bufferPools keep room for the next connections.
+// bufferPools recycle the buffers of connections.
 type bufferPools struct {
 	small, large sync.Pool
 }

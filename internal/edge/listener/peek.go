@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// Protocol is what a client speaks, as far as its first bytes tell.
+// Protocol is the protocol of a client, as its first bytes show it.
 type Protocol uint8
 
 // The protocols.
 const (
-	ProtocolOther Protocol = iota // nothing that is known here
+	ProtocolOther Protocol = iota // none of the others
 	ProtocolTLS
 	ProtocolHTTP1
 	ProtocolHTTP2 // HTTP/2 with prior knowledge, without TLS
@@ -30,32 +30,29 @@ func (p Protocol) String() string {
 	return "other"
 }
 
-// Peeked is what the first bytes of a connection say.
+// Peeked is what the first bytes of a connection show.
 type Peeked struct {
 	Protocol Protocol
-	// ServerName is the name in a ClientHello as the client wrote it, empty
-	// when there is none. It has many spellings; give it its canonical one
-	// before comparing it with anything.
+	// ServerName is the name in a ClientHello as the client wrote it, empty when there is
+	// none. It has many spellings; canonicalise it before comparing it.
 	ServerName string
 }
 
-// http2Preface is what an HTTP/2 client sends first (RFC 9113, section 3.4).
+// http2Preface is the start of an HTTP/2 connection (RFC 9113 section 3.4).
 const http2Preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
-// Peek looks at the first bytes without taking them: they are read again by
-// the next Read. It waits for as many as it needs to decide, and for a whole
-// ClientHello, within the connection's read deadline.
+// Peek reads the first bytes ahead: the next Read returns them again. It waits for as many as it
+// needs to decide, and for a whole ClientHello, within the connection's read deadline.
 //
-// When a ClientHello cannot be read, the protocol is ProtocolTLS and the error
-// [ErrHelloMalformed] or [ErrHelloTooLarge]. Any other error is the
-// connection's own.
+// When a ClientHello cannot be parsed, the protocol is ProtocolTLS and the error
+// [ErrHelloMalformed] or [ErrHelloTooLarge]. Any other error is that of the connection.
 func (c *Conn) Peek() (Peeked, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.peeking.Store(true)
 	defer c.peeking.Store(false)
 	if until := c.peekDeadline.Load(); until != nil {
-		_ = c.tcp.SetReadDeadline(*until) // a connection that is gone shows with the read
+		_ = c.tcp.SetReadDeadline(*until) // an error shows with the read
 	}
 	var scanner helloScanner
 	for {
@@ -82,8 +79,8 @@ func (c *Conn) Peek() (Peeked, error) {
 	}
 }
 
-// SetPeekDeadline gives a client that has not said what it wants until a moment to do so.
-// It shortens the wait of a Peek that runs or comes, and of nothing else.
+// SetPeekDeadline shortens the wait of a running or later Peek for a client that has not sent its
+// first bytes. It has no effect after Peek.
 func (c *Conn) SetPeekDeadline(until time.Time) {
 	c.peekDeadline.Store(&until)
 	if c.peeking.Load() {
@@ -91,8 +88,7 @@ func (c *Conn) SetPeekDeadline(until time.Time) {
 	}
 }
 
-// classify tells protocols apart by their first bytes. It is false when there
-// are too few of them.
+// classify detects the protocol by the first bytes. It reports false when there are too few of them.
 func classify(b []byte) (Protocol, bool) {
 	if len(b) == 0 {
 		return ProtocolOther, false

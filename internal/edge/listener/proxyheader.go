@@ -12,7 +12,7 @@ import (
 const (
 	// maxProxyV1 is the longest line of version 1, with its end.
 	maxProxyV1 = 107
-	// proxyV2Fixed is what every header of version 2 starts with.
+	// proxyV2Fixed is the size of the fixed part of a version 2 header.
 	proxyV2Fixed = 16
 
 	proxyV1Start = "PROXY "
@@ -27,25 +27,24 @@ const (
 )
 
 var (
-	// errMore means that a reader needs more bytes to decide.
+	// errMore means that a parser needs more bytes to decide.
 	errMore = errors.New("more bytes are needed")
 	// errNoProxyHeader means that the first bytes are something else.
 	errNoProxyHeader = errors.New("there is no PROXY header")
 )
 
-// proxyHeader is what a header says.
+// proxyHeader is a parsed header.
 type proxyHeader struct {
-	// source and destination are not valid when the header gives no addresses:
-	// health checks of the proxy itself, and families that are not IP.
+	// source and destination are not valid when the header has no IP addresses: health checks
+	// of the proxy itself, and other address families.
 	source, destination netip.AddrPort
 }
 
-// addressed reports whether the header names the client.
+// addressed reports whether the header has the client's address.
 func (h proxyHeader) addressed() bool { return h.source.IsValid() }
 
-// parseProxyHeader reads a header at the start of b and returns its size. The
-// answer for the start of some bytes is errMore or the answer for all of them,
-// so it does not matter how they arrive.
+// parseProxyHeader parses a header at the start of b and returns its size. The result for a prefix
+// of some bytes is errMore or the result for all of them, so it does not matter how they arrive.
 func parseProxyHeader(b []byte, limit int) (proxyHeader, int, error) {
 	switch {
 	case startsLike(b, proxyV2Start):
@@ -59,14 +58,13 @@ func parseProxyHeader(b []byte, limit int) (proxyHeader, int, error) {
 	return proxyHeader{}, 0, errNoProxyHeader
 }
 
-// startsLike reports whether b starts with all of start, or with as much of it
-// as there is.
+// startsLike reports whether b starts with start, or is a prefix of it.
 func startsLike(b []byte, start string) bool {
 	n := min(len(b), len(start))
 	return string(b[:n]) == start[:n]
 }
 
-// parseProxyV1 reads a line such as
+// parseProxyV1 parses a line such as
 //
 //	PROXY TCP4 192.0.2.1 198.51.100.1 56324 443\r\n
 //
@@ -80,7 +78,7 @@ func parseProxyV1(b []byte) (proxyHeader, int, error) {
 		}
 		return proxyHeader{}, 0, errMore
 	}
-	// The shortest end of a line is that of "PROXY \n".
+	// The shortest such line is "PROXY \n", so there is a byte before the end.
 	if b[end-1] != '\r' {
 		return proxyHeader{}, 0, errors.New("the PROXY line ends without a carriage return")
 	}
@@ -128,7 +126,7 @@ func parseProxyV1Addresses(b []byte, four bool) (proxyHeader, error) {
 	return h, nil
 }
 
-// parsePort reads a port in its one spelling.
+// parsePort parses a port without leading zeros or sign.
 func parsePort(b []byte) (uint16, bool) {
 	if len(b) == 0 || len(b) > 5 || (b[0] == '0' && len(b) > 1) || b[0] == '+' {
 		return 0, false
@@ -137,7 +135,7 @@ func parsePort(b []byte) (uint16, bool) {
 	return uint16(port), err == nil
 }
 
-// parseProxyV2 reads a binary header, of which the fixed part is there.
+// parseProxyV2 parses a binary header whose fixed part is there.
 func parseProxyV2(b []byte, limit int) (proxyHeader, int, error) {
 	command, family := b[12], b[13]
 	size := int(binary.BigEndian.Uint16(b[14:]))
@@ -159,8 +157,8 @@ func parseProxyV2(b []byte, limit int) (proxyHeader, int, error) {
 		return proxyHeader{}, 0, errMore
 	}
 	body := b[proxyV2Fixed : proxyV2Fixed+size]
-	// LOCAL is the proxy speaking for itself, and UNSPEC is a client it does
-	// not know: the rest has no meaning.
+	// LOCAL is a connection of the proxy itself, and UNSPEC is a client without a known
+	// address: the rest has no meaning.
 	if local || family == 0 {
 		return proxyHeader{}, proxyV2Fixed + size, nil
 	}
@@ -179,8 +177,8 @@ func parseProxyV2(b []byte, limit int) (proxyHeader, int, error) {
 	return h, proxyV2Fixed + size, nil
 }
 
-// proxyV2Addresses gives the size of the addresses of a family. Datagrams are
-// not known: they do not come over TCP.
+// proxyV2Addresses returns the size of the addresses of a family. Datagram families are refused:
+// they cannot come over TCP.
 func proxyV2Addresses(family byte) (int, bool) {
 	switch family {
 	case 0x00:
@@ -195,7 +193,7 @@ func proxyV2Addresses(family byte) (int, bool) {
 	return 0, false
 }
 
-// skipTLVs passes over additions, of which only the form matters here.
+// skipTLVs checks the form of the TLVs and ignores their content.
 func skipTLVs(b []byte) error {
 	for len(b) > 0 {
 		if len(b) < 3 {
@@ -214,8 +212,7 @@ func addrPort4(addr, port []byte) netip.AddrPort {
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte(addr)), binary.BigEndian.Uint16(port))
 }
 
-// addrPort6 gives IPv4 addresses that are written as IPv6 their own form, so
-// that they match lists of IPv4 networks.
+// addrPort6 returns IPv4-mapped addresses as IPv4, so that they match lists of IPv4 networks.
 func addrPort6(addr, port []byte) netip.AddrPort {
 	return netip.AddrPortFrom(netip.AddrFrom16([16]byte(addr)).Unmap(), binary.BigEndian.Uint16(port))
 }

@@ -11,7 +11,7 @@ import (
 // architectures. It is the same on all that Go and we build for.
 const soReusePort = 0xf
 
-// reusePort is called before bind.
+// reusePort sets SO_REUSEPORT before bind.
 func reusePort(_, _ string, raw syscall.RawConn) error {
 	var failed error
 	err := raw.Control(func(fd uintptr) {
@@ -23,8 +23,8 @@ func reusePort(_, _ string, raw syscall.RawConn) error {
 	return failed
 }
 
-// setBacklog changes the backlog. Go always asks for as much as the kernel
-// allows; a second listen changes it.
+// setBacklog changes the length of the accept queue. Go always uses the maximum; a second listen
+// changes it.
 func setBacklog(inner *net.TCPListener, backlog int) error {
 	raw, err := inner.SyscallConn()
 	if err != nil {

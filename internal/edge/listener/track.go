@@ -13,7 +13,7 @@ type tracker struct {
 
 	draining bool
 	closed   int           // connections that ended while draining
-	empty    chan struct{} // closed when there are none; nil while nobody waits
+	empty    chan struct{} // closed when there are none; nil while no caller waits
 	notify   func(*Conn)   // Drain's callback
 }
 
@@ -47,7 +47,7 @@ func (t *tracker) addSource(c *Conn, source netip.Prefix, limit int) bool {
 	return true
 }
 
-// handOut marks a connection as given out, unless it was closed meanwhile.
+// handOut marks a connection as returned by Accept, unless it was closed meanwhile.
 func (t *tracker) handOut(c *Conn) (notify func(*Conn), ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -56,7 +56,7 @@ func (t *tracker) handOut(c *Conn) (notify func(*Conn), ok bool) {
 	return t.notify, ok
 }
 
-// remove forgets a connection, and reports whether it had been given out.
+// remove removes a connection, and reports whether Accept had returned it.
 func (t *tracker) remove(c *Conn) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -88,8 +88,7 @@ func (t *tracker) count() int {
 	return len(t.conns)
 }
 
-// list gives the connections of this moment: those that were given out, those
-// that were not, or all.
+// list returns the current connections: those that Accept returned, those that it has not, or all.
 func (t *tracker) list(want func(given bool) bool) []*Conn {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -106,7 +105,7 @@ func wasHandedOut(given bool) bool { return given }
 func pending(given bool) bool      { return !given }
 func anyConn(bool) bool            { return true }
 
-// startDrain begins the count of connections that end while draining.
+// startDrain starts counting the connections that end while draining.
 func (t *tracker) startDrain(notify func(*Conn)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -122,7 +121,7 @@ func (t *tracker) ended() int {
 	return t.closed
 }
 
-// whenEmpty gives a channel that is closed when there are no connections.
+// whenEmpty returns a channel that is closed when there are no connections.
 func (t *tracker) whenEmpty() <-chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -134,13 +133,13 @@ func (t *tracker) whenEmpty() <-chan struct{} {
 	return empty
 }
 
-// sourceOf is what counts as one client: an IPv4 address, or the IPv6 network
-// that one customer has.
+// sourceOf returns what counts as one client: an IPv4 address, or the /64 network of an IPv6
+// address.
 func sourceOf(addr netip.Addr) netip.Prefix {
 	bits := 32
 	if addr.Is6() {
 		bits = 64
 	}
-	prefix, _ := addr.Prefix(bits) // not valid, and never limited, for what is no IP
+	prefix, _ := addr.Prefix(bits) // not valid, and never limited, if addr is not
 	return prefix
 }

@@ -2,8 +2,8 @@
 
 package overload
 
-// dropPages is for a list of mappings that only Linux has.
+// dropPages is not implemented here: only Linux has /proc/self/smaps.
 func dropPages(extent) {}
 
-// gatherPages is for such a list, too.
+// gatherPages is not implemented here either.
 func gatherPages(extent) {}

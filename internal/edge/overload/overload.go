@@ -1,15 +1,14 @@
-// Package overload watches the memory of the process, so that the edge can
-// shed load before the kernel ends it.
+// Package overload monitors the memory of the process, so that the edge can shed load before
+// the kernel kills it.
 //
-// [Limit] finds how much memory the process may have. [Monitor.Run] compares
-// it with what is in use, several times a second, and [Monitor.Level] says what
-// follows from that: above [TightAt] connections are no longer kept open
-// between requests, above [FullAt] requests are refused. A level is left only
-// below [CalmAt], so that it does not flicker. [Settle] gives back what only a
-// start needs.
+// [Limit] finds the memory limit of the process. [Monitor.Run] compares it with the memory in
+// use, several times a second, and [Monitor.Level] is the result: above [TightAt] connections
+// are no longer kept open between requests, above [FullAt] requests are refused. A level ends
+// only below [NormalAt], so that it does not flap. [ReleaseStartupMemory] returns memory that
+// only the start needs.
 //
-// It promises that reading the level costs one atomic load. It refuses to
-// guess: without a limit there is no level but Calm.
+// It promises that reading the level costs one atomic load. It does not guess: without a limit
+// the level is always Normal.
 package overload
 
 import (
@@ -25,16 +24,16 @@ import (
 	"time"
 )
 
-// Level is how little memory is left.
+// Level is the memory pressure.
 type Level int32
 
 // The levels.
 const (
-	// Normal: there is enough.
+	// Normal: there is enough memory.
 	Normal Level = iota
-	// Tight: idle connections are memory that others need.
+	// Tight: the memory of idle connections is needed.
 	Tight
-	// Full: another request may be the one too many.
+	// Full: another request may exceed the limit.
 	Full
 )
 
@@ -46,12 +45,11 @@ func (l Level) String() string {
 	case Tight:
 		return "tight"
 	}
-	return "calm"
+	return "normal"
 }
 
-// The shares of the limit at which levels begin and end, and the share that the
-// garbage collector is told to stay below: it works harder before anything is
-// refused.
+// The shares of the limit at which levels begin and end, and the share that is the goal of the
+// garbage collector: it works harder before anything is refused.
 const (
 	CollectAt = 0.90
 	NormalAt  = 0.91
@@ -59,15 +57,15 @@ const (
 	FullAt    = 0.95
 )
 
-// Period is the time between two looks.
+// Period is the interval of the Monitor.
 const Period = 250 * time.Millisecond
 
-// cgroupRoot is where the kernel says what a container may use.
+// cgroupRoot is where the kernel has the limits of a container.
 const cgroupRoot = "/sys/fs/cgroup"
 
-// Limit is how much memory the process may have, in bytes; 0 when nobody says.
-// GOMEMLIMIT wins over the limit of the container. When it is not set, Limit
-// sets the collector's goal to a share of the container's limit.
+// Limit returns the memory limit of the process, in bytes; 0 for none. GOMEMLIMIT takes
+// precedence over the limit of the container. When it is not set, Limit sets the goal of the
+// garbage collector to a share of the container's limit.
 func Limit() uint64 {
 	if goal := debug.SetMemoryLimit(-1); goal != math.MaxInt64 {
 		return uint64(float64(goal) / CollectAt)
@@ -79,8 +77,8 @@ func Limit() uint64 {
 	return limit
 }
 
-// containerLimit reads the limit of a control group, version 2 or 1. A limit
-// that no machine has means none.
+// containerLimit reads the limit of a cgroup, version 2 or 1. A limit larger than the memory of
+// any machine means none.
 func containerLimit(root string) uint64 {
 	for _, name := range []string{"memory.max", "memory/memory.limit_in_bytes"} {
 		text, err := os.ReadFile(filepath.Join(root, name))
@@ -95,7 +93,7 @@ func containerLimit(root string) uint64 {
 	return 0
 }
 
-// Monitor knows the level.
+// Monitor compares the memory in use with a limit.
 type Monitor struct {
 	limit   uint64
 	used    func() uint64
@@ -109,10 +107,10 @@ func NewMonitor(limit uint64, changed func(Level)) *Monitor {
 	return &Monitor{limit: limit, used: inUse, changed: changed}
 }
 
-// Level is the level now.
+// Level is the current level.
 func (m *Monitor) Level() Level { return Level(m.level.Load()) }
 
-// Run looks until ctx is done.
+// Run updates the level until ctx is done.
 func (m *Monitor) Run(ctx context.Context) {
 	if m.limit == 0 {
 		<-ctx.Done()
@@ -142,7 +140,8 @@ func (m *Monitor) check() {
 	}
 }
 
-// next is the level for a share of the limit, after another level.
+// next returns the level for a share of the limit, given the previous level. Between NormalAt
+// and TightAt the previous level stays.
 func next(before Level, share float64) Level {
 	switch {
 	case share >= FullAt:
@@ -157,8 +156,8 @@ func next(before Level, share float64) Level {
 	return before
 }
 
-// inUse is what the process has from the system: all that the runtime mapped
-// and has not given back.
+// inUse is the memory of the process: everything that the runtime has mapped and not returned to
+// the system.
 func inUse() uint64 {
 	samples := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 	metrics.Read(samples)

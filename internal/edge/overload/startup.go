@@ -10,16 +10,16 @@ import (
 	"strings"
 )
 
-// ReleaseStartupMemory gives back what a start took and serving does not need: memory that is
-// free again, and the pages of the program that only the start has run. Of these
-// the kernel brings back what is used, from its cache. What is left of the heap
-// goes into large pages: requests for thousands of routes read it here and there,
-// and finding small pages would take them as long as reading.
+// ReleaseStartupMemory returns memory to the system that only the start needs: free heap, and the
+// pages of the program's text and data that only the start has used. The kernel brings text pages
+// back from its page cache when they are used again. The rest of the heap is collapsed into huge
+// pages: requests for thousands of routes read it at random, and with small pages the TLB misses
+// would take as long as the reads.
 func ReleaseStartupMemory() {
 	debug.FreeOSMemory()
 	program, err := os.Readlink("/proc/self/exe")
 	if err != nil {
-		return // the system has no such thing, and keeps the pages
+		return // there is no /proc, and the pages stay
 	}
 	mappings, err := os.ReadFile("/proc/self/smaps")
 	if err != nil {
@@ -33,12 +33,11 @@ func ReleaseStartupMemory() {
 	}
 }
 
-// mappingAt finds the private memory around an address, in the kernel's list of
-// mappings.
+// mappingAt finds the anonymous mapping around an address in /proc/self/smaps.
 func mappingAt(mappings []byte, address uintptr) (extent, bool) {
 	for line := range bytes.Lines(mappings) {
 		fields := strings.Fields(string(line))
-		// Memory that is of no file has no name.
+		// Anonymous memory has no file name.
 		if len(fields) != 5 || fields[1] != "rw-p" {
 			continue
 		}
@@ -49,12 +48,12 @@ func mappingAt(mappings []byte, address uintptr) (extent, bool) {
 	return extent{}, false
 }
 
-// extent is a part of the address space.
+// extent is a range of the address space.
 type extent struct{ begin, length uintptr }
 
-// programParts finds where a program is mapped as it is in its file, in the
-// kernel's list of mappings. A part that was ever changed, by relocation or by a
-// debugger, is not among them: it is nowhere else.
+// programParts finds the mappings of a program that are unchanged from its file. A mapping with
+// pages that were ever written, by relocation or by a debugger, is left out: dropping it would
+// lose them.
 func programParts(mappings []byte, program string) []extent {
 	var parts []extent
 	var current extent
@@ -81,8 +80,8 @@ func programParts(mappings []byte, program string) []extent {
 	return parts
 }
 
-// mappingOf reads the first line of a mapping: addresses, rights, offset, device,
-// inode and file. It wants a private one of the program, which nobody may write.
+// mappingOf parses the first line of a mapping: addresses, permissions, offset, device, inode and
+// file. It accepts only a private mapping of the program that is not writable.
 func mappingOf(line, program string) (extent, bool) {
 	fields := strings.SplitN(line, " ", 6)
 	if len(fields) < 6 || strings.TrimLeft(fields[5], " ") != program || fields[1] != "r-xp" && fields[1] != "r--p" {
@@ -91,7 +90,7 @@ func mappingOf(line, program string) (extent, bool) {
 	return extentOf(fields[0])
 }
 
-// extentOf reads addresses such as 400000-401000.
+// extentOf parses addresses such as 400000-401000.
 func extentOf(text string) (extent, bool) {
 	first, last, _ := strings.Cut(text, "-")
 	begin, err := strconv.ParseUint(first, 16, 64)

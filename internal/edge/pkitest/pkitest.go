@@ -1,5 +1,5 @@
-// Package pkitest issues certificates for tests. It belongs in _test.go files
-// only: its keys are made on the spot and vouch for nobody.
+// Package pkitest issues certificates for tests. It may be imported from _test.go files only: its
+// authorities and keys are made for one test and are not protected.
 package pkitest
 
 import (
@@ -16,17 +16,19 @@ import (
 	"time"
 )
 
-// Authority is a certificate authority.
+// Authority is a certificate authority. It signs leaf certificates directly, without
+// intermediates.
 type Authority struct {
 	certificate *x509.Certificate
 	key         *ecdsa.PrivateKey
-	// PEM is its certificate.
+	// PEM is the certificate of the authority.
 	PEM string
-	// Pool trusts it and nobody else.
+	// Pool has only this authority.
 	Pool *x509.CertPool
 }
 
-// NewAuthority makes an authority.
+// NewAuthority makes an authority. It is valid since two days ago, so that tests can issue
+// certificates that have expired.
 func NewAuthority(t testing.TB) *Authority {
 	t.Helper()
 	a := &Authority{key: newKey(t), Pool: x509.NewCertPool()}
@@ -48,7 +50,7 @@ func NewAuthority(t testing.TB) *Authority {
 // Pair is a certificate and its key, as PEM.
 type Pair struct{ Chain, Key string }
 
-// TLS is the pair as crypto/tls uses it.
+// TLS returns the pair for crypto/tls.
 func (p Pair) TLS(t testing.TB) tls.Certificate {
 	t.Helper()
 	pair, err := tls.X509KeyPair([]byte(p.Chain), []byte(p.Key))
@@ -58,8 +60,8 @@ func (p Pair) TLS(t testing.TB) tls.Certificate {
 	return pair
 }
 
-// Issue makes a certificate for servers and clients, for names and IP
-// addresses. The first of them is its common name too.
+// Issue issues a certificate for servers and clients, with DNS names and IP addresses. The first of
+// them is its common name too. The key is P-256, which is quick to make.
 func (a *Authority) Issue(t testing.TB, names ...string) Pair {
 	t.Helper()
 	template := &x509.Certificate{
@@ -85,6 +87,7 @@ func (a *Authority) Issue(t testing.TB, names ...string) Pair {
 	return Pair{Chain: encode("CERTIFICATE", der), Key: encode("PRIVATE KEY", encoded)}
 }
 
+// sign signs a template with the key of the authority.
 func (a *Authority) sign(t testing.TB, template, parent *x509.Certificate, public *ecdsa.PublicKey) []byte {
 	t.Helper()
 	der, err := x509.CreateCertificate(rand.Reader, template, parent, public, a.key)
@@ -94,6 +97,7 @@ func (a *Authority) sign(t testing.TB, template, parent *x509.Certificate, publi
 	return der
 }
 
+// newKey makes a P-256 key.
 func newKey(t testing.TB) *ecdsa.PrivateKey {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -103,6 +107,7 @@ func newKey(t testing.TB) *ecdsa.PrivateKey {
 	return key
 }
 
+// serial returns a random serial number, so that certificates of one authority differ.
 func serial(t testing.TB) *big.Int {
 	t.Helper()
 	number, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
@@ -112,6 +117,7 @@ func serial(t testing.TB) *big.Int {
 	return number
 }
 
+// encode returns DER as PEM.
 func encode(kind string, der []byte) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
 }

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// addOptions checks all options and gives them to their hosts.
+// addOptions validates all options and assigns them to their hosts.
 func (b *builder) addOptions(in *Input) {
 	base, _ := b.setOf(Options{})
 	b.out.defaultOptions = base
@@ -16,8 +16,7 @@ func (b *builder) addOptions(in *Input) {
 	} else {
 		b.out.defaultOptions = set
 	}
-	// The order of the input must not decide which object is told about a
-	// conflict.
+	// The order of the input must not decide which object a conflict is reported for.
 	sorted := slices.Clone(in.Options)
 	slices.SortStableFunc(sorted, func(a, b HostOptions) int { return a.ID.Compare(b.ID) })
 	for i := range sorted {
@@ -49,8 +48,8 @@ func (b *builder) addHostOptions(o *HostOptions) {
 	}
 }
 
-// setHostOptions gives a host its options. Two that differ are a conflict, and
-// the host is not served: to choose one is to drop the other's conditions.
+// setHostOptions assigns options to a host. Two that differ are a conflict, and the host
+// is not served: choosing one of them would drop the conditions of the other.
 func (b *builder) setHostOptions(e *entry, host pattern, from ID, set *optionSet) {
 	switch {
 	case e.options == nil:
@@ -64,8 +63,7 @@ func (b *builder) setHostOptions(e *entry, host pattern, from ID, set *optionSet
 	}
 }
 
-// setOf gives equal options one set, and takes it from the previous index when
-// it is there.
+// setOf returns one set for equal options, and reuses that of the previous index.
 func (b *builder) setOf(o Options) (*optionSet, error) {
 	o = o.withDefaults()
 	id := o.identify(b.digester)
@@ -88,8 +86,9 @@ func (b *builder) setOf(o Options) (*optionSet, error) {
 	return set, nil
 }
 
-// refusedSet stands for options that cannot be had. It has the number of the
-// base options: that is what a handshake for such a host is made with.
+// refusedSet stands for options that are invalid. It has the number of the base options: a
+// handshake for such a host is made with those, so that the client gets a 503 and not a
+// broken handshake.
 func (b *builder) refusedSet() *optionSet {
 	refused := *b.out.sets[0]
 	refused.refused = true

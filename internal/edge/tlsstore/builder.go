@@ -8,7 +8,7 @@ import (
 
 // builder makes one index: a new one, or a changed copy of another.
 type builder struct {
-	previous *Index // what is known is taken from there
+	previous *Index // parsed certificates are reused from it
 	now      time.Time
 	digester *digester
 	out      *Index
@@ -20,7 +20,7 @@ type builder struct {
 	fresh map[pattern]*entry
 }
 
-// newBuilder starts with what out has. No time means the present.
+// newBuilder starts with the content of out. A zero time means the present.
 func newBuilder(out, previous *Index, now time.Time) *builder {
 	if now.IsZero() {
 		now = time.Now()
@@ -32,7 +32,7 @@ func newBuilder(out, previous *Index, now time.Time) *builder {
 	}
 }
 
-// finish gives the index, with all problems that it has.
+// finish returns the index, with all its problems.
 func (b *builder) finish() (*Index, []Problem) {
 	for host, e := range b.fresh {
 		if len(e.all) == 0 && e.options == nil && !e.owned {
@@ -73,7 +73,7 @@ func (b *builder) names(p pattern) *shardsEdit[string, *entry] {
 	return b.exact
 }
 
-// entry gives the entry of a host, free to be changed.
+// entry returns the entry of a host, copied if another index shares it.
 func (b *builder) entry(host pattern) *entry {
 	if e := b.fresh[host]; e != nil {
 		return e
@@ -88,7 +88,7 @@ func (b *builder) entry(host pattern) *entry {
 	return e
 }
 
-// remove takes the certificates of an object out.
+// remove removes the certificates of an object.
 func (b *builder) remove(id ID) {
 	o := b.objects.get(id)
 	delete(b.out.certificateProblems, id)
@@ -121,10 +121,10 @@ type CertificateChange struct {
 	Now time.Time
 }
 
-// Change makes an index with other certificates from this one. It gives what
-// [Build] would give of all certificates, and its cost follows the change. It is
-// false where that cannot be: when the default certificate is among them, and
-// when another one has begun or ceased to be valid since.
+// Change makes an index with other certificates from this one. The result is that of [Build]
+// with all certificates, and the cost follows the change. It reports false where that is not
+// possible, and the caller has to build: when the default certificate is among them, and when
+// another one has become valid or has expired since.
 func (ix *Index) Change(change CertificateChange) (*Index, []Problem, bool) {
 	next := *ix
 	next.parsed = 0

@@ -21,8 +21,8 @@ import (
 	"slipway.dev/slipway/internal/secret"
 )
 
-// The limits of one certificate. They are far above what is in use, and keep
-// one tenant's object from costing everybody's memory or handshakes.
+// The limits of one certificate. They are far above what is in use, and keep the object of
+// one tenant from using up the memory or CPU of all.
 const (
 	maxCertPEM = 256 << 10
 	maxKeyPEM  = 64 << 10
@@ -41,7 +41,7 @@ type Certificate struct {
 	// Hosts are the names and wildcards it may be used for. Empty means all
 	// names in the certificate.
 	Hosts []string
-	// Owner is the namespace it is used for: hosts that [Input.Owners] gives to
+	// Owner is the namespace it is used for: hosts that [Input.Owners] assigns to
 	// another one do not get it. Empty means that it is the operator's own, and
 	// good for every host.
 	Owner string
@@ -88,7 +88,7 @@ type pair struct {
 	kind                keyKind
 	notBefore, notAfter int64 // Unix seconds
 	names               []pattern
-	// issuer is for people. Many certificates have the same: they share the text.
+	// issuer is a readable name. Many certificates have the same, and share the text.
 	issuer unique.Handle[string]
 }
 
@@ -121,8 +121,8 @@ func comparePatterns(a, b pattern) int {
 	return strings.Compare(a.name, b.name)
 }
 
-// parsePair reads a certificate and its key, and checks all that can be known
-// before a client asks for it.
+// parsePair parses a certificate and its key, and validates everything that can be checked
+// before a handshake.
 func parsePair(c Certificate, sum digest) (*pair, Reason, error) {
 	key := c.KeyPEM.Reveal()
 	switch {
@@ -152,7 +152,7 @@ func parsePair(c Certificate, sum digest) (*pair, Reason, error) {
 		return nil, ReasonKeyType, err
 	}
 	leaf := certificate.Leaf
-	// A server's handshake does not look at it, and it is most of the memory.
+	// A server's handshake does not need it, and it is most of the memory.
 	certificate.Leaf = nil
 	return &pair{
 		certificate: certificate,
@@ -168,7 +168,7 @@ func parsePair(c Certificate, sum digest) (*pair, Reason, error) {
 // maxIssuer bounds what is kept of the name of an issuer.
 const maxIssuer = 200
 
-// issuerOf names who vouches for a certificate.
+// issuerOf returns a readable name of the issuer.
 func issuerOf(leaf *x509.Certificate) string {
 	name := leaf.Issuer.CommonName
 	if len(leaf.Issuer.Organization) > 0 && leaf.Issuer.Organization[0] != "" {
@@ -205,8 +205,8 @@ func classifyKey(leaf *x509.Certificate) (keyKind, error) {
 }
 
 // leafNames are the DNS names of a certificate, sorted for covers. Names that
-// no client can ask for are left out. The common name does not count: clients
-// stopped reading it years ago.
+// no client can send in SNI are left out. The common name does not count: clients have not
+// read it for years (RFC 6125 section 6.4.4).
 func leafNames(leaf *x509.Certificate) []pattern {
 	names := make([]pattern, 0, len(leaf.DNSNames))
 	for _, name := range leaf.DNSNames {
@@ -242,11 +242,11 @@ func compareCandidates(a, b candidate) int {
 // owner: copies of a wildcard certificate are common.
 func sameCandidate(a, b candidate) bool { return a.pair == b.pair && a.owner == b.owner }
 
-// CertificateInfo is what may be told about a certificate in an index.
+// CertificateInfo describes a certificate of an index, without its key.
 type CertificateInfo struct {
 	ID    ID
 	Names []string
-	// Issuer names who vouches for it, for people.
+	// Issuer is a readable name of the issuer.
 	Issuer    string
 	NotBefore time.Time
 	NotAfter  time.Time

@@ -5,11 +5,10 @@ import (
 	"iter"
 )
 
-// choose gives the best certificate for a name, or nil when none is made for
-// it. In this order: one the client supports and that is valid now, under the
-// exact name before the wildcard; one that has expired, because a client can
-// say more about that than about a stranger's certificate; one the client does
-// not support.
+// choose returns the best certificate for a name, or nil when none has the name. In this
+// order: one that the client supports and that is valid now, under the exact name before the
+// wildcard; one that has expired, because its error is clearer to a user than that of a
+// certificate for another name; one that the client does not support.
 func choose(hello *tls.ClientHelloInfo, exact, wild *entry, now int64) *pair {
 	if first, more := peekCandidates(exact, wild); !more {
 		return first
@@ -34,8 +33,8 @@ func choose(hello *tls.ClientHelloInfo, exact, wild *entry, now int64) *pair {
 	return unsupported
 }
 
-// peekCandidates gives the first candidate, and whether there is another one.
-// Nearly all hosts have one certificate, and nothing to choose from.
+// peekCandidates returns the first candidate, and whether there is another one. Nearly all
+// hosts have one certificate, and nothing to choose from.
 func peekCandidates(exact, wild *entry) (first *pair, more bool) {
 	for p := range candidates(exact, wild) {
 		if first != nil {
@@ -72,7 +71,7 @@ func candidates(exact, wild *entry) iter.Seq[*pair] {
 }
 
 // supports reports whether the client can verify signatures of this kind of
-// key. The name is left out of the question: Index.find has answered it.
+// key. The name is not checked again: Index.find has matched it.
 func supports(hello *tls.ClientHelloInfo, p *pair) bool {
 	nameless := *hello
 	nameless.ServerName = ""

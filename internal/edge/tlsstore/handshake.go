@@ -5,11 +5,11 @@ import (
 	"sync/atomic"
 )
 
-// Handshake remembers what a connection's handshake was made with. The store
-// writes it during the handshake; [Store.Verdict] reads it for each request.
+// Handshake records the options that a connection's handshake was made with. The store writes
+// it during the handshake; [Store.Verdict] reads it for each request.
 //
-// It cannot be asked of tls.ConnectionState: that has the name, but options
-// may have changed since the client connected.
+// tls.ConnectionState is not enough: it has the name, but the options of the name may have
+// changed since the client connected.
 type Handshake struct {
 	recorded atomic.Pointer[handshakeFacts]
 }
@@ -18,7 +18,7 @@ type handshakeFacts struct {
 	options   OptionsID
 	name      string
 	challenge bool
-	// reused is set when one Handshake was used for two connections.
+	// reused says that one Handshake was used for two connections.
 	reused bool
 }
 
@@ -32,7 +32,7 @@ func WithHandshake(ctx context.Context) context.Context {
 	return context.WithValue(ctx, handshakeKey{}, new(Handshake))
 }
 
-// HandshakeFrom gives the Handshake of a connection's or a request's context,
+// HandshakeFrom returns the Handshake of a connection's or a request's context,
 // nil when there is none.
 func HandshakeFrom(ctx context.Context) *Handshake {
 	if ctx == nil { // a ClientHelloInfo that crypto/tls did not make
@@ -42,8 +42,8 @@ func HandshakeFrom(ctx context.Context) *Handshake {
 	return h
 }
 
-// record notes the facts. A second connection spoils the record, so that
-// neither of the two can be taken for the other.
+// record stores the facts. A second connection with other facts invalidates the record, so
+// that neither of the two can be taken for the other.
 func (h *Handshake) record(facts handshakeFacts) {
 	if h == nil || h.recorded.CompareAndSwap(nil, &facts) {
 		return
@@ -54,7 +54,7 @@ func (h *Handshake) record(facts handshakeFacts) {
 	}
 }
 
-// facts gives what was recorded; false means that nothing may be served.
+// facts returns what was recorded; false means that no request may be served.
 func (h *Handshake) facts() (handshakeFacts, bool) {
 	if h == nil {
 		return handshakeFacts{}, false
@@ -66,8 +66,8 @@ func (h *Handshake) facts() (handshakeFacts, bool) {
 	return *made, true
 }
 
-// ServerName is the canonical name the client asked for, empty when it gave
-// none, or none that is a DNS name.
+// ServerName is the canonical name of SNI, empty when there is none, or none that is a DNS
+// name.
 func (h *Handshake) ServerName() string {
 	if h == nil || h.recorded.Load() == nil {
 		return ""
@@ -75,8 +75,8 @@ func (h *Handshake) ServerName() string {
 	return h.recorded.Load().name
 }
 
-// Challenge reports whether the connection only answers an ACME challenge. It
-// is to be closed after the handshake.
+// Challenge reports whether the connection is only for an ACME challenge. It has to be closed
+// after the handshake.
 func (h *Handshake) Challenge() bool {
 	if h == nil {
 		return false
@@ -85,15 +85,15 @@ func (h *Handshake) Challenge() bool {
 	return made != nil && made.challenge
 }
 
-// Verdict says what to do with a request.
+// Verdict is whether a request may be served on its connection.
 type Verdict uint8
 
 // The verdicts. The zero value serves nothing.
 const (
 	// Misdirected: the connection was made with other options than the host
-	// has, or the host cannot be read. Answer 421; the client connects again.
+	// has, or the host cannot be parsed. Respond with 421; the client connects again.
 	Misdirected Verdict = iota
-	// Refused: the host's options are refused. Answer 503.
+	// Refused: the host's options are invalid. Respond with 503.
 	Refused
 	// Serve: the connection was made with the host's options.
 	Serve
@@ -110,13 +110,12 @@ func (v Verdict) String() string {
 	return "misdirected"
 }
 
-// Verdict says whether a request for a host may be served on the connection
+// Verdict decides whether a request for a host may be served on the connection
 // that made the handshake. host is a Host header or an :authority, with or
 // without a port.
 //
-// host may also be a wildcard such as *.example.com. A proxy that serves a
-// request by a wildcard's rule asks for the rule's host as well: the name
-// itself can have other options.
+// host may also be a wildcard such as *.example.com. A proxy that serves a request by a
+// wildcard's rule checks the rule's host as well: the name itself can have other options.
 func (s *Store) Verdict(h *Handshake, host string) Verdict {
 	set, ok := s.selectOptions(host)
 	if !ok {

@@ -15,22 +15,22 @@ type Input struct {
 	// Certificates may hold one object several times, with different hosts.
 	Certificates []Certificate
 	// Default is shown to clients that name no host, or one without a
-	// certificate. Its names are not looked at. Nil means the store's own
+	// certificate. Its names are not checked. Nil means the store's own
 	// self-signed one.
 	Default *Certificate
 	// Options are the options of hosts; the others have DefaultOptions.
 	Options        []HostOptions
 	DefaultOptions Options
-	// Owners gives hosts and wildcards to namespaces. For such a host the
+	// Owners assigns hosts and wildcards to namespaces. For such a host the
 	// certificates and options of other namespaces are refused. A host that is
 	// not listed is open to all.
 	Owners map[string]string
-	// Now is the moment for saying which certificates have expired; zero means
-	// the present. Handshakes look at their own clock.
+	// Now is the time at which certificates are reported as expired; zero means the
+	// present. Handshakes use the clock of the store.
 	Now time.Time
 }
 
-// entry is what is known about a name or about a wildcard.
+// entry has the certificates and options of a name or of a wildcard.
 type entry struct {
 	all     []candidate // those of all objects, best first
 	certs   []candidate // the same without copies
@@ -40,7 +40,7 @@ type entry struct {
 	owned   bool
 }
 
-// object is what an object with certificates has in the index.
+// object has what one Kubernetes object contributes to the index, so that it can be removed.
 type object struct {
 	pairs []*pair // one for each time it was given; the first is its own
 	hosts []pattern
@@ -71,8 +71,8 @@ type Index struct {
 	// optionProblems are those of options, and those of certificates by object.
 	optionProblems      []Problem
 	certificateProblems map[ID][]Problem
-	// nextValidityChange is when the next certificate begins or ceases to be valid, in Unix
-	// seconds.
+	// nextValidityChange is when the next certificate becomes valid or expires, in Unix
+	// seconds. After that, problems have to be reported again, by Build.
 	nextValidityChange int64
 	parsed             int
 }
@@ -92,9 +92,8 @@ func newIndex() *Index {
 // again, and an object that has become unreadable keeps its last good
 // certificate. previous may be nil and is not kept.
 //
-// The index is complete and can be served, whatever the problems: each of them
-// concerns only its own object. A rule that asked for options which are
-// refused here must not be served either.
+// The index is complete and can be served, even with problems: each of them affects only its
+// own object. A rule whose options are refused here must not be served either.
 func Build(in Input, previous *Index) (*Index, []Problem) {
 	if previous == nil {
 		previous = newIndex()
@@ -123,7 +122,7 @@ func (ix *Index) Certificates() []CertificateInfo {
 	return list
 }
 
-// find looks a canonical name up, without an allocation.
+// find looks up a canonical name and the wildcard above it, without an allocation.
 func (ix *Index) find(name []byte) (exact, wild *entry) {
 	exact = lookupName(&ix.exact, name)
 	if dot := bytes.IndexByte(name, '.'); dot >= 0 {
@@ -150,7 +149,7 @@ func (ix *Index) optionsOf(exact, wild *entry) *optionSet {
 
 func (b *builder) addOwners(owners map[string]string) {
 	for host, owner := range owners {
-		// A host that is no name cannot be asked for, so nobody can take it.
+		// A host that is no DNS name cannot be requested, so it needs no owner.
 		if p, ok := parsePattern(host); ok {
 			e := b.entry(p)
 			e.owner, e.owned = owner, true
@@ -158,7 +157,7 @@ func (b *builder) addOwners(owners map[string]string) {
 	}
 }
 
-// mayUse reports whether a namespace may have its way with a host.
+// mayUse reports whether certificates and options of a namespace may be used for a host.
 func (e *entry) mayUse(owner string) bool {
 	return !e.owned || owner == "" || owner == e.owner
 }
@@ -224,7 +223,7 @@ func listNames(names []pattern) string {
 	return strings.Join(texts, ", ")
 }
 
-// pairOf gives the parsed certificate: one that is known, a new one, or the
+// pairOf returns the parsed certificate: one that was parsed before, a new one, or the
 // object's last good one. It is nil when there is none.
 func (b *builder) pairOf(c *Certificate) *pair {
 	sum := b.digester.sum(c.CertPEM, c.KeyPEM.Reveal())

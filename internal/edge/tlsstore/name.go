@@ -13,7 +13,7 @@ const (
 // nameBuf is room for a canonical name on the stack of a handshake.
 type nameBuf [maxName]byte
 
-// nameError says why a text is no canonical name.
+// nameError is why a text is no canonical name.
 type nameError uint8
 
 const (
@@ -131,9 +131,9 @@ const (
 	authorityPattern                  // perhaps a wildcard, given without its star
 )
 
-// splitAuthority takes the port off a host and says what is left. A spelling
-// it cannot read is bad, never nameless: nameless hosts get the default
-// options, and an odd spelling of a protected host must not.
+// splitAuthority removes the port of a host and classifies the rest. A host that cannot be parsed
+// is bad, and never nameless: nameless hosts get the default options, and an odd spelling of a
+// protected host must not.
 func splitAuthority(host string) (string, authority) {
 	if host == "" {
 		return "", authorityNoName

@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// The protocols that are offered unless the options say otherwise, and the one
-// that only the challenge hook may answer (RFC 8737).
+// The protocols that are offered unless the options set others, and the one
+// that only the challenge hook may use (RFC 8737).
 const (
 	protoHTTP2  = "h2"
 	protoHTTP11 = "http/1.1"
@@ -30,15 +30,15 @@ const (
 // HTTP/1.1, and the default certificate for names without one.
 type Options struct {
 	// MinVersion and MaxVersion are versions of crypto/tls. 0 means TLS 1.2 and
-	// the newest; older ones are used only when they are asked for.
+	// the newest; older ones are used only when they are set.
 	MinVersion uint16
 	MaxVersion uint16
 	// CipherSuites are for TLS 1.2 and older; the order does not matter. Empty
 	// means Go's choice.
 	CipherSuites []uint16
-	// ClientAuth says whether a client certificate is asked for, needed and
-	// verified. Verification needs ClientCAs: the system's roots would let in
-	// anyone who owns a domain.
+	// ClientAuth is whether a client certificate is requested, required and verified.
+	// Verification needs ClientCAs: the system's roots would admit every owner of a
+	// domain.
 	ClientAuth tls.ClientAuthType
 	// ClientCAs are PEM certificates that vouch for clients.
 	ClientCAs string
@@ -52,9 +52,9 @@ type Options struct {
 
 // HostOptions are the options of some hosts.
 type HostOptions struct {
-	// ID is the object that asks for the options, for problems.
+	// ID is the object that sets the options, for problems.
 	ID ID
-	// Owner is the namespace that asks, as in [Certificate.Owner].
+	// Owner is the namespace of that object, as in [Certificate.Owner].
 	Owner string
 	// Hosts are names and wildcards. A wildcard's options hold for every name
 	// below it that has none of its own.
@@ -75,12 +75,12 @@ type optionSet struct {
 	number  int // place in Index.sets
 	options Options
 	pool    *x509.CertPool
-	// refused marks options that cannot be had. The host is not served, and
-	// handshakes for it use the base set.
+	// refused marks invalid options. The host is not served, and handshakes for it use the
+	// base set.
 	refused bool
 }
 
-// withDefaults gives equal options one form.
+// withDefaults returns the canonical form of options, so that equal ones have the same identity.
 func (o Options) withDefaults() Options {
 	if o.MinVersion == 0 {
 		o.MinVersion = tls.VersionTLS12
@@ -168,7 +168,7 @@ func (o Options) check() error {
 
 func knownVersion(v uint16) bool { return tls.VersionTLS10 <= v && v <= tls.VersionTLS13 }
 
-// knownSuite accepts weak suites: who lists one by name wants it.
+// knownSuite accepts weak suites: an operator who lists one by name wants it.
 func knownSuite(id uint16) bool {
 	for _, suites := range [][]*tls.CipherSuite{tls.CipherSuites(), tls.InsecureCipherSuites()} {
 		for _, suite := range suites {

@@ -26,7 +26,7 @@ func (a ID) String() string {
 	return a.Namespace + "/" + a.Name
 }
 
-// Kind says what a problem is about.
+// Kind is what a problem is about.
 type Kind uint8
 
 // The kinds of problems.
@@ -53,14 +53,14 @@ const (
 	ReasonConflict    Reason = "OptionsConflict" // two different options for one host
 )
 
-// Problem says what of an input is not served as it was asked for, and why.
+// Problem is a part of an input that is not served as configured, with the reason.
 type Problem struct {
 	Kind   Kind
 	Object ID
 	// Host is the host concerned; empty when it is the whole object.
 	Host   string
 	Reason Reason
-	// Message says what is wrong and what to do.
+	// Message is what is wrong and what to do.
 	Message string
 	// Served is true when the hosts are served nevertheless: with an expired
 	// certificate, or with the object's last good one.
@@ -76,7 +76,7 @@ func (p Problem) String() string {
 	return what + p.Object.String() + ": " + p.Message
 }
 
-// sortProblems gives problems the same order on every replica.
+// sortProblems sorts problems, so that every replica reports them in the same order.
 func sortProblems(problems []Problem) {
 	slices.SortFunc(problems, func(a, b Problem) int {
 		return cmp.Or(

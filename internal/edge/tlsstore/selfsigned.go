@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// selfSigned makes the certificate that is shown when there is no other. It
-// has no name that anybody could own, and lives longer than any process: it is
-// never trusted, so its end would only change the client's complaint.
+// selfSigned makes the certificate that is used when there is no other. Its name is in the
+// reserved domain .invalid, and it is valid for longer than any process runs: clients never
+// trust it, so its expiry would only change their error.
 func selfSigned(now time.Time) (*pair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -24,7 +24,7 @@ func newShards[K comparable, V any](hash func(maphash.Seed, K) uint64) shards[K,
 // part is the map for what has a hash.
 func (s *shards[K, V]) part(hash uint64) map[K]V { return s.parts[hash%shardCount] }
 
-// get gives the value of a key, and the zero value when there is none.
+// get returns the value of a key, and the zero value when there is none.
 func (s *shards[K, V]) get(key K) V { return s.part(s.hash(s.seed, key))[key] }
 
 // each calls a function for every entry, in no order.
@@ -48,7 +48,7 @@ func (s shards[K, V]) edit() *shardsEdit[K, V] {
 	return &shardsEdit[K, V]{shards: s}
 }
 
-// own gives the map of a key, free to be changed.
+// own returns the map of a key, copied if it is still shared.
 func (e *shardsEdit[K, V]) own(key K) map[K]V {
 	i := e.hash(e.seed, key) % shardCount
 	if !e.owned[i] {

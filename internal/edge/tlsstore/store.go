@@ -13,10 +13,10 @@ type Config struct {
 	// Now is the clock for validity and for the rotation of ticket keys; nil
 	// means time.Now.
 	Now func() time.Time
-	// Challenge gives the certificate for an ACME TLS-ALPN-01 challenge of a
-	// canonical name, nil when there is none. It is asked only when a client
-	// offers the protocol acme-tls/1 and no other. It must be quick: it runs
-	// inside the handshake. Nil means that no challenge is answered.
+	// Challenge returns the certificate for an ACME TLS-ALPN-01 challenge of a canonical
+	// name, nil when there is none. It is called only when a client offers the protocol
+	// acme-tls/1 and no other. It must be quick: it runs inside the handshake. Nil means
+	// that challenges are refused.
 	Challenge func(name string) *tls.Certificate
 }
 
@@ -49,7 +49,7 @@ func New(config Config) (*Store, error) {
 		now:       config.Now,
 		challenge: config.Challenge,
 		// Without a certificate crypto/tls sends unrecognized_name; an error
-		// from GetConfigForClient would say that we are broken.
+		// from GetConfigForClient would send internal_error.
 		reject:  &tls.Config{MinVersion: tls.VersionTLS12, SessionTicketsDisabled: true},
 		configs: make(map[OptionsID]*tls.Config),
 	}
@@ -58,7 +58,7 @@ func New(config Config) (*Store, error) {
 	}
 	own, err := selfSigned(s.now())
 	if err != nil {
-		return nil, fmt.Errorf("making the self-signed default certificate: %w", err)
+		return nil, fmt.Errorf("make the self-signed default certificate: %w", err)
 	}
 	s.selfSigned = own
 	s.ring.rotate(s.now())
@@ -68,7 +68,7 @@ func New(config Config) (*Store, error) {
 	return s, nil
 }
 
-// Index gives the index that is being served, for the next [Build].
+// Index returns the index that is being served, for the next [Build].
 func (s *Store) Index() *Index { return s.live.Load().Index }
 
 // Swap serves another index from the next handshake on. Connections that are
@@ -116,7 +116,7 @@ func (s *Store) ServerConfig() *tls.Config {
 }
 
 // GetConfigForClient is the one entry of all handshakes, over TCP and QUIC. It
-// always gives a config, and notes the choice in the context's [Handshake].
+// always returns a config, and records the options in the context's [Handshake].
 func (s *Store) GetConfigForClient(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 	s.rotateTickets(s.now())
 	live := s.live.Load()
@@ -131,8 +131,8 @@ func (s *Store) GetConfigForClient(hello *tls.ClientHelloInfo) (*tls.Config, err
 	if h := HandshakeFrom(hello.Context()); h != nil {
 		h.record(handshakeFacts{options: set.id, name: string(name)})
 	}
-	// The check is here and not only in getCertificate, which is not asked
-	// when a session is resumed.
+	// The check is here and not only in getCertificate, which is not called when a session
+	// is resumed.
 	if set.options.SNIStrict {
 		if first, _ := peekCandidates(exact, wild); first == nil {
 			return s.reject, nil
@@ -142,7 +142,7 @@ func (s *Store) GetConfigForClient(hello *tls.ClientHelloInfo) (*tls.Config, err
 }
 
 // getCertificate chooses by the live index. It can be a newer one than the
-// options were chosen from; both answers are right by themselves.
+// options were chosen from; each of the two choices is valid by itself.
 func (s *Store) getCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	live := s.live.Load()
 	var buf nameBuf
@@ -162,7 +162,7 @@ func wantsChallenge(hello *tls.ClientHelloInfo) bool {
 	return len(hello.SupportedProtos) == 1 && hello.SupportedProtos[0] == protoACME
 }
 
-// challengeConfig makes the config for one challenge. The handshake is marked
+// challengeConfig returns the config for one ACME challenge. The handshake is marked
 // so that no request is ever served on the connection.
 func (s *Store) challengeConfig(hello *tls.ClientHelloInfo, name string) *tls.Config {
 	HandshakeFrom(hello.Context()).record(handshakeFacts{name: name, challenge: true})
@@ -181,15 +181,15 @@ func (s *Store) challengeConfig(hello *tls.ClientHelloInfo, name string) *tls.Co
 	}
 }
 
-// HostOptionsInfo is what a proxy may need to know about a host's options.
+// HostOptionsInfo is what a proxy may need of a host's options.
 type HostOptionsInfo struct {
 	ID         OptionsID
 	ClientAuth tls.ClientAuthType
-	// Refused is true when the options cannot be had: the host answers 503.
+	// Refused says that the options are invalid: the host responds with 503.
 	Refused bool
 }
 
-// OptionsFor says which options a host has. host is a Host header or an
+// OptionsFor returns the options of a host. host is a Host header or an
 // :authority, with or without a port. It is false when that cannot be read;
 // such a request must not be served.
 func (s *Store) OptionsFor(host string) (HostOptionsInfo, bool) {

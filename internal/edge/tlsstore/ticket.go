@@ -20,8 +20,7 @@ const (
 	ticketPeriod  = 12 * time.Hour
 	ticketKeep    = 3
 	maxTicketKeys = 16
-	// ticketUse keeps the keys apart from whatever else may be derived from the
-	// same secret.
+	// ticketUse separates the keys from others that are derived from the same secret.
 	ticketUse = "slipway tls session ticket "
 )
 
@@ -50,8 +49,7 @@ func (r *ticketRing) rotate(now time.Time) {
 	r.keys = kept
 }
 
-// install gives a config the keys of its options. Each set of options has its
-// own, so that a session made without a client certificate cannot be resumed
+// install sets the ticket keys of a config. Each set of options has its own, so that a session made without a client certificate cannot be resumed
 // where one is needed. They depend on nothing but the secret and the options:
 // replicas with the same secrets resume each other's sessions.
 func (r *ticketRing) install(config *tls.Config, id OptionsID) {
@@ -69,8 +67,7 @@ func (r *ticketRing) install(config *tls.Config, id OptionsID) {
 
 // SetTicketKeys replaces the ticket keys with keys of 32 random bytes, so that
 // replicas can share them. The first one makes tickets, all of them are
-// accepted. The store no longer rotates keys after this; whoever gives them
-// does.
+// accepted. The store no longer rotates keys after this; the caller does.
 func (s *Store) SetTicketKeys(keys []secret.Text) error {
 	if len(keys) == 0 || len(keys) > maxTicketKeys {
 		return fmt.Errorf("%d session ticket keys are given; give 1 to %d", len(keys), maxTicketKeys)
@@ -93,7 +90,7 @@ func (s *Store) SetTicketKeys(keys []secret.Text) error {
 }
 
 // rotateTickets makes a new ticket key when it is due. Handshakes call it, so
-// that no goroutine is needed: keys that nobody uses need no rotation.
+// that no goroutine is needed: keys that are not used need no rotation.
 func (s *Store) rotateTickets(now time.Time) {
 	if now.UnixNano() < s.rotateAt.Load() {
 		return

@@ -173,7 +173,7 @@ func (s *Set) logBroken(h *Handle, old, r *endpointSet) {
 	before, was := old.refusal.(*BrokenError)
 	switch {
 	case is && (!was || before.Reason != broken.Reason):
-		s.cfg.Log.Error("backend broken, it answers 503", slog.String("backend", h.id.String()), slog.String("reason", broken.Reason))
+		s.cfg.Log.Error("backend broken, responding with 503", slog.String("backend", h.id.String()), slog.String("reason", broken.Reason))
 	case was && !is:
 		s.cfg.Log.Info("backend no longer broken", slog.String("backend", h.id.String()))
 	}
