@@ -37,7 +37,8 @@ type point struct {
 	tcp    atomic.Uint32 // tcpNone, tcpPlain or tcpTLS
 }
 
-// open opens the listeners of an entry point. Connections wait in their queues until Run.
+// open opens the listeners of an entry point. Connections wait in their queues
+// until Run.
 func (s *Server) open(options EntryPoint) error {
 	p := &point{EntryPoint: options, server: s, trust: proxy.NewTrust(options.ForwardTrusted, false)}
 	p.floods = p.newFloodTracker()
@@ -64,11 +65,12 @@ func (s *Server) open(options EntryPoint) error {
 	return nil
 }
 
-// drainGrace is how long a client that connected before a drain may take to send its first byte.
+// drainGrace is how long a client that connected before a drain may take to
+// send its first byte.
 const drainGrace = time.Second
 
-// drain closes the connections of an entry point gracefully, and forcibly after DrainTimeout. The
-// Proxy is draining by then.
+// drain closes the connections of an entry point gracefully, and forcibly after
+// DrainTimeout. The Proxy is draining by then.
 func (p *point) drain() {
 	ctx, cancel := context.WithTimeout(p.server.lifetime, p.DrainTimeout)
 	defer cancel()
@@ -95,8 +97,9 @@ func (p *point) close() {
 	}
 }
 
-// What the TCP routes of an entry point need of a connection. With only plain routes the first
-// bytes must not be waited for: in many protocols the server sends first.
+// What the TCP routes of an entry point need of a connection. With only plain
+// routes the first bytes must not be waited for: in many protocols the server
+// sends first.
 const (
 	tcpNone uint32 = iota
 	tcpPlain
@@ -134,8 +137,8 @@ func (p *point) accept() {
 	}
 }
 
-// serve detects the protocol of a client and serves it. The order is always the same: a TCP route
-// first, then TLS, then HTTP.
+// serve detects the protocol of a client and serves it. The order is always the
+// same: a TCP route first, then TLS, then HTTP.
 func (p *point) serve(conn *listener.Conn) {
 	from := p.accepted(conn.RemoteAddr(), conn.LocalAddr())
 	kind := p.tcp.Load()
@@ -181,7 +184,8 @@ func (p *point) serveTCP(conn *listener.Conn, from proxy.Accepted, peeked listen
 		return false
 	case found.Route.TLS == route.TLSTerminate:
 		encrypted, err := p.handshake(conn, &from)
-		// The name of the handshake has to be the one that the route was found by.
+		// The name of the handshake has to be the one that the route was found
+		// by.
 		if err != nil || from.Handshake.ServerName() != name {
 			conn.Close()
 			return true
@@ -243,9 +247,9 @@ var (
 	refusedTLS  = &filter.LocalResponse{Status: 503, Reason: string(route.ReasonRefused)}
 )
 
-// admit checks a request against its connection: a host with TLS options is served only on
-// connections that were made with them. SNI and Host may differ, and options may have changed since
-// the handshake.
+// admit checks a request against its connection: a host with TLS options is
+// served only on connections that were made with them. SNI and Host may differ,
+// and options may have changed since the handshake.
 func (s *Server) admit(from *proxy.Accepted, host string, rule *route.Rule) *filter.LocalResponse {
 	if from.Handshake == nil {
 		if !s.certificates.PlaintextAllowed(host) {

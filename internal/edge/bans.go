@@ -8,8 +8,8 @@ import (
 	"slipway.dev/slipway/internal/edge/floodtracker"
 )
 
-// banLogInterval is the least time between two log lines about bans: an attack must
-// not fill the log.
+// banLogInterval is the least time between two log lines about bans: an attack
+// must not fill the log.
 const banLogInterval = 10 * time.Second
 
 // banLog limits the rate of log lines about bans.
@@ -19,8 +19,8 @@ type banLog struct {
 	skipped int       // lines since the last one
 }
 
-// due reports whether a line may be written, and how many were skipped since the one
-// before.
+// due reports whether a line may be written, and how many were skipped since
+// the one before.
 func (l *banLog) due(now time.Time) (skipped int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -33,8 +33,8 @@ func (l *banLog) due(now time.Time) (skipped int, ok bool) {
 	return skipped, true
 }
 
-// newFloodTracker makes the flood tracker of an entry point, which counts and logs its
-// bans.
+// newFloodTracker makes the flood tracker of an entry point, which counts and
+// logs its bans.
 func (p *point) newFloodTracker() *floodtracker.Tracker {
 	var lines banLog
 	bans := p.server.options.Metrics.bans.WithLabelValues(p.Name)
@@ -47,8 +47,8 @@ func (p *point) newFloodTracker() *floodtracker.Tracker {
 	}})
 }
 
-// banned reports whether the connections of a client are refused. Those of trusted
-// proxies never are, because they carry the requests of many clients.
+// banned reports whether the connections of a client are refused. Those of
+// trusted proxies never are, because they carry the requests of many clients.
 func (p *point) banned(client netip.Addr) bool {
 	return p.floods.Reputation(floodtracker.ClientOf(client), time.Now()) == floodtracker.Banned && !p.trust.Trusts(client)
 }

@@ -29,18 +29,18 @@ func manyPings(t *testing.T) []byte {
 	return out.Bytes()
 }
 
-// TestHolds: who floods again and again is held off, told apart by the address
-// that a PROXY header names, and nobody else is.
-func TestHolds(t *testing.T) {
+// TestBans: a client that floods again and again is banned, by the address that
+// a PROXY header names, and no other client is.
+func TestBans(t *testing.T) {
 	flood := manyPings(t)
-	const attempts = 8 // a busy machine may take longer than the first holds last
+	const attempts = 8 // a busy machine may take longer than the first bans last
 	for _, c := range []struct {
 		name   string
 		change func(p *edge.EntryPoint)
-		held   bool
+		banned bool
 	}{
 		{"by default", func(*edge.EntryPoint) {}, true},
-		{"without holds", func(p *edge.EntryPoint) { p.MaxBan = 0 }, false},
+		{"without bans", func(p *edge.EntryPoint) { p.MaxBan = 0 }, false},
 		{"a trusted proxy", func(p *edge.EntryPoint) {
 			p.ForwardTrusted = []netip.Prefix{netip.MustParsePrefix("192.0.2.1/32")}
 		}, false},
@@ -55,31 +55,31 @@ func TestHolds(t *testing.T) {
 				w.send(fmt.Sprintf("PROXY TCP4 %s 192.0.2.9 1000 80\r\n", client))
 				return w
 			}
-			// An honest exchange: what the flood has not got is served.
+			// An honest exchange.
 			served := func(w *wire) bool {
 				_, _ = io.WriteString(w, "GET / HTTP/1.1\r\nHost: a\r\n\r\n") // it may be closed already
 				first, err := w.read.Peek(12)
 				return err == nil && string(first) == "HTTP/1.1 200"
 			}
 			early := from("192.0.2.1")
-			held := false
-			for n := 0; n < attempts && !held; n++ {
+			banned := false
+			for n := 0; n < attempts && !banned; n++ {
 				w := from("192.0.2.1")
-				_, _ = w.Write(flood)         // it is ended on the way
+				_, _ = w.Write(flood)         // it is closed on the way
 				_, _ = io.Copy(io.Discard, w) // until it is
-				held = !served(from("192.0.2.1"))
-				if held && n < 2 {
-					t.Errorf("the client is held off after %d floods", n+1)
+				banned = !served(from("192.0.2.1"))
+				if banned && n < 2 {
+					t.Errorf("the client is banned after %d floods", n+1)
 				}
 			}
-			if held != c.held {
-				t.Errorf("held off: %v", held)
+			if banned != c.banned {
+				t.Errorf("banned: %v", banned)
 			}
 			if !served(from("192.0.2.2")) {
 				t.Error("another client is not served")
 			}
 			if !served(early) {
-				t.Error("a connection from before is not served")
+				t.Error("a connection from before the ban is not served")
 			}
 		})
 	}

@@ -10,8 +10,9 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// applyTLS serves the certificates and TLS options of the table from the next handshake on. The
-// change is already part of the table. A problem with one of them affects only its own hosts.
+// applyTLS serves the certificates and TLS options of the table from the next
+// handshake on. The change is already part of the table. A problem with one of
+// them affects only its own hosts.
 func (s *Server) applyTLS(change *route.Change) []tlsstore.Problem {
 	index, problems, ok := s.changeCertificates(change)
 	if !ok {
@@ -22,8 +23,9 @@ func (s *Server) applyTLS(change *route.Change) []tlsstore.Problem {
 	return problems
 }
 
-// changeCertificates makes the next index from the current one where only certificates of hosts
-// changed, at the cost of these. It reports false where the index has to be built.
+// changeCertificates makes the next index from the current one where only
+// certificates of hosts changed, at the cost of these. It reports false where
+// the index has to be built.
 func (s *Server) changeCertificates(change *route.Change) (*tlsstore.Index, []tlsstore.Problem, bool) {
 	if !change.Authorities.Empty() || !change.TLSOptions.Empty() {
 		return nil, nil, false
@@ -67,8 +69,8 @@ func tlsChanged(change *route.Change) bool {
 	return !change.Certificates.Empty() || !change.Authorities.Empty() || !change.TLSOptions.Empty()
 }
 
-// tlsInput returns the part of a table that concerns TLS. The table has already decided which hosts
-// a certificate is for, so the store does not check owners.
+// tlsInput returns the part of a table that concerns TLS. The table has already
+// decided which hosts a certificate is for, so the store does not check owners.
 func tlsInput(table *route.Table) tlsstore.Input {
 	var in tlsstore.Input
 	for _, certificate := range table.Certificates {
@@ -107,8 +109,8 @@ func servedCertificate(certificate *route.Certificate) tlsstore.Certificate {
 
 func tlsOptions(options *route.TLSOptions, bundles map[route.AuthorityID]string) tlsstore.Options {
 	if options.Refused {
-		// Verification without any CA: the store refuses such options, and with them the
-		// hosts.
+		// Verification without any CA: the store refuses such options, and with
+		// them the hosts.
 		return tlsstore.Options{ClientAuth: tls.RequireAndVerifyClientCert}
 	}
 	converted := tlsstore.Options{

@@ -1,14 +1,16 @@
-// Package edge is the data plane: it accepts connections on entry points and serves their requests
-// by a route.Table.
+// Package edge is the data plane: it accepts connections on entry points and
+// serves their requests by a route.Table.
 //
-// Its parts, in the order in which a request passes them: listener (accepts), tlsstore (certificates
-// and options of handshakes), h2, h3 and bridge (streams become HTTP/1.1 messages), h1 and normalize
-// (parse a request into one canonical form), program (finds the rule), filter (the rule's policies),
+// Its parts, in the order in which a request passes them: listener (accepts),
+// tlsstore (certificates and options of handshakes), h2, h3 and bridge (streams
+// become HTTP/1.1 messages), h1 and normalize (parse a request into one
+// canonical form), program (finds the rule), filter (the rule's policies),
 // proxy (the exchange itself), upstream (pools of connections to endpoints).
 //
-// A new table is built completely and then becomes live by swapping one pointer; a table that cannot
-// be built leaves the old one serving. New backends are added before the swap and removed ones are
-// dropped after it, so no request finds a rule without its backend.
+// A new table is built completely and then becomes live by swapping one
+// pointer; a table that cannot be built leaves the old one serving. New
+// backends are added before the swap and removed ones are dropped after it, so
+// no request finds a rule without its backend.
 package edge
 
 import (
@@ -39,16 +41,17 @@ const sweepPeriod = time.Minute
 // Options configure a Server.
 type Options struct {
 	EntryPoints []EntryPoint
-	// MemoryLimit is the memory limit of the process, at which load is shed; 0 is no limit.
-	// See [overload.Limit].
+	// MemoryLimit is the memory limit of the process, at which load is shed; 0
+	// is no limit. See [overload.Limit].
 	MemoryLimit uint64
-	// SharedSecret is the same on all replicas, so that TLS sessions resume and sticky cookies
-	// are valid on each of them. Without it every replica makes its own keys.
+	// SharedSecret is the same on all replicas, so that TLS sessions resume and
+	// sticky cookies are valid on each of them. Without it every replica makes
+	// its own keys.
 	SharedSecret secret.Text
 	// Observe is called for every exchange, besides Metrics; it may be nil.
 	Observe func(*proxy.Record)
-	// Trace is called before a request is sent to a backend; see [proxy.Config]. Nil traces
-	// nothing.
+	// Trace is called before a request is sent to a backend; see
+	// [proxy.Config]. Nil traces nothing.
 	Trace   func(*proxy.Record, *filter.Exchange) (finish func())
 	Metrics *Metrics
 	Log     *slog.Logger
@@ -74,11 +77,13 @@ type Server struct {
 	book *route.Book
 	// applied is the part of it that came by Apply, nil before the first.
 	applied *route.Table
-	// parked are rules that conflict with others: they are added again when they fit.
+	// parked are rules that conflict with others: they are added again when
+	// they fit.
 	parked map[route.ID]*route.Rule
 	// tlsProblems are those that were logged.
 	tlsProblems map[tlsstore.Problem]struct{}
-	// refused are the rules whose policies could not be compiled in the current change.
+	// refused are the rules whose policies could not be compiled in the current
+	// change.
 	refused []route.Problem
 }
 
@@ -147,12 +152,14 @@ func (s *Server) serveStream(stream bridge.Stream, conn net.Conn) {
 	s.proxy.ServeStream(conn, from)
 }
 
-// yieldRounds is how often a request of HTTP/3 yields to other goroutines before it starts.
+// yieldRounds is how often a request of HTTP/3 yields to other goroutines
+// before it starts.
 const yieldRounds = 3
 
-// cutOff reports whether a request of HTTP/3 was reset right behind its head, as in a rapid-reset
-// flood. It costs a backend nothing then, if the connection is read that far before the request is
-// served. The server of HTTP/2 reads ahead by itself.
+// cutOff reports whether a request of HTTP/3 was reset right behind its head,
+// as in a rapid-reset flood. It costs a backend nothing then, if the connection
+// is read that far before the request is served. The server of HTTP/2 reads
+// ahead by itself.
 func cutOff(ctx context.Context) bool {
 	for range yieldRounds {
 		runtime.Gosched()
@@ -163,7 +170,8 @@ func cutOff(ctx context.Context) bool {
 	return false
 }
 
-// observe reports an exchange that has ended to the metrics and to the observer.
+// observe reports an exchange that has ended to the metrics and to the
+// observer.
 func (s *Server) observe(r *proxy.Record) {
 	s.options.Metrics.observe(r)
 	if s.options.Observe != nil {
@@ -187,9 +195,9 @@ func (s *Server) Addresses() []net.Addr {
 	return addresses
 }
 
-// Run serves until ctx is done, and then drains: for AcceptGrace everything goes on, then no more
-// connections are accepted and open ones end after their current exchange, and after DrainTimeout
-// the rest is closed.
+// Run serves until ctx is done, and then drains: for AcceptGrace everything
+// goes on, then no more connections are accepted and open ones end after their
+// current exchange, and after DrainTimeout the rest is closed.
 func (s *Server) Run(ctx context.Context) error {
 	var serving sync.WaitGroup
 	for _, p := range s.points {
@@ -209,8 +217,8 @@ func (s *Server) Run(ctx context.Context) error {
 	return nil
 }
 
-// drain drains all entry points. The longest grace of them holds for all: a client that uses two of
-// them must not lose one.
+// drain drains all entry points. The longest grace of them holds for all: a
+// client that uses two of them must not lose one.
 func (s *Server) drain() {
 	grace := time.Duration(0)
 	for _, p := range s.points {
@@ -228,7 +236,8 @@ func (s *Server) drain() {
 	draining.Wait()
 }
 
-// sweep drops the counters of policies that have left the table, until ctx is done.
+// sweep drops the counters of policies that have left the table, until ctx is
+// done.
 func (s *Server) sweep(ctx context.Context) {
 	tick := time.NewTicker(sweepPeriod)
 	defer tick.Stop()
@@ -242,7 +251,8 @@ func (s *Server) sweep(ctx context.Context) {
 	}
 }
 
-// policyIDs returns the identities of all policies of a table that have counters.
+// policyIDs returns the identities of all policies of a table that have
+// counters.
 func policyIDs(table *route.Table) iter.Seq[route.PolicyID] {
 	return func(yield func(route.PolicyID) bool) {
 		if table == nil {

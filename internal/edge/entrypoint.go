@@ -22,17 +22,19 @@ type EntryPoint struct {
 	TLS bool
 	// HTTP3 serves HTTP/3 on the same port by UDP. It needs TLS.
 	HTTP3 bool
-	// AdvertisedPort is the port of HTTP/3 in Alt-Svc; 0 means that of the address.
+	// AdvertisedPort is the port of HTTP/3 in Alt-Svc; 0 means that of the
+	// address.
 	AdvertisedPort uint16
-	// ProxyTrusted may send a PROXY header. ProxyOptional accepts connections without one too.
+	// ProxyTrusted may send a PROXY header. ProxyOptional accepts connections
+	// without one too.
 	ProxyTrusted  []netip.Prefix
 	ProxyOptional bool
 	// ForwardTrusted are the proxies whose X-Forwarded headers count.
 	ForwardTrusted []netip.Prefix
 	// MaxStreams bounds the requests that run on one connection at a time.
 	MaxStreams int
-	// MaxConns bounds the connections, MaxConnsPerSource those of one client; 0 is no bound for
-	// the latter.
+	// MaxConns bounds the connections, MaxConnsPerSource those of one client; 0
+	// is no bound for the latter.
 	MaxConns          int
 	MaxConnsPerSource int
 	// MaxBan is the longest time for which the new connections of a client that
@@ -43,8 +45,8 @@ type EntryPoint struct {
 	Timeouts h1.Timeouts
 	// Redirect redirects all clients; nil does not.
 	Redirect *Redirect
-	// AcceptGrace is how long connections are still accepted after the shutdown began, until
-	// load balancers have noticed it.
+	// AcceptGrace is how long connections are still accepted after the shutdown
+	// began, until load balancers have noticed it.
 	AcceptGrace time.Duration
 	// DrainTimeout is how long exchanges may run after that.
 	DrainTimeout time.Duration
@@ -93,8 +95,9 @@ func (p *point) listen(ctx context.Context, hooks listener.Hooks) (*listener.Lis
 // redirectKind is the kind of the rules that redirects make.
 const redirectKind = "EntryPoint"
 
-// redirectRule makes the rule that redirects all clients of an entry point. It is a rule like any
-// other, so that explain shows it and a rule with a higher priority is served instead.
+// redirectRule makes the rule that redirects all clients of an entry point. It
+// is a rule like any other, so that explain shows it and a rule with a higher
+// priority is served instead.
 func (p *EntryPoint) redirectRule() *route.Rule {
 	status, from := 307, route.SchemeHTTP
 	if p.Redirect.Permanent {
@@ -106,8 +109,8 @@ func (p *EntryPoint) redirectRule() *route.Rule {
 	return &route.Rule{
 		ID:          route.ID{Kind: redirectKind, Name: p.Name, Variant: "redirect"},
 		EntryPoints: []string{p.Name},
-		// Behind a proxy that terminates TLS, a request with the new scheme must not be
-		// redirected again.
+		// Behind a proxy that terminates TLS, a request with the new scheme
+		// must not be redirected again.
 		Match:    route.Match{Scheme: from},
 		Priority: p.Redirect.Priority,
 		Policies: []route.Policy{{RedirectScheme: &route.RedirectScheme{

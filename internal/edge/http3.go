@@ -12,8 +12,8 @@ import (
 	"slipway.dev/slipway/internal/edge/tlsstore"
 )
 
-// openHTTP3 listens for HTTP/3 on the port that the entry point has by TCP, and announces it in the
-// Alt-Svc header of other responses.
+// openHTTP3 listens for HTTP/3 on the port that the entry point has by TCP, and
+// announces it in the Alt-Svc header of other responses.
 func (p *point) openHTTP3() error {
 	config := h3.DefaultConfig()
 	config.Address = p.listener.Addr().String()
@@ -50,8 +50,9 @@ func (p *point) serveHTTP3() {
 
 type pointKey struct{}
 
-// acceptedHTTP3 describes the connection of an HTTP/3 stream to the proxy. The connection may have
-// migrated to another address since the handshake, so it is read for each stream.
+// acceptedHTTP3 describes the connection of an HTTP/3 stream to the proxy. The
+// connection may have migrated to another address since the handshake, so it is
+// read for each stream.
 func acceptedHTTP3(stream bridge.Stream, conn net.Conn) (proxy.Accepted, bool) {
 	p, ok := stream.Context().Value(pointKey{}).(*point)
 	if !ok || stream.TLS == nil {

@@ -12,7 +12,8 @@ import (
 // The Server is the source of the admin API.
 var _ admin.Source = (*Server)(nil)
 
-// Table is the table that is served, with the rules of entry points. It must not be changed.
+// Table is the table that is served, with the rules of entry points. It must
+// not be changed.
 func (s *Server) Table() *route.Table {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -25,7 +26,8 @@ func (s *Server) Program() *program.Program { return s.proxy.Program() }
 // Upstreams returns the state of all backends.
 func (s *Server) Upstreams() []upstream.BackendState { return s.upstreams.Snapshot() }
 
-// Counts returns the requests since the start, by rule, and those without a rule.
+// Counts returns the requests since the start, by rule, and those without a
+// rule.
 func (s *Server) Counts() ([]trafficreport.RouteCount, trafficreport.Count) { return s.proxy.Counts() }
 
 // Certificates returns the certificates that are served to clients.

@@ -16,8 +16,8 @@ import (
 // durationBuckets are for a proxy: most responses take milliseconds.
 var durationBuckets = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}
 
-// Metrics are the metrics of the data plane. Their labels have a bounded number of values: nothing
-// that a client can choose is in them.
+// Metrics are the metrics of the data plane. Their labels have a bounded number
+// of values: nothing that a client can choose is in them.
 type Metrics struct {
 	requests          *prometheus.CounterVec
 	durations         *prometheus.HistogramVec
@@ -38,7 +38,8 @@ type Metrics struct {
 	points     map[string]*pointMetrics
 }
 
-// pointMetrics has the metrics of one entry point, so that a request needs no lookup by label.
+// pointMetrics has the metrics of one entry point, so that a request needs no
+// lookup by label.
 type pointMetrics struct {
 	statuses [600]atomic.Pointer[prometheus.Counter]
 	duration prometheus.Observer
@@ -127,7 +128,8 @@ func (m *Metrics) applied(took time.Duration, err error) {
 	m.tables.WithLabelValues(result).Inc()
 }
 
-// protocolMismatch counts a connection with a protocol that its entry point does not serve.
+// protocolMismatch counts a connection with a protocol that its entry point
+// does not serve.
 func (m *Metrics) protocolMismatch(entryPoint string) { m.mismatched.WithLabelValues(entryPoint).Inc() }
 
 // handshakeFailed counts a TLS handshake that failed.
@@ -135,13 +137,14 @@ func (m *Metrics) handshakeFailed(entryPoint string) {
 	m.handshakeFailures.WithLabelValues(entryPoint).Inc()
 }
 
-// streamHooks count HTTP/2 connections by the reason of their end, so that each kind of flood has a
-// counter.
+// streamHooks count HTTP/2 connections by the reason of their end, so that each
+// kind of flood has a counter.
 func (m *Metrics) streamHooks(entryPoint string) h2.Hooks {
 	return h2.Hooks{Closed: func(reason string) { m.sessions.WithLabelValues(entryPoint, reason).Inc() }}
 }
 
-// http3Hooks count HTTP/3 connections like those of TCP, and by the reason of their end.
+// http3Hooks count HTTP/3 connections like those of TCP, and by the reason of
+// their end.
 func (m *Metrics) http3Hooks(entryPoint string) h3.Hooks {
 	open := m.open.WithLabelValues(entryPoint)
 	return h3.Hooks{

@@ -4,8 +4,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// collect registers the counters of the parts of a Server. It is called once, with the Server that
-// the Metrics are for.
+// collect registers the counters of the parts of a Server. It is called once,
+// with the Server that the Metrics are for.
 func (m *Metrics) collect(s *Server) {
 	counter := func(name, help string, count func() uint64) {
 		m.registerer.MustRegister(prometheus.NewCounterFunc(
@@ -27,8 +27,8 @@ func (m *Metrics) collect(s *Server) {
 		"certificate_not_after_seconds", "When a certificate expires, as a Unix time.", []string{"namespace", "name"}, nil)})
 }
 
-// expiry exports when the certificates in use expire. There are as many series as the table has
-// certificates.
+// expiry exports when the certificates in use expire. There are as many series
+// as the table has certificates.
 type expiry struct {
 	server *Server
 	desc   *prometheus.Desc

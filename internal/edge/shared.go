@@ -16,8 +16,8 @@ import (
 // MinSharedSecret is the least length of a shared secret, in bytes.
 const MinSharedSecret = 32
 
-// ticketEpoch is how long one key encrypts session tickets. A ticket is accepted for one epoch more,
-// and so is one of a replica whose clock is ahead.
+// ticketEpoch is how long one key encrypts session tickets. A ticket is
+// accepted for one epoch more, and so is one of a replica whose clock is ahead.
 const ticketEpoch = 24 * time.Hour
 
 // derive derives a key for one purpose from the secret that all replicas share.
@@ -29,8 +29,9 @@ func derive(shared secret.Text, purpose string) (string, error) {
 	return string(key), err
 }
 
-// ticketKeys returns the keys for session tickets at a time: today's, which encrypts, yesterday's and
-// tomorrow's. So replicas rotate them together without communication.
+// ticketKeys returns the keys for session tickets at a time: today's, which
+// encrypts, yesterday's and tomorrow's. So replicas rotate them together
+// without communication.
 func ticketKeys(shared secret.Text, now time.Time) ([]secret.Text, error) {
 	epoch := now.Unix() / int64(ticketEpoch/time.Second)
 	var keys []secret.Text
@@ -62,7 +63,8 @@ func (s *Server) setTicketKeys(now time.Time) error {
 	return errors.Join(err, s.certificates.SetTicketKeys(keys))
 }
 
-// rotateTickets changes the keys for session tickets with each epoch, until ctx is done.
+// rotateTickets changes the keys for session tickets with each epoch, until ctx
+// is done.
 func (s *Server) rotateTickets(ctx context.Context) {
 	if s.options.SharedSecret.IsZero() {
 		return

@@ -15,21 +15,22 @@ import (
 type Feedback struct {
 	// Problems are those of the change. Each affects only its own element.
 	Problems []route.Problem
-	// TLSChanged says that TLS has all current problems with certificates and TLS options,
-	// also those of earlier changes.
+	// TLSChanged says that TLS has all current problems with certificates and
+	// TLS options, also those of earlier changes.
 	TLSChanged bool
 	TLS        []tlsstore.Problem
 }
 
-// Apply replaces the table that was applied before. The table must not be changed afterwards. After
-// an error the previous table stays live. What came by Update stays too.
+// Apply replaces the table that was applied before. The table must not be
+// changed afterwards. After an error the previous table stays live. What came
+// by Update stays too.
 func (s *Server) Apply(table *route.Table) (err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	began := time.Now()
 	defer func() { s.options.Metrics.applied(time.Since(began), err) }()
-	// A change does not show whether identities are unique and references resolve; only the
-	// whole table does.
+	// A change does not show whether identities are unique and references
+	// resolve; only the whole table does.
 	if problems := s.complete(table).Validate(); len(problems) > 0 {
 		return &route.InvalidError{Problems: problems}
 	}
@@ -48,9 +49,10 @@ func (s *Server) Apply(table *route.Table) (err error) {
 	return nil
 }
 
-// Update changes what is served besides the applied table. Its cost follows the change. The parts of
-// it that cannot be served fail closed, as in [route.Change.Contain], and the rest is live when
-// Update returns. Elements may be in the wrong list of the change: only the result counts.
+// Update changes what is served besides the applied table. Its cost follows the
+// change. The parts of it that cannot be served fail closed, as in
+// [route.Change.Contain], and the rest is live when Update returns. Elements
+// may be in the wrong list of the change: only the result counts.
 func (s *Server) Update(change *route.Change) Feedback {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,8 +82,8 @@ func (s *Server) containing(change *route.Change) (*program.Program, *route.Chan
 		}
 		invalid := (*route.InvalidError)(nil)
 		if !errors.As(err, &invalid) {
-			// The table and the program change together, so this is an internal error,
-			// and the edge keeps serving the previous routes.
+			// The table and the program change together, so this is an internal
+			// error, and the edge keeps serving the previous routes.
 			s.options.Log.Error("applying a routing change failed, keeping the previous routes", "error", err)
 			return s.proxy.Program(), &route.Change{}, append(all, route.Problem{
 				Subject: route.WholeTable{}, Fault: route.FaultInvalid, Message: err.Error(),
@@ -96,8 +98,8 @@ func (s *Server) containing(change *route.Change) (*program.Program, *route.Chan
 	}
 }
 
-// withParked adds the parked rules to a change that may have made room for them, and forgets those
-// that the change replaces.
+// withParked adds the parked rules to a change that may have made room for
+// them, and forgets those that the change replaces.
 func (s *Server) withParked(change *route.Change) *route.Change {
 	for _, id := range change.Rules.Removed {
 		delete(s.parked, id)
@@ -114,8 +116,9 @@ func (s *Server) withParked(change *route.Change) *route.Change {
 	return &more
 }
 
-// serve makes a program live, with the backends and certificates of the change. New backends are added
-// before the swap, and removed ones are dropped after it.
+// serve makes a program live, with the backends and certificates of the change.
+// New backends are added before the swap, and removed ones are dropped after
+// it.
 func (s *Server) serve(next *program.Program, change *route.Change) []tlsstore.Problem {
 	s.book.Apply(change)
 	arriving := *change
@@ -132,7 +135,8 @@ func (s *Server) serve(next *program.Program, change *route.Change) []tlsstore.P
 		}
 	}
 	s.proxy.Swap(next)
-	// A backend and its CA bundles go together, after the last rule that names it.
+	// A backend and its CA bundles go together, after the last rule that names
+	// it.
 	leaving := route.Change{}
 	leaving.Backends.Removed, leaving.Authorities.Removed = change.Backends.Removed, change.Authorities.Removed
 	leaving.Certificates.Removed = change.Certificates.Removed
@@ -145,7 +149,8 @@ func (s *Server) noteRefused(id route.ID, err error) {
 	s.refused = append(s.refused, route.Problem{Subject: id, Field: "policies", Fault: route.FaultInvalid, Message: err.Error()})
 }
 
-// SetZone sets the zone that this replica runs in. It is called before the first table.
+// SetZone sets the zone that this replica runs in. It is called before the
+// first table.
 func (s *Server) SetZone(zone string) { s.upstreams.SetZone(zone) }
 
 // serveOptions serves the redirects of the entry points before the first table.

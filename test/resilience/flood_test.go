@@ -26,7 +26,7 @@ const (
 	// thrown out.
 	overtime = 20 * time.Second
 	// closings is how often each of them is thrown out at least: as often as it
-	// takes to be held off, and once more.
+	// takes to be banned, and once more.
 	closings = 4
 	// respite is the pause of an attacker that was thrown out.
 	respite = 20 * time.Millisecond
@@ -226,7 +226,7 @@ func (f flood) once(ctx context.Context, address string, from net.IP) bool {
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: from}}
 	conn, err := dialer.DialContext(ctx, "tcp", address)
 	if err != nil {
-		// Who is held off may learn it while it still connects.
+		// A banned client may be disconnected while it still connects.
 		return errors.Is(err, syscall.ECONNRESET) && ctx.Err() == nil
 	}
 	defer func() { _ = conn.Close() }()

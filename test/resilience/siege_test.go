@@ -35,7 +35,7 @@ func TestFloods(t *testing.T) {
 			refused := s.refused(t)
 			s.run(t, f, usual)
 			if refused = s.refused(t) - refused; !f.tolerated && refused == 0 {
-				t.Error("no attacker was held off, and each came again and again")
+				t.Error("no attacker was banned, and each reconnected again and again")
 			}
 			t.Logf("%.0f of the connections were refused", refused)
 		})
@@ -60,14 +60,14 @@ func TestFloodsByMany(t *testing.T) {
 }
 
 // TestFloodsNextDoor: an attacker that shares the address of the honest client
-// is held off. Who is connected stays so.
+// is banned. Open connections stay open.
 func TestFloodsNextDoor(t *testing.T) {
 	s := siege{edge: startEdge(t, []string{"web"}), from: honestAddress, duration: floodTime(t), client: oneConn}
 	before, start := s.calm(t)
 	f := floods()[0]
 	s.run(t, f, s.usual(before))
 	if s.refused(t) == 0 {
-		t.Error("the attacker was not held off")
+		t.Error("the attacker was not banned")
 	}
 	settles(t, s.edge, start)
 }
@@ -111,7 +111,7 @@ func (s *siege) watch(duration time.Duration) report {
 // refused is how many connections were refused because of floods.
 func (s *siege) refused(t *testing.T) float64 {
 	t.Helper()
-	return s.edge.Metric(t, "slipway_edge_connections_refused_total", `reason="held_off"`)
+	return s.edge.Metric(t, "slipway_edge_connections_refused_total", `reason="banned"`)
 }
 
 // aside floods another edge on the same machine, and says how the honest client

@@ -12,15 +12,17 @@ import (
 const (
 	// floodsUntilBan is how many floods within the retention time ban a client.
 	floodsUntilBan = 3
-	// retention is how long a flood is remembered. It starts again when a ban ends.
+	// retention is how long a flood is remembered. It starts again when a ban
+	// ends.
 	retention = time.Minute
-	// firstBan is the length of the first ban. Each further one is twice as long as
-	// the one before.
+	// firstBan is the length of the first ban. Each further one is twice as
+	// long as the one before.
 	firstBan = time.Second
 	// maxClients bounds how many clients are tracked.
 	maxClients = 10_000
-	// evictionSample is how many records are compared to find one to evict for a new
-	// client. Comparing all of them for each flood would make floods more expensive.
+	// evictionSample is how many records are compared to find one to evict for
+	// a new client. Comparing all of them for each flood would make floods more
+	// expensive.
 	evictionSample = 8
 )
 
@@ -37,8 +39,8 @@ const (
 	Good Reputation = iota
 	// Suspect is an unknown client during a distributed flood.
 	Suspect
-	// Limited is a client that flooded within the retention time: it has reduced
-	// limits.
+	// Limited is a client that flooded within the retention time: it has
+	// reduced limits.
 	Limited
 	// Banned is a client that flooded again and again: its new connections are
 	// refused.
@@ -55,12 +57,12 @@ type Config struct {
 	OnBan func(client netip.Prefix, length time.Duration)
 }
 
-// Tracker remembers the clients that flooded within the retention time. Its methods
-// may be called from any goroutine. The zero value is not usable.
+// Tracker remembers the clients that flooded within the retention time. Its
+// methods may be called from any goroutine. The zero value is not usable.
 type Tracker struct {
 	cfg Config
-	// tracked is the number of records. It is apart from them so that a lookup takes
-	// no lock while there is no attack.
+	// tracked is the number of records. It is apart from them so that a lookup
+	// takes no lock while there is no attack.
 	tracked atomic.Int64
 
 	mu          sync.Mutex // guards all that follows
@@ -81,8 +83,8 @@ func New(cfg Config) *Tracker {
 	return &Tracker{cfg: cfg, records: make(map[netip.Prefix]*record)}
 }
 
-// ClientOf returns the client that an address belongs to: the address itself, or
-// the /64 network of an IPv6 address, because one client can use all of its
+// ClientOf returns the client that an address belongs to: the address itself,
+// or the /64 network of an IPv6 address, because one client can use all of its
 // addresses. The result is not valid if the address is not.
 func ClientOf(ip netip.Addr) netip.Prefix {
 	ip = ip.Unmap().WithZone("")
@@ -115,8 +117,9 @@ func (t *Tracker) Reputation(client netip.Prefix, now time.Time) Reputation {
 	return Good
 }
 
-// RecordFlood counts a connection of a client that was closed because of a flood. A
-// client that is not valid, because its address is not known, is not tracked.
+// RecordFlood counts a connection of a client that was closed because of a
+// flood. A client that is not valid, because its address is not known, is not
+// tracked.
 func (t *Tracker) RecordFlood(client netip.Prefix, now time.Time) {
 	if !client.IsValid() {
 		return
@@ -126,8 +129,8 @@ func (t *Tracker) RecordFlood(client netip.Prefix, now time.Time) {
 	}
 }
 
-// addFlood counts a flood and returns the length of the ban that begins with it, 0
-// for none.
+// addFlood counts a flood and returns the length of the ban that begins with
+// it, 0 for none.
 func (t *Tracker) addFlood(client netip.Prefix, now time.Time) (ban time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -141,8 +144,8 @@ func (t *Tracker) addFlood(client netip.Prefix, now time.Time) (ban time.Duratio
 		t.records[client] = found
 		t.tracked.Store(int64(len(t.records)))
 	case now.Before(found.bannedUntil):
-		// The connection is older than the ban. Many connections that flood at once
-		// count as one flood and do not make the ban longer.
+		// The connection is older than the ban. Many connections that flood at
+		// once count as one flood and do not make the ban longer.
 		return 0
 	case !now.Before(found.expiresAt):
 		*found = record{}
@@ -160,9 +163,9 @@ func (t *Tracker) addFlood(client netip.Prefix, now time.Time) (ban time.Duratio
 // carrierNAT are the shared addresses of carriers and clouds (RFC 6598).
 var carrierNAT = netip.MustParsePrefix("100.64.0.0/10")
 
-// sharedAddress reports whether an address belongs to a private network. To an edge
-// that faces the internet it is the address of a node or load balancer that hides
-// its clients, and banning it would do what an attacker wants.
+// sharedAddress reports whether an address belongs to a private network. To an
+// edge that faces the internet it is the address of a node or load balancer
+// that hides its clients, and banning it would do what an attacker wants.
 func sharedAddress(client netip.Prefix) bool {
 	ip := client.Addr()
 	return ip.IsPrivate() || ip.IsLinkLocalUnicast() || carrierNAT.Contains(ip)
@@ -173,8 +176,8 @@ func banLength(earlier int, longest time.Duration) time.Duration {
 	return backoff.Policy{First: firstBan, Longest: longest}.Base(earlier + 1)
 }
 
-// sweep removes expired records, at most once per retention time. It is called with
-// mu held.
+// sweep removes expired records, at most once per retention time. It is called
+// with mu held.
 func (t *Tracker) sweep(now time.Time) {
 	if now.Sub(t.swept) < retention {
 		return
@@ -188,9 +191,9 @@ func (t *Tracker) sweep(now time.Time) {
 	t.tracked.Store(int64(len(t.records)))
 }
 
-// evict removes one record when the tracker is full: of a random sample, the one
-// that would expire first. Map iteration order serves as the random source. It is
-// called with mu held.
+// evict removes one record when the tracker is full: of a random sample, the
+// one that would expire first. Map iteration order serves as the random source.
+// It is called with mu held.
 func (t *Tracker) evict() {
 	if len(t.records) < maxClients {
 		return

@@ -11,13 +11,13 @@ import (
 // emptyCost is how many control frames an empty DATA frame counts as.
 const emptyCost = 10
 
-// openFactor is how many times MaxStreams may be open at once before it is a flood.
-// A client can be ahead of its limit by what is on the wire.
+// openFactor is how many times MaxStreams may be open at once before it is a
+// flood. A client can be ahead of its limit by what is on the wire.
 const openFactor = 4
 
-// frameAccounting weighs the frames of a connection against the useful work in them,
-// and detects floods. It sees frames and nothing else of the connection. The
-// session's mu guards it.
+// frameAccounting weighs the frames of a connection against the useful work in
+// them, and detects floods. It sees frames and nothing else of the connection.
+// The session's mu guards it.
 type frameAccounting struct {
 	limits  *GuardLimits
 	maxOpen int
@@ -25,8 +25,8 @@ type frameAccounting struct {
 	// connection.
 	exceeded string
 
-	// budget is how many control frames may still come. Time adds to it only once
-	// it is used up: reading the clock costs more than all the rest.
+	// budget is how many control frames may still come. Time adds to it only
+	// once it is used up: reading the clock costs more than all the rest.
 	budget   int
 	refilled time.Time
 
@@ -34,7 +34,8 @@ type frameAccounting struct {
 	open   map[uint32]time.Time // streams without a complete response, since when
 	last   uint32               // the highest stream
 
-	// The block of headers that is being read, from HEADERS to the frame that ends it.
+	// The block of headers that is being read, from HEADERS to the frame that
+	// ends it.
 	inBlock    bool
 	blockBytes int
 	blockParts int
@@ -58,8 +59,8 @@ func (a *frameAccounting) exceed(reason string) {
 	}
 }
 
-// countReceived weighs a frame of the client. It returns the reason to close the
-// connection, empty for none.
+// countReceived weighs a frame of the client. It returns the reason to close
+// the connection, empty for none.
 func (a *frameAccounting) countReceived(f *frame) (reason string) {
 	switch f.kind {
 	case frameData:
@@ -98,7 +99,8 @@ func (a *frameAccounting) countReceived(f *frame) (reason string) {
 	return ""
 }
 
-// countSent weighs a frame of the server. It returns a reason like countReceived.
+// countSent weighs a frame of the server. It returns a reason like
+// countReceived.
 func (a *frameAccounting) countSent(f *frame) (reason string) {
 	switch f.kind {
 	case frameData:
@@ -111,8 +113,9 @@ func (a *frameAccounting) countSent(f *frame) (reason string) {
 			delete(a.open, f.stream)
 		}
 	case frameReset:
-		// These codes reset a stream without a fault of the client: a response before
-		// the end of an upload, a failed handler, or a request that was cancelled.
+		// These codes reset a stream without a fault of the client: a response
+		// before the end of an upload, a failed handler, or a request that was
+		// cancelled.
 		switch f.code {
 		case http2.ErrCodeNo, http2.ErrCodeInternal, http2.ErrCodeCancel:
 			delete(a.open, f.stream)
@@ -123,7 +126,8 @@ func (a *frameAccounting) countSent(f *frame) (reason string) {
 	return ""
 }
 
-// countOpen counts a new stream. Trailers are HEADERS of a stream that was counted.
+// countOpen counts a new stream. Trailers are HEADERS of a stream that was
+// counted.
 func (a *frameAccounting) countOpen(stream uint32) (reason string) {
 	if stream <= a.last {
 		return ""
@@ -137,9 +141,9 @@ func (a *frameAccounting) countOpen(stream uint32) (reason string) {
 	return ""
 }
 
-// countReset counts a stream that ends before its response does. One that has its
-// response, or was reset before, is only a control frame: frames that were on their
-// way to a stream that has ended make the server reset it again.
+// countReset counts a stream that ends before its response does. One that has
+// its response, or was reset before, is only a control frame: frames that were
+// on their way to a stream that has ended make the server reset it again.
 func (a *frameAccounting) countReset(stream uint32, why string) (reason string) {
 	since, open := a.open[stream]
 	if !open {
@@ -155,8 +159,8 @@ func (a *frameAccounting) countReset(stream uint32, why string) (reason string) 
 // earn adds control frames that useful work allows.
 func (a *frameAccounting) earn(n int) { a.budget = min(a.budget+n, a.limits.ControlSaved) }
 
-// spend uses up control frames, and refills the budget by the time that has passed
-// when there are none left.
+// spend uses up control frames, and refills the budget by the time that has
+// passed when there are none left.
 func (a *frameAccounting) spend(n int, why string) (reason string) {
 	if a.budget -= n; a.budget >= 0 {
 		return ""

@@ -12,8 +12,9 @@ import (
 	"slipway.dev/slipway/internal/edge/normalize"
 )
 
-// errMalformed is a request that RFC 9113 section 8.1.1 calls malformed: its stream is
-// reset. A request that HTTP/1.1 would refuse too gets a response instead.
+// errMalformed is a request that RFC 9113 section 8.1.1 calls malformed: its
+// stream is reset. A request that HTTP/1.1 would refuse too gets a response
+// instead.
 var errMalformed = errors.New("the request is malformed")
 
 // composed is a request as an HTTP/1.1 message, without its body.
@@ -25,8 +26,8 @@ type composed struct {
 	expects bool  // the client waits for 100 before it sends the body
 }
 
-// composer makes HTTP/1.1 messages of HTTP/2 requests. It keeps its memory from one to
-// the next.
+// composer makes HTTP/1.1 messages of HTTP/2 requests. It keeps its memory from
+// one to the next.
 type composer struct {
 	pool    *h1.BufferPool
 	compose h1.Composer
@@ -34,9 +35,9 @@ type composer struct {
 	name    []byte
 }
 
-// request composes the request of a block of headers. ends says that it has no body.
-// Host and :authority have to agree, because routing, authorization and the backend
-// must not see different hosts.
+// request composes the request of a block of headers. ends says that it has no
+// body. Host and :authority have to agree, because routing, authorization and
+// the backend must not see different hosts.
 func (c *composer) request(b *headerBlock, ends bool) (r composed, err error) {
 	p, ok := b.request()
 	if !ok || b.malformed {
@@ -71,8 +72,8 @@ func (c *composer) request(b *headerBlock, ends bool) (r composed, err error) {
 	return r, err
 }
 
-// complete reports whether all pseudo-headers are there that the method needs (RFC
-// 9113 sections 8.3.1 and 8.5).
+// complete reports whether all pseudo-headers are there that the method needs
+// (RFC 9113 sections 8.3.1 and 8.5).
 func (p *pseudoHeaders) complete() bool {
 	if p.method == "CONNECT" {
 		return p.path == "" && p.scheme == "" && p.authority != ""
@@ -81,7 +82,8 @@ func (p *pseudoHeaders) complete() bool {
 		(p.path == "*" || strings.HasPrefix(p.path, "/"))
 }
 
-// single returns the value of a header that may come only once, and how often it does.
+// single returns the value of a header that may come only once, and how often
+// it does.
 func single(b *headerBlock, name string) (value string, count int, err error) {
 	for _, f := range b.fields[b.pseudo:] {
 		if f.Name != name {
@@ -95,9 +97,9 @@ func single(b *headerBlock, name string) (value string, count int, err error) {
 	return value, count, nil
 }
 
-// framing returns how the end of the body is found. The stream has an end of its own,
-// so a content-length that disagrees with it is refused: a backend that believed it
-// could be made to see two requests (request smuggling).
+// framing returns how the end of the body is found. The stream has an end of
+// its own, so a content-length that disagrees with it is refused: a backend
+// that believed it could be made to see two requests (request smuggling).
 func framing(b *headerBlock, ends bool) (h1.Framing, int64, error) {
 	text, count, err := single(b, "content-length")
 	switch {
@@ -115,8 +117,8 @@ func framing(b *headerBlock, ends bool) (h1.Framing, int64, error) {
 	return h1.Chunked, -1, nil
 }
 
-// fields composes the headers and reports whether the client waits for 100. The edge
-// responds to that itself, so the header is not forwarded.
+// fields composes the headers and reports whether the client waits for 100. The
+// edge responds to that itself, so the header is not forwarded.
 func (c *composer) fields(fields []hpack.HeaderField, body h1.Framing) (expects bool) {
 	c.cookies = c.cookies[:0]
 	for _, f := range fields {
@@ -147,7 +149,8 @@ func (c *composer) fields(fields []hpack.HeaderField, body h1.Framing) (expects 
 	return expects && body != h1.NoBody
 }
 
-// canonical spells a name as is usual in HTTP/1.1. It is valid until the next call.
+// canonical spells a name as is usual in HTTP/1.1. It is valid until the next
+// call.
 func (c *composer) canonical(name string) string {
 	c.name = append(c.name[:0], name...)
 	first := true

@@ -12,24 +12,25 @@ import (
 	"slipway.dev/slipway/internal/edge/h2flow"
 )
 
-// Config configures a Server. Only Handler has to be set; the others have the defaults
-// of DefaultConfig.
+// Config configures a Server. Only Handler has to be set; the others have the
+// defaults of DefaultConfig.
 type Config struct {
-	// Handler serves the requests. Their contexts derive from the one that ServeConn
-	// was given.
+	// Handler serves the requests. Their contexts derive from the one that
+	// ServeConn was given.
 	Handler *bridge.Handler
 
-	// MaxStreams is how many requests of one connection run at a time.
-	// Default 100.
+	// MaxStreams is how many requests of one connection run at a time. Default
+	// 100.
 	MaxStreams int
-	// StreamWindow is how many bytes of a request's body are buffered before the
-	// handler reads them. Default 64 KiB: ConnWindow bounds what a
-	// hundred streams that are not read hold together.
+	// StreamWindow is how many bytes of a request's body are buffered before
+	// the handler reads them. Default 64 KiB: ConnWindow bounds what a hundred
+	// streams that are not read hold together.
 	StreamWindow int
 	// ConnWindow is the same for all streams together. Default 1 MiB.
 	ConnWindow int
-	// HeaderBytes bounds the headers of a request, decoded, with 32 bytes more for
-	// each (RFC 9113 section 6.5.2). Default 32 KiB. The handler bounds their number.
+	// HeaderBytes bounds the headers of a request, decoded, with 32 bytes more
+	// for each (RFC 9113 section 6.5.2). Default 32 KiB. The handler bounds
+	// their number.
 	HeaderBytes int
 
 	// FirstTimeout bounds the time to the client's first frame. Default 10 s.
@@ -42,23 +43,26 @@ type Config struct {
 	// WriteTimeout closes a connection whose client takes no bytes at all.
 	// Default 30 s.
 	WriteTimeout time.Duration
-	// PingAfter is the time without a complete frame after which a client gets a
-	// PING. Default 15 s.
+	// PingAfter is the time without a complete frame after which a client gets
+	// a PING. Default 15 s.
 	PingAfter time.Duration
-	// PingTimeout is how long the client has to send a frame after that. Default 15 s.
+	// PingTimeout is how long the client has to send a frame after that.
+	// Default 15 s.
 	PingTimeout time.Duration
-	// DrainNotice is the time between the two GOAWAYs of a drain. It has to be longer
-	// than a round trip. Default 1 s.
+	// DrainNotice is the time between the two GOAWAYs of a drain. It has to be
+	// longer than a round trip. Default 1 s.
 	DrainNotice time.Duration
 
-	// Guard are the limits beyond which a connection is closed as a flood. A client
-	// whose connection was closed for that has a tenth of them for a minute, so that
-	// reconnecting does not pay; during a distributed flood all unknown clients have.
+	// Guard are the limits beyond which a connection is closed as a flood. A
+	// client whose connection was closed for that has a tenth of them for a
+	// minute, so that reconnecting does not pay; during a distributed flood all
+	// unknown clients have.
 	Guard GuardLimits
-	// TrustedProxy reports whether an address is a proxy that carries the requests of
-	// many clients. Its limits are never reduced. Nil trusts none.
+	// TrustedProxy reports whether an address is a proxy that carries the
+	// requests of many clients. Its limits are never reduced. Nil trusts none.
 	TrustedProxy func(netip.Addr) bool
-	// Floods tracks the clients that flooded. Nil makes a tracker that bans no client.
+	// Floods tracks the clients that flooded. Nil makes a tracker that bans no
+	// client.
 	Floods *floodtracker.Tracker
 	// openFactor is how many times MaxStreams may be open before it is a flood.
 	openFactor int
@@ -68,21 +72,21 @@ type Config struct {
 	Log *slog.Logger
 }
 
-// GuardLimits bound the frames of a client that carry no request and no body. Zero
-// means the default.
+// GuardLimits bound the frames of a client that carry no request and no body.
+// Zero means the default.
 type GuardLimits struct {
 	// Control is how many frames without content may come in a row: PING,
 	// SETTINGS, PRIORITY, WINDOW_UPDATE, GOAWAY and those of unknown types.
-	// Default 1000, which is Envoy's. An empty DATA frame counts as ten: it
-	// has no use at all.
+	// Default 1000, which is Envoy's. An empty DATA frame counts as ten: it has
+	// no use at all.
 	Control int
 	// ControlRate is how many of these become allowed again each second.
 	// Default 20, enough for keepalives and the traffic of a quiet client.
 	ControlRate int
-	// ControlPerData is how many each DATA frame of the server allows: WINDOW_UPDATE
-	// follows from it. Default 10, which is Envoy's: a client that updates the windows
-	// of the stream and of the connection after each frame, and measures with a PING,
-	// takes three.
+	// ControlPerData is how many each DATA frame of the server allows:
+	// WINDOW_UPDATE follows from it. Default 10, which is Envoy's: a client
+	// that updates the windows of the stream and of the connection after each
+	// frame, and measures with a PING, takes three.
 	ControlPerData int
 	// ControlPerStream is how many each request allows. Default 10: it has a
 	// priority, a reset, and the windows of an upload do not count.
@@ -94,17 +98,17 @@ type GuardLimits struct {
 	// have. Default 16: headers within the limits need two.
 	Continuations int
 	// BlockBytes bounds one block of headers, both encoded and decoded. Default
-	// 128 KiB: somewhat more than HeaderBytes gets the status 431, much more is an
-	// attack.
+	// 128 KiB: somewhat more than HeaderBytes gets the status 431, much more is
+	// an attack.
 	BlockBytes int
-	// Resets bound the requests that are reset before their response. Those count
-	// that the client resets, and those that the server resets because of an error of
-	// the client.
+	// Resets bound the requests that are reset before their response. Those
+	// count that the client resets, and those that the server resets because of
+	// an error of the client.
 	Resets bridge.ResetLimits
 }
 
-// Hooks are called to count connections. Each may be nil. They must be quick, and must
-// not call the Server.
+// Hooks are called to count connections. Each may be nil. They must be quick,
+// and must not call the Server.
 type Hooks struct {
 	// Opened is called for each connection.
 	Opened func()
@@ -112,7 +116,8 @@ type Hooks struct {
 	Closed func(reason string)
 }
 
-// The reasons for which connections are closed. They are the labels of a metric.
+// The reasons for which connections are closed. They are the labels of a
+// metric.
 const (
 	ReasonEnded         = "ended"               // the client, a timeout or a drain closed it
 	ReasonFirst         = "first_frame_timeout" // no frame came within FirstTimeout
@@ -132,7 +137,8 @@ const (
 	ReasonBlock         = "header_block"       // too many bytes of one block of headers
 )
 
-// DefaultConfig returns limits that are safe for an edge that faces the internet.
+// DefaultConfig returns limits that are safe for an edge that faces the
+// internet.
 func DefaultConfig() Config {
 	return Config{
 		MaxStreams:    100,
@@ -160,7 +166,8 @@ func DefaultConfig() Config {
 	}
 }
 
-// withDefaults returns the configuration with the default of each field that is zero.
+// withDefaults returns the configuration with the default of each field that is
+// zero.
 func (c Config) withDefaults() Config {
 	d := DefaultConfig()
 	c.MaxStreams = cmp.Or(c.MaxStreams, d.MaxStreams)

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// streamContext is a stream as the context of its request. It is cancelled when the
-// stream ends. A context of the context package would do the same, but each one has
-// to be entered in its parent and removed again, for every request.
+// streamContext is a stream as the context of its request. It is cancelled when
+// the stream ends. A context of the context package would do the same, but each
+// one has to be entered in its parent and removed again, for every request.
 type streamContext stream
 
 var _ context.Context = (*streamContext)(nil)
@@ -18,8 +18,8 @@ type afterFunc struct{ call func() }
 // Deadline reports that there is none.
 func (*streamContext) Deadline() (deadline time.Time, ok bool) { return time.Time{}, false }
 
-// Done returns a channel that is closed when the stream ends. It is made with the
-// first call: few handlers need it.
+// Done returns a channel that is closed when the stream ends. It is made with
+// the first call: few handlers need it.
 func (s *streamContext) Done() <-chan struct{} {
 	s.session.mu.Lock()
 	defer s.session.mu.Unlock()
@@ -45,8 +45,8 @@ func (s *streamContext) Err() error {
 // Value returns the value of the connection's context.
 func (s *streamContext) Value(key any) any { return s.session.ctx.Value(key) }
 
-// AfterFunc is what [context.AfterFunc] calls for a context that has it. With it no
-// goroutine has to wait for Done.
+// AfterFunc is what [context.AfterFunc] calls for a context that has it. With
+// it no goroutine has to wait for Done.
 func (s *streamContext) AfterFunc(call func()) (stop func() bool) {
 	s.session.mu.Lock()
 	defer s.session.mu.Unlock()
@@ -65,8 +65,8 @@ func (s *streamContext) AfterFunc(call func()) (stop func() bool) {
 	}
 }
 
-// cancel ends the context. It is called with the session's mu held, so the functions
-// run in goroutines of their own.
+// cancel ends the context. It is called with the session's mu held, so the
+// functions run in goroutines of their own.
 func (s *streamContext) cancel() {
 	if s.canceled {
 		return

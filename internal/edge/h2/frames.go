@@ -6,7 +6,8 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// The types of frames that the frame accounting distinguishes (RFC 9113 section 6).
+// The types of frames that the frame accounting distinguishes (RFC 9113 section
+// 6).
 const (
 	frameData         = uint8(http2.FrameData)
 	frameHeaders      = uint8(http2.FrameHeaders)
@@ -54,8 +55,8 @@ func appendFrame(dst []byte, kind, flags uint8, stream uint32, length int) []byt
 		byte(stream>>24), byte(stream>>16), byte(stream>>8), byte(stream))
 }
 
-// appendUint32 appends a frame whose payload is one number, as that of RST_STREAM and
-// WINDOW_UPDATE.
+// appendUint32 appends a frame whose payload is one number, as that of
+// RST_STREAM and WINDOW_UPDATE.
 func appendUint32(dst []byte, kind uint8, stream, value uint32) []byte {
 	return binary.BigEndian.AppendUint32(appendFrame(dst, kind, 0, stream, 4), value)
 }
@@ -80,8 +81,8 @@ func appendSettings(dst []byte, settings ...http2.Setting) []byte {
 	return dst
 }
 
-// appendHeaders appends a block of headers: HEADERS and as many CONTINUATION frames
-// as it needs.
+// appendHeaders appends a block of headers: HEADERS and as many CONTINUATION
+// frames as it needs.
 func appendHeaders(dst []byte, stream uint32, block []byte, end bool) []byte {
 	kind, flags := frameHeaders, uint8(0)
 	if end {

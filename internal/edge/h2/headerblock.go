@@ -6,19 +6,19 @@ import (
 )
 
 const (
-	// tableSize is the size of the HPACK dynamic table: the default, which needs no
-	// setting.
+	// tableSize is the size of the HPACK dynamic table: the default, which
+	// needs no setting.
 	tableSize = 4096
-	// decodeStep is how many bytes of a block are decoded before its size is checked:
-	// a few bytes can decode to a lot.
+	// decodeStep is how many bytes of a block are decoded before its size is
+	// checked: a few bytes can decode to a lot.
 	decodeStep = 2 << 10
 	// keptFields is how many headers there is memory for between requests.
 	keptFields = 64
 )
 
 // headerBlock decodes blocks of headers, one after the other. A block has to be
-// decoded to its end even when it is ignored, because the decoding of the next one
-// depends on it. It belongs to the reader of the connection.
+// decoded to its end even when it is ignored, because the decoding of the next
+// one depends on it. It belongs to the reader of the connection.
 type headerBlock struct {
 	decoder *hpack.Decoder
 	limit   int // of the size of the headers that are kept
@@ -37,12 +37,12 @@ func (b *headerBlock) init(cfg *Config) {
 	b.decoder.SetMaxStringLength(cfg.Guard.BlockBytes)
 }
 
-// usualOverhead is the size that RFC 9113 adds for the headers of a usual request,
-// beyond their bytes.
+// usualOverhead is the size that RFC 9113 adds for the headers of a usual
+// request, beyond their bytes.
 const usualOverhead = 10 * 32
 
-// begin starts a block and forgets the one before. The headers of a block that is not
-// wanted are decoded and dropped.
+// begin starts a block and forgets the one before. The headers of a block that
+// is not wanted are decoded and dropped.
 func (b *headerBlock) begin(wanted bool) {
 	clear(b.fields)
 	b.fields = b.fields[:0]
@@ -53,8 +53,8 @@ func (b *headerBlock) begin(wanted bool) {
 	b.decoder.SetEmitEnabled(wanted)
 }
 
-// decode decodes a fragment of the block. It reports whether the block is larger than
-// maxSize. After an error no later block can be decoded either.
+// decode decodes a fragment of the block. It reports whether the block is
+// larger than maxSize. After an error no later block can be decoded either.
 func (b *headerBlock) decode(part []byte) (tooLarge bool, err error) {
 	for len(part) > 0 {
 		piece := part[:min(len(part), decodeStep)]
@@ -72,8 +72,8 @@ func (b *headerBlock) decode(part []byte) (tooLarge bool, err error) {
 // end checks that the block is complete.
 func (b *headerBlock) end() error { return b.decoder.Close() }
 
-// addField is called by the decoder for each header. Pseudo-headers have to come
-// before all others (RFC 9113 section 8.3).
+// addField is called by the decoder for each header. Pseudo-headers have to
+// come before all others (RFC 9113 section 8.3).
 func (b *headerBlock) addField(f hpack.HeaderField) {
 	b.size += len(f.Name) + len(f.Value) + 32
 	switch {
@@ -98,8 +98,8 @@ func (b *headerBlock) addField(f hpack.HeaderField) {
 	b.fields = append(b.fields, f)
 }
 
-// validName reports whether a name is valid in HTTP/2: a token without capital letters
-// (RFC 9113 section 8.2.1).
+// validName reports whether a name is valid in HTTP/2: a token without capital
+// letters (RFC 9113 section 8.2.1).
 func validName(name string) bool {
 	for i := range len(name) {
 		if !nameBytes[name[i]] {
@@ -120,8 +120,8 @@ var nameBytes = func() (t [256]bool) {
 // pseudoHeaders are the pseudo-headers of a request.
 type pseudoHeaders struct{ method, scheme, authority, path string }
 
-// request returns the pseudo-headers. It reports false when one comes twice or is not
-// one of a request.
+// request returns the pseudo-headers. It reports false when one comes twice or
+// is not one of a request.
 func (b *headerBlock) request() (p pseudoHeaders, ok bool) {
 	var seen [4]bool
 	for _, f := range b.fields[:b.pseudo] {

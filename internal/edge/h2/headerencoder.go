@@ -19,14 +19,14 @@ const (
 )
 
 // headerEncoder encodes the headers of responses with HPACK. The encoder takes
-// strings, and the responses of one connection tend to have the same headers, so it
-// caches the strings by their place in the response instead of allocating them again.
-// The session's mu guards it.
+// strings, and the responses of one connection tend to have the same headers,
+// so it caches the strings by their place in the response instead of allocating
+// them again. The session's mu guards it.
 type headerEncoder struct {
 	hpack *hpack.Encoder
 	buf   bytes.Buffer
-	// sent are the headers that were sent last, by their place; the last one is for
-	// content-length.
+	// sent are the headers that were sent last, by their place; the last one is
+	// for content-length.
 	sent [16]headerField
 }
 
@@ -50,8 +50,8 @@ func (e *headerEncoder) status(status int) {
 	e.encode(":status", text, false)
 }
 
-// contentLength encodes the length of a body. Responses tend to have the same one
-// again.
+// contentLength encodes the length of a body. Responses tend to have the same
+// one again.
 func (e *headerEncoder) contentLength(length int64) {
 	var space [20]byte
 	text := strconv.AppendInt(space[:0], length, 10)
@@ -82,8 +82,9 @@ func (e *headerEncoder) field(fields *h1.Fields, i int) {
 	e.encode(name, value, secret)
 }
 
-// encode cannot fail: it writes to memory. Secrets are not entered in the dynamic
-// table, so that their length cannot be probed (RFC 7541 section 7.1.3).
+// encode cannot fail: it writes to memory. Secrets are not entered in the
+// dynamic table, so that their length cannot be probed (RFC 7541 section
+// 7.1.3).
 func (e *headerEncoder) encode(name, value string, secret bool) {
 	_ = e.hpack.WriteField(hpack.HeaderField{Name: name, Value: value, Sensitive: secret})
 }

@@ -6,9 +6,9 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// keepalive closes idle connections and those of clients that are gone. One timer
-// serves both: when it fires, checkAlive finds what is due and sets it again. Times
-// are since the session began. The session's mu guards it.
+// keepalive closes idle connections and those of clients that are gone. One
+// timer serves both: when it fires, checkAlive finds what is due and sets it
+// again. Times are since the session began. The session's mu guards it.
 type keepalive struct {
 	timer     *time.Timer
 	wakeAt    time.Duration // when the timer fires
@@ -28,8 +28,9 @@ func (c *session) startKeepalive() {
 
 func (c *session) stopKeepalive() { c.keepalive.timer.Stop() }
 
-// startIdle starts the idle timeout. The timer is only set when it would fire too
-// late: setting it for each request would cost more than a wake-up for nothing.
+// startIdle starts the idle timeout. The timer is only set when it would fire
+// too late: setting it for each request would cost more than a wake-up for
+// nothing.
 func (c *session) startIdle() {
 	k := &c.keepalive
 	k.idleSince = c.now()
@@ -39,9 +40,9 @@ func (c *session) startIdle() {
 	}
 }
 
-// checkAlive is called by the timer. It closes a connection that has been idle for
-// too long, sends PING to a client from which no frame came for a while, and closes
-// its connection when none comes after that either.
+// checkAlive is called by the timer. It closes a connection that has been idle
+// for too long, sends PING to a client from which no frame came for a while,
+// and closes its connection when none comes after that either.
 func (c *session) checkAlive() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

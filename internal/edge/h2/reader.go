@@ -12,8 +12,8 @@ import (
 // behind its request to cost nothing.
 const readSize = 4 << 10
 
-// frameReader reads frames and blocks of headers. It belongs to the goroutine that
-// reads the connection.
+// frameReader reads frames and blocks of headers. It belongs to the goroutine
+// that reads the connection.
 type frameReader struct {
 	in       *bufio.Reader
 	framer   *http2.Framer
@@ -38,8 +38,9 @@ func (r *frameReader) init(cfg *Config, conn net.Conn) {
 	r.composer.pool = cfg.Handler.Pool
 }
 
-// readPreface reads the client preface. It compares what has come so far and does
-// not wait for the rest, so that a client of another protocol fails at once.
+// readPreface reads the client preface. It compares what has come so far and
+// does not wait for the rest, so that a client of another protocol fails at
+// once.
 func (r *frameReader) readPreface() error {
 	for at := 0; at < len(http2.ClientPreface); {
 		if r.in.Buffered() == 0 {

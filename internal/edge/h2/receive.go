@@ -7,8 +7,8 @@ import (
 	"slipway.dev/slipway/internal/edge/h2flow"
 )
 
-// handle does what a frame demands. An error closes the connection. It is called
-// with mu held, as are all functions here.
+// handle does what a frame demands. An error closes the connection. It is
+// called with mu held, as are all functions here.
 func (c *session) handle(read http2.Frame) error {
 	if !c.reader.settled {
 		// The first frame has to be SETTINGS (RFC 9113 section 3.4).
@@ -45,8 +45,8 @@ func (c *session) handle(read http2.Frame) error {
 	return nil
 }
 
-// pendingHeaders is the block of headers that is being read, which may take several
-// frames.
+// pendingHeaders is the block of headers that is being read, which may take
+// several frames.
 type pendingHeaders struct {
 	stream  *stream // whose trailers they are; nil for a request
 	id      uint32
@@ -79,8 +79,8 @@ func (c *session) onHeaders(f *http2.HeadersFrame) error {
 	return c.decodeHeaders(f.HeaderBlockFragment(), f.HeadersEnded())
 }
 
-// decodeHeaders decodes a fragment of a block of headers, and handles the block with
-// its last one.
+// decodeHeaders decodes a fragment of a block of headers, and handles the block
+// with its last one.
 func (c *session) decodeHeaders(fragment []byte, last bool) error {
 	tooLarge, err := c.reader.headers.decode(fragment)
 	if err == nil && last {
@@ -109,8 +109,9 @@ func (c *session) decodeHeaders(fragment []byte, last bool) error {
 	return nil
 }
 
-// onRequest opens a stream for a request and queues it. A malformed request resets
-// its stream; one that HTTP/1.1 would refuse too gets a response with a status.
+// onRequest opens a stream for a request and queues it. A malformed request
+// resets its stream; one that HTTP/1.1 would refuse too gets a response with a
+// status.
 func (c *session) onRequest(id uint32, ends bool) {
 	if c.reader.headers.truncated {
 		s := &stream{session: c, id: id, peerEnded: ends}
@@ -174,9 +175,9 @@ func (c *session) onEnd(s *stream, tail []byte) {
 	c.sendEnd(s)
 }
 
-// onData handles a piece of a body. The whole frame counts against the windows, with
-// its padding. What no handler will read is returned to the window at once, so that
-// it does not block other streams.
+// onData handles a piece of a body. The whole frame counts against the windows,
+// with its padding. What no handler will read is returned to the window at
+// once, so that it does not block other streams.
 func (c *session) onData(f *http2.DataFrame) error {
 	size, data := int(f.Length), f.Data()
 	if !c.flow.receive.Receive(size) {
@@ -224,8 +225,8 @@ func (c *session) onData(f *http2.DataFrame) error {
 }
 
 // returnWindow returns consumed bytes to the windows of a stream and of the
-// connection. It reports whether it added a frame that has to be written. A stream
-// whose request has ended needs no window.
+// connection. It reports whether it added a frame that has to be written. A
+// stream whose request has ended needs no window.
 func (c *session) returnWindow(s *stream, n int) (added bool) {
 	added = c.returnConn(n)
 	s.receive.Consume(n)
@@ -331,8 +332,8 @@ func (c *session) onReset(f *http2.RSTStreamFrame) error {
 	return err
 }
 
-// onPing acknowledges a PING. An acknowledgement has done its work as a frame: the
-// keepalive only needs to see one.
+// onPing acknowledges a PING. An acknowledgement has done its work as a frame:
+// the keepalive only needs to see one.
 func (c *session) onPing(f *http2.PingFrame) {
 	if !f.IsAck() {
 		c.writer.addPing(flagAck, f.Data)

@@ -6,8 +6,8 @@ import (
 	"slipway.dev/slipway/internal/edge/h1"
 )
 
-// requestBuffer has what of a request came and the handler has not read, as the text
-// of HTTP/1.1. The stream's receive window bounds it.
+// requestBuffer has what of a request came and the handler has not read, as the
+// text of HTTP/1.1. The stream's receive window bounds it.
 type requestBuffer struct {
 	h1.Backlog
 	head []byte // the buffer of the head, until it is read; from the pool

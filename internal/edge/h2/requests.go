@@ -28,17 +28,17 @@ const (
 	// further ones are delayed.
 	delayAfter = 16
 	// startDelay is the length of that delay. A rapid-reset flood cancels its
-	// requests long before it is over, so they cost nothing; an honest client hardly
-	// notices it.
+	// requests long before it is over, so they cost nothing; an honest client
+	// hardly notices it.
 	startDelay = 10 * time.Millisecond
-	// provenAfter is how many complete responses make a connection one that is not
-	// new.
+	// provenAfter is how many complete responses make a connection one that is
+	// not new.
 	provenAfter = 100
 )
 
-// requestQueue starts requests. They wait in the queue until everything that was
-// read with them has been handled: a request whose reset follows its headers never
-// starts. The session's mu guards it.
+// requestQueue starts requests. They wait in the queue until everything that
+// was read with them has been handled: a request whose reset follows its
+// headers never starts. The session's mu guards it.
 type requestQueue struct {
 	queue   []*stream
 	delayed []*stream // requests that came with many others on a new connection
@@ -128,9 +128,9 @@ func (s *stream) run() {
 	handler.Serve(bridge.NewStream((*streamContext)(s), 2, nil), s)
 }
 
-// finish ends a request after its handler. A response that is not complete resets
-// the stream and never ends it, so that it cannot be taken for a complete one; the
-// rest of a body that was not read is stopped.
+// finish ends a request after its handler. A response that is not complete
+// resets the stream and never ends it, so that it cannot be taken for a
+// complete one; the rest of a body that was not read is stopped.
 func (s *stream) finish(returned bool) {
 	c := s.session
 	_ = s.Close()
@@ -159,7 +159,8 @@ func (s *stream) finish(returned bool) {
 	c.checkIdle()
 }
 
-// reset breaks a stream off. It is called with mu held, as are the functions below.
+// reset breaks a stream off. It is called with mu held, as are the functions
+// below.
 func (c *session) reset(s *stream, code http2.ErrCode, why error) {
 	c.sendReset(s.id, code)
 	s.fail(why)
@@ -178,8 +179,8 @@ func (c *session) remove(s *stream) {
 	c.checkIdle()
 }
 
-// checkIdle closes a connection that drains once its last request has ended, and
-// starts the idle timeout of any other.
+// checkIdle closes a connection that drains once its last request has ended,
+// and starts the idle timeout of any other.
 func (c *session) checkIdle() {
 	if len(c.streams.open) > 0 || c.requests.active > 0 || c.over {
 		return
@@ -191,8 +192,8 @@ func (c *session) checkIdle() {
 	c.startIdle()
 }
 
-// refuseNewStreams sends GOAWAY with the last stream that is served. The connection
-// is closed when the running requests have ended.
+// refuseNewStreams sends GOAWAY with the last stream that is served. The
+// connection is closed when the running requests have ended.
 func (c *session) refuseNewStreams() {
 	if c.over || !c.streams.accepting() {
 		return
@@ -203,9 +204,9 @@ func (c *session) refuseNewStreams() {
 	c.checkIdle()
 }
 
-// announceDrain is the first step of a graceful shutdown: a GOAWAY that refuses no
-// stream, so that requests that are already on their way are still served (RFC 9113
-// section 6.8).
+// announceDrain is the first step of a graceful shutdown: a GOAWAY that refuses
+// no stream, so that requests that are already on their way are still served
+// (RFC 9113 section 6.8).
 func (c *session) announceDrain() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -15,8 +15,8 @@ import (
 
 var _ bridge.Output = (*stream)(nil)
 
-// Interim implements [bridge.Output]. 100 is left out here: Read sends it when the
-// handler waits for the body.
+// Interim implements [bridge.Output]. 100 is left out here: Read sends it when
+// the handler waits for the body.
 func (s *stream) Interim(head *h1.ResponseHead) error {
 	if head.Status == 100 {
 		return nil
@@ -52,9 +52,10 @@ func (s *stream) sendHead(head *h1.ResponseHead, end bool) error {
 	return nil
 }
 
-// isGRPCStatus reports whether a head without a body is the status of a gRPC call,
-// which gRPC calls Trailers-Only. Such a client takes an END_STREAM that comes in a
-// frame of its own for a call without a status, so the end is not held back.
+// isGRPCStatus reports whether a head without a body is the status of a gRPC
+// call, which gRPC calls Trailers-Only. Such a client takes an END_STREAM that
+// comes in a frame of its own for a call without a status, so the end is not
+// held back.
 func isGRPCStatus(head *h1.ResponseHead) bool {
 	for i := range head.Len() {
 		if head.ID(i) == normalize.FieldContentType {
@@ -86,9 +87,10 @@ func (s *stream) Data(piece []byte, end bool) error {
 	}
 }
 
-// mayEnd notes that the response is complete and reports whether END_STREAM may be
-// sent now. Clients stop an upload when its response ends, so while the request is
-// still coming the end is held back until the handler is done with it.
+// mayEnd notes that the response is complete and reports whether END_STREAM may
+// be sent now. Clients stop an upload when its response ends, so while the
+// request is still coming the end is held back until the handler is done with
+// it.
 func (s *stream) mayEnd() bool {
 	s.complete = true
 	return s.peerEnded
@@ -101,9 +103,9 @@ func (c *session) sendEnd(s *stream) {
 	}
 }
 
-// awaitWindow waits until the windows allow some of size bytes and the writer has
-// room for them, and returns how many. It is called with mu held, and releases it
-// while it waits.
+// awaitWindow waits until the windows allow some of size bytes and the writer
+// has room for them, and returns how many. It is called with mu held, and
+// releases it while it waits.
 func (s *stream) awaitWindow(size int) (int, error) {
 	c := s.session
 	for {
@@ -132,8 +134,8 @@ func (s *stream) awaitWindow(size int) (int, error) {
 	}
 }
 
-// Trailers implements [bridge.Output]. They carry the status of gRPC, so their end is
-// never held back.
+// Trailers implements [bridge.Output]. They carry the status of gRPC, so their
+// end is never held back.
 func (s *stream) Trailers(trailers *h1.Fields) error {
 	c := s.session
 	c.mu.Lock()
@@ -149,8 +151,8 @@ func (s *stream) Trailers(trailers *h1.Fields) error {
 	return nil
 }
 
-// Flush implements [bridge.Output]. A client that disconnects as soon as it has its
-// response is no error.
+// Flush implements [bridge.Output]. A client that disconnects as soon as it has
+// its response is no error.
 func (s *stream) Flush() error {
 	c := s.session
 	c.mu.Lock()

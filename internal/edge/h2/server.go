@@ -13,8 +13,8 @@ import (
 // Server serves HTTP/2 connections. It does not listen.
 type Server struct {
 	cfg Config
-	// suspect and reduced are cfg with the limits for suspects and for clients that
-	// flooded of late.
+	// suspect and reduced are cfg with the limits for suspects and for clients
+	// that flooded of late.
 	suspect Config
 	reduced Config
 	limits  h1.Limits // of responses
@@ -37,9 +37,9 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// ServeConn serves a connection after its handshake, if it has one. It returns when
-// the connection is closed and all its requests have ended. The contexts of requests
-// derive from ctx.
+// ServeConn serves a connection after its handshake, if it has one. It returns
+// when the connection is closed and all its requests have ended. The contexts
+// of requests derive from ctx.
 func (s *Server) ServeConn(ctx context.Context, conn net.Conn) {
 	// The deadline is set before the first read. The first frame lifts it.
 	if conn.SetReadDeadline(time.Now().Add(s.cfg.FirstTimeout)) != nil {
@@ -82,10 +82,11 @@ func (s *Server) Len() int {
 	return len(s.sessions)
 }
 
-// Drain begins a graceful shutdown and returns at once. Every client gets a GOAWAY
-// that refuses nothing yet, and after DrainNotice one that refuses new streams; the
-// connection is closed when its running requests have ended. Connections that come
-// later get GOAWAY with their first response. Len is 0 when all are closed.
+// Drain begins a graceful shutdown and returns at once. Every client gets a
+// GOAWAY that refuses nothing yet, and after DrainNotice one that refuses new
+// streams; the connection is closed when its running requests have ended.
+// Connections that come later get GOAWAY with their first response. Len is 0
+// when all are closed.
 func (s *Server) Drain() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -17,12 +17,12 @@ import (
 )
 
 const (
-	// goAwayTimeout bounds writing the last frames of a connection that is closed
-	// because of an error or a flood of its client.
+	// goAwayTimeout bounds writing the last frames of a connection that is
+	// closed because of an error or a flood of its client.
 	goAwayTimeout = 250 * time.Millisecond
 	// drainReadTime and drainReadBytes bound what is read after the last frame.
-	// Closing a socket with unread bytes makes the kernel reset the connection, and
-	// the client may then never read the GOAWAY.
+	// Closing a socket with unread bytes makes the kernel reset the connection,
+	// and the client may then never read the GOAWAY.
 	drainReadTime  = 250 * time.Millisecond
 	drainReadBytes = 64 << 10
 )
@@ -30,16 +30,17 @@ const (
 var (
 	// errEnded is the error of streams whose connection was closed.
 	errEnded = errors.New("the HTTP/2 connection was closed")
-	// errPingTimeout closes the connection of a client that does not acknowledge PING.
+	// errPingTimeout closes the connection of a client that does not
+	// acknowledge PING.
 	errPingTimeout = errors.New("the client did not acknowledge a PING in time")
 	// errPreface is a connection that does not start with the client preface.
 	errPreface = errors.New("the connection does not start with the HTTP/2 preface")
 )
 
-// session is one connection. One goroutine, in serve, reads its frames. Each request
-// that runs has a goroutine of the server's workers. A goroutine that has frames to
-// send adds them to the writer's buffer, and one of them at a time writes the buffer
-// to the connection.
+// session is one connection. One goroutine, in serve, reads its frames. Each
+// request that runs has a goroutine of the server's workers. A goroutine that
+// has frames to send adds them to the writer's buffer, and one of them at a
+// time writes the buffer to the connection.
 type session struct {
 	server *Server
 	cfg    *Config
@@ -50,8 +51,8 @@ type session struct {
 	remote net.Addr
 	client netip.Prefix // whom a flood is recorded for; not valid for none
 	began  time.Time
-	// acceptedDraining says that the connection came after Drain. Its client gets
-	// GOAWAY with the first response.
+	// acceptedDraining says that the connection came after Drain. Its client
+	// gets GOAWAY with the first response.
 	acceptedDraining bool
 
 	// reader belongs to the goroutine of serve, and needs no lock.
@@ -88,7 +89,8 @@ func newSession(s *Server, cfg *Config, conn net.Conn) *session {
 	return c
 }
 
-// serve serves the connection until it is closed and all its requests have ended.
+// serve serves the connection until it is closed and all its requests have
+// ended.
 func (c *session) serve(ctx context.Context) {
 	c.ctx = ctx
 	defer context.AfterFunc(ctx, c.cancelAll)()
@@ -122,8 +124,8 @@ func (c *session) sendSettings() {
 
 // readFrame reads a frame and handles it. An error closes the connection.
 //
-// The frame is accounted for before it is handled: a frame over a limit does not
-// get to do its work.
+// The frame is accounted for before it is handled: a frame over a limit does
+// not get to do its work.
 func (c *session) readFrame() error {
 	if c.reader.in.Buffered() < frameHeaderSize {
 		c.beforeWait(false)
@@ -148,8 +150,8 @@ func (c *session) readFrame() error {
 	defer c.mu.Unlock()
 	c.reader.noFrame = false
 	if c.reader.waited {
-		// The clock is read only after a wait: frames that came together have the
-		// same time.
+		// The clock is read only after a wait: frames that came together have
+		// the same time.
 		c.reader.waited = false
 		c.keepalive.lastFrame = c.now()
 	}
@@ -170,14 +172,16 @@ func (c *session) readFrame() error {
 	return err
 }
 
-// floodError closes a connection that exceeds the limits of the frame accounting.
+// floodError closes a connection that exceeds the limits of the frame
+// accounting.
 type floodError struct{ reason string }
 
 func (e *floodError) Error() string { return "the client floods the connection: " + e.reason }
 
 // beforeWait is called before the reader waits for the client. It starts the
-// requests that were read so far, and has pending frames written. A block of headers
-// that has begun has a read deadline until it is complete; there is none otherwise.
+// requests that were read so far, and has pending frames written. A block of
+// headers that has begun has a read deadline until it is complete; there is
+// none otherwise.
 func (c *session) beforeWait(inHeaders bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -200,8 +204,8 @@ func (c *session) beforeWait(inHeaders bool) {
 	_ = c.conn.SetReadDeadline(until)
 }
 
-// closeAfter closes the connection after an error of the reader. The connection may
-// be closing already, and the error be the consequence of that.
+// closeAfter closes the connection after an error of the reader. The connection
+// may be closing already, and the error be the consequence of that.
 func (c *session) closeAfter(err error) {
 	var protocol http2.ConnectionError
 	var flood *floodError
@@ -218,8 +222,8 @@ func (c *session) closeAfter(err error) {
 	case errors.Is(err, os.ErrDeadlineExceeded) && c.reader.noFrame:
 		c.end(ReasonFirst, http2.ErrCodeNo)
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		// Either the headers took too long, or goAway set a deadline in the past to
-		// wake the reader; end does nothing then.
+		// Either the headers took too long, or goAway set a deadline in the
+		// past to wake the reader; end does nothing then.
 		c.end(ReasonSlowHeaders, http2.ErrCodeNo)
 	default:
 		c.mu.Lock()
@@ -232,8 +236,9 @@ func (c *session) closeAfter(err error) {
 	c.shutdown()
 }
 
-// recordFlood reports a flood to the flood tracker. That happens before the client
-// gets time to read the GOAWAY: it may reconnect as soon as it has read it.
+// recordFlood reports a flood to the flood tracker. That happens before the
+// client gets time to read the GOAWAY: it may reconnect as soon as it has read
+// it.
 func (c *session) recordFlood() {
 	c.mu.Lock()
 	reason := c.reason
@@ -250,8 +255,8 @@ func (c *session) end(reason string, code http2.ErrCode) {
 	c.goAway(reason, code, c.streams.last)
 }
 
-// goAway ends all streams, adds GOAWAY with a code, and wakes up the reader, which
-// closes the connection. It is called with mu held.
+// goAway ends all streams, adds GOAWAY with a code, and wakes up the reader,
+// which closes the connection. It is called with mu held.
 func (c *session) goAway(reason string, code http2.ErrCode, last uint32) {
 	if c.over {
 		return
@@ -278,8 +283,8 @@ func (c *session) abort(err error) {
 	_ = c.conn.Close()
 }
 
-// stopAll marks the connection as over and ends all streams. It is called with mu
-// held.
+// stopAll marks the connection as over and ends all streams. It is called with
+// mu held.
 func (c *session) stopAll(reason string) {
 	if !c.over {
 		c.over, c.reason = true, reason
@@ -301,8 +306,8 @@ func (c *session) cancelAll() {
 	}
 }
 
-// shutdown writes what is left, gives the client a moment to read it, and closes the
-// connection.
+// shutdown writes what is left, gives the client a moment to read it, and
+// closes the connection.
 func (c *session) shutdown() {
 	c.mu.Lock()
 	_ = c.flush() // the connection is closed in any case

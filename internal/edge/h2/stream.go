@@ -10,9 +10,9 @@ import (
 	"slipway.dev/slipway/internal/edge/h2flow"
 )
 
-// stream is one request and its response. To its handler it is a net.Conn on which
-// the request arrives as an HTTP/1.1 message. The session's mu guards all fields,
-// except where they say otherwise.
+// stream is one request and its response. To its handler it is a net.Conn on
+// which the request arrives as an HTTP/1.1 message. The session's mu guards all
+// fields, except where they say otherwise.
 type stream struct {
 	session *session
 	id      uint32
@@ -46,7 +46,8 @@ type stream struct {
 
 var _ net.Conn = (*stream)(nil)
 
-// waiter is one direction of a stream, with its deadline and those that wait for it.
+// waiter is one direction of a stream, with its deadline and those that wait
+// for it.
 type waiter struct {
 	cond     sync.Cond
 	waiting  int
@@ -96,8 +97,8 @@ func (s *stream) LocalAddr() net.Addr { return s.session.local }
 // RemoteAddr is the client's address of the connection.
 func (s *stream) RemoteAddr() net.Addr { return s.session.remote }
 
-// Read reads the request: its head, then its body, then io.EOF. A client that waits
-// for 100 gets it when the handler begins to wait for the body.
+// Read reads the request: its head, then its body, then io.EOF. A client that
+// waits for 100 gets it when the handler begins to wait for the body.
 func (s *stream) Read(p []byte) (int, error) {
 	c := s.session
 	c.mu.Lock()
@@ -132,8 +133,8 @@ func (s *stream) Read(p []byte) (int, error) {
 	}
 }
 
-// Write takes the response as an HTTP/1.1 message. The frames that it makes of it
-// have been written, or are being written, when Write returns.
+// Write takes the response as an HTTP/1.1 message. The frames that it makes of
+// it have been written, or are being written, when Write returns.
 func (s *stream) Write(p []byte) (int, error) {
 	s.writeMu.Lock()
 	defer s.writeMu.Unlock()
@@ -143,7 +144,8 @@ func (s *stream) Write(p []byte) (int, error) {
 	return s.reply.Write(p)
 }
 
-// writeError returns why nothing can be written now. It is called with writeMu held.
+// writeError returns why nothing can be written now. It is called with writeMu
+// held.
 func (s *stream) writeError() error {
 	c := s.session
 	c.mu.Lock()
@@ -159,8 +161,8 @@ func (s *stream) writeError() error {
 	return nil
 }
 
-// Close ends Read and Write, also those that wait. A response that is not complete
-// then is truncated: finish resets its stream.
+// Close ends Read and Write, also those that wait. A response that is not
+// complete then is truncated: finish resets its stream.
 func (s *stream) Close() error {
 	c := s.session
 	c.mu.Lock()
@@ -172,8 +174,8 @@ func (s *stream) Close() error {
 	return nil
 }
 
-// closeWith ends reading and writing with an error. What was not read is dropped, and
-// returned to the window of the connection.
+// closeWith ends reading and writing with an error. What was not read is
+// dropped, and returned to the window of the connection.
 func (s *stream) closeWith(why error) {
 	if s.err == nil || why == net.ErrClosed {
 		s.err = why
@@ -194,8 +196,8 @@ func (s *stream) SetDeadline(t time.Time) error {
 // SetReadDeadline sets the deadline of Read.
 func (s *stream) SetReadDeadline(t time.Time) error { return s.setDeadline(&s.readable, t) }
 
-// SetWriteDeadline sets the deadline of Write. It bounds the wait for the client's
-// windows; writing to the connection has its own timeout.
+// SetWriteDeadline sets the deadline of Write. It bounds the wait for the
+// client's windows; writing to the connection has its own timeout.
 func (s *stream) SetWriteDeadline(t time.Time) error { return s.setDeadline(&s.writable, t) }
 
 func (s *stream) setDeadline(w *waiter, t time.Time) error {

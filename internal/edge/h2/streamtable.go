@@ -6,12 +6,12 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// recentResets is how many streams are remembered that the server reset. Frames to
-// them that the client sent before it received the reset are ignored.
+// recentResets is how many streams are remembered that the server reset. Frames
+// to them that the client sent before it received the reset are ignored.
 const recentResets = 32
 
-// streamTable has the streams of a connection by their identifiers. The session's mu
-// guards it.
+// streamTable has the streams of a connection by their identifiers. The
+// session's mu guards it.
 type streamTable struct {
 	open    map[uint32]*stream
 	last    uint32               // the highest stream that the client opened
@@ -27,8 +27,8 @@ func newStreamTable() streamTable {
 // accepting reports whether new streams are served, which ends with GOAWAY.
 func (t *streamTable) accepting() bool { return t.allowed == allStreams }
 
-// find returns the stream with an identifier: nil for one that has ended, an error
-// for one that the client never opened.
+// find returns the stream with an identifier: nil for one that has ended, an
+// error for one that the client never opened.
 func (t *streamTable) find(id uint32) (*stream, error) {
 	if id%2 == 0 || id > t.last {
 		return nil, http2.ConnectionError(http2.ErrCodeProtocol)

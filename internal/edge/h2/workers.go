@@ -5,8 +5,8 @@ import "sync"
 // maxIdle bounds the goroutines that wait for a request.
 const maxIdle = 256
 
-// workers are goroutines that serve requests. They are reused: the stack that serving
-// a request needs takes a while to grow.
+// workers are goroutines that serve requests. They are reused: the stack that
+// serving a request needs takes a while to grow.
 type workers struct {
 	mu    sync.Mutex
 	conns int              // open connections; without any, no worker waits
@@ -59,7 +59,8 @@ func (w *workers) addConn() {
 	w.conns++
 }
 
-// removeConn counts a closed connection. After the last one all idle workers end.
+// removeConn counts a closed connection. After the last one all idle workers
+// end.
 func (w *workers) removeConn() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -16,24 +16,27 @@ import (
 )
 
 const (
-	// outSize is how many bytes may wait to be written before DATA waits for them.
+	// outSize is how many bytes may wait to be written before DATA waits for
+	// them.
 	outSize = 2 * maxFrame
-	// maxUnwritten bounds what waits altogether. Replies to frames do not wait for
-	// room, and a client that provokes so many without reading them is disconnected.
+	// maxUnwritten bounds what waits altogether. Replies to frames do not wait
+	// for room, and a client that provokes so many without reading them is
+	// disconnected.
 	maxUnwritten = 256 << 10
-	// tlsWriteSize is how much one write of TLS is given. The client has the write
-	// timeout to take it.
+	// tlsWriteSize is how much one write of TLS is given. The client has the
+	// write timeout to take it.
 	tlsWriteSize = 16 << 10
-	// writeRounds is how often a writer takes along what others have added before it
-	// leaves the rest to a goroutine of its own.
+	// writeRounds is how often a writer takes along what others have added
+	// before it leaves the rest to a goroutine of its own.
 	writeRounds = 4
-	// dataSize is the most data of a frame: it fits a TLS record with its header.
+	// dataSize is the most data of a frame: it fits a TLS record with its
+	// header.
 	dataSize = maxFrame - frameHeaderSize
 )
 
-// frameWriter has the frames that wait to be written, and writes them. One goroutine
-// at a time writes; the others only add frames. The session's mu guards it, except
-// where a field says otherwise.
+// frameWriter has the frames that wait to be written, and writes them. One
+// goroutine at a time writes; the others only add frames. The session's mu
+// guards it, except where a field says otherwise.
 type frameWriter struct {
 	conn     net.Conn
 	pool     *h1.BufferPool
@@ -49,8 +52,8 @@ type frameWriter struct {
 	// closing says that the connection is ended for an error of its client: the
 	// deadline is that of the GOAWAY, and no write extends it.
 	closing atomic.Bool
-	// deadline is the write deadline that is set. It belongs to the goroutine that
-	// writes.
+	// deadline is the write deadline that is set. It belongs to the goroutine
+	// that writes.
 	deadline time.Time
 }
 
@@ -108,7 +111,8 @@ func (w *frameWriter) addSettingsAck() {
 }
 
 // writeAll writes to the connection, without the lock. The client has the write
-// timeout for each write, and where a write reports how far it got, for each byte.
+// timeout for each write, and where a write reports how far it got, for each
+// byte.
 func (w *frameWriter) writeAll(buf []byte) error {
 	for len(buf) > 0 {
 		if err := w.setDeadline(); err != nil {
@@ -123,8 +127,8 @@ func (w *frameWriter) writeAll(buf []byte) error {
 	return nil
 }
 
-// setDeadline sets the write deadline, unless the one that is set is about right:
-// setting one costs as much as decoding the headers of a request.
+// setDeadline sets the write deadline, unless the one that is set is about
+// right: setting one costs as much as decoding the headers of a request.
 func (w *frameWriter) setDeadline() error {
 	if w.timeout == 0 || w.closing.Load() {
 		return nil
@@ -144,8 +148,8 @@ func (w *frameWriter) setDeadline() error {
 	return nil
 }
 
-// flush writes what waits, unless another goroutine does: that one takes it along.
-// It is called with mu held, and releases it while it writes.
+// flush writes what waits, unless another goroutine does: that one takes it
+// along. It is called with mu held, and releases it while it writes.
 func (c *session) flush() error {
 	w := &c.writer
 	if w.writing || w.err != nil {
@@ -153,8 +157,8 @@ func (c *session) flush() error {
 	}
 	w.writing = true
 	if c.requests.active > 1 {
-		// Requests that are about to have something to write get to add it: a write
-		// costs more than all that it takes to make a response.
+		// Requests that are about to have something to write get to add it: a
+		// write costs more than all that it takes to make a response.
 		c.mu.Unlock()
 		runtime.Gosched()
 		c.mu.Lock()
@@ -179,9 +183,9 @@ func (c *session) flushAll() {
 	_ = c.writeOut(1 << 30) // an error closes the connection
 }
 
-// writeOut writes for a number of rounds, each of which takes all that waits, and
-// leaves the rest to another goroutine. It is called with mu held and with writing
-// set, and releases mu while it writes.
+// writeOut writes for a number of rounds, each of which takes all that waits,
+// and leaves the rest to another goroutine. It is called with mu held and with
+// writing set, and releases mu while it writes.
 func (c *session) writeOut(rounds int) (err error) {
 	w := &c.writer
 	for len(w.out) > 0 && w.err == nil {
@@ -242,7 +246,8 @@ func (c *session) sendData(s *stream, data []byte, end bool) {
 	c.countSent(s, &f)
 }
 
-// countSent accounts for a frame of a stream, and ends the stream with its last one.
+// countSent accounts for a frame of a stream, and ends the stream with its last
+// one.
 func (c *session) countSent(s *stream, f *frame) {
 	c.accounting.exceed(c.accounting.countSent(f))
 	if !f.has(flagEndStream) {

@@ -13,7 +13,8 @@ import (
 	"slipway.dev/slipway/internal/edge/bridge"
 )
 
-// Config configures a Server. Address or Socket, TLS and Handler have to be set.
+// Config configures a Server. Address or Socket, TLS and Handler have to be
+// set.
 type Config struct {
 	// Address is host and port to listen on, such as :443.
 	Address string
@@ -21,58 +22,62 @@ type Config struct {
 	Socket net.PacketConn
 	// Port is the port that AltSvc announces; 0 means the one listened on.
 	Port int
-	// TLS configures handshakes, also by GetConfigForClient. NextProtos and MinVersion are
-	// overridden with what HTTP/3 needs.
+	// TLS configures handshakes, also by GetConfigForClient. NextProtos and
+	// MinVersion are overridden with what HTTP/3 needs.
 	TLS *tls.Config
 	// Handler serves the requests.
 	Handler http.Handler
-	// Context returns the context of a connection before its handshake. The handshake uses
-	// it, and requests derive theirs from it. The address is not validated yet. It may be nil.
+	// Context returns the context of a connection before its handshake. The
+	// handshake uses it, and requests derive theirs from it. The address is not
+	// validated yet. It may be nil.
 	Context func(ctx context.Context, client net.Addr) context.Context
 
-	// MaxConns bounds the open connections, including handshakes. Further ones are refused.
-	// Default 10,000.
+	// MaxConns bounds the open connections, including handshakes. Further ones
+	// are refused. Default 10,000.
 	MaxConns int
-	// MaxStreams is how many requests of one connection run at a time.
-	// Default 100.
+	// MaxStreams is how many requests of one connection run at a time. Default
+	// 100.
 	MaxStreams int
-	// StreamWindow is how many bytes of a request's body are buffered before the handler reads
-	// them. Default 64 KiB; it grows up to ConnWindow for bodies that are read quickly.
+	// StreamWindow is how many bytes of a request's body are buffered before
+	// the handler reads them. Default 64 KiB; it grows up to ConnWindow for
+	// bodies that are read quickly.
 	StreamWindow int
 	// ConnWindow is the same for all streams together. Default 1 MiB.
 	ConnWindow int
-	// HeaderBytes bounds the headers of a request, decoded, with 32 bytes more for each.
-	// Default 32 KiB.
+	// HeaderBytes bounds the headers of a request, decoded, with 32 bytes more
+	// for each. Default 32 KiB.
 	HeaderBytes int
 
 	// HandshakeTimeout bounds a handshake. Default 10 s.
 	HandshakeTimeout time.Duration
-	// IdleTimeout closes a connection on which no request has run for that time. Default 75 s.
+	// IdleTimeout closes a connection on which no request has run for that
+	// time. Default 75 s.
 	IdleTimeout time.Duration
-	// SilenceTimeout closes a connection whose client sends no packet. Default 30 s.
+	// SilenceTimeout closes a connection whose client sends no packet. Default
+	// 30 s.
 	SilenceTimeout time.Duration
-	// DrainQuiet is how long no request must have run before Drain closes the connections: the
-	// last response has to arrive. Default 1 s.
+	// DrainQuiet is how long no request must have run before Drain closes the
+	// connections: the last response has to arrive. Default 1 s.
 	DrainQuiet time.Duration
 
 	// Resets bound the requests that a client cancels.
 	Resets bridge.ResetLimits
 
 	Hooks Hooks
-	// Log gets panics of handlers, and protocol errors of clients at debug level. Nil logs
-	// nothing.
+	// Log gets panics of handlers, and protocol errors of clients at debug
+	// level. Nil logs nothing.
 	Log *slog.Logger
 }
 
-// Hooks are called to count connections. Each may be nil. They must be quick, and must not call the
-// Server.
+// Hooks are called to count connections. Each may be nil. They must be quick,
+// and must not call the Server.
 type Hooks struct {
 	// Opened is called for each connection whose handshake is done.
 	Opened func()
 	// Closed is called at the end of each, with one of the reasons below.
 	Closed func(reason string)
-	// Refused is called for each connection that was refused, with
-	// ReasonLimit or ReasonDraining.
+	// Refused is called for each connection that was refused, with ReasonLimit
+	// or ReasonDraining.
 	Refused func(reason string)
 }
 
@@ -86,7 +91,8 @@ const (
 	ReasonDraining = "draining"         // Drain was called
 )
 
-// DefaultConfig returns limits that are safe for an edge that faces the internet.
+// DefaultConfig returns limits that are safe for an edge that faces the
+// internet.
 func DefaultConfig() Config {
 	return Config{
 		MaxConns:         10_000,
@@ -103,7 +109,8 @@ func DefaultConfig() Config {
 	}
 }
 
-// withDefaults returns the configuration with the default of each field that is zero.
+// withDefaults returns the configuration with the default of each field that is
+// zero.
 func (c Config) withDefaults() Config {
 	d := DefaultConfig()
 	c.MaxConns = cmp.Or(c.MaxConns, d.MaxConns)

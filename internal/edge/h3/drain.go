@@ -6,18 +6,20 @@ import (
 )
 
 const (
-	// drainPoll is how often Drain checks for running requests, and closePoll how often
-	// awaitClosed checks for open connections. The library has no event for either.
+	// drainPoll is how often Drain checks for running requests, and closePoll
+	// how often awaitClosed checks for open connections. The library has no
+	// event for either.
 	drainPoll = 50 * time.Millisecond
 	closePoll = 2 * time.Millisecond
 	// closeTimeout bounds the wait of awaitClosed.
 	closeTimeout = time.Second
 )
 
-// Drain refuses new connections, sends GOAWAY on open ones, waits for the running requests, and closes
-// everything. Streams that come after GOAWAY are rejected, and clients may retry them elsewhere. When
-// ctx ends first, everything is closed then, and its error returned. Handlers that ignore the end of
-// their context may outlive that.
+// Drain refuses new connections, sends GOAWAY on open ones, waits for the
+// running requests, and closes everything. Streams that come after GOAWAY are
+// rejected, and clients may retry them elsewhere. When ctx ends first,
+// everything is closed then, and its error returned. Handlers that ignore the
+// end of their context may outlive that.
 func (s *Server) Drain(ctx context.Context) error {
 	s.draining.Store(true)
 	defer s.release()
@@ -47,8 +49,8 @@ func (s *Server) Drain(ctx context.Context) error {
 	}
 }
 
-// awaitClosed waits until the close of all connections was sent. Shutdown of the library also waits for
-// handlers, which may never return.
+// awaitClosed waits until the close of all connections was sent. Shutdown of
+// the library also waits for handlers, which may never return.
 func (s *Server) awaitClosed(ended <-chan error) {
 	tick := time.NewTicker(closePoll)
 	defer tick.Stop()

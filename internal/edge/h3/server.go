@@ -16,11 +16,12 @@ import (
 )
 
 const (
-	// uniStreams is how many unidirectional streams a client may open: three that HTTP/3
-	// needs, and some of reserved types that browsers open to keep servers tolerant.
+	// uniStreams is how many unidirectional streams a client may open: three
+	// that HTTP/3 needs, and some of reserved types that browsers open to keep
+	// servers tolerant.
 	uniStreams = 16
-	// freeHandshakes is how many handshakes may be open before clients have to validate
-	// their addresses with Retry, which costs a round trip.
+	// freeHandshakes is how many handshakes may be open before clients have to
+	// validate their addresses with Retry, which costs a round trip.
 	freeHandshakes = 128
 	// altSvcMaxAge is how long clients may cache AltSvc.
 	altSvcMaxAge = 24 * time.Hour
@@ -40,8 +41,8 @@ type Server struct {
 	draining    atomic.Bool
 }
 
-// Listen opens the socket. Clients can connect from then on, and are served once Serve is
-// called.
+// Listen opens the socket. Clients can connect from then on, and are served
+// once Serve is called.
 func Listen(cfg Config) (*Server, error) {
 	s := &Server{cfg: cfg.withDefaults()}
 	if err := s.cfg.check(); err != nil {
@@ -79,8 +80,8 @@ func Listen(cfg Config) (*Server, error) {
 func (s *Server) quicConfig() *quic.Config {
 	c := &s.cfg
 	return &quic.Config{
-		// The library allows twice this time for a handshake in which packets keep
-		// coming.
+		// The library allows twice this time for a handshake in which packets
+		// keep coming.
 		HandshakeIdleTimeout:           c.HandshakeTimeout / 2,
 		MaxIdleTimeout:                 c.SilenceTimeout,
 		InitialStreamReceiveWindow:     uint64(c.StreamWindow),
@@ -98,8 +99,8 @@ func (s *Server) Addr() net.Addr { return s.socket.LocalAddr() }
 // Len is the number of connections whose handshake is done.
 func (s *Server) Len() int { return int(s.established.Load()) }
 
-// AltSvc is the value of the Alt-Svc header that announces HTTP/3 to clients of HTTP/1.1 and
-// HTTP/2 (RFC 7838). It is empty once Drain was called.
+// AltSvc is the value of the Alt-Svc header that announces HTTP/3 to clients of
+// HTTP/1.1 and HTTP/2 (RFC 7838). It is empty once Drain was called.
 func (s *Server) AltSvc() string {
 	if s.draining.Load() {
 		return ""

@@ -57,7 +57,8 @@ func (c *session) startRequest() bool {
 	return true
 }
 
-// endRequest counts the end of a request; cut says that the client cancelled it.
+// endRequest counts the end of a request; cut says that the client cancelled
+// it.
 func (c *session) endRequest(cut bool, age time.Duration) {
 	c.server.running.Add(-1)
 	c.mu.Lock()
@@ -85,8 +86,8 @@ func (c *session) close(reason string, code http3.ErrCode) {
 		return
 	}
 	c.over, c.reason = true, reason
-	// CloseWithError does not wait for the client, but for the goroutine of the connection, which
-	// may be waiting for mu.
+	// CloseWithError does not wait for the client, but for the goroutine of the
+	// connection, which may be waiting for mu.
 	go func() { _ = c.conn.CloseWithError(quic.ApplicationErrorCode(code), reason) }()
 }
 

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// nonBlocking opens a file without waiting: opening a named pipe would wait for its other end.
+// nonBlocking opens a file without waiting: opening a named pipe would wait for
+// its other end.
 const nonBlocking = syscall.O_NONBLOCK
 
 // open opens the directory, if no other user can access it.
@@ -31,8 +32,9 @@ func open(dir string) (*os.Root, error) {
 	return root, nil
 }
 
-// checkPrivate refuses a directory or file that another user owns or can access. It does not
-// change permissions itself: the operator may have configured a wrong directory by mistake.
+// checkPrivate refuses a directory or file that another user owns or can
+// access. It does not change permissions itself: the operator may have
+// configured a wrong directory by mistake.
 func checkPrivate(info fs.FileInfo, what, fix string) error {
 	if status, ok := info.Sys().(*syscall.Stat_t); ok && int(status.Uid) != os.Geteuid() {
 		return fmt.Errorf("the %s belongs to user %d and the edge runs as %d: private keys are kept there, so use a directory of its own",
@@ -54,8 +56,8 @@ func syncDir(root *os.Root) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// removeTemps removes temporary files that killed processes left behind. One that cannot be
-// removed does no harm.
+// removeTemps removes temporary files that killed processes left behind. One
+// that cannot be removed does no harm.
 func removeTemps(root *os.Root, before time.Time) {
 	dir, err := root.Open(".")
 	if err != nil {

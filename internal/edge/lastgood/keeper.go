@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	// writePeriod is the least time between two writes, and so the age of the table that a
-	// restart serves.
+	// writePeriod is the least time between two writes, and so the age of the
+	// table that a restart serves.
 	writePeriod = 5 * time.Second
-	// writeShare bounds writing to one part in twenty of the time: after a long write the
-	// next one waits longer.
+	// writeShare bounds writing to one part in twenty of the time: after a long
+	// write the next one waits longer.
 	writeShare = 20
 )
 
-// Keeper saves tables in the background. Of tables that come faster than they are written, only
-// the newest is written.
+// Keeper saves tables in the background. Of tables that come faster than they
+// are written, only the newest is written.
 //
 // Its goroutine is in one of three states: it waits for a table, it writes one,
 // or it waits until it may write again. Close ends the first and the last, and
@@ -41,8 +41,8 @@ type Keeper struct {
 }
 
 // NewKeeper starts a Keeper for a directory, which it makes if it is not there.
-// It fails at once if nothing could be saved, so that an operator sees it at the start and not
-// after an outage.
+// It fails at once if nothing could be saved, so that an operator sees it at
+// the start and not after an outage.
 func NewKeeper(dir string, log *slog.Logger) (*Keeper, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -57,8 +57,8 @@ func NewKeeper(dir string, log *slog.Logger) (*Keeper, error) {
 	return k, nil
 }
 
-// Keep saves a table soon. It never waits. The function is called when the table is written,
-// because most tables are not: a newer one comes first.
+// Keep saves a table soon. It never waits. The function is called when the
+// table is written, because most tables are not: a newer one comes first.
 func (k *Keeper) Keep(table func() *route.Table) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -69,7 +69,8 @@ func (k *Keeper) Keep(table func() *route.Table) {
 	k.wake()
 }
 
-// Close saves the last table and returns the error of that. It gives up when ctx is done.
+// Close saves the last table and returns the error of that. It gives up when
+// ctx is done.
 func (k *Keeper) Close(ctx context.Context) error {
 	k.mu.Lock()
 	if !k.closed {
@@ -107,8 +108,8 @@ func (k *Keeper) run() {
 	}
 }
 
-// write saves the newest table, if there is one. One that cannot be saved is retried, unless a
-// newer one has come.
+// write saves the newest table, if there is one. One that cannot be saved is
+// retried, unless a newer one has come.
 func (k *Keeper) write() {
 	k.mu.Lock()
 	table := k.next

@@ -1,14 +1,17 @@
-// Package lastgood saves the last table that was served on disk, so that an edge that starts while
-// its source of routes is unavailable serves the same routes as before.
+// Package lastgood saves the last table that was served on disk, so that an
+// edge that starts while its source of routes is unavailable serves the same
+// routes as before.
 //
-// It promises that a table is written atomically: a new file is written beside the old one, synced,
-// and replaces it with one rename. A digest at the end of the file detects a file that was truncated
-// or edited. The format is that of a routes file, with one element of the table on a line, so it can
-// be read by people and served with providers.file.filename.
+// It promises that a table is written atomically: a new file is written beside
+// the old one, synced, and replaces it with one rename. A digest at the end of
+// the file detects a file that was truncated or edited. The format is that of a
+// routes file, with one element of the table on a line, so it can be read by
+// people and served with providers.file.filename.
 //
-// The file has private keys and decides where traffic goes. So a directory or file that belongs to
-// another user, or that others can read or write, is refused, and links out of the directory are
-// never followed. The package does not validate the table: the edge does when it applies it.
+// The file has private keys and decides where traffic goes. So a directory or
+// file that belongs to another user, or that others can read or write, is
+// refused, and links out of the directory are never followed. The package does
+// not validate the table: the edge does when it applies it.
 package lastgood
 
 import (
@@ -36,18 +39,21 @@ const (
 	digestMark = "# sha256 "
 
 	tempPrefix = ".draft-"
-	// tempAge is the age of a temporary file that a killed process must have left behind.
+	// tempAge is the age of a temporary file that a killed process must have
+	// left behind.
 	tempAge = 10 * time.Minute
 )
 
-// ErrNone is the error of Load when no table was saved. It is fs.ErrNotExist too.
+// ErrNone is the error of Load when no table was saved. It is fs.ErrNotExist
+// too.
 var ErrNone = fmt.Errorf("there is no last-good table: %w", fs.ErrNotExist)
 
 // ErrDamaged is the error of Load when the file is not what was saved.
 var ErrDamaged = errors.New("the file was truncated or edited after it was written; remove it, or serve it with providers.file.filename if the edit was intended")
 
-// Save writes the table to disk, with its secrets. The entry points are left out: they are options
-// of the edge, and may be others when it starts again. The directory is created if it is missing.
+// Save writes the table to disk, with its secrets. The entry points are left
+// out: they are options of the edge, and may be others when it starts again.
+// The directory is created if it is missing.
 func Save(dir string, table *route.Table) error {
 	if err := save(dir, table); err != nil {
 		return fmt.Errorf("save the last-good table in %s: %w", dir, err)
@@ -107,9 +113,9 @@ func write(w io.Writer, table *route.Table) error {
 
 func digestOf(sum hash.Hash) string { return hex.EncodeToString(sum.Sum(nil)) }
 
-// Load reads the table that was saved last. It fails with ErrNone when there is none, with
-// ErrDamaged when the file is not what was saved, and with another error when other users could
-// have written or read it.
+// Load reads the table that was saved last. It fails with ErrNone when there is
+// none, with ErrDamaged when the file is not what was saved, and with another
+// error when other users could have written or read it.
 func Load(dir string) (*route.Table, error) {
 	table, err := load(dir)
 	if err != nil {
@@ -166,8 +172,8 @@ func read(root *os.Root) ([]byte, error) {
 	return text, err
 }
 
-// verify returns the part of a file between its first and its last line, if the digest in the last
-// line is that of everything before it.
+// verify returns the part of a file between its first and its last line, if the
+// digest in the last line is that of everything before it.
 func verify(text []byte) ([]byte, bool) {
 	rest, ok := bytes.CutSuffix(text, []byte("\n"))
 	if !ok {

@@ -2,8 +2,9 @@ package lastgood
 
 import "io"
 
-// elementLines writes JSON with each element of the table's lists on a line of its own, so that the
-// file can be read and compared. Its input is valid JSON, so it only tracks strings and depth.
+// elementLines writes JSON with each element of the table's lists on a line of
+// its own, so that the file can be read and compared. Its input is valid JSON,
+// so it only tracks strings and depth.
 type elementLines struct {
 	w        io.Writer
 	depth    int

@@ -8,35 +8,35 @@ import (
 	"slipway.dev/slipway/internal/edge/listener"
 )
 
-// TestHeld: a client that is held off is refused, and what is open stays so.
-func TestHeld(t *testing.T) {
+// TestBanned: the connections of a banned client are refused, and open ones stay open.
+func TestBanned(t *testing.T) {
 	t.Parallel()
-	var held atomic.Bool
+	var banned atomic.Bool
 	count := newCounters()
 	l := open(t, listener.Config{Hooks: count.hooks(), Banned: func(client netip.Addr) bool {
 		if client != netip.MustParseAddr("127.0.0.1") {
-			t.Errorf("it is asked about %v", client)
+			t.Errorf("it is called with %v", client)
 		}
-		return held.Load()
+		return banned.Load()
 	}})
 	before := connect(t, l)
 	c := accept(t, l)
-	held.Store(true)
+	banned.Store(true)
 	for i := range 3 {
 		expectRefused(t, l, "")
 		count.awaitRefused(t, listener.RefusedBanned, i+1)
 	}
 	send(t, before, []byte("x"))
 	receive(t, c, "x")
-	held.Store(false)
+	banned.Store(false)
 	again := connect(t, l)
 	send(t, again, []byte("y"))
 	receive(t, accept(t, l), "y")
 }
 
-// TestHeldBehindProxy: the client that a PROXY header names is the one that is
-// asked about, and never the proxy.
-func TestHeldBehindProxy(t *testing.T) {
+// TestBannedBehindProxy: Banned is called with the client that a PROXY header names, and never
+// with the proxy.
+func TestBannedBehindProxy(t *testing.T) {
 	t.Parallel()
 	count := newCounters()
 	l := open(t, listener.Config{

@@ -15,16 +15,16 @@ const (
 	tlsServerName    = 0
 )
 
-// The errors of a ClientHello. A connection with one of them may be given to a TLS server, which
-// refuses it with an alert, but never to a backend.
+// The errors of a ClientHello. A connection with one of them may be given to a
+// TLS server, which refuses it with an alert, but never to a backend.
 var (
 	ErrHelloMalformed = errors.New("the ClientHello is malformed")
 	ErrHelloTooLarge  = errors.New("the ClientHello is larger than 16 KiB")
 )
 
-// helloScanner finds the end of a ClientHello in a stream of records. It keeps its position, so
-// that a client which sends one byte at a time, in records of one byte, costs no more than any
-// other.
+// helloScanner finds the end of a ClientHello in a stream of records. It keeps
+// its position, so that a client which sends one byte at a time, in records of
+// one byte, costs no more than any other.
 type helloScanner struct {
 	next    int // start of the next record
 	got     int // bytes of the message in the records before next
@@ -33,8 +33,8 @@ type helloScanner struct {
 	records int
 }
 
-// scan continues in b, which has grown at its end since the last call. It returns errMore until
-// the message is complete.
+// scan continues in b, which has grown at its end since the last call. It
+// returns errMore until the message is complete.
 func (s *helloScanner) scan(b []byte) error {
 	for s.want == 0 || s.got < s.want {
 		if len(b) < s.next+tlsRecordHeader {
@@ -80,8 +80,8 @@ func (s *helloScanner) take(content []byte) error {
 	return nil
 }
 
-// message returns the complete message. It is a part of b when it came in one record, which it
-// nearly always does.
+// message returns the complete message. It is a part of b when it came in one
+// record, which it nearly always does.
 func (s *helloScanner) message(b []byte) []byte {
 	if s.records == 1 {
 		return b[tlsRecordHeader : tlsRecordHeader+s.want]
@@ -125,9 +125,10 @@ func (r *helloReader) list16() (helloReader, bool) {
 	return r.take(int(binary.BigEndian.Uint16(size)))
 }
 
-// helloServerName reads the server name of a ClientHello, empty when there is none. For every
-// message that crypto/tls accepts it reads the same name, which a fuzz test checks. Otherwise a
-// client could be routed by one name and authenticated by another.
+// helloServerName reads the server name of a ClientHello, empty when there is
+// none. For every message that crypto/tls accepts it reads the same name, which
+// a fuzz test checks. Otherwise a client could be routed by one name and
+// authenticated by another.
 func helloServerName(message []byte) (string, error) {
 	r := helloReader(message)
 	_, ok := r.take(tlsMessageHeader + 2 + 32) // version, random

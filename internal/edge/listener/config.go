@@ -25,8 +25,8 @@ type ProxyMode uint8
 const (
 	// ProxyOff reads no header.
 	ProxyOff ProxyMode = iota
-	// ProxyOptional reads a header when a trusted peer sends one. What other peers send is
-	// left unchanged.
+	// ProxyOptional reads a header when a trusted peer sends one. What other
+	// peers send is left unchanged.
 	ProxyOptional
 	// ProxyRequire closes connections without a header, and those of peers that
 	// are not trusted.
@@ -44,19 +44,20 @@ type Config struct {
 	ReusePort bool
 	// Backlog is the length of the kernel's accept queue; 0 means the maximum.
 	Backlog int
-	// KeepAlive detects peers that are gone. Zero means: after 30 s without traffic, 4 probes
-	// at 10 s intervals.
+	// KeepAlive detects peers that are gone. Zero means: after 30 s without
+	// traffic, 4 probes at 10 s intervals.
 	KeepAlive net.KeepAliveConfig
 
-	// MaxConns bounds the open connections; 0 means 10,000. Further ones are closed at once.
+	// MaxConns bounds the open connections; 0 means 10,000. Further ones are
+	// closed at once.
 	MaxConns int
 	// MaxConnsPerSource bounds the open connections of one client address; 0
 	// means no bound. An IPv6 client is its /64 network, because it has that
 	// many addresses. Trusted proxies are not bounded.
 	MaxConnsPerSource int
-	// Banned reports whether new connections of a client are closed before anything is read
-	// from them; nil bans none. The client is the one that a PROXY header names, and never a
-	// trusted proxy.
+	// Banned reports whether new connections of a client are closed before
+	// anything is read from them; nil bans none. The client is the one that a
+	// PROXY header names, and never a trusted proxy.
 	Banned func(client netip.Addr) bool
 	// HeaderTimeout is the time from the accept until the PROXY header and the
 	// first bytes have been read; 0 means 10 s.
@@ -73,8 +74,8 @@ type Config struct {
 	Hooks Hooks
 }
 
-// Hooks are called to count connections. Each may be nil. They must be quick, and must not call
-// the listener.
+// Hooks are called to count connections. Each may be nil. They must be quick,
+// and must not call the listener.
 type Hooks struct {
 	// Opened is called for each connection that Accept returns.
 	Opened func()
@@ -86,8 +87,8 @@ type Hooks struct {
 	AcceptFailed func(error)
 }
 
-// RefuseReason is why a connection was closed instead of returned by Accept. It is the label of a
-// metric.
+// RefuseReason is why a connection was closed instead of returned by Accept. It
+// is the label of a metric.
 type RefuseReason string
 
 // The reasons.
@@ -126,7 +127,8 @@ func (h *Hooks) acceptFailed(err error) {
 	}
 }
 
-// withDefaults returns the configuration with the default of each field that is zero.
+// withDefaults returns the configuration with the default of each field that is
+// zero.
 func (c Config) withDefaults() Config {
 	if c.Network == "" {
 		c.Network = "tcp"

@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// Conn is an accepted connection. Its read deadline is the listener's HeaderTimeout after the
-// accept, until its owner sets another: an owner that waits longer has to.
+// Conn is an accepted connection. Its read deadline is the listener's
+// HeaderTimeout after the accept, until its owner sets another: an owner that
+// waits longer has to.
 type Conn struct {
 	tcp      *net.TCPConn
 	owner    *Listener
@@ -23,8 +24,8 @@ type Conn struct {
 	remote  net.Addr
 	local   net.Addr
 
-	// hasAhead says that there are bytes that were read ahead. Without any, Read goes to the
-	// socket and takes no lock.
+	// hasAhead says that there are bytes that were read ahead. Without any,
+	// Read goes to the socket and takes no lock.
 	hasAhead atomic.Bool
 	mu       sync.Mutex // guards ahead
 	ahead    lookahead
@@ -49,15 +50,16 @@ func newConn(tcp *net.TCPConn, owner *Listener) *Conn {
 	return &Conn{tcp: tcp, owner: owner, accepted: time.Now(), remote: tcp.RemoteAddr(), local: tcp.LocalAddr()}
 }
 
-// RemoteAddr is the client's address: that of the PROXY header if it has one, otherwise the
-// socket's.
+// RemoteAddr is the client's address: that of the PROXY header if it has one,
+// otherwise the socket's.
 func (c *Conn) RemoteAddr() net.Addr { return c.remote }
 
-// LocalAddr is the address the client connected to: that of the PROXY header if it has one,
-// otherwise the socket's.
+// LocalAddr is the address the client connected to: that of the PROXY header if
+// it has one, otherwise the socket's.
 func (c *Conn) LocalAddr() net.Addr { return c.local }
 
-// PeerAddr is the remote address of the socket: that of the load balancer if there is one.
+// PeerAddr is the remote address of the socket: that of the load balancer if
+// there is one.
 func (c *Conn) PeerAddr() net.Addr { return c.tcp.RemoteAddr() }
 
 // Proxied reports whether the connection came with a PROXY header.
@@ -87,8 +89,8 @@ func (c *Conn) readAhead(p []byte) (int, bool) {
 	return n, true
 }
 
-// WriteTo copies everything to w. After the bytes that were read ahead, the kernel does the copy
-// if w is a TCP connection too.
+// WriteTo copies everything to w. After the bytes that were read ahead, the
+// kernel does the copy if w is a TCP connection too.
 func (c *Conn) WriteTo(w io.Writer) (int64, error) {
 	ahead, err := c.writeAhead(w)
 	if err != nil {
@@ -98,8 +100,8 @@ func (c *Conn) WriteTo(w io.Writer) (int64, error) {
 	return ahead + n, err
 }
 
-// writeAhead takes the bytes that were read ahead out of the connection before it writes them, so
-// that a slow w does not block Close.
+// writeAhead takes the bytes that were read ahead out of the connection before
+// it writes them, so that a slow w does not block Close.
 func (c *Conn) writeAhead(w io.Writer) (int64, error) {
 	c.mu.Lock()
 	taken := c.ahead
@@ -152,15 +154,15 @@ func (c *Conn) Close() error {
 	return err
 }
 
-// reset closes the connection with RST: the kernel keeps no state of it, which matters when there
-// are too many.
+// reset closes the connection with RST: the kernel keeps no state of it, which
+// matters when there are too many.
 func (c *Conn) reset() {
 	_ = c.tcp.SetLinger(0)
 	_ = c.Close()
 }
 
-// fill reads at least one more byte ahead, as long as there are fewer than limit. The caller holds
-// mu.
+// fill reads at least one more byte ahead, as long as there are fewer than
+// limit. The caller holds mu.
 func (c *Conn) fill(limit int) error {
 	room := c.ahead.room(limit, &c.owner.pools)
 	if room == nil {
@@ -178,8 +180,8 @@ func (c *Conn) fill(limit int) error {
 	return err
 }
 
-// readProxyHeader reads the PROXY header. Without one, no bytes are consumed, and the error is
-// errNoProxyHeader.
+// readProxyHeader reads the PROXY header. Without one, no bytes are consumed,
+// and the error is errNoProxyHeader.
 func (c *Conn) readProxyHeader(limit int) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

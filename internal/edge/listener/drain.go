@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// queueGrace is how long Drain still takes connections from the accept queue of the kernel. Closing
-// the socket with connections in its queue resets them.
+// queueGrace is how long Drain still takes connections from the accept queue of
+// the kernel. Closing the socket with connections in its queue resets them.
 const queueGrace = 50 * time.Millisecond
 
 // DrainReport counts how the connections ended.
@@ -15,12 +15,13 @@ type DrainReport struct {
 	Closed, Forced int
 }
 
-// Drain stops accepting and waits until all connections are closed. When ctx is done before, it
-// closes the rest. In both cases no connection is left afterwards.
+// Drain stops accepting and waits until all connections are closed. When ctx is
+// done before, it closes the rest. In both cases no connection is left
+// afterwards.
 //
-// notify is called once for each open connection, and for each that Accept still returns, so that
-// its owner can end it. It may be nil, and must not block. A hijacked connection counts until it
-// is closed, too.
+// notify is called once for each open connection, and for each that Accept
+// still returns, so that its owner can end it. It may be nil, and must not
+// block. A hijacked connection counts until it is closed, too.
 //
 // Accept has to be called as before until it returns net.ErrClosed.
 func (l *Listener) Drain(ctx context.Context, notify func(*Conn)) DrainReport {

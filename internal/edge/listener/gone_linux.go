@@ -8,9 +8,9 @@ const (
 	tcpCloseWait = 8
 )
 
-// Gone reports whether the client has closed the connection, without reading from it: bytes that it
-// sent before may still be unread. A client that only closed its sending side cannot be
-// distinguished from one that is gone.
+// Gone reports whether the client has closed the connection, without reading
+// from it: bytes that it sent before may still be unread. A client that only
+// closed its sending side cannot be distinguished from one that is gone.
 func (c *Conn) Gone() bool {
 	raw, err := c.tcp.SyscallConn()
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// Handoff is a net.Listener for an http.Server, whose connections come from Deliver after they were
-// peeked at.
+// Handoff is a net.Listener for an http.Server, whose connections come from
+// Deliver after they were peeked at.
 type Handoff struct {
 	addr   net.Addr
 	conns  chan net.Conn
@@ -22,8 +22,8 @@ func NewHandoff(addr net.Addr) *Handoff {
 	return &Handoff{addr: addr, conns: make(chan net.Conn), closed: make(chan struct{})}
 }
 
-// Deliver hands a connection to Accept, and waits until it is taken. After an error the connection
-// still belongs to the caller.
+// Deliver hands a connection to Accept, and waits until it is taken. After an
+// error the connection still belongs to the caller.
 func (h *Handoff) Deliver(ctx context.Context, c net.Conn) error {
 	select {
 	case <-h.closed:

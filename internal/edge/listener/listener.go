@@ -21,10 +21,12 @@ const (
 	acceptPauseMax = time.Second
 )
 
-// Listener accepts connections. It is a net.Listener; its methods may be called from any goroutine.
+// Listener accepts connections. It is a net.Listener; its methods may be called
+// from any goroutine.
 //
-// Its states are: accepting; stopping, when Drain empties the accept queue of the kernel; and
-// stopped, when Accept returns net.ErrClosed. Close goes to the last one directly.
+// Its states are: accepting; stopping, when Drain empties the accept queue of
+// the kernel; and stopped, when Accept returns net.ErrClosed. Close goes to the
+// last one directly.
 type Listener struct {
 	config Config
 	inner  *net.TCPListener
@@ -45,8 +47,8 @@ type Listener struct {
 
 var _ net.Listener = (*Listener)(nil)
 
-// Listen opens a socket and starts to accept. The listener is closed when ctx is done; connections
-// that Accept returned stay open.
+// Listen opens a socket and starts to accept. The listener is closed when ctx
+// is done; connections that Accept returned stay open.
 func Listen(ctx context.Context, config Config) (*Listener, error) {
 	config = config.withDefaults()
 	if err := config.check(); err != nil {
@@ -76,8 +78,8 @@ func Listen(ctx context.Context, config Config) (*Listener, error) {
 
 func openSocket(ctx context.Context, config *Config) (*net.TCPListener, error) {
 	lc := net.ListenConfig{KeepAliveConfig: config.KeepAlive}
-	// Multipath TCP would prevent splice between sockets in the kernel, and no load balancer
-	// uses it.
+	// Multipath TCP would prevent splice between sockets in the kernel, and no
+	// load balancer uses it.
 	lc.SetMultipathTCP(false)
 	if config.ReusePort {
 		lc.Control = reusePort
@@ -103,11 +105,12 @@ func openSocket(ctx context.Context, config *Config) (*net.TCPListener, error) {
 // Addr is the address of the socket.
 func (l *Listener) Addr() net.Addr { return l.inner.Addr() }
 
-// Live is the number of open connections, including those whose PROXY header is still being read.
+// Live is the number of open connections, including those whose PROXY header is
+// still being read.
 func (l *Listener) Live() int { return l.live.count() }
 
-// Accept waits for the next connection, which is a [*Conn]. It returns net.ErrClosed after the last
-// one.
+// Accept waits for the next connection, which is a [*Conn]. It returns
+// net.ErrClosed after the last one.
 func (l *Listener) Accept() (net.Conn, error) {
 	c, err := l.AcceptConn()
 	if err != nil {
@@ -134,8 +137,8 @@ func (l *Listener) AcceptConn() (*Conn, error) {
 	}
 }
 
-// Close stops accepting, and closes the connections that Accept has not returned. The others stay
-// open; [Listener.Drain] closes those.
+// Close stops accepting, and closes the connections that Accept has not
+// returned. The others stay open; [Listener.Drain] closes those.
 func (l *Listener) Close() error {
 	err := l.close()
 	<-l.stopped
@@ -156,7 +159,8 @@ func (l *Listener) close() error {
 	return err
 }
 
-// acceptLoop accepts connections until the socket is closed or Drain has emptied the accept queue.
+// acceptLoop accepts connections until the socket is closed or Drain has
+// emptied the accept queue.
 func (l *Listener) acceptLoop() {
 	pause := backoff.Retries{Policy: backoff.Policy{First: acceptPauseMin, Longest: acceptPauseMax}}
 	for {
@@ -169,8 +173,9 @@ func (l *Listener) acceptLoop() {
 		if errors.Is(err, net.ErrClosed) || (errors.Is(err, os.ErrDeadlineExceeded) && l.stopping.Load()) {
 			return
 		}
-		// Every other error is temporary: no more file descriptors or memory, or a client
-		// that disconnected. Returning here would take the port down.
+		// Every other error is temporary: no more file descriptors or memory,
+		// or a client that disconnected. Returning here would take the port
+		// down.
 		l.config.Hooks.acceptFailed(err)
 		if !l.sleep(pause.Next()) {
 			return
@@ -197,8 +202,8 @@ func (l *Listener) admit(tcp *net.TCPConn) {
 		l.refuse(c, RefusedLimit)
 		return
 	}
-	// close closes the connections it finds after it has closed abort. A connection that was
-	// added after that is refused here.
+	// close closes the connections it finds after it has closed abort. A
+	// connection that was added after that is refused here.
 	select {
 	case <-l.abort:
 		l.refuse(c, RefusedStopping)
@@ -246,8 +251,9 @@ func headerRefusal(err error) RefuseReason {
 	return RefusedProxyHeader
 }
 
-// deliver hands a connection to Accept. It waits for Accept, so that connections that are not
-// accepted stay in the kernel's queue. unlimited is for trusted proxies themselves.
+// deliver hands a connection to Accept. It waits for Accept, so that
+// connections that are not accepted stay in the kernel's queue. unlimited is
+// for trusted proxies themselves.
 func (l *Listener) deliver(c *Conn, unlimited bool) {
 	if client := addrOf(c.remote); !unlimited && client.IsValid() {
 		if l.config.Banned != nil && l.config.Banned(client) {

@@ -9,8 +9,8 @@ const (
 	smallLookahead = 4 << 10
 )
 
-// lookahead has bytes that were read from a connection and not yet by its user. The zero value is
-// empty and has no buffer.
+// lookahead has bytes that were read from a connection and not yet by its user.
+// The zero value is empty and has no buffer.
 type lookahead struct {
 	buf   *[]byte
 	start int
@@ -25,7 +25,8 @@ func (a *lookahead) bytes() []byte {
 	return (*a.buf)[a.start:a.end]
 }
 
-// room returns free space for at least one byte, nil when there are limit bytes already.
+// room returns free space for at least one byte, nil when there are limit bytes
+// already.
 func (a *lookahead) room(limit int, pools *bufferPools) []byte {
 	have := a.bytes()
 	if len(have) >= limit {

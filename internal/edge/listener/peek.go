@@ -33,19 +33,22 @@ func (p Protocol) String() string {
 // Peeked is what the first bytes of a connection show.
 type Peeked struct {
 	Protocol Protocol
-	// ServerName is the name in a ClientHello as the client wrote it, empty when there is
-	// none. It has many spellings; canonicalise it before comparing it.
+	// ServerName is the name in a ClientHello as the client wrote it, empty
+	// when there is none. It has many spellings; canonicalise it before
+	// comparing it.
 	ServerName string
 }
 
 // http2Preface is the start of an HTTP/2 connection (RFC 9113 section 3.4).
 const http2Preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
-// Peek reads the first bytes ahead: the next Read returns them again. It waits for as many as it
-// needs to decide, and for a whole ClientHello, within the connection's read deadline.
+// Peek reads the first bytes ahead: the next Read returns them again. It waits
+// for as many as it needs to decide, and for a whole ClientHello, within the
+// connection's read deadline.
 //
-// When a ClientHello cannot be parsed, the protocol is ProtocolTLS and the error
-// [ErrHelloMalformed] or [ErrHelloTooLarge]. Any other error is that of the connection.
+// When a ClientHello cannot be parsed, the protocol is ProtocolTLS and the
+// error [ErrHelloMalformed] or [ErrHelloTooLarge]. Any other error is that of
+// the connection.
 func (c *Conn) Peek() (Peeked, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -79,8 +82,8 @@ func (c *Conn) Peek() (Peeked, error) {
 	}
 }
 
-// SetPeekDeadline shortens the wait of a running or later Peek for a client that has not sent its
-// first bytes. It has no effect after Peek.
+// SetPeekDeadline shortens the wait of a running or later Peek for a client
+// that has not sent its first bytes. It has no effect after Peek.
 func (c *Conn) SetPeekDeadline(until time.Time) {
 	c.peekDeadline.Store(&until)
 	if c.peeking.Load() {
@@ -88,7 +91,8 @@ func (c *Conn) SetPeekDeadline(until time.Time) {
 	}
 }
 
-// classify detects the protocol by the first bytes. It reports false when there are too few of them.
+// classify detects the protocol by the first bytes. It reports false when there
+// are too few of them.
 func classify(b []byte) (Protocol, bool) {
 	if len(b) == 0 {
 		return ProtocolOther, false

@@ -35,16 +35,17 @@ var (
 
 // proxyHeader is a parsed header.
 type proxyHeader struct {
-	// source and destination are not valid when the header has no IP addresses: health checks
-	// of the proxy itself, and other address families.
+	// source and destination are not valid when the header has no IP addresses:
+	// health checks of the proxy itself, and other address families.
 	source, destination netip.AddrPort
 }
 
 // addressed reports whether the header has the client's address.
 func (h proxyHeader) addressed() bool { return h.source.IsValid() }
 
-// parseProxyHeader parses a header at the start of b and returns its size. The result for a prefix
-// of some bytes is errMore or the result for all of them, so it does not matter how they arrive.
+// parseProxyHeader parses a header at the start of b and returns its size. The
+// result for a prefix of some bytes is errMore or the result for all of them,
+// so it does not matter how they arrive.
 func parseProxyHeader(b []byte, limit int) (proxyHeader, int, error) {
 	switch {
 	case startsLike(b, proxyV2Start):
@@ -157,8 +158,8 @@ func parseProxyV2(b []byte, limit int) (proxyHeader, int, error) {
 		return proxyHeader{}, 0, errMore
 	}
 	body := b[proxyV2Fixed : proxyV2Fixed+size]
-	// LOCAL is a connection of the proxy itself, and UNSPEC is a client without a known
-	// address: the rest has no meaning.
+	// LOCAL is a connection of the proxy itself, and UNSPEC is a client without
+	// a known address: the rest has no meaning.
 	if local || family == 0 {
 		return proxyHeader{}, proxyV2Fixed + size, nil
 	}
@@ -177,8 +178,8 @@ func parseProxyV2(b []byte, limit int) (proxyHeader, int, error) {
 	return h, proxyV2Fixed + size, nil
 }
 
-// proxyV2Addresses returns the size of the addresses of a family. Datagram families are refused:
-// they cannot come over TCP.
+// proxyV2Addresses returns the size of the addresses of a family. Datagram
+// families are refused: they cannot come over TCP.
 func proxyV2Addresses(family byte) (int, bool) {
 	switch family {
 	case 0x00:
@@ -212,7 +213,8 @@ func addrPort4(addr, port []byte) netip.AddrPort {
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte(addr)), binary.BigEndian.Uint16(port))
 }
 
-// addrPort6 returns IPv4-mapped addresses as IPv4, so that they match lists of IPv4 networks.
+// addrPort6 returns IPv4-mapped addresses as IPv4, so that they match lists of
+// IPv4 networks.
 func addrPort6(addr, port []byte) netip.AddrPort {
 	return netip.AddrPortFrom(netip.AddrFrom16([16]byte(addr)).Unmap(), binary.BigEndian.Uint16(port))
 }

@@ -23,8 +23,8 @@ func reusePort(_, _ string, raw syscall.RawConn) error {
 	return failed
 }
 
-// setBacklog changes the length of the accept queue. Go always uses the maximum; a second listen
-// changes it.
+// setBacklog changes the length of the accept queue. Go always uses the
+// maximum; a second listen changes it.
 func setBacklog(inner *net.TCPListener, backlog int) error {
 	raw, err := inner.SyscallConn()
 	if err != nil {

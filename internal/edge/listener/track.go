@@ -47,7 +47,8 @@ func (t *tracker) addSource(c *Conn, source netip.Prefix, limit int) bool {
 	return true
 }
 
-// handOut marks a connection as returned by Accept, unless it was closed meanwhile.
+// handOut marks a connection as returned by Accept, unless it was closed
+// meanwhile.
 func (t *tracker) handOut(c *Conn) (notify func(*Conn), ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -88,7 +89,8 @@ func (t *tracker) count() int {
 	return len(t.conns)
 }
 
-// list returns the current connections: those that Accept returned, those that it has not, or all.
+// list returns the current connections: those that Accept returned, those that
+// it has not, or all.
 func (t *tracker) list(want func(given bool) bool) []*Conn {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -133,8 +135,8 @@ func (t *tracker) whenEmpty() <-chan struct{} {
 	return empty
 }
 
-// sourceOf returns what counts as one client: an IPv4 address, or the /64 network of an IPv6
-// address.
+// sourceOf returns what counts as one client: an IPv4 address, or the /64
+// network of an IPv6 address.
 func sourceOf(addr netip.Addr) netip.Prefix {
 	bits := 32
 	if addr.Is6() {

@@ -1,14 +1,15 @@
-// Package overload monitors the memory of the process, so that the edge can shed load before
-// the kernel kills it.
+// Package overload monitors the memory of the process, so that the edge can
+// shed load before the kernel kills it.
 //
-// [Limit] finds the memory limit of the process. [Monitor.Run] compares it with the memory in
-// use, several times a second, and [Monitor.Level] is the result: above [TightAt] connections
-// are no longer kept open between requests, above [FullAt] requests are refused. A level ends
-// only below [NormalAt], so that it does not flap. [ReleaseStartupMemory] returns memory that
-// only the start needs.
+// [Limit] finds the memory limit of the process. [Monitor.Run] compares it with
+// the memory in use, several times a second, and [Monitor.Level] is the result:
+// above [TightAt] connections are no longer kept open between requests, above
+// [FullAt] requests are refused. A level ends only below [NormalAt], so that it
+// does not flap. [ReleaseStartupMemory] returns memory that only the start
+// needs.
 //
-// It promises that reading the level costs one atomic load. It does not guess: without a limit
-// the level is always Normal.
+// It promises that reading the level costs one atomic load. It does not guess:
+// without a limit the level is always Normal.
 package overload
 
 import (
@@ -48,8 +49,9 @@ func (l Level) String() string {
 	return "normal"
 }
 
-// The shares of the limit at which levels begin and end, and the share that is the goal of the
-// garbage collector: it works harder before anything is refused.
+// The shares of the limit at which levels begin and end, and the share that is
+// the goal of the garbage collector: it works harder before anything is
+// refused.
 const (
 	CollectAt = 0.90
 	NormalAt  = 0.91
@@ -63,9 +65,10 @@ const Period = 250 * time.Millisecond
 // cgroupRoot is where the kernel has the limits of a container.
 const cgroupRoot = "/sys/fs/cgroup"
 
-// Limit returns the memory limit of the process, in bytes; 0 for none. GOMEMLIMIT takes
-// precedence over the limit of the container. When it is not set, Limit sets the goal of the
-// garbage collector to a share of the container's limit.
+// Limit returns the memory limit of the process, in bytes; 0 for none.
+// GOMEMLIMIT takes precedence over the limit of the container. When it is not
+// set, Limit sets the goal of the garbage collector to a share of the
+// container's limit.
 func Limit() uint64 {
 	if goal := debug.SetMemoryLimit(-1); goal != math.MaxInt64 {
 		return uint64(float64(goal) / CollectAt)
@@ -77,8 +80,8 @@ func Limit() uint64 {
 	return limit
 }
 
-// containerLimit reads the limit of a cgroup, version 2 or 1. A limit larger than the memory of
-// any machine means none.
+// containerLimit reads the limit of a cgroup, version 2 or 1. A limit larger
+// than the memory of any machine means none.
 func containerLimit(root string) uint64 {
 	for _, name := range []string{"memory.max", "memory/memory.limit_in_bytes"} {
 		text, err := os.ReadFile(filepath.Join(root, name))
@@ -140,8 +143,8 @@ func (m *Monitor) check() {
 	}
 }
 
-// next returns the level for a share of the limit, given the previous level. Between NormalAt
-// and TightAt the previous level stays.
+// next returns the level for a share of the limit, given the previous level.
+// Between NormalAt and TightAt the previous level stays.
 func next(before Level, share float64) Level {
 	switch {
 	case share >= FullAt:
@@ -156,8 +159,8 @@ func next(before Level, share float64) Level {
 	return before
 }
 
-// inUse is the memory of the process: everything that the runtime has mapped and not returned to
-// the system.
+// inUse is the memory of the process: everything that the runtime has mapped
+// and not returned to the system.
 func inUse() uint64 {
 	samples := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 	metrics.Read(samples)

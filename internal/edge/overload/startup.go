@@ -10,10 +10,11 @@ import (
 	"strings"
 )
 
-// ReleaseStartupMemory returns memory to the system that only the start needs: free heap, and the
-// pages of the program's text and data that only the start has used. The kernel brings text pages
-// back from its page cache when they are used again. The rest of the heap is collapsed into huge
-// pages: requests for thousands of routes read it at random, and with small pages the TLB misses
+// ReleaseStartupMemory returns memory to the system that only the start needs:
+// free heap, and the pages of the program's text and data that only the start
+// has used. The kernel brings text pages back from its page cache when they are
+// used again. The rest of the heap is collapsed into huge pages: requests for
+// thousands of routes read it at random, and with small pages the TLB misses
 // would take as long as the reads.
 func ReleaseStartupMemory() {
 	debug.FreeOSMemory()
@@ -51,9 +52,9 @@ func mappingAt(mappings []byte, address uintptr) (extent, bool) {
 // extent is a range of the address space.
 type extent struct{ begin, length uintptr }
 
-// programParts finds the mappings of a program that are unchanged from its file. A mapping with
-// pages that were ever written, by relocation or by a debugger, is left out: dropping it would
-// lose them.
+// programParts finds the mappings of a program that are unchanged from its
+// file. A mapping with pages that were ever written, by relocation or by a
+// debugger, is left out: dropping it would lose them.
 func programParts(mappings []byte, program string) []extent {
 	var parts []extent
 	var current extent
@@ -80,8 +81,9 @@ func programParts(mappings []byte, program string) []extent {
 	return parts
 }
 
-// mappingOf parses the first line of a mapping: addresses, permissions, offset, device, inode and
-// file. It accepts only a private mapping of the program that is not writable.
+// mappingOf parses the first line of a mapping: addresses, permissions, offset,
+// device, inode and file. It accepts only a private mapping of the program that
+// is not writable.
 func mappingOf(line, program string) (extent, bool) {
 	fields := strings.SplitN(line, " ", 6)
 	if len(fields) < 6 || strings.TrimLeft(fields[5], " ") != program || fields[1] != "r-xp" && fields[1] != "r--p" {

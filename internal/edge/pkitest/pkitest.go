@@ -1,5 +1,6 @@
-// Package pkitest issues certificates for tests. It may be imported from _test.go files only: its
-// authorities and keys are made for one test and are not protected.
+// Package pkitest issues certificates for tests. It may be imported from
+// _test.go files only: its authorities and keys are made for one test and are
+// not protected.
 package pkitest
 
 import (
@@ -16,8 +17,8 @@ import (
 	"time"
 )
 
-// Authority is a certificate authority. It signs leaf certificates directly, without
-// intermediates.
+// Authority is a certificate authority. It signs leaf certificates directly,
+// without intermediates.
 type Authority struct {
 	certificate *x509.Certificate
 	key         *ecdsa.PrivateKey
@@ -27,8 +28,8 @@ type Authority struct {
 	Pool *x509.CertPool
 }
 
-// NewAuthority makes an authority. It is valid since two days ago, so that tests can issue
-// certificates that have expired.
+// NewAuthority makes an authority. It is valid since two days ago, so that
+// tests can issue certificates that have expired.
 func NewAuthority(t testing.TB) *Authority {
 	t.Helper()
 	a := &Authority{key: newKey(t), Pool: x509.NewCertPool()}
@@ -60,8 +61,9 @@ func (p Pair) TLS(t testing.TB) tls.Certificate {
 	return pair
 }
 
-// Issue issues a certificate for servers and clients, with DNS names and IP addresses. The first of
-// them is its common name too. The key is P-256, which is quick to make.
+// Issue issues a certificate for servers and clients, with DNS names and IP
+// addresses. The first of them is its common name too. The key is P-256, which
+// is quick to make.
 func (a *Authority) Issue(t testing.TB, names ...string) Pair {
 	t.Helper()
 	template := &x509.Certificate{
@@ -107,7 +109,8 @@ func newKey(t testing.TB) *ecdsa.PrivateKey {
 	return key
 }
 
-// serial returns a random serial number, so that certificates of one authority differ.
+// serial returns a random serial number, so that certificates of one authority
+// differ.
 func serial(t testing.TB) *big.Int {
 	t.Helper()
 	number, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))

@@ -7,15 +7,15 @@ import (
 	"slipway.dev/slipway/internal/edge/normalize"
 )
 
-// bucket has all rules of one host. It is two adjacent cache lines, and has everything that a
-// lookup needs for a host with a single rule: with thousands of hosts each further cache miss
-// costs a lookup as much as all of its work.
+// bucket has all rules of one host. It is two adjacent cache lines, and has
+// everything that a lookup needs for a host with a single rule: with thousands
+// of hosts each further cache miss costs a lookup as much as all of its work.
 type bucket struct {
 	// name is the host; for a wildcard it is the part after the star.
 	name string
-	// single is the result for every path of a host with one rule, which matches all of
-	// them and has no conditions but entry points: those of entryPointMask. The mask is
-	// empty where a lookup has to search.
+	// single is the result for every path of a host with one rule, which
+	// matches all of them and has no conditions but entry points: those of
+	// entryPointMask. The mask is empty where a lookup has to search.
 	single         Result
 	entryPointMask uint64
 	tree           *node
@@ -36,7 +36,8 @@ type outsideTree struct {
 	expressions []*compiledRule
 }
 
-// with returns a copy in which one list of rules is changed, nil if no rule is left.
+// with returns a copy in which one list of rules is changed, nil if no rule is
+// left.
 func (o *outsideTree) with(rule *compiledRule, change func([]*compiledRule, *compiledRule) []*compiledRule) *outsideTree {
 	var owned outsideTree
 	if o != nil {
@@ -60,7 +61,8 @@ func newBucket(name string, generation uint64) *bucket {
 	return b
 }
 
-// copyName copies the bytes of the name into the bucket, next to what is read with it.
+// copyName copies the bytes of the name into the bucket, next to what is read
+// with it.
 func (b *bucket) copyName() {
 	if n := copy(b.text[:], b.name); n == len(b.name) {
 		b.name = normalize.View(b.text[:n])
@@ -134,7 +136,8 @@ func (b *bucket) refresh() {
 	}
 }
 
-// siblings is the number of rules that are tried one by one together with a rule.
+// siblings is the number of rules that are tried one by one together with a
+// rule.
 func (b *bucket) siblings(rule *compiledRule) int {
 	switch {
 	case rule.pathType == pathRegexp:
@@ -163,8 +166,8 @@ func (b *bucket) all(visit func(*compiledRule)) {
 	}
 }
 
-// search returns the first rule in order that matches, if it precedes the best rule of the
-// more specific hosts, and that best rule otherwise.
+// search returns the first rule in order that matches, if it precedes the best
+// rule of the more specific hosts, and that best rule otherwise.
 func (b *bucket) search(req *Request, entryPoint uint64, best *compiledRule) *compiledRule {
 	if best != nil && b.priority <= best.priority {
 		return best
@@ -205,9 +208,9 @@ func (s *search) first(rules []*compiledRule, length int) {
 	}
 }
 
-// tree walks down along the path and then back up, trying rules: those further down precede
-// those above, unless their priority is lower. The way back needs no allocation, because the
-// nodes are kept on the stack.
+// tree walks down along the path and then back up, trying rules: those further
+// down precede those above, unless their priority is lower. The way back needs
+// no allocation, because the nodes are kept on the stack.
 func (s *search) tree(n *node) {
 	type stop struct {
 		node   *node
@@ -219,8 +222,8 @@ func (s *search) tree(n *node) {
 		length += len(n.prefix)
 		if len(n.rules) > 0 {
 			if count == len(stops) {
-				// Few paths are this deep. The nodes above are tried now, and those below
-				// need no more than the same priority then.
+				// Few paths are this deep. The nodes above are tried now, and
+				// those below need no more than the same priority then.
 				above := s.best
 				for count > 0 {
 					count--
@@ -253,8 +256,8 @@ func (s *search) tree(n *node) {
 	}
 }
 
-// expressions tries the rules that precede the best one. The regular expression costs most
-// and comes last.
+// expressions tries the rules that precede the best one. The regular expression
+// costs most and comes last.
 func (s *search) expressions(rules []*compiledRule) {
 	for _, rule := range rules {
 		if s.best != nil && rule.order.Compare(s.best.order) > 0 {

@@ -8,7 +8,8 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// ChangeError says that a change was not made for the Program it was applied to.
+// ChangeError says that a change was not made for the Program it was applied
+// to.
 type ChangeError struct {
 	Message string
 }
@@ -18,10 +19,10 @@ func (e *ChangeError) Error() string {
 	return "the change does not fit the program: " + e.Message + "; compile the new table instead"
 }
 
-// edit makes a Program from another one by copy on write: it copies each node before its
-// first change, so it can be dropped at any time. Rules that the change removes or changes
-// are removed first, and rules that it adds are added last: so limits, identities and uses
-// are checked against what stays.
+// edit makes a Program from another one by copy on write: it copies each node
+// before its first change, so it can be dropped at any time. Rules that the
+// change removes or changes are removed first, and rules that it adds are added
+// last: so limits, identities and uses are checked against what stays.
 type edit struct {
 	next     *Program
 	rules    *shardEdit[route.ID, *compiledRule]
@@ -203,8 +204,8 @@ func (e *edit) setBucket(host string, b *bucket) {
 	}
 }
 
-// hosts returns the index that a host is in, and its key there. Rules without a host are in
-// no index.
+// hosts returns the index that a host is in, and its key there. Rules without a
+// host are in no index.
 func (e *edit) hosts(host string) (*shardEdit[string, *bucket], string) {
 	if host == "" {
 		return nil, ""

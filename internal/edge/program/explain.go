@@ -33,9 +33,10 @@ type Step struct {
 	Why     string
 }
 
-// Explain returns which rule serves a request, and for each other rule with a matching host
-// why it does not, in the order in which rules are tried. No steps means that no rule has
-// such a host. It checks each rule on its own, so its cost grows with the rules of the host.
+// Explain returns which rule serves a request, and for each other rule with a
+// matching host why it does not, in the order in which rules are tried. No
+// steps means that no rule has such a host. It checks each rule on its own, so
+// its cost grows with the rules of the host.
 func (p *Program) Explain(req *Request) []Step {
 	rules := p.candidates(req.Host)
 	entryPoint := p.entryPointBit(req.EntryPoint)
@@ -121,7 +122,8 @@ func conditionText(what string, condition route.ValueMatch) string {
 	}
 }
 
-// whyAfter explains by which criterion of the order the winner precedes the loser.
+// whyAfter explains by which criterion of the order the winner precedes the
+// loser.
 func whyAfter(winner, loser *compiledRule) string {
 	_, criterion := winner.order.Decide(loser.order)
 	first, second := winner.source, loser.source

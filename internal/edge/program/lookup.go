@@ -6,8 +6,9 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// Request is what a request is routed by. Host and path are normalised: the host in lower
-// case, without port and final dot, empty when there is none; the path as it is forwarded.
+// Request is what a request is routed by. Host and path are normalised: the
+// host in lower case, without port and final dot, empty when there is none; the
+// path as it is forwarded.
 type Request struct {
 	EntryPoint string
 	// TLS says that the request came over TLS.
@@ -21,11 +22,11 @@ type Request struct {
 	Header Header
 }
 
-// Header gives access to the headers of a request. Lookup reads only those that rules have
-// conditions on.
+// Header gives access to the headers of a request. Lookup reads only those that
+// rules have conditions on.
 type Header interface {
-	// Value returns value number i, from 0, of a header. The name is in canonical form,
-	// such as X-Forwarded-For.
+	// Value returns value number i, from 0, of a header. The name is in
+	// canonical form, such as X-Forwarded-For.
 	Value(name string, i int) (value string, ok bool)
 }
 
@@ -38,8 +39,8 @@ type Result struct {
 
 // Lookup finds the rule that serves a request. It does not allocate.
 //
-// Most hosts have one rule, which the bucket of the host returns without a search, unless a
-// wildcard or a rule without a host has a higher priority.
+// Most hosts have one rule, which the bucket of the host returns without a
+// search, unless a wildcard or a rule without a host has a higher priority.
 func (p *Program) Lookup(req *Request) Result {
 	entryPoint := p.entryPointBit(req.EntryPoint)
 	exact := p.exact.get(req.Host)
@@ -52,8 +53,8 @@ func (p *Program) Lookup(req *Request) Result {
 	return Result{}
 }
 
-// find searches the rules of all hosts that match: the exact one, the wildcard above it, and
-// the rules without a host.
+// find searches the rules of all hosts that match: the exact one, the wildcard
+// above it, and the rules without a host.
 func (p *Program) find(req *Request, entryPoint uint64, exact *bucket) *compiledRule {
 	var best *compiledRule
 	if exact != nil {
@@ -70,8 +71,8 @@ func (p *Program) find(req *Request, entryPoint uint64, exact *bucket) *compiled
 	return best
 }
 
-// parentOf returns example.com for a.example.com. A name that starts with a dot has no label
-// that a wildcard could match.
+// parentOf returns example.com for a.example.com. A name that starts with a dot
+// has no label that a wildcard could match.
 func parentOf(host string) (string, bool) {
 	label, parent, found := strings.Cut(host, ".")
 	return parent, found && label != ""

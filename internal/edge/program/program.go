@@ -8,10 +8,10 @@ import (
 
 // Compiler makes Programs. The zero Compiler is ready for use.
 type Compiler struct {
-	// Bind makes the value that Lookup returns together with a rule, such as its filters.
-	// It is called once for each rule that is new or changed, after its validation. It must
-	// not start anything that has to be stopped: the Program may be dropped. An error fails
-	// the compilation.
+	// Bind makes the value that Lookup returns together with a rule, such as
+	// its filters. It is called once for each rule that is new or changed,
+	// after its validation. It must not start anything that has to be stopped:
+	// the Program may be dropped. An error fails the compilation.
 	Bind func(*route.Rule) (any, error)
 	// BindTCP does the same for TCP routes.
 	BindTCP func(*route.TCPRoute) (any, error)
@@ -20,11 +20,12 @@ type Compiler struct {
 // Program is a compiled table. It never changes.
 type Program struct {
 	compiler Compiler
-	// generation is higher than that of every Program that this one shares nodes with. A
-	// node of the same generation belongs to the edit that makes this Program.
+	// generation is higher than that of every Program that this one shares
+	// nodes with. A node of the same generation belongs to the edit that makes
+	// this Program.
 	generation uint64
-	// entryPoints gives each entry point its bit; entryPointUses counts the rules and TCP
-	// routes that name it.
+	// entryPoints gives each entry point its bit; entryPointUses counts the
+	// rules and TCP routes that name it.
 	entryPoints    map[string]uint8
 	entryPointUses [64]int
 
@@ -32,14 +33,16 @@ type Program struct {
 	exact    sharded[string, *bucket]
 	wildcard sharded[string, *bucket]
 	none     *bucket
-	// maxWildcardPriority bounds the priorities of all rules with a wildcard or without a
-	// host. It is not lowered when such a rule is removed, which only costs speed.
+	// maxWildcardPriority bounds the priorities of all rules with a wildcard or
+	// without a host. It is not lowered when such a rule is removed, which only
+	// costs speed.
 	maxWildcardPriority int32
 	tcp                 tcpIndex
 	backends            sharded[route.BackendID, *usedBackend]
 }
 
-// usedBackend is a backend with the number of rules and TCP routes that name it.
+// usedBackend is a backend with the number of rules and TCP routes that name
+// it.
 type usedBackend struct {
 	backend *route.Backend
 	uses    int
@@ -47,15 +50,16 @@ type usedBackend struct {
 
 func (u *usedBackend) key() route.BackendID { return u.backend.ID }
 
-// unknownEntryPoint is the bit of an entry point that the table does not have. Only rules for
-// all entry points have it.
+// unknownEntryPoint is the bit of an entry point that the table does not have.
+// Only rules for all entry points have it.
 const unknownEntryPoint = route.MaxEntryPoints
 
 // Compile compiles a table without bindings.
 func Compile(table *route.Table) (*Program, error) { return Compiler{}.Compile(table) }
 
-// Compile compiles a table. The Program keeps the values of the table, which must not change.
-// The error for a table with problems is a *[route.InvalidError].
+// Compile compiles a table. The Program keeps the values of the table, which
+// must not change. The error for a table with problems is a
+// *[route.InvalidError].
 func (c Compiler) Compile(table *route.Table) (*Program, error) {
 	if problems := table.Validate(); len(problems) > 0 {
 		return nil, &route.InvalidError{Problems: problems}
@@ -82,9 +86,10 @@ func (c Compiler) Compile(table *route.Table) (*Program, error) {
 	return e.apply(&change)
 }
 
-// Apply returns the Program after a change. The cost follows the change. After an error this
-// Program is still valid; a *[ChangeError] means that the change was made for another Program,
-// and that the caller has to compile the new table.
+// Apply returns the Program after a change. The cost follows the change. After
+// an error this Program is still valid; a *[ChangeError] means that the change
+// was made for another Program, and that the caller has to compile the new
+// table.
 func (p *Program) Apply(change *route.Change) (*Program, error) {
 	return newEdit(p).apply(change)
 }

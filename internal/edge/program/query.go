@@ -2,10 +2,10 @@ package program
 
 import "strings"
 
-// queryFits reports whether a parameter of a raw query matches a condition. Pairs are split at
-// &, and name from value at the first =. In both, + is a space and %XX is a byte; an invalid
-// escape stands for itself, so that no parameter is hidden from a condition because another
-// parser would drop it.
+// queryFits reports whether a parameter of a raw query matches a condition.
+// Pairs are split at &, and name from value at the first =. In both, + is a
+// space and %XX is a byte; an invalid escape stands for itself, so that no
+// parameter is hidden from a condition because another parser would drop it.
 func queryFits(c *condition, query string) bool {
 	for query != "" {
 		var pair string
@@ -57,8 +57,8 @@ func unescape(raw string) string {
 	return text.String()
 }
 
-// unescapeByte decodes one byte of a text that is not empty, and returns the length of its
-// encoding.
+// unescapeByte decodes one byte of a text that is not empty, and returns the
+// length of its encoding.
 func unescapeByte(raw string) (byte, int) {
 	switch {
 	case raw[0] == '+':

@@ -9,8 +9,8 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// compiledRule is a rule in the form in which it is compared with requests. The fields that
-// every lookup reads come first.
+// compiledRule is a rule in the form in which it is compared with requests. The
+// fields that every lookup reads come first.
 type compiledRule struct {
 	source  *route.Rule
 	binding any
@@ -67,8 +67,9 @@ func (c *condition) fits(value string) bool {
 	}
 }
 
-// acceptsAt reports whether the type of the path accepts a path that starts with the rule's
-// literal, which has length bytes. It leaves the regular expression out.
+// acceptsAt reports whether the type of the path accepts a path that starts
+// with the rule's literal, which has length bytes. It leaves the regular
+// expression out.
 func (r *compiledRule) acceptsAt(path string, length int) bool {
 	switch r.pathType {
 	case pathExact:
@@ -94,15 +95,15 @@ const (
 	partPath
 )
 
-// mismatch is the first part of a rule that a request does not match; noPart is a match.
-// index is the place in the list of headers or parameters.
+// mismatch is the first part of a rule that a request does not match; noPart is
+// a match. index is the place in the list of headers or parameters.
 type mismatch struct {
 	part  part
 	index int
 }
 
-// conditions checks everything except host and path. Lookup and Explain both use it, so they
-// cannot disagree.
+// conditions checks everything except host and path. Lookup and Explain both
+// use it, so they cannot disagree.
 func (r *compiledRule) conditions(req *Request, entryPoint uint64) mismatch {
 	if r.entryPoints&entryPoint == 0 {
 		return mismatch{part: partEntryPoint}
@@ -144,7 +145,8 @@ func headerFits(c *condition, header Header) bool {
 	}
 }
 
-// compileRule compiles the part of a rule that does not depend on other elements.
+// compileRule compiles the part of a rule that does not depend on other
+// elements.
 func (e *edit) compileRule(rule *route.Rule) (*compiledRule, error) {
 	match := &rule.Match
 	compiled := &compiledRule{
@@ -208,8 +210,8 @@ func (e *edit) conditions(matches []route.ValueMatch) ([]condition, error) {
 	return compiled, nil
 }
 
-// intern returns one copy of a text for each edit: many hosts have the same paths, and lookups
-// of one then find those of another in the CPU cache.
+// intern returns one copy of a text for each edit: many hosts have the same
+// paths, and lookups of one then find those of another in the CPU cache.
 func (e *edit) intern(intern string) string {
 	if known, ok := e.interned[intern]; ok {
 		return known
@@ -218,7 +220,8 @@ func (e *edit) intern(intern string) string {
 	return intern
 }
 
-// expression compiles a regular expression once for each edit: many rules have the same.
+// expression compiles a regular expression once for each edit: many rules have
+// the same.
 func (e *edit) expression(text string) (*regexp.Regexp, error) {
 	if known, ok := e.expressions[text]; ok {
 		return known, nil

@@ -5,8 +5,9 @@ import (
 	"slices"
 )
 
-// shardCount is the number of lists that a sharded index is split into. A change copies one of
-// them, with 100,000 entries about 400, and the array of lists.
+// shardCount is the number of lists that a sharded index is split into. A
+// change copies one of them, with 100,000 entries about 400, and the array of
+// lists.
 const shardCount = 256
 
 // keyed is a pointer to a value that has its own key.
@@ -15,17 +16,17 @@ type keyed[K comparable] interface {
 	key() K
 }
 
-// sharded is an immutable hash index. A changed copy shares all shards except those with a
-// change.
+// sharded is an immutable hash index. A changed copy shares all shards except
+// those with a change.
 type sharded[K comparable, V keyed[K]] struct {
 	seed   maphash.Seed
 	shards *[shardCount]shard[V]
 	size   int
 }
 
-// shard is a list in the order of the tags, which are a part of the hashes: it is quicker to
-// copy than a map. A lookup reads only tags and one value, so that with thousands of entries
-// most of it stays in the CPU cache.
+// shard is a list in the order of the tags, which are a part of the hashes: it
+// is quicker to copy than a map. A lookup reads only tags and one value, so
+// that with thousands of entries most of it stays in the CPU cache.
 type shard[V any] struct {
 	tags   []tag
 	values []V // one for each tag
@@ -64,8 +65,9 @@ func find[K comparable, V keyed[K]](in *shard[V], hash uint64, key K) (at int, f
 	return at, false
 }
 
-// position returns the place of the first value with a tag, or where it would be. Hashes are
-// uniform, so it is near the place that interpolation gives, and no binary search is needed.
+// position returns the place of the first value with a tag, or where it would
+// be. Hashes are uniform, so it is near the place that interpolation gives, and
+// no binary search is needed.
 func (s *shard[V]) position(want tag) int {
 	i := int(want) * len(s.tags) >> tagBits
 	for i > 0 && s.tags[i-1] >= want {
@@ -77,8 +79,8 @@ func (s *shard[V]) position(want tag) int {
 	return i
 }
 
-// shardEdit makes a changed copy. It copies a shard before the first change to it, so that many
-// changes cost little more than one.
+// shardEdit makes a changed copy. It copies a shard before the first change to
+// it, so that many changes cost little more than one.
 type shardEdit[K comparable, V keyed[K]] struct {
 	sharded[K, V]
 	started bool

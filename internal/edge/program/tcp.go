@@ -16,7 +16,8 @@ type TCPRequest struct {
 	ServerName string
 }
 
-// TCPResult is what LookupTCP found. Without a route the connection is read as HTTP.
+// TCPResult is what LookupTCP found. Without a route the connection is read as
+// HTTP.
 type TCPResult struct {
 	Route *route.TCPRoute
 	// Binding is what Compiler.BindTCP made for the route.
@@ -124,8 +125,8 @@ func (t *tcpEdit) setList(serverName string, routes []*compiledTCP) {
 	}
 }
 
-// names returns the index that a server name is in, and its key there. Routes without a server
-// name are in no index.
+// names returns the index that a server name is in, and its key there. Routes
+// without a server name are in no index.
 func (t *tcpEdit) names(serverName string) (*shardEdit[string, *tcpList], string) {
 	if serverName == "" {
 		return nil, ""

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// node is a node of a radix tree of paths. Nodes never change once the edit that made them is
-// done; until then its generation marks them as its own. All paths start with a slash, so every
-// node has a prefix.
+// node is a node of a radix tree of paths. Nodes never change once the edit
+// that made them is done; until then its generation marks them as its own. All
+// paths start with a slash, so every node has a prefix.
 type node struct {
 	// prefix is the text between the parent and this node.
 	prefix string
@@ -15,10 +15,11 @@ type node struct {
 	edges []edge
 	// rules have exactly the path that leads here, in their order.
 	rules []*compiledRule
-	// one is the memory of rules when there is one, as there mostly is: a lookup then needs
-	// no further cache line for a list.
+	// one is the memory of rules when there is one, as there mostly is: a
+	// lookup then needs no further cache line for a list.
 	one [1]*compiledRule
-	// priority is the highest in this node and below, and top the highest in this node.
+	// priority is the highest in this node and below, and top the highest in
+	// this node.
 	priority   int32
 	top        int32
 	generation uint64
@@ -61,8 +62,8 @@ func (n *node) setRules(rules []*compiledRule) {
 	}
 }
 
-// insert adds a rule whose path continues with rest at the start of this node's prefix. The two
-// have at least their first byte in common.
+// insert adds a rule whose path continues with rest at the start of this node's
+// prefix. The two have at least their first byte in common.
 func (n *node) insert(e *edit, rest string, rule *compiledRule) *node {
 	n = n.own(e.next.generation)
 	common := commonLength(rest, n.prefix)
@@ -84,7 +85,8 @@ func (n *node) insert(e *edit, rest string, rule *compiledRule) *node {
 	return n
 }
 
-// split inserts a node between this one and its parent, after length bytes of the prefix.
+// split inserts a node between this one and its parent, after length bytes of
+// the prefix.
 func (n *node) split(e *edit, length int) *node {
 	upper := &node{
 		prefix:     e.intern(n.prefix[:length]),
@@ -96,8 +98,8 @@ func (n *node) split(e *edit, length int) *node {
 	return upper
 }
 
-// remove removes a rule. It returns nil when no rule is left, and merges a node that has only
-// one child left.
+// remove removes a rule. It returns nil when no rule is left, and merges a node
+// that has only one child left.
 func (n *node) remove(e *edit, rest string, rule *compiledRule) *node {
 	n = n.own(e.next.generation)
 	rest = rest[len(n.prefix):]
@@ -134,7 +136,8 @@ func (n *node) highest() int32 {
 	return highest
 }
 
-// child returns the index of the edge with a first byte, or where it would be inserted.
+// child returns the index of the edge with a first byte, or where it would be
+// inserted.
 func (n *node) child(first byte) (int, bool) {
 	low, high := 0, len(n.edges)
 	for low < high {

@@ -7,8 +7,8 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// changeEntryPoints replaces the entry points. Names that stay keep their bits, because the
-// masks of rules that stay have them.
+// changeEntryPoints replaces the entry points. Names that stay keep their bits,
+// because the masks of rules that stay have them.
 func (e *edit) changeEntryPoints(change *route.Change) error {
 	if !change.NewEntryPoints {
 		return nil
@@ -67,8 +67,8 @@ func (e *edit) releaseEntryPoints(names []string) {
 	}
 }
 
-// changeBackends changes backends and leaves the rules as they are: they name a backend by its
-// identity.
+// changeBackends changes backends and leaves the rules as they are: they name a
+// backend by its identity.
 func (e *edit) changeBackends(change *route.Change) error {
 	delta := &change.Backends
 	for _, id := range delta.Removed {

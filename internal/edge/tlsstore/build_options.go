@@ -16,7 +16,8 @@ func (b *builder) addOptions(in *Input) {
 	} else {
 		b.out.defaultOptions = set
 	}
-	// The order of the input must not decide which object a conflict is reported for.
+	// The order of the input must not decide which object a conflict is
+	// reported for.
 	sorted := slices.Clone(in.Options)
 	slices.SortStableFunc(sorted, func(a, b HostOptions) int { return a.ID.Compare(b.ID) })
 	for i := range sorted {
@@ -48,8 +49,9 @@ func (b *builder) addHostOptions(o *HostOptions) {
 	}
 }
 
-// setHostOptions assigns options to a host. Two that differ are a conflict, and the host
-// is not served: choosing one of them would drop the conditions of the other.
+// setHostOptions assigns options to a host. Two that differ are a conflict, and
+// the host is not served: choosing one of them would drop the conditions of the
+// other.
 func (b *builder) setHostOptions(e *entry, host pattern, from ID, set *optionSet) {
 	switch {
 	case e.options == nil:
@@ -63,7 +65,8 @@ func (b *builder) setHostOptions(e *entry, host pattern, from ID, set *optionSet
 	}
 }
 
-// setOf returns one set for equal options, and reuses that of the previous index.
+// setOf returns one set for equal options, and reuses that of the previous
+// index.
 func (b *builder) setOf(o Options) (*optionSet, error) {
 	o = o.withDefaults()
 	id := o.identify(b.digester)
@@ -86,9 +89,9 @@ func (b *builder) setOf(o Options) (*optionSet, error) {
 	return set, nil
 }
 
-// refusedSet stands for options that are invalid. It has the number of the base options: a
-// handshake for such a host is made with those, so that the client gets a 503 and not a
-// broken handshake.
+// refusedSet stands for options that are invalid. It has the number of the base
+// options: a handshake for such a host is made with those, so that the client
+// gets a 503 and not a broken handshake.
 func (b *builder) refusedSet() *optionSet {
 	refused := *b.out.sets[0]
 	refused.refused = true

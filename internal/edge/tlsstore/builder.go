@@ -121,10 +121,11 @@ type CertificateChange struct {
 	Now time.Time
 }
 
-// Change makes an index with other certificates from this one. The result is that of [Build]
-// with all certificates, and the cost follows the change. It reports false where that is not
-// possible, and the caller has to build: when the default certificate is among them, and when
-// another one has become valid or has expired since.
+// Change makes an index with other certificates from this one. The result is
+// that of [Build] with all certificates, and the cost follows the change. It
+// reports false where that is not possible, and the caller has to build: when
+// the default certificate is among them, and when another one has become valid
+// or has expired since.
 func (ix *Index) Change(change CertificateChange) (*Index, []Problem, bool) {
 	next := *ix
 	next.parsed = 0

@@ -21,8 +21,8 @@ import (
 	"slipway.dev/slipway/internal/secret"
 )
 
-// The limits of one certificate. They are far above what is in use, and keep the object of
-// one tenant from using up the memory or CPU of all.
+// The limits of one certificate. They are far above what is in use, and keep
+// the object of one tenant from using up the memory or CPU of all.
 const (
 	maxCertPEM = 256 << 10
 	maxKeyPEM  = 64 << 10
@@ -41,9 +41,9 @@ type Certificate struct {
 	// Hosts are the names and wildcards it may be used for. Empty means all
 	// names in the certificate.
 	Hosts []string
-	// Owner is the namespace it is used for: hosts that [Input.Owners] assigns to
-	// another one do not get it. Empty means that it is the operator's own, and
-	// good for every host.
+	// Owner is the namespace it is used for: hosts that [Input.Owners] assigns
+	// to another one do not get it. Empty means that it is the operator's own,
+	// and good for every host.
 	Owner string
 }
 
@@ -80,15 +80,16 @@ const (
 	keyRSA
 )
 
-// pair is a parsed certificate. It is made once for each content, and shared
-// by all indexes that have it.
+// pair is a parsed certificate. It is made once for each content, and shared by
+// all indexes that have it.
 type pair struct {
 	certificate         tls.Certificate
 	digest              digest
 	kind                keyKind
 	notBefore, notAfter int64 // Unix seconds
 	names               []pattern
-	// issuer is a readable name. Many certificates have the same, and share the text.
+	// issuer is a readable name. Many certificates have the same, and share the
+	// text.
 	issuer unique.Handle[string]
 }
 
@@ -121,8 +122,8 @@ func comparePatterns(a, b pattern) int {
 	return strings.Compare(a.name, b.name)
 }
 
-// parsePair parses a certificate and its key, and validates everything that can be checked
-// before a handshake.
+// parsePair parses a certificate and its key, and validates everything that can
+// be checked before a handshake.
 func parsePair(c Certificate, sum digest) (*pair, Reason, error) {
 	key := c.KeyPEM.Reveal()
 	switch {
@@ -205,8 +206,8 @@ func classifyKey(leaf *x509.Certificate) (keyKind, error) {
 }
 
 // leafNames are the DNS names of a certificate, sorted for covers. Names that
-// no client can send in SNI are left out. The common name does not count: clients have not
-// read it for years (RFC 6125 section 6.4.4).
+// no client can send in SNI are left out. The common name does not count:
+// clients have not read it for years (RFC 6125 section 6.4.4).
 func leafNames(leaf *x509.Certificate) []pattern {
 	names := make([]pattern, 0, len(leaf.DNSNames))
 	for _, name := range leaf.DNSNames {
@@ -238,8 +239,8 @@ func compareCandidates(a, b candidate) int {
 	)
 }
 
-// sameCandidate reports whether two objects hold one certificate for one
-// owner: copies of a wildcard certificate are common.
+// sameCandidate reports whether two objects hold one certificate for one owner:
+// copies of a wildcard certificate are common.
 func sameCandidate(a, b candidate) bool { return a.pair == b.pair && a.owner == b.owner }
 
 // CertificateInfo describes a certificate of an index, without its key.

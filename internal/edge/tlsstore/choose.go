@@ -5,10 +5,11 @@ import (
 	"iter"
 )
 
-// choose returns the best certificate for a name, or nil when none has the name. In this
-// order: one that the client supports and that is valid now, under the exact name before the
-// wildcard; one that has expired, because its error is clearer to a user than that of a
-// certificate for another name; one that the client does not support.
+// choose returns the best certificate for a name, or nil when none has the
+// name. In this order: one that the client supports and that is valid now,
+// under the exact name before the wildcard; one that has expired, because its
+// error is clearer to a user than that of a certificate for another name; one
+// that the client does not support.
 func choose(hello *tls.ClientHelloInfo, exact, wild *entry, now int64) *pair {
 	if first, more := peekCandidates(exact, wild); !more {
 		return first
@@ -33,8 +34,8 @@ func choose(hello *tls.ClientHelloInfo, exact, wild *entry, now int64) *pair {
 	return unsupported
 }
 
-// peekCandidates returns the first candidate, and whether there is another one. Nearly all
-// hosts have one certificate, and nothing to choose from.
+// peekCandidates returns the first candidate, and whether there is another one.
+// Nearly all hosts have one certificate, and nothing to choose from.
 func peekCandidates(exact, wild *entry) (first *pair, more bool) {
 	for p := range candidates(exact, wild) {
 		if first != nil {

@@ -5,11 +5,12 @@ import (
 	"sync/atomic"
 )
 
-// Handshake records the options that a connection's handshake was made with. The store writes
-// it during the handshake; [Store.Verdict] reads it for each request.
+// Handshake records the options that a connection's handshake was made with.
+// The store writes it during the handshake; [Store.Verdict] reads it for each
+// request.
 //
-// tls.ConnectionState is not enough: it has the name, but the options of the name may have
-// changed since the client connected.
+// tls.ConnectionState is not enough: it has the name, but the options of the
+// name may have changed since the client connected.
 type Handshake struct {
 	recorded atomic.Pointer[handshakeFacts]
 }
@@ -25,9 +26,8 @@ type handshakeFacts struct {
 type handshakeKey struct{}
 
 // WithHandshake returns a context that carries a new Handshake. The connection
-// must be made with it: http.Server.ConnContext, quic.Transport.ConnContext
-// and tls.Conn.HandshakeContext all lead to the store. Use one for each
-// connection.
+// must be made with it: http.Server.ConnContext, quic.Transport.ConnContext and
+// tls.Conn.HandshakeContext all lead to the store. Use one for each connection.
 func WithHandshake(ctx context.Context) context.Context {
 	return context.WithValue(ctx, handshakeKey{}, new(Handshake))
 }
@@ -42,8 +42,8 @@ func HandshakeFrom(ctx context.Context) *Handshake {
 	return h
 }
 
-// record stores the facts. A second connection with other facts invalidates the record, so
-// that neither of the two can be taken for the other.
+// record stores the facts. A second connection with other facts invalidates the
+// record, so that neither of the two can be taken for the other.
 func (h *Handshake) record(facts handshakeFacts) {
 	if h == nil || h.recorded.CompareAndSwap(nil, &facts) {
 		return
@@ -66,8 +66,8 @@ func (h *Handshake) facts() (handshakeFacts, bool) {
 	return *made, true
 }
 
-// ServerName is the canonical name of SNI, empty when there is none, or none that is a DNS
-// name.
+// ServerName is the canonical name of SNI, empty when there is none, or none
+// that is a DNS name.
 func (h *Handshake) ServerName() string {
 	if h == nil || h.recorded.Load() == nil {
 		return ""
@@ -75,8 +75,8 @@ func (h *Handshake) ServerName() string {
 	return h.recorded.Load().name
 }
 
-// Challenge reports whether the connection is only for an ACME challenge. It has to be closed
-// after the handshake.
+// Challenge reports whether the connection is only for an ACME challenge. It
+// has to be closed after the handshake.
 func (h *Handshake) Challenge() bool {
 	if h == nil {
 		return false
@@ -91,7 +91,8 @@ type Verdict uint8
 // The verdicts. The zero value serves nothing.
 const (
 	// Misdirected: the connection was made with other options than the host
-	// has, or the host cannot be parsed. Respond with 421; the client connects again.
+	// has, or the host cannot be parsed. Respond with 421; the client connects
+	// again.
 	Misdirected Verdict = iota
 	// Refused: the host's options are invalid. Respond with 503.
 	Refused
@@ -114,8 +115,9 @@ func (v Verdict) String() string {
 // that made the handshake. host is a Host header or an :authority, with or
 // without a port.
 //
-// host may also be a wildcard such as *.example.com. A proxy that serves a request by a
-// wildcard's rule checks the rule's host as well: the name itself can have other options.
+// host may also be a wildcard such as *.example.com. A proxy that serves a
+// request by a wildcard's rule checks the rule's host as well: the name itself
+// can have other options.
 func (s *Store) Verdict(h *Handshake, host string) Verdict {
 	set, ok := s.selectOptions(host)
 	if !ok {

@@ -25,8 +25,8 @@ type Input struct {
 	// certificates and options of other namespaces are refused. A host that is
 	// not listed is open to all.
 	Owners map[string]string
-	// Now is the time at which certificates are reported as expired; zero means the
-	// present. Handshakes use the clock of the store.
+	// Now is the time at which certificates are reported as expired; zero means
+	// the present. Handshakes use the clock of the store.
 	Now time.Time
 }
 
@@ -40,7 +40,8 @@ type entry struct {
 	owned   bool
 }
 
-// object has what one Kubernetes object contributes to the index, so that it can be removed.
+// object has what one Kubernetes object contributes to the index, so that it
+// can be removed.
 type object struct {
 	pairs []*pair // one for each time it was given; the first is its own
 	hosts []pattern
@@ -71,8 +72,9 @@ type Index struct {
 	// optionProblems are those of options, and those of certificates by object.
 	optionProblems      []Problem
 	certificateProblems map[ID][]Problem
-	// nextValidityChange is when the next certificate becomes valid or expires, in Unix
-	// seconds. After that, problems have to be reported again, by Build.
+	// nextValidityChange is when the next certificate becomes valid or expires,
+	// in Unix seconds. After that, problems have to be reported again, by
+	// Build.
 	nextValidityChange int64
 	parsed             int
 }
@@ -92,8 +94,9 @@ func newIndex() *Index {
 // again, and an object that has become unreadable keeps its last good
 // certificate. previous may be nil and is not kept.
 //
-// The index is complete and can be served, even with problems: each of them affects only its
-// own object. A rule whose options are refused here must not be served either.
+// The index is complete and can be served, even with problems: each of them
+// affects only its own object. A rule whose options are refused here must not
+// be served either.
 func Build(in Input, previous *Index) (*Index, []Problem) {
 	if previous == nil {
 		previous = newIndex()
@@ -110,8 +113,7 @@ func Build(in Input, previous *Index) (*Index, []Problem) {
 	return b.finish()
 }
 
-// Parsed is the number of certificates that had to be parsed to make the
-// index.
+// Parsed is the number of certificates that had to be parsed to make the index.
 func (ix *Index) Parsed() int { return ix.parsed }
 
 // Certificates lists what the index can serve, by identity.
@@ -122,7 +124,8 @@ func (ix *Index) Certificates() []CertificateInfo {
 	return list
 }
 
-// find looks up a canonical name and the wildcard above it, without an allocation.
+// find looks up a canonical name and the wildcard above it, without an
+// allocation.
 func (ix *Index) find(name []byte) (exact, wild *entry) {
 	exact = lookupName(&ix.exact, name)
 	if dot := bytes.IndexByte(name, '.'); dot >= 0 {
@@ -135,8 +138,8 @@ func lookupName(names *shards[string, *entry], name []byte) *entry {
 	return names.part(maphash.Bytes(names.seed, name))[string(name)]
 }
 
-// optionsOf chooses the options of a name: its own, those of the wildcard
-// above it, the default ones.
+// optionsOf chooses the options of a name: its own, those of the wildcard above
+// it, the default ones.
 func (ix *Index) optionsOf(exact, wild *entry) *optionSet {
 	if exact != nil && exact.options != nil {
 		return exact.options
@@ -157,7 +160,8 @@ func (b *builder) addOwners(owners map[string]string) {
 	}
 }
 
-// mayUse reports whether certificates and options of a namespace may be used for a host.
+// mayUse reports whether certificates and options of a namespace may be used
+// for a host.
 func (e *entry) mayUse(owner string) bool {
 	return !e.owned || owner == "" || owner == e.owner
 }
@@ -223,8 +227,8 @@ func listNames(names []pattern) string {
 	return strings.Join(texts, ", ")
 }
 
-// pairOf returns the parsed certificate: one that was parsed before, a new one, or the
-// object's last good one. It is nil when there is none.
+// pairOf returns the parsed certificate: one that was parsed before, a new one,
+// or the object's last good one. It is nil when there is none.
 func (b *builder) pairOf(c *Certificate) *pair {
 	sum := b.digester.sum(c.CertPEM, c.KeyPEM.Reveal())
 	p := b.pairs.get(sum).pair

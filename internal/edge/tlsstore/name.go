@@ -74,10 +74,10 @@ func isNumber(label []byte) bool {
 	return true
 }
 
-// CanonicalName returns the one spelling of a DNS name: lower case, without
-// the dot at the end. It is false for what is no DNS name: an IP address, an
-// empty label, a wildcard, a byte outside letters, digits, hyphen and
-// underscore. Names in other scripts are given in punycode.
+// CanonicalName returns the one spelling of a DNS name: lower case, without the
+// dot at the end. It is false for what is no DNS name: an IP address, an empty
+// label, a wildcard, a byte outside letters, digits, hyphen and underscore.
+// Names in other scripts are given in punycode.
 func CanonicalName(s string) (string, bool) {
 	var buf nameBuf
 	n, flaw := canonical(&buf, s)
@@ -131,9 +131,9 @@ const (
 	authorityPattern                  // perhaps a wildcard, given without its star
 )
 
-// splitAuthority removes the port of a host and classifies the rest. A host that cannot be parsed
-// is bad, and never nameless: nameless hosts get the default options, and an odd spelling of a
-// protected host must not.
+// splitAuthority removes the port of a host and classifies the rest. A host
+// that cannot be parsed is bad, and never nameless: nameless hosts get the
+// default options, and an odd spelling of a protected host must not.
 func splitAuthority(host string) (string, authority) {
 	if host == "" {
 		return "", authorityNoName

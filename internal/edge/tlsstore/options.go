@@ -25,8 +25,8 @@ const (
 	maxProtocols = 16
 )
 
-// Options are the conditions of a handshake. The zero value is safe: TLS 1.2
-// or 1.3, Go's choice of cipher suites, no client certificates, HTTP/2 and
+// Options are the conditions of a handshake. The zero value is safe: TLS 1.2 or
+// 1.3, Go's choice of cipher suites, no client certificates, HTTP/2 and
 // HTTP/1.1, and the default certificate for names without one.
 type Options struct {
 	// MinVersion and MaxVersion are versions of crypto/tls. 0 means TLS 1.2 and
@@ -36,9 +36,9 @@ type Options struct {
 	// CipherSuites are for TLS 1.2 and older; the order does not matter. Empty
 	// means Go's choice.
 	CipherSuites []uint16
-	// ClientAuth is whether a client certificate is requested, required and verified.
-	// Verification needs ClientCAs: the system's roots would admit every owner of a
-	// domain.
+	// ClientAuth is whether a client certificate is requested, required and
+	// verified. Verification needs ClientCAs: the system's roots would admit
+	// every owner of a domain.
 	ClientAuth tls.ClientAuthType
 	// ClientCAs are PEM certificates that vouch for clients.
 	ClientCAs string
@@ -75,12 +75,13 @@ type optionSet struct {
 	number  int // place in Index.sets
 	options Options
 	pool    *x509.CertPool
-	// refused marks invalid options. The host is not served, and handshakes for it use the
-	// base set.
+	// refused marks invalid options. The host is not served, and handshakes for
+	// it use the base set.
 	refused bool
 }
 
-// withDefaults returns the canonical form of options, so that equal ones have the same identity.
+// withDefaults returns the canonical form of options, so that equal ones have
+// the same identity.
 func (o Options) withDefaults() Options {
 	if o.MinVersion == 0 {
 		o.MinVersion = tls.VersionTLS12

@@ -53,7 +53,8 @@ const (
 	ReasonConflict    Reason = "OptionsConflict" // two different options for one host
 )
 
-// Problem is a part of an input that is not served as configured, with the reason.
+// Problem is a part of an input that is not served as configured, with the
+// reason.
 type Problem struct {
 	Kind   Kind
 	Object ID
@@ -76,7 +77,8 @@ func (p Problem) String() string {
 	return what + p.Object.String() + ": " + p.Message
 }
 
-// sortProblems sorts problems, so that every replica reports them in the same order.
+// sortProblems sorts problems, so that every replica reports them in the same
+// order.
 func sortProblems(problems []Problem) {
 	slices.SortFunc(problems, func(a, b Problem) int {
 		return cmp.Or(

@@ -11,9 +11,10 @@ import (
 	"time"
 )
 
-// selfSigned makes the certificate that is used when there is no other. Its name is in the
-// reserved domain .invalid, and it is valid for longer than any process runs: clients never
-// trust it, so its expiry would only change their error.
+// selfSigned makes the certificate that is used when there is no other. Its
+// name is in the reserved domain .invalid, and it is valid for longer than any
+// process runs: clients never trust it, so its expiry would only change their
+// error.
 func selfSigned(now time.Time) (*pair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -13,10 +13,10 @@ type Config struct {
 	// Now is the clock for validity and for the rotation of ticket keys; nil
 	// means time.Now.
 	Now func() time.Time
-	// Challenge returns the certificate for an ACME TLS-ALPN-01 challenge of a canonical
-	// name, nil when there is none. It is called only when a client offers the protocol
-	// acme-tls/1 and no other. It must be quick: it runs inside the handshake. Nil means
-	// that challenges are refused.
+	// Challenge returns the certificate for an ACME TLS-ALPN-01 challenge of a
+	// canonical name, nil when there is none. It is called only when a client
+	// offers the protocol acme-tls/1 and no other. It must be quick: it runs
+	// inside the handshake. Nil means that challenges are refused.
 	Challenge func(name string) *tls.Certificate
 }
 
@@ -90,8 +90,8 @@ func (s *Store) Swap(ix *Index) {
 	s.live.Store(live)
 }
 
-// newConfig makes the config of an option set. It does not belong to one
-// index: it finds its certificates in the one that is live.
+// newConfig makes the config of an option set. It does not belong to one index:
+// it finds its certificates in the one that is live.
 func (s *Store) newConfig(set *optionSet) *tls.Config {
 	return &tls.Config{
 		Time:           s.now,
@@ -105,8 +105,8 @@ func (s *Store) newConfig(set *optionSet) *tls.Config {
 	}
 }
 
-// ServerConfig is the config for a TLS server. It decides nothing itself:
-// every handshake goes through GetConfigForClient.
+// ServerConfig is the config for a TLS server. It decides nothing itself: every
+// handshake goes through GetConfigForClient.
 func (s *Store) ServerConfig() *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS12,
@@ -116,7 +116,8 @@ func (s *Store) ServerConfig() *tls.Config {
 }
 
 // GetConfigForClient is the one entry of all handshakes, over TCP and QUIC. It
-// always returns a config, and records the options in the context's [Handshake].
+// always returns a config, and records the options in the context's
+// [Handshake].
 func (s *Store) GetConfigForClient(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 	s.rotateTickets(s.now())
 	live := s.live.Load()
@@ -131,8 +132,8 @@ func (s *Store) GetConfigForClient(hello *tls.ClientHelloInfo) (*tls.Config, err
 	if h := HandshakeFrom(hello.Context()); h != nil {
 		h.record(handshakeFacts{options: set.id, name: string(name)})
 	}
-	// The check is here and not only in getCertificate, which is not called when a session
-	// is resumed.
+	// The check is here and not only in getCertificate, which is not called
+	// when a session is resumed.
 	if set.options.SNIStrict {
 		if first, _ := peekCandidates(exact, wild); first == nil {
 			return s.reject, nil
@@ -162,8 +163,8 @@ func wantsChallenge(hello *tls.ClientHelloInfo) bool {
 	return len(hello.SupportedProtos) == 1 && hello.SupportedProtos[0] == protoACME
 }
 
-// challengeConfig returns the config for one ACME challenge. The handshake is marked
-// so that no request is ever served on the connection.
+// challengeConfig returns the config for one ACME challenge. The handshake is
+// marked so that no request is ever served on the connection.
 func (s *Store) challengeConfig(hello *tls.ClientHelloInfo, name string) *tls.Config {
 	HandshakeFrom(hello.Context()).record(handshakeFacts{name: name, challenge: true})
 	if s.challenge == nil || name == "" {
@@ -200,9 +201,9 @@ func (s *Store) OptionsFor(host string) (HostOptionsInfo, bool) {
 	return HostOptionsInfo{ID: set.id, ClientAuth: set.options.ClientAuth, Refused: set.refused}, true
 }
 
-// PlaintextAllowed reports whether a host may be served without TLS. It may
-// not when its options ask for client certificates, are refused, or when the
-// host cannot be read.
+// PlaintextAllowed reports whether a host may be served without TLS. It may not
+// when its options ask for client certificates, are refused, or when the host
+// cannot be read.
 func (s *Store) PlaintextAllowed(host string) bool {
 	set, ok := s.selectOptions(host)
 	return ok && !set.refused && set.options.ClientAuth == tls.NoClientCert

@@ -20,7 +20,8 @@ const (
 	ticketPeriod  = 12 * time.Hour
 	ticketKeep    = 3
 	maxTicketKeys = 16
-	// ticketUse separates the keys from others that are derived from the same secret.
+	// ticketUse separates the keys from others that are derived from the same
+	// secret.
 	ticketUse = "slipway tls session ticket "
 )
 
@@ -49,9 +50,10 @@ func (r *ticketRing) rotate(now time.Time) {
 	r.keys = kept
 }
 
-// install sets the ticket keys of a config. Each set of options has its own, so that a session made without a client certificate cannot be resumed
-// where one is needed. They depend on nothing but the secret and the options:
-// replicas with the same secrets resume each other's sessions.
+// install sets the ticket keys of a config. Each set of options has its own, so
+// that a session made without a client certificate cannot be resumed where one
+// is needed. They depend on nothing but the secret and the options: replicas
+// with the same secrets resume each other's sessions.
 func (r *ticketRing) install(config *tls.Config, id OptionsID) {
 	keys := make([][ticketKeySize]byte, len(r.keys))
 	for i := range r.keys {

@@ -7,13 +7,14 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// pickFilter decides which endpoints a request may go to. Pick relaxes it step by step
-// when no endpoint is left.
+// pickFilter decides which endpoints a request may go to. Pick relaxes it step
+// by step when no endpoint is left.
 type pickFilter struct {
 	avoid        *Endpoint
 	limit        int64 // of requests in flight on one endpoint; 0 is none
 	unhealthyToo bool  // admit also ejected endpoints and those that fail their checks
-	// slowStart is the length of slow start while an endpoint is in it; 0 otherwise.
+	// slowStart is the length of slow start while an endpoint is in it; 0
+	// otherwise.
 	slowStart, now int64
 }
 
@@ -32,15 +33,16 @@ func (g *pickFilter) available(e *Endpoint) bool {
 
 func (g *pickFilter) full(e *Endpoint) bool { return g.limit > 0 && e.inFlight.Load() >= g.limit }
 
-// fullShare is the share of an endpoint that is not in slow start, and leastShare that
-// of one that was just added: with none at all it would never warm up.
+// fullShare is the share of an endpoint that is not in slow start, and
+// leastShare that of one that was just added: with none at all it would never
+// warm up.
 const (
 	fullShare  = 1000
 	leastShare = fullShare / 10
 )
 
-// share returns how much of its weight an endpoint gets during slow start. It grows
-// linearly with the time since the endpoint was added.
+// share returns how much of its weight an endpoint gets during slow start. It
+// grows linearly with the time since the endpoint was added.
 func (g *pickFilter) share(e *Endpoint) uint64 {
 	if g.slowStart == 0 || e.addedAt == 0 {
 		return fullShare
@@ -52,11 +54,11 @@ func (g *pickFilter) share(e *Endpoint) uint64 {
 	return max(uint64(float64(age)/float64(g.slowStart)*fullShare), leastShare)
 }
 
-// choose returns a candidate that the filter admits, or nil. Another request may fill
-// it up before it is acquired, so the caller checks again.
+// choose returns a candidate that the filter admits, or nil. Another request
+// may fill it up before it is acquired, so the caller checks again.
 //
-// Without a method of its own it is the power of two choices: of two random candidates
-// the less busy one, which avoids both hot spots and a global lock.
+// Without a method of its own it is the power of two choices: of two random
+// candidates the less busy one, which avoids both hot spots and a global lock.
 func (h *Handle) choose(r *endpointSet, f *candidates, g *pickFilter, choice PickOptions) *endpointEntry {
 	switch {
 	case len(f.entries) == 1:
@@ -85,8 +87,8 @@ func (h *Handle) choose(r *endpointSet, f *candidates, g *pickFilter, choice Pic
 	return lessBusy(a, b)
 }
 
-// roundRobin is for endpoints with equal weights. Those that are not admitted lose their
-// turn, so that their neighbour does not get two.
+// roundRobin is for endpoints with equal weights. Those that are not admitted
+// lose their turn, so that their neighbour does not get two.
 func (h *Handle) roundRobin(f *candidates, g *pickFilter) *endpointEntry {
 	n := uint64(len(f.entries))
 	for range n {
@@ -97,10 +99,10 @@ func (h *Handle) roundRobin(f *candidates, g *pickFilter) *endpointEntry {
 	return f.scan(g, nil)
 }
 
-// smoothRoundRobin is round robin by weight that does not send several requests in a row
-// to the heaviest endpoint, as in nginx: each endpoint gains its weight, the one with the
-// most is chosen and pays the sum. It is exact over every period. It needs a lock,
-// because all weights change together.
+// smoothRoundRobin is round robin by weight that does not send several requests
+// in a row to the heaviest endpoint, as in nginx: each endpoint gains its
+// weight, the one with the most is chosen and pays the sum. It is exact over
+// every period. It needs a lock, because all weights change together.
 func (h *Handle) smoothRoundRobin(f *candidates, g *pickFilter) *endpointEntry {
 	h.smoothMu.Lock()
 	defer h.smoothMu.Unlock()
@@ -123,8 +125,8 @@ func (h *Handle) smoothRoundRobin(f *candidates, g *pickFilter) *endpointEntry {
 	return best
 }
 
-// lessBusy compares requests in flight by weight. It prefers the first where both are the
-// same: it was drawn by weight.
+// lessBusy compares requests in flight by weight. It prefers the first where
+// both are the same: it was drawn by weight.
 func lessBusy(a, b *endpointEntry) *endpointEntry {
 	if uint64(b.endpoint.inFlight.Load())*a.weight < uint64(a.endpoint.inFlight.Load())*b.weight {
 		return b
@@ -132,8 +134,8 @@ func lessBusy(a, b *endpointEntry) *endpointEntry {
 	return a
 }
 
-// faster compares how long a request would take, with those in flight ahead of it. Where
-// one of the latencies is not known, it compares how busy they are.
+// faster compares how long a request would take, with those in flight ahead of
+// it. Where one of the latencies is not known, it compares how busy they are.
 func faster(a, b *endpointEntry, now int64) *endpointEntry {
 	of, other := a.endpoint.expectedLatency(now), b.endpoint.expectedLatency(now)
 	if of == 0 || other == 0 {
@@ -145,11 +147,13 @@ func faster(a, b *endpointEntry, now int64) *endpointEntry {
 	return a
 }
 
-// drawAttempts is how often a candidate is drawn before all of them are scanned.
+// drawAttempts is how often a candidate is drawn before all of them are
+// scanned.
 const drawAttempts = 4
 
-// weightedRandom draws an admitted candidate by weight, other than the given one. In slow
-// start a draw succeeds only with the probability of the endpoint's share.
+// weightedRandom draws an admitted candidate by weight, other than the given
+// one. In slow start a draw succeeds only with the probability of the
+// endpoint's share.
 func (f *candidates) weightedRandom(g *pickFilter, other *endpointEntry) *endpointEntry {
 	for range drawAttempts {
 		m := f.draw()

@@ -12,22 +12,24 @@ import (
 )
 
 const (
-	// maxChecks bounds the checks that run at a time. Each needs a goroutine while it
-	// runs; an endpoint that drops packets keeps one for the whole timeout.
+	// maxChecks bounds the checks that run at a time. Each needs a goroutine
+	// while it runs; an endpoint that drops packets keeps one for the whole
+	// timeout.
 	maxChecks = 512
-	// firstCheck bounds the wait for the first check of an endpoint. Waits are random, so
-	// that the endpoints of a new table are not checked all at once.
+	// firstCheck bounds the wait for the first check of an endpoint. Waits are
+	// random, so that the endpoints of a new table are not checked all at once.
 	firstCheck = time.Second
 )
 
-// checker runs the health checks that backends declare. One serves the whole Set: between
-// checks an endpoint needs only its place in a queue, and there is one timer for the first
-// of them.
+// checker runs the health checks that backends declare. One serves the whole
+// Set: between checks an endpoint needs only its place in a queue, and there is
+// one timer for the first of them.
 //
-// An endpoint is checked first within a second, and then at the interval, with a jitter of
-// a tenth. It is healthy from the beginning, becomes unhealthy after as many failures in a
-// row as its check declares, and healthy again after as many successes. That state
-// survives every change of the table, except for the end of the check.
+// An endpoint is checked first within a second, and then at the interval, with
+// a jitter of a tenth. It is healthy from the beginning, becomes unhealthy
+// after as many failures in a row as its check declares, and healthy again
+// after as many successes. That state survives every change of the table,
+// except for the end of the check.
 type checker struct {
 	set *Set
 
@@ -48,12 +50,14 @@ type probe struct {
 	passed, failed int // in a row
 }
 
-// checkPlan is how an endpoint is checked. It never changes: a probe gets another plan.
+// checkPlan is how an endpoint is checked. It never changes: a probe gets
+// another plan.
 type checkPlan struct {
 	check  *route.HealthCheck // with its defaults
 	dialer *dialer
 	host   string
-	// target is the endpoint, or one with the same host for a check on another port.
+	// target is the endpoint, or one with the same host for a check on another
+	// port.
 	target *Endpoint
 }
 
@@ -67,7 +71,8 @@ func (c *checker) update(b *route.Backend, r *endpointSet) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i := range r.entries {
-		// A check that has not changed keeps its pointer, so that plans compare quickly.
+		// A check that has not changed keeps its pointer, so that plans compare
+		// quickly.
 		if p := r.entries[i].endpoint.probe; p != nil && check != nil && reflect.DeepEqual(p.plan.check, check) {
 			check = p.plan.check
 			break
@@ -101,7 +106,8 @@ func checkHost(check *route.HealthCheck, b *route.Backend, e *Endpoint) string {
 	return e.address
 }
 
-// schedule starts or changes the checks of an endpoint. It is called with mu held.
+// schedule starts or changes the checks of an endpoint. It is called with mu
+// held.
 func (c *checker) schedule(e *Endpoint, plan checkPlan) {
 	p := e.probe
 	if p != nil && p.plan.dialer == plan.dialer && p.plan.host == plan.host && p.plan.check == plan.check {
@@ -127,8 +133,8 @@ func (c *checker) schedule(e *Endpoint, plan checkPlan) {
 	}
 }
 
-// cancel ends the checks of an endpoint and forgets their result. It is called with mu
-// held.
+// cancel ends the checks of an endpoint and forgets their result. It is called
+// with mu held.
 func (c *checker) cancel(e *Endpoint) {
 	p := e.probe
 	if p == nil {
@@ -154,8 +160,8 @@ func (p *probe) closeTarget() {
 	}
 }
 
-// arm sets the timer for the first check that is due. With as many as may run it does
-// nothing: finish calls it again. It is called with mu held.
+// arm sets the timer for the first check that is due. With as many as may run
+// it does nothing: finish calls it again. It is called with mu held.
 func (c *checker) arm() {
 	if len(c.queue) == 0 || c.running >= maxChecks {
 		return
@@ -184,8 +190,8 @@ func (c *checker) runDue() {
 	c.arm()
 }
 
-// finish records the result of a check and schedules the next. The plan may have changed
-// while the check ran; its result does not count then.
+// finish records the result of a check and schedules the next. The plan may
+// have changed while the check ran; its result does not count then.
 func (c *checker) finish(p *probe, plan checkPlan, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -204,8 +210,8 @@ func (c *checker) finish(p *probe, plan checkPlan, err error) {
 	heap.Push(&c.queue, p)
 }
 
-// record counts a result, and changes the health of the endpoint at its thresholds. It is
-// called with mu held.
+// record counts a result, and changes the health of the endpoint at its
+// thresholds. It is called with mu held.
 func (p *probe) record(err error) {
 	e, check := p.endpoint, p.plan.check
 	e.handle.set.stats.checks.Add(1)
@@ -241,8 +247,8 @@ func jitter(base, spread time.Duration) time.Duration {
 	return base + time.Duration(rand.Int64N(int64(max(spread, 1))))
 }
 
-// setCheckResult changes whether an endpoint passes its checks: nil is that it does. Only
-// a change is counted and logged.
+// setCheckResult changes whether an endpoint passes its checks: nil is that it
+// does. Only a change is counted and logged.
 func (h *Handle) setCheckResult(e *Endpoint, fault error) {
 	var reason *string
 	if fault != nil {

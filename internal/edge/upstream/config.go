@@ -11,23 +11,23 @@ import (
 
 // Config configures a Set. A field that is zero has its default.
 type Config struct {
-	// IdleTimeout is how long an unused connection is kept. Default 30 s. Many backends
-	// close theirs earlier; CheckAfter finds those.
+	// IdleTimeout is how long an unused connection is kept. Default 30 s. Many
+	// backends close theirs earlier; CheckAfter finds those.
 	IdleTimeout time.Duration
 	// MaxIdlePerEndpoint bounds the unused connections. Default 256.
 	MaxIdlePerEndpoint int
-	// CheckAfter is how long a connection may be unused before it is checked when it is
-	// taken: whether the backend closed it, or sent bytes without a request, which would
-	// be read as the response of the next client. The check is a system call. Default:
-	// every time.
+	// CheckAfter is how long a connection may be unused before it is checked
+	// when it is taken: whether the backend closed it, or sent bytes without a
+	// request, which would be read as the response of the next client. The
+	// check is a system call. Default: every time.
 	CheckAfter time.Duration
-	// ConnectTimeout bounds making a connection, including DNS and the TLS handshake,
-	// where the route sets no timeout. Default 5 s.
+	// ConnectTimeout bounds making a connection, including DNS and the TLS
+	// handshake, where the route sets no timeout. Default 5 s.
 	ConnectTimeout time.Duration
-	// MaxInFlightPerEndpoint bounds the requests that run on one endpoint at a time,
-	// where the backend sets no limit. Further requests go to other endpoints, or fail
-	// with an OverloadError. Default 0, no bound: the connections of clients are bounded
-	// already.
+	// MaxInFlightPerEndpoint bounds the requests that run on one endpoint at a
+	// time, where the backend sets no limit. Further requests go to other
+	// endpoints, or fail with an OverloadError. Default 0, no bound: the
+	// connections of clients are bounded already.
 	MaxInFlightPerEndpoint int64
 	// RetryAfter is the Retry-After of an OverloadError. Default 1 s.
 	RetryAfter time.Duration
@@ -38,40 +38,42 @@ type Config struct {
 	Limits h1.Limits
 	// Timeouts are those of connections to backends. Default: 60 s for the
 	// first byte of a response, 10 s more for the rest of its head, 60 s
-	// between two pieces of a body, 30 s for a write. There is no least rate:
-	// a stream of events is slow by nature.
+	// between two pieces of a body, 30 s for a write. There is no least rate: a
+	// stream of events is slow by nature.
 	Timeouts h1.Timeouts
-	// PingAfter is how long an endpoint may send no frame on an HTTP/2 connection with
-	// an outstanding response before it gets a PING. Default 30 s. The connection is
-	// closed when no frame comes within PingTimeout after that, by default 10 s.
+	// PingAfter is how long an endpoint may send no frame on an HTTP/2
+	// connection with an outstanding response before it gets a PING. Default 30
+	// s. The connection is closed when no frame comes within PingTimeout after
+	// that, by default 10 s.
 	PingAfter, PingTimeout time.Duration
 	// Pool lends the buffers. Default: one of the Set's own.
 	Pool *h1.BufferPool
 	// Zone is the zone that the edge runs in, for balancing that prefers it.
 	Zone string
-	// StickyKey is the key of the values of sticky cookies. All replicas need the same.
-	// Without it the values depend on the backend's name alone: they are still the same
-	// on every replica, but a client that guesses the name can find an address by trying
-	// all.
+	// StickyKey is the key of the values of sticky cookies. All replicas need
+	// the same. Without it the values depend on the backend's name alone: they
+	// are still the same on every replica, but a client that guesses the name
+	// can find an address by trying all.
 	StickyKey route.Secret
-	// LocalNames lets the host name of an endpoint resolve to a loopback or link-local
-	// address. Default off: the owner of a name could otherwise reach what listens only
-	// on the edge's own machine, or the metadata service of a cloud.
+	// LocalNames lets the host name of an endpoint resolve to a loopback or
+	// link-local address. Default off: the owner of a name could otherwise
+	// reach what listens only on the edge's own machine, or the metadata
+	// service of a cloud.
 	LocalNames bool
 	// Log gets ejections and broken backends. Default: nothing is logged.
 	Log *slog.Logger
 }
 
-// Ejection configures outlier ejection: when an endpoint gets no requests because it
-// fails. [ConnectFailed], [Reset] and [TimedOut] are failures; a response with status
-// 500 is not, because the application sent it.
+// Ejection configures outlier ejection: when an endpoint gets no requests
+// because it fails. [ConnectFailed], [Reset] and [TimedOut] are failures; a
+// response with status 500 is not, because the application sent it.
 type Ejection struct {
-	// Failures is how many failures in a row eject an endpoint. Default 5; a negative
-	// number never ejects.
+	// Failures is how many failures in a row eject an endpoint. Default 5; a
+	// negative number never ejects.
 	Failures int
-	// Base is the length of the first ejection, and the interval at which the edge
-	// tries to connect to an ejected endpoint. The length doubles with each ejection
-	// until a request succeeds. Default 1 s.
+	// Base is the length of the first ejection, and the interval at which the
+	// edge tries to connect to an ejected endpoint. The length doubles with
+	// each ejection until a request succeeds. Default 1 s.
 	Base time.Duration
 	// Max is the length of the longest ejection. Default 30 s.
 	Max time.Duration
@@ -98,7 +100,8 @@ func DefaultConfig() Config {
 	}
 }
 
-// withDefaults returns the configuration with the default of each field that is zero.
+// withDefaults returns the configuration with the default of each field that is
+// zero.
 func (c Config) withDefaults() Config {
 	d := DefaultConfig()
 	c.IdleTimeout = cmp.Or(c.IdleTimeout, d.IdleTimeout)

@@ -10,12 +10,12 @@ import (
 	"slipway.dev/slipway/internal/edge/upstream/h2client"
 )
 
-// Conn is an HTTP/1.1 connection to an endpoint, plain or TLS, or a stream of a shared
-// HTTP/2 connection that carries one exchange. The caller of Connect ends it with Release
-// or Close, once.
+// Conn is an HTTP/1.1 connection to an endpoint, plain or TLS, or a stream of a
+// shared HTTP/2 connection that carries one exchange. The caller of Connect
+// ends it with Release or Close, once.
 //
-// It is one allocation, and the fields that each request reads come first: with thousands
-// of endpoints most requests find their connection in no CPU cache.
+// It is one allocation, and the fields that each request reads come first: with
+// thousands of endpoints most requests find their connection in no CPU cache.
 type Conn struct {
 	Reader *h1.Reader
 	Writer *h1.Writer
@@ -39,8 +39,8 @@ type Conn struct {
 	writer h1.Writer
 }
 
-// connect makes a connection. With HTTP/2 it may return a stream of one that is shared;
-// with fresh, only of one that is being made.
+// connect makes a connection. With HTTP/2 it may return a stream of one that is
+// shared; with fresh, only of one that is being made.
 func (e *Endpoint) connect(ctx context.Context, d *dialer, timeout time.Duration, fresh bool) (*Conn, error) {
 	ctx, cancel := e.withConnectTimeout(ctx, timeout)
 	defer cancel()
@@ -50,7 +50,8 @@ func (e *Endpoint) connect(ctx context.Context, d *dialer, timeout time.Duration
 	return e.dialSingle(ctx, d)
 }
 
-// withConnectTimeout returns a context with the timeout of a connect; 0 is the default.
+// withConnectTimeout returns a context with the timeout of a connect; 0 is the
+// default.
 func (e *Endpoint) withConnectTimeout(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
 	if timeout <= 0 {
 		timeout = e.handle.set.cfg.ConnectTimeout
@@ -82,15 +83,16 @@ func (e *Endpoint) wrap(link link, d *dialer) *Conn {
 	c.reader.Init(link.conn, cfg.Pool, cfg.Timeouts)
 	c.writer.Init(link.conn, cfg.Pool, cfg.Timeouts)
 	if link.raw != nil && link.tap == nil {
-		// takeIdle checks the socket before each use, so there is nothing to read.
+		// takeIdle checks the socket before each use, so there is nothing to
+		// read.
 		c.Reader.UseRawConn(link.raw)
 	}
 	return c
 }
 
-// SetTimeouts sets the timeouts of the next exchange: for the head of the response, and
-// between two pieces of a body. 0 means the default. They hold until they are set again.
-// It returns the effective header timeout.
+// SetTimeouts sets the timeouts of the next exchange: for the head of the
+// response, and between two pieces of a body. 0 means the default. They hold
+// until they are set again. It returns the effective header timeout.
 func (c *Conn) SetTimeouts(header, idle time.Duration) time.Duration {
 	defaults := &c.endpoint.handle.set.cfg.Timeouts
 	c.Reader.SetPollInterval(0)
@@ -106,19 +108,20 @@ func (c *Conn) SetTimeouts(header, idle time.Duration) time.Duration {
 	return cmp.Or(header, defaults.Idle)
 }
 
-// NetConn is the connection itself, for protocols that take over after an upgrade, and
-// for TCP routes. With HTTP/2 it is the stream, unless it comes from Dial: closing it
-// cancels the exchange.
+// NetConn is the connection itself, for protocols that take over after an
+// upgrade, and for TCP routes. With HTTP/2 it is the stream, unless it comes
+// from Dial: closing it cancels the exchange.
 func (c *Conn) NetConn() net.Conn { return c.link.conn }
 
-// Reused reports whether the connection was used before. The backend may have closed it
-// just when the next request was sent. A stream that the endpoint refused counts as reused
-// too: the request was not processed.
+// Reused reports whether the connection was used before. The backend may have
+// closed it just when the next request was sent. A stream that the endpoint
+// refused counts as reused too: the request was not processed.
 func (c *Conn) Reused() bool { return c.reused || c.stream != nil && c.stream.Reused() }
 
-// Release returns the connection to the pool after a clean exchange: the response was read
-// to its end and allows reuse. It is closed nevertheless when the endpoint was removed,
-// when the pool is full, or when there are unexpected bytes to read.
+// Release returns the connection to the pool after a clean exchange: the
+// response was read to its end and allows reuse. It is closed nevertheless when
+// the endpoint was removed, when the pool is full, or when there are unexpected
+// bytes to read.
 func (c *Conn) Release() {
 	if c.stream != nil {
 		// The shared connection stays open; the stream has nothing to keep.
@@ -136,12 +139,12 @@ func (c *Conn) Release() {
 	}
 }
 
-// Close closes the connection after an exchange that was not clean. It does not wait for
-// the backend.
+// Close closes the connection after an exchange that was not clean. It does not
+// wait for the backend.
 func (c *Conn) Close() { c.finish(c.link.abort) }
 
-// closeGracefully closes a connection that is idle. TLS sends close_notify then, which
-// could take seconds with a full send buffer.
+// closeGracefully closes a connection that is idle. TLS sends close_notify
+// then, which could take seconds with a full send buffer.
 func (c *Conn) closeGracefully() { c.finish(c.link.conn.Close) }
 
 func (c *Conn) finish(how func() error) {

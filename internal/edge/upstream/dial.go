@@ -12,12 +12,13 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// sessions is the size of the TLS session cache of a backend, which has one session for
-// each endpoint.
+// sessions is the size of the TLS session cache of a backend, which has one
+// session for each endpoint.
 const sessions = 256
 
-// dialer makes connections to the endpoints of a backend. It never changes: another
-// transport is another dialer, and connections of the two are never mixed.
+// dialer makes connections to the endpoints of a backend. It never changes:
+// another transport is another dialer, and connections of the two are never
+// mixed.
 type dialer struct {
 	protocol    route.Protocol
 	tls         route.UpstreamTLS
@@ -29,8 +30,9 @@ type dialer struct {
 	localNames bool
 }
 
-// newDialer makes the dialer of a backend, or returns why the backend is broken. It
-// returns the previous one when nothing has changed, so that connections stay.
+// newDialer makes the dialer of a backend, or returns why the backend is
+// broken. It returns the previous one when nothing has changed, so that
+// connections stay.
 func (s *Set) newDialer(b *route.Backend, previous *dialer) (*dialer, error) {
 	d := &dialer{protocol: b.Transport.Protocol, localNames: s.cfg.LocalNames}
 	switch d.protocol {
@@ -60,7 +62,8 @@ func (s *Set) newDialer(b *route.Backend, previous *dialer) (*dialer, error) {
 	return d, nil
 }
 
-// clientConfig returns the part of the TLS configuration that all endpoints share.
+// clientConfig returns the part of the TLS configuration that all endpoints
+// share.
 func (d *dialer) clientConfig() *tls.Config {
 	config := &tls.Config{
 		MinVersion:         tls.VersionTLS12,
@@ -72,8 +75,8 @@ func (d *dialer) clientConfig() *tls.Config {
 		config.RootCAs = d.authority.pool
 	}
 	if d.certificate != nil {
-		// The edge sends its certificate even if the endpoint names other authorities:
-		// sending none would only give a worse error.
+		// The edge sends its certificate even if the endpoint names other
+		// authorities: sending none would only give a worse error.
 		certificate := d.certificate.parsed
 		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 			return certificate, nil
@@ -116,8 +119,8 @@ func (d *dialer) dialTCP(ctx context.Context, e *Endpoint) (*net.TCPConn, error)
 	return socket, nil
 }
 
-// dial connects, with the TLS handshake if there is one, and notes the protocol that was
-// negotiated.
+// dial connects, with the TLS handshake if there is one, and notes the protocol
+// that was negotiated.
 func (d *dialer) dial(ctx context.Context, e *Endpoint) (link, error) {
 	socket, err := d.dialTCP(ctx, e)
 	if err != nil {
@@ -149,7 +152,8 @@ func (d *dialer) dial(ctx context.Context, e *Endpoint) (link, error) {
 	return l, nil
 }
 
-// dialCause removes the address from an error, because a ConnectError has it already.
+// dialCause removes the address from an error, because a ConnectError has it
+// already.
 func dialCause(err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "dial" {
@@ -158,8 +162,9 @@ func dialCause(err error) error {
 	return err
 }
 
-// refuseLocal is called by the net package for each address that a name resolves to,
-// before it connects. So the check cannot be passed by a second DNS response.
+// refuseLocal is called by the net package for each address that a name
+// resolves to, before it connects. So the check cannot be passed by a second
+// DNS response.
 func refuseLocal(_, address string, _ syscall.RawConn) error {
 	to, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -172,8 +177,8 @@ func refuseLocal(_, address string, _ syscall.RawConn) error {
 	return nil
 }
 
-// sessionOf is the session cache of one endpoint. crypto/tls would key sessions by server
-// name, which all endpoints share: they would evict each other's.
+// sessionOf is the session cache of one endpoint. crypto/tls would key sessions
+// by server name, which all endpoints share: they would evict each other's.
 type sessionOf struct {
 	all     tls.ClientSessionCache
 	address string

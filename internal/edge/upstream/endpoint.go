@@ -11,8 +11,8 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// location is the identity of an endpoint: where it listens. Its weight, zone and state
-// may change.
+// location is the identity of an endpoint: where it listens. Its weight, zone
+// and state may change.
 type location struct {
 	address netip.AddrPort
 	host    string
@@ -48,8 +48,8 @@ func (p location) atPort(port uint16) location {
 	return p
 }
 
-// serverName is the name that the certificate of the endpoint has to have, unless the
-// backend sets another.
+// serverName is the name that the certificate of the endpoint has to have,
+// unless the backend sets another.
 func (p location) serverName() string {
 	if p.host != "" {
 		return p.host
@@ -57,30 +57,32 @@ func (p location) serverName() string {
 	return p.address.Addr().Unmap().WithZone("").String()
 }
 
-// Endpoint is one address of a backend, with its connections, counters and health. It
-// stays the same through changes of the table, until it is removed. The fields that every
-// request reads or counts come first, so that they share few cache lines.
+// Endpoint is one address of a backend, with its connections, counters and
+// health. It stays the same through changes of the table, until it is removed.
+// The fields that every request reads or counts come first, so that they share
+// few cache lines.
 type Endpoint struct {
 	handle   *Handle
 	address  string
 	inFlight atomic.Int64
 	health   health
-	// checkFailure is why the endpoint fails its health checks; nil when it passes them.
-	// Handle.healthMu guards it for writing.
+	// checkFailure is why the endpoint fails its health checks; nil when it
+	// passes them. Handle.healthMu guards it for writing.
 	checkFailure atomic.Pointer[string]
 	reused       atomic.Uint64
 	ended        [outcomes]atomic.Uint64
 	pool         pool
 
 	location location
-	// hashSeed distinguishes endpoints in consistent hashing. It is the same on every
-	// replica.
+	// hashSeed distinguishes endpoints in consistent hashing. It is the same on
+	// every replica.
 	hashSeed uint64
-	// addedAt is when the endpoint was added to a running backend, for slow start. It is
-	// 0 for one that was there from the beginning.
+	// addedAt is when the endpoint was added to a running backend, for slow
+	// start. It is 0 for one that was there from the beginning.
 	addedAt int64
 	removed atomic.Bool
-	// fastPathSet is the last endpoint set in which this endpoint was on the fast path.
+	// fastPathSet is the last endpoint set in which this endpoint was on the
+	// fast path.
 	fastPathSet atomic.Pointer[endpointSet]
 
 	openConns atomic.Int64 // connections, in use and idle
@@ -107,15 +109,16 @@ func newEndpoint(h *Handle, at location) *Endpoint {
 // Address is host and port, for the Host header and for logs.
 func (e *Endpoint) Address() string { return e.address }
 
-// The average latency moves by an eighth with each measurement, and halves with each
-// latencyHalf without one: an endpoint that was slow once has to get another chance.
+// The average latency moves by an eighth with each measurement, and halves with
+// each latencyHalf without one: an endpoint that was slow once has to get
+// another chance.
 const (
 	latencyShift = 3
 	latencyHalf  = int64(10e9)
 )
 
-// observeLatency adds a measurement to the average. A measurement that is lost to another
-// goroutine does no harm.
+// observeLatency adds a measurement to the average. A measurement that is lost
+// to another goroutine does no harm.
 func (e *Endpoint) observeLatency(took, now int64) {
 	average := e.latency.Load()
 	if average == 0 {

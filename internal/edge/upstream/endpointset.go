@@ -11,8 +11,8 @@ import (
 type Transport struct {
 	// Host is sent as the Host header. When it is empty, the client's is.
 	Host string
-	// Sticky is the cookie that keeps a client at its endpoint, with its name; nil when
-	// there is none.
+	// Sticky is the cookie that keeps a client at its endpoint, with its name;
+	// nil when there is none.
 	Sticky *route.StickyCookie
 	// Hash is the source of PickOptions.Hash; nil unless the method is hash.
 	Hash *route.HashKey
@@ -22,12 +22,13 @@ type Transport struct {
 	HostOfEndpoint bool
 }
 
-// endpointSet is one version of a backend: everything that Pick reads. It never changes
-// once it is published, except for the counters of its endpoints. It is one cache line,
-// with the fields that a single endpoint needs; the rest is in endpointList.
+// endpointSet is one version of a backend: everything that Pick reads. It never
+// changes once it is published, except for the counters of its endpoints. It is
+// one cache line, with the fields that a single endpoint needs; the rest is in
+// endpointList.
 type endpointSet struct {
-	// single is the endpoint of a backend with only one, which has no limit but the one
-	// per endpoint; nil where Pick has to choose.
+	// single is the endpoint of a backend with only one, which has no limit but
+	// the one per endpoint; nil where Pick has to choose.
 	single    *Endpoint
 	limit     int64 // requests in flight on one endpoint; 0 is no bound
 	transport Transport
@@ -43,7 +44,8 @@ type endpointList struct {
 	maxInFlight int64   // requests in flight on all endpoints; 0 is no bound
 	method      route.BalanceMethod
 	slowStart   int64 // the length of slow start, in nanoseconds
-	// warmUntil is when the last endpoint ends its slow start; 0 when none is in it.
+	// warmUntil is when the last endpoint ends its slow start; 0 when none is
+	// in it.
 	warmUntil int64
 
 	entries []endpointEntry // all endpoints, in the order of the table
@@ -53,8 +55,8 @@ type endpointList struct {
 	sticky  map[string]*endpointEntry
 }
 
-// fastPath returns the endpoint of a backend that needs no choice and no change of the
-// request, nil for any other.
+// fastPath returns the endpoint of a backend that needs no choice and no change
+// of the request, nil for any other.
 func (r *endpointSet) fastPath() *Endpoint {
 	if r.limit > 0 || r.transport != (Transport{}) {
 		return nil
@@ -65,7 +67,8 @@ func (r *endpointSet) fastPath() *Endpoint {
 // refuse makes every Pick fail with an error.
 func (r *endpointSet) refuse(err error) { r.refusal, r.single = err, nil }
 
-// endpointEntry is an endpoint with the properties that may change in the table.
+// endpointEntry is an endpoint with the properties that may change in the
+// table.
 type endpointEntry struct {
 	endpoint *Endpoint
 	weight   uint64
@@ -78,13 +81,14 @@ type endpointEntry struct {
 type candidates struct {
 	entries []*endpointEntry
 	total   uint64
-	// cumulative has the sum of the weights up to each entry. It is nil when all weights
-	// are equal.
+	// cumulative has the sum of the weights up to each entry. It is nil when
+	// all weights are equal.
 	cumulative []uint64
 }
 
-// newEndpointSet makes the endpoint set of a backend. endpoint returns the Endpoint at a
-// location: the existing one if there is one, so that its state stays.
+// newEndpointSet makes the endpoint set of a backend. endpoint returns the
+// Endpoint at a location: the existing one if there is one, so that its state
+// stays.
 func newEndpointSet(h *Handle, b *route.Backend, endpoint func(location) *Endpoint) *endpointSet {
 	cfg := &h.set.cfg
 	r := &endpointSet{
@@ -118,7 +122,8 @@ func newEndpointSet(h *Handle, b *route.Backend, endpoint func(location) *Endpoi
 	for i := range b.Endpoints {
 		listed := &b.Endpoints[i]
 		at := locationOf(listed)
-		// Validate reports duplicates and invalid addresses; the rest is served.
+		// Validate reports duplicates and invalid addresses; the rest is
+		// served.
 		if seen[at] || at.host == "" && !at.address.IsValid() {
 			continue
 		}
@@ -196,8 +201,9 @@ func (r *endpointSet) setStickyValues(id route.BackendID, key route.Secret) {
 	}
 }
 
-// zoneSuffices reports whether the edge's own zone can carry its part of the load: at least
-// four fifths of what it would have if all zones had the same weight.
+// zoneSuffices reports whether the edge's own zone can carry its part of the
+// load: at least four fifths of what it would have if all zones had the same
+// weight.
 func (r *endpointSet) zoneSuffices(ill bool) bool {
 	weight := r.near.total
 	if ill {

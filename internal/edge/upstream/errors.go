@@ -24,9 +24,9 @@ var (
 	// ErrLocalAddress: a host name resolved to the edge's own machine or link.
 	ErrLocalAddress = errors.New("the name resolves to a loopback or link-local address, which is not allowed; give a name of another machine")
 
-	// ErrRefused: the endpoint refused the request before processing it, so that any
-	// request may be retried. Reading from the connection fails with it. It is an io.EOF
-	// too.
+	// ErrRefused: the endpoint refused the request before processing it, so
+	// that any request may be retried. Reading from the connection fails with
+	// it. It is an io.EOF too.
 	ErrRefused = h2client.ErrRefused
 
 	errNoH2       = errors.New("the endpoint does not choose HTTP/2 in the handshake; set the protocol of the backend to tls or alpn")
@@ -34,8 +34,8 @@ var (
 	errLeaseEnded = errors.New("the lease has ended; pick again")
 )
 
-// OverloadError says that the backend, or each of its endpoints, has as many requests in
-// flight as it may. The proxy responds with 503 and Retry-After.
+// OverloadError says that the backend, or each of its endpoints, has as many
+// requests in flight as it may. The proxy responds with 503 and Retry-After.
 type OverloadError struct {
 	Backend route.BackendID
 	// RetryAfter is when the client should try again.
@@ -48,8 +48,8 @@ func (e *OverloadError) Error() string { return e.Backend.String() + ": " + ErrO
 // Unwrap returns ErrOverloaded.
 func (e *OverloadError) Unwrap() error { return ErrOverloaded }
 
-// BrokenError says why no request is sent to a backend although the table has it. The proxy
-// responds with 503.
+// BrokenError says why no request is sent to a backend although the table has
+// it. The proxy responds with 503.
 type BrokenError struct {
 	Backend route.BackendID
 	// Reason says what is wrong and what to do.
@@ -59,8 +59,8 @@ type BrokenError struct {
 // Error implements error.
 func (e *BrokenError) Error() string { return e.Backend.String() + ": " + e.Reason }
 
-// ConnectError says why there is no connection. Nothing was sent, so the request may go to
-// another endpoint.
+// ConnectError says why there is no connection. Nothing was sent, so the
+// request may go to another endpoint.
 type ConnectError struct {
 	// Address is the address of the endpoint.
 	Address string
@@ -85,7 +85,8 @@ func (e *ConnectError) Error() string {
 // Unwrap returns the cause.
 func (e *ConnectError) Unwrap() error { return e.Err }
 
-// Timeout reports whether it took too long, which makes the status 504 instead of 502.
+// Timeout reports whether it took too long, which makes the status 504 instead
+// of 502.
 func (e *ConnectError) Timeout() bool {
 	if errors.Is(e.Err, context.DeadlineExceeded) {
 		return true

@@ -9,13 +9,14 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// Handle stands for one backend, also for one that the table does not have. Every rule
-// that names the backend holds the same Handle.
+// Handle stands for one backend, also for one that the table does not have.
+// Every rule that names the backend holds the same Handle.
 type Handle struct {
 	set       *Set
 	endpoints atomic.Pointer[endpointSet]
-	// fastPath is the endpoint of a backend that needs no choice, nil for any other: with
-	// thousands of backends, the endpoint set is one more cache miss.
+	// fastPath is the endpoint of a backend that needs no choice, nil for any
+	// other: with thousands of backends, the endpoint set is one more cache
+	// miss.
 	fastPath atomic.Pointer[Endpoint]
 	id       route.BackendID
 
@@ -31,8 +32,8 @@ type Handle struct {
 
 // PickOptions is what of a request decides about its endpoint.
 type PickOptions struct {
-	// Sticky is the value of the sticky cookie, empty when there is none. It comes from
-	// the client and is not trusted.
+	// Sticky is the value of the sticky cookie, empty when there is none. It
+	// comes from the client and is not trusted.
 	Sticky string
 	// Hash is the key of consistent hashing. It is used only with HasHash.
 	Hash    uint64
@@ -45,13 +46,13 @@ type PickOptions struct {
 // ID is the backend's identity, which never changes.
 func (h *Handle) ID() *route.BackendID { return &h.id }
 
-// Transport is what the proxy needs of a backend before it picks an endpoint. For the rest
-// of the request, see [Lease.Transport].
+// Transport is what the proxy needs of a backend before it picks an endpoint.
+// For the rest of the request, see [Lease.Transport].
 func (h *Handle) Transport() *Transport { return &h.endpoints.Load().transport }
 
-// PickFast is Pick for a backend that needs no choice: it has one endpoint, which is
-// healthy, has no limits, and gets requests unchanged. It reports false for any other, and
-// the caller uses Pick.
+// PickFast is Pick for a backend that needs no choice: it has one endpoint,
+// which is healthy, has no limits, and gets requests unchanged. It reports
+// false for any other, and the caller uses Pick.
 func (h *Handle) PickFast() (Lease, bool) {
 	e := h.fastPath.Load()
 	if e == nil || !e.healthy() {
@@ -61,8 +62,9 @@ func (h *Handle) PickFast() (Lease, bool) {
 	return Lease{handle: h, endpoint: e}, true
 }
 
-// Pick chooses an endpoint and counts the request as in flight on it until Done. It fails
-// with ErrNoBackend, ErrNoEndpoint, an OverloadError or a BrokenError.
+// Pick chooses an endpoint and counts the request as in flight on it until
+// Done. It fails with ErrNoBackend, ErrNoEndpoint, an OverloadError or a
+// BrokenError.
 func (h *Handle) Pick(choice PickOptions) (Lease, error) {
 	r := h.endpoints.Load()
 	if e := r.single; e != nil && e != choice.Avoid && e.healthy() {
@@ -90,13 +92,14 @@ func (h *Handle) Pick(choice PickOptions) (Lease, error) {
 	return lease, nil
 }
 
-// pick chooses an endpoint, once the backend as a whole has room. The sticky endpoint
-// comes first, then the edge's own zone if it suffices, then all endpoints.
+// pick chooses an endpoint, once the backend as a whole has room. The sticky
+// endpoint comes first, then the edge's own zone if it suffices, then all
+// endpoints.
 func (h *Handle) pick(r *endpointSet, choice PickOptions) (Lease, error) {
 	g := pickFilter{avoid: choice.Avoid, limit: r.limit}
 	if choice.Sticky != "" {
-		// A client loses an endpoint that is unhealthy. It does not lose one that is
-		// full, or a busy hour would end every session.
+		// A client loses an endpoint that is unhealthy. It does not lose one
+		// that is full, or a busy hour would end every session.
 		if m := r.sticky[choice.Sticky]; m != nil && g.available(m.endpoint) {
 			if lease, ok := h.acquire(r, m, &g); ok {
 				return lease, nil
@@ -125,10 +128,11 @@ func (h *Handle) pick(r *endpointSet, choice PickOptions) (Lease, error) {
 	return h.lastResort(r, &g, choice)
 }
 
-// lastResort picks an endpoint that Pick avoids: the one in Avoid, then an ejected or
-// unhealthy one. It does the latter only when no healthy one is left, not when the healthy
-// ones are full. A 503 instead would help no client: an endpoint that is really down is no
-// worse, and when all fail at once it is often the check that is wrong.
+// lastResort picks an endpoint that Pick avoids: the one in Avoid, then an
+// ejected or unhealthy one. It does the latter only when no healthy one is
+// left, not when the healthy ones are full. A 503 instead would help no client:
+// an endpoint that is really down is no worse, and when all fail at once it is
+// often the check that is wrong.
 func (h *Handle) lastResort(r *endpointSet, g *pickFilter, choice PickOptions) (Lease, error) {
 	g.avoid = nil
 	if lease, ok := h.tryPick(r, &r.all, g, choice); ok {
@@ -152,8 +156,8 @@ func (h *Handle) overloaded(r *endpointSet) (Lease, error) {
 	return Lease{}, r.overload
 }
 
-// pickAttempts is how often an endpoint is chosen again after another request has filled
-// it up or has claimed its probe meanwhile.
+// pickAttempts is how often an endpoint is chosen again after another request
+// has filled it up or has claimed its probe meanwhile.
 const pickAttempts = 4
 
 func (h *Handle) tryPick(r *endpointSet, f *candidates, g *pickFilter, choice PickOptions) (Lease, bool) {
@@ -169,8 +173,8 @@ func (h *Handle) tryPick(r *endpointSet, f *candidates, g *pickFilter, choice Pi
 	return Lease{}, false
 }
 
-// acquire counts a request on an endpoint, unless that exceeds its limit. A half-open
-// endpoint takes one request at a time.
+// acquire counts a request on an endpoint, unless that exceeds its limit. A
+// half-open endpoint takes one request at a time.
 func (h *Handle) acquire(r *endpointSet, m *endpointEntry, g *pickFilter) (Lease, bool) {
 	e := m.endpoint
 	if n := e.inFlight.Add(1); g.limit > 0 && n > g.limit {
@@ -206,8 +210,8 @@ type Lease struct {
 // Endpoint is the endpoint that was chosen. It is nil after Done.
 func (l *Lease) Endpoint() *Endpoint { return l.endpoint }
 
-// Transport is the transport of the endpoint. It belongs to the same version of the
-// backend as the endpoint, or as the connection that was made for it.
+// Transport is the transport of the endpoint. It belongs to the same version of
+// the backend as the endpoint, or as the connection that was made for it.
 func (l *Lease) Transport() *Transport {
 	if l.endpoints == nil {
 		return &defaultTransport
@@ -215,11 +219,13 @@ func (l *Lease) Transport() *Transport {
 	return &l.endpoints.transport
 }
 
-// defaultTransport is that of backends on the fast path: requests are sent unchanged.
+// defaultTransport is that of backends on the fast path: requests are sent
+// unchanged.
 var defaultTransport Transport
 
-// StickyValue is the value of the sticky cookie for this endpoint. It is empty when the
-// backend has no sticky cookie. The client should get it when it differs from what it sent.
+// StickyValue is the value of the sticky cookie for this endpoint. It is empty
+// when the backend has no sticky cookie. The client should get it when it
+// differs from what it sent.
 func (l *Lease) StickyValue() string {
 	if l.endpoint == nil {
 		return ""
@@ -227,11 +233,12 @@ func (l *Lease) StickyValue() string {
 	return l.sticky
 }
 
-// Connect returns an idle connection, the most recently used one, or makes one. With
-// fresh it always makes one: after a reused connection failed, the others may be stale
-// too. Where the endpoint speaks HTTP/2 it returns a stream of a connection that has room,
-// or of one that is being made. The timeout bounds all of it; 0 means the default. When no
-// connection could be made, the error is a ConnectError.
+// Connect returns an idle connection, the most recently used one, or makes one.
+// With fresh it always makes one: after a reused connection failed, the others
+// may be stale too. Where the endpoint speaks HTTP/2 it returns a stream of a
+// connection that has room, or of one that is being made. The timeout bounds
+// all of it; 0 means the default. When no connection could be made, the error
+// is a ConnectError.
 func (l *Lease) Connect(ctx context.Context, timeout time.Duration, fresh bool) (*Conn, error) {
 	e := l.endpoint
 	if e == nil {
@@ -248,8 +255,9 @@ func (l *Lease) Connect(ctx context.Context, timeout time.Duration, fresh bool) 
 	return e.connect(ctx, l.endpoints.dialer, timeout, fresh)
 }
 
-// Dial makes a connection that carries bytes and not requests, for TCP routes. It is always
-// new, and closed when it is released. The timeout is as for Connect.
+// Dial makes a connection that carries bytes and not requests, for TCP routes.
+// It is always new, and closed when it is released. The timeout is as for
+// Connect.
 func (l *Lease) Dial(ctx context.Context, timeout time.Duration) (*Conn, error) {
 	e := l.endpoint
 	if e == nil {
@@ -265,9 +273,9 @@ func (l *Lease) Dial(ctx context.Context, timeout time.Duration) (*Conn, error) 
 	return conn, nil
 }
 
-// ResponseStarted notes that the head of a response has come. It is optional. With it a
-// half-open endpoint is ready at once and not only at the end of a long response, and the
-// method leastTime measures the time to the head.
+// ResponseStarted notes that the head of a response has come. It is optional.
+// With it a half-open endpoint is ready at once and not only at the end of a
+// long response, and the method leastTime measures the time to the head.
 func (l *Lease) ResponseStarted() {
 	if l.endpoint == nil {
 		return
@@ -279,8 +287,8 @@ func (l *Lease) ResponseStarted() {
 	}
 }
 
-// Done ends the lease. The outcome counts for the health of the endpoint. Calling it again
-// has no effect.
+// Done ends the lease. The outcome counts for the health of the endpoint.
+// Calling it again has no effect.
 func (l *Lease) Done(outcome Outcome) {
 	e := l.endpoint
 	if e == nil {

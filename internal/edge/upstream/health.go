@@ -9,18 +9,20 @@ import (
 	"slipway.dev/slipway/internal/backoff"
 )
 
-// health is the circuit breaker of an endpoint, driven by the outcomes of requests.
+// health is the circuit breaker of an endpoint, driven by the outcomes of
+// requests.
 //
 //	ready      ejectedUntil == 0
 //	ejected    ejectedUntil is later than now
 //	half-open  ejectedUntil has passed; each probe that is sent sets it again
 type health struct {
 	ejectedUntil atomic.Int64
-	// failures is the number of failures in a row. Handle.healthMu guards it for
-	// writing, and the rest altogether.
+	// failures is the number of failures in a row. Handle.healthMu guards it
+	// for writing, and the rest altogether.
 	failures atomic.Int32
 	retrying bool // retryConnect runs
-	// ejections is the number of ejections in a row; each is longer than the one before.
+	// ejections is the number of ejections in a row; each is longer than the
+	// one before.
 	ejections int
 }
 
@@ -32,16 +34,16 @@ func (e *Endpoint) healthy() bool {
 // never is the end of an ejection that only a successful connect ends.
 const never = math.MaxInt64
 
-// claimProbe lets one request at a time to a half-open endpoint. A probe that does not end
-// keeps others away only for the length of the first ejection.
+// claimProbe lets one request at a time to a half-open endpoint. A probe that
+// does not end keeps others away only for the length of the first ejection.
 func (e *Endpoint) claimProbe(until int64) bool {
 	s := e.handle.set
 	now := s.now()
 	return now >= until && e.health.ejectedUntil.CompareAndSwap(until, now+int64(s.cfg.Ejection.Base))
 }
 
-// markSuccess counts a success. One of a request that began before the ejection does not
-// end it: it says nothing about the endpoint now.
+// markSuccess counts a success. One of a request that began before the ejection
+// does not end it: it says nothing about the endpoint now.
 func (h *Handle) markSuccess(e *Endpoint, trial bool) {
 	if e.health.failures.Load() == 0 && e.health.ejectedUntil.Load() == 0 {
 		return
@@ -59,8 +61,8 @@ func (h *Handle) markSuccess(e *Endpoint, trial bool) {
 	}
 }
 
-// markFailure counts a failure, and ejects the endpoint after too many in a row or after a
-// failed probe.
+// markFailure counts a failure, and ejects the endpoint after too many in a row
+// or after a failed probe.
 func (h *Handle) markFailure(e *Endpoint, outcome Outcome, trial bool) {
 	if h.set.cfg.Ejection.Failures < 0 {
 		return
@@ -82,8 +84,8 @@ func (h *Handle) markFailure(e *Endpoint, outcome Outcome, trial bool) {
 	}
 }
 
-// eject ejects an endpoint. After a failed connect it stays ejected until a connect in the
-// background succeeds. It is called with healthMu held.
+// eject ejects an endpoint. After a failed connect it stays ejected until a
+// connect in the background succeeds. It is called with healthMu held.
 func (h *Handle) eject(e *Endpoint, outcome Outcome) {
 	cfg := &h.set.cfg.Ejection
 	e.health.ejections++
@@ -112,9 +114,9 @@ func (h *Handle) restore(e *Endpoint) {
 		slog.String("backend", h.id.String()), slog.String("endpoint", e.address))
 }
 
-// mayEject reports whether, with one more ejected, at least half of the ready endpoints
-// stay; those that fail their checks count as ejected. One that drains may always be
-// ejected, if there is another.
+// mayEject reports whether, with one more ejected, at least half of the ready
+// endpoints stay; those that fail their checks count as ejected. One that
+// drains may always be ejected, if there is another.
 func (h *Handle) mayEject(e *Endpoint) bool {
 	if e.removed.Load() {
 		return false
@@ -134,8 +136,9 @@ func (h *Handle) mayEject(e *Endpoint) bool {
 	return (ejected+1)*2 <= ready
 }
 
-// publish makes an endpoint set the current one. When endpoints were removed, more than
-// half of the rest may be ejected; the ones with the shortest time left are restored.
+// publish makes an endpoint set the current one. When endpoints were removed,
+// more than half of the rest may be ejected; the ones with the shortest time
+// left are restored.
 func (h *Handle) publish(r *endpointSet) {
 	h.healthMu.Lock()
 	defer h.healthMu.Unlock()
@@ -166,8 +169,8 @@ func (h *Handle) publish(r *endpointSet) {
 	h.countUnhealthy()
 }
 
-// countUnhealthy counts the endpoints that are not healthy. It is called with healthMu
-// held.
+// countUnhealthy counts the endpoints that are not healthy. It is called with
+// healthMu held.
 func (h *Handle) countUnhealthy() {
 	ill := int32(0)
 	r := h.endpoints.Load()
@@ -179,9 +182,9 @@ func (h *Handle) countUnhealthy() {
 	h.unhealthy.Store(ill)
 }
 
-// retryConnect tries to connect to an ejected endpoint until that works, and makes it
-// half-open then. No client has to wait for it, and an endpoint that comes back after a
-// long time is used within Ejection.Base.
+// retryConnect tries to connect to an ejected endpoint until that works, and
+// makes it half-open then. No client has to wait for it, and an endpoint that
+// comes back after a long time is used within Ejection.Base.
 func (h *Handle) retryConnect(e *Endpoint) {
 	s := h.set
 	ticker := time.NewTicker(s.cfg.Ejection.Base)

@@ -10,7 +10,8 @@ import (
 type link struct {
 	conn net.Conn // what requests are written to
 	tap  *tap     // nil without TLS
-	// raw is the socket below, and fd its descriptor; raw is nil where there is none.
+	// raw is the socket below, and fd its descriptor; raw is nil where there is
+	// none.
 	raw syscall.RawConn
 	fd  int
 	// http2 says that the endpoint speaks HTTP/2 on it.
@@ -25,8 +26,8 @@ func (l *link) abort() error {
 	return l.conn.Close()
 }
 
-// hasUnread reports whether decrypted bytes wait to be read, which a peek at the socket
-// does not show. It makes no system call.
+// hasUnread reports whether decrypted bytes wait to be read, which a peek at
+// the socket does not show. It makes no system call.
 func (l *link) hasUnread() bool {
 	if l.tap == nil {
 		return false
@@ -34,8 +35,8 @@ func (l *link) hasUnread() bool {
 	l.tap.blocked = true
 	defer func() { l.tap.blocked = false }()
 	n, err := l.conn.Read(l.tap.scratch[:])
-	// Any other result, such as a close_notify, means that the connection cannot be used
-	// again either.
+	// Any other result, such as a close_notify, means that the connection
+	// cannot be used again either.
 	return n > 0 || err != os.ErrDeadlineExceeded
 }
 
@@ -59,10 +60,11 @@ func (l *link) attach(socket syscall.Conn) {
 	}
 }
 
-// peerState peeks at the socket. It does not touch deadlines: the last one may have passed,
-// and setting one costs more than the peek. Only the owner of the connection may call it,
-// so that the connection is not closed meanwhile: the descriptor is used directly, because
-// going through RawConn takes as long as the peek.
+// peerState peeks at the socket. It does not touch deadlines: the last one may
+// have passed, and setting one costs more than the peek. Only the owner of the
+// connection may call it, so that the connection is not closed meanwhile: the
+// descriptor is used directly, because going through RawConn takes as long as
+// the peek.
 func (l *link) peerState() peerState {
 	if l.raw == nil {
 		return peerClosed
@@ -70,8 +72,8 @@ func (l *link) peerState() peerState {
 	return peek(l.fd)
 }
 
-// tap is the socket below TLS. While it is blocked, reads fail as they do after a
-// deadline; TLS can go on afterwards.
+// tap is the socket below TLS. While it is blocked, reads fail as they do after
+// a deadline; TLS can go on afterwards.
 type tap struct {
 	*net.TCPConn
 	blocked bool

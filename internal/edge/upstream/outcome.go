@@ -9,9 +9,9 @@ const (
 	OK Outcome = iota
 	// ConnectFailed: there was no connection, in time or at all.
 	ConnectFailed
-	// Reset: the connection ended before the head of a response. A reused connection that
-	// was closed before the first byte does not count, as long as the request is retried
-	// on a fresh one.
+	// Reset: the connection ended before the head of a response. A reused
+	// connection that was closed before the first byte does not count, as long
+	// as the request is retried on a fresh one.
 	Reset
 	// TimedOut: the head of a response did not come in time.
 	TimedOut

@@ -2,6 +2,6 @@
 
 package upstream
 
-// peek is not implemented here. The proxy retries a request when a reused connection is
-// closed before its response.
+// peek is not implemented here. The proxy retries a request when a reused
+// connection is closed before its response.
 func peek(int) ending { return endQuiet }

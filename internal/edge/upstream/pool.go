@@ -9,10 +9,12 @@ import (
 // pool holds the idle connections of one endpoint.
 type pool struct {
 	mu sync.Mutex
-	// top is the connection that was used last. The others follow it in the order of
-	// their use: the last one in is the first one out, so that rarely used ones expire.
+	// top is the connection that was used last. The others follow it in the
+	// order of their use: the last one in is the first one out, so that rarely
+	// used ones expire.
 	top *Conn
-	// dialer makes connections; those of another dialer are not kept. Nil keeps none.
+	// dialer makes connections; those of another dialer are not kept. Nil keeps
+	// none.
 	dialer *dialer
 	// count is the number of idle connections.
 	count int
@@ -22,7 +24,8 @@ type pool struct {
 	shared sharedConns
 }
 
-// takeIdle returns the most recently used connection that is still usable, or nil.
+// takeIdle returns the most recently used connection that is still usable, or
+// nil.
 func (e *Endpoint) takeIdle() *Conn {
 	s := e.handle.set
 	for {
@@ -86,8 +89,8 @@ func (e *Endpoint) put(conn *Conn) bool {
 	return true
 }
 
-// resetTransport changes the dialer, and closes the connections of the old one. It must be
-// done before requests see the new endpoint set.
+// resetTransport changes the dialer, and closes the connections of the old one.
+// It must be done before requests see the new endpoint set.
 func (e *Endpoint) resetTransport(d *dialer) {
 	e.pool.mu.Lock()
 	var old []*Conn
@@ -117,7 +120,8 @@ func (e *Endpoint) closeIdle() {
 
 func (p *pool) takeAll() []*Conn { return p.takeBelow(&p.top) }
 
-// takeBelow takes a connection and all that were used before it. It is called with mu held.
+// takeBelow takes a connection and all that were used before it. It is called
+// with mu held.
 func (p *pool) takeBelow(from **Conn) (taken []*Conn) {
 	conn := *from
 	*from = nil
@@ -130,9 +134,9 @@ func (p *pool) takeBelow(from **Conn) (taken []*Conn) {
 	return taken
 }
 
-// expire closes connections that have been idle since before the given time. It returns
-// when the oldest of the rest was used, or 0 when there is none; the sweeper drops the pool
-// from its list then.
+// expire closes connections that have been idle since before the given time. It
+// returns when the oldest of the rest was used, or 0 when there is none; the
+// sweeper drops the pool from its list then.
 func (e *Endpoint) expire(before int64) (oldest int64, closed int) {
 	p := &e.pool
 	p.mu.Lock()

@@ -14,8 +14,8 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// maxCheckBody bounds the response of a check. A longer one passes too, but its connection
-// is not used again.
+// maxCheckBody bounds the response of a check. A longer one passes too, but its
+// connection is not used again.
 const maxCheckBody = 64 << 10
 
 // run checks the endpoint once. It returns nil when the endpoint is healthy.
@@ -45,7 +45,8 @@ func (p *checkPlan) runWithin(ctx context.Context) error {
 	return err
 }
 
-// attempt makes one request. It reports whether it should be repeated on a new connection.
+// attempt makes one request. It reports whether it should be repeated on a new
+// connection.
 func (p *checkPlan) attempt(ctx context.Context, fresh bool) (again bool, err error) {
 	var conn *Conn
 	if !fresh {
@@ -65,7 +66,8 @@ func stale(err error) bool {
 	return errors.Is(err, io.EOF) || errors.As(err, new(*h1.WriteError)) || errors.As(err, new(*net.OpError))
 }
 
-// exchange makes one request and checks the response. The context closes the connection.
+// exchange makes one request and checks the response. The context closes the
+// connection.
 func (p *checkPlan) exchange(ctx context.Context, conn *Conn) error {
 	defer context.AfterFunc(ctx, func() { _ = conn.NetConn().Close() })()
 	reusable, err := p.roundTrip(conn)
@@ -77,8 +79,8 @@ func (p *checkPlan) exchange(ctx context.Context, conn *Conn) error {
 	return err
 }
 
-// roundTrip sends the request and checks the response. It reports whether the connection
-// can be used again.
+// roundTrip sends the request and checks the response. It reports whether the
+// connection can be used again.
 func (p *checkPlan) roundTrip(conn *Conn) (reusable bool, err error) {
 	conn.SetTimeouts(time.Duration(p.check.Timeout), time.Duration(p.check.Timeout))
 	if _, err := conn.Writer.Write(p.request()); err != nil {
@@ -116,8 +118,8 @@ func (p *checkPlan) request() []byte {
 		"\r\nUser-Agent: slipway-health\r\nAccept: */*\r\n\r\n")
 }
 
-// requestGRPC returns a HealthCheckRequest of the gRPC health checking protocol, whose only
-// field is the service.
+// requestGRPC returns a HealthCheckRequest of the gRPC health checking
+// protocol, whose only field is the service.
 func (p *checkPlan) requestGRPC() []byte {
 	var message []byte
 	if service := p.check.Service; service != "" {
@@ -132,7 +134,8 @@ func (p *checkPlan) requestGRPC() []byte {
 	return append(request, message...)
 }
 
-// checkGRPC checks a HealthCheckResponse, whose only field is the status: 1 is SERVING.
+// checkGRPC checks a HealthCheckResponse, whose only field is the status: 1 is
+// SERVING.
 func checkGRPC(head *h1.ResponseHead, body *h1.Body, message []byte, read error) error {
 	if head.Status != 200 {
 		return fmt.Errorf("it answered %d", head.Status)

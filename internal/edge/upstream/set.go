@@ -11,7 +11,8 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// Set has the state of all backends by identity. It outlives changes of the table.
+// Set has the state of all backends by identity. It outlives changes of the
+// table.
 type Set struct {
 	cfg     Config
 	began   time.Time
@@ -20,7 +21,8 @@ type Set struct {
 	checker checker
 	absent  *endpointSet // of backends that the table does not have
 
-	// stop ends when the Set is closed. lifeMu orders that with adding to running.
+	// stop ends when the Set is closed. lifeMu orders that with adding to
+	// running.
 	stop    context.Context
 	cancel  context.CancelFunc
 	lifeMu  sync.Mutex
@@ -29,9 +31,9 @@ type Set struct {
 	// mu serializes changes of the table. Requests do not take it.
 	mu       sync.Mutex
 	backends map[route.BackendID]*Handle
-	// absentHandles are the handles of backends that the table does not have. The map
-	// holds them weakly: only rules keep them alive, so names that come and go do not add
-	// up.
+	// absentHandles are the handles of backends that the table does not have.
+	// The map holds them weakly: only rules keep them alive, so names that come
+	// and go do not add up.
 	absentHandles cache.Weak[route.BackendID, Handle]
 	// tlsBackends are the backends that name an authority or certificate.
 	tlsBackends map[route.BackendID]*Handle
@@ -56,7 +58,8 @@ func NewSet(cfg Config) *Set {
 // now is the time since the Set was made. It is never 0.
 func (s *Set) now() int64 { return int64(time.Since(s.began)) + 1 }
 
-// Handle returns the handle of a backend, also of one that the table does not have.
+// Handle returns the handle of a backend, also of one that the table does not
+// have.
 func (s *Set) Handle(id route.BackendID) *Handle {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,17 +77,18 @@ func (s *Set) handle(id route.BackendID) *Handle {
 	})
 }
 
-// SetZone sets the zone that this replica runs in, for backends that prefer it. It applies
-// to backends that change afterwards, so it is called at the start.
+// SetZone sets the zone that this replica runs in, for backends that prefer it.
+// It applies to backends that change afterwards, so it is called at the start.
 func (s *Set) SetZone(zone string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.cfg.Zone = zone
 }
 
-// Apply applies a change of the table. Each backend changes at one moment, with all of its
-// endpoints; one that cannot be served becomes broken, and the others are not affected.
-// Calls must not overlap: the order of calls is the order of changes.
+// Apply applies a change of the table. Each backend changes at one moment, with
+// all of its endpoints; one that cannot be served becomes broken, and the
+// others are not affected. Calls must not overlap: the order of calls is the
+// order of changes.
 func (s *Set) Apply(change *route.Change) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,8 +111,8 @@ func (s *Set) Apply(change *route.Change) {
 	}
 }
 
-// updateBackend applies the new value of a backend. It compares with the current state, so
-// it does not matter which part of the value has changed.
+// updateBackend applies the new value of a backend. It compares with the
+// current state, so it does not matter which part of the value has changed.
 func (s *Set) updateBackend(b *route.Backend) {
 	h := s.handle(b.ID)
 	old := h.endpoints.Load()
@@ -139,9 +143,9 @@ func (s *Set) updateBackend(b *route.Backend) {
 		r.refuse(ErrNoEndpoint)
 	}
 
-	// The old connections are closed before the new set is published, so that no request
-	// takes one of them; removed endpoints are closed after it, when no request picks them
-	// any more.
+	// The old connections are closed before the new set is published, so that
+	// no request takes one of them; removed endpoints are closed after it, when
+	// no request picks them any more.
 	for i := range r.entries {
 		r.entries[i].endpoint.resetTransport(d)
 	}
@@ -166,8 +170,8 @@ func (s *Set) addBackend(h *Handle, b *route.Backend) {
 	}
 }
 
-// logBroken logs a backend that becomes broken, but not again with every change of its
-// endpoints.
+// logBroken logs a backend that becomes broken, but not again with every change
+// of its endpoints.
 func (s *Set) logBroken(h *Handle, old, r *endpointSet) {
 	broken, is := r.refusal.(*BrokenError)
 	before, was := old.refusal.(*BrokenError)
@@ -196,8 +200,9 @@ func (s *Set) removeBackend(id route.BackendID) {
 	s.absentHandles.Put(id, h)
 }
 
-// Close closes idle connections and stops everything in the background. Leases may still
-// be ended; connections that are released are closed, and no new ones are made.
+// Close closes idle connections and stops everything in the background. Leases
+// may still be ended; connections that are released are closed, and no new ones
+// are made.
 func (s *Set) Close() {
 	s.lifeMu.Lock()
 	s.cancel()

@@ -9,15 +9,15 @@ import (
 	"slipway.dev/slipway/internal/edge/upstream/h2client"
 )
 
-// sharedConns are the HTTP/2 connections of one endpoint, which its requests share. One
-// connection is filled before another is made, and one is made at a time: when many requests
-// come at once, the first of them dials and the others wait for it. The pool's mutex guards
-// it.
+// sharedConns are the HTTP/2 connections of one endpoint, which its requests
+// share. One connection is filled before another is made, and one is made at a
+// time: when many requests come at once, the first of them dials and the others
+// wait for it. The pool's mutex guards it.
 type sharedConns struct {
 	conns   []*h2client.Conn
 	dialing *dialing // nil while no request dials
-	// http1 says that the endpoint chose HTTP/1.1 last time. Such a connection cannot be
-	// shared, so each request dials for itself then.
+	// http1 says that the endpoint chose HTTP/1.1 last time. Such a connection
+	// cannot be shared, so each request dials for itself then.
 	http1 bool
 }
 
@@ -27,7 +27,8 @@ type dialing struct {
 	err  error // valid once done is closed
 }
 
-// connectShared returns a stream of a shared connection, and makes one if none has room.
+// connectShared returns a stream of a shared connection, and makes one if none
+// has room.
 func (e *Endpoint) connectShared(ctx context.Context, d *dialer, fresh bool) (*Conn, error) {
 	p := &e.pool
 	for {
@@ -73,8 +74,8 @@ func (e *Endpoint) connectShared(ctx context.Context, d *dialer, fresh bool) (*C
 	}
 }
 
-// isCallerTimeout reports whether the dial of another request failed because of that
-// request's own context or timeout. The others may have more time.
+// isCallerTimeout reports whether the dial of another request failed because of
+// that request's own context or timeout. The others may have more time.
 func isCallerTimeout(err error) bool {
 	var failed *ConnectError
 	return errors.Is(err, context.Canceled) || errors.As(err, &failed) && failed.Timeout()
@@ -158,8 +159,8 @@ func (e *Endpoint) sharedClosed(gone *h2client.Conn) {
 	e.pool.shared.conns = slices.DeleteFunc(e.pool.shared.conns, func(c *h2client.Conn) bool { return c == gone })
 }
 
-// addShared notes the protocol that an endpoint chose, and keeps a connection to share. It
-// reports whether it did: one of an old dialer is not kept.
+// addShared notes the protocol that an endpoint chose, and keeps a connection
+// to share. It reports whether it did: one of an old dialer is not kept.
 func (p *pool) addShared(shared *h2client.Conn, d *dialer) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

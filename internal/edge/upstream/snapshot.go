@@ -8,8 +8,8 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// counters are of the whole Set. What happens with each request is counted by endpoint
-// instead, so that CPUs do not contend for one cache line.
+// counters are of the whole Set. What happens with each request is counted by
+// endpoint instead, so that CPUs do not contend for one cache line.
 type counters struct {
 	connects, connectFailures, expired, stale, polluted, overflows atomic.Uint64
 	ejections, returns, overloads, streams, refused                atomic.Uint64
@@ -18,22 +18,22 @@ type counters struct {
 
 // Stats are counters since the Set was made.
 type Stats struct {
-	// Connects and ConnectFailures count connections that were made, and attempts that
-	// failed.
+	// Connects and ConnectFailures count connections that were made, and
+	// attempts that failed.
 	Connects, ConnectFailures uint64
-	// Expired, Stale, Polluted and Overflows count connections that were not used again:
-	// idle for too long, closed by the backend, with unexpected bytes to read, or more
-	// than the pool keeps.
+	// Expired, Stale, Polluted and Overflows count connections that were not
+	// used again: idle for too long, closed by the backend, with unexpected
+	// bytes to read, or more than the pool keeps.
 	Expired, Stale, Polluted, Overflows uint64
 	// Ejections and Returns count endpoints that were ejected and restored.
 	Ejections, Returns uint64
 	// Overloads are requests that were refused with an OverloadError.
 	Overloads uint64
-	// Streams counts the requests sent by HTTP/2, and Refused those of them that the
-	// endpoint refused before processing them.
+	// Streams counts the requests sent by HTTP/2, and Refused those of them
+	// that the endpoint refused before processing them.
 	Streams, Refused uint64
-	// Checks and CheckFailures count health checks, Unhealthy and Recovered endpoints
-	// that began to fail them and to pass them again.
+	// Checks and CheckFailures count health checks, Unhealthy and Recovered
+	// endpoints that began to fail them and to pass them again.
 	Checks, CheckFailures, Unhealthy, Recovered uint64
 }
 
@@ -74,15 +74,15 @@ type EndpointState struct {
 	Weight  uint64              `json:"weight"`
 	State   route.EndpointState `json:"state"`
 	Health  Health              `json:"health"`
-	// EjectedFor is how long it stays ejected; 0 when it is not, or when a successful
-	// connect has to end the ejection.
+	// EjectedFor is how long it stays ejected; 0 when it is not, or when a
+	// successful connect has to end the ejection.
 	EjectedFor time.Duration `json:"ejectedFor,omitempty"`
 	// Unhealthy is why it fails its health checks; empty when it passes them.
 	Unhealthy string `json:"unhealthy,omitempty"`
 	// Failures is the number of failures in a row.
 	Failures int `json:"failures"`
-	// InFlight is the number of running requests, Open that of connections, and Idle that
-	// of the connections that are not in use.
+	// InFlight is the number of running requests, Open that of connections, and
+	// Idle that of the connections that are not in use.
 	InFlight int64 `json:"inFlight"`
 	Open     int64 `json:"open"`
 	Idle     int   `json:"idle"`

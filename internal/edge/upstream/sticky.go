@@ -12,12 +12,12 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// stickyBytes is how many bytes of the hash of an endpoint are used: 12 characters of text,
-// in which two endpoints of a backend do not collide.
+// stickyBytes is how many bytes of the hash of an endpoint are used: 12
+// characters of text, in which two endpoints of a backend do not collide.
 const stickyBytes = 9
 
-// stickyHasher makes the values of one backend's sticky cookie. They do not reveal the
-// address and are the same on every replica.
+// stickyHasher makes the values of one backend's sticky cookie. They do not
+// reveal the address and are the same on every replica.
 type stickyHasher struct {
 	id  route.BackendID
 	mac hash.Hash
@@ -34,8 +34,8 @@ func (s *stickyHasher) value(address string) string {
 	return base64.RawURLEncoding.EncodeToString(s.mac.Sum(nil)[:stickyBytes])
 }
 
-// cookieName is the name of a sticky cookie for which the backend sets none. Two backends of
-// one site need different names.
+// cookieName is the name of a sticky cookie for which the backend sets none.
+// Two backends of one site need different names.
 func cookieName(id route.BackendID) string {
 	sum := sha256.New()
 	writeBackendID(sum, id)
@@ -49,8 +49,8 @@ func writeBackendID(w hash.Hash, id route.BackendID) {
 	w.Write(binary.BigEndian.AppendUint16(nil, id.Port))
 }
 
-// writePart writes the length first, so that no two lists of parts have the same hash.
-// Writing to a hash does not fail.
+// writePart writes the length first, so that no two lists of parts have the
+// same hash. Writing to a hash does not fail.
 func writePart(w hash.Hash, part string) {
 	w.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part))))
 	_, _ = io.WriteString(w, part)

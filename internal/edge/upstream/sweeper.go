@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// sweeper closes connections that have been idle for too long. One serves the whole Set, and
-// its timer runs only while a connection is idle.
+// sweeper closes connections that have been idle for too long. One serves the
+// whole Set, and its timer runs only while a connection is idle.
 type sweeper struct {
 	set *Set
 
@@ -61,7 +61,8 @@ func (w *sweeper) sweep() {
 	w.pools = append(kept, w.pools...)
 	w.armed = false
 	if len(w.pools) > 0 {
-		// Waiting a little longer lets one sweep close the connections of many pools.
+		// Waiting a little longer lets one sweep close the connections of many
+		// pools.
 		w.arm(time.Duration(max(first+timeout-now, timeout/8)))
 	}
 }

@@ -15,22 +15,24 @@ const (
 	maxPair   = 256 << 10
 )
 
-// tlsRegistry has the CA bundles and client certificates of the table. They are parsed when
-// the first backend needs them: most certificates of a table are for the edge's own clients.
+// tlsRegistry has the CA bundles and client certificates of the table. They are
+// parsed when the first backend needs them: most certificates of a table are
+// for the edge's own clients.
 type tlsRegistry struct {
 	authorities  map[route.AuthorityID]*authority
 	certificates map[route.CertificateID]*keyPair
 }
 
-// authority is a CA bundle with its pool. The same content keeps the same authority, so
-// that dialers compare by pointer.
+// authority is a CA bundle with its pool. The same content keeps the same
+// authority, so that dialers compare by pointer.
 type authority struct {
 	bundle string
 	read   bool
 	pool   *x509.CertPool // nil when it could not be parsed
 }
 
-// keyPair is a client certificate with its key. The same content keeps the same pair.
+// keyPair is a client certificate with its key. The same content keeps the same
+// pair.
 type keyPair struct {
 	chain  string
 	key    route.Secret
@@ -102,8 +104,8 @@ func (t *tlsRegistry) resolve(d *dialer) error {
 	return nil
 }
 
-// usable parses the bundle once. Certificates in it that cannot be parsed verify nothing, so
-// leaving them out is safe.
+// usable parses the bundle once. Certificates in it that cannot be parsed
+// verify nothing, so leaving them out is safe.
 func (a *authority) usable() bool {
 	if !a.read && len(a.bundle) <= maxBundle {
 		pool := x509.NewCertPool()

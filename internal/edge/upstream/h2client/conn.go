@@ -17,16 +17,18 @@ import (
 )
 
 const (
-	// maxStreams bounds the streams of a connection, even if the endpoint allows
-	// more: with more, one lost packet would delay too many.
+	// maxStreams bounds the streams of a connection, even if the endpoint
+	// allows more: with more, one lost packet would delay too many.
 	maxStreams = 250
-	// frameSize is the largest payload of the frames that are sent and accepted.
+	// frameSize is the largest payload of the frames that are sent and
+	// accepted.
 	frameSize = 16 << 10
-	// streamWindow is how many bytes of a response are buffered before they are read.
+	// streamWindow is how many bytes of a response are buffered before they are
+	// read.
 	streamWindow = 128 << 10
 	// connWindow is returned when bytes arrive, not when they are read: if slow
-	// readers could use it up, they would block all other streams. The windows of
-	// the streams bound the memory.
+	// readers could use it up, they would block all other streams. The windows
+	// of the streams bound the memory.
 	connWindow = 1 << 20
 	// lastID is the highest identifier of a stream.
 	lastID = 1<<31 - 1
@@ -34,8 +36,8 @@ const (
 	goAwayTimeout = time.Second
 )
 
-// Config configures a connection. Every field has to be set, except where it says
-// otherwise.
+// Config configures a connection. Every field has to be set, except where it
+// says otherwise.
 type Config struct {
 	// Pool lends the buffers of bodies.
 	Pool *h1.BufferPool
@@ -46,24 +48,27 @@ type Config struct {
 	// IdleTimeout is how long the connection is kept without a stream.
 	IdleTimeout time.Duration
 	// PingAfter is how long an endpoint may send no frame while a response is
-	// outstanding, before it gets a PING. PingTimeout is how long it has to send a
-	// frame after that.
+	// outstanding, before it gets a PING. PingTimeout is how long it has to
+	// send a frame after that.
 	PingAfter, PingTimeout time.Duration
-	// Secure says that the connection is TLS. The scheme of requests is https then.
+	// Secure says that the connection is TLS. The scheme of requests is https
+	// then.
 	Secure bool
-	// Abort closes the connection below without GOAWAY, close_notify or a wait. Nil
-	// uses Close.
+	// Abort closes the connection below without GOAWAY, close_notify or a wait.
+	// Nil uses Close.
 	Abort func() error
-	// OnClose is called once, when the connection is closed or Start fails. It may
-	// be nil.
+	// OnClose is called once, when the connection is closed or Start fails. It
+	// may be nil.
 	OnClose func(*Conn)
 }
 
-// Conn is the client side of one HTTP/2 connection. It has two goroutines, one that
-// reads and one that writes control frames; requests are written by their callers.
+// Conn is the client side of one HTTP/2 connection. It has two goroutines, one
+// that reads and one that writes control frames; requests are written by their
+// callers.
 //
-// There are two locks. The writer's comes first: a goroutine that holds it may take
-// mu, and never the other way round, because writing waits for the endpoint.
+// There are two locks. The writer's comes first: a goroutine that holds it may
+// take mu, and never the other way round, because writing waits for the
+// endpoint.
 type Conn struct {
 	cfg    Config
 	net    net.Conn
@@ -100,14 +105,14 @@ type streamTable struct {
 // peerSettings are the settings of the endpoint.
 type peerSettings struct {
 	maxStreams int
-	// tableSizes are the changes of the HPACK table size that the encoder has not
-	// applied yet.
+	// tableSizes are the changes of the HPACK table size that the encoder has
+	// not applied yet.
 	tableSizes []uint32
 }
 
 // Start begins HTTP/2 on a connection that was just made. It returns when the
-// endpoint's SETTINGS allow at least one stream. After an error the connection is
-// closed.
+// endpoint's SETTINGS allow at least one stream. After an error the connection
+// is closed.
 func Start(ctx context.Context, below net.Conn, cfg Config) (*Conn, error) {
 	c := &Conn{
 		cfg: cfg, net: below,
@@ -163,12 +168,12 @@ func (c *Conn) run() {
 	}()
 }
 
-// listSize is the limit on heads as HTTP/2 counts it, with 32 bytes for each field
-// (RFC 9113 section 6.5.2).
+// listSize is the limit on heads as HTTP/2 counts it, with 32 bytes for each
+// field (RFC 9113 section 6.5.2).
 func listSize(limits *h1.Limits) uint32 { return uint32(limits.HeadBytes + 32*limits.Fields) }
 
-// sendSettings writes the client preface: the magic bytes, SETTINGS, and the window of
-// the connection, for which there is no setting.
+// sendSettings writes the client preface: the magic bytes, SETTINGS, and the
+// window of the connection, for which there is no setting.
 func (c *Conn) sendSettings() error {
 	if err := c.net.SetWriteDeadline(time.Now().Add(c.cfg.WriteTimeout)); err != nil {
 		return err
@@ -185,9 +190,9 @@ func (c *Conn) sendSettings() error {
 	return c.writer.out.Flush()
 }
 
-// OpenStream returns a new stream, or nil when the connection takes no more: it has
-// as many as it may, it drains, or the endpoint may be gone. The stream gets its
-// identifier with the head of its request.
+// OpenStream returns a new stream, or nil when the connection takes no more: it
+// has as many as it may, it drains, or the endpoint may be gone. The stream
+// gets its identifier with the head of its request.
 func (c *Conn) OpenStream() *Stream {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -232,8 +237,8 @@ func (c *Conn) Drain() {
 // Done is closed when the connection is closed and its goroutines have ended.
 func (c *Conn) Done() <-chan struct{} { return c.done }
 
-// remove takes a stream out of the table. It is called with mu held. The last stream
-// starts the idle timeout, or closes a connection that drains.
+// remove takes a stream out of the table. It is called with mu held. The last
+// stream starts the idle timeout, or closes a connection that drains.
 func (c *Conn) remove(s *Stream) {
 	if s.over {
 		return

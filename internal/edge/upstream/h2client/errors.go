@@ -9,10 +9,11 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// ErrRefused is the error of a request that the endpoint has not processed and never
-// will: it refused the stream, or it sent GOAWAY. Such a request may be sent again,
-// even if it is not idempotent (RFC 9113 section 8.7). It is an io.EOF too, for code
-// that checks whether the connection ended before the first byte.
+// ErrRefused is the error of a request that the endpoint has not processed and
+// never will: it refused the stream, or it sent GOAWAY. Such a request may be
+// sent again, even if it is not idempotent (RFC 9113 section 8.7). It is an
+// io.EOF too, for code that checks whether the connection ended before the
+// first byte.
 var ErrRefused error = refusedError{}
 
 type refusedError struct{}
@@ -38,7 +39,8 @@ var (
 	ErrNotHTTP2 = errors.New("the endpoint does not speak HTTP/2; check the protocol of the backend")
 	// ErrPingTimeout: no frame came in time after a PING.
 	ErrPingTimeout = errors.New("the endpoint did not acknowledge an HTTP/2 PING in time")
-	// ErrFlood: the endpoint sends frames that need a reply, and does not read them.
+	// ErrFlood: the endpoint sends frames that need a reply, and does not read
+	// them.
 	ErrFlood = errors.New("the endpoint floods its HTTP/2 connection with frames and does not read the replies")
 
 	errEarlyEnd = errors.New("the endpoint closed the connection before its first frame; check that it speaks HTTP/2")
@@ -49,14 +51,15 @@ var (
 	errUnwanted = errors.New("the endpoint does not want the rest of the request")
 )
 
-// isDisconnect reports whether an error only says that the connection below has ended.
+// isDisconnect reports whether an error only says that the connection below has
+// ended.
 func isDisconnect(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-// streamError returns the error of a stream whose connection was closed. begun says
-// that some of the response has come: it is truncated then, and the request must not
-// be taken for one that was not processed.
+// streamError returns the error of a stream whose connection was closed. begun
+// says that some of the response has come: it is truncated then, and the
+// request must not be taken for one that was not processed.
 func streamError(err error, begun bool) error {
 	switch {
 	case !isDisconnect(err) && err != errClosed:

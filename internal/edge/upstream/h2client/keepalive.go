@@ -6,24 +6,27 @@ import (
 )
 
 const (
-	// pingInterval is the least time between two PINGs on a connection without other
-	// traffic. gRPC servers take more than one in five minutes for an attack.
+	// pingInterval is the least time between two PINGs on a connection without
+	// other traffic. gRPC servers take more than one in five minutes for an
+	// attack.
 	pingInterval = 5*time.Minute + 10*time.Second
-	// suspectShare is the divisor of PingTimeout that gives how long a cancelled
-	// stream has to have waited before the endpoint is suspected to be gone.
+	// suspectShare is the divisor of PingTimeout that gives how long a
+	// cancelled stream has to have waited before the endpoint is suspected to
+	// be gone.
 	suspectShare = 8
 )
 
-// keepalive finds out that an endpoint is gone, and closes idle connections. One
-// timer serves both. Times are in nanoseconds since the connection began, and never 0.
+// keepalive finds out that an endpoint is gone, and closes idle connections.
+// One timer serves both. Times are in nanoseconds since the connection began,
+// and never 0.
 //
-// The connection's mu guards it, except for the atomic fields, which readLoop sets for
-// each frame without a lock.
+// The connection's mu guards it, except for the atomic fields, which readLoop
+// sets for each frame without a lock.
 type keepalive struct {
 	began     time.Time
 	lastFrame atomic.Int64
-	// suspected says that a stream was cancelled and no frame came since it began.
-	// Until one comes, no other stream is opened.
+	// suspected says that a stream was cancelled and no frame came since it
+	// began. Until one comes, no other stream is opened.
 	suspected atomic.Bool
 	// traffic says that HEADERS or DATA came since the last PING.
 	traffic atomic.Bool
@@ -41,8 +44,8 @@ func (k *keepalive) received() {
 	k.suspected.Store(false)
 }
 
-// acknowledged reports that no PING is outstanding. While one is, the timer belongs
-// to its timeout.
+// acknowledged reports that no PING is outstanding. While one is, the timer
+// belongs to its timeout.
 func (k *keepalive) acknowledged() bool { return k.pingAt <= k.lastFrame.Load() }
 
 // nextPing is the earliest time of another PING.
@@ -55,8 +58,9 @@ func (k *keepalive) nextPing() int64 {
 
 func (k *keepalive) wakeAfter(wait int64) { k.timer.Reset(max(time.Duration(wait), time.Millisecond)) }
 
-// checkAlive is called by the timer. It closes a connection without streams, sends
-// PING to a silent endpoint, and closes its connection when no frame comes after that.
+// checkAlive is called by the timer. It closes a connection without streams,
+// sends PING to a silent endpoint, and closes its connection when no frame
+// comes after that.
 func (c *Conn) checkAlive() {
 	c.mu.Lock()
 	k := &c.keepalive
@@ -92,9 +96,10 @@ func (c *Conn) ping(now int64) {
 	c.keepalive.wakeAfter(int64(c.cfg.PingTimeout))
 }
 
-// suspect is called with mu held, for a stream that is cancelled although no frame
-// came since it began: the endpoint may be gone. A stream that is cancelled at once
-// proves nothing, and an endpoint that may not be pinged yet is not suspected.
+// suspect is called with mu held, for a stream that is cancelled although no
+// frame came since it began: the endpoint may be gone. A stream that is
+// cancelled at once proves nothing, and an endpoint that may not be pinged yet
+// is not suspected.
 func (c *Conn) suspect(s *Stream) {
 	k := &c.keepalive
 	now, last := k.now(), k.lastFrame.Load()

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// readLoop handles the frames of the endpoint. It never waits for anything else, so
-// that no stream can block another.
+// readLoop handles the frames of the endpoint. It never waits for anything
+// else, so that no stream can block another.
 func (c *Conn) readLoop() {
 	err := c.readFrames()
 	if errors.As(err, new(http2.ConnectionError)) {
@@ -45,8 +45,8 @@ func (c *Conn) readFrames() error {
 	}
 }
 
-// notHTTP2 reports whether the first frame shows that the endpoint does not speak
-// HTTP/2. A connection that just ends does not show it.
+// notHTTP2 reports whether the first frame shows that the endpoint does not
+// speak HTTP/2. A connection that just ends does not show it.
 func notHTTP2(first http2.Frame, err error) bool {
 	if err != nil {
 		return errors.Is(err, http2.ErrFrameTooLarge) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, new(http2.ConnectionError))
@@ -84,8 +84,8 @@ func (c *Conn) handle(read http2.Frame) error {
 	return nil
 }
 
-// find returns the stream with an identifier: nil for one that has ended, an error for
-// one that was never opened.
+// find returns the stream with an identifier: nil for one that has ended, an
+// error for one that was never opened.
 func (c *Conn) find(id uint32) (*Stream, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -110,8 +110,8 @@ func (c *Conn) onHeaders(f *http2.MetaHeadersFrame) error {
 	return nil
 }
 
-// onData handles a piece of a body. The window of the connection is returned at once,
-// that of the stream when the piece is read.
+// onData handles a piece of a body. The window of the connection is returned at
+// once, that of the stream when the piece is read.
 func (c *Conn) onData(f *http2.DataFrame) error {
 	size := int(f.Length)
 	if !c.receive.Receive(size) {
@@ -155,8 +155,8 @@ func (c *Conn) onEnd(s *Stream) {
 	}
 }
 
-// reset resets a stream because of a frame of the endpoint. The stream's own lock is
-// taken after mu is released.
+// reset resets a stream because of a frame of the endpoint. The stream's own
+// lock is taken after mu is released.
 func (c *Conn) reset(s *Stream, code http2.ErrCode, why error) {
 	c.mu.Lock()
 	if !s.over {
@@ -212,8 +212,8 @@ func (c *Conn) onSettings(f *http2.SettingsFrame) error {
 // maxTableSizes bounds the changes of the table size that wait to be applied.
 const maxTableSizes = 2
 
-// addTableSize keeps a change of the HPACK table size for the encoder. Of many changes
-// only the smallest and the last count (RFC 7541 section 4.2).
+// addTableSize keeps a change of the HPACK table size for the encoder. Of many
+// changes only the smallest and the last count (RFC 7541 section 4.2).
 func (p *peerSettings) addTableSize(size uint32) {
 	if len(p.tableSizes) == maxTableSizes {
 		p.tableSizes = []uint32{min(p.tableSizes[0], p.tableSizes[1])}
@@ -221,7 +221,8 @@ func (p *peerSettings) addTableSize(size uint32) {
 	p.tableSizes = append(p.tableSizes, size)
 }
 
-// resizeWindows changes the send windows of all streams. It is called with mu held.
+// resizeWindows changes the send windows of all streams. It is called with mu
+// held.
 func (c *Conn) resizeWindows(initial uint32) error {
 	change := c.send.SetInitial(initial)
 	for _, s := range c.streams.open {
@@ -259,9 +260,9 @@ func (c *Conn) onWindowUpdate(f *http2.WindowUpdateFrame) error {
 	return nil
 }
 
-// onReset handles a stream that the endpoint reset. A response that is complete stays
-// so: NO_ERROR then means that the rest of the request is not needed (RFC 9113 section
-// 8.1).
+// onReset handles a stream that the endpoint reset. A response that is complete
+// stays so: NO_ERROR then means that the rest of the request is not needed (RFC
+// 9113 section 8.1).
 func (c *Conn) onReset(f *http2.RSTStreamFrame) error {
 	s, err := c.find(f.StreamID)
 	if s == nil {

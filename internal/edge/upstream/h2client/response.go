@@ -70,8 +70,8 @@ func (in *responseBuffer) addHead(f *http2.MetaHeadersFrame, limits *h1.Limits) 
 	return nil
 }
 
-// addInterim adds an interim response. The reader bounds how many it reads; here they
-// are bounded because they are buffered.
+// addInterim adds an interim response. The reader bounds how many it reads;
+// here they are bounded because they are buffered.
 func (in *responseBuffer) addInterim(f *http2.MetaHeadersFrame, status int, limits *h1.Limits) error {
 	if in.interims++; in.interims > h1.MaxInterim {
 		return malformedInterims
@@ -124,8 +124,8 @@ func (r *response) read(fields []hpack.HeaderField) error {
 	return nil
 }
 
-// framing returns how the body is written in HTTP/1.1. bodiless says that the request
-// was HEAD, ended that no body comes.
+// framing returns how the body is written in HTTP/1.1. bodiless says that the
+// request was HEAD, ended that no body comes.
 func (r *response) framing(bodiless, ended bool) h1.Framing {
 	switch {
 	case bodiless || r.status == http.StatusNoContent || r.status == http.StatusNotModified:
@@ -140,8 +140,8 @@ func (r *response) framing(bodiless, ended bool) h1.Framing {
 }
 
 // text is the head as HTTP/1.1. The framer has checked names and values when it
-// decoded them: none has a line end. Connection-specific fields are invalid in HTTP/2
-// (RFC 9113 section 8.2.2) and are left out.
+// decoded them: none has a line end. Connection-specific fields are invalid in
+// HTTP/2 (RFC 9113 section 8.2.2) and are left out.
 func (r *response) text(framing h1.Framing, fields []hpack.HeaderField) []byte {
 	text := append(make([]byte, 0, 512), "HTTP/1.1 "...)
 	text = strconv.AppendInt(text, int64(r.status), 10)
@@ -160,8 +160,8 @@ func (r *response) text(framing h1.Framing, fields []hpack.HeaderField) []byte {
 	case framing == h1.Chunked:
 		text = append(text, "Transfer-Encoding: chunked\r\n"...)
 	case r.length >= 0 && r.status != http.StatusNoContent:
-		// In a response to HEAD, and with 304, it is the length of a body that is
-		// not sent.
+		// In a response to HEAD, and with 304, it is the length of a body that
+		// is not sent.
 		text = append(text, "Content-Length: "...)
 		text = strconv.AppendInt(text, r.length, 10)
 		text = append(text, crlf...)
@@ -176,8 +176,9 @@ func appendLine(text []byte, field hpack.HeaderField) []byte {
 	return append(text, crlf...)
 }
 
-// addTrailers adds the trailers. Fields that are not allowed in trailers are left out
-// (RFC 9110 section 6.5.1): the rest, such as the status of gRPC, has to arrive.
+// addTrailers adds the trailers. Fields that are not allowed in trailers are
+// left out (RFC 9110 section 6.5.1): the rest, such as the status of gRPC, has
+// to arrive.
 func (in *responseBuffer) addTrailers(f *http2.MetaHeadersFrame, limits *h1.Limits) error {
 	switch {
 	case !f.StreamEnded() || len(f.PseudoFields()) > 0:
@@ -201,8 +202,8 @@ func (in *responseBuffer) addTrailers(f *http2.MetaHeadersFrame, limits *h1.Limi
 	return nil
 }
 
-// onData buffers a piece of the body. The whole frame counts against the window, with
-// its padding, which is consumed at once.
+// onData buffers a piece of the body. The whole frame counts against the
+// window, with its padding, which is consumed at once.
 func (s *Stream) onData(f *http2.DataFrame) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

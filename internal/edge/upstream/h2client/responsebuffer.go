@@ -28,8 +28,8 @@ func (in *responseBuffer) read(b []byte) int {
 	return n
 }
 
-// windowUpdate returns the increment to send to the endpoint now, 0 for none. It is
-// at least half of a window, so that updates are rare.
+// windowUpdate returns the increment to send to the endpoint now, 0 for none.
+// It is at least half of a window, so that updates are rare.
 func (in *responseBuffer) windowUpdate() uint32 {
 	if in.Over {
 		return 0

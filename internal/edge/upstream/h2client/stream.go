@@ -14,12 +14,14 @@ import (
 	"slipway.dev/slipway/internal/edge/normalize"
 )
 
-// Stream carries one exchange. It is a net.Conn: one goroutine may write while another
-// reads, and any may call Close, which cancels an exchange that is not complete.
+// Stream carries one exchange. It is a net.Conn: one goroutine may write while
+// another reads, and any may call Close, which cancels an exchange that is not
+// complete.
 //
-// It has three locks, because sending must not wait for receiving: sending is for the
-// goroutine that writes, Conn.mu for the state that the connection shares, and mu for
-// the response. sending comes before Conn.mu; mu and Conn.mu are never held together.
+// It has three locks, because sending must not wait for receiving: sending is
+// for the goroutine that writes, Conn.mu for the state that the connection
+// shares, and mu for the response. sending comes before Conn.mu; mu and Conn.mu
+// are never held together.
 type Stream struct {
 	conn   *Conn
 	reused bool
@@ -57,11 +59,12 @@ func newStream(c *Conn, reused bool) *Stream {
 	return s
 }
 
-// Reused reports whether the connection had streams before, or refused this one: its
-// failure is no sign of an unhealthy endpoint then.
+// Reused reports whether the connection had streams before, or refused this
+// one: its failure is no sign of an unhealthy endpoint then.
 func (s *Stream) Reused() bool { return s.reused || s.Refused() }
 
-// Refused reports whether the endpoint refused the request before processing it.
+// Refused reports whether the endpoint refused the request before processing
+// it.
 func (s *Stream) Refused() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,8 +110,8 @@ func (s *Stream) receive(b []byte) (int, error) {
 	}
 }
 
-// Write sends the request: its head and the body that its framing announces. After a
-// complete response, the rest of a body is discarded.
+// Write sends the request: its head and the body that its framing announces.
+// After a complete response, the rest of a body is discarded.
 func (s *Stream) Write(b []byte) (int, error) {
 	s.sending.Lock()
 	defer s.sending.Unlock()
@@ -122,8 +125,8 @@ func (s *Stream) Write(b []byte) (int, error) {
 	return len(b), s.conn.flush()
 }
 
-// sendRequest sends what can be sent of the request, and keeps the rest. It is called
-// with sending held.
+// sendRequest sends what can be sent of the request, and keeps the rest. It is
+// called with sending held.
 func (s *Stream) sendRequest(b []byte) error {
 	if err := s.writeError(); err != nil {
 		return err
@@ -163,8 +166,8 @@ func (s *Stream) writeError() error {
 	return s.sendErr
 }
 
-// requestLimits are wide: the edge has checked the request against the limits of its
-// entry point before, and has added headers to it.
+// requestLimits are wide: the edge has checked the request against the limits
+// of its entry point before, and has added headers to it.
 var requestLimits = h1.Limits{
 	HeadBytes: 1 << 20, Fields: 4096, TargetBytes: 1 << 18, TrailerBytes: 1 << 16,
 	Underscores: true, Hazards: ^normalize.Hazard(0),
@@ -190,8 +193,8 @@ func (s *Stream) sendHead(b []byte) (int, error) {
 	return n, nil
 }
 
-// sendBody sends what there is of the body, and returns the part of it that is not a
-// complete chunk yet.
+// sendBody sends what there is of the body, and returns the part of it that is
+// not a complete chunk yet.
 func (s *Stream) sendBody(b []byte) ([]byte, error) {
 	for len(b) > 0 {
 		if s.body.Done() {
@@ -224,9 +227,9 @@ func (s *Stream) sendBody(b []byte) ([]byte, error) {
 	return b, nil
 }
 
-// takeWindow waits until the windows allow some of the wanted bytes, takes them, and
-// returns how many. No bytes are always allowed, for an empty DATA frame that ends the
-// stream.
+// takeWindow waits until the windows allow some of the wanted bytes, takes
+// them, and returns how many. No bytes are always allowed, for an empty DATA
+// frame that ends the stream.
 func (s *Stream) takeWindow(want int) (int, error) {
 	c := s.conn
 	c.mu.Lock()
@@ -241,7 +244,8 @@ func (s *Stream) takeWindow(want int) (int, error) {
 			return n, nil
 		}
 		if !flushed {
-			// The endpoint grants more only once it has received what is buffered.
+			// The endpoint grants more only once it has received what is
+			// buffered.
 			flushed = true
 			c.mu.Unlock()
 			err := c.flush()
@@ -266,7 +270,8 @@ func (s *Stream) stopSending(why error) {
 	}
 }
 
-// Close ends the stream, and cancels an exchange that is not complete at the endpoint.
+// Close ends the stream, and cancels an exchange that is not complete at the
+// endpoint.
 func (s *Stream) Close() error {
 	s.mu.Lock()
 	if s.closed {
@@ -313,7 +318,8 @@ func (s *Stream) connectionClosed(cause error) {
 	s.finishReading(streamError(cause, s.in.begun))
 }
 
-// fail ends the response with an error, which is read after what has come already.
+// fail ends the response with an error, which is read after what has come
+// already.
 func (s *Stream) fail(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -328,7 +334,8 @@ func (s *Stream) finishReading(err error) {
 	}
 }
 
-// SetDeadline sets both deadlines. One in the past ends reads and writes that wait.
+// SetDeadline sets both deadlines. One in the past ends reads and writes that
+// wait.
 func (s *Stream) SetDeadline(t time.Time) error {
 	_ = s.SetReadDeadline(t)
 	return s.SetWriteDeadline(t)
@@ -346,8 +353,8 @@ func (s *Stream) SetReadDeadline(t time.Time) error {
 	return nil
 }
 
-// SetWriteDeadline sets the deadline of Write. It bounds the wait for the endpoint's
-// windows; writing to the connection has its own timeout.
+// SetWriteDeadline sets the deadline of Write. It bounds the wait for the
+// endpoint's windows; writing to the connection has its own timeout.
 func (s *Stream) SetWriteDeadline(t time.Time) error {
 	s.conn.mu.Lock()
 	defer s.conn.mu.Unlock()
@@ -366,7 +373,8 @@ var _ io.ReadWriteCloser = (*Stream)(nil)
 
 func expired(t time.Time) bool { return !t.IsZero() && !time.Now().Before(t) }
 
-// wait waits for a condition, whose lock is held, or until a deadline; zero is none.
+// wait waits for a condition, whose lock is held, or until a deadline; zero is
+// none.
 func wait(condition *sync.Cond, until time.Time) {
 	if !until.IsZero() {
 		timer := time.AfterFunc(time.Until(until), func() {

@@ -16,13 +16,14 @@ import (
 	"slipway.dev/slipway/internal/edge/normalize"
 )
 
-// maxQueue bounds the control frames that wait to be written. They are replies to
-// frames of the endpoint and window updates; an endpoint that reads never makes so
-// many add up.
+// maxQueue bounds the control frames that wait to be written. They are replies
+// to frames of the endpoint and window updates; an endpoint that reads never
+// makes so many add up.
 const maxQueue = 1000
 
 // frame is a control frame. The goroutines that send it must not wait for the
-// endpoint, so it is queued: writeLoop writes it, or the next request that is sent.
+// endpoint, so it is queued: writeLoop writes it, or the next request that is
+// sent.
 type frame struct {
 	kind   frameKind
 	stream uint32
@@ -30,11 +31,13 @@ type frame struct {
 	data   [8]byte
 }
 
-// controlQueue has the control frames that wait. The connection's mu guards frames.
+// controlQueue has the control frames that wait. The connection's mu guards
+// frames.
 type controlQueue struct {
 	frames []frame
 	wake   chan struct{} // has a value when frames wait
-	// overflowed says that there were more than maxQueue, which closes the connection.
+	// overflowed says that there were more than maxQueue, which closes the
+	// connection.
 	overflowed atomic.Bool
 }
 
@@ -50,8 +53,8 @@ func (q *controlQueue) add(f frame) {
 	}
 }
 
-// headerWriter is what frames are written with. Its mu comes before Conn.mu, and also
-// guards the writing side of the framer.
+// headerWriter is what frames are written with. Its mu comes before Conn.mu,
+// and also guards the writing side of the framer.
 type headerWriter struct {
 	mu      sync.Mutex
 	out     *bufio.Writer
@@ -91,8 +94,8 @@ func (c *Conn) writeLoop() {
 	}
 }
 
-// sendGoAway closes a connection that is closed without an error, after its GOAWAY. Any
-// other connection is closed already.
+// sendGoAway closes a connection that is closed without an error, after its
+// GOAWAY. Any other connection is closed already.
 func (c *Conn) sendGoAway() {
 	c.mu.Lock()
 	regular := c.cause == errClosed
@@ -119,8 +122,8 @@ func (c *Conn) flush() error {
 	return c.checkWrite(err)
 }
 
-// checkWrite closes the connection after a write that failed: it is not known how much
-// of the frame was sent.
+// checkWrite closes the connection after a write that failed: it is not known
+// how much of the frame was sent.
 func (c *Conn) checkWrite(err error) error {
 	if err != nil {
 		c.closeWith(err)
@@ -128,8 +131,8 @@ func (c *Conn) checkWrite(err error) error {
 	return err
 }
 
-// prepare sets the write deadline and writes queued frames. It is called with the
-// writer's mu held, as writeQueued is.
+// prepare sets the write deadline and writes queued frames. It is called with
+// the writer's mu held, as writeQueued is.
 func (c *Conn) prepare() error {
 	if err := c.net.SetWriteDeadline(time.Now().Add(c.cfg.WriteTimeout)); err != nil {
 		return err
@@ -166,10 +169,10 @@ func (c *Conn) write(f frame) error {
 	return c.framer.WriteGoAway(0, http2.ErrCode(f.value), nil)
 }
 
-// sendHead opens the stream at the endpoint. Streams have to be opened in the order of
-// their identifiers, so the identifier is given while the writer's mu is held. Queued
-// frames are written before that: afterwards, one that resets this very stream could
-// be among them.
+// sendHead opens the stream at the endpoint. Streams have to be opened in the
+// order of their identifiers, so the identifier is given while the writer's mu
+// is held. Queued frames are written before that: afterwards, one that resets
+// this very stream could be among them.
 func (c *Conn) sendHead(s *Stream, head *h1.Head, end bool) error {
 	c.writer.mu.Lock()
 	defer c.writer.mu.Unlock()
@@ -187,8 +190,8 @@ func (c *Conn) sendHead(s *Stream, head *h1.Head, end bool) error {
 	return c.checkWrite(c.writeBlock(s.id, end))
 }
 
-// register gives a stream its identifier. It returns the changes of the HPACK table
-// size that the encoder has to apply before the head.
+// register gives a stream its identifier. It returns the changes of the HPACK
+// table size that the encoder has to apply before the head.
 func (c *Conn) register(s *Stream, end bool) (tableSizes []uint32, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -242,8 +245,9 @@ func (c *Conn) encodeField(fields *h1.Fields, i int) {
 	if name == "" {
 		name = strings.ToLower(string(fields.Name(i)))
 	}
-	// Credentials of one client must not share the dynamic table with the requests of
-	// another, or the compressed length would reveal them (RFC 7541 section 7.1).
+	// Credentials of one client must not share the dynamic table with the
+	// requests of another, or the compressed length would reveal them (RFC 7541
+	// section 7.1).
 	secret := id == normalize.FieldAuthorization || id == normalize.FieldCookie
 	c.encode(name, string(fields.Value(i)), secret)
 }
@@ -253,8 +257,8 @@ func (c *Conn) encode(name, value string, secret bool) {
 	_ = c.writer.encoder.WriteField(hpack.HeaderField{Name: name, Value: value, Sensitive: secret})
 }
 
-// writeBlock writes the encoded fields: HEADERS and as many CONTINUATION frames as
-// they need.
+// writeBlock writes the encoded fields: HEADERS and as many CONTINUATION frames
+// as they need.
 func (c *Conn) writeBlock(id uint32, end bool) error {
 	block := c.writer.block.Bytes()
 	part := block[:min(len(block), frameSize)]
@@ -314,9 +318,9 @@ func (c *Conn) sendTrailers(s *Stream, trailers *h1.Fields) error {
 	return c.checkWrite(c.writeBlock(s.id, true))
 }
 
-// checkOpen checks again, right before a frame is written, that the stream may send:
-// no frame of a stream may follow the one that resets it. What was taken from the
-// window of the connection is returned if it may not.
+// checkOpen checks again, right before a frame is written, that the stream may
+// send: no frame of a stream may follow the one that resets it. What was taken
+// from the window of the connection is returned if it may not.
 func (c *Conn) checkOpen(s *Stream, end bool, taken int) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
