@@ -81,7 +81,7 @@ type agent struct {
 	options   Options
 	log       *slog.Logger
 	metrics   *Metrics
-	book      *credential.Book
+	book      *credential.Store
 	clusters  *clusters.Book
 	secrets   *hookSecrets
 	sources   *source.Sources
@@ -110,7 +110,7 @@ func Run(ctx context.Context, options Options) error {
 		options: options, log: options.Log,
 		metrics: options.Metrics,
 		known:   map[types.NamespacedName]bool{}, told: map[types.UID]string{},
-		book: &credential.Book{}, clusters: clusters.NewBook(options.Log), secrets: &hookSecrets{log: options.Log},
+		book: &credential.Store{}, clusters: clusters.NewBook(options.Log), secrets: &hookSecrets{log: options.Log},
 		readiness: readiness{
 			definitions:  options.Health.Condition("definitions", "the API server has not been asked for the kinds yet"),
 			credentials:  options.Health.Condition("credentials", "the credentials have not been read yet"),

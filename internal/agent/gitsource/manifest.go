@@ -133,7 +133,7 @@ func (s *Service) readable(ctx context.Context, repoURL string) error {
 }
 
 func repositoryError(address remote.Address, err error) error {
-	failure := remote.Broken(context.Background(), err)
+	failure := remote.ConnectionFailure(context.Background(), err)
 	return &remote.Failure{Reason: failure.Reason, Message: "the repository " + address.String() + ": " + failure.Message, Err: failure}
 }
 

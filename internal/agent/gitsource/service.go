@@ -84,7 +84,7 @@ func answerError(err error) error {
 		return err
 	}
 	var notReady *sharedrepo.NotReadyError
-	var rejected *sharedrepo.RejectedError
+	var rejected *remote.RejectedError
 	var path *sharedrepo.PathError
 	var failure *remote.Failure
 	var provider *gitprovider.Error

@@ -64,8 +64,8 @@ func (s *Service) authorities(ctx context.Context, apiURL string, more []byte) (
 }
 
 // book is all credentials of the control namespace, as the engine has them.
-func (s *Service) book(ctx context.Context) (*credential.Book, error) {
-	book := &credential.Book{}
+func (s *Service) book(ctx context.Context) (*credential.Store, error) {
+	book := &credential.Store{}
 	list, err := s.secrets().List(ctx, metav1.ListOptions{LabelSelector: credential.TypeLabel})
 	if err != nil {
 		return nil, storeError("list", "Secrets", err)

@@ -1,7 +1,6 @@
 package sharedrepo
 
 import (
-	"bytes"
 	"maps"
 	"testing"
 
@@ -30,21 +29,6 @@ func FuzzDecodeTree(f *testing.F) {
 		maps.DeleteFunc(entries, func(_ string, one *entry) bool { return one.id == plumbing.ZeroHash })
 		if !maps.EqualFunc(entries, again, func(x, y *entry) bool { return x.mode == y.mode && x.id == y.id }) {
 			t.Errorf("%q is read differently again", content)
-		}
-	})
-}
-
-// FuzzReport: no answer to a push makes it panic, and only ok for the branch after
-// unpack ok is a success.
-func FuzzReport(f *testing.F) {
-	f.Add([]byte("000eunpack ok\n0016ok refs/heads/main0000"))
-	f.Add([]byte("000eunpack ok\n0027ng refs/heads/main fetch first and so0000"))
-	f.Add([]byte("0012unpack failed\n0000"))
-	f.Add([]byte("ffff"))
-	f.Fuzz(func(t *testing.T, answer []byte) {
-		err := update{ref: "refs/heads/main"}.readReport(bytes.NewReader(answer))
-		if err == nil && (!bytes.Contains(answer, []byte("unpack ok")) || !bytes.Contains(answer, []byte("ok refs/heads/main"))) {
-			t.Errorf("%q is a success", answer)
 		}
 	})
 }

@@ -117,7 +117,7 @@ func TestRejectedPush(t *testing.T) {
 	}
 	repository := open(t, origin.URL(), remote.Access{})
 	_, err := repository.Change(t.Context(), "no", somebody(), write("y", "y"))
-	var rejected *sharedrepo.RejectedError
+	var rejected *remote.RejectedError
 	if !errors.As(err, &rejected) || !strings.Contains(err.Error(), "pre-receive hook declined") {
 		t.Errorf("the error is %v", err)
 	}

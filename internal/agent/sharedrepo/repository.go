@@ -181,11 +181,24 @@ func (r *Repository) attempt(ctx context.Context, w wish) (commit string, again 
 	if id == s.tip {
 		return idText(s.tip), false, nil
 	}
-	err = r.push(ctx, update{ref: s.ref, before: s.tip, after: id, pack: pack})
+	err = r.push(ctx, remote.Update{Ref: s.ref, Before: s.tip, After: id, Pack: pack})
 	if err == nil {
 		return id.String(), false, nil
 	}
 	return r.afterPush(ctx, s, id, err)
+}
+
+// push moves the branch with a connection of its own.
+func (r *Repository) push(ctx context.Context, update remote.Update) error {
+	client, err := r.client()
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	if err := client.Push(ctx, update); err != nil {
+		return r.explain(err)
+	}
+	return nil
 }
 
 // isMoved tells a commit that is gone from a repository that is.
@@ -211,8 +224,8 @@ func (r *Repository) afterPush(ctx context.Context, s snapshot, pushed objects.I
 	case now.tip != s.tip:
 		return "", true, failed
 	}
-	var rejected *RejectedError
-	return "", errors.As(failed, &rejected) && rejected.busy(), failed
+	var rejected *remote.RejectedError
+	return "", errors.As(failed, &rejected) && rejected.Conflict(), failed
 }
 
 // build makes the commit, and the pack with what is new.

@@ -73,10 +73,10 @@ func (f *diffFlags) inputs(ctx context.Context, cluster *appCluster, app *applic
 // credentials reads the repository credentials of the control namespace, as far
 // as the user may. A user without the right gets a warning and public
 // repositories.
-func (c *appCluster) credentials(ctx context.Context, namespace string, warnings io.Writer) (*credential.Book, error) {
+func (c *appCluster) credentials(ctx context.Context, namespace string, warnings io.Writer) (*credential.Store, error) {
 	ctx, cancel := context.WithTimeout(ctx, kubeflags.RequestTimeout)
 	defer cancel()
-	book := &credential.Book{}
+	book := &credential.Store{}
 	secrets, err := c.Client.CoreV1().Secrets(namespace).List(ctx, kube.Labelled(credential.TypeLabel))
 	switch {
 	case apierrors.IsForbidden(err):

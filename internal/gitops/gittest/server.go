@@ -100,8 +100,8 @@ func (quiet) Write(p []byte) (int, error) { return len(p), nil }
 // handle puts the switches and the authentication before the backend.
 func (s *Server) handle(chosen settings, backend http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !s.admit(r.Context(), r.Method+" "+r.URL.RequestURI()) {
-			hangUp(w)
+		if !s.waitAdmission(r.Context(), r.Method+" "+r.URL.RequestURI()) {
+			closeConnection(w)
 			return
 		}
 		if !chosen.allows(r) {
@@ -128,8 +128,8 @@ func (s settings) allows(r *http.Request) bool {
 	return s.token == "" || r.Header.Get("Authorization") == "Bearer "+s.token
 }
 
-// hangUp ends the connection without an answer.
-func hangUp(w http.ResponseWriter) {
+// closeConnection ends the connection without an answer.
+func closeConnection(w http.ResponseWriter) {
 	if hijacker, ok := w.(http.Hijacker); ok {
 		if connection, _, err := hijacker.Hijack(); err == nil {
 			_ = connection.Close()
@@ -139,9 +139,9 @@ func hangUp(w http.ResponseWriter) {
 	panic(http.ErrAbortHandler)
 }
 
-// admit notes a request and waits as the switches say. It is false where the
+// waitAdmission notes a request and waits as the switches say. It is false where the
 // connection is to be closed.
-func (s *Server) admit(ctx context.Context, request string) bool {
+func (s *Server) waitAdmission(ctx context.Context, request string) bool {
 	s.mu.Lock()
 	s.requests = append(s.requests, request)
 	down, delay, gate := s.down, s.delay, s.gate
@@ -189,9 +189,9 @@ func (s *Server) SetDelay(delay time.Duration) {
 	s.delay = delay
 }
 
-// SetAnswer replaces Git by another handler; nil brings Git back. It is for a
+// SetHandler replaces Git by another handler; nil brings Git back. It is for a
 // server that talks nonsense, and only for HTTP.
-func (s *Server) SetAnswer(handler http.Handler) {
+func (s *Server) SetHandler(handler http.Handler) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.answer = handler

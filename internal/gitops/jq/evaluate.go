@@ -36,10 +36,10 @@ var (
 
 // Evaluator evaluates expressions. It is safe for concurrent use.
 type Evaluator struct {
-	known map[string]bool
+	functions map[string]bool
 
-	mu   sync.Mutex
-	kept map[string]*compiled
+	mu    sync.Mutex
+	cache map[string]*compiled
 	// stuck counts the evaluations that nobody waits for any more.
 	stuck atomic.Int32
 }
@@ -51,7 +51,7 @@ type compiled struct {
 }
 
 // New makes an Evaluator.
-func New() *Evaluator { return &Evaluator{known: functions(), kept: map[string]*compiled{}} }
+func New() *Evaluator { return &Evaluator{functions: functions(), cache: map[string]*compiled{}} }
 
 // Check reports whether an expression can be evaluated.
 func (e *Evaluator) Check(expression string) error { return e.get(expression).err }
@@ -84,7 +84,7 @@ func (e *Evaluator) Delete(expression string, document map[string]any) (map[stri
 		return result.document, result.err
 	case <-late.C:
 	}
-	e.ban(expression)
+	e.markFailing(expression)
 	e.stuck.Add(1)
 	go func() {
 		<-done
@@ -93,30 +93,30 @@ func (e *Evaluator) Delete(expression string, document map[string]any) (map[stri
 	return nil, errTime
 }
 
-// ban keeps an expression from being tried again.
-func (e *Evaluator) ban(expression string) {
+// markFailing keeps an expression from being tried again.
+func (e *Evaluator) markFailing(expression string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.kept[expression] = &compiled{err: errStuck}
+	e.cache[expression] = &compiled{err: errStuck}
 }
 
 // get gives the compiled expression.
 func (e *Evaluator) get(expression string) *compiled {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if found, ok := e.kept[expression]; ok {
+	if found, ok := e.cache[expression]; ok {
 		return found
 	}
 	made := &compiled{}
 	made.code, made.err = e.compile(expression)
-	if len(e.kept) >= maxKept {
-		for other := range e.kept {
-			delete(e.kept, other)
+	if len(e.cache) >= maxKept {
+		for other := range e.cache {
+			delete(e.cache, other)
 			break
 		}
 	}
 	if len(expression) <= maxExpression {
-		e.kept[expression] = made
+		e.cache[expression] = made
 	}
 	return made
 }
@@ -137,7 +137,7 @@ func (e *Evaluator) compile(expression string) (code *gojq.Code, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("the jq expression %.80q cannot be read: %w", expression, err)
 	}
-	selection := selection{known: e.known}
+	selection := pathChecker{known: e.functions}
 	if err := selection.query(query); err != nil {
 		return nil, fmt.Errorf("the jq expression %.80q: %w", expression, err)
 	}
@@ -156,8 +156,8 @@ func run(code *gojq.Code, document map[string]any) (rest map[string]any, err err
 			rest, err = nil, errors.New("the expression cannot be evaluated on this object")
 		}
 	}()
-	fuel := &fuel{Context: context.Background(), until: time.Now().Add(timeLimit)}
-	value, ok := code.RunWithContext(fuel, intern(document)).Next()
+	fuel := &stepLimit{Context: context.Background(), until: time.Now().Add(timeLimit)}
+	value, ok := code.RunWithContext(fuel, toJQ(document)).Next()
 	if !ok {
 		return nil, errors.New("the expression gives nothing")
 	}
@@ -171,12 +171,12 @@ func run(code *gojq.Code, document map[string]any) (rest map[string]any, err err
 	if !ok {
 		return nil, errors.New("the expression leaves no object")
 	}
-	return extern(rest).(map[string]any), nil
+	return fromJQ(rest).(map[string]any), nil
 }
 
-// fuel is a context that is done after so many steps: the interpreter looks at it
+// stepLimit is a context that is done after so many steps: the interpreter looks at it
 // before each.
-type fuel struct {
+type stepLimit struct {
 	context.Context
 	steps int
 	until time.Time
@@ -191,7 +191,7 @@ func closed() <-chan struct{} {
 }
 
 // Done counts.
-func (f *fuel) Done() <-chan struct{} {
+func (f *stepLimit) Done() <-chan struct{} {
 	f.steps++
 	switch {
 	case f.err != nil:
@@ -206,18 +206,18 @@ func (f *fuel) Done() <-chan struct{} {
 }
 
 // Err says why it is done.
-func (f *fuel) Err() error { return f.err }
+func (f *stepLimit) Err() error { return f.err }
 
-// intern gives a document the types of numbers that the interpreter knows.
-func intern(value any) any {
+// toJQ gives a document the types of numbers that the interpreter knows.
+func toJQ(value any) any {
 	switch v := value.(type) {
 	case map[string]any:
 		for key, inner := range v {
-			v[key] = intern(inner)
+			v[key] = toJQ(inner)
 		}
 	case []any:
 		for i, inner := range v {
-			v[i] = intern(inner)
+			v[i] = toJQ(inner)
 		}
 	case int64:
 		return int(v)
@@ -227,16 +227,16 @@ func intern(value any) any {
 	return value
 }
 
-// extern is the way back.
-func extern(value any) any {
+// fromJQ is the way back.
+func fromJQ(value any) any {
 	switch v := value.(type) {
 	case map[string]any:
 		for key, inner := range v {
-			v[key] = extern(inner)
+			v[key] = fromJQ(inner)
 		}
 	case []any:
 		for i, inner := range v {
-			v[i] = extern(inner)
+			v[i] = fromJQ(inner)
 		}
 	case int:
 		return int64(v)

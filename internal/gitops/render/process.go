@@ -27,8 +27,8 @@ type process struct {
 	once    sync.Once
 	missing []string
 	renders int
-	// rest ends the worker when it has waited for too long.
-	rest *time.Timer
+	// idleTimer ends the worker when it has waited for too long.
+	idleTimer *time.Timer
 }
 
 // startLimit is how long a worker may take to be ready.

@@ -75,12 +75,12 @@ type Outcome struct {
 
 // Renderer renders in workers. It is safe for concurrent use.
 type Renderer struct {
-	options Options
-	folder  string // empty, where workers run
-	slots   chan struct{}
-	told    sync.Once
-	closing chan struct{}
-	ended   sync.WaitGroup // workers that run
+	options       Options
+	folder        string // empty, where workers run
+	slots         chan struct{}
+	missingLogged sync.Once
+	closing       chan struct{}
+	ended         sync.WaitGroup // workers that run
 
 	mu   sync.Mutex
 	idle []*process
@@ -136,7 +136,7 @@ func (r *Renderer) Render(ctx context.Context, request Request) (*Result, error)
 // ended: somebody else may have killed it.
 func (r *Renderer) attempt(ctx context.Context, request *Request) (*Result, int64, error) {
 	for {
-		worker, fresh, err := r.take(ctx)
+		worker, fresh, err := r.acquire(ctx)
 		if err != nil {
 			if ctx.Err() != nil {
 				return nil, 0, ctx.Err()
@@ -145,8 +145,8 @@ func (r *Renderer) attempt(ctx context.Context, request *Request) (*Result, int6
 		}
 		session := newSession(worker, request, &r.options)
 		result, err := session.run(ctx)
-		r.give(worker, session.usable)
-		if err != nil && !session.answered && !fresh && ctx.Err() == nil {
+		r.release(worker, session.usable)
+		if err != nil && !session.responded && !fresh && ctx.Err() == nil {
 			continue
 		}
 		if err != nil && ctx.Err() != nil {
@@ -156,14 +156,14 @@ func (r *Renderer) attempt(ctx context.Context, request *Request) (*Result, int6
 	}
 }
 
-// take is a worker that waits, or a new one.
-func (r *Renderer) take(ctx context.Context) (worker *process, fresh bool, err error) {
+// acquire is a worker that waits, or a new one.
+func (r *Renderer) acquire(ctx context.Context) (worker *process, fresh bool, err error) {
 	r.mu.Lock()
 	for len(r.idle) > 0 && worker == nil {
 		last := len(r.idle) - 1
 		worker = r.idle[last]
 		r.idle = r.idle[:last]
-		if !worker.rest.Stop() {
+		if !worker.idleTimer.Stop() {
 			worker = nil // it is being ended
 		}
 	}
@@ -179,7 +179,7 @@ func (r *Renderer) take(ctx context.Context) (worker *process, fresh bool, err e
 	if err != nil {
 		return nil, false, err
 	}
-	r.told.Do(func() { r.tell(worker) })
+	r.missingLogged.Do(func() { r.logMissing(worker) })
 	r.mu.Lock()
 	closed = r.closed
 	if !closed {
@@ -194,8 +194,8 @@ func (r *Renderer) take(ctx context.Context) (worker *process, fresh bool, err e
 	return worker, true, nil
 }
 
-// tell logs once what workers are not protected by.
-func (r *Renderer) tell(worker *process) {
+// logMissing logs once what workers are not protected by.
+func (r *Renderer) logMissing(worker *process) {
 	if len(worker.missing) > 0 {
 		r.options.Log.Info("render workers run without some protections", "missing", worker.missing)
 	}
@@ -205,21 +205,21 @@ func (r *Renderer) tell(worker *process) {
 // whatever libraries keep does not grow for ever.
 const maxRenders = 1000
 
-// give puts a worker back, or ends it.
-func (r *Renderer) give(worker *process, usable bool) {
+// release puts a worker back, or ends it.
+func (r *Renderer) release(worker *process, usable bool) {
 	worker.renders++
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !usable || r.closed || worker.renders >= maxRenders || worker.memory() > r.options.MemoryBytes/4 {
-		r.end(worker)
+		r.stopWorker(worker)
 		return
 	}
-	worker.rest = time.AfterFunc(r.options.IdleTimeout, func() { r.retire(worker) })
+	worker.idleTimer = time.AfterFunc(r.options.IdleTimeout, func() { r.expire(worker) })
 	r.idle = append(r.idle, worker)
 }
 
-// retire ends a worker that has waited for too long.
-func (r *Renderer) retire(worker *process) {
+// expire ends a worker that has waited for too long.
+func (r *Renderer) expire(worker *process) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i, waiting := range r.idle {
@@ -228,11 +228,11 @@ func (r *Renderer) retire(worker *process) {
 			break
 		}
 	}
-	r.end(worker)
+	r.stopWorker(worker)
 }
 
-// end kills a worker. The lock is held.
-func (r *Renderer) end(worker *process) {
+// stopWorker kills a worker. The lock is held.
+func (r *Renderer) stopWorker(worker *process) {
 	if r.all[worker] {
 		delete(r.all, worker)
 		worker.kill()
@@ -251,11 +251,11 @@ func (r *Renderer) Close() error {
 		close(r.closing)
 	}
 	for _, worker := range r.idle {
-		worker.rest.Stop()
+		worker.idleTimer.Stop()
 	}
 	r.idle = nil
 	for worker := range r.all {
-		r.end(worker)
+		r.stopWorker(worker)
 	}
 	r.mu.Unlock()
 	r.ended.Wait()

@@ -22,22 +22,22 @@ import (
 
 // session is one request at one worker.
 type session struct {
-	worker  *process
-	request *Request
-	options *Options
-	views   []*tree.View
-	result  Result
-	bytes   int64
-	asked   int // the source that was asked about last
-	limit   struct {
+	worker     *process
+	request    *Request
+	options    *Options
+	views      []*tree.View
+	result     Result
+	bytes      int64
+	lastSource int // the source that was asked about last
+	limit      struct {
 		time  time.Duration
 		bytes int64
 	}
 	// reason is why the worker was killed.
 	reason atomic.Pointer[Error]
 
-	// answered: the worker did something, so that it was alive.
-	answered bool
+	// responded: the worker did something, so that it was alive.
+	responded bool
 	// usable: the worker can have another request.
 	usable bool
 }
@@ -67,7 +67,7 @@ func (s *session) run(ctx context.Context) (*Result, error) {
 	<-watched
 	if reason := s.reason.Load(); reason != nil {
 		s.usable, problem = false, reason
-		problem.Source = s.asked
+		problem.Source = s.lastSource
 	}
 	if problem == nil {
 		return &s.result, nil
@@ -141,17 +141,17 @@ func (s *session) serve() *Error {
 		return &Error{Kind: Refused, Source: -1, Message: fmt.Sprintf("the application is larger than %d bytes, or has values that are not JSON", maxJob), Err: err}
 	}
 	if err := s.worker.writer.Send(frame.Request, text); err != nil {
-		return s.died(err)
+		return s.workerDied(err)
 	}
 	if err := s.worker.writer.Flush(); err != nil {
-		return s.died(err)
+		return s.workerDied(err)
 	}
 	for {
 		kind, payload, err := s.worker.reader.Next()
 		if err != nil {
-			return s.died(err)
+			return s.workerDied(err)
 		}
-		s.answered = true
+		s.responded = true
 		if over, problem := s.handle(kind, payload); over || problem != nil {
 			return problem
 		}
@@ -162,8 +162,8 @@ func (s *session) serve() *Error {
 func (s *session) handle(kind frame.Type, payload []byte) (over bool, problem *Error) {
 	switch kind {
 	case frame.Stat, frame.Read, frame.List:
-		if err := s.reply(kind, payload); err != nil {
-			return true, s.died(err)
+		if err := s.serveFile(kind, payload); err != nil {
+			return true, s.workerDied(err)
 		}
 		return false, nil
 	case frame.Object:
@@ -173,19 +173,19 @@ func (s *session) handle(kind frame.Type, payload []byte) (over bool, problem *E
 	case frame.Failed:
 		return true, s.failed(payload)
 	}
-	return true, s.died(fmt.Errorf("a message of type %q came", kind))
+	return true, s.workerDied(fmt.Errorf("a message of type %q came", kind))
 }
 
-// reply answers a question about a file.
-func (s *session) reply(kind frame.Type, payload []byte) error {
-	var asked frame.Question
+// serveFile answers a question about a file.
+func (s *session) serveFile(kind frame.Type, payload []byte) error {
+	var asked frame.FileRequest
 	if err := json.Unmarshal(payload, &asked); err != nil {
 		return err
 	}
 	if asked.Source < 0 || asked.Source >= len(s.views) {
 		return fmt.Errorf("it asks for the source %d, which is not there", asked.Source)
 	}
-	s.asked = asked.Source
+	s.lastSource = asked.Source
 	view, writer := s.views[asked.Source], s.worker.writer
 	var entries []tree.Entry
 	var content []byte
@@ -228,23 +228,23 @@ func (s *session) object(payload []byte) *Error {
 	}
 	var content map[string]any
 	if err := utiljson.Unmarshal(payload, &content); err != nil {
-		return s.died(err)
+		return s.workerDied(err)
 	}
 	s.result.Objects = append(s.result.Objects, &unstructured.Unstructured{Object: content})
 	return nil
 }
 
 func (s *session) tooLarge() *Error {
-	return &Error{Kind: TooLarge, Source: s.asked, Message: fmt.Sprintf("the objects are larger than %d bytes, or have more than %d values: "+
+	return &Error{Kind: TooLarge, Source: s.lastSource, Message: fmt.Sprintf("the objects are larger than %d bytes, or have more than %d values: "+
 		"split the application, or raise the output limit of renders", s.limit.bytes, manifest.MaxValues), basis: newBasis(s.request, s.views, true, false)}
 }
 
 func (s *session) done(payload []byte) *Error {
 	var report frame.Report
 	if err := json.Unmarshal(payload, &report); err != nil || len(report.Types) != len(s.request.Inputs) {
-		return s.died(errors.Join(errors.New("its report cannot be read"), err))
+		return s.workerDied(errors.Join(errors.New("its report cannot be read"), err))
 	}
-	s.usable = !report.Tired
+	s.usable = !report.Exhausted
 	s.result.Types, s.result.Warnings = report.Types, report.Warnings
 	s.result.basis = newBasis(s.request, s.views, slices.Contains(report.Types, v1alpha1.SourceHelm), report.Revision)
 	s.result.Key, s.result.Reads = s.result.basis.key, s.result.basis.reads
@@ -254,9 +254,9 @@ func (s *session) done(payload []byte) *Error {
 func (s *session) failed(payload []byte) *Error {
 	var report frame.Problem
 	if err := json.Unmarshal(payload, &report); err != nil {
-		return s.died(err)
+		return s.workerDied(err)
 	}
-	s.usable = !report.Tired && !report.Panicked
+	s.usable = !report.Exhausted && !report.Panicked
 	problem := &Error{Kind: Failed, Source: report.Source, Message: report.Message, basis: newBasis(s.request, s.views, true, report.Revision)}
 	switch {
 	case report.Large:
@@ -268,17 +268,17 @@ func (s *session) failed(payload []byte) *Error {
 	return problem
 }
 
-// died says how a worker ended that was not asked to.
-func (s *session) died(err error) *Error {
+// workerDied says how a worker ended that was not asked to.
+func (s *session) workerDied(err error) *Error {
 	s.worker.kill()
 	<-s.worker.exited
 	stderr := s.worker.stderr
 	switch {
 	case stderr.contains("stack overflow", "stack exceeds"):
-		return &Error{Kind: Failed, Source: s.asked, Err: err, Message: "rendering was stopped, for something calls itself without end: look for templates that include themselves"}
+		return &Error{Kind: Failed, Source: s.lastSource, Err: err, Message: "rendering was stopped, for something calls itself without end: look for templates that include themselves"}
 	case stderr.contains("out of memory", "cannot allocate memory", "failed to allocate"):
 		problem := s.memoryError()
-		problem.Source, problem.Err = s.asked, err
+		problem.Source, problem.Err = s.lastSource, err
 		return problem
 	}
 	message := "the worker ended while rendering"
@@ -287,5 +287,5 @@ func (s *session) died(err error) *Error {
 	} else if state := s.worker.command.ProcessState; state != nil {
 		message += " (" + state.String() + ")"
 	}
-	return &Error{Kind: WorkerDied, Source: s.asked, Message: message + "; it is tried again", Err: err}
+	return &Error{Kind: WorkerDied, Source: s.lastSource, Message: message + "; it is tried again", Err: err}
 }

@@ -23,13 +23,13 @@ type charts struct {
 	cache   *archiveCache
 	flights singleflight.Group
 
-	mu    sync.Mutex
-	shelf map[string]*shelf
+	mu           sync.Mutex
+	repositories map[string]*chartRepository
 }
 
-// shelf is what a chart repository, or one repository of a registry, said last.
-type shelf struct {
-	forgets int
+// chartRepository is what a chart repository, or one repository of a registry, said last.
+type chartRepository struct {
+	generation int
 
 	index   *helmIndex           // of a Helm repository
 	tags    []string             // of a registry
@@ -51,7 +51,7 @@ func newCharts(s *Sources) (*charts, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &charts{sources: s, cache: cache, shelf: map[string]*shelf{}}, nil
+	return &charts{sources: s, cache: cache, repositories: map[string]*chartRepository{}}, nil
 }
 
 // isRegistry reports whether an address is that of a registry by its form.
@@ -63,23 +63,23 @@ func (c *charts) resolve(ctx context.Context, source v1alpha1.ApplicationSource,
 	var found *Resolved
 	var err error
 	if isRegistry(source.RepoURL) || !strings.Contains(source.RepoURL, "://") || (source.Chart != "" && access.EnableOCI) {
-		found, err = c.fromRegistry(ctx, source, maxAge)
+		found, err = c.resolveOCI(ctx, source, maxAge)
 	} else {
-		found, err = c.fromHelm(ctx, source, maxAge)
+		found, err = c.resolveHelm(ctx, source, maxAge)
 	}
 	if err != nil {
-		return nil, translate(err, name)
+		return nil, toError(err, name)
 	}
 	return found, nil
 }
 
-// forget makes everything that was said at this address worth nothing.
-func (c *charts) forget(url string) {
+// invalidate makes everything that was said at this address worth nothing.
+func (c *charts) invalidate(url string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for key, s := range c.shelf {
+	for key, s := range c.repositories {
 		if key == url || strings.HasPrefix(key, strings.TrimSuffix(url, "/")+"/") {
-			s.forgets++
+			s.generation++
 			s.index = s.index.stale()
 			s.tagsAt = time.Time{}
 			clear(s.digests)
@@ -87,19 +87,19 @@ func (c *charts) forget(url string) {
 	}
 }
 
-// at is the shelf of an address. The mutex is held.
-func (c *charts) at(key string) *shelf {
-	s, found := c.shelf[key]
+// repository is the shelf of an address. The mutex is held.
+func (c *charts) repository(key string) *chartRepository {
+	s, found := c.repositories[key]
 	if !found {
-		s = &shelf{digests: map[string]tagDigest{}}
-		c.shelf[key] = s
+		s = &chartRepository{digests: map[string]tagDigest{}}
+		c.repositories[key] = s
 	}
 	return s
 }
 
-// share runs work once for all who ask for the same at the same time. Who gives
+// doOnce runs work once for all who ask for the same at the same time. Who gives
 // up waiting does not end it for the others.
-func share[T any](ctx context.Context, c *charts, key, name string, work func(ctx context.Context) (T, error)) (T, error) {
+func doOnce[T any](ctx context.Context, c *charts, key, name string, work func(ctx context.Context) (T, error)) (T, error) {
 	var none T
 	results := c.flights.DoChan(key, func() (any, error) {
 		done := make(chan struct{})
@@ -121,13 +121,13 @@ func share[T any](ctx context.Context, c *charts, key, name string, work func(ct
 		}
 		return result.Val.(T), nil
 	case <-ctx.Done():
-		return none, ended(ctx, name)
+		return none, timeoutError(ctx, name)
 	}
 }
 
-// choose finds the version of a chart: the exact one, or the highest in a range.
+// selectVersion finds the version of a chart: the exact one, or the highest in a range.
 // As in Argo CD, pre-releases are in a range only if it has one.
-func choose(revision string, versions []string) (string, *Error) {
+func selectVersion(revision string, versions []string) (string, *Error) {
 	if revision == "" || revision == "HEAD" {
 		revision = "*"
 	}
@@ -165,8 +165,8 @@ func highest(versions []string) string {
 	return "none"
 }
 
-// checkName refuses names that would change an address.
-func checkName(chart string) *Error {
+// checkChartName refuses names that would change an address.
+func checkChartName(chart string) *Error {
 	clean, reason := cleanPath(chart)
 	if chart == "" || reason != "" || clean != chart || strings.ContainsAny(chart, "?#%: \t\r\n") {
 		return errorf(Invalid, "", "the chart %q has no proper name", chart)

@@ -25,9 +25,9 @@ type disk struct {
 	// damaged says that the next fetch begins anew.
 	damaged atomic.Bool
 
-	mu   sync.Mutex
-	tips []objects.ID // commits that were fetched, the last at the end
-	seen map[objects.ID]time.Time
+	mu       sync.Mutex
+	tips     []objects.ID // commits that were fetched, the last at the end
+	lastUsed map[objects.ID]time.Time
 }
 
 // tipsFile lists the commits that were fetched. A folder without it is not
@@ -35,15 +35,15 @@ type disk struct {
 const tipsFile = "commits"
 
 func newDisk(folder string, set *objects.Set) *disk {
-	d := &disk{folder: folder, seen: map[objects.ID]time.Time{}}
+	d := &disk{folder: folder, lastUsed: map[objects.ID]time.Time{}}
 	d.packs.Store(set)
 	return d
 }
 
 func (d *disk) objects() *objects.Set { return d.packs.Load() }
 
-// isWorn reports whether it is time for another folder.
-func (d *disk) isWorn() bool { return d.damaged.Load() || d.objects().Packs() >= maxPacks }
+// needsRefetch reports whether it is time for another folder.
+func (d *disk) needsRefetch() bool { return d.damaged.Load() || d.objects().Packs() >= maxPacks }
 
 // add takes a Set with one more pack, and the commits that it came for.
 func (d *disk) add(set *objects.Set, ids []objects.ID) error {
@@ -77,14 +77,14 @@ func (d *disk) haves(limit int) []objects.ID {
 	return slices.Clone(d.tips[max(0, len(d.tips)-limit):])
 }
 
-// note remembers that a commit is used.
-func (d *disk) note(id objects.ID) {
+// markUsed remembers that a commit is used.
+func (d *disk) markUsed(id objects.ID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.seen) > 256 {
-		clear(d.seen)
+	if len(d.lastUsed) > 256 {
+		clear(d.lastUsed)
 	}
-	d.seen[id] = time.Now()
+	d.lastUsed[id] = time.Now()
 }
 
 // recent is the commits that were used lately.
@@ -92,7 +92,7 @@ func (d *disk) recent(within time.Duration) []objects.ID {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var ids []objects.ID
-	for id, at := range d.seen {
+	for id, at := range d.lastUsed {
 		if time.Since(at) < within {
 			ids = append(ids, id)
 		}
@@ -102,37 +102,37 @@ func (d *disk) recent(within time.Duration) []objects.ID {
 
 func (d *disk) remove() error { return os.RemoveAll(d.folder) }
 
-// held is the folder that is used now. Whoever has the turn has opened it.
-func (r *repository) held() *disk {
+// loadedDisk is the folder that is used now. Whoever has the turn has opened it.
+func (r *repository) loadedDisk() *disk {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.disk
 }
 
-func (r *repository) replace(d *disk) {
+func (r *repository) setDisk(d *disk) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.disk = d
 }
 
-// current is the folder that is used now, opened if it is not.
-func (r *repository) current(ctx context.Context) (*disk, error) {
-	if d := r.held(); d != nil {
+// ensureDisk is the folder that is used now, opened if it is not.
+func (r *repository) ensureDisk(ctx context.Context) (*disk, error) {
+	if d := r.loadedDisk(); d != nil {
 		return d, nil
 	}
 	select {
-	case r.turn <- struct{}{}:
-		defer func() { <-r.turn }()
+	case r.fetchLock <- struct{}{}:
+		defer func() { <-r.fetchLock }()
 	case <-ctx.Done():
-		return nil, ended(ctx, r.name)
+		return nil, timeoutError(ctx, r.name)
 	}
-	return r.open()
+	return r.openDisk()
 }
 
-// open opens what a process before this one left, or begins anew. Whoever calls
+// openDisk opens what a process before this one left, or begins anew. Whoever calls
 // it has the turn.
-func (r *repository) open() (*disk, error) {
-	if d := r.held(); d != nil {
+func (r *repository) openDisk() (*disk, error) {
+	if d := r.loadedDisk(); d != nil {
 		return d, nil
 	}
 	numbers, err := r.numbers()
@@ -143,7 +143,7 @@ func (r *repository) open() (*disk, error) {
 	for _, number := range slices.Backward(numbers) {
 		folder := filepath.Join(r.folder, strconv.Itoa(number))
 		if found == nil {
-			if found = openDisk(folder); found != nil {
+			if found = loadDisk(folder); found != nil {
 				continue
 			}
 		}
@@ -157,12 +157,12 @@ func (r *repository) open() (*disk, error) {
 			return nil, err
 		}
 	}
-	r.replace(found)
+	r.setDisk(found)
 	return found, nil
 }
 
-// openDisk gives nil for a folder that is no use.
-func openDisk(folder string) *disk {
+// loadDisk gives nil for a folder that is no use.
+func loadDisk(folder string) *disk {
 	text, err := os.ReadFile(filepath.Join(folder, tipsFile))
 	if err != nil {
 		return nil

@@ -48,7 +48,7 @@ func errorf(kind ErrorKind, repository, format string, args ...any) *Error {
 	return &Error{Kind: kind, Repository: repository, Message: fmt.Sprintf(format, args...)}
 }
 
-// ended is the error for a caller that does not wait any longer.
-func ended(ctx context.Context, repository string) *Error {
+// timeoutError is the error for a caller that does not wait any longer.
+func timeoutError(ctx context.Context, repository string) *Error {
 	return &Error{Kind: Unreachable, Repository: repository, Message: "no answer in time", Err: context.Cause(ctx)}
 }

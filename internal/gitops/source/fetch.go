@@ -28,14 +28,14 @@ const maxDeepBranches = 100
 
 // fetch brings a target to the disk, in turn with other fetches of the
 // repository.
-func (r *repository) fetch(ctx context.Context, wanted target, known *told) error {
+func (r *repository) fetch(ctx context.Context, wanted target, known *cachedRefs) error {
 	select {
-	case r.turn <- struct{}{}:
-		defer func() { <-r.turn }()
+	case r.fetchLock <- struct{}{}:
+		defer func() { <-r.fetchLock }()
 	case <-ctx.Done():
-		return ended(ctx, r.name)
+		return timeoutError(ctx, r.name)
 	}
-	d, err := r.open()
+	d, err := r.openDisk()
 	if err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func (r *repository) fetch(ctx context.Context, wanted target, known *told) erro
 
 // advertised looks for the beginning of an id among those that the server told
 // of.
-func advertised(prefix string, known *told) (remote.ID, bool, error) {
+func advertised(prefix string, known *cachedRefs) (remote.ID, bool, error) {
 	var found remote.ID
 	count := 0
 	for id := range known.Tips {
@@ -81,24 +81,24 @@ func advertised(prefix string, known *told) (remote.ID, bool, error) {
 
 // fetchCommit fetches one commit without its history: of it what is new, or
 // all of it into a new folder where that is time.
-func (r *repository) fetchCommit(ctx context.Context, id remote.ID, known *told) error {
-	d := r.held()
-	if d.isWorn() {
-		return r.fetchAnew(ctx, id, known)
+func (r *repository) fetchCommit(ctx context.Context, id remote.ID, known *cachedRefs) error {
+	d := r.loadedDisk()
+	if d.needsRefetch() {
+		return r.refetch(ctx, id, known)
 	}
 	want := remote.Want{IDs: []remote.ID{id}, Depth: 1, Haves: d.haves(maxHaves)}
 	err := r.exchangePack(ctx, d, known, want)
 	if isDamage(err) && len(want.Haves) > 0 {
 		// The server believes that something is here that is not.
-		return r.fetchAnew(ctx, id, known)
+		return r.refetch(ctx, id, known)
 	}
 	return err
 }
 
-// fetchAnew fetches into a new folder, and what was used last with it. Until it
+// refetch fetches into a new folder, and what was used last with it. Until it
 // is complete the old one stays.
-func (r *repository) fetchAnew(ctx context.Context, id remote.ID, known *told) error {
-	old := r.held()
+func (r *repository) refetch(ctx context.Context, id remote.ID, known *cachedRefs) error {
+	old := r.loadedDisk()
 	fresh, err := r.createFolder()
 	if err != nil {
 		return err
@@ -112,25 +112,25 @@ func (r *repository) fetchAnew(ctx context.Context, id remote.ID, known *told) e
 	if err := r.exchangePack(ctx, fresh, known, want); err != nil {
 		return errors.Join(err, fresh.remove())
 	}
-	r.replace(fresh)
+	r.setDisk(fresh)
 	r.sources.options.Log.Debug("fetched a repository anew", slog.String("repository", r.name), slog.Int("packs", old.objects().Packs()))
 	return old.remove()
 }
 
 // fetchDeep fetches branches with their history until the commit is among it.
-func (r *repository) fetchDeep(ctx context.Context, wanted target, known *told) error {
+func (r *repository) fetchDeep(ctx context.Context, wanted target, known *cachedRefs) error {
 	tips := deepTips(known)
 	if len(tips) == 0 {
 		return errorf(NotFound, r.name, "it has no branches")
 	}
-	if r.held().isWorn() {
-		if err := r.fetchAnew(ctx, tips[0], known); err != nil {
+	if r.loadedDisk().needsRefetch() {
+		if err := r.refetch(ctx, tips[0], known); err != nil {
 			return err
 		}
 	}
 	all := depths()
 	for _, depth := range all {
-		d := r.held()
+		d := r.loadedDisk()
 		if err := r.exchangePack(ctx, d, known, remote.Want{IDs: tips, Depth: depth}); err != nil {
 			return err
 		}
@@ -149,7 +149,7 @@ func (r *repository) fetchDeep(ctx context.Context, wanted target, known *told) 
 }
 
 // deepTips is the branches to look at, HEAD first.
-func deepTips(known *told) []remote.ID {
+func deepTips(known *cachedRefs) []remote.ID {
 	var tips []remote.ID
 	seen := map[remote.ID]bool{}
 	add := func(id remote.ID) {
@@ -170,7 +170,7 @@ func deepTips(known *told) []remote.ID {
 }
 
 // exchangePack asks for a pack and adds it to the folder.
-func (r *repository) exchangePack(ctx context.Context, d *disk, known *told, want remote.Want) error {
+func (r *repository) exchangePack(ctx context.Context, d *disk, known *cachedRefs, want remote.Want) error {
 	return r.sources.exchange(ctx, "pack", r.name, func(ctx context.Context) (int64, error) {
 		client, err := remote.NewClient(r.address, r.sources.access(r.url, r.address.Host), r.sources.options.Limits.Refs)
 		if err != nil {

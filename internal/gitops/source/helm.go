@@ -36,13 +36,13 @@ func (x *helmIndex) stale() *helmIndex {
 	return &old
 }
 
-// fromHelm finds a chart in a Helm repository.
-func (c *charts) fromHelm(ctx context.Context, source v1alpha1.ApplicationSource, maxAge time.Duration) (*Resolved, error) {
+// resolveHelm finds a chart in a Helm repository.
+func (c *charts) resolveHelm(ctx context.Context, source v1alpha1.ApplicationSource, maxAge time.Duration) (*Resolved, error) {
 	base, err := url.Parse(source.RepoURL)
 	if err != nil || (base.Scheme != "https" && base.Scheme != "http") || base.Host == "" {
 		return nil, errorf(Invalid, "", "it is not an address of a Helm repository: write one such as https://charts.example.com")
 	}
-	if problem := checkName(source.Chart); problem != nil {
+	if problem := checkChartName(source.Chart); problem != nil {
 		return nil, problem
 	}
 	entries, err := c.entries(ctx, source, maxAge)
@@ -57,7 +57,7 @@ func (c *charts) fromHelm(ctx context.Context, source v1alpha1.ApplicationSource
 			byVersion[entry.Version] = entry
 		}
 	}
-	version, problem := choose(source.TargetRevision, versions)
+	version, problem := selectVersion(source.TargetRevision, versions)
 	if problem != nil {
 		problem.Message = fmt.Sprintf("the chart %s: %s", source.Chart, problem.Message)
 		return nil, problem
@@ -77,12 +77,12 @@ func (c *charts) fromHelm(ctx context.Context, source v1alpha1.ApplicationSource
 func (c *charts) entries(ctx context.Context, source v1alpha1.ApplicationSource, maxAge time.Duration) ([]helmEntry, error) {
 	key := source.RepoURL
 	c.mu.Lock()
-	shelf := c.at(key)
-	index, forgets := shelf.index, shelf.forgets
+	shelf := c.repository(key)
+	index, forgets := shelf.index, shelf.generation
 	c.mu.Unlock()
 	if maxAge <= 0 || index == nil || time.Since(index.at) > maxAge {
 		flight := fmt.Sprintf("index %s %d", key, forgets)
-		_, err := share(ctx, c, flight, remote.Redact(key), func(ctx context.Context) (*helmIndex, error) {
+		_, err := doOnce(ctx, c, flight, remote.Redact(key), func(ctx context.Context) (*helmIndex, error) {
 			return c.download(ctx, key, forgets)
 		})
 		if err != nil {
@@ -116,7 +116,7 @@ func (c *charts) entries(ctx context.Context, source v1alpha1.ApplicationSource,
 // one that is no index does not replace the last.
 func (c *charts) download(ctx context.Context, repoURL string, forgets int) (*helmIndex, error) {
 	c.mu.Lock()
-	last := c.at(repoURL).index
+	last := c.repository(repoURL).index
 	c.mu.Unlock()
 	began := time.Now()
 	path := filepath.Join(c.cache.folder, "index-"+folderName(repoURL)+".yaml")
@@ -135,7 +135,7 @@ func (c *charts) download(ctx context.Context, repoURL string, forgets int) (*he
 				return 0, nil
 			}
 			etag, changed = response.Header.Get("ETag"), true
-			return keepIndex(path, response.Body, c.sources.options.Limits.IndexBytes)
+			return writeIndex(path, response.Body, c.sources.options.Limits.IndexBytes)
 		})
 	})
 	if err != nil {
@@ -147,16 +147,16 @@ func (c *charts) download(ctx context.Context, repoURL string, forgets int) (*he
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	shelf := c.at(repoURL)
-	if shelf.forgets != forgets {
+	shelf := c.repository(repoURL)
+	if shelf.generation != forgets {
 		fresh.at = time.Time{}
 	}
 	shelf.index = fresh
 	return fresh, nil
 }
 
-// keepIndex writes an index to the disk, if it is one.
-func keepIndex(path string, from io.Reader, limit int64) (int64, error) {
+// writeIndex writes an index to the disk, if it is one.
+func writeIndex(path string, from io.Reader, limit int64) (int64, error) {
 	file, err := os.CreateTemp(filepath.Dir(path), "tmp_*")
 	if err != nil {
 		return 0, err
@@ -199,7 +199,7 @@ func (c *charts) archive(ctx context.Context, source v1alpha1.ApplicationSource,
 	}
 	address.User = nil
 	name := remote.Redact(source.RepoURL)
-	return share(ctx, c, "archive "+address.String()+" "+wanted, name, func(ctx context.Context) (string, error) {
+	return doOnce(ctx, c, "archive "+address.String()+" "+wanted, name, func(ctx context.Context) (string, error) {
 		digest := ""
 		err := c.sources.exchange(ctx, "chart", name, func(ctx context.Context) (int64, error) {
 			return c.get(ctx, source.RepoURL, address.String(), http.Header{}, func(response *http.Response) (int64, error) {
@@ -249,7 +249,7 @@ func (c *charts) get(ctx context.Context, repoURL, address string, header http.H
 		if errors.As(err, &wrapped) {
 			err = wrapped.Err
 		}
-		return 0, remote.Broken(ctx, err)
+		return 0, remote.ConnectionFailure(ctx, err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusNotModified {
@@ -259,7 +259,7 @@ func (c *charts) get(ctx context.Context, repoURL, address string, header http.H
 	}
 	size, err := use(response)
 	if err != nil && ctx.Err() != nil {
-		return size, remote.Broken(ctx, err)
+		return size, remote.ConnectionFailure(ctx, err)
 	}
 	return size, err
 }

@@ -36,8 +36,8 @@ type ociArtifact struct {
 	Chart    bool   // the files are in a folder of the chart's name
 }
 
-// fromRegistry finds a chart, or other files, in a registry.
-func (c *charts) fromRegistry(ctx context.Context, source v1alpha1.ApplicationSource, maxAge time.Duration) (*Resolved, error) {
+// resolveOCI finds a chart, or other files, in a registry.
+func (c *charts) resolveOCI(ctx context.Context, source v1alpha1.ApplicationSource, maxAge time.Duration) (*Resolved, error) {
 	reference, err := registryReference(source)
 	if err != nil {
 		return nil, err
@@ -76,7 +76,7 @@ func registryReference(source v1alpha1.ApplicationSource) (registry.Reference, e
 	}
 	text = strings.Trim(text, "/")
 	if source.Chart != "" {
-		if problem := checkName(source.Chart); problem != nil {
+		if problem := checkChartName(source.Chart); problem != nil {
 			return registry.Reference{}, problem
 		}
 		text += "/" + source.Chart
@@ -112,7 +112,7 @@ func (c *charts) tag(ctx context.Context, source v1alpha1.ApplicationSource, ref
 	for i, tag := range tags {
 		versions[i] = tagVersion(tag)
 	}
-	version, problem := choose(revision, versions)
+	version, problem := selectVersion(revision, versions)
 	if problem != nil {
 		return "", problem
 	}
@@ -121,19 +121,19 @@ func (c *charts) tag(ctx context.Context, source v1alpha1.ApplicationSource, ref
 
 // tags is all tags of a repository, by an answer that is young enough.
 func (c *charts) tags(ctx context.Context, source v1alpha1.ApplicationSource, reference registry.Reference, maxAge time.Duration) ([]string, error) {
-	key := shelfKey(reference)
+	key := repositoryKey(reference)
 	c.mu.Lock()
-	shelf := c.at(key)
-	tags, at, forgets := shelf.tags, shelf.tagsAt, shelf.forgets
+	shelf := c.repository(key)
+	tags, at, forgets := shelf.tags, shelf.tagsAt, shelf.generation
 	c.mu.Unlock()
 	if maxAge > 0 && !at.IsZero() && time.Since(at) <= maxAge {
 		return tags, nil
 	}
 	name := remote.Redact(source.RepoURL)
-	return share(ctx, c, fmt.Sprintf("tags %s %d", key, forgets), name, func(ctx context.Context) ([]string, error) {
+	return doOnce(ctx, c, fmt.Sprintf("tags %s %d", key, forgets), name, func(ctx context.Context) ([]string, error) {
 		began := time.Now()
 		var tags []string
-		err := c.ask(ctx, "tags", source, reference, func(ctx context.Context, r *ociremote.Repository) (int64, error) {
+		err := c.exchange(ctx, "tags", source, reference, func(ctx context.Context, r *ociremote.Repository) (int64, error) {
 			return 0, r.Tags(ctx, "", func(page []string) error {
 				if tags = append(tags, page...); len(tags) > maxTags {
 					return errorf(Refused, "", "it has more than %d tags", maxTags)
@@ -146,35 +146,35 @@ func (c *charts) tags(ctx context.Context, source v1alpha1.ApplicationSource, re
 		}
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if shelf.forgets == forgets {
+		if shelf.generation == forgets {
 			shelf.tags, shelf.tagsAt = tags, began
 		}
 		return tags, nil
 	})
 }
 
-func shelfKey(reference registry.Reference) string {
+func repositoryKey(reference registry.Reference) string {
 	return "oci://" + reference.Registry + "/" + reference.Repository
 }
 
 // artifact finds the layer that a tag names, and brings it to the disk. A
 // digest that is there asks nobody.
 func (c *charts) artifact(ctx context.Context, source v1alpha1.ApplicationSource, reference registry.Reference, tag string, maxAge time.Duration) (ociArtifact, error) {
-	key := shelfKey(reference)
+	key := repositoryKey(reference)
 	c.mu.Lock()
-	shelf := c.at(key)
+	shelf := c.repository(key)
 	known, found := shelf.digests[tag]
-	forgets := shelf.forgets
+	forgets := shelf.generation
 	c.mu.Unlock()
 	isDigest := strings.Contains(tag, ":")
 	if found && c.cache.has(known.found.Layer) && (isDigest || (maxAge > 0 && time.Since(known.at) <= maxAge)) {
 		return known.found, nil
 	}
 	name := remote.Redact(source.RepoURL)
-	return share(ctx, c, fmt.Sprintf("artifact %s %s %d", key, tag, forgets), name, func(ctx context.Context) (ociArtifact, error) {
+	return doOnce(ctx, c, fmt.Sprintf("artifact %s %s %d", key, tag, forgets), name, func(ctx context.Context) (ociArtifact, error) {
 		began := time.Now()
 		var artifact ociArtifact
-		err := c.ask(ctx, "chart", source, reference, func(ctx context.Context, r *ociremote.Repository) (int64, error) {
+		err := c.exchange(ctx, "chart", source, reference, func(ctx context.Context, r *ociremote.Repository) (int64, error) {
 			var size int64
 			var err error
 			artifact, size, err = c.pull(ctx, r, tag)
@@ -237,8 +237,8 @@ func (c *charts) pull(ctx context.Context, r *ociremote.Repository, tag string) 
 	return found, counted.count, err
 }
 
-// ask runs one exchange with a registry.
-func (c *charts) ask(ctx context.Context, what string, source v1alpha1.ApplicationSource, reference registry.Reference, do func(context.Context, *ociremote.Repository) (int64, error)) error {
+// exchange runs one exchange with a registry.
+func (c *charts) exchange(ctx context.Context, what string, source v1alpha1.ApplicationSource, reference registry.Reference, do func(context.Context, *ociremote.Repository) (int64, error)) error {
 	return c.sources.exchange(ctx, what, remote.Redact(source.RepoURL), func(ctx context.Context) (int64, error) {
 		access := c.sources.access(source.RepoURL, reference.Host())
 		transport, err := remote.Transport(access, reference.Host())
@@ -280,7 +280,7 @@ func registryError(ctx context.Context, err error, identified bool) error {
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return errorf(Unreachable, "", "the answer ends too early")
 	}
-	return remote.Broken(ctx, err)
+	return remote.ConnectionFailure(ctx, err)
 }
 
 // layerOf is the layer that has files: a chart's, or the only archive.

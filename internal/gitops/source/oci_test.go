@@ -100,7 +100,7 @@ func (o *ociServer) asked(part string) int {
 // host is the address without a scheme.
 func (o *ociServer) host() string { return strings.TrimPrefix(o.URL, "https://") }
 
-func (o *ociServer) trust(b *credential.Book) {
+func (o *ociServer) trust(b *credential.Store) {
 	b.SetCertificateAuthorities(map[string]string{"127.0.0.1": string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: o.Certificate().Raw}))})
 }
 

@@ -23,31 +23,31 @@ type repository struct {
 	name    string // without a user and a password
 	folder  string
 
-	turn chan struct{} // holds one: the right to fetch, and to change the disk
+	fetchLock chan struct{} // holds one: the right to fetch, and to change the disk
 
-	mu       sync.Mutex
-	told     *told
-	failed   *question // the last question, if it failed
-	asking   *question
-	forgets  int // how often it was told to forget
-	disk     *disk
-	lastUsed time.Time
+	mu         sync.Mutex
+	cachedRefs *cachedRefs
+	failed     *refsRequest // the last question, if it failed
+	inFlight   *refsRequest
+	generation int // how often it was told to forget
+	disk       *disk
+	lastUsed   time.Time
 }
 
-// told is an answer of the server.
-type told struct {
+// cachedRefs is an answer of the server.
+type cachedRefs struct {
 	*remote.Advertisement
-	at      time.Time
-	forgets int
+	at         time.Time
+	generation int
 }
 
-// question is a request for the refs that is under way, or was.
-type question struct {
-	done    chan struct{}
-	forgets int
-	at      time.Time
-	answer  *told
-	err     error
+// refsRequest is a request for the refs that is under way, or was.
+type refsRequest struct {
+	done       chan struct{}
+	generation int
+	at         time.Time
+	refs       *cachedRefs
+	err        error
 }
 
 // failureAge is how long those who believe older answers also believe that the
@@ -57,42 +57,42 @@ const failureAge = 2 * time.Second
 func newRepository(s *Sources, address remote.Address, url string) *repository {
 	return &repository{
 		sources: s, address: address, url: url, name: address.String(),
-		folder: filepath.Join(s.options.Folder, "git", folderName(address.Key())),
-		turn:   make(chan struct{}, 1),
+		folder:    filepath.Join(s.options.Folder, "git", folderName(address.Key())),
+		fetchLock: make(chan struct{}, 1),
 	}
 }
 
-func (r *repository) used() {
+func (r *repository) touch() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.lastUsed = time.Now()
 }
 
-// forget makes answers, and questions that are under way, worth nothing.
-func (r *repository) forget() {
+// invalidate makes answers, and questions that are under way, worth nothing.
+func (r *repository) invalidate() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.forgets++
+	r.generation++
 }
 
 // resolve finds the commit that a revision names, and its files. Where a branch
 // moves between the question and the fetch, it asks once more.
 func (r *repository) resolve(ctx context.Context, revision string, maxAge time.Duration) (*Commit, *commitStore, error) {
 	if id, isFull := remote.ParseID(revision); isFull {
-		d, err := r.current(ctx)
+		d, err := r.ensureDisk(ctx)
 		if err != nil {
-			return nil, nil, translate(err, r.name)
+			return nil, nil, toError(err, r.name)
 		}
 		if commit, store, err := r.load(d, id); err == nil && !d.damaged.Load() {
 			return commit, store, nil
 		}
 	}
-	commit, store, err := r.seek(ctx, revision, maxAge)
+	commit, store, err := r.resolveOnce(ctx, revision, maxAge)
 	if errors.Is(err, errMoved) {
-		commit, store, err = r.seek(ctx, revision, 0)
+		commit, store, err = r.resolveOnce(ctx, revision, 0)
 	}
 	if err != nil {
-		return nil, nil, translate(err, r.name)
+		return nil, nil, toError(err, r.name)
 	}
 	return commit, store, nil
 }
@@ -100,9 +100,9 @@ func (r *repository) resolve(ctx context.Context, revision string, maxAge time.D
 // errMoved is for a commit that the server told of and then does not give.
 var errMoved = errors.New("a branch moved")
 
-// seek is resolve by one answer of the server.
-func (r *repository) seek(ctx context.Context, revision string, maxAge time.Duration) (*Commit, *commitStore, error) {
-	known, err := r.knowing(ctx, revision, maxAge)
+// resolveOnce is resolve by one answer of the server.
+func (r *repository) resolveOnce(ctx context.Context, revision string, maxAge time.Duration) (*Commit, *commitStore, error) {
+	known, err := r.refsFor(ctx, revision, maxAge)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -110,12 +110,12 @@ func (r *repository) seek(ctx context.Context, revision string, maxAge time.Dura
 	if problem != nil {
 		return nil, nil, problem
 	}
-	return r.obtain(ctx, found, known)
+	return r.ensureCommit(ctx, found, known)
 }
 
-// knowing is the refs for a revision. For a full id they are needed only to
+// refsFor is the refs for a revision. For a full id they are needed only to
 // know what the server can do, and may be old.
-func (r *repository) knowing(ctx context.Context, revision string, maxAge time.Duration) (*told, error) {
+func (r *repository) refsFor(ctx context.Context, revision string, maxAge time.Duration) (*cachedRefs, error) {
 	id, isFull := remote.ParseID(revision)
 	if isFull && maxAge > 0 {
 		known, err := r.refs(ctx, max(maxAge, time.Hour))
@@ -126,13 +126,13 @@ func (r *repository) knowing(ctx context.Context, revision string, maxAge time.D
 	return r.refs(ctx, maxAge)
 }
 
-// obtain gives what a revision turned out to be, and fetches it if it is not
+// ensureCommit gives what a revision turned out to be, and fetches it if it is not
 // there. Where that is damaged, it is fetched once more.
-func (r *repository) obtain(ctx context.Context, wanted target, known *told) (*Commit, *commitStore, error) {
+func (r *repository) ensureCommit(ctx context.Context, wanted target, known *cachedRefs) (*Commit, *commitStore, error) {
 	const fetches = 2
 	var last error = errorf(Unreachable, r.name, "the server did not send the commit")
 	for attempt := range fetches + 1 {
-		d, err := r.current(ctx)
+		d, err := r.ensureDisk(ctx)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -191,51 +191,51 @@ func (r *repository) load(d *disk, id objects.ID) (*Commit, *commitStore, error)
 	if err != nil {
 		return nil, nil, err
 	}
-	d.note(id)
-	store := &commitStore{set: set, root: commit.tree, trees: r.sources.trees, owner: r.folder, damaged: func() { d.damaged.Store(true) }}
+	d.markUsed(id)
+	store := &commitStore{set: set, root: commit.tree, trees: r.sources.trees, owner: r.folder, onDamage: func() { d.damaged.Store(true) }}
 	return &commit.Commit, store, nil
 }
 
 // refs is what the server has, by an answer that is young enough. An answer
 // that fails leaves the last one for those who believe it.
-func (r *repository) refs(ctx context.Context, maxAge time.Duration) (*told, error) {
+func (r *repository) refs(ctx context.Context, maxAge time.Duration) (*cachedRefs, error) {
 	q, known, err := r.ask(maxAge)
 	if q == nil {
 		return known, err
 	}
 	select {
 	case <-q.done:
-		return q.answer, q.err
+		return q.refs, q.err
 	case <-ctx.Done():
-		return nil, ended(ctx, r.name)
+		return nil, timeoutError(ctx, r.name)
 	}
 }
 
 // ask gives an answer that is there, or the question to wait for.
-func (r *repository) ask(maxAge time.Duration) (*question, *told, error) {
+func (r *repository) ask(maxAge time.Duration) (*refsRequest, *cachedRefs, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
-	if maxAge > 0 && r.told != nil && r.told.forgets == r.forgets && now.Sub(r.told.at) <= maxAge {
-		return nil, r.told, nil
+	if maxAge > 0 && r.cachedRefs != nil && r.cachedRefs.generation == r.generation && now.Sub(r.cachedRefs.at) <= maxAge {
+		return nil, r.cachedRefs, nil
 	}
-	if q := r.asking; q != nil && q.forgets == r.forgets {
+	if q := r.inFlight; q != nil && q.generation == r.generation {
 		return q, nil, nil
 	}
-	if q := r.failed; maxAge > 0 && q != nil && q.forgets == r.forgets && now.Sub(q.at) < failureAge {
+	if q := r.failed; maxAge > 0 && q != nil && q.generation == r.generation && now.Sub(q.at) < failureAge {
 		return nil, nil, q.err
 	}
-	q := &question{done: make(chan struct{}), forgets: r.forgets, at: now}
-	if !r.sources.begin(func() { r.answer(q) }) {
+	q := &refsRequest{done: make(chan struct{}), generation: r.generation, at: now}
+	if !r.sources.begin(func() { r.requestRefs(q) }) {
 		return nil, nil, errorf(Unreachable, r.name, "the program is ending")
 	}
-	r.asking = q
+	r.inFlight = q
 	return q, nil, nil
 }
 
-// answer asks the server. It is nobody's own request: who gives up waiting does
+// requestRefs asks the server. It is nobody's own request: who gives up waiting does
 // not end it for the others.
-func (r *repository) answer(q *question) {
+func (r *repository) requestRefs(q *refsRequest) {
 	err := r.sources.exchange(r.sources.ctx, "refs", r.name, func(ctx context.Context) (int64, error) {
 		client, err := remote.NewClient(r.address, r.sources.access(r.url, r.address.Host), r.sources.options.Limits.Refs)
 		if err != nil {
@@ -244,22 +244,22 @@ func (r *repository) answer(q *question) {
 		defer client.Close()
 		advertised, err := client.Refs(ctx)
 		// The answer is as old as its question.
-		q.answer = &told{Advertisement: advertised, at: q.at, forgets: q.forgets}
+		q.refs = &cachedRefs{Advertisement: advertised, at: q.at, generation: q.generation}
 		return 0, err
 	})
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err != nil {
-		q.answer, q.err, q.at = nil, err, time.Now()
+		q.refs, q.err, q.at = nil, err, time.Now()
 		r.failed = q
 	} else {
 		r.failed = nil
-		if r.told == nil || !q.answer.at.Before(r.told.at) {
-			r.told = q.answer
+		if r.cachedRefs == nil || !q.refs.at.Before(r.cachedRefs.at) {
+			r.cachedRefs = q.refs
 		}
 	}
-	if r.asking == q {
-		r.asking = nil
+	if r.inFlight == q {
+		r.inFlight = nil
 	}
 	close(q.done)
 }

@@ -29,8 +29,8 @@ import (
 
 const password = "s3cr3t-p4ssw0rd"
 
-func trust(server *gittest.Server) func(*credential.Book) {
-	return func(b *credential.Book) {
+func trust(server *gittest.Server) func(*credential.Store) {
+	return func(b *credential.Store) {
 		b.SetCertificateAuthorities(map[string]string{"127.0.0.1": server.CertificateAuthority()})
 	}
 }
@@ -89,7 +89,7 @@ func TestCertificateAuthority(t *testing.T) {
 	resolve(t, open(t, with(credential.Credential{URL: repository.URL(), Insecure: true})), repository.URL(), "main")
 
 	other := gittest.Serve(t, gittest.TLS())
-	broken := func(b *credential.Book) {
+	broken := func(b *credential.Store) {
 		b.SetCertificateAuthorities(map[string]string{"127.0.0.1": "no certificate"})
 	}
 	_, err = open(t, with(credential.Credential{URL: repository.URL()}, broken)).Resolve(t.Context(), at(repository.URL(), "main"), 0)
@@ -110,7 +110,7 @@ func TestClientCertificate(t *testing.T) {
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	address := strings.Replace(repository.URL(), "http://"+backend.Host, server.URL, 1)
-	known := func(b *credential.Book) {
+	known := func(b *credential.Store) {
 		b.SetCertificateAuthorities(map[string]string{"127.0.0.1": string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))})
 	}
 	c := credential.Credential{URL: address}
@@ -196,8 +196,8 @@ func sshCredential(server *gittest.Server, repository *gittest.Repository) crede
 	return credential.Credential{URL: repository.URL(), SSHPrivateKey: secret.New(server.PrivateKey())}
 }
 
-func hosts(lines string) func(*credential.Book) {
-	return func(b *credential.Book) { b.SetKnownHosts([]byte(lines)) }
+func hosts(lines string) func(*credential.Store) {
+	return func(b *credential.Store) { b.SetKnownHosts([]byte(lines)) }
 }
 
 func TestSSH(t *testing.T) {
@@ -273,11 +273,11 @@ func TestServerTrouble(t *testing.T) {
 	for name, trouble := range map[string]func(s *gittest.Server){
 		"down":          func(s *gittest.Server) { s.SetDown(true) },
 		"slow":          func(s *gittest.Server) { s.SetDelay(time.Hour) },
-		"a page":        func(s *gittest.Server) { s.SetAnswer(html) },
-		"garbage":       func(s *gittest.Server) { s.SetAnswer(garbage) },
-		"cut off":       func(s *gittest.Server) { s.SetAnswer(cut) },
-		"failing":       func(s *gittest.Server) { s.SetAnswer(failing) },
-		"endless reply": func(s *gittest.Server) { s.SetAnswer(endless()) },
+		"a page":        func(s *gittest.Server) { s.SetHandler(html) },
+		"garbage":       func(s *gittest.Server) { s.SetHandler(garbage) },
+		"cut off":       func(s *gittest.Server) { s.SetHandler(cut) },
+		"failing":       func(s *gittest.Server) { s.SetHandler(failing) },
+		"endless reply": func(s *gittest.Server) { s.SetHandler(endless()) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			server, repository := demo(t)
@@ -299,7 +299,7 @@ func TestServerTrouble(t *testing.T) {
 			}
 			server.SetDown(false)
 			server.SetDelay(0)
-			server.SetAnswer(nil)
+			server.SetHandler(nil)
 			resolve(t, s, repository.URL(), "main")
 		})
 	}

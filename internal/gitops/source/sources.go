@@ -250,16 +250,16 @@ func (s *Sources) Forget(repoURL string) {
 	}
 	s.mu.Unlock()
 	for _, r := range meant {
-		r.forget()
+		r.invalidate()
 	}
-	s.charts.forget(repoURL)
+	s.charts.invalidate(repoURL)
 }
 
 // repository finds or adds the one at an address.
 func (s *Sources) repository(url string) (*repository, error) {
 	address, err := remote.ParseAddress(url)
 	if err != nil {
-		return nil, translate(err, remote.Redact(url))
+		return nil, toError(err, remote.Redact(url))
 	}
 	key := address.Key()
 	s.mu.Lock()
@@ -270,7 +270,7 @@ func (s *Sources) repository(url string) (*repository, error) {
 		r = newRepository(s, address, url)
 		s.repositories[key] = r
 	}
-	r.used()
+	r.touch()
 	return r, nil
 }
 
@@ -294,12 +294,12 @@ func (s *Sources) exchange(ctx context.Context, what, name string, do func(ctx c
 	case s.slots <- struct{}{}:
 		defer func() { <-s.slots }()
 	case <-ctx.Done():
-		return ended(ctx, name)
+		return timeoutError(ctx, name)
 	}
 	began := time.Now()
 	bytes, err := do(ctx)
 	if err != nil {
-		err = translate(err, name)
+		err = toError(err, name)
 	}
 	s.options.Observe(Fetch{Repository: name, What: what, Took: time.Since(began), Bytes: bytes, Err: err})
 	return err

@@ -40,9 +40,9 @@ func open(t testing.TB, change ...func(*source.Options)) *source.Sources {
 }
 
 // with adds one credential.
-func with(c credential.Credential, change ...func(*credential.Book)) func(*source.Options) {
+func with(c credential.Credential, change ...func(*credential.Store)) func(*source.Options) {
 	return func(o *source.Options) {
-		book := &credential.Book{}
+		book := &credential.Store{}
 		c.Scope = credential.Repository
 		book.Set(types.NamespacedName{Namespace: "argocd", Name: "one"}, c)
 		for _, f := range change {

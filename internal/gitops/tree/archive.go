@@ -53,7 +53,7 @@ func FromArchive(r io.Reader, limits ArchiveLimits) (Store, error) {
 		plain = compressed
 	}
 	// Headers count as well, or an archive of nothing but headers has no end.
-	u := unpacking{limits: limits, files: map[string]string{}}
+	u := unpacker{limits: limits, files: map[string]string{}}
 	bound := limits.Bytes + int64(limits.Files)*2048
 	archive := tar.NewReader(io.LimitReader(plain, bound))
 	for {
@@ -74,15 +74,15 @@ func FromArchive(r io.Reader, limits ArchiveLimits) (Store, error) {
 	return NewMemory(u.files), nil
 }
 
-// unpacking is an archive that is being read.
-type unpacking struct {
+// unpacker is an archive that is being read.
+type unpacker struct {
 	limits ArchiveLimits
 	files  map[string]string
 	count  int
 	bytes  int64
 }
 
-func (u *unpacking) add(header *tar.Header, content io.Reader) error {
+func (u *unpacker) add(header *tar.Header, content io.Reader) error {
 	switch header.Typeflag {
 	case tar.TypeXGlobalHeader:
 		return nil
@@ -105,7 +105,7 @@ func (u *unpacking) add(header *tar.Header, content io.Reader) error {
 	return u.file(name, header.Size, content)
 }
 
-func (u *unpacking) file(name string, size int64, content io.Reader) error {
+func (u *unpacker) file(name string, size int64, content io.Reader) error {
 	if _, twice := u.files[name]; twice {
 		return refusef(name, "is in the archive twice")
 	}
@@ -127,7 +127,7 @@ func (u *unpacking) file(name string, size int64, content io.Reader) error {
 }
 
 // name is the path of an entry in the Store.
-func (u *unpacking) name(text string) (string, error) {
+func (u *unpacker) name(text string) (string, error) {
 	if strings.HasPrefix(text, "/") {
 		return "", refusef(text, "is an absolute path")
 	}
@@ -148,7 +148,7 @@ func (u *unpacking) name(text string) (string, error) {
 }
 
 // explain says what an error of a reader means here.
-func (u *unpacking) explain(err error) error {
+func (u *unpacker) explain(err error) error {
 	var refusal *Refusal
 	switch {
 	case errors.As(err, &refusal):

@@ -17,12 +17,12 @@ const (
 	aboutListing aspect = 'l'
 )
 
-type question struct {
+type query struct {
 	path  string
 	about aspect
 }
 
-type answer struct {
+type result struct {
 	text string
 	// inside: the hash of the folder within decides it.
 	inside bool
@@ -34,20 +34,20 @@ type answer struct {
 type Reads struct {
 	links          int
 	within, anchor string
-	asked          []asking // sorted
+	records        []record // sorted
 }
 
-type asking struct {
-	question
-	answer
+type record struct {
+	query
+	result
 }
 
 func newReads(v *View) Reads {
-	reads := Reads{links: v.limits.Links, within: v.within, anchor: v.anchor, asked: make([]asking, 0, len(v.answers))}
-	for question, answer := range v.answers {
-		reads.asked = append(reads.asked, asking{question, answer})
+	reads := Reads{links: v.limits.Links, within: v.within, anchor: v.anchor, records: make([]record, 0, len(v.results))}
+	for question, answer := range v.results {
+		reads.records = append(reads.records, record{question, answer})
 	}
-	slices.SortFunc(reads.asked, func(a, b asking) int {
+	slices.SortFunc(reads.records, func(a, b record) int {
 		return cmp.Or(cmp.Compare(a.path, b.path), cmp.Compare(a.about, b.about))
 	})
 	return reads
@@ -57,7 +57,7 @@ func newReads(v *View) Reads {
 // revision: what was rendered still holds. A Store that fails answers nothing,
 // so that it is not the same.
 func (r Reads) Same(store Store) bool {
-	if len(r.asked) == 0 {
+	if len(r.records) == 0 {
 		return true
 	}
 	unchanged := false
@@ -66,47 +66,47 @@ func (r Reads) Same(store Store) bool {
 		unchanged = err == nil && entry.Kind == Folder && entry.Hash == r.anchor
 	}
 	resolver := newResolver(store, r.links)
-	for _, asked := range r.asked {
+	for _, asked := range r.records {
 		if unchanged && asked.inside {
 			continue
 		}
-		if text, ok := resolver.answer(asked.question); !ok || text != asked.text {
+		if text, ok := resolver.evaluate(asked.query); !ok || text != asked.text {
 			return false
 		}
 	}
 	return true
 }
 
-// answer asks again. It is not ok if the Store fails.
-func (r *resolver) answer(asked question) (text string, ok bool) {
+// evaluate asks again. It is not ok if the Store fails.
+func (r *resolver) evaluate(asked query) (text string, ok bool) {
 	var err error
 	switch asked.about {
 	case aboutListing:
 		var entries []Entry
 		_, entries, err = r.list(asked.path, nowhere)
-		text = listingAnswer(entries, err)
+		text = listingResult(entries, err)
 	case aboutContent:
 		var at place
 		if at, err = r.resolve(asked.path, nowhere); err == nil {
 			err = readable(at)
 		}
-		text = contentAnswer(at, err)
+		text = contentResult(at, err)
 	default:
 		var at place
 		at, err = r.resolve(asked.path, nowhere)
-		text = kindAnswer(at, err)
+		text = kindResult(at, err)
 	}
-	return text, err == nil || isAnswer(err)
+	return text, err == nil || isContentError(err)
 }
 
 // Hash is the same for the same questions with the same answers.
 func (r Reads) Hash() string {
 	sum := sha256.New()
-	for _, asked := range r.asked {
+	for _, asked := range r.records {
 		fmt.Fprintf(sum, "%c %q %q\n", asked.about, asked.path, asked.text)
 	}
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
 // Len is the number of questions.
-func (r Reads) Len() int { return len(r.asked) }
+func (r Reads) Len() int { return len(r.records) }

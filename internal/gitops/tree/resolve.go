@@ -11,12 +11,12 @@ const maxPath = 4096
 type resolver struct {
 	store Store
 	links int // the most on one way
-	// known keeps what the Store said: a render asks for the folders of its
+	// cache keeps what the Store said: a render asks for the folders of its
 	// files again and again.
-	known map[string]storeAnswer
+	cache map[string]storeResult
 }
 
-type storeAnswer struct {
+type storeResult struct {
 	entry  Entry
 	target string // of a link
 	err    error
@@ -32,7 +32,7 @@ type place struct {
 }
 
 func newResolver(store Store, links int) *resolver {
-	return &resolver{store: store, links: links, known: map[string]storeAnswer{}}
+	return &resolver{store: store, links: links, cache: map[string]storeResult{}}
 }
 
 // resolve follows a path. It is inside as long as nothing beside within was
@@ -64,7 +64,7 @@ func (r *resolver) resolve(asked, within string) (place, error) {
 		}
 		next := join(at.path, name)
 		at.inside = at.inside && (contains(within, next) || contains(next, within))
-		answer := r.ask(next)
+		answer := r.lookup(next)
 		if answer.err != nil {
 			return at, answer.err
 		}
@@ -99,8 +99,8 @@ func submoduleRefusal(name string) *Refusal {
 	return refusef(name, "is a submodule, which is not fetched: put its files into the repository, or make it a source of its own")
 }
 
-func (r *resolver) ask(name string) storeAnswer {
-	answer, ok := r.known[name]
+func (r *resolver) lookup(name string) storeResult {
+	answer, ok := r.cache[name]
 	if ok {
 		return answer
 	}
@@ -113,7 +113,7 @@ func (r *resolver) ask(name string) storeAnswer {
 			answer.err = refusef(name, "is a link that leads nowhere")
 		}
 	}
-	r.known[name] = answer
+	r.cache[name] = answer
 	return answer
 }
 

@@ -32,14 +32,14 @@ type View struct {
 	within   string
 	anchor   string // hash of the folder within
 	bytes    int64
-	asked    int
-	answers  map[question]answer
+	queries  int
+	results  map[query]result
 	failure  error
 }
 
 // NewView begins to read a Store.
 func NewView(store Store, limits Limits) *View {
-	return &View{limits: limits, resolver: newResolver(store, limits.Links), answers: map[question]answer{}, within: nowhere}
+	return &View{limits: limits, resolver: newResolver(store, limits.Links), results: map[query]result{}, within: nowhere}
 }
 
 // nowhere is a folder that no path is in.
@@ -59,11 +59,11 @@ func (v *View) Within(folder string) {
 // size nor hash: what was rendered must not depend on a content that was not
 // read.
 func (v *View) Stat(path string) (Entry, error) {
-	if err := v.count(path); err != nil {
+	if err := v.countQuery(path); err != nil {
 		return Entry{}, err
 	}
 	at, err := v.resolver.resolve(path, v.within)
-	v.note(question{path: path, about: aboutKind}, at.inside, kindAnswer(at, err), err)
+	v.record(query{path: path, about: aboutKind}, at.inside, kindResult(at, err), err)
 	if err != nil {
 		return Entry{}, err
 	}
@@ -73,14 +73,14 @@ func (v *View) Stat(path string) (Entry, error) {
 // Read is the content of a file. A pointer of Git LFS is refused: the file that
 // it stands for is elsewhere, and a render without it would be incomplete.
 func (v *View) Read(path string) ([]byte, error) {
-	if err := v.count(path); err != nil {
+	if err := v.countQuery(path); err != nil {
 		return nil, err
 	}
 	at, err := v.resolver.resolve(path, v.within)
 	if err == nil {
 		err = readable(at)
 	}
-	v.note(question{path: path, about: aboutContent}, at.inside, contentAnswer(at, err), err)
+	v.record(query{path: path, about: aboutContent}, at.inside, contentResult(at, err), err)
 	if err != nil {
 		return nil, err
 	}
@@ -104,11 +104,11 @@ func (v *View) Read(path string) ([]byte, error) {
 // List is the names and kinds of what is in a folder, sorted by name. Links are
 // told as links.
 func (v *View) List(path string) ([]Entry, error) {
-	if err := v.count(path); err != nil {
+	if err := v.countQuery(path); err != nil {
 		return nil, err
 	}
 	at, entries, err := v.resolver.list(path, v.within)
-	v.note(question{path: path, about: aboutListing}, at.inside && contains(v.within, at.path), listingAnswer(entries, err), err)
+	v.record(query{path: path, about: aboutListing}, at.inside && contains(v.within, at.path), listingResult(entries, err), err)
 	if err != nil {
 		return nil, err
 	}
@@ -143,30 +143,30 @@ func (v *View) Failure() error { return v.failure }
 // Reads is what was asked so far, and answered.
 func (v *View) Reads() Reads { return newReads(v) }
 
-func (v *View) count(path string) error {
-	if v.asked++; v.asked > v.limits.Files {
+func (v *View) countQuery(path string) error {
+	if v.queries++; v.queries > v.limits.Files {
 		return refusef(path, "is one question too many: more than %d files and folders are read", v.limits.Files)
 	}
 	return nil
 }
 
-// note keeps an answer. A Store that fails has given none.
-func (v *View) note(asked question, inside bool, text string, err error) {
-	if err != nil && !isAnswer(err) {
+// record keeps an answer. A Store that fails has given none.
+func (v *View) record(asked query, inside bool, text string, err error) {
+	if err != nil && !isContentError(err) {
 		v.fail(err)
 		return
 	}
-	v.answers[asked] = answer{text: text, inside: inside}
+	v.results[asked] = result{text: text, inside: inside}
 }
 
 func (v *View) fail(err error) {
-	if v.failure == nil && !isAnswer(err) {
+	if v.failure == nil && !isContentError(err) {
 		v.failure = err
 	}
 }
 
-// isAnswer reports whether an error tells something about the content.
-func isAnswer(err error) bool {
+// isContentError reports whether an error tells something about the content.
+func isContentError(err error) bool {
 	var refusal *Refusal
 	return errors.Is(err, fs.ErrNotExist) || errors.As(err, &refusal)
 }
@@ -186,23 +186,23 @@ func readable(at place) error {
 
 // The answers as text. Those to be compared are built by the same functions.
 
-func kindAnswer(at place, err error) string {
+func kindResult(at place, err error) string {
 	if err != nil {
-		return errorAnswer(err)
+		return errorResult(err)
 	}
 	return string(at.entry.Kind)
 }
 
-func contentAnswer(at place, err error) string {
+func contentResult(at place, err error) string {
 	if err != nil {
-		return errorAnswer(err)
+		return errorResult(err)
 	}
 	return at.entry.Hash
 }
 
-func listingAnswer(entries []Entry, err error) string {
+func listingResult(entries []Entry, err error) string {
 	if err != nil {
-		return errorAnswer(err)
+		return errorResult(err)
 	}
 	sum := sha256.New()
 	for _, entry := range entries {
@@ -211,9 +211,9 @@ func listingAnswer(entries []Entry, err error) string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// errorAnswer is the same for whatever is missing: where a path ends is not
+// errorResult is the same for whatever is missing: where a path ends is not
 // what was asked.
-func errorAnswer(err error) string {
+func errorResult(err error) string {
 	if errors.Is(err, fs.ErrNotExist) {
 		return "-"
 	}

@@ -80,39 +80,39 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request) (Provider, Outcome) {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
-		answer(w, http.StatusMethodNotAllowed, "webhooks are sent with POST")
+		respond(w, http.StatusMethodNotAllowed, "webhooks are sent with POST")
 		return "", OutcomeMalformed
 	}
-	if wait, allowed := h.take(r); !allowed {
+	if wait, allowed := h.allow(r); !allowed {
 		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(wait.Seconds()))))
-		answer(w, http.StatusTooManyRequests, "there are too many requests: send it again later")
+		respond(w, http.StatusTooManyRequests, "there are too many requests: send it again later")
 		return "", OutcomeLimited
 	}
 	provider, event, ok := detect(r.Header)
 	if !ok {
-		answer(w, http.StatusBadRequest, errUnknownSender.Error())
+		respond(w, http.StatusBadRequest, errUnknownSender.Error())
 		return "", OutcomeMalformed
 	}
 	defer h.inFlight.Add(-1)
 	if h.inFlight.Add(1) > maxInFlight {
 		w.Header().Set("Retry-After", "5")
-		answer(w, http.StatusServiceUnavailable, "too many requests are being read: send it again later")
+		respond(w, http.StatusServiceUnavailable, "too many requests are being read: send it again later")
 		return provider, OutcomeOverloaded
 	}
 	body, err := h.read(w, r)
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
-		answer(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the body has more than %d bytes: what was pushed is found when Git is asked next", tooLarge.Limit))
+		respond(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the body has more than %d bytes: what was pushed is found when Git is asked next", tooLarge.Limit))
 		return provider, OutcomeTooLarge
 	case err != nil:
-		answer(w, http.StatusBadRequest, "the body cannot be read")
+		respond(w, http.StatusBadRequest, "the body cannot be read")
 		return provider, OutcomeMalformed
 	}
 	if err := Authenticate(provider, r.Header, body, h.Secrets(provider)); err != nil {
 		return provider, refuse(w, provider, event, err)
 	}
-	return provider, h.tell(w, r, body)
+	return provider, h.deliver(w, r, body)
 }
 
 // refuse answers a request whose sender is not known. The test of a connection
@@ -121,43 +121,43 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) (Provider, Outco
 func refuse(w http.ResponseWriter, provider Provider, event string, err error) Outcome {
 	switch {
 	case provider == BitbucketServer && event == pingOfBitbucketServer && errors.Is(err, errUnsigned):
-		answer(w, http.StatusOK, "pong, but the request is not signed: pushes have to be")
+		respond(w, http.StatusOK, "pong, but the request is not signed: pushes have to be")
 		return OutcomePing
 	case errors.Is(err, errNoSecret):
-		answer(w, http.StatusForbidden, err.Error())
+		respond(w, http.StatusForbidden, err.Error())
 	default:
-		answer(w, http.StatusUnauthorized, err.Error())
+		respond(w, http.StatusUnauthorized, err.Error())
 	}
 	return OutcomeUnauthenticated
 }
 
-// tell reads a request of a known sender.
-func (h *Handler) tell(w http.ResponseWriter, r *http.Request, body []byte) Outcome {
+// deliver reads a request of a known sender.
+func (h *Handler) deliver(w http.ResponseWriter, r *http.Request, body []byte) Outcome {
 	event, err := Parse(r, body)
 	switch {
 	case err != nil:
-		answer(w, http.StatusBadRequest, err.Error())
+		respond(w, http.StatusBadRequest, err.Error())
 		return OutcomeMalformed
 	case event.Ping:
-		answer(w, http.StatusOK, "pong")
+		respond(w, http.StatusOK, "pong")
 		return OutcomePing
 	case event.Ignored != "":
-		answer(w, http.StatusAccepted, "nothing is done: "+event.Ignored)
+		respond(w, http.StatusAccepted, "nothing is done: "+event.Ignored)
 		return OutcomeIgnored
 	}
 	for _, push := range event.Pushes {
 		h.Notify(push)
 	}
-	answer(w, http.StatusOK, "applications of the repository are refreshed")
+	respond(w, http.StatusOK, "applications of the repository are refreshed")
 	return OutcomePush
 }
 
-func (h *Handler) take(r *http.Request) (time.Duration, bool) {
+func (h *Handler) allow(r *http.Request) (time.Duration, bool) {
 	perMinute := h.PerMinute
 	if perMinute <= 0 {
 		perMinute = DefaultPerMinute
 	}
-	return h.limiter.take(h.source(r), perMinute, max(1, perMinute/5), time.Now())
+	return h.limiter.allow(h.source(r), perMinute, max(1, perMinute/5), time.Now())
 }
 
 func (h *Handler) source(r *http.Request) string {
@@ -189,7 +189,7 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 }
 
-func answer(w http.ResponseWriter, code int, text string) {
+func respond(w http.ResponseWriter, code int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(code)

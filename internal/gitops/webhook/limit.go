@@ -21,9 +21,9 @@ type bucket struct {
 	at   time.Time
 }
 
-// take reports whether a source may send a request, and how long it should wait
+// allow reports whether a source may send a request, and how long it should wait
 // otherwise.
-func (l *limiter) take(source string, perMinute, burst int, now time.Time) (wait time.Duration, allowed bool) {
+func (l *limiter) allow(source string, perMinute, burst int, now time.Time) (wait time.Duration, allowed bool) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	if l.buckets == nil {
@@ -33,7 +33,7 @@ func (l *limiter) take(source string, perMinute, burst int, now time.Time) (wait
 	found := l.buckets[source]
 	if found == nil {
 		if len(l.buckets) >= maxSources {
-			l.forget(perSecond, burst, now)
+			l.evict(perSecond, burst, now)
 		}
 		if len(l.buckets) >= maxSources {
 			source = "" // no source is called so
@@ -57,8 +57,8 @@ func (b *bucket) fill(perSecond float64, burst int, now time.Time) {
 	b.at = now
 }
 
-// forget drops the sources that are as if they had never sent anything.
-func (l *limiter) forget(perSecond float64, burst int, now time.Time) {
+// evict drops the sources that are as if they had never sent anything.
+func (l *limiter) evict(perSecond float64, burst int, now time.Time) {
 	for source, b := range l.buckets {
 		b.fill(perSecond, burst, now)
 		if b.left >= float64(burst) {

@@ -29,24 +29,26 @@ const (
 
 // address is where a repository is.
 type address struct {
-	way  string // one of the above, or a scheme of its own
-	host string // lower case
-	port string // empty for the usual one
-	path string // without slashes at its ends, and without .git
+	transport string // one of the above, or a scheme of its own
+	host      string // lower case
+	port      string // empty for the usual one
+	path      string // without slashes at its ends, and without .git
 }
 
 func (a address) same(b address) bool {
 	if a.host != b.host || a.path != b.path {
 		return false
 	}
-	if a.way == b.way {
+	if a.transport == b.transport {
 		return a.port == b.port
 	}
 	return a.isGitHost() && b.isGitHost()
 }
 
 // isGitHost reports whether hosts serve the same repositories by other ways too.
-func (a address) isGitHost() bool { return a.way == overHTTP || a.way == overSSH || a.way == overGit }
+func (a address) isGitHost() bool {
+	return a.transport == overHTTP || a.transport == overSSH || a.transport == overGit
+}
 
 // folded is for hosts that do not tell apart upper and lower case.
 func (a address) folded() address {
@@ -59,7 +61,7 @@ func parseAddress(text string) (address, bool) {
 		return address{}, false
 	}
 	if strings.HasPrefix(text, "/") {
-		return finish(address{way: local}, text)
+		return finish(address{transport: local}, text)
 	}
 	// The path of the short form can have the text as well, behind its colon.
 	if before, _, found := strings.Cut(text, "://"); found && !strings.Contains(before, ":") {
@@ -74,16 +76,16 @@ func parseURL(text string) (address, bool) {
 		return address{}, false
 	}
 	scheme := strings.ToLower(parsed.Scheme)
-	a := address{way: scheme, host: parsed.Hostname(), port: parsed.Port()}
+	a := address{transport: scheme, host: parsed.Hostname(), port: parsed.Port()}
 	usual := map[string]string{"https": "443", "http": "80", "ssh": "22", "git+ssh": "22", "ssh+git": "22", "git": "9418", "oci": "443"}
 	if a.port == usual[scheme] {
 		a.port = ""
 	}
 	switch scheme {
 	case "http", "https":
-		a.way = overHTTP
+		a.transport = overHTTP
 	case "ssh", "git+ssh", "ssh+git":
-		a.way = overSSH
+		a.transport = overSSH
 	case "file":
 		if a.host == "localhost" {
 			a.host = ""
@@ -111,16 +113,16 @@ func parseShort(text string) (address, bool) {
 	if len(host) < 2 || strings.ContainsAny(host, " []") {
 		return address{}, false
 	}
-	return finish(address{way: overSSH, host: host}, rest)
+	return finish(address{transport: overSSH, host: host}, rest)
 }
 
 // finish checks and cleans the parts that all forms have.
 func finish(a address, path string) (address, bool) {
 	a.host = strings.TrimSuffix(strings.ToLower(a.host), ".")
-	if a.host == "" && a.way != local {
+	if a.host == "" && a.transport != local {
 		return address{}, false
 	}
-	if a.way == overSSH {
+	if a.transport == overSSH {
 		a = withoutDetour(a)
 	}
 	var elements []string

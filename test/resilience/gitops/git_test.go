@@ -77,12 +77,12 @@ const advertisement = "application/x-git-upload-pack-advertisement"
 // answers has every request answered in the same way.
 func answers(status int, kind, text string) func(*testing.T, *gitScene) func() {
 	return func(_ *testing.T, g *gitScene) func() {
-		g.server.SetAnswer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		g.server.SetHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", kind)
 			w.WriteHeader(status)
 			_, _ = w.Write([]byte(text))
 		}))
-		return func() { g.server.SetAnswer(nil) }
+		return func() { g.server.SetHandler(nil) }
 	}
 }
 

@@ -43,9 +43,9 @@ func Apply(limits Limits) State {
 	return State{Missing: apply(limits), cpuSeconds: limits.CPUSeconds}
 }
 
-// Tired reports whether half of the CPU time is used, so that the process
+// Exhausted reports whether half of the CPU time is used, so that the process
 // should be replaced before the next render.
-func (s State) Tired() bool {
+func (s State) Exhausted() bool {
 	return s.cpuSeconds > 0 && usedCPUSeconds() > s.cpuSeconds/2
 }
 

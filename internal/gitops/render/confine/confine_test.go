@@ -54,7 +54,7 @@ func probe() {
 		})
 	}
 	group.Wait()
-	fmt.Println("tired:", state.Tired())
+	fmt.Println("tired:", state.Exhausted())
 	fmt.Println("done")
 }
 

@@ -130,7 +130,7 @@ func (w *walk) file(name string, link bool) error {
 	if err != nil {
 		return err
 	}
-	if bytes.Contains(text, []byte(manifest.Skip)) {
+	if bytes.Contains(text, []byte(manifest.SkipMark)) {
 		return nil
 	}
 	switch extension {

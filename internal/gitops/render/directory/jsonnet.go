@@ -19,7 +19,7 @@ import (
 func (w *walk) evaluate(where string) error {
 	vm := jsonnet.MakeVM()
 	vm.SetTraceOut(io.Discard)
-	importer := &importer{files: w.files, libraries: []string{w.root}, known: map[string]imported{}}
+	importer := &importer{files: w.files, libraries: []string{w.root}, cache: map[string]imported{}}
 	for _, library := range w.jsonnet.Libs {
 		// Libraries are named from the root of the repository.
 		importer.libraries = append(importer.libraries, strings.TrimPrefix(path.Clean("/"+library), "/"))
@@ -67,7 +67,7 @@ func (w *walk) result(where string, text []byte) error {
 type importer struct {
 	files     job.Files
 	libraries []string
-	known     map[string]imported
+	cache     map[string]imported
 	// refused is the first import that is never done. Jsonnet makes text of
 	// errors, and what they are would be lost.
 	refused error
@@ -121,13 +121,13 @@ func (i *importer) refuse(err error) {
 }
 
 func (i *importer) read(at string) imported {
-	found, ok := i.known[at]
+	found, ok := i.cache[at]
 	if !ok {
 		var text []byte
 		if text, found.err = i.files.Read(at); found.err == nil {
 			found.contents = jsonnet.MakeContentsRaw(text)
 		}
-		i.known[at] = found
+		i.cache[at] = found
 	}
 	return found
 }

@@ -20,7 +20,7 @@ func TestRoundTrip(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := errors.Join(writer.SendJSON(frame.Stat, frame.Question{Source: 1, Path: "p"}), writer.Flush()); err != nil {
+	if err := errors.Join(writer.SendJSON(frame.Stat, frame.FileRequest{Source: 1, Path: "p"}), writer.Flush()); err != nil {
 		t.Fatal(err)
 	}
 	reader := frame.NewReader(&pipe, 1<<20)

@@ -15,9 +15,9 @@ type State struct {
 	Missing []string `json:"missing"`
 }
 
-// Question asks for a path of a source. It is the payload of Stat, Read and
+// FileRequest asks for a path of a source. It is the payload of Stat, Read and
 // List.
-type Question struct {
+type FileRequest struct {
 	Source int    `json:"source"`
 	Path   string `json:"path"`
 }
@@ -36,8 +36,8 @@ type Report struct {
 	Warnings []string              `json:"warnings"`
 	// Revision: the result depends on the names of the revisions.
 	Revision bool `json:"revision"`
-	// Tired: the worker has used so much CPU time that it needs to be replaced.
-	Tired bool `json:"tired"`
+	// Exhausted: the worker has used so much CPU time that it needs to be replaced.
+	Exhausted bool `json:"tired"`
 }
 
 // Problem is the end of a job that is not done. It is the payload of Failed.
@@ -49,6 +49,6 @@ type Problem struct {
 	// Revision: the result depends on the names of the revisions.
 	Revision bool `json:"revision"`
 	// Panicked: the worker is not to be trusted any more.
-	Panicked bool `json:"panicked"`
-	Tired    bool `json:"tired"`
+	Panicked  bool `json:"panicked"`
+	Exhausted bool `json:"tired"`
 }

@@ -36,11 +36,11 @@ var errReadOnly = errors.New("files of the repository cannot be changed")
 // stat keeps refusals.
 func (d *fileSystem) stat(name string) (tree.Entry, error) {
 	entry, err := d.files.Stat(local(name))
-	d.note(err)
+	d.keepRefusal(err)
 	return entry, err
 }
 
-func (d *fileSystem) note(err error) {
+func (d *fileSystem) keepRefusal(err error) {
 	var inFiles *tree.Refusal
 	var inYAML *job.Refusal
 	if errors.As(err, &inFiles) || errors.As(err, &inYAML) {
@@ -61,7 +61,7 @@ func (d *fileSystem) ReadFile(name string) ([]byte, error) {
 		return nil, fmt.Errorf("%s is a folder", name)
 	}
 	text, err := d.files.Read(local(name))
-	d.note(err)
+	d.keepRefusal(err)
 	return text, err
 }
 
@@ -93,7 +93,7 @@ func (d *fileSystem) Exists(name string) bool {
 // ReadDir is the names of what is in a folder.
 func (d *fileSystem) ReadDir(name string) ([]string, error) {
 	entries, err := d.files.List(local(name))
-	d.note(err)
+	d.keepRefusal(err)
 	names := make([]string, 0, len(entries))
 	for _, entry := range entries {
 		names = append(names, entry.Name)

@@ -9,8 +9,11 @@ import (
 )
 
 // CheckAliases refuses YAML whose aliases expand to more than limit bytes, or
-// to themselves. Text that is not YAML passes: whoever reads it will say so.
+// to themselves (a "billion laughs" document). It runs before any parser that
+// expands aliases, because expansion is what exhausts memory. Text that is not
+// YAML passes: the parser that reads it next returns the error.
 func CheckAliases(name string, text []byte, limit int64) error {
+	// Without both characters there is no alias, and no second parse.
 	if bytes.IndexByte(text, '*') < 0 || bytes.IndexByte(text, '&') < 0 {
 		return nil
 	}
@@ -20,37 +23,41 @@ func CheckAliases(name string, text []byte, limit int64) error {
 		if err := decoder.Decode(&document); err != nil {
 			return nil
 		}
-		weigh := &scale{limit: limit, known: map[*yamlnode.Node]int64{}}
-		if weigh.node(&document) > limit {
+		sizer := &aliasSizer{limit: limit, sizes: map[*yamlnode.Node]int64{}}
+		if sizer.size(&document) > limit {
 			return job.Refuse("%s has aliases that expand to more than %d bytes, or to themselves: write the values out", name, limit)
 		}
 	}
 }
 
-// scale knows how large nodes are when their aliases are expanded.
-type scale struct {
+// aliasSizer computes the size of nodes with their aliases expanded. It visits
+// each node once, so that its cost follows the written text and not the
+// expansion.
+type aliasSizer struct {
 	limit int64
-	known map[*yamlnode.Node]int64
+	sizes map[*yamlnode.Node]int64
 }
 
-// perNode is what a node costs beside its text.
+// perNode is the cost of a node in addition to its text.
 const perNode = 16
 
-// node is the size of a node. An anchor that has itself in it is too large.
-func (s *scale) node(node *yamlnode.Node) int64 {
-	if size, ok := s.known[node]; ok {
-		return size
+// size returns the expanded size of a node, or more than the limit for an
+// anchor that contains itself.
+func (s *aliasSizer) size(node *yamlnode.Node) int64 {
+	if known, ok := s.sizes[node]; ok {
+		return known
 	}
-	s.known[node] = s.limit + 1 // as long as it is open
-	size := int64(len(node.Value)) + perNode
+	// A node that is reached again while it is open contains itself.
+	s.sizes[node] = s.limit + 1
+	total := int64(len(node.Value)) + perNode
 	if node.Kind == yamlnode.AliasNode && node.Alias != nil {
-		size += s.node(node.Alias)
+		total += s.size(node.Alias)
 	}
 	for _, child := range node.Content {
-		if size += s.node(child); size > s.limit {
+		if total += s.size(child); total > s.limit {
 			return s.limit + 1
 		}
 	}
-	s.known[node] = size
-	return size
+	s.sizes[node] = total
+	return total
 }

@@ -67,9 +67,9 @@ func (s *Set) Warn(format string, args ...any) {
 	}
 }
 
-// LeaveOut says which of the objects that are added from here on are left out;
+// Skip says which of the objects that are added from here on are left out;
 // nil is none.
-func (s *Set) LeaveOut(skip func(object map[string]any) bool) { s.skip = skip }
+func (s *Set) Skip(skip func(object map[string]any) bool) { s.skip = skip }
 
 // AddJSON adds the object, or the objects of a list, in a JSON text. The name
 // says where it comes from.

@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Skip is the mark of a file that is not read, wherever it is in the file.
-const Skip = "+argocd:skip-file-rendering"
+// SkipMark is the mark of a file that is not read, wherever it is in the file.
+const SkipMark = "+argocd:skip-file-rendering"
 
 // AddYAML adds all objects in a YAML text of several documents. Documents that
 // are empty are left out. It returns how many objects were added before an

@@ -77,13 +77,13 @@ func key(name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: "argocd", Name: name}
 }
 
-func put(b *credential.Book, name string, scope credential.Scope, url, user string) {
+func put(b *credential.Store, name string, scope credential.Scope, url, user string) {
 	b.Set(key(name), credential.Credential{Scope: scope, URL: url, Username: user, Name: name})
 }
 
 // Argo CD: a repository's own credentials first, then the longest prefix.
 func TestFor(t *testing.T) {
-	var b credential.Book
+	var b credential.Store
 	put(&b, "exact", credential.Repository, "https://example.com/team/app.git", "exact")
 	put(&b, "bare", credential.Repository, "https://example.com/team/bare", "")
 	put(&b, "host", credential.Prefix, "https://example.com", "host")
@@ -124,7 +124,7 @@ func TestFor(t *testing.T) {
 }
 
 func TestForPrefersThoseForEveryone(t *testing.T) {
-	var b credential.Book
+	var b credential.Store
 	b.Set(key("a"), credential.Credential{Scope: credential.Repository, URL: "https://example.com/x", Username: "project", Project: "team"})
 	b.Set(key("b"), credential.Credential{Scope: credential.Repository, URL: "https://example.com/x", Username: "all"})
 	if got, _ := b.For("https://example.com/x"); got.Username != "all" {
@@ -133,7 +133,7 @@ func TestForPrefersThoseForEveryone(t *testing.T) {
 }
 
 func TestConfigMaps(t *testing.T) {
-	var b credential.Book
+	var b credential.Store
 	b.SetConfigMap(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: credential.KnownHostsConfigMap}, Data: map[string]string{credential.KnownHostsKey: "line"}})
 	b.SetConfigMap(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: credential.AuthoritiesConfigMap}, Data: map[string]string{"example.com": "one", "other.com:8443": "two"}})
 	b.SetConfigMap(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "unrelated"}, Data: map[string]string{"example.com": "three"}})
@@ -148,7 +148,7 @@ func TestConfigMaps(t *testing.T) {
 }
 
 func TestBookIsSafeForConcurrentUse(t *testing.T) {
-	var b credential.Book
+	var b credential.Store
 	var wait sync.WaitGroup
 	for i := range 20 {
 		wait.Go(func() {
@@ -179,7 +179,7 @@ func FuzzFor(f *testing.F) {
 	f.Add("git@example.com:a", "ssh://git@example.com/a/b")
 	f.Add("example.com", "oci://example.com.evil/x")
 	f.Fuzz(func(t *testing.T, prefix, url string) {
-		var b credential.Book
+		var b credential.Store
 		put(&b, "one", credential.Prefix, prefix, "u")
 		if _, found := b.For(url); !found {
 			return

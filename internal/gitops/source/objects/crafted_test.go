@@ -166,7 +166,7 @@ func TestAnotherContentIsNoticed(t *testing.T) {
 		t.Fatalf("%q, %v", content, err)
 	}
 	var out bytes.Buffer
-	if err := writeIndex(&out, []indexed{{id: idOne, offset: two}, {id: idTwo, offset: one}}, set.packs[0].index.pack()); err != nil {
+	if err := writeIndex(&out, []indexEntry{{id: idOne, offset: two}, {id: idTwo, offset: one}}, set.packs[0].index.pack()); err != nil {
 		t.Fatal(err)
 	}
 	if set.packs[0].index, err = parseIndex(out.Bytes()); err != nil {

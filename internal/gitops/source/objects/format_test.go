@@ -15,7 +15,7 @@ func FuzzIndex(f *testing.F) {
 		if offset < 0 || offset > 1<<50 {
 			t.Skip()
 		}
-		var entries []indexed
+		var entries []indexEntry
 		want := map[ID]int64{}
 		for i := 0; i+idSize <= len(raw); i += idSize {
 			id := ID(raw[i : i+idSize])
@@ -23,7 +23,7 @@ func FuzzIndex(f *testing.F) {
 				continue
 			}
 			want[id] = offset + int64(i)
-			entries = append(entries, indexed{id: id, offset: want[id]})
+			entries = append(entries, indexEntry{id: id, offset: want[id]})
 		}
 		var out bytes.Buffer
 		if err := writeIndex(&out, entries, ID{1}); err != nil {
@@ -54,7 +54,7 @@ func FuzzIndex(f *testing.F) {
 // Any bytes may be where an index should be.
 func FuzzParseIndex(f *testing.F) {
 	var out bytes.Buffer
-	if err := writeIndex(&out, []indexed{{id: ID{1}, offset: 12}, {id: ID{2}, offset: 1 << 40}}, ID{9}); err != nil {
+	if err := writeIndex(&out, []indexEntry{{id: ID{1}, offset: 12}, {id: ID{2}, offset: 1 << 40}}, ID{9}); err != nil {
 		f.Fatal(err)
 	}
 	f.Add(out.Bytes()[:out.Len()-idSize])

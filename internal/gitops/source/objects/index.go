@@ -27,8 +27,8 @@ const (
 // maxIndexBytes is that of 20 million objects.
 const maxIndexBytes = 640 << 20
 
-// indexed is an object of a pack.
-type indexed struct {
+// indexEntry is an object of a pack.
+type indexEntry struct {
 	id     ID
 	offset int64
 	crc    uint32
@@ -42,9 +42,9 @@ type index struct {
 
 // writeIndex writes an index for the objects, which it sorts. An object that is
 // there twice is written once.
-func writeIndex(w io.Writer, objects []indexed, pack ID) error {
-	slices.SortFunc(objects, func(a, b indexed) int { return bytes.Compare(a.id[:], b.id[:]) })
-	objects = slices.CompactFunc(objects, func(a, b indexed) bool { return a.id == b.id })
+func writeIndex(w io.Writer, objects []indexEntry, pack ID) error {
+	slices.SortFunc(objects, func(a, b indexEntry) int { return bytes.Compare(a.id[:], b.id[:]) })
+	objects = slices.CompactFunc(objects, func(a, b indexEntry) bool { return a.id == b.id })
 	sum := sha1.New()
 	out := bufio.NewWriterSize(io.MultiWriter(w, sum), 64<<10)
 	_, _ = out.WriteString(indexMagic)

@@ -88,7 +88,7 @@ func parseHeader(b []byte, offset int64) (h header, used int, ok bool) {
 	switch h.kind {
 	case Commit, Tree, Blob, Tag:
 	case plumbing.OFSDeltaObject:
-		back, n := parseBack(b[used:])
+		back, n := parseBaseDistance(b[used:])
 		used += n
 		h.base = offset - back
 		return h, used, n > 0 && back > 0 && h.base >= 12
@@ -104,8 +104,8 @@ func parseHeader(b []byte, offset int64) (h header, used int, ok bool) {
 	return h, used, true
 }
 
-// parseBack reads how far before an object its base is.
-func parseBack(b []byte) (back int64, used int) {
+// parseBaseDistance reads how far before an object its base is.
+func parseBaseDistance(b []byte) (back int64, used int) {
 	for used < len(b) && used < 9 {
 		c := b[used]
 		if used > 0 {

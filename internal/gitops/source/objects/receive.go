@@ -40,13 +40,13 @@ type receiver struct {
 	file   *os.File
 	ctx    context.Context
 
-	objects []arriving
+	objects []packEntry
 	sum     ID
 }
 
-// arriving is an object of the pack, in the order of the pack.
-type arriving struct {
-	indexed
+// packEntry is an object of the pack, in the order of the pack.
+type packEntry struct {
+	indexEntry
 	kind   Kind // as stored, and after resolving what it is
 	length int64
 	base   int64 // offset, for a difference by offset
@@ -69,7 +69,7 @@ func (r *receiver) receive(from io.Reader) (*Set, error) {
 	if err := r.resolve(p); err != nil {
 		return nil, err
 	}
-	return r.keep(p)
+	return r.publish(p)
 }
 
 // scan writes the pack to the file and hashes what is stored whole.
@@ -119,7 +119,7 @@ func (r *receiver) scan(from io.Reader) error {
 
 // object takes the next object of the scanner.
 func (r *receiver) object(scanner *packfile.Scanner, h *packfile.ObjectHeader) error {
-	o := arriving{kind: h.Type, length: h.Length, base: h.OffsetReference, baseID: h.Reference}
+	o := packEntry{kind: h.Type, length: h.Length, base: h.OffsetReference, baseID: h.Reference}
 	o.offset = h.Offset
 	var written int64
 	var err error
@@ -140,12 +140,12 @@ func (r *receiver) object(scanner *packfile.Scanner, h *packfile.ObjectHeader) e
 	return err
 }
 
-// keep writes the index and gives both files their names. The index comes last:
+// publish writes the index and gives both files their names. The index comes last:
 // a pack without one does not count.
-func (r *receiver) keep(p *pack) (*Set, error) {
-	entries := make([]indexed, len(r.objects))
+func (r *receiver) publish(p *pack) (*Set, error) {
+	entries := make([]indexEntry, len(r.objects))
 	for i, o := range r.objects {
-		entries[i] = o.indexed
+		entries[i] = o.indexEntry
 	}
 	r.objects = nil
 	folder := filepath.Join(r.set.folder, packFolder)

@@ -19,15 +19,15 @@ type resolver struct {
 	// objects, sorted by that.
 	byOffset []int
 	// byID is the differences that wait for an object of this id.
-	byID map[ID][]int
-	held int64
+	byID      map[ID][]int
+	heldBytes int64
 }
 
-// frame is an object that differences are to.
-type frame struct {
+// deltaBase is an object that differences are to.
+type deltaBase struct {
 	kind    Kind
 	content []byte
-	waiting []int
+	deltas  []int
 }
 
 // resolve gives every object its id and its kind.
@@ -49,11 +49,11 @@ func (r *receiver) resolve(p *pack) error {
 	}
 	slices.SortStableFunc(v.byOffset, func(a, b int) int { return compare(r.objects[a].base, r.objects[b].base) })
 	for _, i := range roots {
-		if err := v.whole(i); err != nil {
+		if err := v.resolveRoot(i); err != nil {
 			return err
 		}
 	}
-	if err := v.thin(); err != nil {
+	if err := v.resolveThin(); err != nil {
 		return err
 	}
 	for _, o := range r.objects {
@@ -74,8 +74,8 @@ func compare(a, b int64) int {
 	return 0
 }
 
-// waiting takes the differences to an object.
-func (v *resolver) waiting(i int) []int {
+// takeDeltas takes the differences to an object.
+func (v *resolver) takeDeltas(i int) []int {
 	o := v.objects[i]
 	from := sort.Search(len(v.byOffset), func(n int) bool { return v.objects[v.byOffset[n]].base >= o.offset })
 	to := from
@@ -88,9 +88,9 @@ func (v *resolver) waiting(i int) []int {
 	return found
 }
 
-// whole resolves the differences to an object that is stored whole.
-func (v *resolver) whole(i int) error {
-	waiting := v.waiting(i)
+// resolveRoot resolves the differences to an object that is stored whole.
+func (v *resolver) resolveRoot(i int) error {
+	waiting := v.takeDeltas(i)
 	if len(waiting) == 0 {
 		return nil
 	}
@@ -106,11 +106,11 @@ func (v *resolver) whole(i int) error {
 	if err != nil {
 		return err
 	}
-	return v.below(frame{kind: o.kind, content: content, waiting: waiting})
+	return v.resolveChain(deltaBase{kind: o.kind, content: content, deltas: waiting})
 }
 
-// thin resolves the differences to objects of other packs.
-func (v *resolver) thin() error {
+// resolveThin resolves the differences to objects of other packs.
+func (v *resolver) resolveThin() error {
 	for len(v.byID) > 0 {
 		progress := false
 		for id, waiting := range v.byID {
@@ -122,7 +122,7 @@ func (v *resolver) thin() error {
 				return err
 			}
 			delete(v.byID, id)
-			if err := v.below(frame{kind: kind, content: content, waiting: waiting}); err != nil {
+			if err := v.resolveChain(deltaBase{kind: kind, content: content, deltas: waiting}); err != nil {
 				return err
 			}
 			progress = true
@@ -135,39 +135,39 @@ func (v *resolver) thin() error {
 	return nil
 }
 
-// below makes all objects that are differences to this one, and to those. An
+// resolveChain makes all objects that are differences to this one, and to those. An
 // object leaves memory when the last difference to it is taken.
-func (v *resolver) below(root frame) error {
-	stack := []frame{root}
-	v.held = int64(len(root.content))
+func (v *resolver) resolveChain(root deltaBase) error {
+	stack := []deltaBase{root}
+	v.heldBytes = int64(len(root.content))
 	for len(stack) > 0 {
 		if err := context.Cause(v.ctx); err != nil {
 			return err
 		}
 		top := &stack[len(stack)-1]
-		kind, base, i := top.kind, top.content, top.waiting[0]
-		if top.waiting = top.waiting[1:]; len(top.waiting) == 0 {
+		kind, base, i := top.kind, top.content, top.deltas[0]
+		if top.deltas = top.deltas[1:]; len(top.deltas) == 0 {
 			stack = stack[:len(stack)-1]
-			v.held -= int64(len(base))
+			v.heldBytes -= int64(len(base))
 		}
-		content, err := v.make(i, kind, base)
+		content, err := v.buildObject(i, kind, base)
 		if err != nil {
 			return err
 		}
-		waiting := v.waiting(i)
+		waiting := v.takeDeltas(i)
 		if len(waiting) == 0 {
 			continue
 		}
-		if v.held += int64(len(content)); v.held > v.limits.MemoryBytes {
-			return v.tooLarge(v.held)
+		if v.heldBytes += int64(len(content)); v.heldBytes > v.limits.MemoryBytes {
+			return v.tooLarge(v.heldBytes)
 		}
-		stack = append(stack, frame{kind: kind, content: content, waiting: waiting})
+		stack = append(stack, deltaBase{kind: kind, content: content, deltas: waiting})
 	}
 	return nil
 }
 
-// make makes an object of its base, and notes what it is.
-func (v *resolver) make(i int, kind Kind, base []byte) ([]byte, error) {
+// buildObject makes an object of its base, and notes what it is.
+func (v *resolver) buildObject(i int, kind Kind, base []byte) ([]byte, error) {
 	o := &v.objects[i]
 	if o.length > v.limits.MemoryBytes {
 		return nil, v.tooLarge(o.length)

@@ -40,7 +40,7 @@ func ParseAddress(text string) (Address, error) {
 	case "git+ssh", "ssh+git":
 		a.Scheme = "ssh"
 	default:
-		return Address{}, failf(Invalid, "addresses that begin with %s:// are not supported: %s", clean(a.Scheme), what)
+		return Address{}, failf(Invalid, "addresses that begin with %s:// are not supported: %s", plainText(a.Scheme), what)
 	}
 	if a.Port == map[string]string{"https": "443", "http": "80", "ssh": "22"}[a.Scheme] {
 		a.Port = ""
@@ -122,5 +122,5 @@ func Redact(text string) string {
 	if found {
 		authority = scheme + "://" + authority
 	}
-	return clean(authority)
+	return plainText(authority)
 }

@@ -74,7 +74,7 @@ func (a *Advertisement) add(line []byte) error {
 	for capability := range strings.FieldsSeq(string(capabilities)) {
 		a.capabilities[capability] = true
 		if format, found := strings.CutPrefix(capability, "object-format="); found && format != "sha1" {
-			return failf(Invalid, "its objects have ids by %s, which is not supported", clean(format))
+			return failf(Invalid, "its objects have ids by %s, which is not supported", plainText(format))
 		}
 	}
 	text, name, found := strings.Cut(string(line), " ")
@@ -117,18 +117,18 @@ func serverError(text string) *Failure {
 		"could not be found", "not exported",
 	} {
 		if strings.Contains(lower, missing) {
-			return failf(Missing, "there is no such repository, or these credentials may not see it: %s", clean(text))
+			return failf(Missing, "there is no such repository, or these credentials may not see it: %s", plainText(text))
 		}
 	}
 	for _, denied := range []string{"access denied", "permission denied", "not authorized", "unauthorized"} {
 		if strings.Contains(lower, denied) {
-			return failf(Denied, "the server says: %s", clean(text))
+			return failf(Denied, "the server says: %s", plainText(text))
 		}
 	}
 	if strings.Contains(lower, "not our ref") {
-		return failf(Missing, "the server does not give this commit: %s", clean(text))
+		return failf(Missing, "the server does not give this commit: %s", plainText(text))
 	}
-	return failf(Unreachable, "the server says: %s", clean(text))
+	return failf(Unreachable, "the server says: %s", plainText(text))
 }
 
 // cappedReader fails after a number of bytes.

@@ -18,16 +18,17 @@ type Access struct {
 
 // Client asks one repository. It is for one use at a time; Close ends it.
 type Client struct {
-	address Address
-	access  Access
-	maxRefs int
-	way     way
+	address   Address
+	access    Access
+	maxRefs   int
+	transport transport
 }
 
-// way is HTTP or SSH.
-type way interface {
+// transport is HTTP or SSH.
+type transport interface {
 	refs(ctx context.Context) (*Advertisement, error)
 	fetch(ctx context.Context, a *Advertisement, want Want, take func(io.Reader) error) error
+	push(ctx context.Context, message []byte) ([]byte, error)
 	close()
 }
 
@@ -36,21 +37,21 @@ func NewClient(address Address, access Access, maxRefs int) (*Client, error) {
 	c := &Client{address: address, access: access, maxRefs: maxRefs}
 	var err error
 	if address.Scheme == "ssh" {
-		c.way, err = newSSH(c)
+		c.transport, err = newSSH(c)
 	} else {
-		c.way, err = newHTTP(c)
+		c.transport, err = newHTTP(c)
 	}
 	return c, err
 }
 
 // Close ends connections.
-func (c *Client) Close() { c.way.close() }
+func (c *Client) Close() { c.transport.close() }
 
 // Refs asks for the refs.
 func (c *Client) Refs(ctx context.Context) (*Advertisement, error) {
-	a, err := c.way.refs(ctx)
+	a, err := c.transport.refs(ctx)
 	if err != nil {
-		return nil, Broken(ctx, err)
+		return nil, ConnectionFailure(ctx, err)
 	}
 	return a, nil
 }
@@ -58,24 +59,24 @@ func (c *Client) Refs(ctx context.Context) (*Advertisement, error) {
 // Fetch asks for a pack and hands it to take, whose error it gives back as it
 // is unless the connection broke.
 func (c *Client) Fetch(ctx context.Context, a *Advertisement, want Want, take func(io.Reader) error) error {
-	return c.way.fetch(ctx, a, want, func(r io.Reader) error {
-		noted := &notedReader{from: r}
+	return c.transport.fetch(ctx, a, want, func(r io.Reader) error {
+		noted := &trackingReader{from: r}
 		err := take(noted)
 		if noted.err != nil && err != nil {
-			return Broken(ctx, noted.err)
+			return ConnectionFailure(ctx, noted.err)
 		}
 		return err
 	})
 }
 
-// notedReader tells apart a broken connection from a pack that is no use.
-type notedReader struct {
+// trackingReader tells apart a broken connection from a pack that is no use.
+type trackingReader struct {
 	from io.Reader
 	err  error
 }
 
 // Read notes an error that is not the end.
-func (n *notedReader) Read(p []byte) (int, error) {
+func (n *trackingReader) Read(p []byte) (int, error) {
 	read, err := n.from.Read(p)
 	if err != nil && err != io.EOF {
 		n.err = err

@@ -40,9 +40,9 @@ func failf(reason Reason, format string, args ...any) *Failure {
 	return &Failure{Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
-// Broken explains an error of a connection. The text of such an error can have
+// ConnectionFailure explains an error of a connection. The text of such an error can have
 // an address with a password in it, so that only known parts of it are told.
-func Broken(ctx context.Context, err error) *Failure {
+func ConnectionFailure(ctx context.Context, err error) *Failure {
 	var failure *Failure
 	if errors.As(err, &failure) {
 		return failure
@@ -78,8 +78,8 @@ func Broken(ctx context.Context, err error) *Failure {
 	return f
 }
 
-// clean is text of a server for people: one line, not long, nothing odd.
-func clean(text string) string {
+// plainText is text of a server for people: one line, not long, nothing odd.
+func plainText(text string) string {
 	text, _, _ = strings.Cut(strings.TrimSpace(text), "\n")
 	if len(text) > 200 {
 		text = text[:200] + "…"

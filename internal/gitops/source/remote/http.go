@@ -17,28 +17,31 @@ import (
 
 // The types of Git's answers.
 const (
-	refsType = "application/x-git-upload-pack-advertisement"
-	packType = "application/x-git-upload-pack-result"
-	askType  = "application/x-git-upload-pack-request"
+	refsType    = "application/x-git-upload-pack-advertisement"
+	packType    = "application/x-git-upload-pack-result"
+	requestType = "application/x-git-upload-pack-request"
 )
 
 const refsPath = "/info/refs"
 
+// uploadPack is the service that gives packs.
+const uploadPack = "git-upload-pack"
+
 // UserAgent is what servers see. Some answer as Git only to what begins so.
 const UserAgent = "git/2.0 (slipway)"
 
-type httpWay struct {
+type httpTransport struct {
 	client   *Client
 	http     *http.Client
 	identity Identity
 }
 
-func newHTTP(c *Client) (*httpWay, error) {
+func newHTTP(c *Client) (*httpTransport, error) {
 	transport, err := Transport(c.access, c.address.Host)
 	if err != nil {
 		return nil, err
 	}
-	h := &httpWay{client: c, identity: IdentityOf(c.access.Credential)}
+	h := &httpTransport{client: c, identity: IdentityOf(c.access.Credential)}
 	if h.identity.IsZero() && c.address.User != "" {
 		h.identity = Identity{user: c.address.User, password: c.address.password}
 	}
@@ -128,11 +131,11 @@ func CheckRedirect(r *http.Request, via []*http.Request) error {
 	return nil
 }
 
-func (h *httpWay) close() { h.http.CloseIdleConnections() }
+func (h *httpTransport) close() { h.http.CloseIdleConnections() }
 
-func (h *httpWay) refs(ctx context.Context) (*Advertisement, error) {
+func (h *httpTransport) refs(ctx context.Context) (*Advertisement, error) {
 	base := strings.TrimRight((&url.URL{Scheme: h.client.address.Scheme, Host: h.host(), Path: h.client.address.Path}).String(), "/")
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, base+refsPath+"?service=git-upload-pack", nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, base+refsPath+"?service="+uploadPack, nil)
 	if err != nil {
 		return nil, failf(Invalid, "the address cannot be asked")
 	}
@@ -156,37 +159,37 @@ func (h *httpWay) refs(ctx context.Context) (*Advertisement, error) {
 	return a, nil
 }
 
-func (h *httpWay) host() string {
+func (h *httpTransport) host() string {
 	if h.client.address.Port == "" && !strings.Contains(h.client.address.Host, ":") {
 		return h.client.address.Host
 	}
 	return h.client.address.hostPort()
 }
 
-func (h *httpWay) fetch(ctx context.Context, a *Advertisement, want Want, take func(io.Reader) error) error {
+func (h *httpTransport) fetch(ctx context.Context, a *Advertisement, want Want, take func(io.Reader) error) error {
 	message, err := want.request(a)
 	if err != nil {
 		return err
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, a.base+"/git-upload-pack", bytes.NewReader(message))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, a.base+"/"+uploadPack, bytes.NewReader(message))
 	if err != nil {
 		return failf(Invalid, "the address cannot be asked")
 	}
-	r.Header.Set("Content-Type", askType)
+	r.Header.Set("Content-Type", requestType)
 	response, err := h.do(r, packType)
 	if err != nil {
-		return Broken(ctx, err)
+		return ConnectionFailure(ctx, err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	pack, err := want.readPack(response.Body, a)
 	if err != nil {
-		return Broken(ctx, err)
+		return ConnectionFailure(ctx, err)
 	}
 	return take(pack)
 }
 
 // do asks and checks that the answer is Git's.
-func (h *httpWay) do(r *http.Request, contentType string) (*http.Response, error) {
+func (h *httpTransport) do(r *http.Request, contentType string) (*http.Response, error) {
 	r.Header.Set("User-Agent", UserAgent)
 	r.Header.Set("Accept", contentType)
 	// After a redirect it is another host.
@@ -208,7 +211,7 @@ func (h *httpWay) do(r *http.Request, contentType string) (*http.Response, error
 	}
 	if got := response.Header.Get("Content-Type"); got != contentType {
 		_ = response.Body.Close()
-		return nil, failf(Unreachable, "it does not answer as a Git server does: the content is %q", clean(got))
+		return nil, failf(Unreachable, "it does not answer as a Git server does: the content is %q", plainText(got))
 	}
 	return response, nil
 }

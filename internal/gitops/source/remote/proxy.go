@@ -19,14 +19,14 @@ import (
 
 func dialer() *net.Dialer { return &net.Dialer{Timeout: 15 * time.Second, KeepAlive: 30 * time.Second} }
 
-// proxied is a proxy and the hosts that are reached without it.
-type proxied struct {
-	url    *url.URL
-	except string
+// proxySettings is a proxy and the hosts that are reached without it.
+type proxySettings struct {
+	url     *url.URL
+	noProxy string
 }
 
 // proxyFor is the proxy of a credential, or nil.
-func proxyFor(c credential.Credential) (*proxied, error) {
+func proxyFor(c credential.Credential) (*proxySettings, error) {
 	if c.Proxy.IsZero() {
 		return nil, nil
 	}
@@ -36,29 +36,29 @@ func proxyFor(c credential.Credential) (*proxied, error) {
 	}
 	switch parsed.Scheme {
 	case "http", "https", "socks5", "socks5h":
-		return &proxied{url: parsed, except: c.NoProxy}, nil
+		return &proxySettings{url: parsed, noProxy: c.NoProxy}, nil
 	}
 	return nil, failf(Invalid, "the proxy is of an unknown kind: write http://, https:// or socks5://")
 }
 
-func (p *proxied) forRequest(r *http.Request) (*url.URL, error) {
-	if p.exempt(r.URL.Host) {
+func (p *proxySettings) forRequest(r *http.Request) (*url.URL, error) {
+	if p.bypasses(r.URL.Host) {
 		return nil, nil
 	}
 	return p.url, nil
 }
 
-// exempt reports whether a host is reached without the proxy: the list has
+// bypasses reports whether a host is reached without the proxy: the list has
 // hosts, domains that begin with a dot or not, addresses and their ranges, and
 // a star for all.
-func (p *proxied) exempt(hostPort string) bool {
+func (p *proxySettings) bypasses(hostPort string) bool {
 	host, port, err := net.SplitHostPort(hostPort)
 	if err != nil {
 		host = strings.Trim(hostPort, "[]")
 	}
 	host = strings.ToLower(host)
 	address, addressErr := netip.ParseAddr(host)
-	for entry := range strings.FieldsFuncSeq(strings.ToLower(p.except), func(r rune) bool { return r == ',' || r == ' ' }) {
+	for entry := range strings.FieldsFuncSeq(strings.ToLower(p.noProxy), func(r rune) bool { return r == ',' || r == ' ' }) {
 		if name, entryPort, err := net.SplitHostPort(entry); err == nil {
 			if entryPort != port {
 				continue
@@ -80,8 +80,8 @@ func (p *proxied) exempt(hostPort string) bool {
 }
 
 // dial connects for SSH, through the proxy if there is one.
-func (p *proxied) dial(ctx context.Context, address string) (net.Conn, error) {
-	if p == nil || p.exempt(address) {
+func (p *proxySettings) dial(ctx context.Context, address string) (net.Conn, error) {
+	if p == nil || p.bypasses(address) {
 		return dialer().DialContext(ctx, "tcp", address)
 	}
 	if strings.HasPrefix(p.url.Scheme, "socks5") {
@@ -101,7 +101,7 @@ func (p *proxied) dial(ctx context.Context, address string) (net.Conn, error) {
 }
 
 // connect asks an HTTP proxy for a connection.
-func (p *proxied) connect(ctx context.Context, address string) (net.Conn, error) {
+func (p *proxySettings) connect(ctx context.Context, address string) (net.Conn, error) {
 	host := p.url.Host
 	if p.url.Port() == "" {
 		host = net.JoinHostPort(p.url.Hostname(), "80")

@@ -160,16 +160,16 @@ func TestRequest(t *testing.T) {
 }
 
 func TestNoProxy(t *testing.T) {
-	p := &proxied{except: "example.com, .internal,*.svc,10.0.0.0/8,host:8443"}
+	p := &proxySettings{noProxy: "example.com, .internal,*.svc,10.0.0.0/8,host:8443"}
 	for host, want := range map[string]bool{
 		"example.com:443": true, "a.example.com": true, "example.com.evil.test": false, "notexample.com": false,
 		"x.internal": true, "a.svc:80": true, "10.1.2.3:22": true, "11.1.2.3:22": false, "host:8443": true, "host:443": false,
 	} {
-		if got := p.exempt(host); got != want {
+		if got := p.bypasses(host); got != want {
 			t.Errorf("%s is exempt: %t", host, got)
 		}
 	}
-	if all := (&proxied{except: "*"}); !all.exempt("anything:1") {
+	if all := (&proxySettings{noProxy: "*"}); !all.bypasses("anything:1") {
 		t.Error("a star does not exempt all")
 	}
 }
@@ -222,7 +222,7 @@ func TestConnectThroughProxy(t *testing.T) {
 	if login == "" {
 		t.Error("the proxy was not told who asks")
 	}
-	refused := &proxied{url: p.url}
+	refused := &proxySettings{url: p.url}
 	if _, err := refused.dial(context.Background(), "127.0.0.1:1"); err == nil || strings.Contains(fmt.Sprint(err), "secret") {
 		t.Errorf("the error is %v", err)
 	}

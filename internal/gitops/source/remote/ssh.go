@@ -16,13 +16,13 @@ import (
 	"golang.org/x/crypto/ssh/knownhosts"
 )
 
-type sshWay struct {
+type sshTransport struct {
 	client *Client
 	config *ssh.ClientConfig
-	proxy  *proxied
+	proxy  *proxySettings
 }
 
-func newSSH(c *Client) (*sshWay, error) {
+func newSSH(c *Client) (*sshTransport, error) {
 	key := c.access.Credential.SSHPrivateKey
 	if key.IsZero() {
 		return nil, failf(Denied, "there is no SSH key for it: add a Secret with the label argocd.argoproj.io/secret-type and the field sshPrivateKey")
@@ -39,7 +39,7 @@ func newSSH(c *Client) (*sshWay, error) {
 	if user == "" {
 		user = "git"
 	}
-	s := &sshWay{client: c, config: &ssh.ClientConfig{User: user, Auth: []ssh.AuthMethod{ssh.PublicKeys(signer)}}}
+	s := &sshTransport{client: c, config: &ssh.ClientConfig{User: user, Auth: []ssh.AuthMethod{ssh.PublicKeys(signer)}}}
 	if s.proxy, err = proxyFor(c.access.Credential); err != nil {
 		return nil, err
 	}
@@ -47,18 +47,18 @@ func newSSH(c *Client) (*sshWay, error) {
 		s.config.HostKeyCallback = ssh.InsecureIgnoreHostKey() //nolint:gosec // The Secret asks for it by name.
 		return s, nil
 	}
-	return s, s.pin()
+	return s, s.restrictHostKeys()
 }
 
-// pin lets only known hosts in, and asks for the kinds of keys that are known.
-func (s *sshWay) pin() error {
+// restrictHostKeys lets only known hosts in, and asks for the kinds of keys that are known.
+func (s *sshTransport) restrictHostKeys() error {
 	check, err := knownHosts(s.client.access.KnownHosts)
 	if err != nil {
 		return err
 	}
 	address := s.client.address
 	s.config.HostKeyCallback = func(host string, at net.Addr, key ssh.PublicKey) error {
-		return explainHost(address.Host, key, check(host, at, key))
+		return hostKeyError(address.Host, key, check(host, at, key))
 	}
 	s.config.HostKeyAlgorithms = knownAlgorithms(check, address.hostPort())
 	return nil
@@ -82,7 +82,7 @@ func knownHosts(lines []byte) (ssh.HostKeyCallback, error) {
 	return check, nil
 }
 
-func explainHost(host string, key ssh.PublicKey, err error) error {
+func hostKeyError(host string, key ssh.PublicKey, err error) error {
 	var unknown *knownhosts.KeyError
 	var revoked *knownhosts.RevokedError
 	switch {
@@ -117,11 +117,11 @@ func knownAlgorithms(check ssh.HostKeyCallback, hostPort string) []string {
 	return kinds
 }
 
-func (s *sshWay) close() {}
+func (s *sshTransport) close() {}
 
-func (s *sshWay) refs(ctx context.Context) (*Advertisement, error) {
+func (s *sshTransport) refs(ctx context.Context) (*Advertisement, error) {
 	var found *Advertisement
-	err := s.run(ctx, func(a *Advertisement, in io.WriteCloser, _ io.Reader) error {
+	err := s.run(ctx, uploadPack, func(a *Advertisement, in io.WriteCloser, _ io.Reader) error {
 		found = a
 		// Nothing is wanted. The answer is here, so that it does not matter if
 		// the other side is gone first.
@@ -132,28 +132,28 @@ func (s *sshWay) refs(ctx context.Context) (*Advertisement, error) {
 	return found, err
 }
 
-func (s *sshWay) fetch(ctx context.Context, _ *Advertisement, want Want, take func(io.Reader) error) error {
-	return s.run(ctx, func(a *Advertisement, in io.WriteCloser, out io.Reader) error {
+func (s *sshTransport) fetch(ctx context.Context, _ *Advertisement, want Want, take func(io.Reader) error) error {
+	return s.run(ctx, uploadPack, func(a *Advertisement, in io.WriteCloser, out io.Reader) error {
 		message, err := want.request(a)
 		if err != nil {
 			return err
 		}
 		if _, err := in.Write(message); err != nil {
-			return Broken(ctx, err)
+			return ConnectionFailure(ctx, err)
 		}
 		pack, err := want.readPack(out, a)
 		if err != nil {
-			return Broken(ctx, err)
+			return ConnectionFailure(ctx, err)
 		}
 		return take(pack)
 	})
 }
 
 // run runs the service on the host and hands over its first answer.
-func (s *sshWay) run(ctx context.Context, use func(a *Advertisement, in io.WriteCloser, out io.Reader) error) error {
+func (s *sshTransport) run(ctx context.Context, service string, use func(a *Advertisement, in io.WriteCloser, out io.Reader) error) error {
 	client, err := s.connect(ctx)
 	if err != nil {
-		return explainSSH(ctx, err)
+		return connectError(ctx, err)
 	}
 	defer func() { _ = client.Close() }()
 	// A connection that is closed ends every read and write of it.
@@ -161,14 +161,14 @@ func (s *sshWay) run(ctx context.Context, use func(a *Advertisement, in io.Write
 	defer stop()
 	session, err := client.NewSession()
 	if err != nil {
-		return Broken(ctx, err)
+		return ConnectionFailure(ctx, err)
 	}
 	in, inErr := session.StdinPipe()
 	out, outErr := session.StdoutPipe()
-	complaints := &complaint{}
+	complaints := &stderrBuffer{}
 	session.Stderr = complaints
-	if err := errors.Join(inErr, outErr, session.Start("git-upload-pack "+quote(s.path()))); err != nil {
-		return Broken(ctx, err)
+	if err := errors.Join(inErr, outErr, session.Start(service+" "+quote(s.path()))); err != nil {
+		return ConnectionFailure(ctx, err)
 	}
 	a, err := readAdvertisement(out, s.client.maxRefs)
 	if err != nil {
@@ -179,13 +179,13 @@ func (s *sshWay) run(ctx context.Context, use func(a *Advertisement, in io.Write
 		if text := complaints.String(); text != "" && ctx.Err() == nil {
 			return serverError(text)
 		}
-		return Broken(ctx, err)
+		return ConnectionFailure(ctx, err)
 	}
 	return use(a, in, out)
 }
 
 // connect includes the handshake, which the library does not bound.
-func (s *sshWay) connect(ctx context.Context) (*ssh.Client, error) {
+func (s *sshTransport) connect(ctx context.Context) (*ssh.Client, error) {
 	address := s.client.address.hostPort()
 	connection, err := s.proxy.dial(ctx, address)
 	if err != nil {
@@ -202,7 +202,7 @@ func (s *sshWay) connect(ctx context.Context) (*ssh.Client, error) {
 	return ssh.NewClient(upgraded, channels, requests), nil
 }
 
-func explainSSH(ctx context.Context, err error) error {
+func connectError(ctx context.Context, err error) error {
 	var failure *Failure
 	switch {
 	case errors.As(err, &failure):
@@ -212,12 +212,12 @@ func explainSSH(ctx context.Context, err error) error {
 	case ctx.Err() == nil && strings.Contains(err.Error(), "no common algorithm"):
 		return failf(Denied, "the server has no host key of the known kind: add all lines of ssh-keyscan to the ConfigMap argocd-ssh-known-hosts-cm")
 	}
-	return Broken(ctx, err)
+	return ConnectionFailure(ctx, err)
 }
 
 // path is what the server is asked for. As with Git, ~ at the beginning is a
 // home.
-func (s *sshWay) path() string {
+func (s *sshTransport) path() string {
 	path := s.client.address.Path
 	if strings.HasPrefix(path, "/~") {
 		return path[1:]
@@ -230,14 +230,14 @@ func quote(text string) string {
 	return "'" + strings.NewReplacer("'", `'\''`, "!", `'\!'`).Replace(text) + "'"
 }
 
-// complaint keeps the beginning of what a program says on its error output.
-type complaint struct {
+// stderrBuffer keeps the beginning of what a program says on its error output.
+type stderrBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
 }
 
 // Write takes everything and keeps some.
-func (c *complaint) Write(p []byte) (int, error) {
+func (c *stderrBuffer) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if room := 4096 - c.text.Len(); room > 0 {
@@ -247,7 +247,7 @@ func (c *complaint) Write(p []byte) (int, error) {
 }
 
 // String is what was said.
-func (c *complaint) String() string {
+func (c *stderrBuffer) String() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return strings.TrimSpace(c.text.String())

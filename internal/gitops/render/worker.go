@@ -54,7 +54,7 @@ func ServeWorker(in io.Reader, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		if err := w.do(payload); err != nil {
+		if err := w.render(payload); err != nil {
 			return err
 		}
 	}
@@ -105,8 +105,8 @@ func (w *worker) send(kind frame.Type, value any) error {
 	return w.out.Flush()
 }
 
-// do renders a job and answers. Only an error of the pipe ends the worker.
-func (w *worker) do(payload []byte) error {
+// render renders a job and answers. Only an error of the pipe ends the worker.
+func (w *worker) render(payload []byte) error {
 	rendering := &rendering{worker: w}
 	decoder := json.NewDecoder(bytes.NewReader(payload))
 	decoder.UseNumber() // values keep the spelling of their numbers
@@ -115,11 +115,11 @@ func (w *worker) do(payload []byte) error {
 	}
 	rendering.into = manifest.NewSet(rendering.job.OutputBytes)
 	problem := rendering.run()
-	if rendering.pipe != nil {
-		return rendering.pipe
+	if rendering.pipeErr != nil {
+		return rendering.pipeErr
 	}
 	if problem != nil {
-		problem.Tired = w.limits.Tired()
+		problem.Exhausted = w.limits.Exhausted()
 		return w.send(frame.Failed, problem)
 	}
 	for _, object := range rendering.into.Objects() {
@@ -129,7 +129,7 @@ func (w *worker) do(payload []byte) error {
 	}
 	return w.send(frame.Done, frame.Report{
 		Types: rendering.types, Warnings: rendering.into.Warnings(),
-		Revision: rendering.revision, Tired: w.limits.Tired(),
+		Revision: rendering.revision, Exhausted: w.limits.Exhausted(),
 	})
 }
 
@@ -141,7 +141,7 @@ type rendering struct {
 	types    []v1alpha1.SourceType
 	revision bool
 	source   int
-	pipe     error // the renderer is gone
+	pipeErr  error // the renderer is gone
 }
 
 // run renders all sources.
@@ -158,7 +158,7 @@ func (r *rendering) run() (problem *frame.Problem) {
 	all := make([]job.Files, len(r.job.Sources))
 	refs := map[string]job.Files{}
 	for i := range all {
-		all[i] = &remoteFiles{rendering: r, source: i, known: map[string]fileAnswer{}}
+		all[i] = &remoteFiles{rendering: r, source: i, responses: map[string]fileResponse{}}
 		if ref := r.job.Sources[i].Source.Ref; ref != "" {
 			refs[ref] = all[i]
 		}

@@ -27,8 +27,8 @@ func functions() map[string]bool {
 	return known
 }
 
-// selection looks whether a query only selects.
-type selection struct {
+// pathChecker looks whether a query only selects.
+type pathChecker struct {
 	known map[string]bool
 	depth int
 }
@@ -42,7 +42,7 @@ func builds(what string) error {
 	return fmt.Errorf("%.40s is not supported: an expression selects fields, such as .spec.containers[] | select(.name == \"a\"), and builds nothing", what)
 }
 
-func (s *selection) queries(all ...*gojq.Query) error {
+func (s *pathChecker) queries(all ...*gojq.Query) error {
 	for _, query := range all {
 		if err := s.query(query); err != nil {
 			return err
@@ -51,7 +51,7 @@ func (s *selection) queries(all ...*gojq.Query) error {
 	return nil
 }
 
-func (s *selection) query(query *gojq.Query) error {
+func (s *pathChecker) query(query *gojq.Query) error {
 	if query == nil {
 		return nil
 	}
@@ -78,7 +78,7 @@ func (s *selection) query(query *gojq.Query) error {
 	return s.queries(query.Left, query.Right)
 }
 
-func (s *selection) operator(query *gojq.Query) error {
+func (s *pathChecker) operator(query *gojq.Query) error {
 	switch query.Op {
 	case gojq.OpPipe, gojq.OpComma, gojq.OpEq, gojq.OpNe, gojq.OpGt, gojq.OpLt, gojq.OpGe, gojq.OpLe,
 		gojq.OpAnd, gojq.OpOr, gojq.OpAlt, gojq.OpSub, gojq.OpMod:
@@ -97,7 +97,7 @@ func isNumber(query *gojq.Query) bool {
 	return query != nil && query.Term != nil && query.Term.Type == gojq.TermTypeNumber && len(query.Term.SuffixList) == 0
 }
 
-func (s *selection) term(term *gojq.Term) error {
+func (s *pathChecker) term(term *gojq.Term) error {
 	for _, suffix := range term.SuffixList {
 		if err := s.index(suffix.Index); err != nil {
 			return err
@@ -134,7 +134,7 @@ func (s *selection) term(term *gojq.Term) error {
 	return builds(firstWord(term.String()))
 }
 
-func (s *selection) index(index *gojq.Index) error {
+func (s *pathChecker) index(index *gojq.Index) error {
 	if index == nil {
 		return nil
 	}
@@ -144,14 +144,14 @@ func (s *selection) index(index *gojq.Index) error {
 	return s.queries(index.Start, index.End)
 }
 
-func (s *selection) text(text *gojq.String) error {
+func (s *pathChecker) text(text *gojq.String) error {
 	if text != nil && len(text.Queries) > 0 {
 		return builds("a text with parts in it")
 	}
 	return nil
 }
 
-func (s *selection) call(call *gojq.Func) error {
+func (s *pathChecker) call(call *gojq.Func) error {
 	if variable := strings.HasPrefix(call.Name, "$"); variable && (call.Name == "$ENV" || call.Name == "$__loc__") {
 		return builds(call.Name)
 	} else if !variable && !s.known[call.Name] {
@@ -161,7 +161,7 @@ func (s *selection) call(call *gojq.Func) error {
 }
 
 // pattern looks at what follows as.
-func (s *selection) pattern(pattern *gojq.Pattern) error {
+func (s *pathChecker) pattern(pattern *gojq.Pattern) error {
 	if pattern == nil {
 		return nil
 	}

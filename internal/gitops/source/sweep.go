@@ -24,7 +24,7 @@ func (s *Sources) sweep() {
 	}
 	s.swept = now
 	for key, r := range s.repositories {
-		switch idle := r.rest(now); {
+		switch idle := r.closeIdle(now); {
 		case idle > unusedAfter:
 			delete(s.repositories, key)
 			if err := os.RemoveAll(r.folder); err != nil {
@@ -39,21 +39,21 @@ func (s *Sources) sweep() {
 	}
 }
 
-// rest closes the files of a repository that nobody asks for, unless something
+// closeIdle closes the files of a repository that nobody asks for, unless something
 // is under way, and tells for how long that is so.
-func (r *repository) rest(now time.Time) time.Duration {
+func (r *repository) closeIdle(now time.Time) time.Duration {
 	select {
-	case r.turn <- struct{}{}:
-		defer func() { <-r.turn }()
+	case r.fetchLock <- struct{}{}:
+		defer func() { <-r.fetchLock }()
 	default:
 		return 0
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	idle := now.Sub(r.lastUsed)
-	if idle > idleAfter && r.asking == nil {
+	if idle > idleAfter && r.inFlight == nil {
 		// The runtime closes files that nothing holds any more.
-		r.disk, r.told = nil, nil
+		r.disk, r.cachedRefs = nil, nil
 	}
 	return idle
 }

@@ -17,10 +17,10 @@ import (
 type remoteFiles struct {
 	rendering *rendering
 	source    int
-	known     map[string]fileAnswer
+	responses map[string]fileResponse
 }
 
-type fileAnswer struct {
+type fileResponse struct {
 	text    []byte
 	entries []tree.Entry
 	err     error
@@ -28,7 +28,7 @@ type fileAnswer struct {
 
 // Stat tells the kind of a path.
 func (f *remoteFiles) Stat(name string) (tree.Entry, error) {
-	answer := f.ask(frame.Stat, name)
+	answer := f.request(frame.Stat, name)
 	if answer.err != nil || len(answer.entries) != 1 {
 		return tree.Entry{}, answer.err
 	}
@@ -37,26 +37,26 @@ func (f *remoteFiles) Stat(name string) (tree.Entry, error) {
 
 // List is the entries of a folder.
 func (f *remoteFiles) List(name string) ([]tree.Entry, error) {
-	answer := f.ask(frame.List, name)
+	answer := f.request(frame.List, name)
 	return answer.entries, answer.err
 }
 
 // Read is the content of a file. YAML that expands to much more is refused here
 // once, whoever reads it.
 func (f *remoteFiles) Read(name string) ([]byte, error) {
-	answer := f.ask(frame.Read, name)
+	answer := f.request(frame.Read, name)
 	return answer.text, answer.err
 }
 
-func (f *remoteFiles) ask(kind frame.Type, name string) fileAnswer {
+func (f *remoteFiles) request(kind frame.Type, name string) fileResponse {
 	key := string(kind) + name
-	answer, ok := f.known[key]
+	answer, ok := f.responses[key]
 	if !ok {
 		answer = f.fetch(kind, name)
 		if answer.err == nil && kind == frame.Read && isYAML(name) {
 			answer.err = manifest.CheckAliases(name, answer.text, f.rendering.job.OutputBytes)
 		}
-		f.known[key] = answer
+		f.responses[key] = answer
 	}
 	return answer
 }
@@ -70,9 +70,9 @@ func isYAML(name string) bool {
 }
 
 // fetch asks the renderer. A pipe that is broken ends the job.
-func (f *remoteFiles) fetch(kind frame.Type, name string) fileAnswer {
+func (f *remoteFiles) fetch(kind frame.Type, name string) fileResponse {
 	worker := f.rendering.worker
-	if err := worker.send(kind, frame.Question{Source: f.source, Path: name}); err != nil {
+	if err := worker.send(kind, frame.FileRequest{Source: f.source, Path: name}); err != nil {
 		return f.broken(err)
 	}
 	got := <-worker.incoming
@@ -81,26 +81,26 @@ func (f *remoteFiles) fetch(kind frame.Type, name string) fileAnswer {
 	}
 	switch got.kind {
 	case frame.Content:
-		return fileAnswer{text: got.payload}
+		return fileResponse{text: got.payload}
 	case frame.Listing:
 		var entries []tree.Entry
 		if err := json.Unmarshal(got.payload, &entries); err != nil {
 			return f.broken(err)
 		}
-		return fileAnswer{entries: entries}
+		return fileResponse{entries: entries}
 	case frame.Missing:
-		return fileAnswer{err: &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}}
+		return fileResponse{err: &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}}
 	case frame.Refused:
 		var refusal frame.Refusal
 		if err := json.Unmarshal(got.payload, &refusal); err != nil {
 			return f.broken(err)
 		}
-		return fileAnswer{err: &tree.Refusal{Path: refusal.Path, Reason: refusal.Reason, Pointer: refusal.Pointer}}
+		return fileResponse{err: &tree.Refusal{Path: refusal.Path, Reason: refusal.Reason, Pointer: refusal.Pointer}}
 	}
 	return f.broken(fmt.Errorf("a message of type %q is no answer", got.kind))
 }
 
-func (f *remoteFiles) broken(err error) fileAnswer {
-	f.rendering.pipe = err
-	return fileAnswer{err: err}
+func (f *remoteFiles) broken(err error) fileResponse {
+	f.rendering.pipeErr = err
+	return fileResponse{err: err}
 }

@@ -144,9 +144,9 @@ func (s *Server) acceptSSH(program string) {
 			continue
 		}
 		s.ssh.running.Go(func() {
-			defer s.ssh.forget(connection)
-			s.ssh.remember(connection)
-			if s.admit(s.ended, "CONNECT") {
+			defer s.ssh.untrack(connection)
+			s.ssh.track(connection)
+			if s.waitAdmission(s.ended, "CONNECT") {
 				s.ssh.serve(program, connection)
 			}
 		})
@@ -166,13 +166,13 @@ func (s *sshServer) serve(program string, connection net.Conn) {
 	_ = cmd.Run()
 }
 
-func (s *sshServer) remember(connection net.Conn) {
+func (s *sshServer) track(connection net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.connections[connection] = true
 }
 
-func (s *sshServer) forget(connection net.Conn) {
+func (s *sshServer) untrack(connection net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.connections, connection)

@@ -19,11 +19,11 @@ const (
 	AuthoritiesConfigMap = "argocd-tls-certs-cm"
 )
 
-// Book is all credentials of a cluster. Its zero value is empty and ready. It
+// Store is all credentials of a cluster. Its zero value is empty and ready. It
 // is safe for concurrent use.
-type Book struct {
+type Store struct {
 	mu          sync.RWMutex
-	pages       map[types.NamespacedName]page
+	entries     map[types.NamespacedName]entry
 	order       []types.NamespacedName
 	knownHosts  []byte
 	authorities map[string][]byte
@@ -31,14 +31,14 @@ type Book struct {
 	refused []RefusedSecret
 }
 
-type page struct {
+type entry struct {
 	credential Credential
 	address    address
 }
 
 // Set adds a credential, or replaces the one of this name. Those for writing
 // are left out.
-func (b *Book) Set(name types.NamespacedName, c Credential) {
+func (b *Store) Set(name types.NamespacedName, c Credential) {
 	parsed, err := parseAddress(c.URL)
 	if err != nil || (c.Scope != Repository && c.Scope != Prefix) {
 		b.Remove(name)
@@ -46,26 +46,26 @@ func (b *Book) Set(name types.NamespacedName, c Credential) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.pages == nil {
-		b.pages = map[types.NamespacedName]page{}
+	if b.entries == nil {
+		b.entries = map[types.NamespacedName]entry{}
 	}
-	b.pages[name] = page{credential: c, address: parsed}
+	b.entries[name] = entry{credential: c, address: parsed}
 	b.sort()
 }
 
 // Remove forgets a credential.
-func (b *Book) Remove(name types.NamespacedName) {
+func (b *Store) Remove(name types.NamespacedName) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	delete(b.pages, name)
+	delete(b.entries, name)
 	b.sort()
 }
 
 // sort makes the choice among equals the same every time: those without a
 // project first, for they are for everyone.
-func (b *Book) sort() {
-	b.order = slices.SortedFunc(maps.Keys(b.pages), func(x, y types.NamespacedName) int {
-		one, other := b.pages[x].credential.Project == "", b.pages[y].credential.Project == ""
+func (b *Store) sort() {
+	b.order = slices.SortedFunc(maps.Keys(b.entries), func(x, y types.NamespacedName) int {
+		one, other := b.entries[x].credential.Project == "", b.entries[y].credential.Project == ""
 		if one != other {
 			if one {
 				return -1
@@ -79,7 +79,7 @@ func (b *Book) sort() {
 // For finds the credential for an address. The one of exactly this repository
 // wins; where it has nothing to log in with, that comes from the longest prefix
 // that matches, as in Argo CD. Without either it is false.
-func (b *Book) For(url string) (Credential, bool) {
+func (b *Store) For(url string) (Credential, bool) {
 	wanted, err := parseAddress(url)
 	if err != nil {
 		return Credential{}, false
@@ -100,20 +100,20 @@ func (b *Book) For(url string) (Credential, bool) {
 	return exact, true
 }
 
-func (b *Book) exact(wanted address) (Credential, bool) {
+func (b *Store) exact(wanted address) (Credential, bool) {
 	for _, name := range b.order {
-		if p := b.pages[name]; p.credential.Scope == Repository && p.address.same(wanted) {
+		if p := b.entries[name]; p.credential.Scope == Repository && p.address.same(wanted) {
 			return p.credential, true
 		}
 	}
 	return Credential{}, false
 }
 
-func (b *Book) longest(wanted address) (Credential, bool) {
-	var best page
+func (b *Store) longest(wanted address) (Credential, bool) {
+	var best entry
 	found := false
 	for _, name := range b.order {
-		p := b.pages[name]
+		p := b.entries[name]
 		if p.credential.Scope != Prefix || !p.address.covers(wanted) {
 			continue
 		}
@@ -137,14 +137,14 @@ func (c Credential) with(prefix Credential) Credential {
 }
 
 // SetKnownHosts replaces the known hosts, in the form of a known_hosts file.
-func (b *Book) SetKnownHosts(lines []byte) {
+func (b *Store) SetKnownHosts(lines []byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.knownHosts = bytes.Clone(lines)
 }
 
 // KnownHosts is the lines of all hosts whose keys are known.
-func (b *Book) KnownHosts() []byte {
+func (b *Store) KnownHosts() []byte {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	return bytes.Clone(b.knownHosts)
@@ -152,7 +152,7 @@ func (b *Book) KnownHosts() []byte {
 
 // SetCertificateAuthorities replaces the certificates that hosts are trusted
 // by, as PEM text by host.
-func (b *Book) SetCertificateAuthorities(byHost map[string]string) {
+func (b *Store) SetCertificateAuthorities(byHost map[string]string) {
 	authorities := make(map[string][]byte, len(byHost))
 	for host, text := range byHost {
 		authorities[strings.ToLower(host)] = []byte(text)
@@ -165,7 +165,7 @@ func (b *Book) SetCertificateAuthorities(byHost map[string]string) {
 // CertificateAuthorities is the PEM text of what a host is trusted by, or
 // nothing where the usual ones are to be used. The host may have a port; then
 // text for the host with the port wins.
-func (b *Book) CertificateAuthorities(host string) []byte {
+func (b *Store) CertificateAuthorities(host string) []byte {
 	host = strings.ToLower(host)
 	b.mu.RLock()
 	defer b.mu.RUnlock()
@@ -179,7 +179,7 @@ func (b *Book) CertificateAuthorities(host string) []byte {
 }
 
 // SetConfigMap takes one of the two ConfigMaps, and nothing from others.
-func (b *Book) SetConfigMap(m *corev1.ConfigMap) {
+func (b *Store) SetConfigMap(m *corev1.ConfigMap) {
 	switch m.Name {
 	case KnownHostsConfigMap:
 		b.SetKnownHosts([]byte(m.Data[KnownHostsKey]))

@@ -10,8 +10,8 @@ import (
 	"slipway.dev/slipway/internal/gitops/tree"
 )
 
-// translate makes an *Error of what the packages below say.
-func translate(err error, name string) error {
+// toError makes an *Error of what the packages below say.
+func toError(err error, name string) error {
 	var done *Error
 	var failure *remote.Failure
 	var large *objects.TooLarge

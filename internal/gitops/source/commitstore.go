@@ -19,8 +19,8 @@ type commitStore struct {
 	root  objects.ID
 	trees *treeCache
 	owner string // keeps what one repository has from others
-	// damaged is told when objects are not what they should be.
-	damaged func()
+	// onDamage is told when objects are not what they should be.
+	onDamage func()
 }
 
 var _ tree.Store = (*commitStore)(nil)
@@ -74,7 +74,7 @@ func (s *commitStore) Read(path string, limit int64) ([]byte, error) {
 	if errors.As(err, &large) {
 		return nil, &tree.Refusal{Path: path, Reason: fmt.Sprintf("is too large: %s: remove it, or keep it out of what is rendered", large)}
 	}
-	return content, s.note(err)
+	return content, s.reportDamage(err)
 }
 
 // List is what is in a folder, sorted by name.
@@ -98,7 +98,7 @@ func (s *commitStore) entries(id objects.ID) ([]tree.Entry, error) {
 	}
 	entries, err := s.decode(id)
 	if err != nil {
-		return nil, s.note(err)
+		return nil, s.reportDamage(err)
 	}
 	s.trees.put(s.owner, id, entries)
 	return entries, nil
@@ -131,11 +131,11 @@ func (s *commitStore) decode(id objects.ID) ([]tree.Entry, error) {
 	return entries, nil
 }
 
-// note tells of damage, and hides that an object is missing from those who ask
+// reportDamage tells of damage, and hides that an object is missing from those who ask
 // for a path: the path is there.
-func (s *commitStore) note(err error) error {
+func (s *commitStore) reportDamage(err error) error {
 	if errors.Is(err, objects.ErrCorrupt) || errors.Is(err, objects.ErrMissing) {
-		s.damaged()
+		s.onDamage()
 	}
 	return err
 }
