@@ -114,6 +114,7 @@ func (r *Repository) Large(t testing.TB, path string, size int64) string {
 	return r.commit(t, Main, "large", io.MultiReader(strings.NewReader(head), content, strings.NewReader("\n")))
 }
 
+// zeros is an endless reader, for large files without memory.
 type zeros struct{}
 
 // Read gives zeros without end.
@@ -184,10 +185,12 @@ func (r *Repository) commit(t testing.TB, branch, message string, changes io.Rea
 	return r.Git(t, "rev-parse", ref)
 }
 
+// exists reports whether a ref exists.
 func (r *Repository) exists(ref string) bool {
 	return command("--git-dir", r.dir, "rev-parse", "--verify", "--quiet", ref).Run() == nil
 }
 
+// run runs git in the repository and fails the test on an error.
 func (r *Repository) run(t testing.TB, stdin io.Reader, args ...string) string {
 	t.Helper()
 	cmd := command(args...)
@@ -209,6 +212,7 @@ func command(args ...string) *exec.Cmd {
 	return cmd
 }
 
+// writeFile writes a file in the format of git fast-import.
 func writeFile(w io.Writer, mode, path, content string) {
 	fmt.Fprintf(w, "M %s inline %s\ndata %d\n%s\n", mode, quote(path), len(content), content)
 }

@@ -37,6 +37,7 @@ type Server struct {
 // Option changes how a server is reached.
 type Option func(*settings)
 
+// settings is what the Options of a server set.
 type settings struct {
 	user, password, token string
 	tls                   bool
@@ -91,7 +92,7 @@ func Serve(t testing.TB, options ...Option) *Server {
 	return s
 }
 
-// quiet drops what git-http-backend says of clients that went away.
+// quiet drops the log of git-http-backend about clients that disconnected.
 type quiet struct{}
 
 // Write takes everything.
@@ -120,6 +121,7 @@ func (s *Server) handle(chosen settings, backend http.Handler) http.Handler {
 	})
 }
 
+// allows reports whether a request is authenticated.
 func (s settings) allows(r *http.Request) bool {
 	if s.user != "" {
 		user, password, ok := r.BasicAuth()
@@ -128,7 +130,7 @@ func (s settings) allows(r *http.Request) bool {
 	return s.token == "" || r.Header.Get("Authorization") == "Bearer "+s.token
 }
 
-// closeConnection ends the connection without an answer.
+// closeConnection closes the connection without a response.
 func closeConnection(w http.ResponseWriter) {
 	if hijacker, ok := w.(http.Hijacker); ok {
 		if connection, _, err := hijacker.Hijack(); err == nil {
@@ -139,8 +141,8 @@ func closeConnection(w http.ResponseWriter) {
 	panic(http.ErrAbortHandler)
 }
 
-// waitAdmission notes a request and waits as the switches say. It is false where the
-// connection is to be closed.
+// waitAdmission records a request and applies the delay and the hold. It is
+// false where the connection is to be closed.
 func (s *Server) waitAdmission(ctx context.Context, request string) bool {
 	s.mu.Lock()
 	s.requests = append(s.requests, request)
@@ -172,7 +174,7 @@ func (s *Server) waitAdmission(ctx context.Context, request string) bool {
 	return false
 }
 
-// SetDown makes the server close every connection without an answer.
+// SetDown makes the server close every connection without a response.
 func (s *Server) SetDown(down bool) {
 	s.mu.Lock()
 	s.down = down
@@ -182,7 +184,7 @@ func (s *Server) SetDown(down bool) {
 	}
 }
 
-// SetDelay makes every request wait before it is answered.
+// SetDelay delays every response.
 func (s *Server) SetDelay(delay time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -238,6 +240,7 @@ func execPath(t testing.TB) string {
 	return strings.TrimSpace(string(out))
 }
 
+// folder is where the repository of a name is.
 func (s *Server) folder(name string) string {
 	if !strings.HasSuffix(name, ".git") {
 		name += ".git"

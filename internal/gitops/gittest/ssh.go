@@ -117,6 +117,7 @@ AllowTcpForwarding no
 `, file("host_key", hostKey), file("authorized_keys", string(ssh.MarshalAuthorizedKey(client)))))
 }
 
+// newKey returns a new key pair. ed25519 is fast to generate.
 func newKey(t testing.TB) (ssh.PublicKey, string) {
 	t.Helper()
 	public, private, err := ed25519.GenerateKey(rand.Reader)
@@ -134,6 +135,8 @@ func newKey(t testing.TB) (ssh.PublicKey, string) {
 	return key, string(pem.EncodeToMemory(block))
 }
 
+// acceptSSH starts one sshd process for each connection, in inetd mode: sshd
+// needs no port of its own.
 func (s *Server) acceptSSH(program string) {
 	for {
 		connection, err := s.ssh.listener.Accept()
@@ -162,16 +165,18 @@ func (s *sshServer) serve(program string, connection net.Conn) {
 	defer func() { _ = socket.Close() }()
 	cmd := exec.Command(program, "-i", "-f", s.config, "-E", s.log)
 	cmd.Stdin, cmd.Stdout = socket, socket
-	// The log tells what went wrong, and is shown when the test fails.
+	// The error is in the log, which is printed when the test fails.
 	_ = cmd.Run()
 }
 
+// track registers a connection, so that closeAll can close it.
 func (s *sshServer) track(connection net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.connections[connection] = true
 }
 
+// untrack removes a connection that has ended.
 func (s *sshServer) untrack(connection net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -41,6 +41,8 @@ func Compile(text string) (Pattern, error) { return compile(text, false) }
 // slash, and ** takes everything. A * alone is everything nevertheless.
 func CompileAddress(text string) (Pattern, error) { return compile(text, true) }
 
+// compile translates a pattern into a regular expression. Go's engine runs in
+// linear time (RE2), so that no pattern is expensive.
 func compile(text string, separated bool) (Pattern, error) {
 	if len(text) > maxPattern {
 		return Pattern{}, fmt.Errorf("a pattern has %d characters, the most is %d", len(text), maxPattern)
@@ -85,6 +87,7 @@ type patternReader struct {
 	separated bool
 }
 
+// The errors of malformed patterns.
 var (
 	errBrace  = errors.New("a { has no }, or a } no {")
 	errClass  = errors.New("a [ has no ], or nothing between them")
@@ -187,6 +190,7 @@ func (r *patternReader) class() error {
 	return errClass
 }
 
+// literal adds a character that stands for itself.
 func (r *patternReader) literal(char rune) {
 	if char == '-' || char == '^' {
 		r.out.WriteByte('\\')

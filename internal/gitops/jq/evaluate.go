@@ -27,6 +27,7 @@ const (
 	maxStuck = 4
 )
 
+// The errors of an evaluation.
 var (
 	errSteps = errors.New("the expression does too much: select less, or name the field")
 	errTime  = errors.New("the expression took longer than 1s")
@@ -40,7 +41,7 @@ type Evaluator struct {
 
 	mu    sync.Mutex
 	cache map[string]*compiled
-	// stuck counts the evaluations that nobody waits for any more.
+	// stuck counts evaluations that were abandoned and still run.
 	stuck atomic.Int32
 }
 
@@ -75,8 +76,8 @@ func (e *Evaluator) Delete(expression string, document map[string]any) (map[stri
 		rest, err := run(expr.code, document)
 		done <- outcome{rest, err}
 	}()
-	// The evaluation looks at the clock itself, between steps. Only a step that
-	// does not end is waited for no longer.
+	// The evaluation checks the deadline itself, between steps. This timer is
+	// for a single step that does not end.
 	late := time.NewTimer(2 * timeLimit)
 	defer late.Stop()
 	select {
@@ -121,6 +122,8 @@ func (e *Evaluator) get(expression string) *compiled {
 	return made
 }
 
+// compile parses and checks an expression. Only path expressions are allowed:
+// they select fields and cannot build values, which bounds memory.
 func (e *Evaluator) compile(expression string) (code *gojq.Code, err error) {
 	if len(expression) > maxExpression {
 		return nil, fmt.Errorf("the jq expression has %d characters, the most is %d", len(expression), maxExpression)
@@ -174,8 +177,8 @@ func run(code *gojq.Code, document map[string]any) (rest map[string]any, err err
 	return fromJQ(rest).(map[string]any), nil
 }
 
-// stepLimit is a context that is done after so many steps: the interpreter looks at it
-// before each.
+// stepLimit is a context that is done after a number of steps: the interpreter
+// checks it before each.
 type stepLimit struct {
 	context.Context
 	steps int
@@ -205,10 +208,10 @@ func (f *stepLimit) Done() <-chan struct{} {
 	return closed()
 }
 
-// Err says why it is done.
+// Err returns why the context is done.
 func (f *stepLimit) Err() error { return f.err }
 
-// toJQ gives a document the types of numbers that the interpreter knows.
+// toJQ converts the numbers of a document to the types of the interpreter.
 func toJQ(value any) any {
 	switch v := value.(type) {
 	case map[string]any:

@@ -27,7 +27,7 @@ func functions() map[string]bool {
 	return known
 }
 
-// pathChecker looks whether a query only selects.
+// pathChecker checks that a query only selects fields.
 type pathChecker struct {
 	known map[string]bool
 	depth int
@@ -36,12 +36,16 @@ type pathChecker struct {
 // maxDepth bounds how deep an expression is nested.
 const maxDepth = 100
 
+// errDepth is returned for an expression that is nested above maxDepth. The
+// checker is recursive, so that the depth bounds its stack.
 var errDepth = errors.New("it is nested too deep")
 
+// builds is the error for a construct that creates values.
 func builds(what string) error {
 	return fmt.Errorf("%.40s is not supported: an expression selects fields, such as .spec.containers[] | select(.name == \"a\"), and builds nothing", what)
 }
 
+// queries checks several queries.
 func (s *pathChecker) queries(all ...*gojq.Query) error {
 	for _, query := range all {
 		if err := s.query(query); err != nil {
@@ -51,6 +55,7 @@ func (s *pathChecker) queries(all ...*gojq.Query) error {
 	return nil
 }
 
+// query checks one query: a pipeline, an operator or a term.
 func (s *pathChecker) query(query *gojq.Query) error {
 	if query == nil {
 		return nil
@@ -78,6 +83,9 @@ func (s *pathChecker) query(query *gojq.Query) error {
 	return s.queries(query.Left, query.Right)
 }
 
+// operator checks an operator. Selection, comparison and logic are allowed.
+// Addition and division are allowed with a number only: on texts and arrays they
+// build values.
 func (s *pathChecker) operator(query *gojq.Query) error {
 	switch query.Op {
 	case gojq.OpPipe, gojq.OpComma, gojq.OpEq, gojq.OpNe, gojq.OpGt, gojq.OpLt, gojq.OpGe, gojq.OpLe,
@@ -93,10 +101,13 @@ func (s *pathChecker) operator(query *gojq.Query) error {
 	return builds("the operator " + query.Op.String())
 }
 
+// isNumber reports whether a query is a numeric constant.
 func isNumber(query *gojq.Query) bool {
 	return query != nil && query.Term != nil && query.Term.Type == gojq.TermTypeNumber && len(query.Term.SuffixList) == 0
 }
 
+// term checks a term by its type. Types that the parser adds later are refused,
+// because the default is an error.
 func (s *pathChecker) term(term *gojq.Term) error {
 	for _, suffix := range term.SuffixList {
 		if err := s.index(suffix.Index); err != nil {
@@ -134,6 +145,7 @@ func (s *pathChecker) term(term *gojq.Term) error {
 	return builds(firstWord(term.String()))
 }
 
+// index checks the index of a path.
 func (s *pathChecker) index(index *gojq.Index) error {
 	if index == nil {
 		return nil
@@ -144,6 +156,7 @@ func (s *pathChecker) index(index *gojq.Index) error {
 	return s.queries(index.Start, index.End)
 }
 
+// text checks a string: interpolation would evaluate any query.
 func (s *pathChecker) text(text *gojq.String) error {
 	if text != nil && len(text.Queries) > 0 {
 		return builds("a text with parts in it")
@@ -151,6 +164,8 @@ func (s *pathChecker) text(text *gojq.String) error {
 	return nil
 }
 
+// call checks a function by its name: only those of the list are allowed, and
+// no variable that reads the environment.
 func (s *pathChecker) call(call *gojq.Func) error {
 	if variable := strings.HasPrefix(call.Name, "$"); variable && (call.Name == "$ENV" || call.Name == "$__loc__") {
 		return builds(call.Name)
@@ -160,7 +175,7 @@ func (s *pathChecker) call(call *gojq.Func) error {
 	return s.queries(call.Args...)
 }
 
-// pattern looks at what follows as.
+// pattern checks a destructuring pattern after "as".
 func (s *pathChecker) pattern(pattern *gojq.Pattern) error {
 	if pattern == nil {
 		return nil
@@ -218,6 +233,7 @@ func areConstant(query *gojq.Query, depth int) bool {
 	return query.Op == gojq.OpComma && len(query.Patterns) == 0 && areConstant(query.Left, depth+1) && areConstant(query.Right, depth+1)
 }
 
+// firstWord is the beginning of an expression, for messages.
 func firstWord(text string) string {
 	word, _, _ := strings.Cut(text, " ")
 	return word

@@ -11,9 +11,9 @@ import (
 	"slipway.dev/slipway/internal/gitops/tree"
 )
 
-// sourceType says how a source is rendered: as it says, or by the files in its
-// folder. As in Argo CD, a folder that has both a chart and a kustomization is a
-// kustomization.
+// sourceType returns how a source is rendered: by its options, or else by the
+// files in its folder. As in Argo CD, a folder with both a chart and a
+// kustomization is a kustomization.
 func sourceType(files job.Files, source *job.Source) (v1alpha1.SourceType, error) {
 	given := &source.Source
 	switch {
@@ -44,7 +44,7 @@ func sourceType(files job.Files, source *job.Source) (v1alpha1.SourceType, error
 	return v1alpha1.SourceDirectory, nil
 }
 
-// isGiven reports whether options say something: an empty object does not.
+// isGiven reports whether options are set; an empty object is not.
 func isGiven[T any](options *T) bool {
 	return options != nil && !reflect.ValueOf(options).Elem().IsZero()
 }

@@ -2,7 +2,7 @@ package render
 
 import "fmt"
 
-// ErrorKind says what to expect of the next attempt.
+// ErrorKind classifies an error by what the next attempt can be expected to do.
 type ErrorKind string
 
 // The kinds. Refused and Failed stay until the repository or the Application
@@ -18,7 +18,7 @@ const (
 	Unavailable ErrorKind = "Unavailable" // the files could not be read
 )
 
-// Error says why there are no objects, and what to do.
+// Error is a render that failed, with the way out in its message.
 type Error struct {
 	Kind ErrorKind
 	// Source is the number of the input, from 0; -1 if it is none of them.

@@ -46,12 +46,13 @@ func requestKey(request *Request, cluster bool) string {
 type basis struct {
 	key   string
 	reads []tree.Reads
-	// cluster: the key covers what is known about the cluster.
+	// cluster: the key covers the version and the kinds of the cluster.
 	cluster bool
 	// revisions are their names, if the result depends on them.
 	revisions []string
 }
 
+// newBasis captures the dependencies of a result when it is complete.
 func newBasis(request *Request, views []*tree.View, cluster, revision bool) basis {
 	b := basis{key: requestKey(request, cluster), cluster: cluster}
 	for i, view := range views {

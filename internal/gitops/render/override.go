@@ -16,7 +16,8 @@ import (
 
 // applyOverrides merges the files .argocd-source.yaml and
 // .argocd-source-NAME.yaml of the application's folder into its source, as Argo
-// CD does. They can only say how the files are rendered, not which.
+// CD does. They change how files are rendered, but not which: the address, path
+// and revision were checked by the project and must not move.
 func applyOverrides(files job.Files, app string, source *job.Source) error {
 	names := []string{".argocd-source.yaml"}
 	if app != "" {
@@ -62,7 +63,7 @@ func mergeSource(source v1alpha1.ApplicationSource, patch map[string]any) (*v1al
 		}
 		delete(patch, field)
 	}
-	// Through text, so that numbers are of the types that Decode knows.
+	// Through text, so that numbers have the types that Decode expects.
 	mergedText, err := json.Marshal(mergePatch(content, patch))
 	if err != nil {
 		return nil, err

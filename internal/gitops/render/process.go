@@ -64,8 +64,8 @@ func startProcess(ctx context.Context, options *Options, folder string) (*proces
 	return p, nil
 }
 
-// failure ends a worker that does not answer as it should, and says what it
-// left behind.
+// failure ends a worker that did not start properly, and adds the first line of
+// its error output.
 func (p *process) failure(err error) error {
 	p.kill()
 	<-p.exited
@@ -140,6 +140,7 @@ func (p *process) kill() {
 	})
 }
 
+// send writes one message and flushes.
 func (p *process) send(kind frame.Type, value any) error {
 	if err := p.writer.SendJSON(kind, value); err != nil {
 		return err
@@ -147,7 +148,7 @@ func (p *process) send(kind frame.Type, value any) error {
 	return p.writer.Flush()
 }
 
-// memory is what the worker uses, or 0 if that is not known.
+// memory is the resident memory of the worker, or 0 if it cannot be read.
 func (p *process) memory() int64 {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(p.command.Process.Pid) + "/statm")
 	if err != nil {
@@ -161,13 +162,14 @@ func (p *process) memory() int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// tail keeps the beginning and the end of what a worker says: the reason of a
-// crash comes first, and the place last.
+// tail keeps the beginning and the end of a worker's error output: a crash
+// prints its reason first, and the place last.
 type tail struct {
 	mu          sync.Mutex
 	first, last []byte
 }
 
+// tailBytes bounds each half of the kept output.
 const tailBytes = 4 << 10
 
 // Write keeps some of it.
@@ -186,6 +188,7 @@ func (t *tail) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
+// contains reports whether the kept output contains one of the words.
 func (t *tail) contains(words ...string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

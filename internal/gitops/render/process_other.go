@@ -16,6 +16,8 @@ func program() string {
 	return name
 }
 
+// isolations has no namespaces: they exist on Linux only.
 func isolations() []*syscall.SysProcAttr { return []*syscall.SysProcAttr{{}} }
 
+// isUnsupported is never true without isolation.
 func isUnsupported(error) bool { return false }

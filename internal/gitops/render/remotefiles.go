@@ -12,21 +12,23 @@ import (
 	"slipway.dev/slipway/internal/gitops/tree"
 )
 
-// remoteFiles are the files of a source, which a worker asks its renderer for.
-// What was answered is kept until the job is over.
+// remoteFiles reads the files of a source over the worker's pipe. Responses are
+// cached until the job ends, because engines read the same files many times and
+// a round trip is slow.
 type remoteFiles struct {
 	rendering *rendering
 	source    int
 	responses map[string]fileResponse
 }
 
+// fileResponse is the cached response for one path. Errors are cached too.
 type fileResponse struct {
 	text    []byte
 	entries []tree.Entry
 	err     error
 }
 
-// Stat tells the kind of a path.
+// Stat returns the kind of a path.
 func (f *remoteFiles) Stat(name string) (tree.Entry, error) {
 	answer := f.request(frame.Stat, name)
 	if answer.err != nil || len(answer.entries) != 1 {
@@ -41,13 +43,15 @@ func (f *remoteFiles) List(name string) ([]tree.Entry, error) {
 	return answer.entries, answer.err
 }
 
-// Read is the content of a file. YAML that expands to much more is refused here
-// once, whoever reads it.
+// Read returns the content of a file. YAML with excessive aliases is refused
+// here, once for all engines.
 func (f *remoteFiles) Read(name string) ([]byte, error) {
 	answer := f.request(frame.Read, name)
 	return answer.text, answer.err
 }
 
+// request returns the cached response or fetches it. The key has the type of
+// the request in its first byte.
 func (f *remoteFiles) request(kind frame.Type, name string) fileResponse {
 	key := string(kind) + name
 	answer, ok := f.responses[key]
@@ -61,6 +65,7 @@ func (f *remoteFiles) request(kind frame.Type, name string) fileResponse {
 	return answer
 }
 
+// isYAML reports whether parsers with alias expansion read the file.
 func isYAML(name string) bool {
 	switch path.Ext(name) {
 	case ".yaml", ".yml":
@@ -69,7 +74,8 @@ func isYAML(name string) bool {
 	return strings.HasSuffix(name, "Kustomization")
 }
 
-// fetch asks the renderer. A pipe that is broken ends the job.
+// fetch sends a request to the renderer and waits for its response. A broken
+// pipe ends the job.
 func (f *remoteFiles) fetch(kind frame.Type, name string) fileResponse {
 	worker := f.rendering.worker
 	if err := worker.send(kind, frame.FileRequest{Source: f.source, Path: name}); err != nil {
@@ -97,9 +103,10 @@ func (f *remoteFiles) fetch(kind frame.Type, name string) fileResponse {
 		}
 		return fileResponse{err: &tree.Refusal{Path: refusal.Path, Reason: refusal.Reason, Pointer: refusal.Pointer}}
 	}
-	return f.broken(fmt.Errorf("a message of type %q is no answer", got.kind))
+	return f.broken(fmt.Errorf("a message of type %q is unexpected", got.kind))
 }
 
+// broken records that the renderer is gone. The worker ends after the job.
 func (f *remoteFiles) broken(err error) fileResponse {
 	f.rendering.pipeErr = err
 	return fileResponse{err: err}

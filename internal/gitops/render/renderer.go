@@ -30,7 +30,7 @@ type Options struct {
 	// its memory back; without it 30 seconds.
 	IdleTimeout time.Duration
 	Log         *slog.Logger
-	// Observe is told of each render that is over. It must be quick.
+	// Observe is called after each render, for metrics. It must not block.
 	Observe func(Outcome)
 }
 
@@ -108,6 +108,7 @@ func New(options Options) (*Renderer, error) {
 	return r, nil
 }
 
+// errClosed is returned by renders after Close.
 var errClosed = errors.New("the renderer is closed")
 
 // Render renders a request. An error is an *[Error], or that of the context.
@@ -132,8 +133,8 @@ func (r *Renderer) Render(ctx context.Context, request Request) (*Result, error)
 	return result, err
 }
 
-// attempt renders, and once more if a worker that was waiting turns out to have
-// ended: somebody else may have killed it.
+// attempt renders, and retries once if an idle worker turns out to have exited:
+// the kernel's OOM killer may have ended it while it was idle.
 func (r *Renderer) attempt(ctx context.Context, request *Request) (*Result, int64, error) {
 	for {
 		worker, fresh, err := r.acquire(ctx)
@@ -201,8 +202,8 @@ func (r *Renderer) logMissing(worker *process) {
 	}
 }
 
-// maxRenders is how many renders a worker does before it is replaced, so that
-// whatever libraries keep does not grow for ever.
+// maxRenders is the number of renders after which a worker is replaced, so that
+// caches of libraries do not grow without bound.
 const maxRenders = 1000
 
 // release puts a worker back, or ends it.

@@ -57,7 +57,8 @@ type Limits struct {
 type Result struct {
 	// Objects are of JSON types, in the order of the inputs.
 	Objects []*unstructured.Unstructured
-	// Types says how each input was rendered; it is empty for one that was not.
+	// Types is how each input was rendered; it is empty for an input that only
+	// has files for the others.
 	Types    []v1alpha1.SourceType
 	Warnings []string
 	// Key is a hash of everything in the request that decides the result, but

@@ -42,6 +42,8 @@ type session struct {
 	usable bool
 }
 
+// newSession applies the limits of the request. A request can lower the limits
+// of the Options but not raise them.
 func newSession(worker *process, request *Request, options *Options) *session {
 	s := &session{worker: worker, request: request, options: options, views: newViews(request)}
 	s.limit.time, s.limit.bytes = options.Timeout, options.OutputBytes
@@ -72,7 +74,7 @@ func (s *session) run(ctx context.Context) (*Result, error) {
 	if problem == nil {
 		return &s.result, nil
 	}
-	// A Store that could not answer is why the worker got nowhere.
+	// A Store that failed is the cause, whatever the worker reported.
 	for i, view := range s.views {
 		if err := view.Failure(); err != nil {
 			problem = &Error{Kind: Unavailable, Source: i, Message: "files cannot be read: " + err.Error(), Err: err}
@@ -86,8 +88,8 @@ func (s *session) run(ctx context.Context) (*Result, error) {
 // some 100 MB until then; the kernel's limit is there for more.
 const watchInterval = 20 * time.Millisecond
 
-// watch kills the worker when it breaks a limit. What a worker that is killed
-// is stuck in cannot be told otherwise to stop.
+// watch kills the worker when it exceeds a limit. A template that loops cannot
+// be interrupted in any other way.
 func (s *session) watch(ctx context.Context, done <-chan struct{}) {
 	timeout := time.NewTimer(s.limit.time)
 	defer timeout.Stop()
@@ -98,7 +100,7 @@ func (s *session) watch(ctx context.Context, done <-chan struct{}) {
 		case <-done:
 			return
 		case <-ctx.Done():
-			s.stop(&Error{Kind: WorkerDied, Message: "nobody waits for the result any more", Err: ctx.Err()})
+			s.stop(&Error{Kind: WorkerDied, Message: "the request was canceled", Err: ctx.Err()})
 			return
 		case <-timeout.C:
 			s.stop(&Error{Kind: TooSlow, Message: fmt.Sprintf("rendering took longer than %s and was stopped: "+
@@ -113,17 +115,20 @@ func (s *session) watch(ctx context.Context, done <-chan struct{}) {
 	}
 }
 
+// memoryError is the error of a render that exceeds the memory limit.
 func (s *session) memoryError() *Error {
 	return &Error{Kind: OutOfMemory, Message: fmt.Sprintf("rendering needs more than %d MiB of memory and was stopped: "+
 		"look for something in the templates that grows without end, or raise the memory limit of renders", s.options.MemoryBytes>>20)}
 }
 
+// stop kills the worker and keeps the reason, which replaces the error of the
+// broken pipe.
 func (s *session) stop(reason *Error) {
 	s.reason.Store(reason)
 	s.worker.kill()
 }
 
-// serve sends the job and answers questions.
+// serve sends the job and handles the worker's messages until the job ends.
 func (s *session) serve() *Error {
 	work := job.Job{
 		App: s.request.App, Project: s.request.Project, Namespace: s.request.Namespace,
@@ -158,7 +163,8 @@ func (s *session) serve() *Error {
 	}
 }
 
-// handle does what a message says. It is over when the job is.
+// handle processes one message of the worker. over is true when the job has
+// ended.
 func (s *session) handle(kind frame.Type, payload []byte) (over bool, problem *Error) {
 	switch kind {
 	case frame.Stat, frame.Read, frame.List:
@@ -176,14 +182,15 @@ func (s *session) handle(kind frame.Type, payload []byte) (over bool, problem *E
 	return true, s.workerDied(fmt.Errorf("a message of type %q came", kind))
 }
 
-// serveFile answers a question about a file.
+// serveFile responds to a request for a file. Errors of the Store are sent as
+// refusals; session.run reports their cause afterwards.
 func (s *session) serveFile(kind frame.Type, payload []byte) error {
 	var asked frame.FileRequest
 	if err := json.Unmarshal(payload, &asked); err != nil {
 		return err
 	}
 	if asked.Source < 0 || asked.Source >= len(s.views) {
-		return fmt.Errorf("it asks for the source %d, which is not there", asked.Source)
+		return fmt.Errorf("it requests the source %d, which is not there", asked.Source)
 	}
 	s.lastSource = asked.Source
 	view, writer := s.views[asked.Source], s.worker.writer
@@ -234,11 +241,14 @@ func (s *session) object(payload []byte) *Error {
 	return nil
 }
 
+// tooLarge is the error of a render that exceeds the output limit.
 func (s *session) tooLarge() *Error {
 	return &Error{Kind: TooLarge, Source: s.lastSource, Message: fmt.Sprintf("the objects are larger than %d bytes, or have more than %d values: "+
 		"split the application, or raise the output limit of renders", s.limit.bytes, manifest.MaxValues), basis: newBasis(s.request, s.views, true, false)}
 }
 
+// done completes the result. The result depends on the cluster only if a chart
+// was rendered; other sources cannot see it.
 func (s *session) done(payload []byte) *Error {
 	var report frame.Report
 	if err := json.Unmarshal(payload, &report); err != nil || len(report.Types) != len(s.request.Inputs) {
@@ -251,6 +261,8 @@ func (s *session) done(payload []byte) *Error {
 	return nil
 }
 
+// failed converts the error of the worker. It holds for other requests with the
+// same files, so that a broken commit is rendered once.
 func (s *session) failed(payload []byte) *Error {
 	var report frame.Problem
 	if err := json.Unmarshal(payload, &report); err != nil {
@@ -268,7 +280,8 @@ func (s *session) failed(payload []byte) *Error {
 	return problem
 }
 
-// workerDied says how a worker ended that was not asked to.
+// workerDied explains why a worker exited, by its error output: the Go runtime
+// prints a recognizable first line for an overflow of the stack and for memory.
 func (s *session) workerDied(err error) *Error {
 	s.worker.kill()
 	<-s.worker.exited

@@ -17,6 +17,7 @@ type variables struct {
 	revision bool
 }
 
+// newVariables returns the variables of one source.
 func newVariables(work *job.Job, source *job.Source) *variables {
 	v := &variables{values: map[string]string{
 		"ARGOCD_APP_NAME":                   work.App,
@@ -37,6 +38,8 @@ func newVariables(work *job.Job, source *job.Source) *variables {
 	return v
 }
 
+// firstChars is the beginning of a text: revisions of charts can be shorter
+// than those of commits.
 func firstChars(text string, count int) string { return text[:min(len(text), count)] }
 
 // replace puts values in place of names.
@@ -55,8 +58,8 @@ func (v *variables) replace(text string) string {
 	})
 }
 
-// replaceFile leaves the name of a source at the beginning as it is, also one
-// that does not exist: that is told later.
+// replaceFile keeps the reference to a source at the beginning of a path, also
+// one that does not exist: the render reports it with its name.
 func (v *variables) replaceFile(text string) string {
 	first, rest, _ := strings.Cut(text, "/")
 	name, ok := strings.CutPrefix(first, "$")
@@ -67,6 +70,7 @@ func (v *variables) replaceFile(text string) string {
 	return v.replace(text)
 }
 
+// isName reports whether a text can be the ref of a source.
 func isName(text string) bool {
 	return text != "" && strings.Trim(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") == ""
 }

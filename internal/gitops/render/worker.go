@@ -27,11 +27,11 @@ import (
 // than an object of Kubernetes.
 const maxJob = 16 << 20
 
-// ServeWorker is what a worker does: it limits itself, and renders what it is
-// asked for until its input ends. It takes over the process: what it gives up
-// is not coming back.
+// ServeWorker is the main function of a worker: it confines the process, and
+// then renders jobs until its input ends. The confinement cannot be undone, so
+// that the process is of no other use afterwards.
 func ServeWorker(in io.Reader, out io.Writer) error {
-	// Libraries log what is in errors already, or what nobody can use.
+	// Libraries log what is in their errors already.
 	log.SetOutput(io.Discard)
 	slog.SetDefault(slog.New(slog.DiscardHandler))
 	w := &worker{out: frame.NewWriter(out), incoming: make(chan message)}
@@ -90,6 +90,8 @@ func (w *worker) receive(in io.Reader) {
 	}
 }
 
+// expect waits for a message of one type. Any other is an internal error of the
+// renderer and ends the worker.
 func (w *worker) expect(kind frame.Type) ([]byte, error) {
 	got := <-w.incoming
 	if got.err == nil && got.kind != kind {
@@ -98,6 +100,7 @@ func (w *worker) expect(kind frame.Type) ([]byte, error) {
 	return got.payload, got.err
 }
 
+// send writes one message and flushes.
 func (w *worker) send(kind frame.Type, value any) error {
 	if err := w.out.SendJSON(kind, value); err != nil {
 		return err
@@ -105,7 +108,8 @@ func (w *worker) send(kind frame.Type, value any) error {
 	return w.out.Flush()
 }
 
-// render renders a job and answers. Only an error of the pipe ends the worker.
+// render renders a job and sends the result. Only an error of the pipe ends the
+// worker.
 func (w *worker) render(payload []byte) error {
 	rendering := &rendering{worker: w}
 	decoder := json.NewDecoder(bytes.NewReader(payload))
@@ -203,8 +207,8 @@ func (r *rendering) render(source *job.Source, files job.Files, refs map[string]
 	return kind, err
 }
 
-// checkFolder says that the folder of an application is not there, whoever would
-// have noticed it next.
+// checkFolder returns a clear error if the folder of the application is
+// missing, before an engine fails with one of its own.
 func checkFolder(files job.Files, folder string) error {
 	entry, err := files.Stat(folder)
 	switch {
@@ -221,6 +225,8 @@ func checkFolder(files job.Files, folder string) error {
 	return nil
 }
 
+// problemOf classifies an error for the renderer. Error types do not survive
+// the pipe, so that their kinds are sent as flags.
 func problemOf(source int, err error) *frame.Problem {
 	var inFiles *tree.Refusal
 	var inText *job.Refusal

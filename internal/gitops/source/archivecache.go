@@ -31,6 +31,8 @@ type archiveCache struct {
 	unpacked *cache.LRU[string, tree.Store]
 }
 
+// newArchiveCache creates the folder and removes temporary files that an
+// interrupted download left.
 func newArchiveCache(folder string, limit int64) (*archiveCache, error) {
 	c := &archiveCache{
 		folder: filepath.Join(folder, "charts"), limit: limit,
@@ -46,6 +48,8 @@ func newArchiveCache(folder string, limit int64) (*archiveCache, error) {
 	return c, err
 }
 
+// path is where the archive with a digest is. The digest is validated by
+// isDigest before, so that it cannot leave the folder.
 func (c *archiveCache) path(digest string) string { return filepath.Join(c.folder, digest+".tgz") }
 
 // has reports whether an archive is there, and marks it as used.
@@ -57,6 +61,8 @@ func (c *archiveCache) has(digest string) bool {
 	return os.Chtimes(c.path(digest), now, now) == nil
 }
 
+// isDigest reports whether a text is a hexadecimal sha256. Digests come from
+// indexes and manifests, which are untrusted.
 func isDigest(text string) bool {
 	return len(text) == 64 && strings.Trim(text, "0123456789abcdef") == ""
 }
@@ -78,6 +84,9 @@ func (c *archiveCache) put(from io.Reader, wanted string, limit int64) (string, 
 	return digest, c.trim(digest)
 }
 
+// receiveArchive writes at most limit bytes to the file and returns their
+// digest. It closes the file in every case. The digest is computed while the
+// archive streams, so that nothing unverified gets its final name.
 func receiveArchive(file *os.File, from io.Reader, wanted string, limit int64) (string, error) {
 	sum := sha256.New()
 	size, err := io.Copy(io.MultiWriter(file, sum), io.LimitReader(from, limit+1))

@@ -27,7 +27,8 @@ type charts struct {
 	repositories map[string]*chartRepository
 }
 
-// chartRepository is what a chart repository, or one repository of a registry, said last.
+// chartRepository is the cached state of a Helm repository, or of one
+// repository in an OCI registry. The mutex of charts protects it.
 type chartRepository struct {
 	generation int
 
@@ -37,7 +38,8 @@ type chartRepository struct {
 	digests map[string]tagDigest // of a registry, by tag
 }
 
-// tagDigest is what a tag named when it was asked for.
+// tagDigest is the artifact that a tag named at a time. Tags move, so that it
+// is valid for as long as the caller's maxAge allows.
 type tagDigest struct {
 	found ociArtifact
 	at    time.Time
@@ -46,6 +48,7 @@ type tagDigest struct {
 // maxTagDigests bounds what is remembered of a registry's tags.
 const maxTagDigests = 1000
 
+// newCharts opens the cache of archives.
 func newCharts(s *Sources) (*charts, error) {
 	cache, err := newArchiveCache(s.options.Folder, s.options.Limits.ChartCacheBytes)
 	if err != nil {
@@ -57,6 +60,9 @@ func newCharts(s *Sources) (*charts, error) {
 // isRegistry reports whether an address is that of a registry by its form.
 func isRegistry(url string) bool { return strings.HasPrefix(strings.ToLower(url), "oci://") }
 
+// resolve returns the files of a chart. Argo CD decides between Helm and OCI by
+// the address: without a scheme, with oci://, or with enableOCI in the
+// credential it is a registry.
 func (c *charts) resolve(ctx context.Context, source v1alpha1.ApplicationSource, maxAge time.Duration) (*Resolved, error) {
 	access, _ := c.sources.options.Credentials.For(source.RepoURL)
 	name := remote.Redact(source.RepoURL)
@@ -73,7 +79,10 @@ func (c *charts) resolve(ctx context.Context, source v1alpha1.ApplicationSource,
 	return found, nil
 }
 
-// invalidate makes everything that was said at this address worth nothing.
+// invalidate marks everything that is cached for an address as too old. Data
+// stays: a server that is unreachable now must not take away what was fetched
+// before. The new generation keeps a request that is in flight from being
+// cached as fresh.
 func (c *charts) invalidate(url string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -97,8 +106,9 @@ func (c *charts) repository(key string) *chartRepository {
 	return s
 }
 
-// doOnce runs work once for all who ask for the same at the same time. Who gives
-// up waiting does not end it for the others.
+// doOnce runs work once for all concurrent callers with the same key. The work
+// runs with the context of Sources and not with that of a caller: a caller that
+// gives up waiting does not cancel it for the others.
 func doOnce[T any](ctx context.Context, c *charts, key, name string, work func(ctx context.Context) (T, error)) (T, error) {
 	var none T
 	results := c.flights.DoChan(key, func() (any, error) {
@@ -154,6 +164,8 @@ func selectVersion(revision string, versions []string) (string, *Error) {
 	return best, nil
 }
 
+// highest is the highest version of a chart, for error messages; pre-releases
+// count.
 func highest(versions []string) string {
 	all, err := semver.NewConstraint("*-0")
 	if err != nil {

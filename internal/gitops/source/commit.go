@@ -32,7 +32,7 @@ func readCommit(set *objects.Set, id objects.ID) (*commitObject, error) {
 		case objects.Commit:
 			return parseCommit(id, string(content))
 		case objects.Tag:
-			// A tag of a tag: the server told only of what the first names.
+			// A tag of a tag: the advertisement peels only one level.
 			line, _, _ := strings.Cut(string(content), "\n")
 			next, ok := parseID(strings.TrimPrefix(line, "object "))
 			if !ok {

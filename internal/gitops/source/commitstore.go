@@ -12,20 +12,23 @@ import (
 	"slipway.dev/slipway/internal/gitops/tree"
 )
 
-// commitStore is the files of a commit, read from objects. It holds the packs,
-// so that it stays valid whatever happens to the repository.
+// commitStore is the files of a commit, read from Git's objects. It holds the
+// open packs, so that it stays readable after the repository was refetched, or
+// its folder removed.
 type commitStore struct {
 	set   *objects.Set
 	root  objects.ID
 	trees *treeCache
 	owner string // keeps what one repository has from others
-	// onDamage is told when objects are not what they should be.
+	// onDamage is called when an object is missing or has the wrong content, so
+	// that the next fetch replaces the folder.
 	onDamage func()
 }
 
 var _ tree.Store = (*commitStore)(nil)
 
-// Entry tells what is at a path.
+// Entry returns the entry at a path. It walks the trees from the root; decoded
+// trees are cached.
 func (s *commitStore) Entry(path string) (tree.Entry, error) {
 	if path == "" {
 		return tree.Entry{Kind: tree.Folder, Hash: s.root.String()}, nil
@@ -107,6 +110,8 @@ func (s *commitStore) entries(id objects.ID) ([]tree.Entry, error) {
 // maxTreeBytes is that of a folder with some 500,000 files.
 const maxTreeBytes = 32 << 20
 
+// decode reads a tree object and adds the sizes of its files. Sizes come from
+// the headers in the pack; no content is inflated for a whole object.
 func (s *commitStore) decode(id objects.ID) ([]tree.Entry, error) {
 	kind, content, err := s.set.Read(id, maxTreeBytes)
 	if err != nil {
@@ -131,8 +136,9 @@ func (s *commitStore) decode(id objects.ID) ([]tree.Entry, error) {
 	return entries, nil
 }
 
-// reportDamage tells of damage, and hides that an object is missing from those who ask
-// for a path: the path is there.
+// reportDamage marks the repository as damaged for an object that is missing or
+// corrupt. The error is not fs.ErrNotExist: the path exists, and a render must
+// not take it for a missing file.
 func (s *commitStore) reportDamage(err error) error {
 	if errors.Is(err, objects.ErrCorrupt) || errors.Is(err, objects.ErrMissing) {
 		s.onDamage()
@@ -140,8 +146,9 @@ func (s *commitStore) reportDamage(err error) error {
 	return err
 }
 
-// parseTree reads the entries of a folder: mode, name and id of each. A name
-// that no folder can have is an error, for whoever wrote it means no good.
+// parseTree reads the entries of a tree object: mode, name and id of each.
+// Names that no folder can contain (empty, dots, a slash) are refused: Git
+// never writes them, and a crafted tree could escape its folder with them.
 func parseTree(content []byte) ([]tree.Entry, error) {
 	var entries []tree.Entry
 	text := string(content)
@@ -172,6 +179,8 @@ func parseTree(content []byte) ([]tree.Entry, error) {
 	return entries, nil
 }
 
+// kindOf maps the mode of a tree entry. Git writes six modes; old repositories
+// have variants of 100644 with other permissions, which count as files.
 func kindOf(mode string) tree.Kind {
 	switch mode {
 	case "40000", "040000":
@@ -187,8 +196,10 @@ func kindOf(mode string) tree.Kind {
 	return ""
 }
 
+// parseID reads a full, lower-case id.
 func parseID(text string) (objects.ID, bool) { return remote.ParseID(text) }
 
+// notExist is the error for a missing path, as tree.Store specifies it.
 func notExist(path string) error {
 	return &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
 }

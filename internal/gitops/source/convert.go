@@ -10,7 +10,9 @@ import (
 	"slipway.dev/slipway/internal/gitops/tree"
 )
 
-// toError makes an *Error of what the packages below say.
+// toError converts the errors of the packages below into an *Error, in one
+// place, so that the kind of an error decides about retries and not its text.
+// name is the redacted address; it is added where an error has none.
 func toError(err error, name string) error {
 	var done *Error
 	var failure *remote.Failure
@@ -31,7 +33,7 @@ func toError(err error, name string) error {
 	case errors.As(err, &refusal):
 		return &Error{Kind: Refused, Repository: name, Message: refusal.Error(), Err: err}
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return &Error{Kind: Unreachable, Repository: name, Message: "no answer in time", Err: err}
+		return &Error{Kind: Unreachable, Repository: name, Message: "no response in time", Err: err}
 	case errors.Is(err, errNoCommit):
 		return &Error{Kind: Invalid, Repository: name, Message: "the revision names no commit, but a file or a folder: write a branch, a tag or a commit", Err: err}
 	case errors.Is(err, objects.ErrCorrupt), errors.Is(err, objects.ErrMissing), errors.Is(err, objects.ErrBase):
@@ -40,6 +42,8 @@ func toError(err error, name string) error {
 	return &Error{Kind: Unreachable, Repository: name, Message: "it cannot be kept on the disk: " + err.Error(), Err: err}
 }
 
+// kindOfReason maps the reason of a failed exchange. An unknown reason is
+// retried.
 func kindOfReason(reason remote.Reason) ErrorKind {
 	switch reason {
 	case remote.Denied:

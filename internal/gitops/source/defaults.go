@@ -28,6 +28,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
+// withDefaults fills in zero and negative limits: no limit can be turned off.
 func (l Limits) withDefaults() Limits {
 	for _, limit := range []struct {
 		value    *int64

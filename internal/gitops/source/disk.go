@@ -22,7 +22,7 @@ import (
 type disk struct {
 	folder string
 	packs  atomic.Pointer[objects.Set]
-	// damaged says that the next fetch begins anew.
+	// damaged: the next fetch starts with an empty folder.
 	damaged atomic.Bool
 
 	mu       sync.Mutex
@@ -34,12 +34,15 @@ type disk struct {
 // complete and is thrown away.
 const tipsFile = "commits"
 
+// newDisk returns a disk without commits; tips are added by add or loadDisk.
 func newDisk(folder string, set *objects.Set) *disk {
 	d := &disk{folder: folder, lastUsed: map[objects.ID]time.Time{}}
 	d.packs.Store(set)
 	return d
 }
 
+// objects returns the current Set. It is replaced as a whole after each fetch,
+// so that readers need no lock.
 func (d *disk) objects() *objects.Set { return d.packs.Load() }
 
 // needsRefetch reports whether it is time for another folder.
@@ -100,6 +103,7 @@ func (d *disk) recent(within time.Duration) []objects.ID {
 	return ids
 }
 
+// remove deletes the folder. Stores that read it keep their files open.
 func (d *disk) remove() error { return os.RemoveAll(d.folder) }
 
 // loadedDisk is the folder that is used now. Whoever has the turn has opened it.
@@ -109,6 +113,7 @@ func (r *repository) loadedDisk() *disk {
 	return r.disk
 }
 
+// setDisk replaces the folder that new calls use. The caller holds fetchLock.
 func (r *repository) setDisk(d *disk) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -129,8 +134,8 @@ func (r *repository) ensureDisk(ctx context.Context) (*disk, error) {
 	return r.openDisk()
 }
 
-// openDisk opens what a process before this one left, or begins anew. Whoever calls
-// it has the turn.
+// openDisk opens the newest usable folder that an earlier process left, or
+// creates one, and removes all others. The caller holds fetchLock.
 func (r *repository) openDisk() (*disk, error) {
 	if d := r.loadedDisk(); d != nil {
 		return d, nil
@@ -173,7 +178,8 @@ func loadDisk(folder string) *disk {
 	}
 	d := newDisk(folder, set)
 	for line := range strings.Lines(string(text)) {
-		// What is not there must not be told to a server.
+		// A commit that is not on the disk must not be sent as a have: the
+		// server would leave out objects that are missing here.
 		if id, ok := parseID(strings.TrimSpace(line)); ok && set.Has(id) {
 			d.tips = append(d.tips, id)
 		}

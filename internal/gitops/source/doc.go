@@ -1,22 +1,23 @@
-// Package source finds what an Application's source names: the revision, and
-// its files as a tree.Store.
+// Package source resolves the source of an Application: its revision, and the
+// files of that revision as a tree.Store.
 //
-// A Git repository is kept as a bare one below a folder: the wanted commits
-// only, without their history, and of each new one only what is new. Files are
-// read from Git's objects; nothing is checked out and no program is run. Helm
-// repositories and OCI registries give charts, which are kept by their digests.
+// A Git repository is kept as a bare repository on the disk, with the wanted
+// commits but without their history. A fetch transfers only objects that are
+// new. Files are read from Git's objects; nothing is checked out and no program
+// is run. Charts of Helm repositories and OCI registries are cached by their
+// digests.
 //
-// It promises that
-//   - many calls for one repository are one request, and a commit that is there
-//     already is none;
-//   - a failure takes nothing away: what was fetched stays readable, whatever
-//     happens to the server, to the branch or to the folder;
-//   - a Store stays valid as long as somebody holds it;
-//   - memory does not follow the size of repositories: packs stream to the disk,
-//     large files are never in memory, refs and indexes have limits;
-//   - no error and no log has a password in it, nor the user of an address.
+// Guarantees:
+//   - Concurrent calls for one repository share one request, and a commit that
+//     is on the disk needs none.
+//   - A failure removes nothing: what was fetched stays readable after the
+//     server, the branch or the folder is gone.
+//   - A Store stays valid for as long as it is referenced.
+//   - Memory does not grow with the size of repositories: packs stream to the
+//     disk, large files are never in memory, refs and indexes have limits.
+//   - No error and no log line contains a password, or the user of an address.
 //
-// It refuses revisions that no branch, tag, commit or range can have, hosts of
-// SSH that are not known, repositories and charts beyond the limits. Every
-// refusal is an [Error] that says what to do.
+// It refuses revisions that no branch, tag, commit or range can have, SSH hosts
+// whose key is not in known_hosts, and repositories and charts above the
+// limits. Every refusal is an [Error] with the way out in its message.
 package source

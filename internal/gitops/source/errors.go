@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// ErrorKind says what an error means for whoever waits for the source.
+// ErrorKind classifies an error for the caller: retry, or report to the user.
 type ErrorKind string
 
 // The kinds. Only Unreachable goes away by itself.
@@ -44,11 +44,12 @@ func IsKind(err error, kind ErrorKind) bool {
 	return errors.As(err, &e) && e.Kind == kind
 }
 
+// errorf makes an *Error. An empty repository is filled in by toError.
 func errorf(kind ErrorKind, repository, format string, args ...any) *Error {
 	return &Error{Kind: kind, Repository: repository, Message: fmt.Sprintf(format, args...)}
 }
 
 // timeoutError is the error for a caller that does not wait any longer.
 func timeoutError(ctx context.Context, repository string) *Error {
-	return &Error{Kind: Unreachable, Repository: repository, Message: "no answer in time", Err: context.Cause(ctx)}
+	return &Error{Kind: Unreachable, Repository: repository, Message: "no response in time", Err: context.Cause(ctx)}
 }

@@ -11,12 +11,13 @@ import (
 	"slipway.dev/slipway/internal/gitops/source/remote"
 )
 
-// maxPacks is how many packs a repository has before it is fetched anew: every
-// fetch adds one, and old files stay in the old ones.
+// maxPacks is the number of packs at which a repository is fetched again into
+// an empty folder. Every fetch adds a pack, and files that are no longer used
+// stay in the old ones.
 const maxPacks = 24
 
-// maxHaves is how many commits a server is told of; the last ones have the most
-// in common with the next.
+// maxHaves bounds the commits that are sent as haves. The newest ones share the
+// most with the next commit, so that older ones save nothing.
 const maxHaves = 16
 
 // depths is how far back the branches are fetched for a commit that the server
@@ -62,8 +63,7 @@ func (r *repository) fetch(ctx context.Context, wanted target, known *cachedRefs
 	return r.fetchDeep(ctx, wanted, known)
 }
 
-// advertised looks for the beginning of an id among those that the server told
-// of.
+// advertised finds the one ref tip whose id starts with a prefix.
 func advertised(prefix string, known *cachedRefs) (remote.ID, bool, error) {
 	var found remote.ID
 	count := 0
@@ -89,7 +89,8 @@ func (r *repository) fetchCommit(ctx context.Context, id remote.ID, known *cache
 	want := remote.Want{IDs: []remote.ID{id}, Depth: 1, Haves: d.haves(maxHaves)}
 	err := r.exchangePack(ctx, d, known, want)
 	if isDamage(err) && len(want.Haves) > 0 {
-		// The server believes that something is here that is not.
+		// The server built the pack on a have whose objects are not on the
+		// disk.
 		return r.refetch(ctx, id, known)
 	}
 	return err
@@ -148,7 +149,8 @@ func (r *repository) fetchDeep(ctx context.Context, wanted target, known *cached
 	return errorf(NotFound, r.name, "there is no commit %s among the last %d of its branches, and the server does not give others by their ids: name a branch or a tag", name, all[len(all)-1])
 }
 
-// deepTips is the branches to look at, HEAD first.
+// deepTips returns the branches to search, HEAD first: most commits that users
+// name are on the default branch.
 func deepTips(known *cachedRefs) []remote.ID {
 	var tips []remote.ID
 	seen := map[remote.ID]bool{}
@@ -169,7 +171,8 @@ func deepTips(known *cachedRefs) []remote.ID {
 	return tips
 }
 
-// exchangePack asks for a pack and adds it to the folder.
+// exchangePack requests a pack and adds it to the folder. The pack streams to
+// the disk; it is never in memory as a whole.
 func (r *repository) exchangePack(ctx context.Context, d *disk, known *cachedRefs, want remote.Want) error {
 	return r.sources.exchange(ctx, "pack", r.name, func(ctx context.Context) (int64, error) {
 		client, err := remote.NewClient(r.address, r.sources.access(r.url, r.address.Host), r.sources.options.Limits.Refs)

@@ -26,7 +26,8 @@ type helmIndex struct {
 	charts map[string][]helmEntry
 }
 
-// stale is the same index, which nobody believes without asking.
+// stale returns the same index with an age that no maxAge accepts. Its ETag
+// stays, so that an unchanged index is not transferred again.
 func (x *helmIndex) stale() *helmIndex {
 	if x == nil {
 		return nil
@@ -112,8 +113,9 @@ func (c *charts) entries(ctx context.Context, source v1alpha1.ApplicationSource,
 	return entries, nil
 }
 
-// download asks for the index. One that did not change is not sent again, and
-// one that is no index does not replace the last.
+// download requests the index. The ETag of the last one saves the transfer of
+// an unchanged index, and a response that is not an index does not replace the
+// last good one.
 func (c *charts) download(ctx context.Context, repoURL string, forgets int) (*helmIndex, error) {
 	c.mu.Lock()
 	last := c.repository(repoURL).index
@@ -213,8 +215,8 @@ func (c *charts) archive(ctx context.Context, source v1alpha1.ApplicationSource,
 	})
 }
 
-// get asks for a file of a Helm repository. Who asks is told to the host of the
-// repository only, wherever its index points to.
+// get requests a file of a Helm repository. Credentials go to the host of the
+// repository only: an index may point to archives on any host.
 func (c *charts) get(ctx context.Context, repoURL, address string, header http.Header, use func(*http.Response) (int64, error)) (int64, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
@@ -264,6 +266,8 @@ func (c *charts) get(ctx context.Context, repoURL, address string, header http.H
 	return size, err
 }
 
+// mergeHeader copies header fields, so that the caller's header is not shared
+// between requests.
 func mergeHeader(to, from http.Header) http.Header {
 	for key, values := range from {
 		to[key] = values

@@ -53,6 +53,8 @@ func checkHelmIndex(path string) error {
 	return err
 }
 
+// indexError keeps refusals of limits and turns every other error of a parser
+// into errNoIndex: the text of a parser would not help a user.
 func indexError(err error) error {
 	var problem *Error
 	if errors.As(err, &problem) {
@@ -92,6 +94,8 @@ func helmEntries(file io.ReadSeeker, chart string) ([]helmEntry, error) {
 	return wholeEntries(file, chart)
 }
 
+// firstByte returns the first byte that is not white space, without consuming
+// it. It decides between JSON and YAML.
 func firstByte(reader *bufio.Reader) (byte, error) {
 	for {
 		b, err := reader.ReadByte()
@@ -241,6 +245,8 @@ func jsonEntries(reader io.Reader, chart string) ([]helmEntry, error) {
 	return entries, nil
 }
 
+// jsonCharts reads the object "entries" one chart at a time and keeps only the
+// wanted one, so that memory does not grow with the index.
 func jsonCharts(decoder *json.Decoder, chart string) ([]helmEntry, error) {
 	if start, err := decoder.Token(); err != nil || start != json.Delim('{') {
 		return nil, errNoIndex

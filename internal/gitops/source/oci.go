@@ -23,7 +23,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/source/remote"
 )
 
-// Bounds of what a registry says.
+// Bounds of responses of a registry.
 const (
 	maxManifestBytes = 4 << 20
 	maxTags          = 100_000
@@ -91,6 +91,8 @@ func registryReference(source v1alpha1.ApplicationSource) (registry.Reference, e
 // tagVersion is the version that a tag stands for: tags may have no plus.
 func tagVersion(tag string) string { return strings.ReplaceAll(tag, "_", "+") }
 
+// versionTag is the tag of a version: a plus is not allowed in tags, and Helm
+// writes an underscore in its place.
 func versionTag(version string) string { return strings.ReplaceAll(version, "+", "_") }
 
 // tag finds the tag or the digest that a revision names.
@@ -119,7 +121,8 @@ func (c *charts) tag(ctx context.Context, source v1alpha1.ApplicationSource, ref
 	return versionTag(version), nil
 }
 
-// tags is all tags of a repository, by an answer that is young enough.
+// tags returns all tags of a repository, from the cache if it is younger than
+// maxAge.
 func (c *charts) tags(ctx context.Context, source v1alpha1.ApplicationSource, reference registry.Reference, maxAge time.Duration) ([]string, error) {
 	key := repositoryKey(reference)
 	c.mu.Lock()
@@ -153,12 +156,14 @@ func (c *charts) tags(ctx context.Context, source v1alpha1.ApplicationSource, re
 	})
 }
 
+// repositoryKey is the key of the cache for one repository of a registry.
 func repositoryKey(reference registry.Reference) string {
 	return "oci://" + reference.Registry + "/" + reference.Repository
 }
 
-// artifact finds the layer that a tag names, and brings it to the disk. A
-// digest that is there asks nobody.
+// artifact resolves a tag to the layer with the files, and ensures that the
+// layer is on the disk. A digest that is cached needs no request, because its
+// content cannot change.
 func (c *charts) artifact(ctx context.Context, source v1alpha1.ApplicationSource, reference registry.Reference, tag string, maxAge time.Duration) (ociArtifact, error) {
 	key := repositoryKey(reference)
 	c.mu.Lock()
@@ -260,7 +265,8 @@ func (c *charts) exchange(ctx context.Context, what string, source v1alpha1.Appl
 	})
 }
 
-// registryError explains what a registry says.
+// registryError converts an error of the registry client. Its texts may contain
+// addresses with credentials, so that they are not passed on.
 func registryError(ctx context.Context, err error, identified bool) error {
 	var problem *Error
 	var answer *errcode.ErrorResponse
@@ -274,11 +280,11 @@ func registryError(ctx context.Context, err error, identified bool) error {
 	case errors.Is(err, errdef.ErrNotFound):
 		return errorf(NotFound, "", "there is no such tag or repository: check the address and the revision")
 	case errors.Is(err, content.ErrMismatchedDigest), errors.Is(err, errdef.ErrSizeExceedsLimit), errors.Is(err, content.ErrTrailingData):
-		return errorf(Refused, "", "the registry sends another content than it says")
+		return errorf(Refused, "", "the registry sends other content than it declares")
 	case errors.Is(err, auth.ErrBasicCredentialNotFound):
-		return errorf(Denied, "", "the registry asks for a user: add a Secret with the label argocd.argoproj.io/secret-type, a username and a password")
+		return errorf(Denied, "", "the registry requires a user: add a Secret with the label argocd.argoproj.io/secret-type, a username and a password")
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return errorf(Unreachable, "", "the answer ends too early")
+		return errorf(Unreachable, "", "the response ends too early")
 	}
 	return remote.ConnectionFailure(ctx, err)
 }

@@ -27,4 +27,4 @@ func (s *Sources) explain(err error, url string) error {
 	return &explained
 }
 
-var _ Credentials = (*credential.Book)(nil)
+var _ Credentials = (*credential.Store)(nil)

@@ -11,11 +11,11 @@ import (
 	"slipway.dev/slipway/internal/gitops/source/remote"
 )
 
-// repository is one Git repository: what its server said last, and what of it
-// is on the disk.
+// repository is one Git repository: its cached refs, and the commits on the
+// disk.
 //
-// The refs are asked for by one question at a time, which everybody who wants
-// to know waits for. Fetches take turns. Neither holds the mutex meanwhile.
+// At most one request for refs is in flight; all callers wait for it. Fetches
+// are serialized by fetchLock. Neither is done while mu is held.
 type repository struct {
 	sources *Sources
 	address remote.Address
@@ -34,7 +34,7 @@ type repository struct {
 	lastUsed   time.Time
 }
 
-// cachedRefs is an answer of the server.
+// cachedRefs is the last ref advertisement of the server, with its age.
 type cachedRefs struct {
 	*remote.Advertisement
 	at         time.Time
@@ -50,10 +50,12 @@ type refsRequest struct {
 	err        error
 }
 
-// failureAge is how long those who believe older answers also believe that the
-// server is away, so that a thousand applications do not all wait for it.
+// failureAge is how long a failed request for refs is returned to callers that
+// accept cached refs. It keeps a thousand Applications of one unreachable
+// server from waiting for a timeout each.
 const failureAge = 2 * time.Second
 
+// newRepository returns a repository that nothing was read of yet.
 func newRepository(s *Sources, address remote.Address, url string) *repository {
 	return &repository{
 		sources: s, address: address, url: url, name: address.String(),
@@ -62,21 +64,24 @@ func newRepository(s *Sources, address remote.Address, url string) *repository {
 	}
 }
 
+// touch marks the repository as used, which keeps it from being swept.
 func (r *repository) touch() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.lastUsed = time.Now()
 }
 
-// invalidate makes answers, and questions that are under way, worth nothing.
+// invalidate makes cached refs, and the request that is in flight, too old for
+// every caller: after a push, refs that were requested before it prove nothing.
 func (r *repository) invalidate() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.generation++
 }
 
-// resolve finds the commit that a revision names, and its files. Where a branch
-// moves between the question and the fetch, it asks once more.
+// resolve returns the commit that a revision names, and its files. Where a
+// branch moves between the request for refs and the fetch, it resolves once
+// more with fresh refs.
 func (r *repository) resolve(ctx context.Context, revision string, maxAge time.Duration) (*Commit, *commitStore, error) {
 	if id, isFull := remote.ParseID(revision); isFull {
 		d, err := r.ensureDisk(ctx)
@@ -97,10 +102,11 @@ func (r *repository) resolve(ctx context.Context, revision string, maxAge time.D
 	return commit, store, nil
 }
 
-// errMoved is for a commit that the server told of and then does not give.
+// errMoved is returned for a commit that was advertised and is gone when it is
+// fetched.
 var errMoved = errors.New("a branch moved")
 
-// resolveOnce is resolve by one answer of the server.
+// resolveOnce resolves a revision with one advertisement.
 func (r *repository) resolveOnce(ctx context.Context, revision string, maxAge time.Duration) (*Commit, *commitStore, error) {
 	known, err := r.refsFor(ctx, revision, maxAge)
 	if err != nil {
@@ -162,6 +168,8 @@ func (r *repository) ensureCommit(ctx context.Context, wanted target, known *cac
 	return nil, nil, last
 }
 
+// isDamage reports whether an error means that the folder on the disk cannot be
+// used, and that a fetch into an empty one helps.
 func isDamage(err error) bool {
 	return errors.Is(err, objects.ErrCorrupt) || errors.Is(err, objects.ErrMissing) || errors.Is(err, objects.ErrBase)
 }
@@ -196,8 +204,9 @@ func (r *repository) load(d *disk, id objects.ID) (*Commit, *commitStore, error)
 	return &commit.Commit, store, nil
 }
 
-// refs is what the server has, by an answer that is young enough. An answer
-// that fails leaves the last one for those who believe it.
+// refs returns the refs of the server, cached if they are younger than maxAge.
+// A request that fails leaves the cached refs in place for callers that accept
+// older ones.
 func (r *repository) refs(ctx context.Context, maxAge time.Duration) (*cachedRefs, error) {
 	q, known, err := r.ask(maxAge)
 	if q == nil {
@@ -211,7 +220,8 @@ func (r *repository) refs(ctx context.Context, maxAge time.Duration) (*cachedRef
 	}
 }
 
-// ask gives an answer that is there, or the question to wait for.
+// ask returns cached refs, or the request to wait for. It starts one if none of
+// the current generation is in flight.
 func (r *repository) ask(maxAge time.Duration) (*refsRequest, *cachedRefs, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -233,8 +243,9 @@ func (r *repository) ask(maxAge time.Duration) (*refsRequest, *cachedRefs, error
 	return q, nil, nil
 }
 
-// requestRefs asks the server. It is nobody's own request: who gives up waiting does
-// not end it for the others.
+// requestRefs requests the refs. It runs in a goroutine of its own with the
+// context of Sources: a caller that gives up waiting does not cancel it for the
+// others.
 func (r *repository) requestRefs(q *refsRequest) {
 	err := r.sources.exchange(r.sources.ctx, "refs", r.name, func(ctx context.Context) (int64, error) {
 		client, err := remote.NewClient(r.address, r.sources.access(r.url, r.address.Host), r.sources.options.Limits.Refs)
@@ -243,7 +254,7 @@ func (r *repository) requestRefs(q *refsRequest) {
 		}
 		defer client.Close()
 		advertised, err := client.Refs(ctx)
-		// The answer is as old as its question.
+		// The refs are as old as the request for them, not as the response.
 		q.refs = &cachedRefs{Advertisement: advertised, at: q.at, generation: q.generation}
 		return 0, err
 	})

@@ -103,10 +103,11 @@ const (
 	tags  = "refs/tags/"
 )
 
-// findRevision does as Argo CD does: a range of versions is that of tags;
-// otherwise it is a ref by its full or short name, and otherwise the beginning
-// of a commit's id. Where a branch and a tag have the name, Argo CD says that
-// it takes either; here it is an error.
+// findRevision resolves a revision in Argo CD's order: a range of versions
+// selects among the tags; otherwise it is a ref by its full or short name;
+// otherwise the beginning of a commit's id. Where a branch and a tag have the
+// name and differ, Argo CD takes either one; here it is an error, because which
+// one is deployed must not depend on chance.
 func findRevision(revision string, refs map[string]remote.ID) (target, *Error) {
 	if revision == "" {
 		revision = "HEAD"
@@ -147,6 +148,7 @@ func findRevision(revision string, refs map[string]remote.ID) (target, *Error) {
 	return target{}, errorf(NotFound, "", "there is no branch, tag or commit %q: was it deleted?", revision)
 }
 
+// tagNames iterates over the names of tags without their prefix.
 func tagNames(refs map[string]remote.ID) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		for ref := range refs {
@@ -157,6 +159,7 @@ func tagNames(refs map[string]remote.ID) func(yield func(string) bool) {
 	}
 }
 
+// countTags is the number of tags, for error messages.
 func countTags(refs map[string]remote.ID) (n int) {
 	for range tagNames(refs) {
 		n++
@@ -165,7 +168,7 @@ func countTags(refs map[string]remote.ID) (n int) {
 }
 
 // isAbbreviation reports whether a text can be the beginning of an id. Seven
-// digits is what Argo CD asks for.
+// digits is Argo CD's minimum.
 func isAbbreviation(text string) bool {
 	return len(text) >= 7 && len(text) < 40 && strings.Trim(strings.ToLower(text), "0123456789abcdef") == ""
 }

@@ -21,7 +21,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/webhook"
 )
 
-// Credentials finds what opens a repository. A credential.Book is one.
+// Credentials finds what opens a repository. A credential.Store is one.
 type Credentials interface {
 	For(url string) (credential.Credential, bool)
 	KnownHosts() []byte
@@ -47,7 +47,7 @@ type Options struct {
 	// Folder is where repositories and charts are kept. It belongs to one
 	// Sources at a time.
 	Folder string
-	// Credentials may be nil: then everything is asked for without.
+	// Credentials may be nil: then all requests are anonymous.
 	Credentials Credentials
 	// MaxAge is what Resolve uses for a negative maxAge: 2 minutes.
 	MaxAge time.Duration
@@ -55,13 +55,14 @@ type Options struct {
 	FetchTimeout time.Duration
 	Limits       Limits
 	Log          *slog.Logger
-	// Observe is told of every exchange with a server. It must be quick.
+	// Observe is called after every exchange with a server, for metrics. It
+	// must not block.
 	Observe func(Fetch)
 }
 
 // Limits bound what is taken from servers. Zero is the default of each.
 type Limits struct {
-	// FetchBytes is the largest answer to a fetch: 2 GiB.
+	// FetchBytes bounds the response to a fetch: 2 GiB.
 	FetchBytes int64
 	// FileBytes is the largest file that a repository may have: 1 GiB. Larger
 	// than what is rendered is refused when it is read.
@@ -94,13 +95,13 @@ type Resolved struct {
 	Store    tree.Store
 	// Path is the application's folder; "" for a chart of a chart repository.
 	Path string
-	// Chart says that the files are a chart from a Helm repository or OCI.
+	// Chart: the files are a chart from a Helm repository or an OCI registry.
 	Chart bool
 	// Commit is nil for charts.
 	Commit *Commit
 }
 
-// Commit is what a commit says of itself.
+// Commit is the metadata of a commit.
 type Commit struct {
 	ID      string
 	Author  string
@@ -191,10 +192,11 @@ func (s *Sources) begin(work func()) bool {
 	return true
 }
 
-// Resolve finds the revision that a source names, and its files. Answers of a
-// server that are younger than maxAge are believed; 0 asks it, and less than 0
-// is Options.MaxAge. Concurrent calls for one repository share one request. A
-// full commit id that is there asks nobody. Every error is an *[Error].
+// Resolve returns the revision that a source names, and its files. Cached
+// responses of a server are used if they are younger than maxAge; 0 always
+// sends a request, and a negative value stands for Options.MaxAge. Concurrent
+// calls for one repository share one request. A full commit id that is on the
+// disk needs none. Every error is an *[Error].
 func (s *Sources) Resolve(ctx context.Context, source v1alpha1.ApplicationSource, maxAge time.Duration) (*Resolved, error) {
 	if maxAge < 0 {
 		maxAge = s.options.MaxAge
@@ -225,7 +227,7 @@ func (s *Sources) resolve(ctx context.Context, source v1alpha1.ApplicationSource
 	return &Resolved{Revision: commit.ID, Store: store, Path: path, Commit: commit}, nil
 }
 
-// Commit tells about the commit that a revision names.
+// Commit returns the metadata of the commit that a revision names.
 func (s *Sources) Commit(ctx context.Context, repoURL, revision string) (*Commit, error) {
 	if isRegistry(repoURL) {
 		return nil, errorf(Invalid, remote.Redact(repoURL), "a registry has no commits")
@@ -238,8 +240,9 @@ func (s *Sources) Commit(ctx context.Context, repoURL, revision string) (*Commit
 	return commit, err
 }
 
-// Forget makes the next Resolve of a repository ask its server: somebody told
-// of a push. All ways to the repository are meant.
+// Forget invalidates what is cached for a repository, after a push: the next
+// Resolve sends a request. It applies to all spellings of the address, because
+// webhooks name another one than Applications often do.
 func (s *Sources) Forget(repoURL string) {
 	s.mu.Lock()
 	var meant []*repository
@@ -283,8 +286,8 @@ func (s *Sources) access(url, host string) remote.Access {
 	}
 }
 
-// exchange runs one exchange with a server: not too many at a time, not too
-// long, and told to whoever observes.
+// exchange runs one exchange with a server: it limits how many run at a time,
+// bounds the duration, converts the error and reports the result to Observe.
 func (s *Sources) exchange(ctx context.Context, what, name string, do func(ctx context.Context) (int64, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, s.options.FetchTimeout)
 	defer cancel()

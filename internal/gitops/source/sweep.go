@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// When what nobody asks for is let go: from memory, and from the disk.
+// How long an unused repository stays open in memory, and on the disk.
 const (
 	idleAfter   = time.Hour
 	unusedAfter = 7 * 24 * time.Hour
 )
 
-// sweep lets go of repositories that nobody asks for, at most once a minute.
-// The mutex is held.
+// sweep closes and removes unused repositories, at most once a minute. The
+// caller holds mu.
 func (s *Sources) sweep() {
 	now := time.Now()
 	if now.Sub(s.swept) < time.Minute {
@@ -39,8 +39,8 @@ func (s *Sources) sweep() {
 	}
 }
 
-// closeIdle closes the files of a repository that nobody asks for, unless something
-// is under way, and tells for how long that is so.
+// closeIdle closes the files of an unused repository and returns how long it
+// has been unused. It does nothing while a fetch holds fetchLock.
 func (r *repository) closeIdle(now time.Time) time.Duration {
 	select {
 	case r.fetchLock <- struct{}{}:

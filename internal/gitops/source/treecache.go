@@ -15,8 +15,8 @@ type treeCache struct {
 	lru *cache.LRU[treeKey, []tree.Entry]
 }
 
-// treeKey has the repository in it: who guesses an id must not see the folder
-// of another repository.
+// treeKey includes the repository: a crafted commit that names the id of
+// another repository's folder must not read it from the cache.
 type treeKey struct {
 	owner string
 	id    objects.ID
@@ -33,6 +33,8 @@ func (c *treeCache) get(owner string, id objects.ID) ([]tree.Entry, bool) {
 	return c.lru.Get(treeKey{owner, id})
 }
 
+// put adds the entries of a folder. Their size is estimated: exact accounting
+// would cost more than it saves.
 func (c *treeCache) put(owner string, id objects.ID, entries []tree.Entry) {
 	size := 128
 	for _, entry := range entries {

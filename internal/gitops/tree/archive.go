@@ -24,6 +24,7 @@ type ArchiveLimits struct {
 	StripFirst bool
 }
 
+// withDefaults fills in zero and negative limits.
 func (l ArchiveLimits) withDefaults() ArchiveLimits {
 	if l.Bytes <= 0 {
 		l.Bytes = 64 << 20
@@ -82,6 +83,7 @@ type unpacker struct {
 	bytes  int64
 }
 
+// add takes one entry of the archive.
 func (u *unpacker) add(header *tar.Header, content io.Reader) error {
 	switch header.Typeflag {
 	case tar.TypeXGlobalHeader:
@@ -105,6 +107,7 @@ func (u *unpacker) add(header *tar.Header, content io.Reader) error {
 	return u.file(name, header.Size, content)
 }
 
+// file reads one file. Its declared size is checked before anything is read.
 func (u *unpacker) file(name string, size int64, content io.Reader) error {
 	if _, twice := u.files[name]; twice {
 		return refusef(name, "is in the archive twice")
@@ -147,7 +150,7 @@ func (u *unpacker) name(text string) (string, error) {
 	return rest, nil
 }
 
-// explain says what an error of a reader means here.
+// explain adds the cause to an error of a reader.
 func (u *unpacker) explain(err error) error {
 	var refusal *Refusal
 	switch {

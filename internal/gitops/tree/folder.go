@@ -24,9 +24,9 @@ type folder struct {
 	root *os.Root
 }
 
-// NewFolder is the files of a local folder as they are now, for looking at what
-// is not committed yet. Folders called .git are left out. Folders have no hash,
-// so that a [View] of it always asks for every file.
+// NewFolder returns the files of a local folder as they are now, for renders
+// before a commit. Folders called .git are left out. Folders have no hash, so
+// that Reads.Same always compares every file.
 func NewFolder(root string) (Store, error) {
 	opened, err := os.OpenRoot(root)
 	if err != nil {
@@ -35,6 +35,8 @@ func NewFolder(root string) (Store, error) {
 	return &folder{root: opened}, nil
 }
 
+// Entry implements Store. Only files have a hash: that of a folder would read
+// everything below it.
 func (f *folder) Entry(name string) (Entry, error) {
 	if hidden(name) {
 		return Entry{}, missing(name)
@@ -50,6 +52,7 @@ func (f *folder) Entry(name string) (Entry, error) {
 	return entry, err
 }
 
+// Read implements Store.
 func (f *folder) Read(name string, limit int64) ([]byte, error) {
 	if hidden(name) {
 		return nil, missing(name)
@@ -95,6 +98,8 @@ func (f *folder) open(name string) (*os.File, error) {
 	return file, nil
 }
 
+// List implements Store. Files that vanish while the folder is read are left
+// out.
 func (f *folder) List(name string) ([]Entry, error) {
 	if hidden(name) {
 		return nil, missing(name)
@@ -126,6 +131,7 @@ func (f *folder) List(name string) ([]Entry, error) {
 	return entries, nil
 }
 
+// folderEntry maps the mode of a file.
 func folderEntry(name string, info fs.FileInfo) Entry {
 	entry := Entry{Name: base(name), Kind: Special}
 	switch mode := info.Mode(); {
@@ -139,6 +145,7 @@ func folderEntry(name string, info fs.FileInfo) Entry {
 	return entry
 }
 
+// hash is the sha256 of a file's content.
 func (f *folder) hash(name string, info fs.FileInfo) (string, error) {
 	if info.Size() > maxHashed {
 		return fmt.Sprintf("%d-%d", info.Size(), info.ModTime().UnixNano()), nil
@@ -168,4 +175,5 @@ func hidden(name string) bool {
 	return slices.Contains(strings.Split(name, "/"), ".git")
 }
 
+// local is a path as os.Root expects it: the root is ".".
 func local(name string) string { return path.Clean("./" + name) }

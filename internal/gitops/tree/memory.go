@@ -16,15 +16,17 @@ type memory struct {
 	nodes map[string]*memoryNode
 }
 
+// memoryNode is a file, a link or a folder.
 type memoryNode struct {
 	entry    Entry
 	content  string
 	children []string // names, sorted
 }
 
-// NewMemory is a Store of the given files, by their paths. It is for tests and
-// for charts that were unpacked. Paths are taken from the root, whatever they
-// begin with. Where one path is a file and a folder of others, it is a folder.
+// NewMemory returns a Store of the given files, by their paths. It is for tests
+// and for unpacked charts. Paths are relative to the root, with or without a
+// leading slash. Where one path is a file and a folder of others, it is a
+// folder.
 func NewMemory(files map[string]string) Store { return newMemory(files, nil) }
 
 // newMemory takes links as well, by their targets.
@@ -40,6 +42,8 @@ func newMemory(files, links map[string]string) *memory {
 	return m
 }
 
+// add adds a file or a link, and the folders above it. A folder replaces a file
+// of the same path, so that nothing below it is lost.
 func (m *memory) add(name string, kind Kind, content string) {
 	name = strings.TrimPrefix(path.Clean("/"+name), "/")
 	if name == "" || m.nodes[name] != nil {
@@ -85,6 +89,7 @@ func writeEntry(sum hash.Hash, entry Entry) {
 	fmt.Fprintf(sum, "%q %s %s\n", entry.Name, entry.Kind, entry.Hash)
 }
 
+// Entry implements Store.
 func (m *memory) Entry(name string) (Entry, error) {
 	node := m.nodes[name]
 	if node == nil {
@@ -93,6 +98,7 @@ func (m *memory) Entry(name string) (Entry, error) {
 	return node.entry, nil
 }
 
+// Read implements Store.
 func (m *memory) Read(name string, limit int64) ([]byte, error) {
 	node := m.nodes[name]
 	switch {
@@ -106,6 +112,7 @@ func (m *memory) Read(name string, limit int64) ([]byte, error) {
 	return []byte(node.content), nil
 }
 
+// List implements Store.
 func (m *memory) List(name string) ([]Entry, error) {
 	node := m.nodes[name]
 	switch {
@@ -132,6 +139,7 @@ func parent(name string) string {
 // base is the last name of a path; the root has none.
 func base(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
 
+// join appends a name to a folder; the root is "".
 func join(folder, name string) string {
 	if folder == "" {
 		return name

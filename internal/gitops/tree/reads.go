@@ -8,40 +8,47 @@ import (
 	"slices"
 )
 
-// aspect is what was asked about a path.
+// aspect is the part of a path that a query is about.
 type aspect byte
 
+// The aspects: the kind of a path, the content of a file, the names in a
+// folder.
 const (
 	aboutKind    aspect = 'k'
 	aboutContent aspect = 'c'
 	aboutListing aspect = 'l'
 )
 
+// query is one access of a render: two renders with equal results of all
+// queries are equal.
 type query struct {
 	path  string
 	about aspect
 }
 
+// result is the outcome of a query, as text that can be compared.
 type result struct {
 	text string
 	// inside: the hash of the folder within decides it.
 	inside bool
 }
 
-// Reads is what a View was asked, with the answers: the kind of a path or that
+// Reads is the queries of a View with their results: the kind of a path or that
 // it is missing, the hash of a file, the names and kinds in a folder. The zero
-// value is no question at all.
+// value has no queries.
 type Reads struct {
 	links          int
 	within, anchor string
 	records        []record // sorted
 }
 
+// record is a query with its result.
 type record struct {
 	query
 	result
 }
 
+// newReads sorts the queries, so that Hash is deterministic.
 func newReads(v *View) Reads {
 	reads := Reads{links: v.limits.Links, within: v.within, anchor: v.anchor, records: make([]record, 0, len(v.results))}
 	for question, answer := range v.results {
@@ -53,9 +60,9 @@ func newReads(v *View) Reads {
 	return reads
 }
 
-// Same reports whether the same questions get the same answers in another
-// revision: what was rendered still holds. A Store that fails answers nothing,
-// so that it is not the same.
+// Same reports whether the same queries have the same results in another
+// revision, so that what was rendered still holds. It is false for a Store that
+// fails.
 func (r Reads) Same(store Store) bool {
 	if len(r.records) == 0 {
 		return true
@@ -77,7 +84,7 @@ func (r Reads) Same(store Store) bool {
 	return true
 }
 
-// evaluate asks again. It is not ok if the Store fails.
+// evaluate runs a query again. ok is false if the Store fails.
 func (r *resolver) evaluate(asked query) (text string, ok bool) {
 	var err error
 	switch asked.about {
@@ -99,7 +106,7 @@ func (r *resolver) evaluate(asked query) (text string, ok bool) {
 	return text, err == nil || isContentError(err)
 }
 
-// Hash is the same for the same questions with the same answers.
+// Hash is equal for equal queries with equal results.
 func (r Reads) Hash() string {
 	sum := sha256.New()
 	for _, asked := range r.records {

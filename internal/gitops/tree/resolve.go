@@ -4,18 +4,19 @@ import (
 	"strings"
 )
 
-// maxPath bounds a path that is asked for, and the target of a link.
+// maxPath bounds the length of a path, and of the target of a link.
 const maxPath = 4096
 
 // resolver follows a path through a Store, links included.
 type resolver struct {
 	store Store
 	links int // the most on one way
-	// cache keeps what the Store said: a render asks for the folders of its
-	// files again and again.
+	// cache keeps the entries of the Store: a render resolves the folders of
+	// its files again and again.
 	cache map[string]storeResult
 }
 
+// storeResult is the cached entry of a path, and the target of a link.
 type storeResult struct {
 	entry  Entry
 	target string // of a link
@@ -26,11 +27,12 @@ type storeResult struct {
 type place struct {
 	path  string // without links
 	entry Entry
-	// inside: everything that was looked at on the way is in, or above, the
-	// folder that was asked about.
+	// inside: every entry on the way is in, or above, the folder within.
 	inside bool
 }
 
+// newResolver returns a resolver with an empty cache. It is valid for one
+// revision.
 func newResolver(store Store, links int) *resolver {
 	return &resolver{store: store, links: links, cache: map[string]storeResult{}}
 }
@@ -95,10 +97,13 @@ func notFolder(asked string, at place) error {
 	return missing(asked)
 }
 
+// submoduleRefusal is the refusal of a submodule. Its files are in another
+// repository; a render without them would be incomplete, and prune.
 func submoduleRefusal(name string) *Refusal {
 	return refusef(name, "is a submodule, which is not fetched: put its files into the repository, or make it a source of its own")
 }
 
+// lookup returns the entry of a path in the Store. It follows no links.
 func (r *resolver) lookup(name string) storeResult {
 	answer, ok := r.cache[name]
 	if ok {

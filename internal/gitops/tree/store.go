@@ -18,15 +18,15 @@ const (
 	Special   Kind = "special"
 )
 
-// Entry is what a Store knows of a path without reading it.
+// Entry is the metadata of a path, which needs no read of its content.
 type Entry struct {
 	Name string
 	Kind Kind
 	// Size is that of a file.
 	Size int64
-	// Hash is Git's object id, or one that the Store makes of the content. The
-	// hash of a folder covers everything below it. It may be empty; then
-	// nothing is known about what is below.
+	// Hash is Git's object id, or a hash that the Store computes from the
+	// content. The hash of a folder covers everything below it. It may be
+	// empty; then nothing can be concluded about what is below.
 	Hash string
 }
 
@@ -34,7 +34,7 @@ type Entry struct {
 // It is safe for concurrent use. A path that is missing gives an error that is
 // [fs.ErrNotExist].
 type Store interface {
-	// Entry tells what is at a path. The root is a folder.
+	// Entry returns the entry at a path. The root is a folder.
 	Entry(path string) (Entry, error)
 	// Read is the content of a file, or the target of a link. More than limit
 	// bytes is a *[Refusal].
@@ -43,8 +43,8 @@ type Store interface {
 	List(path string) ([]Entry, error)
 }
 
-// Refusal says why something in a repository is not read. It is an error that
-// goes away when the repository changes, and not before.
+// Refusal is a path of a repository that is not read, and why. It is an error
+// that goes away when the repository changes, and not before.
 type Refusal struct {
 	Path   string
 	Reason string
@@ -60,6 +60,7 @@ func (r *Refusal) Error() string {
 	return r.Path + " " + r.Reason
 }
 
+// refusef makes a Refusal.
 func refusef(path, format string, args ...any) *Refusal {
 	return &Refusal{Path: path, Reason: fmt.Sprintf(format, args...)}
 }

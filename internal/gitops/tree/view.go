@@ -20,12 +20,12 @@ func DefaultLimits() Limits {
 	return Limits{FileBytes: 10 << 20, TotalBytes: 64 << 20, Files: 20000, Links: 16}
 }
 
-// View is how one render reads a Store: links are followed while they stay
-// inside, everything is bounded, and what was asked is noted. It is for one
-// goroutine at a time.
+// View is the access of one render to a Store: it follows links while they stay
+// inside, bounds all reads, and records every query. It is for one goroutine at
+// a time.
 //
-// Paths may have links, "." and ".." in them, which are followed as a kernel
-// follows them. They must not be absolute.
+// Paths may have links, "." and ".." in them, which are resolved as a kernel
+// resolves them. They must not be absolute.
 type View struct {
 	limits   Limits
 	resolver *resolver
@@ -45,9 +45,9 @@ func NewView(store Store, limits Limits) *View {
 // nowhere is a folder that no path is in.
 const nowhere = "\x00"
 
-// Within says which folder most of the reads are in. It only makes [Reads.Same]
-// quick: a folder whose hash is the same has the same answers. Call it before
-// the first question.
+// Within sets the folder that most of the reads are in. It only makes
+// [Reads.Same] fast: a folder with the same hash has the same results. Call it
+// before the first query.
 func (v *View) Within(folder string) {
 	entry, err := v.resolver.store.Entry(folder)
 	if err == nil && entry.Kind == Folder && entry.Hash != "" {
@@ -55,9 +55,8 @@ func (v *View) Within(folder string) {
 	}
 }
 
-// Stat tells the kind and the name of what a path leads to. It tells neither
-// size nor hash: what was rendered must not depend on a content that was not
-// read.
+// Stat returns the kind and the name of what a path leads to, but neither size
+// nor hash: a render must not depend on content that it did not read.
 func (v *View) Stat(path string) (Entry, error) {
 	if err := v.countQuery(path); err != nil {
 		return Entry{}, err
@@ -101,8 +100,8 @@ func (v *View) Read(path string) ([]byte, error) {
 	return content, nil
 }
 
-// List is the names and kinds of what is in a folder, sorted by name. Links are
-// told as links.
+// List returns the names and kinds of what is in a folder, sorted by name.
+// Links are listed as links.
 func (v *View) List(path string) ([]Entry, error) {
 	if err := v.countQuery(path); err != nil {
 		return nil, err
@@ -118,7 +117,7 @@ func (v *View) List(path string) ([]Entry, error) {
 	return entries, nil
 }
 
-// list resolves a folder and asks what is in it.
+// list resolves a folder and lists it.
 func (r *resolver) list(path, within string) (place, []Entry, error) {
 	at, err := r.resolve(path, within)
 	if err != nil {
@@ -132,25 +131,27 @@ func (r *resolver) list(path, within string) (place, []Entry, error) {
 		return at, nil, refusef(path, "is not a folder")
 	}
 	stored, err := r.store.List(at.path)
-	// The Store may keep what it answers.
+	// The Store may share the slice with others.
 	return at, append([]Entry(nil), stored...), err
 }
 
-// Failure is the first error that was not about the repository's content: the
-// Store itself could not answer. What was rendered then means nothing.
+// Failure is the first error that is not about the content of the repository:
+// the Store itself failed. A result that was rendered then is not valid.
 func (v *View) Failure() error { return v.failure }
 
-// Reads is what was asked so far, and answered.
+// Reads returns the queries so far, with their results.
 func (v *View) Reads() Reads { return newReads(v) }
 
+// countQuery bounds the number of queries: a render that lists folders in a
+// loop ends here.
 func (v *View) countQuery(path string) error {
 	if v.queries++; v.queries > v.limits.Files {
-		return refusef(path, "is one question too many: more than %d files and folders are read", v.limits.Files)
+		return refusef(path, "is one read too many: more than %d files and folders are read", v.limits.Files)
 	}
 	return nil
 }
 
-// record keeps an answer. A Store that fails has given none.
+// record keeps the result of a query. A Store that failed gave none.
 func (v *View) record(asked query, inside bool, text string, err error) {
 	if err != nil && !isContentError(err) {
 		v.fail(err)
@@ -159,13 +160,15 @@ func (v *View) record(asked query, inside bool, text string, err error) {
 	v.results[asked] = result{text: text, inside: inside}
 }
 
+// fail keeps the first failure of the Store.
 func (v *View) fail(err error) {
 	if v.failure == nil && !isContentError(err) {
 		v.failure = err
 	}
 }
 
-// isContentError reports whether an error tells something about the content.
+// isContentError reports whether an error is a fact about the content, and not
+// a failure of the Store.
 func isContentError(err error) bool {
 	var refusal *Refusal
 	return errors.Is(err, fs.ErrNotExist) || errors.As(err, &refusal)
@@ -184,8 +187,9 @@ func readable(at place) error {
 	return refusef(at.path, "is a device or a pipe, not a file")
 }
 
-// The answers as text. Those to be compared are built by the same functions.
+// The results as text. View and Reads.Same build them with the same functions.
 
+// kindResult is the kind of a path.
 func kindResult(at place, err error) string {
 	if err != nil {
 		return errorResult(err)
@@ -193,6 +197,7 @@ func kindResult(at place, err error) string {
 	return string(at.entry.Kind)
 }
 
+// contentResult is the hash of a file.
 func contentResult(at place, err error) string {
 	if err != nil {
 		return errorResult(err)
@@ -200,6 +205,8 @@ func contentResult(at place, err error) string {
 	return at.entry.Hash
 }
 
+// listingResult is a hash over the names and kinds in a folder. Sizes and
+// hashes are not part of it: they are content.
 func listingResult(entries []Entry, err error) string {
 	if err != nil {
 		return errorResult(err)
@@ -211,8 +218,8 @@ func listingResult(entries []Entry, err error) string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// errorResult is the same for whatever is missing: where a path ends is not
-// what was asked.
+// errorResult is equal for all missing paths: at which element a path ends is
+// not part of the query.
 func errorResult(err error) string {
 	if errors.Is(err, fs.ErrNotExist) {
 		return "-"

@@ -11,15 +11,16 @@ import (
 	"strings"
 )
 
+// The errors of authentication. They decide about the status of the response.
 var (
 	errNoSecret  = errors.New("no secret is set")
 	errUnsigned  = errors.New("the request is not signed: give the webhook the secret that is set here")
 	errSignature = errors.New("the signature does not fit: give the webhook the secret that is set here")
 )
 
-// Authenticate checks that the sender of a request knows one of the secrets, by
-// a signature over the body as it came or, for GitLab, by the secret itself. An
-// empty secret fits nothing.
+// Authenticate checks that the sender has one of the secrets, by a signature
+// over the raw body or, for GitLab, by the secret itself. An empty secret
+// matches nothing.
 func Authenticate(provider Provider, header http.Header, body []byte, secrets []string) error {
 	given := make([]string, 0, len(secrets))
 	for _, secret := range secrets {
@@ -41,7 +42,8 @@ func Authenticate(provider Provider, header http.Header, body []byte, secrets []
 	for _, secret := range given {
 		mac := hmac.New(sha256.New, []byte(secret))
 		mac.Write(body)
-		// All are tried, so that the time does not tell which one fits.
+		// All secrets are compared, so that the duration does not reveal which
+		// one matches.
 		fits = hmac.Equal(mac.Sum(nil), signature) || fits
 	}
 	if !fits {
@@ -50,7 +52,8 @@ func Authenticate(provider Provider, header http.Header, body []byte, secrets []
 	return nil
 }
 
-// checkToken compares hashes, which have the same length whatever was sent.
+// checkToken compares hashes, so that the duration does not depend on the
+// length of the token.
 func checkToken(header http.Header, secrets []string) error {
 	sent, err := single(header, "X-Gitlab-Token")
 	if err != nil {
@@ -93,6 +96,7 @@ func signatureOf(provider Provider, header http.Header) ([]byte, error) {
 	return decodeSignature(digits)
 }
 
+// decodeSignature reads a hexadecimal HMAC-SHA256.
 func decodeSignature(text string) ([]byte, error) {
 	signature, err := hex.DecodeString(text)
 	if err != nil || len(signature) != sha256.Size {
@@ -101,8 +105,8 @@ func decodeSignature(text string) ([]byte, error) {
 	return signature, nil
 }
 
-// single is the one value of a header field. Several are refused: who checks and
-// who signs could mean different ones.
+// single returns the only value of a header field. Several are refused: signer
+// and verifier could use different ones.
 func single(header http.Header, name string) (string, error) {
 	switch values := header.Values(name); len(values) {
 	case 0:

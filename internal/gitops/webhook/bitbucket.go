@@ -21,6 +21,7 @@ type bitbucketCloudPush struct {
 	} `json:"repository"`
 }
 
+// bitbucketCloudRef is one side of a change: a branch or tag and its commit.
 type bitbucketCloudRef struct {
 	Type   string `json:"type"`
 	Name   string `json:"name"`
@@ -38,6 +39,8 @@ func (r *bitbucketCloudRef) ref() string {
 	return "refs/heads/" + r.Name
 }
 
+// readBitbucketCloud reads a push. Bitbucket Cloud sends no paths, so that
+// every push may touch everything.
 func readBitbucketCloud(provider Provider, body []byte) ([]Push, error) {
 	var sent bitbucketCloudPush
 	if err := decode(body, &sent); err != nil {
@@ -99,10 +102,13 @@ type bitbucketServerPush struct {
 	} `json:"changes"`
 }
 
+// bitbucketLink is an address to clone from.
 type bitbucketLink struct {
 	Href string `json:"href"`
 }
 
+// readBitbucketServer reads a push of Bitbucket Data Center, which sends no
+// paths.
 func readBitbucketServer(provider Provider, body []byte) ([]Push, error) {
 	var sent bitbucketServerPush
 	if err := decode(body, &sent); err != nil {

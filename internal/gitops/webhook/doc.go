@@ -1,18 +1,17 @@
-// Package webhook hears from Git hosts that something was pushed: GitHub,
-// GitHub Enterprise, GitLab, Bitbucket Cloud, Bitbucket Data Center and Gitea.
+// Package webhook receives push events from Git hosts: GitHub, GitHub
+// Enterprise, GitLab, Bitbucket Cloud, Bitbucket Data Center and Gitea.
 //
-// A request is worth nothing until its sender has shown that it knows the
-// secret. Before that, its headers tell which host it claims to be and its body
-// is bytes: it is bounded, and the signature is checked over it as it came. Only
-// then is it parsed. What comes of it is a [Push], and whoever is told looks at
-// Git: nothing of a request is believed but that it is time to look. So a
-// request that is sent again does no harm.
+// A request is authenticated before it is parsed. Until then only the headers
+// are read, for the host that it claims to come from, and the body is bounded
+// bytes with a signature over them. The result is a [Push]: a trigger to fetch
+// the repository. Nothing else in a request is trusted, so that a replayed
+// request does no harm.
 //
-// It promises that memory, time and requests of one source are bounded, that no
-// body makes it panic, and that a Push without paths is one that may touch
-// everything: [Touches] never misses a change that the host told of.
+// Memory, time and the requests of one source are bounded, and no body makes it
+// panic. A Push without paths may touch everything: [Touches] never misses a
+// change that the host reported.
 //
-// It refuses hosts without a secret, signatures by SHA-1, and the identity of a
-// Bitbucket Cloud webhook in the place of a signature: everybody who sees one
-// request knows it.
+// It refuses hosts without a secret, signatures by SHA-1, and the UUID of a
+// Bitbucket Cloud webhook in the place of a signature, because it is visible in
+// every request.
 package webhook

@@ -20,12 +20,16 @@ type gitHubPush struct {
 	} `json:"repository"`
 }
 
+// The limits of GitHub's payloads: with more commits or files the lists are
+// cut, and paths count as incomplete.
 const (
 	// GitHub lists so many commits of a push, and so many paths of a commit.
 	gitHubCommits = 2048
 	gitHubPaths   = 3000
 )
 
+// readGitHub reads a push of GitHub or Gitea, whose payloads have the same
+// form.
 func readGitHub(provider Provider, body []byte) ([]Push, error) {
 	var sent gitHubPush
 	if err := decode(body, &sent); err != nil {

@@ -26,6 +26,7 @@ type gitLabPush struct {
 	} `json:"repository"`
 }
 
+// readGitLab reads a push of a branch or a tag.
 func readGitLab(provider Provider, body []byte) ([]Push, error) {
 	var sent gitLabPush
 	if err := decode(body, &sent); err != nil {
@@ -38,7 +39,8 @@ func readGitLab(provider Provider, body []byte) ([]Push, error) {
 	if kind != "push" && kind != "tag_push" {
 		return nil, nil
 	}
-	// GitLab lists the last 20 commits and says how many there are.
+	// GitLab lists the last 20 commits, and the total number of commits. Paths
+	// are complete only if the two agree.
 	paths, known := pathsOf(sent.Commits, sent.TotalCommits == len(sent.Commits))
 	push, err := newPush(Push{
 		Provider: provider, Repository: sent.Project.PathWithNamespace,

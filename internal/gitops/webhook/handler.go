@@ -12,16 +12,18 @@ import (
 	"time"
 )
 
-// What a Handler does where it is not told.
+// The defaults of a Handler.
 const (
-	// DefaultMaxBytes is enough for a push of some ten thousand files. Hosts send
-	// up to 25 MiB; what does not fit is found when Git is asked next.
+	// DefaultMaxBytes is enough for a push of some ten thousand files. Hosts
+	// send up to 25 MiB; a larger push is found by the next poll.
 	DefaultMaxBytes = 4 << 20
 	// DefaultPerMinute is more than a busy repository is pushed to, with bursts
 	// of a fifth of it.
 	DefaultPerMinute = 300
 )
 
+// Bounds of requests that are read at the same time, and of the time to read
+// one. They keep slow clients from holding memory.
 const (
 	// maxInFlight bounds the bodies that are held in memory at one time.
 	maxInFlight = 16
@@ -44,21 +46,21 @@ const (
 	OutcomeOverloaded      Outcome = "overloaded"
 )
 
-// Handler answers the webhooks of Git hosts. Secrets and Notify have to be
-// there. It keeps no secret: it asks for them with each request, so that new
-// ones count at once.
+// Handler serves the webhooks of Git hosts. Secrets and Notify must be set. It
+// caches no secret and calls Secrets for each request, so that new ones apply
+// at once.
 type Handler struct {
 	// Secrets gives the secrets of a host. Several are for the time of a change.
 	// Without one, requests of the host are refused.
 	Secrets func(Provider) []string
-	// Notify is told of each push, in the goroutine of the request. It must be
-	// quick: hosts wait some seconds for the answer.
+	// Notify is called for each push, in the goroutine of the request. It must
+	// not block: hosts wait only some seconds for the response.
 	Notify func(Push)
-	// Count is told what became of each request. It can be nil. The provider is
-	// empty when it is not known.
+	// Count is called with the outcome of each request. It can be nil. The
+	// provider is empty if it could not be detected.
 	Count func(Provider, Outcome)
-	// Source tells senders apart, for the limit of requests. Without it, it is
-	// the address of the connection.
+	// Source identifies the sender, for the rate limit. Without it, it is the
+	// remote address of the connection.
 	Source func(*http.Request) string
 	// MaxBytes bounds a body, and PerMinute the requests of a source. 0 is the
 	// default.
@@ -69,7 +71,7 @@ type Handler struct {
 	inFlight atomic.Int64
 }
 
-// ServeHTTP authenticates and reads a request, and tells of its pushes.
+// ServeHTTP authenticates and parses a request, and notifies of its pushes.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	provider, outcome := h.serve(w, r)
 	if h.Count != nil {
@@ -77,6 +79,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// serve checks what is cheap first: method, rate limit, sender, size. The body
+// is read after that, and parsed only if it is authenticated.
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request) (Provider, Outcome) {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
@@ -103,7 +107,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) (Provider, Outco
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
-		respond(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the body has more than %d bytes: what was pushed is found when Git is asked next", tooLarge.Limit))
+		respond(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the body has more than %d bytes: what was pushed is found by the next poll", tooLarge.Limit))
 		return provider, OutcomeTooLarge
 	case err != nil:
 		respond(w, http.StatusBadRequest, "the body cannot be read")
@@ -115,9 +119,8 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) (Provider, Outco
 	return provider, h.deliver(w, r, body)
 }
 
-// refuse answers a request whose sender is not known. The test of a connection
-// by a Bitbucket that does not sign it is answered, for it tells and does
-// nothing.
+// refuse responds to a request that is not authenticated. The connection test
+// of a Bitbucket that does not sign it gets a success: it has no effect.
 func refuse(w http.ResponseWriter, provider Provider, event string, err error) Outcome {
 	switch {
 	case provider == BitbucketServer && event == pingOfBitbucketServer && errors.Is(err, errUnsigned):
@@ -131,7 +134,7 @@ func refuse(w http.ResponseWriter, provider Provider, event string, err error) O
 	return OutcomeUnauthenticated
 }
 
-// deliver reads a request of a known sender.
+// deliver parses an authenticated request.
 func (h *Handler) deliver(w http.ResponseWriter, r *http.Request, body []byte) Outcome {
 	event, err := Parse(r, body)
 	switch {
@@ -152,6 +155,7 @@ func (h *Handler) deliver(w http.ResponseWriter, r *http.Request, body []byte) O
 	return OutcomePush
 }
 
+// allow applies the rate limit of the source.
 func (h *Handler) allow(r *http.Request) (time.Duration, bool) {
 	perMinute := h.PerMinute
 	if perMinute <= 0 {
@@ -160,6 +164,7 @@ func (h *Handler) allow(r *http.Request) (time.Duration, bool) {
 	return h.limiter.allow(h.source(r), perMinute, max(1, perMinute/5), time.Now())
 }
 
+// source identifies the sender for the rate limit.
 func (h *Handler) source(r *http.Request) string {
 	if h.Source != nil {
 		return h.Source(r)
@@ -178,7 +183,7 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		limit = DefaultMaxBytes
 	}
 	if r.ContentLength > limit {
-		// Nothing of it has to be read to say so.
+		// The declared length is enough to refuse it without reading.
 		return nil, &http.MaxBytesError{Limit: limit}
 	}
 	// A writer that has no deadlines is not a connection.
@@ -189,10 +194,11 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 }
 
+// respond writes a plain text response.
 func respond(w http.ResponseWriter, code int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(code)
-	// A client that has gone needs no answer.
+	// A client that is gone needs no response.
 	_, _ = io.WriteString(w, text+"\n")
 }

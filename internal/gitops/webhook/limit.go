@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// maxSources bounds how many sources are told apart. The others share what one
-// is given.
+// maxSources bounds the sources with a bucket of their own. The others share
+// one.
 const maxSources = 4096
 
 // limiter lets a number of requests of each source through in a minute.
@@ -52,6 +52,7 @@ func (l *limiter) allow(source string, perMinute, burst int, now time.Time) (wai
 	return 0, true
 }
 
+// fill adds the tokens since the last request, up to the burst.
 func (b *bucket) fill(perSecond float64, burst int, now time.Time) {
 	b.left = min(float64(burst), b.left+max(0, now.Sub(b.at).Seconds())*perSecond)
 	b.at = now

@@ -10,22 +10,21 @@ import (
 	"strings"
 )
 
-// Event is what a request tells.
+// Event is the content of a request.
 type Event struct {
 	Provider Provider
 	// Name is what the host calls it.
 	Name string
-	// Ping is set when the host only asks whether somebody is there.
+	// Ping is set for a connection test of the host.
 	Ping bool
-	// Pushes are there when something was pushed. A request can tell of several
-	// branches.
+	// Pushes are the pushed branches and tags. A request can contain several.
 	Pushes []Push
-	// Ignored says why there is nothing to do; empty otherwise.
+	// Ignored is the reason why there is nothing to do; empty otherwise.
 	Ignored string
 }
 
-// Parse reads a request whose sender is known. The body is what was
-// authenticated, and the body of the request is not read.
+// Parse reads an authenticated request. The body is the bytes that were
+// authenticated; the body of the request is not read.
 func Parse(r *http.Request, body []byte) (Event, error) {
 	provider, name, ok := detect(r.Header)
 	if !ok {
@@ -71,10 +70,12 @@ func Parse(r *http.Request, body []byte) (Event, error) {
 	return event, err
 }
 
+// errUnknownSender is returned for a request without the headers of a supported
+// host.
 var errUnknownSender = errors.New("it is not from a Git host that is known: GitHub, GitLab, Bitbucket or Gitea")
 
-// payload takes the JSON out of a form, which GitHub and Gitea can be told to
-// send.
+// payload extracts the JSON of a form, which GitHub and Gitea can be configured
+// to send.
 func payload(header http.Header, body []byte) ([]byte, error) {
 	kind, _, err := mime.ParseMediaType(header.Get("Content-Type"))
 	if err != nil || kind != "application/x-www-form-urlencoded" {
@@ -87,6 +88,7 @@ func payload(header http.Header, body []byte) ([]byte, error) {
 	return []byte(form.Get("payload")), nil
 }
 
+// decode parses JSON. The body is bounded and authenticated before.
 func decode(body []byte, into any) error {
 	if err := json.Unmarshal(body, into); err != nil {
 		return fmt.Errorf("the body cannot be read as JSON of a push: %s", shortened(err.Error()))
@@ -94,7 +96,7 @@ func decode(body []byte, into any) error {
 	return nil
 }
 
-// newPush checks what all hosts tell. A commit of zeros is none.
+// newPush checks the fields that all hosts send. A commit of zeros is none.
 func newPush(push Push) (Push, error) {
 	if !isName(push.Ref) || !strings.HasPrefix(push.Ref, "refs/") {
 		return Push{}, fmt.Errorf("the ref is %q", shortened(push.Ref))
@@ -116,10 +118,12 @@ func newPush(push Push) (Push, error) {
 	return push, nil
 }
 
+// isHash reports whether a text is a commit id, of SHA-1 or SHA-256.
 func isHash(text string) bool {
 	return text == "" || len(text) >= 7 && len(text) <= 64 && strings.Trim(text, "0123456789abcdefABCDEF") == ""
 }
 
+// shortened bounds a text of the sender for messages.
 func shortened(text string) string {
 	const most = 128
 	if len(text) > most {

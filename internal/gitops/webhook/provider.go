@@ -20,8 +20,9 @@ func Providers() []Provider {
 	return []Provider{GitHub, GitHubEnterprise, GitLab, BitbucketCloud, BitbucketServer, Gitea}
 }
 
-// detect tells from its header who a request claims to come from, and what it is
-// about. Gitea sends the headers of GitHub as well, so it is asked first.
+// detect returns the host that a request claims to come from, and its event, by
+// the headers. Gitea sends the headers of GitHub too, so that it is checked
+// first.
 func detect(header http.Header) (provider Provider, event string, ok bool) {
 	switch {
 	case header.Get("X-Gitea-Event") != "":

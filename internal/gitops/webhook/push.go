@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Push tells that a branch or tag of a repository changed.
+// Push is a change of a branch or tag of a repository.
 type Push struct {
 	Provider Provider
 	// Repository is the name that the host has for it, such as team/project.
@@ -27,8 +27,8 @@ type Push struct {
 }
 
 // From reports whether the push was to the repository of an Application. Hosts
-// do not tell apart upper and lower case in paths, and an address may be written
-// either way.
+// ignore upper and lower case in paths, and an address may be written either
+// way.
 func (p Push) From(repoURL string) bool {
 	wanted, ok := parseAddress(repoURL)
 	if !ok {
@@ -43,14 +43,14 @@ func (p Push) From(repoURL string) bool {
 	if len(p.RepositoryURLs) > 0 || p.Repository == "" {
 		return false
 	}
-	// Without an address, the end of the path has to do: at worst somebody looks
-	// at Git in vain.
+	// Without an address, the end of the path decides: at worst a repository is
+	// polled in vain.
 	name := strings.ToLower(p.Repository)
 	return wanted.path == name || strings.HasSuffix(wanted.path, "/"+name)
 }
 
 // Touches reports whether a push may change what is below a folder. It is true
-// whenever that is not known.
+// if the paths are not complete.
 func Touches(push Push, folder string) bool {
 	if !push.PathsKnown {
 		return true
@@ -66,23 +66,25 @@ func Touches(push Push, folder string) bool {
 	return false
 }
 
+// Bounds of what is kept of a push.
 const (
-	// maxPaths bounds what a Push remembers. More paths are not known ones.
+	// maxPaths bounds the paths of a Push. With more of them the paths count as
+	// incomplete.
 	maxPaths = 20000
 	// maxName bounds a ref, a path and an address.
 	maxName = 4096
 )
 
-// commit is what the hosts that tell of paths say about one.
+// commit is one commit of the hosts that send paths.
 type commit struct {
 	Added    []string `json:"added"`
 	Removed  []string `json:"removed"`
 	Modified []string `json:"modified"`
 }
 
-// pathsOf collects the paths of commits. They are known when every commit of
-// the push is there and tells of its paths. A commit without any is one whose
-// paths were left out, or an empty one: both cost a look at Git.
+// pathsOf collects the paths of commits. They are complete if every commit of
+// the push is listed with its paths. A commit without any is one whose paths
+// were left out, or an empty one: both cost a poll.
 func pathsOf(commits []commit, complete bool) ([]string, bool) {
 	if !complete || len(commits) == 0 {
 		return nil, false

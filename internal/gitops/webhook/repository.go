@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// SameRepository reports whether two addresses are of the same repository,
-// whatever way leads there: https, ssh, git, or the short form user@host:path.
-// The user, the case of the host, the usual port, slashes and .git at the end do
-// not count. Ports of different protocols are not compared. What is not an
-// address is the same as nothing.
+// SameRepository reports whether two addresses are of the same repository, for
+// any transport: https, ssh, git, or the short form user@host:path. The user,
+// the case of the host, the default port, slashes and .git at the end are
+// ignored. Ports of different protocols are not compared. A text that is no
+// address equals nothing.
 func SameRepository(a, b string) bool {
 	first, ok := parseAddress(a)
 	if !ok {
@@ -35,6 +35,8 @@ type address struct {
 	path      string // without slashes at its ends, and without .git
 }
 
+// same compares two addresses. Ports matter only within one transport: SSH and
+// HTTPS of one host have different ones.
 func (a address) same(b address) bool {
 	if a.host != b.host || a.path != b.path {
 		return false
@@ -50,12 +52,13 @@ func (a address) isGitHost() bool {
 	return a.transport == overHTTP || a.transport == overSSH || a.transport == overGit
 }
 
-// folded is for hosts that do not tell apart upper and lower case.
+// folded is the address in lower case, for hosts that ignore case.
 func (a address) folded() address {
 	a.path = strings.ToLower(a.path)
 	return a
 }
 
+// parseAddress normalizes an address. ok is false for a text that is none.
 func parseAddress(text string) (address, bool) {
 	if !isName(text) {
 		return address{}, false
@@ -70,6 +73,7 @@ func parseAddress(text string) (address, bool) {
 	return parseShort(text)
 }
 
+// parseURL reads an address with a scheme.
 func parseURL(text string) (address, bool) {
 	parsed, err := url.Parse(text)
 	if err != nil || parsed.RawQuery != "" || parsed.ForceQuery || parsed.Fragment != "" || parsed.Opaque != "" {
@@ -140,8 +144,8 @@ func finish(a address, path string) (address, bool) {
 	return a, a.path != "" && isName(a.path)
 }
 
-// withoutDetour knows the hosts that offer ssh at the port of https, under
-// another name.
+// withoutDetour maps the alternative hosts that offer ssh at the port of https
+// to the main ones.
 func withoutDetour(a address) address {
 	switch a.host {
 	case "ssh.github.com":

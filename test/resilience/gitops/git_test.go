@@ -41,11 +41,11 @@ func troubles() []trouble {
 		{"slow", func(_ *testing.T, g *gitScene) func() {
 			g.server.SetDelay(tooSlow)
 			return func() { g.server.SetDelay(0) }
-		}, "no answer in time"},
+		}, "no response in time"},
 		{"a page for people", answers(http.StatusOK, "text/html", "<html><body>Please sign in</body></html>"), `does not answer as a Git server does: the content is "text/html"`},
 		{"nonsense", answers(http.StatusOK, advertisement, "zzzz\x00\xff\xfe"), "does not answer as a Git server does"},
 		{"says that there is nothing", answers(http.StatusOK, advertisement, "001e# service=git-upload-pack\n00000000"), noMain},
-		{"broken", answers(http.StatusInternalServerError, "text/plain", "out of order"), "the server says 500"},
+		{"broken", answers(http.StatusInternalServerError, "text/plain", "out of order"), "the server responds 500"},
 		{"not found", answers(http.StatusNotFound, "text/plain", "no such repository"), "the server does not have it"},
 		{"branch deleted", func(t *testing.T, g *gitScene) func() { return g.withoutMain(t, "other") }, noMain},
 		{"empty repository", func(t *testing.T, g *gitScene) func() { return g.withoutMain(t, "") }, noMain},

@@ -1,10 +1,10 @@
-// Package confine takes from a process what it does not need to render: other
+// Package confine removes from a process what a render does not need: other
 // programs, files, the network, most of its memory and CPU time.
 //
-// It promises that what it could not take is told. What it takes does not come
-// back, so that it is for a process that does nothing else. It refuses nothing:
-// a system that knows none of this still renders, with the limits that the
-// renderer watches from outside.
+// It returns the protections that the system does not support. Confinement
+// cannot be undone, so that it is for a process that does nothing else. It
+// refuses nothing: without any protection a worker still renders, with the
+// limits that the renderer enforces from outside.
 package confine
 
 import (
@@ -49,6 +49,8 @@ func (s State) Exhausted() bool {
 	return s.cpuSeconds > 0 && usedCPUSeconds() > s.cpuSeconds/2
 }
 
+// errNoNetwork is the error of all HTTP requests in a worker. It is the second
+// line of defence: engines are not supposed to send any.
 var errNoNetwork = errors.New("nothing is fetched while rendering")
 
 // noNetwork is a transport to nowhere.

@@ -33,6 +33,9 @@ func apply(limits Limits) []string {
 // dataSlack is what Go's runtime maps beside the heap.
 const dataSlack = 96 << 20
 
+// setResourceLimits sets the rlimits of the process. The limit on data covers
+// the heap of Go; a limit on the address space would not work, because the
+// runtime reserves far more than it uses.
 func setResourceLimits(limits Limits) error {
 	set := func(resource int, value uint64) error {
 		return unix.Setrlimit(resource, &unix.Rlimit{Cur: value, Max: value})
@@ -70,10 +73,10 @@ func dataBytes() uint64 {
 	return pages * uint64(os.Getpagesize())
 }
 
-// nobody has no files.
+// nobody is the unprivileged user of Linux, which owns no files.
 const nobody = 65534
 
-// dropUser makes a process of root one of nobody.
+// dropUser changes a process of root to the user nobody.
 func dropUser() error {
 	if os.Geteuid() != 0 {
 		return nil
@@ -131,6 +134,7 @@ func restrictFiles() error {
 	return nil
 }
 
+// usedCPUSeconds is the CPU time of the process in user and kernel mode.
 func usedCPUSeconds() int64 {
 	var usage unix.Rusage
 	if unix.Getrusage(unix.RUSAGE_SELF, &usage) != nil {

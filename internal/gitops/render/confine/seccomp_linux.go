@@ -7,11 +7,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// errNoFilter is returned on architectures without a list of system calls.
 var errNoFilter = errors.New("not written for this kind of machine")
 
-// filterCalls makes calls fail that a render never needs: to run a program, to
-// make a process, to open a file, to use the network, and what else changes or
-// looks at the rest of the machine. It holds for all threads.
+// filterCalls installs a seccomp filter that fails system calls which a render
+// never needs: to run a program, create a process, open a file, use the
+// network, or inspect and change the rest of the machine. It applies to all
+// threads.
 func filterCalls() error {
 	if auditArch == 0 {
 		return errNoFilter
@@ -33,6 +35,8 @@ const (
 	offsetArgument = 16 // lower half of the first one
 )
 
+// buildFilter compiles the filter: it checks the architecture first, because
+// numbers of system calls differ, and then denies the listed calls.
 func buildFilter() []unix.SockFilter {
 	deny := uint32(unix.SECCOMP_RET_ERRNO | unix.EPERM)
 	load := func(offset uint32) unix.SockFilter {

@@ -142,6 +142,9 @@ func (w *walk) file(name string, link bool) error {
 	return w.yaml(where, text)
 }
 
+// yaml adds the objects of a YAML file. A file that is no manifest is a
+// warning, because folders contain values files and the like; a file that was
+// meant as one is an error, because leaving it out would prune its objects.
 func (w *walk) yaml(where string, text []byte) error {
 	added, err := w.into.AddYAML(where, text)
 	var refusal *job.Refusal

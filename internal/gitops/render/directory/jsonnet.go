@@ -73,6 +73,8 @@ type importer struct {
 	refused error
 }
 
+// imported is a cached import. Jsonnet requires that one path always gives the
+// same contents.
 type imported struct {
 	contents jsonnet.Contents
 	err      error
@@ -114,12 +116,14 @@ func (i *importer) Import(from, name string) (jsonnet.Contents, string, error) {
 	return jsonnet.Contents{}, "", fmt.Errorf("%s cannot be imported: no such file beside %s or in the libraries", name, from)
 }
 
+// refuse keeps the first refusal.
 func (i *importer) refuse(err error) {
 	if i.refused == nil {
 		i.refused = err
 	}
 }
 
+// read reads a file once.
 func (i *importer) read(at string) imported {
 	found, ok := i.cache[at]
 	if !ok {

@@ -16,7 +16,7 @@ import (
 	"io"
 )
 
-// Type says what a message is.
+// Type is the type of a message.
 type Type byte
 
 // What the renderer sends.

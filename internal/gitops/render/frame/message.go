@@ -15,7 +15,7 @@ type State struct {
 	Missing []string `json:"missing"`
 }
 
-// FileRequest asks for a path of a source. It is the payload of Stat, Read and
+// FileRequest names a path of a source. It is the payload of Stat, Read and
 // List.
 type FileRequest struct {
 	Source int    `json:"source"`

@@ -83,6 +83,7 @@ func resolveDependencies(files job.Files, folder string, loaded *chart.Chart, de
 	return nil
 }
 
+// hasDependency reports whether a dependency is in the folder charts.
 func hasDependency(loaded *chart.Chart, name string) bool {
 	for _, dependency := range loaded.Dependencies() {
 		if dependency.Name() == name {
@@ -138,6 +139,8 @@ func (r *chartReader) folder(name string, depth int) error {
 	return nil
 }
 
+// file adds a file to the chart. A pointer of Git LFS that Helm does not read
+// itself is postponed to checkPointers.
 func (r *chartReader) file(name string) error {
 	text, err := r.files.Read(join(r.root, name))
 	var refusal *tree.Refusal
@@ -201,6 +204,7 @@ func join(folder, name string) string {
 	return folder + "/" + name
 }
 
+// nameOf is a folder for messages.
 func nameOf(folder string) string {
 	if folder == "" {
 		return "."
@@ -208,7 +212,7 @@ func nameOf(folder string) string {
 	return folder
 }
 
-// entryInfo is what .helmignore asks about an entry.
+// entryInfo adapts an entry to fs.FileInfo for .helmignore.
 type entryInfo struct {
 	entry tree.Entry
 }

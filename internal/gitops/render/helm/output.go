@@ -14,6 +14,8 @@ import (
 	"slipway.dev/slipway/internal/gitops/render/manifest"
 )
 
+// notes is the suffix of the file that Helm prints for people after an
+// installation. It is no manifest.
 const notes = "NOTES.txt"
 
 // part is one entry of the output of "helm template": what stands between two
@@ -25,15 +27,15 @@ type part struct {
 	rendered string
 }
 
-// collect adds the objects of a chart: its definitions, then what the templates
-// gave, then its hooks.
+// collect adds the objects of a chart: its definitions, then the output of its
+// templates, then its hooks.
 //
-// Objects are those that Argo CD finds in the output of "helm template", down
-// to the last byte: which text is one object, where a text ends, and the order,
-// which decides when two objects have the same name. So the text takes the same
-// way as there. Helm splits each rendered file wherever a line begins with
-// "---", whatever follows on that line, and prints the parts; Argo CD splits
-// that output once more, by the rules of kubectl.
+// The objects are those that Argo CD finds in the output of "helm template",
+// down to the last byte: which text is one object, where it ends, and the
+// order, which decides when two objects have the same name. To get there, the
+// text takes the same steps. Helm splits each rendered file wherever a line
+// begins with "---", also with text directly behind it, and prints the parts.
+// Argo CD splits that output once more, by the rules of kubectl.
 func (r *Request) collect(loaded *chart.Chart, rendered map[string]string, into *manifest.Set) error {
 	parts, err := r.output(loaded, rendered, into)
 	if err != nil {

@@ -1,11 +1,11 @@
-// Package helm renders charts as "helm template" does: an installation into a
-// cluster that is not asked anything.
+// Package helm renders charts as "helm template" does: an installation without
+// access to a cluster.
 //
-// It promises Argo CD's order of values: those of the chart, valueFiles in
-// their order, values or valuesObject, parameters, fileParameters. Hooks are
-// given as the chart has them; whoever plans a sync knows what they mean. The
-// functions lookup and getHostByName find nothing. Functions that give another
-// result each time are told as warnings.
+// Values are merged in Argo CD's order: those of the chart, valueFiles in their
+// order, values or valuesObject, parameters, fileParameters. Objects are those
+// of Helm's output as Argo CD parses it. Hooks keep their annotations; package
+// plan gives them their meaning. The functions lookup and getHostByName find
+// nothing. Functions whose result differs each time are warnings.
 //
 // It refuses dependencies that are neither in the folder charts nor in the same
 // repository, value files and schemas at an address, and library charts.

@@ -126,6 +126,7 @@ func (f *schemaFiles) Load(address string) (any, error) {
 		"add it to the chart, or set helm.skipSchemaValidation: true", name)
 }
 
+// refuse keeps the first refusal and returns it to the library.
 func (f *schemaFiles) refuse(format string, args ...any) error {
 	err := job.Refuse("values.schema.json of the chart "+f.chart.Name()+" "+format, args...)
 	if f.refused == nil {

@@ -30,6 +30,8 @@ type functionWatch struct {
 	called    map[string]bool
 }
 
+// watchFunctions wraps the unstable functions of the template engine.
+// Reflection keeps their signatures, so that templates see no difference.
 func watchFunctions() *functionWatch {
 	watch := &functionWatch{functions: template.FuncMap{}, called: map[string]bool{}}
 	all := sprig.TxtFuncMap()
@@ -49,8 +51,8 @@ func watchFunctions() *functionWatch {
 	return watch
 }
 
-// warn tells of the functions that were called, with the templates that name
-// them.
+// warn adds a warning for each unstable function that was called, with the
+// templates that contain its name.
 func (w *functionWatch) warn(loaded *chart.Chart, into *manifest.Set) {
 	for _, name := range slices.Sorted(maps.Keys(w.called)) {
 		word := regexp.MustCompile(`\b` + regexp.QuoteMeta(name) + `\b`)
@@ -66,6 +68,8 @@ func (w *functionWatch) warn(loaded *chart.Chart, into *manifest.Set) {
 	}
 }
 
+// templatesOf returns the templates of a chart and of its dependencies, by full
+// path.
 func templatesOf(loaded *chart.Chart) map[string][]byte {
 	all := map[string][]byte{}
 	for _, file := range loaded.Templates {

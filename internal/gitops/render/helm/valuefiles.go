@@ -55,8 +55,11 @@ func (r *Request) valueFiles() ([]valueFile, error) {
 	return files, nil
 }
 
+// identity is equal for two spellings of one file.
 func (f *valueFile) identity() [2]string { return [2]string{f.source, path.Clean(f.path)} }
 
+// exists reports whether the file exists. Refusals are errors, also with
+// ignoreMissingValueFiles.
 func (f *valueFile) exists() (bool, error) {
 	_, err := f.files.Stat(f.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -65,6 +68,7 @@ func (f *valueFile) exists() (bool, error) {
 	return err == nil, err
 }
 
+// isPattern reports whether a path contains a wildcard.
 func isPattern(name string) bool { return strings.ContainsAny(name, "*?[") }
 
 // expand finds the files that match, each folder's own files before those of
@@ -105,6 +109,8 @@ type search struct {
 	found   []valueFile
 }
 
+// folder searches one folder and, up to the depth of the pattern, those below
+// it.
 func (s *search) folder(name string, depth int) error {
 	entries, err := s.file.files.List(name)
 	if err != nil {

@@ -52,6 +52,8 @@ func (r *Request) values() (map[string]any, error) {
 	return values, r.parameters(values)
 }
 
+// merge adds values of one origin. It parses with Helm's own loader, so that
+// numbers keep their types.
 func merge(values map[string]any, name string, text []byte) (map[string]any, error) {
 	loaded, err := loader.LoadValues(bytes.NewReader(text))
 	if err != nil {
@@ -119,7 +121,7 @@ type valueFile struct {
 	path  string
 	// name is how the Application spells it.
 	name string
-	// source tells files of several sources apart.
+	// source distinguishes equal paths of several sources.
 	source string
 }
 

@@ -1,8 +1,7 @@
-// Package job is what a render worker is asked for, and what those who do it
-// share: the files that they may read, and how they refuse.
+// Package job is the request to a render worker, and what the engines share:
+// the files that they may read, and refusals.
 //
-// It promises that a job can be sent to another process and means the same
-// there. It refuses nothing; it only has the words for it.
+// A job can be sent to another process and means the same there.
 package job
 
 import (
@@ -24,7 +23,7 @@ type Job struct {
 	OutputBytes int64    `json:"outputBytes"`
 }
 
-// Source is one source of a Job. Its files are asked for by its number.
+// Source is one source of a Job. Its files are requested by its index.
 type Source struct {
 	Source v1alpha1.ApplicationSource `json:"source"`
 	// Path is the folder of the application.
@@ -43,8 +42,8 @@ type Files interface {
 	List(path string) ([]tree.Entry, error)
 }
 
-// Refusal is an error about something that is never done, whatever the
-// templates say. A *[tree.Refusal] is the same for a file.
+// Refusal is an error about something that is never done, for instance to run a
+// program. A *[tree.Refusal] is the same for a file.
 type Refusal struct {
 	Message string
 }

@@ -40,6 +40,9 @@ func (d *fileSystem) edit(folder string, options *v1alpha1.ApplicationSourceKust
 	return fmt.Errorf("there is no kustomization in %q: correct the path of the source", "/"+folder)
 }
 
+// applyOptions merges the options into a kustomization. An option replaces the
+// value of the kustomization where "kustomize edit set" does, and adds to it
+// where "kustomize edit add" does.
 func applyOptions(text []byte, options *v1alpha1.ApplicationSourceKustomize) ([]byte, error) {
 	var edited types.Kustomization
 	if err := unmarshal(&edited, text); err != nil {
@@ -117,6 +120,7 @@ func parseImage(text string) types.Image {
 	return image
 }
 
+// setReplicas replaces or adds replica counts by name.
 func setReplicas(edited *types.Kustomization, replicas []v1alpha1.KustomizeReplica) error {
 	for i := range replicas {
 		count, err := replicas[i].Number()
@@ -177,6 +181,8 @@ func labelPlaces(edited *types.Kustomization) []map[string]string {
 	return places
 }
 
+// addAnnotations adds annotations. One that the kustomization has already is an
+// error unless forced, as in "kustomize edit add annotation".
 func addAnnotations(edited *types.Kustomization, options *v1alpha1.ApplicationSourceKustomize) error {
 	for _, name := range slices.Sorted(maps.Keys(options.CommonAnnotations)) {
 		if _, ok := edited.CommonAnnotations[name]; ok && !options.ForceCommonAnnotations {

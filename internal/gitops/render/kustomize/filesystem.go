@@ -24,6 +24,7 @@ type fileSystem struct {
 	refused error
 }
 
+// newFileSystem returns the repository without edits.
 func newFileSystem(files job.Files) *fileSystem {
 	return &fileSystem{files: files, edited: map[string][]byte{}}
 }
@@ -31,6 +32,7 @@ func newFileSystem(files job.Files) *fileSystem {
 // local is a path of Kustomize's as one of the repository.
 func local(name string) string { return strings.TrimPrefix(path.Clean("/"+name), "/") }
 
+// errReadOnly is the error of all writes: a build does not need any.
 var errReadOnly = errors.New("files of the repository cannot be changed")
 
 // stat keeps refusals.
@@ -40,6 +42,7 @@ func (d *fileSystem) stat(name string) (tree.Entry, error) {
 	return entry, err
 }
 
+// keepRefusal remembers a refusal, because Kustomize turns errors into text.
 func (d *fileSystem) keepRefusal(err error) {
 	var inFiles *tree.Refusal
 	var inYAML *job.Refusal

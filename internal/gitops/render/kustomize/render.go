@@ -1,14 +1,16 @@
 // Package kustomize builds kustomizations in this process, from files that it
 // is given, without writing any.
 //
-// It promises what "kustomize build" gives after the options of the Application
-// were put into the kustomization with "kustomize edit", as Argo CD does it.
-// Files have to be in or below the folder of the kustomization that names them,
-// as is Kustomize's default; folders can be anywhere in the repository.
+// The result is that of "kustomize build" after "kustomize edit" with the
+// options of the Application, as Argo CD runs it. Files have to be in or below
+// the folder of the kustomization that names them, which is Kustomize's
+// default; folders can be anywhere in the repository.
 //
-// It refuses, before Kustomize begins, everything that would run a program or
-// ask the network: addresses and Git references in any field that names files,
+// It refuses, before Kustomize starts, everything that would run a program or
+// use the network: addresses and Git references in any field that names files,
 // plugins, functions and Helm charts; and paths that leave the repository.
+// Kustomize runs git for such references itself (CVE-2026-113708), so that a
+// check afterwards would be too late.
 package kustomize
 
 import (

@@ -82,6 +82,8 @@ type field struct {
 	entries []string
 }
 
+// kustomization checks every field that can name a file, an address or a
+// program, and follows resources, components and plugins.
 func (s *scanner) kustomization(folder, file string, parsed *types.Kustomization) error {
 	if len(parsed.HelmCharts) > 0 || parsed.HelmGlobals != nil {
 		return job.Refuse("%s: helmCharts would run the program helm: make the chart a source of its own, or commit what it renders", file)
@@ -286,6 +288,7 @@ func checkEntry(folder, file, name, entry string) error {
 	return nil
 }
 
+// remoteRefusal is the refusal of an address.
 func remoteRefusal(file, name, entry string) error {
 	return job.Refuse("%s: %s: %q is not in the repository, and nothing is fetched while rendering: "+
 		"copy it into the repository, or make it a source of its own", file, name, short(entry))
@@ -294,7 +297,8 @@ func remoteRefusal(file, name, entry string) error {
 // userAt is how an address as user@host:path begins.
 var userAt = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9-]*@`)
 
-// hasRemotePrefix reports whether a text begins as Kustomize tells addresses.
+// hasRemotePrefix reports whether a text starts like an address, by Kustomize's
+// own rules.
 func hasRemotePrefix(entry string) bool {
 	lower := strings.ToLower(strings.TrimSpace(entry))
 	for strings.HasPrefix(lower, "git::") {
@@ -308,13 +312,14 @@ func hasRemotePrefix(entry string) bool {
 	return userAt.MatchString(lower)
 }
 
-// looksRemote is wider than what Kustomize fetches: whoever writes such a text
-// means an address.
+// looksRemote covers more than Kustomize fetches: such a text is meant as an
+// address, and an error about a missing file would mislead.
 func looksRemote(entry string) bool {
 	return hasRemotePrefix(entry) || strings.Contains(entry, "://") || strings.ContainsAny(entry, "?\x00") ||
 		strings.Contains(entry, "_git/") || strings.Contains(entry, ".git/") || strings.HasSuffix(entry, ".git")
 }
 
+// short bounds an entry for messages.
 func short(entry string) string {
 	if len(entry) > 200 {
 		return entry[:200] + "..."

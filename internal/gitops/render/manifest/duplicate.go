@@ -17,14 +17,14 @@ type DuplicateKeyError struct {
 	Key   string
 }
 
-// Error names file, line and key, and says what to do.
+// Error names file, line and key, and the way out.
 func (e *DuplicateKeyError) Error() string {
 	return fmt.Sprintf("%s: line %d: the key %q is set twice: remove one, or separate two objects (in YAML by a line \"---\")", e.Where, e.Line, e.Key)
 }
 
 // checkKeys returns an error if a key at the top of a document is there twice.
-// A document that is no object of Kubernetes passes: what it lacks is reported
-// by those who add it.
+// A document that is no object of Kubernetes passes; adding it fails with what
+// it lacks.
 func (d document) checkKeys(where string, asJSON []byte) error {
 	var head map[string]json.RawMessage
 	if json.Unmarshal(asJSON, &head) != nil || head["kind"] == nil && head["apiVersion"] == nil {

@@ -78,6 +78,18 @@ func TestAddYAMLErrors(t *testing.T) {
 	}
 }
 
+// Only documents with something in them count for the number in an error.
+func TestDocumentNumbers(t *testing.T) {
+	for text, want := range map[string]string{
+		"---\nkind: A": "file.yaml, a A,", "# a\n---\nkind: A": "file.yaml, a A,", "kind: A": "file.yaml, a A,",
+		"---\nkind: A\napiVersion: v1\n---\nkind: A": "document 2 of file.yaml, a A,",
+	} {
+		if _, err := manifest.NewSet(limit).AddYAML("file.yaml", []byte(text)); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}
+
 // A key below the top that is there twice is a warning, with its line in the
 // file; the last one counts, as in Argo CD.
 func TestDuplicateKeys(t *testing.T) {

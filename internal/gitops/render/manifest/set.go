@@ -1,13 +1,13 @@
 // Package manifest reads Kubernetes objects from YAML and JSON text, and
 // collects them.
 //
-// It promises objects that have apiVersion and kind, as JSON whose keys are
-// sorted, and that everything which is wrong is told with the file and the
-// number of the document. Lists are taken apart. A key that is there twice is
-// told as a warning; the last one counts, as in Argo CD.
+// Objects have apiVersion and kind, and are JSON with sorted keys. Errors
+// contain the file and the number of the document. Lists are flattened. A key
+// at the top of an object that is set twice is an error; further down it is a
+// warning and the last one counts, as in Argo CD.
 //
-// It refuses YAML whose aliases expand to much more than was written, and more
-// output than the limit.
+// It refuses YAML whose aliases expand to much more than was written, and
+// output above the limit.
 package manifest
 
 import (
@@ -45,7 +45,7 @@ func NewSet(limit int64) *Set { return &Set{limit: limit} }
 // Objects are the collected objects, in their order.
 func (s *Set) Objects() []json.RawMessage { return s.objects }
 
-// Warnings are what should be told to people.
+// Warnings are messages for the user that do not fail the render.
 func (s *Set) Warnings() []string {
 	if s.leftOut > 0 {
 		return append(slices.Clone(s.warnings), fmt.Sprintf("%d more warnings are left out", s.leftOut))
@@ -53,6 +53,8 @@ func (s *Set) Warnings() []string {
 	return s.warnings
 }
 
+// maxWarnings bounds the warnings of a render: they end in the status of an
+// Application, whose size is limited.
 const maxWarnings = 50
 
 // Warn adds a warning, once.
@@ -67,12 +69,12 @@ func (s *Set) Warn(format string, args ...any) {
 	}
 }
 
-// Skip says which of the objects that are added from here on are left out;
-// nil is none.
+// Skip sets a filter for the objects that are added from here on; nil keeps
+// all.
 func (s *Set) Skip(skip func(object map[string]any) bool) { s.skip = skip }
 
-// AddJSON adds the object, or the objects of a list, in a JSON text. The name
-// says where it comes from.
+// AddJSON adds the object, or the objects of a list, in a JSON text. name is
+// its origin, for errors.
 func (s *Set) AddJSON(name string, text []byte) error {
 	if int64(len(text)) > s.limit {
 		return ErrTooLarge
@@ -94,6 +96,7 @@ func (s *Set) AddJSON(name string, text []byte) error {
 // maxNesting is how deep lists may be in lists.
 const maxNesting = 4
 
+// add keeps an object, or flattens a list and adds its elements.
 func (s *Set) add(name string, object map[string]any, depth int) error {
 	kind, _ := object["kind"].(string)
 	version, _ := object["apiVersion"].(string)
@@ -125,8 +128,8 @@ func (s *Set) add(name string, object map[string]any, depth int) error {
 	return nil
 }
 
-// isList tells lists, also one without items, from objects that happen to have
-// a field of that name.
+// isList distinguishes lists, also one without items, from objects that have a
+// field called items.
 func isList(kind string, object map[string]any) bool {
 	items, ok := object["items"]
 	if !ok || !strings.HasSuffix(kind, "List") {
@@ -141,6 +144,7 @@ func isList(kind string, object map[string]any) bool {
 	return false
 }
 
+// keep encodes an object and counts it against the limit.
 func (s *Set) keep(name string, object map[string]any) error {
 	if metadata, ok := object["metadata"]; ok && metadata != nil {
 		if _, ok := metadata.(map[string]any); !ok {

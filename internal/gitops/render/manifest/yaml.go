@@ -35,13 +35,12 @@ func (s *Set) AddYAML(name string, text []byte) (added int, err error) {
 }
 
 // AddHelm adds the objects of one entry in the output of "helm template", as
-// Argo CD reads it. The entry begins at a line of the file called name; finding
-// that line costs something, and it is only asked for when there is an error or
-// a warning to report.
+// Argo CD reads it. The entry begins at a line of the file called name. Finding
+// that line is expensive, so that line is called only for an error or a
+// warning.
 //
 // Documents end at lines "---" only. Helm and Argo CD read nothing behind a
-// line "...", so that nothing there becomes an object here either; a warning
-// says so.
+// line "...", and neither does AddHelm; it adds a warning.
 func (s *Set) AddHelm(name, text string, line func() int) error {
 	documents, err := split([]byte(text), false)
 	if err != nil {

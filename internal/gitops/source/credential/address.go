@@ -13,6 +13,9 @@ type address struct {
 	scheme, user, host, path string
 }
 
+// parseAddress normalizes an address for comparison. It accepts the three forms
+// that Argo CD accepts in Secrets: URLs, user@host:path, and registries without
+// a scheme.
 func parseAddress(text string) (address, error) {
 	text = strings.TrimSpace(text)
 	if !strings.Contains(text, "://") {
@@ -49,6 +52,7 @@ func (a address) same(b address) bool {
 	return a.sameHost(b) && strings.EqualFold(a.path, b.path)
 }
 
+// sameHost compares scheme, host and, if the credential names one, the user.
 func (a address) sameHost(b address) bool {
 	return a.scheme == b.scheme && a.host == b.host && (a.user == "" || a.user == b.user)
 }

@@ -17,7 +17,7 @@ import (
 // scopes.
 const TypeLabel = "argocd.argoproj.io/secret-type"
 
-// Scope says which addresses a credential is for.
+// Scope is the set of addresses that a credential is for.
 type Scope string
 
 // The scopes, with Argo CD's words. Those for writing are for pushing to
@@ -52,7 +52,7 @@ type Credential struct {
 	BearerToken   secret.Text
 	SSHPrivateKey secret.Text
 
-	// ClientCertificate and ClientKey are for servers that ask for one.
+	// ClientCertificate and ClientKey authenticate the client with mutual TLS.
 	ClientCertificate string
 	ClientKey         secret.Text
 
@@ -62,7 +62,7 @@ type Credential struct {
 
 	EnableOCI          bool
 	ForceHTTPBasicAuth bool
-	// InsecureOCIForceHTTP asks a registry without TLS.
+	// InsecureOCIForceHTTP connects to a registry without TLS.
 	InsecureOCIForceHTTP bool
 
 	// Proxy can have a password in it.
@@ -108,6 +108,9 @@ func Parse(s *corev1.Secret) (Credential, error) {
 	return c, errors.Join(r.err, c.check(s))
 }
 
+// check validates the fields of a credential. It fails on a field that is not
+// supported instead of ignoring it: a repository that does not open would not
+// show why.
 func (c *Credential) check(s *corev1.Secret) error {
 	switch c.Scope {
 	case Repository, Prefix, RepositoryWrites, PrefixWrites:
@@ -158,6 +161,7 @@ type fields struct {
 // files that end with a new line.
 func (f *fields) text(name string) string { return strings.TrimSpace(string(f.secret.Data[name])) }
 
+// hidden is the value of a field as a secret.
 func (f *fields) hidden(name string) secret.Text { return secret.New(f.text(name)) }
 
 // key ends with a new line, without which some keys cannot be read.
@@ -169,6 +173,8 @@ func (f *fields) key(name string) secret.Text {
 	return secret.New(text + "\n")
 }
 
+// flag is a boolean field. An invalid value is an error and not false: a
+// misspelled "true" would silently change how a host is verified.
 func (f *fields) flag(name string) bool {
 	text := f.text(name)
 	if text == "" {

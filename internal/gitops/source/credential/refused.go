@@ -30,7 +30,7 @@ func Refuse(s *corev1.Secret, err error) RefusedSecret {
 }
 
 // SetRefused replaces all refused Secrets.
-func (b *Book) SetRefused(refused []RefusedSecret) {
+func (b *Store) SetRefused(refused []RefusedSecret) {
 	refused = slices.Clone(refused)
 	slices.SortFunc(refused, func(x, y RefusedSecret) int { return strings.Compare(x.Name.String(), y.Name.String()) })
 	b.mu.Lock()
@@ -41,7 +41,7 @@ func (b *Book) SetRefused(refused []RefusedSecret) {
 // Refusal is why a Secret for an address is not used, with the name of the Secret;
 // empty if no Secret for it is refused. A Secret of exactly this repository goes
 // before one of a prefix.
-func (b *Book) Refusal(url string) string {
+func (b *Store) Refusal(url string) string {
 	wanted, err := parseAddress(url)
 	if err != nil {
 		return ""
@@ -65,6 +65,7 @@ func (b *Book) Refusal(url string) string {
 	return b.refused[found].text()
 }
 
+// text names the Secret and the reason.
 func (r *RefusedSecret) text() string {
 	return "the Secret " + r.Name.String() + " is refused: " + r.Reason
 }

@@ -19,7 +19,7 @@ func TestRefusal(t *testing.T) {
 			Data:       map[string][]byte{"url": []byte(url + "\n")},
 		}, errors.New(reason))
 	}
-	book := &credential.Book{}
+	book := &credential.Store{}
 	if got := book.Refusal("https://git.example.com/team/app"); got != "" {
 		t.Errorf("an empty book refuses: %s", got)
 	}

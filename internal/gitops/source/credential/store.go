@@ -31,6 +31,8 @@ type Store struct {
 	refused []RefusedSecret
 }
 
+// entry is a credential with its parsed address, so that a lookup parses one
+// address only.
 type entry struct {
 	credential Credential
 	address    address
@@ -100,6 +102,8 @@ func (b *Store) For(url string) (Credential, bool) {
 	return exact, true
 }
 
+// exact returns the credential of exactly this repository. The order of sort
+// decides among several. The caller holds mu.
 func (b *Store) exact(wanted address) (Credential, bool) {
 	for _, name := range b.order {
 		if p := b.entries[name]; p.credential.Scope == Repository && p.address.same(wanted) {
@@ -109,6 +113,8 @@ func (b *Store) exact(wanted address) (Credential, bool) {
 	return Credential{}, false
 }
 
+// longest returns the credential with the longest matching prefix. The caller
+// holds mu.
 func (b *Store) longest(wanted address) (Credential, bool) {
 	var best entry
 	found := false

@@ -13,11 +13,14 @@ type baseCache struct {
 	lru *cache.LRU[baseKey, baseObject]
 }
 
+// baseKey is the place of an object: the same object in two packs is cached
+// twice, which is rare and harmless.
 type baseKey struct {
 	pack   *pack
 	offset int64
 }
 
+// baseObject is an object after its deltas were applied.
 type baseObject struct {
 	kind    Kind
 	content []byte

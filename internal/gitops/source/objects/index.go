@@ -95,6 +95,8 @@ func readIndex(path string) (*index, error) {
 	return parseIndex(data)
 }
 
+// parseIndex checks the magic number, the checksum and that the fanout table is
+// sorted. After that, lookups need no bounds checks but for large offsets.
 func parseIndex(data []byte) (*index, error) {
 	if len(data) < idsStart+2*idSize || len(data) > maxIndexBytes || string(data[:fanoutStart]) != indexMagic {
 		return nil, corrupt("an index has %d bytes or another form", len(data))
@@ -125,11 +127,14 @@ func (x *index) upTo(first int) int {
 	return int(binary.BigEndian.Uint32(x.data[fanoutStart+4*first:]))
 }
 
+// id is the i-th id, in ascending order.
 func (x *index) id(i int) []byte { return x.data[idsStart+i*idSize:][:idSize] }
 
 // pack is the id of the pack that the index is of.
 func (x *index) pack() ID { return ID(x.data[len(x.data)-2*idSize:][:idSize]) }
 
+// find returns the offset of an object in the pack: the fanout table narrows
+// the search to the ids with the same first byte.
 func (x *index) find(id ID) (int64, bool) {
 	from := 0
 	if id[0] > 0 {
@@ -143,6 +148,8 @@ func (x *index) find(id ID) (int64, bool) {
 	return x.offset(i)
 }
 
+// offset is the offset of the i-th object. Offsets above 2 GiB are in a table
+// of their own, whose position the 31 low bits give.
 func (x *index) offset(i int) (int64, bool) {
 	offsets := idsStart + x.count*(idSize+4)
 	small := binary.BigEndian.Uint32(x.data[offsets+4*i:])

@@ -21,15 +21,15 @@ const (
 	Tag    = plumbing.TagObject
 )
 
-// The errors that say what to do next.
+// The errors that decide what the caller does next.
 var (
 	// ErrMissing is for an object that is in no pack.
 	ErrMissing = errors.New("the object is not there")
 	// ErrCorrupt is for a folder or a pack that is not what it should be: throw
 	// it away and fetch again.
 	ErrCorrupt = errors.New("the repository's objects are damaged")
-	// ErrBase is for a pack with differences to objects that are not there:
-	// fetch again without telling what is there.
+	// ErrBase is returned for a thin pack whose bases are missing: fetch again
+	// without haves.
 	ErrBase = errors.New("the pack has differences to objects that are not there")
 )
 
@@ -59,6 +59,7 @@ func DefaultLimits() Limits {
 // maxDepth is Git's own limit for differences to differences.
 const maxDepth = 4095
 
+// corrupt wraps ErrCorrupt with the detail.
 func corrupt(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrCorrupt, fmt.Sprintf(format, args...))
 }

@@ -51,6 +51,7 @@ type header struct {
 	baseID ID    // or its id
 }
 
+// isDelta reports whether the object is stored as a delta to another.
 func (h header) isDelta() bool { return h.kind.IsDelta() }
 
 // header reads the beginning of the object at an offset.
@@ -123,11 +124,13 @@ func parseBaseDistance(b []byte) (back int64, used int) {
 // inflaters are readers of compressed data, which are large and used again.
 type inflaters struct{ pool sync.Pool }
 
+// inflater is a zlib reader with its buffer. Together they take some 45 KiB.
 type inflater struct {
 	source *bufio.Reader
 	reader io.ReadCloser
 }
 
+// get returns a reader from the pool, reset to the input.
 func (f *inflaters) get(from io.Reader) (*inflater, error) {
 	if i, ok := f.pool.Get().(*inflater); ok {
 		i.source.Reset(from)
@@ -138,6 +141,8 @@ func (f *inflaters) get(from io.Reader) (*inflater, error) {
 	return &inflater{source: source, reader: reader}, err
 }
 
+// put returns a reader to the pool. It drops the input first, so that the pool
+// holds no open files.
 func (f *inflaters) put(i *inflater) {
 	i.source.Reset(bytes.NewReader(nil))
 	f.pool.Put(i)
@@ -174,6 +179,8 @@ func deltaSizes(delta []byte) (before, after int64, ok bool) {
 	return before, after, more > 0
 }
 
+// parseSize reads a size in Git's variable-length encoding: 7 bits in each
+// byte, the lowest first. used is 0 if it is malformed.
 func parseSize(b []byte) (size int64, used int) {
 	for shift := 0; used < len(b) && shift <= 56; shift += 7 {
 		c := b[used]

@@ -53,6 +53,8 @@ type packEntry struct {
 	baseID ID    // for one by id
 }
 
+// receive streams the pack to the file, resolves its deltas and publishes it.
+// Nothing of it is visible in the Set before that.
 func (r *receiver) receive(from io.Reader) (*Set, error) {
 	if err := r.scan(from); err != nil {
 		return nil, err
@@ -77,7 +79,7 @@ func (r *receiver) scan(from io.Reader) error {
 	out := bufio.NewWriterSize(r.file, 256<<10)
 	bounded := &boundedReader{ctx: r.ctx, from: from, left: r.limits.Bytes, limit: r.limits.Bytes}
 	scanner := packfile.NewScanner(io.TeeReader(bounded, out))
-	// The scanner hides what the reader says behind words of its own.
+	// The scanner replaces the error of its reader by one of its own.
 	wrong := func(err error) error {
 		if bounded.err != nil {
 			return bounded.err
@@ -198,6 +200,7 @@ func (b *boundedReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// removeAny removes a file that may not exist.
 func removeAny(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err

@@ -64,6 +64,7 @@ func (r *receiver) resolve(p *pack) error {
 	return nil
 }
 
+// compare orders offsets.
 func compare(a, b int64) int {
 	switch {
 	case a < b:
@@ -188,6 +189,8 @@ func (v *resolver) buildObject(i int, kind Kind, base []byte) ([]byte, error) {
 	return content, nil
 }
 
+// tooLarge is the refusal of deltas that need more memory than the limit.
+// Deltas have to be in memory with their bases; whole objects stream.
 func (v *resolver) tooLarge(size int64) error {
 	return &TooLarge{What: fmt.Sprintf("files are stored as differences that need %d bytes of memory", size), Limit: v.limits.MemoryBytes}
 }

@@ -44,6 +44,7 @@ func Create(folder string, memory int64) (*Set, error) {
 	return newSet(folder, memory), nil
 }
 
+// newSet returns a Set without packs.
 func newSet(folder string, memory int64) *Set {
 	return &Set{folder: folder, memory: memory, inflaters: &inflaters{}, bases: newBaseCache(baseCacheBytes)}
 }
@@ -208,8 +209,8 @@ type step struct {
 	header header
 }
 
-// readAt resolves differences. The result may be shared and must be copied
-// before somebody can change it.
+// readAt resolves the delta chain of an object. The result may be shared with
+// the cache; a caller that modifies it must copy it.
 func (s *Set) readAt(p *pack, offset, limit int64) (Kind, []byte, error) {
 	var steps []step
 	for {

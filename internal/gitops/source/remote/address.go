@@ -48,6 +48,8 @@ func ParseAddress(text string) (Address, error) {
 	return a.checked(what)
 }
 
+// parseShort reads user@host:path, the short form of SSH. A host of one letter
+// is refused, because C:path is a Windows path.
 func parseShort(text, what string) (Address, error) {
 	before, path, found := strings.Cut(text, ":")
 	user, host, hasUser := strings.Cut(before, "@")
@@ -60,6 +62,8 @@ func parseShort(text, what string) (Address, error) {
 	return Address{Scheme: "ssh", User: user, Host: strings.ToLower(host), Path: path}.checked(what)
 }
 
+// checked refuses parts that start with a dash: a server or a program could
+// take them for an option (CVE-2017-1000117).
 func (a Address) checked(what string) (Address, error) {
 	if a.Host == "" || strings.HasPrefix(a.Host, "-") || strings.HasPrefix(a.User, "-") || strings.HasPrefix(a.Path, "-") {
 		return Address{}, failf(Invalid, "the address has no proper host or path: %s", what)

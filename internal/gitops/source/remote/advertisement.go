@@ -23,14 +23,16 @@ type Advertisement struct {
 	Tips map[ID]bool
 
 	capabilities map[string]bool
-	// base is the address that answered, after redirects.
+	// base is the address of the repository after redirects. Fetches go there,
+	// as in Git.
 	base string
 }
 
-// Can reports whether the server says that it has a capability.
+// Can reports whether the server advertised a capability.
 func (a *Advertisement) Can(capability string) bool { return a.capabilities[capability] }
 
-// CanFetch reports whether the server lets clients ask for this commit.
+// CanFetch reports whether the server allows a want for this commit: the tip of
+// a ref, or any commit if it has one of the capabilities for that.
 func (a *Advertisement) CanFetch(id ID) bool {
 	return a.Tips[id] || a.Can("allow-reachable-sha1-in-want") || a.Can("allow-any-sha1-in-want")
 }
@@ -83,7 +85,7 @@ func (a *Advertisement) add(line []byte) error {
 	}
 	raw, err := hex.DecodeString(text)
 	if !found || err != nil || len(raw) != len(ID{}) || name == "" {
-		return failf(Unreachable, "it does not answer as a Git server does")
+		return failf(Unreachable, "its response is not that of a Git server")
 	}
 	id := ID(raw)
 	a.Tips[id] = true
@@ -102,14 +104,15 @@ func lineError(err error) error {
 	case errors.As(err, &told):
 		return serverError(told.Text)
 	case err == nil, errors.Is(err, io.ErrUnexpectedEOF):
-		return failf(Unreachable, "its answer ends too early")
+		return failf(Unreachable, "its response ends too early")
 	case errors.Is(err, pktline.ErrInvalidPktLen):
-		return failf(Unreachable, "it does not answer as a Git server does")
+		return failf(Unreachable, "its response is not that of a Git server")
 	}
 	return err
 }
 
-// serverError is what a server says in words.
+// serverError classifies an error message of a server. Servers have no error
+// codes, so that the text decides.
 func serverError(text string) *Failure {
 	lower := strings.ToLower(text)
 	for _, missing := range []string{
@@ -122,13 +125,13 @@ func serverError(text string) *Failure {
 	}
 	for _, denied := range []string{"access denied", "permission denied", "not authorized", "unauthorized"} {
 		if strings.Contains(lower, denied) {
-			return failf(Denied, "the server says: %s", plainText(text))
+			return failf(Denied, "the server responds: %s", plainText(text))
 		}
 	}
 	if strings.Contains(lower, "not our ref") {
 		return failf(Missing, "the server does not give this commit: %s", plainText(text))
 	}
-	return failf(Unreachable, "the server says: %s", plainText(text))
+	return failf(Unreachable, "the server responds: %s", plainText(text))
 }
 
 // cappedReader fails after a number of bytes.
@@ -140,7 +143,7 @@ type cappedReader struct {
 // Read reads while there is something left.
 func (c *cappedReader) Read(p []byte) (int, error) {
 	if c.left <= 0 {
-		return 0, failf(TooLarge, "its answer is too long")
+		return 0, failf(TooLarge, "its response is too long")
 	}
 	n, err := c.from.Read(p[:min(int64(len(p)), c.left)])
 	c.left -= int64(n)

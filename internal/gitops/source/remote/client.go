@@ -16,7 +16,8 @@ type Access struct {
 	Authorities []byte
 }
 
-// Client asks one repository. It is for one use at a time; Close ends it.
+// Client is a connection to one repository. It is for one use at a time; Close
+// ends it.
 type Client struct {
 	address   Address
 	access    Access
@@ -47,7 +48,7 @@ func NewClient(address Address, access Access, maxRefs int) (*Client, error) {
 // Close ends connections.
 func (c *Client) Close() { c.transport.close() }
 
-// Refs asks for the refs.
+// Refs requests the ref advertisement.
 func (c *Client) Refs(ctx context.Context) (*Advertisement, error) {
 	a, err := c.transport.refs(ctx)
 	if err != nil {
@@ -56,8 +57,8 @@ func (c *Client) Refs(ctx context.Context) (*Advertisement, error) {
 	return a, nil
 }
 
-// Fetch asks for a pack and hands it to take, whose error it gives back as it
-// is unless the connection broke.
+// Fetch requests a pack and passes it to take. It returns the error of take
+// unless the connection broke, which is the cause then.
 func (c *Client) Fetch(ctx context.Context, a *Advertisement, want Want, take func(io.Reader) error) error {
 	return c.transport.fetch(ctx, a, want, func(r io.Reader) error {
 		noted := &trackingReader{from: r}
@@ -69,7 +70,7 @@ func (c *Client) Fetch(ctx context.Context, a *Advertisement, want Want, take fu
 	})
 }
 
-// trackingReader tells apart a broken connection from a pack that is no use.
+// trackingReader distinguishes a broken connection from an invalid pack.
 type trackingReader struct {
 	from io.Reader
 	err  error

@@ -22,8 +22,8 @@ const (
 	Invalid     Reason = "invalid"
 )
 
-// Failure is why a server did not give what it was asked for. The message says
-// what to do and has no credentials.
+// Failure is the error of an exchange. The message contains the way out and no
+// credentials.
 type Failure struct {
 	Reason  Reason
 	Message string
@@ -36,12 +36,14 @@ func (f *Failure) Error() string { return f.Message }
 // Unwrap is the cause.
 func (f *Failure) Unwrap() error { return f.Err }
 
+// failf makes a *Failure.
 func failf(reason Reason, format string, args ...any) *Failure {
 	return &Failure{Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
-// ConnectionFailure explains an error of a connection. The text of such an error can have
-// an address with a password in it, so that only known parts of it are told.
+// ConnectionFailure converts an error of a connection. The text of such an
+// error can contain an address with a password, so that only parts that are
+// safe are passed on.
 func ConnectionFailure(ctx context.Context, err error) *Failure {
 	var failure *Failure
 	if errors.As(err, &failure) {
@@ -57,7 +59,7 @@ func ConnectionFailure(ctx context.Context, err error) *Failure {
 	var timeout interface{ Timeout() bool }
 	switch {
 	case ctx.Err() != nil:
-		f.Message = "no answer in time"
+		f.Message = "no response in time"
 	case errors.As(err, &unknown):
 		f.Reason, f.Message = Denied, "its certificate is of an unknown authority: add that to the ConfigMap argocd-tls-certs-cm, with the host as the key"
 	case errors.As(err, &host):
@@ -71,7 +73,7 @@ func ConnectionFailure(ctx context.Context, err error) *Failure {
 	case errors.As(err, &operation):
 		f.Message = "the connection failed: " + operation.Err.Error()
 	case errors.As(err, &timeout) && timeout.Timeout():
-		f.Message = "no answer in time"
+		f.Message = "no response in time"
 	default:
 		f.Message = "the connection broke"
 	}

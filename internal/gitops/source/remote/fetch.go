@@ -11,7 +11,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/format/pktline"
 )
 
-// Want is what a fetch asks for.
+// Want is the request of a fetch.
 type Want struct {
 	IDs []ID
 	// Depth is how many commits of the history come with each; 0 is all.
@@ -21,7 +21,7 @@ type Want struct {
 	Haves []ID
 }
 
-// request is the message that asks for a pack.
+// request encodes the want and have lines of a fetch.
 func (w Want) request(a *Advertisement) ([]byte, error) {
 	depth := w.Depth
 	if !a.Can("shallow") {
@@ -68,12 +68,11 @@ func (w Want) capabilities(a *Advertisement) []string {
 	return used
 }
 
-// readPack reads the answer to a request up to the pack, and gives a reader of
-// that.
+// readPack reads the response up to the pack, and returns a reader of the pack.
 func (w Want) readPack(r io.Reader, a *Advertisement) (io.Reader, error) {
 	lines := pktline.NewScanner(r)
 	if w.Depth > 0 && a.Can("shallow") {
-		// What is cut off is known: it is what was asked for.
+		// The shallow boundary is skipped: it follows from the depth.
 		for more := true; more; more = len(lines.Bytes()) > 0 {
 			if !lines.Scan() {
 				return nil, lineError(lines.Err())
@@ -93,12 +92,13 @@ func (w Want) readPack(r io.Reader, a *Advertisement) (io.Reader, error) {
 			return r, nil
 		case len(words) == 3 && words[0] == "ACK":
 		default:
-			return nil, failf(Unreachable, "it does not answer as a Git server does")
+			return nil, failf(Unreachable, "its response is not that of a Git server")
 		}
 	}
 }
 
-// bandReader reads the pack of an answer that has messages in between.
+// bandReader reads the pack from a side-band response, which mixes it with
+// progress and error messages.
 type bandReader struct {
 	lines *pktline.Scanner
 	rest  []byte
@@ -121,7 +121,7 @@ func (b *bandReader) Read(p []byte) (int, error) {
 		case 3:
 			return 0, serverError(string(line[1:]))
 		default:
-			return 0, failf(Unreachable, "it does not answer as a Git server does")
+			return 0, failf(Unreachable, "its response is not that of a Git server")
 		}
 	}
 	n := copy(p, b.rest)

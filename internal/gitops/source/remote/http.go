@@ -15,27 +15,32 @@ import (
 	"slipway.dev/slipway/internal/gitops/source/credential"
 )
 
-// The types of Git's answers.
+// The content types of smart HTTP.
 const (
 	refsType    = "application/x-git-upload-pack-advertisement"
 	packType    = "application/x-git-upload-pack-result"
 	requestType = "application/x-git-upload-pack-request"
 )
 
+// refsPath is where smart HTTP has the ref advertisement.
 const refsPath = "/info/refs"
 
 // uploadPack is the service that gives packs.
 const uploadPack = "git-upload-pack"
 
-// UserAgent is what servers see. Some answer as Git only to what begins so.
+// UserAgent identifies the client. Some servers use the Git protocol only for
+// agents that start with "git/".
 const UserAgent = "git/2.0 (slipway)"
 
+// httpTransport implements smart HTTP (gitprotocol-http).
 type httpTransport struct {
 	client   *Client
 	http     *http.Client
 	identity Identity
 }
 
+// newHTTP prepares the client. User and password in the address are used if the
+// credential has no identity, as Git does.
 func newHTTP(c *Client) (*httpTransport, error) {
 	transport, err := Transport(c.access, c.address.Host)
 	if err != nil {
@@ -82,13 +87,13 @@ func Transport(access Access, host string) (*http.Transport, error) {
 	return t, nil
 }
 
-// Identity is who asks over HTTP.
+// Identity authenticates HTTP requests.
 type Identity struct {
 	user, password, token string
 }
 
-// IdentityOf takes the identity of a credential. A token is used as it is
-// unless the credential asks for basic authentication.
+// IdentityOf returns the identity of a credential. A token is sent as a bearer
+// token unless the credential forces basic authentication.
 func IdentityOf(c credential.Credential) Identity {
 	if !c.BearerToken.IsZero() && !c.ForceHTTPBasicAuth {
 		return Identity{token: c.BearerToken.Reveal()}
@@ -100,7 +105,7 @@ func IdentityOf(c credential.Credential) Identity {
 	return Identity{user: user, password: password.Reveal()}
 }
 
-// IsZero reports whether nobody asks.
+// IsZero reports whether requests are anonymous.
 func (i Identity) IsZero() bool { return i == Identity{} }
 
 // Apply puts the identity on a request.
@@ -113,9 +118,10 @@ func (i Identity) Apply(r *http.Request) {
 	}
 }
 
-// CheckRedirect is for an http.Client. It follows questions only, as Git does,
-// not fetches, and never to a connection that others can read. Who asks is not
-// told to another host.
+// CheckRedirect is the redirect policy of an http.Client. As Git does, it
+// follows redirects of the request for refs but not of fetches. It never
+// follows one to plain HTTP, and removes the Authorization header on the way to
+// another host.
 func CheckRedirect(r *http.Request, via []*http.Request) error {
 	first := via[0]
 	switch {
@@ -131,13 +137,16 @@ func CheckRedirect(r *http.Request, via []*http.Request) error {
 	return nil
 }
 
+// close closes idle connections. Running requests end with their contexts.
 func (h *httpTransport) close() { h.http.CloseIdleConnections() }
 
+// refs requests the ref advertisement. The address after redirects is kept for
+// the fetch.
 func (h *httpTransport) refs(ctx context.Context) (*Advertisement, error) {
 	base := strings.TrimRight((&url.URL{Scheme: h.client.address.Scheme, Host: h.host(), Path: h.client.address.Path}).String(), "/")
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, base+refsPath+"?service="+uploadPack, nil)
 	if err != nil {
-		return nil, failf(Invalid, "the address cannot be asked")
+		return nil, failf(Invalid, "the address cannot be requested")
 	}
 	response, err := h.do(r, refsType)
 	if err != nil {
@@ -159,6 +168,8 @@ func (h *httpTransport) refs(ctx context.Context) (*Advertisement, error) {
 	return a, nil
 }
 
+// host is the host of the address as URLs have it. Credentials are for this
+// host only.
 func (h *httpTransport) host() string {
 	if h.client.address.Port == "" && !strings.Contains(h.client.address.Host, ":") {
 		return h.client.address.Host
@@ -166,6 +177,8 @@ func (h *httpTransport) host() string {
 	return h.client.address.hostPort()
 }
 
+// fetch posts the request and streams the response. The whole negotiation is
+// one round trip: haves are sent with "done".
 func (h *httpTransport) fetch(ctx context.Context, a *Advertisement, want Want, take func(io.Reader) error) error {
 	message, err := want.request(a)
 	if err != nil {
@@ -173,7 +186,7 @@ func (h *httpTransport) fetch(ctx context.Context, a *Advertisement, want Want, 
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, a.base+"/"+uploadPack, bytes.NewReader(message))
 	if err != nil {
-		return failf(Invalid, "the address cannot be asked")
+		return failf(Invalid, "the address cannot be requested")
 	}
 	r.Header.Set("Content-Type", requestType)
 	response, err := h.do(r, packType)
@@ -188,7 +201,7 @@ func (h *httpTransport) fetch(ctx context.Context, a *Advertisement, want Want, 
 	return take(pack)
 }
 
-// do asks and checks that the answer is Git's.
+// do sends a request and checks that the response is Git's.
 func (h *httpTransport) do(r *http.Request, contentType string) (*http.Response, error) {
 	r.Header.Set("User-Agent", UserAgent)
 	r.Header.Set("Accept", contentType)
@@ -211,12 +224,13 @@ func (h *httpTransport) do(r *http.Request, contentType string) (*http.Response,
 	}
 	if got := response.Header.Get("Content-Type"); got != contentType {
 		_ = response.Body.Close()
-		return nil, failf(Unreachable, "it does not answer as a Git server does: the content is %q", plainText(got))
+		return nil, failf(Unreachable, "its response is not that of a Git server: the content is %q", plainText(got))
 	}
 	return response, nil
 }
 
-// CheckStatus explains an answer that is none.
+// CheckStatus converts the status of a response that is not 200 OK into a
+// *Failure. The advice depends on whether the request was authenticated.
 func CheckStatus(response *http.Response, identified bool) error {
 	advice := "add a Secret with the label argocd.argoproj.io/secret-type and a password or a token"
 	if identified {
@@ -226,10 +240,10 @@ func CheckStatus(response *http.Response, identified bool) error {
 	case code == http.StatusOK:
 		return nil
 	case code == http.StatusUnauthorized, code == http.StatusForbidden, code == http.StatusProxyAuthRequired:
-		return failf(Denied, "the server says %s: %s", http.StatusText(code), advice)
+		return failf(Denied, "the server responds %s: %s", http.StatusText(code), advice)
 	case code == http.StatusNotFound, code == http.StatusGone:
 		return failf(Missing, "the server does not have it, or does not show it: check the address, and %s", advice)
 	default:
-		return failf(Unreachable, "the server says %d %s", code, http.StatusText(code))
+		return failf(Unreachable, "the server responds %d %s", code, http.StatusText(code))
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/source/credential"
 )
 
+// dialer bounds the time to connect, which contexts of long fetches do not.
 func dialer() *net.Dialer { return &net.Dialer{Timeout: 15 * time.Second, KeepAlive: 30 * time.Second} }
 
 // proxySettings is a proxy and the hosts that are reached without it.
@@ -41,6 +42,7 @@ func proxyFor(c credential.Credential) (*proxySettings, error) {
 	return nil, failf(Invalid, "the proxy is of an unknown kind: write http://, https:// or socks5://")
 }
 
+// forRequest selects the proxy of a request, for http.Transport.
 func (p *proxySettings) forRequest(r *http.Request) (*url.URL, error) {
 	if p.bypasses(r.URL.Host) {
 		return nil, nil
@@ -100,7 +102,7 @@ func (p *proxySettings) dial(ctx context.Context, address string) (net.Conn, err
 	return p.connect(ctx, address)
 }
 
-// connect asks an HTTP proxy for a connection.
+// connect opens a tunnel through an HTTP proxy with CONNECT (RFC 9110, 9.3.6).
 func (p *proxySettings) connect(ctx context.Context, address string) (net.Conn, error) {
 	host := p.url.Host
 	if p.url.Port() == "" {
@@ -121,15 +123,16 @@ func (p *proxySettings) connect(ctx context.Context, address string) (net.Conn, 
 	if err := request.Write(connection); err != nil {
 		return nil, errors.Join(err, connection.Close())
 	}
-	// The server of SSH speaks first, but only after the proxy has answered: a
-	// reader of one byte at a time takes nothing from it.
+	// After its response the proxy forwards the bytes of the SSH server. A
+	// buffered reader would take some of them, so that it reads one byte at a
+	// time.
 	response, err := http.ReadResponse(bufio.NewReaderSize(oneByte{connection}, 16), request)
 	if err != nil {
 		return nil, errors.Join(err, connection.Close())
 	}
 	_ = response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return nil, errors.Join(failf(Denied, "the proxy says %d %s", response.StatusCode, http.StatusText(response.StatusCode)), connection.Close())
+		return nil, errors.Join(failf(Denied, "the proxy responds %d %s", response.StatusCode, http.StatusText(response.StatusCode)), connection.Close())
 	}
 	return connection, nil
 }

@@ -174,7 +174,7 @@ func TestNoProxy(t *testing.T) {
 	}
 }
 
-// SSH goes through an HTTP proxy by CONNECT. What the server says at once
+// SSH goes through an HTTP proxy by CONNECT. What the server responds at once
 // arrives whole.
 func TestConnectThroughProxy(t *testing.T) {
 	target, err := net.Listen("tcp", "127.0.0.1:0")

@@ -16,12 +16,15 @@ import (
 	"golang.org/x/crypto/ssh/knownhosts"
 )
 
+// sshTransport runs Git's services on the host, one connection per exchange.
 type sshTransport struct {
 	client *Client
 	config *ssh.ClientConfig
 	proxy  *proxySettings
 }
 
+// newSSH parses the key and prepares the check of the host key. A host is only
+// accepted without the check if the Secret disables it by name.
 func newSSH(c *Client) (*sshTransport, error) {
 	key := c.access.Credential.SSHPrivateKey
 	if key.IsZero() {
@@ -50,7 +53,8 @@ func newSSH(c *Client) (*sshTransport, error) {
 	return s, s.restrictHostKeys()
 }
 
-// restrictHostKeys lets only known hosts in, and asks for the kinds of keys that are known.
+// restrictHostKeys accepts only the keys of known_hosts, and negotiates only
+// the algorithms of those keys.
 func (s *sshTransport) restrictHostKeys() error {
 	check, err := knownHosts(s.client.access.KnownHosts)
 	if err != nil {
@@ -82,6 +86,8 @@ func knownHosts(lines []byte) (ssh.HostKeyCallback, error) {
 	return check, nil
 }
 
+// hostKeyError explains a host key that is refused. A changed key is not the
+// same as an unknown one: it can be an attack.
 func hostKeyError(host string, key ssh.PublicKey, err error) error {
 	var unknown *knownhosts.KeyError
 	var revoked *knownhosts.RevokedError
@@ -91,15 +97,16 @@ func hostKeyError(host string, key ssh.PublicKey, err error) error {
 	case errors.As(err, &revoked):
 		return failf(Denied, "the key of the SSH host %s is revoked", host)
 	case errors.As(err, &unknown) && len(unknown.Want) > 0:
-		return failf(Denied, "the SSH host %s has another key (%s) than the known one: somebody may be in between; if the key did change, change it in the ConfigMap argocd-ssh-known-hosts-cm",
+		return failf(Denied, "the SSH host %s has another key (%s) than the known one: the connection may be intercepted; if the key did change, change it in the ConfigMap argocd-ssh-known-hosts-cm",
 			host, ssh.FingerprintSHA256(key))
 	}
 	return failf(Denied, "the SSH host %s (%s) is not known: add its line of ssh-keyscan to the ConfigMap argocd-ssh-known-hosts-cm",
 		host, ssh.FingerprintSHA256(key))
 }
 
-// knownAlgorithms is the kinds of keys that are known of a host: otherwise the
-// server chooses one, which may be another than the known.
+// knownAlgorithms returns the key algorithms that known_hosts has for a host.
+// Without this restriction the server chooses an algorithm, whose key may be
+// another than the one in known_hosts, and an honest host is refused.
 func knownAlgorithms(check ssh.HostKeyCallback, hostPort string) []string {
 	var unknown *knownhosts.KeyError
 	none, err := ssh.NewPublicKey(make(ed25519.PublicKey, ed25519.PublicKeySize))
@@ -117,14 +124,16 @@ func knownAlgorithms(check ssh.HostKeyCallback, hostPort string) []string {
 	return kinds
 }
 
+// close does nothing: each exchange closes its own connection.
 func (s *sshTransport) close() {}
 
+// refs runs upload-pack and reads only the advertisement.
 func (s *sshTransport) refs(ctx context.Context) (*Advertisement, error) {
 	var found *Advertisement
 	err := s.run(ctx, uploadPack, func(a *Advertisement, in io.WriteCloser, _ io.Reader) error {
 		found = a
-		// Nothing is wanted. The answer is here, so that it does not matter if
-		// the other side is gone first.
+		// A flush ends the session without a want. The refs are read already,
+		// so that errors of the connection do not matter.
 		_, _ = io.WriteString(in, "0000")
 		_ = in.Close()
 		return nil
@@ -132,6 +141,9 @@ func (s *sshTransport) refs(ctx context.Context) (*Advertisement, error) {
 	return found, err
 }
 
+// fetch runs upload-pack once more. The advertisement of this connection
+// replaces the earlier one: capabilities may differ between servers behind one
+// name.
 func (s *sshTransport) fetch(ctx context.Context, _ *Advertisement, want Want, take func(io.Reader) error) error {
 	return s.run(ctx, uploadPack, func(a *Advertisement, in io.WriteCloser, out io.Reader) error {
 		message, err := want.request(a)
@@ -149,7 +161,8 @@ func (s *sshTransport) fetch(ctx context.Context, _ *Advertisement, want Want, t
 	})
 }
 
-// run runs the service on the host and hands over its first answer.
+// run starts the service on the host, reads its ref advertisement and passes
+// both pipes to use.
 func (s *sshTransport) run(ctx context.Context, service string, use func(a *Advertisement, in io.WriteCloser, out io.Reader) error) error {
 	client, err := s.connect(ctx)
 	if err != nil {
@@ -173,7 +186,7 @@ func (s *sshTransport) run(ctx context.Context, service string, use func(a *Adve
 	a, err := readAdvertisement(out, s.client.maxRefs)
 	if err != nil {
 		if ctx.Err() == nil {
-			// It says why after it has closed its output.
+			// The message on stderr is complete when the session has ended.
 			_ = session.Wait()
 		}
 		if text := complaints.String(); text != "" && ctx.Err() == nil {
@@ -202,6 +215,8 @@ func (s *sshTransport) connect(ctx context.Context) (*ssh.Client, error) {
 	return ssh.NewClient(upgraded, channels, requests), nil
 }
 
+// connectError explains an error of the SSH handshake. The library has no types
+// for these errors, so that their text decides.
 func connectError(ctx context.Context, err error) error {
 	var failure *Failure
 	switch {
@@ -215,8 +230,8 @@ func connectError(ctx context.Context, err error) error {
 	return ConnectionFailure(ctx, err)
 }
 
-// path is what the server is asked for. As with Git, ~ at the beginning is a
-// home.
+// path is the path for the server. As with Git, ~ at the beginning is a home
+// directory.
 func (s *sshTransport) path() string {
 	path := s.client.address.Path
 	if strings.HasPrefix(path, "/~") {
@@ -230,7 +245,7 @@ func quote(text string) string {
 	return "'" + strings.NewReplacer("'", `'\''`, "!", `'\!'`).Replace(text) + "'"
 }
 
-// stderrBuffer keeps the beginning of what a program says on its error output.
+// stderrBuffer keeps the beginning of the error output of a session.
 type stderrBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -246,7 +261,7 @@ func (c *stderrBuffer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String is what was said.
+// String returns what was kept.
 func (c *stderrBuffer) String() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
