@@ -1,6 +1,6 @@
 import { defineConfig } from "@playwright/test";
 
-// The Go test in test/console starts the world and says where it is.
+// The Go test in test/console starts the environment and passes its URLs.
 const artefacts = process.env["CONSOLE_ARTEFACTS"] ?? "test-results";
 
 export default defineConfig({

@@ -4,7 +4,7 @@ import { defineConfig } from "vite";
 // Where `npm run dev` finds a platform; `slipway up` listens there.
 const platform = process.env["SLIPWAY_PLATFORM"] ?? "http://127.0.0.1:8086";
 
-// The platform answers its own origin alone.
+// The platform accepts its own origin only.
 const forwarded = { target: platform, changeOrigin: true, headers: { origin: platform } };
 
 export default defineConfig({

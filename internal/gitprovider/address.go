@@ -95,6 +95,7 @@ func splitAddress(text string) (address Address, path string, err error) {
 func splitShort(text string) (address Address, path string, err error) {
 	// The query is the ref of a Shared Configuration Repository.
 	text, _, _ = strings.Cut(text, "?")
+	// A slash before the colon is a local path, not a host.
 	before, path, found := strings.Cut(text, ":")
 	host := before[strings.LastIndexByte(before, '@')+1:]
 	if !found || strings.Contains(before, "/") {

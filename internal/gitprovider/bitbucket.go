@@ -37,6 +37,7 @@ func (r bitbucketRepository) repository() Repository {
 	if r.MainBranch != nil {
 		found.DefaultBranch = r.MainBranch.Name
 	}
+	// The list has one link per protocol.
 	for _, link := range r.Links.Clone {
 		switch link.Name {
 		case "https":

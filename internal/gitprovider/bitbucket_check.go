@@ -28,6 +28,8 @@ func (b *bitbucketCloud) tokenKind() TokenKind {
 func (b *bitbucketCloud) Check(ctx context.Context, purpose Purpose) (TokenReport, error) {
 	report := b.newReport(b.tokenKind())
 	report.addUnverified("when the token expires: Bitbucket Cloud does not report it")
+	// API tokens sent as bearer tokens fail with an unhelpful error, so they
+	// are detected here.
 	if strings.HasPrefix(b.token.Reveal(), "ATATT") && !b.basic() {
 		return TokenReport{}, invalid(Bitbucket, "this is an API token: set the user name to the email of its Atlassian account")
 	}
@@ -157,6 +159,7 @@ func (b *bitbucketCloud) checkRepository(ctx context.Context, report *TokenRepor
 	failure, failed := errors.AsType[*Error](err)
 	switch {
 	case err == nil && asked.query != nil:
+	// Reading succeeded, but no call shows whether the user may push.
 	case err == nil:
 		report.addUnverified("whether the token's user may write to %s", name)
 	case failed && failure.Kind == NotFound:

@@ -96,6 +96,8 @@ func (b *bitbucketServer) CreateRepository(ctx context.Context, repoURL string, 
 	if err != nil {
 		return Repository{}, err
 	}
+	// The slug is derived from the name; an equal name gives the expected
+	// slug.
 	body := map[string]any{"name": slug, "scmId": "git", "forkable": true, "public": !private, "defaultBranch": "main"}
 	var made bitbucketServerRepository
 	_, err = b.do(ctx, call{method: http.MethodPost, path: bitbucketREST + path("projects", key, "repos"), body: body, into: &made})
@@ -162,6 +164,7 @@ func serverPages[T any](ctx context.Context, c *client, first call) ([]T, error)
 
 // list reads all pages of the webhooks.
 func (h *bitbucketServerHooks) list(ctx context.Context) ([]hook, error) {
+	// Only ID and URL are needed to find a hook.
 	type existing struct {
 		ID  int64  `json:"id"`
 		URL string `json:"url"`

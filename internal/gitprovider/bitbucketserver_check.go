@@ -45,6 +45,8 @@ func (b *bitbucketServer) checkRepository(ctx context.Context, report *TokenRepo
 		return err
 	}
 	where := "HTTP access tokens, and Repository settings > Repository permissions of " + key + "/" + slug
+	// Permissions include the lower ones, so the highest needed one is
+	// checked.
 	need, why := "REPO_WRITE", "to push"
 	if purpose == RuntimeToken {
 		need, why = "REPO_ADMIN", "to register webhooks"
@@ -98,6 +100,7 @@ func (b *bitbucketServer) allowed(ctx context.Context, key, slug, permission str
 // not visible.
 func (b *bitbucketServer) checkProject(ctx context.Context, report *TokenReport, key, slug string, purpose Purpose) error {
 	report.addUnverified("the permissions on %s/%s: it does not exist, or the token may not see it", key, slug)
+	// Users always administer their personal project.
 	if purpose != RuntimeToken || strings.HasPrefix(key, "~") {
 		return nil
 	}

@@ -214,8 +214,8 @@ func (c *client) do(ctx context.Context, call call) (apiResponse, error) {
 	for try := 1; ; try++ {
 		got, err := c.send(ctx, call)
 		failure, failed := errors.AsType[*Error](err)
-		// Rate limits are not retried here: the caller knows how long it can
-		// wait.
+		// Rate limits are not retried here: the caller decides how long it
+		// can wait.
 		again := failed && failure.Kind == Unreachable && call.method != http.MethodPost && ctx.Err() == nil
 		if !again || try == maxAttempts {
 			return got, err
@@ -267,6 +267,8 @@ func (c *client) send(ctx context.Context, call call) (apiResponse, error) {
 // request builds the HTTP request of a call. The next page of a list must be
 // on the API's origin, because the request carries the token.
 func (c *client) request(ctx context.Context, call call) (*http.Request, error) {
+	// The next page of a list is a complete URL; other calls are relative to
+	// the API.
 	target := call.url
 	if target == "" {
 		base := call.base

@@ -10,7 +10,7 @@
 //     provider's names; what no documented call reveals is reported as
 //     unverified instead of guessed.
 //   - The token is sent to the API's own origin only: a cross-origin redirect
-//     is an error. It is never part of an error, whatever the server returns.
+//     is an error. It is never part of an error, regardless of the response.
 //   - Responses are bounded in size, lists in pages, and every request in time.
 //     Idempotent requests are retried twice after a 5xx.
 //   - Webhooks are idempotent: repeated calls leave one hook.

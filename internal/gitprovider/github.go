@@ -35,6 +35,7 @@ type gitHubRepository struct {
 // unauthenticated reads.
 func (r gitHubRepository) repository() Repository {
 	access := AccessUnknown
+	// The highest permission counts; each includes the lower ones.
 	if p := r.Permissions; p != nil {
 		switch {
 		case p.Admin:
@@ -97,6 +98,7 @@ func (g *gitHub) CreateRepository(ctx context.Context, repoURL string, private b
 		if err != nil {
 			return Repository{}, err
 		}
+		// Logins are case-insensitive.
 		if !strings.EqualFold(login, owner) {
 			return Repository{}, invalid(GitHub, "%s is a user, and the token belongs to %s: GitHub allows a token to create repositories for its own user and for organizations only", owner, login)
 		}
@@ -176,6 +178,8 @@ func (h *gitHubHooks) list(ctx context.Context) ([]hook, error) {
 		for _, one := range page {
 			all = append(all, hook{id: strconv.FormatInt(one.ID, 10), url: one.Config.URL})
 		}
+		// The next URL carries the page parameters, so path and query are not
+		// used again.
 		link := nextLink(got.header)
 		if link == "" {
 			return all, nil

@@ -89,6 +89,8 @@ func (g *gitLab) at(repoURL string) (group, name string, err error) {
 // split removes the base path of a self-managed installation.
 func (g *gitLab) split(address Address) (group, name string, err error) {
 	if !address.SSH {
+		// The base path is part of the web URL, but not of the project's
+		// path.
 		web, _ := url.Parse(webServer(GitLab, g.api))
 		address = address.trimBasePath(web.Path)
 	}
@@ -126,6 +128,8 @@ func (g *gitLab) CreateRepository(ctx context.Context, repoURL string, private b
 	if _, err := g.do(ctx, call{method: http.MethodGet, path: path("namespaces", group), into: &namespace}); err != nil {
 		return Repository{}, err
 	}
+	// GitLab's third level, internal, is not offered: it means all users of
+	// the server.
 	visibility := "public"
 	if private {
 		visibility = "private"

@@ -17,6 +17,7 @@ func (g *gitLab) Check(ctx context.Context, purpose Purpose) (TokenReport, error
 	if err := g.introspect(ctx, &report); err != nil {
 		return TokenReport{}, err
 	}
+	// The user is needed for inherited roles.
 	user, err := g.identify(ctx, &report)
 	if err != nil {
 		return TokenReport{}, err
@@ -58,6 +59,7 @@ func (g *gitLab) introspect(ctx context.Context, report *TokenReport) error {
 		return &Error{Kind: Denied, Provider: GitLab, Token: StateRevoked, Message: "the token is revoked or no longer active at GitLab: create a new one"}
 	}
 	report.Scopes = slices.Sorted(slices.Values(self.Scopes))
+	// Self-managed servers may allow tokens without expiry.
 	if self.ExpiresAt == "" {
 		report.NeverExpires = true
 	} else if at, err := time.Parse(time.DateOnly, self.ExpiresAt); err == nil {
@@ -123,6 +125,8 @@ func (g *gitLab) identify(ctx context.Context, report *TokenReport) (id int64, e
 // checkScopes requires api for the runtime, and write_repository and read_api
 // for a user; api includes both.
 func (g *gitLab) checkScopes(report *TokenReport, purpose Purpose) {
+	// Group and project tokens are managed in their settings, not in those of
+	// a user.
 	where := webServer(GitLab, g.api) + "/-/user_settings/personal_access_tokens"
 	if report.Kind == GroupToken || report.Kind == ProjectToken {
 		where = "Settings > Access tokens of the " + string(report.Kind)

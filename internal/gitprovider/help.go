@@ -25,6 +25,7 @@ func HelpFor(kind Kind, apiURL string, purpose Purpose) TokenHelp {
 	} else {
 		apiURL, _ = DefaultAPI(kind, "")
 	}
+	// Links lead to the configured server, also a self-hosted one.
 	web := webServer(kind, apiURL)
 	runtime := purpose == RuntimeToken
 	switch kind {

@@ -38,6 +38,7 @@ func tenantOfGHE(host string) (string, bool) {
 // The API is always on the repository's own host, or on the one that belongs
 // to a cloud: a URL cannot send a token elsewhere.
 func Infer(repoURL string) (kind Kind, apiURL string, ok bool) {
+	// An invalid URL is not an error here: Probe and the API report it.
 	address, err := ParseAddress(repoURL)
 	if err != nil {
 		return "", "", false

@@ -74,6 +74,7 @@ func NewOAuth(options OAuthOptions) (*OAuth, error) {
 			"no OAuth application of %s is registered: an admin registers one (%s) and gives its id and secret; a token works without one",
 			options.Kind.Title(), registerAt(options.Kind))}
 	}
+	// OAuth endpoints are on the web server, not below the API.
 	server, err := oauthServer(options.Kind, options.APIURL)
 	if err != nil {
 		return nil, err
@@ -220,6 +221,8 @@ func (o *OAuth) Exchange(ctx context.Context, code, verifier, redirect string) (
 	if code == "" || len(code) > 2048 {
 		return Grant{}, invalid(o.kind, "%s sent no code: start again", o.kind.Title())
 	}
+	// The redirect URI must be repeated, and is compared by the provider (RFC
+	// 6749, section 4.1.3).
 	form := url.Values{"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {redirect}}
 	if o.pkce() {
 		form.Set("code_verifier", verifier)
@@ -306,6 +309,8 @@ func (o *OAuth) grant(got tokenResponse) Grant {
 // responseError converts an error response. Only the error code is used:
 // descriptions may repeat the request.
 func (o *OAuth) responseError(response *http.Response, code string) *Error {
+	// Denied is the default: most errors mean that the user must authorize
+	// again.
 	failure := &Error{Kind: Denied, Provider: o.kind, Status: response.StatusCode}
 	switch code {
 	// Providers use different codes for the same errors.

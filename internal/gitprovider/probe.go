@@ -50,6 +50,7 @@ func Probe(ctx context.Context, repoURL string, options ProbeOptions) (Kind, str
 			return "", "", networkError("", address.Host, err)
 		}
 		if found {
+			// The API URL follows from the detected provider.
 			api, err := DefaultAPI(fingerprint.kind, address.server())
 			return fingerprint.kind, api, err
 		}

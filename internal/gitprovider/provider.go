@@ -228,6 +228,7 @@ func New(options Options) (Provider, error) {
 		return &gitLab{client: client}, nil
 	case Bitbucket:
 		return &bitbucketCloud{client: client}, nil
+	// newClient has rejected unknown kinds.
 	default:
 		return &bitbucketServer{client: client}, nil
 	}

@@ -108,6 +108,7 @@ func (r TokenReport) Expiry(now time.Time) string {
 
 // Message returns the report in one line, missing permissions first.
 func (r TokenReport) Message(now time.Time) string {
+	// Missing permissions come first: they need an action.
 	var parts []string
 	for _, missing := range r.Missing {
 		part := "missing " + missing.Name
@@ -153,6 +154,7 @@ const (
 // return the same error for expired and revoked tokens result in revoked: the
 // fix is the same.
 func StateOf(report TokenReport, err error, now time.Time) TokenState {
+	// Errors are classified before the report, which is empty then.
 	responseError, _ := errors.AsType[*Error](err)
 	switch {
 	case responseError != nil && responseError.Token != "":

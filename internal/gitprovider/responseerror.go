@@ -17,6 +17,7 @@ import (
 func (c *client) responseError(call call, response *http.Response, body []byte) *Error {
 	// The detail comes from the server and may repeat the request.
 	detail := c.scrub(errorDetail(body))
+	// Kind and message follow from status, headers and body together.
 	failure := &Error{Provider: c.kind, Status: response.StatusCode}
 	switch status := response.StatusCode; {
 	// GitHub reports rate limits with 403, so this case precedes the other
@@ -147,6 +148,7 @@ func sanitize(text string) string {
 		}
 		return r
 	}, text)
+	// Long bodies would hide the rest of the message.
 	const most = 300
 	if runes := []rune(text); len(runes) > most {
 		text = string(runes[:most]) + " …"

@@ -1,10 +1,10 @@
 // Package gitserver serves one bare Git repository over HTTP on loopback, for
-// the user of this machine. Git itself does the work: git-http-backend runs as
-// a CGI program behind net/http.
+// the user of this machine. Git itself does the work: git-http-backend runs
+// as a CGI program behind net/http.
 //
-// It guarantees that a repository of Create is complete or absent, that pushes
-// are serialized, and that each change of a branch or tag is reported once,
-// after Git has stored it.
+// It guarantees that a repository of Create is complete or absent, that
+// pushes are serialized, and that each change of a branch or tag is reported
+// once, after Git has stored it.
 //
 // It has no authentication, and therefore rejects what would make that
 // dangerous: a Host header that is not loopback, cross-origin requests of web

@@ -36,7 +36,8 @@ func Find(ctx context.Context) (Git, error) {
 		return Git{}, errors.New("git is not installed: install the package git")
 	}
 	g := Git{command: command}
-	// git-http-backend is not in PATH; its folder depends on the distribution.
+	// git-http-backend is not in PATH; its folder depends on the
+	// distribution.
 	folder, err := g.run(ctx, "", nil, "--exec-path")
 	if err != nil {
 		return Git{}, err
@@ -66,9 +67,9 @@ func (g Git) run(ctx context.Context, dir string, input io.Reader, args ...strin
 	return out.String(), nil
 }
 
-// environment returns the environment of every git process: none of the user's
-// configuration, which is meant for other repositories, and fixed settings
-// instead. GIT_CONFIG_COUNT passes them without a file.
+// environment returns the environment of every git process: none of the
+// user's configuration, which is meant for other repositories, and fixed
+// settings instead. GIT_CONFIG_COUNT passes them without a file.
 func environment(dir string) []string {
 	settings := []struct{ key, value string }{
 		{"http.receivepack", "true"},

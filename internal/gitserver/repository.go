@@ -17,8 +17,8 @@ import (
 // Branch is the default branch of a new repository.
 const Branch = "main"
 
-// Create creates a bare repository with one commit of these files, by path. An
-// existing repository is not changed.
+// Create creates a bare repository with one commit of these files, by path.
+// An existing repository is not changed.
 func (g Git) Create(ctx context.Context, dir string, files map[string][]byte) error {
 	if _, err := os.Stat(dir); err == nil {
 		return nil

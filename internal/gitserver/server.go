@@ -78,7 +78,8 @@ func (g Git) Serve(listener net.Listener, options Options) *Server {
 	return s
 }
 
-// Close shuts down the server. Requests in flight have stopTimeout to complete.
+// Close shuts down the server. Requests in flight have stopTimeout to
+// complete.
 func (s *Server) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
@@ -96,6 +97,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "this repository is for programs on this machine, by the address 127.0.0.1", http.StatusForbidden)
 		return
 	}
+	// Everything but the smart protocol is hidden: the dumb protocol would
+	// expose all files of the repository.
 	service, ok := serviceOf(r, "/"+filepath.Base(s.options.Dir))
 	if !ok {
 		http.Error(w, fmt.Sprintf("there is only a Git repository here: git clone http://%s/%s", r.Host, filepath.Base(s.options.Dir)), http.StatusNotFound)
@@ -120,8 +123,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	s.backend.ServeHTTP(w, r)
 }
 
-// serviceOf returns the Git service of a request (gitprotocol-http). Paths are
-// compared unescaped, so that no other spelling passes.
+// serviceOf returns the Git service of a request (gitprotocol-http). Paths
+// are compared unescaped, so that no other spelling passes.
 func serviceOf(r *http.Request, repository string) (string, bool) {
 	for _, service := range []string{uploadPack, receivePack} {
 		path := r.URL.EscapedPath()
@@ -135,8 +138,8 @@ func serviceOf(r *http.Request, repository string) (string, bool) {
 	return "", false
 }
 
-// isLoopback checks the Host header against DNS rebinding: a web page on a host
-// that resolves to this machine could push otherwise.
+// isLoopback checks the Host header against DNS rebinding: a web page on a
+// host that resolves to this machine could push otherwise.
 func isLoopback(host string) bool {
 	name := host
 	if split, _, err := net.SplitHostPort(host); err == nil {
@@ -160,8 +163,8 @@ func acquire(ctx context.Context, places chan struct{}) (func(), error) {
 }
 
 // measure sets the Content-Length of a chunked body, which CGI requires: git
-// sends larger pushes chunked. The body is spooled to a file that the function
-// deletes.
+// sends larger pushes chunked. The body is spooled to a file that the
+// function deletes.
 func (s *Server) measure(w http.ResponseWriter, r *http.Request) (func(), error) {
 	body := http.MaxBytesReader(w, r.Body, maxPush)
 	r.Body = body
@@ -190,8 +193,8 @@ func (s *Server) measure(w http.ResponseWriter, r *http.Request) (func(), error)
 }
 
 // push passes a push to git and reports its changes. The references are
-// compared before and after, because git is authoritative, even if the response
-// was lost.
+// compared before and after, because git is authoritative, even if the
+// response was lost.
 func (s *Server) push(w http.ResponseWriter, r *http.Request) {
 	release, err := acquire(r.Context(), s.pushing)
 	if err != nil {

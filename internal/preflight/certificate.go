@@ -114,6 +114,8 @@ func defaultOf(leaf *x509.Certificate) string {
 
 // namesOf returns the names of a certificate.
 func namesOf(leaf *x509.Certificate) string {
+	// Common names are ignored by clients, so only the alternative names
+	// count.
 	names := append([]string{}, leaf.DNSNames...)
 	for _, address := range leaf.IPAddresses {
 		names = append(names, address.String())

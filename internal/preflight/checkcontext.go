@@ -141,6 +141,8 @@ func (in *CheckContext) externalURL(out *Report) *url.URL {
 // readError reports that the cluster could not be read. An unreachable API
 // server is reported once, by P1 if it runs.
 func (r *Report) readError(what string, err error) {
+	// An API status means that the server responded; other errors are network
+	// failures.
 	var status apierrors.APIStatus
 	answered := errors.As(err, &status)
 	switch {

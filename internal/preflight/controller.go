@@ -85,6 +85,7 @@ func controllerByID(id ControllerID) Controller {
 
 // runs reports whether a Pod template runs the controller.
 func (c Controller) runs(template corev1.PodTemplateSpec) bool {
+	// The image is the stronger evidence: labels depend on the chart.
 	if slices.ContainsFunc(template.Spec.Containers, func(container corev1.Container) bool { return imageIs(container.Image, c.images) }) {
 		return true
 	}

@@ -89,7 +89,7 @@ type Finding struct {
 	Severity Severity `json:"severity"`
 	// Subject is the object, host or key that the finding is about.
 	Subject string `json:"subject,omitempty"`
-	// Looked says what was looked at to find it.
+	// Looked is what was inspected to find it.
 	Looked  string `json:"looked,omitempty"`
 	Message string `json:"message"`
 	// Fix is a sentence, a command or a manifest that solves the problem.
@@ -191,6 +191,7 @@ func (r *Report) pending(subject, message, fix string) *Finding {
 
 // result returns the result of the completed check.
 func (r *Report) result() Result {
+	// A check without findings has passed.
 	result := Result{Code: r.code, Name: r.code.Name(), State: Passed, Looked: strings.Join(r.inspected, "; "), Findings: r.findings}
 	// A check that skipped one part but found a problem in another is not
 	// skipped.

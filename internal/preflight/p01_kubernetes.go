@@ -28,6 +28,7 @@ func checkKubernetesVersion(_ context.Context, in *CheckContext, out *Report) {
 // evaluateKubernetes compares a version. Versions of clouds have suffixes,
 // which ParseGeneric accepts.
 func evaluateKubernetes(reported string, out *Report) {
+	// Managed clusters add suffixes such as -gke.100 or +k3s1.
 	found, err := version.ParseGeneric(reported)
 	switch {
 	case err != nil:

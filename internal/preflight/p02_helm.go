@@ -47,6 +47,7 @@ func libraryVersion() string {
 	if !ok {
 		return ""
 	}
+	// The version is that of the linked module, which cannot be wrong.
 	for _, module := range built.Deps {
 		if strings.HasPrefix(module.Path, helmModule) {
 			return module.Version

@@ -76,6 +76,7 @@ func evaluateNodes(nodes []corev1.Node, out *Report) {
 		}
 		lacks = append(lacks, wanted.missing(node))
 	}
+	// All nodes are listed with what they lack, up to six.
 	message := "no node has 2 CPU and 5000 MB: " + shorten(lacks)
 	if enoughOn != "" {
 		out.warn("nodes", message, "the runtime itself fits on "+enoughOn+"; add a larger node before many applications are delivered")

@@ -155,6 +155,8 @@ func describeRights(missing []right) string {
 // rightsRole returns a ClusterRole with the missing permissions, and how to
 // bind it.
 func rightsRole(missing []right, namespace string) string {
+	// Only missing permissions are granted, so the role is as small as
+	// possible.
 	role := rbacv1.ClusterRole{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole"},
 		ObjectMeta: metav1.ObjectMeta{Name: "slipway-installer"},

@@ -31,6 +31,7 @@ func argoParts() []argoPart {
 // runs reports whether a Deployment belongs to the project, by label or
 // image.
 func (p argoPart) runs(deployment appsv1.Deployment) bool {
+	// The label survives renamed images; the image survives missing labels.
 	labels := deployment.Labels
 	if slices.Contains(p.labels, labels["app.kubernetes.io/part-of"]) {
 		return true

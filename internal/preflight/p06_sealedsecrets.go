@@ -16,6 +16,7 @@ const sealedSecretsCRD = "sealedsecrets.bitnami.com"
 // not install this controller, so an existing one is used and no conflict.
 func checkSealedSecrets(ctx context.Context, in *CheckContext, out *Report) {
 	out.inspect("CustomResourceDefinition %s", sealedSecretsCRD)
+	// Metadata is enough to find out whether the CRD exists.
 	_, err := in.Cluster.Metadata.Resource(kube.DefinitionResource()).Get(ctx, sealedSecretsCRD, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):

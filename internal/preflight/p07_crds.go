@@ -30,6 +30,7 @@ func ownCRDs() []string {
 // checkCRDOwnership is P7: the CRDs of the chart do not exist yet or belong
 // to this release, by Helm's label and annotations.
 func checkCRDOwnership(ctx context.Context, in *CheckContext, out *Report) {
+	// The default is the release name of the documentation.
 	release := cmp.Or(in.Release, defaultRelease)
 	out.inspect("label and annotations of Helm on %s", shorten(ownCRDs()))
 	for _, name := range ownCRDs() {
@@ -49,6 +50,8 @@ func checkCRDOwnership(ctx context.Context, in *CheckContext, out *Report) {
 // evaluateCRD reports a CRD of another owner. A CRD without owner can be
 // adopted.
 func (in *CheckContext) evaluateCRD(found *metav1.PartialObjectMetadata, release string, out *Report) {
+	// Helm identifies the owner of an object by these annotations and the
+	// managed-by label.
 	owner, where := found.Annotations[helmRelease], found.Annotations[helmNamespace]
 	managed := found.Labels[helmLabel]
 	switch {

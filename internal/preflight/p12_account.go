@@ -10,6 +10,7 @@ import (
 // checkAccountMatch is P12: the account in the values is the account of the
 // key (R34).
 func checkAccountMatch(_ context.Context, in *CheckContext, out *Report) {
+	// Both the platform and an account ID are needed for the comparison.
 	if in.Platform == nil {
 		out.skip("no platform is chosen: run slipway login URL")
 		return

@@ -18,6 +18,8 @@ func checkAccessMode(_ context.Context, in *CheckContext, out *Report) {
 		if slices.Equal(finding.Keys, []string{mode.KeyRuntimeName}) {
 			continue // reported by P8
 		}
+		// Unused values are warnings; everything else prevents the
+		// installation.
 		severity := SeverityError
 		if finding.Warning {
 			severity = SeverityWarning

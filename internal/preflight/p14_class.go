@@ -20,6 +20,7 @@ func checkIngressClass(ctx context.Context, in *CheckContext, out *Report) {
 		in.checkGateways(ctx, out)
 		return
 	}
+	// A tunnel needs no Ingress controller.
 	if in.requestedMode() == mode.Tunnel {
 		out.skip("the runtime is reached through its tunnel")
 		return
@@ -51,6 +52,7 @@ func (in *CheckContext) evaluateClass(view *controllerView, out *Report) bool {
 		return false
 	}
 	if view.class == nil {
+		// Existing classes are listed: a typo is the most common cause.
 		found := "the cluster has no IngressClass"
 		if len(view.classes) > 0 {
 			found = "the cluster has " + shorten(view.classes)
@@ -124,6 +126,7 @@ func gatewayResource() schema.GroupVersionResource {
 
 // checkGateways checks that the Gateways of an HTTPRoute are programmed.
 func (in *CheckContext) checkGateways(ctx context.Context, out *Report) {
+	// Every Gateway of the route must be programmed.
 	for _, parent := range in.Settings.HTTPRoute.ParentRefs {
 		gateway, err := in.gateway(ctx, parent)
 		subject := named("Gateway", in.parentNamespace(parent), parent.Name)

@@ -54,6 +54,7 @@ func (in *CheckContext) evaluateService(view *controllerView, service corev1.Ser
 	if len(addresses) > 0 {
 		return
 	}
+	// The events of the Service show why the cloud created no load balancer.
 	fix := "see why: kubectl -n " + service.Namespace + " describe service " + service.Name
 	if view.controller.ID == NGINXCommunity {
 		fix += "; or install the controller as the provider documents it:\n" + in.provider().installHint()
@@ -98,6 +99,8 @@ func (in *CheckContext) nodeAddress(view *controllerView, out *Report) {
 // ones if there are none.
 func nodeAddresses(nodes []corev1.Node) []string {
 	var external, internal []string
+	// Other address types are names, which clients outside of the cluster
+	// cannot resolve.
 	for _, node := range nodes {
 		for _, one := range node.Status.Addresses {
 			switch one.Type {
@@ -118,6 +121,7 @@ func nodeAddresses(nodes []corev1.Node) []string {
 // evaluateAddress checks whether an address is reachable from other networks.
 func evaluateAddress(subject, address string, out *Report) {
 	const near = "it is only reachable from this machine, and not for the platform and webhooks of Git providers (R103)"
+	// Load balancers report an IP address or a host name.
 	parsed, err := netip.ParseAddr(address)
 	switch {
 	case err != nil && (strings.EqualFold(address, "localhost") || strings.HasSuffix(strings.ToLower(address), ".localhost")):

@@ -27,6 +27,7 @@ func (in *CheckContext) evaluateEnterpriseTLS(ctx context.Context, host string, 
 		return // reported by P14
 	}
 	out.inspect("Secrets of type kubernetes.io/tls in the namespace %s", in.Settings.Namespace)
+	// Any matching Secret will do, regardless of its name.
 	names, err := in.secretsFor(ctx, host)
 	if err != nil {
 		out.readError("secrets", err)

@@ -24,6 +24,7 @@ func checkTLSCertificate(ctx context.Context, in *CheckContext, out *Report) {
 	if address == nil {
 		return
 	}
+	// Without TLS there is no certificate to check.
 	if address.Scheme == "http" {
 		out.inspect("the address %s", address)
 		out.warn(address.Host, "the runtime is reached without TLS: tokens of the platform are sent unencrypted", "set the protocol to https")
@@ -33,6 +34,8 @@ func checkTLSCertificate(ctx context.Context, in *CheckContext, out *Report) {
 	// handshake's problems.
 	fromSecret := in.evaluateSecrets(ctx, address.Hostname(), out)
 	in.evaluateEnterpriseTLS(ctx, address.Hostname(), out)
+	// The handshake shows what clients get, regardless of the objects in the
+	// cluster contain.
 	out.inspect("a TLS handshake with %s:%s", address.Hostname(), portOf(address))
 	chain, err := in.handshake(ctx, address.Hostname(), portOf(address))
 	var noTLS *noTLSError
@@ -63,6 +66,7 @@ func (in *CheckContext) evaluateSecrets(ctx context.Context, host string, out *R
 	}
 	good := false
 	for _, one := range in.Settings.Ingress.TLS {
+		// An entry without hosts applies to all hosts of the Ingress.
 		if one.SecretName == "" || len(one.Hosts) > 0 && !slices.Contains(one.Hosts, host) {
 			continue
 		}

@@ -47,6 +47,8 @@ func (in *CheckContext) evaluateBalancer(out *Report) {
 	if in.requestedMode() != mode.Ingress {
 		return
 	}
+	// Only NGINX Community on AWS needs the annotation; an error is reported
+	// by P14.
 	view, err := in.controller()
 	if err != nil || !view.known || view.controller.ID != NGINXCommunity || in.provider().ID != AWS {
 		return

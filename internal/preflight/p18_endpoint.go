@@ -31,6 +31,8 @@ func endpointLeaves() []string { return []string{publishedLeaf, "ip", "hostname"
 func (in *CheckContext) endpointStatus(ctx context.Context, view *controllerView, out *Report) {
 	for _, one := range view.workloads {
 		out.inspect("providers.kubernetesIngress.ingressEndpoint of %s", one)
+		// Each workload is checked, because several instances may have
+		// different settings.
 		published, given, err := in.endpointOf(ctx, one)
 		if err != nil {
 			out.readError("configmaps", err)
@@ -145,6 +147,7 @@ func child(tree any, name string) any {
 
 // evaluatePublished checks the published Service.
 func (in *CheckContext) evaluatePublished(ctx context.Context, one *workload, published, snippet string, out *Report) {
+	// The option needs the qualified form; a bare name is a common mistake.
 	namespace, name, qualified := strings.Cut(published, "/")
 	if !qualified || namespace == "" || name == "" || strings.Contains(name, "/") {
 		out.fail(one.String(), fmt.Sprintf("its publishedService is %q, and has to be <namespace>/<service>", published), "write:\n"+snippet)

@@ -43,6 +43,8 @@ func (in *CheckContext) enterpriseStatus(ctx context.Context, view *controllerVi
 			in.operatorStatus(resource, path, &list.Items[i], out)
 		}
 	}
+	// Flags of an operated workload are derived from the resource, so they
+	// are not checked again.
 	if operated {
 		return
 	}
@@ -81,6 +83,7 @@ func (in *CheckContext) operatorStatus(resource schema.GroupVersionResource, pat
 // enterpriseFlag checks the flag of a workload.
 func (in *CheckContext) enterpriseFlag(one *workload, out *Report) {
 	const flag = "report-ingress-status"
+	// The flag is off by default in NGINX Enterprise.
 	value, given := flagValue(one.program(), flag)
 	if !given || value == "false" {
 		finding := out.fail(one.String(), "it runs without -"+flag+": Ingresses get no address, and their health stays Progressing", "add the argument -"+flag)
@@ -106,6 +109,8 @@ func (in *CheckContext) communityStatus(view *controllerView, out *Report) {
 			in.offerArgument(finding, one, "update-status", "--update-status=true")
 			continue
 		}
+		// Without these flags the controller reports the addresses of its
+		// nodes.
 		published := false
 		for _, source := range []string{"publish-service", "publish-status-address"} {
 			_, given := flagValue(one.program(), source)

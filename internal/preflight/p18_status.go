@@ -71,6 +71,7 @@ func (in *CheckContext) awaitStatus(ctx context.Context, out *Report) {
 	case len(found) == 0:
 		out.fail(subject, "it does not exist, or cannot be read: "+err.Error(), "install the runtime with --mode ingress")
 	default:
+		// An unknown controller is named by its class.
 		who, page := "the controller of the class "+in.Settings.Ingress.ClassName, "its documentation"
 		if view, err := in.controller(); err == nil && view.known {
 			who, page = view.controller.Name, view.controller.Page
@@ -98,6 +99,7 @@ func (in *CheckContext) othersStatus(ctx context.Context, view *controllerView, 
 		out.inspect("no other Ingresses: %s", kube.FailureKind(err))
 		return
 	}
+	// Only Ingresses of the same class are comparable.
 	class := in.Settings.Ingress.ClassName
 	seen, empty := 0, ""
 	for i := range list.Items {

@@ -20,6 +20,8 @@ func checkURLAnswer(ctx context.Context, in *CheckContext, out *Report) {
 	}
 	target := address.JoinPath(wire.AppProxyPath).String()
 	out.inspect("GET %s", target)
+	// No token is sent: the router responds with its header even to an
+	// unauthenticated request.
 	client := in.probeClient()
 	defer client.CloseIdleConnections()
 	response, err := get(ctx, client, target, nil)

@@ -22,6 +22,7 @@ func checkRouteResources(ctx context.Context, in *CheckContext, out *Report) {
 	if address == nil {
 		return
 	}
+	// The chart creates these objects.
 	if in.Stage == Before {
 		out.skip("they are there after the install")
 		return
@@ -164,6 +165,7 @@ func (in *CheckContext) routeAccepted(route *unstructured.Unstructured, subject 
 // valid gateway.
 func (in *CheckContext) meshRoutes(ctx context.Context, address *url.URL, out *Report) {
 	resource := schema.GroupVersionResource{Group: mode.IstioGroup, Version: mode.IstioVersion, Resource: "virtualservices"}
+	// The same evaluation as slipway runtime mesh verify.
 	settings := mode.MeshSettings{
 		Runtime: in.Settings.Runtime, Namespace: in.Settings.Namespace, Gateway: in.Gateway, Hosts: []string{address.Hostname()}, Version: in.RuntimeVersion,
 	}

@@ -17,6 +17,7 @@ func checkDNS(ctx context.Context, in *CheckContext, out *Report) {
 		return
 	}
 	host := address.Hostname()
+	// Without known addresses only the existence of a record is checked.
 	wanted := in.publicAddresses(ctx)
 	out.inspect("DNS for %s", host)
 	if len(wanted) > 0 {
@@ -73,6 +74,8 @@ func (in *CheckContext) recordFor(host string, wanted []string) string {
 	if len(wanted) == 0 {
 		return "create a record of " + host + " with the address of the controller, see P15"
 	}
+	// The type of the record follows from the address: A, AAAA, or CNAME for
+	// a name.
 	kind := "CNAME"
 	if address, err := netip.ParseAddr(wanted[0]); err == nil {
 		kind = "A"

@@ -10,6 +10,7 @@ import (
 // tokenReport returns the provider's report about the token; false if there
 // is no token or the check failed, which P22 reports.
 func (in *CheckContext) tokenReport(out *Report) (gitprovider.TokenReport, bool) {
+	// Checks of the token are optional: it can be set after the installation.
 	if in.GitProvider == nil {
 		out.skip("no Git token is given (--git-token-file)")
 		return gitprovider.TokenReport{}, false

@@ -42,6 +42,7 @@ func checkSharedRepository(ctx context.Context, in *CheckContext, out *Report) {
 		out.skip("no Shared Configuration Repository is given (--shared-repository)")
 		return
 	}
+	// The parser is the one of platform and agent, so all of them agree.
 	repository, err := wire.ParseSharedRepository(given.Repository)
 	if err != nil {
 		out.inspect("the URL of the Shared Configuration Repository")
@@ -69,6 +70,7 @@ func (in *CheckContext) probePush(ctx context.Context, repository wire.SharedRep
 		out.fail("authorities for Git", err.Error(), "give a file with PEM certificates")
 		return
 	}
+	// The token is sent as Git does, with Basic authentication.
 	header := http.Header{}
 	if !given.Token.IsZero() {
 		if address.Scheme != "https" {
@@ -109,6 +111,7 @@ func evaluateProbe(subject string, response *http.Response, withToken bool, out 
 		out.fail(subject, "the server does not accept the token", "see P22")
 	case response.StatusCode == http.StatusForbidden:
 		out.fail(subject, "the token may not push to it", "give its user write access, see P23")
+	// The runtime can create the repository, so this is only a warning.
 	case response.StatusCode == http.StatusNotFound:
 		out.warn(subject, "it does not exist, or the token may not see it", "create an empty one, or let the runtime create it with a token that may")
 	default:
@@ -123,6 +126,7 @@ func (in *CheckContext) probeSSH(ctx context.Context, repository wire.SharedRepo
 		out.fail(repository.String(), err.Error(), "write an https or ssh URL")
 		return
 	}
+	// Bitbucket Server uses another port for SSH, which is part of the URL.
 	port := cmp.Or(parsed.Port, "22")
 	out.inspect("a TCP connection to %s:%s", parsed.Host, port)
 	conn, err := in.connect(ctx, parsed.Host, port)

@@ -44,6 +44,7 @@ func checkGitTLS(ctx context.Context, in *CheckContext, out *Report) {
 		out.fail(address.Host, "its certificate cannot be read: "+describeError(err), "see P27")
 		return
 	}
+	// The fix is the same for every problem: the runtime must trust the CA.
 	for _, problem := range evaluateChain(chain, address.Host, roots, in.Now()) {
 		out.add(problem.severity, address.Host, problem.message, gitCertificates+"\nand inspect it with: "+opensslLine(address.Host, port))
 	}

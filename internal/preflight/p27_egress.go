@@ -46,6 +46,7 @@ func (in *CheckContext) firewall(what string) string {
 
 // reachPlatform checks the platform and, in tunnel mode, its tunnel endpoint.
 func (in *CheckContext) reachPlatform(ctx context.Context, out *Report) {
+	// The URL was given by the user and may be malformed.
 	base, err := url.Parse(in.Platform.URL)
 	if err != nil {
 		out.fail("platform", "its URL cannot be read", "write https://HOST")
@@ -62,6 +63,7 @@ func (in *CheckContext) reachPlatform(ctx context.Context, out *Report) {
 	if in.requestedMode() != mode.Tunnel {
 		return
 	}
+	// Proxies that pass ordinary requests may still block WebSockets.
 	tunnel := base.JoinPath(wire.TunnelPath)
 	out.inspect("a WebSocket at %s", tunnel)
 	response, err := get(ctx, client, tunnel.String(), upgradeHeader())
@@ -79,6 +81,7 @@ func (in *CheckContext) reachPlatform(ctx context.Context, out *Report) {
 
 // reachRegistry checks the base endpoint of the OCI distribution API.
 func (in *CheckContext) reachRegistry(ctx context.Context, registry string, out *Report) {
+	// Any response shows that the registry is reachable, also 401.
 	target := &url.URL{Scheme: "https", Host: registry, Path: "/v2/"}
 	out.inspect("GET %s", target)
 	client := in.verifyingClient(in.Roots)

@@ -139,6 +139,7 @@ func (in *CheckContext) provider() Provider {
 
 // installHint returns how a controller gets an address at the provider.
 func (p Provider) installHint() string {
+	// Commands come first, so that they can be copied.
 	hint := strings.Join(p.Commands, "\n")
 	if p.Note != "" {
 		hint += "\n(" + p.Name + ": " + p.Note + ")"

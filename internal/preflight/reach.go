@@ -32,6 +32,7 @@ func portOf(address *url.URL) string {
 
 // resolve returns the addresses of a host.
 func (in *CheckContext) resolve(ctx context.Context, host string) ([]netip.Addr, error) {
+	// IP addresses need no resolution.
 	if address, err := netip.ParseAddr(host); err == nil {
 		return []netip.Addr{address.Unmap()}, nil
 	}

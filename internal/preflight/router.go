@@ -49,6 +49,7 @@ func addressesIn(ingress *networkingv1.Ingress) []string {
 // missing kind counts as a missing object.
 func (r *Report) missing(subject string, err error, fix string) {
 	switch {
+	// A cluster without the CRD cannot have the object either.
 	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
 		r.fail(subject, "it does not exist", fix)
 	default:

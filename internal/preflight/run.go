@@ -181,7 +181,7 @@ func catalogue() []entry {
 // order of the catalogue.
 func Run(ctx context.Context, world World, options Options) []Result {
 	in := newCheckContext(ctx, world, options)
-	// The catalogue's order is kept, whatever the order of the flags.
+	// The catalogue's order is kept, regardless of the order of the flags.
 	var chosen []entry
 	for _, one := range catalogue() {
 		if (len(options.Only) == 0 || slices.Contains(options.Only, one.code)) && !slices.Contains(options.Skip, one.code) {
@@ -218,6 +218,7 @@ func (in *CheckContext) run(ctx context.Context, one entry) Result {
 	// The wait for the Ingress status is configured and comes on top.
 	bounded, cancel := context.WithTimeout(ctx, checkTimeout+in.StatusWait)
 	defer cancel()
+	// Each check has its own report, so checks share nothing but the context.
 	report := &Report{code: one.code, stage: in.Stage, versionRuns: in.versionRuns}
 	one.check(bounded, in, report)
 	return report.result()

@@ -96,6 +96,7 @@ func (in *CheckContext) viewWorkloads(ctx context.Context, view *controllerView)
 	for _, one := range deployments.Items {
 		view.take(&workload{kind: "Deployment", namespace: one.Namespace, name: one.Name, template: one.Spec.Template, available: one.Status.AvailableReplicas > 0})
 	}
+	// Controllers on bare metal often run as a DaemonSet with host ports.
 	sets, err := apps.DaemonSets(in.ControllerNamespace).List(ctx, metav1.ListOptions{Limit: maxListed})
 	if err != nil {
 		return err
@@ -142,6 +143,7 @@ func (v *controllerView) narrow(class string) {
 // webhooks and metrics are internal to the cluster and are skipped.
 func (in *CheckContext) viewServices(ctx context.Context, view *controllerView) error {
 	seen := map[string]bool{}
+	// A Service may select several workloads; it is listed once.
 	for _, one := range view.workloads {
 		list, err := in.Cluster.Client.CoreV1().Services(one.namespace).List(ctx, metav1.ListOptions{Limit: maxListed})
 		// The namespace may have been deleted since the workloads were

@@ -84,7 +84,7 @@ test("what an application has, without its secrets", async ({ admin: page }) => 
   await expect(deployment.getByText(/demo|listen|serv/i).first()).toBeVisible();
   await look(page, "resource-logs");
   await deployment.getByRole("tab", { name: "Diff", exact: true }).click();
-  await expect(deployment.getByRole("heading", { name: "The same" })).toBeVisible();
+  await expect(deployment.getByRole("heading", { name: "No differences" })).toBeVisible();
   await look(page, "resource-same");
   await page.keyboard.press("Escape");
   await tree.getByRole("treeitem").filter({ hasText: /^Pod/ }).first().click();

@@ -28,7 +28,7 @@ test("the traffic while load runs, from the commit to the request", async ({ adm
   const { answered, failed } = await stopLoad();
   expect(failed).toBe(0);
   expect(answered).toBeGreaterThan(0);
-  // What the page says in the end is what was sent, and a request of a person or two.
+  // The page's total is the number of requests that were sent, and a few of the browser.
   await expect.poll(total).toBeGreaterThanOrEqual(answered);
   await expect.poll(async () => Number(await textOf(rate))).toBe(0);
   await chain.getByRole("link", { name: "web" }).click();

@@ -19,10 +19,10 @@ test("an application follows its cluster", async ({ admin: page }) => {
   await page.goto(at("/applications/prod/slipway/web"));
   const took = await follows(page);
   console.log(`the tree has other Pods ${took} ms after the cluster`);
-  // Others run on the machine unless somebody measures.
+  // Other tests run on the machine, except for measurements.
   if (process.env["CONSOLE_LONG"] === "1") expect(took).toBeLessThan(2_000);
 
-  // What Kubernetes tells of a resource that is open comes by itself too.
+  // Kubernetes events of an open resource are updated too.
   await page
     .getByRole("treeitem")
     .filter({ hasText: /^ReplicaSet/ })

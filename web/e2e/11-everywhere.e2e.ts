@@ -7,7 +7,7 @@ import { look } from "./support/look";
 import { isSeen, routes, scans, titles } from "./support/scanned";
 import { world } from "./support/world";
 
-// dialog looks at a dialog that is open, and closes it without doing anything.
+// dialog scans an open dialog and closes it without an action.
 async function dialog(page: Page, title: string | RegExp, name: string): Promise<void> {
   const shown = page.getByRole("dialog", { name: title });
   await expect(shown).toBeVisible();

@@ -208,7 +208,7 @@ func (c *connection) updateToken(ctx context.Context) error {
 }
 
 // drain requests that the platform sends no new requests, and waits until the
-// platform closes the connection. Only the platform can tell that the last response
+// platform closes the connection. Only the platform can detect that the last response
 // was read. DrainTimeout bounds the wait.
 func (c *connection) drain() {
 	if c.sendControl(agentMessage{Moved: true}) != nil {

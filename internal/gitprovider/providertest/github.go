@@ -51,6 +51,7 @@ func gitHubEndpoints() []endpoint {
 // setHeaders sets the headers of every response: the token's expiry and
 // scopes, and the accepted permissions.
 func setHeaders(x *exchange, accepted string) {
+	// Fine-grained tokens have no scope headers.
 	if x.token.Scopes != nil {
 		x.w.Header().Set("X-OAuth-Scopes", strings.Join(x.token.Scopes, ", "))
 		x.w.Header().Set("X-Accepted-OAuth-Scopes", accepted)
@@ -91,6 +92,7 @@ func gitHubInstallation(x *exchange) {
 
 // gitHubAccount serves GET /users/{name}, which is public.
 func gitHubAccount(x *exchange) {
+	// The type distinguishes users from organizations.
 	kind, found := x.world.Owners[x.r.PathValue("name")]
 	if !found {
 		gitHubDenied(x, http.StatusNotFound, "Not Found")
@@ -102,6 +104,7 @@ func gitHubAccount(x *exchange) {
 // gitHubJSON encodes a repository with the permissions of the token's user.
 func gitHubJSON(x *exchange, repository *Repository) map[string]any {
 	role, _ := x.role(repository.Path)
+	// GitHub reports a default branch even for an empty repository.
 	branch := repository.DefaultBranch
 	if branch == "" {
 		branch = "main"
@@ -122,6 +125,8 @@ func gitHubPath(x *exchange) string { return x.r.PathValue("owner") + "/" + x.r.
 func gitHubGet(x *exchange) {
 	setHeaders(x, "repo")
 	repository := x.repository(gitHubPath(x))
+	// A private repository without the scope is 404, not 403: GitHub does not
+	// reveal its existence.
 	if repository == nil || x.token.Scopes != nil && repository.Private && !x.scoped("repo") {
 		gitHubDenied(x, http.StatusNotFound, "Not Found")
 		return
@@ -132,6 +137,7 @@ func gitHubGet(x *exchange) {
 // gitHubCreate serves POST /user/repos and POST /orgs/{org}/repos.
 func gitHubCreate(x *exchange) {
 	setHeaders(x, "public_repo, repo")
+	// Without an organization the token's user is the owner.
 	owner := x.r.PathValue("org")
 	if owner == "" {
 		owner = x.token.Login
@@ -144,6 +150,7 @@ func gitHubCreate(x *exchange) {
 		})
 		return
 	}
+	// The check follows the conflict, as at GitHub.
 	if x.token.Scopes != nil && !x.scoped("repo") {
 		gitHubDenied(x, http.StatusNotFound, "Not Found")
 		return
@@ -162,6 +169,7 @@ func gitHubAllowed(x *exchange, permission, level string) *Repository {
 		return nil
 	}
 	role, _ := x.role(repository.Path)
+	// The header names the missing permission only for fine-grained tokens.
 	fine := x.token.Scopes == nil
 	if fine && !slices.Contains(x.token.Permissions, permission) {
 		x.w.Header().Set("X-Accepted-GitHub-Permissions", permission+"="+level)
@@ -179,6 +187,7 @@ func gitHubAllowed(x *exchange, permission, level string) *Repository {
 // the permission. Lists of public repositories need none.
 func gitHubReading(permission string, public bool) func(*exchange) {
 	return func(x *exchange) {
+		// Everyone can read these lists of a public repository.
 		if repository := x.repository(gitHubPath(x)); public && repository != nil && !repository.Private {
 			x.respond(http.StatusOK, []any{})
 			return
@@ -186,6 +195,7 @@ func gitHubReading(permission string, public bool) func(*exchange) {
 		repository := gitHubAllowed(x, permission, "read")
 		switch {
 		case repository == nil:
+		// An empty repository has no commits to list.
 		case permission == "contents" && repository.Empty:
 			gitHubDenied(x, http.StatusConflict, "Git Repository is empty.")
 		case permission == "statuses" && repository.Empty:
@@ -207,6 +217,7 @@ func gitHubHookJSON(hook Hook) map[string]any {
 	if hook.VerifyTLS {
 		config["insecure_ssl"] = "0"
 	}
+	// The real secret is never returned, so clients cannot compare it.
 	if hook.Secret != "" {
 		config["secret"] = "********"
 	}
@@ -229,6 +240,7 @@ func gitHubListHooks(x *exchange) {
 // gitHubHook decodes the hook of a request body.
 func gitHubHook(x *exchange) Hook {
 	config, _ := x.body["config"].(map[string]any)
+	// Only the events that Slipway uses are accepted.
 	for _, event := range texts(x.body["events"]) {
 		if !slices.Contains([]string{"push", "pull_request"}, event) {
 			x.undocumented("the event %s", event)
@@ -251,6 +263,8 @@ func gitHubCreateHook(x *exchange) {
 		x.undocumented("name is %v: only web is known", x.body["name"])
 	}
 	hook := gitHubHook(x)
+	// GitHub rejects a second hook with the same URL; the other providers do
+	// not.
 	if slices.ContainsFunc(repository.Hooks, func(h Hook) bool { return h.URL == hook.URL }) {
 		x.respond(http.StatusUnprocessableEntity, map[string]any{
 			"message": "Validation Failed", "documentation_url": x.page,

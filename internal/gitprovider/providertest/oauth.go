@@ -64,6 +64,8 @@ func gitLabTokenInfo(x *exchange) {
 // the user had consented.
 func authorize(x *exchange) {
 	query := x.r.URL.Query()
+	// The callback must match exactly: a prefix match would allow open
+	// redirects.
 	application := x.world.Application
 	if query.Get("client_id") != application.ClientID || query.Get("redirect_uri") != application.Redirect || query.Get("response_type") != "code" {
 		http.Error(x.w, "unknown application or callback", http.StatusBadRequest)
@@ -72,6 +74,7 @@ func authorize(x *exchange) {
 	if query.Get("state") == "" || (query.Get("code_challenge") != "" && query.Get("code_challenge_method") != "S256") {
 		x.undocumented("no state, or a challenge that is not S256")
 	}
+	// Codes are predictable, which is fine for tests.
 	code := "code-" + strconv.Itoa(len(x.codes)+1)
 	x.codes[code] = grant{challenge: query.Get("code_challenge"), redirect: query.Get("redirect_uri"), scope: query.Get("scope")}
 	back, err := url.Parse(application.Redirect)
@@ -94,6 +97,8 @@ func tokenFor(unknownClient, unknownCode string, status int) func(*exchange) {
 			x.undocumented("the form cannot be read: %v", err)
 			return
 		}
+		// Parameters in the URL would end up in logs, so only the body
+		// counts.
 		form := x.r.PostForm
 		known := []string{"client_id", "client_secret", "grant_type", "code", "redirect_uri", "code_verifier", "refresh_token"}
 		for name := range form {
@@ -102,6 +107,7 @@ func tokenFor(unknownClient, unknownCode string, status int) func(*exchange) {
 			}
 		}
 		id, password := form.Get("client_id"), form.Get("client_secret")
+		// Bitbucket Cloud authenticates the client with Basic authentication.
 		if x.kind == gitprovider.Bitbucket {
 			id, password, _ = x.r.BasicAuth()
 		}
@@ -123,12 +129,15 @@ func tokenFor(unknownClient, unknownCode string, status int) func(*exchange) {
 func (x *exchange) redeem(form url.Values) (scope string, ok bool) {
 	switch form.Get("grant_type") {
 	case "authorization_code":
+		// The code is deleted even if the verification fails: codes are for
+		// one use.
 		given, found := x.codes[form.Get("code")]
 		delete(x.codes, form.Get("code"))
 		sum := sha256.Sum256([]byte(form.Get("code_verifier")))
 		proven := given.challenge == "" || base64.RawURLEncoding.EncodeToString(sum[:]) == given.challenge
 		return given.scope, found && proven && form.Get("redirect_uri") == given.redirect
 	case "refresh_token":
+		// Refresh tokens rotate with each use.
 		found := x.refresh[form.Get("refresh_token")]
 		delete(x.refresh, form.Get("refresh_token"))
 		return "", found
@@ -142,10 +151,10 @@ func (x *exchange) issue(scope string) map[string]any {
 	x.nextID++
 	n := strconv.FormatInt(x.nextID, 10)
 	x.refresh["refresh-"+n] = true
-	respond := map[string]any{"access_token": "access-" + n, "refresh_token": "refresh-" + n, "expires_in": 7200, "token_type": "bearer", "scope": scope}
+	response := map[string]any{"access_token": "access-" + n, "refresh_token": "refresh-" + n, "expires_in": 7200, "token_type": "bearer", "scope": scope}
 	if x.kind == gitprovider.Bitbucket {
-		delete(respond, "scope")
-		respond["scopes"] = "repository:write webhook"
+		delete(response, "scope")
+		response["scopes"] = "repository:write webhook"
 	}
-	return respond
+	return response
 }

@@ -122,6 +122,8 @@ type Server struct {
 func Start(t testing.TB, kind gitprovider.Kind, world World) *Server {
 	t.Helper()
 	s := &Server{kind: kind, t: t, world: world, nextID: 1000, codes: map[string]grant{}, refresh: map[string]bool{}}
+	// Every endpoint is registered with its method, so that an undocumented
+	// method reaches unknown.
 	mux := http.NewServeMux()
 	prefix := ""
 	var endpoints []endpoint
@@ -140,10 +142,12 @@ func Start(t testing.TB, kind gitprovider.Kind, world World) *Server {
 	for _, e := range endpoints {
 		mux.Handle(e.method+" "+world.Context+prefix+e.path, s.serve(e))
 	}
+	// OAuth endpoints are not below the API's prefix.
 	for _, e := range oauthEndpoints(kind) {
 		mux.Handle(e.method+" "+world.Context+e.path, s.serve(e))
 	}
 	mux.HandleFunc("/", s.unknown)
+	// TLS is always on: the client must not send a token over plain HTTP.
 	listener := httptest.NewUnstartedServer(mux)
 	listener.Config.ErrorLog = log.New(io.Discard, "", 0) // tests include clients that do not trust the CA
 	listener.StartTLS()
@@ -209,6 +213,7 @@ func (s *Server) SetToken(token Token) {
 // find returns the stored repository with a path, or nil.
 func (s *Server) find(path string) *Repository {
 	for i := range s.world.Repositories {
+		// Paths of all providers are case-insensitive.
 		if strings.EqualFold(s.world.Repositories[i].Path, path) {
 			return &s.world.Repositories[i]
 		}
@@ -256,7 +261,11 @@ func (s *Server) serve(e endpoint) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
+		// Requests are recorded before validation, so that tests see rejected
+		// ones too.
 		s.requests = append(s.requests, r.Method+" "+r.URL.RequestURI())
+		// Queued responses take precedence over everything: they simulate
+		// outages and proxies.
 		if len(s.canned) > 0 {
 			writeCanned(w, s.canned[0])
 			s.canned = s.canned[1:]
@@ -264,6 +273,8 @@ func (s *Server) serve(e endpoint) http.Handler {
 		}
 		x := &exchange{Server: s, w: w, r: r, page: e.page}
 		x.checkQuery(e)
+		// The order is that of a real server: a request without a valid token
+		// never reaches validation of its body.
 		if !x.checkHeaders(e) || !x.authenticate(e) || !x.readBody(e) {
 			return
 		}
@@ -296,12 +307,15 @@ func (x *exchange) checkQuery(e endpoint) {
 
 // checkHeaders fails the test on missing or wrong headers.
 func (x *exchange) checkHeaders(e endpoint) bool {
+	// GitHub rejects requests without a User-Agent.
 	if x.r.Header.Get("User-Agent") == "" {
 		x.undocumented("no User-Agent")
 	}
 	if x.r.TLS == nil {
 		x.undocumented("plain HTTP")
 	}
+	// Only the API has GitHub's media type; the OAuth endpoints return plain
+	// JSON.
 	accept := "application/json"
 	if x.kind == gitprovider.GitHub && strings.HasPrefix(x.r.URL.Path, x.world.Context+"/api/") {
 		accept = "application/vnd.github+json"
@@ -318,6 +332,8 @@ func (x *exchange) checkHeaders(e endpoint) bool {
 // authenticate finds the token, and fails the test if it is sent in the wrong
 // way.
 func (x *exchange) authenticate(e endpoint) bool {
+	// The same token must not work in both forms: Bitbucket's API tokens need
+	// Basic authentication, its access tokens a bearer header.
 	user, password, basic := x.r.BasicAuth()
 	value := password
 	if !basic {
@@ -335,6 +351,7 @@ func (x *exchange) authenticate(e endpoint) bool {
 		x.token = token
 		break
 	}
+	// Public endpoints accept requests without a token.
 	if e.open {
 		return true
 	}
@@ -352,10 +369,12 @@ func (x *exchange) readBody(e endpoint) bool {
 		x.undocumented("the body cannot be read: %v", err)
 		return false
 	}
+	// Forms are validated by their handlers, which need the body again.
 	if e.form {
 		x.r.Body = io.NopCloser(strings.NewReader(string(raw)))
 		return true
 	}
+	// Endpoints without documented fields accept no body.
 	if e.fields == nil {
 		if len(raw) > 0 {
 			x.undocumented("a body")
@@ -376,6 +395,7 @@ func (x *exchange) readBody(e endpoint) bool {
 func (x *exchange) checkFields(prefix string, fields map[string]string, body map[string]any) bool {
 	ok := true
 	for name, value := range body {
+		// An undocumented field has no type and is reported like a wrong one.
 		want := strings.TrimSuffix(fields[prefix+name], "!")
 		if want == "" || want != typeOf(value) {
 			x.undocumented("the field %s%s is a %s, and documented is %q", prefix, name, typeOf(value), want)
@@ -386,6 +406,8 @@ func (x *exchange) checkFields(prefix string, fields map[string]string, body map
 		}
 	}
 	for name, want := range fields {
+		// Only the fields of this level are required here; nested objects are
+		// checked by the recursion.
 		rest, here := strings.CutPrefix(name, prefix)
 		if _, found := body[rest]; strings.HasSuffix(want, "!") && here && !strings.Contains(rest, ".") && !found {
 			x.undocumented("the field %s is missing", name)

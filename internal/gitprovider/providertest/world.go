@@ -15,6 +15,7 @@ func (x *exchange) role(path string) (role string, direct bool) {
 	if role := x.token.Roles[path]; role != "" {
 		return role, true
 	}
+	// Groups of GitLab are nested, so every parent is tried.
 	for owner := path; strings.Contains(owner, "/"); {
 		owner = owner[:strings.LastIndex(owner, "/")]
 		if role := x.token.Roles[owner]; role != "" {
@@ -30,6 +31,7 @@ func (x *exchange) repository(path string) *Repository {
 	if found == nil {
 		return nil
 	}
+	// Public repositories are visible to every token.
 	if role, _ := x.role(found.Path); role == "" && found.Private {
 		return nil
 	}
@@ -47,6 +49,8 @@ func (x *exchange) create(path string, private bool) *Repository {
 
 // addHook adds a webhook with the next ID.
 func (x *exchange) addHook(repository *Repository, hook Hook) Hook {
+	// IDs are unique across repositories, so that a wrong repository is
+	// noticed.
 	x.nextID++
 	hook.ID = x.nextID
 	repository.Hooks = append(repository.Hooks, hook)
@@ -80,6 +84,7 @@ func (x *exchange) number(name string, otherwise int) int {
 // pageOf returns a page of at most 100 hooks and sets the Link header, as
 // GitHub and GitLab do.
 func (x *exchange) pageOf(hooks []Hook, otherwise int) []Hook {
+	// Both providers cap the page size at 100.
 	size := min(x.number("per_page", otherwise), 100)
 	page := max(x.number("page", 1), 1)
 	from := min((page-1)*size, len(hooks))
@@ -89,12 +94,16 @@ func (x *exchange) pageOf(hooks []Hook, otherwise int) []Hook {
 		query := next.Query()
 		query.Set("page", strconv.Itoa(page+1))
 		next.RawQuery = query.Encode()
+		// The order of the links is not documented, so the client must find
+		// rel="next" by itself.
 		last := `<` + x.origin + next.RequestURI() + `>; rel="last"`
 		x.w.Header().Set("Link", `<`+x.origin+next.RequestURI()+`>; rel="next", `+last)
 	}
 	return hooks[from:to]
 }
 
+// texts, text and flag read values of a decoded body; other types become zero
+// values.
 func texts(value any) []string {
 	var list []string
 	if array, ok := value.([]any); ok {

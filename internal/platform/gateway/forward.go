@@ -20,7 +20,7 @@ import (
 )
 
 // tunnelHost is the Host header of requests through a tunnel. They reach the
-// router at its end, whatever its name.
+// router at its end, regardless of its name.
 const tunnelHost = "internal-router"
 
 // errNotRouter reports a response that is not from the runtime's router.

@@ -111,7 +111,7 @@ func (c *call) changed(change Change) { c.changes = append(c.changes, change) }
 // its own snapshot.
 func (s *Store) read(ctx context.Context, fn func(*call) error) error {
 	// The timeout is separate from the caller's context, so that
-	// preferContextError can tell the two apart.
+	// preferContextError can distinguish the two.
 	inner, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	return preferContextError(ctx, fn(&call{ctx: inner, querier: s.readers, engine: s.engine, now: s.timestamp()}))

@@ -575,11 +575,11 @@ type Runtime struct {
 	Components           []*Component             `protobuf:"bytes,20,rep,name=components,proto3" json:"components,omitempty"`
 	GitSources           []*GitSourceSummary      `protobuf:"bytes,21,rep,name=git_sources,json=gitSources,proto3" json:"git_sources,omitempty"`
 	Clusters             []*ManagedClusterSummary `protobuf:"bytes,22,rep,name=clusters,proto3" json:"clusters,omitempty"`
-	// An uninstall was asked for, and the runtime is cleaning up.
+	// An uninstallation was requested, and the runtime is cleaning up.
 	Uninstalling bool `protobuf:"varint,23,opt,name=uninstalling,proto3" json:"uninstalling,omitempty"`
-	// When the Git token of the runtime stops working, if that is known.
+	// When the Git token of the runtime expires, if known.
 	GitTokenExpiresAt *timestamppb.Timestamp `protobuf:"bytes,24,opt,name=git_token_expires_at,json=gitTokenExpiresAt,proto3" json:"git_token_expires_at,omitempty"`
-	// Newest version that the platform knows of, when it is newer (requirement R112).
+	// The platform's version, if it is newer (requirement R112).
 	UpdateAvailable string `protobuf:"bytes,25,opt,name=update_available,json=updateAvailable,proto3" json:"update_available,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -993,7 +993,7 @@ type Credential struct {
 	RefreshToken    string                 `protobuf:"bytes,3,opt,name=refresh_token,json=refreshToken,proto3" json:"refresh_token,omitempty"`
 	// JSON Web Key Set: what the platform's requests to the runtime are signed with.
 	PlatformKeys string `protobuf:"bytes,4,opt,name=platform_keys,json=platformKeys,proto3" json:"platform_keys,omitempty"`
-	// Where tunnels connect: URLs of WebSockets, one for each replica that is known.
+	// URLs of the tunnel WebSockets, one for each live replica.
 	TunnelUrls []string `protobuf:"bytes,5,rep,name=tunnel_urls,json=tunnelUrls,proto3" json:"tunnel_urls,omitempty"`
 	// <account>-<runtime>.<tunnel domain>; empty for other modes.
 	TunnelHost    string `protobuf:"bytes,6,opt,name=tunnel_host,json=tunnelHost,proto3" json:"tunnel_host,omitempty"`
@@ -2848,7 +2848,7 @@ type WatchApplicationsResponse struct {
 	// Runtime, namespace and name of one that is gone.
 	Deleted *Application `protobuf:"bytes,2,opt,name=deleted,proto3" json:"deleted,omitempty"`
 	Synced  bool         `protobuf:"varint,3,opt,name=synced,proto3" json:"synced,omitempty"`
-	// Several at once, for who asked for many.
+	// Several at once, for clients that requested batches.
 	Applications  []*Application `protobuf:"bytes,4,rep,name=applications,proto3" json:"applications,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3189,10 +3189,10 @@ type HeartbeatResponse struct {
 	Next                 *durationpb.Duration   `protobuf:"bytes,1,opt,name=next,proto3" json:"next,omitempty"`
 	GitSettings          *GitSettings           `protobuf:"bytes,2,opt,name=git_settings,json=gitSettings,proto3" json:"git_settings,omitempty"`
 	ConfigurationRuntime bool                   `protobuf:"varint,3,opt,name=configuration_runtime,json=configurationRuntime,proto3" json:"configuration_runtime,omitempty"`
-	// Somebody asked for the runtime to clean up.
+	// An uninstallation was requested: the runtime cleans up.
 	Uninstall             bool `protobuf:"varint,4,opt,name=uninstall,proto3" json:"uninstall,omitempty"`
 	CleanSharedRepository bool `protobuf:"varint,5,opt,name=clean_shared_repository,json=cleanSharedRepository,proto3" json:"clean_shared_repository,omitempty"`
-	// What was not changed is not known here: send everything.
+	// The platform has no state of the runtime: send everything.
 	SendAll       bool     `protobuf:"varint,6,opt,name=send_all,json=sendAll,proto3" json:"send_all,omitempty"`
 	PlatformKeys  string   `protobuf:"bytes,7,opt,name=platform_keys,json=platformKeys,proto3" json:"platform_keys,omitempty"`
 	TunnelUrls    []string `protobuf:"bytes,8,rep,name=tunnel_urls,json=tunnelUrls,proto3" json:"tunnel_urls,omitempty"`
@@ -3287,7 +3287,7 @@ func (x *HeartbeatResponse) GetTunnelUrls() []string {
 }
 
 // Report is numbered: a stream is one life of an agent's spool, and numbers in it
-// grow by one. What is sent again is ignored; a gap is answered with resync.
+// grow by one. Duplicates are ignored; a gap results in resync.
 type ReportRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Stream        string                 `protobuf:"bytes,1,opt,name=stream,proto3" json:"stream,omitempty"`
@@ -3477,7 +3477,7 @@ type ReportResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Everything up to here is stored.
 	Stored int64 `protobuf:"varint,1,opt,name=stored,proto3" json:"stored,omitempty"`
-	// The platform misses something: begin anew with resync_begin.
+	// Changes are missing: start again with resync_begin.
 	Resync        bool `protobuf:"varint,2,opt,name=resync,proto3" json:"resync,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

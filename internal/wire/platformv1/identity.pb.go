@@ -23,7 +23,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Who somebody is, and what they may do in an account.
+// Users, their roles and their accounts.
 type Role int32
 
 const (

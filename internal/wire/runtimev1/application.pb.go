@@ -508,7 +508,7 @@ type Node struct {
 	Info            map[string]string `protobuf:"bytes,7,rep,name=info,proto3" json:"info,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	Hook            bool              `protobuf:"varint,8,opt,name=hook,proto3" json:"hook,omitempty"`
 	RequiresPruning bool              `protobuf:"varint,9,opt,name=requires_pruning,json=requiresPruning,proto3" json:"requires_pruning,omitempty"`
-	// Differs when the object does. Empty where it is not known.
+	// Changes with the object. Empty if unknown.
 	ResourceVersion string `protobuf:"bytes,10,opt,name=resource_version,json=resourceVersion,proto3" json:"resource_version,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -903,7 +903,7 @@ type GetResourceResponse struct {
 	Live []byte `protobuf:"bytes,1,opt,name=live,proto3" json:"live,omitempty"`
 	// Empty when Git does not have it.
 	Desired []byte `protobuf:"bytes,2,opt,name=desired,proto3" json:"desired,omitempty"`
-	// Why it is not known what Git has.
+	// Why the state in Git is unknown.
 	DesiredProblem string `protobuf:"bytes,3,opt,name=desired_problem,json=desiredProblem,proto3" json:"desired_problem,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -1272,7 +1272,7 @@ func (x *SyncRequest) GetStrategy() string {
 
 type SyncResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What was asked; the application tells how it goes.
+	// The requested operation; the application reports its progress.
 	RequestedAt *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=requested_at,json=requestedAt,proto3" json:"requested_at,omitempty"`
 	// The value of slipway.dev/request in the info of the operation.
 	RequestId     string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`

@@ -821,7 +821,7 @@ type CreateGitSourceResponse struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	GitSource *GitSource             `protobuf:"bytes,1,opt,name=git_source,json=gitSource,proto3" json:"git_source,omitempty"`
 	Commit    string                 `protobuf:"bytes,2,opt,name=commit,proto3" json:"commit,omitempty"`
-	// Why no webhook was registered, if it was asked for.
+	// Why no webhook was registered, if one was requested.
 	WebhookProblem string `protobuf:"bytes,3,opt,name=webhook_problem,json=webhookProblem,proto3" json:"webhook_problem,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -2482,7 +2482,7 @@ type BeginOAuthRequest struct {
 	Integration string                 `protobuf:"bytes,1,opt,name=integration,proto3" json:"integration,omitempty"`
 	// Where the provider sends the browser back: an address of the platform.
 	RedirectUrl string `protobuf:"bytes,2,opt,name=redirect_url,json=redirectUrl,proto3" json:"redirect_url,omitempty"`
-	// For the runtime instead of the user who asks.
+	// For the runtime instead of the calling user.
 	RuntimeToken  bool `protobuf:"varint,3,opt,name=runtime_token,json=runtimeToken,proto3" json:"runtime_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -84,7 +84,7 @@ type WatchTrafficResponse struct {
 	Total *TrafficNumbers `protobuf:"bytes,6,opt,name=total,proto3" json:"total,omitempty"`
 	// Requests that no route took.
 	Unrouted *TrafficNumbers `protobuf:"bytes,7,opt,name=unrouted,proto3" json:"unrouted,omitempty"`
-	// Why nothing is known, for people; empty if something is.
+	// Why there is no data, as a message; empty if there is.
 	Problem       string `protobuf:"bytes,8,opt,name=problem,proto3" json:"problem,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -182,7 +182,7 @@ type EdgeState struct {
 	Name    string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Address string                 `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`
 	Version string                 `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
-	// It answers, and serves a table.
+	// It responds, and serves a table.
 	Ready bool `protobuf:"varint,4,opt,name=ready,proto3" json:"ready,omitempty"`
 	// Why it does not.
 	Problem           string                 `protobuf:"bytes,5,opt,name=problem,proto3" json:"problem,omitempty"`
@@ -541,7 +541,7 @@ type TrafficRoute struct {
 	Priority   int32             `protobuf:"varint,8,opt,name=priority,proto3" json:"priority,omitempty"`
 	Policies   []string          `protobuf:"bytes,9,rep,name=policies,proto3" json:"policies,omitempty"`
 	Backends   []*TrafficBackend `protobuf:"bytes,10,rep,name=backends,proto3" json:"backends,omitempty"`
-	// The route's own answer; 0 asks a backend.
+	// The route's own status; 0 if a backend responds.
 	Status  int32  `protobuf:"varint,11,opt,name=status,proto3" json:"status,omitempty"`
 	Reason  string `protobuf:"bytes,12,opt,name=reason,proto3" json:"reason,omitempty"`
 	Message string `protobuf:"bytes,13,opt,name=message,proto3" json:"message,omitempty"`
@@ -806,7 +806,7 @@ type TrafficApplication struct {
 	Health  string                 `protobuf:"bytes,3,opt,name=health,proto3" json:"health,omitempty"`
 	Project string                 `protobuf:"bytes,4,opt,name=project,proto3" json:"project,omitempty"`
 	RepoUrl string                 `protobuf:"bytes,5,opt,name=repo_url,json=repoUrl,proto3" json:"repo_url,omitempty"`
-	// What is deployed, and what is told of the commit if the repository is here.
+	// The deployed revision, with commit details if the repository is available.
 	Revision      string                 `protobuf:"bytes,6,opt,name=revision,proto3" json:"revision,omitempty"`
 	CommitAuthor  string                 `protobuf:"bytes,7,opt,name=commit_author,json=commitAuthor,proto3" json:"commit_author,omitempty"`
 	CommitMessage string                 `protobuf:"bytes,8,opt,name=commit_message,json=commitMessage,proto3" json:"commit_message,omitempty"`
@@ -1162,7 +1162,7 @@ func (x *RouteTraffic) GetNumbers() *TrafficNumbers {
 type TrafficNumbers struct {
 	state             protoimpl.MessageState `protogen:"open.v1"`
 	RequestsPerSecond float64                `protobuf:"fixed64,1,opt,name=requests_per_second,json=requestsPerSecond,proto3" json:"requests_per_second,omitempty"`
-	// Of these: answered with 5xx, and with 4xx.
+	// Of these: responses with 5xx, and with 4xx.
 	ErrorsPerSecond       float64 `protobuf:"fixed64,2,opt,name=errors_per_second,json=errorsPerSecond,proto3" json:"errors_per_second,omitempty"`
 	ClientErrorsPerSecond float64 `protobuf:"fixed64,3,opt,name=client_errors_per_second,json=clientErrorsPerSecond,proto3" json:"client_errors_per_second,omitempty"`
 	// Times of the requests of the step, in seconds; 0 if there were none.
@@ -1262,7 +1262,7 @@ type ExplainRequest struct {
 	Method string `protobuf:"bytes,2,opt,name=method,proto3" json:"method,omitempty"`
 	// Each as Name: value.
 	Headers []string `protobuf:"bytes,3,rep,name=headers,proto3" json:"headers,omitempty"`
-	// Empty: any edge that answers.
+	// Empty: any edge that responds.
 	Edge          string `protobuf:"bytes,4,opt,name=edge,proto3" json:"edge,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1337,17 +1337,17 @@ type ExplainResponse struct {
 	Path       string `protobuf:"bytes,6,opt,name=path,proto3" json:"path,omitempty"`
 	Query      string `protobuf:"bytes,7,opt,name=query,proto3" json:"query,omitempty"`
 	Rewritten  bool   `protobuf:"varint,8,opt,name=rewritten,proto3" json:"rewritten,omitempty"`
-	// Answer of the edge itself; 0 if a backend is asked.
+	// Status of the edge itself; 0 if a backend responds.
 	Status  int32  `protobuf:"varint,9,opt,name=status,proto3" json:"status,omitempty"`
 	Reason  string `protobuf:"bytes,10,opt,name=reason,proto3" json:"reason,omitempty"`
 	Message string `protobuf:"bytes,11,opt,name=message,proto3" json:"message,omitempty"`
-	// The request is refused before any route is asked.
+	// The request is rejected before routing.
 	Refused bool `protobuf:"varint,12,opt,name=refused,proto3" json:"refused,omitempty"`
 	// The route that takes it; absent: none does.
 	Route *RouteRef `protobuf:"bytes,13,opt,name=route,proto3" json:"route,omitempty"`
 	// Why it does.
 	Why string `protobuf:"bytes,14,opt,name=why,proto3" json:"why,omitempty"`
-	// The routes of the host in the order in which they are asked.
+	// The routes of the host in the order of evaluation.
 	Steps    []*ExplainStep    `protobuf:"bytes,15,rep,name=steps,proto3" json:"steps,omitempty"`
 	Policies []string          `protobuf:"bytes,16,rep,name=policies,proto3" json:"policies,omitempty"`
 	Backends []*ExplainBackend `protobuf:"bytes,17,rep,name=backends,proto3" json:"backends,omitempty"`

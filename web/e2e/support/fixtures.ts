@@ -9,12 +9,12 @@ export { expect };
 /** at gives a page of the console by its path below /console. */
 export const at = (path: string): string => `${world.url}/console${path}`;
 
-/** textOf is what an element says, once it is there. */
+/** textOf returns the text of an element, once it exists. */
 export async function textOf(locator: Locator): Promise<string> {
   return (await locator.textContent()) ?? "";
 }
 
-/** signIn gives the context the session of somebody who has a password. */
+/** signIn gives the context the session of a user with a password. */
 export async function signIn(context: BrowserContext, who: { email: string; password: string }): Promise<void> {
   const answer = await context.request.post(`${world.url}/slipway.platform.v1.AuthService/SignIn`, {
     data: { email: who.email, password: who.password },
@@ -23,10 +23,10 @@ export async function signIn(context: BrowserContext, who: { email: string; pass
 }
 
 // What the browser may complain of: requests that fail while the platform is away,
-// and answers that are errors, which pages show.
+// and error responses, which pages show.
 const forgiven = /net::ERR_|Failed to load resource/;
 
-/** watch keeps what goes wrong in a page without anybody seeing it. */
+/** watch records errors of a page that are not visible. */
 function watch(page: Page, problems: string[]): void {
   page.on("pageerror", (error) => problems.push(`error in the page: ${error.stack ?? error.message}`));
   page.on("console", (message) => {
@@ -35,13 +35,13 @@ function watch(page: Page, problems: string[]): void {
 }
 
 interface Fixtures {
-  /** Pages may jump: they lose their connection, and say so above what they show. */
+  /** Pages may shift: they lose their connection, and show a banner. */
   mayJump: boolean;
   /** What went wrong in the browser; each test fails with it. */
   problems: string[];
   /** A page of the admin. */
   admin: Page;
-  /** A page of somebody who is no admin. */
+  /** A page of a user who is not an admin. */
   user: Page;
 }
 

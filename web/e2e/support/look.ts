@@ -6,7 +6,7 @@ import { expect } from "./fixtures";
 import { keep } from "./scanned";
 import { world } from "./world";
 
-/** settled waits until a page has what it shows: nothing says that it is loading. */
+/** settled waits until a page has loaded its data. */
 export async function settled(page: Page): Promise<void> {
   await expect(page.getByRole("heading", { level: 1 })).toBeVisible();
   await expect(page.getByRole("status", { name: "Loading" })).toHaveCount(0);
@@ -71,7 +71,7 @@ export async function fits(page: Page, name: string): Promise<void> {
   expect(over, `${name}: pixels beyond the screen`).toBeLessThanOrEqual(0);
 }
 
-/** onPhone looks at the page at the width of a telephone. */
+/** onPhone scans the page at the width of a phone. */
 export async function onPhone(page: Page, name: string): Promise<void> {
   const before = page.viewportSize();
   await page.setViewportSize({ width: 390, height: 844 });

@@ -1,8 +1,8 @@
-// What jumps on a page without anybody having touched it.
+// Layout shifts without user input.
 
 import type { BrowserContext } from "@playwright/test";
 
-// What a page may jump in all, as browsers measure it: the part of the screen that
+// The maximum layout shift of a page, as browsers measure it: the part of the screen that
 // moves times how far. A tenth is what is called good; this is half of it.
 const most = 0.05;
 
@@ -21,7 +21,7 @@ export interface Steadiness {
   problems(): string[];
 }
 
-/** watchShifts has every page of the context tell what jumps. */
+/** watchShifts records the layout shifts of every page of the context. */
 export async function watchShifts(context: BrowserContext): Promise<Steadiness> {
   const shifts: Shift[] = [];
   await context.exposeBinding("slipwayShifted", (_, shift: Shift) => {

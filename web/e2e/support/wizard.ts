@@ -53,7 +53,7 @@ export async function connect(page: Page, choice: Choice): Promise<void> {
   await expect(page.getByText(`${choice.name} is connected`)).toBeVisible();
 }
 
-/** checksRun sees results of the checks. They can be asked for a moment before the runtime can be reached. */
+/** checksRun waits for results of the checks. The runtime may not be reachable at the first attempt. */
 export async function checksRun(page: Page): Promise<void> {
   const first = page.locator("[data-check]").first();
   const unreached = page.getByText("The checks could not be run:");

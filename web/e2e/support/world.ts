@@ -42,19 +42,19 @@ export function install(command: string, key: string): Promise<{ name: string; n
   return ask("/install", { command, key });
 }
 
-/** push commits another value to an application and tells the webhooks; it gives the commit. */
+/** push commits another value to an application and sends the webhooks; it returns the commit. */
 export async function push(folder: string, value: string, message: string): Promise<string> {
   const { commit } = await ask<{ commit: string }>("/push", { folder, value, message });
   return commit;
 }
 
-/** refresh commits another value, of which the cluster alone tells the runtime. */
+/** refresh commits another value without a webhook. */
 export async function refresh(folder: string, value: string, message: string): Promise<string> {
   const { commit } = await ask<{ commit: string }>("/refresh", { namespace: "slipway", folder, value, message });
   return commit;
 }
 
-/** valueInCluster is what the application's ConfigMap says in the cluster. */
+/** valueInCluster returns the value of the application's ConfigMap in the cluster. */
 export async function valueInCluster(folder: string): Promise<string> {
   const { value } = await ask<{ value: string }>("/value", { folder });
   return value;

@@ -1,13 +1,13 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 
-/** explain says what went wrong in the words of the platform. */
+/** explain returns the message of an error, as the platform sent it. */
 export function explain(error: unknown): string {
   const failure = ConnectError.from(error);
   switch (failure.code) {
     case Code.Unavailable:
       return failure.rawMessage || "Not reachable. Retrying.";
     case Code.Unknown:
-      // What fetch says when there is no answer at all.
+      // The message of fetch when there is no response.
       return failure.rawMessage === "Failed to fetch" ? "The platform cannot be reached." : failure.rawMessage;
     default:
       return failure.rawMessage || Code[failure.code];

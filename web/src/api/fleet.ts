@@ -1,4 +1,4 @@
-// What the platform knows of runtimes and applications, followed live.
+// Live collections of the runtimes and applications of the platform.
 
 import type { Application, Runtime } from "./gen/slipway/platform/v1/fleet_pb";
 import { type Change, LiveCollection, type Snapshot, useLive } from "./live";
@@ -14,7 +14,7 @@ const runtimes = new LiveCollection({
   },
 });
 
-/** applicationKey is what an application is known by: runtime, namespace and name. */
+/** applicationKey is the key of an application: runtime, namespace and name. */
 export function applicationKey(application: { runtime: string; namespace: string; name: string }): string {
   return `${application.runtime}/${application.namespace}/${application.name}`;
 }

@@ -1,5 +1,5 @@
 // Collections that follow a stream of the platform. They keep what they had while
-// the connection is lost, and say so.
+// the connection is lost, and report that state.
 
 import type { ConnectError } from "@connectrpc/connect";
 import { useCallback, useSyncExternalStore } from "react";
@@ -21,13 +21,13 @@ export interface Snapshot<T> {
 export interface LiveOptions<M, T> {
   open(signal: AbortSignal): AsyncIterable<M>;
   read(message: M): Change<T>;
-  /** keyOf is what an item is known by. */
+  /** keyOf returns the key of an item. */
   keyOf(item: T): string;
 }
 
 // Changes that come together are shown together.
 const gather = 50;
-// A collection that nobody looks at is followed a little longer: pages change.
+// A collection without subscribers is kept a little longer: the next page may need it.
 const linger = 5_000;
 
 const active = new Set<LiveCollection<unknown, unknown>>();
@@ -83,7 +83,7 @@ export class LiveCollection<M, T> {
     };
   };
 
-  /** warm begins to follow for somebody who is about to look. */
+  /** warm opens the stream before the page that needs it. */
   warm(): void {
     this.subscribe(() => {})();
   }

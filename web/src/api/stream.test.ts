@@ -5,7 +5,7 @@ import { followStream } from "./stream";
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
-// streams gives one list of messages after the other, each ending as it says.
+// streams returns one list of messages after the other, each with its own ending.
 function streams(...all: { messages: string[]; end?: ConnectError }[]) {
   const seen: string[] = [];
   const stop = new AbortController();

@@ -1,5 +1,5 @@
 // How a stream is followed: opened again when it ends, with longer and longer pauses
-// while it fails, until there is nothing to ask for. A page that nobody sees follows
+// while it fails, until there is nothing left to watch. A hidden page follows
 // nothing: browsers allow few streams, for all tabs together.
 
 import { Code, ConnectError } from "@connectrpc/connect";
@@ -10,19 +10,19 @@ export interface Followed<M> {
   open(signal: AbortSignal): AsyncIterable<M>;
   /** take returns true when nothing can follow: what the stream is about is gone. */
   take(message: M): boolean;
-  /** turn is told of each state but live, which take sees first. */
+  /** turn is called with each state except live, which take sees first. */
   turn(state: "lost" | "gone" | "denied", error: ConnectError | null): void;
   /** waits is given what ends a pause early. */
   waits?(wake: () => void): void;
 }
 
-// A stream without a word for this long may be dead without anybody knowing.
+// A stream that is silent for this long may be dead.
 const silence = 60_000;
 const slowest = 10_000;
 // How long a page may be hidden before its streams end.
 const unseen = 10_000;
 
-/** followStream follows until signal says that nobody looks any more. */
+/** followStream follows a stream until the signal is aborted. */
 export async function followStream<M>(followed: Followed<M>, signal: AbortSignal): Promise<void> {
   for (let tries = 0; !signal.aborted; tries++) {
     await seen(signal);
@@ -96,7 +96,7 @@ function whenUnseen(callback: () => void): () => void {
   };
 }
 
-// seen waits until somebody looks.
+// seen waits until the page is visible.
 function seen(signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const look = () => {
@@ -111,7 +111,7 @@ function seen(signal: AbortSignal): Promise<void> {
   });
 }
 
-// Without a browser there is no page, and somebody always looks.
+// Without a browser there is no page, so it counts as visible.
 const page = (): Document | undefined => globalThis.document;
 const hidden = (): boolean => page()?.visibilityState === "hidden";
 

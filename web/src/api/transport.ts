@@ -1,4 +1,4 @@
-// How the console speaks to the platform.
+// The console's client of the platform.
 
 import type { DescService } from "@bufbuild/protobuf";
 import { type Client, Code, ConnectError, createClient, type Interceptor, type Transport } from "@connectrpc/connect";
@@ -16,7 +16,7 @@ export function setSession(csrf: string): void {
   csrfToken = csrf;
 }
 
-/** onSignedOut is called when the platform does not know the session any longer. */
+/** onSignedOut sets the callback for an expired session. */
 export function onSignedOut(callback: () => void): void {
   signedOut = callback;
 }

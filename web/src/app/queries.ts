@@ -1,7 +1,7 @@
 import { QueryClient } from "@tanstack/react-query";
 import { isPassing } from "../api/errors";
 
-/** queries keeps what was asked. What only time mends is asked again. */
+/** queries is the query cache. Transient errors are retried. */
 export const queries = new QueryClient({
   defaultOptions: {
     queries: {

@@ -6,7 +6,7 @@ import { type MeResponse, Role } from "../api/gen/slipway/platform/v1/identity_p
 import { onSignedOut, platform, setSession } from "../api/transport";
 import { queries } from "./queries";
 
-/** sessionQuery asks who is signed in; nobody is null. */
+/** sessionQuery loads the session; null if there is none. */
 export const sessionQuery = queryOptions({
   queryKey: ["session"],
   queryFn: async (): Promise<MeResponse | null> => {

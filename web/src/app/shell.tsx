@@ -1,5 +1,5 @@
-// What is around every page: navigation, who is signed in, and whether the
-// connection lives.
+// The frame of every page: navigation, the user, and the state of the
+// connection.
 
 import { Link, Outlet, useNavigate } from "@tanstack/react-router";
 import { useState } from "react";

@@ -1,19 +1,19 @@
-// What screen readers are told without anything being focused. React Aria's own
-// announcer names elements, which may be gone before they are read: this says words.
+// Announcements for screen readers without a focus change. React Aria's own
+// announcer refers to elements, which may be gone before they are read: this one has text.
 
 import { useSyncExternalStore } from "react";
 
 let said = "";
 const watchers = new Set<() => void>();
 
-/** announce has screen readers say something, also while a dialog is open. */
+/** announce sends a text to screen readers, also while a dialog is open. */
 export function announce(text: string): void {
   if (text === said) return;
   said = text;
   for (const watcher of watchers) watcher();
 }
 
-/** Announcer is where it is said. There is one, for the whole console. */
+/** Announcer is the live region. There is one for the whole console. */
 export function Announcer() {
   const text = useSyncExternalStore(
     (watcher) => {

@@ -11,7 +11,7 @@ export interface ButtonProps {
   small?: boolean;
   type?: "button" | "submit";
   isDisabled?: boolean;
-  /** Something that the button began is not finished. */
+  /** Set while the action of the button is running. */
   isPending?: boolean;
   "aria-label"?: string;
   "data-testid"?: string;
@@ -51,7 +51,7 @@ export function Button(props: ButtonProps) {
   );
 }
 
-/** buttonClass dresses a link as a button. */
+/** buttonClass returns the classes of a link that looks like a button. */
 export function buttonClass(variant: Variant = "secondary", small = false): string {
   return `button ${variant}${small ? " small" : ""}`;
 }

@@ -43,7 +43,7 @@ export interface ConfirmProps {
   onConfirm: () => Promise<unknown>;
 }
 
-/** ConfirmDialog asks before something is done, and says when it failed. */
+/** ConfirmDialog confirms an action, and shows its error. */
 export function ConfirmDialog({
   title,
   isOpen,

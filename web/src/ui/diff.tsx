@@ -34,7 +34,7 @@ export function diffSize(lines: DiffLine[]): { added: number; removed: number } 
   return { added, removed };
 }
 
-/** DiffView shows a unified diff. Its signs stay: colours are not for everybody. */
+/** DiffView shows a unified diff. The signs stay: not everyone can distinguish the colours. */
 export function DiffView({ text, label }: { text: string; label: string }) {
   const lines = useMemo(() => diffLines(text), [text]);
   const size = useMemo(() => diffSize(lines), [lines]);

@@ -134,7 +134,7 @@ export interface RadioCardsProps {
   options: { value: string; title: string; description: string }[];
 }
 
-/** RadioCards is a choice where each answer needs a sentence. */
+/** RadioCards is a choice whose options need a description. */
 export function RadioCards({ label, value, onChange, options }: RadioCardsProps) {
   return (
     <RadioGroup className="field" value={value} onChange={onChange}>

@@ -1,4 +1,4 @@
-// A form in a dialog, which stays open and says what is wrong when it failed.
+// A form in a dialog, which stays open and shows the error of a failed submit.
 
 import { type FormEvent, type ReactNode, useState } from "react";
 import { explain } from "../api/errors";
@@ -10,9 +10,9 @@ export interface FormDialogProps {
   title: string;
   submitLabel: string;
   onClose: () => void;
-  /** What is still wrong with the form; it is shown when somebody submits it. */
+  /** The validation error of the form; it is shown on submit. */
   problem?: string;
-  /** The dialog closes when it went well, unless the answer is "stay". */
+  /** The dialog closes after a successful submit, unless the result is "stay". */
   onSubmit: () => Promise<unknown>;
   children: ReactNode;
 }

@@ -19,7 +19,7 @@ const clock = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-dig
 // So near to the end counts as the end.
 const slack = 24;
 
-/** LogView shows a log and stays at its end, until somebody scrolls up. */
+/** LogView shows a log and follows its end until the user scrolls up. */
 export function LogView({ label, lines, total, showSource, showTime, empty }: LogViewProps) {
   const scroller = useRef<HTMLDivElement>(null);
   const [atEnd, setAtEnd] = useState(true);

@@ -3,7 +3,7 @@ import { Button } from "./button";
 import "./code.css";
 import { toYAML } from "./yaml";
 
-/** shownLines is how much of a long text is shown before somebody asks for all of it. */
+/** shownLines bounds the lines of a long text until it is expanded. */
 export const shownLines = 1_000;
 
 /** manifestText is a manifest of the API as YAML, or as it came when it is no JSON. */
@@ -17,7 +17,7 @@ export function manifestText(manifest: Uint8Array): string {
   }
 }
 
-/** useCopy copies a text, and says for a moment that it did. */
+/** useCopy copies a text, and confirms it for a moment. */
 export function useCopy(text: string): [copied: boolean, copy: () => void] {
   const [copied, setCopied] = useState(false);
   const copy = async () => {

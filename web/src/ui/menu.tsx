@@ -13,7 +13,7 @@ export interface MenuEntry {
 }
 
 export interface MenuProps {
-  /** What screen readers say of the button. */
+  /** The label of the button for screen readers. */
   label: string;
   /** What the button shows; three dots without it. */
   trigger?: ReactNode;

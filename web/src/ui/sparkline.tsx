@@ -2,7 +2,7 @@ import type { Tone } from "./status";
 
 export interface SparklineProps {
   values: number[];
-  /** What screen readers say: what it is, and its last value. */
+  /** The label for screen readers: the metric and its last value. */
   label: string;
   tone?: Tone;
   width?: number;

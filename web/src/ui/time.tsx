@@ -9,7 +9,7 @@ const units: [Intl.RelativeTimeFormatUnit, number][] = [
 ];
 const relative = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
 
-/** ago says how long ago something was, or how soon it will be. */
+/** ago formats a relative time in the past or the future. */
 export function ago(at: Date, now: number): string {
   const seconds = Math.round((at.getTime() - now) / 1_000);
   if (Math.abs(seconds) < 5) return "just now";

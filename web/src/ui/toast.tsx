@@ -23,14 +23,14 @@ function dismiss(id: number): void {
   set(messages.filter((message) => message.id !== id));
 }
 
-/** toast tells what happened. Errors stay until they are dismissed. */
+/** toast shows a notification. Errors stay until they are dismissed. */
 export function toast(text: string, tone: Tone = "good"): void {
   const id = ++last;
   set([...messages.slice(-3), { id, tone, text }]);
   if (tone !== "bad") setTimeout(() => dismiss(id), 6_000);
 }
 
-/** toastError tells what went wrong. */
+/** toastError shows an error as a notification. */
 export function toastError(error: unknown): void {
   toast(explain(error), "bad");
 }

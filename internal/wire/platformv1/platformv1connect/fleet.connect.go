@@ -101,11 +101,11 @@ type RuntimeServiceClient interface {
 	// A runtime that is registered again by the same cluster gets new credentials;
 	// a name that another has is refused.
 	RegisterRuntime(context.Context, *connect.Request[platformv1.RegisterRuntimeRequest]) (*connect.Response[platformv1.RegisterRuntimeResponse], error)
-	// CheckName says whether a runtime can have the name, and proposes a free one.
+	// CheckName reports whether a name is available, and proposes one.
 	CheckName(context.Context, *connect.Request[platformv1.CheckNameRequest]) (*connect.Response[platformv1.CheckNameResponse], error)
-	// ValidateValues says everything that is wrong with the values of a runtime's chart
+	// ValidateValues returns all problems of the values of a runtime's chart
 	// as far as the platform can know it: the values by themselves, the account and the
-	// name. The cluster and the Git provider are asked by slipway helm validate. Nothing
+	// name. slipway helm validate also checks the cluster and the Git provider. Nothing
 	// is kept. Name Secrets in the values, and leave their content out: Git tokens never
 	// go to the platform.
 	ValidateValues(context.Context, *connect.Request[platformv1.ValidateValuesRequest]) (*connect.Response[platformv1.ValidateValuesResponse], error)
@@ -115,7 +115,7 @@ type RuntimeServiceClient interface {
 	UpdateRuntime(context.Context, *connect.Request[platformv1.UpdateRuntimeRequest]) (*connect.Response[platformv1.UpdateRuntimeResponse], error)
 	// DeleteRuntime forgets an offline runtime; an online one is refused.
 	DeleteRuntime(context.Context, *connect.Request[platformv1.DeleteRuntimeRequest]) (*connect.Response[platformv1.DeleteRuntimeResponse], error)
-	// UninstallRuntime asks the runtime to clean up, and says what to run then.
+	// UninstallRuntime requests that the runtime cleans up, and returns the next command.
 	UninstallRuntime(context.Context, *connect.Request[platformv1.UninstallRuntimeRequest]) (*connect.Response[platformv1.UninstallRuntimeResponse], error)
 	// RevokeCredentials ends everything that the runtime holds within seconds.
 	RevokeCredentials(context.Context, *connect.Request[platformv1.RevokeCredentialsRequest]) (*connect.Response[platformv1.RevokeCredentialsResponse], error)
@@ -267,11 +267,11 @@ type RuntimeServiceHandler interface {
 	// A runtime that is registered again by the same cluster gets new credentials;
 	// a name that another has is refused.
 	RegisterRuntime(context.Context, *connect.Request[platformv1.RegisterRuntimeRequest]) (*connect.Response[platformv1.RegisterRuntimeResponse], error)
-	// CheckName says whether a runtime can have the name, and proposes a free one.
+	// CheckName reports whether a name is available, and proposes one.
 	CheckName(context.Context, *connect.Request[platformv1.CheckNameRequest]) (*connect.Response[platformv1.CheckNameResponse], error)
-	// ValidateValues says everything that is wrong with the values of a runtime's chart
+	// ValidateValues returns all problems of the values of a runtime's chart
 	// as far as the platform can know it: the values by themselves, the account and the
-	// name. The cluster and the Git provider are asked by slipway helm validate. Nothing
+	// name. slipway helm validate also checks the cluster and the Git provider. Nothing
 	// is kept. Name Secrets in the values, and leave their content out: Git tokens never
 	// go to the platform.
 	ValidateValues(context.Context, *connect.Request[platformv1.ValidateValuesRequest]) (*connect.Response[platformv1.ValidateValuesResponse], error)
@@ -281,7 +281,7 @@ type RuntimeServiceHandler interface {
 	UpdateRuntime(context.Context, *connect.Request[platformv1.UpdateRuntimeRequest]) (*connect.Response[platformv1.UpdateRuntimeResponse], error)
 	// DeleteRuntime forgets an offline runtime; an online one is refused.
 	DeleteRuntime(context.Context, *connect.Request[platformv1.DeleteRuntimeRequest]) (*connect.Response[platformv1.DeleteRuntimeResponse], error)
-	// UninstallRuntime asks the runtime to clean up, and says what to run then.
+	// UninstallRuntime requests that the runtime cleans up, and returns the next command.
 	UninstallRuntime(context.Context, *connect.Request[platformv1.UninstallRuntimeRequest]) (*connect.Response[platformv1.UninstallRuntimeResponse], error)
 	// RevokeCredentials ends everything that the runtime holds within seconds.
 	RevokeCredentials(context.Context, *connect.Request[platformv1.RevokeCredentialsRequest]) (*connect.Response[platformv1.RevokeCredentialsResponse], error)
@@ -652,13 +652,13 @@ func (UnimplementedApplicationServiceHandler) WatchApplications(context.Context,
 
 // AgentServiceClient is a client for the slipway.platform.v1.AgentService service.
 type AgentServiceClient interface {
-	// RenewCredential shows the refresh token instead. The one before the last is
-	// good once more, for an answer that was lost.
+	// RenewCredential sends the refresh token instead. The previous one stays
+	// valid for a grace period, in case the response was lost.
 	RenewCredential(context.Context, *connect.Request[platformv1.RenewCredentialRequest]) (*connect.Response[platformv1.RenewCredentialResponse], error)
 	Heartbeat(context.Context, *connect.Request[platformv1.HeartbeatRequest]) (*connect.Response[platformv1.HeartbeatResponse], error)
-	// Report is answered when everything in it is stored.
+	// Report responds after everything in it is stored.
 	Report(context.Context, *connect.Request[platformv1.ReportRequest]) (*connect.Response[platformv1.ReportResponse], error)
-	// Unregister is the last word of a runtime that is being uninstalled.
+	// Unregister deletes a runtime that is being uninstalled.
 	Unregister(context.Context, *connect.Request[platformv1.UnregisterRequest]) (*connect.Response[platformv1.UnregisterResponse], error)
 }
 
@@ -730,13 +730,13 @@ func (c *agentServiceClient) Unregister(ctx context.Context, req *connect.Reques
 
 // AgentServiceHandler is an implementation of the slipway.platform.v1.AgentService service.
 type AgentServiceHandler interface {
-	// RenewCredential shows the refresh token instead. The one before the last is
-	// good once more, for an answer that was lost.
+	// RenewCredential sends the refresh token instead. The previous one stays
+	// valid for a grace period, in case the response was lost.
 	RenewCredential(context.Context, *connect.Request[platformv1.RenewCredentialRequest]) (*connect.Response[platformv1.RenewCredentialResponse], error)
 	Heartbeat(context.Context, *connect.Request[platformv1.HeartbeatRequest]) (*connect.Response[platformv1.HeartbeatResponse], error)
-	// Report is answered when everything in it is stored.
+	// Report responds after everything in it is stored.
 	Report(context.Context, *connect.Request[platformv1.ReportRequest]) (*connect.Response[platformv1.ReportResponse], error)
-	// Unregister is the last word of a runtime that is being uninstalled.
+	// Unregister deletes a runtime that is being uninstalled.
 	Unregister(context.Context, *connect.Request[platformv1.UnregisterRequest]) (*connect.Response[platformv1.UnregisterResponse], error)
 }
 

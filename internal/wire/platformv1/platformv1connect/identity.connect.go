@@ -87,10 +87,10 @@ type AuthServiceClient interface {
 	// SignIn needs no session.
 	SignIn(context.Context, *connect.Request[platformv1.SignInRequest]) (*connect.Response[platformv1.SignInResponse], error)
 	SignOut(context.Context, *connect.Request[platformv1.SignOutRequest]) (*connect.Response[platformv1.SignOutResponse], error)
-	// Me says who asks, with a session or with an API key.
+	// Me returns the caller of a session or an API key.
 	Me(context.Context, *connect.Request[platformv1.MeRequest]) (*connect.Response[platformv1.MeResponse], error)
 	ChangePassword(context.Context, *connect.Request[platformv1.ChangePasswordRequest]) (*connect.Response[platformv1.ChangePasswordResponse], error)
-	// Methods says how one can sign in here. It needs no session.
+	// Methods returns the available sign-in methods. It needs no session.
 	Methods(context.Context, *connect.Request[platformv1.MethodsRequest]) (*connect.Response[platformv1.MethodsResponse], error)
 }
 
@@ -177,10 +177,10 @@ type AuthServiceHandler interface {
 	// SignIn needs no session.
 	SignIn(context.Context, *connect.Request[platformv1.SignInRequest]) (*connect.Response[platformv1.SignInResponse], error)
 	SignOut(context.Context, *connect.Request[platformv1.SignOutRequest]) (*connect.Response[platformv1.SignOutResponse], error)
-	// Me says who asks, with a session or with an API key.
+	// Me returns the caller of a session or an API key.
 	Me(context.Context, *connect.Request[platformv1.MeRequest]) (*connect.Response[platformv1.MeResponse], error)
 	ChangePassword(context.Context, *connect.Request[platformv1.ChangePasswordRequest]) (*connect.Response[platformv1.ChangePasswordResponse], error)
-	// Methods says how one can sign in here. It needs no session.
+	// Methods returns the available sign-in methods. It needs no session.
 	Methods(context.Context, *connect.Request[platformv1.MethodsRequest]) (*connect.Response[platformv1.MethodsResponse], error)
 }
 
@@ -267,7 +267,7 @@ type AccountServiceClient interface {
 	GetAccount(context.Context, *connect.Request[platformv1.GetAccountRequest]) (*connect.Response[platformv1.GetAccountResponse], error)
 	UpdateAccount(context.Context, *connect.Request[platformv1.UpdateAccountRequest]) (*connect.Response[platformv1.UpdateAccountResponse], error)
 	ListUsers(context.Context, *connect.Request[platformv1.ListUsersRequest]) (*connect.Response[platformv1.ListUsersResponse], error)
-	// CreateUser answers a password that is good for one sign-in.
+	// CreateUser returns a one-time password.
 	CreateUser(context.Context, *connect.Request[platformv1.CreateUserRequest]) (*connect.Response[platformv1.CreateUserResponse], error)
 	UpdateUser(context.Context, *connect.Request[platformv1.UpdateUserRequest]) (*connect.Response[platformv1.UpdateUserResponse], error)
 	ResetPassword(context.Context, *connect.Request[platformv1.ResetPasswordRequest]) (*connect.Response[platformv1.ResetPasswordResponse], error)
@@ -381,7 +381,7 @@ type AccountServiceHandler interface {
 	GetAccount(context.Context, *connect.Request[platformv1.GetAccountRequest]) (*connect.Response[platformv1.GetAccountResponse], error)
 	UpdateAccount(context.Context, *connect.Request[platformv1.UpdateAccountRequest]) (*connect.Response[platformv1.UpdateAccountResponse], error)
 	ListUsers(context.Context, *connect.Request[platformv1.ListUsersRequest]) (*connect.Response[platformv1.ListUsersResponse], error)
-	// CreateUser answers a password that is good for one sign-in.
+	// CreateUser returns a one-time password.
 	CreateUser(context.Context, *connect.Request[platformv1.CreateUserRequest]) (*connect.Response[platformv1.CreateUserResponse], error)
 	UpdateUser(context.Context, *connect.Request[platformv1.UpdateUserRequest]) (*connect.Response[platformv1.UpdateUserResponse], error)
 	ResetPassword(context.Context, *connect.Request[platformv1.ResetPasswordRequest]) (*connect.Response[platformv1.ResetPasswordResponse], error)
@@ -492,7 +492,7 @@ func (UnimplementedAccountServiceHandler) DeleteUser(context.Context, *connect.R
 
 // KeyServiceClient is a client for the slipway.platform.v1.KeyService service.
 type KeyServiceClient interface {
-	// CreateKey answers the secret; it is not shown again.
+	// CreateKey returns the secret; it is not shown again.
 	CreateKey(context.Context, *connect.Request[platformv1.CreateKeyRequest]) (*connect.Response[platformv1.CreateKeyResponse], error)
 	ListKeys(context.Context, *connect.Request[platformv1.ListKeysRequest]) (*connect.Response[platformv1.ListKeysResponse], error)
 	RevokeKey(context.Context, *connect.Request[platformv1.RevokeKeyRequest]) (*connect.Response[platformv1.RevokeKeyResponse], error)
@@ -554,7 +554,7 @@ func (c *keyServiceClient) RevokeKey(ctx context.Context, req *connect.Request[p
 
 // KeyServiceHandler is an implementation of the slipway.platform.v1.KeyService service.
 type KeyServiceHandler interface {
-	// CreateKey answers the secret; it is not shown again.
+	// CreateKey returns the secret; it is not shown again.
 	CreateKey(context.Context, *connect.Request[platformv1.CreateKeyRequest]) (*connect.Response[platformv1.CreateKeyResponse], error)
 	ListKeys(context.Context, *connect.Request[platformv1.ListKeysRequest]) (*connect.Response[platformv1.ListKeysResponse], error)
 	RevokeKey(context.Context, *connect.Request[platformv1.RevokeKeyRequest]) (*connect.Response[platformv1.RevokeKeyResponse], error)

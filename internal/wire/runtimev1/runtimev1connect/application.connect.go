@@ -91,7 +91,7 @@ type ApplicationServiceClient interface {
 	// WatchTree sends the tree now and whenever something in it changed. Changes that
 	// come together are sent together.
 	WatchTree(context.Context, *connect.Request[runtimev1.WatchTreeRequest]) (*connect.ServerStreamForClient[runtimev1.WatchTreeResponse], error)
-	// GetResource is one object: as it is, and as Git says.
+	// GetResource returns one object: its live state, and its state in Git.
 	GetResource(context.Context, *connect.Request[runtimev1.GetResourceRequest]) (*connect.Response[runtimev1.GetResourceResponse], error)
 	// Diff is what a sync would change.
 	Diff(context.Context, *connect.Request[runtimev1.DiffRequest]) (*connect.Response[runtimev1.DiffResponse], error)
@@ -101,7 +101,7 @@ type ApplicationServiceClient interface {
 	Refresh(context.Context, *connect.Request[runtimev1.RefreshRequest]) (*connect.Response[runtimev1.RefreshResponse], error)
 	GetHistory(context.Context, *connect.Request[runtimev1.GetHistoryRequest]) (*connect.Response[runtimev1.GetHistoryResponse], error)
 	ListEvents(context.Context, *connect.Request[runtimev1.ListEventsRequest]) (*connect.Response[runtimev1.ListEventsResponse], error)
-	// WatchEvents sends what ListEvents has, now and whenever something is told.
+	// WatchEvents sends the events of ListEvents, now and whenever one is added.
 	WatchEvents(context.Context, *connect.Request[runtimev1.WatchEventsRequest]) (*connect.ServerStreamForClient[runtimev1.WatchEventsResponse], error)
 	Logs(context.Context, *connect.Request[runtimev1.LogsRequest]) (*connect.ServerStreamForClient[runtimev1.LogsResponse], error)
 	// DeleteApplication deletes the Application; its resources too, if cascade.
@@ -330,7 +330,7 @@ type ApplicationServiceHandler interface {
 	// WatchTree sends the tree now and whenever something in it changed. Changes that
 	// come together are sent together.
 	WatchTree(context.Context, *connect.Request[runtimev1.WatchTreeRequest], *connect.ServerStream[runtimev1.WatchTreeResponse]) error
-	// GetResource is one object: as it is, and as Git says.
+	// GetResource returns one object: its live state, and its state in Git.
 	GetResource(context.Context, *connect.Request[runtimev1.GetResourceRequest]) (*connect.Response[runtimev1.GetResourceResponse], error)
 	// Diff is what a sync would change.
 	Diff(context.Context, *connect.Request[runtimev1.DiffRequest]) (*connect.Response[runtimev1.DiffResponse], error)
@@ -340,7 +340,7 @@ type ApplicationServiceHandler interface {
 	Refresh(context.Context, *connect.Request[runtimev1.RefreshRequest]) (*connect.Response[runtimev1.RefreshResponse], error)
 	GetHistory(context.Context, *connect.Request[runtimev1.GetHistoryRequest]) (*connect.Response[runtimev1.GetHistoryResponse], error)
 	ListEvents(context.Context, *connect.Request[runtimev1.ListEventsRequest]) (*connect.Response[runtimev1.ListEventsResponse], error)
-	// WatchEvents sends what ListEvents has, now and whenever something is told.
+	// WatchEvents sends the events of ListEvents, now and whenever one is added.
 	WatchEvents(context.Context, *connect.Request[runtimev1.WatchEventsRequest], *connect.ServerStream[runtimev1.WatchEventsResponse]) error
 	Logs(context.Context, *connect.Request[runtimev1.LogsRequest], *connect.ServerStream[runtimev1.LogsResponse]) error
 	// DeleteApplication deletes the Application; its resources too, if cascade.

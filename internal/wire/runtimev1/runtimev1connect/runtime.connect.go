@@ -543,15 +543,15 @@ type IntegrationServiceClient interface {
 	AddIntegration(context.Context, *connect.Request[runtimev1.AddIntegrationRequest]) (*connect.Response[runtimev1.AddIntegrationResponse], error)
 	EditIntegration(context.Context, *connect.Request[runtimev1.EditIntegrationRequest]) (*connect.Response[runtimev1.EditIntegrationResponse], error)
 	RemoveIntegration(context.Context, *connect.Request[runtimev1.RemoveIntegrationRequest]) (*connect.Response[runtimev1.RemoveIntegrationResponse], error)
-	// Register stores the token of the user who asks (R70, R82).
+	// Register stores the token of the calling user (R70, R82).
 	Register(context.Context, *connect.Request[runtimev1.RegisterRequest]) (*connect.Response[runtimev1.RegisterResponse], error)
 	Deregister(context.Context, *connect.Request[runtimev1.DeregisterRequest]) (*connect.Response[runtimev1.DeregisterResponse], error)
 	// SetRuntimeCredentials stores the token, and perhaps an SSH key, that the
 	// runtime itself uses, after checking what it may (R65, R66, R114).
 	SetRuntimeCredentials(context.Context, *connect.Request[runtimev1.SetRuntimeCredentialsRequest]) (*connect.Response[runtimev1.SetRuntimeCredentialsResponse], error)
 	GetRuntimeCredentials(context.Context, *connect.Request[runtimev1.GetRuntimeCredentialsRequest]) (*connect.Response[runtimev1.GetRuntimeCredentialsResponse], error)
-	// BeginOAuth answers where the user's browser goes; FinishOAuth takes what came
-	// back and stores the token (R64).
+	// BeginOAuth returns the URL for the user's browser; FinishOAuth takes the
+	// callback's parameters and stores the token (R64).
 	BeginOAuth(context.Context, *connect.Request[runtimev1.BeginOAuthRequest]) (*connect.Response[runtimev1.BeginOAuthResponse], error)
 	FinishOAuth(context.Context, *connect.Request[runtimev1.FinishOAuthRequest]) (*connect.Response[runtimev1.FinishOAuthResponse], error)
 }
@@ -701,15 +701,15 @@ type IntegrationServiceHandler interface {
 	AddIntegration(context.Context, *connect.Request[runtimev1.AddIntegrationRequest]) (*connect.Response[runtimev1.AddIntegrationResponse], error)
 	EditIntegration(context.Context, *connect.Request[runtimev1.EditIntegrationRequest]) (*connect.Response[runtimev1.EditIntegrationResponse], error)
 	RemoveIntegration(context.Context, *connect.Request[runtimev1.RemoveIntegrationRequest]) (*connect.Response[runtimev1.RemoveIntegrationResponse], error)
-	// Register stores the token of the user who asks (R70, R82).
+	// Register stores the token of the calling user (R70, R82).
 	Register(context.Context, *connect.Request[runtimev1.RegisterRequest]) (*connect.Response[runtimev1.RegisterResponse], error)
 	Deregister(context.Context, *connect.Request[runtimev1.DeregisterRequest]) (*connect.Response[runtimev1.DeregisterResponse], error)
 	// SetRuntimeCredentials stores the token, and perhaps an SSH key, that the
 	// runtime itself uses, after checking what it may (R65, R66, R114).
 	SetRuntimeCredentials(context.Context, *connect.Request[runtimev1.SetRuntimeCredentialsRequest]) (*connect.Response[runtimev1.SetRuntimeCredentialsResponse], error)
 	GetRuntimeCredentials(context.Context, *connect.Request[runtimev1.GetRuntimeCredentialsRequest]) (*connect.Response[runtimev1.GetRuntimeCredentialsResponse], error)
-	// BeginOAuth answers where the user's browser goes; FinishOAuth takes what came
-	// back and stores the token (R64).
+	// BeginOAuth returns the URL for the user's browser; FinishOAuth takes the
+	// callback's parameters and stores the token (R64).
 	BeginOAuth(context.Context, *connect.Request[runtimev1.BeginOAuthRequest]) (*connect.Response[runtimev1.BeginOAuthResponse], error)
 	FinishOAuth(context.Context, *connect.Request[runtimev1.FinishOAuthRequest]) (*connect.Response[runtimev1.FinishOAuthResponse], error)
 }

@@ -42,10 +42,10 @@ const (
 
 // TrafficServiceClient is a client for the slipway.runtime.v1.TrafficService service.
 type TrafficServiceClient interface {
-	// WatchTraffic sends what is served, and every step how much. Edges are asked
-	// only while somebody watches.
+	// WatchTraffic sends the routes, and their counters at every step. Edges are polled
+	// only while a watch is open.
 	WatchTraffic(context.Context, *connect.Request[runtimev1.WatchTrafficRequest]) (*connect.ServerStreamForClient[runtimev1.WatchTrafficResponse], error)
-	// Explain says what becomes of a request and why. No request is sent.
+	// Explain returns how a request would be routed and why. No request is sent.
 	Explain(context.Context, *connect.Request[runtimev1.ExplainRequest]) (*connect.Response[runtimev1.ExplainResponse], error)
 }
 
@@ -93,10 +93,10 @@ func (c *trafficServiceClient) Explain(ctx context.Context, req *connect.Request
 
 // TrafficServiceHandler is an implementation of the slipway.runtime.v1.TrafficService service.
 type TrafficServiceHandler interface {
-	// WatchTraffic sends what is served, and every step how much. Edges are asked
-	// only while somebody watches.
+	// WatchTraffic sends the routes, and their counters at every step. Edges are polled
+	// only while a watch is open.
 	WatchTraffic(context.Context, *connect.Request[runtimev1.WatchTrafficRequest], *connect.ServerStream[runtimev1.WatchTrafficResponse]) error
-	// Explain says what becomes of a request and why. No request is sent.
+	// Explain returns how a request would be routed and why. No request is sent.
 	Explain(context.Context, *connect.Request[runtimev1.ExplainRequest]) (*connect.Response[runtimev1.ExplainResponse], error)
 }
 

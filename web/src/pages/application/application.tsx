@@ -35,7 +35,7 @@ export function ApplicationPage() {
   const runtimes = useRuntimes();
   const summary = applications.items.get(applicationKey(place)) ?? null;
   const known = runtimes.items.get(runtime);
-  // Until it is known that the runtime is offline, it is asked.
+  // Until the runtime is known to be offline, requests are sent.
   const online = known ? known.online : !runtimes.synced;
   const detail = useApplicationDetail(place, summary?.uid ?? "", online);
   useFresh(place, detail);
@@ -65,8 +65,8 @@ export function ApplicationPage() {
   return <Known place={place} detail={detail} summary={summary} online={online} />;
 }
 
-// useFresh asks again for what was asked, when the application changes and once in a
-// second at most. What has to be rendered is asked for only when that may differ.
+// useFresh refetches active queries when the application changes, and once per
+// second at most. Rendered manifests are refetched only if they may differ.
 function useFresh(place: Place, detail: Detail): void {
   const last = useRef(0);
   const before = useRef({ version: "", compared: "" });
@@ -116,7 +116,7 @@ function Known({ place, detail, summary, online }: KnownProps) {
   const open = (object: ResourceName | null) =>
     void navigate({ search: (before) => ({ ...before, resource: object ? writeObject(object) : undefined }) });
   const select = (id: TabID) => void navigate({ search: { tab: id === "resources" ? undefined : id }, replace: true });
-  // Until the runtime has answered there is what it reported, in the place that it takes.
+  // Until the runtime has responded, its last report is shown in the same place.
   const state = detail.manifest
     ? detail.manifest.status?.operationState
     : summary

@@ -25,7 +25,7 @@ function sourceFacts(source: Source, type: string | undefined): [string, ReactNo
   return facts;
 }
 
-/** Details is what the application asks for. */
+/** Details shows the spec of the application. */
 export function Details({ manifest, summary }: { manifest: ApplicationManifest | null; summary: Application | null }) {
   if (!manifest) return summary ? <SummaryDetails summary={summary} /> : <Empty title="No data yet" />;
   const { spec = {}, status = {}, metadata = {} } = manifest;

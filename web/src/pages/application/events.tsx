@@ -28,7 +28,7 @@ export interface EventsProps {
   object?: ResourceName;
 }
 
-/** Events is what Kubernetes tells of a resource, the newest first. */
+/** Events shows the Kubernetes events of a resource, the newest first. */
 export function Events({ place, online, object }: EventsProps) {
   const { events: rows, error, retry } = useEvents(place, object, online);
   if (!rows) {

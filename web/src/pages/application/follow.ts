@@ -25,8 +25,8 @@ const nothing: Detail = { manifest: null, version: "", state: "connecting", erro
 
 /**
  * useApplicationDetail follows an application. online is whether its runtime is:
- * when it comes back the application is asked for at once. uid is what the platform
- * knows: one that was deleted and made again is another.
+ * when it reconnects the application is refetched immediately. uid comes from the platform:
+ * an application that was deleted and created again has another one.
  */
 export function useApplicationDetail(place: Place, uid: string, online: boolean): Detail {
   const { runtime: name, namespace, name: application } = place;

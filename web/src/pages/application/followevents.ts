@@ -1,4 +1,4 @@
-// What Kubernetes tells of an application, or of one of its resources, followed at
+// Kubernetes events of an application, or of one of its resources, followed at
 // its runtime.
 
 import { Code, ConnectError } from "@connectrpc/connect";
@@ -10,18 +10,18 @@ import type { Place } from "./follow";
 import { type ResourceName, writeObject } from "./resourcename";
 
 export interface LiveEvents {
-  /** null until they are known. */
+  /** null until they are loaded. */
   events: ObjectEvent[] | null;
   state: FollowState;
   error: ConnectError | null;
-  /** retry asks now. */
+  /** retry refetches now. */
   retry: () => void;
 }
 
 type Known = Omit<LiveEvents, "retry">;
 
 const nothing: Known = { events: null, state: "connecting", error: null };
-// How often a runtime is asked that is too old to tell by itself.
+// Poll interval for runtimes without the stream.
 const oldPace = 5_000;
 
 /** useEvents follows the events of an application or of one of its resources while its runtime is online. */
@@ -31,7 +31,7 @@ export function useEvents(place: Place, object: ResourceName | undefined, online
   const [known, setKnown] = useState<{ key: string; events: Known }>({ key, events: nothing });
   const [attempt, setAttempt] = useState(0);
 
-  // biome-ignore lint/correctness/useExhaustiveDependencies: the key says which object, and another attempt is another stream.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the key identifies the object, and another attempt is another stream.
   useEffect(() => {
     if (!online) return;
     const stop = new AbortController();
@@ -55,7 +55,7 @@ export function useEvents(place: Place, object: ResourceName | undefined, online
   return { ...(known.key === key ? known.events : nothing), retry };
 }
 
-// told gives all events whenever there are others; undefined is a sign of life.
+// told yields all events whenever they change; undefined is a keepalive.
 async function* told(
   place: Place,
   object: ResourceName | undefined,

@@ -1,5 +1,5 @@
 // The resources of one application, followed at its runtime. What was read stays
-// while the connection is lost, and while nobody looks.
+// while the connection is lost, and while the page is hidden.
 
 import type { ConnectError } from "@connectrpc/connect";
 import { useCallback, useEffect, useRef, useState } from "react";
@@ -12,11 +12,11 @@ import { applicationKeyOf } from "./queries";
 import { changedObjects } from "./tree";
 
 export interface LiveTree {
-  /** null until it is known. */
+  /** null until it is loaded. */
   nodes: Node[] | null;
   state: FollowState;
   error: ConnectError | null;
-  /** retry asks now. */
+  /** retry refetches now. */
   retry: () => void;
 }
 
@@ -57,11 +57,11 @@ export function useTree(place: Place, uid: string, wanted: boolean): LiveTree {
   return { ...(known.key === key ? known.tree : nothing), retry };
 }
 
-// What is asked about one resource is asked again so often at most: the runtime may
+// Minimum interval between two requests for one resource: the runtime may
 // have to render Git for it.
 const leastGap = 1_000;
 
-/** useFreshResources asks again about resources that are open, when the tree says that they changed. */
+/** useFreshResources refetches open resources when the tree reports a change. */
 export function useFreshResources(place: Place, nodes: Node[] | null): void {
   const before = useRef<Node[] | null>(null);
   const asking = useRef<Asking | null>(null);
@@ -77,8 +77,8 @@ export function useFreshResources(place: Place, nodes: Node[] | null): void {
   }, [nodes]);
 }
 
-// Asking asks again about what changed: at once after a quiet time, and otherwise
-// with the gap. What is being asked is not asked again before the answer is here, or
+// Asking refetches what changed: immediately after a quiet time, and otherwise
+// with the gap. A request in flight is not repeated before its response, or
 // fast changes would never let one arrive.
 class Asking {
   private due = new Set<string>();

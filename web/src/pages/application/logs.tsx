@@ -13,7 +13,7 @@ export interface LogsProps {
   place: Place;
   online: boolean;
   object: ResourceName | null;
-  /** Containers that are known before they wrote anything. */
+  /** Containers that are listed before they have logged. */
   containers?: string[];
 }
 

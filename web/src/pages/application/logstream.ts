@@ -31,7 +31,7 @@ const nothing: LogState = { lines: [], total: 0, containers: [], state: "reading
 const gather = 100;
 const tail = 1_000;
 
-/** useLogs reads a log; another question begins anew. */
+/** useLogs reads a log; another request starts again. */
 export function useLogs(place: Place, question: LogQuestion): LogState {
   const [known, setKnown] = useState<LogState>(nothing);
   const { runtime: name, namespace, name: application } = place;
@@ -97,7 +97,7 @@ class LogReader {
       filter,
       tailLines: BigInt(tail),
     };
-    // What is known from the stream before this one.
+    // State of the previous stream.
     const known = new Map(this.last);
     try {
       const stream = runtime(this.place.runtime).applications.logs(request, { signal: this.ended.signal });

@@ -121,24 +121,24 @@ export function sourcesOf(manifest: ApplicationManifest): Source[] {
   return source ? [source] : [];
 }
 
-/** isAutomated is true when nobody has to ask for a sync. */
+/** isAutomated is true if syncs are automated. */
 export function isAutomated(manifest: ApplicationManifest | null): boolean {
   const automated = manifest?.spec?.syncPolicy?.automated;
   return automated !== undefined && automated.enabled !== false;
 }
 
-/** isRunning is true while an operation is asked for or runs. */
+/** isRunning is true while an operation is requested or running. */
 export function isRunning(manifest: ApplicationManifest | null): boolean {
   const phase = manifest?.status?.operationState?.phase;
   return manifest?.operation !== undefined || phase === "Running" || phase === "Terminating";
 }
 
-/** requestInfo is the name under which an operation says what asked for it. */
+/** requestInfo is the name of the info entry with the ID of the request. */
 export const requestInfo = "slipway.dev/request";
 
 export type Progress = { step: "waiting" } | { step: "known"; state: OperationState } | { step: "lost" };
 
-/** progressOf finds the operation that a request asked for. began is when the last one began before. */
+/** progressOf finds the operation of a request. began is the start of the previous one. */
 export function progressOf(manifest: ApplicationManifest | null, request: string, began: string): Progress {
   const marked = (operation: Operation | undefined): boolean =>
     operation?.info?.some((info) => info.name === requestInfo && info.value === request) ?? false;
@@ -150,7 +150,7 @@ export function progressOf(manifest: ApplicationManifest | null, request: string
   return { step: "waiting" };
 }
 
-/** isFinished is true when an operation has ended, whatever its result. */
+/** isFinished is true when an operation has ended, with any result. */
 export function isFinished(state: OperationState): boolean {
   return state.phase === "Succeeded" || state.phase === "Failed" || state.phase === "Error";
 }

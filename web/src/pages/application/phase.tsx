@@ -28,7 +28,7 @@ const results: Record<string, [string, Tone]> = {
   PruneSkipped: ["Not pruned", "warn"],
 };
 
-// What a dry run says of what it did not do.
+// The message of a dry run for resources it did not change.
 const dryResults: Record<string, [string, Tone]> = {
   Synced: ["Would sync", "progress"],
   SyncFailed: ["Would fail", "bad"],
@@ -74,7 +74,7 @@ export function Results({ rows, dryRun }: { rows: ResourceResult[]; dryRun: bool
   );
 }
 
-/** asked says what an operation is, in a few words. */
+/** asked describes an operation in a few words. */
 export function asked(state: OperationState): string {
   const sync = state.operation?.sync;
   const what = sync?.source || sync?.sources ? "Rollback" : "Sync";
@@ -89,7 +89,7 @@ export function asked(state: OperationState): string {
   return parts.join(" ");
 }
 
-/** reportedOperation is what the runtime reported of the last operation, until it is asked for more. */
+/** reportedOperation is the last reported operation, until the runtime sends details. */
 export function reportedOperation(summary: Application): OperationState | undefined {
   const { operationPhase, operationMessage, operationFinishedAt } = summary;
   if (operationPhase === "") return undefined;

@@ -1,5 +1,5 @@
-// What is asked of a runtime about one application. There are no streams for it, so
-// it is asked again when the application changes, or the resource that it is about.
+// Queries to a runtime about one application. There are no streams for them, so
+// they are refetched when the application or the resource changes.
 
 import { keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { runtime } from "../../api/runtime";
@@ -9,7 +9,7 @@ import { type ResourceName, writeObject } from "./resourcename";
 const refOf = (place: Place) => ({ namespace: place.namespace, name: place.name });
 const keyOf = (place: Place) => [place.runtime, place.namespace, place.name];
 
-/** applicationKeyOf begins the key of everything that is asked about an application. */
+/** applicationKeyOf is the prefix of all query keys of an application. */
 export const applicationKeyOf = (place: Place) => ["application", ...keyOf(place)];
 
 /** isRendered is true for what the runtime has to render Git for. */
@@ -17,7 +17,7 @@ export function isRendered(key: readonly unknown[]): boolean {
   return key[4] === "diff" || key[4] === "resource";
 }
 
-/** resourceQuery: followed is whether the tree tells when the resource changes. */
+/** resourceQuery: followed is set if the tree reports changes of the resource. */
 export const resourceQuery = (place: Place, object: ResourceName, followed: boolean) =>
   queryOptions({
     queryKey: [...applicationKeyOf(place), "resource", writeObject(object)],
@@ -29,7 +29,7 @@ export const diffQuery = (place: Place, revision = "") =>
   queryOptions({
     queryKey: [...applicationKeyOf(place), "diff", revision],
     queryFn: ({ signal }) => runtime(place.runtime).applications.diff({ ref: refOf(place), revision }, { signal }),
-    // It renders and asks the API server for each object.
+    // It renders and reads each object from the API server.
     staleTime: 5_000,
     placeholderData: keepPreviousData,
   });

@@ -21,7 +21,7 @@ export interface ResourceDialogProps {
   place: Place;
   online: boolean;
   object: ResourceName;
-  /** The tree tells when the resource changes. */
+  /** Set if the tree reports changes of the resource. */
   followed: boolean;
   onClose: () => void;
 }

@@ -122,7 +122,7 @@ function TreeFilters({ nodes, filter, onChange, graph, onGraph }: TreeFiltersPro
   );
 }
 
-/** Offline stands where only the runtime could answer. */
+/** Offline replaces content that only the runtime has. */
 export function Offline({ runtime }: { runtime: string }) {
   return (
     <Empty title="The runtime is offline">

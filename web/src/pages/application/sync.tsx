@@ -34,7 +34,7 @@ const defaults: Options = {
   syncOptions: "",
 };
 
-/** optionLines is the options that somebody wrote, one in each line or behind commas. */
+/** optionLines parses sync options, one per line or separated by commas. */
 export function optionLines(text: string): string[] {
   return text
     .split(/[\n,]/)
@@ -49,7 +49,7 @@ export interface SyncDialogProps {
   onDenied: (error: unknown) => void;
 }
 
-/** SyncDialog asks for a sync. How it goes is shown on the page. */
+/** SyncDialog starts a sync. The page shows its progress. */
 export function SyncDialog({ place, detail, onClose, onDenied }: SyncDialogProps) {
   const [options, setOptions] = useState<Options>(defaults);
   const [chosen, setChosen] = useState<ReadonlySet<string> | null>(null);

@@ -110,13 +110,13 @@ function fits(node: Node, filter: TreeFilter): boolean {
   return filter.text === "" || `${object.kind}/${object.name}`.toLowerCase().includes(filter.text.toLowerCase());
 }
 
-// Owners can be written by anybody: circles and knots end here.
+// Owner references are untrusted: cycles end here.
 const deepest = 20;
 const mostRows = 10_000;
 
 /**
  * treeRows is the rows that are seen. With a filter, what fits and what leads to it
- * is open; without, whatever is not in collapsed.
+ * is open; without, every node that is not in collapsed.
  */
 export function treeRows(tree: Tree, collapsed: ReadonlySet<string>, filter: TreeFilter): TreeRow[] {
   const rows: TreeRow[] = [];

@@ -106,7 +106,7 @@ export function ResourceTree({ rows, onToggle, onOpen }: ResourceTreeProps) {
   );
 }
 
-/** NodeFacts is what a row says of a resource. */
+/** NodeFacts shows the status of a resource in its row. */
 const NodeFacts = memo(function NodeFacts({ node }: { node: Node }) {
   const object = objectOf(node.ref);
   const facts = Object.entries(node.info)

@@ -1,5 +1,5 @@
 // What is chosen on the list of applications: it is in the address, so that it can
-// be sent to somebody.
+// be shared.
 
 import { getRouteApi } from "@tanstack/react-router";
 import { useCallback, useDeferredValue, useEffect, useMemo, useRef, useState } from "react";
@@ -87,7 +87,7 @@ export function useChoice(): Choosing {
 
 const sortKey = "slipway.applications.sort";
 
-/** useSort remembers how somebody likes the list sorted. */
+/** useSort stores the user's sort order. */
 export function useSort(): [Sort, (sort: string) => void] {
   const [sort, setSort] = useState<Sort>(() => {
     const kept = localStorage.getItem(sortKey);

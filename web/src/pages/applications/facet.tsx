@@ -15,7 +15,7 @@ export interface FacetMenuProps {
   onChange: (values: string[]) => void;
 }
 
-// More values than this nobody reads: they are searched.
+// Above this number of values the list is searched instead.
 const mostValues = 200;
 
 /** FacetMenu chooses values of one filter, with how many applications each has. */

@@ -21,7 +21,7 @@ export function writeList(values: string[]): string | undefined {
   return values.length > 0 ? values.join(",") : undefined;
 }
 
-/** readChoice is what an address asks for. */
+/** readChoice parses the filters of a URL. */
 export function readChoice(search: ApplicationsSearch): Choice {
   const chosen = {} as Record<Facet, string[]>;
   for (const facet of facets) chosen[facet] = readList(search[facet]);
@@ -87,7 +87,7 @@ function textOf(application: Application): string {
   return made;
 }
 
-/** Counts is how many applications have each value of a facet, counted when somebody looks. */
+/** Counts is the number of applications per value of a facet, counted lazily. */
 export type Counts = Readonly<Record<Facet, Map<string, number>>>;
 
 export interface Found {
@@ -159,7 +159,7 @@ function fits(application: Application, facet: Facet, wanted: Set<string>): bool
 export const sorts = ["name", "health", "sync", "runtime", "changed"] as const;
 export type Sort = (typeof sorts)[number];
 
-// What needs somebody comes first.
+// States that need attention come first.
 const healthRank: Record<string, number> = {
   Degraded: 0,
   Missing: 1,

@@ -2,7 +2,7 @@ import { Link } from "@tanstack/react-router";
 import type { Application } from "../../api/gen/slipway/platform/v1/fleet_pb";
 import { Dot } from "../../ui/status";
 
-/** shortRevision is a revision as people say it: commits are cut, versions are not. */
+/** shortRevision shortens commits; versions stay complete. */
 export function shortRevision(revision: string): string {
   return revision
     .split(",")
@@ -10,7 +10,7 @@ export function shortRevision(revision: string): string {
     .join(", ");
 }
 
-/** firstLine is what a commit says in short. */
+/** firstLine returns the subject of a commit. */
 export function firstLine(text: string): string {
   return text.split("\n", 1)[0] ?? "";
 }

@@ -141,7 +141,7 @@ export function RuntimeActions({ runtime }: { runtime: Runtime }) {
   );
 }
 
-/** uninstallCommand is what the platform answers when an uninstallation begins. */
+/** uninstallCommand is the command that the platform returns for an uninstallation. */
 export function uninstallCommand(runtime: Runtime): string {
   return `helm uninstall slipway-runtime --namespace ${runtime.namespace}`;
 }

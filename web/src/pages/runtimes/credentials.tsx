@@ -27,7 +27,7 @@ export interface CredentialsProps {
   /** The page of the console to come back to from the provider, without /console. */
   back: string;
   onClose: () => void;
-  /** It is stored; the runtime tells so itself a little later. */
+  /** Called after it is stored; the runtime reports that a little later. */
   onDone?: () => void;
 }
 

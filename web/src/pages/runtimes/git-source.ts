@@ -1,6 +1,6 @@
 const sourceName = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
 
-/** sourceProblem is what is wrong with a Git Source before anybody is asked. */
+/** sourceProblem validates a Git Source without a request. */
 export function sourceProblem(source: { name: string; repoUrl: string }): string {
   if (!sourceName.test(source.name.trim())) {
     return "Enter a name of lower-case letters, digits and dashes, at most 63 characters.";

@@ -1,5 +1,5 @@
 // The Git Sources of a runtime. Their states come with the runtime's own stream;
-// what a stream does not have is asked of the runtime when that changes.
+// data that is not part of a stream is requested from the runtime when it changes.
 
 import { create } from "@bufbuild/protobuf";
 import { keepPreviousData, useQuery, useQueryClient } from "@tanstack/react-query";

@@ -24,10 +24,10 @@ export const modeWord = (mode: AccessMode): string => modes[mode] ?? "Unknown";
 /** typeWord is how a runtime was installed. */
 export const typeWord = (runtime: Runtime): string => (runtime.chartVersion ? "Helm" : "Program");
 
-/** componentOf is the label of a component, by which its logs are asked for. */
+/** componentOf returns the label of a component, which selects its logs. */
 export const componentOf = (deployment: string): string => deployment.replace(/^slipway-/, "");
 
-// A token that ends this soon needs somebody.
+// A token that expires this soon needs attention.
 const day = 86_400_000;
 const tokenWarning = 14 * day;
 
@@ -91,7 +91,7 @@ export function problemsOf(runtime: Runtime, now: number): Problem[] {
     });
   }
   all.push(...partProblems(runtime));
-  // An offline runtime has no health, and what a component says is said above.
+  // An offline runtime has no health, and problems of components are listed above.
   const isSaid = !runtime.online || all.some((one) => one.id.startsWith("component"));
   if (!isSaid && (runtime.health === HealthStatus.DEGRADED || runtime.healthMessage !== "")) {
     const degraded = runtime.health === HealthStatus.DEGRADED;
@@ -187,7 +187,7 @@ export type SortKey = "name" | "cluster" | "version" | "seen" | "status";
 const seen = (runtime: Runtime): number =>
   runtime.lastHeartbeatAt ? timestampDate(runtime.lastHeartbeatAt).getTime() : 0;
 
-// What needs somebody comes first.
+// States that need attention come first.
 function urgency(runtime: Runtime): number {
   if (!runtime.online) return 0;
   if (runtime.health === HealthStatus.DEGRADED) return 1;

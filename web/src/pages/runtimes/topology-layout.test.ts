@@ -33,7 +33,7 @@ it("has the states", () => {
   expect(tone("cluster prod b")).toBe("bad");
   expect(tone("cluster prod a")).toBe("good");
   expect(tone("runtime lost")).toBe("bad");
-  expect(tone("cluster lost ")).toBe("off"); // nobody knows
+  expect(tone("cluster lost ")).toBe("off"); // unknown
 });
 
 it("is the platform alone without runtimes", () => {

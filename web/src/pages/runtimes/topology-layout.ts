@@ -11,7 +11,7 @@ export interface Place {
   title: string;
   detail: string;
   tone: Tone;
-  /** What the colour says. */
+  /** The meaning of the colour. */
   state: string;
   x: number;
   y: number;
@@ -37,7 +37,7 @@ const gap = { x: 90, y: 16 };
 const margin = 12;
 const column = (at: number): number => margin + at * (box.width + gap.x);
 
-/** runtimeState is the colour of a runtime and what it says. */
+/** runtimeState returns the colour of a runtime and its meaning. */
 export function runtimeState(runtime: Runtime, now: number): { tone: Tone; state: string } {
   if (!runtime.online) return { tone: "bad", state: "offline" };
   const worst = problemsOf(runtime, now);

@@ -1,5 +1,5 @@
 // The topology: a list within a list for those who hear it, boxes and lines for
-// those who see it. On narrow screens it is the list for everybody.
+// those who see it. On narrow screens everyone gets the list.
 
 import { Link } from "@tanstack/react-router";
 import { useMemo } from "react";

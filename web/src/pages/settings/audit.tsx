@@ -99,12 +99,12 @@ function Entries({ filter, filtered, onClear, onShow }: EntriesProps) {
     queryFn: ({ pageParam }) => platform.audit.listEntries({ ...request, pageSize: 200, pageToken: pageParam }),
     initialPageParam: "",
     getNextPageParam: (last) => last.nextPageToken || undefined,
-    // Reading all pages again would move what somebody reads.
+    // Reading all pages again would shift the visible rows.
     refetchOnWindowFocus: false,
     staleTime: Number.POSITIVE_INFINITY,
     gcTime: 0,
   });
-  // There is no stream of the log: the newest entry says whether there is more.
+  // There is no stream of the log: the newest entry shows whether there is more.
   const newest = useQuery({
     queryKey: ["audit-newest", filter, began],
     queryFn: () => platform.audit.listEntries({ ...request, pageSize: 1 }),

@@ -29,7 +29,7 @@ export interface AuditRequest {
   since?: Timestamp;
 }
 
-/** requestOf is what the platform is asked for. */
+/** requestOf returns the request of a filter. */
 export function requestOf(filter: AuditFilter, now: number): AuditRequest {
   const hours = Number(filter.period);
   return {

@@ -17,7 +17,7 @@ import { providerName, providers } from "./providers";
 const settingsQuery = queryOptions({
   queryKey: ["git-settings"],
   queryFn: () => platform.git.getGitSettings({}),
-  // There is no stream of it, and a runtime validates it while somebody looks.
+  // There is no stream for it, and a runtime may validate it while the page is open.
   refetchInterval: 10_000,
 });
 

@@ -30,7 +30,7 @@ export function Integrations({ name, others }: Props) {
   const list = useQuery({
     queryKey: integrationsKey(name),
     queryFn: () => runtime(name).integrations.listIntegrations({}),
-    // There is no stream of it. Tokens end without anybody doing anything.
+    // There is no stream for it, and tokens expire by themselves.
     refetchInterval: 30_000,
   });
   if (list.isPending) return <Loading lines={5} />;

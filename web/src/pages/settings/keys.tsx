@@ -1,4 +1,4 @@
-// API keys: your own, and those of everybody for admins.
+// API keys: your own, and those of all users for admins.
 
 import { timestampDate } from "@bufbuild/protobuf/wkt";
 import { useQuery, useQueryClient } from "@tanstack/react-query";

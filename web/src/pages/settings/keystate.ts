@@ -22,7 +22,7 @@ const words: Record<Scope, string> = {
   [Scope.RUNTIME_REGISTER]: "register runtimes",
 };
 
-/** scopeWords says what a key may be used for. */
+/** scopeWords describes the scopes of a key. */
 export function scopeWords(scopes: Scope[]): string {
   const all = scopes.map((scope) => words[scope]).filter((word) => word !== "");
   return all.length === 0 ? "–" : all.join(", ");

@@ -7,7 +7,7 @@ import { keepPending } from "./pending";
 export interface OAuthWish {
   runtime: string;
   integration: string;
-  /** For the runtime itself instead of the user who asks. For admins. */
+  /** For the runtime itself instead of the calling user. Admins only. */
   runtimeToken?: boolean;
   /** Where to go afterwards, such as /settings?section=git. */
   back: string;

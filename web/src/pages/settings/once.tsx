@@ -1,4 +1,4 @@
-// A secret that is shown once: masked until somebody wants to see it.
+// A secret that is shown once: masked until it is revealed.
 
 import { useState } from "react";
 import { Button } from "../../ui/button";

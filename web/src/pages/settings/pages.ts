@@ -1,6 +1,6 @@
 // Lists that the platform gives in pages.
 
-// More than anybody reads; a list that is longer says so.
+// More than is readable; a longer list is marked as cut.
 const most = 5_000;
 
 export interface WholeList<T> {

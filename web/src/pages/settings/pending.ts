@@ -1,5 +1,5 @@
 // What this tab remembers of a login that is with a Git provider. The state that comes
-// back must be the one that this tab began with: a code that somebody else planted is
+// back must be the one that this tab started with: a code that an attacker planted is
 // not stored.
 
 const place = "slipway.oauth";

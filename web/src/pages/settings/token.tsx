@@ -13,7 +13,7 @@ export function TokenState({ of }: { of: TokenStatus }) {
   return <Status tone={state.tone}>{state.word}</Status>;
 }
 
-/** TokenFacts is what is known about a token, and what it lacks. */
+/** TokenFacts shows the properties of a token and its missing permissions. */
 export function TokenFacts({ of }: { of: TokenStatus }) {
   return (
     <div className="stack">

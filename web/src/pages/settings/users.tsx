@@ -145,7 +145,7 @@ interface ActionProps {
   onHanded: (handed: Handed) => void;
 }
 
-// UserAction asks before something is done to a user.
+// UserAction confirms an action on a user.
 function UserAction({ doing: { what, user }, onClose, onHanded }: ActionProps) {
   const queries = useQueryClient();
   const again = () => queries.invalidateQueries({ queryKey: usersQuery.queryKey });

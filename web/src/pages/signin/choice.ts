@@ -1,10 +1,10 @@
-// The platform's rules for passwords, said before it is asked.
+// The platform's rules for passwords, checked before a request.
 
 const shortest = 12;
 const mostBytes = 1024;
 const mostlyDifferent = 4;
 
-/** passwordProblem says why a password cannot be chosen; empty when it can. */
+/** passwordProblem returns why a password is invalid; empty if it is valid. */
 export function passwordProblem(password: string, email: string): string {
   const letters = [...password];
   const plain = password.trim().toLowerCase();

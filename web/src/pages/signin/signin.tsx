@@ -68,8 +68,8 @@ function PasswordForm() {
     try {
       const answer = await platform.auth.signIn({ email: email.trim(), password });
       setSession(answer.csrfToken);
-      // Whatever was read for somebody else is not for this user. The page leaves
-      // when it knows who is signed in.
+      // Cached data of another user must not be shown. The page leaves
+      // when the session is loaded.
       queries.removeQueries({ predicate: (query) => !["session", "methods"].includes(String(query.queryKey[0])) });
       await queries.fetchQuery({ ...sessionQuery, staleTime: 0 });
     } catch (error) {

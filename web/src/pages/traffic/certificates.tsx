@@ -10,7 +10,7 @@ import { daysLeft } from "./model";
 const end = (certificate: TrafficCertificate) =>
   certificate.notAfter ? timestampDate(certificate.notAfter) : new Date(0);
 
-/** expiry says how long a certificate is good, and whether that is soon. */
+/** expiry returns the remaining lifetime of a certificate, and whether it is short. */
 export function expiry(certificate: TrafficCertificate, now: number): { tone: Tone; word: string } {
   if (certificate.notBefore && timestampDate(certificate.notBefore).getTime() > now) {
     return { tone: "warn", word: "not valid yet" };

@@ -19,7 +19,7 @@ export function Step({ title, children }: { title: string; children: ReactNode }
   );
 }
 
-/** ByService says that only the Service is of the application. */
+/** ByService explains that only the Service belongs to the application. */
 export function ByService() {
   return <p className="muted">Not in Git: only its backend Service belongs to the application.</p>;
 }

@@ -100,7 +100,7 @@ export function Explain({ runtime, edge, question, onAsk }: ExplainProps) {
   );
 }
 
-/** verdict is the answer in one sentence. */
+/** verdict summarizes the result in one sentence. */
 export function verdict(answer: ExplainResponse): { tone: Tone; text: string } {
   if (answer.refused) {
     return {

@@ -1,4 +1,4 @@
-// The traffic of a runtime, followed while somebody looks.
+// The traffic of a runtime, followed while the page is open.
 
 import { TrafficService, type WatchTrafficResponse } from "../../api/gen/slipway/runtime/v1/traffic_pb";
 import { type Change, LiveCollection, type LiveState, useLive } from "../../api/live";
@@ -10,7 +10,7 @@ type Said = { message: WatchTrafficResponse } | { synced: true };
 const only = "traffic";
 const followed = new Map<string, LiveCollection<Said, TrafficState>>();
 
-/** trafficClient asks a runtime about its traffic. */
+/** trafficClient is the client of a runtime's TrafficService. */
 export function trafficClient(runtime: string) {
   return runtimeClient(TrafficService, runtime);
 }

@@ -1,4 +1,4 @@
-// What the stream of a runtime says about its traffic, as the page shows it.
+// The traffic stream of a runtime as the page shows it.
 
 import { durationMs, timestampDate } from "@bufbuild/protobuf/wkt";
 import type {
@@ -17,7 +17,7 @@ export const steps = 60;
 /** Course is the last steps of a route. Times are in seconds. */
 export interface Course {
   requests: number[];
-  /** Part of the requests that were answered with 5xx. */
+  /** Share of requests with a 5xx response. */
   errors: number[];
   p50: number[];
   p99: number[];
@@ -43,7 +43,7 @@ export interface TrafficState {
   problem: string;
 }
 
-/** refKey tells routes apart: by the object, and the place in it. */
+/** refKey is the key of a route: the object and the position in it. */
 export function refKey(ref: RouteRef | undefined): string {
   return JSON.stringify([ref?.kind, ref?.namespace, ref?.name, ref?.rule, ref?.path, ref?.variant]);
 }

@@ -16,7 +16,7 @@ export function ApplicationLink({
 }: {
   runtime: string;
   application: TrafficApplication | undefined;
-  /** What is to be known of it, behind its name. */
+  /** Additional information after its name. */
   note?: string;
 }) {
   const ref = application?.ref;
@@ -76,7 +76,7 @@ export function objectWord(ref: RouteRef | undefined): string {
   return ref.namespace === "" ? ref.name : `${ref.namespace}/${ref.name}`;
 }
 
-/** placeWord says where in its object a route is. */
+/** placeWord returns the position of a route in its object. */
 export function placeWord(ref: RouteRef | undefined): string {
   if (ref?.kind !== "Ingress") return "";
   const place = `spec.rules[${ref.rule}].http.paths[${ref.path}]`;

@@ -170,7 +170,7 @@ function columnsOf(runtime: string, narrow: boolean, onOpen: (key: string) => vo
   ];
 }
 
-/** ownAnswer says why a route gets no requests to a backend, if it does not. */
+/** ownAnswer returns why a route has no backend, if it has none. */
 function ownAnswer(row: RouteRow): { tone: Tone; word: string } | undefined {
   if (row.route.status > 0)
     return { tone: row.route.status >= 500 ? "bad" : "off", word: `returns ${row.route.status}` };

@@ -35,7 +35,7 @@ export interface AccessStepProps {
 
 export function AccessStep({ draft, change }: AccessStepProps) {
   const problems = accessProblems(draft);
-  // An empty field is not wrong before somebody has typed.
+  // An empty field is not an error before the user has typed.
   const shown = (value: string, problem: string | undefined) => (value !== "" && problem ? problem : undefined);
   return (
     <div className="stack">

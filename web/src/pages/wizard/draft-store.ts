@@ -4,7 +4,7 @@ import { type Draft, readDraft } from "./draft";
 
 const place = "slipway.install";
 
-/** hasDraft is true when somebody has typed something in this tab. */
+/** hasDraft is true if the wizard has input in this tab. */
 export function hasDraft(): boolean {
   return window.sessionStorage.getItem(place) !== null;
 }
@@ -17,7 +17,7 @@ export function storeDraft(draft: Draft): void {
   window.sessionStorage.setItem(place, JSON.stringify(draft));
 }
 
-/** forgetDraft is for a runtime that has joined: the next one begins anew. */
+/** forgetDraft clears the input after a runtime has joined. */
 export function forgetDraft(name: string): void {
   if (loadDraft().name === name) window.sessionStorage.removeItem(place);
 }

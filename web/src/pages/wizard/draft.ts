@@ -1,4 +1,4 @@
-// What somebody has typed in the wizard. It outlives a reload, without secrets.
+// The input of the wizard. It survives a reload, without secrets.
 
 import { defaultNamespace, defaultRelease, type InstallChoice, type Mode } from "./install-command";
 
@@ -57,7 +57,7 @@ export function readDraft(text: string | null): Draft {
 const label = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
 const runtimeName = /^[a-z]([-a-z0-9]{0,36}[a-z0-9])?$/;
 
-/** nameProblem is what is wrong with the name of a runtime, before anybody is asked. */
+/** nameProblem validates the name of a runtime, without a request. */
 export function nameProblem(name: string): string {
   if (name === "") return "Enter a name for the runtime.";
   if (runtimeName.test(name)) return "";

@@ -1,4 +1,4 @@
-// The Git provider and the shared repository, asked once for the account.
+// The Git provider and the shared repository, entered once for the account.
 
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";

@@ -21,11 +21,11 @@ function useSettled(text: string): string {
 export interface NameCheck {
   problem: string;
   proposal: string;
-  /** The platform says that the name is free. */
+  /** The platform reports that the name is available. */
   free: boolean;
 }
 
-/** useNameCheck asks the platform whether a name is free. */
+/** useNameCheck checks with the platform whether a name is available. */
 export function useNameCheck(name: string): NameCheck {
   const settled = useSettled(name);
   const local = nameProblem(name);

@@ -27,7 +27,7 @@ interface Run {
 
 const begun: Run = { results: [], total: 0, ended: false, problem: "" };
 
-// A runtime says that it is there a moment before it can be asked.
+// A runtime reports online a moment before it accepts requests.
 const patience = 10;
 const pause = 1_000;
 

@@ -1,9 +1,9 @@
-/** isCommand tells text to copy, a command or a manifest, from a sentence. */
+/** isCommand distinguishes a command or manifest, which can be copied, from a sentence. */
 export function isCommand(fix: string): boolean {
   return fix.includes("\n") || /^(kubectl|helm|slipway|openssl|gcloud|aws) /.test(fix);
 }
 
-/** summarise says how far the checks are, and how they went. */
+/** summarise returns the progress and the result of the checks. */
 export function summarise(results: { state: string }[], total: number, ended: boolean): string {
   const count = (state: string) => results.filter((one) => one.state === state).length;
   const errors = count("error");

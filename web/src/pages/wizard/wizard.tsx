@@ -50,14 +50,14 @@ function useDraft(): [Draft, (part: Partial<Draft>) => void] {
   return [draft, change];
 }
 
-// useProposal takes a free name while nobody has chosen one.
+// useProposal uses an available name until the user has chosen one.
 function useProposal(proposal: string, change: (part: Partial<Draft>) => void): void {
   useEffect(() => {
     if (proposal !== "" && !hasDraft()) change({ name: proposal });
   }, [proposal, change]);
 }
 
-// useArrival goes on when a runtime with the name joins while somebody looks.
+// useArrival continues when a runtime with the name joins while the page is open.
 function useArrival(name: string, go: (name: string) => void): void {
   const { items, synced } = useRuntimes();
   const before = useRef<ReadonlySet<string> | null>(null);

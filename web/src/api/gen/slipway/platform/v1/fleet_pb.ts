@@ -256,21 +256,21 @@ export type Runtime = Message<"slipway.platform.v1.Runtime"> & {
   clusters: ManagedClusterSummary[];
 
   /**
-   * An uninstall was asked for, and the runtime is cleaning up.
+   * An uninstallation was requested, and the runtime is cleaning up.
    *
    * @generated from field: bool uninstalling = 23;
    */
   uninstalling: boolean;
 
   /**
-   * When the Git token of the runtime stops working, if that is known.
+   * When the Git token of the runtime expires, if known.
    *
    * @generated from field: google.protobuf.Timestamp git_token_expires_at = 24;
    */
   gitTokenExpiresAt?: Timestamp | undefined;
 
   /**
-   * Newest version that the platform knows of, when it is newer (requirement R112).
+   * The platform's version, if it is newer (requirement R112).
    *
    * @generated from field: string update_available = 25;
    */
@@ -417,7 +417,7 @@ export type Credential = Message<"slipway.platform.v1.Credential"> & {
   platformKeys: string;
 
   /**
-   * Where tunnels connect: URLs of WebSockets, one for each replica that is known.
+   * URLs of the tunnel WebSockets, one for each live replica.
    *
    * @generated from field: repeated string tunnel_urls = 5;
    */
@@ -1290,7 +1290,7 @@ export type WatchApplicationsResponse = Message<"slipway.platform.v1.WatchApplic
   synced: boolean;
 
   /**
-   * Several at once, for who asked for many.
+   * Several at once, for clients that requested batches.
    *
    * @generated from field: repeated slipway.platform.v1.Application applications = 4;
    */
@@ -1467,7 +1467,7 @@ export type HeartbeatResponse = Message<"slipway.platform.v1.HeartbeatResponse">
   configurationRuntime: boolean;
 
   /**
-   * Somebody asked for the runtime to clean up.
+   * An uninstallation was requested: the runtime cleans up.
    *
    * @generated from field: bool uninstall = 4;
    */
@@ -1479,7 +1479,7 @@ export type HeartbeatResponse = Message<"slipway.platform.v1.HeartbeatResponse">
   cleanSharedRepository: boolean;
 
   /**
-   * What was not changed is not known here: send everything.
+   * The platform has no state of the runtime: send everything.
    *
    * @generated from field: bool send_all = 6;
    */
@@ -1505,7 +1505,7 @@ export const HeartbeatResponseSchema: GenMessage<HeartbeatResponse> = /*@__PURE_
 
 /**
  * Report is numbered: a stream is one life of an agent's spool, and numbers in it
- * grow by one. What is sent again is ignored; a gap is answered with resync.
+ * grow by one. Duplicates are ignored; a gap results in resync.
  *
  * @generated from message slipway.platform.v1.ReportRequest
  */
@@ -1596,7 +1596,7 @@ export type ReportResponse = Message<"slipway.platform.v1.ReportResponse"> & {
   stored: bigint;
 
   /**
-   * The platform misses something: begin anew with resync_begin.
+   * Changes are missing: start again with resync_begin.
    *
    * @generated from field: bool resync = 2;
    */
@@ -1846,7 +1846,7 @@ export const RuntimeService: GenService<{
     output: typeof RegisterRuntimeResponseSchema;
   },
   /**
-   * CheckName says whether a runtime can have the name, and proposes a free one.
+   * CheckName reports whether a name is available, and proposes one.
    *
    * @generated from rpc slipway.platform.v1.RuntimeService.CheckName
    */
@@ -1856,9 +1856,9 @@ export const RuntimeService: GenService<{
     output: typeof CheckNameResponseSchema;
   },
   /**
-   * ValidateValues says everything that is wrong with the values of a runtime's chart
+   * ValidateValues returns all problems of the values of a runtime's chart
    * as far as the platform can know it: the values by themselves, the account and the
-   * name. The cluster and the Git provider are asked by slipway helm validate. Nothing
+   * name. slipway helm validate also checks the cluster and the Git provider. Nothing
    * is kept. Name Secrets in the values, and leave their content out: Git tokens never
    * go to the platform.
    *
@@ -1906,7 +1906,7 @@ export const RuntimeService: GenService<{
     output: typeof DeleteRuntimeResponseSchema;
   },
   /**
-   * UninstallRuntime asks the runtime to clean up, and says what to run then.
+   * UninstallRuntime requests that the runtime cleans up, and returns the next command.
    *
    * @generated from rpc slipway.platform.v1.RuntimeService.UninstallRuntime
    */
@@ -1977,8 +1977,8 @@ export const GitService: GenService<{
   serviceDesc(file_slipway_platform_v1_fleet, 1);
 
 /**
- * ApplicationService is what the runtimes reported of their applications. What a
- * runtime knows beyond that is asked of it, at /runtimes/<name>/app-proxy/.
+ * ApplicationService lists the applications that runtimes reported. Further details
+ * are requested from the runtime, at /runtimes/<name>/app-proxy/.
  *
  * @generated from service slipway.platform.v1.ApplicationService
  */
@@ -2009,8 +2009,8 @@ export const ApplicationService: GenService<{
  */
 export const AgentService: GenService<{
   /**
-   * RenewCredential shows the refresh token instead. The one before the last is
-   * good once more, for an answer that was lost.
+   * RenewCredential sends the refresh token instead. The previous one stays
+   * valid for a grace period, in case the response was lost.
    *
    * @generated from rpc slipway.platform.v1.AgentService.RenewCredential
    */
@@ -2028,7 +2028,7 @@ export const AgentService: GenService<{
     output: typeof HeartbeatResponseSchema;
   },
   /**
-   * Report is answered when everything in it is stored.
+   * Report responds after everything in it is stored.
    *
    * @generated from rpc slipway.platform.v1.AgentService.Report
    */
@@ -2038,7 +2038,7 @@ export const AgentService: GenService<{
     output: typeof ReportResponseSchema;
   },
   /**
-   * Unregister is the last word of a runtime that is being uninstalled.
+   * Unregister deletes a runtime that is being uninstalled.
    *
    * @generated from rpc slipway.platform.v1.AgentService.Unregister
    */

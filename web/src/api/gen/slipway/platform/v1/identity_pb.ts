@@ -923,7 +923,7 @@ export const ListEntriesResponseSchema: GenMessage<ListEntriesResponse> = /*@__P
   messageDesc(file_slipway_platform_v1_identity, 35);
 
 /**
- * Who somebody is, and what they may do in an account.
+ * Users, their roles and their accounts.
  *
  * @generated from enum slipway.platform.v1.Role
  */
@@ -995,7 +995,7 @@ export const ScopeSchema: GenEnum<Scope> = /*@__PURE__*/
 
 /**
  * AuthService is signing in and out. The session is a cookie that scripts cannot
- * read; requests that change something carry the CSRF token of the answer in the
+ * read; unsafe requests carry the CSRF token of the response in the
  * header X-Slipway-CSRF.
  *
  * @generated from service slipway.platform.v1.AuthService
@@ -1020,7 +1020,7 @@ export const AuthService: GenService<{
     output: typeof SignOutResponseSchema;
   },
   /**
-   * Me says who asks, with a session or with an API key.
+   * Me returns the caller of a session or an API key.
    *
    * @generated from rpc slipway.platform.v1.AuthService.Me
    */
@@ -1038,7 +1038,7 @@ export const AuthService: GenService<{
     output: typeof ChangePasswordResponseSchema;
   },
   /**
-   * Methods says how one can sign in here. It needs no session.
+   * Methods returns the available sign-in methods. It needs no session.
    *
    * @generated from rpc slipway.platform.v1.AuthService.Methods
    */
@@ -1081,7 +1081,7 @@ export const AccountService: GenService<{
     output: typeof ListUsersResponseSchema;
   },
   /**
-   * CreateUser answers a password that is good for one sign-in.
+   * CreateUser returns a one-time password.
    *
    * @generated from rpc slipway.platform.v1.AccountService.CreateUser
    */
@@ -1125,7 +1125,7 @@ export const AccountService: GenService<{
  */
 export const KeyService: GenService<{
   /**
-   * CreateKey answers the secret; it is not shown again.
+   * CreateKey returns the secret; it is not shown again.
    *
    * @generated from rpc slipway.platform.v1.KeyService.CreateKey
    */

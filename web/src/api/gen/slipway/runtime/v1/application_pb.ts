@@ -274,7 +274,7 @@ export type Node = Message<"slipway.runtime.v1.Node"> & {
   requiresPruning: boolean;
 
   /**
-   * Differs when the object does. Empty where it is not known.
+   * Changes with the object. Empty if unknown.
    *
    * @generated from field: string resource_version = 10;
    */
@@ -425,7 +425,7 @@ export type GetResourceResponse = Message<"slipway.runtime.v1.GetResourceRespons
   desired: Uint8Array;
 
   /**
-   * Why it is not known what Git has.
+   * Why the state in Git is unknown.
    *
    * @generated from field: string desired_problem = 3;
    */
@@ -604,7 +604,7 @@ export const SyncRequestSchema: GenMessage<SyncRequest> = /*@__PURE__*/
  */
 export type SyncResponse = Message<"slipway.runtime.v1.SyncResponse"> & {
   /**
-   * What was asked; the application tells how it goes.
+   * The requested operation; the application reports its progress.
    *
    * @generated from field: google.protobuf.Timestamp requested_at = 1;
    */
@@ -1108,8 +1108,8 @@ export const LogsResponseSchema: GenMessage<LogsResponse> = /*@__PURE__*/
   messageDesc(file_slipway_runtime_v1_application, 39);
 
 /**
- * ApplicationService is what a runtime knows of its applications and does with
- * them. It is served at /app-proxy/ of the runtime. Manifests are JSON; the data
+ * ApplicationService reads, watches and operates the applications of a runtime.
+ * It is served at /app-proxy/ of the runtime. Manifests are JSON; the data
  * of Secrets is masked in all of them.
  *
  * @generated from service slipway.runtime.v1.ApplicationService
@@ -1163,7 +1163,7 @@ export const ApplicationService: GenService<{
     output: typeof WatchTreeResponseSchema;
   },
   /**
-   * GetResource is one object: as it is, and as Git says.
+   * GetResource returns one object: its live state, and its state in Git.
    *
    * @generated from rpc slipway.runtime.v1.ApplicationService.GetResource
    */
@@ -1231,7 +1231,7 @@ export const ApplicationService: GenService<{
     output: typeof ListEventsResponseSchema;
   },
   /**
-   * WatchEvents sends what ListEvents has, now and whenever something is told.
+   * WatchEvents sends the events of ListEvents, now and whenever one is added.
    *
    * @generated from rpc slipway.runtime.v1.ApplicationService.WatchEvents
    */

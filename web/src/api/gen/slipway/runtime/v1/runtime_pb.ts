@@ -413,7 +413,7 @@ export type CreateGitSourceResponse = Message<"slipway.runtime.v1.CreateGitSourc
   commit: string;
 
   /**
-   * Why no webhook was registered, if it was asked for.
+   * Why no webhook was registered, if one was requested.
    *
    * @generated from field: string webhook_problem = 3;
    */
@@ -1170,7 +1170,7 @@ export type BeginOAuthRequest = Message<"slipway.runtime.v1.BeginOAuthRequest"> 
   redirectUrl: string;
 
   /**
-   * For the runtime instead of the user who asks.
+   * For the runtime instead of the calling user.
    *
    * @generated from field: bool runtime_token = 3;
    */
@@ -1376,7 +1376,7 @@ export const ClusterService: GenService<{
 
 /**
  * IntegrationService is the Git integrations of the runtime. Tokens are stored in
- * the cluster and nowhere else, and are never answered (R9).
+ * the cluster and nowhere else, and are never returned (R9).
  *
  * @generated from service slipway.runtime.v1.IntegrationService
  */
@@ -1414,7 +1414,7 @@ export const IntegrationService: GenService<{
     output: typeof RemoveIntegrationResponseSchema;
   },
   /**
-   * Register stores the token of the user who asks (R70, R82).
+   * Register stores the token of the calling user (R70, R82).
    *
    * @generated from rpc slipway.runtime.v1.IntegrationService.Register
    */
@@ -1451,8 +1451,8 @@ export const IntegrationService: GenService<{
     output: typeof GetRuntimeCredentialsResponseSchema;
   },
   /**
-   * BeginOAuth answers where the user's browser goes; FinishOAuth takes what came
-   * back and stores the token (R64).
+   * BeginOAuth returns the URL for the user's browser; FinishOAuth takes the
+   * callback's parameters and stores the token (R64).
    *
    * @generated from rpc slipway.runtime.v1.IntegrationService.BeginOAuth
    */

@@ -88,7 +88,7 @@ export type WatchTrafficResponse = Message<"slipway.runtime.v1.WatchTrafficRespo
   unrouted?: TrafficNumbers | undefined;
 
   /**
-   * Why nothing is known, for people; empty if something is.
+   * Why there is no data, as a message; empty if there is.
    *
    * @generated from field: string problem = 8;
    */
@@ -124,7 +124,7 @@ export type EdgeState = Message<"slipway.runtime.v1.EdgeState"> & {
   version: string;
 
   /**
-   * It answers, and serves a table.
+   * It responds, and serves a table.
    *
    * @generated from field: bool ready = 4;
    */
@@ -348,7 +348,7 @@ export type TrafficRoute = Message<"slipway.runtime.v1.TrafficRoute"> & {
   backends: TrafficBackend[];
 
   /**
-   * The route's own answer; 0 asks a backend.
+   * The route's own status; 0 if a backend responds.
    *
    * @generated from field: int32 status = 11;
    */
@@ -479,7 +479,7 @@ export type TrafficApplication = Message<"slipway.runtime.v1.TrafficApplication"
   repoUrl: string;
 
   /**
-   * What is deployed, and what is told of the commit if the repository is here.
+   * The deployed revision, with commit details if the repository is available.
    *
    * @generated from field: string revision = 6;
    */
@@ -652,7 +652,7 @@ export type TrafficNumbers = Message<"slipway.runtime.v1.TrafficNumbers"> & {
   requestsPerSecond: number;
 
   /**
-   * Of these: answered with 5xx, and with 4xx.
+   * Of these: responses with 5xx, and with 4xx.
    *
    * @generated from field: double errors_per_second = 2;
    */
@@ -721,7 +721,7 @@ export type ExplainRequest = Message<"slipway.runtime.v1.ExplainRequest"> & {
   headers: string[];
 
   /**
-   * Empty: any edge that answers.
+   * Empty: any edge that responds.
    *
    * @generated from field: string edge = 4;
    */
@@ -782,7 +782,7 @@ export type ExplainResponse = Message<"slipway.runtime.v1.ExplainResponse"> & {
   rewritten: boolean;
 
   /**
-   * Answer of the edge itself; 0 if a backend is asked.
+   * Status of the edge itself; 0 if a backend responds.
    *
    * @generated from field: int32 status = 9;
    */
@@ -799,7 +799,7 @@ export type ExplainResponse = Message<"slipway.runtime.v1.ExplainResponse"> & {
   message: string;
 
   /**
-   * The request is refused before any route is asked.
+   * The request is rejected before routing.
    *
    * @generated from field: bool refused = 12;
    */
@@ -820,7 +820,7 @@ export type ExplainResponse = Message<"slipway.runtime.v1.ExplainResponse"> & {
   why: string;
 
   /**
-   * The routes of the host in the order in which they are asked.
+   * The routes of the host in the order of evaluation.
    *
    * @generated from field: repeated slipway.runtime.v1.ExplainStep steps = 15;
    */
@@ -968,8 +968,8 @@ export const ExplainEndpointSchema: GenMessage<ExplainEndpoint> = /*@__PURE__*/
  */
 export const TrafficService: GenService<{
   /**
-   * WatchTraffic sends what is served, and every step how much. Edges are asked
-   * only while somebody watches.
+   * WatchTraffic sends the routes, and their counters at every step. Edges are polled
+   * only while a watch is open.
    *
    * @generated from rpc slipway.runtime.v1.TrafficService.WatchTraffic
    */
@@ -979,7 +979,7 @@ export const TrafficService: GenService<{
     output: typeof WatchTrafficResponseSchema;
   },
   /**
-   * Explain says what becomes of a request and why. No request is sent.
+   * Explain returns how a request would be routed and why. No request is sent.
    *
    * @generated from rpc slipway.runtime.v1.TrafficService.Explain
    */
